@@ -1,0 +1,501 @@
+//! The one seam between policy and device.
+//!
+//! The trainer decides (which view, which rates, which density rule); an engine executes and keeps the parameters
+//! where they are. Everything an engine needs for a step is in the arguments, so a step can be replayed; two engines
+//! given the same inputs agree within the tolerances of the fixtures.
+//!
+//! Exposure and pose corrections are *rows of named groups inside the engine's state* ([`ExtraGroup`]): a step names
+//! the rows it uses and the rates to move them with, so that nothing has to be read back between steps.
+
+use std::sync::Arc;
+
+use crate::constants::{DSSIM_WEIGHT, TILE_SIZE};
+use crate::{Camera, Pose, Splats, TargetImage};
+
+/// A training view: a target picture with the camera that should reproduce it.
+#[derive(Clone, Debug)]
+pub struct TrainView {
+    /// Index of the view in the dataset, for messages and for caches.
+    pub index: u32,
+    /// Name of the picture, for messages.
+    pub name: Arc<str>,
+    /// Intrinsics at the size of `target`.
+    pub camera: Camera,
+    /// `camera_from_world` before any learned correction.
+    pub pose: Pose,
+    /// The picture; its size is the camera's.
+    pub target: Arc<TargetImage>,
+    /// Row of the `exposure` group, if exposure is learned for this view.
+    pub exposure_row: Option<u32>,
+    /// Row of the `pose` group, if the pose of this view is refined.
+    pub pose_row: Option<u32>,
+}
+
+/// Name of the group of exposure corrections: 12 values a row, a row-major 3x4 affine on the rendered colour.
+pub const EXPOSURE_GROUP: &str = "exposure";
+/// Name of the group of pose corrections: 6 values a row, a twist `(rho, phi)` multiplied from the left.
+pub const POSE_GROUP: &str = "pose";
+
+/// Learning rates of one step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Rates {
+    /// Means, scene units.
+    pub means: f32,
+    /// Log scales.
+    pub log_scales: f32,
+    /// Quaternions.
+    pub quats: f32,
+    /// Opacity logits.
+    pub opacity_logits: f32,
+    /// SH coefficient 0.
+    pub sh_dc: f32,
+    /// All other SH coefficients.
+    pub sh_rest: f32,
+}
+
+/// Which splats Adam moves in a step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AdamMode {
+    /// Every splat, one clock per group: moments decay and parameters keep moving where the gradient is zero.
+    #[default]
+    Dense,
+    /// Only splats with a non-zero gradient in this step, each with a clock of its own; others are frozen.
+    Sparse,
+}
+
+/// Which density statistic a step accumulates.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GradientStatistic {
+    /// None.
+    #[default]
+    Off,
+    /// Norm of the summed screen-space gradient (Kerbl et al. 2023).
+    Signed,
+    /// Norm of the per-axis sums of absolute pixel gradients (Ye et al. 2024, AbsGS).
+    Absolute,
+}
+
+/// Langevin noise on the means after the update (Kheradmand et al. 2024, eq. 12).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Noise {
+    /// Factor on `Σ z`: noise rate x the current rate of the means.
+    pub scale: f32,
+    /// Opacity around which the noise fades: `sigmoid(-100 (opacity - fade))`.
+    pub opacity_fade: f32,
+}
+
+/// Rates of a group of per-view corrections.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CorrectionRates {
+    /// Learning rate of the first half of a row (`rho`, scene units; for exposure: all of it).
+    pub first: f32,
+    /// Learning rate of the second half of a row (`phi`, radians; for exposure: not used).
+    pub second: f32,
+    /// Share by which a row is pulled back to its identity each step (decoupled weight decay, not scaled by the rate).
+    pub decay: f32,
+}
+
+/// How pictures are made: what the renderer needs besides camera and splats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RenderOptions {
+    /// SH degree in use; higher stored coefficients are ignored.
+    pub sh_degree: u8,
+    /// Colour behind the splats.
+    pub background: [f32; 3],
+    /// Opacity compensation for splats smaller than a pixel (Yu et al. 2024, Mip-Splatting's 2D filter as in gsplat).
+    pub antialiased: bool,
+    /// Longest list of a tile, nearest first; 0 = no limit.
+    pub max_splats_per_tile: u32,
+}
+
+impl Default for RenderOptions {
+    fn default() -> Self {
+        Self { sh_degree: 3, background: [0.0; 3], antialiased: false, max_splats_per_tile: 0 }
+    }
+}
+
+/// Everything that one step needs besides its view.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepParams {
+    /// Number of the step, from 0. Names the step in errors and is the counter of its random numbers.
+    pub step: u64,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Rendering; `background` is the step's colour, composited under target and render alike.
+    pub render: RenderOptions,
+    /// Share of D-SSIM in the loss.
+    pub dssim_weight: f32,
+    /// Learning rates.
+    pub rates: Rates,
+    /// Which splats move.
+    pub adam: AdamMode,
+    /// Weight of the mean opacity in the loss (MCMC: 0.01; 0 = off).
+    pub opacity_regularisation: f32,
+    /// Weight of the mean scale over splats and axes in the loss (MCMC: 0.01; 0 = off).
+    pub scale_regularisation: f32,
+    /// Noise on the means after the update.
+    pub noise: Option<Noise>,
+    /// Density statistic to accumulate.
+    pub statistic: GradientStatistic,
+    /// Rates of the exposure row of the view; `None` leaves it as it is (it is still applied).
+    pub exposure: Option<CorrectionRates>,
+    /// Rates of the pose row of the view; `None` leaves it as it is (it is still applied).
+    pub pose: Option<CorrectionRates>,
+}
+
+impl StepParams {
+    /// A step that renders with `render` and moves parameters with `rates`; everything optional is off.
+    #[must_use]
+    pub fn new(step: u64, seed: u64, render: RenderOptions, rates: Rates) -> Self {
+        Self {
+            step,
+            seed,
+            render,
+            dssim_weight: DSSIM_WEIGHT,
+            rates,
+            adam: AdamMode::Dense,
+            opacity_regularisation: 0.0,
+            scale_regularisation: 0.0,
+            noise: None,
+            statistic: GradientStatistic::Off,
+            exposure: None,
+            pose: None,
+        }
+    }
+}
+
+/// A change of the set of splats, given as data.
+///
+/// Random draws are counter-based: they depend on the seed, the step and the splats' ids or order, never on threads.
+/// New splats are appended behind the kept ones, which stay in order; with `reorder` the result is then sorted along a
+/// Morton curve (ties: order before sorting). The order of splats is part of the state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DensityRule {
+    /// Adaptive density control (Kerbl et al. 2023, section 5).
+    Classic(ClassicRule),
+    /// Relocation and growth (Kheradmand et al. 2024).
+    Mcmc(McmcRule),
+    /// Lowers every opacity to at most `max_opacity` and zeroes the moments of the opacity logits.
+    ResetOpacity {
+        /// Highest opacity afterwards.
+        max_opacity: f32,
+    },
+}
+
+/// Thresholds of adaptive density control.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassicRule {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Step at which the rule is applied: the counter of its random numbers.
+    pub step: u64,
+    /// Splats whose mean statistic (NDC-scaled, see [`DensityStatistics`]) is greater grow.
+    pub gradient_threshold: f32,
+    /// Largest scale up to which a growing splat is cloned; above, it is split in two.
+    pub clone_scale_limit: f32,
+    /// Factor by which the scales of the two halves shrink.
+    pub split_shrink: f32,
+    /// Splats of lower opacity are removed.
+    pub prune_opacity: f32,
+    /// Splats with a larger scale (scene units) are removed.
+    pub prune_scale: Option<f32>,
+    /// Splats with a larger screen radius (px) since the last rule are removed.
+    pub prune_screen: Option<f32>,
+    /// No growth beyond this number; the largest statistics grow first.
+    pub max_splats: u64,
+    /// Sort the result along a Morton curve.
+    pub reorder: bool,
+}
+
+/// Parameters of relocation and growth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct McmcRule {
+    /// Seed of the run.
+    pub seed: u64,
+    /// Step at which the rule is applied: the counter of its random numbers.
+    pub step: u64,
+    /// Splats of at most this opacity are dead and are moved to living ones.
+    pub dead_opacity: f32,
+    /// The set grows by this factor...
+    pub growth: f32,
+    /// ...up to this number.
+    pub max_splats: u64,
+    /// Sort the result along a Morton curve.
+    pub reorder: bool,
+}
+
+/// Adam moments of a [`Splats`]: the same shapes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Moments {
+    /// First moments.
+    pub m: Splats,
+    /// Second moments.
+    pub v: Splats,
+}
+
+/// Statistics that density control reads, per splat, since they were last cleared (by [`DensityRule::Classic`]).
+///
+/// The statistic of a step is the norm of `(dL/du · W/2, dL/dv · H/2)`: the gradient of the projected mean in
+/// normalised device coordinates, loss averaged over pixels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct DensityStatistics {
+    /// Sum of the statistic over the steps in which the splat was visible.
+    pub gradient_sum: Vec<f32>,
+    /// Number of those steps.
+    pub visible_steps: Vec<u32>,
+    /// Largest screen radius in px.
+    pub max_radius: Vec<f32>,
+}
+
+/// A group of per-view corrections with its moments: `rows × width` values each.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ExtraGroup {
+    /// [`EXPOSURE_GROUP`] or [`POSE_GROUP`].
+    pub name: String,
+    /// Values per row.
+    pub width: u32,
+    /// Current values.
+    pub values: Vec<f32>,
+    /// First moments.
+    pub m: Vec<f32>,
+    /// Second moments.
+    pub v: Vec<f32>,
+    /// Updates that each row has received.
+    pub clocks: Vec<u32>,
+}
+
+impl ExtraGroup {
+    /// A group of `rows` copies of `identity` with zero moments.
+    #[must_use]
+    pub fn new(name: &str, identity: &[f32], rows: usize) -> Self {
+        let values: Vec<f32> = identity.iter().copied().cycle().take(identity.len() * rows).collect();
+        Self {
+            name: name.to_owned(),
+            width: identity.len() as u32,
+            m: vec![0.0; values.len()],
+            v: vec![0.0; values.len()],
+            clocks: vec![0; rows],
+            values,
+        }
+    }
+
+    /// Identity exposures.
+    #[must_use]
+    pub fn exposures(rows: usize) -> Self {
+        Self::new(EXPOSURE_GROUP, &[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0], rows)
+    }
+
+    /// Zero twists.
+    #[must_use]
+    pub fn poses(rows: usize) -> Self {
+        Self::new(POSE_GROUP, &[0.0; 6], rows)
+    }
+
+    /// The values of one row.
+    #[must_use]
+    pub fn row(&self, row: usize) -> &[f32] {
+        let w = self.width as usize;
+        &self.values[row * w..(row + 1) * w]
+    }
+}
+
+/// The whole state that a device holds: what a checkpoint keeps.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct TrainState {
+    /// Parameters, in the engine's order.
+    pub splats: Splats,
+    /// Adam moments.
+    pub moments: Moments,
+    /// Updates that each splat has received ([`AdamMode::Sparse`]).
+    pub clocks: Vec<u32>,
+    /// Updates that all splats have received ([`AdamMode::Dense`]).
+    pub group_clock: u64,
+    /// Identity of each splat: the counter of its random numbers.
+    pub ids: Vec<u32>,
+    /// Identity that the next new splat gets.
+    pub next_id: u32,
+    /// Density statistics.
+    pub statistics: DensityStatistics,
+    /// Corrections per view.
+    pub extras: Vec<ExtraGroup>,
+}
+
+impl TrainState {
+    /// The state before the first step: zero moments, clocks and statistics, ids in order.
+    #[must_use]
+    pub fn new(splats: Splats, extras: Vec<ExtraGroup>) -> Self {
+        let n = splats.len();
+        let zeros = Splats::zeros(splats.sh_degree, n);
+        Self {
+            splats,
+            moments: Moments { m: zeros.clone(), v: zeros },
+            clocks: vec![0; n],
+            group_clock: 0,
+            ids: (0..n as u32).collect(),
+            next_id: n as u32,
+            statistics: DensityStatistics {
+                gradient_sum: vec![0.0; n],
+                visible_steps: vec![0; n],
+                max_radius: vec![0.0; n],
+            },
+            extras,
+        }
+    }
+
+    /// The group of a name.
+    #[must_use]
+    pub fn extra(&self, name: &str) -> Option<&ExtraGroup> {
+        self.extras.iter().find(|g| g.name == name)
+    }
+}
+
+/// What happened since the last flush.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StepReport {
+    /// Steps executed.
+    pub steps: u64,
+    /// Sum of their losses (picture loss only, without regularisation).
+    pub loss_sum: f64,
+    /// Loss of the last of them.
+    pub last_loss: f64,
+    /// Splats now.
+    pub splats: u64,
+    /// Splats drawn in the last step.
+    pub visible: u64,
+    /// Entries of all tile lists in the last step.
+    pub intersections: u64,
+    /// Tiles whose list was cut by `max_splats_per_tile`, over all steps.
+    pub cap_hits: u64,
+    /// Updates skipped because a gradient was not finite.
+    pub skipped_updates: u64,
+    /// Splats that are dead because a parameter is not finite, now.
+    pub dead_splats: u64,
+    /// Splats cloned.
+    pub cloned: u64,
+    /// Splats split in two.
+    pub split: u64,
+    /// Splats removed.
+    pub pruned: u64,
+    /// Dead splats moved to living ones.
+    pub relocated: u64,
+    /// Splats added by growth ([`DensityRule::Mcmc`]).
+    pub added: u64,
+}
+
+/// A rendered view. Buffers are rows first; `color` has 3 interleaved channels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rendering {
+    /// Width in px.
+    pub width: u32,
+    /// Height in px.
+    pub height: u32,
+    /// Colour over the background, not clamped.
+    pub color: Vec<f32>,
+    /// `1 - transmittance`.
+    pub alpha: Vec<f32>,
+    /// `Σ weight · camera z`; divide by `alpha` for the expected depth.
+    pub depth: Vec<f32>,
+    /// Splats blended.
+    pub count: Vec<u32>,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// For people: `CPU, 2 threads, AVX-512`.
+    pub name: String,
+    /// Kind, for `config.toml`: `cpu`.
+    pub kind: String,
+    /// Threads used, if that means something.
+    pub threads: usize,
+    /// Whether the same inputs give the same bytes whatever the threads and the vector level.
+    pub deterministic: bool,
+}
+
+/// Why a device could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EngineError {
+    /// The loss of a step was NaN or infinite; parameters are those before the step.
+    #[error(
+        "step {step}: loss on view `{view}` is {loss} (expected finite); parameters are as before this step"
+    )]
+    NonFiniteLoss {
+        /// Step.
+        step: u64,
+        /// View.
+        view: String,
+        /// Value found.
+        loss: f64,
+    },
+    /// Inputs that do not fit together.
+    #[error("{0}")]
+    BadInput(String),
+    /// More memory than allowed or available.
+    #[error("{what} needs {needed} bytes of memory (limit {limit})")]
+    OutOfMemory {
+        /// What was to be allocated.
+        what: String,
+        /// Bytes.
+        needed: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+}
+
+/// A device that can train and render splats.
+pub trait Engine: Send {
+    /// What it is.
+    fn describe(&self) -> DeviceInfo;
+
+    /// Replaces the whole state.
+    ///
+    /// # Errors
+    /// Arrays that do not fit together, too little memory.
+    fn load(&mut self, state: TrainState) -> Result<(), EngineError>;
+
+    /// Reads the whole state back and changes nothing: `load(save())` is the identity.
+    ///
+    /// # Errors
+    /// The device failed.
+    fn save(&mut self) -> Result<TrainState, EngineError>;
+
+    /// Enqueues one training step on a view; `next` is a hint. May return before the step ran.
+    ///
+    /// # Errors
+    /// Inputs that do not fit together, a failed earlier step.
+    fn step(
+        &mut self,
+        view: &TrainView,
+        next: Option<&TrainView>,
+        params: &StepParams,
+    ) -> Result<(), EngineError>;
+
+    /// Applies a density rule; enqueued like a step.
+    ///
+    /// # Errors
+    /// Too little memory, a failed earlier step.
+    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError>;
+
+    /// Waits for everything enqueued and reports on it.
+    ///
+    /// # Errors
+    /// [`EngineError::NonFiniteLoss`] of the first step that had one; steps behind it were not executed.
+    fn flush(&mut self) -> Result<StepReport, EngineError>;
+
+    /// Renders the current splats.
+    ///
+    /// # Errors
+    /// Too little memory, a failed earlier step.
+    fn render(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+    ) -> Result<Rendering, EngineError>;
+}
+
+/// Tiles of an image of that size, for the capacity of per-tile arrays.
+#[must_use]
+pub fn tile_count(width: u32, height: u32) -> usize {
+    width.div_ceil(TILE_SIZE) as usize * height.div_ceil(TILE_SIZE) as usize
+}

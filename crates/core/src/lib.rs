@@ -1,0 +1,22 @@
+//! The vocabulary of Gausset.
+//!
+//! Everything that more than one room of the house needs a word for: [`Splats`], [`Camera`], [`Pose`],
+//! image buffers, the spherical-harmonics basis, SE(3), the renderer's constants, the [`engine::Engine`] seam and
+//! the names of the stages. No files, no threads, no printing.
+#![forbid(unsafe_code)]
+
+pub mod camera;
+pub mod constants;
+pub mod engine;
+pub mod image;
+pub mod pose;
+pub mod se3;
+pub mod sh;
+pub mod splats;
+pub mod stage;
+
+pub use camera::Camera;
+pub use image::{RgbImage8, TargetImage};
+pub use pose::Pose;
+pub use splats::Splats;
+pub use stage::Stage;

@@ -1,0 +1,135 @@
+//! Rigid poses `camera_from_world`.
+
+use crate::se3::{self, Mat3};
+
+/// A rigid transform that takes world points to camera points: `p_camera = rotation · p_world + translation`.
+///
+/// Camera axes are OpenCV's: x right, y down, z forward. The rotation is stored as a matrix (rows first), so that a
+/// pose read from a file is used as it was written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pose {
+    /// `camera_from_world` rotation, row-major.
+    pub rotation: Mat3,
+    /// `camera_from_world` translation in scene units.
+    pub translation: [f64; 3],
+}
+
+/// Why numbers are not a pose.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PoseError {
+    /// A number is NaN or infinite.
+    #[error("pose has a value that is not finite")]
+    NotFinite,
+    /// The quaternion's length is zero or far from one.
+    #[error("quaternion has length {0} (expected 1)")]
+    QuaternionNorm(f64),
+    /// The matrix is not a rotation.
+    #[error("rotation has determinant {determinant} and is off orthogonal by {deviation} (expected 1 and 0)")]
+    NotARotation {
+        /// Determinant found.
+        determinant: f64,
+        /// Largest deviation of RᵀR from the identity.
+        deviation: f64,
+    },
+}
+
+impl Default for Pose {
+    fn default() -> Self {
+        Self::IDENTITY
+    }
+}
+
+impl Pose {
+    /// The pose of a camera at the origin that looks along +z.
+    pub const IDENTITY: Self = Self { rotation: se3::IDENTITY3, translation: [0.0; 3] };
+
+    /// Pose from a `wxyz` quaternion, which is normalised when its length is within 1e-3 of one.
+    ///
+    /// # Errors
+    /// Values that are not finite; a length further than 1e-3 from one.
+    pub fn from_quaternion(wxyz: [f64; 4], translation: [f64; 3]) -> Result<Self, PoseError> {
+        if !wxyz.iter().chain(&translation).all(|v| v.is_finite()) {
+            return Err(PoseError::NotFinite);
+        }
+        let norm = wxyz.iter().map(|v| v * v).sum::<f64>().sqrt();
+        if (norm - 1.0).abs() > 1e-3 {
+            return Err(PoseError::QuaternionNorm(norm));
+        }
+        Ok(Self { rotation: se3::rotation_from_quaternion(wxyz), translation })
+    }
+
+    /// Pose from a rotation matrix that must be orthonormal within 1e-4 (it is then re-orthonormalised when it is
+    /// off by more than 1e-6) and right-handed.
+    ///
+    /// # Errors
+    /// Values that are not finite; a matrix that is mirrored, scaled or sheared.
+    pub fn from_matrix(rotation: Mat3, translation: [f64; 3]) -> Result<Self, PoseError> {
+        if !rotation.iter().flatten().chain(&translation).all(|v| v.is_finite()) {
+            return Err(PoseError::NotFinite);
+        }
+        let deviation = se3::orthonormality_error(&rotation);
+        let determinant = se3::determinant(&rotation);
+        if deviation > 1e-2 || determinant <= 0.0 {
+            return Err(PoseError::NotARotation { determinant, deviation });
+        }
+        let rotation = if deviation > 1e-6 { se3::orthonormalise(&rotation) } else { rotation };
+        Ok(Self { rotation, translation })
+    }
+
+    /// Camera centre in the world: `-Rᵀ t`.
+    #[must_use]
+    pub fn centre(&self) -> [f64; 3] {
+        let back = se3::transpose_mul_vec(&self.rotation, self.translation);
+        [-back[0], -back[1], -back[2]]
+    }
+
+    /// A world point in camera axes.
+    #[must_use]
+    pub fn apply(&self, point_in_world: [f64; 3]) -> [f64; 3] {
+        let p = se3::mul_vec(&self.rotation, point_in_world);
+        [p[0] + self.translation[0], p[1] + self.translation[1], p[2] + self.translation[2]]
+    }
+
+    /// The inverse transform (`world_from_camera` for a `camera_from_world`).
+    #[must_use]
+    pub fn inverse(&self) -> Self {
+        Self { rotation: se3::transpose(&self.rotation), translation: self.centre() }
+    }
+
+    /// `self ∘ other`: applies `other` first.
+    #[must_use]
+    pub fn compose(&self, other: &Self) -> Self {
+        Self {
+            rotation: se3::mul(&self.rotation, &other.rotation),
+            translation: self.apply(other.translation),
+        }
+    }
+
+    /// The rotation as a `wxyz` quaternion with `w >= 0`.
+    #[must_use]
+    pub fn quaternion(&self) -> [f64; 4] {
+        se3::quaternion_from_rotation(&self.rotation)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pose_undoes_itself() {
+        let pose = Pose::from_quaternion([0.5, 0.5, -0.5, 0.5], [1.0, 2.0, 3.0]).unwrap();
+        let p = pose.compose(&pose.inverse()).apply([0.3, -7.0, 2.0]);
+        assert!((p[0] - 0.3).abs() + (p[1] + 7.0).abs() + (p[2] - 2.0).abs() < 1e-12);
+        let at_centre = pose.apply(pose.centre());
+        assert!(at_centre.iter().all(|v| v.abs() < 1e-12));
+    }
+
+    #[test]
+    fn zero_nan_and_mirrored_rotations_are_refused() {
+        assert_eq!(Pose::from_quaternion([0.0; 4], [0.0; 3]), Err(PoseError::QuaternionNorm(0.0)));
+        assert_eq!(Pose::from_quaternion([f64::NAN, 0.0, 0.0, 0.0], [0.0; 3]), Err(PoseError::NotFinite));
+        let mirrored = [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+        assert!(matches!(Pose::from_matrix(mirrored, [0.0; 3]), Err(PoseError::NotARotation { .. })));
+    }
+}

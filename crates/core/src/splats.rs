@@ -1,0 +1,227 @@
+//! `Splats`: a set of Gaussians as a structure of arrays, in raw parameters.
+
+use crate::sh;
+
+/// Gaussians with raw parameters, all f32: what files, tests and people see.
+///
+/// | field | per splat | meaning |
+/// |---|---|---|
+/// | `means` | 3 | centre in world space |
+/// | `log_scales` | 3 | natural log of the standard deviation along each axis |
+/// | `quats` | 4 | rotation `wxyz`, any non-zero length |
+/// | `opacity_logits` | 1 | opacity is the logistic of it |
+/// | `sh` | `3 (degree + 1)²` | spherical-harmonics coefficients, coefficient-major, RGB fastest |
+///
+/// Engines keep a layout of their own and convert at `load` and `save` only.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Splats {
+    /// Degree of the stored coefficients, 0..=3.
+    pub sh_degree: u8,
+    /// Centres in world space.
+    pub means: Vec<[f32; 3]>,
+    /// Natural logs of the standard deviations.
+    pub log_scales: Vec<[f32; 3]>,
+    /// Rotations `wxyz`, not normalised.
+    pub quats: Vec<[f32; 4]>,
+    /// Logits of the opacities.
+    pub opacity_logits: Vec<f32>,
+    /// Coefficients `[splat][coefficient][channel]`.
+    pub sh: Vec<f32>,
+}
+
+/// What is wrong with the arrays of a [`Splats`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SplatsError {
+    /// Arrays of different lengths.
+    #[error("array `{array}` has {found} values (expected {expected})")]
+    Length {
+        /// Name of the array.
+        array: &'static str,
+        /// Values found.
+        found: usize,
+        /// Values expected for the number of means.
+        expected: usize,
+    },
+    /// An unknown SH degree.
+    #[error("SH degree is {0} (expected 0..3)")]
+    Degree(u8),
+}
+
+impl Splats {
+    /// An empty set with room for `capacity` splats.
+    #[must_use]
+    pub fn with_capacity(sh_degree: u8, capacity: usize) -> Self {
+        Self {
+            sh_degree,
+            means: Vec::with_capacity(capacity),
+            log_scales: Vec::with_capacity(capacity),
+            quats: Vec::with_capacity(capacity),
+            opacity_logits: Vec::with_capacity(capacity),
+            sh: Vec::with_capacity(capacity * 3 * sh::coefficients(sh_degree)),
+        }
+    }
+
+    /// `len` splats with every parameter 0 (also the shape of gradients and moments).
+    #[must_use]
+    pub fn zeros(sh_degree: u8, len: usize) -> Self {
+        Self {
+            sh_degree,
+            means: vec![[0.0; 3]; len],
+            log_scales: vec![[0.0; 3]; len],
+            quats: vec![[0.0; 4]; len],
+            opacity_logits: vec![0.0; len],
+            sh: vec![0.0; len * 3 * sh::coefficients(sh_degree)],
+        }
+    }
+
+    /// Number of splats.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.means.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.means.is_empty()
+    }
+
+    /// SH values per splat: `3 (degree + 1)²`.
+    #[must_use]
+    pub fn sh_stride(&self) -> usize {
+        3 * sh::coefficients(self.sh_degree)
+    }
+
+    /// Coefficients of one splat, `[coefficient][channel]`.
+    #[must_use]
+    pub fn sh_of(&self, splat: usize) -> &[f32] {
+        let n = self.sh_stride();
+        &self.sh[splat * n..(splat + 1) * n]
+    }
+
+    /// Appends one splat; `sh` holds [`Self::sh_stride`] values.
+    pub fn push(
+        &mut self,
+        mean: [f32; 3],
+        log_scale: [f32; 3],
+        quat: [f32; 4],
+        opacity_logit: f32,
+        sh: &[f32],
+    ) {
+        debug_assert_eq!(sh.len(), self.sh_stride());
+        self.means.push(mean);
+        self.log_scales.push(log_scale);
+        self.quats.push(quat);
+        self.opacity_logits.push(opacity_logit);
+        self.sh.extend_from_slice(sh);
+    }
+
+    /// Checks that all arrays describe the same number of splats.
+    ///
+    /// # Errors
+    /// The first array whose length does not fit, or an SH degree above 3.
+    pub fn validate(&self) -> Result<(), SplatsError> {
+        if self.sh_degree > sh::MAX_DEGREE {
+            return Err(SplatsError::Degree(self.sh_degree));
+        }
+        let n = self.len();
+        let lengths = [
+            ("log_scales", self.log_scales.len(), n),
+            ("quats", self.quats.len(), n),
+            ("opacity_logits", self.opacity_logits.len(), n),
+            ("sh", self.sh.len(), n * self.sh_stride()),
+        ];
+        match lengths.into_iter().find(|(_, found, expected)| found != expected) {
+            Some((array, found, expected)) => Err(SplatsError::Length { array, found, expected }),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether every parameter of a splat is finite and its quaternion is not zero.
+    #[must_use]
+    pub fn is_usable(&self, splat: usize) -> bool {
+        let finite = |v: &[f32]| v.iter().all(|x| x.is_finite());
+        finite(&self.means[splat])
+            && finite(&self.log_scales[splat])
+            && finite(&self.quats[splat])
+            && self.quats[splat].iter().any(|&x| x != 0.0)
+            && self.opacity_logits[splat].is_finite()
+            && finite(self.sh_of(splat))
+    }
+
+    /// The splats with the given indices, in that order.
+    ///
+    /// # Panics
+    /// If an index is out of range.
+    #[must_use]
+    pub fn select(&self, indices: &[usize]) -> Self {
+        let mut out = Self::with_capacity(self.sh_degree, indices.len());
+        for &i in indices {
+            out.push(self.means[i], self.log_scales[i], self.quats[i], self.opacity_logits[i], self.sh_of(i));
+        }
+        out
+    }
+
+    /// Converts to another SH degree: higher coefficients are cut off or filled with zeros.
+    #[must_use]
+    pub fn with_sh_degree(&self, sh_degree: u8) -> Self {
+        let (old, new) = (self.sh_stride(), 3 * sh::coefficients(sh_degree));
+        let mut out = Self { sh_degree, sh: Vec::with_capacity(self.len() * new), ..self.clone() };
+        out.sh.clear();
+        for i in 0..self.len() {
+            let row = &self.sh[i * old..(i + 1) * old];
+            out.sh.extend((0..new).map(|k| row.get(k).copied().unwrap_or(0.0)));
+        }
+        out
+    }
+
+    /// Smallest and largest mean per axis over finite means, `None` when there is none.
+    #[must_use]
+    pub fn bounds(&self) -> Option<[[f32; 3]; 2]> {
+        let mut bounds: Option<[[f32; 3]; 2]> = None;
+        for m in self.means.iter().filter(|m| m.iter().all(|v| v.is_finite())) {
+            let [lo, hi] = bounds.get_or_insert([*m, *m]);
+            for k in 0..3 {
+                lo[k] = lo[k].min(m[k]);
+                hi[k] = hi[k].max(m[k]);
+            }
+        }
+        bounds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_of_different_lengths_are_found() {
+        let mut splats = Splats::zeros(1, 3);
+        assert_eq!(splats.validate(), Ok(()));
+        splats.sh.pop();
+        let err = splats.validate().unwrap_err();
+        assert_eq!(err.to_string(), "array `sh` has 35 values (expected 36)");
+    }
+
+    #[test]
+    fn changing_the_degree_keeps_the_low_coefficients() {
+        let mut splats = Splats::zeros(1, 2);
+        for (i, v) in splats.sh.iter_mut().enumerate() {
+            *v = i as f32;
+        }
+        let up = splats.with_sh_degree(2);
+        assert_eq!(up.sh_of(1)[..12], splats.sh_of(1)[..]);
+        assert!(up.sh_of(1)[12..].iter().all(|&v| v == 0.0));
+        assert_eq!(up.with_sh_degree(1), splats);
+    }
+
+    #[test]
+    fn a_zero_quaternion_or_a_nan_makes_a_splat_unusable() {
+        let mut splats = Splats::zeros(0, 1);
+        assert!(!splats.is_usable(0));
+        splats.quats[0] = [1.0, 0.0, 0.0, 0.0];
+        assert!(splats.is_usable(0));
+        splats.sh[2] = f32::NAN;
+        assert!(!splats.is_usable(0));
+    }
+}

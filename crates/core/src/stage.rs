@@ -1,0 +1,83 @@
+//! The names of the stages: the same word for a file in `raster`, a kernel, a row of the profiler and the docs.
+
+/// A stage of the pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are the documentation: see `Stage::about`")]
+pub enum Stage {
+    Decode,
+    Upload,
+    Project,
+    Sort,
+    Tile,
+    Blend,
+    Loss,
+    BlendVjp,
+    ProjectVjp,
+    Adam,
+    ProjectVjpAdam,
+    Density,
+    Eval,
+    Checkpoint,
+}
+
+impl Stage {
+    /// Every stage in pipeline order.
+    pub const ALL: [Self; 14] = [
+        Self::Decode,
+        Self::Upload,
+        Self::Project,
+        Self::Sort,
+        Self::Tile,
+        Self::Blend,
+        Self::Loss,
+        Self::BlendVjp,
+        Self::ProjectVjp,
+        Self::Adam,
+        Self::ProjectVjpAdam,
+        Self::Density,
+        Self::Eval,
+        Self::Checkpoint,
+    ];
+
+    /// The stable name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Decode => "decode",
+            Self::Upload => "upload",
+            Self::Project => "project",
+            Self::Sort => "sort",
+            Self::Tile => "tile",
+            Self::Blend => "blend",
+            Self::Loss => "loss",
+            Self::BlendVjp => "blend_vjp",
+            Self::ProjectVjp => "project_vjp",
+            Self::Adam => "adam",
+            Self::ProjectVjpAdam => "project_vjp+adam",
+            Self::Density => "density",
+            Self::Eval => "eval",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+
+    /// One sentence on what happens there.
+    #[must_use]
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Decode => "read and decode a picture, undistort and downscale it",
+            Self::Upload => "bring a target picture to the device",
+            Self::Project => "project splats to the screen, evaluate their colour",
+            Self::Sort => "order the visible splats by depth",
+            Self::Tile => "list the splats of each tile in depth order",
+            Self::Blend => "composite each pixel front to back",
+            Self::Loss => "L1 + D-SSIM and its gradient with respect to the picture",
+            Self::BlendVjp => "gradients with respect to the screen splats",
+            Self::ProjectVjp => "gradients with respect to the raw parameters",
+            Self::Adam => "update the parameters",
+            Self::ProjectVjpAdam => "gradients with respect to the raw parameters, fused with their update",
+            Self::Density => "clone, split, prune or relocate splats",
+            Self::Eval => "render and score held-out views",
+            Self::Checkpoint => "save the state of the run",
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! The `gausset` program.
+
+fn main() {}
