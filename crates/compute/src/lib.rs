@@ -1,1 +1,14 @@
-//! Placeholder.
+//! Threads, 16-lane vector maths and counter-based random numbers: how things are computed, whatever they mean.
+//!
+//! Everything here keeps the promise *same inputs, same bytes*: work is cut into parts of fixed size that do not
+//! depend on the number of threads, vector code is written once over 16 lanes and executes the same IEEE operations
+//! at every vector level, and random numbers are functions of a counter.
+#![deny(unsafe_code)]
+
+pub mod level;
+pub mod pool;
+pub mod rng;
+pub mod simd;
+
+pub use level::{VectorLevel, level};
+pub use pool::Pool;

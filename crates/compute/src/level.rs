@@ -1,0 +1,88 @@
+//! The vector level that kernels are dispatched to.
+
+use fearless_simd::Level;
+
+/// A vector level that a person can ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VectorLevel {
+    /// The best that this processor has.
+    #[default]
+    Auto,
+    /// AVX-512 (Ice Lake and later, Zen 4 and later).
+    Avx512,
+    /// AVX2 with FMA.
+    Avx2,
+    /// The baseline of the target (SSE2 on x86-64, NEON on AArch64).
+    Fallback,
+}
+
+impl VectorLevel {
+    /// All levels, best first.
+    pub const ALL: [Self; 4] = [Self::Auto, Self::Avx512, Self::Avx2, Self::Fallback];
+
+    /// The stable name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Avx512 => "avx512",
+            Self::Avx2 => "avx2",
+            Self::Fallback => "fallback",
+        }
+    }
+}
+
+/// The dispatch token of a level, `None` where this processor does not have it.
+#[must_use]
+pub fn level(wanted: VectorLevel) -> Option<Level> {
+    let best = Level::new();
+    match wanted {
+        VectorLevel::Auto => Some(best),
+        #[cfg(target_arch = "x86_64")]
+        VectorLevel::Avx512 => best.as_avx512().map(Level::Avx512),
+        #[cfg(target_arch = "x86_64")]
+        VectorLevel::Avx2 => best.as_avx2().map(Level::Avx2),
+        #[cfg(target_arch = "x86_64")]
+        VectorLevel::Fallback => best.as_sse2().map(Level::Sse2),
+        #[cfg(not(target_arch = "x86_64"))]
+        VectorLevel::Fallback => Some(Level::baseline()),
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => None,
+    }
+}
+
+/// Name of the level that a token stands for, for people.
+#[must_use]
+pub fn describe(level: Level) -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if level.as_avx512().is_some() {
+            return "AVX-512";
+        }
+        if level.as_avx2().is_some() {
+            return "AVX2";
+        }
+        "SSE2"
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let _ = level;
+        "NEON"
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        let _ = level;
+        "baseline"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fallback_is_always_there() {
+        assert!(level(VectorLevel::Fallback).is_some());
+        assert!(level(VectorLevel::Auto).is_some());
+    }
+}

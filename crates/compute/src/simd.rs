@@ -1,0 +1,272 @@
+//! Vector maths on 16 lanes, the same bits at every vector level.
+//!
+//! Functions are generic over the `fearless_simd` level and always inlined; call them from inside `dispatch!`. They
+//! use IEEE operations (`+ - * /`, `sqrt`, fused multiply-add by `mul_add_precise`) in a fixed order, never hardware
+//! estimates. Inputs are meant to be finite; what happens beyond a stated range is said with each function.
+
+use fearless_simd::{f32x16, i32x16, prelude::*, u32x16};
+
+/// Lanes of every kernel.
+pub const LANES: usize = 16;
+
+/// `log2(e)`.
+pub const LOG2_E: f32 = std::f32::consts::LOG2_E;
+/// `ln(2)`.
+pub const LN_2: f32 = std::f32::consts::LN_2;
+
+/// One row of a block: what a vector loads and stores.
+pub type Row = [f32; LANES];
+
+/// Loads a row.
+#[inline(always)]
+pub fn load<S: Simd>(simd: S, row: &Row) -> f32x16<S> {
+    f32x16::load_array_ref(simd, row)
+}
+
+/// Stores a row.
+#[inline(always)]
+pub fn store<S: Simd>(v: f32x16<S>, row: &mut Row) {
+    v.store_array(row);
+}
+
+/// All lanes `x`.
+#[inline(always)]
+pub fn splat<S: Simd>(simd: S, x: f32) -> f32x16<S> {
+    f32x16::splat(simd, x)
+}
+
+/// `a · b + c` with one rounding at every level.
+#[inline(always)]
+pub fn fma<S: Simd>(a: f32x16<S>, b: f32x16<S>, c: f32x16<S>) -> f32x16<S> {
+    a.mul_add_precise(b, c)
+}
+
+/// `c - a · b` with one rounding.
+#[inline(always)]
+pub fn fnma<S: Simd>(a: f32x16<S>, b: f32x16<S>, c: f32x16<S>) -> f32x16<S> {
+    (-a).mul_add_precise(b, c)
+}
+
+/// Polynomial with coefficients from the highest power down, by Horner's rule.
+#[inline(always)]
+fn horner<S: Simd, const N: usize>(simd: S, x: f32x16<S>, coefficients: [f32; N]) -> f32x16<S> {
+    let mut sum = splat(simd, coefficients[0]);
+    for &c in &coefficients[1..] {
+        sum = fma(sum, x, splat(simd, c));
+    }
+    sum
+}
+
+/// `2^n` for whole numbers `n` in -126..=127.
+#[inline(always)]
+fn exp2_of_int<S: Simd>(n: i32x16<S>) -> f32x16<S> {
+    let bits: u32x16<S> = ((n + 127) << 23).bitcast();
+    f32x16::from_bits(bits)
+}
+
+/// `2^x`, relative error below 1.5e-7; `x` is clamped to -126..=127.
+///
+/// A minimax polynomial of degree 5 on [0, 1) (maximum relative error 9.0e-8 before rounding); lower degrees save
+/// one multiply-add each and lose a digit and a half.
+#[inline(always)]
+pub fn exp2<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
+    let x = x.max(splat(simd, -126.0)).min(splat(simd, 127.0));
+    let whole = x.floor();
+    let fraction = x - whole;
+    let mantissa = horner(
+        simd,
+        fraction,
+        [0.001_877_576_7, 0.008_989_339_7, 0.055_826_318, 0.240_153_61, 0.693_153_08, 0.999_999_94],
+    );
+    mantissa * exp2_of_int(whole.to_int::<i32x16<S>>())
+}
+
+/// `e^x`, relative error below 1.2e-7 (two ulp); `x` is clamped to -87..=88.
+///
+/// Cody-Waite reduction to ±ln(2)/2, then the Taylor polynomial of degree 7 (truncation 5e-9).
+#[inline(always)]
+pub fn exp<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
+    let x = x.max(splat(simd, -87.0)).min(splat(simd, 88.0));
+    let whole = (x * splat(simd, LOG2_E)).round_ties_even();
+    // ln 2 in two parts, the first with so few bits that its product with a small whole number is exact.
+    let r = fnma(whole, splat(simd, 0.693_359_4), x);
+    let r = fnma(whole, splat(simd, -2.121_944_4e-4), r);
+    let p = horner(simd, r, [1.0 / 5040.0, 1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0]);
+    p * exp2_of_int(whole.to_int::<i32x16<S>>())
+}
+
+/// Natural logarithm of positive normal numbers, relative error below 2e-7 away from 1, absolute below 1e-7 near 1.
+///
+/// `x = m 2^k` with m in [sqrt(1/2), sqrt(2)), `ln m = 2 artanh((m - 1)/(m + 1))` by its odd series.
+#[inline(always)]
+pub fn ln<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
+    let bits: u32x16<S> = x.to_bits();
+    // Adding the distance from sqrt(1/2) to 1 carries into the exponent exactly when the mantissa is >= sqrt(2).
+    let shifted = bits + (0x3F80_0000 - 0x3F35_04F3);
+    let exponent: i32x16<S> = (shifted >> 23).bitcast();
+    let mantissa_bits = (shifted & 0x007F_FFFF) + 0x3F35_04F3;
+    let m: f32x16<S> = f32x16::from_bits(mantissa_bits);
+    let k: f32x16<S> = (exponent - 127).to_float();
+    let one = splat(simd, 1.0);
+    let s = (m - one) / (m + one);
+    let s2 = s * s;
+    let p = horner(simd, s2, [2.0 / 9.0, 2.0 / 7.0, 2.0 / 5.0, 2.0 / 3.0, 2.0]);
+    // k ln 2 in two parts, small one first.
+    let low = fma(k, splat(simd, -2.121_944_4e-4), s * p);
+    fma(k, splat(simd, 0.693_359_4), low)
+}
+
+/// The logistic function `1/(1 + e^-x)`.
+#[inline(always)]
+pub fn sigmoid<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
+    let one = splat(simd, 1.0);
+    one / (one + exp(simd, -x))
+}
+
+/// `(sin, cos)` of `turns · 2π` for `turns` in [0, 1), absolute error below 2e-7.
+#[inline(always)]
+pub fn sin_cos_turns<S: Simd>(simd: S, turns: f32x16<S>) -> (f32x16<S>, f32x16<S>) {
+    // Quadrant and the rest in [-1/8, 1/8] turns.
+    let quadrant = (turns * splat(simd, 4.0)).round_ties_even();
+    let r = fnma(quadrant, splat(simd, 0.25), turns) * splat(simd, std::f32::consts::TAU);
+    let r2 = r * r;
+    let sin = r * horner(simd, r2, [1.0 / 362_880.0, -1.0 / 5040.0, 1.0 / 120.0, -1.0 / 6.0, 1.0]);
+    let cos = horner(simd, r2, [1.0 / 40_320.0, -1.0 / 720.0, 1.0 / 24.0, -0.5, 1.0]);
+    let q: i32x16<S> = quadrant.to_int();
+    let swap = (q & 1).simd_eq(i32x16::splat(simd, 1));
+    let sin_negative = (q & 2).simd_eq(i32x16::splat(simd, 2));
+    let cos_negative = ((q + 1) & 2).simd_eq(i32x16::splat(simd, 2));
+    let (s, c) = (swap.select(cos, sin), swap.select(sin, cos));
+    (sin_negative.select(-s, s), cos_negative.select(-c, c))
+}
+
+/// Transposes a 16x16 matrix of rows: four rounds of perfect shuffles.
+#[inline(always)]
+pub fn transpose<S: Simd>(rows: [f32x16<S>; LANES]) -> [f32x16<S>; LANES] {
+    let mut m = rows;
+    for _ in 0..4 {
+        let mut next = m;
+        for i in 0..8 {
+            next[2 * i] = m[i].zip_low(m[i + 8]);
+            next[2 * i + 1] = m[i].zip_high(m[i + 8]);
+        }
+        m = next;
+    }
+    m
+}
+
+/// Sums of the lanes of 16 vectors at once: lane `i` of the result is the sum over `v[i]`.
+///
+/// Each sum adds lanes that are 8, 4, 2, 1 apart, in that order, as [`sum_lanes`] does.
+#[inline(always)]
+pub fn sum_each<S: Simd>(v: [f32x16<S>; LANES]) -> f32x16<S> {
+    // Folding pairs (i, i + 8), (i, i + 4), ... puts the totals in order.
+    let fold = |a: f32x16<S>, b: f32x16<S>| a.zip_low(b) + a.zip_high(b);
+    let a: [f32x16<S>; 8] = std::array::from_fn(|i| fold(v[i], v[i + 8]));
+    let b: [f32x16<S>; 4] = std::array::from_fn(|i| fold(a[i], a[i + 4]));
+    let c: [f32x16<S>; 2] = std::array::from_fn(|i| fold(b[i], b[i + 2]));
+    fold(c[0], c[1])
+}
+
+/// Sum of the lanes: lanes 8 apart first, then 4, 2, 1.
+#[inline(always)]
+pub fn sum_lanes<S: Simd>(v: f32x16<S>) -> f32 {
+    let a: [f32; LANES] = v.to_array();
+    let b: [f32; 8] = std::array::from_fn(|i| a[i] + a[i + 8]);
+    let c: [f32; 4] = std::array::from_fn(|i| b[i] + b[i + 4]);
+    (c[0] + c[2]) + (c[1] + c[3])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::level::{VectorLevel, level};
+    use fearless_simd::dispatch;
+
+    /// Applies a function to one row at a level; `None` where the processor lacks it.
+    fn at(wanted: VectorLevel, x: Row, f: Function) -> Option<Row> {
+        let level = level(wanted)?;
+        Some(dispatch!(level, simd => apply(simd, x, f)))
+    }
+
+    #[derive(Clone, Copy, Debug)]
+    enum Function {
+        Exp2,
+        Exp,
+        Ln,
+        Sigmoid,
+        Sin,
+        Cos,
+    }
+
+    #[inline(always)]
+    fn apply<S: Simd>(simd: S, x: Row, f: Function) -> Row {
+        let v = load(simd, &x);
+        match f {
+            Function::Exp2 => exp2(simd, v),
+            Function::Exp => exp(simd, v),
+            Function::Ln => ln(simd, v),
+            Function::Sigmoid => sigmoid(simd, v),
+            Function::Sin => sin_cos_turns(simd, v).0,
+            Function::Cos => sin_cos_turns(simd, v).1,
+        }
+        .to_array()
+    }
+
+    fn check(f: Function, low: f64, high: f64, exact: impl Fn(f64) -> f64, tolerance: f64, absolute: f64) {
+        for block in 0..4000 {
+            let x: Row = std::array::from_fn(|i| {
+                (low + (high - low) * f64::from(block * 16 + i as i32) / 64_000.0) as f32
+            });
+            let best = at(VectorLevel::Auto, x, f).unwrap();
+            for other in VectorLevel::ALL {
+                if let Some(y) = at(other, x, f) {
+                    assert_eq!(
+                        best.map(f32::to_bits),
+                        y.map(f32::to_bits),
+                        "{f:?} differs at {}",
+                        other.name()
+                    );
+                }
+            }
+            for (x, y) in x.iter().zip(best) {
+                let wanted = exact(f64::from(*x));
+                let error = (f64::from(y) - wanted).abs();
+                assert!(error <= tolerance * wanted.abs() + absolute, "{f:?}({x}) = {y}, expected {wanted}");
+            }
+        }
+    }
+
+    #[test]
+    fn vector_functions_are_accurate_and_equal_at_every_level() {
+        check(Function::Exp2, -125.0, 126.0, f64::exp2, 1.6e-7, 0.0);
+        check(Function::Exp, -86.0, 87.0, f64::exp, 1.5e-7, 0.0);
+        check(Function::Ln, 1e-6, 4.0, f64::ln, 2e-7, 1e-7);
+        check(Function::Ln, 1.0, 1e30, f64::ln, 2e-7, 1e-7);
+        check(Function::Sigmoid, -30.0, 30.0, |x| 1.0 / (1.0 + (-x).exp()), 3e-7, 0.0);
+        check(Function::Sin, 0.0, 1.0, |x| (x * std::f64::consts::TAU).sin(), 0.0, 4e-7);
+        check(Function::Cos, 0.0, 1.0, |x| (x * std::f64::consts::TAU).cos(), 0.0, 4e-7);
+    }
+
+    #[test]
+    fn transposing_and_summing_agree_with_the_scalar_meaning() {
+        let rows: [Row; 16] =
+            std::array::from_fn(|i| std::array::from_fn(|j| ((i * 37 + j * 11) % 97) as f32 + 0.25));
+        for wanted in VectorLevel::ALL {
+            let Some(level) = level(wanted) else { continue };
+            let (transposed, sums, singles) = dispatch!(level, simd => {
+                let v: [f32x16<_>; 16] = std::array::from_fn(|i| load(simd, &rows[i]));
+                let t = transpose(v).map(|r| -> Row { r.to_array() });
+                let s: Row = sum_each(v).to_array();
+                (t, s, v.map(|r| sum_lanes(r)))
+            });
+            for i in 0..16 {
+                for j in 0..16 {
+                    assert_eq!(transposed[i][j], rows[j][i]);
+                }
+                assert_eq!(sums[i], rows[i].iter().sum::<f32>());
+            }
+            assert_eq!(sums, singles);
+        }
+    }
+}
