@@ -1,0 +1,1 @@
+//! The definition in f64.
