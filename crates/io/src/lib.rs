@@ -1,1 +1,11 @@
-//! Placeholder.
+//! Files in and out: datasets, pictures, splat files, checkpoints, and writing that never leaves half a file.
+#![forbid(unsafe_code)]
+
+pub mod atomic;
+pub mod checkpoint;
+pub mod container;
+pub mod lock;
+pub mod metrics_log;
+pub mod run_folder;
+pub mod splat;
+pub mod units;

@@ -1,0 +1,1 @@
+//! File systems that fail on demand, for tests.

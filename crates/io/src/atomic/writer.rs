@@ -1,0 +1,322 @@
+//! The atomic writer itself.
+
+use std::ffi::OsString;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use super::{FileKind, FileSystem, OutputFile, WriteError, crash};
+
+/// Start of the names of temporary files.
+const TEMPORARY_PREFIX: &str = ".tmp-";
+
+/// Bytes collected before a write to the system; larger pieces pass straight through.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Age at which a temporary file of somebody else counts as left behind.
+const STALE_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How often a call interrupted by a signal is tried again.
+const INTERRUPT_RETRIES: usize = 100;
+
+/// Whether something that stands under the name may be replaced.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Overwrite {
+    /// It may: for files that Gausset itself keeps up to date.
+    #[default]
+    Replace,
+    /// It may not ([`WriteError::Exists`]): for what a person asked to be written, without `--force`.
+    Refuse,
+}
+
+/// How a file is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions {
+    /// Kind of file, for the names of crash points.
+    pub label: &'static str,
+    /// Free space without which nothing is begun; 0 = do not look.
+    pub needed_bytes: u64,
+    /// What to do when the name is taken.
+    pub overwrite: Overwrite,
+}
+
+impl Default for WriteOptions {
+    fn default() -> Self {
+        Self { label: "file", needed_bytes: 0, overwrite: Overwrite::Replace }
+    }
+}
+
+/// What a finished write tells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Committed {
+    /// Length of the file.
+    pub bytes: u64,
+    /// Seconds spent in bringing file and folder to the device.
+    pub sync_seconds: f64,
+}
+
+/// Writes a file as a whole: `body` writes the content, then the file takes its final name.
+///
+/// An error of `body` is reported as a failed write; its text is kept.
+///
+/// # Errors
+/// A call to the system failed, or `path` is a folder. The old file, if there was one, is then still there.
+pub fn write_atomic<T>(
+    fs: &dyn FileSystem,
+    path: &Path,
+    body: impl FnOnce(&mut AtomicWriter<'_>) -> io::Result<T>,
+) -> Result<T, WriteError> {
+    write_atomic_with(fs, path, &WriteOptions::default(), body).map(|(value, _)| value)
+}
+
+/// [`write_atomic`] with options; also tells length and sync time.
+///
+/// # Errors
+/// As [`write_atomic`]; too little free space; a name that is taken and may not be replaced.
+pub fn write_atomic_with<T>(
+    fs: &dyn FileSystem,
+    path: &Path,
+    options: &WriteOptions,
+    body: impl FnOnce(&mut AtomicWriter<'_>) -> io::Result<T>,
+) -> Result<(T, Committed), WriteError> {
+    let mut writer = AtomicWriter::create(fs, path, options)?;
+    match body(&mut writer) {
+        Ok(value) => Ok((value, writer.commit()?)),
+        Err(source) => Err(writer.failed("write", source)),
+    }
+}
+
+/// A file on its way to its final name: write to it, then [`AtomicWriter::commit`]. Dropped without that, it vanishes.
+///
+/// Content streams through a small buffer; a big file never needs a second copy in memory.
+pub struct AtomicWriter<'a> {
+    fs: &'a dyn FileSystem,
+    label: &'static str,
+    /// Final name, as given.
+    path: PathBuf,
+    /// Final name with links resolved, so that a link is followed and not replaced.
+    target: PathBuf,
+    /// Name until the rename; `None` for devices and pipes, which are written in place.
+    temporary: Option<PathBuf>,
+    file: Option<BufWriter<Box<dyn OutputFile>>>,
+    bytes: u64,
+}
+
+impl<'a> AtomicWriter<'a> {
+    /// Begins to write a file.
+    ///
+    /// # Errors
+    /// As [`write_atomic_with`].
+    pub fn create(fs: &'a dyn FileSystem, path: &Path, options: &WriteOptions) -> Result<Self, WriteError> {
+        let io_error = |action| move |source| WriteError::Io { path: path.to_owned(), action, source };
+        let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        let mut in_place = false;
+        match retry(|| fs.info(&target)).map_err(io_error("look up"))?.map(|info| info.kind) {
+            Some(FileKind::Folder) => return Err(WriteError::IsFolder { path: path.to_owned() }),
+            Some(FileKind::Special) => in_place = true,
+            Some(FileKind::File) if options.overwrite == Overwrite::Refuse => {
+                return Err(WriteError::Exists { path: path.to_owned(), found: "a file".to_owned() });
+            }
+            Some(FileKind::File) | None => {}
+        }
+        let Some(name) = target.file_name() else {
+            return Err(WriteError::IsFolder { path: path.to_owned() });
+        };
+        if options.needed_bytes > 0 && !in_place {
+            // Where the system does not tell, the write itself will.
+            let free = retry(|| fs.free_space(folder_of(&target))).unwrap_or(u64::MAX);
+            if free < options.needed_bytes {
+                return Err(WriteError::NoSpace {
+                    path: path.to_owned(),
+                    needed: options.needed_bytes,
+                    free,
+                });
+            }
+        }
+        crash::point(options.label, "before_write");
+        let (temporary, file) = if in_place {
+            (None, retry(|| fs.append(&target)))
+        } else {
+            let temporary = temporary_name(&target, name);
+            let mut file = retry(|| fs.create_new(&temporary));
+            if file.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists) {
+                // Left by a dead process that had our number: ours are told apart by their count.
+                file = retry(|| fs.remove(&temporary)).and_then(|()| retry(|| fs.create_new(&temporary)));
+            }
+            (Some(temporary), file)
+        };
+        let file = BufWriter::with_capacity(BUFFER_BYTES, file.map_err(io_error("create"))?);
+        Ok(Self {
+            fs,
+            label: options.label,
+            path: path.to_owned(),
+            target,
+            temporary,
+            file: Some(file),
+            bytes: 0,
+        })
+    }
+
+    /// Bytes written so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Syncs the file, gives it its final name and syncs the folder.
+    ///
+    /// # Errors
+    /// A call to the system failed. After a failed sync of the folder the new file is in place and whole, but a power
+    /// failure might still undo it; after any other failure the old one is as it was.
+    pub fn commit(mut self) -> Result<Committed, WriteError> {
+        let file = self.file.take().map(BufWriter::into_inner);
+        let mut file = match file {
+            Some(Ok(file)) => file,
+            Some(Err(e)) => {
+                let (source, buffer) = e.into_parts();
+                drop(buffer.into_parts());
+                return Err(self.failed("write", source));
+            }
+            None => return Err(self.failed("write", io::Error::other("the file is closed already"))),
+        };
+        crash::point(self.label, "after_write");
+        let clock = Instant::now();
+        if let Err(source) = retry(|| file.sync()) {
+            return Err(self.failed("sync", source));
+        }
+        drop(file);
+        crash::point(self.label, "after_fsync");
+        if let Some(temporary) = &self.temporary {
+            if let Err(source) = retry(|| self.fs.rename(temporary, &self.target)) {
+                return Err(self.failed("rename", source));
+            }
+            self.temporary = None;
+            crash::point(self.label, "after_rename");
+            if let Err(source) = retry(|| self.fs.sync_folder(folder_of(&self.target))) {
+                return Err(self.failed("sync folder", source));
+            }
+            crash::point(self.label, "after_folder_sync");
+        }
+        Ok(Committed { bytes: self.bytes, sync_seconds: clock.elapsed().as_secs_f64() })
+    }
+
+    /// The error of a failed action; dropping `self` removes the temporary file.
+    fn failed(self, action: &'static str, source: io::Error) -> WriteError {
+        WriteError::Io { path: self.path.clone(), action, source }
+    }
+}
+
+impl Write for AtomicWriter<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        let Some(file) = &mut self.file else { return Err(io::Error::other("the file is closed already")) };
+        if self.bytes > 0 && crash::is_due(self.label, "mid_write") {
+            file.flush()?;
+            std::process::abort();
+        }
+        let written = file.write(data)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.as_mut().map_or(Ok(()), Write::flush)
+    }
+}
+
+impl Drop for AtomicWriter<'_> {
+    fn drop(&mut self) {
+        if let Some(file) = self.file.take() {
+            // Without this the buffer would be written to a file that nobody wants.
+            drop(file.into_parts());
+        }
+        if let Some(temporary) = &self.temporary
+            && let Err(e) = retry(|| self.fs.remove(temporary))
+        {
+            tracing::warn!("{}: could not be removed: {}", temporary.display(), super::plain_reason(&e));
+        }
+    }
+}
+
+/// Refuses a name that is taken.
+///
+/// # Errors
+/// [`WriteError::Exists`] if anything stands there, unless `overwrite` allows it.
+pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> Result<(), WriteError> {
+    if overwrite == Overwrite::Replace {
+        return Ok(());
+    }
+    let io_error = |source| WriteError::Io { path: path.to_owned(), action: "look up", source };
+    let found = match retry(|| fs.info(path)).map_err(io_error)?.map(|info| info.kind) {
+        None | Some(FileKind::Special) => return Ok(()),
+        Some(FileKind::Folder) => "a folder",
+        Some(FileKind::File) => "a file",
+    };
+    Err(WriteError::Exists { path: path.to_owned(), found: found.to_owned() })
+}
+
+/// Which temporary files [`remove_temporaries`] removes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Temporaries {
+    /// Those older than a day: nobody writes a file for so long.
+    Stale,
+    /// All: for a folder that is locked, in which nobody else can be writing.
+    All,
+}
+
+/// Removes temporary files that killed processes left in a folder; returns how many.
+///
+/// # Errors
+/// The folder could not be listed. A file that cannot be removed is left and not counted.
+pub fn remove_temporaries(
+    fs: &dyn FileSystem,
+    folder: &Path,
+    which: Temporaries,
+) -> Result<usize, WriteError> {
+    let names = retry(|| fs.list(folder)).map_err(|source| WriteError::Io {
+        path: folder.to_owned(),
+        action: "list",
+        source,
+    })?;
+    let now = SystemTime::now();
+    let is_stale = |path: &Path| {
+        let modified = fs.info(path).ok().flatten().and_then(|info| info.modified);
+        modified.and_then(|m| now.duration_since(m).ok()).is_some_and(|age| age > STALE_AGE)
+    };
+    let mut removed = 0;
+    for name in names.iter().filter(|n| n.as_encoded_bytes().starts_with(TEMPORARY_PREFIX.as_bytes())) {
+        let path = folder.join(name);
+        if (which == Temporaries::All || is_stale(&path)) && retry(|| fs.remove(&path)).is_ok() {
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+/// `.tmp-<pid>-<n>-<name>` beside `target`; `n` keeps two writers of one process apart.
+fn temporary_name(target: &Path, name: &std::ffi::OsStr) -> PathBuf {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let mut temporary = OsString::from(format!("{TEMPORARY_PREFIX}{}-{count}-", std::process::id()));
+    temporary.push(name);
+    target.with_file_name(temporary)
+}
+
+/// The folder in which a file stands.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Repeats a call as long as signals interrupt it.
+pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    for _ in 0..INTERRUPT_RETRIES {
+        match call() {
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            other => return other,
+        }
+    }
+    call()
+}

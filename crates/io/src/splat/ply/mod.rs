@@ -1,0 +1,5 @@
+//! Inria PLY.
+
+mod write;
+
+pub use write::{PlyOptions, PlyWritten, save_ply, write_ply};
