@@ -1,1 +1,34 @@
-//! Placeholder.
+//! What the tests of Gausset share: the ground truth and its pass rule, random scenes, picture comparison, and where
+//! to find test data.
+//!
+//! Only tests depend on this crate. It panics instead of returning errors, with messages that say what to repair.
+//!
+//! ```no_run
+//! use gausset_testkit::{Fixtures, Kind, Precision, Tensor, check};
+//!
+//! for case in Fixtures::load().of_kind(Kind::Ssim) {
+//!     let ssim = my_ssim(&case.tensor("in.x").to_f32(), &case.tensor("in.y").to_f32());
+//!     let outputs = [("out.ssim".to_owned(), Tensor::scalar(ssim))].into();
+//!     check(case, &outputs, Precision::F32).assert_passed();
+//! }
+//! # fn my_ssim(x: &[f32], y: &[f32]) -> f32 { 0.0 }
+//! ```
+#![forbid(unsafe_code)]
+
+pub mod backend;
+pub mod fixtures;
+pub mod image;
+pub mod pass_rule;
+pub mod paths;
+pub mod raster_case;
+pub mod scene;
+pub mod tensor;
+
+pub use backend::{Backend, Outputs, Report, check, check_backend};
+pub use fixtures::{Case, Fixtures, Kind, Rule, Settings, Tolerance};
+pub use image::psnr;
+pub use pass_rule::{Comparison, Precision, compare};
+pub use paths::{data_dir, fixtures_dir, skip, testdata_dir, workspace_root};
+pub use raster_case::{LinearLoss, RasterGradients, RasterIntermediates, RasterResult};
+pub use scene::{RandomScene, TestScene};
+pub use tensor::Tensor;

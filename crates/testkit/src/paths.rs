@@ -1,0 +1,65 @@
+//! Where test data lives.
+
+use std::path::{Path, PathBuf};
+
+/// Variable that names the folder with the fixtures' folders `raster`, `field`, ...
+pub const FIXTURES_VARIABLE: &str = "GAUSSET_FIXTURES";
+/// Variable that names the folder with the real scenes.
+pub const DATA_VARIABLE: &str = "GAUSSET_DATA";
+
+/// The folder that holds the workspace's `Cargo.toml`.
+#[must_use]
+pub fn workspace_root() -> PathBuf {
+    let testkit = Path::new(env!("CARGO_MANIFEST_DIR"));
+    testkit.ancestors().nth(2).expect("testkit lies two folders below the workspace root").to_owned()
+}
+
+/// The project's own test data, `testdata/`.
+#[must_use]
+pub fn testdata_dir() -> PathBuf {
+    workspace_root().join("testdata")
+}
+
+/// The folder that holds the fixtures' folders: `$GAUSSET_FIXTURES`, or the project's own copy.
+#[must_use]
+pub fn fixtures_dir() -> PathBuf {
+    match std::env::var_os(FIXTURES_VARIABLE) {
+        Some(folder) => PathBuf::from(folder),
+        None => testdata_dir().join("fixtures"),
+    }
+}
+
+/// The folder with the real scenes: `$GAUSSET_DATA`, or `../shared/data` beside the workspace; `None` if it is absent.
+///
+/// A test that gets `None` calls [`skip`] and returns.
+#[must_use]
+pub fn data_dir() -> Option<PathBuf> {
+    Some(data_dir_candidate()).filter(|folder| folder.is_dir())
+}
+
+/// Says on stderr that a test does nothing, and why; shown by `cargo test -- --nocapture` and on failure.
+#[allow(clippy::print_stderr, reason = "the one place where a test announces that it did not run")]
+pub fn skip(test: &str, reason: &str) {
+    eprintln!(
+        "SKIPPED {test}: {reason} (real scenes are looked for in `{}`; set {DATA_VARIABLE})",
+        data_dir_candidate().display()
+    );
+}
+
+fn data_dir_candidate() -> PathBuf {
+    match std::env::var_os(DATA_VARIABLE) {
+        Some(folder) => PathBuf::from(folder),
+        None => workspace_root().join("../shared/data"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_workspace_root_holds_the_workspace_manifest() {
+        let manifest = std::fs::read_to_string(workspace_root().join("Cargo.toml")).unwrap();
+        assert!(manifest.contains("[workspace]"));
+    }
+}
