@@ -1,0 +1,138 @@
+//! Adaptive density control: clone, split, prune (Kerbl et al. 2023, section 5).
+//!
+//! A splat whose mean screen-space gradient is large lacks company. A small one gets a copy of itself; a large one is
+//! replaced by two, each drawn from it, `μ' = μ + R diag(s) ξ` with `ξ ~ N(0, I)`, and shrunk, `s' = s / shrink`.
+//! Splats that are hardly opaque or too large are removed. All decisions are made at once from the state before
+//! ([`super::decide`]); then growth is cut to the room that is left, largest mean statistic first, ties by order.
+//! A splat that may not grow for want of room stays as it is.
+
+use fearless_simd::Level;
+use gausset_compute::{Pool, rng};
+use gausset_core::engine::{ClassicRule, TrainState};
+use gausset_core::se3;
+
+use super::decide::{self, CLONE, Inputs, KEEP, PRUNE, SPLIT, Thresholds};
+use super::{DensityOutcome, not_finite, rows};
+
+/// Random streams of the two halves of a split; the index of a draw is the id of the splat that is split.
+pub const SPLIT_STREAMS: [u32; 2] = [rng::stream::SPLIT, rng::stream::SPLIT | 0x8000];
+
+/// Halves per task.
+const CHUNK: usize = 1024;
+
+pub(super) fn apply(state: &mut TrainState, rule: &ClassicRule, pool: &Pool) -> DensityOutcome {
+    let n = state.splats.len();
+    let mut outcome = DensityOutcome::default();
+    let thresholds = Thresholds::of(rule);
+    let mut decisions = vec![KEEP; n];
+    decide::decide(&inputs(state), &thresholds, &mut decisions, Level::new(), pool);
+    if let Some(dead) = not_finite(&state.splats, pool) {
+        for (decision, _) in decisions.iter_mut().zip(dead).filter(|(_, dead)| *dead) {
+            *decision = PRUNE;
+            outcome.non_finite += 1;
+        }
+    }
+    let removed = decisions.iter().filter(|&&d| d == PRUNE).count();
+    let room = rule.max_splats.saturating_sub((n - removed) as u64);
+    limit_growth(state, &mut decisions, usize::try_from(room).unwrap_or(usize::MAX));
+
+    let mut rows = Vec::with_capacity(n);
+    rows.extend((0..n as u32).filter(|&i| matches!(decisions[i as usize], KEEP | CLONE)));
+    let newborn_from = rows.len();
+    for (i, &decision) in (0u32..).zip(&decisions) {
+        match decision {
+            CLONE => {
+                rows.push(i);
+                outcome.cloned += 1;
+            }
+            SPLIT => {
+                rows.extend([i, i]);
+                outcome.split += 1;
+            }
+            _ => {}
+        }
+    }
+    outcome.pruned = removed as u64 - outcome.non_finite;
+
+    rows::rebuild(state, &rows, newborn_from, pool);
+    place_halves(state, rule, &thresholds, &decisions, &rows[newborn_from..], pool);
+    for id in &mut state.ids[newborn_from..] {
+        *id = state.next_id;
+        state.next_id = state.next_id.wrapping_add(1);
+    }
+    state.statistics.gradient_sum.fill(0.0);
+    state.statistics.visible_steps.fill(0);
+    state.statistics.max_radius.fill(0.0);
+    outcome
+}
+
+fn inputs(state: &TrainState) -> Inputs<'_> {
+    Inputs {
+        gradient_sum: &state.statistics.gradient_sum,
+        visible_steps: &state.statistics.visible_steps,
+        max_radius: &state.statistics.max_radius,
+        log_scales: &state.splats.log_scales,
+        opacity_logits: &state.splats.opacity_logits,
+    }
+}
+
+/// Lets only `room` splats grow (each adds one): those with the largest mean statistic, the first of equals.
+fn limit_growth(state: &TrainState, decisions: &mut [u8], room: usize) {
+    let mean_statistic = |i: u32| {
+        let i = i as usize;
+        state.statistics.gradient_sum[i] / state.statistics.visible_steps[i] as f32
+    };
+    let mut growing: Vec<(f32, u32)> = (0u32..)
+        .zip(&*decisions)
+        .filter(|(_, decision)| matches!(**decision, CLONE | SPLIT))
+        .map(|(i, _)| (mean_statistic(i), i))
+        .collect();
+    if growing.len() <= room {
+        return;
+    }
+    if room > 0 {
+        // No two are equal, so the partition does not depend on the algorithm.
+        growing.select_nth_unstable_by(room - 1, |a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    }
+    for &(_, i) in &growing[room..] {
+        decisions[i as usize] = KEEP;
+    }
+}
+
+/// Moves and shrinks the halves among the newborn splats, which are still copies of their parents, ids included.
+fn place_halves(
+    state: &mut TrainState,
+    rule: &ClassicRule,
+    thresholds: &Thresholds,
+    decisions: &[u8],
+    parents: &[u32],
+    pool: &Pool,
+) {
+    let newborn_from = state.ids.len() - parents.len();
+    let splats = &mut state.splats;
+    let (log_scales, quats) = (&mut splats.log_scales[newborn_from..], &splats.quats[newborn_from..]);
+    let ids = &state.ids[newborn_from..];
+    let is_half = |i: usize| decisions[parents[i] as usize] == SPLIT;
+    {
+        let log_scales = &*log_scales;
+        pool.run_chunks(&mut splats.means[newborn_from..], CHUNK, |chunk, means| {
+            for (i, mean) in (chunk * CHUNK..).zip(means).filter(|(i, _)| is_half(*i)) {
+                let second = i > 0 && parents[i - 1] == parents[i];
+                let normals = rng::normals(rule.seed, SPLIT_STREAMS[usize::from(second)], rule.step, ids[i]);
+                *mean = drawn_from(*mean, log_scales[i], quats[i], [normals[0], normals[1], normals[2]]);
+            }
+        });
+    }
+    for (i, log_scale) in log_scales.iter_mut().enumerate().filter(|(i, _)| is_half(*i)) {
+        *log_scale = log_scale.map(|s| s - thresholds.log_shrink);
+    }
+}
+
+/// `μ + R diag(s) ξ`, in f64; the mean itself if that leaves the range of f32.
+fn drawn_from(mean: [f32; 3], log_scale: [f32; 3], quat: [f32; 4], normal: [f32; 3]) -> [f32; 3] {
+    let rotation = se3::rotation_from_quaternion(quat.map(f64::from));
+    let local = std::array::from_fn(|k| libm::exp(f64::from(log_scale[k])) * f64::from(normal[k]));
+    let offset = se3::mul_vec(&rotation, local);
+    let drawn: [f32; 3] = std::array::from_fn(|k| (f64::from(mean[k]) + offset[k]) as f32);
+    if drawn.iter().all(|v| v.is_finite()) { drawn } else { mean }
+}
