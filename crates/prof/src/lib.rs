@@ -1,16 +1,136 @@
-//! Spans, per-stage statistics, tables and traces.
+//! Where the time goes: spans on all threads, statistics by path, tables and traces.
+//!
+//! ```
+//! gausset_prof::set_enabled(true);
+//! for _ in 0..3 {
+//!     let _step = gausset_prof::span("step");
+//!     let _blend = gausset_prof::span("blend");
+//!     gausset_prof::counter("visible", 132_361.0);
+//! }
+//! let profile = gausset_prof::snapshot();
+//! assert_eq!(profile.rows[1].path, "step/blend");
+//! # gausset_prof::set_enabled(false);
+//! ```
+//!
+//! - **Off costs nothing**: a span is one relaxed load of an atomic. On, it costs about 0.1 µs, and 1.5 µs where
+//!   the CPU clock of the process is read as well ([`CPU_CLOCK_DEPTH`]).
+//! - **The rows add up.** Spans nest; the time of a span that no child accounts for is a row of its own, called
+//!   `unattributed`, at every level. The leaf rows of the *critical path* (the thread that switched profiling on, or
+//!   reset it) therefore sum to the wall time exactly, and every share has the wall time as its base.
+//! - **Threads**: spans of other threads are reported apart, summed by path: their time runs beside the wall clock,
+//!   not within it. What all threads together spent in a stage is the `cpu` figure of its row on the critical path.
+//! - **Bounded**: statistics are kept per path ([`MAX_PATHS`], [`MAX_DEPTH`], [`MAX_COUNTERS`] for each thread) and
+//!   do not grow with the number of spans; what does not fit stays in the time of its parent and is counted in
+//!   [`Profile::dropped_spans`]. The trace is a ring of the last [`TRACE_EVENTS`] events of each thread.
 #![forbid(unsafe_code)]
 
-/// Ends its span when dropped.
-#[must_use = "a span ends when its guard is dropped"]
-pub struct Span(());
+mod clock;
+mod paths;
+mod profile;
+mod recorder;
+mod stats;
+mod table;
+mod trace;
 
-/// Starts a span on this thread.
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+pub use profile::{CounterRow, Profile, Row, RowKind};
+pub use recorder::{CPU_CLOCK_DEPTH, MAX_COUNTERS, MAX_DEPTH, MAX_PATHS, TRACE_EVENTS};
+pub use stats::MEDIAN_RELATIVE_ERROR;
+pub use trace::{Trace, TraceEvent};
+
+/// Bit of [`MODE`]: spans and counters are recorded.
+const RECORD: u8 = 1;
+/// Bit of [`MODE`]: and each one is kept for the trace.
+const TRACE: u8 = 2;
+
+static MODE: AtomicU8 = AtomicU8::new(0);
+
+/// Ends its span when dropped. Bound to the thread that started it.
+#[must_use = "a span ends when its guard is dropped"]
+#[derive(Debug)]
+pub struct Span {
+    /// Number of the span on its thread, 0 = not recorded.
+    serial: u64,
+    not_send: PhantomData<*const ()>,
+}
+
+/// Starts a span on this thread, inside the innermost one that is open here.
+///
+/// Names are stable words (those of the stages); `/` is used between them in paths.
 #[inline]
-pub fn span(_name: &'static str) -> Span {
-    Span(())
+pub fn span(name: &'static str) -> Span {
+    let mode = MODE.load(Ordering::Relaxed);
+    let serial = if mode & RECORD == 0 { 0 } else { recorder::enter(name) };
+    Span { serial, not_send: PhantomData }
 }
 
 impl Drop for Span {
-    fn drop(&mut self) {}
+    #[inline]
+    fn drop(&mut self) {
+        if self.serial != 0 {
+            recorder::exit(self.serial, MODE.load(Ordering::Relaxed) & TRACE != 0);
+        }
+    }
+}
+
+/// Adds one value to the statistics of a quantity: splats, visible, intersections, bytes…
+///
+/// Values are sizes: a negative or not finite one is ignored.
+#[inline]
+pub fn counter(name: &'static str, value: f64) {
+    let mode = MODE.load(Ordering::Relaxed);
+    if mode & RECORD != 0 {
+        recorder::count(name, value, mode & TRACE != 0);
+    }
+}
+
+/// Switches recording on or off; what was recorded is kept.
+///
+/// The wall clock of the profile runs while recording is on. The first thread that switches it on is the critical
+/// path. Spans that are open when it is switched off end there: they count in the total of their path, not in its
+/// distribution.
+pub fn set_enabled(enabled: bool) {
+    if enabled {
+        recorder::start();
+        MODE.fetch_or(RECORD, Ordering::Relaxed);
+    } else {
+        MODE.fetch_and(!RECORD, Ordering::Relaxed);
+        recorder::stop();
+    }
+}
+
+/// Whether spans are recorded.
+#[must_use]
+pub fn is_enabled() -> bool {
+    MODE.load(Ordering::Relaxed) & RECORD != 0
+}
+
+/// Switches the trace on or off: while it is on, each recorded span and counter is kept as an event ([`trace()`]).
+pub fn set_trace(trace: bool) {
+    if trace {
+        MODE.fetch_or(TRACE, Ordering::Relaxed);
+    } else {
+        MODE.fetch_and(!TRACE, Ordering::Relaxed);
+    }
+}
+
+/// Forgets everything, restarts the wall clock and makes the calling thread the critical path.
+///
+/// Spans that are open leave no record. Called after a few steps, it keeps the warm-up out of the figures.
+pub fn reset() {
+    recorder::reset(is_enabled());
+}
+
+/// What was recorded since the last [`reset`]. Open spans count in the total of their path with their time so far.
+#[must_use]
+pub fn snapshot() -> Profile {
+    recorder::snapshot()
+}
+
+/// The events that were kept while [`set_trace`] was on, by time.
+#[must_use]
+pub fn trace() -> Trace {
+    recorder::trace()
 }

@@ -1,0 +1,83 @@
+//! The tree of paths: one node for each nesting of names that was met, with its statistics.
+
+use crate::stats::Stats;
+
+/// Index of the node above all roots.
+pub(crate) const TOP: usize = 0;
+
+/// A path and what was recorded under it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Node {
+    pub(crate) name: &'static str,
+    /// Nodes one level down, in the order in which they were first met.
+    pub(crate) children: Vec<usize>,
+    /// Nanoseconds of all spans of this path, those included that were cut off.
+    pub(crate) total_ns: u64,
+    /// CPU nanoseconds of the process during these spans, where they were read.
+    pub(crate) cpu_ns: Option<u64>,
+    /// Nanoseconds of the spans that ended by themselves.
+    pub(crate) inclusive: Stats,
+    /// The same without their children; kept once the path has any.
+    pub(crate) exclusive: Option<Box<Stats>>,
+}
+
+/// A bounded tree of [`Node`]s; node [`TOP`] has no name.
+#[derive(Clone, Debug)]
+pub(crate) struct Paths {
+    pub(crate) nodes: Vec<Node>,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self { nodes: vec![Node::default()] }
+    }
+}
+
+impl Paths {
+    /// The child of `parent` with this name, made if need be; `None` when the tree has `limit` nodes.
+    pub(crate) fn child(&mut self, parent: usize, name: &'static str, limit: usize) -> Option<usize> {
+        let found = self.nodes[parent].children.iter().copied().find(|&c| self.nodes[c].name == name);
+        if found.is_some() {
+            return found;
+        }
+        if self.nodes.len() > limit {
+            return None;
+        }
+        let index = self.nodes.len();
+        self.nodes.push(Node { name, ..Node::default() });
+        let parent = &mut self.nodes[parent];
+        if parent.children.is_empty() {
+            // So far no span of this path had a child: what it took was its own.
+            parent.exclusive = Some(Box::new(parent.inclusive.clone()));
+        }
+        parent.children.push(index);
+        Some(index)
+    }
+
+    /// Adds all of `other`, path by path; returns how many spans found no room.
+    pub(crate) fn merge(&mut self, other: &Self, limit: usize) -> u64 {
+        self.merge_below(TOP, other, TOP, limit)
+    }
+
+    fn merge_below(&mut self, mine: usize, other: &Self, theirs: usize, limit: usize) -> u64 {
+        let mut dropped = 0;
+        for &source in &other.nodes[theirs].children {
+            let from = &other.nodes[source];
+            let Some(target) = self.child(mine, from.name, limit) else {
+                dropped += from.inclusive.count;
+                continue;
+            };
+            dropped += self.merge_below(target, other, source, limit);
+            let to = &mut self.nodes[target];
+            to.total_ns += from.total_ns;
+            if let Some(cpu) = from.cpu_ns {
+                *to.cpu_ns.get_or_insert(0) += cpu;
+            }
+            to.inclusive.merge(&from.inclusive);
+            if let Some(exclusive) = &mut to.exclusive {
+                exclusive.merge(from.exclusive.as_deref().unwrap_or(&from.inclusive));
+            }
+        }
+        dropped
+    }
+}

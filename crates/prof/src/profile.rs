@@ -1,0 +1,280 @@
+//! The reading side: rows that add up.
+
+use serde::{Deserialize, Serialize};
+
+use crate::paths::{Paths, TOP};
+use crate::stats::{MEDIAN_RELATIVE_ERROR, Stats};
+
+/// Where the time of a period went. All times in milliseconds; the base of every share is `wall_ms`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Profile {
+    /// Time during which recording was on.
+    pub wall_ms: f64,
+    /// CPU time of all threads of the process during it, where the system tells.
+    pub cpu_ms: Option<f64>,
+    /// The critical path, depth first, children in the order in which they were first met. Each row that has children
+    /// ends with one of kind [`RowKind::Unattributed`], and so does the whole: the children of a row sum to the row,
+    /// the rows of depth 0 to `wall_ms`.
+    pub rows: Vec<Row>,
+    /// Number of other threads that recorded spans.
+    pub worker_threads: u32,
+    /// Spans of all other threads, summed by path. They run beside the wall clock: what they add up to is busy time.
+    pub worker_rows: Vec<Row>,
+    /// Statistics of counted quantities.
+    pub counters: Vec<CounterRow>,
+    /// Spans that found no room in the bounded tables; their time is that of their parent.
+    pub dropped_spans: u64,
+    /// Largest relative error of the medians.
+    pub median_relative_error: f64,
+}
+
+/// What a row stands for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RowKind {
+    /// Spans of one path.
+    #[default]
+    Span,
+    /// The time of the parent that no child accounts for.
+    Unattributed,
+}
+
+/// Statistics of the spans of one path.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// Names from the outermost span to this one, with `/` in between.
+    pub path: String,
+    /// The last name of the path.
+    pub name: String,
+    /// Number of enclosing spans.
+    pub depth: u32,
+    /// What the row stands for.
+    pub kind: RowKind,
+    /// Spans that ended.
+    pub count: u64,
+    /// Time of all spans with what they enclose, those included that were cut off or are still open.
+    pub total_ms: f64,
+    /// The same without what they enclose.
+    pub self_ms: f64,
+    /// `total_ms` as a share of the wall time, 0..1 on the critical path.
+    pub share: f64,
+    /// Mean over the spans that ended.
+    pub mean_ms: f64,
+    /// Standard deviation of the sample.
+    pub std_ms: f64,
+    /// Shortest.
+    pub min_ms: f64,
+    /// Median, within [`Profile::median_relative_error`].
+    pub median_ms: f64,
+    /// Longest.
+    pub max_ms: f64,
+    /// CPU time of all threads of the process during the spans, where it was read.
+    pub cpu_ms: Option<f64>,
+}
+
+/// Statistics of a counted quantity, in its own unit.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct CounterRow {
+    /// Name of the counter.
+    pub name: String,
+    /// Number of values.
+    pub count: u64,
+    /// The last value.
+    pub last: f64,
+    /// Mean of the values.
+    pub mean: f64,
+    /// Standard deviation of the sample.
+    pub std: f64,
+    /// Smallest value.
+    pub min: f64,
+    /// Median, within [`Profile::median_relative_error`].
+    pub median: f64,
+    /// Largest value.
+    pub max: f64,
+}
+
+impl Profile {
+    /// The row of the critical path with this path.
+    #[must_use]
+    pub fn row(&self, path: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.path == path)
+    }
+
+    /// The profile as indented JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Structs of numbers and strings always serialise.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// One line for each row and counter, with a header.
+    #[must_use]
+    pub fn to_csv(&self) -> String {
+        let mut csv =
+            String::from("section,path,kind,unit,count,total,self,share,mean,std,min,median,max,cpu\n");
+        for (section, rows) in [("critical", &self.rows), ("worker", &self.worker_rows)] {
+            for row in rows {
+                let kind = if row.kind == RowKind::Span { "span" } else { "unattributed" };
+                let cpu = row.cpu_ms.map_or_else(String::new, |cpu| cpu.to_string());
+                csv += &format!(
+                    "{section},{},{kind},ms,{},{},{},{},{},{},{},{},{},{cpu}\n",
+                    quoted(&row.path),
+                    row.count,
+                    row.total_ms,
+                    row.self_ms,
+                    row.share,
+                    row.mean_ms,
+                    row.std_ms,
+                    row.min_ms,
+                    row.median_ms,
+                    row.max_ms,
+                );
+            }
+        }
+        for c in &self.counters {
+            csv += &format!(
+                "counter,{},counter,,{},,,,{},{},{},{},{},\n",
+                quoted(&c.name),
+                c.count,
+                c.mean,
+                c.std,
+                c.min,
+                c.median,
+                c.max
+            );
+        }
+        csv
+    }
+}
+
+/// A CSV field (RFC 4180).
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.to_owned()
+    }
+}
+
+/// What the recorder hands over.
+pub(crate) struct Recorded {
+    pub(crate) critical: Paths,
+    pub(crate) workers: Paths,
+    pub(crate) worker_threads: u32,
+    pub(crate) counters: Vec<(&'static str, Stats)>,
+    pub(crate) wall_ns: u64,
+    pub(crate) cpu_ns: Option<u64>,
+    pub(crate) dropped_spans: u64,
+}
+
+/// Builds the rows.
+pub(crate) fn assemble(recorded: &Recorded) -> Profile {
+    let wall_ms = ms(recorded.wall_ns);
+    let mut rows = RowWriter { paths: &recorded.critical, wall_ns: recorded.wall_ns, rows: Vec::new() };
+    rows.write_children(TOP, "", 0);
+    rows.write_top_rest(recorded.cpu_ns);
+    let mut worker_rows = RowWriter { paths: &recorded.workers, wall_ns: recorded.wall_ns, rows: Vec::new() };
+    worker_rows.write_children(TOP, "", 0);
+    Profile {
+        wall_ms,
+        cpu_ms: recorded.cpu_ns.map(ms),
+        rows: rows.rows,
+        worker_threads: recorded.worker_threads,
+        worker_rows: worker_rows.rows,
+        counters: recorded.counters.iter().map(|(name, stats)| counter_row(name, stats)).collect(),
+        dropped_spans: recorded.dropped_spans,
+        median_relative_error: MEDIAN_RELATIVE_ERROR,
+    }
+}
+
+struct RowWriter<'a> {
+    paths: &'a Paths,
+    wall_ns: u64,
+    rows: Vec<Row>,
+}
+
+/// Name of the rows of what no child accounts for.
+pub(crate) const UNATTRIBUTED: &str = "unattributed";
+
+impl RowWriter<'_> {
+    fn write_children(&mut self, parent: usize, prefix: &str, depth: u32) {
+        for &index in &self.paths.nodes[parent].children {
+            let node = &self.paths.nodes[index];
+            let path = format!("{prefix}{}", node.name);
+            let below = format!("{path}/");
+            let (children_ns, children_cpu_ns) = self.sum_of_children(index);
+            let self_ns = node.total_ns.saturating_sub(children_ns);
+            let row = self.row(path, node.name, depth, node.total_ns, &node.inclusive);
+            self.rows.push(Row { self_ms: ms(self_ns), cpu_ms: node.cpu_ns.map(ms), ..row });
+            self.write_children(index, &below, depth + 1);
+            if let Some(exclusive) = &node.exclusive {
+                let rest = self.row(below + UNATTRIBUTED, UNATTRIBUTED, depth + 1, self_ns, exclusive);
+                let cpu_ms =
+                    node.cpu_ns.zip(children_cpu_ns).map(|(all, below)| ms(all.saturating_sub(below)));
+                self.rows.push(Row { kind: RowKind::Unattributed, self_ms: ms(self_ns), cpu_ms, ..rest });
+            }
+        }
+    }
+
+    /// The row of the wall time outside all spans.
+    fn write_top_rest(&mut self, cpu_ns: Option<u64>) {
+        let (children_ns, children_cpu_ns) = self.sum_of_children(TOP);
+        let rest_ns = self.wall_ns.saturating_sub(children_ns);
+        let rest_ms = ms(rest_ns);
+        let row = self.row(UNATTRIBUTED.to_owned(), UNATTRIBUTED, 0, rest_ns, &Stats::default());
+        self.rows.push(Row {
+            kind: RowKind::Unattributed,
+            count: 1,
+            self_ms: rest_ms,
+            mean_ms: rest_ms,
+            min_ms: rest_ms,
+            median_ms: rest_ms,
+            max_ms: rest_ms,
+            cpu_ms: cpu_ns.zip(children_cpu_ns).map(|(all, below)| ms(all.saturating_sub(below))),
+            ..row
+        });
+    }
+
+    /// Time and, when each child has one, CPU time of the children of a node.
+    fn sum_of_children(&self, parent: usize) -> (u64, Option<u64>) {
+        let children = || self.paths.nodes[parent].children.iter().map(|&c| &self.paths.nodes[c]);
+        (children().map(|c| c.total_ns).sum(), children().map(|c| c.cpu_ns).sum())
+    }
+
+    fn row(&self, path: String, name: &str, depth: u32, total_ns: u64, stats: &Stats) -> Row {
+        let ms_of = |ns: f64| ns / 1e6;
+        Row {
+            path,
+            name: name.to_owned(),
+            depth,
+            kind: RowKind::Span,
+            count: stats.count,
+            total_ms: ms(total_ns),
+            self_ms: 0.0,
+            share: if self.wall_ns == 0 { 0.0 } else { total_ns as f64 / self.wall_ns as f64 },
+            mean_ms: ms_of(stats.mean),
+            std_ms: ms_of(stats.std()),
+            min_ms: ms_of(stats.min_or_zero()),
+            median_ms: ms_of(stats.median()),
+            max_ms: ms_of(stats.max),
+            cpu_ms: None,
+        }
+    }
+}
+
+fn counter_row(name: &str, stats: &Stats) -> CounterRow {
+    CounterRow {
+        name: name.to_owned(),
+        count: stats.count,
+        last: stats.last,
+        mean: stats.mean,
+        std: stats.std(),
+        min: stats.min_or_zero(),
+        median: stats.median(),
+        max: stats.max,
+    }
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
