@@ -4,6 +4,8 @@
 pub mod atomic;
 pub mod checkpoint;
 pub mod container;
+pub mod dataset;
+pub mod image;
 pub mod lock;
 pub mod metrics_log;
 pub mod run_folder;

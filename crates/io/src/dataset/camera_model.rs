@@ -1,0 +1,251 @@
+//! The camera models of COLMAP: ids, names, parameters. Their geometry is in [`super::lens`].
+//!
+//! Source: `colmap/sensor/models.h` (ids 0 to 17). Parameters are kept in the order of the files.
+
+use gausset_core::Camera;
+
+use super::lens::Lens;
+
+/// A camera model; the discriminant is COLMAP's id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "the names are COLMAP's; `name` and `parameters` document them")]
+#[repr(u8)]
+pub enum CameraModel {
+    SimplePinhole = 0,
+    Pinhole = 1,
+    SimpleRadial = 2,
+    Radial = 3,
+    OpenCv = 4,
+    OpenCvFisheye = 5,
+    FullOpenCv = 6,
+    Fov = 7,
+    SimpleRadialFisheye = 8,
+    RadialFisheye = 9,
+    ThinPrismFisheye = 10,
+    RadTanThinPrismFisheye = 11,
+    SimpleDivision = 12,
+    Division = 13,
+    SimpleFisheye = 14,
+    Fisheye = 15,
+    Eucm = 16,
+    Equirectangular = 17,
+}
+
+impl CameraModel {
+    /// All models in the order of their ids.
+    pub const ALL: [Self; 18] = [
+        Self::SimplePinhole,
+        Self::Pinhole,
+        Self::SimpleRadial,
+        Self::Radial,
+        Self::OpenCv,
+        Self::OpenCvFisheye,
+        Self::FullOpenCv,
+        Self::Fov,
+        Self::SimpleRadialFisheye,
+        Self::RadialFisheye,
+        Self::ThinPrismFisheye,
+        Self::RadTanThinPrismFisheye,
+        Self::SimpleDivision,
+        Self::Division,
+        Self::SimpleFisheye,
+        Self::Fisheye,
+        Self::Eucm,
+        Self::Equirectangular,
+    ];
+
+    /// The model with an id, if there is one.
+    #[must_use]
+    pub fn from_id(id: i32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(id).ok()?).copied()
+    }
+
+    /// The model with a name, if there is one.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|model| model.name() == name)
+    }
+
+    /// COLMAP's id.
+    #[must_use]
+    pub const fn id(self) -> u8 {
+        self as u8
+    }
+
+    /// COLMAP's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SimplePinhole => "SIMPLE_PINHOLE",
+            Self::Pinhole => "PINHOLE",
+            Self::SimpleRadial => "SIMPLE_RADIAL",
+            Self::Radial => "RADIAL",
+            Self::OpenCv => "OPENCV",
+            Self::OpenCvFisheye => "OPENCV_FISHEYE",
+            Self::FullOpenCv => "FULL_OPENCV",
+            Self::Fov => "FOV",
+            Self::SimpleRadialFisheye => "SIMPLE_RADIAL_FISHEYE",
+            Self::RadialFisheye => "RADIAL_FISHEYE",
+            Self::ThinPrismFisheye => "THIN_PRISM_FISHEYE",
+            Self::RadTanThinPrismFisheye => "RAD_TAN_THIN_PRISM_FISHEYE",
+            Self::SimpleDivision => "SIMPLE_DIVISION",
+            Self::Division => "DIVISION",
+            Self::SimpleFisheye => "SIMPLE_FISHEYE",
+            Self::Fisheye => "FISHEYE",
+            Self::Eucm => "EUCM",
+            Self::Equirectangular => "EQUIRECTANGULAR",
+        }
+    }
+
+    /// Names of the parameters, in file order.
+    #[must_use]
+    pub const fn parameters(self) -> &'static [&'static str] {
+        match self {
+            Self::SimplePinhole | Self::SimpleFisheye => &["f", "cx", "cy"],
+            Self::Pinhole | Self::Fisheye => &["fx", "fy", "cx", "cy"],
+            Self::SimpleRadial | Self::SimpleRadialFisheye | Self::SimpleDivision => &["f", "cx", "cy", "k"],
+            Self::Radial | Self::RadialFisheye => &["f", "cx", "cy", "k1", "k2"],
+            Self::OpenCv => &["fx", "fy", "cx", "cy", "k1", "k2", "p1", "p2"],
+            Self::OpenCvFisheye => &["fx", "fy", "cx", "cy", "k1", "k2", "k3", "k4"],
+            Self::FullOpenCv => &["fx", "fy", "cx", "cy", "k1", "k2", "p1", "p2", "k3", "k4", "k5", "k6"],
+            Self::Fov => &["fx", "fy", "cx", "cy", "omega"],
+            Self::ThinPrismFisheye => {
+                &["fx", "fy", "cx", "cy", "k1", "k2", "p1", "p2", "k3", "k4", "sx1", "sy1"]
+            }
+            Self::RadTanThinPrismFisheye => &[
+                "fx", "fy", "cx", "cy", "k0", "k1", "k2", "k3", "k4", "k5", "p0", "p1", "s0", "s1", "s2",
+                "s3",
+            ],
+            Self::Division => &["fx", "fy", "cx", "cy", "k"],
+            Self::Eucm => &["fx", "fy", "cx", "cy", "alpha", "beta"],
+            Self::Equirectangular => &["w", "h"],
+        }
+    }
+
+    /// Whether one focal length stands for both axes.
+    #[must_use]
+    pub const fn has_single_focal(self) -> bool {
+        matches!(
+            self,
+            Self::SimplePinhole
+                | Self::SimpleRadial
+                | Self::Radial
+                | Self::SimpleRadialFisheye
+                | Self::RadialFisheye
+                | Self::SimpleDivision
+                | Self::SimpleFisheye
+        )
+    }
+}
+
+/// A camera as a dataset describes it: model and parameters at the size that they were found for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SourceCamera {
+    /// COLMAP camera id; for `transforms.json` a running number.
+    pub id: u32,
+    /// Model.
+    pub model: CameraModel,
+    /// Image width in px.
+    pub width: u32,
+    /// Image height in px.
+    pub height: u32,
+    /// Parameters in the order of [`CameraModel::parameters`].
+    pub params: Vec<f64>,
+}
+
+/// Why parameters are not a camera of their model.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum CameraModelError {
+    /// Too few or too many parameters.
+    #[error("{model} needs {expected} parameters ({names}), found {found}")]
+    ParameterCount {
+        /// Model.
+        model: &'static str,
+        /// Parameters that the model has.
+        expected: usize,
+        /// Their names.
+        names: String,
+        /// Parameters found.
+        found: usize,
+    },
+    /// A parameter is NaN or infinite.
+    #[error("{model} parameter {name} is {value} (expected a finite number)")]
+    NotFinite {
+        /// Model.
+        model: &'static str,
+        /// Name of the parameter.
+        name: &'static str,
+        /// Value found.
+        value: f64,
+    },
+    /// A parameter is outside the values for which the model is defined.
+    #[error("{model} parameter {name} is {value} (expected {expected})")]
+    OutOfRange {
+        /// Model.
+        model: &'static str,
+        /// Name of the parameter.
+        name: &'static str,
+        /// Value found.
+        value: f64,
+        /// Values allowed.
+        expected: &'static str,
+    },
+    /// Zero or beyond [`Camera::MAX_SIDE`].
+    #[error("image size is {width}x{height} px (expected 1..{max} a side)", max = Camera::MAX_SIDE)]
+    Size {
+        /// Width found.
+        width: u64,
+        /// Height found.
+        height: u64,
+    },
+}
+
+impl SourceCamera {
+    /// Checks what a file says and makes a camera of it.
+    ///
+    /// # Errors
+    /// A size of zero or beyond [`Camera::MAX_SIDE`], a wrong number of parameters, values that are not finite, a focal
+    /// length that is not positive.
+    pub fn new(
+        id: u32,
+        model: CameraModel,
+        width: u64,
+        height: u64,
+        params: Vec<f64>,
+    ) -> Result<Self, CameraModelError> {
+        let names = model.parameters();
+        if params.len() != names.len() {
+            return Err(CameraModelError::ParameterCount {
+                model: model.name(),
+                expected: names.len(),
+                names: names.join(", "),
+                found: params.len(),
+            });
+        }
+        let side = |v: u64| u32::try_from(v).ok().filter(|v| (1..=Camera::MAX_SIDE).contains(v));
+        let (Some(width), Some(height)) = (side(width), side(height)) else {
+            return Err(CameraModelError::Size { width, height });
+        };
+        for (&name, &value) in names.iter().zip(&params) {
+            if !value.is_finite() {
+                return Err(CameraModelError::NotFinite { model: model.name(), name, value });
+            }
+            let expected = match (model, name) {
+                (CameraModel::Equirectangular, _) | (_, "f" | "fx" | "fy") if value <= 0.0 => "> 0",
+                (CameraModel::Eucm, "alpha") if !(0.0..=1.0).contains(&value) => "0..1",
+                (CameraModel::Eucm, "beta") if value <= 0.0 => "> 0",
+                // tan(ω/2) has to stay finite and positive.
+                (CameraModel::Fov, "omega") if !(0.0..3.1).contains(&value) => "0..3.1 radians",
+                _ => continue,
+            };
+            return Err(CameraModelError::OutOfRange { model: model.name(), name, value, expected });
+        }
+        Ok(Self { id, model, width, height, params })
+    }
+
+    /// The geometry of this camera.
+    #[must_use]
+    pub fn lens(&self) -> Lens {
+        Lens::new(self.model, &self.params)
+    }
+}
