@@ -140,7 +140,7 @@ impl Planes {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        std::mem::size_of_val(&*self.buffer.values)
+        self.buffer.bytes()
     }
 }
 
@@ -173,6 +173,11 @@ impl AlignedBuffer {
         self.len = len;
     }
 
+    /// Bytes held.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of_val(&*self.values)
+    }
+
     pub(crate) fn as_slice(&self) -> &[f32] {
         &self.values[self.start..self.start + self.len]
     }
@@ -184,11 +189,6 @@ impl AlignedBuffer {
     /// As vectors; the length must be a multiple of 16 for all values to be seen.
     pub(crate) fn vectors(&self) -> &[Row] {
         self.as_slice().as_chunks().0
-    }
-
-    /// As vectors, to write.
-    pub(crate) fn vectors_mut(&mut self) -> &mut [Row] {
-        self.as_mut_slice().as_chunks_mut().0
     }
 }
 

@@ -1,0 +1,305 @@
+//! The loss of a training step and its gradient: `(1 - w) L1 + w (1 - SSIM)` in f32 on 16 lanes and all threads.
+//!
+//! The formulas, masks included, are those of [`crate::reference`]. A call goes through the pictures twice:
+//!
+//! 1. [`truth`]: the bytes of the truth become f32 planes (composited on the step's background); with a mask, the
+//!    render is copied with the truth in its holes.
+//! 2. [`band`]: bands of pixel rows, one task each, stream through both halves of SSIM and write the gradient.
+//!
+//! Sums are collected per line in f64 and added in the order of the lines, so neither threads nor bands show in them.
+
+mod band;
+mod truth;
+mod window;
+
+use std::ops::Range;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use fearless_simd::{Level, dispatch};
+use gausset_compute::Pool;
+use gausset_compute::simd::LANES;
+use gausset_core::TargetImage;
+
+use crate::planes::AlignedBuffer;
+use crate::{Planes, SizeMismatch};
+use band::{Band, Factors, Scratch};
+
+/// Pixel rows of a task. Each task computes the statistics of 10 more rows than it has, so bands should be tall; but
+/// a picture should make more tasks than there are threads.
+const BAND_ROWS: usize = 32;
+
+/// What the loss is made of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossOptions {
+    /// Share `w` of D-SSIM; 0 leaves SSIM out.
+    pub dssim_weight: f32,
+    /// Colour under the transparent parts of the truth.
+    pub background: [f32; 3],
+}
+
+/// What a picture should look like.
+#[derive(Clone, Copy, Debug)]
+pub enum Truth<'a> {
+    /// Bytes, with optional coverage and mask.
+    Bytes(&'a TargetImage),
+    /// Values, all valid.
+    Planes(&'a Planes),
+}
+
+impl Truth<'_> {
+    fn size(&self) -> (u32, u32) {
+        match self {
+            Self::Bytes(image) => (image.width, image.height),
+            Self::Planes(planes) => (planes.width(), planes.height()),
+        }
+    }
+
+    fn mask(&self) -> Option<&[u8]> {
+        match self {
+            Self::Bytes(image) => image.mask.as_deref(),
+            Self::Planes(_) => None,
+        }
+    }
+}
+
+/// Loss of a picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossValue {
+    /// `(1 - w) L1 + w (1 - SSIM)`; 0 when no pixel is valid.
+    pub loss: f64,
+    /// Mean absolute difference over valid pixels and channels.
+    pub l1: f64,
+    /// Mean SSIM over valid pixels and channels; `None` when its weight is 0.
+    pub ssim: Option<f64>,
+    /// Pixels that counted.
+    pub valid_pixels: usize,
+}
+
+/// The loss with the buffers it needs, which grow to the largest picture seen and are then reused.
+#[derive(Debug)]
+pub struct LossKernel {
+    level: Level,
+    /// The truth in f32, unless it came so.
+    truth: Planes,
+    /// The render with the truth where it is masked; only with a mask.
+    filled_render: Planes,
+    /// 1 where a value counts, 0 where it is masked or padding: a line for every pixel row, or one for all of them.
+    weights: AlignedBuffer,
+    /// A line of zeros: what lies above and below the picture.
+    zeros: AlignedBuffer,
+    /// Sums of |x - y| and S of each line.
+    line_sums: Vec<LineSums>,
+    /// One per worker.
+    scratch: Vec<Mutex<Scratch>>,
+}
+
+/// Sums over one line: one channel of one pixel row.
+#[derive(Clone, Copy, Debug, Default)]
+struct LineSums {
+    absolute: f64,
+    ssim: f64,
+}
+
+/// What a pass writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Output {
+    /// d loss / d render.
+    Gradient,
+    /// S of each value.
+    SsimMap,
+}
+
+impl LossKernel {
+    /// A kernel for a vector level, without buffers yet.
+    #[must_use]
+    pub fn new(level: Level) -> Self {
+        Self {
+            level,
+            truth: Planes::default(),
+            filled_render: Planes::default(),
+            weights: AlignedBuffer::default(),
+            zeros: AlignedBuffer::default(),
+            line_sums: Vec::new(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Loss of `render` against `truth`; `gradient` takes the render's size and becomes d loss / d render, 0 in its
+    /// padding and where the truth is masked.
+    ///
+    /// # Errors
+    /// Pictures of different sizes.
+    pub fn run(
+        &mut self,
+        pool: &Pool,
+        render: &Planes,
+        truth: Truth<'_>,
+        options: &LossOptions,
+        gradient: &mut Planes,
+    ) -> Result<LossValue, SizeMismatch> {
+        let valid_pixels = check(render, &truth)?;
+        gradient.resize(render.width(), render.height());
+        if valid_pixels == 0 {
+            gradient.as_mut_slice().fill(0.0);
+            return Ok(LossValue { loss: 0.0, l1: 0.0, ssim: None, valid_pixels });
+        }
+        let w = f64::from(options.dssim_weight);
+        let values = (valid_pixels * Planes::CHANNELS) as f64;
+        let factors = Factors { l1: ((1.0 - w) / values) as f32, ssim: (-w / values) as f32 };
+        self.prepare(pool, render, &truth, options.background);
+        self.pass(pool, render, &truth, Output::Gradient, factors, gradient);
+        let sums = self.total();
+        let l1 = sums.absolute / values;
+        let ssim = (w != 0.0).then_some(sums.ssim / values);
+        let loss = (1.0 - w) * l1 + ssim.map_or(0.0, |ssim| w * (1.0 - ssim));
+        Ok(LossValue { loss, l1, ssim, valid_pixels })
+    }
+
+    /// Mean SSIM of `render` and `truth` over valid pixels and channels (1 if there is none); `map` takes the
+    /// render's size and becomes S of each value, 0 where it does not count.
+    ///
+    /// # Errors
+    /// Pictures of different sizes.
+    pub fn ssim(
+        &mut self,
+        pool: &Pool,
+        render: &Planes,
+        truth: Truth<'_>,
+        background: [f32; 3],
+        map: &mut Planes,
+    ) -> Result<f64, SizeMismatch> {
+        let valid_pixels = check(render, &truth)?;
+        map.resize(render.width(), render.height());
+        if valid_pixels == 0 {
+            map.as_mut_slice().fill(0.0);
+            return Ok(1.0);
+        }
+        self.prepare(pool, render, &truth, background);
+        self.pass(pool, render, &truth, Output::SsimMap, Factors { l1: 0.0, ssim: 1.0 }, map);
+        Ok(self.total().ssim / (valid_pixels * Planes::CHANNELS) as f64)
+    }
+
+    /// Bytes held between calls.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let scratch: usize = self.scratch.iter().map(|s| lock(s).bytes()).sum();
+        self.truth.bytes()
+            + self.filled_render.bytes()
+            + self.weights.bytes()
+            + self.zeros.bytes()
+            + size_of_val(&*self.line_sums)
+            + scratch
+    }
+
+    /// First time through the pictures: truth, weights and filled render.
+    fn prepare(&mut self, pool: &Pool, render: &Planes, truth: &Truth<'_>, background: [f32; 3]) {
+        let (width, stride) = (render.width() as usize, render.stride());
+        self.zeros.resize(stride);
+        self.line_sums.resize(render.rows() * Planes::CHANNELS, LineSums::default());
+        while self.scratch.len() < pool.threads() {
+            self.scratch.push(Mutex::default());
+        }
+        let Truth::Bytes(image) = truth else {
+            truth::one_weight_line(&mut self.weights, width, stride);
+            return;
+        };
+        self.truth.resize(image.width, image.height);
+        let level = self.level;
+        if image.mask.is_none() {
+            truth::one_weight_line(&mut self.weights, width, stride);
+            let chunk = BAND_ROWS * self.truth.row_len();
+            pool.run_chunks(self.truth.as_mut_slice(), chunk, |band, planes| {
+                let rows = band_rows(band, render);
+                dispatch!(level, simd => truth::unpack_rows(simd, image, background, rows, planes));
+            });
+        } else {
+            self.filled_render.resize(image.width, image.height);
+            self.weights.resize(render.rows() * stride);
+            let chunk = BAND_ROWS * self.truth.row_len();
+            let mut parts: Vec<truth::MaskedPart<'_>> = self
+                .truth
+                .as_mut_slice()
+                .chunks_mut(chunk)
+                .zip(self.filled_render.as_mut_slice().chunks_mut(chunk))
+                .zip(self.weights.as_mut_slice().chunks_mut(BAND_ROWS * stride))
+                .map(|((truth, filled_render), weights)| truth::MaskedPart { truth, filled_render, weights })
+                .collect();
+            pool.run_parts(&mut parts, |band, part| {
+                let rows = band_rows(band, render);
+                dispatch!(level, simd => truth::unpack_masked_rows(simd, image, background, render, rows, part));
+            });
+        }
+    }
+
+    /// Second time through the pictures: one task per band.
+    fn pass(
+        &mut self,
+        pool: &Pool,
+        render: &Planes,
+        truth: &Truth<'_>,
+        output: Output,
+        factors: Factors,
+        out: &mut Planes,
+    ) {
+        let y = match truth {
+            Truth::Bytes(_) => &self.truth,
+            Truth::Planes(planes) => planes,
+        };
+        let pictures = band::Pictures {
+            x: if truth.mask().is_some() { &self.filled_render } else { render },
+            y,
+            weights: self.weights.vectors(),
+            one_weight_line: truth.mask().is_none(),
+            zeros: self.zeros.vectors(),
+        };
+        let parts: Vec<Mutex<Band<'_>>> = out
+            .as_mut_slice()
+            .chunks_mut(BAND_ROWS * render.row_len())
+            .zip(self.line_sums.chunks_mut(BAND_ROWS * Planes::CHANNELS))
+            .enumerate()
+            .map(|(band, (out, sums))| Mutex::new(Band { rows: band_rows(band, render), out, sums }))
+            .collect();
+        let (level, scratch) = (self.level, &self.scratch);
+        pool.run(parts.len(), |task, worker| {
+            let (mut part, mut scratch) = (lock(&parts[task]), lock(&scratch[worker]));
+            scratch.resize(pictures.x.stride());
+            dispatch!(level, simd => band::run(simd, &pictures, output, factors, &mut part, &mut scratch));
+        });
+    }
+
+    fn total(&self) -> LineSums {
+        self.line_sums.iter().fold(LineSums::default(), |total, line| LineSums {
+            absolute: total.absolute + line.absolute,
+            ssim: total.ssim + line.ssim,
+        })
+    }
+}
+
+/// Pixel rows of a band; may be empty for the last, which then holds padding only.
+fn band_rows(band: usize, picture: &Planes) -> Range<usize> {
+    let height = picture.height() as usize;
+    (band * BAND_ROWS).min(height)..((band + 1) * BAND_ROWS).min(height)
+}
+
+/// Checks that the pictures fit together and counts the valid pixels.
+fn check(render: &Planes, truth: &Truth<'_>) -> Result<usize, SizeMismatch> {
+    let (found_width, found_height) = truth.size();
+    let (width, height) = (render.width(), render.height());
+    if (found_width, found_height) != (width, height) {
+        return Err(SizeMismatch { what: "the truth", width, height, found_width, found_height });
+    }
+    Ok(match truth {
+        Truth::Bytes(image) => image.valid_pixels(),
+        Truth::Planes(_) => width as usize * height as usize,
+    })
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A poisoned lock only says that a task panicked; the pool carries the panic to the caller.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Number of vectors in a line of `stride` values.
+const fn vectors(stride: usize) -> usize {
+    stride / LANES
+}
