@@ -1,7 +1,26 @@
 //! The splat renderer and its gradients on the CPU.
 //!
-//! One file per stage; `density` changes the set of splats.
+//! One file per stage, in the order of a training step: [`project`] → [`sort`] → [`tile`] → [`blend`] → (loss) →
+//! [`blend_vjp`] → [`project_vjp`] fused with [`adam`] in [`update`]; [`pipeline`] runs them; [`density`] changes the set
+//! of splats. [`reference`] is the definition of every formula, in f64, slow and readable.
+//!
+//! Kernels are written once over 16 lanes; results do not depend on the number of threads or on the vector level.
 #![forbid(unsafe_code)]
 
+pub mod adam;
+pub mod blend;
+pub mod blend_vjp;
 pub mod density;
+mod geometry;
+pub mod layout;
 pub mod morton;
+pub mod pipeline;
+mod pixel;
+pub mod project;
+pub mod project_vjp;
+pub mod reference;
+pub mod sort;
+mod spherical;
+pub mod tile;
+pub mod update;
+pub mod view;

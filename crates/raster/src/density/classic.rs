@@ -36,17 +36,17 @@ pub(super) fn apply(state: &mut TrainState, rule: &ClassicRule, pool: &Pool) -> 
     let room = rule.max_splats.saturating_sub((n - removed) as u64);
     limit_growth(state, &mut decisions, usize::try_from(room).unwrap_or(usize::MAX));
 
-    let mut rows = Vec::with_capacity(n);
-    rows.extend((0..n as u32).filter(|&i| matches!(decisions[i as usize], KEEP | CLONE)));
-    let newborn_from = rows.len();
+    let kept: Vec<u32> =
+        (0u32..).zip(&decisions).filter(|(_, d)| matches!(**d, KEEP | CLONE)).map(|(i, _)| i).collect();
+    let mut parents = Vec::new();
     for (i, &decision) in (0u32..).zip(&decisions) {
         match decision {
             CLONE => {
-                rows.push(i);
+                parents.push(i);
                 outcome.cloned += 1;
             }
             SPLIT => {
-                rows.extend([i, i]);
+                parents.extend([i, i]);
                 outcome.split += 1;
             }
             _ => {}
@@ -54,8 +54,9 @@ pub(super) fn apply(state: &mut TrainState, rule: &ClassicRule, pool: &Pool) -> 
     }
     outcome.pruned = removed as u64 - outcome.non_finite;
 
-    rows::rebuild(state, &rows, newborn_from, pool);
-    place_halves(state, rule, &thresholds, &decisions, &rows[newborn_from..], pool);
+    rows::edit(state, &kept, &parents, pool);
+    let newborn_from = kept.len();
+    place_halves(state, rule, &thresholds, &decisions, &parents, pool);
     for id in &mut state.ids[newborn_from..] {
         *id = state.next_id;
         state.next_id = state.next_id.wrapping_add(1);

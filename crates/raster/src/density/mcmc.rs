@@ -53,7 +53,7 @@ pub(super) fn apply(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> Den
 fn remove_not_finite(state: &mut TrainState, pool: &Pool) -> u64 {
     let Some(dead) = not_finite(&state.splats, pool) else { return 0 };
     let kept: Vec<u32> = (0u32..).zip(&dead).filter(|(_, dead)| !**dead).map(|(i, _)| i).collect();
-    rows::rebuild(state, &kept, kept.len(), pool);
+    rows::edit(state, &kept, &[], pool);
     (dead.len() - kept.len()) as u64
 }
 
@@ -101,8 +101,8 @@ fn add(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     let receivers: Vec<u32> = (0..count as u32).map(|k| state.next_id.wrapping_add(k)).collect();
     let sources = draw(&sums, &receivers, rng::stream::ADD, rule, pool);
     share(state, &sources, rule.dead_opacity, pool);
-    let rows: Vec<u32> = (0..n as u32).chain(sources.iter().copied()).collect();
-    rows::rebuild(state, &rows, n, pool);
+    let kept: Vec<u32> = (0..n as u32).collect();
+    rows::edit(state, &kept, &sources, pool);
     let added = sources.len();
     state.ids[n..].copy_from_slice(&receivers[..added]);
     state.next_id = state.next_id.wrapping_add(added as u32);

@@ -82,7 +82,7 @@ pub fn apply(state: &mut TrainState, rule: &DensityRule, pool: &Pool) -> Density
 /// If the arrays of the state have different lengths.
 pub fn reorder(state: &mut TrainState, pool: &Pool) {
     let order = morton::order(&state.splats.means, pool);
-    rows::rebuild(state, &order, order.len(), pool);
+    rows::permute(state, &order, pool);
 }
 
 /// Lowers every opacity to at most `max_opacity` and zeroes the moments of the opacity logits.

@@ -1,44 +1,83 @@
-//! Changes of the set of splats: every array of a state follows one list of rows.
+//! Changes of the set of splats: every per-splat array of a state follows one plan.
 //!
-//! Row `i` of the result is row `rows[i]` of the state before. From `newborn_from` on, rows are copies that have not
-//! been trained: parameters and id are copied (the rule changes them afterwards), moments, clock and statistics are 0.
-//! Arrays are rebuilt one after the other, so that the largest of them is all the memory needed on top.
+//! [`edit`] appends copies of splats and then closes the gaps of removed ones, in place: growing a large vector and
+//! moving rows down touches far less fresh memory than building new arrays (fresh pages cost more than the copy).
+//! [`permute`] needs one array of scratch per shape, which changes places with each array in turn.
 
 use gausset_compute::Pool;
 use gausset_core::Splats;
 use gausset_core::engine::TrainState;
 
-/// Rows per task; fixed, so that the partition does not depend on the threads.
+/// Rows per task of a permutation; fixed, so that the partition does not depend on the threads.
 const CHUNK: usize = 4096;
 
 /// What a newborn row of an array holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Newborn {
+    /// What its parent has: parameters, and the id, until the rule gives it another.
     Copied,
+    /// Zero: moments, clock, statistics.
     Zero,
 }
 
-struct Rebuild<'a> {
-    rows: &'a [u32],
-    newborn_from: usize,
-    /// All splats stay where they are, and newborn ones follow.
-    only_grows: bool,
-    pool: &'a Pool,
+/// A per-splat array of a state, by its shape.
+enum Array<'a> {
+    /// Values and how many make a row.
+    Scalars(&'a mut Vec<f32>, usize),
+    Words(&'a mut Vec<u32>),
+    Triples(&'a mut Vec<[f32; 3]>),
+    Quads(&'a mut Vec<[f32; 4]>),
 }
 
-/// Rebuilds every per-splat array of `state`; see the module documentation.
-pub(crate) fn rebuild(state: &mut TrainState, rows: &[u32], newborn_from: usize, pool: &Pool) {
+/// Keeps the rows `kept` (ascending) in their order and puts copies of the rows `parents` behind them.
+///
+/// The copies are untrained: their moments, clocks and statistics are zero; their ids are those of the parents.
+pub(crate) fn edit(state: &mut TrainState, kept: &[u32], parents: &[u32], pool: &Pool) {
     let before = state.splats.len();
-    let in_place = rows.iter().take(newborn_from).enumerate().all(|(i, &row)| row as usize == i);
-    let plan = Rebuild { rows, newborn_from, only_grows: in_place && newborn_from == before, pool };
-    plan.splats(&mut state.splats, Newborn::Copied);
-    plan.splats(&mut state.moments.m, Newborn::Zero);
-    plan.splats(&mut state.moments.v, Newborn::Zero);
-    plan.array(&mut state.clocks, 1, Newborn::Zero);
-    plan.array(&mut state.ids, 1, Newborn::Copied);
-    plan.array(&mut state.statistics.gradient_sum, 1, Newborn::Zero);
-    plan.array(&mut state.statistics.visible_steps, 1, Newborn::Zero);
-    plan.array(&mut state.statistics.max_radius, 1, Newborn::Zero);
+    if kept.len() == before && parents.is_empty() {
+        return;
+    }
+    pool.run_parts(&mut arrays(state), |_, (array, newborn)| match array {
+        Array::Scalars(values, width) => edit_array(values, *width, *newborn, before, kept, parents),
+        Array::Words(values) => edit_array(values, 1, *newborn, before, kept, parents),
+        Array::Triples(values) => edit_array(values, 1, *newborn, before, kept, parents),
+        Array::Quads(values) => edit_array(values, 1, *newborn, before, kept, parents),
+    });
+}
+
+/// Sorts all rows: row `i` of the result is row `order[i]`.
+pub(crate) fn permute(state: &mut TrainState, order: &[u32], pool: &Pool) {
+    let TrainState { splats: p, moments, clocks, ids, statistics, .. } = state;
+    let (m, v) = (&mut moments.m, &mut moments.v);
+    let sh = p.sh_stride();
+    permute_alike([&mut p.sh, &mut m.sh, &mut v.sh], sh, order, pool);
+    permute_alike(
+        [
+            &mut p.means,
+            &mut m.means,
+            &mut v.means,
+            &mut p.log_scales,
+            &mut m.log_scales,
+            &mut v.log_scales,
+        ],
+        1,
+        order,
+        pool,
+    );
+    permute_alike([&mut p.quats, &mut m.quats, &mut v.quats], 1, order, pool);
+    permute_alike(
+        [
+            &mut p.opacity_logits,
+            &mut m.opacity_logits,
+            &mut v.opacity_logits,
+            &mut statistics.gradient_sum,
+            &mut statistics.max_radius,
+        ],
+        1,
+        order,
+        pool,
+    );
+    permute_alike([clocks, ids, &mut statistics.visible_steps], 1, order, pool);
 }
 
 /// Copies the parameters of one splat over those of another.
@@ -64,44 +103,85 @@ pub(crate) fn forget_training(state: &mut TrainState, splat: usize) {
     state.clocks[splat] = 0;
 }
 
-impl Rebuild<'_> {
-    fn splats(&self, splats: &mut Splats, newborn: Newborn) {
+/// All per-splat arrays, the largest first, so that threads finish together.
+fn arrays(state: &mut TrainState) -> Vec<(Array<'_>, Newborn)> {
+    let TrainState { splats, moments, clocks, ids, statistics, .. } = state;
+    let mut arrays = Vec::with_capacity(20);
+    let mut rest = Vec::with_capacity(12);
+    for (splats, newborn) in
+        [(splats, Newborn::Copied), (&mut moments.m, Newborn::Zero), (&mut moments.v, Newborn::Zero)]
+    {
         let sh = splats.sh_stride();
-        self.array(&mut splats.means, 1, newborn);
-        self.array(&mut splats.log_scales, 1, newborn);
-        self.array(&mut splats.quats, 1, newborn);
-        self.array(&mut splats.opacity_logits, 1, newborn);
-        self.array(&mut splats.sh, sh, newborn);
+        arrays.push((Array::Scalars(&mut splats.sh, sh), newborn));
+        rest.push((Array::Triples(&mut splats.means), newborn));
+        rest.push((Array::Triples(&mut splats.log_scales), newborn));
+        rest.push((Array::Quads(&mut splats.quats), newborn));
+        rest.push((Array::Scalars(&mut splats.opacity_logits, 1), newborn));
     }
+    arrays.append(&mut rest);
+    arrays.push((Array::Words(clocks), Newborn::Zero));
+    arrays.push((Array::Words(ids), Newborn::Copied));
+    arrays.push((Array::Scalars(&mut statistics.gradient_sum, 1), Newborn::Zero));
+    arrays.push((Array::Words(&mut statistics.visible_steps), Newborn::Zero));
+    arrays.push((Array::Scalars(&mut statistics.max_radius, 1), Newborn::Zero));
+    arrays
+}
 
-    /// Rebuilds one array of `width` values per row.
-    fn array<T: Copy + Default + Send + Sync>(&self, array: &mut Vec<T>, width: usize, newborn: Newborn) {
-        if self.only_grows {
-            array.reserve_exact((self.rows.len() - self.newborn_from) * width);
-            match newborn {
-                Newborn::Zero => array.resize(self.rows.len() * width, T::default()),
-                Newborn::Copied => {
-                    for &row in &self.rows[self.newborn_from..] {
-                        let first = row as usize * width;
-                        array.extend_from_within(first..first + width);
-                    }
-                }
+/// [`edit`] for one array of `width` values per row and `before` rows.
+fn edit_array<T: Copy + Default>(
+    array: &mut Vec<T>,
+    width: usize,
+    newborn: Newborn,
+    before: usize,
+    kept: &[u32],
+    parents: &[u32],
+) {
+    assert_eq!(array.len(), before * width, "the arrays of a state have one length");
+    array.reserve_exact(parents.len() * width);
+    match newborn {
+        Newborn::Zero => array.resize((before + parents.len()) * width, T::default()),
+        Newborn::Copied => {
+            for &parent in parents {
+                let first = parent as usize * width;
+                array.extend_from_within(first..first + width);
             }
-            return;
         }
-        let copied = match newborn {
-            Newborn::Copied => self.rows.len(),
-            Newborn::Zero => self.newborn_from,
-        };
-        let before = std::mem::take(array);
-        // Fresh pages are zero already, so rows that are not copied cost nothing.
-        let mut after = vec![T::default(); self.rows.len() * width];
-        self.pool.run_chunks(&mut after[..copied * width], CHUNK * width, |chunk, after| {
-            for (to, &row) in after.chunks_exact_mut(width).zip(&self.rows[chunk * CHUNK..]) {
+    }
+    // Whole runs of kept rows move down; the newborn rows are the last run.
+    let mut to = 0;
+    let mut at = 0;
+    while at < kept.len() {
+        let from = kept[at] as usize;
+        let run = kept[at..].iter().zip(from..).take_while(|(row, expected)| **row as usize == *expected).count();
+        if from != to {
+            array.copy_within(from * width..(from + run) * width, to * width);
+        }
+        to += run;
+        at += run;
+    }
+    if to != before {
+        array.copy_within(before * width.., to * width);
+    }
+    array.truncate((to + parents.len()) * width);
+}
+
+/// [`permute`] for arrays of one shape.
+fn permute_alike<T: Copy + Default + Send + Sync, const N: usize>(
+    arrays: [&mut Vec<T>; N],
+    width: usize,
+    order: &[u32],
+    pool: &Pool,
+) {
+    let mut scratch = vec![T::default(); order.len() * width];
+    for array in arrays {
+        assert_eq!(array.len(), scratch.len(), "the arrays of a state have one length");
+        let before: &[T] = array;
+        pool.run_chunks(&mut scratch, CHUNK * width, |chunk, after| {
+            for (to, &row) in after.chunks_exact_mut(width).zip(&order[chunk * CHUNK..]) {
                 let first = row as usize * width;
                 to.copy_from_slice(&before[first..first + width]);
             }
         });
-        *array = after;
+        std::mem::swap(array, &mut scratch);
     }
 }

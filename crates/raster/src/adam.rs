@@ -1,0 +1,146 @@
+//! Stage `adam`: the update of raw parameters (Kingma and Ba 2015).
+//!
+//! ```text
+//! m = 0.9 m + 0.1 g,  v = 0.999 v + 0.001 g²,  p -= rate (m / (1 - 0.9ᵗ)) / (sqrt(v / (1 - 0.999ᵗ)) + 1e-15)
+//! ```
+//!
+//! *Dense*: one clock for all splats, every splat moves. *Sparse*: a clock per splat, and a splat without gradient is
+//! frozen with its moments; the decision is taken lane by lane.
+
+use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*};
+use gausset_compute::simd::{LANES, Row, fma, load, splat};
+use gausset_core::constants::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON};
+
+/// Moments below this are set to zero: they are far below anything that epsilon lets through, and letting them fall
+/// on would end in slow subnormal arithmetic.
+const MOMENT_FLOOR: f32 = 1e-36;
+
+/// Bias corrections `1/(1 - 0.9ᵗ)` and `1/(1 - 0.999ᵗ)`, computed in f64.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BiasCorrection {
+    /// Factor on the first moment.
+    pub first: f32,
+    /// Factor on the second moment.
+    pub second: f32,
+}
+
+impl BiasCorrection {
+    /// For the update number `clock`, which counts from 1.
+    #[must_use]
+    pub fn new(clock: u64) -> Self {
+        let t = clock.max(1) as f64;
+        let correction = |beta: f64| (1.0 / (1.0 - libm::pow(beta, t))) as f32;
+        Self { first: correction(ADAM_BETA1), second: correction(ADAM_BETA2) }
+    }
+}
+
+/// Bias corrections of the first clocks: sparse updates look theirs up.
+#[derive(Clone, Debug)]
+pub struct CorrectionTable(Vec<BiasCorrection>);
+
+/// Clocks after which both corrections are 1 in f32: `0.999^20000 = 2e-9`.
+const TABLE_LEN: usize = 20_000;
+
+impl Default for CorrectionTable {
+    fn default() -> Self {
+        Self((0..TABLE_LEN as u64).map(BiasCorrection::new).collect())
+    }
+}
+
+impl CorrectionTable {
+    /// For the update number `clock`.
+    #[must_use]
+    #[inline(always)]
+    pub fn get(&self, clock: u32) -> BiasCorrection {
+        self.0.get(clock as usize).copied().unwrap_or(BiasCorrection { first: 1.0, second: 1.0 })
+    }
+}
+
+/// Bias corrections of 16 splats and which of them move.
+#[derive(Clone, Copy)]
+pub(crate) struct LaneUpdate<S: Simd> {
+    pub first: f32x16<S>,
+    pub second: f32x16<S>,
+    pub moves: mask32x16<S>,
+}
+
+/// Updates one row of parameters and its moments in place; returns the new parameters.
+#[inline(always)]
+pub(crate) fn update_row<S: Simd>(
+    simd: S,
+    parameter: &mut Row,
+    moment1: &mut Row,
+    moment2: &mut Row,
+    gradient: f32x16<S>,
+    rate: f32,
+    lanes: &LaneUpdate<S>,
+) -> f32x16<S> {
+    let zero = splat(simd, 0.0);
+    let (p, old_m, old_v) = (load(simd, parameter), load(simd, moment1), load(simd, moment2));
+    let m = fma(splat(simd, ADAM_BETA1 as f32), old_m, splat(simd, (1.0 - ADAM_BETA1) as f32) * gradient);
+    let v = fma(
+        splat(simd, ADAM_BETA2 as f32),
+        old_v,
+        splat(simd, (1.0 - ADAM_BETA2) as f32) * gradient * gradient,
+    );
+    let floor = splat(simd, MOMENT_FLOOR);
+    let m = m.abs().simd_ge(floor).select(m, zero);
+    let v = v.simd_ge(floor).select(v, zero);
+    let denominator = (v * lanes.second).sqrt() + splat(simd, ADAM_EPSILON as f32);
+    let next = p - splat(simd, rate) * (m * lanes.first) / denominator;
+    let next = lanes.moves.select(next, p);
+    lanes.moves.select(m, old_m).store_array(moment1);
+    lanes.moves.select(v, old_v).store_array(moment2);
+    next.store_array(parameter);
+    next
+}
+
+/// Updates a plain array (exposures, poses, tests): dense, with one clock.
+///
+/// # Panics
+/// If the slices differ in length.
+pub fn update_slice(
+    level: Level,
+    parameter: &mut [f32],
+    moment1: &mut [f32],
+    moment2: &mut [f32],
+    gradient: &[f32],
+    rate: f32,
+    clock: u64,
+) {
+    let correction = BiasCorrection::new(clock);
+    dispatch!(level, simd => update_slice_inner(simd, parameter, moment1, moment2, gradient, rate, correction));
+}
+
+#[inline(always)]
+fn update_slice_inner<S: Simd>(
+    simd: S,
+    parameter: &mut [f32],
+    moment1: &mut [f32],
+    moment2: &mut [f32],
+    gradient: &[f32],
+    rate: f32,
+    correction: BiasCorrection,
+) {
+    assert!(
+        moment1.len() == parameter.len() && moment2.len() == parameter.len() && gradient.len() == parameter.len()
+    );
+    let lanes = LaneUpdate {
+        first: splat(simd, correction.first),
+        second: splat(simd, correction.second),
+        moves: mask32x16::splat(simd, true),
+    };
+    let parts = parameter
+        .chunks_mut(LANES)
+        .zip(moment1.chunks_mut(LANES))
+        .zip(moment2.chunks_mut(LANES))
+        .zip(gradient.chunks(LANES));
+    for (((p, m), v), g) in parts {
+        let row = |s: &[f32]| -> Row { std::array::from_fn(|i| s.get(i).copied().unwrap_or(0.0)) };
+        let (mut pr, mut mr, mut vr, gr) = (row(p), row(m), row(v), row(g));
+        update_row(simd, &mut pr, &mut mr, &mut vr, load(simd, &gr), rate, &lanes);
+        p.copy_from_slice(&pr[..p.len()]);
+        m.copy_from_slice(&mr[..m.len()]);
+        v.copy_from_slice(&vr[..v.len()]);
+    }
+}

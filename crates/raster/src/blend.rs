@@ -1,0 +1,393 @@
+//! Stage `blend`: composites each pixel front to back.
+//!
+//! A task is a tile. Its list is walked in batches of 256 entries until every cell is saturated:
+//! 1. the records of the batch are copied together,
+//! 2. lane = entry: for each band of 4 pixel rows the exact column span of the ellipse `alpha >= 1/255` is computed,
+//!    and each entry is appended to the lists of the cells that its spans touch,
+//! 3. lane = pixel: each cell walks its list.
+//!
+//! The spans lose nothing (they have slack for rounding), and a cell that has stopped never looks at another entry. The
+//! cells that each entry was evaluated at are kept as a 16-bit mask for the backward pass.
+//!
+//! Blending (fixtures, section 3): `T' = T (1 - alpha)`; a splat is blended while `T' > 1e-4`. `T` simply goes on
+//! falling after a pixel has stopped: it is monotone, so "stopped" needs no state of its own.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*, u32x16};
+use gausset_compute::Pool;
+use gausset_compute::simd::{LANES, fma, fnma, load, splat, transpose};
+use gausset_core::constants::{ALPHA_MIN, TILE_SIZE, TRANSMITTANCE_STOP};
+
+use crate::layout::AlignedRow;
+use crate::pixel::{CELL_SIDE, CELLS, CELLS_PER_ROW, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin};
+use crate::project::{EXTENT_SLACK, LOG2_255, Record, record};
+use crate::tile::TileLists;
+use crate::view::KernelView;
+
+/// Entries per batch: their records (16 KiB) stay in the first-level cache while the cells walk them.
+pub(crate) const BATCH: usize = 256;
+
+/// Slack of the column spans as a share of the splat's extents: the quadratic form of a long thin splat is rounded
+/// relative to its large terms.
+const RELATIVE_SLACK: f32 = 1e-4;
+
+/// The pixels of a tile, by cell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TilePixels {
+    /// Red, green, blue over the background.
+    pub color: [[AlignedRow; 3]; CELLS],
+    /// Transmittance behind the last blended splat.
+    pub transmittance: [AlignedRow; CELLS],
+}
+
+/// What is rendered besides colour on request, by cell.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TileExtras {
+    /// `Σ w z`.
+    pub depth: [AlignedRow; CELLS],
+    /// Splats blended, as floats.
+    pub count: [AlignedRow; CELLS],
+}
+
+/// Which outputs are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outputs {
+    /// Colour and alpha.
+    #[default]
+    Color,
+    /// Colour, alpha, depth and count.
+    All,
+}
+
+/// Output of the stage; reused from step to step.
+#[derive(Clone, Debug, Default)]
+pub struct Blended {
+    /// One per tile.
+    pub tiles: Vec<TilePixels>,
+    /// One per tile if asked for, else empty.
+    pub extras: Vec<TileExtras>,
+    /// For each tile entry: bit `c` is set if the entry was evaluated at cell `c`. Valid up to `processed`.
+    pub masks: Vec<u16>,
+    /// Entries of each tile that were looked at before all its cells had stopped.
+    pub processed: Vec<u32>,
+}
+
+struct TilePart<'a> {
+    pixels: &'a mut TilePixels,
+    extras: Option<&'a mut TileExtras>,
+    masks: &'a mut [u16],
+    processed: &'a mut u32,
+}
+
+impl Blended {
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.tiles.capacity() * size_of::<TilePixels>()
+            + self.extras.capacity() * size_of::<TileExtras>()
+            + self.masks.capacity() * 2
+    }
+
+    /// Runs the stage.
+    pub fn run(
+        &mut self,
+        pool: &Pool,
+        level: Level,
+        view: &KernelView,
+        lists: &TileLists,
+        records: &[Record],
+        background: [f32; 3],
+        outputs: Outputs,
+    ) {
+        let tiles = view.tile_count();
+        self.tiles.resize(tiles, TilePixels::default());
+        self.extras.resize(if outputs == Outputs::All { tiles } else { 0 }, TileExtras::default());
+        self.processed.resize(tiles, 0);
+        if self.masks.len() < lists.padded_entries {
+            self.masks.resize(lists.splat_of_entry.len(), 0);
+        }
+
+        let mut extras = self.extras.iter_mut();
+        let mut masks = &mut self.masks[..lists.padded_entries];
+        let mut parts: Vec<TilePart<'_>> = Vec::with_capacity(tiles);
+        for (tile, (pixels, processed)) in self.tiles.iter_mut().zip(&mut self.processed).enumerate() {
+            let end = lists.first.get(tile + 1).map_or(lists.padded_entries, |&f| f as usize);
+            let (mine, rest) = masks.split_at_mut(end - lists.first[tile] as usize);
+            masks = rest;
+            parts.push(TilePart { pixels, extras: extras.next(), masks: mine, processed });
+        }
+        pool.run_parts(&mut parts, |tile, part| {
+            let first = lists.first[tile] as usize;
+            let entries = &lists.splat_of_entry[first..first + lists.len[tile] as usize];
+            let input = TileInput { view, tile, entries, records, background };
+            dispatch!(level, simd => match outputs {
+                Outputs::Color => blend_tile::<_, false>(simd, &input, part),
+                Outputs::All => blend_tile::<_, true>(simd, &input, part),
+            });
+        });
+    }
+}
+
+struct TileInput<'a> {
+    view: &'a KernelView,
+    tile: usize,
+    entries: &'a [AtomicU32],
+    records: &'a [Record],
+    background: [f32; 3],
+}
+
+/// Entry numbers per cell. The tail of 16 takes the full-width store of a partly filled vector.
+type CellList = [u32; BATCH + LANES];
+
+#[derive(Clone, Copy)]
+struct Cell<S: Simd> {
+    transmittance: f32x16<S>,
+    last: f32x16<S>,
+    color: [f32x16<S>; 3],
+    depth: f32x16<S>,
+    count: f32x16<S>,
+}
+
+#[inline(always)]
+fn blend_tile<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>, part: &mut TilePart<'_>) {
+    simd.vectorize(
+        #[inline(always)]
+        || blend_tile_inner::<S, EXTRAS>(simd, input, part),
+    );
+}
+
+#[inline(always)]
+fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>, part: &mut TilePart<'_>) {
+    let zero = splat(simd, 0.0);
+    let one = splat(simd, 1.0);
+    let origin = tile_origin(input.view, input.tile);
+
+    let mut active = 0u32;
+    let mut cells =
+        [Cell { transmittance: one, last: one, color: [zero; 3], depth: zero, count: zero }; CELLS];
+    for (c, cell) in cells.iter_mut().enumerate() {
+        let (x, y) = cell_pixels(simd, origin, c);
+        let inside = inside_image(simd, input.view, x, y);
+        // Pixels outside the image start opaque: they never blend and never keep a cell alive.
+        cell.transmittance = inside.select(one, zero);
+        active |= u32::from(inside.any_true()) << c;
+    }
+
+    let mut local = [Record::default(); BATCH];
+    let mut masks = [0u32; BATCH];
+    let mut lists = [[0u32; BATCH + LANES]; CELLS];
+    let mut base = 0;
+    while base < input.entries.len() && active != 0 {
+        let batch = &input.entries[base..input.entries.len().min(base + BATCH)];
+        for (slot, entry) in local.iter_mut().zip(batch) {
+            *slot = input.records[entry.load(Ordering::Relaxed) as usize];
+        }
+        let lengths = cell_lists(simd, origin, &local, batch.len(), active, &mut lists, &mut masks);
+        for c in 0..CELLS {
+            if active >> c & 1 == 0 {
+                continue;
+            }
+            let list = &lists[c][..lengths[c]];
+            if let Some(stopped_after) = blend_cell::<S, EXTRAS>(simd, origin, c, list, &local, &mut cells[c]) {
+                active &= !(1 << c);
+                for &entry in &list[stopped_after..] {
+                    masks[entry as usize] &= !(1 << c);
+                }
+            }
+        }
+        for (out, mask) in part.masks[base..].iter_mut().zip(&masks[..batch.len()]) {
+            *out = *mask as u16;
+        }
+        base += batch.len();
+    }
+    *part.processed = base as u32;
+
+    for (c, cell) in cells.iter().enumerate() {
+        for k in 0..3 {
+            let over = fma(cell.last, splat(simd, input.background[k]), cell.color[k]);
+            over.store_array(&mut part.pixels.color[c][k].0);
+        }
+        cell.last.store_array(&mut part.pixels.transmittance[c].0);
+        if EXTRAS && let Some(extras) = &mut part.extras {
+            cell.depth.store_array(&mut extras.depth[c].0);
+            cell.count.store_array(&mut extras.count[c].0);
+        }
+    }
+}
+
+/// Blends a cell's list; `Some(n)` when the cell stopped after `n` entries of it.
+#[inline(always)]
+fn blend_cell<S: Simd, const EXTRAS: bool>(
+    simd: S,
+    origin: [usize; 2],
+    c: usize,
+    list: &[u32],
+    local: &[Record; BATCH],
+    cell: &mut Cell<S>,
+) -> Option<usize> {
+    let zero = splat(simd, 0.0);
+    let alpha_min = splat(simd, ALPHA_MIN);
+    let stop = splat(simd, TRANSMITTANCE_STOP);
+    let (x, y) = cell_pixels(simd, origin, c);
+    let mut state = *cell;
+    let mut stopped = None;
+    for (n, &entry) in list.iter().enumerate() {
+        let splat_record = &local[entry as usize % BATCH];
+        let at = pixel_alpha(simd, splat_record, x, y);
+        let alpha = at.alpha.simd_ge(alpha_min).select(at.alpha, zero);
+        let next = fnma(alpha, state.transmittance, state.transmittance);
+        let blends = next.simd_gt(stop);
+        let weight = blends.select(alpha * state.transmittance, zero);
+        for k in 0..3 {
+            state.color[k] = fma(weight, splat(simd, splat_record.0[record::RED + k]), state.color[k]);
+        }
+        if EXTRAS {
+            state.depth = fma(weight, splat(simd, splat_record.0[record::DEPTH]), state.depth);
+            state.count += weight.simd_gt(zero).select(splat(simd, 1.0), zero);
+        }
+        state.last = blends.select(next, state.last);
+        state.transmittance = next;
+        if !blends.any_true() {
+            stopped = Some(n + 1);
+            break;
+        }
+    }
+    *cell = state;
+    stopped
+}
+
+/// Sorts the entries of a batch into the lists of the active cells that they touch; returns the lengths.
+#[inline(always)]
+fn cell_lists<S: Simd>(
+    simd: S,
+    origin: [usize; 2],
+    local: &[Record; BATCH],
+    entries: usize,
+    active: u32,
+    lists: &mut [CellList; CELLS],
+    masks: &mut [u32; BATCH],
+) -> [usize; CELLS] {
+    let mut lengths = [0usize; CELLS];
+    let lane_numbers = u32x16::from_fn(simd, |i| i as u32);
+    for group in 0..entries.div_ceil(LANES) {
+        let first = group * LANES;
+        let rows = transpose(std::array::from_fn(|i| load(simd, &local[first + i].0)));
+        let spans = Spans::new(simd, &rows, origin);
+        let numbers = lane_numbers + first as u32;
+        let valid = numbers.simd_lt(u32x16::splat(simd, entries as u32));
+        let mut bits = u32x16::splat(simd, 0);
+        for band in 0..CELLS / CELLS_PER_ROW {
+            if active >> (band * CELLS_PER_ROW) & 0xF == 0 {
+                continue;
+            }
+            let (left, right, touched) = spans.columns(simd, origin, band);
+            let touched = touched & valid;
+            if !touched.any_true() {
+                continue;
+            }
+            for column in 0..CELLS_PER_ROW {
+                let c = band * CELLS_PER_ROW + column;
+                if active >> c & 1 == 0 {
+                    continue;
+                }
+                let first_px = (column * 4) as f32;
+                let hits = touched
+                    & left.simd_le(splat(simd, first_px + 3.0))
+                    & right.simd_ge(splat(simd, first_px));
+                let hit_bits = hits.to_bitmask();
+                if hit_bits == 0 {
+                    continue;
+                }
+                let length = lengths[c];
+                numbers.compress(hits).store_slice(&mut lists[c][length..length + LANES]);
+                lengths[c] = length + hit_bits.count_ones() as usize;
+                bits |= hits.select(u32x16::splat(simd, 1 << c), u32x16::splat(simd, 0));
+            }
+        }
+        bits.store_slice(&mut masks[first..first + LANES]);
+    }
+    lengths
+}
+
+/// The ellipses of 16 entries, ready to be cut by bands of rows.
+struct Spans<S: Simd> {
+    x: f32x16<S>,
+    y: f32x16<S>,
+    a: f32x16<S>,
+    b: f32x16<S>,
+    det: f32x16<S>,
+    a_tau: f32x16<S>,
+    extent_y: f32x16<S>,
+    rightmost: f32x16<S>,
+    slack: f32x16<S>,
+}
+
+impl<S: Simd> Spans<S> {
+    #[inline(always)]
+    fn new(simd: S, rows: &[f32x16<S>; LANES], origin: [usize; 2]) -> Self {
+        let (a, b) = (-rows[record::A], splat(simd, -0.5) * rows[record::B]);
+        let tau = rows[record::L] + splat(simd, LOG2_255);
+        let slack = fma(
+            rows[record::EXTENT_X] + rows[record::EXTENT_Y],
+            splat(simd, RELATIVE_SLACK),
+            splat(simd, EXTENT_SLACK),
+        );
+        Self {
+            x: rows[record::X] - splat(simd, origin[0] as f32 + 0.5),
+            y: rows[record::Y],
+            a,
+            b,
+            det: rows[record::CONIC_DET],
+            a_tau: a * tau,
+            extent_y: rows[record::EXTENT_Y] + slack,
+            rightmost: rows[record::RIGHTMOST_DY],
+            slack,
+        }
+    }
+
+    /// First and last pixel column, relative to the tile, that each ellipse reaches in a band of 4 rows, and whether
+    /// there is any.
+    ///
+    /// The right edge is a concave function of `dy`, so its maximum over a band lies at the rightmost point of the
+    /// ellipse clamped to the band; the left edge likewise with the sign turned.
+    #[inline(always)]
+    fn columns(&self, simd: S, origin: [usize; 2], band: usize) -> (f32x16<S>, f32x16<S>, mask32x16<S>) {
+        let zero = splat(simd, 0.0);
+        let first_row = splat(simd, cell_origin(origin, band * CELLS_PER_ROW)[1] as f32 + 0.5);
+        let top = first_row - self.y;
+        let bottom = top + splat(simd, 3.0);
+        let top = top.max(-self.extent_y);
+        let bottom = bottom.min(self.extent_y);
+        let rows_touched = top.simd_le(bottom);
+        let at_right = self.rightmost.max(top).min(bottom);
+        let at_left = (-self.rightmost).max(top).min(bottom);
+        let root = |dy: f32x16<S>| fnma(self.det * dy, dy, self.a_tau).max(zero).sqrt();
+        let right = (fnma(self.b, at_right, root(at_right))) / self.a;
+        let left = (-(fma(self.b, at_left, root(at_left)))) / self.a;
+        let left = (self.x + left - self.slack).ceil();
+        let right = (self.x + right + self.slack).floor();
+        (left, right, rows_touched & left.simd_le(right))
+    }
+}
+
+/// Writes the colours of a row of tiles as lines: channel `c` of pixel row `y` (relative to the tiles' top) starts at
+/// `y · row_len + c · stride`.
+///
+/// `lines` holds 16 pixel rows; all 16 are written, with what lies outside the image as padding.
+///
+/// # Panics
+/// If `lines` is too short.
+pub fn tile_row_to_lines(tiles: &[TilePixels], lines: &mut [f32], stride: usize, row_len: usize) {
+    for (column, pixels) in tiles.iter().enumerate() {
+        for (c, channels) in pixels.color.iter().enumerate() {
+            let [x, y] = cell_origin([column * TILE_SIZE as usize, 0], c);
+            for (k, values) in channels.iter().enumerate() {
+                for (line, four) in values.0.chunks_exact(CELL_SIDE).enumerate() {
+                    let start = (y + line) * row_len + k * stride + x;
+                    lines[start..start + CELL_SIDE].copy_from_slice(four);
+                }
+            }
+        }
+    }
+}

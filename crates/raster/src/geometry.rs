@@ -1,0 +1,185 @@
+//! One block of splats in front of a camera: the chain from raw parameters to the screen, lane by lane.
+//!
+//! Shared by the forward projection and its VJP, which recomputes it instead of storing it. Formulas: EWA splatting
+//! (Zwicker et al. 2001) as in Kerbl et al. 2023, with the conventions of the fixtures, section 2:
+//!
+//! ```text
+//! p = R m + t,  M = R(q) diag(e^s),  T = J R,  U = T M,  cov = U Uᵀ,  det = (a + ε)(c + ε) - b²
+//! ```
+//!
+//! `a c - b²` is computed as `|U_0 × U_1|²` (Lagrange's identity), which does not cancel for thin splats; then
+//! `det = |U_0 × U_1|² + ε (a + c) + ε²`.
+
+use fearless_simd::{f32x16, mask32x16, prelude::*};
+use gausset_compute::simd::{exp, fma, load, sigmoid, splat};
+use gausset_core::constants::LOW_PASS_VARIANCE;
+
+use crate::layout::{GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
+use crate::view::KernelView;
+
+/// Everything between raw parameters and screen splats that forward and VJP use.
+#[derive(Clone, Copy)]
+pub(crate) struct Geometry<S: Simd> {
+    /// Mean in the world.
+    pub mean: [f32x16<S>; 3],
+    /// Standard deviations.
+    pub scale: [f32x16<S>; 3],
+    /// Unit quaternion `wxyz`.
+    pub unit_quat: [f32x16<S>; 4],
+    /// `1 / |q|`.
+    pub inverse_norm: f32x16<S>,
+    /// Rotation of the splat, rows first.
+    pub rotation: [[f32x16<S>; 3]; 3],
+    /// Mean in camera axes.
+    pub point: [f32x16<S>; 3],
+    /// `1 / z`.
+    pub inverse_z: f32x16<S>,
+    /// `x/z`, `y/z` clamped for the Jacobian.
+    pub ratio: [f32x16<S>; 2],
+    /// Where the clamp is not active.
+    pub ratio_free: [mask32x16<S>; 2],
+    /// `T = J R`, 2x3.
+    pub t: [[f32x16<S>; 3]; 2],
+    /// `U = T M`, 2x3.
+    pub u: [[f32x16<S>; 3]; 2],
+    /// Screen covariance `(a, b, c)` with the low-pass variance in `a` and `c`.
+    pub cov: [f32x16<S>; 3],
+    /// `a c - b²` before the low-pass variance.
+    pub det_raw: f32x16<S>,
+    /// `1 / det`.
+    pub inverse_det: f32x16<S>,
+    /// Logistic of the opacity logit.
+    pub opacity_raw: f32x16<S>,
+    /// `sqrt(det_raw / det)` in antialiased mode, else 1.
+    pub compensation: f32x16<S>,
+    /// Projected mean in px.
+    pub mean2d: [f32x16<S>; 2],
+}
+
+/// `aᵀ b` of 3-vectors.
+#[inline(always)]
+pub(crate) fn dot3<S: Simd>(a: [f32x16<S>; 3], b: [f32x16<S>; 3]) -> f32x16<S> {
+    fma(a[2], b[2], fma(a[1], b[1], a[0] * b[0]))
+}
+
+/// `s · v` for a constant 3-vector `s`.
+#[inline(always)]
+pub(crate) fn dot3s<S: Simd>(simd: S, s: [f32; 3], v: [f32x16<S>; 3]) -> f32x16<S> {
+    fma(splat(simd, s[2]), v[2], fma(splat(simd, s[1]), v[1], splat(simd, s[0]) * v[0]))
+}
+
+impl<S: Simd> Geometry<S> {
+    /// Computes the chain for a block.
+    #[inline(always)]
+    pub(crate) fn new(simd: S, block: &GeometryBlock, view: &KernelView, antialiased: bool) -> Self {
+        let row = |r: usize| load(simd, &block[r].0);
+        let one = splat(simd, 1.0);
+
+        let mean = [row(MEAN), row(MEAN + 1), row(MEAN + 2)];
+        let r = &view.rotation;
+        let point: [f32x16<S>; 3] =
+            std::array::from_fn(|i| dot3s(simd, r[i], mean) + splat(simd, view.translation[i]));
+        let inverse_z = one / point[2];
+
+        let q = [row(QUAT), row(QUAT + 1), row(QUAT + 2), row(QUAT + 3)];
+        let norm2 = fma(q[3], q[3], fma(q[2], q[2], fma(q[1], q[1], q[0] * q[0])));
+        let inverse_norm = one / norm2.sqrt().max(splat(simd, 1e-12));
+        let unit_quat = q.map(|v| v * inverse_norm);
+        let rotation = rotation_matrix(simd, unit_quat);
+        let scale: [f32x16<S>; 3] = std::array::from_fn(|k| exp(simd, row(LOG_SCALE + k)));
+
+        let free = [point[0] * inverse_z, point[1] * inverse_z];
+        let clamp = |v: f32x16<S>, [low, high]: [f32; 2]| {
+            let (low, high) = (splat(simd, low), splat(simd, high));
+            (v.max(low).min(high), v.simd_ge(low) & v.simd_le(high))
+        };
+        let (rx, free_x) = clamp(free[0], view.ratio_x);
+        let (ry, free_y) = clamp(free[1], view.ratio_y);
+        let j00 = splat(simd, view.focal[0]) * inverse_z;
+        let j11 = splat(simd, view.focal[1]) * inverse_z;
+        let (j02, j12) = (-(j00 * rx), -(j11 * ry));
+        let t = [
+            std::array::from_fn(|k| fma(j02, splat(simd, r[2][k]), j00 * splat(simd, r[0][k]))),
+            std::array::from_fn(|k| fma(j12, splat(simd, r[2][k]), j11 * splat(simd, r[1][k]))),
+        ];
+        let column = |k: usize| [rotation[0][k], rotation[1][k], rotation[2][k]];
+        let u = t.map(|row| -> [f32x16<S>; 3] { std::array::from_fn(|k| dot3(row, column(k)) * scale[k]) });
+
+        let (a, b, c) = (dot3(u[0], u[0]), dot3(u[0], u[1]), dot3(u[1], u[1]));
+        let cross = [
+            fma(u[0][1], u[1][2], -(u[0][2] * u[1][1])),
+            fma(u[0][2], u[1][0], -(u[0][0] * u[1][2])),
+            fma(u[0][0], u[1][1], -(u[0][1] * u[1][0])),
+        ];
+        let det_raw = dot3(cross, cross);
+        let eps = splat(simd, LOW_PASS_VARIANCE);
+        let det = fma(eps, a + c + eps, det_raw);
+        let inverse_det = one / det;
+
+        let opacity_raw = sigmoid(simd, row(LOGIT));
+        let compensation = if antialiased { (det_raw * inverse_det).sqrt() } else { one };
+        let mean2d = [
+            fma(splat(simd, view.focal[0]), free[0], splat(simd, view.centre[0])),
+            fma(splat(simd, view.focal[1]), free[1], splat(simd, view.centre[1])),
+        ];
+        Self {
+            mean,
+            scale,
+            unit_quat,
+            inverse_norm,
+            rotation,
+            point,
+            inverse_z,
+            ratio: [rx, ry],
+            ratio_free: [free_x, free_y],
+            t,
+            u,
+            cov: [a + eps, b, c + eps],
+            det_raw,
+            inverse_det,
+            opacity_raw,
+            compensation,
+            mean2d,
+        }
+    }
+
+    /// Inverse screen covariance `(A, B, C)` = `(c, -b, a) / det`.
+    #[inline(always)]
+    pub(crate) fn conic(&self) -> [f32x16<S>; 3] {
+        [self.cov[2] * self.inverse_det, -(self.cov[1] * self.inverse_det), self.cov[0] * self.inverse_det]
+    }
+}
+
+/// Rotation matrix of a unit quaternion `wxyz`.
+#[inline(always)]
+fn rotation_matrix<S: Simd>(simd: S, [w, x, y, z]: [f32x16<S>; 4]) -> [[f32x16<S>; 3]; 3] {
+    let (one, two) = (splat(simd, 1.0), splat(simd, 2.0));
+    let diagonal = |a: f32x16<S>, b: f32x16<S>| one - two * fma(a, a, b * b);
+    let (xy, xz, yz) = (x * y, x * z, y * z);
+    let (wx, wy, wz) = (w * x, w * y, w * z);
+    [
+        [diagonal(y, z), two * (xy - wz), two * (xz + wy)],
+        [two * (xy + wz), diagonal(x, z), two * (yz - wx)],
+        [two * (xz - wy), two * (yz + wx), diagonal(x, y)],
+    ]
+}
+
+/// The direction from the camera to a splat.
+#[derive(Clone, Copy)]
+pub(crate) struct Direction<S: Simd> {
+    /// Unit vector.
+    pub unit: [f32x16<S>; 3],
+    /// One over its length before normalising.
+    pub inverse_length: f32x16<S>,
+}
+
+impl<S: Simd> Direction<S> {
+    /// From the camera centre to the means.
+    #[inline(always)]
+    pub(crate) fn new(simd: S, mean: [f32x16<S>; 3], origin: [f32; 3]) -> Self {
+        let d: [f32x16<S>; 3] = std::array::from_fn(|k| mean[k] - splat(simd, origin[k]));
+        // A splat on the camera centre is behind the near plane; the guard only keeps its lane finite.
+        let inverse_length = splat(simd, 1.0) / dot3(d, d).max(splat(simd, 1e-30)).sqrt();
+        Self { unit: d.map(|v| v * inverse_length), inverse_length }
+    }
+}

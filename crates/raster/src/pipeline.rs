@@ -1,0 +1,173 @@
+//! The stages in their order, with the buffers between them.
+
+use fearless_simd::Level;
+use gausset_compute::Pool;
+use gausset_core::engine::{RenderOptions, Rendering};
+use gausset_core::Stage;
+use gausset_prof::span;
+
+use crate::blend::{Blended, Outputs};
+use crate::blend_vjp::{AbsoluteSums, SlotSums, Upstream};
+use crate::layout::Blocks;
+use crate::pixel::{CELLS, cell_origin, tile_origin};
+use crate::project::Projected;
+use crate::project_vjp::Gradients;
+use crate::sort::sort_by_depth;
+use crate::tile::TileLists;
+use crate::view::KernelView;
+
+/// More entries than a 32-bit number can count: the scene is far beyond what this machine can draw.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("view has {0} tile entries (limit {limit})", limit = u32::MAX)]
+pub struct TooManyEntries(pub u64);
+
+/// Buffers of a forward and backward pass; reused from step to step, they grow and never shrink.
+#[derive(Debug, Default)]
+pub struct Pipeline {
+    /// Output of `project`.
+    pub projected: Projected,
+    /// Output of `tile`.
+    pub lists: TileLists,
+    /// Output of `blend`.
+    pub blended: Blended,
+    /// Output of `blend_vjp`.
+    pub sums: SlotSums,
+    sort_scratch: Vec<u64>,
+}
+
+impl Pipeline {
+    /// `project`, `sort`, `tile`, `blend`.
+    ///
+    /// # Errors
+    /// [`TooManyEntries`].
+    pub fn forward(
+        &mut self,
+        pool: &Pool,
+        level: Level,
+        splats: &Blocks,
+        view: &KernelView,
+        options: &RenderOptions,
+        outputs: Outputs,
+    ) -> Result<(), TooManyEntries> {
+        {
+            let _span = span(Stage::Project.name());
+            self.projected.run(pool, level, splats, view, options);
+        }
+        if self.projected.entries > u64::from(u32::MAX) / 2 {
+            return Err(TooManyEntries(self.projected.entries));
+        }
+        {
+            let _span = span(Stage::Sort.name());
+            sort_by_depth(&mut self.projected.keys, &mut self.sort_scratch);
+        }
+        {
+            let _span = span(Stage::Tile.name());
+            self.lists.run(pool, view, &self.projected);
+            if options.max_splats_per_tile > 0 {
+                self.lists.cap(pool, level, view, &self.projected.records, options.max_splats_per_tile);
+            }
+        }
+        let _span = span(Stage::Blend.name());
+        self.blended.run(
+            pool,
+            level,
+            view,
+            &self.lists,
+            &self.projected.records,
+            options.background,
+            outputs,
+        );
+        Ok(())
+    }
+
+    /// `blend_vjp` after [`Self::forward`] of the same view.
+    pub fn backward(
+        &mut self,
+        pool: &Pool,
+        level: Level,
+        view: &KernelView,
+        upstream: Upstream<'_>,
+        absolute: AbsoluteSums,
+    ) {
+        let _span = span(Stage::BlendVjp.name());
+        self.sums.run(
+            pool,
+            level,
+            view,
+            &self.lists,
+            &self.projected.records,
+            &self.blended,
+            upstream,
+            absolute,
+        );
+    }
+
+    /// `project_vjp` after [`Self::backward`], with the gradients written out.
+    #[must_use]
+    pub fn gradients(
+        &self,
+        pool: &Pool,
+        level: Level,
+        splats: &Blocks,
+        view: &KernelView,
+        options: &RenderOptions,
+    ) -> Gradients {
+        let _span = span(Stage::ProjectVjp.name());
+        Gradients::compute(
+            pool,
+            level,
+            splats,
+            options.sh_degree,
+            options.antialiased,
+            (&self.projected, &self.lists, &self.sums),
+            view,
+        )
+    }
+
+    /// The forward result as ordinary pictures.
+    #[must_use]
+    pub fn rendering(&self, view: &KernelView) -> Rendering {
+        let [width, height] = view.size;
+        let pixels = width as usize * height as usize;
+        let mut out = Rendering {
+            width,
+            height,
+            color: vec![0.0; 3 * pixels],
+            alpha: vec![0.0; pixels],
+            depth: vec![0.0; if self.blended.extras.is_empty() { 0 } else { pixels }],
+            count: vec![0; if self.blended.extras.is_empty() { 0 } else { pixels }],
+        };
+        for (tile, values) in self.blended.tiles.iter().enumerate() {
+            let origin = tile_origin(view, tile);
+            for c in 0..CELLS {
+                let [x0, y0] = cell_origin(origin, c);
+                for lane in 0..16 {
+                    let (x, y) = (x0 + lane % 4, y0 + lane / 4);
+                    if x >= width as usize || y >= height as usize {
+                        continue;
+                    }
+                    let pixel = y * width as usize + x;
+                    for k in 0..3 {
+                        out.color[3 * pixel + k] = values.color[c][k].0[lane];
+                    }
+                    out.alpha[pixel] = 1.0 - values.transmittance[c].0[lane];
+                    if let Some(extras) = self.blended.extras.get(tile) {
+                        out.depth[pixel] = extras.depth[c].0[lane];
+                        out.count[pixel] = extras.count[c].0[lane] as u32;
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// Bytes held by all buffers.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.projected.bytes()
+            + self.lists.bytes()
+            + self.blended.bytes()
+            + self.sums.bytes()
+            + self.sort_scratch.capacity() * 8
+    }
+}

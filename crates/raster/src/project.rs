@@ -1,0 +1,345 @@
+//! Stage `project`: splats to the screen, with their colour.
+//!
+//! For each block of 16 splats: cull, project, evaluate SH, and write for each visible splat
+//! - a [`Record`]: what a pixel needs to blend it,
+//! - the rectangle of tiles that its `alpha >= 1/255` box touches,
+//! - its sort key, `depth bits << 32 | splat`.
+//!
+//! Culling is exact: with `tau = 2 ln(255 o)`, a splat reaches alpha 1/255 only inside the ellipse `dᵀ Q d <= tau`,
+//! whose box has half sizes `sqrt(tau a)`, `sqrt(tau c)`. A splat is dropped when it is not in front of the near plane,
+//! when `tau < 0`, when its box touches no pixel centre, or when a parameter is not finite.
+
+use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*};
+use gausset_compute::Pool;
+use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, fma, ln, splat, transpose};
+use gausset_core::constants::{NEAR_PLANE, TILE_SIZE};
+use gausset_core::engine::RenderOptions;
+
+use crate::geometry::{Direction, Geometry};
+use crate::layout::{AlignedRow, Blocks};
+use crate::spherical::{basis, colours};
+use crate::view::KernelView;
+
+/// Blocks per task. Fixed, so that results do not depend on the number of threads.
+pub(crate) const BLOCKS_PER_CHUNK: usize = 64;
+/// Splats per task.
+pub(crate) const SPLATS_PER_CHUNK: usize = BLOCKS_PER_CHUNK * LANES;
+
+/// Slack in px around each extent, far above the rounding errors of f32 and far below what would cost time.
+pub(crate) const EXTENT_SLACK: f32 = 0.01;
+
+/// `log2(255)`: alpha reaches 1/255 where the exponent reaches `-LOG2_255`.
+pub(crate) const LOG2_255: f32 = 7.994_353_4;
+
+/// A screen splat, one cache line: values by the names of [`record`].
+pub type Record = AlignedRow;
+
+/// Names of the values of a [`Record`].
+///
+/// The exponent of a pixel at `(dx, dy)` from the mean is `(A dx + B dy) dx + C dy² + L`, in base 2.
+pub mod record {
+    /// Projected mean, px.
+    pub const X: usize = 0;
+    /// Projected mean, px.
+    pub const Y: usize = 1;
+    /// `-½ log2(e) A` of the conic.
+    pub const A: usize = 2;
+    /// `-log2(e) B` of the conic.
+    pub const B: usize = 3;
+    /// `-½ log2(e) C` of the conic.
+    pub const C: usize = 4;
+    /// `log2` of the opacity (after compensation).
+    pub const L: usize = 5;
+    /// Red, clamped at 0.
+    pub const RED: usize = 6;
+    /// Green, clamped at 0.
+    pub const GREEN: usize = 7;
+    /// Blue, clamped at 0.
+    pub const BLUE: usize = 8;
+    /// Camera depth.
+    pub const DEPTH: usize = 9;
+    /// Half width of the visible ellipse, px.
+    pub const EXTENT_X: usize = 10;
+    /// Half height of the visible ellipse, px.
+    pub const EXTENT_Y: usize = 11;
+    /// `dy` of the rightmost point of the ellipse, px.
+    pub const RIGHTMOST_DY: usize = 12;
+    /// `A C - B²/4` of the three values above without their cancellation: `(½ log2(e))² / det(cov)`.
+    pub const CONIC_DET: usize = 13;
+}
+
+/// Half-open rectangle of tiles; empty for a splat that is not drawn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TileRect {
+    /// First tile column.
+    pub x0: u16,
+    /// One past the last tile column.
+    pub x1: u16,
+    /// First tile row.
+    pub y0: u16,
+    /// One past the last tile row.
+    pub y1: u16,
+}
+
+impl TileRect {
+    /// Number of tiles.
+    #[must_use]
+    #[inline]
+    pub fn area(self) -> u32 {
+        u32::from(self.x1 - self.x0) * u32::from(self.y1 - self.y0)
+    }
+}
+
+/// Output of the stage; reused from step to step.
+#[derive(Clone, Debug, Default)]
+pub struct Projected {
+    /// One per splat (and padding lane); meaningful where visible.
+    pub records: Vec<Record>,
+    /// One per splat.
+    pub rects: Vec<TileRect>,
+    /// First entry of each splat, relative to its chunk.
+    pub entry_offset: Vec<u32>,
+    /// First entry of each chunk of [`SPLATS_PER_CHUNK`] splats.
+    pub chunk_entry_base: Vec<u32>,
+    /// Sort keys of the visible splats in splat order.
+    pub keys: Vec<u64>,
+    /// Keys by chunk before they are brought together.
+    chunk_keys: Vec<u64>,
+    /// Number of tile entries.
+    pub entries: u64,
+}
+
+impl Projected {
+    /// Position of a splat's first entry among all entries.
+    #[must_use]
+    #[inline]
+    pub fn first_entry(&self, splat: usize) -> usize {
+        self.chunk_entry_base[splat / SPLATS_PER_CHUNK] as usize + self.entry_offset[splat] as usize
+    }
+
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.records.capacity() * size_of::<Record>()
+            + self.rects.capacity() * size_of::<TileRect>()
+            + self.entry_offset.capacity() * 4
+            + (self.keys.capacity() + self.chunk_keys.capacity()) * 8
+    }
+
+    /// Runs the stage.
+    pub fn run(
+        &mut self,
+        pool: &Pool,
+        level: Level,
+        splats: &Blocks,
+        view: &KernelView,
+        options: &RenderOptions,
+    ) {
+        let lanes = splats.geometry.len() * LANES;
+        self.records.resize(lanes, Record::default());
+        self.rects.resize(lanes, TileRect::default());
+        self.entry_offset.resize(lanes, 0);
+        self.chunk_keys.resize(lanes, 0);
+        let rest_rows = splats.rest_rows();
+
+        let mut parts: Vec<Chunk<'_>> = self
+            .records
+            .chunks_mut(SPLATS_PER_CHUNK)
+            .zip(self.rects.chunks_mut(SPLATS_PER_CHUNK))
+            .zip(self.entry_offset.chunks_mut(SPLATS_PER_CHUNK))
+            .zip(self.chunk_keys.chunks_mut(SPLATS_PER_CHUNK))
+            .map(|(((records, rects), offsets), keys)| Chunk {
+                records,
+                rects,
+                offsets,
+                keys,
+                key_count: 0,
+                entries: 0,
+            })
+            .collect();
+        let degree = options.sh_degree.min(splats.sh_degree());
+        pool.run_parts(&mut parts, |chunk, part| {
+            let input = ChunkInput {
+                splats,
+                rest_rows,
+                first_block: chunk * BLOCKS_PER_CHUNK,
+                view,
+                antialiased: options.antialiased,
+            };
+            dispatch!(level, simd => match degree {
+                0 => project_chunk::<_, 0>(simd, &input, part),
+                1 => project_chunk::<_, 1>(simd, &input, part),
+                2 => project_chunk::<_, 2>(simd, &input, part),
+                _ => project_chunk::<_, 3>(simd, &input, part),
+            });
+        });
+
+        let counts: Vec<(usize, u64)> = parts.iter().map(|p| (p.key_count, p.entries)).collect();
+        drop(parts);
+        self.keys.clear();
+        self.chunk_entry_base.clear();
+        self.entries = 0;
+        for (chunk, (keys, entries)) in counts.into_iter().enumerate() {
+            let first = chunk * SPLATS_PER_CHUNK;
+            self.keys.extend_from_slice(&self.chunk_keys[first..first + keys]);
+            // Beyond 2^32 entries the caller refuses the step; the base is not used then.
+            self.chunk_entry_base.push(self.entries as u32);
+            self.entries += entries;
+        }
+    }
+}
+
+struct Chunk<'a> {
+    records: &'a mut [Record],
+    rects: &'a mut [TileRect],
+    offsets: &'a mut [u32],
+    keys: &'a mut [u64],
+    key_count: usize,
+    entries: u64,
+}
+
+struct ChunkInput<'a> {
+    splats: &'a Blocks,
+    rest_rows: usize,
+    first_block: usize,
+    view: &'a KernelView,
+    antialiased: bool,
+}
+
+#[inline(always)]
+fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, part: &mut Chunk<'_>) {
+    simd.vectorize(
+        #[inline(always)]
+        || {
+            let blocks = part.rects.len() / LANES;
+            for local in 0..blocks {
+                let block = input.first_block + local;
+                let rest = &input.splats.rest[block * input.rest_rows..(block + 1) * input.rest_rows];
+                let screen = project_block::<S, DEGREE>(
+                    simd,
+                    &input.splats.geometry[block],
+                    rest,
+                    input.view,
+                    input.antialiased,
+                );
+                let first_lane = local * LANES;
+                let mut visible = screen.visible;
+                let rects = &mut part.rects[first_lane..first_lane + LANES];
+                let offsets = &mut part.offsets[first_lane..first_lane + LANES];
+                rects.fill(TileRect::default());
+                if visible == 0 {
+                    continue;
+                }
+                let records = &mut part.records[first_lane..first_lane + LANES];
+                for (record, row) in records.iter_mut().zip(transpose(screen.rows)) {
+                    row.store_array(&mut record.0);
+                }
+                while visible != 0 {
+                    let lane = visible.trailing_zeros() as usize;
+                    visible &= visible - 1;
+                    let rect = TileRect {
+                        x0: screen.tile_bounds[0][lane] as u16,
+                        x1: screen.tile_bounds[1][lane] as u16,
+                        y0: screen.tile_bounds[2][lane] as u16,
+                        y1: screen.tile_bounds[3][lane] as u16,
+                    };
+                    rects[lane] = rect;
+                    offsets[lane] = part.entries as u32;
+                    part.entries += u64::from(rect.area());
+                    let splat = (block * LANES + lane) as u64;
+                    let depth = records[lane].0[record::DEPTH];
+                    part.keys[part.key_count] = u64::from(depth.to_bits()) << 32 | splat;
+                    part.key_count += 1;
+                }
+            }
+        },
+    );
+}
+
+/// Screen splats of a block, one row per value of a record.
+struct ScreenBlock<S: Simd> {
+    rows: [f32x16<S>; LANES],
+    visible: u64,
+    tile_bounds: [Row; 4],
+}
+
+#[inline(always)]
+fn project_block<S: Simd, const DEGREE: u8>(
+    simd: S,
+    block: &crate::layout::GeometryBlock,
+    rest: &[AlignedRow],
+    view: &KernelView,
+    antialiased: bool,
+) -> ScreenBlock<S> {
+    let zero = splat(simd, 0.0);
+    let g = Geometry::new(simd, block, view, antialiased);
+    let opacity = g.opacity_raw * g.compensation;
+    let log2_opacity = ln(simd, opacity.max(splat(simd, 1e-37))) * splat(simd, LOG2_E);
+    let tau = splat(simd, 2.0 * LN_2) * (log2_opacity + splat(simd, LOG2_255));
+    let extent_x = (tau * g.cov[0]).max(zero).sqrt();
+    let extent_y = (tau * g.cov[2]).max(zero).sqrt();
+
+    let mut visible = g.point[2].simd_gt(splat(simd, NEAR_PLANE)) & tau.simd_ge(zero);
+    let (columns, touches_x) = pixel_range(simd, g.mean2d[0], extent_x, view.size[0]);
+    let (rows, touches_y) = pixel_range(simd, g.mean2d[1], extent_y, view.size[1]);
+    visible = visible & touches_x & touches_y;
+    if !visible.any_true() {
+        return ScreenBlock { rows: [zero; LANES], visible: 0, tile_bounds: [[0.0; LANES]; 4] };
+    }
+
+    let direction = Direction::new(simd, g.mean, view.origin);
+    let y = basis::<S, DEGREE>(simd, direction.unit);
+    let colour = colours::<S, DEGREE>(simd, block, rest, &y);
+    let conic = g.conic();
+    let values = [
+        g.mean2d[0],
+        g.mean2d[1],
+        conic[0] * splat(simd, -0.5 * LOG2_E),
+        conic[1] * splat(simd, -LOG2_E),
+        conic[2] * splat(simd, -0.5 * LOG2_E),
+        log2_opacity,
+        colour[0].max(zero),
+        colour[1].max(zero),
+        colour[2].max(zero),
+        g.point[2],
+        extent_x,
+        extent_y,
+        extent_x * g.cov[1] / g.cov[0],
+        g.inverse_det * splat(simd, 0.25 * LOG2_E * LOG2_E),
+        zero,
+        zero,
+    ];
+    // A value that is not finite makes the product with zero NaN, and the comparison false. Colours are tested before
+    // the clamp, which would hide a NaN.
+    let sum = colour[0] + colour[1] + colour[2] + values[2] + values[3] + values[4] + values[12] + log2_opacity;
+    visible = visible & (sum * zero).simd_eq(zero);
+
+    let tile = splat(simd, 1.0 / TILE_SIZE as f32);
+    let one = splat(simd, 1.0);
+    let bounds = [
+        (columns.0 * tile).floor(),
+        (columns.1 * tile).floor() + one,
+        (rows.0 * tile).floor(),
+        (rows.1 * tile).floor() + one,
+    ];
+    ScreenBlock { rows: values, visible: visible.to_bitmask(), tile_bounds: bounds.map(|b| b.to_array()) }
+}
+
+/// First and last pixel whose centre lies within `extent` of `centre`, clamped to the image, and whether there is one.
+#[inline(always)]
+fn pixel_range<S: Simd>(
+    simd: S,
+    centre: f32x16<S>,
+    extent: f32x16<S>,
+    side: u32,
+) -> ((f32x16<S>, f32x16<S>), mask32x16<S>) {
+    let half = splat(simd, 0.5);
+    // A relative slack for extents so large that the absolute one drowns in rounding.
+    let reach = fma(extent, splat(simd, 1.0 + 1e-5), splat(simd, EXTENT_SLACK));
+    let last_pixel = splat(simd, (side - 1) as f32);
+    let zero = splat(simd, 0.0);
+    let first = (centre - reach - half).ceil().max(zero);
+    let last = (centre + reach - half).floor().min(last_pixel);
+    let finite = ((centre + extent) * zero).simd_eq(zero);
+    ((first, last), first.simd_le(last) & finite)
+}

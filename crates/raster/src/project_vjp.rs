@@ -1,0 +1,459 @@
+//! Stage `project_vjp`: from the slots of the tiles to gradients of raw parameters and of the camera pose.
+//!
+//! Each splat adds its slots in the order of its tiles (fixed, whatever the threads did), the projection is computed
+//! again, and the chain rule runs backwards through it. With `Q` the conic, `S = Σ v d dᵀ`, `s = Σ v d`:
+//!
+//! ```text
+//! d mean2d = Q s,  d cov = ½ Q S Q,  d logit = Σv (1 - o),  dU = 2 dcov U,  d log_scale_k = Σ_r dU_rk U_rk,
+//! dM = Tᵀ dU,  dR = dM diag(s),  dT = dU Mᵀ,  dJ = dT Wᵀ,  dp from J and mean2d,  dm = Wᵀ dp + SH direction
+//! ```
+//!
+//! In antialiased mode `ln o` has the further term `½ ln(det_raw / det)`. Gradients of a block stay in registers and on
+//! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
+
+use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*};
+use gausset_compute::Pool;
+use gausset_compute::simd::{LANES, LN_2, Row, fma, load, splat, sum_lanes, transpose};
+use gausset_core::constants::LOW_PASS_VARIANCE;
+use gausset_core::{Pose, se3};
+use std::sync::atomic::Ordering;
+
+use crate::blend_vjp::{SlotSums, slot};
+use crate::geometry::{Direction, Geometry, dot3};
+use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
+use crate::project::{BLOCKS_PER_CHUNK, Projected};
+use crate::spherical::{C0, basis, basis_gradient, colours, rest_coefficients};
+use crate::tile::TileLists;
+use crate::view::KernelView;
+
+/// Everything that the stage reads.
+#[derive(Clone, Copy)]
+pub(crate) struct VjpInput<'a> {
+    pub projected: &'a Projected,
+    pub lists: &'a TileLists,
+    pub sums: &'a SlotSums,
+    pub view: &'a KernelView,
+    pub antialiased: bool,
+}
+
+/// Gradients of a block of 16 splats.
+pub(crate) struct BlockGradient<S: Simd> {
+    /// Rows as in [`crate::layout`].
+    pub geometry: [f32x16<S>; GEOMETRY_ROWS],
+    /// `dL/d colour` behind the clamp at zero; the gradient of coefficient k is `basis[k] · colour`.
+    pub colour: [f32x16<S>; 3],
+    /// `Y_1 ..`.
+    pub basis: [f32x16<S>; 15],
+    /// `dL/d mean2d`, 1/px.
+    pub mean2d: [f32x16<S>; 2],
+    /// Sums of absolute pixel gradients, 1/px.
+    pub mean2d_abs: [f32x16<S>; 2],
+    /// Three standard deviations of the longer screen axis, px.
+    pub radius: f32x16<S>,
+    /// Splats with a gradient that is not zero.
+    pub touched: mask32x16<S>,
+}
+
+/// Gradient sums with respect to the camera, per lane.
+pub(crate) struct PoseSums<S: Simd> {
+    rotation: [[f32x16<S>; 3]; 3],
+    translation: [f32x16<S>; 3],
+    /// `dL/d mean` through the viewing direction: minus the gradient of the camera centre.
+    direction: [f32x16<S>; 3],
+}
+
+impl<S: Simd> PoseSums<S> {
+    #[inline(always)]
+    pub(crate) fn new(simd: S) -> Self {
+        let zero = [splat(simd, 0.0); 3];
+        Self { rotation: [zero; 3], translation: zero, direction: zero }
+    }
+
+    #[inline(always)]
+    pub(crate) fn totals(&self) -> PoseGradientSums {
+        let sum = |v: [f32x16<S>; 3]| v.map(|x| f64::from(sum_lanes(x)));
+        PoseGradientSums {
+            rotation: self.rotation.map(sum),
+            translation: sum(self.translation),
+            direction: sum(self.direction),
+        }
+    }
+}
+
+/// Sums over splats from which the gradient of the pose is made.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PoseGradientSums {
+    rotation: [[f64; 3]; 3],
+    translation: [f64; 3],
+    direction: [f64; 3],
+}
+
+impl PoseGradientSums {
+    /// Adds another part. Parts are added in a fixed order.
+    pub fn add(&mut self, other: &Self) {
+        for i in 0..3 {
+            for j in 0..3 {
+                self.rotation[i][j] += other.rotation[i][j];
+            }
+            self.translation[i] += other.translation[i];
+            self.direction[i] += other.direction[i];
+        }
+    }
+
+    /// `dL/d [R | t]` of `camera_from_world`, all uses of the pose included.
+    #[must_use]
+    pub fn matrix(&self, pose: &Pose) -> [[f64; 4]; 3] {
+        // The camera centre is -Rᵀ t, and moving it by δ moves every direction as moving the splats by -δ does.
+        let centre = self.direction.map(|v| -v);
+        let turned = se3::mul_vec(&pose.rotation, centre);
+        std::array::from_fn(|j| {
+            let row: [f64; 3] =
+                std::array::from_fn(|i| self.rotation[j][i] - pose.translation[j] * centre[i]);
+            [row[0], row[1], row[2], self.translation[j] - turned[j]]
+        })
+    }
+
+    /// Gradient with respect to a left twist `(rho, phi)` (fixtures, section 5).
+    #[must_use]
+    pub fn twist(&self, pose: &Pose) -> [f64; 6] {
+        let g = self.matrix(pose);
+        let a: [[f64; 3]; 3] = std::array::from_fn(|i| {
+            std::array::from_fn(|j| {
+                (0..3).map(|k| g[i][k] * pose.rotation[j][k]).sum::<f64>() + g[i][3] * pose.translation[j]
+            })
+        });
+        [g[0][3], g[1][3], g[2][3], a[2][1] - a[1][2], a[0][2] - a[2][0], a[1][0] - a[0][1]]
+    }
+}
+
+/// Adds up the slots of 16 splats; row `i` of the result is value `i` of a slot for each lane.
+#[inline(always)]
+fn gather<S: Simd>(simd: S, input: &VjpInput<'_>, first_lane: usize) -> [f32x16<S>; LANES] {
+    let mut lanes = [[0.0; LANES]; LANES];
+    for (lane, row) in lanes.iter_mut().enumerate() {
+        let splat_index = first_lane + lane;
+        let entries = input.projected.rects[splat_index].area() as usize;
+        if entries == 0 {
+            continue;
+        }
+        let first = input.projected.first_entry(splat_index);
+        for position in &input.lists.position[first..first + entries] {
+            let entry = position.load(Ordering::Relaxed) as usize;
+            if input.sums.is_live(entry) {
+                for (sum, value) in row.iter_mut().zip(&input.sums.slots[entry]) {
+                    *sum += value;
+                }
+            }
+        }
+    }
+    transpose(std::array::from_fn(|i| load(simd, &lanes[i])))
+}
+
+/// Gradients of the splats of a block. `absolute` says whether slots hold absolute sums.
+#[inline(always)]
+pub(crate) fn block_gradient<S: Simd, const DEGREE: u8, const POSE: bool>(
+    simd: S,
+    input: &VjpInput<'_>,
+    block_index: usize,
+    block: &GeometryBlock,
+    rest: &[AlignedRow],
+    pose: &mut PoseSums<S>,
+) -> BlockGradient<S> {
+    let zero = splat(simd, 0.0);
+    let half = splat(simd, 0.5);
+    let one = splat(simd, 1.0);
+    let two = splat(simd, 2.0);
+    let view = input.view;
+    let sums = gather(simd, input, block_index * LANES);
+    let mut touched = sums[0].simd_ne(zero);
+    for sum in &sums[1..slot::ABS_X] {
+        touched = touched | sum.simd_ne(zero);
+    }
+    let any = |g: [f32x16<S>; GEOMETRY_ROWS]| BlockGradient {
+        geometry: g,
+        colour: [zero; 3],
+        basis: [zero; 15],
+        mean2d: [zero; 2],
+        mean2d_abs: [zero; 2],
+        radius: zero,
+        touched,
+    };
+    if !touched.any_true() {
+        return any([zero; GEOMETRY_ROWS]);
+    }
+
+    let geo = Geometry::new(simd, block, view, input.antialiased);
+    let conic = geo.conic();
+    let v = sums[slot::V];
+    let (sx, sy) = (sums[slot::VX], sums[slot::VY]);
+    let (sxx, sxy, syy) = (sums[slot::VXX], sums[slot::VXY], sums[slot::VYY]);
+
+    let mean2d = [fma(conic[0], sx, conic[1] * sy), fma(conic[1], sx, conic[2] * sy)];
+    // ½ Q S Q; the off-diagonal entry counts twice, because b stands in both places of the matrix.
+    let p00 = fma(conic[0], sxx, conic[1] * sxy);
+    let p01 = fma(conic[0], sxy, conic[1] * syy);
+    let p10 = fma(conic[1], sxx, conic[2] * sxy);
+    let p11 = fma(conic[1], sxy, conic[2] * syy);
+    let mut d_a = half * fma(p00, conic[0], p01 * conic[1]);
+    let mut d_b = fma(p00, conic[1], p01 * conic[2]);
+    let mut d_c = half * fma(p10, conic[1], p11 * conic[2]);
+    if input.antialiased {
+        let eps = splat(simd, LOW_PASS_VARIANCE);
+        let safe = geo.det_raw.simd_gt(zero);
+        let inverse_raw = safe.select(one / geo.det_raw, zero);
+        let hv = safe.select(half * v, zero);
+        d_a += hv * ((geo.cov[2] - eps) * inverse_raw - geo.cov[2] * geo.inverse_det);
+        d_b -= two * hv * geo.cov[1] * (inverse_raw - geo.inverse_det);
+        d_c += hv * ((geo.cov[0] - eps) * inverse_raw - geo.cov[0] * geo.inverse_det);
+    }
+    let d_logit = v * (one - geo.opacity_raw);
+
+    let (two_a, two_c) = (two * d_a, two * d_c);
+    let d_u: [[f32x16<S>; 3]; 2] = [
+        std::array::from_fn(|k| fma(two_a, geo.u[0][k], d_b * geo.u[1][k])),
+        std::array::from_fn(|k| fma(two_c, geo.u[1][k], d_b * geo.u[0][k])),
+    ];
+    let d_log_scale: [f32x16<S>; 3] =
+        std::array::from_fn(|k| fma(d_u[0][k], geo.u[0][k], d_u[1][k] * geo.u[1][k]));
+    let scaled: [[f32x16<S>; 3]; 2] = d_u.map(|row| std::array::from_fn(|k| row[k] * geo.scale[k]));
+    let d_rotation: [[f32x16<S>; 3]; 3] = std::array::from_fn(|i| {
+        std::array::from_fn(|k| fma(geo.t[0][i], scaled[0][k], geo.t[1][i] * scaled[1][k]))
+    });
+    let d_t: [[f32x16<S>; 3]; 2] = scaled.map(|row| std::array::from_fn(|i| dot3(row, geo.rotation[i])));
+    let d_quat = quaternion_gradient(&d_rotation, geo.unit_quat, geo.inverse_norm, two);
+
+    // Through the Jacobian. J00 = fx/z, J02 = -fx rx/z, and likewise for y.
+    let w = &view.rotation;
+    let with_row = |d: [f32x16<S>; 3], i: usize| crate::geometry::dot3s(simd, w[i], d);
+    let (d_j00, d_j02) = (with_row(d_t[0], 0), with_row(d_t[0], 2));
+    let (d_j11, d_j12) = (with_row(d_t[1], 1), with_row(d_t[1], 2));
+    let j00 = splat(simd, view.focal[0]) * geo.inverse_z;
+    let j11 = splat(simd, view.focal[1]) * geo.inverse_z;
+    let [rx, ry] = geo.ratio;
+    let mut d_z = -(geo.inverse_z * (j00 * fma(-rx, d_j02, d_j00) + j11 * fma(-ry, d_j12, d_j11)));
+    let d_rx = geo.ratio_free[0].select(-(j00 * d_j02), zero);
+    let d_ry = geo.ratio_free[1].select(-(j11 * d_j12), zero);
+    let d_x = fma(d_rx, geo.inverse_z, mean2d[0] * j00);
+    let d_y = fma(d_ry, geo.inverse_z, mean2d[1] * j11);
+    d_z -= geo.inverse_z * fma(d_rx, rx, d_ry * ry);
+    let free = [geo.point[0] * geo.inverse_z, geo.point[1] * geo.inverse_z];
+    d_z -= fma(mean2d[0] * j00, free[0], mean2d[1] * j11 * free[1]);
+    d_z += sums[slot::DEPTH];
+    let d_point = [d_x, d_y, d_z];
+    let mut d_mean: [f32x16<S>; 3] = std::array::from_fn(|k| {
+        fma(splat(simd, w[2][k]), d_z, fma(splat(simd, w[1][k]), d_y, splat(simd, w[0][k]) * d_x))
+    });
+
+    // Colour and its viewing direction.
+    let direction = Direction::new(simd, geo.mean, view.origin);
+    let y = basis::<S, DEGREE>(simd, direction.unit);
+    let colour_value = colours::<S, DEGREE>(simd, block, rest, &y);
+    let colour: [f32x16<S>; 3] =
+        std::array::from_fn(|c| colour_value[c].simd_gt(zero).select(sums[slot::RED + c], zero));
+    let mut d_direction = [zero; 3];
+    if DEGREE > 0 {
+        let mut weights = [zero; 15];
+        for (k, rows) in rest.chunks_exact(3).take(rest_coefficients(DEGREE)).enumerate() {
+            weights[k] = dot3(
+                [load(simd, &rows[0].0), load(simd, &rows[1].0), load(simd, &rows[2].0)],
+                colour,
+            );
+        }
+        let e = basis_gradient::<S, DEGREE>(simd, direction.unit, &weights);
+        let along = dot3(e, direction.unit);
+        for k in 0..3 {
+            // Lanes that are not drawn may hold anything; they must not reach the sums.
+            let through = (e[k] - along * direction.unit[k]) * direction.inverse_length;
+            d_direction[k] = touched.select(through, zero);
+            d_mean[k] += d_direction[k];
+        }
+    }
+
+    if POSE {
+        let masked = |x: f32x16<S>| touched.select(x, zero);
+        let dp = d_point.map(masked);
+        let dt = d_t.map(|row| row.map(masked));
+        let j02 = -(j00 * rx);
+        let j12 = -(j11 * ry);
+        for j in 0..3 {
+            pose.rotation[0][j] += fma(dp[0], geo.mean[j], masked(j00 * dt[0][j]));
+            pose.rotation[1][j] += fma(dp[1], geo.mean[j], masked(j11 * dt[1][j]));
+            pose.rotation[2][j] += fma(dp[2], geo.mean[j], masked(fma(j02, dt[0][j], j12 * dt[1][j])));
+            pose.translation[j] += dp[j];
+            pose.direction[j] += d_direction[j];
+        }
+    }
+
+    let mut g = [zero; GEOMETRY_ROWS];
+    for k in 0..3 {
+        g[MEAN + k] = touched.select(d_mean[k], zero);
+        g[LOG_SCALE + k] = touched.select(d_log_scale[k], zero);
+        g[DC + k] = colour[k] * splat(simd, C0);
+    }
+    for k in 0..4 {
+        g[QUAT + k] = touched.select(d_quat[k], zero);
+    }
+    g[LOGIT] = touched.select(d_logit, zero);
+    let mid = half * (geo.cov[0] + geo.cov[2]);
+    let spread = half * (geo.cov[0] - geo.cov[2]);
+    let largest = mid + fma(spread, spread, geo.cov[1] * geo.cov[1]).sqrt();
+    let ln_2 = splat(simd, LN_2);
+    BlockGradient {
+        colour,
+        basis: y,
+        mean2d: mean2d.map(|m| touched.select(m, zero)),
+        mean2d_abs: [sums[slot::ABS_X] * ln_2, sums[slot::ABS_Y] * ln_2],
+        radius: splat(simd, 3.0) * largest.sqrt(),
+        ..any(g)
+    }
+}
+
+/// Gradient with respect to a quaternion of any length from the gradient of its rotation matrix : each entry of the
+/// matrix is differentiated; the last step projects out the direction of the quaternion itself.
+#[inline(always)]
+fn quaternion_gradient<S: Simd>(
+    r: &[[f32x16<S>; 3]; 3],
+    [w, x, y, z]: [f32x16<S>; 4],
+    inverse_norm: f32x16<S>,
+    two: f32x16<S>,
+) -> [f32x16<S>; 4] {
+    let d21 = r[2][1] - r[1][2];
+    let d02 = r[0][2] - r[2][0];
+    let d10 = r[1][0] - r[0][1];
+    let s01 = r[0][1] + r[1][0];
+    let s02 = r[0][2] + r[2][0];
+    let s12 = r[1][2] + r[2][1];
+    let g = [
+        two * fma(z, d10, fma(y, d02, x * d21)),
+        two * (fma(y, s01, fma(z, s02, w * d21)) - two * (x * (r[1][1] + r[2][2]))),
+        two * (fma(x, s01, fma(z, s12, w * d02)) - two * (y * (r[0][0] + r[2][2]))),
+        two * (fma(x, s02, fma(y, s12, w * d10)) - two * (z * (r[0][0] + r[1][1]))),
+    ];
+    let along = fma(g[3], z, fma(g[2], y, fma(g[1], x, g[0] * w)));
+    [
+        (g[0] - along * w) * inverse_norm,
+        (g[1] - along * x) * inverse_norm,
+        (g[2] - along * y) * inverse_norm,
+        (g[3] - along * z) * inverse_norm,
+    ]
+}
+
+/// Gradients written out, for tests and for whoever needs them apart from the update.
+#[derive(Clone, Debug, Default)]
+pub struct Gradients {
+    /// With respect to the raw parameters.
+    pub parameters: Blocks,
+    /// With respect to the projected means, 1/px.
+    pub mean2d: Vec<[f32; 2]>,
+    /// Sums over pixels of the absolute values, 1/px; zero unless asked for.
+    pub mean2d_abs: Vec<[f32; 2]>,
+    /// Camera pose.
+    pub pose: PoseGradientSums,
+}
+
+struct GradientChunk<'a> {
+    geometry: &'a mut [GeometryBlock],
+    rest: &'a mut [AlignedRow],
+    mean2d: &'a mut [[f32; 2]],
+    mean2d_abs: &'a mut [[f32; 2]],
+    pose: PoseGradientSums,
+}
+
+impl Gradients {
+    /// Runs the stage after [`SlotSums::run`].
+    #[must_use]
+    pub fn compute(
+        pool: &Pool,
+        level: Level,
+        splats: &Blocks,
+        sh_degree: u8,
+        antialiased: bool,
+        stages: (&Projected, &TileLists, &SlotSums),
+        view: &KernelView,
+    ) -> Self {
+        let mut parameters = Blocks::zeros(splats.sh_degree(), splats.len());
+        let lanes = parameters.geometry.len() * LANES;
+        let mut mean2d = vec![[0.0; 2]; lanes];
+        let mut mean2d_abs = vec![[0.0; 2]; lanes];
+        let rest_rows = splats.rest_rows();
+        let input =
+            VjpInput { projected: stages.0, lists: stages.1, sums: stages.2, view, antialiased };
+        let mut rest_parts = parameters.rest.chunks_mut((BLOCKS_PER_CHUNK * rest_rows).max(1));
+        let mut parts: Vec<GradientChunk<'_>> = parameters
+            .geometry
+            .chunks_mut(BLOCKS_PER_CHUNK)
+            .zip(mean2d.chunks_mut(BLOCKS_PER_CHUNK * LANES))
+            .zip(mean2d_abs.chunks_mut(BLOCKS_PER_CHUNK * LANES))
+            .map(|((geometry, mean2d), mean2d_abs)| GradientChunk {
+                geometry,
+                rest: rest_parts.next().unwrap_or_default(),
+                mean2d,
+                mean2d_abs,
+                pose: PoseGradientSums::default(),
+            })
+            .collect();
+        let degree = sh_degree.min(splats.sh_degree());
+        pool.run_parts(&mut parts, |chunk, part| {
+            dispatch!(level, simd => match degree {
+                0 => gradient_chunk::<_, 0>(simd, &input, splats, chunk, part),
+                1 => gradient_chunk::<_, 1>(simd, &input, splats, chunk, part),
+                2 => gradient_chunk::<_, 2>(simd, &input, splats, chunk, part),
+                _ => gradient_chunk::<_, 3>(simd, &input, splats, chunk, part),
+            });
+        });
+        let mut pose = PoseGradientSums::default();
+        for part in &parts {
+            pose.add(&part.pose);
+        }
+        mean2d.truncate(splats.len());
+        mean2d_abs.truncate(splats.len());
+        Self { parameters, mean2d, mean2d_abs, pose }
+    }
+
+}
+
+#[inline(always)]
+fn gradient_chunk<S: Simd, const DEGREE: u8>(
+    simd: S,
+    input: &VjpInput<'_>,
+    splats: &Blocks,
+    chunk: usize,
+    part: &mut GradientChunk<'_>,
+) {
+    simd.vectorize(
+        #[inline(always)]
+        || {
+            let rows = splats.rest_rows();
+            let mut pose = PoseSums::new(simd);
+            for (local, out) in part.geometry.iter_mut().enumerate() {
+                let block = chunk * BLOCKS_PER_CHUNK + local;
+                let rest = &splats.rest[block * rows..(block + 1) * rows];
+                let g = block_gradient::<S, DEGREE, true>(
+                    simd,
+                    input,
+                    block,
+                    &splats.geometry[block],
+                    rest,
+                    &mut pose,
+                );
+                for (row, value) in out.iter_mut().zip(g.geometry) {
+                    value.store_array(&mut row.0);
+                }
+                let rest_out = part.rest[local * rows..(local + 1) * rows].chunks_exact_mut(3);
+                for (k, coefficient) in rest_out.take(rest_coefficients(DEGREE)).enumerate() {
+                    for (c, row) in coefficient.iter_mut().enumerate() {
+                        (g.basis[k] * g.colour[c]).store_array(&mut row.0);
+                    }
+                }
+                let pairs = [(&mut *part.mean2d, g.mean2d), (&mut *part.mean2d_abs, g.mean2d_abs)];
+                for (out, [x, y]) in pairs {
+                    let (x, y): (Row, Row) = (x.to_array(), y.to_array());
+                    for (lane, value) in out[local * LANES..(local + 1) * LANES].iter_mut().enumerate() {
+                        *value = [x[lane], y[lane]];
+                    }
+                }
+            }
+            part.pose = pose.totals();
+        },
+    );
+}

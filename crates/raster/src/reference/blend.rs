@@ -1,0 +1,139 @@
+//! Compositing one pixel front to back (README, section 3).
+//!
+//! ```text
+//! d = u - mean2d;  sigma = 0.5 (A dx² + C dy²) + B dx dy
+//! alpha = min(0.99, o exp(-sigma));   if alpha < 1/255: skip this splat
+//! T' = T (1 - alpha);                 if T' <= 1e-4: stop, this splat is not blended
+//! w = alpha T;  image += w color;  depth += w z;  count += 1;  T = T'
+//! at the end: image += T background;  alpha_out = 1 - T
+//! ```
+
+use super::project::{ScreenSplat, project};
+use super::scene::Scene;
+use super::tile::{TileLists, pixel_centre, tile_lists};
+use super::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
+
+/// A rendered view with everything that its gradients need.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rendering {
+    /// Width in px.
+    pub width: u32,
+    /// Height in px.
+    pub height: u32,
+    /// `[H, W, 3]`: colour over the background, not clamped.
+    pub color: Vec<f64>,
+    /// `[H, W]`: 1 - transmittance.
+    pub alpha: Vec<f64>,
+    /// `[H, W]`: `Σ w z` with camera z.
+    pub depth: Vec<f64>,
+    /// `[H, W]`: splats blended.
+    pub count: Vec<u32>,
+    /// The projected splats; `None` for dropped ones.
+    pub screen: Vec<Option<ScreenSplat>>,
+    /// What each tile sees.
+    pub tiles: TileLists,
+    /// Whether each splat is blended at one pixel or more.
+    pub contributes: Vec<bool>,
+}
+
+/// Alpha of a splat at a point of the screen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Alpha {
+    /// Offset from the projected mean, px.
+    pub offset: [f64; 2],
+    /// `exp(-sigma)`.
+    pub falloff: f64,
+    /// `min(0.99, opacity · falloff)`.
+    pub alpha: f64,
+    /// Whether the minimum cut it off; then no gradient passes through alpha.
+    pub clamped: bool,
+}
+
+/// A splat blended at a pixel.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Contribution {
+    /// Index of the splat.
+    pub splat: u32,
+    /// Its alpha there.
+    pub at: Alpha,
+    /// Transmittance in front of it.
+    pub transmittance: f64,
+}
+
+/// Renders a scene.
+#[must_use]
+pub fn render(scene: &Scene) -> Rendering {
+    let camera = &scene.camera;
+    let screen: Vec<Option<ScreenSplat>> = (0..scene.splats.len()).map(|i| project(scene, i)).collect();
+    let tiles = tile_lists(&screen, camera, scene.max_splats_per_tile);
+    let mut rendering = Rendering {
+        width: camera.width,
+        height: camera.height,
+        color: Vec::with_capacity(3 * camera.pixels()),
+        alpha: Vec::with_capacity(camera.pixels()),
+        depth: Vec::with_capacity(camera.pixels()),
+        count: Vec::with_capacity(camera.pixels()),
+        contributes: vec![false; screen.len()],
+        screen,
+        tiles,
+    };
+    for row in 0..camera.height {
+        for column in 0..camera.width {
+            let (contributions, transmittance) =
+                walk(&rendering.screen, rendering.tiles.of_pixel(column, row), pixel_centre(column, row));
+            let mut color = scene.background.map(|channel| channel * transmittance);
+            let mut depth = 0.0;
+            for contribution in &contributions {
+                let Some(splat) = &rendering.screen[contribution.splat as usize] else { continue };
+                let weight = contribution.at.alpha * contribution.transmittance;
+                for channel in 0..3 {
+                    color[channel] += weight * splat.color[channel];
+                }
+                depth += weight * splat.depth();
+                rendering.contributes[contribution.splat as usize] = true;
+            }
+            rendering.color.extend(color);
+            rendering.alpha.push(1.0 - transmittance);
+            rendering.depth.push(depth);
+            rendering.count.push(contributions.len() as u32);
+        }
+    }
+    rendering
+}
+
+/// The splats blended at a point of the screen, front to back, and the transmittance behind them.
+#[must_use]
+pub fn walk(screen: &[Option<ScreenSplat>], list: &[u32], point: [f64; 2]) -> (Vec<Contribution>, f64) {
+    let mut contributions = Vec::new();
+    let mut transmittance = 1.0;
+    for &splat in list {
+        let Some(at) = screen[splat as usize].as_ref().and_then(|splat| alpha_at(splat, point)) else {
+            continue;
+        };
+        let behind = transmittance * (1.0 - at.alpha);
+        if behind <= TRANSMITTANCE_STOP {
+            break;
+        }
+        contributions.push(Contribution { splat, at, transmittance });
+        transmittance = behind;
+    }
+    (contributions, transmittance)
+}
+
+/// Alpha of a splat at a point of the screen, `None` where it is below 1/255.
+#[must_use]
+pub fn alpha_at(splat: &ScreenSplat, point: [f64; 2]) -> Option<Alpha> {
+    /// Opacities are at most 1 and ln 255 = 5.541, so beyond this alpha is below 1/255: spares an exponential.
+    const SIGMA_MAX: f64 = 5.6;
+    let offset @ [dx, dy] = [point[0] - splat.mean2d[0], point[1] - splat.mean2d[1]];
+    let [a, b, c] = splat.conic;
+    let sigma = 0.5 * (a * dx * dx + c * dy * dy) + b * dx * dy;
+    if !(sigma < SIGMA_MAX) {
+        return None;
+    }
+    // The form is positive definite; rounding makes it negative for extremely elongated splats only.
+    let falloff = libm::exp(-sigma.max(0.0));
+    let unclamped = splat.opacity * falloff;
+    let alpha = unclamped.min(ALPHA_MAX);
+    (alpha >= ALPHA_MIN).then_some(Alpha { offset, falloff, alpha, clamped: unclamped > ALPHA_MAX })
+}

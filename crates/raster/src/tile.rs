@@ -1,0 +1,189 @@
+//! Stage `tile`: for each tile the list of splats that touch it, in depth order.
+//!
+//! A counting sort: the depth-sorted splats are cut into a fixed number of chunks; each chunk counts its entries per
+//! tile, a prefix sum over (tile, chunk) gives every chunk its places, and each chunk scatters its splats. Chunks are
+//! a fixed number, so lists do not depend on the number of threads. Each tile's list starts at a multiple of 32
+//! entries, so that tiles own whole words of the bitmap of live entries.
+//!
+//! The rectangle of a splat may contain tiles that its ellipse does not reach; the exact test comes later, where it is
+//! cheap (stage `blend`).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use fearless_simd::{Level, dispatch, prelude::*};
+use gausset_compute::Pool;
+use gausset_compute::simd::splat;
+use gausset_core::constants::ALPHA_MIN;
+
+use crate::pixel::{CELLS, cell_pixels, inside_image, pixel_alpha, tile_origin};
+use crate::project::{Projected, Record};
+use crate::view::KernelView;
+
+/// Chunks of the depth-sorted list.
+const DEPTH_CHUNKS: usize = 16;
+/// Alignment of each tile's first entry.
+const ENTRY_ALIGNMENT: usize = 32;
+
+/// The lists; reused from step to step.
+#[derive(Debug, Default)]
+pub struct TileLists {
+    /// Splat of each entry.
+    pub splat_of_entry: Vec<AtomicU32>,
+    /// For each splat, from its first entry on: where its entries lie in `splat_of_entry`, tile rows first.
+    pub position: Vec<AtomicU32>,
+    /// First entry of each tile.
+    pub first: Vec<u32>,
+    /// Entries of each tile (after the cap).
+    pub len: Vec<u32>,
+    /// Entries of all tiles with the gaps in between.
+    pub padded_entries: usize,
+    /// Tiles whose list was cut.
+    pub cap_hits: u64,
+    counts: Vec<u32>,
+}
+
+impl TileLists {
+    /// Bytes held.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        (self.splat_of_entry.capacity()
+            + self.position.capacity()
+            + self.first.capacity()
+            + self.len.capacity()
+            + self.counts.capacity())
+            * 4
+    }
+
+    /// Builds the lists from the splats in depth order (`keys`, sorted).
+    pub fn run(&mut self, pool: &Pool, view: &KernelView, projected: &Projected) {
+        let tiles = view.tile_count();
+        let columns = view.tiles[0] as usize;
+        let keys = &projected.keys;
+        let chunk_len = keys.len().div_ceil(DEPTH_CHUNKS).max(1);
+
+        self.counts.clear();
+        self.counts.resize(tiles * DEPTH_CHUNKS, 0);
+        let mut parts: Vec<&mut [u32]> = self.counts.chunks_mut(tiles).collect();
+        pool.run_parts(&mut parts, |chunk, counts| {
+            for &key in chunk_of(keys, chunk, chunk_len) {
+                let rect = projected.rects[key as u32 as usize];
+                for y in usize::from(rect.y0)..usize::from(rect.y1) {
+                    for count in &mut counts[y * columns + usize::from(rect.x0)..y * columns + usize::from(rect.x1)] {
+                        *count += 1;
+                    }
+                }
+            }
+        });
+
+        // Turn counts into places: tile by tile, and inside a tile chunk by chunk.
+        self.first.clear();
+        self.len.clear();
+        let mut next = 0usize;
+        for tile in 0..tiles {
+            next = next.next_multiple_of(ENTRY_ALIGNMENT);
+            self.first.push(next as u32);
+            let start = next;
+            for chunk in 0..DEPTH_CHUNKS {
+                let slot = &mut self.counts[chunk * tiles + tile];
+                let here = *slot as usize;
+                *slot = next as u32;
+                next += here;
+            }
+            self.len.push((next - start) as u32);
+        }
+        self.padded_entries = next.next_multiple_of(ENTRY_ALIGNMENT);
+        grow(&mut self.splat_of_entry, self.padded_entries);
+        grow(&mut self.position, projected.entries as usize);
+
+        let (splat_of_entry, position) = (&*self.splat_of_entry, &*self.position);
+        let mut parts: Vec<&mut [u32]> = self.counts.chunks_mut(tiles).collect();
+        pool.run_parts(&mut parts, |chunk, places| {
+            for &key in chunk_of(keys, chunk, chunk_len) {
+                let splat = key as u32;
+                let rect = projected.rects[splat as usize];
+                let mut entry_of_splat = projected.first_entry(splat as usize);
+                for y in usize::from(rect.y0)..usize::from(rect.y1) {
+                    for place in &mut places[y * columns + usize::from(rect.x0)..y * columns + usize::from(rect.x1)] {
+                        // Places are disjoint; relaxed atomic stores are plain stores that need no `unsafe`.
+                        splat_of_entry[*place as usize].store(splat, Ordering::Relaxed);
+                        position[entry_of_splat].store(*place, Ordering::Relaxed);
+                        *place += 1;
+                        entry_of_splat += 1;
+                    }
+                }
+            }
+        });
+        self.cap_hits = 0;
+    }
+
+    /// Cuts each list behind its `cap`-th splat that reaches alpha 1/255 at some pixel of the tile inside the image.
+    ///
+    /// Forward and backward then walk the same shortened lists. The test evaluates every pixel, with the arithmetic of
+    /// the blending kernel: exact, and only paid for when a cap is asked for.
+    pub fn cap(&mut self, pool: &Pool, level: Level, view: &KernelView, records: &[Record], cap: u32) {
+        let (first, splat_of_entry) = (&self.first, &*self.splat_of_entry);
+        let mut hit = vec![false; self.len.len()];
+        let mut parts: Vec<(&mut u32, &mut bool)> = self.len.iter_mut().zip(&mut hit).collect();
+        pool.run_parts(&mut parts, |tile, (len, hit)| {
+            let start = first[tile] as usize;
+            let entries = &splat_of_entry[start..start + **len as usize];
+            let kept = dispatch!(level, simd => capped_length(simd, view, tile, entries, records, cap));
+            if let Some(kept) = kept {
+                **len = kept;
+                **hit = true;
+            }
+        });
+        self.cap_hits = hit.iter().filter(|&&h| h).count() as u64;
+    }
+}
+
+/// Length of the list up to and including its `cap`-th splat that draws, `None` when there are no more than `cap`.
+#[inline(always)]
+fn capped_length<S: Simd>(
+    simd: S,
+    view: &KernelView,
+    tile: usize,
+    entries: &[AtomicU32],
+    records: &[Record],
+    cap: u32,
+) -> Option<u32> {
+    simd.vectorize(
+        #[inline(always)]
+        || {
+            let origin = tile_origin(view, tile);
+            let threshold = splat(simd, ALPHA_MIN);
+            let mut drawing = 0;
+            let mut cut = 0;
+            for (i, entry) in entries.iter().enumerate() {
+                let record = &records[entry.load(Ordering::Relaxed) as usize];
+                let draws = (0..CELLS).any(|cell| {
+                    let (x, y) = cell_pixels(simd, origin, cell);
+                    let alpha = pixel_alpha(simd, record, x, y).alpha;
+                    (alpha.simd_ge(threshold) & inside_image(simd, view, x, y)).any_true()
+                });
+                if draws {
+                    drawing += 1;
+                    if drawing == cap {
+                        cut = i as u32 + 1;
+                    } else if drawing > cap {
+                        return Some(cut);
+                    }
+                }
+            }
+            None
+        },
+    )
+}
+
+fn chunk_of(keys: &[u64], chunk: usize, chunk_len: usize) -> &[u64] {
+    let start = (chunk * chunk_len).min(keys.len());
+    &keys[start..(start + chunk_len).min(keys.len())]
+}
+
+fn grow(values: &mut Vec<AtomicU32>, len: usize) {
+    if values.len() < len {
+        // Head room, so that a slowly growing scene does not reallocate at every step.
+        values.reserve_exact(len + len / 8 - values.len());
+        values.resize_with(len, AtomicU32::default);
+    }
+}

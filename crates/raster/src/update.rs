@@ -1,0 +1,431 @@
+//! `project_vjp+adam`: the fused update of a training step.
+//!
+//! For each block: gradients (they never touch memory), regularisation, Adam on every row, noise on the means, density
+//! statistics. See [`crate::project_vjp`], [`crate::adam`].
+
+use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*};
+use gausset_compute::simd::{LANES, Row, exp, fma, ln, load, sigmoid, sin_cos_turns, splat};
+use gausset_compute::{Pool, rng};
+use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
+
+use crate::adam::{BiasCorrection, CorrectionTable, LaneUpdate, update_row};
+use crate::geometry::Geometry;
+use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
+use crate::project::BLOCKS_PER_CHUNK;
+use crate::project_vjp::{BlockGradient, PoseGradientSums, PoseSums, VjpInput, block_gradient};
+use crate::spherical::rest_coefficients;
+use crate::{blend_vjp::SlotSums, project::Projected, tile::TileLists, view::KernelView};
+
+/// Noise fades by `sigmoid(-100 (opacity - fade))`; where the exponent is beyond this it is below 1e-13 and skipped.
+const NOISE_CUTOFF: f32 = 30.0;
+
+/// The arrays that an update changes; each is padded to whole blocks.
+#[derive(Debug)]
+pub struct UpdateState<'a> {
+    /// Parameters.
+    pub parameters: &'a mut Blocks,
+    /// First moments.
+    pub moment1: &'a mut Blocks,
+    /// Second moments.
+    pub moment2: &'a mut Blocks,
+    /// Updates of each splat.
+    pub clocks: &'a mut [u32],
+    /// Ids of the splats: counters of their noise.
+    pub ids: &'a [u32],
+    /// Sum of the density statistic.
+    pub gradient_sum: &'a mut [f32],
+    /// Steps in which a splat was visible.
+    pub visible_steps: &'a mut [u32],
+    /// Largest screen radius, px.
+    pub max_radius: &'a mut [f32],
+}
+
+/// What an update reads.
+#[derive(Clone, Copy, Debug)]
+pub struct UpdateInput<'a> {
+    /// Output of `project`.
+    pub projected: &'a Projected,
+    /// Output of `tile`.
+    pub lists: &'a TileLists,
+    /// Output of `blend_vjp`.
+    pub sums: &'a SlotSums,
+    /// The view of this step.
+    pub view: &'a KernelView,
+    /// The step.
+    pub params: &'a StepParams,
+    /// Updates so far, this one included ([`AdamMode::Dense`]).
+    pub group_clock: u64,
+    /// Corrections by clock ([`AdamMode::Sparse`]).
+    pub corrections: &'a CorrectionTable,
+    /// Whether the gradient of the pose is wanted.
+    pub wants_pose: bool,
+}
+
+/// What an update reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct UpdateReport {
+    /// Sums for the gradient of the pose.
+    pub pose: PoseGradientSums,
+    /// Splats that skipped this update because a gradient was not finite.
+    pub skipped: u64,
+    /// Splats that are dead because a parameter is not finite.
+    pub dead: u64,
+}
+
+struct Chunk<'a> {
+    geometry: &'a mut [GeometryBlock],
+    rest: &'a mut [AlignedRow],
+    geometry1: &'a mut [GeometryBlock],
+    rest1: &'a mut [AlignedRow],
+    geometry2: &'a mut [GeometryBlock],
+    rest2: &'a mut [AlignedRow],
+    clocks: &'a mut [u32],
+    gradient_sum: &'a mut [f32],
+    visible_steps: &'a mut [u32],
+    max_radius: &'a mut [f32],
+    report: UpdateReport,
+}
+
+/// Constants of a step.
+#[derive(Clone, Copy)]
+struct Step<'a> {
+    input: UpdateInput<'a>,
+    ids: &'a [u32],
+    len: usize,
+    rest_rows: usize,
+    dense: BiasCorrection,
+    /// Rate of each geometry row.
+    rates: [f32; GEOMETRY_ROWS],
+    opacity_pull: f32,
+    scale_pull: f32,
+}
+
+/// Runs the fused stage.
+pub fn update(pool: &Pool, level: Level, state: UpdateState<'_>, input: &UpdateInput<'_>) -> UpdateReport {
+    let len = state.parameters.len();
+    let rest_rows = state.parameters.rest_rows();
+    let degree = input.params.render.sh_degree.min(state.parameters.sh_degree());
+    let rates = &input.params.rates;
+    let mut row_rates = [0.0; GEOMETRY_ROWS];
+    row_rates[MEAN..LOG_SCALE].fill(rates.means);
+    row_rates[LOG_SCALE..QUAT].fill(rates.log_scales);
+    row_rates[QUAT..LOGIT].fill(rates.quats);
+    row_rates[LOGIT] = rates.opacity_logits;
+    row_rates[DC..].fill(rates.sh_dc);
+    let step = Step {
+        input: *input,
+        ids: state.ids,
+        len,
+        rest_rows,
+        dense: BiasCorrection::new(input.group_clock),
+        rates: row_rates,
+        opacity_pull: input.params.opacity_regularisation / len.max(1) as f32,
+        scale_pull: input.params.scale_regularisation / (3 * len.max(1)) as f32,
+    };
+
+    let chunk_rows = (BLOCKS_PER_CHUNK * rest_rows).max(1);
+    let chunk_lanes = BLOCKS_PER_CHUNK * LANES;
+    let mut rest = state.parameters.rest.chunks_mut(chunk_rows);
+    let mut rest1 = state.moment1.rest.chunks_mut(chunk_rows);
+    let mut rest2 = state.moment2.rest.chunks_mut(chunk_rows);
+    let mut geometry1 = state.moment1.geometry.chunks_mut(BLOCKS_PER_CHUNK);
+    let mut geometry2 = state.moment2.geometry.chunks_mut(BLOCKS_PER_CHUNK);
+    let mut clocks = state.clocks.chunks_mut(chunk_lanes);
+    let mut gradient_sum = state.gradient_sum.chunks_mut(chunk_lanes);
+    let mut visible_steps = state.visible_steps.chunks_mut(chunk_lanes);
+    let mut max_radius = state.max_radius.chunks_mut(chunk_lanes);
+    let mut parts: Vec<Chunk<'_>> = state
+        .parameters
+        .geometry
+        .chunks_mut(BLOCKS_PER_CHUNK)
+        .map(|geometry| Chunk {
+            geometry,
+            rest: rest.next().unwrap_or_default(),
+            geometry1: geometry1.next().unwrap_or_default(),
+            rest1: rest1.next().unwrap_or_default(),
+            geometry2: geometry2.next().unwrap_or_default(),
+            rest2: rest2.next().unwrap_or_default(),
+            clocks: clocks.next().unwrap_or_default(),
+            gradient_sum: gradient_sum.next().unwrap_or_default(),
+            visible_steps: visible_steps.next().unwrap_or_default(),
+            max_radius: max_radius.next().unwrap_or_default(),
+            report: UpdateReport::default(),
+        })
+        .collect();
+    pool.run_parts(&mut parts, |chunk, part| {
+        dispatch!(level, simd => match (degree, input.wants_pose) {
+            (0, false) => update_chunk::<_, 0, false>(simd, &step, chunk, part),
+            (1, false) => update_chunk::<_, 1, false>(simd, &step, chunk, part),
+            (2, false) => update_chunk::<_, 2, false>(simd, &step, chunk, part),
+            (_, false) => update_chunk::<_, 3, false>(simd, &step, chunk, part),
+            (0, true) => update_chunk::<_, 0, true>(simd, &step, chunk, part),
+            (1, true) => update_chunk::<_, 1, true>(simd, &step, chunk, part),
+            (2, true) => update_chunk::<_, 2, true>(simd, &step, chunk, part),
+            (_, true) => update_chunk::<_, 3, true>(simd, &step, chunk, part),
+        });
+    });
+    let mut report = UpdateReport::default();
+    for part in &parts {
+        report.pose.add(&part.report.pose);
+        report.skipped += part.report.skipped;
+        report.dead += part.report.dead;
+    }
+    report
+}
+
+#[inline(always)]
+fn update_chunk<S: Simd, const DEGREE: u8, const POSE: bool>(
+    simd: S,
+    step: &Step<'_>,
+    chunk: usize,
+    part: &mut Chunk<'_>,
+) {
+    simd.vectorize(
+        #[inline(always)]
+        || {
+            let mut pose = PoseSums::new(simd);
+            for local in 0..part.geometry.len() {
+                update_block::<S, DEGREE, POSE>(simd, step, chunk * BLOCKS_PER_CHUNK + local, local, part, &mut pose);
+            }
+            if POSE {
+                part.report.pose = pose.totals();
+            }
+        },
+    );
+}
+
+#[inline(always)]
+fn update_block<S: Simd, const DEGREE: u8, const POSE: bool>(
+    simd: S,
+    step: &Step<'_>,
+    block: usize,
+    local: usize,
+    part: &mut Chunk<'_>,
+    pose: &mut PoseSums<S>,
+) {
+    let zero = splat(simd, 0.0);
+    let params = step.input.params;
+    let lanes = local * LANES..(local + 1) * LANES;
+    let rest = local * step.rest_rows..(local + 1) * step.rest_rows;
+    let vjp = VjpInput {
+        projected: step.input.projected,
+        lists: step.input.lists,
+        sums: step.input.sums,
+        view: step.input.view,
+        antialiased: params.render.antialiased,
+    };
+    let mut g = block_gradient::<S, DEGREE, POSE>(
+        simd,
+        &vjp,
+        block,
+        &part.geometry[local],
+        &part.rest[rest.clone()],
+        pose,
+    );
+    accumulate_statistics(simd, step, block * LANES, &g, part, lanes.clone());
+
+    let real = real_lanes(simd, block, step.len);
+    let sparse = params.adam == AdamMode::Sparse;
+    let receives = if sparse { g.touched } else { real };
+    regularise(simd, step, &part.geometry[local], receives, &mut g);
+
+    let mut sum = g.colour[0] + g.colour[1] + g.colour[2];
+    for row in g.geometry {
+        sum += row;
+    }
+    let finite = (sum * zero).simd_eq(zero);
+    let moves = receives & real & finite;
+    part.report.skipped += u64::from((receives & real & !finite).to_bitmask().count_ones());
+
+    if moves.any_true() {
+        let update = lane_update(simd, step, moves, sparse, &mut part.clocks[lanes]);
+        for (row, gradient) in g.geometry.into_iter().enumerate() {
+            update_row(
+                simd,
+                &mut part.geometry[local][row].0,
+                &mut part.geometry1[local][row].0,
+                &mut part.geometry2[local][row].0,
+                gradient,
+                step.rates[row],
+                &update,
+            );
+        }
+        let rows = part.rest[rest.clone()]
+            .chunks_exact_mut(3)
+            .zip(part.rest1[rest.clone()].chunks_exact_mut(3))
+            .zip(part.rest2[rest].chunks_exact_mut(3))
+            .take(rest_coefficients(DEGREE));
+        for (k, ((p, m), v)) in rows.enumerate() {
+            for c in 0..3 {
+                update_row(
+                    simd,
+                    &mut p[c].0,
+                    &mut m[c].0,
+                    &mut v[c].0,
+                    g.basis[k] * g.colour[c],
+                    params.rates.sh_rest,
+                    &update,
+                );
+            }
+        }
+    }
+    if let Some(noise) = params.noise {
+        add_noise(simd, step, block, noise, real, &mut part.geometry[local]);
+    }
+    let mut sum = zero;
+    for row in &part.geometry[local] {
+        sum += load(simd, &row.0) * zero;
+    }
+    let dead = !sum.simd_eq(zero) & real;
+    part.report.dead += u64::from(dead.to_bitmask().count_ones());
+}
+
+/// Lanes of a block that hold splats.
+#[inline(always)]
+fn real_lanes<S: Simd>(simd: S, block: usize, len: usize) -> mask32x16<S> {
+    let n = len.saturating_sub(block * LANES).min(LANES);
+    mask32x16::from_bitmask(simd, (1u64 << n) - 1)
+}
+
+/// Clocks and bias corrections of the lanes that move.
+#[inline(always)]
+fn lane_update<S: Simd>(
+    simd: S,
+    step: &Step<'_>,
+    moves: mask32x16<S>,
+    sparse: bool,
+    clocks: &mut [u32],
+) -> LaneUpdate<S> {
+    if !sparse {
+        return LaneUpdate {
+            first: splat(simd, step.dense.first),
+            second: splat(simd, step.dense.second),
+            moves,
+        };
+    }
+    let (mut first, mut second): (Row, Row) = ([1.0; LANES], [1.0; LANES]);
+    let mut bits = moves.to_bitmask();
+    while bits != 0 {
+        let lane = bits.trailing_zeros() as usize;
+        bits &= bits - 1;
+        clocks[lane] = clocks[lane].saturating_add(1);
+        let correction = step.input.corrections.get(clocks[lane]);
+        first[lane] = correction.first;
+        second[lane] = correction.second;
+    }
+    LaneUpdate { first: load(simd, &first), second: load(simd, &second), moves }
+}
+
+/// Adds the gradients of `w_o mean(opacity) + w_s mean(scale)`.
+#[inline(always)]
+fn regularise<S: Simd>(
+    simd: S,
+    step: &Step<'_>,
+    block: &GeometryBlock,
+    receives: mask32x16<S>,
+    g: &mut BlockGradient<S>,
+) {
+    let zero = splat(simd, 0.0);
+    if step.opacity_pull != 0.0 {
+        let o = sigmoid(simd, load(simd, &block[LOGIT].0));
+        let pull = splat(simd, step.opacity_pull) * (o * (splat(simd, 1.0) - o));
+        g.geometry[LOGIT] += receives.select(pull, zero);
+    }
+    if step.scale_pull != 0.0 {
+        for k in LOG_SCALE..LOG_SCALE + 3 {
+            let pull = splat(simd, step.scale_pull) * exp(simd, load(simd, &block[k].0));
+            g.geometry[k] += receives.select(pull, zero);
+        }
+    }
+}
+
+/// Adds this step to the density statistics of the visible splats.
+#[inline(always)]
+fn accumulate_statistics<S: Simd>(
+    simd: S,
+    step: &Step<'_>,
+    first_splat: usize,
+    g: &BlockGradient<S>,
+    part: &mut Chunk<'_>,
+    lanes: std::ops::Range<usize>,
+) {
+    let mean2d = match step.input.params.statistic {
+        GradientStatistic::Off => return,
+        GradientStatistic::Signed => g.mean2d,
+        GradientStatistic::Absolute => g.mean2d_abs,
+    };
+    let [width, height] = step.input.view.size.map(|v| 0.5 * v as f32);
+    let (x, y) = (mean2d[0] * splat(simd, width), mean2d[1] * splat(simd, height));
+    let norm: Row = fma(x, x, y * y).sqrt().to_array();
+    let radius: Row = g.radius.to_array();
+    let rects = &step.input.projected.rects[first_splat..first_splat + LANES];
+    for (lane, i) in lanes.enumerate() {
+        if rects[lane].area() > 0 {
+            part.visible_steps[i] = part.visible_steps[i].saturating_add(1);
+            // A gradient that is not finite says nothing about density.
+            if norm[lane].is_finite() {
+                part.gradient_sum[i] += norm[lane];
+            }
+            part.max_radius[i] = part.max_radius[i].max(radius[lane]);
+        }
+    }
+}
+
+/// `mean += Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12).
+#[inline(always)]
+fn add_noise<S: Simd>(
+    simd: S,
+    step: &Step<'_>,
+    block: usize,
+    noise: Noise,
+    real: mask32x16<S>,
+    geometry: &mut GeometryBlock,
+) {
+    let zero = splat(simd, 0.0);
+    let opacity = sigmoid(simd, load(simd, &geometry[LOGIT].0));
+    let exponent = (opacity - splat(simd, noise.opacity_fade)) * splat(simd, 100.0);
+    let noisy = exponent.simd_lt(splat(simd, NOISE_CUTOFF)) & real;
+    let bits = noisy.to_bitmask();
+    if bits == 0 {
+        return;
+    }
+    let mut words = [[0.0; LANES]; 4];
+    for lane in 0..LANES {
+        if bits >> lane & 1 != 0 {
+            let id = step.ids[block * LANES + lane];
+            let w = rng::philox(step.input.params.seed, rng::stream::NOISE, step.input.params.step, id);
+            for (row, word) in words.iter_mut().zip(w) {
+                row[lane] = rng::uniform(word);
+            }
+        }
+    }
+    // Box-Muller on two pairs; the fourth normal is not needed.
+    let pair = |a: &Row, b: &Row| {
+        let u = splat(simd, 1.0) - load(simd, a);
+        let radius = (splat(simd, -2.0) * ln(simd, u)).max(zero).sqrt();
+        let (s, c) = sin_cos_turns(simd, load(simd, b));
+        (radius * c, radius * s)
+    };
+    let (z0, z1) = pair(&words[0], &words[1]);
+    let (z2, _) = pair(&words[2], &words[3]);
+    let z = [z0, z1, z2];
+
+    let geo = Geometry::new(simd, geometry, step.input.view, false);
+    let strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
+    // Σ z = R diag(s²) Rᵀ z
+    let turned: [f32x16<S>; 3] = std::array::from_fn(|k| {
+        let along = fma(
+            geo.rotation[2][k],
+            z[2],
+            fma(geo.rotation[1][k], z[1], geo.rotation[0][k] * z[0]),
+        );
+        along * geo.scale[k] * geo.scale[k]
+    });
+    for i in 0..3 {
+        let row = geo.rotation[i];
+        let shift = fma(row[2], turned[2], fma(row[1], turned[1], row[0] * turned[0])) * strength;
+        let mean = load(simd, &geometry[MEAN + i].0);
+        let usable = noisy & (shift * zero).simd_eq(zero);
+        (mean + usable.select(shift, zero)).store_array(&mut geometry[MEAN + i].0);
+    }
+}

@@ -1,0 +1,57 @@
+//! A camera with its pose in the single precision and the derived numbers that kernels want.
+
+use gausset_core::constants::JACOBIAN_CLAMP_MARGIN;
+use gausset_core::{Camera, Pose};
+
+/// What the projection of a splat needs to know of a view.
+#[derive(Clone, Copy, Debug)]
+pub struct KernelView {
+    /// `camera_from_world` rotation, row-major.
+    pub rotation: [[f32; 3]; 3],
+    /// `camera_from_world` translation.
+    pub translation: [f32; 3],
+    /// Camera centre in the world, `-Rᵀ t`.
+    pub origin: [f32; 3],
+    /// Focal lengths in px.
+    pub focal: [f32; 2],
+    /// Principal point in px.
+    pub centre: [f32; 2],
+    /// Range of `x/z` inside which the Jacobian follows it.
+    pub ratio_x: [f32; 2],
+    /// Range of `y/z` inside which the Jacobian follows it.
+    pub ratio_y: [f32; 2],
+    /// Image size in px.
+    pub size: [u32; 2],
+    /// Tiles per row and column.
+    pub tiles: [u32; 2],
+}
+
+impl KernelView {
+    /// Derives everything in f64 and rounds once.
+    #[must_use]
+    pub fn new(camera: &Camera, pose: &Pose) -> Self {
+        let margin = f64::from(JACOBIAN_CLAMP_MARGIN);
+        let ratio = |focal: f64, centre: f64, side: u32| {
+            let side = f64::from(side);
+            let extra = margin * 0.5 * side / focal;
+            [(-(centre / focal + extra)) as f32, ((side - centre) / focal + extra) as f32]
+        };
+        Self {
+            rotation: pose.rotation.map(|row| row.map(|v| v as f32)),
+            translation: pose.translation.map(|v| v as f32),
+            origin: pose.centre().map(|v| v as f32),
+            focal: [camera.fx as f32, camera.fy as f32],
+            centre: [camera.cx as f32, camera.cy as f32],
+            ratio_x: ratio(camera.fx, camera.cx, camera.width),
+            ratio_y: ratio(camera.fy, camera.cy, camera.height),
+            size: [camera.width, camera.height],
+            tiles: camera.tiles(),
+        }
+    }
+
+    /// Number of tiles.
+    #[must_use]
+    pub fn tile_count(&self) -> usize {
+        self.tiles[0] as usize * self.tiles[1] as usize
+    }
+}
