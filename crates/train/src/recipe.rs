@@ -1,0 +1,419 @@
+//! The recipe: what each step of a run does, as pure functions of (recipe, step).
+//!
+//! Everything that papers state in steps of a 30,000-step run is a *fraction of the run* here, so that a run of any
+//! length is complete. A fraction becomes a step by rounding to nearest. Steps count from 0; `done` counts finished
+//! steps, so after step `s` `done = s + 1`, which is the iteration number of the papers' programs.
+//!
+//! ```text
+//! step s:  views ─▶ step_params(s) ─▶ Engine::step ─▶ density_after(s + 1) ─▶ Engine::densify …
+//! ```
+//! Sources: Kerbl et al. 2023 with released code (rates, classic density control), Kheradmand et al. 2024 and gsplat
+//! 1.6 (relocation, growth, noise and their regularisers).
+
+use gausset_compute::rng;
+use gausset_core::engine::{
+    AdamMode, ClassicRule, CorrectionRates, DensityRule, GradientStatistic, McmcRule, Noise, Rates,
+    RenderOptions, StepParams,
+};
+
+use crate::words::Strategy;
+
+/// Steps between two changes of the set of splats in runs of at least [`FULL_CADENCE_STEPS`] steps.
+const DENSITY_CADENCE: u64 = 100;
+/// Shorter runs change the set proportionally more often, so that they have as many changes as a run of this length.
+const FULL_CADENCE_STEPS: u64 = 3_000;
+/// No opacity reset after this fraction of the run: opacities need time to come back.
+const LAST_RESET: f64 = 0.75;
+/// Opacity after a reset (Kerbl et al. 2023, code).
+const RESET_OPACITY: f32 = 0.01;
+/// Factor by which the scales of split halves shrink: 0.8 x 2 (Kerbl et al. 2023, code).
+const SPLIT_SHRINK: f32 = 1.6;
+
+/// Everything that decides the result of a run besides its data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Recipe {
+    /// Steps of the whole run.
+    pub steps: u64,
+    /// Seed of all random numbers.
+    pub seed: u64,
+    /// Largest number of splats.
+    pub max_splats: u64,
+    /// Highest SH degree.
+    pub sh_degree: u8,
+    /// Fraction of the run between two raises of the SH degree.
+    pub sh_every: f64,
+    /// Opacity compensation for splats smaller than a pixel.
+    pub antialiased: bool,
+    /// Longest list of a tile; 0 = no limit.
+    pub max_splats_per_tile: u32,
+    /// A new background colour every step.
+    pub random_background: bool,
+    /// Splats at the start.
+    pub start: StartRecipe,
+    /// The loss.
+    pub loss: LossRecipe,
+    /// Which splats Adam moves.
+    pub adam: AdamMode,
+    /// Learning rates.
+    pub rates: RateRecipe,
+    /// When and how the set of splats changes.
+    pub density: DensityRecipe,
+    /// Colour corrections per picture.
+    pub exposure: Option<ExposureRecipe>,
+    /// Refinement of camera poses.
+    pub poses: Option<PoseRecipe>,
+}
+
+/// Splats at the start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StartRecipe {
+    /// Random splats when there are no points.
+    pub random_splats: u64,
+    /// Opacity.
+    pub opacity: f64,
+    /// Factor on the neighbour distance.
+    pub scale: f64,
+}
+
+/// Terms of the loss.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LossRecipe {
+    /// Share of D-SSIM; the rest is L1.
+    pub dssim_weight: f64,
+    /// Weight of the mean opacity.
+    pub opacity_regularisation: f64,
+    /// Weight of the mean scale over splats and axes.
+    pub scale_regularisation: f64,
+}
+
+/// Learning rates over the run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RateRecipe {
+    /// Means at the start, in scene extents.
+    pub means: f64,
+    /// Means at the end, in scene extents; log-linear in between.
+    pub means_final: f64,
+    /// Log scales.
+    pub scales: f64,
+    /// Quaternions.
+    pub quats: f64,
+    /// Opacity logits.
+    pub opacities: f64,
+    /// SH coefficient 0.
+    pub sh_dc: f64,
+    /// Other SH coefficients.
+    pub sh_rest: f64,
+}
+
+/// When and how the set of splats changes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DensityRecipe {
+    /// After this fraction of the run …
+    pub from: f64,
+    /// … and before this one …
+    pub until: f64,
+    /// … every so many steps; 0 = 100, fewer for runs under 3,000 steps.
+    pub every: u64,
+    /// By which rules.
+    pub rules: DensityRules,
+}
+
+/// The rules of a strategy.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DensityRules {
+    /// Adaptive density control.
+    Classic(ClassicRecipe),
+    /// Relocation and growth.
+    Mcmc(McmcRecipe),
+}
+
+/// Thresholds of adaptive density control.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClassicRecipe {
+    /// Mean screen gradient above which a splat grows.
+    pub grow_gradient: f64,
+    /// Use absolute pixel gradients.
+    pub absolute_gradient: bool,
+    /// Largest scale of a splat that is cloned rather than split, in scene extents.
+    pub clone_scale: f64,
+    /// Splats of lower opacity are removed.
+    pub prune_opacity: f64,
+    /// Splats with a larger scale (scene extents) are removed, after the first reset.
+    pub prune_scale: f64,
+    /// Splats with a larger screen radius (px) are removed, after the first reset; 0 = off.
+    pub prune_screen: f64,
+    /// Fraction of the run between two opacity resets; 0 = never.
+    pub reset_every: f64,
+}
+
+/// Parameters of relocation and growth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct McmcRecipe {
+    /// Splats of at most this opacity are dead; the noise fades around it.
+    pub dead_opacity: f64,
+    /// Growth of the set per change.
+    pub growth: f64,
+    /// Noise on the means as a multiple of their rate.
+    pub noise: f64,
+}
+
+/// Schedule of colour corrections.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ExposureRecipe {
+    /// Rate at the start.
+    pub rate: f64,
+    /// Rate at the end; log-linear in between.
+    pub rate_final: f64,
+    /// Share by which a correction returns to the identity each step.
+    pub decay: f64,
+}
+
+/// Schedule of pose refinement.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PoseRecipe {
+    /// Rate: radians for rotations, scene extents for translations.
+    pub rate: f64,
+    /// Share by which a correction returns to zero each step.
+    pub decay: f64,
+    /// Begins at this fraction of the run.
+    pub from: f64,
+    /// Ends at this fraction of the run.
+    pub until: f64,
+}
+
+/// What a recipe needs to know about the scene.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SceneFacts {
+    /// Size of the scene in scene units.
+    pub extent: f64,
+    /// Colour behind the splats where it is not random.
+    pub background: [f32; 3],
+}
+
+impl Recipe {
+    /// The strategy that the density rules belong to.
+    #[must_use]
+    pub fn strategy(&self) -> Strategy {
+        match self.density.rules {
+            DensityRules::Classic(_) => Strategy::Classic,
+            DensityRules::Mcmc(_) => Strategy::Mcmc,
+        }
+    }
+
+    /// A fraction of the run in steps, rounded to nearest.
+    #[must_use]
+    pub fn steps_of(&self, fraction: f64) -> u64 {
+        (fraction * self.steps as f64).round() as u64
+    }
+
+    /// Log-linear interpolation from `start` to `end` over the run: `start^(1-t) end^t` with `t = step / steps`.
+    #[must_use]
+    pub fn log_linear(&self, start: f64, end: f64, step: u64) -> f64 {
+        let t = step.min(self.steps) as f64 / self.steps.max(1) as f64;
+        libm::exp((1.0 - t) * libm::log(start) + t * libm::log(end))
+    }
+
+    /// Learning rates of a step.
+    #[must_use]
+    pub fn rates(&self, step: u64, extent: f64) -> Rates {
+        let r = &self.rates;
+        Rates {
+            means: (extent * self.log_linear(r.means, r.means_final, step)) as f32,
+            log_scales: r.scales as f32,
+            quats: r.quats as f32,
+            opacity_logits: r.opacities as f32,
+            sh_dc: r.sh_dc as f32,
+            sh_rest: r.sh_rest as f32,
+        }
+    }
+
+    /// SH degree of a step: one more at each multiple of `sh_every`.
+    #[must_use]
+    pub fn sh_degree_at(&self, step: u64) -> u8 {
+        let raises = step / self.steps_of(self.sh_every).max(1);
+        raises.min(u64::from(self.sh_degree)) as u8
+    }
+
+    /// Colour behind the splats in a step.
+    #[must_use]
+    pub fn background_at(&self, step: u64, scene: &SceneFacts) -> [f32; 3] {
+        if !self.random_background {
+            return scene.background;
+        }
+        let [r, g, b, _] = rng::philox(self.seed, rng::stream::BACKGROUND, step, 0);
+        [r, g, b].map(rng::uniform)
+    }
+
+    /// How pictures of a step are rendered.
+    #[must_use]
+    pub fn render_options_at(&self, step: u64, scene: &SceneFacts) -> RenderOptions {
+        RenderOptions {
+            sh_degree: self.sh_degree_at(step),
+            background: self.background_at(step, scene),
+            antialiased: self.antialiased,
+            max_splats_per_tile: self.max_splats_per_tile,
+        }
+    }
+
+    /// How pictures are rendered for evaluation after `done` steps: as in training, on the fixed background.
+    #[must_use]
+    pub fn eval_options(&self, done: u64, scene: &SceneFacts) -> RenderOptions {
+        RenderOptions {
+            sh_degree: self.sh_degree_at(done.saturating_sub(1)),
+            background: scene.background,
+            antialiased: self.antialiased,
+            max_splats_per_tile: self.max_splats_per_tile,
+        }
+    }
+
+    /// Everything a step needs besides its view.
+    #[must_use]
+    pub fn step_params(&self, step: u64, scene: &SceneFacts) -> StepParams {
+        let rates = self.rates(step, scene.extent);
+        StepParams {
+            step,
+            seed: self.seed,
+            render: self.render_options_at(step, scene),
+            dssim_weight: self.loss.dssim_weight as f32,
+            rates,
+            adam: self.adam,
+            opacity_regularisation: self.loss.opacity_regularisation as f32,
+            scale_regularisation: self.loss.scale_regularisation as f32,
+            noise: self.noise(rates.means),
+            statistic: self.statistic_at(step),
+            exposure: self.exposure_rates(step),
+            pose: self.pose_rates(step, scene.extent),
+        }
+    }
+
+    /// Noise on the means after a step with that rate (MCMC, every step of the run).
+    fn noise(&self, means_rate: f32) -> Option<Noise> {
+        match self.density.rules {
+            DensityRules::Mcmc(mcmc) if mcmc.noise > 0.0 => Some(Noise {
+                scale: (mcmc.noise * f64::from(means_rate)) as f32,
+                opacity_fade: mcmc.dead_opacity as f32,
+            }),
+            _ => None,
+        }
+    }
+
+    /// The statistic that classic density control reads, until it has stopped.
+    fn statistic_at(&self, step: u64) -> GradientStatistic {
+        match self.density.rules {
+            DensityRules::Classic(classic) if step + 1 < self.steps_of(self.density.until) => {
+                if classic.absolute_gradient {
+                    GradientStatistic::Absolute
+                } else {
+                    GradientStatistic::Signed
+                }
+            }
+            _ => GradientStatistic::Off,
+        }
+    }
+
+    /// Rates of colour corrections.
+    fn exposure_rates(&self, step: u64) -> Option<CorrectionRates> {
+        let exposure = self.exposure?;
+        let rate = self.log_linear(exposure.rate, exposure.rate_final, step) as f32;
+        Some(CorrectionRates { first: rate, second: rate, decay: exposure.decay as f32 })
+    }
+
+    /// Rates of pose corrections, inside their window.
+    fn pose_rates(&self, step: u64, extent: f64) -> Option<CorrectionRates> {
+        let poses = self.poses?;
+        let window = self.steps_of(poses.from)..self.steps_of(poses.until);
+        window.contains(&step).then_some(CorrectionRates {
+            first: (poses.rate * extent) as f32,
+            second: poses.rate as f32,
+            decay: poses.decay as f32,
+        })
+    }
+
+    /// Steps between two changes of the set.
+    #[must_use]
+    pub fn density_cadence(&self) -> u64 {
+        match self.density.every {
+            0 => (self.steps * DENSITY_CADENCE / FULL_CADENCE_STEPS).clamp(1, DENSITY_CADENCE),
+            every => every,
+        }
+    }
+
+    /// Whether the set changes after `done` steps: inside the open window, at multiples of the cadence.
+    #[must_use]
+    pub fn is_density_step(&self, done: u64) -> bool {
+        done > self.steps_of(self.density.from)
+            && done < self.steps_of(self.density.until)
+            && done.is_multiple_of(self.density_cadence())
+    }
+
+    /// The first step count after which the set changes, if there is one.
+    #[must_use]
+    pub fn first_density_step(&self) -> Option<u64> {
+        let cadence = self.density_cadence();
+        let first = (self.steps_of(self.density.from) / cadence + 1) * cadence;
+        self.is_density_step(first).then_some(first)
+    }
+
+    /// Steps between two opacity resets; `None` = never.
+    fn reset_interval(&self) -> Option<u64> {
+        match self.density.rules {
+            DensityRules::Classic(classic) if classic.reset_every > 0.0 => {
+                Some(self.steps_of(classic.reset_every).max(1))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether opacities are reset after `done` steps: never in the last quarter of the run, never after density
+    /// control has stopped.
+    #[must_use]
+    pub fn is_reset_step(&self, done: u64) -> bool {
+        let Some(interval) = self.reset_interval() else { return false };
+        done > 0
+            && done.is_multiple_of(interval)
+            && done < self.steps_of(self.density.until)
+            && done as f64 <= LAST_RESET * self.steps as f64
+    }
+
+    /// The changes of the set after `done` steps, in order.
+    #[must_use]
+    pub fn density_after(&self, done: u64, extent: f64) -> Vec<DensityRule> {
+        let mut rules = Vec::new();
+        if self.is_density_step(done) {
+            rules.push(match self.density.rules {
+                DensityRules::Classic(classic) => {
+                    DensityRule::Classic(self.classic_rule(&classic, done, extent))
+                }
+                DensityRules::Mcmc(mcmc) => DensityRule::Mcmc(McmcRule {
+                    seed: self.seed,
+                    step: done,
+                    dead_opacity: mcmc.dead_opacity as f32,
+                    growth: mcmc.growth as f32,
+                    max_splats: self.max_splats,
+                    reorder: false,
+                }),
+            });
+        }
+        if self.is_reset_step(done) {
+            rules.push(DensityRule::ResetOpacity { max_opacity: RESET_OPACITY });
+        }
+        rules
+    }
+
+    fn classic_rule(&self, classic: &ClassicRecipe, done: u64, extent: f64) -> ClassicRule {
+        // Large splats are removed only once a reset has shown which of them matter.
+        let reset_was = self.reset_interval().is_none_or(|interval| done > interval);
+        ClassicRule {
+            seed: self.seed,
+            step: done,
+            gradient_threshold: classic.grow_gradient as f32,
+            clone_scale_limit: (classic.clone_scale * extent) as f32,
+            split_shrink: SPLIT_SHRINK,
+            prune_opacity: classic.prune_opacity as f32,
+            prune_scale: reset_was.then_some((classic.prune_scale * extent) as f32),
+            prune_screen: (reset_was && classic.prune_screen > 0.0).then_some(classic.prune_screen as f32),
+            max_splats: self.max_splats,
+            reorder: false,
+        }
+    }
+}

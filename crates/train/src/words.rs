@@ -1,0 +1,308 @@
+//! Options whose values are words: one definition of the spelling for the command line, config files and messages.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// A value that is none of the words or forms of its option.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected}, found `{found}`")]
+pub struct ParseWordError {
+    /// The accepted forms.
+    pub expected: String,
+    /// What was given.
+    pub found: String,
+}
+
+/// Defines an enum of unit variants with its words: `FromStr`, `Display`, serde as a string, and the list of words.
+macro_rules! words {
+    ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub enum $name {
+            $($(#[$variant_meta])* $variant,)+
+        }
+
+        impl $name {
+            /// The words of all values, in the order of the definition.
+            pub const WORDS: &[&str] = &[$($word),+];
+
+            /// The word of this value.
+            #[must_use]
+            pub const fn word(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $word,)+
+                }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ParseWordError;
+
+            fn from_str(text: &str) -> Result<Self, ParseWordError> {
+                match text {
+                    $($word => Ok(Self::$variant),)+
+                    _ => Err(ParseWordError { expected: Self::WORDS.join("|"), found: text.to_owned() }),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = ParseWordError;
+
+            fn try_from(text: String) -> Result<Self, ParseWordError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.word().to_owned()
+            }
+        }
+    };
+}
+
+words! {
+    /// How the set of splats changes while training.
+    Strategy {
+        /// Relocation and growth up to a budget (Kheradmand et al. 2024).
+        Mcmc = "mcmc",
+        /// Adaptive density control: clone, split, prune, opacity resets (Kerbl et al. 2023).
+        Classic = "classic",
+    }
+}
+
+words! {
+    /// What the alpha channel of a picture means.
+    Alpha {
+        /// Coverage: truth and render are composited on the same background.
+        Composite = "composite",
+        /// A mask: transparent pixels are ignored.
+        Mask = "mask",
+    }
+}
+
+words! {
+    /// Which splats Adam moves.
+    Adam {
+        /// All of them, every step.
+        Dense = "dense",
+        /// Those with a gradient in the step.
+        Sparse = "sparse",
+    }
+}
+
+words! {
+    /// Which direction of the dataset points up in the saved scene.
+    Up {
+        /// The mean up direction of the training cameras.
+        Auto = "auto",
+        /// +x.
+        X = "x",
+        /// +y.
+        Y = "y",
+        /// +z.
+        Z = "z",
+        /// -x.
+        MinusX = "-x",
+        /// -y.
+        MinusY = "-y",
+        /// -z.
+        MinusZ = "-z",
+        /// Save the scene in the axes of the dataset.
+        None = "none",
+    }
+}
+
+words! {
+    /// Part of a dataset.
+    Split {
+        /// Views that the splats are trained on.
+        Train = "train",
+        /// Held-out views.
+        Test = "test",
+    }
+}
+
+/// Colour behind the splats.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Background {
+    /// White for Blender-style datasets, black otherwise.
+    Auto,
+    /// RGB in 0..1.
+    Colour([f32; 3]),
+}
+
+impl FromStr for Background {
+    type Err = ParseWordError;
+
+    fn from_str(text: &str) -> Result<Self, ParseWordError> {
+        let bad = || ParseWordError {
+            expected: "auto|black|white or three numbers r,g,b in 0..1".to_owned(),
+            found: text.to_owned(),
+        };
+        match text {
+            "auto" => return Ok(Self::Auto),
+            "black" => return Ok(Self::Colour([0.0; 3])),
+            "white" => return Ok(Self::Colour([1.0; 3])),
+            _ => {}
+        }
+        let channels: Vec<f32> =
+            text.split(',').map(|part| part.trim().parse()).collect::<Result<_, _>>().map_err(|_| bad())?;
+        let colour: [f32; 3] = channels.try_into().map_err(|_| bad())?;
+        // The range check also refuses NaN.
+        if colour.iter().all(|v| (0.0..=1.0).contains(v)) { Ok(Self::Colour(colour)) } else { Err(bad()) }
+    }
+}
+
+impl fmt::Display for Background {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            // The shortest digits that read back as the same f32.
+            Self::Colour([r, g, b]) => write!(f, "{r},{g},{b}"),
+        }
+    }
+}
+
+impl TryFrom<String> for Background {
+    type Error = ParseWordError;
+
+    fn try_from(text: String) -> Result<Self, ParseWordError> {
+        text.parse()
+    }
+}
+
+impl From<Background> for String {
+    fn from(value: Background) -> Self {
+        value.to_string()
+    }
+}
+
+/// An amount of memory: `512MiB`, `4GiB`, `1500000000`, or `auto`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum MemoryLimit {
+    /// Half of the machine's memory.
+    Auto,
+    /// Bytes.
+    Bytes(u64),
+}
+
+/// Units of memory, largest first: both spellings mean powers of 1024 or of 1000 as their letters say.
+const UNITS: [(&str, u64); 8] = [
+    ("TiB", 1 << 40),
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("TB", 1_000_000_000_000),
+    ("GB", 1_000_000_000),
+    ("MB", 1_000_000),
+    ("KB", 1_000),
+];
+
+impl FromStr for MemoryLimit {
+    type Err = ParseWordError;
+
+    fn from_str(text: &str) -> Result<Self, ParseWordError> {
+        let bad = || ParseWordError {
+            expected: "auto, bytes, or a number with KiB|MiB|GiB|TiB|KB|MB|GB|TB".to_owned(),
+            found: text.to_owned(),
+        };
+        if text == "auto" {
+            return Ok(Self::Auto);
+        }
+        let lower = text.to_ascii_lowercase();
+        let (number, unit) = UNITS
+            .iter()
+            .find_map(|(name, unit)| Some((lower.strip_suffix(&name.to_ascii_lowercase())?, *unit)))
+            .unwrap_or((lower.as_str(), 1));
+        let number = number.trim();
+        if let Ok(whole) = number.parse::<u64>() {
+            return whole.checked_mul(unit).map(Self::Bytes).ok_or_else(bad);
+        }
+        // Fractions such as 1.5GiB; beyond 2^53 bytes nobody writes fractions.
+        match number.parse::<f64>() {
+            Ok(value) if value >= 0.0 && value * (unit as f64) < 9.0e15 => {
+                Ok(Self::Bytes((value * unit as f64) as u64))
+            }
+            _ => Err(bad()),
+        }
+    }
+}
+
+impl fmt::Display for MemoryLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Auto => f.write_str("auto"),
+            Self::Bytes(bytes) => match UNITS.iter().find(|(_, unit)| bytes > 0 && bytes % unit == 0) {
+                Some((name, unit)) => write!(f, "{}{name}", bytes / unit),
+                None => write!(f, "{bytes}"),
+            },
+        }
+    }
+}
+
+impl TryFrom<String> for MemoryLimit {
+    type Error = ParseWordError;
+
+    fn try_from(text: String) -> Result<Self, ParseWordError> {
+        text.parse()
+    }
+}
+
+impl From<MemoryLimit> for String {
+    fn from(value: MemoryLimit) -> Self {
+        value.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_read_back_as_they_are_written() {
+        for word in Up::WORDS {
+            assert_eq!(word.parse::<Up>().unwrap().to_string(), *word);
+        }
+        let err = "MCMC".parse::<Strategy>().unwrap_err();
+        assert_eq!(err.to_string(), "expected mcmc|classic, found `MCMC`");
+    }
+
+    #[test]
+    fn backgrounds_are_words_or_three_numbers_in_range() {
+        assert_eq!("0.1, 0.2,1".parse(), Ok(Background::Colour([0.1, 0.2, 1.0])));
+        assert_eq!("white".parse(), Ok(Background::Colour([1.0; 3])));
+        for bad in ["", "1,2,3", "0,0", "0,0,0,0", "nan,0,0", "red"] {
+            assert!(bad.parse::<Background>().is_err(), "{bad}");
+        }
+        let odd = Background::Colour([0.1, 1.0 / 3.0, 0.6130]);
+        assert_eq!(odd.to_string().parse(), Ok(odd));
+    }
+
+    #[test]
+    fn memory_has_units_and_does_not_overflow() {
+        assert_eq!("2GiB".parse(), Ok(MemoryLimit::Bytes(2 << 30)));
+        assert_eq!("1.5 gib".parse(), Ok(MemoryLimit::Bytes(3 << 29)));
+        assert_eq!("3000".parse(), Ok(MemoryLimit::Bytes(3000)));
+        assert_eq!("2gb".parse(), Ok(MemoryLimit::Bytes(2_000_000_000)));
+        for bad in ["", "-1", "12XB", "99999999999999TiB", "nan", "inf GiB", "GiB"] {
+            assert!(bad.parse::<MemoryLimit>().is_err(), "{bad}");
+        }
+        for bytes in [0, 1, 1023, 1 << 30, 5_000_000] {
+            let limit = MemoryLimit::Bytes(bytes);
+            assert_eq!(limit.to_string().parse(), Ok(limit));
+        }
+    }
+}
