@@ -1,12 +1,30 @@
-//! The state of a training run as a file, exact to the bit, in the sections of a [`crate::container`].
+//! The state of a training run as a file, exact to the bit.
+//!
+//! A [`crate::container`] whose header is `{"kind", "caller", "state"}`: `caller` is what the trainer gave (step, data
+//! cursor, options), `state` the few scalars of [`TrainState`]. The arrays are sections:
+//!
+//! | section | values |
+//! |---|---|
+//! | `splats.*`, `moments.m.*`, `moments.v.*` | `means log_scales quats opacity_logits sh` |
+//! | `clocks`, `ids` | one u32 per splat |
+//! | `statistics.*` | `gradient_sum visible_steps max_radius` |
+//! | `extras.N.*` | `values m v clocks` of the N-th group of corrections |
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use gausset_core::engine::TrainState;
+use gausset_core::Splats;
+use gausset_core::engine::{DensityStatistics, ExtraGroup, Moments, TrainState};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::atomic::{Committed, FileSystem, WriteError};
-use crate::container::ContainerError;
+use crate::atomic::{Committed, FileSystem, WriteError, WriteOptions, write_atomic_with};
+use crate::container::{ContainerError, ContainerReader, ContainerWriter, Need};
+
+/// `kind` in the header.
+const KIND: &str = "gausset training state";
+
+/// Largest number of groups of corrections.
+const MAX_EXTRAS: usize = 64;
 
 /// Why a checkpoint could not be saved or loaded.
 #[derive(Debug, thiserror::Error)]
@@ -17,16 +35,43 @@ pub enum CheckpointError {
     /// The file is damaged, cut off or not a container.
     #[error(transparent)]
     Container(#[from] ContainerError),
-    /// The sections are whole but do not make a state.
-    #[error("{}: {place}: {what}", path.display())]
+    /// The file is whole but does not hold a training state.
+    #[error("{}: {place}: not a training state (expected {expected}, found {found})", path.display())]
     State {
         /// The file.
-        path: std::path::PathBuf,
-        /// Section or header field.
+        path: PathBuf,
+        /// Header field or array.
         place: String,
-        /// What is wrong, with what was expected and found.
-        what: String,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
     },
+}
+
+/// The header of the container.
+#[derive(Serialize, Deserialize)]
+struct Header {
+    kind: String,
+    caller: Value,
+    state: Scalars,
+}
+
+/// What of a [`TrainState`] is not an array.
+#[derive(Serialize, Deserialize)]
+struct Scalars {
+    /// Degrees of splats, first and second moments.
+    sh_degrees: [u8; 3],
+    group_clock: u64,
+    next_id: u32,
+    extras: Vec<ExtraScalars>,
+}
+
+/// What of an [`ExtraGroup`] is not an array.
+#[derive(Serialize, Deserialize)]
+struct ExtraScalars {
+    name: String,
+    width: u32,
 }
 
 /// Saves a training state with the caller's own `header` (step, data cursor, options …), atomically.
@@ -39,8 +84,43 @@ pub fn save_train_state(
     state: &TrainState,
     header: &Value,
 ) -> Result<Committed, CheckpointError> {
-    let _ = (fs, path, state, header);
-    unimplemented!()
+    check_shapes(state).map_err(|m| m.at(path))?;
+    let extras = state.extras.iter().map(|g| ExtraScalars { name: g.name.clone(), width: g.width });
+    let scalars = Scalars {
+        sh_degrees: [state.splats.sh_degree, state.moments.m.sh_degree, state.moments.v.sh_degree],
+        group_clock: state.group_clock,
+        next_id: state.next_id,
+        extras: extras.collect(),
+    };
+    let header = Header { kind: KIND.to_owned(), caller: header.clone(), state: scalars };
+    let options = WriteOptions {
+        label: "checkpoint",
+        needed_bytes: 2 * train_state_bytes(state),
+        ..WriteOptions::default()
+    };
+    let ((), committed) = write_atomic_with(fs, path, &options, |file| {
+        let mut out = ContainerWriter::new(file, &serde_json::to_value(&header)?)?;
+        for (prefix, splats) in splat_sets(state) {
+            out.section(&format!("{prefix}.means"), Need::Required, &splats.means)?;
+            out.section(&format!("{prefix}.log_scales"), Need::Required, &splats.log_scales)?;
+            out.section(&format!("{prefix}.quats"), Need::Required, &splats.quats)?;
+            out.section(&format!("{prefix}.opacity_logits"), Need::Required, &splats.opacity_logits)?;
+            out.section(&format!("{prefix}.sh"), Need::Required, &splats.sh)?;
+        }
+        out.section("clocks", Need::Required, &state.clocks)?;
+        out.section("ids", Need::Required, &state.ids)?;
+        out.section("statistics.gradient_sum", Need::Required, &state.statistics.gradient_sum)?;
+        out.section("statistics.visible_steps", Need::Required, &state.statistics.visible_steps)?;
+        out.section("statistics.max_radius", Need::Required, &state.statistics.max_radius)?;
+        for (i, group) in state.extras.iter().enumerate() {
+            out.section(&format!("extras.{i}.values"), Need::Required, &group.values)?;
+            out.section(&format!("extras.{i}.m"), Need::Required, &group.m)?;
+            out.section(&format!("extras.{i}.v"), Need::Required, &group.v)?;
+            out.section(&format!("extras.{i}.clocks"), Need::Required, &group.clocks)?;
+        }
+        out.finish().map(|_| ())
+    })?;
+    Ok(committed)
 }
 
 /// Loads a training state and the caller's header, every byte verified.
@@ -48,8 +128,18 @@ pub fn save_train_state(
 /// # Errors
 /// A damaged file, or one that does not hold a training state.
 pub fn load_train_state(path: &Path) -> Result<(TrainState, Value), CheckpointError> {
-    let _ = path;
-    unimplemented!()
+    // `section` verifies each section as it reads it, and all of them are read.
+    let container = ContainerReader::open_header(path)?;
+    StateReader { container, path }.read()
+}
+
+/// [`load_train_state`] from bytes in memory; `path` is for messages.
+///
+/// # Errors
+/// As [`load_train_state`].
+pub fn parse_train_state(bytes: &[u8], path: &Path) -> Result<(TrainState, Value), CheckpointError> {
+    let container = ContainerReader::from_source(std::io::Cursor::new(bytes), path)?;
+    StateReader { container, path }.read()
 }
 
 /// Reads the caller's header alone, without looking at the big sections.
@@ -57,6 +147,165 @@ pub fn load_train_state(path: &Path) -> Result<(TrainState, Value), CheckpointEr
 /// # Errors
 /// As [`load_train_state`], as far as header and section table go.
 pub fn read_checkpoint_header(path: &Path) -> Result<Value, CheckpointError> {
-    let _ = path;
-    unimplemented!()
+    let container = ContainerReader::open_header(path)?;
+    Ok(StateReader { container, path }.header()?.caller)
+}
+
+/// Bytes that the arrays of a state take in a file.
+#[must_use]
+pub fn train_state_bytes(state: &TrainState) -> u64 {
+    let splats = |s: &Splats| {
+        3 * s.means.len() + 3 * s.log_scales.len() + 4 * s.quats.len() + s.opacity_logits.len() + s.sh.len()
+    };
+    let statistics = &state.statistics;
+    let extra = |g: &ExtraGroup| g.values.len() + g.m.len() + g.v.len() + g.clocks.len();
+    let words = splats(&state.splats)
+        + splats(&state.moments.m)
+        + splats(&state.moments.v)
+        + state.clocks.len()
+        + state.ids.len()
+        + statistics.gradient_sum.len()
+        + statistics.visible_steps.len()
+        + statistics.max_radius.len()
+        + state.extras.iter().map(extra).sum::<usize>();
+    4 * words as u64
+}
+
+/// The three sets of splat-shaped arrays with the prefixes of their sections.
+fn splat_sets(state: &TrainState) -> [(&'static str, &Splats); 3] {
+    [("splats", &state.splats), ("moments.m", &state.moments.m), ("moments.v", &state.moments.v)]
+}
+
+/// Takes a container apart.
+struct StateReader<'a, R> {
+    container: ContainerReader<R>,
+    path: &'a Path,
+}
+
+impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
+    fn read(mut self) -> Result<(TrainState, Value), CheckpointError> {
+        let header = self.header()?;
+        let scalars = header.state;
+        let groups = scalars.extras.len();
+        self.container.refuse_unknown(|name| {
+            let group = name.strip_prefix("extras.").and_then(|rest| rest.split('.').next());
+            match group {
+                Some(number) => number.parse().is_ok_and(|n: usize| n < groups),
+                None => ["splats.", "moments.m.", "moments.v.", "clocks", "ids", "statistics."]
+                    .iter()
+                    .any(|known| name.starts_with(known)),
+            }
+        })?;
+        let [splats_degree, m_degree, v_degree] = scalars.sh_degrees;
+        let state = TrainState {
+            splats: self.splats("splats", splats_degree)?,
+            moments: Moments {
+                m: self.splats("moments.m", m_degree)?,
+                v: self.splats("moments.v", v_degree)?,
+            },
+            clocks: self.container.section("clocks")?,
+            group_clock: scalars.group_clock,
+            ids: self.container.section("ids")?,
+            next_id: scalars.next_id,
+            statistics: DensityStatistics {
+                gradient_sum: self.container.section("statistics.gradient_sum")?,
+                visible_steps: self.container.section("statistics.visible_steps")?,
+                max_radius: self.container.section("statistics.max_radius")?,
+            },
+            extras: scalars
+                .extras
+                .into_iter()
+                .enumerate()
+                .map(|(i, g)| self.extra(i, g))
+                .collect::<Result<_, _>>()?,
+        };
+        check_shapes(&state).map_err(|m| m.at(self.path))?;
+        Ok((state, header.caller))
+    }
+
+    fn header(&self) -> Result<Header, CheckpointError> {
+        let json = self.container.header();
+        let found = json.get("kind").and_then(Value::as_str).unwrap_or("no kind");
+        if found != KIND {
+            let place = "header field kind".to_owned();
+            let (expected, found) = (format!("\"{KIND}\""), format!("\"{found}\""));
+            return Err(Misfit { place, expected, found }.at(self.path));
+        }
+        Header::deserialize(json).map_err(|e| {
+            let (place, expected) = ("header".to_owned(), "its fields".to_owned());
+            Misfit { place, expected, found: e.to_string() }.at(self.path)
+        })
+    }
+
+    fn splats(&mut self, prefix: &str, sh_degree: u8) -> Result<Splats, ContainerError> {
+        Ok(Splats {
+            sh_degree,
+            means: self.container.section(&format!("{prefix}.means"))?,
+            log_scales: self.container.section(&format!("{prefix}.log_scales"))?,
+            quats: self.container.section(&format!("{prefix}.quats"))?,
+            opacity_logits: self.container.section(&format!("{prefix}.opacity_logits"))?,
+            sh: self.container.section(&format!("{prefix}.sh"))?,
+        })
+    }
+
+    fn extra(&mut self, number: usize, group: ExtraScalars) -> Result<ExtraGroup, ContainerError> {
+        Ok(ExtraGroup {
+            name: group.name,
+            width: group.width,
+            values: self.container.section(&format!("extras.{number}.values"))?,
+            m: self.container.section(&format!("extras.{number}.m"))?,
+            v: self.container.section(&format!("extras.{number}.v"))?,
+            clocks: self.container.section(&format!("extras.{number}.clocks"))?,
+        })
+    }
+}
+
+/// Something in a state that does not fit the rest of it.
+struct Misfit {
+    place: String,
+    expected: String,
+    found: String,
+}
+
+impl Misfit {
+    fn at(self, path: &Path) -> CheckpointError {
+        let Self { place, expected, found } = self;
+        CheckpointError::State { path: path.to_owned(), place, expected, found }
+    }
+}
+
+/// Checks that all arrays describe the same number of splats.
+fn check_shapes(state: &TrainState) -> Result<(), Misfit> {
+    let misfit =
+        |place: &str, expected: String, found: String| Misfit { place: place.to_owned(), expected, found };
+    let n = state.splats.len();
+    for (prefix, splats) in splat_sets(state) {
+        splats.validate().map_err(|e| misfit(prefix, "arrays that fit".to_owned(), e.to_string()))?;
+        if splats.len() != n || splats.sh_degree != state.splats.sh_degree {
+            let expected = format!("{n} rows of SH degree {}", state.splats.sh_degree);
+            return Err(misfit(prefix, expected, format!("{} of degree {}", splats.len(), splats.sh_degree)));
+        }
+    }
+    let mut lengths = vec![
+        ("clocks".to_owned(), state.clocks.len(), n),
+        ("ids".to_owned(), state.ids.len(), n),
+        ("statistics.gradient_sum".to_owned(), state.statistics.gradient_sum.len(), n),
+        ("statistics.visible_steps".to_owned(), state.statistics.visible_steps.len(), n),
+        ("statistics.max_radius".to_owned(), state.statistics.max_radius.len(), n),
+        ("extras".to_owned(), state.extras.len(), state.extras.len().min(MAX_EXTRAS)),
+    ];
+    for (i, group) in state.extras.iter().enumerate() {
+        let values = group.values.len();
+        let rows = values / (group.width as usize).max(1);
+        lengths.push((format!("extras.{i}.values"), values, rows * group.width as usize));
+        lengths.push((format!("extras.{i}.m"), group.m.len(), values));
+        lengths.push((format!("extras.{i}.v"), group.v.len(), values));
+        lengths.push((format!("extras.{i}.clocks"), group.clocks.len(), rows));
+    }
+    match lengths.into_iter().find(|(_, found, expected)| found != expected) {
+        Some((place, found, expected)) => {
+            Err(misfit(&place, format!("{expected} values"), found.to_string()))
+        }
+        None => Ok(()),
+    }
 }

@@ -1,4 +1,4 @@
-//! The folder of a training run: its names, its checkpoints, its log of metrics.
+//! The folder of a training run: its names, its lock, its checkpoints.
 //!
 //! ```text
 //! RUN/
@@ -9,16 +9,25 @@
 //!   profile.json trace.json
 //!   eval/                truth | render | error pictures, metrics.json
 //! ```
-//! Every file is written by [`crate::atomic`]; `metrics.jsonl` alone grows by appended lines.
+//! Every file is written by [`crate::atomic`]; `metrics.jsonl` alone grows by appended lines ([`crate::metrics_log`]).
 
+use std::ffi::OsStr;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use gausset_core::engine::TrainState;
 use serde_json::Value;
 
-use crate::atomic::{Committed, FileSystem, Overwrite, WriteError};
-use crate::checkpoint::CheckpointError;
+use crate::atomic::{
+    Committed, FileKind, FileSystem, Overwrite, Temporaries, WriteError, WriteOptions, crash,
+    remove_temporaries, retry, write_atomic_with,
+};
+use crate::checkpoint::{CheckpointError, load_train_state, save_train_state};
 use crate::lock::{FolderLock, LockError};
+use std::io::Write;
+
+/// Files that a run leaves directly in its folder.
+const RUN_FILES: [&str; 5] = ["config.toml", "splats.ply", "metrics.jsonl", "profile.json", "trace.json"];
 
 /// Why something in a run folder could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -26,23 +35,33 @@ pub enum RunFolderError {
     /// Writing failed.
     #[error(transparent)]
     Write(#[from] WriteError),
-    /// A checkpoint could not be saved or loaded.
+    /// A checkpoint could not be saved.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
     /// Somebody else uses the folder.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// The folder holds no run.
-    #[error("{}: run folder: {what}", path.display())]
+    /// A new run would replace an old one.
+    #[error("{}: run folder: holds a run already (expected an empty or new folder, found {found}); continue it with --resume, choose another folder, or replace it with --force", path.display())]
+    HoldsARun {
+        /// The folder.
+        path: PathBuf,
+        /// The first thing found that a run leaves.
+        found: String,
+    },
+    /// There is no run to go on with.
+    #[error("{}: run folder: holds no run (expected {expected}, found {found}); start one with `gausset train DATA -o {}`", path.display(), path.display())]
     NotARun {
         /// The folder.
         path: PathBuf,
-        /// What is missing and what to do.
-        what: String,
+        /// What is missing.
+        expected: &'static str,
+        /// What is there.
+        found: &'static str,
     },
 }
 
-/// A locked run folder.
+/// A run folder that this process has locked.
 #[derive(Debug)]
 pub struct RunFolder {
     root: PathBuf,
@@ -71,15 +90,46 @@ pub struct CheckpointSearch {
     pub damaged: Vec<(PathBuf, CheckpointError)>,
 }
 
+impl CheckpointSearch {
+    /// One line per damaged checkpoint, saying which one is used instead.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let instead = match &self.found {
+            Some(found) => format!("going back to step {}", found.step),
+            None => "starting again from step 0".to_owned(),
+        };
+        self.damaged.iter().map(|(_, error)| format!("{error}; {instead}")).collect()
+    }
+}
+
 impl RunFolder {
     /// Makes (or takes) a folder for a new run and locks it. With [`Overwrite::Replace`] the files of an earlier run
-    /// are removed, and nothing else.
+    /// are removed, and nothing else; without, a folder that holds any of them is refused.
     ///
     /// # Errors
     /// The folder is in use; it holds a run and may not be overwritten; it cannot be written to.
     pub fn create(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<Self, RunFolderError> {
-        let _ = (fs, root, overwrite);
-        unimplemented!()
+        retry(|| fs.create_folder(root)).map_err(io_error(root, "create folder"))?;
+        let lock = FolderLock::acquire(root)?;
+        let folder = checkpoints_folder(root);
+        // The lock says that nobody else is writing here.
+        for folder in [root, &folder, &eval_folder(root)] {
+            remove_temporaries(fs, folder, Temporaries::All)?;
+        }
+        let old = files_of_a_run(fs, root)?;
+        match old.first() {
+            Some(first) if overwrite == Overwrite::Refuse => {
+                let found = first.strip_prefix(root).unwrap_or(first).display().to_string();
+                return Err(RunFolderError::HoldsARun { path: root.to_owned(), found });
+            }
+            _ => {}
+        }
+        for path in &old {
+            retry(|| fs.remove(path)).map_err(io_error(path, "remove"))?;
+        }
+        retry(|| fs.create_folder(&folder)).map_err(io_error(&folder, "create folder"))?;
+        retry(|| fs.sync_folder(root)).map_err(io_error(root, "sync folder"))?;
+        Ok(Self { root: root.to_owned(), lock })
     }
 
     /// Opens and locks the folder of a run that is to go on.
@@ -87,8 +137,23 @@ impl RunFolder {
     /// # Errors
     /// The folder is in use, is not there or has no `config.toml`.
     pub fn open(fs: &dyn FileSystem, root: &Path) -> Result<Self, RunFolderError> {
-        let _ = (fs, root);
-        unimplemented!()
+        let not_a_run = |expected, found| RunFolderError::NotARun { path: root.to_owned(), expected, found };
+        let look_up = |path: &Path| retry(|| fs.info(path)).map_err(io_error(path, "look up"));
+        match look_up(root)?.map(|info| info.kind) {
+            Some(FileKind::Folder) => {}
+            Some(_) => return Err(not_a_run("a folder", "a file")),
+            None => return Err(not_a_run("a folder", "nothing")),
+        }
+        if look_up(&config_path(root))?.is_none() {
+            return Err(not_a_run("config.toml in it", "none"));
+        }
+        let lock = FolderLock::acquire(root)?;
+        let folder = checkpoints_folder(root);
+        retry(|| fs.create_folder(&folder)).map_err(io_error(&folder, "create folder"))?;
+        for folder in [root, &folder] {
+            remove_temporaries(fs, folder, Temporaries::All)?;
+        }
+        Ok(Self { root: root.to_owned(), lock })
     }
 
     /// The folder.
@@ -108,14 +173,17 @@ impl RunFolder {
     /// # Errors
     /// A failed write.
     pub fn write_config(&self, fs: &dyn FileSystem, toml: &str) -> Result<(), RunFolderError> {
-        let _ = (fs, toml);
-        unimplemented!()
+        let options = WriteOptions { label: "config", ..WriteOptions::default() };
+        write_atomic_with(fs, &config_path(&self.root), &options, |file| file.write_all(toml.as_bytes()))?;
+        Ok(())
     }
 
-    /// Saves the checkpoint of a step and removes all but this one and the one before it.
+    /// Saves the checkpoint of a step; then removes all but this one and the newest before it.
+    ///
+    /// Checkpoints of later steps are from a future that a resume has given up: they go, too.
     ///
     /// # Errors
-    /// A failed write: the checkpoints that were there are still there.
+    /// A failed write: the checkpoints that were there are still there. An old one that cannot be removed is left.
     pub fn save_checkpoint(
         &self,
         fs: &dyn FileSystem,
@@ -123,19 +191,120 @@ impl RunFolder {
         state: &TrainState,
         header: &Value,
     ) -> Result<Committed, RunFolderError> {
-        let _ = (fs, step, state, header);
-        unimplemented!()
+        let committed = save_train_state(fs, &checkpoint_path(&self.root, step), state, header)?;
+        crash::point("checkpoint", "before_remove_old");
+        let mut steps = list_checkpoints(fs, &self.root)?;
+        steps.retain(|&s| s != step);
+        let previous = steps.iter().copied().rfind(|&s| s < step);
+        for old in steps.into_iter().filter(|&s| Some(s) != previous) {
+            let path = checkpoint_path(&self.root, old);
+            if let Err(e) = retry(|| fs.remove(&path)) {
+                tracing::warn!(
+                    "{}: could not be removed: {}",
+                    path.display(),
+                    crate::atomic::plain_reason(&e)
+                );
+            }
+        }
+        Ok(committed)
     }
 
-    /// Finds the newest checkpoint that is whole, looking further back past damaged ones, which are set aside
-    /// (renamed to `….damaged`) and reported.
+    /// Finds the newest checkpoint that is whole. Damaged ones in front of it are set aside (renamed to `….damaged`),
+    /// so that they never count as the previous one, and reported.
     ///
     /// # Errors
     /// The folder could not be listed.
     pub fn newest_checkpoint(&self, fs: &dyn FileSystem) -> Result<CheckpointSearch, RunFolderError> {
-        let _ = fs;
-        unimplemented!()
+        let search = newest_checkpoint(fs, &self.root)?;
+        for (path, _) in &search.damaged {
+            let aside = path.with_extension("ckpt.damaged");
+            if let Err(e) = retry(|| fs.rename(path, &aside)) {
+                tracing::warn!(
+                    "{}: could not be set aside: {}",
+                    path.display(),
+                    crate::atomic::plain_reason(&e)
+                );
+            }
+        }
+        Ok(search)
     }
+}
+
+/// Finds the newest checkpoint of a run that is whole, and changes nothing: for looking at a run from outside.
+///
+/// # Errors
+/// The folder could not be listed.
+pub fn newest_checkpoint(fs: &dyn FileSystem, run: &Path) -> Result<CheckpointSearch, RunFolderError> {
+    let mut search = CheckpointSearch::default();
+    for step in list_checkpoints(fs, run)?.into_iter().rev() {
+        let path = checkpoint_path(run, step);
+        match load_train_state(&path) {
+            Ok((state, header)) => {
+                search.found = Some(FoundCheckpoint { step, path, state, header });
+                break;
+            }
+            Err(error) => search.damaged.push((path, error)),
+        }
+    }
+    Ok(search)
+}
+
+/// Steps of the checkpoints of a run, whole or not, in increasing order.
+///
+/// # Errors
+/// The folder could not be listed.
+pub fn list_checkpoints(fs: &dyn FileSystem, run: &Path) -> Result<Vec<u64>, WriteError> {
+    let mut steps: Vec<u64> =
+        names_in(fs, &checkpoints_folder(run))?.iter().filter_map(|name| step_of(name)).collect();
+    steps.sort_unstable();
+    Ok(steps)
+}
+
+/// Step of a checkpoint's file name, if it is one of ours.
+fn step_of(name: &OsStr) -> Option<u64> {
+    let step = name.to_str()?.strip_prefix("step_")?.strip_suffix(".ckpt")?.parse().ok()?;
+    // `step_7.ckpt` or `step_+07000.ckpt` are not names that we give.
+    (*checkpoint_name(step) == *name).then_some(step)
+}
+
+/// Everything in a folder that a run leaves behind.
+fn files_of_a_run(fs: &dyn FileSystem, root: &Path) -> Result<Vec<PathBuf>, WriteError> {
+    let mut found = Vec::new();
+    for name in RUN_FILES {
+        let path = root.join(name);
+        if retry(|| fs.info(&path)).map_err(io_error(&path, "look up"))?.is_some() {
+            found.push(path);
+        }
+    }
+    let mut add = |folder: PathBuf, is_ours: &dyn Fn(&str) -> bool| -> Result<(), WriteError> {
+        let names = names_in(fs, &folder)?;
+        let ours = names.iter().filter(|name| name.to_str().is_some_and(is_ours));
+        found.extend(ours.map(|name| folder.join(name)));
+        Ok(())
+    };
+    let ends = |name: &str, endings: &[&str]| endings.iter().any(|e| name.ends_with(e));
+    add(checkpoints_folder(root), &|name| {
+        ends(name, &[".ckpt", ".ckpt.damaged"]) || name.starts_with(".tmp-")
+    })?;
+    add(eval_folder(root), &|name| ends(name, &[".png", ".json"]) || name.starts_with(".tmp-"))?;
+    Ok(found)
+}
+
+/// Names in a folder; none when there is no folder.
+fn names_in(fs: &dyn FileSystem, folder: &Path) -> Result<Vec<std::ffi::OsString>, WriteError> {
+    match retry(|| fs.list(folder)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.map_err(io_error(folder, "list")),
+    }
+}
+
+fn io_error(path: &Path, action: &'static str) -> impl Fn(io::Error) -> WriteError {
+    move |source| WriteError::Io { path: path.to_owned(), action, source }
+}
+
+/// `step_007000.ckpt`.
+fn checkpoint_name(step: u64) -> String {
+    format!("step_{step:06}.ckpt")
 }
 
 /// `RUN/config.toml`.
@@ -159,7 +328,7 @@ pub fn checkpoints_folder(run: &Path) -> PathBuf {
 /// `RUN/checkpoints/step_007000.ckpt`.
 #[must_use]
 pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
-    checkpoints_folder(run).join(format!("step_{step:06}.ckpt"))
+    checkpoints_folder(run).join(checkpoint_name(step))
 }
 
 /// `RUN/metrics.jsonl`.

@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use disk::Disk;
+pub(crate) use writer::retry;
 pub use writer::{
     AtomicWriter, Committed, Overwrite, Temporaries, WriteOptions, refuse_existing, remove_temporaries,
     write_atomic, write_atomic_with,

@@ -267,17 +267,17 @@ pub enum Temporaries {
 /// Removes temporary files that killed processes left in a folder; returns how many.
 ///
 /// # Errors
-/// The folder could not be listed. A file that cannot be removed is left and not counted.
+/// The folder could not be listed (one that is not there is fine). A file that cannot be removed is left and not counted.
 pub fn remove_temporaries(
     fs: &dyn FileSystem,
     folder: &Path,
     which: Temporaries,
 ) -> Result<usize, WriteError> {
-    let names = retry(|| fs.list(folder)).map_err(|source| WriteError::Io {
-        path: folder.to_owned(),
-        action: "list",
-        source,
-    })?;
+    let names = match retry(|| fs.list(folder)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(source) => return Err(WriteError::Io { path: folder.to_owned(), action: "list", source }),
+        Ok(names) => names,
+    };
     let now = SystemTime::now();
     let is_stale = |path: &Path| {
         let modified = fs.info(path).ok().flatten().and_then(|info| info.modified);
@@ -303,7 +303,7 @@ fn temporary_name(target: &Path, name: &std::ffi::OsStr) -> PathBuf {
 }
 
 /// The folder in which a file stands.
-pub(crate) fn folder_of(path: &Path) -> &Path {
+fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -1,1 +1,0 @@
-//! File systems that fail on demand, for tests.

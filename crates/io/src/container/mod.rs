@@ -1,0 +1,212 @@
+//! A file of checksummed sections: what checkpoints are stored in. Little-endian, no padding.
+//!
+//! ```text
+//! preamble  magic "GAUSSETC" | format version u32 | required flags u32 | header bytes u32 | 0 u32
+//! header    JSON, at most 1 MiB
+//! sections  raw data, one after the other
+//! table     per section: name bytes u8 | name | kind u8 | flags u8 | offset u64 | bytes u64 | xxh3 of the data u64
+//! footer    table offset u64 | table bytes u64 | total bytes u64 | xxh3 of preamble and header u64
+//!           | xxh3 of the table u64 | xxh3 of the footer so far u64 | end mark "GSETCEND"
+//! ```
+//! The table stands at the end, so that sections stream to the file without being held or counted first. Every byte
+//! lies under exactly one hash or is compared with its only legal value, and the parts must follow each other without
+//! a gap: any flipped bit, any cut and any appended byte is found.
+//!
+//! A reader may skip sections that it does not know, unless they are marked [`Need::Required`]; it refuses versions and
+//! flags that it does not know.
+
+mod read;
+mod write;
+
+use std::path::PathBuf;
+
+pub use read::ContainerReader;
+pub use write::ContainerWriter;
+
+#[cfg(target_endian = "big")]
+compile_error!("sections are copied between memory and file as they are: a little-endian target is needed");
+
+/// First bytes of every container.
+pub const MAGIC: [u8; 8] = *b"GAUSSETC";
+/// Last bytes of every container.
+pub const END_MARK: [u8; 8] = *b"GSETCEND";
+/// Version that is written, and the only one that is read.
+pub const FORMAT_VERSION: u32 = 1;
+/// Largest header in bytes.
+pub const MAX_HEADER_BYTES: usize = 1 << 20;
+/// Largest number of sections.
+pub const MAX_SECTIONS: usize = 4096;
+
+/// Bytes of the preamble.
+const PREAMBLE_BYTES: usize = 24;
+/// Bytes of the footer.
+const FOOTER_BYTES: usize = 56;
+/// Bytes of a table entry without its name.
+const ENTRY_BYTES: usize = 27;
+/// Section flag: a reader that does not know the section must refuse the file.
+const FLAG_REQUIRED: u8 = 1;
+
+/// Values that a section can hold.
+pub trait Element: bytemuck::Pod {
+    /// Type of the scalars inside.
+    const KIND: ElementKind;
+}
+
+/// Scalar type of a section.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ElementKind {
+    /// Bytes.
+    U8 = 0,
+    /// 32-bit floats.
+    F32 = 1,
+    /// 32-bit unsigned integers.
+    U32 = 2,
+}
+
+impl ElementKind {
+    /// Name for messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::U8 => "u8",
+            Self::F32 => "f32",
+            Self::U32 => "u32",
+        }
+    }
+
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            0 => Some(Self::U8),
+            1 => Some(Self::F32),
+            2 => Some(Self::U32),
+            _ => None,
+        }
+    }
+}
+
+impl Element for u8 {
+    const KIND: ElementKind = ElementKind::U8;
+}
+impl Element for u32 {
+    const KIND: ElementKind = ElementKind::U32;
+}
+impl Element for f32 {
+    const KIND: ElementKind = ElementKind::F32;
+}
+impl Element for [f32; 3] {
+    const KIND: ElementKind = ElementKind::F32;
+}
+impl Element for [f32; 4] {
+    const KIND: ElementKind = ElementKind::F32;
+}
+
+/// Whether a reader that does not know a section may go on without it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It must refuse the file.
+    Required,
+    /// It may skip the section.
+    Optional,
+}
+
+/// One section, as the table describes it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SectionInfo {
+    /// Name.
+    pub name: String,
+    /// Scalar type; `None` for one that this version does not know.
+    pub kind: Option<ElementKind>,
+    /// Whether readers must know it.
+    pub need: Need,
+    /// First byte in the file.
+    pub offset: u64,
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Hash of the data.
+    pub xxh3: u64,
+}
+
+/// Why a container cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ContainerError {
+    /// A call to the system failed.
+    #[error("{}: {place}: {}", path.display(), crate::atomic::plain_reason(source))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What was being read.
+        place: String,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// The file does not begin as a container does.
+    #[error("{}: first bytes: not a checkpoint (expected \"GAUSSETC\", found \"{found}\")", path.display())]
+    NotAContainer {
+        /// The file.
+        path: PathBuf,
+        /// Its first bytes, escaped.
+        found: String,
+    },
+    /// Another version of the format.
+    #[error("{}: format version: not known (expected {FORMAT_VERSION}, found {found}); use the version of gausset that wrote it", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+        /// Version found.
+        found: u32,
+    },
+    /// The file asks for something that this version does not know.
+    #[error("{}: {place}: needs something that this version does not know (found {found}); use a newer gausset", path.display())]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// Part of the file.
+        place: String,
+        /// The flag or section.
+        found: String,
+    },
+    /// A length or an offset does not fit: the file is cut off, or something was appended.
+    #[error("{}: {place}: the file is cut off or damaged (expected {expected}, found {found})", path.display())]
+    Structure {
+        /// The file.
+        path: PathBuf,
+        /// Part of the file.
+        place: String,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// Bytes have changed since they were written.
+    #[error("{}: {place}: the file is damaged (expected checksum {expected:016x}, found {found:016x})", path.display())]
+    Checksum {
+        /// The file.
+        path: PathBuf,
+        /// Part of the file.
+        place: String,
+        /// Hash that was stored.
+        expected: u64,
+        /// Hash of the bytes.
+        found: u64,
+    },
+    /// The header is not JSON.
+    #[error("{}: header: not JSON (expected an object, found {found})", path.display())]
+    Header {
+        /// The file.
+        path: PathBuf,
+        /// What the parser says.
+        found: String,
+    },
+    /// A section that should be there is not, or holds something else.
+    #[error("{}: section {name}: does not fit (expected {expected}, found {found})", path.display())]
+    Section {
+        /// The file.
+        path: PathBuf,
+        /// Name of the section.
+        name: String,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+}

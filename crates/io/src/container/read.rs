@@ -1,0 +1,309 @@
+//! Reading a container: every byte is verified before any of it is believed.
+
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+use super::{
+    ContainerError, END_MARK, ENTRY_BYTES, Element, ElementKind, FLAG_REQUIRED, FOOTER_BYTES, FORMAT_VERSION,
+    MAGIC, MAX_HEADER_BYTES, MAX_SECTIONS, Need, PREAMBLE_BYTES, SectionInfo,
+};
+
+/// Bytes read at once while verifying.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// A container open for reading.
+pub struct ContainerReader<R = File> {
+    source: R,
+    path: PathBuf,
+    header: Value,
+    sections: Vec<SectionInfo>,
+}
+
+impl ContainerReader<File> {
+    /// Opens a container and verifies every byte of it.
+    ///
+    /// # Errors
+    /// A file that is not a container, of an unknown version, cut off or damaged.
+    pub fn open(path: &Path) -> Result<Self, ContainerError> {
+        let mut reader = Self::open_header(path)?;
+        reader.verify_sections()?;
+        Ok(reader)
+    }
+
+    /// Opens a container and verifies header, table and footer, but not the data of the sections (which
+    /// [`ContainerReader::section`] verifies one by one).
+    ///
+    /// # Errors
+    /// As [`ContainerReader::open`].
+    pub fn open_header(path: &Path) -> Result<Self, ContainerError> {
+        let io_error =
+            |source| ContainerError::Io { path: path.to_owned(), place: "open".to_owned(), source };
+        let file = File::open(path).map_err(io_error)?;
+        if !file.metadata().map_err(io_error)?.is_file() {
+            return Err(ContainerError::NotAContainer {
+                path: path.to_owned(),
+                found: "something that is not a regular file".to_owned(),
+            });
+        }
+        Self::from_source(file, path)
+    }
+}
+
+impl<R: Read + Seek> ContainerReader<R> {
+    /// Reads header, table and footer from any source; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`ContainerReader::open`].
+    pub fn from_source(mut source: R, path: &Path) -> Result<Self, ContainerError> {
+        let parts = Parts { path };
+        let total = source.seek(SeekFrom::End(0)).map_err(|e| parts.io("length", e))?;
+        let start: [u8; PREAMBLE_BYTES] =
+            parts.read_array(&mut source, "preamble", 0, total.min(PREAMBLE_BYTES as u64))?;
+        if start[..8] != MAGIC {
+            let found = start[..8].escape_ascii().to_string();
+            return Err(ContainerError::NotAContainer { path: path.to_owned(), found });
+        }
+        let word = |at: usize| u32::from_le_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]]);
+        let (version, flags, header_bytes, zero) = (word(8), word(12), word(16) as u64, word(20));
+        if version != FORMAT_VERSION {
+            return Err(ContainerError::Version { path: path.to_owned(), found: version });
+        }
+        if flags != 0 {
+            return Err(parts.unsupported("required flags", format!("{flags:#x}")));
+        }
+        let after_header = PREAMBLE_BYTES as u64 + header_bytes;
+        let smallest = after_header + FOOTER_BYTES as u64;
+        if header_bytes > MAX_HEADER_BYTES as u64 || zero != 0 || total < smallest {
+            let expected = format!("at least {smallest} bytes with a header of at most {MAX_HEADER_BYTES}");
+            return Err(parts.structure("preamble", expected, format!("{total} bytes")));
+        }
+
+        let footer_offset = total - FOOTER_BYTES as u64;
+        let footer: [u8; FOOTER_BYTES] =
+            parts.read_array(&mut source, "footer", footer_offset, FOOTER_BYTES as u64)?;
+        let [table_offset, table_bytes, stored_total, header_hash, table_hash, footer_hash] =
+            std::array::from_fn(|i| little_endian(&footer[8 * i..8 * i + 8]));
+        if footer[48..] != END_MARK {
+            let found = format!("\"{}\" at byte {}", footer[48..].escape_ascii(), total - 8);
+            return Err(parts.structure("footer", "the end mark \"GSETCEND\"".to_owned(), found));
+        }
+        parts.compare_hash("footer", footer_hash, xxh3_64(&footer[..40]))?;
+        if stored_total != total {
+            return Err(parts.structure("footer", format!("{stored_total} bytes"), format!("{total} bytes")));
+        }
+        let largest_table = (MAX_SECTIONS * (ENTRY_BYTES + 255)) as u64;
+        let table_fits = table_offset >= after_header
+            && table_bytes <= largest_table
+            && table_offset.checked_add(table_bytes) == Some(footer_offset);
+        if !table_fits {
+            let found = format!("{table_bytes} bytes at {table_offset}");
+            return Err(parts.structure("section table", format!("its end at byte {footer_offset}"), found));
+        }
+
+        let start = parts.read_vec(&mut source, "header", 0, after_header)?;
+        parts.compare_hash("header", header_hash, xxh3_64(&start))?;
+        let header = serde_json::from_slice(&start[PREAMBLE_BYTES..])
+            .map_err(|e| ContainerError::Header { path: path.to_owned(), found: e.to_string() })?;
+        let table = parts.read_vec(&mut source, "section table", table_offset, table_bytes)?;
+        parts.compare_hash("section table", table_hash, xxh3_64(&table))?;
+        let sections = parts.parse_table(&table, after_header, table_offset)?;
+        Ok(Self { source, path: path.to_owned(), header, sections })
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> &Value {
+        &self.header
+    }
+
+    /// The sections in file order.
+    #[must_use]
+    pub fn sections(&self) -> &[SectionInfo] {
+        &self.sections
+    }
+
+    /// Verifies the data of every section.
+    ///
+    /// # Errors
+    /// The first section whose data has changed since it was written.
+    pub fn verify_sections(&mut self) -> Result<(), ContainerError> {
+        let parts = Parts { path: &self.path };
+        let mut chunk = Vec::new();
+        for section in &self.sections {
+            let place = format!("section {}", section.name);
+            self.source.seek(SeekFrom::Start(section.offset)).map_err(|e| parts.io(&place, e))?;
+            let mut hash = Xxh3::new();
+            let mut remaining = section.bytes;
+            while remaining > 0 {
+                let take = remaining.min(CHUNK_BYTES as u64) as usize;
+                chunk.resize(take, 0);
+                self.source.read_exact(&mut chunk).map_err(|e| parts.io(&place, e))?;
+                hash.update(&chunk);
+                remaining -= take as u64;
+            }
+            parts.compare_hash(&place, section.xxh3, hash.digest())?;
+        }
+        Ok(())
+    }
+
+    /// Refuses the container if it has a required section that is not accepted by `is_known`.
+    ///
+    /// # Errors
+    /// The first such section.
+    pub fn refuse_unknown(&self, is_known: impl Fn(&str) -> bool) -> Result<(), ContainerError> {
+        let unknown = self.sections.iter().find(|s| s.need == Need::Required && !is_known(&s.name));
+        match unknown {
+            Some(s) => Err(Parts { path: &self.path }
+                .unsupported("section table", format!("the required section {}", s.name))),
+            None => Ok(()),
+        }
+    }
+
+    /// Values of a section; its checksum is verified (again).
+    ///
+    /// # Errors
+    /// No such section, another type of values, data that changed since it was written.
+    pub fn section<T: Element>(&mut self, name: &str) -> Result<Vec<T>, ContainerError> {
+        let parts = Parts { path: &self.path };
+        let does_not_fit = |expected: String, found: String| ContainerError::Section {
+            path: parts.path.to_owned(),
+            name: name.to_owned(),
+            expected,
+            found,
+        };
+        let Some(info) = self.sections.iter().find(|s| s.name == name) else {
+            return Err(does_not_fit("to find it".to_owned(), "no such section".to_owned()));
+        };
+        if info.kind != Some(T::KIND) {
+            let found = info.kind.map_or("an unknown type", ElementKind::name).to_owned();
+            return Err(does_not_fit(format!("values of type {}", T::KIND.name()), found));
+        }
+        let size = size_of::<T>() as u64;
+        if info.bytes % size != 0 {
+            return Err(does_not_fit(format!("a multiple of {size} bytes"), format!("{} bytes", info.bytes)));
+        }
+        // The length was compared with the size of the file when the table was read.
+        let mut values = vec![T::zeroed(); (info.bytes / size) as usize];
+        let place = format!("section {name}");
+        self.source.seek(SeekFrom::Start(info.offset)).map_err(|e| parts.io(&place, e))?;
+        let data: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
+        self.source.read_exact(data).map_err(|e| parts.io(&place, e))?;
+        parts.compare_hash(&place, info.xxh3, xxh3_64(data))?;
+        Ok(values)
+    }
+}
+
+/// Makes errors that name the file, and reads its parts.
+struct Parts<'a> {
+    path: &'a Path,
+}
+
+impl Parts<'_> {
+    fn io(&self, place: &str, source: io::Error) -> ContainerError {
+        ContainerError::Io { path: self.path.to_owned(), place: place.to_owned(), source }
+    }
+
+    fn structure(&self, place: &str, expected: String, found: String) -> ContainerError {
+        ContainerError::Structure { path: self.path.to_owned(), place: place.to_owned(), expected, found }
+    }
+
+    fn unsupported(&self, place: &str, found: String) -> ContainerError {
+        ContainerError::Unsupported { path: self.path.to_owned(), place: place.to_owned(), found }
+    }
+
+    fn compare_hash(&self, place: &str, expected: u64, found: u64) -> Result<(), ContainerError> {
+        if expected == found {
+            return Ok(());
+        }
+        Err(ContainerError::Checksum { path: self.path.to_owned(), place: place.to_owned(), expected, found })
+    }
+
+    /// `bytes` bytes at `offset`; the caller has compared both with the length of the file.
+    fn read_vec(
+        &self,
+        source: &mut (impl Read + Seek),
+        place: &str,
+        offset: u64,
+        bytes: u64,
+    ) -> Result<Vec<u8>, ContainerError> {
+        source.seek(SeekFrom::Start(offset)).map_err(|e| self.io(place, e))?;
+        let mut data = vec![0; bytes as usize];
+        source.read_exact(&mut data).map_err(|e| self.io(place, e))?;
+        Ok(data)
+    }
+
+    /// [`Self::read_vec`] for a part of fixed size, refusing a file that has less.
+    fn read_array<const N: usize>(
+        &self,
+        source: &mut (impl Read + Seek),
+        place: &str,
+        offset: u64,
+        available: u64,
+    ) -> Result<[u8; N], ContainerError> {
+        let data = self.read_vec(source, place, offset, available)?;
+        <[u8; N]>::try_from(data.as_slice()).map_err(|_| {
+            self.structure(place, format!("at least {N} bytes"), format!("{} bytes", data.len()))
+        })
+    }
+
+    /// The section table; sections must lie between `begin` and `end` without gaps.
+    fn parse_table(&self, table: &[u8], begin: u64, end: u64) -> Result<Vec<SectionInfo>, ContainerError> {
+        let mut sections: Vec<SectionInfo> = Vec::new();
+        let mut rest = table;
+        let mut next_offset = begin;
+        while let Some((&name_bytes, after)) = rest.split_first() {
+            let number = sections.len();
+            let place = format!("section table entry {number}");
+            let entry_bytes = name_bytes as usize + ENTRY_BYTES - 1;
+            let Some((entry, after)) = after.split_at_checked(entry_bytes) else {
+                let found = format!("{} bytes", after.len());
+                return Err(self.structure(&place, format!("{entry_bytes} bytes"), found));
+            };
+            rest = after;
+            let (name, fields) = entry.split_at(name_bytes as usize);
+            let [kind, flags] = [fields[0], fields[1]];
+            let [offset, bytes, xxh3] =
+                std::array::from_fn(|i| little_endian(&fields[2 + 8 * i..10 + 8 * i]));
+            let Ok(name) = std::str::from_utf8(name) else {
+                return Err(self.structure(
+                    &place,
+                    "a name in UTF-8".to_owned(),
+                    name.escape_ascii().to_string(),
+                ));
+            };
+            if flags & !FLAG_REQUIRED != 0 {
+                return Err(self.unsupported(&place, format!("section flags {flags:#x}")));
+            }
+            let need = if flags & FLAG_REQUIRED != 0 { Need::Required } else { Need::Optional };
+            let kind = ElementKind::from_code(kind);
+            if kind.is_none() && need == Need::Required {
+                return Err(self.unsupported(&place, format!("an unknown type of values in {name}")));
+            }
+            let section_end = offset.checked_add(bytes).filter(|&e| e <= end);
+            let Some(section_end) = section_end.filter(|_| offset == next_offset) else {
+                let expected = format!("data from byte {next_offset} up to {end}");
+                return Err(self.structure(&place, expected, format!("{bytes} bytes at {offset}")));
+            };
+            next_offset = section_end;
+            if number == MAX_SECTIONS || sections.iter().any(|s| s.name == name) {
+                let expected = format!("at most {MAX_SECTIONS} different names");
+                return Err(self.structure(&place, expected, name.to_owned()));
+            }
+            sections.push(SectionInfo { name: name.to_owned(), kind, need, offset, bytes, xxh3 });
+        }
+        if next_offset != end {
+            let found = format!("sections up to byte {next_offset}");
+            return Err(self.structure("section table", format!("sections up to byte {end}"), found));
+        }
+        Ok(sections)
+    }
+}
+
+/// Up to eight bytes as a number.
+fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+}
