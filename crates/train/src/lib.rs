@@ -11,12 +11,21 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod cameras;
 pub mod config;
+pub mod eval;
+pub mod events;
+pub mod memory;
 pub mod options;
 pub mod recipe;
+pub mod run;
 pub mod words;
 
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
+pub use eval::{EvalError, EvalOptions, EvalRecord, EvalReport, PictureFolder, evaluate};
+pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, Summary};
+pub use memory::MemoryPlan;
 pub use options::{OptionsError, TrainOptions};
 pub use recipe::{Recipe, SceneFacts};
+pub use run::{Run, Session, TrainError, read_summary, resumable_config};
 pub use words::{Adam, Alpha, Background, MemoryLimit, Split, Strategy, Up};

@@ -1,0 +1,222 @@
+//! What a run tells while it works: events as data, for progress bars, viewers and reports.
+
+use std::path::PathBuf;
+
+use gausset_core::engine::{DeviceInfo, StepReport};
+use serde::{Deserialize, Serialize};
+
+use crate::eval::EvalReport;
+use crate::memory::MemoryPlan;
+
+/// Something that happened in a run.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Everything is loaded; the next thing is a step. Comes once, before step 0 or the first resumed step.
+    Started(Started),
+    /// Some steps are done.
+    Progress(Progress),
+    /// Something a person should know though the run goes on.
+    Warning(RunWarning),
+    /// Held-out views were rendered and scored.
+    Evaluated {
+        /// Finished steps.
+        step: u64,
+        /// The scores.
+        report: EvalReport,
+    },
+    /// A checkpoint is on the device.
+    Checkpointed {
+        /// Finished steps.
+        step: u64,
+        /// Length of the file.
+        bytes: u64,
+        /// Seconds that it took.
+        seconds: f64,
+    },
+    /// `splats.ply` is on the device.
+    Exported {
+        /// Finished steps.
+        step: u64,
+        /// The file.
+        path: PathBuf,
+        /// Splats in it.
+        splats: u64,
+        /// Length of the file.
+        bytes: u64,
+    },
+    /// All steps are done and everything is written.
+    Finished(Summary),
+}
+
+/// What a run starts with.
+#[derive(Clone, Debug)]
+pub struct Started {
+    /// The device.
+    pub device: DeviceInfo,
+    /// Finished steps: 0 for a new run.
+    pub step: u64,
+    /// Steps of the whole run.
+    pub steps: u64,
+    /// Pictures to train on.
+    pub train_images: usize,
+    /// Pictures held out.
+    pub test_images: usize,
+    /// Splats now.
+    pub splats: u64,
+    /// One line on where they came from.
+    pub start: String,
+    /// Size of the scene in scene units.
+    pub scene_extent: f64,
+    /// Memory that the run will need at most.
+    pub memory: MemoryPlan,
+}
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Progress {
+    /// Finished steps.
+    pub step: u64,
+    /// Steps of the whole run.
+    pub steps: u64,
+    /// Mean loss of the steps since the last progress.
+    pub loss: f64,
+    /// Splats now.
+    pub splats: u64,
+    /// Steps per second, lately.
+    pub it_per_s: f64,
+    /// Seconds to the end at that rate; `None` before there is one.
+    pub seconds_left: Option<f64>,
+    /// Everything the device counted since the last progress.
+    pub report: StepReport,
+}
+
+/// Something a person should know though the run goes on. Displays as one line.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum RunWarning {
+    /// A picture cannot be decoded; the run goes on without it.
+    #[error("{name}: skipped: {reason}")]
+    UnreadablePicture {
+        /// Name as in the dataset.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The loss is far above what it was.
+    #[error(
+        "step {step}: loss is {loss:.4}, more than {factor} times the median of {median:.4} for {steps} steps; the rates may be too high"
+    )]
+    LossExplosion {
+        /// Finished steps.
+        step: u64,
+        /// Mean loss lately.
+        loss: f64,
+        /// Median before.
+        median: f64,
+        /// How many times the median is too much.
+        factor: f64,
+        /// For how many steps.
+        steps: u64,
+    },
+    /// Splats are dead because a parameter is not finite.
+    #[error(
+        "step {step}: {count} splats have a parameter that is not finite; they are left out of pictures and files"
+    )]
+    DeadSplats {
+        /// Finished steps.
+        step: u64,
+        /// How many.
+        count: u64,
+    },
+    /// Updates were skipped because a gradient was not finite.
+    #[error(
+        "step {step}: {count} updates of single splats skipped since the start, because their gradient was not finite"
+    )]
+    SkippedUpdates {
+        /// Finished steps.
+        step: u64,
+        /// How many, since the start.
+        count: u64,
+    },
+    /// A checkpoint cannot be used and was set aside.
+    #[error("{reason}; an older state is used")]
+    DamagedCheckpoint {
+        /// What is wrong, with the file.
+        reason: String,
+    },
+    /// A resumed run has no checkpoint yet.
+    #[error("{}: no checkpoint yet; starting again from step 0", folder.display())]
+    NoCheckpoint {
+        /// The run folder.
+        folder: PathBuf,
+    },
+    /// A checkpoint could not be written; the run goes on and tries again.
+    #[error("{reason}; the run goes on, the checkpoint before is intact")]
+    CheckpointFailed {
+        /// What went wrong.
+        reason: String,
+    },
+    /// Something about the lock of the run folder.
+    #[error("{0}")]
+    Lock(String),
+    /// Memory will be exceeded.
+    #[error(
+        "memory: the run needs about {needed} (expected at most {limit}); lower --max-splats or --max-resolution, or raise --max-memory"
+    )]
+    Memory {
+        /// Predicted need.
+        needed: String,
+        /// The limit.
+        limit: String,
+    },
+    /// Something else that is already one line.
+    #[error("{0}")]
+    Note(String),
+}
+
+/// The result of a run in numbers: `{"kind":"run", …}`, a stable contract for scripts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Always `run`.
+    pub kind: String,
+    /// Finished steps.
+    pub steps: u64,
+    /// Splats.
+    pub splats: u64,
+    /// Wall seconds of training, over all sittings, without evaluation.
+    pub seconds: f64,
+    /// CPU seconds of the same.
+    pub cpu_seconds: f64,
+    /// Mean PSNR of the held-out views in dB; `None` when it was not measured or is infinite.
+    pub psnr: Option<f64>,
+}
+
+/// A picture that was left out while training.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SkippedPicture {
+    /// Name as in the dataset.
+    pub name: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// How a call of [`crate::Run::train`] ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All steps are done.
+    Finished,
+    /// It was asked to stop; a checkpoint was saved.
+    Stopped,
+}
+
+/// What a call of [`crate::Run::train`] did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// How it ended.
+    pub end: End,
+    /// The run in numbers, so far.
+    pub summary: Summary,
+    /// Scores of the held-out views, if the run finished and there are some.
+    pub evaluation: Option<EvalReport>,
+    /// Pictures that turned out to be unreadable.
+    pub skipped: Vec<SkippedPicture>,
+}
