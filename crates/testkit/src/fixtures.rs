@@ -210,6 +210,11 @@ impl Case {
     pub fn required(&self, intermediates: bool) -> impl Iterator<Item = &str> {
         self.rules.keys().map(String::as_str).filter(move |name| intermediates || !name.starts_with("mid."))
     }
+
+    /// Names of the parameter groups of an Adam case: those with an `in.<group>.param`.
+    pub fn parameter_groups(&self) -> impl Iterator<Item = &str> {
+        self.tensors.keys().filter_map(|name| name.strip_prefix("in.")?.strip_suffix(".param"))
+    }
 }
 
 fn tensor_files(folder: &Path) -> Vec<PathBuf> {

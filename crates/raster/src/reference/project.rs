@@ -31,7 +31,7 @@ pub struct ScreenSplat {
     pub covariance2d: [f64; 3],
     /// Inverse (A, B, C) of the screen covariance after the low-pass filter, in 1/px².
     pub conic: [f64; 3],
-    /// Factor on the opacity: 1 in classic mode.
+    /// `sqrt(max((ac - b²)/det, 0))`: a factor on the opacity in antialiased mode, unused in classic mode.
     pub compensation: f64,
     /// Opacity after compensation.
     pub opacity: f64,
@@ -70,7 +70,7 @@ pub fn project(scene: &Scene, splat: usize) -> Option<ScreenSplat> {
     let (a_blurred, c_blurred) = (a + LOW_PASS_VARIANCE, c + LOW_PASS_VARIANCE);
     let determinant = a_blurred * c_blurred - b * b;
 
-    let compensation = if scene.antialiased { compensation(covariance2d) } else { 1.0 };
+    let compensation = compensation(covariance2d);
     let (direction, _) = sh::direction(from_camera_centre(&scene.pose, mean));
     let projected = ScreenSplat {
         mean_in_camera,
@@ -78,7 +78,7 @@ pub fn project(scene: &Scene, splat: usize) -> Option<ScreenSplat> {
         covariance2d,
         conic: [c_blurred / determinant, -b / determinant, a_blurred / determinant],
         compensation,
-        opacity: sigmoid(splats.opacity_logits[splat]) * compensation,
+        opacity: sigmoid(splats.opacity_logits[splat]) * if scene.antialiased { compensation } else { 1.0 },
         color: sh::color(splats.sh_of(splat), scene.sh_degree, direction),
     };
     (determinant > 0.0 && is_finite(&projected)).then_some(projected)

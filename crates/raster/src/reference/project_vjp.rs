@@ -19,7 +19,7 @@ use gausset_core::{Camera, Pose};
 
 use super::blend::Rendering;
 use super::blend_vjp::{ScreenGradient, Upstream, blend_vjp};
-use super::project::{Linearised, ScreenSplat, covariance, from_camera_centre, linearise};
+use super::project::{Linearised, ScreenSplat, covariance, from_camera_centre, linearise, sigmoid};
 use super::scene::{Scene, SplatsF64};
 use super::{LOW_PASS_VARIANCE, sh};
 
@@ -105,19 +105,21 @@ fn project_splat_vjp(
     let Scene { splats, camera, pose, .. } = scene;
     let (quat, log_scales, mean) = (splats.quats[index], splats.log_scales[index], splats.means[index]);
 
-    // Opacity, and through the compensation the screen covariance.
+    // Opacity, and in antialiased mode through the compensation the screen covariance.
     let logit = splats.opacity_logits[index];
-    d_splats.opacity_logits[index] = gradient.opacity * splat.compensation * sigmoid_slope(logit);
+    let mut d_sigmoid = gradient.opacity;
     let mut d_covariance2d = conic_vjp(splat.conic, gradient.conic);
     if scene.antialiased {
-        let opacity = super::project::sigmoid(logit);
-        let extra = compensation_vjp(splat.covariance2d, splat.compensation, gradient.opacity * opacity);
+        d_sigmoid *= splat.compensation;
+        let d_compensation = gradient.opacity * sigmoid(logit);
+        let extra = compensation_vjp(splat.covariance2d, splat.compensation, d_compensation);
         for i in 0..2 {
             for j in 0..2 {
                 d_covariance2d[i][j] += extra[i][j];
             }
         }
     }
+    d_splats.opacity_logits[index] = d_sigmoid * sigmoid_slope(logit);
 
     // Screen covariance: to the world covariance and to T = J R.
     let world = covariance(quat, log_scales);
