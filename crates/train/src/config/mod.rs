@@ -7,14 +7,19 @@
 //! more layer between them and the config file. `RUN/config.toml` holds every option under its own name, so it serves
 //! as a config file itself (`--config RUN/config.toml` repeats the run), and a table `[run]` with what the run recorded.
 
-use std::path::{Path, PathBuf};
+mod defaults;
+mod record;
+
+use std::path::PathBuf;
 
 use gausset_core::engine::AdamMode;
 use gausset_core::sh;
 use gausset_io::dataset::{AlphaMode, OpenOptions};
-use serde::{Deserialize, Serialize};
 
-use crate::options::{self, OptionsError, RECORD_TABLE, TrainOptions};
+pub use defaults::{defaults, strategy_defaults};
+pub use record::{RecordedRun, RunRecord};
+
+use crate::options::{OptionsError, TrainOptions};
 use crate::recipe::{
     ClassicRecipe, DensityRecipe, DensityRules, ExposureRecipe, LossRecipe, McmcRecipe, PoseRecipe,
     RateRecipe, Recipe, StartRecipe,
@@ -139,91 +144,6 @@ pub enum ConfigError {
         /// Each differing option: `steps = 7000 (given: 300)`.
         differences: Vec<String>,
     },
-}
-
-/// The defaults that do not depend on the strategy (`training.md` 1 to 6).
-#[must_use]
-pub fn defaults() -> TrainOptions {
-    TrainOptions {
-        test_every: Some(8),
-        max_resolution: Some(1600),
-        alpha: Some(Alpha::Composite),
-        background: Some(Background::Auto),
-        random_background: Some(false),
-        steps: Some(7_000),
-        seed: Some(0),
-        strategy: Some(Strategy::Mcmc),
-        max_splats: Some(200_000),
-        sh_degree: Some(sh::MAX_DEGREE),
-        sh_every: Some(1.0 / 30.0),
-        antialiased: Some(false),
-        max_splats_per_tile: Some(0),
-        initial_splats: Some(100_000),
-        dssim_weight: Some(0.2),
-        adam: Some(Adam::Dense),
-        lr_means: Some(1.6e-4),
-        lr_means_final: Some(1.6e-6),
-        lr_scales: Some(5e-3),
-        lr_quats: Some(1e-3),
-        lr_opacities: Some(5e-2),
-        lr_sh_dc: Some(2.5e-3),
-        lr_sh_rest: Some(2.5e-3 / 20.0),
-        density_from: Some(1.0 / 60.0),
-        density_every: Some(0),
-        abs_grad: Some(false),
-        clone_scale: Some(0.01),
-        prune_opacity: Some(0.005),
-        prune_scale: Some(0.1),
-        prune_screen: Some(0.0),
-        opacity_reset_every: Some(0.1),
-        dead_opacity: Some(0.005),
-        growth: Some(1.05),
-        noise: Some(5e5),
-        exposure: Some(false),
-        lr_exposure: Some(1e-3),
-        lr_exposure_final: Some(1e-4),
-        exposure_decay: Some(1e-3),
-        refine_poses: Some(false),
-        lr_poses: Some(1e-5),
-        pose_decay: Some(1e-6),
-        poses_from: Some(0.1),
-        poses_until: Some(0.9),
-        scene_extent: Some(0.0),
-        up: Some(Up::Auto),
-        threads: Some(0),
-        max_memory: Some(MemoryLimit::Auto),
-        checkpoint_every: Some(1_000),
-        checkpoint_seconds: Some(300),
-        eval_every: Some(0),
-        export_every: Some(0),
-        ..TrainOptions::default()
-    }
-}
-
-/// The defaults that a strategy brings with it; `absolute_gradient` has a threshold of its own.
-#[must_use]
-pub fn strategy_defaults(strategy: Strategy, absolute_gradient: bool) -> TrainOptions {
-    let grow_gradient = Some(if absolute_gradient { 8e-4 } else { 2e-4 });
-    match strategy {
-        Strategy::Mcmc => TrainOptions {
-            density_until: Some(5.0 / 6.0),
-            initial_opacity: Some(0.5),
-            initial_scale: Some(0.1),
-            opacity_regularisation: Some(0.01),
-            scale_regularisation: Some(0.01),
-            grow_gradient,
-            ..TrainOptions::default()
-        },
-        Strategy::Classic => TrainOptions {
-            density_until: Some(0.5),
-            initial_opacity: Some(0.1),
-            initial_scale: Some(1.0),
-            opacity_regularisation: Some(0.0),
-            scale_regularisation: Some(0.0),
-            grow_gradient,
-            ..TrainOptions::default()
-        },
-    }
 }
 
 impl TrainConfig {
@@ -594,118 +514,5 @@ fn physical_memory_bytes() -> u64 {
     #[cfg(not(target_os = "linux"))]
     {
         4 << 30
-    }
-}
-
-/// What a run records about itself in the table `[run]` of its `config.toml`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct RunRecord {
-    /// Version of Gausset.
-    pub version: String,
-    /// Kind of the device: `cpu`.
-    pub device: String,
-    /// The device for people.
-    pub device_name: String,
-    /// Fingerprint of the dataset.
-    pub fingerprint: String,
-    /// Pictures to train on.
-    pub train_images: u64,
-    /// Pictures held out.
-    pub test_images: u64,
-    /// Where the first splats came from.
-    pub start: String,
-    /// Scene extent in scene units.
-    pub scene_extent: f64,
-    /// Colour behind the splats.
-    pub background: [f32; 3],
-    /// Rotation `saved_from_dataset` of everything that is saved (rows), which turns up to -y.
-    pub up_rotation: [[f64; 3]; 3],
-}
-
-/// A run's `config.toml` as read back.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RecordedRun {
-    /// The configuration.
-    pub config: TrainConfig,
-    /// What the run recorded.
-    pub record: RunRecord,
-}
-
-impl RecordedRun {
-    /// The text of `config.toml`.
-    #[must_use]
-    pub fn to_toml(&self) -> String {
-        let mut text = String::from(
-            "# Everything needed to repeat this run: gausset train --config config.toml -o NEW_FOLDER\n",
-        );
-        // Neither can fail: keys are strings, and paths were checked to be Unicode when the options were resolved.
-        text.push_str(&toml::to_string(&self.config.to_options()).unwrap_or_default());
-        let record = toml::Table::try_from(&self.record).unwrap_or_default();
-        let record = toml::Table::from_iter([(RECORD_TABLE.to_owned(), toml::Value::Table(record))]);
-        text.push('\n');
-        text.push_str(&toml::to_string(&record).unwrap_or_default());
-        text
-    }
-
-    /// Reads a `config.toml` that a run has written.
-    ///
-    /// # Errors
-    /// As [`TrainOptions::read`] and [`TrainConfig::resolve`]; no usable table `[run]`.
-    pub fn read(path: &Path) -> Result<Self, ConfigError> {
-        Self::from_toml(&options::read_text(path)?, path)
-    }
-
-    /// As [`Self::read`], from text; `path` is for messages.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
-    pub fn from_toml(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let config = TrainConfig::resolve(&TrainOptions::from_toml(text, path)?, None)?;
-        let bad = |what: String| {
-            ConfigError::File(OptionsError::Value {
-                path: path.to_owned(),
-                key: RECORD_TABLE.to_owned(),
-                what,
-            })
-        };
-        let record = options::parse_table(text, path)?.remove(RECORD_TABLE).ok_or_else(|| {
-            bad("no such table (expected what the run recorded: not a run's config.toml)".to_owned())
-        })?;
-        let record: RunRecord =
-            record.try_into().map_err(|error: toml::de::Error| bad(error.message().trim_end().to_owned()))?;
-        let numbers = record.up_rotation.iter().flatten().copied();
-        let numbers = numbers.chain(record.background.map(f64::from)).chain([record.scene_extent]);
-        if !numbers.into_iter().all(f64::is_finite) {
-            return Err(bad("a number is not finite".to_owned()));
-        }
-        Ok(Self { config, record })
-    }
-
-    /// The configuration with which the run goes on when `given` is said on the command line: limits and outputs may
-    /// change, and the place of the data.
-    ///
-    /// # Errors
-    /// Options that differ from the run's and would change its result, all of them listed.
-    pub fn resumed_with(&self, given: &TrainOptions, config_path: &Path) -> Result<TrainConfig, ConfigError> {
-        let recorded = self.config.to_options();
-        let resumed = TrainConfig::resolve(given, Some(&recorded))?;
-        let (before, after) = (recorded.given(), resumed.to_options().given());
-        let value_in = |list: &[(String, toml::Value)], key: &str| {
-            list.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone())
-        };
-        let show = |value: Option<toml::Value>| value.map_or("nothing".to_owned(), |v| v.to_string());
-        let differences: Vec<String> = TrainOptions::keys()
-            .filter(|key| !options::FREE_ON_RESUME.contains(&key.as_str()))
-            .filter_map(|key| {
-                let (was, is) = (value_in(&before, &key), value_in(&after, &key));
-                (was != is).then(|| format!("{key} = {} (given: {})", show(was), show(is)))
-            })
-            .collect();
-        if differences.is_empty() {
-            Ok(resumed)
-        } else {
-            Err(ConfigError::Differs { config: config_path.to_owned(), differences })
-        }
     }
 }

@@ -1,0 +1,91 @@
+//! Presets as data: ordinary [`TrainOptions`] that fill in what nobody said.
+
+use gausset_core::sh;
+
+use crate::options::TrainOptions;
+use crate::words::{Adam, Alpha, Background, MemoryLimit, Strategy, Up};
+
+/// The defaults that do not depend on the strategy (`training.md` 1 to 6).
+#[must_use]
+pub fn defaults() -> TrainOptions {
+    TrainOptions {
+        test_every: Some(8),
+        max_resolution: Some(1600),
+        alpha: Some(Alpha::Composite),
+        background: Some(Background::Auto),
+        random_background: Some(false),
+        steps: Some(7_000),
+        seed: Some(0),
+        strategy: Some(Strategy::Mcmc),
+        max_splats: Some(200_000),
+        sh_degree: Some(sh::MAX_DEGREE),
+        sh_every: Some(1.0 / 30.0),
+        antialiased: Some(false),
+        max_splats_per_tile: Some(0),
+        initial_splats: Some(100_000),
+        dssim_weight: Some(0.2),
+        adam: Some(Adam::Dense),
+        lr_means: Some(1.6e-4),
+        lr_means_final: Some(1.6e-6),
+        lr_scales: Some(5e-3),
+        lr_quats: Some(1e-3),
+        lr_opacities: Some(5e-2),
+        lr_sh_dc: Some(2.5e-3),
+        lr_sh_rest: Some(2.5e-3 / 20.0),
+        density_from: Some(1.0 / 60.0),
+        density_every: Some(0),
+        abs_grad: Some(false),
+        clone_scale: Some(0.01),
+        prune_opacity: Some(0.005),
+        prune_scale: Some(0.1),
+        prune_screen: Some(0.0),
+        opacity_reset_every: Some(0.1),
+        dead_opacity: Some(0.005),
+        growth: Some(1.05),
+        noise: Some(5e5),
+        exposure: Some(false),
+        lr_exposure: Some(1e-3),
+        lr_exposure_final: Some(1e-4),
+        exposure_decay: Some(1e-3),
+        refine_poses: Some(false),
+        lr_poses: Some(1e-5),
+        pose_decay: Some(1e-6),
+        poses_from: Some(0.1),
+        poses_until: Some(0.9),
+        scene_extent: Some(0.0),
+        up: Some(Up::Auto),
+        threads: Some(0),
+        max_memory: Some(MemoryLimit::Auto),
+        checkpoint_every: Some(1_000),
+        checkpoint_seconds: Some(300),
+        eval_every: Some(0),
+        export_every: Some(0),
+        ..TrainOptions::default()
+    }
+}
+
+/// The defaults that a strategy brings with it; `absolute_gradient` has a threshold of its own.
+#[must_use]
+pub fn strategy_defaults(strategy: Strategy, absolute_gradient: bool) -> TrainOptions {
+    let grow_gradient = Some(if absolute_gradient { 8e-4 } else { 2e-4 });
+    match strategy {
+        Strategy::Mcmc => TrainOptions {
+            density_until: Some(5.0 / 6.0),
+            initial_opacity: Some(0.5),
+            initial_scale: Some(0.1),
+            opacity_regularisation: Some(0.01),
+            scale_regularisation: Some(0.01),
+            grow_gradient,
+            ..TrainOptions::default()
+        },
+        Strategy::Classic => TrainOptions {
+            density_until: Some(0.5),
+            initial_opacity: Some(0.1),
+            initial_scale: Some(1.0),
+            opacity_regularisation: Some(0.0),
+            scale_regularisation: Some(0.0),
+            grow_gradient,
+            ..TrainOptions::default()
+        },
+    }
+}

@@ -1,0 +1,121 @@
+//! `RUN/config.toml`: the configuration of a run, and what the run recorded about itself.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::{ConfigError, TrainConfig};
+use crate::options::{self, OptionsError, RECORD_TABLE, TrainOptions};
+
+/// What a run records about itself in the table `[run]` of its `config.toml`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RunRecord {
+    /// Version of Gausset.
+    pub version: String,
+    /// Kind of the device: `cpu`.
+    pub device: String,
+    /// The device for people.
+    pub device_name: String,
+    /// Fingerprint of the dataset.
+    pub fingerprint: String,
+    /// Pictures to train on.
+    pub train_images: u64,
+    /// Pictures held out.
+    pub test_images: u64,
+    /// Where the first splats came from.
+    pub start: String,
+    /// Scene extent in scene units.
+    pub scene_extent: f64,
+    /// Colour behind the splats.
+    pub background: [f32; 3],
+    /// Rotation `saved_from_dataset` of everything that is saved (rows), which turns up to -y.
+    pub up_rotation: [[f64; 3]; 3],
+}
+
+/// A run's `config.toml` as read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RecordedRun {
+    /// The configuration.
+    pub config: TrainConfig,
+    /// What the run recorded.
+    pub record: RunRecord,
+}
+
+impl RecordedRun {
+    /// The text of `config.toml`.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut text = String::from(
+            "# Everything needed to repeat this run: gausset train --config config.toml -o NEW_FOLDER\n",
+        );
+        // Neither can fail: keys are strings, and paths were checked to be Unicode when the options were resolved.
+        text.push_str(&toml::to_string(&self.config.to_options()).unwrap_or_default());
+        let record = toml::Table::try_from(&self.record).unwrap_or_default();
+        let record = toml::Table::from_iter([(RECORD_TABLE.to_owned(), toml::Value::Table(record))]);
+        text.push('\n');
+        text.push_str(&toml::to_string(&record).unwrap_or_default());
+        text
+    }
+
+    /// Reads a `config.toml` that a run has written.
+    ///
+    /// # Errors
+    /// As [`TrainOptions::read`] and [`TrainConfig::resolve`]; no usable table `[run]`.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        Self::from_toml(&options::read_text(path)?, path)
+    }
+
+    /// As [`Self::read`], from text; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn from_toml(text: &str, path: &Path) -> Result<Self, ConfigError> {
+        let config = TrainConfig::resolve(&TrainOptions::from_toml(text, path)?, None)?;
+        let bad = |what: String| {
+            ConfigError::File(OptionsError::Value {
+                path: path.to_owned(),
+                key: RECORD_TABLE.to_owned(),
+                what,
+            })
+        };
+        let record = options::parse_table(text, path)?.remove(RECORD_TABLE).ok_or_else(|| {
+            bad("no such table (expected what the run recorded: not a run's config.toml)".to_owned())
+        })?;
+        let record: RunRecord =
+            record.try_into().map_err(|error: toml::de::Error| bad(error.message().trim_end().to_owned()))?;
+        let numbers = record.up_rotation.iter().flatten().copied();
+        let numbers = numbers.chain(record.background.map(f64::from)).chain([record.scene_extent]);
+        if !numbers.into_iter().all(f64::is_finite) {
+            return Err(bad("a number is not finite".to_owned()));
+        }
+        Ok(Self { config, record })
+    }
+
+    /// The configuration with which the run goes on when `given` is said on the command line: limits and outputs may
+    /// change, and the place of the data.
+    ///
+    /// # Errors
+    /// Options that differ from the run's and would change its result, all of them listed.
+    pub fn resumed_with(&self, given: &TrainOptions, config_path: &Path) -> Result<TrainConfig, ConfigError> {
+        let recorded = self.config.to_options();
+        let resumed = TrainConfig::resolve(given, Some(&recorded))?;
+        let (before, after) = (recorded.given(), resumed.to_options().given());
+        let value_in = |list: &[(String, toml::Value)], key: &str| {
+            list.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone())
+        };
+        let show = |value: Option<toml::Value>| value.map_or("nothing".to_owned(), |v| v.to_string());
+        let differences: Vec<String> = TrainOptions::keys()
+            .filter(|key| !options::FREE_ON_RESUME.contains(&key.as_str()))
+            .filter_map(|key| {
+                let (was, is) = (value_in(&before, &key), value_in(&after, &key));
+                (was != is).then(|| format!("{key} = {} (given: {})", show(was), show(is)))
+            })
+            .collect();
+        if differences.is_empty() {
+            Ok(resumed)
+        } else {
+            Err(ConfigError::Differs { config: config_path.to_owned(), differences })
+        }
+    }
+}

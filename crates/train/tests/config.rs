@@ -1,0 +1,212 @@
+//! Options resolve in layers, refuse nonsense with a line that helps, and survive the way through `config.toml`.
+
+use std::path::Path;
+
+use gausset_train::config::{defaults, strategy_defaults};
+use gausset_train::{
+    Adam, Alpha, Background, ConfigError, MemoryLimit, RecordedRun, RunRecord, Strategy, TrainConfig,
+    TrainOptions, Up,
+};
+use proptest::prelude::{any, prop, prop_assert_eq, prop_compose, proptest};
+
+fn resolve(given: TrainOptions) -> Result<TrainConfig, ConfigError> {
+    TrainConfig::resolve(&TrainOptions { data: Some("scene".into()), ..given }, None)
+}
+
+fn recorded(config: TrainConfig) -> RecordedRun {
+    let record = RunRecord {
+        version: "0.1.0".to_owned(),
+        device: "cpu".to_owned(),
+        device_name: "CPU, 2 threads".to_owned(),
+        fingerprint: "00ff".to_owned(),
+        train_images: 7,
+        test_images: 1,
+        start: "100 points".to_owned(),
+        scene_extent: 1.0 / 3.0,
+        background: [0.1, 0.2, 0.3],
+        up_rotation: [[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]],
+    };
+    RecordedRun { config, record }
+}
+
+#[test]
+fn layers_win_in_order_command_line_file_strategy_defaults() {
+    let command_line = TrainOptions { data: Some("a".into()), steps: Some(10), ..TrainOptions::default() };
+    let file = TrainOptions {
+        data: Some("b".into()),
+        steps: Some(20),
+        seed: Some(3),
+        strategy: Some(Strategy::Classic),
+        ..TrainOptions::default()
+    };
+    let config = TrainConfig::resolve(&command_line, Some(&file)).unwrap();
+    assert_eq!(config.data.path, Path::new("a"));
+    assert_eq!((config.recipe.steps, config.recipe.seed), (10, 3));
+    // Classic's own defaults, and one that every strategy has.
+    assert_eq!((config.recipe.density.until, config.recipe.start.opacity), (0.5, 0.1));
+    assert_eq!(config.recipe.loss.opacity_regularisation, 0.0);
+    assert_eq!(config.recipe.rates.quats, 1e-3);
+}
+
+#[test]
+fn every_option_has_a_default_but_the_paths() {
+    let complete = strategy_defaults(Strategy::Mcmc, false).or(defaults());
+    let given: Vec<String> = complete.given().into_iter().map(|(key, _)| key).collect();
+    let without: Vec<String> = TrainOptions::keys().filter(|key| !given.contains(key)).collect();
+    assert_eq!(without, ["data", "images", "masks", "sparse", "init"]);
+}
+
+#[test]
+fn hostile_values_are_refused_with_the_option_and_what_was_expected() {
+    let message = |given: TrainOptions| resolve(given).unwrap_err().to_string();
+    let base = TrainOptions::default;
+    assert_eq!(
+        message(TrainOptions { steps: Some(0), ..base() }),
+        "--steps: 0 is out of range (expected 1..1000000000)"
+    );
+    assert_eq!(
+        message(TrainOptions { lr_means: Some(f64::NAN), ..base() }),
+        "--lr-means: NaN is out of range (expected more than 0)"
+    );
+    assert_eq!(
+        message(TrainOptions { lr_scales: Some(1e39), ..base() }),
+        "--lr-scales: 1000000000000000000000000000000000000000 is out of range (expected 0 or more)"
+    );
+    assert_eq!(
+        message(TrainOptions { sh_degree: Some(4), ..base() }),
+        "--sh-degree: 4 is out of range (expected 0..3)"
+    );
+    assert_eq!(
+        TrainConfig::resolve(&base(), None).unwrap_err().to_string(),
+        "--data: not given (expected the folder of a dataset)"
+    );
+}
+
+#[test]
+fn windows_that_are_empty_or_out_of_order_are_refused() {
+    let message = |given: TrainOptions| resolve(given).unwrap_err().to_string();
+    let window = |from, until| TrainOptions {
+        density_from: Some(from),
+        density_until: Some(until),
+        ..TrainOptions::default()
+    };
+    assert_eq!(
+        message(window(0.5, 0.03)),
+        "--density-from 0.5 and --density-until 0.03: the window of density control is empty or out of order \
+         (expected from < until)"
+    );
+    assert!(message(window(0.5, 0.5)).contains("out of order"));
+    assert_eq!(
+        message(TrainOptions { steps: Some(1000), density_every: Some(900), ..window(0.1, 0.5) }),
+        "--density-from 0.1 and --density-until 0.5: no multiple of --density-every 900 lies between steps 100 \
+         and 500 (expected at least one)"
+    );
+    let poses = TrainOptions {
+        refine_poses: Some(true),
+        poses_from: Some(0.9),
+        poses_until: Some(0.1),
+        ..TrainOptions::default()
+    };
+    assert!(message(poses).starts_with("--poses-from 0.9 and --poses-until 0.1: the window of pose"));
+    // A single step has no window, and nobody asked for one.
+    assert!(resolve(TrainOptions { steps: Some(1), ..TrainOptions::default() }).is_ok());
+}
+
+#[test]
+fn a_run_that_goes_on_may_change_its_limits_but_not_its_result() {
+    let run = recorded(resolve(TrainOptions { steps: Some(500), ..TrainOptions::default() }).unwrap());
+    let path = Path::new("RUN/config.toml");
+    let free = TrainOptions {
+        threads: Some(3),
+        checkpoint_every: Some(1),
+        data: Some("moved".into()),
+        steps: Some(500),
+        ..TrainOptions::default()
+    };
+    let resumed = run.resumed_with(&free, path).unwrap();
+    assert_eq!((resumed.limits.threads, resumed.outputs.checkpoint_every), (3, 1));
+    assert_eq!(resumed.recipe, run.config.recipe);
+    let other = TrainOptions { steps: Some(300), antialiased: Some(true), ..TrainOptions::default() };
+    assert_eq!(
+        run.resumed_with(&other, path).unwrap_err().to_string(),
+        "RUN/config.toml: the run was started with steps = 500 (given: 300), antialiased = false (given: true); \
+         resume without these options or start a new run"
+    );
+    // An option without influence is not a difference.
+    let idle = TrainOptions { lr_exposure: Some(0.5), ..TrainOptions::default() };
+    assert!(run.resumed_with(&idle, path).is_ok());
+}
+
+#[test]
+fn a_config_without_the_record_of_a_run_is_not_a_run() {
+    let run = recorded(resolve(TrainOptions::default()).unwrap());
+    let text = run.to_toml();
+    let options_only = text.split("[run]").next().unwrap();
+    let err = RecordedRun::from_toml(options_only, Path::new("c.toml")).unwrap_err();
+    assert!(err.to_string().starts_with("c.toml: run: no such table"), "{err}");
+    let broken = text.replace("scene-extent = 0.3333333333333333", "scene-extent = nan");
+    let err = RecordedRun::from_toml(&broken, Path::new("c.toml")).unwrap_err();
+    assert_eq!(err.to_string(), "c.toml: run: a number is not finite");
+}
+
+prop_compose! {
+    /// Options of which each group is given or not; values in range.
+    fn some_options()(
+        words in (0usize..2, 0usize..2, 0usize..2, 0usize..8, any::<bool>(), any::<bool>(), any::<bool>()),
+        numbers in prop::collection::vec(0.0f64..1.0, 24),
+        wholes in prop::collection::vec(1u64..1_000_000, 8),
+        bits in any::<u64>(),
+        colour in prop::array::uniform3(0.0f32..=1.0),
+        names in prop::collection::vec("[a-z/ .'\"\\\\é]{1,12}", 3),
+    ) -> TrainOptions {
+        let given = |i: usize| bits >> i & 1 == 1;
+        let x = |i: usize| given(i).then_some(numbers[i] + 1e-9);
+        TrainOptions {
+            data: Some(names[0].clone().into()),
+            images: given(30).then(|| names[1].clone().into()),
+            init: given(31).then(|| names[2].clone().into()),
+            strategy: Some(if words.0 == 0 { Strategy::Mcmc } else { Strategy::Classic }),
+            adam: given(32).then_some(if words.1 == 0 { Adam::Dense } else { Adam::Sparse }),
+            alpha: given(33).then_some(if words.2 == 0 { Alpha::Composite } else { Alpha::Mask }),
+            up: given(34).then(|| Up::WORDS[words.3].parse().unwrap()),
+            exposure: Some(words.4),
+            refine_poses: Some(words.5),
+            abs_grad: Some(words.6),
+            background: given(35).then_some(Background::Colour(colour)),
+            steps: Some(wholes[0]),
+            seed: given(36).then_some(wholes[1]),
+            max_splats: given(37).then_some(wholes[2]),
+            max_memory: given(38).then_some(MemoryLimit::Bytes(wholes[3])),
+            threads: given(39).then_some(wholes[4] as u32 % 1024),
+            sh_degree: given(40).then_some((wholes[5] % 4) as u8),
+            lr_means: x(0), lr_means_final: x(1), lr_scales: x(2), lr_quats: x(3), lr_opacities: x(4),
+            lr_sh_dc: x(5), lr_sh_rest: x(6), sh_every: x(7), dssim_weight: given(8).then_some(numbers[8]),
+            grow_gradient: x(9), clone_scale: x(10), prune_opacity: given(11).then_some(numbers[11]),
+            prune_scale: x(12), prune_screen: x(13), noise: x(14), lr_exposure: x(15),
+            exposure_decay: given(16).then_some(numbers[16]), lr_poses: x(17), scene_extent: x(18),
+            initial_opacity: given(19).then_some(numbers[19].clamp(0.01, 0.99)), initial_scale: x(20),
+            density_from: given(21).then_some(numbers[21] * 0.4),
+            ..TrainOptions::default()
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_configuration_reads_back_from_its_config_toml_as_it_was(given in some_options()) {
+        let run = recorded(TrainConfig::resolve(&given, None).unwrap());
+        let text = run.to_toml();
+        prop_assert_eq!(&RecordedRun::from_toml(&text, Path::new("config.toml")).unwrap(), &run);
+        // The same text serves as a config file.
+        let options = TrainOptions::from_toml(&text, Path::new("config.toml")).unwrap();
+        prop_assert_eq!(TrainConfig::resolve(&TrainOptions::default(), Some(&options)).unwrap(), run.config);
+    }
+
+    #[test]
+    fn no_text_makes_the_reader_panic(text in "\\PC{0,80}", key in 0usize..80, value in "\\PC{0,12}") {
+        let _ = RecordedRun::from_toml(&text, Path::new("config.toml"));
+        let keys: Vec<String> = TrainOptions::keys().collect();
+        let line = format!("data = 'x'\n{} = {value}\n", keys[key % keys.len()]);
+        let _ = RecordedRun::from_toml(&line, Path::new("config.toml"));
+    }
+}

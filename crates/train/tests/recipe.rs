@@ -1,0 +1,173 @@
+//! The schedules, against values computed by hand.
+
+use gausset_core::engine::{CorrectionRates, DensityRule, GradientStatistic, McmcRule};
+use gausset_train::recipe::DensityRules;
+use gausset_train::{Recipe, SceneFacts, Strategy, TrainConfig, TrainOptions};
+
+const SCENE: SceneFacts = SceneFacts { extent: 2.0, background: [0.1, 0.2, 0.3] };
+
+fn recipe(given: TrainOptions) -> Recipe {
+    let given = TrainOptions { data: Some("scene".into()), ..given };
+    TrainConfig::resolve(&given, None).unwrap().recipe
+}
+
+fn of_steps(steps: u64, strategy: Strategy) -> Recipe {
+    recipe(TrainOptions { steps: Some(steps), strategy: Some(strategy), ..Default::default() })
+}
+
+#[test]
+fn the_rate_of_the_means_falls_log_linearly_and_scales_with_the_scene() {
+    let recipe = of_steps(30_000, Strategy::Classic);
+    // 2 x 1.6e-4, and a factor of 10 down at half time, of 100 at the end.
+    for (step, expected) in [(0, 3.2e-4), (15_000, 3.2e-5), (30_000, 3.2e-6), (7_500, 3.2e-4 / 10f64.sqrt())]
+    {
+        let rate = f64::from(recipe.rates(step, 2.0).means);
+        // f32 has 24 bits: 6e-8 relative.
+        assert!((rate / expected - 1.0).abs() < 1e-7, "{step}: {rate}");
+    }
+    let fixed = recipe.rates(123, 2.0);
+    assert_eq!(
+        (fixed.log_scales, fixed.quats, fixed.opacity_logits, fixed.sh_dc, fixed.sh_rest),
+        (5e-3, 1e-3, 5e-2, 2.5e-3, 1.25e-4)
+    );
+}
+
+#[test]
+fn the_sh_degree_rises_every_thirtieth_of_the_run_up_to_three() {
+    let recipe = of_steps(30_000, Strategy::Mcmc);
+    let degrees = [0, 999, 1_000, 1_999, 2_000, 3_000, 29_999].map(|step| recipe.sh_degree_at(step));
+    assert_eq!(degrees, [0, 0, 1, 1, 2, 3, 3]);
+    // 300 steps: every 10. 7 steps: 7 / 30 rounds to 0, so every step.
+    assert_eq!([9, 10, 30].map(|step| of_steps(300, Strategy::Mcmc).sh_degree_at(step)), [0, 1, 3]);
+    assert_eq!([0, 1, 3].map(|step| of_steps(7, Strategy::Mcmc).sh_degree_at(step)), [0, 1, 3]);
+    let low = Recipe { sh_degree: 1, ..recipe };
+    assert_eq!(low.sh_degree_at(29_999), 1);
+}
+
+#[test]
+fn classic_density_control_runs_as_in_the_released_code() {
+    let recipe = of_steps(30_000, Strategy::Classic);
+    let changes: Vec<u64> = (0..=30_000).filter(|&done| recipe.is_density_step(done)).collect();
+    assert_eq!((changes[0], *changes.last().unwrap(), changes.len()), (600, 14_900, 144));
+    assert_eq!(recipe.first_density_step(), Some(600));
+    let resets: Vec<u64> = (0..=30_000).filter(|&done| recipe.is_reset_step(done)).collect();
+    // 15,000 is the end of density control.
+    assert_eq!(resets, [3_000, 6_000, 9_000, 12_000]);
+    assert_eq!(recipe.step_params(14_998, &SCENE).statistic, GradientStatistic::Signed);
+    assert_eq!(recipe.step_params(14_999, &SCENE).statistic, GradientStatistic::Off);
+    assert_eq!(recipe.step_params(0, &SCENE).noise, None);
+}
+
+#[test]
+fn mcmc_changes_the_set_until_five_sixths_of_the_run() {
+    let recipe = of_steps(30_000, Strategy::Mcmc);
+    let changes: Vec<u64> = (0..=30_000).filter(|&done| recipe.is_density_step(done)).collect();
+    assert_eq!((changes[0], *changes.last().unwrap()), (600, 24_900));
+    assert!((0..=30_000).all(|done| !recipe.is_reset_step(done)));
+    let rules = recipe.density_after(600, 2.0);
+    let expected = McmcRule {
+        seed: 0,
+        step: 600,
+        dead_opacity: 0.005,
+        growth: 1.05,
+        max_splats: recipe.max_splats,
+        reorder: false,
+    };
+    assert_eq!(rules, [DensityRule::Mcmc(expected)]);
+    assert!(recipe.density_after(601, 2.0).is_empty());
+}
+
+#[test]
+fn short_runs_change_the_set_proportionally_more_often() {
+    let cadence = |steps| of_steps(steps, Strategy::Mcmc).density_cadence();
+    assert_eq!([30_000, 3_000, 1_500, 300, 10, 1].map(cadence), [100, 100, 50, 10, 1, 1]);
+}
+
+#[test]
+fn large_splats_are_pruned_only_after_the_first_reset() {
+    let recipe = recipe(TrainOptions {
+        steps: Some(30_000),
+        strategy: Some(Strategy::Classic),
+        prune_screen: Some(20.0),
+        ..Default::default()
+    });
+    let rule = |done| match recipe.density_after(done, 2.0).remove(0) {
+        DensityRule::Classic(rule) => rule,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((rule(3_000).prune_scale, rule(3_000).prune_screen), (None, None));
+    assert_eq!((rule(3_100).prune_scale, rule(3_100).prune_screen), (Some(0.2), Some(20.0)));
+    assert_eq!((rule(600).clone_scale_limit, rule(600).gradient_threshold), (0.02, 2e-4));
+    // The order of the released code: first the set, then the reset.
+    let both = recipe.density_after(3_000, 2.0);
+    assert!(matches!(both[..], [DensityRule::Classic(_), DensityRule::ResetOpacity { max_opacity: 0.01 }]));
+}
+
+#[test]
+fn resets_stop_a_quarter_before_the_end_however_long_density_control_goes_on() {
+    let recipe = recipe(TrainOptions {
+        steps: Some(1_000),
+        strategy: Some(Strategy::Classic),
+        density_until: Some(1.0),
+        ..Default::default()
+    });
+    let resets: Vec<u64> = (0..=1_000).filter(|&done| recipe.is_reset_step(done)).collect();
+    assert_eq!(resets, [100, 200, 300, 400, 500, 600, 700]);
+}
+
+#[test]
+fn absolute_gradients_have_a_threshold_of_their_own() {
+    let given = |grow_gradient| TrainOptions {
+        strategy: Some(Strategy::Classic),
+        abs_grad: Some(true),
+        grow_gradient,
+        ..Default::default()
+    };
+    let threshold = |recipe: Recipe| match recipe.density.rules {
+        DensityRules::Classic(classic) => classic.grow_gradient,
+        DensityRules::Mcmc(_) => panic!("not classic"),
+    };
+    assert_eq!(threshold(recipe(given(None))), 8e-4);
+    assert_eq!(threshold(recipe(given(Some(3e-4)))), 3e-4);
+    assert_eq!(recipe(given(None)).step_params(0, &SCENE).statistic, GradientStatistic::Absolute);
+}
+
+#[test]
+fn mcmc_noise_is_proportional_to_the_rate_of_the_means() {
+    let recipe = of_steps(1_000, Strategy::Mcmc);
+    let noise = |step| recipe.step_params(step, &SCENE).noise.unwrap();
+    // 5e5 x 1.6e-4 x extent 2.
+    assert!((noise(0).scale - 160.0).abs() < 1e-4 && noise(0).opacity_fade == 0.005);
+    assert!((noise(500).scale - 16.0).abs() < 1e-4);
+    let params = recipe.step_params(999, &SCENE);
+    assert_eq!((params.opacity_regularisation, params.scale_regularisation), (0.01, 0.01));
+}
+
+#[test]
+fn poses_move_in_their_window_and_exposure_all_the_time() {
+    let recipe = recipe(TrainOptions {
+        steps: Some(1_000),
+        exposure: Some(true),
+        refine_poses: Some(true),
+        ..Default::default()
+    });
+    let at = |step| recipe.step_params(step, &SCENE);
+    assert_eq!((at(99).pose, at(900).pose), (None, None));
+    let pose = CorrectionRates { first: 2e-5, second: 1e-5, decay: 1e-6 };
+    assert_eq!((at(100).pose, at(899).pose), (Some(pose), Some(pose)));
+    let exposure = |step| at(step).exposure.unwrap();
+    assert_eq!((exposure(0).first, exposure(0).decay), (1e-3, 1e-3));
+    assert!((exposure(1_000).first / 1e-4 - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn random_backgrounds_depend_on_seed_and_step_only() {
+    let given = |seed| TrainOptions { random_background: Some(true), seed: Some(seed), ..Default::default() };
+    let (a, b) = (recipe(given(1)), recipe(given(2)));
+    assert_eq!(a.background_at(5, &SCENE), a.background_at(5, &SCENE));
+    assert_ne!(a.background_at(5, &SCENE), a.background_at(6, &SCENE));
+    assert_ne!(a.background_at(5, &SCENE), b.background_at(5, &SCENE));
+    assert!(a.background_at(5, &SCENE).iter().all(|v| (0.0..1.0).contains(v)));
+    // Evaluation never uses them.
+    assert_eq!(a.eval_options(5, &SCENE).background, SCENE.background);
+}
