@@ -63,8 +63,13 @@ pub struct Contribution {
 /// Renders a scene.
 #[must_use]
 pub fn render(scene: &Scene) -> Rendering {
+    blend(scene, (0..scene.splats.len()).map(|i| project(scene, i)).collect())
+}
+
+/// Composites splats that are on the screen already; of the scene only camera, background and cap count.
+#[must_use]
+pub fn blend(scene: &Scene, screen: Vec<Option<ScreenSplat>>) -> Rendering {
     let camera = &scene.camera;
-    let screen: Vec<Option<ScreenSplat>> = (0..scene.splats.len()).map(|i| project(scene, i)).collect();
     let tiles = tile_lists(&screen, camera, scene.max_splats_per_tile);
     let mut rendering = Rendering {
         width: camera.width,
@@ -128,7 +133,7 @@ pub fn alpha_at(splat: &ScreenSplat, point: [f64; 2]) -> Option<Alpha> {
     let offset @ [dx, dy] = [point[0] - splat.mean2d[0], point[1] - splat.mean2d[1]];
     let [a, b, c] = splat.conic;
     let sigma = 0.5 * (a * dx * dx + c * dy * dy) + b * dx * dy;
-    if !(sigma < SIGMA_MAX) {
+    if sigma.is_nan() || sigma > SIGMA_MAX {
         return None;
     }
     // The form is positive definite; rounding makes it negative for extremely elongated splats only.

@@ -7,7 +7,7 @@
 //! | file | what |
 //! |---|---|
 //! | [`scene`] | inputs in f64: splats, camera, pose, options |
-//! | [`project`], [`sh`] | one splat from the world to the screen, and its colour |
+//! | [`mod@project`], [`sh`] | one splat from the world to the screen, and its colour |
 //! | [`tile`] | depth order, and which splats a tile sees (the cap) |
 //! | [`blend`] | one pixel front to back |
 //! | [`loss`] | L1, SSIM and the training loss with its gradient |

@@ -60,7 +60,7 @@ pub fn project(scene: &Scene, splat: usize) -> Option<ScreenSplat> {
     }
     let mean = splats.means[splat];
     let mean_in_camera = scene.pose.apply(mean);
-    if !(mean_in_camera[2] > NEAR_PLANE) {
+    if mean_in_camera[2] <= NEAR_PLANE {
         return None;
     }
 

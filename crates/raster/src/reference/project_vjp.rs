@@ -1,6 +1,6 @@
 //! Gradients with respect to screen splats pulled back to raw parameters and the camera pose.
 //!
-//! Each function here is the transpose of one of [`super::project`], in reverse order. With `P = dL/dcov` as a full
+//! Each function here is the transpose of one of [`mod@super::project`], in reverse order. With `P = dL/dcov` as a full
 //! symmetric 2x2 matrix and `Q` the conic as a matrix:
 //!
 //! ```text
@@ -249,7 +249,7 @@ fn conic_vjp([a, b, c]: [f64; 3], [d_a, d_b, d_c]: [f64; 3]) -> [[f64; 2]; 2] {
 /// dL/dcov as a symmetric matrix through `rho = sqrt(n / d)`, `n = ac - b²`, `d = (a + eps)(c + eps) - b²`. Zero where
 /// rho is 0: the root has no slope there.
 fn compensation_vjp([a, b, c]: [f64; 3], rho: f64, d_rho: f64) -> [[f64; 2]; 2] {
-    if !(rho > 0.0) {
+    if rho == 0.0 {
         return [[0.0; 2]; 2];
     }
     let (a_blurred, c_blurred) = (a + LOW_PASS_VARIANCE, c + LOW_PASS_VARIANCE);
