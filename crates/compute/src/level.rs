@@ -76,6 +76,34 @@ pub fn describe(level: Level) -> &'static str {
     }
 }
 
+/// Runs an expression with the token of a vector level: `at_level!(level, simd => kernel(simd, ...))`.
+///
+/// As `fearless_simd::dispatch!`, but on x86-64 it compiles the expression for AVX-512, AVX2 and the baseline only:
+/// processors with SSE4.2 and without AVX2 are rare, and each level costs compile time and code size. The expression
+/// should be a call of an inlined function that begins with `simd.vectorize`.
+#[macro_export]
+macro_rules! at_level {
+    ($level:expr, $simd:ident => $op:expr) => {{
+        let level: $crate::fearless_simd::Level = $level;
+        #[cfg(target_arch = "x86_64")]
+        {
+            if let Some($simd) = level.as_avx512() {
+                $op
+            } else if let Some($simd) = level.as_avx2() {
+                $op
+            } else if let Some($simd) = level.as_sse2() {
+                $op
+            } else {
+                unreachable!("SSE2 is part of x86-64")
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        {
+            $crate::fearless_simd::dispatch!(level, $simd => $op)
+        }
+    }};
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

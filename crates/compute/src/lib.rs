@@ -10,5 +10,7 @@ pub mod pool;
 pub mod rng;
 pub mod simd;
 
+#[doc(hidden)]
+pub use fearless_simd;
 pub use level::{VectorLevel, level};
 pub use pool::Pool;

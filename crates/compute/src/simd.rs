@@ -35,16 +35,28 @@ pub fn splat<S: Simd>(simd: S, x: f32) -> f32x16<S> {
     f32x16::splat(simd, x)
 }
 
+/// Whether a level has no fused multiply-add of its own: the baseline of x86-64, whose vectors have 4 lanes.
+const fn emulates_fma<S: Simd>() -> bool {
+    cfg!(any(target_arch = "x86", target_arch = "x86_64")) && <S::f32s as SimdBase<S>>::LEN == 4
+}
+
+/// The emulation is some two hundred instructions: inlined into the kernels it would take minutes and gigabytes to
+/// compile.
+#[inline(never)]
+fn fma_emulated<S: Simd>(a: f32x16<S>, b: f32x16<S>, c: f32x16<S>) -> f32x16<S> {
+    a.mul_add_precise(b, c)
+}
+
 /// `a · b + c` with one rounding at every level.
 #[inline(always)]
 pub fn fma<S: Simd>(a: f32x16<S>, b: f32x16<S>, c: f32x16<S>) -> f32x16<S> {
-    a.mul_add_precise(b, c)
+    if const { emulates_fma::<S>() } { fma_emulated(a, b, c) } else { a.mul_add_precise(b, c) }
 }
 
 /// `c - a · b` with one rounding.
 #[inline(always)]
 pub fn fnma<S: Simd>(a: f32x16<S>, b: f32x16<S>, c: f32x16<S>) -> f32x16<S> {
-    (-a).mul_add_precise(b, c)
+    fma(-a, b, c)
 }
 
 /// Polynomial with coefficients from the highest power down, by Horner's rule.

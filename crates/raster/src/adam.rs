@@ -7,7 +7,8 @@
 //! *Dense*: one clock for all splats, every splat moves. *Sparse*: a clock per splat, and a splat without gradient is
 //! frozen with its moments; the decision is taken lane by lane.
 
-use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*};
+use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
+use gausset_compute::at_level;
 use gausset_compute::simd::{LANES, Row, fma, load, splat};
 use gausset_core::constants::{ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON};
 
@@ -109,7 +110,7 @@ pub fn update_slice(
     clock: u64,
 ) {
     let correction = BiasCorrection::new(clock);
-    dispatch!(level, simd => update_slice_inner(simd, parameter, moment1, moment2, gradient, rate, correction));
+    at_level!(level, simd => update_slice_inner(simd, parameter, moment1, moment2, gradient, rate, correction));
 }
 
 #[inline(always)]
@@ -123,7 +124,9 @@ fn update_slice_inner<S: Simd>(
     correction: BiasCorrection,
 ) {
     assert!(
-        moment1.len() == parameter.len() && moment2.len() == parameter.len() && gradient.len() == parameter.len()
+        moment1.len() == parameter.len()
+            && moment2.len() == parameter.len()
+            && gradient.len() == parameter.len()
     );
     let lanes = LaneUpdate {
         first: splat(simd, correction.first),

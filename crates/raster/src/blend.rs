@@ -14,13 +14,15 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*, u32x16};
-use gausset_compute::Pool;
+use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::simd::{LANES, fma, fnma, load, splat, transpose};
+use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{ALPHA_MIN, TILE_SIZE, TRANSMITTANCE_STOP};
 
 use crate::layout::AlignedRow;
-use crate::pixel::{CELL_SIDE, CELLS, CELLS_PER_ROW, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin};
+use crate::pixel::{
+    CELL_SIDE, CELLS, CELLS_PER_ROW, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin,
+};
 use crate::project::{EXTENT_SLACK, LOG2_255, Record, record};
 use crate::tile::TileLists;
 use crate::view::KernelView;
@@ -121,7 +123,7 @@ impl Blended {
             let first = lists.first[tile] as usize;
             let entries = &lists.splat_of_entry[first..first + lists.len[tile] as usize];
             let input = TileInput { view, tile, entries, records, background };
-            dispatch!(level, simd => match outputs {
+            at_level!(level, simd => match outputs {
                 Outputs::Color => blend_tile::<_, false>(simd, &input, part),
                 Outputs::All => blend_tile::<_, true>(simd, &input, part),
             });
@@ -189,7 +191,8 @@ fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>,
                 continue;
             }
             let list = &lists[c][..lengths[c]];
-            if let Some(stopped_after) = blend_cell::<S, EXTRAS>(simd, origin, c, list, &local, &mut cells[c]) {
+            if let Some(stopped_after) = blend_cell::<S, EXTRAS>(simd, origin, c, list, &local, &mut cells[c])
+            {
                 active &= !(1 << c);
                 for &entry in &list[stopped_after..] {
                     masks[entry as usize] &= !(1 << c);

@@ -16,9 +16,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fearless_simd::{Level, dispatch, f32x16, prelude::*};
-use gausset_compute::Pool;
+use fearless_simd::{Level, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, fma, fnma, load, splat, sum_lanes};
+use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
 
 use crate::blend::{BATCH, Blended, TileExtras, TilePixels};
@@ -177,7 +177,7 @@ impl SlotSums {
                 upstream,
             };
             let extra = upstream.alpha_depth.is_some();
-            dispatch!(level, simd => match (extra, absolute) {
+            at_level!(level, simd => match (extra, absolute) {
                 (false, AbsoluteSums::Off) => tile_vjp::<_, false, false>(simd, &input, part),
                 (false, AbsoluteSums::On) => tile_vjp::<_, false, true>(simd, &input, part),
                 (true, AbsoluteSums::Off) => tile_vjp::<_, true, false>(simd, &input, part),
@@ -238,9 +238,8 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     let zero = splat(simd, 0.0);
     let mut background = [zero; 3];
     let origin = tile_origin(input.view, input.tile);
-    let mut cells: [Cell<S>; CELLS] = std::array::from_fn(|c| {
-        start_cell::<S, EXTRAS>(simd, input, origin, c, &mut background)
-    });
+    let mut cells: [Cell<S>; CELLS] =
+        std::array::from_fn(|c| start_cell::<S, EXTRAS>(simd, input, origin, c, &mut background));
     part.background = background.map(sum_lanes);
     part.live.fill(0);
 
@@ -299,8 +298,10 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
                 }
                 if ABSOLUTE {
                     let two = splat(simd, 2.0);
-                    let slope_x = fma(two * splat(simd, r[record::A]), at.dx, splat(simd, r[record::B]) * at.dy);
-                    let slope_y = fma(two * splat(simd, r[record::C]), at.dy, splat(simd, r[record::B]) * at.dx);
+                    let slope_x =
+                        fma(two * splat(simd, r[record::A]), at.dx, splat(simd, r[record::B]) * at.dy);
+                    let slope_y =
+                        fma(two * splat(simd, r[record::C]), at.dy, splat(simd, r[record::B]) * at.dx);
                     absolute[0] += (v * slope_x).abs();
                     absolute[1] += (v * slope_y).abs();
                 }

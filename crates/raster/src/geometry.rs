@@ -40,8 +40,8 @@ pub(crate) struct Geometry<S: Simd> {
     pub ratio_free: [mask32x16<S>; 2],
     /// `T = J R`, 2x3.
     pub t: [[f32x16<S>; 3]; 2],
-    /// `U = T M`, 2x3.
-    pub u: [[f32x16<S>; 3]; 2],
+    /// `V = T R(q)`, 2x3: the splat's axes on the screen before scaling.
+    pub v: [[f32x16<S>; 3]; 2],
     /// Screen covariance `(a, b, c)` with the low-pass variance in `a` and `c`.
     pub cov: [f32x16<S>; 3],
     /// `a c - b²` before the low-pass variance.
@@ -103,7 +103,8 @@ impl<S: Simd> Geometry<S> {
             std::array::from_fn(|k| fma(j12, splat(simd, r[2][k]), j11 * splat(simd, r[1][k]))),
         ];
         let column = |k: usize| [rotation[0][k], rotation[1][k], rotation[2][k]];
-        let u = t.map(|row| -> [f32x16<S>; 3] { std::array::from_fn(|k| dot3(row, column(k)) * scale[k]) });
+        let v: [[f32x16<S>; 3]; 2] = t.map(|row| std::array::from_fn(|k| dot3(row, column(k))));
+        let u: [[f32x16<S>; 3]; 2] = v.map(|row| std::array::from_fn(|k| row[k] * scale[k]));
 
         let (a, b, c) = (dot3(u[0], u[0]), dot3(u[0], u[1]), dot3(u[1], u[1]));
         let cross = [
@@ -133,7 +134,7 @@ impl<S: Simd> Geometry<S> {
             ratio: [rx, ry],
             ratio_free: [free_x, free_y],
             t,
-            u,
+            v,
             cov: [a + eps, b, c + eps],
             det_raw,
             inverse_det,

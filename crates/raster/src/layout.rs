@@ -91,7 +91,8 @@ impl Blocks {
             for (row, &value) in rows.iter_mut().zip(values) {
                 row.0[lane] = value;
             }
-            for (row, &value) in out.rest[block * rest..(block + 1) * rest].iter_mut().zip(&coefficients[3..]) {
+            for (row, &value) in out.rest[block * rest..(block + 1) * rest].iter_mut().zip(&coefficients[3..])
+            {
                 row.0[lane] = value;
             }
         }
@@ -145,7 +146,7 @@ impl Blocks {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        std::mem::size_of_val(&*self.geometry) + std::mem::size_of_val(&*self.rest)
+        size_of_val(&*self.geometry) + size_of_val(&*self.rest)
     }
 }
 

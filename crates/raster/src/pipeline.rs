@@ -2,8 +2,8 @@
 
 use fearless_simd::Level;
 use gausset_compute::Pool;
-use gausset_core::engine::{RenderOptions, Rendering};
 use gausset_core::Stage;
+use gausset_core::engine::{RenderOptions, Rendering};
 use gausset_prof::span;
 
 use crate::blend::{Blended, Outputs};

@@ -48,12 +48,7 @@ pub(crate) fn cell_pixels<S: Simd>(simd: S, tile: [usize; 2], cell: usize) -> (f
 
 /// Which pixels of a cell lie in the image.
 #[inline(always)]
-pub(crate) fn inside_image<S: Simd>(
-    simd: S,
-    view: &KernelView,
-    x: f32x16<S>,
-    y: f32x16<S>,
-) -> mask32x16<S> {
+pub(crate) fn inside_image<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> mask32x16<S> {
     x.simd_lt(splat(simd, view.size[0] as f32)) & y.simd_lt(splat(simd, view.size[1] as f32))
 }
 
@@ -72,7 +67,12 @@ pub(crate) struct PixelAlpha<S: Simd> {
 
 /// `alpha = min(0.99, 2^((A dx + B dy) dx + C dy² + L))`.
 #[inline(always)]
-pub(crate) fn pixel_alpha<S: Simd>(simd: S, splat_record: &Record, x: f32x16<S>, y: f32x16<S>) -> PixelAlpha<S> {
+pub(crate) fn pixel_alpha<S: Simd>(
+    simd: S,
+    splat_record: &Record,
+    x: f32x16<S>,
+    y: f32x16<S>,
+) -> PixelAlpha<S> {
     let r = &splat_record.0;
     let dx = x - splat(simd, r[record::X]);
     let dy = y - splat(simd, r[record::Y]);

@@ -9,9 +9,9 @@
 //! whose box has half sizes `sqrt(tau a)`, `sqrt(tau c)`. A splat is dropped when it is not in front of the near plane,
 //! when `tau < 0`, when its box touches no pixel centre, or when a parameter is not finite.
 
-use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*};
-use gausset_compute::Pool;
+use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, fma, ln, splat, transpose};
+use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{NEAR_PLANE, TILE_SIZE};
 use gausset_core::engine::RenderOptions;
 
@@ -166,7 +166,7 @@ impl Projected {
                 view,
                 antialiased: options.antialiased,
             };
-            dispatch!(level, simd => match degree {
+            at_level!(level, simd => match degree {
                 0 => project_chunk::<_, 0>(simd, &input, part),
                 1 => project_chunk::<_, 1>(simd, &input, part),
                 2 => project_chunk::<_, 2>(simd, &input, part),
@@ -311,7 +311,8 @@ fn project_block<S: Simd, const DEGREE: u8>(
     ];
     // A value that is not finite makes the product with zero NaN, and the comparison false. Colours are tested before
     // the clamp, which would hide a NaN.
-    let sum = colour[0] + colour[1] + colour[2] + values[2] + values[3] + values[4] + values[12] + log2_opacity;
+    let sum =
+        colour[0] + colour[1] + colour[2] + values[2] + values[3] + values[4] + values[12] + log2_opacity;
     visible = visible & (sum * zero).simd_eq(zero);
 
     let tile = splat(simd, 1.0 / TILE_SIZE as f32);

@@ -4,16 +4,17 @@
 //! again, and the chain rule runs backwards through it. With `Q` the conic, `S = Σ v d dᵀ`, `s = Σ v d`:
 //!
 //! ```text
-//! d mean2d = Q s,  d cov = ½ Q S Q,  d logit = Σv (1 - o),  dU = 2 dcov U,  d log_scale_k = Σ_r dU_rk U_rk,
-//! dM = Tᵀ dU,  dR = dM diag(s),  dT = dU Mᵀ,  dJ = dT Wᵀ,  dp from J and mean2d,  dm = Wᵀ dp + SH direction
+//! d mean2d = Q s,  d cov = ½ Q S Q,  d logit = Σv (1 - o),  H = Vᵀ (2 dcov) V with V = T R(q),
+//! d log_scale_k = s_k² H_kk,  torque_k = H_ij (s_i² - s_j²) (k, i, j cyclic),  dT = 2 dcov V diag(s²) Rᵀ,
+//! dJ = dT Wᵀ,  dp from J and mean2d,  dm = Wᵀ dp + SH direction
 //! ```
 //!
 //! In antialiased mode `ln o` has the further term `½ ln(det_raw / det)`. Gradients of a block stay in registers and on
 //! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
 
-use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*};
-use gausset_compute::Pool;
+use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{LANES, LN_2, Row, fma, load, splat, sum_lanes, transpose};
+use gausset_compute::{Pool, at_level};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 use gausset_core::{Pose, se3};
 use std::sync::atomic::Ordering;
@@ -151,13 +152,13 @@ fn gather<S: Simd>(simd: S, input: &VjpInput<'_>, first_lane: usize) -> [f32x16<
 
 /// Gradients of the splats of a block. `absolute` says whether slots hold absolute sums.
 #[inline(always)]
-pub(crate) fn block_gradient<S: Simd, const DEGREE: u8, const POSE: bool>(
+pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     simd: S,
     input: &VjpInput<'_>,
     block_index: usize,
     block: &GeometryBlock,
     rest: &[AlignedRow],
-    pose: &mut PoseSums<S>,
+    pose: Option<&mut PoseSums<S>>,
 ) -> BlockGradient<S> {
     let zero = splat(simd, 0.0);
     let half = splat(simd, 0.5);
@@ -208,19 +209,24 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8, const POSE: bool>(
     }
     let d_logit = v * (one - geo.opacity_raw);
 
+    // dcov acts on the axes V; H = Vᵀ (2 dcov) V is symmetric. A scale sees its diagonal, a rotation of the splat about
+    // its axis k the off-diagonal entry times the difference of the other two variances: exactly zero for a sphere.
     let (two_a, two_c) = (two * d_a, two * d_c);
-    let d_u: [[f32x16<S>; 3]; 2] = [
-        std::array::from_fn(|k| fma(two_a, geo.u[0][k], d_b * geo.u[1][k])),
-        std::array::from_fn(|k| fma(two_c, geo.u[1][k], d_b * geo.u[0][k])),
+    let d_v: [[f32x16<S>; 3]; 2] = [
+        std::array::from_fn(|k| fma(two_a, geo.v[0][k], d_b * geo.v[1][k])),
+        std::array::from_fn(|k| fma(two_c, geo.v[1][k], d_b * geo.v[0][k])),
     ];
-    let d_log_scale: [f32x16<S>; 3] =
-        std::array::from_fn(|k| fma(d_u[0][k], geo.u[0][k], d_u[1][k] * geo.u[1][k]));
-    let scaled: [[f32x16<S>; 3]; 2] = d_u.map(|row| std::array::from_fn(|k| row[k] * geo.scale[k]));
-    let d_rotation: [[f32x16<S>; 3]; 3] = std::array::from_fn(|i| {
-        std::array::from_fn(|k| fma(geo.t[0][i], scaled[0][k], geo.t[1][i] * scaled[1][k]))
-    });
+    let h = |i: usize, j: usize| fma(geo.v[0][i], d_v[0][j], geo.v[1][i] * d_v[1][j]);
+    let variance = geo.scale.map(|s| s * s);
+    let d_log_scale: [f32x16<S>; 3] = std::array::from_fn(|k| variance[k] * h(k, k));
+    let torque = [
+        h(1, 2) * (variance[1] - variance[2]),
+        h(0, 2) * (variance[2] - variance[0]),
+        h(0, 1) * (variance[0] - variance[1]),
+    ];
+    let d_quat = quaternion_gradient(torque, geo.unit_quat, two * geo.inverse_norm);
+    let scaled: [[f32x16<S>; 3]; 2] = d_v.map(|row| std::array::from_fn(|k| row[k] * variance[k]));
     let d_t: [[f32x16<S>; 3]; 2] = scaled.map(|row| std::array::from_fn(|i| dot3(row, geo.rotation[i])));
-    let d_quat = quaternion_gradient(&d_rotation, geo.unit_quat, geo.inverse_norm, two);
 
     // Through the Jacobian. J00 = fx/z, J02 = -fx rx/z, and likewise for y.
     let w = &view.rotation;
@@ -254,10 +260,8 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8, const POSE: bool>(
     if DEGREE > 0 {
         let mut weights = [zero; 15];
         for (k, rows) in rest.chunks_exact(3).take(rest_coefficients(DEGREE)).enumerate() {
-            weights[k] = dot3(
-                [load(simd, &rows[0].0), load(simd, &rows[1].0), load(simd, &rows[2].0)],
-                colour,
-            );
+            weights[k] =
+                dot3([load(simd, &rows[0].0), load(simd, &rows[1].0), load(simd, &rows[2].0)], colour);
         }
         let e = basis_gradient::<S, DEGREE>(simd, direction.unit, &weights);
         let along = dot3(e, direction.unit);
@@ -269,7 +273,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8, const POSE: bool>(
         }
     }
 
-    if POSE {
+    if let Some(pose) = pose {
         let masked = |x: f32x16<S>| touched.select(x, zero);
         let dp = d_point.map(masked);
         let dt = d_t.map(|row| row.map(masked));
@@ -308,33 +312,21 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8, const POSE: bool>(
     }
 }
 
-/// Gradient with respect to a quaternion of any length from the gradient of its rotation matrix : each entry of the
-/// matrix is differentiated; the last step projects out the direction of the quaternion itself.
+/// Gradient with respect to a quaternion of any length from the torque in the splat's own axes: `2/|q| · q̂ ⊗ (0, τ)`.
+///
+/// A rotation by `ω` in the splat's axes turns `q̂` into `q̂ ⊗ (1, ω/2)`, so `ω = 2 vec(q̂* ⊗ dq̂)`; the gradient is
+/// orthogonal to `q̂` by construction.
 #[inline(always)]
 fn quaternion_gradient<S: Simd>(
-    r: &[[f32x16<S>; 3]; 3],
+    [a, b, c]: [f32x16<S>; 3],
     [w, x, y, z]: [f32x16<S>; 4],
-    inverse_norm: f32x16<S>,
-    two: f32x16<S>,
+    factor: f32x16<S>,
 ) -> [f32x16<S>; 4] {
-    let d21 = r[2][1] - r[1][2];
-    let d02 = r[0][2] - r[2][0];
-    let d10 = r[1][0] - r[0][1];
-    let s01 = r[0][1] + r[1][0];
-    let s02 = r[0][2] + r[2][0];
-    let s12 = r[1][2] + r[2][1];
-    let g = [
-        two * fma(z, d10, fma(y, d02, x * d21)),
-        two * (fma(y, s01, fma(z, s02, w * d21)) - two * (x * (r[1][1] + r[2][2]))),
-        two * (fma(x, s01, fma(z, s12, w * d02)) - two * (y * (r[0][0] + r[2][2]))),
-        two * (fma(x, s02, fma(y, s12, w * d10)) - two * (z * (r[0][0] + r[1][1]))),
-    ];
-    let along = fma(g[3], z, fma(g[2], y, fma(g[1], x, g[0] * w)));
     [
-        (g[0] - along * w) * inverse_norm,
-        (g[1] - along * x) * inverse_norm,
-        (g[2] - along * y) * inverse_norm,
-        (g[3] - along * z) * inverse_norm,
+        -(factor * fma(x, a, fma(y, b, z * c))),
+        factor * fma(w, a, fma(y, c, -(z * b))),
+        factor * fma(w, b, fma(z, a, -(x * c))),
+        factor * fma(w, c, fma(x, b, -(y * a))),
     ]
 }
 
@@ -376,8 +368,7 @@ impl Gradients {
         let mut mean2d = vec![[0.0; 2]; lanes];
         let mut mean2d_abs = vec![[0.0; 2]; lanes];
         let rest_rows = splats.rest_rows();
-        let input =
-            VjpInput { projected: stages.0, lists: stages.1, sums: stages.2, view, antialiased };
+        let input = VjpInput { projected: stages.0, lists: stages.1, sums: stages.2, view, antialiased };
         let mut rest_parts = parameters.rest.chunks_mut((BLOCKS_PER_CHUNK * rest_rows).max(1));
         let mut parts: Vec<GradientChunk<'_>> = parameters
             .geometry
@@ -394,7 +385,7 @@ impl Gradients {
             .collect();
         let degree = sh_degree.min(splats.sh_degree());
         pool.run_parts(&mut parts, |chunk, part| {
-            dispatch!(level, simd => match degree {
+            at_level!(level, simd => match degree {
                 0 => gradient_chunk::<_, 0>(simd, &input, splats, chunk, part),
                 1 => gradient_chunk::<_, 1>(simd, &input, splats, chunk, part),
                 2 => gradient_chunk::<_, 2>(simd, &input, splats, chunk, part),
@@ -409,7 +400,6 @@ impl Gradients {
         mean2d_abs.truncate(splats.len());
         Self { parameters, mean2d, mean2d_abs, pose }
     }
-
 }
 
 #[inline(always)]
@@ -428,13 +418,13 @@ fn gradient_chunk<S: Simd, const DEGREE: u8>(
             for (local, out) in part.geometry.iter_mut().enumerate() {
                 let block = chunk * BLOCKS_PER_CHUNK + local;
                 let rest = &splats.rest[block * rows..(block + 1) * rows];
-                let g = block_gradient::<S, DEGREE, true>(
+                let g = block_gradient::<S, DEGREE>(
                     simd,
                     input,
                     block,
                     &splats.geometry[block],
                     rest,
-                    &mut pose,
+                    Some(&mut pose),
                 );
                 for (row, value) in out.iter_mut().zip(g.geometry) {
                     value.store_array(&mut row.0);

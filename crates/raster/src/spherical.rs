@@ -75,13 +75,8 @@ pub(crate) fn basis_gradient<S: Simd, const DEGREE: u8>(
         g = [c(-C1) * w[2], c(-C1) * w[0], c(C1) * w[1]];
     }
     if DEGREE >= 2 {
-        let [w4, w5, w6, w7, w8] = [
-            c(C2[0]) * w[3],
-            c(C2[1]) * w[4],
-            c(6.0 * C2[2]) * w[5],
-            c(C2[3]) * w[6],
-            c(2.0 * C2[4]) * w[7],
-        ];
+        let [w4, w5, w6, w7, w8] =
+            [c(C2[0]) * w[3], c(C2[1]) * w[4], c(6.0 * C2[2]) * w[5], c(C2[3]) * w[6], c(2.0 * C2[4]) * w[7]];
         g[0] += fma(w4, y, fma(w7, z, w8 * x));
         g[1] += fma(w4, x, fma(w5, z, -(w8 * y)));
         g[2] += fma(w5, y, fma(w6, z, w7 * x));

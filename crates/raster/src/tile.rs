@@ -10,9 +10,9 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use fearless_simd::{Level, dispatch, prelude::*};
-use gausset_compute::Pool;
+use fearless_simd::{Level, prelude::*};
 use gausset_compute::simd::splat;
+use gausset_compute::{Pool, at_level};
 use gausset_core::constants::ALPHA_MIN;
 
 use crate::pixel::{CELLS, cell_pixels, inside_image, pixel_alpha, tile_origin};
@@ -68,7 +68,9 @@ impl TileLists {
             for &key in chunk_of(keys, chunk, chunk_len) {
                 let rect = projected.rects[key as u32 as usize];
                 for y in usize::from(rect.y0)..usize::from(rect.y1) {
-                    for count in &mut counts[y * columns + usize::from(rect.x0)..y * columns + usize::from(rect.x1)] {
+                    for count in
+                        &mut counts[y * columns + usize::from(rect.x0)..y * columns + usize::from(rect.x1)]
+                    {
                         *count += 1;
                     }
                 }
@@ -103,7 +105,9 @@ impl TileLists {
                 let rect = projected.rects[splat as usize];
                 let mut entry_of_splat = projected.first_entry(splat as usize);
                 for y in usize::from(rect.y0)..usize::from(rect.y1) {
-                    for place in &mut places[y * columns + usize::from(rect.x0)..y * columns + usize::from(rect.x1)] {
+                    for place in
+                        &mut places[y * columns + usize::from(rect.x0)..y * columns + usize::from(rect.x1)]
+                    {
                         // Places are disjoint; relaxed atomic stores are plain stores that need no `unsafe`.
                         splat_of_entry[*place as usize].store(splat, Ordering::Relaxed);
                         position[entry_of_splat].store(*place, Ordering::Relaxed);
@@ -127,7 +131,7 @@ impl TileLists {
         pool.run_parts(&mut parts, |tile, (len, hit)| {
             let start = first[tile] as usize;
             let entries = &splat_of_entry[start..start + **len as usize];
-            let kept = dispatch!(level, simd => capped_length(simd, view, tile, entries, records, cap));
+            let kept = at_level!(level, simd => capped_length(simd, view, tile, entries, records, cap));
             if let Some(kept) = kept {
                 **len = kept;
                 **hit = true;

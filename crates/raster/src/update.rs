@@ -3,9 +3,9 @@
 //! For each block: gradients (they never touch memory), regularisation, Adam on every row, noise on the means, density
 //! statistics. See [`crate::project_vjp`], [`crate::adam`].
 
-use fearless_simd::{Level, dispatch, f32x16, mask32x16, prelude::*};
+use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, exp, fma, ln, load, sigmoid, sin_cos_turns, splat};
-use gausset_compute::{Pool, rng};
+use gausset_compute::{Pool, at_level, rng};
 use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
 
 use crate::adam::{BiasCorrection, CorrectionTable, LaneUpdate, update_row};
@@ -153,15 +153,11 @@ pub fn update(pool: &Pool, level: Level, state: UpdateState<'_>, input: &UpdateI
         })
         .collect();
     pool.run_parts(&mut parts, |chunk, part| {
-        dispatch!(level, simd => match (degree, input.wants_pose) {
-            (0, false) => update_chunk::<_, 0, false>(simd, &step, chunk, part),
-            (1, false) => update_chunk::<_, 1, false>(simd, &step, chunk, part),
-            (2, false) => update_chunk::<_, 2, false>(simd, &step, chunk, part),
-            (_, false) => update_chunk::<_, 3, false>(simd, &step, chunk, part),
-            (0, true) => update_chunk::<_, 0, true>(simd, &step, chunk, part),
-            (1, true) => update_chunk::<_, 1, true>(simd, &step, chunk, part),
-            (2, true) => update_chunk::<_, 2, true>(simd, &step, chunk, part),
-            (_, true) => update_chunk::<_, 3, true>(simd, &step, chunk, part),
+        at_level!(level, simd => match degree {
+            0 => update_chunk::<_, 0>(simd, &step, chunk, part),
+            1 => update_chunk::<_, 1>(simd, &step, chunk, part),
+            2 => update_chunk::<_, 2>(simd, &step, chunk, part),
+            _ => update_chunk::<_, 3>(simd, &step, chunk, part),
         });
     });
     let mut report = UpdateReport::default();
@@ -174,20 +170,22 @@ pub fn update(pool: &Pool, level: Level, state: UpdateState<'_>, input: &UpdateI
 }
 
 #[inline(always)]
-fn update_chunk<S: Simd, const DEGREE: u8, const POSE: bool>(
-    simd: S,
-    step: &Step<'_>,
-    chunk: usize,
-    part: &mut Chunk<'_>,
-) {
+fn update_chunk<S: Simd, const DEGREE: u8>(simd: S, step: &Step<'_>, chunk: usize, part: &mut Chunk<'_>) {
     simd.vectorize(
         #[inline(always)]
         || {
             let mut pose = PoseSums::new(simd);
             for local in 0..part.geometry.len() {
-                update_block::<S, DEGREE, POSE>(simd, step, chunk * BLOCKS_PER_CHUNK + local, local, part, &mut pose);
+                update_block::<S, DEGREE>(
+                    simd,
+                    step,
+                    chunk * BLOCKS_PER_CHUNK + local,
+                    local,
+                    part,
+                    &mut pose,
+                );
             }
-            if POSE {
+            if step.input.wants_pose {
                 part.report.pose = pose.totals();
             }
         },
@@ -195,7 +193,7 @@ fn update_chunk<S: Simd, const DEGREE: u8, const POSE: bool>(
 }
 
 #[inline(always)]
-fn update_block<S: Simd, const DEGREE: u8, const POSE: bool>(
+fn update_block<S: Simd, const DEGREE: u8>(
     simd: S,
     step: &Step<'_>,
     block: usize,
@@ -214,13 +212,13 @@ fn update_block<S: Simd, const DEGREE: u8, const POSE: bool>(
         view: step.input.view,
         antialiased: params.render.antialiased,
     };
-    let mut g = block_gradient::<S, DEGREE, POSE>(
+    let mut g = block_gradient::<S, DEGREE>(
         simd,
         &vjp,
         block,
         &part.geometry[local],
         &part.rest[rest.clone()],
-        pose,
+        step.input.wants_pose.then_some(pose),
     );
     accumulate_statistics(simd, step, block * LANES, &g, part, lanes.clone());
 
@@ -414,11 +412,7 @@ fn add_noise<S: Simd>(
     let strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
     // Σ z = R diag(s²) Rᵀ z
     let turned: [f32x16<S>; 3] = std::array::from_fn(|k| {
-        let along = fma(
-            geo.rotation[2][k],
-            z[2],
-            fma(geo.rotation[1][k], z[1], geo.rotation[0][k] * z[0]),
-        );
+        let along = fma(geo.rotation[2][k], z[2], fma(geo.rotation[1][k], z[1], geo.rotation[0][k] * z[0]));
         along * geo.scale[k] * geo.scale[k]
     });
     for i in 0..3 {

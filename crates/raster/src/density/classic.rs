@@ -9,7 +9,7 @@
 use fearless_simd::Level;
 use gausset_compute::{Pool, rng};
 use gausset_core::engine::{ClassicRule, TrainState};
-use gausset_core::se3;
+use gausset_core::{Splats, se3};
 
 use super::decide::{self, CLONE, Inputs, KEEP, PRUNE, SPLIT, Thresholds};
 use super::{DensityOutcome, not_finite, rows};
@@ -56,7 +56,7 @@ pub(super) fn apply(state: &mut TrainState, rule: &ClassicRule, pool: &Pool) -> 
 
     rows::edit(state, &kept, &parents, pool);
     let newborn_from = kept.len();
-    place_halves(state, rule, &thresholds, &decisions, &parents, pool);
+    place_halves(state, rule, thresholds.log_shrink, &decisions, &parents, pool);
     for id in &mut state.ids[newborn_from..] {
         *id = state.next_id;
         state.next_id = state.next_id.wrapping_add(1);
@@ -104,28 +104,25 @@ fn limit_growth(state: &TrainState, decisions: &mut [u8], room: usize) {
 fn place_halves(
     state: &mut TrainState,
     rule: &ClassicRule,
-    thresholds: &Thresholds,
+    log_shrink: f32,
     decisions: &[u8],
     parents: &[u32],
     pool: &Pool,
 ) {
     let newborn_from = state.ids.len() - parents.len();
-    let splats = &mut state.splats;
-    let (log_scales, quats) = (&mut splats.log_scales[newborn_from..], &splats.quats[newborn_from..]);
-    let ids = &state.ids[newborn_from..];
     let is_half = |i: usize| decisions[parents[i] as usize] == SPLIT;
-    {
-        let log_scales = &*log_scales;
-        pool.run_chunks(&mut splats.means[newborn_from..], CHUNK, |chunk, means| {
-            for (i, mean) in (chunk * CHUNK..).zip(means).filter(|(i, _)| is_half(*i)) {
-                let second = i > 0 && parents[i - 1] == parents[i];
-                let normals = rng::normals(rule.seed, SPLIT_STREAMS[usize::from(second)], rule.step, ids[i]);
-                *mean = drawn_from(*mean, log_scales[i], quats[i], [normals[0], normals[1], normals[2]]);
-            }
-        });
-    }
-    for (i, log_scale) in log_scales.iter_mut().enumerate().filter(|(i, _)| is_half(*i)) {
-        *log_scale = log_scale.map(|s| s - thresholds.log_shrink);
+    let Splats { means, log_scales, quats, .. } = &mut state.splats;
+    let (log_scales, quats) = (&mut log_scales[newborn_from..], &quats[newborn_from..]);
+    let ids = &state.ids[newborn_from..];
+    pool.run_chunks(&mut means[newborn_from..], CHUNK, |chunk, means| {
+        for (i, mean) in (chunk * CHUNK..).zip(means).filter(|(i, _)| is_half(*i)) {
+            let second = i > 0 && parents[i - 1] == parents[i];
+            let [x, y, z, _] = rng::normals(rule.seed, SPLIT_STREAMS[usize::from(second)], rule.step, ids[i]);
+            *mean = drawn_from(*mean, log_scales[i], quats[i], [x, y, z]);
+        }
+    });
+    for (_, log_scale) in log_scales.iter_mut().enumerate().filter(|(i, _)| is_half(*i)) {
+        *log_scale = log_scale.map(|s| s - log_shrink);
     }
 }
 

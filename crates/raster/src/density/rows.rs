@@ -52,14 +52,7 @@ pub(crate) fn permute(state: &mut TrainState, order: &[u32], pool: &Pool) {
     let sh = p.sh_stride();
     permute_alike([&mut p.sh, &mut m.sh, &mut v.sh], sh, order, pool);
     permute_alike(
-        [
-            &mut p.means,
-            &mut m.means,
-            &mut v.means,
-            &mut p.log_scales,
-            &mut m.log_scales,
-            &mut v.log_scales,
-        ],
+        [&mut p.means, &mut m.means, &mut v.means, &mut p.log_scales, &mut m.log_scales, &mut v.log_scales],
         1,
         order,
         pool,
@@ -152,7 +145,8 @@ fn edit_array<T: Copy + Default>(
     let mut at = 0;
     while at < kept.len() {
         let from = kept[at] as usize;
-        let run = kept[at..].iter().zip(from..).take_while(|(row, expected)| **row as usize == *expected).count();
+        let run =
+            kept[at..].iter().zip(from..).take_while(|(row, expected)| **row as usize == *expected).count();
         if from != to {
             array.copy_within(from * width..(from + run) * width, to * width);
         }
