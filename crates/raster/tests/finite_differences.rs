@@ -3,6 +3,7 @@
 //! A picture is a smooth function of its parameters as long as no decision changes: which splats a pixel blends, which
 //! alphas, Jacobians and colours are clamped, what a cap cuts off. So every difference is taken between two scenes that
 //! decide alike; steps shrink until they do, and parameters that sit on an edge even so are counted and bounded.
+#![allow(clippy::print_stdout, reason = "measured errors, shown with --nocapture")]
 
 use gausset_core::{Pose, se3};
 use gausset_raster::reference::{
