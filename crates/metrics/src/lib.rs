@@ -1,6 +1,6 @@
 //! How far a picture is from the truth, and in which direction it should change: L1, SSIM, PSNR on the CPU.
 //!
-//! - [`reference`]: the definition in f64, plain loops; everything else is tested against it.
+//! - [`mod@reference`]: the definition in f64, plain loops; everything else is tested against it.
 //! - [`loss`]: `(1 - w) L1 + w (1 - SSIM)` of a training step with its gradient, in f32 on 16 lanes and all threads.
 //! - [`exposure`]: a 3x4 affine on the rendered colour with its VJP.
 //! - [`quality`]: what `eval` prints.
@@ -15,6 +15,10 @@ pub mod planes;
 pub mod quality;
 pub mod reference;
 
+use fearless_simd::{Simd, f32x16, prelude::*};
+use gausset_compute::simd::LANES;
+
+pub use exposure::{Exposure, apply_exposure, exposure_vjp};
 pub use loss::{LossKernel, LossOptions, LossValue, Truth};
 pub use planes::Planes;
 
@@ -32,4 +36,11 @@ pub struct SizeMismatch {
     pub found_width: u32,
     /// Height found.
     pub found_height: u32,
+}
+
+/// Sum of the lanes in f64, in their order.
+#[inline(always)]
+fn sum_in_f64<S: Simd>(lanes: f32x16<S>) -> f64 {
+    let lanes: [f32; LANES] = lanes.to_array();
+    lanes.into_iter().map(f64::from).sum()
 }

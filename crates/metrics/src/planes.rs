@@ -190,6 +190,11 @@ impl AlignedBuffer {
     pub(crate) fn vectors(&self) -> &[Row] {
         self.as_slice().as_chunks().0
     }
+
+    /// As vectors, to write.
+    pub(crate) fn vectors_mut(&mut self) -> &mut [Row] {
+        self.as_mut_slice().as_chunks_mut().0
+    }
 }
 
 #[cfg(test)]

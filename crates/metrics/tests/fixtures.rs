@@ -2,6 +2,7 @@
 
 use fearless_simd::Level;
 use gausset_compute::Pool;
+use gausset_metrics::quality::{mse, psnr};
 use gausset_metrics::reference::Pair;
 use gausset_metrics::{LossKernel, LossOptions, LossValue, Planes, Truth};
 use gausset_testkit::{Backend, Case, Fixtures, Kind, Outputs, Precision, Tensor, check_backend, compare};
@@ -65,6 +66,8 @@ impl Backend for Kernels {
             ("out.ssim_map", Tensor::new(shape, &map.to_interleaved())),
             ("out.l1", Tensor::scalar(loss.l1)),
             ("out.loss", Tensor::scalar(loss.loss)),
+            ("out.mse", Tensor::scalar(mse(&x.to_interleaved(), &y.to_interleaved(), None))),
+            ("out.psnr", Tensor::scalar(psnr(&x.to_interleaved(), &y.to_interleaved(), None))),
             ("grad.ssim_x", Tensor::new(shape, &ssim_gradient)),
             ("grad.loss_x", Tensor::new(shape, &gradient.to_interleaved())),
         ]

@@ -84,14 +84,9 @@ fn unpack_row<S: Simd>(simd: S, rgb: &[u8], alpha: Option<&[u8]>, background: [f
     let (red, rest) = planes.split_at_mut(stride);
     let (green, blue) = rest.split_at_mut(stride);
     let mut lines = [red, green, blue];
-    let (whole, rest) = rgb.as_chunks::<{ 3 * LANES }>();
-    let mut last = [0; 3 * LANES];
-    last[..rest.len()].copy_from_slice(rest);
-    for (v, pixels) in whole.iter().chain((!rest.is_empty()).then_some(&last)).enumerate() {
-        let coverage = alpha.map(|alpha| {
-            let here = &alpha[v * LANES..];
-            unit(simd, std::array::from_fn(|i| here.get(i).copied().unwrap_or(0)))
-        });
+    let mut coverages = alpha.map(vectors_of::<LANES>);
+    for (v, pixels) in vectors_of::<{ 3 * LANES }>(rgb).enumerate() {
+        let coverage = coverages.as_mut().and_then(Iterator::next).map(|bytes| unit(simd, bytes));
         for (channel, line) in lines.iter_mut().enumerate() {
             let mut value = unit(simd, std::array::from_fn(|i| pixels[3 * i + channel]));
             if let Some(coverage) = coverage {
@@ -101,6 +96,15 @@ fn unpack_row<S: Simd>(simd: S, rgb: &[u8], alpha: Option<&[u8]>, background: [f
             value.store_slice(&mut line[v * LANES..][..LANES]);
         }
     }
+}
+
+/// Chunks of N bytes, the last filled up with zeros.
+#[inline(always)]
+fn vectors_of<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
+    let (whole, rest) = bytes.as_chunks::<N>();
+    let mut last = [0; N];
+    last[..rest.len()].copy_from_slice(rest);
+    whole.iter().copied().chain((!rest.is_empty()).then_some(last))
 }
 
 /// Bytes as multiples of 1/255, each rounded once: the product with 1/255, corrected by its remainder.

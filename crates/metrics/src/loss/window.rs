@@ -2,8 +2,10 @@
 //!
 //! Taps are symmetric: opposite values are added first, then multiplied once; from the outermost pair inwards.
 
+use std::marker::PhantomData;
+
 use fearless_simd::{Simd, f32x16, prelude::*};
-use gausset_compute::simd::{LANES, Row, fma, load, splat};
+use gausset_compute::simd::{LANES, Row, fma};
 use gausset_core::constants::SSIM_TAPS;
 
 use crate::reference::WINDOW;
@@ -14,51 +16,49 @@ pub(super) const RADIUS: usize = SSIM_TAPS / 2;
 pub(super) const GROUP: usize = 4;
 /// Rows that a group looks at.
 pub(super) const GROUP_INPUTS: usize = GROUP + 2 * RADIUS;
-/// Values in front of a line that [`along`] may look at, and behind it: one vector, to keep lines aligned.
-pub(super) const MARGIN: usize = LANES;
+/// Vectors in front of a line that [`Taps::along`] may look at, and behind it.
+pub(super) const MARGIN: usize = 1;
 
-/// The taps from the outermost to the centre.
+/// The taps from the outermost to the centre, in all lanes of a vector.
 #[derive(Clone, Copy)]
-pub(super) struct Taps<S: Simd>([f32x16<S>; RADIUS + 1]);
+pub(super) struct Taps<S: Simd, V: SimdFloat<S, Element = f32>>([V; RADIUS + 1], PhantomData<S>);
 
-impl<S: Simd> Taps<S> {
+impl<S: Simd, V: SimdFloat<S, Element = f32>> Taps<S, V> {
     #[inline(always)]
     pub(super) fn new(simd: S) -> Self {
-        Self(std::array::from_fn(|k| splat(simd, WINDOW[k] as f32)))
-    }
-
-    /// The window over `values(0), ..., values(10)`.
-    #[inline(always)]
-    fn apply(&self, values: impl Fn(usize) -> f32x16<S>) -> f32x16<S> {
-        let mut sum = (values(0) + values(2 * RADIUS)) * self.0[0];
-        for k in 1..RADIUS {
-            sum = fma(values(k) + values(2 * RADIUS - k), self.0[k], sum);
+        let mut taps = [V::splat(simd, 0.0); RADIUS + 1];
+        for k in 0..=RADIUS {
+            taps[k] = V::splat(simd, WINDOW[k] as f32);
         }
-        fma(values(RADIUS), self.0[RADIUS], sum)
+        Self(taps, PhantomData)
     }
 
     /// Down the columns: the window centred on rows 5, 6, 7 and 8 of 14.
     #[inline(always)]
-    pub(super) fn down(&self, rows: &[f32x16<S>; GROUP_INPUTS]) -> [f32x16<S>; GROUP] {
-        std::array::from_fn(|i| self.apply(|k| rows[i + k]))
-    }
-
-    /// Along a line with [`MARGIN`] values on either side: the window centred on the 16 values of vector `v`.
-    #[inline(always)]
-    pub(super) fn along(&self, simd: S, line: &[f32], v: usize) -> f32x16<S> {
-        // The 32 values from 8 before the vector to 8 after it, as an array: constant offsets need no checks.
-        let first = MARGIN + v * LANES - 8;
-        let Some(near) = line[first..].first_chunk::<{ 2 * LANES }>() else { return splat(simd, 0.0) };
-        self.apply(|k| f32x16::from_slice(simd, &near[8 - RADIUS + k..][..LANES]))
+    pub(super) fn down(&self, rows: &[V; GROUP_INPUTS]) -> [V; GROUP] {
+        let mut sums = [rows[0]; GROUP];
+        for i in 0..GROUP {
+            let mut sum = (rows[i] + rows[i + 2 * RADIUS]) * self.0[0];
+            for k in 1..RADIUS {
+                sum = (rows[i + k] + rows[i + 2 * RADIUS - k]).mul_add_precise(self.0[k], sum);
+            }
+            sums[i] = rows[i + RADIUS].mul_add_precise(self.0[RADIUS], sum);
+        }
+        sums
     }
 }
 
-/// The vectors at `v` of 14 lines.
-#[inline(always)]
-pub(super) fn column<S: Simd>(
-    simd: S,
-    lines: &[&[Row]; GROUP_INPUTS],
-    v: usize,
-) -> [f32x16<S>; GROUP_INPUTS] {
-    std::array::from_fn(|i| load(simd, &lines[i][v]))
+impl<S: Simd> Taps<S, f32x16<S>> {
+    /// Along a line that has [`MARGIN`] vectors on either side: the window centred on the 16 values of vector `v`.
+    #[inline(always)]
+    pub(super) fn along(&self, simd: S, line: &[Row], v: usize) -> f32x16<S> {
+        // The vector and its neighbours as an array: constant offsets need no checks.
+        let near = line[v..].first_chunk::<3>().expect("a margin on either side").as_flattened();
+        let at = |k: usize| f32x16::from_slice(simd, &near[LANES - RADIUS + k..][..LANES]);
+        let mut sum = (at(0) + at(2 * RADIUS)) * self.0[0];
+        for k in 1..RADIUS {
+            sum = fma(at(k) + at(2 * RADIUS - k), self.0[k], sum);
+        }
+        fma(at(RADIUS), self.0[RADIUS], sum)
+    }
 }

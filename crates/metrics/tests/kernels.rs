@@ -1,0 +1,368 @@
+//! The f32 kernels against the f64 definition, and against themselves on other threads and vector levels.
+
+use fearless_simd::Level;
+use gausset_compute::rng::{philox, stream, uniform};
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::TargetImage;
+use gausset_metrics::exposure::IDENTITY;
+use gausset_metrics::quality::truth_values;
+use gausset_metrics::reference::Pair;
+use gausset_metrics::{
+    Exposure, LossKernel, LossOptions, LossValue, Planes, Truth, apply_exposure, exposure_vjp,
+};
+
+const BACKGROUND: [f32; 3] = [0.9, 0.1, 0.4];
+
+/// Smaller than the window, exact multiples of everything, odd, and several bands of rows.
+const SIZES: [(u32, u32); 6] = [(1, 1), (7, 5), (16, 48), (37, 23), (100, 50), (67, 141)];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Kind {
+    Opaque,
+    Transparent,
+    Masked,
+    MaskedAndTransparent,
+}
+
+const KINDS: [Kind; 4] = [Kind::Opaque, Kind::Transparent, Kind::Masked, Kind::MaskedAndTransparent];
+
+fn best() -> Level {
+    level(VectorLevel::Auto).unwrap()
+}
+
+fn word(what: u64, i: usize) -> u32 {
+    philox(11, stream::TEST, what, i as u32)[0]
+}
+
+/// A truth with smooth and noisy parts.
+fn target(width: u32, height: u32, kind: Kind) -> TargetImage {
+    let pixels = width as usize * height as usize;
+    let rgb = (0..3 * pixels)
+        .map(|i| {
+            let (x, y) = ((i / 3) % width as usize, i / 3 / width as usize);
+            let smooth = 90.0 + 2.0 * x as f32 + 0.5 * y as f32;
+            (smooth + if y < 20 { 60.0 * uniform(word(0, i)) } else { 0.0 }) as u8
+        })
+        .collect();
+    let alpha = (0..pixels).map(|i| (word(1, i) >> 23).min(255) as u8).collect();
+    let mask =
+        (0..pixels).map(|i| if word(2, i / 5) < 1 << 30 { 0 } else { 1 + word(3, i) as u8 % 255 }).collect();
+    TargetImage {
+        width,
+        height,
+        rgb,
+        alpha: matches!(kind, Kind::Transparent | Kind::MaskedAndTransparent).then_some(alpha),
+        mask: matches!(kind, Kind::Masked | Kind::MaskedAndTransparent).then_some(mask),
+    }
+}
+
+/// A render near the truth, sometimes equal to it, sometimes outside 0..1; the padding is NaN.
+fn render(target: &TargetImage) -> Planes {
+    let values: Vec<f32> = truth_values(target, BACKGROUND)
+        .into_iter()
+        .enumerate()
+        .map(
+            |(i, y)| {
+                if word(4, i) < 1 << 28 { y } else { y + 0.8 * (uniform(word(5, i)) - 0.5).powi(3) * 8.0 }
+            },
+        )
+        .collect();
+    let mut planes = Planes::new(target.width, target.height);
+    planes.as_mut_slice().fill(f32::NAN);
+    for (i, value) in values.into_iter().enumerate() {
+        let (x, y) = ((i / 3) % target.width as usize, i / 3 / target.width as usize);
+        planes.line_mut(y, i % 3)[x] = value;
+    }
+    planes
+}
+
+fn run(kernel: &mut LossKernel, pool: &Pool, target: &TargetImage, dssim_weight: f32) -> (LossValue, Planes) {
+    let options = LossOptions { dssim_weight, background: BACKGROUND };
+    let mut gradient = Planes::default();
+    let loss = kernel.run(pool, &render(target), Truth::Bytes(target), &options, &mut gradient).unwrap();
+    (loss, gradient)
+}
+
+fn bits(planes: &Planes) -> Vec<u32> {
+    planes.as_slice().iter().map(|v| v.to_bits()).collect()
+}
+
+/// Bits of everything that a loss returns.
+fn loss_bits(loss: LossValue) -> [u64; 3] {
+    [loss.loss.to_bits(), loss.l1.to_bits(), loss.ssim.unwrap_or(7.0).to_bits()]
+}
+
+fn relative_error(candidate: &[f32], reference: &[f64]) -> f64 {
+    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|v| v * v).sum::<f64>().sqrt();
+    let error = norm(&mut candidate.iter().zip(reference).map(|(c, r)| f64::from(*c) - r));
+    error / norm(&mut reference.iter().copied()).max(1e-30)
+}
+
+#[test]
+fn the_loss_is_the_defined_one_for_every_size_mask_and_coverage() {
+    let (mut kernel, pool) = (LossKernel::new(best()), Pool::new(2));
+    for (width, height) in SIZES {
+        for kind in KINDS {
+            let target = target(width, height, kind);
+            let x: Vec<f64> = render(&target).to_interleaved().into_iter().map(f64::from).collect();
+            let y: Vec<f64> = truth_values(&target, BACKGROUND).into_iter().map(f64::from).collect();
+            let mask = target.mask.as_deref();
+            let pair = Pair { width: width as usize, height: height as usize, x: &x, y: &y, mask };
+            for w in [0.0, 0.2, 1.0] {
+                // The weight is rounded to f32 before either of them sees it.
+                let w = w as f32;
+                let exact = pair.loss(f64::from(w));
+                let (loss, gradient) = run(&mut kernel, &pool, &target, w);
+                let case = format!("{width}x{height} {kind:?} weight {w}");
+                assert_eq!(loss.valid_pixels, pair.valid_pixels());
+                assert!((loss.l1 - exact.l1).abs() < 1e-6 * exact.l1.max(1e-3), "{case}: L1");
+                // S = A1 A2 / (B1 B2) of values around 1 with differences of squares: a few 1e-7 over C2 at worst.
+                let ssim_error = loss.ssim.map_or(0.0, |ssim| (ssim - exact.ssim).abs());
+                assert!(ssim_error < 2e-6, "{case}: SSIM is off by {ssim_error:e}");
+                assert!((loss.loss - exact.loss).abs() < 2e-6, "{case}: loss {} {}", loss.loss, exact.loss);
+                let error = relative_error(&gradient.to_interleaved(), &exact.gradient);
+                // The tolerance of the fixtures for single precision is 2e-4.
+                assert!(error < 3e-5, "{case}: gradient is off by {error:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_gradient_is_zero_in_the_padding_and_under_the_mask() {
+    let target = target(37, 23, Kind::Masked);
+    for w in [0.0, 0.2] {
+        let (_, gradient) = run(&mut LossKernel::new(best()), &Pool::new(1), &target, w);
+        let mask = target.mask.as_ref().unwrap();
+        for y in 0..gradient.rows() {
+            for channel in 0..3 {
+                for (x, g) in gradient.line(y, channel).iter().enumerate() {
+                    if x >= 37 || y >= 23 || mask[y * 37 + x] == 0 {
+                        assert_eq!(g.to_bits() << 1, 0, "pixel ({x}, {y})");
+                    } else {
+                        assert!(g.is_finite());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn threads_vector_levels_and_used_buffers_do_not_change_a_bit() {
+    for (width, height) in [(37, 23), (67, 141)] {
+        for kind in [Kind::Transparent, Kind::Masked] {
+            let target = target(width, height, kind);
+            for w in [0.0, 0.2] {
+                let (loss, gradient) = run(&mut LossKernel::new(best()), &Pool::new(1), &target, w);
+                let mut used = LossKernel::new(best());
+                for (width, height) in [(200, 60), (20, 90)] {
+                    run(&mut used, &Pool::new(2), &self::target(width, height, Kind::Masked), 0.2);
+                }
+                let again = run(&mut used, &Pool::new(2), &target, w);
+                assert_eq!((loss_bits(loss), bits(&gradient)), (loss_bits(again.0), bits(&again.1)));
+                for wanted in VectorLevel::ALL {
+                    let Some(level) = level(wanted) else { continue };
+                    for threads in [1, 2, 3, 7] {
+                        let other = run(&mut LossKernel::new(level), &Pool::new(threads), &target, w);
+                        assert_eq!(
+                            loss_bits(loss),
+                            loss_bits(other.0),
+                            "{} {threads} threads",
+                            wanted.name()
+                        );
+                        assert!(bits(&gradient) == bits(&other.1), "{} {threads} threads", wanted.name());
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_ssim_map_holds_the_values_whose_mean_is_the_ssim() {
+    let target = target(67, 141, Kind::Masked);
+    let (mut kernel, pool, mut map) = (LossKernel::new(best()), Pool::new(2), Planes::default());
+    let ssim = kernel.ssim(&pool, &render(&target), Truth::Bytes(&target), BACKGROUND, &mut map).unwrap();
+    let (loss, _) = run(&mut kernel, &pool, &target, 0.2);
+    assert_eq!(loss.ssim, Some(ssim));
+    let sum: f64 = map.as_slice().iter().map(|&s| f64::from(s)).sum();
+    // Sums of up to 5 vectors in f32 before f64.
+    assert!((sum / (3.0 * loss.valid_pixels as f64) - ssim).abs() < 1e-7);
+    for wanted in VectorLevel::ALL {
+        let Some(level) = level(wanted) else { continue };
+        let mut other = Planes::default();
+        LossKernel::new(level)
+            .ssim(&Pool::new(3), &render(&target), Truth::Bytes(&target), BACKGROUND, &mut other)
+            .unwrap();
+        assert!(bits(&map) == bits(&other), "{}", wanted.name());
+    }
+}
+
+#[test]
+fn what_a_masked_pixel_shows_does_not_matter_and_nothing_else_hides_a_nan() {
+    let target = target(37, 23, Kind::Masked);
+    let mask = target.mask.as_ref().unwrap();
+    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND };
+    let (mut kernel, pool, mut gradient) = (LossKernel::new(best()), Pool::new(1), Planes::default());
+    let clean = run(&mut kernel, &pool, &target, 0.2);
+
+    let mut hidden = render(&target);
+    for pixel in (0..mask.len()).filter(|&pixel| mask[pixel] == 0) {
+        hidden.line_mut(pixel / 37, 1)[pixel % 37] = f32::NAN;
+    }
+    let loss = kernel.run(&pool, &hidden, Truth::Bytes(&target), &options, &mut gradient).unwrap();
+    assert_eq!((loss, bits(&gradient)), (clean.0, bits(&clean.1)));
+
+    let seen = (0..mask.len()).find(|&pixel| mask[pixel] != 0).unwrap();
+    hidden.line_mut(seen / 37, 1)[seen % 37] = f32::NAN;
+    for dssim_weight in [0.0, 0.2, 1.0] {
+        let options = LossOptions { dssim_weight, ..options };
+        let loss = kernel.run(&pool, &hidden, Truth::Bytes(&target), &options, &mut gradient).unwrap();
+        assert!(loss.loss.is_nan());
+    }
+}
+
+#[test]
+fn a_truth_without_a_valid_pixel_gives_no_loss_and_no_gradient() {
+    let mut target = target(20, 10, Kind::Opaque);
+    target.mask = Some(vec![0; 200]);
+    let (loss, gradient) = run(&mut LossKernel::new(best()), &Pool::new(1), &target, 0.2);
+    assert_eq!(loss, LossValue { loss: 0.0, l1: 0.0, ssim: None, valid_pixels: 0 });
+    assert!(gradient.as_slice().iter().all(|&g| g == 0.0));
+}
+
+#[test]
+fn bright_flat_pictures_keep_a_finite_loss() {
+    // Variances of values around 1000 cancel to rounding errors far above C2.
+    let bright = Planes::from_interleaved(40, 30, &[1000.3; 3600]);
+    let target = target(40, 30, Kind::Opaque);
+    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND };
+    let mut gradient = Planes::default();
+    let loss = LossKernel::new(best())
+        .run(&Pool::new(1), &bright, Truth::Bytes(&target), &options, &mut gradient)
+        .unwrap();
+    assert!(loss.loss.is_finite());
+    assert!(gradient.as_slice().iter().all(|g| g.is_finite()));
+}
+
+#[test]
+fn pictures_of_different_sizes_are_refused() {
+    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND };
+    let err = LossKernel::new(best())
+        .run(
+            &Pool::new(1),
+            &Planes::new(8, 9),
+            Truth::Bytes(&target(9, 8, Kind::Opaque)),
+            &options,
+            &mut Planes::default(),
+        )
+        .unwrap_err();
+    assert_eq!(err.to_string(), "the truth is 9x8 px (expected 8x9, the size of the render)");
+}
+
+const WARM: Exposure = [1.1, 0.05, -0.02, 0.01, 0.03, 0.9, 0.04, -0.02, -0.06, 0.02, 0.8, 0.05];
+
+#[test]
+fn the_identity_exposure_changes_nothing() {
+    let render = render(&target(37, 23, Kind::Opaque));
+    let mut corrected = Planes::default();
+    apply_exposure(best(), &Pool::new(2), &IDENTITY, &render, &mut corrected);
+    assert_eq!(corrected.to_interleaved(), render.to_interleaved());
+}
+
+#[test]
+fn the_exposure_vjp_is_the_transpose_of_the_exposure() {
+    // Exposure is affine in the colours and linear in its 12 values, so sums over pixels give the exact VJP in f64.
+    let (width, height) = (37, 40);
+    let render = render(&target(width, height, Kind::Opaque));
+    let upstream: Vec<f32> = (0..3 * 37 * 40).map(|i| uniform(word(8, i)) - 0.5).collect();
+    let mut gradient = Planes::new(width, height);
+    gradient.as_mut_slice().fill(f32::NAN);
+    for (i, &g) in upstream.iter().enumerate() {
+        gradient.line_mut(i / 3 / 37, i % 3)[(i / 3) % 37] = g;
+    }
+    let by_exposure = exposure_vjp(best(), &Pool::new(2), &WARM, &render, &mut gradient);
+
+    let colours = render.to_interleaved();
+    let mut exact = [0.0; 12];
+    let mut exact_gradient = vec![0.0; upstream.len()];
+    for (pixel, (colour, g)) in colours.chunks_exact(3).zip(upstream.chunks_exact(3)).enumerate() {
+        for i in 0..3 {
+            let g = f64::from(g[i]);
+            for j in 0..3 {
+                exact[4 * i + j] += g * f64::from(colour[j]);
+                exact_gradient[3 * pixel + j] += f64::from(WARM[4 * i + j]) * g;
+            }
+            exact[4 * i + 3] += g;
+        }
+    }
+    for (found, exact) in by_exposure.iter().zip(exact) {
+        // f32 sums along rows of 37 pixels: a few 1e-7 of the sum of magnitudes, which is about 400.
+        assert!((f64::from(*found) - exact).abs() < 1e-4, "{found} {exact}");
+    }
+    assert!(relative_error(&gradient.to_interleaved(), &exact_gradient) < 2e-7);
+    assert!(gradient.as_slice().iter().all(|g| g.is_finite()), "padding becomes 0");
+}
+
+#[test]
+fn the_gradient_through_exposure_and_loss_is_the_slope_of_the_loss() {
+    let target = target(37, 23, Kind::Masked);
+    let render = render(&target);
+    let pool = Pool::new(1);
+    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND };
+    let (mut corrected, mut gradient) = (Planes::default(), Planes::default());
+    apply_exposure(best(), &pool, &WARM, &render, &mut corrected);
+    LossKernel::new(best()).run(&pool, &corrected, Truth::Bytes(&target), &options, &mut gradient).unwrap();
+    let by_exposure = exposure_vjp(best(), &pool, &WARM, &render, &mut gradient);
+
+    let y: Vec<f64> = truth_values(&target, BACKGROUND).into_iter().map(f64::from).collect();
+    let colours = render.to_interleaved();
+    let loss_at = |m: &[f64; 12]| {
+        let x: Vec<f64> = colours
+            .chunks_exact(3)
+            .flat_map(|c| -> [f64; 3] {
+                let c = [f64::from(c[0]), f64::from(c[1]), f64::from(c[2])];
+                std::array::from_fn(|i| {
+                    m[4 * i] * c[0] + m[4 * i + 1] * c[1] + m[4 * i + 2] * c[2] + m[4 * i + 3]
+                })
+            })
+            .collect();
+        Pair { width: 37, height: 23, x: &x, y: &y, mask: target.mask.as_deref() }
+            .loss(f64::from(0.2f32))
+            .loss
+    };
+    for i in 0..12 {
+        let at = |step: f64| {
+            let mut m = WARM.map(f64::from);
+            m[i] += step;
+            loss_at(&m)
+        };
+        let slope = (at(1e-6) - at(-1e-6)) / 2e-6;
+        // |x - y| has kinks: a step of 1e-6 moves about 2e-6 / 0.5 of all values across theirs.
+        assert!((slope - f64::from(by_exposure[i])).abs() < 2e-4, "value {i}: {slope} {}", by_exposure[i]);
+    }
+}
+
+#[test]
+fn exposure_keeps_its_bits_on_all_threads_and_levels() {
+    let render = render(&target(67, 141, Kind::Opaque));
+    let all = |level: Level, threads: usize| {
+        let pool = Pool::new(threads);
+        let (mut corrected, mut gradient) = (Planes::default(), Planes::new(67, 141));
+        apply_exposure(level, &pool, &WARM, &render, &mut corrected);
+        for (i, g) in gradient.as_mut_slice().iter_mut().enumerate() {
+            *g = uniform(word(9, i)) - 0.5;
+        }
+        let by_exposure = exposure_vjp(level, &pool, &WARM, &render, &mut gradient);
+        let corrected: Vec<u32> = corrected.to_interleaved().iter().map(|v| v.to_bits()).collect();
+        (by_exposure.map(f32::to_bits), corrected, bits(&gradient))
+    };
+    let expected = all(best(), 1);
+    for wanted in VectorLevel::ALL {
+        let Some(level) = level(wanted) else { continue };
+        for threads in [1, 2, 3, 7] {
+            assert!(all(level, threads) == expected, "{} {threads} threads", wanted.name());
+        }
+    }
+}
