@@ -1,1 +1,185 @@
-//! Placeholder.
+//! The CPU engine: raster's stages, metrics' loss, the buffers between them and the order of a step.
+//!
+//! No policy: which view, which rates and which density rule come in as arguments. Parameters live in blocks of 16
+//! lanes and are converted at `load` and `save` (and around density rules) only. Steps run when they are asked for.
+#![forbid(unsafe_code)]
+
+mod corrections;
+mod state;
+mod step;
+
+use fearless_simd::Level;
+use gausset_compute::level::describe as describe_level;
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::engine::{
+    DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
+    TrainState, TrainView,
+};
+use gausset_core::{Camera, Pose};
+use gausset_metrics::{LossKernel, Planes};
+use gausset_raster::adam::CorrectionTable;
+use gausset_raster::blend::Outputs;
+use gausset_raster::density;
+use gausset_raster::pipeline::{Pipeline, TooManyEntries};
+use gausset_raster::view::KernelView;
+
+use crate::state::BlockState;
+
+/// How a CPU engine is set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CpuOptions {
+    /// Threads that work; 0 = as many as the machine runs at once.
+    pub threads: usize,
+    /// Vector level.
+    pub level: VectorLevel,
+}
+
+/// This processor lacks a vector level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("this processor has no {} (use --simd auto)", .0.name())]
+pub struct LevelMissing(pub VectorLevel);
+
+/// Trains and renders on the processor.
+#[derive(Debug)]
+pub struct CpuEngine {
+    pool: Pool,
+    level: Level,
+    state: BlockState,
+    pipeline: Pipeline,
+    loss: LossKernel,
+    render: Planes,
+    corrected: Planes,
+    gradient: Planes,
+    clocks: CorrectionTable,
+    report: StepReport,
+    failed: Option<EngineError>,
+}
+
+impl CpuEngine {
+    /// An engine without splats.
+    ///
+    /// # Errors
+    /// A vector level that this processor lacks.
+    pub fn new(options: CpuOptions) -> Result<Self, LevelMissing> {
+        let pool = if options.threads == 0 { Pool::with_all_cores() } else { Pool::new(options.threads) };
+        let level = level(options.level).ok_or(LevelMissing(options.level))?;
+        Ok(Self {
+            pool,
+            level,
+            state: BlockState::default(),
+            pipeline: Pipeline::default(),
+            loss: LossKernel::new(level),
+            render: Planes::default(),
+            corrected: Planes::default(),
+            gradient: Planes::default(),
+            clocks: CorrectionTable::default(),
+            report: StepReport::default(),
+            failed: None,
+        })
+    }
+
+    /// Bytes held by parameters, moments and buffers.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.state.bytes()
+            + self.pipeline.bytes()
+            + self.loss.bytes()
+            + self.render.bytes()
+            + self.corrected.bytes()
+            + self.gradient.bytes()
+    }
+
+    fn check(&self) -> Result<(), EngineError> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+}
+
+fn too_many_entries(error: TooManyEntries) -> EngineError {
+    EngineError::OutOfMemory {
+        what: "the tile lists of a view".to_owned(),
+        needed: error.0.saturating_mul(60),
+        limit: u64::from(u32::MAX) / 2 * 60,
+    }
+}
+
+impl Engine for CpuEngine {
+    fn describe(&self) -> DeviceInfo {
+        let threads = self.pool.threads();
+        let plural = if threads == 1 { "" } else { "s" };
+        DeviceInfo {
+            name: format!("CPU, {threads} thread{plural}, {}", describe_level(self.level)),
+            kind: "cpu".to_owned(),
+            threads,
+            deterministic: true,
+        }
+    }
+
+    fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
+        self.state = BlockState::from_state(state)?;
+        self.report = StepReport::default();
+        self.failed = None;
+        Ok(())
+    }
+
+    fn save(&mut self) -> Result<TrainState, EngineError> {
+        Ok(self.state.to_state())
+    }
+
+    fn step(
+        &mut self,
+        view: &TrainView,
+        _next: Option<&TrainView>,
+        params: &StepParams,
+    ) -> Result<(), EngineError> {
+        self.check()?;
+        if let Err(error) = self.run_step(view, params) {
+            self.failed = Some(error.clone());
+            // A loss that is not finite belongs to the next flush: a step may be reported late.
+            if !matches!(error, EngineError::NonFiniteLoss { .. }) {
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
+        self.check()?;
+        let mut state = self.state.to_state();
+        let outcome = density::apply(&mut state, rule, &self.pool);
+        self.state = BlockState::from_state(state)?;
+        self.report.cloned += outcome.cloned;
+        self.report.split += outcome.split;
+        self.report.pruned += outcome.pruned + outcome.non_finite;
+        self.report.relocated += outcome.relocated;
+        self.report.added += outcome.added;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<StepReport, EngineError> {
+        self.check()?;
+        let splats = self.state.parameters.len() as u64;
+        let report = StepReport { splats, ..self.report };
+        // What describes the last step stays; what counts starts again.
+        self.report = StepReport {
+            last_loss: report.last_loss,
+            visible: report.visible,
+            intersections: report.intersections,
+            dead_splats: report.dead_splats,
+            ..StepReport::default()
+        };
+        Ok(report)
+    }
+
+    fn render(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+    ) -> Result<Rendering, EngineError> {
+        let view = KernelView::new(camera, pose);
+        self.pipeline
+            .forward(&self.pool, self.level, &self.state.parameters, &view, options, Outputs::All)
+            .map_err(too_many_entries)?;
+        Ok(self.pipeline.rendering(&view))
+    }
+}

@@ -38,8 +38,6 @@ pub(crate) struct Geometry<S: Simd> {
     pub ratio: [f32x16<S>; 2],
     /// Where the clamp is not active.
     pub ratio_free: [mask32x16<S>; 2],
-    /// `T = J R`, 2x3.
-    pub t: [[f32x16<S>; 3]; 2],
     /// `V = T R(q)`, 2x3: the splat's axes on the screen before scaling.
     pub v: [[f32x16<S>; 3]; 2],
     /// Screen covariance `(a, b, c)` with the low-pass variance in `a` and `c`.
@@ -133,7 +131,6 @@ impl<S: Simd> Geometry<S> {
             inverse_z,
             ratio: [rx, ry],
             ratio_free: [free_x, free_y],
-            t,
             v,
             cov: [a + eps, b, c + eps],
             det_raw,

@@ -1,0 +1,128 @@
+//! The state of training in the engine's layout.
+
+use gausset_compute::simd::LANES;
+use gausset_core::Splats;
+use gausset_core::engine::{DensityStatistics, EngineError, ExtraGroup, Moments, TrainState};
+use gausset_raster::layout::Blocks;
+
+/// A [`TrainState`] with its splats and moments in blocks, and everything per splat padded to whole blocks.
+#[derive(Debug, Default)]
+pub(crate) struct BlockState {
+    pub parameters: Blocks,
+    pub moment1: Blocks,
+    pub moment2: Blocks,
+    pub clocks: Vec<u32>,
+    pub ids: Vec<u32>,
+    pub gradient_sum: Vec<f32>,
+    pub visible_steps: Vec<u32>,
+    pub max_radius: Vec<f32>,
+    pub group_clock: u64,
+    pub next_id: u32,
+    pub extras: Vec<ExtraGroup>,
+}
+
+fn bad(what: String) -> EngineError {
+    EngineError::BadInput(what)
+}
+
+fn check_splats(name: &str, splats: &Splats, like: &Splats) -> Result<(), EngineError> {
+    splats.validate().map_err(|err| bad(format!("{name}: {err}")))?;
+    if (splats.len(), splats.sh_degree) == (like.len(), like.sh_degree) {
+        return Ok(());
+    }
+    Err(bad(format!(
+        "{name}: {} splats of degree {} (expected {} of degree {})",
+        splats.len(),
+        splats.sh_degree,
+        like.len(),
+        like.sh_degree
+    )))
+}
+
+impl BlockState {
+    /// Checks a state and converts it.
+    pub(crate) fn from_state(state: TrainState) -> Result<Self, EngineError> {
+        check_splats("splats", &state.splats, &state.splats)?;
+        check_splats("first moments", &state.moments.m, &state.splats)?;
+        check_splats("second moments", &state.moments.v, &state.splats)?;
+        let n = state.splats.len();
+        let lengths = [
+            ("clocks", state.clocks.len()),
+            ("ids", state.ids.len()),
+            ("gradient sums", state.statistics.gradient_sum.len()),
+            ("visible steps", state.statistics.visible_steps.len()),
+            ("screen radii", state.statistics.max_radius.len()),
+        ];
+        if let Some((name, found)) = lengths.into_iter().find(|&(_, found)| found != n) {
+            return Err(bad(format!("{name}: {found} values (expected {n})")));
+        }
+        for group in &state.extras {
+            let values = group.clocks.len() * group.width as usize;
+            if [group.values.len(), group.m.len(), group.v.len()] != [values; 3] {
+                return Err(bad(format!("group `{}`: arrays of different lengths", group.name)));
+            }
+        }
+        let lanes = n.next_multiple_of(LANES);
+        Ok(Self {
+            parameters: Blocks::from_splats(&state.splats),
+            moment1: Blocks::from_values(&state.moments.m),
+            moment2: Blocks::from_values(&state.moments.v),
+            clocks: padded(state.clocks, lanes),
+            ids: padded(state.ids, lanes),
+            gradient_sum: padded(state.statistics.gradient_sum, lanes),
+            visible_steps: padded(state.statistics.visible_steps, lanes),
+            max_radius: padded(state.statistics.max_radius, lanes),
+            group_clock: state.group_clock,
+            next_id: state.next_id,
+            extras: state.extras,
+        })
+    }
+
+    /// The inverse of [`Self::from_state`].
+    pub(crate) fn to_state(&self) -> TrainState {
+        let n = self.parameters.len();
+        TrainState {
+            splats: self.parameters.to_splats(),
+            moments: Moments { m: self.moment1.to_splats(), v: self.moment2.to_splats() },
+            clocks: self.clocks[..n].to_vec(),
+            group_clock: self.group_clock,
+            ids: self.ids[..n].to_vec(),
+            next_id: self.next_id,
+            statistics: DensityStatistics {
+                gradient_sum: self.gradient_sum[..n].to_vec(),
+                visible_steps: self.visible_steps[..n].to_vec(),
+                max_radius: self.max_radius[..n].to_vec(),
+            },
+            extras: self.extras.clone(),
+        }
+    }
+
+    /// The index of a group of per-view corrections and one of its rows, checked.
+    pub(crate) fn correction(
+        &self,
+        name: &str,
+        row: Option<u32>,
+        width: usize,
+    ) -> Result<Option<(usize, usize)>, EngineError> {
+        let Some(row) = row.map(|r| r as usize) else { return Ok(None) };
+        let found = self
+            .extras
+            .iter()
+            .position(|g| g.name == name && g.width as usize == width && row < g.clocks.len());
+        match found {
+            Some(group) => Ok(Some((group, row))),
+            None => {
+                Err(bad(format!("view asks for row {row} of group `{name}`, which the state does not have")))
+            }
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.parameters.bytes() + self.moment1.bytes() + self.moment2.bytes() + self.ids.len() * 20
+    }
+}
+
+fn padded<T: Default + Clone>(mut values: Vec<T>, len: usize) -> Vec<T> {
+    values.resize(len, T::default());
+    values
+}

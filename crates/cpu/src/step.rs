@@ -1,0 +1,168 @@
+//! One training step: forward, loss, backward, update.
+
+use gausset_core::constants::TILE_SIZE;
+use gausset_core::engine::{
+    EXPOSURE_GROUP, EngineError, GradientStatistic, POSE_GROUP, StepParams, TrainView,
+};
+use gausset_core::{Stage, se3};
+use gausset_metrics::exposure::{self, Exposure, apply_exposure, exposure_vjp};
+use gausset_metrics::{LossOptions, Truth};
+use gausset_prof::span;
+use gausset_raster::blend::{Outputs, tile_row_to_lines};
+use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
+use gausset_raster::update::{UpdateInput, UpdateState, update};
+use gausset_raster::view::KernelView;
+
+use crate::{CpuEngine, corrections, too_many_entries};
+
+const EXPOSURE_WIDTH: usize = 12;
+const POSE_WIDTH: usize = 6;
+
+impl CpuEngine {
+    pub(crate) fn run_step(&mut self, view: &TrainView, params: &StepParams) -> Result<(), EngineError> {
+        let camera = &view.camera;
+        if (view.target.width, view.target.height) != (camera.width, camera.height) {
+            return Err(EngineError::BadInput(format!(
+                "view `{}`: picture is {}x{} px (expected {}x{}, the size of its camera)",
+                view.name, view.target.width, view.target.height, camera.width, camera.height
+            )));
+        }
+        let exposure_row = self.state.correction(EXPOSURE_GROUP, view.exposure_row, EXPOSURE_WIDTH)?;
+        let pose_row = self.state.correction(POSE_GROUP, view.pose_row, POSE_WIDTH)?;
+        let twist = pose_row.map(|(group, row)| self.twist(group, row));
+        let pose = twist.map_or(view.pose, |twist| se3::exp(twist).compose(&view.pose));
+        let kernel_view = KernelView::new(camera, &pose);
+
+        self.pipeline
+            .forward(
+                &self.pool,
+                self.level,
+                &self.state.parameters,
+                &kernel_view,
+                &params.render,
+                Outputs::Color,
+            )
+            .map_err(too_many_entries)?;
+        let (loss, exposure_gradient) = self.loss_and_gradient(view, params, &kernel_view, exposure_row)?;
+        if !loss.is_finite() {
+            return Err(EngineError::NonFiniteLoss { step: params.step, view: view.name.to_string(), loss });
+        }
+
+        let absolute = match params.statistic {
+            GradientStatistic::Absolute => AbsoluteSums::On,
+            _ => AbsoluteSums::Off,
+        };
+        let upstream = Upstream {
+            color: Lines {
+                data: self.gradient.as_slice(),
+                stride: self.gradient.stride(),
+                row_len: self.gradient.row_len(),
+            },
+            alpha_depth: None,
+        };
+        self.pipeline.backward(&self.pool, self.level, &kernel_view, upstream, absolute);
+        let pose_rates = params.pose.filter(|_| pose_row.is_some());
+        let pose_sums = self.update_splats(params, &kernel_view, pose_rates.is_some());
+
+        if let (Some((group, row)), Some(rates), Some(gradient)) =
+            (exposure_row, params.exposure, exposure_gradient)
+        {
+            let group = &mut self.state.extras[group];
+            corrections::update_row(self.level, group, row, &gradient, &exposure::IDENTITY, &rates, false);
+        }
+        if let (Some((group, row)), Some(rates), Some(twist)) = (pose_row, pose_rates, twist) {
+            let gradient = se3::twist_gradient(twist, pose_sums.twist(&pose)).map(|g| g as f32);
+            let group = &mut self.state.extras[group];
+            corrections::update_row(self.level, group, row, &gradient, &[0.0; POSE_WIDTH], &rates, true);
+        }
+
+        self.report.steps += 1;
+        self.report.loss_sum += loss;
+        self.report.last_loss = loss;
+        self.report.visible = self.pipeline.projected.keys.len() as u64;
+        self.report.intersections = self.pipeline.projected.entries;
+        self.report.cap_hits += self.pipeline.lists.cap_hits;
+        Ok(())
+    }
+
+    fn twist(&self, group: usize, row: usize) -> [f64; 6] {
+        let values = self.state.extras[group].row(row);
+        std::array::from_fn(|i| f64::from(values[i]))
+    }
+
+    /// Leaves the gradient of the rendered picture in `self.gradient`; returns the loss and the gradient of the
+    /// exposure, if there is one.
+    fn loss_and_gradient(
+        &mut self,
+        view: &TrainView,
+        params: &StepParams,
+        kernel_view: &KernelView,
+        exposure_row: Option<(usize, usize)>,
+    ) -> Result<(f64, Option<Exposure>), EngineError> {
+        let _span = span(Stage::Loss.name());
+        self.tiles_to_planes(kernel_view);
+        let exposure: Option<Exposure> = exposure_row.map(|(group, row)| {
+            let values = self.state.extras[group].row(row);
+            std::array::from_fn(|i| values[i])
+        });
+        if let Some(exposure) = &exposure {
+            apply_exposure(self.level, &self.pool, exposure, &self.render, &mut self.corrected);
+        }
+        let picture = if exposure.is_some() { &self.corrected } else { &self.render };
+        let options = LossOptions { dssim_weight: params.dssim_weight, background: params.render.background };
+        let truth = Truth::Bytes(&view.target);
+        let value = self
+            .loss
+            .run(&self.pool, picture, truth, &options, &mut self.gradient)
+            .map_err(|err| EngineError::BadInput(format!("view `{}`: {err}", view.name)))?;
+        let exposure_gradient = exposure.map(|exposure| {
+            exposure_vjp(self.level, &self.pool, &exposure, &self.render, &mut self.gradient)
+        });
+        Ok((value.loss, exposure_gradient))
+    }
+
+    fn tiles_to_planes(&mut self, view: &KernelView) {
+        self.render.resize(view.size[0], view.size[1]);
+        let (stride, row_len) = (self.render.stride(), self.render.row_len());
+        let columns = view.tiles[0] as usize;
+        let tiles = &self.pipeline.blended.tiles;
+        let rows_of_tile = TILE_SIZE as usize * row_len;
+        self.pool.run_chunks(self.render.as_mut_slice(), rows_of_tile, |row, lines| {
+            tile_row_to_lines(&tiles[row * columns..(row + 1) * columns], lines, stride, row_len);
+        });
+    }
+
+    fn update_splats(
+        &mut self,
+        params: &StepParams,
+        view: &KernelView,
+        wants_pose: bool,
+    ) -> gausset_raster::project_vjp::PoseGradientSums {
+        let _span = span(Stage::ProjectVjpAdam.name());
+        self.state.group_clock += 1;
+        let input = UpdateInput {
+            projected: &self.pipeline.projected,
+            lists: &self.pipeline.lists,
+            sums: &self.pipeline.sums,
+            view,
+            params,
+            group_clock: self.state.group_clock,
+            corrections: &self.clocks,
+            wants_pose,
+        };
+        let state = UpdateState {
+            parameters: &mut self.state.parameters,
+            moment1: &mut self.state.moment1,
+            moment2: &mut self.state.moment2,
+            clocks: &mut self.state.clocks,
+            ids: &self.state.ids,
+            gradient_sum: &mut self.state.gradient_sum,
+            visible_steps: &mut self.state.visible_steps,
+            max_radius: &mut self.state.max_radius,
+        };
+        let report = update(&self.pool, self.level, state, &input);
+        self.report.skipped_updates += report.skipped;
+        self.report.dead_splats = report.dead;
+        report.pose
+    }
+}
