@@ -1,10 +1,25 @@
-//! Splat files: one file per format, detected by content.
+//! Splat files: one file per format, recognised by content.
+//!
+//! A new format is one module with a reader, a variant of [`SplatFormat`] and its arm in `detect` and `read`.
+//! Readers keep the bits of the values as they are. Only what cannot be drawn is touched, and counted in the
+//! [`ReadReport`]: NaN, infinities and zero rotations.
 
+mod error;
 pub mod ply;
+mod report;
+mod sift;
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
 
 use gausset_core::Splats;
+
+pub use error::SplatError;
+pub use report::ReadReport;
+
+/// Bytes looked at to recognise a format.
+const MAGIC_BYTES: usize = 16;
 
 /// A file format for splats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +36,31 @@ impl SplatFormat {
             Self::InriaPly => "ply",
         }
     }
+
+    /// The format of a file that begins with `start`.
+    fn detect(start: &[u8], path: &Path) -> Result<Self, SplatError> {
+        if start.starts_with(b"ply\n") || start.starts_with(b"ply\r") {
+            return Ok(Self::InriaPly);
+        }
+        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        let known = if start.starts_with(b"NGSP") || start.starts_with(&[0x1f, 0x8b]) {
+            "SPZ"
+        } else if start.starts_with(b"PK\x03\x04") {
+            "SOG (a zip archive)"
+        } else if start.starts_with(b"glTF") {
+            "binary glTF"
+        } else if start.starts_with(b"{") {
+            "JSON, perhaps the meta.json of a SOG"
+        } else if ending == "splat" {
+            ".splat"
+        } else if ending == "ksplat" {
+            ".ksplat"
+        } else {
+            let found = start.escape_ascii().to_string();
+            return Err(SplatError::UnknownFormat { path: path.to_owned(), found });
+        };
+        Err(SplatError::UnsupportedFormat { path: path.to_owned(), found: known })
+    }
 }
 
 /// A splat file in memory.
@@ -28,7 +68,7 @@ impl SplatFormat {
 pub struct SplatFile {
     /// The splats, bits as in the file.
     pub splats: Splats,
-    /// SH degree that the file stores; 4 when a top band was dropped to fit [`gausset_core::sh::MAX_DEGREE`].
+    /// SH degree that the file stores; 4 when its top band was dropped ([`gausset_core::sh::MAX_DEGREE`] is 3).
     pub sh_degree: u8,
     /// Format.
     pub format: SplatFormat,
@@ -62,55 +102,74 @@ pub enum Initial {
     Points(PointCloud),
 }
 
-/// What a reader dropped, repaired or noticed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ReadReport {
-    /// Splats or points in the file.
-    pub found: u64,
-    /// Splats left out, with reasons.
-    pub dropped: Vec<(&'static str, u64)>,
-    /// Values replaced in splats that were kept, with reasons.
-    pub repaired: Vec<(&'static str, u64)>,
-    /// Other things worth a line, each whole: `file.ply: trailing data: …`.
-    pub notes: Vec<String>,
-}
-
 /// Limits while reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadLimits {
-    /// Bytes of memory that the result may take.
+    /// Bytes of memory that the splats may take.
     pub memory_bytes: u64,
 }
 
-/// Why a splat file cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum SplatError {
-    /// A call to the system failed.
-    #[error("{}: {action}: {}", path.display(), crate::atomic::plain_reason(source))]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What was being done.
-        action: &'static str,
-        /// The system's answer.
-        source: std::io::Error,
-    },
+impl Default for ReadLimits {
+    /// Half of the machine's memory.
+    fn default() -> Self {
+        let info = rustix::system::sysinfo();
+        Self { memory_bytes: (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) / 2 }
+    }
 }
 
 /// Reads a splat file of any known format.
 ///
 /// # Errors
-/// A file that is not a splat file, is damaged or would take more memory than allowed.
+/// A file that is not a splat file, holds points only, is damaged or would take more than half of the memory.
 pub fn read_splats(path: &Path) -> Result<SplatFile, SplatError> {
-    let _ = path;
-    unimplemented!()
+    match read_initial(path, &ReadLimits::default())? {
+        Initial::Splats(file) => Ok(file),
+        Initial::Points(_) => Err(SplatError::PointCloud { path: path.to_owned() }),
+    }
 }
 
 /// Reads splats or a point cloud.
 ///
 /// # Errors
-/// As [`read_splats`].
-pub fn read_initial(path: &Path) -> Result<Initial, SplatError> {
-    let _ = path;
-    unimplemented!()
+/// A file that holds neither, is damaged or would take more memory than allowed.
+pub fn read_initial(path: &Path, limits: &ReadLimits) -> Result<Initial, SplatError> {
+    let io_error = |source| SplatError::Io { path: path.to_owned(), action: "open", source };
+    // Looked at before it is opened: opening a pipe would wait for its other end.
+    let kind = std::fs::metadata(path).map_err(io_error)?;
+    if !kind.is_file() {
+        let found = if kind.is_dir() { "a folder" } else { "a device or pipe" };
+        return Err(SplatError::NotAFile { path: path.to_owned(), found });
+    }
+    let file = File::open(path).map_err(io_error)?;
+    let bytes = file.metadata().map_err(io_error)?.len();
+    read(&mut BufReader::with_capacity(1 << 18, file), bytes, path, limits)
+}
+
+/// [`read_initial`] from bytes in memory; `path` is for messages.
+///
+/// # Errors
+/// As [`read_initial`].
+pub fn parse_initial(bytes: &[u8], path: &Path, limits: &ReadLimits) -> Result<Initial, SplatError> {
+    read(&mut io::Cursor::new(bytes), bytes.len() as u64, path, limits)
+}
+
+/// Reads `bytes` bytes of any format.
+fn read(
+    source: &mut dyn BufRead,
+    bytes: u64,
+    path: &Path,
+    limits: &ReadLimits,
+) -> Result<Initial, SplatError> {
+    let _span = gausset_prof::span("read_splats");
+    let mut start = Vec::with_capacity(MAGIC_BYTES);
+    (&mut *source).take(MAGIC_BYTES as u64).read_to_end(&mut start).map_err(|e| SplatError::Io {
+        path: path.to_owned(),
+        action: "read",
+        source: e,
+    })?;
+    let format = SplatFormat::detect(&start, path)?;
+    let mut source = io::Cursor::new(start).chain(source);
+    match format {
+        SplatFormat::InriaPly => ply::read_ply(&mut source, bytes, path, limits),
+    }
 }

@@ -1,0 +1,159 @@
+//! Which columns of a vertex element are which parameters.
+
+use std::path::Path;
+
+use gausset_core::sh;
+
+use super::header::{Element, Scalar, Shape};
+use crate::splat::SplatError;
+
+/// Log scale across a flat disc (2DGS), whose files have no third scale.
+const FLAT_LOG_SCALE: f32 = -20.0;
+
+/// What the rows of a file are.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Layout {
+    pub(super) kind: Kind,
+    /// Where the values of a decoded row come from, in its order.
+    pub(super) sources: Vec<Source>,
+}
+
+/// Splats or points.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A decoded row is `[mean 3 | log scale 3 | quaternion 4 | logit 1 | SH, coefficient-major]`.
+    Splats {
+        /// Degree in the file, up to 4.
+        stored_degree: u8,
+        /// Degree of a decoded row, up to 3.
+        degree: u8,
+        /// The third scale is missing.
+        flat: bool,
+    },
+    /// A decoded row is `[position 3]` or `[position 3 | colour 3]`.
+    Points {
+        /// Whether there are colours.
+        colours: bool,
+    },
+}
+
+/// Where a value of a decoded row comes from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Source {
+    /// A property, as it is.
+    Property(usize),
+    /// A property that is a colour: integers are brought to 0..1.
+    Colour(usize),
+    /// A property that is a colour and becomes the SH coefficient 0.
+    ColourAsSh(usize),
+    /// Always this.
+    Constant(f32),
+}
+
+impl Layout {
+    /// Finds the parameters among the properties of the vertex element, by name.
+    pub(super) fn of(vertex: &Element, path: &Path) -> Result<Self, SplatError> {
+        let bad = |expected: String, found: String| SplatError::Properties {
+            path: path.to_owned(),
+            expected,
+            found,
+        };
+        if vertex.has_lists() {
+            return Err(bad("single values".to_owned(), "a list".to_owned()));
+        }
+        let find = |name: &str| vertex.properties.iter().position(|p| p.name == name);
+        if find("packed_position").is_some() {
+            return Err(SplatError::UnsupportedFormat { path: path.to_owned(), found: "a compressed PLY" });
+        }
+        let need = |name: &str| find(name).ok_or_else(|| bad(name.to_owned(), "none".to_owned()));
+        let mut sources = Vec::new();
+        for name in ["x", "y", "z"] {
+            sources.push(Source::Property(need(name)?));
+        }
+        let colours = [find("red"), find("green"), find("blue")];
+        if ["f_dc_0", "scale_0", "rot_0"].into_iter().all(|name| find(name).is_none()) {
+            let colours = if let [Some(r), Some(g), Some(b)] = colours { vec![r, g, b] } else { Vec::new() };
+            sources.extend(colours.iter().map(|&c| Source::Colour(c)));
+            return Ok(Self { kind: Kind::Points { colours: !colours.is_empty() }, sources });
+        }
+
+        sources.push(Source::Property(need("scale_0")?));
+        sources.push(Source::Property(need("scale_1")?));
+        let third_scale = find("scale_2");
+        sources.push(third_scale.map_or(Source::Constant(FLAT_LOG_SCALE), Source::Property));
+        for name in ["rot_0", "rot_1", "rot_2", "rot_3", "opacity"] {
+            sources.push(Source::Property(need(name)?));
+        }
+        match (find("f_dc_0"), colours) {
+            (None, [Some(r), Some(g), Some(b)]) => sources.extend([r, g, b].map(Source::ColourAsSh)),
+            _ => {
+                for name in ["f_dc_0", "f_dc_1", "f_dc_2"] {
+                    sources.push(Source::Property(need(name)?));
+                }
+            }
+        }
+
+        let rest = vertex.properties.iter().filter(|p| p.name.starts_with("f_rest_")).count();
+        let Some(stored_degree) = (0..=4u8).find(|&d| 3 * (sh::coefficients(d) - 1) == rest) else {
+            return Err(bad("0, 9, 24, 45 or 72 f_rest properties".to_owned(), rest.to_string()));
+        };
+        let degree = stored_degree.min(sh::MAX_DEGREE);
+        for coefficient in 1..sh::coefficients(degree) {
+            for channel in 0..3 {
+                let name = format!("f_rest_{}", channel * (rest / 3) + coefficient - 1);
+                sources.push(Source::Property(need(&name)?));
+            }
+        }
+        Ok(Self { kind: Kind::Splats { stored_degree, degree, flat: third_scale.is_none() }, sources })
+    }
+
+    /// Memory of `rows` decoded rows in bytes.
+    pub(super) fn memory_bytes(&self, rows: u64) -> u64 {
+        rows.saturating_mul(4 * self.sources.len() as u64)
+    }
+
+    /// Byte offsets of the values in a binary row, when every value is an f32 taken as it is.
+    pub(super) fn plain_offsets(&self, vertex: &Element) -> Option<Vec<usize>> {
+        let offsets = offsets(vertex);
+        self.sources
+            .iter()
+            .map(|source| match *source {
+                Source::Property(i) if vertex.properties[i].shape == Shape::One(Scalar::F32) => {
+                    Some(offsets[i])
+                }
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+impl Source {
+    /// The value of a decoded row, given all values of the row in the file.
+    pub(super) fn value(self, row: &[f64], vertex: &Element) -> f32 {
+        let colour = |i: usize| match vertex.properties[i].shape {
+            Shape::One(Scalar::U8) => row[i] / f64::from(u8::MAX),
+            Shape::One(Scalar::U16) => row[i] / f64::from(u16::MAX),
+            _ => row[i],
+        };
+        match self {
+            Self::Property(i) => row[i] as f32,
+            Self::Colour(i) => colour(i) as f32,
+            Self::ColourAsSh(i) => sh::dc_from_colour(colour(i) as f32),
+            Self::Constant(value) => value,
+        }
+    }
+}
+
+/// Byte offset of each property in a binary row without lists.
+pub(super) fn offsets(vertex: &Element) -> Vec<usize> {
+    let sizes = vertex.properties.iter().map(|p| match p.shape {
+        Shape::One(scalar) | Shape::List { count: scalar, .. } => scalar.bytes(),
+    });
+    sizes
+        .scan(0, |next, bytes| {
+            let offset = *next;
+            *next += bytes;
+            Some(offset)
+        })
+        .collect()
+}

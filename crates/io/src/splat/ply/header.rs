@@ -1,0 +1,280 @@
+//! The header of a PLY file: text, at most 64 KiB.
+
+use super::input::Input;
+use crate::splat::SplatError;
+
+/// Longest header in bytes.
+const MAX_HEADER_BYTES: usize = 64 << 10;
+/// Longest line of a header in bytes.
+const MAX_LINE_BYTES: usize = 4 << 10;
+/// Most properties of all elements together.
+const MAX_PROPERTIES: usize = 1024;
+/// Most elements.
+const MAX_ELEMENTS: usize = 64;
+
+/// How values are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Ascii,
+    LittleEndian,
+    BigEndian,
+}
+
+/// Type of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scalar {
+    I8,
+    U8,
+    I16,
+    U16,
+    I32,
+    U32,
+    F32,
+    F64,
+}
+
+impl Scalar {
+    /// Type of a name, in the old (`uchar`) and the new (`uint8`) spelling.
+    fn from_name(name: &str) -> Option<Self> {
+        Some(match name {
+            "char" | "int8" => Self::I8,
+            "uchar" | "uint8" => Self::U8,
+            "short" | "int16" => Self::I16,
+            "ushort" | "uint16" => Self::U16,
+            "int" | "int32" => Self::I32,
+            "uint" | "uint32" => Self::U32,
+            "float" | "float32" => Self::F32,
+            "double" | "float64" => Self::F64,
+            _ => return None,
+        })
+    }
+
+    /// Size in bytes.
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            Self::I8 | Self::U8 => 1,
+            Self::I16 | Self::U16 => 2,
+            Self::I32 | Self::U32 | Self::F32 => 4,
+            Self::F64 => 8,
+        }
+    }
+
+    /// The new spelling.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::I8 => "int8",
+            Self::U8 => "uint8",
+            Self::I16 => "int16",
+            Self::U16 => "uint16",
+            Self::I32 => "int32",
+            Self::U32 => "uint32",
+            Self::F32 => "float32",
+            Self::F64 => "float64",
+        }
+    }
+}
+
+/// Shape of a property.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shape {
+    /// One value.
+    One(Scalar),
+    /// A count and as many values.
+    List {
+        /// Type of the count.
+        count: Scalar,
+        /// Type of the values.
+        item: Scalar,
+    },
+}
+
+impl Shape {
+    /// Fewest bytes of a value.
+    fn min_bytes(self) -> usize {
+        match self {
+            Self::One(scalar) => scalar.bytes(),
+            Self::List { count, .. } => count.bytes(),
+        }
+    }
+}
+
+/// A column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Property {
+    pub(super) name: String,
+    pub(super) shape: Shape,
+}
+
+/// A table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Element {
+    pub(super) name: String,
+    /// Rows that the header promises.
+    pub(super) count: u64,
+    pub(super) properties: Vec<Property>,
+}
+
+impl Element {
+    /// Fewest bytes of a row in a binary body; the exact number when there are no lists.
+    pub(super) fn min_row_bytes(&self) -> u64 {
+        self.properties.iter().map(|p| p.shape.min_bytes() as u64).sum()
+    }
+
+    /// Whether a row has lists, so that its size varies.
+    pub(super) fn has_lists(&self) -> bool {
+        self.properties.iter().any(|p| matches!(p.shape, Shape::List { .. }))
+    }
+}
+
+/// Everything that a header says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Header {
+    pub(super) encoding: Encoding,
+    pub(super) elements: Vec<Element>,
+    pub(super) comments: Comments,
+}
+
+/// What comments say that matters; the last one wins.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Comments {
+    /// `SplatRenderMode: mip` or `antialiased 1`.
+    pub(super) antialiased: bool,
+    /// `SplatRenderMode: 2dgs`.
+    pub(super) flat: bool,
+    /// `Vertical axis: …`.
+    pub(super) vertical_axis: Option<[f32; 3]>,
+}
+
+impl Header {
+    /// Reads a header, from `ply` to `end_header`.
+    pub(super) fn read(input: &mut Input<'_>) -> Result<Self, SplatError> {
+        let mut encoding = None;
+        let mut elements: Vec<Element> = Vec::new();
+        let mut comments = Comments::default();
+        let start = input.remaining;
+        let bad = |input: &Input<'_>, what, expected: &str, found: String| SplatError::Header {
+            path: input.path.to_owned(),
+            line: input.line.saturating_sub(1),
+            what,
+            expected: expected.to_owned(),
+            found,
+        };
+        loop {
+            let line = input.line(MAX_LINE_BYTES)?;
+            if start - input.remaining > MAX_HEADER_BYTES as u64 {
+                return Err(bad(input, "the header is too long", "at most 64 KiB", "more".to_owned()));
+            }
+            let Some(line) = line else {
+                input.line += 1;
+                let found = "a cut-off or endless line".to_owned();
+                return Err(bad(input, "the header does not end", "lines up to 4 KiB and end_header", found));
+            };
+            let text = String::from_utf8_lossy(&line);
+            let words: Vec<&str> = text.split_ascii_whitespace().collect();
+            match words.as_slice() {
+                ["end_header"] => break,
+                [] | ["ply" | "obj_info", ..] => {}
+                ["comment", ..] => {
+                    comments.read(text.trim_start().strip_prefix("comment").unwrap_or_default())
+                }
+                ["format", name, _version] => {
+                    encoding = match *name {
+                        "ascii" => Some(Encoding::Ascii),
+                        "binary_little_endian" => Some(Encoding::LittleEndian),
+                        "binary_big_endian" => Some(Encoding::BigEndian),
+                        _ => {
+                            let expected = "ascii, binary_little_endian or binary_big_endian";
+                            return Err(bad(input, "unknown format", expected, quote(name)));
+                        }
+                    };
+                }
+                ["element", name, count] => {
+                    let Ok(count) = count.parse() else {
+                        return Err(bad(input, "not a number of rows", "a whole number", quote(count)));
+                    };
+                    if elements.iter().any(|e| e.name == *name) || elements.len() == MAX_ELEMENTS {
+                        let expected = "at most 64 elements of different names";
+                        return Err(bad(input, "one element too many", expected, quote(name)));
+                    }
+                    elements.push(Element { name: (*name).to_owned(), count, properties: Vec::new() });
+                }
+                ["property", shape @ .., name] => {
+                    let shape = match shape {
+                        [scalar] => Scalar::from_name(scalar).map(Shape::One),
+                        ["list", count, item] => match (Scalar::from_name(count), Scalar::from_name(item)) {
+                            (Some(count), Some(item)) => Some(Shape::List { count, item }),
+                            _ => None,
+                        },
+                        _ => None,
+                    };
+                    let Some(shape) = shape else {
+                        let expected = "property TYPE NAME or property list TYPE TYPE NAME";
+                        return Err(bad(input, "unknown property type", expected, quote(&text)));
+                    };
+                    let properties: usize = elements.iter().map(|e| e.properties.len()).sum();
+                    let Some(element) = elements.last_mut() else {
+                        return Err(bad(
+                            input,
+                            "a property of nothing",
+                            "an element before it",
+                            quote(&text),
+                        ));
+                    };
+                    if properties == MAX_PROPERTIES || element.properties.iter().any(|p| p.name == *name) {
+                        let expected = "at most 1024 properties of different names";
+                        return Err(bad(input, "one property too many", expected, quote(name)));
+                    }
+                    element.properties.push(Property { name: (*name).to_owned(), shape });
+                }
+                _ => {
+                    let expected = "format, comment, element, property or end_header";
+                    return Err(bad(input, "not a header line", expected, quote(&text)));
+                }
+            }
+        }
+        let Some(encoding) = encoding else {
+            return Err(bad(
+                input,
+                "the format is missing",
+                "a format line before end_header",
+                "none".to_owned(),
+            ));
+        };
+        Ok(Self { encoding, elements, comments })
+    }
+}
+
+impl Comments {
+    /// Looks for what matters in a comment; case does not.
+    fn read(&mut self, text: &str) {
+        let text = text.trim().to_ascii_lowercase();
+        if let Some(mode) = text.strip_prefix("splatrendermode:") {
+            let mode = mode.trim();
+            (self.antialiased, self.flat) = (mode == "mip", mode == "2dgs");
+        } else if let Some(flag) = text.strip_prefix("antialiased") {
+            self.antialiased = flag.trim_start_matches([':', ' ', '\t']) == "1";
+        } else if let Some(axis) = text.strip_prefix("vertical axis:") {
+            // Letters as Brush reads them: y and z point against the stored axes.
+            self.vertical_axis = match axis.trim() {
+                "x" => Some([1.0, 0.0, 0.0]),
+                "y" => Some([0.0, -1.0, 0.0]),
+                "z" => Some([0.0, 0.0, -1.0]),
+                numbers => three_numbers(numbers).or(self.vertical_axis),
+            };
+        }
+    }
+}
+
+/// Three finite numbers that are not all zero, apart by blanks or commas.
+fn three_numbers(text: &str) -> Option<[f32; 3]> {
+    let words = text.split([' ', ',', '\t']).filter(|w| !w.is_empty());
+    let numbers: Vec<f32> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
+    let axis: [f32; 3] = numbers.try_into().ok()?;
+    (axis.iter().all(|v| v.is_finite()) && axis != [0.0; 3]).then_some(axis)
+}
+
+/// Text from a file for a message: short, on one line.
+pub(super) fn quote(text: &str) -> String {
+    let short: String = text.chars().take(60).collect();
+    format!("\"{}\"", short.escape_debug())
+}

@@ -1,0 +1,104 @@
+//! The bytes of a file, with the number that remain: nothing is believed, allocated or skipped beyond it.
+
+use std::io::{BufRead, ErrorKind, Read};
+use std::path::Path;
+
+use crate::splat::SplatError;
+
+/// Longest word of an ASCII body.
+const MAX_WORD_BYTES: usize = 512;
+
+/// A file being read from front to back.
+pub(super) struct Input<'a> {
+    source: &'a mut dyn BufRead,
+    pub(super) path: &'a Path,
+    /// Bytes behind the current position.
+    pub(super) remaining: u64,
+    /// Line of the current position, from 1; counted in header and ASCII body only.
+    pub(super) line: usize,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn new(source: &'a mut dyn BufRead, bytes: u64, path: &'a Path) -> Self {
+        Self { source, path, remaining: bytes, line: 1 }
+    }
+
+    /// The next line without its end (`\n` or `\r\n`), at most `max_bytes` long; `None` when it is longer or unended.
+    pub(super) fn line(&mut self, max_bytes: usize) -> Result<Option<Vec<u8>>, SplatError> {
+        let mut line = Vec::new();
+        let read = (&mut self.source).take(max_bytes as u64 + 1).read_until(b'\n', &mut line);
+        let read = read.map_err(|source| self.io(source))?;
+        self.remaining = self.remaining.saturating_sub(read as u64);
+        if line.pop() != Some(b'\n') {
+            return Ok(None);
+        }
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        self.line += 1;
+        Ok(Some(line))
+    }
+
+    /// Fills `buffer`.
+    pub(super) fn exact(&mut self, buffer: &mut [u8]) -> Result<(), SplatError> {
+        self.source.read_exact(buffer).map_err(|source| self.io(source))?;
+        self.remaining = self.remaining.saturating_sub(buffer.len() as u64);
+        Ok(())
+    }
+
+    /// Skips bytes; the caller has compared the number with [`Self::remaining`].
+    pub(super) fn skip(&mut self, bytes: u64) -> Result<(), SplatError> {
+        let skipped = std::io::copy(&mut (&mut self.source).take(bytes), &mut std::io::sink());
+        let skipped = skipped.map_err(|source| self.io(source))?;
+        self.remaining = self.remaining.saturating_sub(skipped);
+        if skipped < bytes {
+            return Err(self.io(ErrorKind::UnexpectedEof.into()));
+        }
+        Ok(())
+    }
+
+    /// Replaces `word` by the next word of an ASCII body; false at the end of the file.
+    pub(super) fn word(&mut self, word: &mut Vec<u8>) -> Result<bool, SplatError> {
+        word.clear();
+        loop {
+            let buffer = match self.source.fill_buf() {
+                Ok(buffer) => buffer,
+                Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                Err(source) => return Err(self.io(source)),
+            };
+            if buffer.is_empty() {
+                return Ok(!word.is_empty());
+            }
+            let mut used = 0;
+            let mut done = false;
+            for &byte in buffer {
+                if !byte.is_ascii_whitespace() {
+                    word.push(byte);
+                } else if !word.is_empty() {
+                    done = true;
+                    break;
+                }
+                used += 1;
+                self.line += usize::from(byte == b'\n');
+                if word.len() > MAX_WORD_BYTES {
+                    done = true;
+                    break;
+                }
+            }
+            self.source.consume(used);
+            self.remaining = self.remaining.saturating_sub(used as u64);
+            if done {
+                return Ok(true);
+            }
+        }
+    }
+
+    pub(super) fn io(&self, source: std::io::Error) -> SplatError {
+        SplatError::Io { path: self.path.to_owned(), action: "read", source }
+    }
+
+    /// The error of a file that ends before what its header promises.
+    pub(super) fn cut_off(&self, place: String, expected: String, found: String) -> SplatError {
+        SplatError::CutOff { path: self.path.to_owned(), place, expected, found }
+    }
+}

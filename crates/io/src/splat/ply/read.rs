@@ -1,0 +1,333 @@
+//! Reads the body of a PLY file, row by row, into splats or points.
+
+use std::io::BufRead;
+use std::path::Path;
+
+use gausset_core::{Splats, sh};
+
+use super::columns::{Kind, Layout, offsets};
+use super::header::{Element, Encoding, Header, Scalar, Shape, quote};
+use super::input::Input;
+use crate::splat::sift::{ROW_SH, Sift};
+use crate::splat::{Initial, PointCloud, ReadLimits, SplatError, SplatFile, SplatFormat};
+
+/// Bytes of rows read at once.
+const CHUNK_BYTES: usize = 1 << 20;
+/// Most memory reserved before any row was seen.
+const FIRST_RESERVATION_BYTES: usize = 64 << 20;
+
+/// Reads a PLY file of `bytes` bytes.
+pub(in crate::splat) fn read_ply(
+    source: &mut dyn BufRead,
+    bytes: u64,
+    path: &Path,
+    limits: &ReadLimits,
+) -> Result<Initial, SplatError> {
+    let mut input = Input::new(source, bytes, path);
+    let header = Header::read(&mut input)?;
+    let Some(at) = header.elements.iter().position(|e| e.name == "vertex") else {
+        let found = header.elements.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
+        return Err(SplatError::Properties {
+            path: path.to_owned(),
+            expected: "an element of this name".to_owned(),
+            found: quote(&found),
+        });
+    };
+    let vertex = &header.elements[at];
+    let layout = Layout::of(vertex, path)?;
+    for element in &header.elements[..at] {
+        skip_element(&mut input, element, header.encoding)?;
+    }
+    check_promise(&input, vertex, header.encoding)?;
+    let needed = layout.memory_bytes(vertex.count);
+    if needed > limits.memory_bytes {
+        let (path, count, limit) = (path.to_owned(), vertex.count, limits.memory_bytes);
+        return Err(SplatError::Memory { path, count, needed, limit });
+    }
+
+    let mut result = match layout.kind {
+        Kind::Points { colours } => {
+            Initial::Points(read_points(&mut input, &header, vertex, &layout, colours)?)
+        }
+        Kind::Splats { stored_degree, degree, flat } => {
+            let (splats, sift) = read_splats(&mut input, &header, vertex, &layout, degree)?;
+            let mut report = sift.into_report();
+            if stored_degree > degree {
+                report.notes.push(format!(
+                    "SH degree: the top band was left out (expected a degree of at most {degree}, found {stored_degree})"
+                ));
+            }
+            Initial::Splats(SplatFile {
+                splats,
+                sh_degree: stored_degree,
+                format: SplatFormat::InriaPly,
+                antialiased: header.comments.antialiased,
+                flat: flat || header.comments.flat,
+                vertical_axis: header.comments.vertical_axis,
+                report,
+            })
+        }
+    };
+    let is_last = at + 1 == header.elements.len();
+    if is_last && header.encoding != Encoding::Ascii && input.remaining > 0 {
+        let report = match &mut result {
+            Initial::Splats(file) => &mut file.report,
+            Initial::Points(points) => &mut points.report,
+        };
+        report.notes.push(format!(
+            "end of file: data behind the last vertex was ignored (expected none, found {} bytes)",
+            input.remaining
+        ));
+    }
+    Ok(result)
+}
+
+fn read_splats(
+    input: &mut Input<'_>,
+    header: &Header,
+    vertex: &Element,
+    layout: &Layout,
+    degree: u8,
+) -> Result<(Splats, Sift), SplatError> {
+    let mut sift = Sift::default();
+    let mut splats = Splats::with_capacity(degree, first_capacity(vertex, layout));
+    for_each_row(input, header.encoding, vertex, layout, |row| {
+        if sift.keeps(row) {
+            // The row has `ROW_SH + 3 (degree + 1)²` values: as many as the layout has sources.
+            let [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, sh @ ..] = row else { return };
+            splats.push([*x, *y, *z], [*sx, *sy, *sz], [*qw, *qx, *qy, *qz], *logit, sh);
+        }
+    })?;
+    debug_assert_eq!(layout.sources.len(), ROW_SH + 3 * sh::coefficients(degree));
+    Ok((splats, sift))
+}
+
+fn read_points(
+    input: &mut Input<'_>,
+    header: &Header,
+    vertex: &Element,
+    layout: &Layout,
+    has_colours: bool,
+) -> Result<PointCloud, SplatError> {
+    let mut sift = Sift::default();
+    let mut positions = Vec::with_capacity(first_capacity(vertex, layout));
+    let mut colours = Vec::new();
+    for_each_row(input, header.encoding, vertex, layout, |row| {
+        let (position, colour) = row.split_at(3);
+        if sift.keeps_point(position) {
+            positions.extend(<[f32; 3]>::try_from(position));
+            // A colour that is no number is no reason to lose the point.
+            let colour = <[f32; 3]>::try_from(colour);
+            colours.extend(colour.map(|c| c.map(|v| if v.is_finite() { v.clamp(0.0, 1.0) } else { 0.5 })));
+        }
+    })?;
+    Ok(PointCloud { positions, colours: has_colours.then_some(colours), report: sift.into_report() })
+}
+
+/// Rows to reserve room for before any was seen: the header may promise more than is sensible.
+fn first_capacity(vertex: &Element, layout: &Layout) -> usize {
+    let most = FIRST_RESERVATION_BYTES / (4 * layout.sources.len());
+    usize::try_from(vertex.count).map_or(most, |count| count.min(most))
+}
+
+/// Refuses a vertex element that promises more rows than the rest of the file can hold.
+fn check_promise(input: &Input<'_>, vertex: &Element, encoding: Encoding) -> Result<(), SplatError> {
+    let row_bytes = match encoding {
+        // A digit and a blank for each value.
+        Encoding::Ascii => 2 * vertex.properties.len() as u64,
+        Encoding::LittleEndian | Encoding::BigEndian => vertex.min_row_bytes(),
+    };
+    // The very last blank may be missing.
+    let available = input.remaining.saturating_add(u64::from(encoding == Encoding::Ascii));
+    let promised = vertex.count.checked_mul(row_bytes);
+    if promised.is_some_and(|bytes| bytes <= available) {
+        return Ok(());
+    }
+    let expected = format!("{} rows of at least {row_bytes} bytes", vertex.count);
+    let rows = available / row_bytes.max(1);
+    Err(input.cut_off(
+        "element vertex".to_owned(),
+        expected,
+        format!("{} bytes, {rows} rows", input.remaining),
+    ))
+}
+
+/// Decodes every row of the vertex element and hands it on in the order of the layout.
+fn for_each_row(
+    input: &mut Input<'_>,
+    encoding: Encoding,
+    vertex: &Element,
+    layout: &Layout,
+    mut visit: impl FnMut(&mut [f32]),
+) -> Result<(), SplatError> {
+    let mut decoded = vec![0.0f32; layout.sources.len()];
+    let mut values = vec![0.0f64; vertex.properties.len()];
+    if encoding == Encoding::Ascii {
+        let mut word = Vec::new();
+        for row in 0..vertex.count {
+            for (value, property) in values.iter_mut().zip(&vertex.properties) {
+                *value = read_word(input, &mut word, property.shape, &property.name, row)?;
+            }
+            for (out, source) in decoded.iter_mut().zip(&layout.sources) {
+                *out = source.value(&values, vertex);
+            }
+            visit(&mut decoded);
+        }
+        return Ok(());
+    }
+
+    let row_bytes = vertex.min_row_bytes() as usize;
+    let rows_per_chunk = (CHUNK_BYTES / row_bytes).max(1) as u64;
+    let offsets = offsets(vertex);
+    let plain = if encoding == Encoding::LittleEndian { layout.plain_offsets(vertex) } else { None };
+    let mut chunk = Vec::new();
+    let mut rows_left = vertex.count;
+    while rows_left > 0 {
+        let rows = rows_left.min(rows_per_chunk);
+        chunk.resize(rows as usize * row_bytes, 0);
+        input.exact(&mut chunk)?;
+        for row in chunk.chunks_exact(row_bytes) {
+            if let Some(plain) = &plain {
+                for (out, &at) in decoded.iter_mut().zip(plain) {
+                    *out = f32::from_le_bytes(array_at(row, at));
+                }
+            } else {
+                for ((value, property), &at) in values.iter_mut().zip(&vertex.properties).zip(&offsets) {
+                    if let Shape::One(scalar) = property.shape {
+                        *value = number(&row[at..at + scalar.bytes()], scalar, encoding);
+                    }
+                }
+                for (out, source) in decoded.iter_mut().zip(&layout.sources) {
+                    *out = source.value(&values, vertex);
+                }
+            }
+            visit(&mut decoded);
+        }
+        rows_left -= rows;
+    }
+    Ok(())
+}
+
+/// Skips an element in front of the vertices.
+fn skip_element(input: &mut Input<'_>, element: &Element, encoding: Encoding) -> Result<(), SplatError> {
+    if element.properties.is_empty() {
+        return Ok(());
+    }
+    if encoding == Encoding::Ascii {
+        let mut word = Vec::new();
+        for row in 0..element.count {
+            for property in &element.properties {
+                let value = match property.shape {
+                    Shape::One(scalar) | Shape::List { count: scalar, .. } => {
+                        read_word(input, &mut word, Shape::One(scalar), &property.name, row)?
+                    }
+                };
+                if let Shape::List { item, .. } = property.shape {
+                    for _ in 0..list_length(input, value, &element.name, row)? {
+                        read_word(input, &mut word, Shape::One(item), &property.name, row)?;
+                    }
+                }
+            }
+        }
+        return Ok(());
+    }
+    let promised = element.count.checked_mul(element.min_row_bytes());
+    let Some(promised) = promised.filter(|&bytes| bytes <= input.remaining) else {
+        let expected = format!("{} rows of at least {} bytes", element.count, element.min_row_bytes());
+        return Err(input.cut_off(
+            format!("element {}", element.name),
+            expected,
+            format!("{} bytes", input.remaining),
+        ));
+    };
+    if !element.has_lists() {
+        return input.skip(promised);
+    }
+    let mut bytes = [0; 8];
+    for row in 0..element.count {
+        for property in &element.properties {
+            let scalar = match property.shape {
+                Shape::One(scalar) | Shape::List { count: scalar, .. } => scalar,
+            };
+            let bytes = &mut bytes[..scalar.bytes()];
+            input.exact(bytes)?;
+            if let Shape::List { item, .. } = property.shape {
+                let length = list_length(input, number(bytes, scalar, encoding), &element.name, row)?;
+                // Both factors are small: the length is at most the remaining bytes.
+                let bytes = length.saturating_mul(item.bytes() as u64);
+                if bytes > input.remaining {
+                    let place = format!("element {} row {row}", element.name);
+                    let (expected, found) = (format!("{bytes} bytes"), format!("{} bytes", input.remaining));
+                    return Err(input.cut_off(place, expected, found));
+                }
+                input.skip(bytes)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Length of a list, if the rest of the file can hold it at all.
+fn list_length(input: &Input<'_>, value: f64, element: &str, row: u64) -> Result<u64, SplatError> {
+    if value >= 0.0 && value <= input.remaining as f64 && value == value.trunc() {
+        return Ok(value as u64);
+    }
+    let expected = format!("a list of at most {} values", input.remaining);
+    Err(input.cut_off(format!("element {element} row {row}"), expected, value.to_string()))
+}
+
+/// The next number of an ASCII body.
+fn read_word(
+    input: &mut Input<'_>,
+    word: &mut Vec<u8>,
+    shape: Shape,
+    property: &str,
+    row: u64,
+) -> Result<f64, SplatError> {
+    let Shape::One(scalar) = shape else { return Ok(0.0) };
+    if !input.word(word)? {
+        let place = format!("row {row} property {property}");
+        return Err(input.cut_off(place, "a number".to_owned(), "the end of the file".to_owned()));
+    }
+    let text = std::str::from_utf8(word).unwrap_or_default();
+    let value = match scalar {
+        // Parsed at its own precision: rounding twice could change the last bit.
+        Scalar::F32 => text.parse::<f32>().map(f64::from).ok(),
+        _ => text.parse::<f64>().ok(),
+    };
+    value.ok_or_else(|| SplatError::Value {
+        path: input.path.to_owned(),
+        place: format!("line {} property {property}", input.line),
+        expected: format!("a {} such as 0.25", scalar.name()),
+        found: word.iter().take(40).map(|b| b.escape_ascii().to_string()).collect(),
+    })
+}
+
+/// A binary number of `scalar.bytes()` bytes.
+fn number(bytes: &[u8], scalar: Scalar, encoding: Encoding) -> f64 {
+    let mut little = [0; 8];
+    for (to, from) in little.iter_mut().zip(bytes) {
+        *to = *from;
+    }
+    if encoding == Encoding::BigEndian {
+        little[..scalar.bytes()].reverse();
+    }
+    match scalar {
+        Scalar::I8 => f64::from(i8::from_le_bytes(array_at(&little, 0))),
+        Scalar::U8 => f64::from(u8::from_le_bytes(array_at(&little, 0))),
+        Scalar::I16 => f64::from(i16::from_le_bytes(array_at(&little, 0))),
+        Scalar::U16 => f64::from(u16::from_le_bytes(array_at(&little, 0))),
+        Scalar::I32 => f64::from(i32::from_le_bytes(array_at(&little, 0))),
+        Scalar::U32 => f64::from(u32::from_le_bytes(array_at(&little, 0))),
+        Scalar::F32 => f64::from(f32::from_le_bytes(array_at(&little, 0))),
+        Scalar::F64 => f64::from_le_bytes(little),
+    }
+}
+
+/// `N` bytes at an offset that the layout of the row guarantees.
+#[inline]
+fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    let mut array = [0; N];
+    array.copy_from_slice(&bytes[at..at + N]);
+    array
+}

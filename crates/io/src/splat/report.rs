@@ -1,0 +1,57 @@
+//! What a reader left out, replaced or noticed.
+
+use std::path::Path;
+
+/// What a reader left out, replaced or noticed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadReport {
+    /// Splats or points in the file.
+    pub found: u64,
+    /// Splats or points left out, with reasons.
+    pub dropped: Vec<(&'static str, u64)>,
+    /// Splats that were kept with a value replaced, with reasons.
+    pub repaired: Vec<(&'static str, u64)>,
+    /// Other things worth telling: `place: what (expected …, found …)`.
+    pub notes: Vec<String>,
+}
+
+impl ReadReport {
+    /// Number of splats or points left out.
+    #[must_use]
+    pub fn dropped_total(&self) -> u64 {
+        self.dropped.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Everything as lines for people, none when all was well.
+    #[must_use]
+    pub fn lines(&self, path: &Path) -> Vec<String> {
+        let counted = |verb: &str, reasons: &[(&'static str, u64)]| {
+            let total: u64 = reasons.iter().map(|(_, count)| count).sum();
+            let reasons: Vec<String> =
+                reasons.iter().map(|(why, count)| format!("{why} ({count})")).collect();
+            let list = reasons.join(", ");
+            (total > 0)
+                .then(|| format!("{}: {verb} {total} of {} splats: {list}", path.display(), self.found))
+        };
+        let counts = [counted("dropped", &self.dropped), counted("repaired", &self.repaired)];
+        let notes = self.notes.iter().map(|note| format!("{}: {note}", path.display()));
+        counts.into_iter().flatten().chain(notes).collect()
+    }
+
+    /// Counts one splat that was left out.
+    pub(super) fn drop_one(&mut self, why: &'static str) {
+        count_one(&mut self.dropped, why);
+    }
+
+    /// Counts one splat that was repaired.
+    pub(super) fn repair_one(&mut self, why: &'static str) {
+        count_one(&mut self.repaired, why);
+    }
+}
+
+fn count_one(counts: &mut Vec<(&'static str, u64)>, why: &'static str) {
+    match counts.iter_mut().find(|(reason, _)| *reason == why) {
+        Some((_, count)) => *count += 1,
+        None => counts.push((why, 1)),
+    }
+}
