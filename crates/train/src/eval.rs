@@ -1,6 +1,7 @@
 //! Evaluation: renders views of a dataset and scores them against their pictures (`training.md` 1).
 
 use std::path::Path;
+use std::sync::atomic::AtomicBool;
 
 use gausset_core::engine::{Engine, EngineError, RenderOptions};
 use gausset_core::se3::Mat3;
@@ -78,6 +79,9 @@ pub enum EvalError {
     /// A picture or report could not be written.
     #[error(transparent)]
     Write(#[from] WriteError),
+    /// It was asked to stop.
+    #[error("evaluation: stopped before its end")]
+    Stopped,
 }
 
 /// Where the pictures of an evaluation go.
@@ -92,13 +96,14 @@ pub struct PictureFolder<'a> {
 /// `truth | render | error` per view, a contact sheet of all of them and `metrics.json` are written.
 ///
 /// # Errors
-/// The device failed, a file could not be written. Unreadable pictures are skipped and listed.
+/// The device failed, a file could not be written, `stop` was set. Unreadable pictures are skipped and listed.
 pub fn evaluate(
     engine: &mut dyn Engine,
     loader: &Loader,
     options: &EvalOptions,
     pictures: Option<&PictureFolder<'_>>,
+    stop: &AtomicBool,
 ) -> Result<EvalReport, EvalError> {
-    let _ = (engine, loader, options, pictures);
+    let _ = (engine, loader, options, pictures, stop);
     unimplemented!()
 }

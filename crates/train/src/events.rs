@@ -41,6 +41,8 @@ pub enum Event {
         path: PathBuf,
         /// Splats in it.
         splats: u64,
+        /// Splats left out, because a parameter is not finite.
+        dropped: u64,
         /// Length of the file.
         bytes: u64,
     },
@@ -94,13 +96,8 @@ pub struct Progress {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum RunWarning {
     /// A picture cannot be decoded; the run goes on without it.
-    #[error("{name}: skipped: {reason}")]
-    UnreadablePicture {
-        /// Name as in the dataset.
-        name: String,
-        /// Why.
-        reason: String,
-    },
+    #[error("{}: skipped: {}", .0.name, .0.reason)]
+    UnreadablePicture(SkippedPicture),
     /// The loss is far above what it was.
     #[error(
         "step {step}: loss is {loss:.4}, more than {factor} times the median of {median:.4} for {steps} steps; the rates may be too high"
@@ -138,35 +135,13 @@ pub enum RunWarning {
         count: u64,
     },
     /// A checkpoint cannot be used and was set aside.
-    #[error("{reason}; an older state is used")]
-    DamagedCheckpoint {
-        /// What is wrong, with the file.
-        reason: String,
-    },
+    #[error("{0}")]
+    DamagedCheckpoint(String),
     /// A resumed run has no checkpoint yet.
     #[error("{}: no checkpoint yet; starting again from step 0", folder.display())]
     NoCheckpoint {
         /// The run folder.
         folder: PathBuf,
-    },
-    /// A checkpoint could not be written; the run goes on and tries again.
-    #[error("{reason}; the run goes on, the checkpoint before is intact")]
-    CheckpointFailed {
-        /// What went wrong.
-        reason: String,
-    },
-    /// Something about the lock of the run folder.
-    #[error("{0}")]
-    Lock(String),
-    /// Memory will be exceeded.
-    #[error(
-        "memory: the run needs about {needed} (expected at most {limit}); lower --max-splats or --max-resolution, or raise --max-memory"
-    )]
-    Memory {
-        /// Predicted need.
-        needed: String,
-        /// The limit.
-        limit: String,
     },
     /// Something else that is already one line.
     #[error("{0}")]
@@ -188,6 +163,11 @@ pub struct Summary {
     pub cpu_seconds: f64,
     /// Mean PSNR of the held-out views in dB; `None` when it was not measured or is infinite.
     pub psnr: Option<f64>,
+}
+
+impl Summary {
+    /// The value of `kind`.
+    pub const KIND: &str = "run";
 }
 
 /// A picture that was left out while training.

@@ -5,12 +5,20 @@ use gausset_io::dataset::Dataset;
 
 use crate::recipe::Recipe;
 
-/// Share of the memory limit that decoded pictures may take.
+/// Pictures may take one part in so many of the limit.
 const PICTURE_SHARE: u64 = 4;
+
+/// Bytes per splat in the buffers of a step: the screen splat and its gradient, and some eight list entries.
+const WORKING_BYTES_PER_SPLAT: u64 = 256;
+
+/// Bytes per pixel in the buffers of a step: colours, their gradient, and the windows of the loss.
+const WORKING_BYTES_PER_PIXEL: u64 = 100;
 
 /// Memory that a run needs at most, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPlan {
+    /// Most splats that the run will have.
+    pub splat_count: u64,
     /// Parameters, moments and gradients of all splats.
     pub splats: u64,
     /// The copy of parameters and moments that a checkpoint is written from.
@@ -23,24 +31,36 @@ pub struct MemoryPlan {
     pub limit: u64,
 }
 
+/// Bytes per splat in parameters, moments and gradients: each float four times.
+fn bytes_per_splat(sh_degree: u8) -> u64 {
+    16 * floats_per_splat(sh_degree)
+}
+
+/// Bytes per splat in a checkpoint: each float three times, and five numbers of clocks and statistics.
+fn checkpoint_bytes_per_splat(sh_degree: u8) -> u64 {
+    12 * floats_per_splat(sh_degree) + 20
+}
+
+/// Mean, scales, quaternion, opacity, SH: 59 at degree 3.
+fn floats_per_splat(sh_degree: u8) -> u64 {
+    11 + 3 * sh::coefficients(sh_degree) as u64
+}
+
 impl MemoryPlan {
     /// Prediction for a recipe on a dataset.
-    ///
-    /// Per splat: each of the 14 + 3 (degree + 1)² floats four times (value, two moments, gradient); screen data of
-    /// about 128 bytes and some eight list entries of 16 bytes. Per pixel: some 25 floats in colour, gradient and loss.
     #[must_use]
     pub fn predict(recipe: &Recipe, dataset: &Dataset, start_splats: u64, limit: u64) -> Self {
-        let splats = recipe.max_splats.max(start_splats);
-        let floats = 11 + 3 * sh::coefficients(recipe.sh_degree) as u64;
+        let splat_count = recipe.max_splats.max(start_splats);
         let pixels: Vec<u64> = dataset.images.iter().map(|image| image.camera.pixels() as u64).collect();
         let largest = pixels.iter().copied().max().unwrap_or(0);
-        // Three colours and, where there are some, alpha and mask.
+        // Three colours, and alpha and mask where there are some.
         let all_pictures: u64 = pixels.iter().map(|&n| n * 5).sum();
         Self {
-            splats: splats * floats * 16,
-            checkpoint: splats * (floats * 12 + 20),
+            splat_count,
+            splats: splat_count * bytes_per_splat(recipe.sh_degree),
+            checkpoint: splat_count * checkpoint_bytes_per_splat(recipe.sh_degree),
             pictures: all_pictures.min(Self::picture_budget(limit)),
-            working: splats * 256 + largest * 100,
+            working: splat_count * WORKING_BYTES_PER_SPLAT + largest * WORKING_BYTES_PER_PIXEL,
             limit,
         }
     }
@@ -61,5 +81,15 @@ impl MemoryPlan {
     #[must_use]
     pub fn fits(&self) -> bool {
         self.total() <= self.limit
+    }
+
+    /// Most splats that would fit with everything else as it is, if any would.
+    #[must_use]
+    pub fn possible_splats(&self) -> Option<u64> {
+        let count = self.splat_count.max(1);
+        let per_splat = (self.splats + self.checkpoint) / count + WORKING_BYTES_PER_SPLAT;
+        let other = self.total() - count * per_splat.min(self.total() / count);
+        let possible = self.limit.checked_sub(other)? / per_splat;
+        (possible > 0).then_some(possible)
     }
 }

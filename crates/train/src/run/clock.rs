@@ -1,0 +1,164 @@
+//! Time of a run: wall and CPU seconds over all sittings, the rate, and when the next checkpoint is due.
+
+use std::time::{Duration, Instant};
+
+use crate::config::Outputs;
+
+/// Time constant over which the rate is smoothed.
+const RATE_SECONDS: f64 = 10.0;
+
+/// CPU seconds that this process has used, user and system together.
+pub(super) fn process_cpu_seconds() -> f64 {
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
+    }
+    #[cfg(not(unix))]
+    {
+        0.0
+    }
+}
+
+/// Seconds of training over all sittings; evaluation does not count.
+#[derive(Debug)]
+pub(super) struct Stopwatch {
+    before: [f64; 2],
+    running_since: Option<(Instant, f64)>,
+}
+
+impl Stopwatch {
+    /// A running watch that has `seconds` and `cpu_seconds` on it already.
+    pub(super) fn start(seconds: f64, cpu_seconds: f64) -> Self {
+        Self { before: [seconds, cpu_seconds], running_since: Some((Instant::now(), process_cpu_seconds())) }
+    }
+
+    /// Wall and CPU seconds on the watch.
+    pub(super) fn read(&self) -> [f64; 2] {
+        let [seconds, cpu_seconds] = self.before;
+        match self.running_since {
+            Some((since, cpu)) => {
+                [seconds + since.elapsed().as_secs_f64(), cpu_seconds + process_cpu_seconds() - cpu]
+            }
+            None => self.before,
+        }
+    }
+
+    /// Stops the watch.
+    pub(super) fn pause(&mut self) {
+        self.before = self.read();
+        self.running_since = None;
+    }
+
+    /// Lets it run again.
+    pub(super) fn go_on(&mut self) {
+        if self.running_since.is_none() {
+            self.running_since = Some((Instant::now(), process_cpu_seconds()));
+        }
+    }
+}
+
+/// Steps per second, smoothed exponentially over some seconds of training.
+#[derive(Debug, Default)]
+pub(super) struct Rate {
+    smoothed: Option<f64>,
+    last_seconds: f64,
+}
+
+impl Rate {
+    /// A rate that is measured from `seconds` on a [`Stopwatch`] on.
+    pub(super) fn from(seconds: f64) -> Self {
+        Self { smoothed: None, last_seconds: seconds }
+    }
+
+    /// Counts steps that were done up to `seconds` and gives the rate.
+    pub(super) fn count(&mut self, steps: u64, seconds: f64) -> f64 {
+        let elapsed = (seconds - self.last_seconds).max(1e-9);
+        self.last_seconds = seconds;
+        let now = steps as f64 / elapsed;
+        let keep = libm::exp(-elapsed / RATE_SECONDS);
+        let rate = self.smoothed.map_or(now, |before| keep * before + (1.0 - keep) * now);
+        *self.smoothed.insert(rate)
+    }
+}
+
+/// When checkpoints are due: after so many steps or seconds, whichever comes first.
+#[derive(Debug)]
+pub(super) struct CheckpointClock {
+    every_steps: u64,
+    every: Option<Duration>,
+    last: Instant,
+    /// Step of the last checkpoint.
+    pub(super) last_step: Option<u64>,
+}
+
+impl CheckpointClock {
+    /// A clock that starts now; `last_step` is that of the checkpoint that the run goes on from.
+    pub(super) fn start(outputs: &Outputs, last_step: Option<u64>) -> Self {
+        Self {
+            every_steps: outputs.checkpoint_every,
+            every: (outputs.checkpoint_seconds > 0).then(|| Duration::from_secs(outputs.checkpoint_seconds)),
+            last: Instant::now(),
+            last_step,
+        }
+    }
+
+    /// Whether a checkpoint is due after `done` steps.
+    pub(super) fn is_due(&self, done: u64) -> bool {
+        is_multiple(done, self.every_steps) || self.every.is_some_and(|every| self.last.elapsed() >= every)
+    }
+
+    /// A checkpoint was saved.
+    pub(super) fn saved(&mut self, step: u64) {
+        self.last = Instant::now();
+        self.last_step = Some(step);
+    }
+}
+
+/// Whether `done` is a multiple of `every`; never when `every` is 0.
+pub(super) fn is_multiple(done: u64, every: u64) -> bool {
+    every > 0 && done.is_multiple_of(every)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_paused_watch_stands_still_and_keeps_what_it_had() {
+        let mut watch = Stopwatch::start(100.0, 50.0);
+        watch.pause();
+        let [seconds, cpu_seconds] = watch.read();
+        assert!(seconds >= 100.0 && cpu_seconds >= 50.0);
+        assert_eq!(watch.read(), [seconds, cpu_seconds]);
+        watch.go_on();
+        assert!(watch.read()[0] >= seconds);
+    }
+
+    #[test]
+    fn a_steady_pace_is_its_own_rate() {
+        let mut rate = Rate::from(5.0);
+        for k in 1..20 {
+            let it_per_s = rate.count(10, 5.0 + 0.5 * f64::from(k));
+            assert!((it_per_s - 20.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn checkpoints_are_due_by_steps_or_by_time() {
+        let outputs = |checkpoint_every, checkpoint_seconds| Outputs {
+            checkpoint_every,
+            checkpoint_seconds,
+            eval_every: 0,
+            export_every: 0,
+        };
+        let by_steps = CheckpointClock::start(&outputs(10, 0), None);
+        assert!(by_steps.is_due(20) && !by_steps.is_due(21));
+        let mut by_time = CheckpointClock::start(&outputs(0, 3600), None);
+        assert!(!by_time.is_due(20));
+        by_time.last = Instant::now().checked_sub(Duration::from_secs(3601)).unwrap();
+        assert!(by_time.is_due(20));
+        by_time.saved(20);
+        assert!(!by_time.is_due(21) && by_time.last_step == Some(20));
+    }
+}

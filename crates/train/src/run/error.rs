@@ -1,0 +1,92 @@
+//! Why a run could not start, go on or end: one line each.
+
+use std::path::PathBuf;
+
+use gausset_core::engine::EngineError;
+use gausset_io::atomic::WriteError;
+use gausset_io::run_folder::RunFolderError;
+use gausset_io::splat::SplatError;
+
+use crate::config::ConfigError;
+use crate::eval::EvalError;
+
+/// Why a run could not start, go on or end.
+#[derive(Debug, thiserror::Error)]
+pub enum TrainError {
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Something in the run folder could not be read or written.
+    #[error(transparent)]
+    Folder(#[from] RunFolderError),
+    /// A file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// The file given with `--init` cannot be used.
+    #[error(transparent)]
+    Init(#[from] SplatError),
+    /// The file given with `--init` holds nothing.
+    #[error("{}: splats: none is usable (expected at least one)", path.display())]
+    EmptyInit {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The device failed.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The evaluation failed.
+    #[error(transparent)]
+    Eval(#[from] EvalError),
+    /// The loss of a step is not finite.
+    #[error("{source}; {}", match checkpoint { Some(step) => format!("the last checkpoint is that of step {step}"), None => "there is no checkpoint yet".to_owned() })]
+    NonFiniteLoss {
+        /// Step, view and value.
+        source: EngineError,
+        /// Step of the last checkpoint, which is intact.
+        checkpoint: Option<u64>,
+    },
+    /// The dataset is not the one the run was started with.
+    #[error("{}: data: not the dataset of this run (expected fingerprint {expected}, found {found}); name the right one with --data", path.display())]
+    OtherDataset {
+        /// The dataset.
+        path: PathBuf,
+        /// Fingerprint recorded by the run.
+        expected: String,
+        /// Fingerprint found.
+        found: String,
+    },
+    /// Too many pictures cannot be decoded.
+    #[error("{}: images: {unreadable} of {present} cannot be read (expected at most a tenth); the first: {first}; repair or remove them", folder.display())]
+    TooManyUnreadable {
+        /// Picture folder.
+        folder: PathBuf,
+        /// Pictures that cannot be read.
+        unreadable: usize,
+        /// Pictures to train on.
+        present: usize,
+        /// The first of them, with its reason.
+        first: String,
+    },
+    /// The run would need more memory than it may use.
+    #[error("--max-memory: the run would need about {needed} for {splats} splats (expected at most {limit}); lower --max-splats{}, or raise --max-memory", possible.map_or_else(String::new, |n| format!(" to {n} or less")))]
+    Memory {
+        /// Predicted need, with its unit.
+        needed: String,
+        /// Splats that it is predicted for.
+        splats: u64,
+        /// The limit, with its unit.
+        limit: String,
+        /// Splats that would fit, if any would.
+        possible: Option<u64>,
+    },
+    /// A checkpoint does not hold what its run needs.
+    #[error("{}: {place}: {what}", path.display())]
+    Checkpoint {
+        /// The checkpoint.
+        path: PathBuf,
+        /// Field of the header or state.
+        place: &'static str,
+        /// What is wrong, with what was expected and found.
+        what: String,
+    },
+}

@@ -1,0 +1,165 @@
+//! Training views one after the other, one of them ahead: order, loader, and pictures that cannot be read.
+
+use std::sync::Arc;
+
+use gausset_core::engine::TrainView;
+use gausset_io::dataset::{Dataset, Loader};
+
+use super::TrainError;
+use crate::events::{RunWarning, SkippedPicture};
+use crate::views::{Cursor, ViewOrder};
+
+/// Pictures that the loader is told of in advance.
+const LOOKAHEAD: usize = 8;
+
+/// At most one in so many pictures may be unreadable.
+const UNREADABLE_SHARE: usize = 10;
+
+/// Which corrections are learned per view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Corrections {
+    /// Colour corrections: one row per view but the first, which is pinned to the identity.
+    pub(super) exposure: bool,
+    /// Pose corrections: one row per view.
+    pub(super) poses: bool,
+}
+
+impl Corrections {
+    /// Row of a view's colour correction, by its index in the training split.
+    pub(super) fn exposure_row(self, train_index: usize) -> Option<u32> {
+        self.exposure.then(|| train_index.checked_sub(1)).flatten().map(|row| row as u32)
+    }
+
+    /// Row of a view's pose correction, by its index in the training split.
+    pub(super) fn pose_row(self, train_index: usize) -> Option<u32> {
+        self.poses.then_some(train_index as u32)
+    }
+
+    /// Rows of colour corrections for so many training views.
+    pub(super) fn exposure_rows(self, train_views: usize) -> Option<usize> {
+        self.exposure.then(|| train_views.saturating_sub(1))
+    }
+
+    /// Rows of pose corrections for so many training views.
+    pub(super) fn pose_rows(self, train_views: usize) -> Option<usize> {
+        self.poses.then_some(train_views)
+    }
+}
+
+/// The training views in their order.
+pub(super) struct Feed {
+    loader: Arc<Loader>,
+    order: ViewOrder,
+    corrections: Corrections,
+    /// The next view, already loaded, and where it stands in the order.
+    ahead: Option<(Cursor, TrainView)>,
+    skipped: Vec<SkippedPicture>,
+    unreadable: usize,
+}
+
+impl Feed {
+    /// The views from `cursor` on.
+    pub(super) fn new(loader: Arc<Loader>, seed: u64, cursor: Cursor, corrections: Corrections) -> Self {
+        let order = ViewOrder::new(seed, loader.dataset().split.train.len(), cursor);
+        Self { order, corrections, ahead: None, skipped: Vec::new(), unreadable: 0, loader }
+    }
+
+    /// Steps over pictures that were found unusable earlier in the run.
+    pub(super) fn without(mut self, skipped: Vec<SkippedPicture>, unreadable: usize) -> Self {
+        for picture in &skipped {
+            if let Some(view) = train_index(self.loader.dataset(), &picture.name) {
+                self.order.skip(view);
+            }
+        }
+        (self.skipped, self.unreadable) = (skipped, unreadable);
+        self
+    }
+
+    /// The next view; the one behind it is then loaded, too.
+    ///
+    /// # Errors
+    /// Too many pictures cannot be read.
+    pub(super) fn take(&mut self, warn: &mut dyn FnMut(RunWarning)) -> Result<TrainView, TrainError> {
+        let (_, view) = match self.ahead.take() {
+            Some(ahead) => ahead,
+            None => self.load(warn)?,
+        };
+        self.ahead = Some(self.load(warn)?);
+        Ok(view)
+    }
+
+    /// The view that [`Self::take`] will give next.
+    pub(super) fn next(&self) -> Option<&TrainView> {
+        self.ahead.as_ref().map(|(_, view)| view)
+    }
+
+    /// Where the view that [`Self::take`] will give next stands in the order.
+    pub(super) fn cursor(&self) -> Cursor {
+        self.ahead.as_ref().map_or(self.order.cursor(), |(cursor, _)| *cursor)
+    }
+
+    /// Pictures that turned out to be unusable.
+    pub(super) fn skipped(&self) -> &[SkippedPicture] {
+        &self.skipped
+    }
+
+    /// How many of them cannot be read.
+    pub(super) fn unreadable(&self) -> usize {
+        self.unreadable
+    }
+
+    /// Loads the view at the order's cursor, or the first one behind it that can be used, and goes on.
+    fn load(&mut self, warn: &mut dyn FnMut(RunWarning)) -> Result<(Cursor, TrainView), TrainError> {
+        let dataset = Arc::clone(self.loader.dataset());
+        loop {
+            let Some(train_index) = self.order.current() else {
+                return Err(self.too_many_unreadable(&dataset));
+            };
+            let wanted: Vec<usize> =
+                self.order.upcoming(LOOKAHEAD).map(|view| dataset.split.train[view]).collect();
+            self.loader.prefetch(&wanted);
+            let index = dataset.split.train[train_index];
+            match self.loader.get(index) {
+                Ok(target) => {
+                    let cursor = self.order.cursor();
+                    self.order.advance();
+                    let image = &dataset.images[index];
+                    let view = TrainView {
+                        index: index as u32,
+                        name: Arc::clone(&image.name),
+                        camera: image.camera,
+                        pose: image.pose,
+                        target,
+                        exposure_row: self.corrections.exposure_row(train_index),
+                        pose_row: self.corrections.pose_row(train_index),
+                    };
+                    return Ok((cursor, view));
+                }
+                Err(skipped) => {
+                    self.order.skip(train_index);
+                    self.unreadable += usize::from(skipped.reason.is_unreadable());
+                    let picture = SkippedPicture { name: skipped.name, reason: skipped.reason.to_string() };
+                    self.skipped.push(picture.clone());
+                    if self.unreadable * UNREADABLE_SHARE > dataset.split.train.len() {
+                        return Err(self.too_many_unreadable(&dataset));
+                    }
+                    warn(RunWarning::UnreadablePicture(picture));
+                }
+            }
+        }
+    }
+
+    fn too_many_unreadable(&self, dataset: &Dataset) -> TrainError {
+        TrainError::TooManyUnreadable {
+            folder: dataset.images_folder.clone(),
+            unreadable: self.unreadable,
+            present: dataset.split.train.len(),
+            first: self.skipped.first().map_or_else(String::new, |p| format!("{}: {}", p.name, p.reason)),
+        }
+    }
+}
+
+/// Index in the training split of a picture's name.
+fn train_index(dataset: &Dataset, name: &str) -> Option<usize> {
+    dataset.split.train.iter().position(|&index| *dataset.images[index].name == *name)
+}

@@ -1,0 +1,476 @@
+//! The training run: folder, loop, checkpoints, result.
+//!
+//! ```text
+//! start ── first splats ──┐                     ┌─▶ flush ─▶ Progress, metrics.jsonl
+//!                         ├─▶ load ─▶ step … ───┼─▶ save ─▶ checkpoints/step_….ckpt
+//! resume ── checkpoint ───┘                     └─▶ render ─▶ eval/       … save ─▶ splats.ply
+//! ```
+//! Nothing on the right has an influence on the steps: flushing, saving and rendering only read. So a run gives the
+//! same `splats.ply` however often it is looked at, stopped, killed and resumed. Whatever is lost in a kill is what
+//! was done since the last checkpoint, and it is done again in the same way.
+//!
+//! Order of writes: `config.toml` before step 0; at the end the checkpoint of the last step, then `splats.ply`, then
+//! the evaluation, then the last line of `metrics.jsonl`. A run that is killed in between goes on there.
+
+mod clock;
+mod error;
+mod export;
+mod feed;
+mod header;
+mod prepare;
+mod summary;
+mod watch;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_core::engine::{Engine, EngineError, TrainState};
+use gausset_io::atomic::{FileSystem, Overwrite};
+use gausset_io::dataset::{Dataset, Loader};
+use gausset_io::metrics_log::MetricsLog;
+use gausset_io::run_folder::{RunFolder, config_path, eval_folder, metrics_path, splats_path};
+
+use crate::config::{RecordedRun, TrainConfig};
+use crate::eval::{EvalError, EvalOptions, EvalReport, PictureFolder, evaluate};
+use crate::events::{End, Event, Outcome, Progress, RunWarning, Started, Summary};
+use crate::memory::MemoryPlan;
+use crate::options::TrainOptions;
+use crate::recipe::SceneFacts;
+use crate::words::Split;
+use clock::{CheckpointClock, Rate, Stopwatch, is_multiple};
+use feed::{Corrections, Feed};
+use header::CheckpointHeader;
+use watch::Watch;
+
+pub use error::TrainError;
+pub use summary::read_summary;
+use summary::{EvaluationLine, FinishedLine, ReportLine};
+
+/// Steps between two flushes, after which the device has told how it went. Long enough for a device that works
+/// behind to stay busy, short enough to stop soon after a loss that is not finite.
+const FLUSH_EVERY: u64 = 10;
+
+/// Lines of `metrics.jsonl` come every so many steps, and in short runs often enough for [`FEWEST_REPORTS`].
+const REPORT_EVERY: u64 = 100;
+/// Lines of `metrics.jsonl` that a run has at least, if it has as many steps.
+const FEWEST_REPORTS: u64 = 50;
+
+/// What a run works with.
+pub struct Session<'a> {
+    /// The dataset, opened with [`TrainConfig::open_options`].
+    pub dataset: Arc<Dataset>,
+    /// The device.
+    pub engine: &'a mut dyn Engine,
+    /// Where files are written.
+    pub fs: &'a dyn FileSystem,
+    /// Set it to save and stop after the current step.
+    pub stop: &'a AtomicBool,
+    /// Is told everything that happens.
+    pub events: &'a mut dyn FnMut(&Event),
+}
+
+/// A training run in its folder, ready to go.
+pub struct Run<'a> {
+    config: TrainConfig,
+    scene: SceneFacts,
+    recorded: RecordedRun,
+    folder: RunFolder,
+    session: Session<'a>,
+    loader: Arc<Loader>,
+    feed: Feed,
+    log: MetricsLog<'a>,
+    memory: MemoryPlan,
+    /// Finished steps.
+    done: u64,
+    stopwatch: Stopwatch,
+    rate: Rate,
+    checkpoints: CheckpointClock,
+    watch: Watch,
+}
+
+impl<'a> Run<'a> {
+    /// Prepares a new run in `folder`: makes the first splats, takes and locks the folder, writes `config.toml`.
+    ///
+    /// # Errors
+    /// A start that cannot be made, too little memory, a folder that is in use or holds a run (unless it may be
+    /// overwritten), a device that cannot hold the splats.
+    pub fn start(
+        config: TrainConfig,
+        folder: &Path,
+        overwrite: Overwrite,
+        session: Session<'a>,
+    ) -> Result<Self, TrainError> {
+        let dataset = Arc::clone(&session.dataset);
+        // Everything that can be refused is, before anything is written or removed.
+        let start = prepare::first_splats(&config, &dataset)?;
+        let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
+        let record = prepare::record(&config, &dataset, &session.engine.describe(), &start.note);
+        let recorded = RecordedRun { config: config.clone(), record };
+        let folder = RunFolder::create(session.fs, folder, overwrite)?;
+        folder.write_config(session.fs, &recorded.to_toml())?;
+        let state = prepare::first_state(start.splats, corrections(&config), dataset.split.train.len());
+        Self::assemble(config, recorded, folder, session, memory, state, None)
+    }
+
+    /// Prepares the run in `folder` to go on from its newest checkpoint, or from step 0 when there is none.
+    /// `config` comes from [`resumable_config`].
+    ///
+    /// # Errors
+    /// A folder that is in use or holds no run, another dataset, options that would change the result, a checkpoint
+    /// that is not of this run.
+    pub fn resume(config: TrainConfig, folder: &Path, session: Session<'a>) -> Result<Self, TrainError> {
+        let folder = RunFolder::open(session.fs, folder)?;
+        let config_file = config_path(folder.root());
+        let recorded = RecordedRun::read(&config_file)?;
+        let config = recorded.resumed_with(&config.to_options(), &config_file)?;
+        let dataset = Arc::clone(&session.dataset);
+        if dataset.fingerprint != recorded.record.fingerprint {
+            return Err(TrainError::OtherDataset {
+                path: dataset.root.clone(),
+                expected: recorded.record.fingerprint,
+                found: dataset.fingerprint.clone(),
+            });
+        }
+        let search = folder.newest_checkpoint(session.fs)?;
+        for line in search.lines() {
+            (session.events)(&Event::Warning(RunWarning::DamagedCheckpoint(line)));
+        }
+        let recorded = RecordedRun { config: config.clone(), ..recorded };
+        let Some(found) = search.found else {
+            let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
+            (session.events)(&Event::Warning(warning));
+            let start = prepare::first_splats(&config, &dataset)?;
+            let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
+            let state = prepare::first_state(start.splats, corrections(&config), dataset.split.train.len());
+            return Self::assemble(config, recorded, folder, session, memory, state, None);
+        };
+        let header = CheckpointHeader::read(
+            &found.path,
+            &found.header,
+            found.step,
+            &config.recipe,
+            &recorded.record.fingerprint,
+        )?;
+        let train_views = dataset.split.train.len();
+        header::check_state(&found.path, &found.state, &config.recipe, corrections(&config), train_views)?;
+        let memory = prepare::memory_plan(&config, &dataset, found.state.splats.len() as u64)?;
+        Self::assemble(config, recorded, folder, session, memory, found.state, Some(header))
+    }
+
+    /// Puts a run together and brings its state to the device.
+    fn assemble(
+        config: TrainConfig,
+        recorded: RecordedRun,
+        folder: RunFolder,
+        session: Session<'a>,
+        memory: MemoryPlan,
+        state: TrainState,
+        header: Option<CheckpointHeader>,
+    ) -> Result<Self, TrainError> {
+        if let Some(note) = folder.lock_note() {
+            (session.events)(&Event::Warning(RunWarning::Note(note.to_owned())));
+        }
+        let log =
+            MetricsLog::open(session.fs, &metrics_path(folder.root()), header.as_ref().map(|h| h.step))?;
+        let loader = prepare::loader(&config, &session.dataset);
+        let seed = config.recipe.seed;
+        let cursor = header.as_ref().map(|h| h.cursor).unwrap_or_default();
+        let mut feed = Feed::new(Arc::clone(&loader), seed, cursor, corrections(&config));
+        let mut watch = Watch::new(state.splats.len() as u64);
+        let [mut seconds, mut cpu_seconds] = [0.0; 2];
+        let (mut done, mut last_checkpoint) = (0, None);
+        if let Some(header) = header {
+            (seconds, cpu_seconds) = (header.seconds, header.cpu_seconds);
+            (done, last_checkpoint) = (header.step, Some(header.step));
+            watch.loss_sum = header.loss_sum;
+            watch.loss_steps = header.loss_steps;
+            watch.skipped_updates = header.skipped_updates;
+            feed = feed.without(header.skipped, header.unreadable);
+        }
+        session.engine.load(state)?;
+        Ok(Self {
+            scene: prepare::scene_facts(&recorded.record),
+            checkpoints: CheckpointClock::start(&config.outputs, last_checkpoint),
+            stopwatch: Stopwatch::start(seconds, cpu_seconds),
+            rate: Rate::from(seconds),
+            config,
+            recorded,
+            folder,
+            session,
+            loader,
+            feed,
+            log,
+            memory,
+            done,
+            watch,
+        })
+    }
+
+    /// Runs to the end, or until it is asked to stop.
+    ///
+    /// # Errors
+    /// A loss that is not finite, a device or file system that fails, too many unreadable pictures. The last
+    /// checkpoint is intact.
+    pub fn train(mut self) -> Result<Outcome, TrainError> {
+        self.tell_start();
+        while self.done < self.config.recipe.steps {
+            if self.is_asked_to_stop() {
+                return self.stop();
+            }
+            self.step()?;
+        }
+        self.finish()
+    }
+
+    fn tell_start(&mut self) {
+        let dataset = &self.session.dataset;
+        let started = Started {
+            device: self.session.engine.describe(),
+            step: self.done,
+            steps: self.config.recipe.steps,
+            train_images: dataset.split.train.len(),
+            test_images: dataset.split.test.len(),
+            splats: self.watch.splats,
+            start: self.recorded.record.start.clone(),
+            scene_extent: self.scene.extent,
+            memory: self.memory,
+        };
+        (self.session.events)(&Event::Started(started));
+    }
+
+    fn is_asked_to_stop(&self) -> bool {
+        self.session.stop.load(Ordering::Relaxed)
+    }
+
+    /// One step, and everything that is due after it.
+    fn step(&mut self) -> Result<(), TrainError> {
+        let events = &mut *self.session.events;
+        let view = self.feed.take(&mut |warning| events(&Event::Warning(warning)))?;
+        let params = self.config.recipe.step_params(self.done, &self.scene);
+        let stepped = self.session.engine.step(&view, self.feed.next(), &params);
+        stepped.map_err(|error| self.engine_error(error))?;
+        self.done += 1;
+        for rule in self.config.recipe.density_after(self.done, self.scene.extent) {
+            let densified = self.session.engine.densify(&rule);
+            densified.map_err(|error| self.engine_error(error))?;
+        }
+        let (steps, outputs) = (self.config.recipe.steps, self.config.outputs);
+        let is_last = self.done == steps;
+        let is_report = is_last || is_multiple(self.done, report_every(steps));
+        if is_report || is_multiple(self.done, FLUSH_EVERY) {
+            let it_per_s = self.flush()?;
+            if is_report {
+                self.report(it_per_s)?;
+            }
+        }
+        // The last step has its checkpoint, export and evaluation in `finish`.
+        if is_last {
+            return Ok(());
+        }
+        if is_multiple(self.done, outputs.eval_every) {
+            self.evaluate_on_the_way()?;
+        }
+        let (is_export, is_checkpoint) =
+            (is_multiple(self.done, outputs.export_every), self.checkpoints.is_due(self.done));
+        if is_export || is_checkpoint {
+            let state = self.save()?;
+            if is_checkpoint {
+                self.checkpoint(&state)?;
+            }
+            if is_export {
+                self.export(&state)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the device, takes in what it tells and passes it on. Gives the rate.
+    fn flush(&mut self) -> Result<f64, TrainError> {
+        let flushed = self.session.engine.flush();
+        let report = flushed.map_err(|error| self.engine_error(error))?;
+        let events = &mut *self.session.events;
+        self.watch.take_in(self.done, &report, &mut |warning| events(&Event::Warning(warning)));
+        let it_per_s = self.rate.count(report.steps, self.stopwatch.read()[0]);
+        let steps = self.config.recipe.steps;
+        if report.steps > 0 {
+            events(&Event::Progress(Progress {
+                step: self.done,
+                steps,
+                loss: report.loss_sum / report.steps as f64,
+                splats: report.splats,
+                it_per_s,
+                seconds_left: (it_per_s > 0.0).then(|| (steps - self.done) as f64 / it_per_s),
+                report,
+            }));
+        }
+        Ok(it_per_s)
+    }
+
+    /// Appends a line to `metrics.jsonl`.
+    fn report(&mut self, it_per_s: f64) -> Result<(), TrainError> {
+        let Some(loss) = self.watch.take_mean_loss() else { return Ok(()) };
+        let [seconds, cpu_seconds] = self.stopwatch.read();
+        let splats = self.watch.splats;
+        self.log.append(&ReportLine { step: self.done, loss, splats, it_per_s, seconds, cpu_seconds })?;
+        Ok(())
+    }
+
+    /// Reads the whole state back, after the device has told of any failure.
+    fn save(&mut self) -> Result<TrainState, TrainError> {
+        self.flush()?;
+        let _span = gausset_prof::span("checkpoint");
+        let saved = self.session.engine.save();
+        saved.map_err(|error| self.engine_error(error))
+    }
+
+    /// Writes a checkpoint, unless there is one of this step.
+    fn checkpoint(&mut self, state: &TrainState) -> Result<(), TrainError> {
+        if self.checkpoints.last_step == Some(self.done) {
+            return Ok(());
+        }
+        let _span = gausset_prof::span("checkpoint");
+        let started = std::time::Instant::now();
+        let [seconds, cpu_seconds] = self.stopwatch.read();
+        let header = CheckpointHeader {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fingerprint: self.recorded.record.fingerprint.clone(),
+            step: self.done,
+            cursor: self.feed.cursor(),
+            skipped: self.feed.skipped().to_vec(),
+            unreadable: self.feed.unreadable(),
+            seconds,
+            cpu_seconds,
+            loss_sum: self.watch.loss_sum,
+            loss_steps: self.watch.loss_steps,
+            skipped_updates: self.watch.skipped_updates,
+        };
+        let header = serde_json::to_value(&header).unwrap_or_default();
+        let committed = self.folder.save_checkpoint(self.session.fs, self.done, state, &header)?;
+        self.checkpoints.saved(self.done);
+        let seconds = started.elapsed().as_secs_f64();
+        (self.session.events)(&Event::Checkpointed { step: self.done, bytes: committed.bytes, seconds });
+        Ok(())
+    }
+
+    /// Writes `splats.ply`.
+    fn export(&mut self, state: &TrainState) -> Result<(), TrainError> {
+        let written = export::save_splats(
+            self.session.fs,
+            &self.folder,
+            &state.splats,
+            self.config.recipe.antialiased,
+            &self.recorded.record.up_rotation,
+        )?;
+        (self.session.events)(&Event::Exported {
+            step: self.done,
+            path: splats_path(self.folder.root()),
+            splats: written.splats,
+            dropped: written.dropped,
+            bytes: written.bytes,
+        });
+        Ok(())
+    }
+
+    /// Scores the held-out views, if there are some. Gives nothing when asked to stop meanwhile.
+    fn evaluate(&mut self, pictures: bool) -> Result<Option<EvalReport>, TrainError> {
+        if self.session.dataset.split.test.is_empty() {
+            return Ok(None);
+        }
+        self.stopwatch.pause();
+        let options = EvalOptions {
+            split: Split::Test,
+            render: self.config.recipe.eval_options(self.done, &self.scene),
+            splats_from_dataset: gausset_core::se3::IDENTITY3,
+            colour_corrected: self.config.recipe.exposure.is_some(),
+        };
+        let folder = eval_folder(self.folder.root());
+        let pictures = pictures.then_some(PictureFolder { fs: self.session.fs, folder: &folder });
+        let engine = &mut *self.session.engine;
+        let evaluated = evaluate(engine, &self.loader, &options, pictures.as_ref(), self.session.stop);
+        self.stopwatch.go_on();
+        self.rate = Rate::from(self.stopwatch.read()[0]);
+        match evaluated {
+            Ok(report) => {
+                let event = Event::Evaluated { step: self.done, report: report.clone() };
+                (self.session.events)(&event);
+                Ok(Some(report))
+            }
+            Err(EvalError::Stopped) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Scores the held-out views between two steps.
+    fn evaluate_on_the_way(&mut self) -> Result<(), TrainError> {
+        self.flush()?;
+        if let Some(report) = self.evaluate(false)? {
+            self.log.append(&EvaluationLine { step: self.done, psnr: report.psnr, ssim: report.ssim })?;
+        }
+        Ok(())
+    }
+
+    /// Saves and ends the call.
+    fn stop(mut self) -> Result<Outcome, TrainError> {
+        let state = self.save()?;
+        self.checkpoint(&state)?;
+        self.log.sync()?;
+        Ok(self.outcome(End::Stopped, None))
+    }
+
+    /// Writes the result.
+    fn finish(mut self) -> Result<Outcome, TrainError> {
+        let state = self.save()?;
+        self.checkpoint(&state)?;
+        self.export(&state)?;
+        drop(state);
+        self.stopwatch.pause();
+        let evaluation = self.evaluate(true)?;
+        if evaluation.is_none() && self.is_asked_to_stop() {
+            return Ok(self.outcome(End::Stopped, None));
+        }
+        let outcome = self.outcome(End::Finished, evaluation);
+        self.log.append(&FinishedLine { step: self.done, finished: outcome.summary.clone() })?;
+        self.log.sync()?;
+        (self.session.events)(&Event::Finished(outcome.summary.clone()));
+        Ok(outcome)
+    }
+
+    fn outcome(&self, end: End, evaluation: Option<EvalReport>) -> Outcome {
+        let [seconds, cpu_seconds] = self.stopwatch.read();
+        let psnr = evaluation.as_ref().and_then(|report| report.psnr);
+        let (steps, splats) = (self.done, self.watch.splats);
+        let summary = Summary { kind: Summary::KIND.to_owned(), steps, splats, seconds, cpu_seconds, psnr };
+        Outcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
+    }
+
+    /// An error of the device, with what is left of the run.
+    fn engine_error(&self, source: EngineError) -> TrainError {
+        match source {
+            EngineError::NonFiniteLoss { .. } => {
+                TrainError::NonFiniteLoss { source, checkpoint: self.checkpoints.last_step }
+            }
+            other => other.into(),
+        }
+    }
+}
+
+/// Which corrections a configuration learns.
+fn corrections(config: &TrainConfig) -> Corrections {
+    Corrections { exposure: config.recipe.exposure.is_some(), poses: config.recipe.poses.is_some() }
+}
+
+/// Steps between two lines of `metrics.jsonl`.
+fn report_every(steps: u64) -> u64 {
+    (steps / FEWEST_REPORTS).clamp(1, REPORT_EVERY)
+}
+
+/// The configuration with which the run in `folder` goes on when `given` is said on the command line. Open the
+/// dataset and the device with it, then call [`Run::resume`].
+///
+/// # Errors
+/// No run there; options that differ from the run's and would change its result.
+pub fn resumable_config(folder: &Path, given: &TrainOptions) -> Result<TrainConfig, TrainError> {
+    let recorded = summary::read_recorded(folder)?;
+    Ok(recorded.resumed_with(given, &config_path(folder))?)
+}

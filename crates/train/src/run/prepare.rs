@@ -1,0 +1,136 @@
+//! What a run begins with: first splats, corrections, scene facts, memory.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gausset_core::engine::{ExtraGroup, TrainState};
+use gausset_core::{Pose, Splats};
+use gausset_io::dataset::init::{self, InitOptions};
+use gausset_io::dataset::{Dataset, Loader, LoaderOptions};
+use gausset_io::splat::{self, Initial, ReadLimits};
+use gausset_io::units;
+
+use super::TrainError;
+use super::feed::Corrections;
+use crate::config::{RunRecord, TrainConfig};
+use crate::memory::MemoryPlan;
+use crate::recipe::SceneFacts;
+use crate::up;
+use crate::words::Background;
+
+/// Background threads of the loader.
+const LOADER_THREADS: usize = 1;
+
+/// The first splats with the line that says where they came from.
+pub(super) fn first_splats(config: &TrainConfig, dataset: &Dataset) -> Result<init::Start, TrainError> {
+    let recipe = &config.recipe;
+    let options = InitOptions {
+        sh_degree: recipe.sh_degree,
+        opacity: recipe.start.opacity as f32,
+        scale_factor: recipe.start.scale as f32,
+        random_count: recipe.start.random_splats.min(recipe.max_splats) as usize,
+        max_splats: usize::try_from(recipe.max_splats).unwrap_or(usize::MAX),
+        seed: recipe.seed,
+    };
+    let start = match &config.data.init {
+        Some(path) => from_file(path, &options, config.max_memory_bytes())?,
+        None => init::start(dataset, &options),
+    };
+    if start.splats.is_empty() {
+        let path = config.data.init.as_ref().unwrap_or(&dataset.source).clone();
+        return Err(TrainError::EmptyInit { path });
+    }
+    Ok(start)
+}
+
+/// The splats of a file, or splats made from its points.
+fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<init::Start, TrainError> {
+    let mut start = match splat::read_initial(path, &ReadLimits { memory_bytes })? {
+        Initial::Splats(file) => {
+            let splats = finite(&file.splats).with_sh_degree(options.sh_degree);
+            init::Start { note: format!("{} splats", splats.len()), splats }
+        }
+        Initial::Points(cloud) => {
+            let positions: Vec<[f64; 3]> = cloud.positions.iter().map(|p| p.map(f64::from)).collect();
+            init::from_points(&positions, cloud.colours.as_deref(), options)
+        }
+    };
+    start.note += &format!(" (from {})", path.display());
+    Ok(start)
+}
+
+/// The splats that can be drawn.
+fn finite(splats: &Splats) -> Splats {
+    let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();
+    if usable.len() == splats.len() { splats.clone() } else { splats.select(&usable) }
+}
+
+/// The state before step 0.
+pub(super) fn first_state(splats: Splats, corrections: Corrections, train_views: usize) -> TrainState {
+    let exposures = corrections.exposure_rows(train_views).map(ExtraGroup::exposures);
+    let poses = corrections.pose_rows(train_views).map(ExtraGroup::poses);
+    TrainState::new(splats, exposures.into_iter().chain(poses).collect())
+}
+
+/// Poses of the training views.
+pub(super) fn train_poses(dataset: &Dataset) -> Vec<Pose> {
+    dataset.split.train.iter().map(|&index| dataset.images[index].pose).collect()
+}
+
+/// What the run records about itself.
+pub(super) fn record(
+    config: &TrainConfig,
+    dataset: &Dataset,
+    device: &gausset_core::engine::DeviceInfo,
+    start_note: &str,
+) -> RunRecord {
+    RunRecord {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        device: device.kind.clone(),
+        device_name: device.name.clone(),
+        fingerprint: dataset.fingerprint.clone(),
+        train_images: dataset.split.train.len() as u64,
+        test_images: dataset.split.test.len() as u64,
+        start: start_note.to_owned(),
+        scene_extent: dataset.scene_extent,
+        background: match config.background {
+            Background::Auto => dataset.background,
+            Background::Colour(colour) => colour,
+        },
+        up_rotation: up::rotation(config.up, &train_poses(dataset)),
+    }
+}
+
+/// What the recipe needs to know about the scene.
+pub(super) fn scene_facts(record: &RunRecord) -> SceneFacts {
+    SceneFacts { extent: record.scene_extent, background: record.background }
+}
+
+/// Predicts the memory of a run and refuses one that would not fit.
+pub(super) fn memory_plan(
+    config: &TrainConfig,
+    dataset: &Dataset,
+    start_splats: u64,
+) -> Result<MemoryPlan, TrainError> {
+    let limit = config.max_memory_bytes();
+    let plan = MemoryPlan::predict(&config.recipe, dataset, start_splats, limit);
+    if plan.fits() {
+        return Ok(plan);
+    }
+    Err(TrainError::Memory {
+        needed: units::bytes(plan.total()),
+        splats: plan.splat_count,
+        limit: units::bytes(limit),
+        possible: plan.possible_splats().filter(|&possible| possible >= start_splats),
+    })
+}
+
+/// The loader of the training pictures, within its share of the memory.
+pub(super) fn loader(config: &TrainConfig, dataset: &Arc<Dataset>) -> Arc<Loader> {
+    let budget = MemoryPlan::picture_budget(config.max_memory_bytes());
+    let options = LoaderOptions {
+        budget_bytes: usize::try_from(budget).unwrap_or(usize::MAX),
+        threads: LOADER_THREADS,
+    };
+    Arc::new(Loader::new(Arc::clone(dataset), options))
+}
