@@ -161,7 +161,7 @@ pub(crate) struct AlignedBuffer {
 }
 
 impl AlignedBuffer {
-    /// Changes the length; new values are 0, old ones stay.
+    /// Changes the length. Values are unspecified afterwards, but a buffer that was never written holds zeros.
     pub(crate) fn resize(&mut self, len: usize) {
         let padded = len + ALIGNMENT / size_of::<f32>();
         if self.values.len() < padded {

@@ -77,7 +77,8 @@ pub struct LossValue {
     pub valid_pixels: usize,
 }
 
-/// The loss with the buffers it needs, which grow to the largest picture seen and are then reused.
+/// The loss with the buffers it needs, which grow to the largest picture seen and are then reused: later calls
+/// allocate no more than the list of their bands.
 #[derive(Debug)]
 pub struct LossKernel {
     level: Level,
