@@ -3,7 +3,8 @@
 mod density_support;
 
 use density_support::{classic_rule, some_state};
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::Pool;
+use gausset_compute::level::{VectorLevel, describe, level};
 use gausset_core::engine::ClassicRule;
 use gausset_raster::density::decide::{CLONE, Counts, Inputs, KEEP, PRUNE, SPLIT, Thresholds, decide};
 
@@ -63,7 +64,7 @@ fn decisions_everywhere(columns: &Columns, t: &Thresholds) -> Vec<u8> {
             if let Some(i) = (0..n).find(|&i| decisions[i] != expected[i]) {
                 panic!(
                     "splat {i} at {}: {} instead of {}: sum {} steps {} radius {} log scales {:?} logit {}, {t:?}",
-                    gausset_compute::level::describe(level),
+                    describe(level),
                     decisions[i],
                     expected[i],
                     columns.gradient_sum[i],

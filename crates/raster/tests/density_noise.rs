@@ -35,9 +35,9 @@ fn noise_agrees_with_its_definition_in_f64() {
         let (expected, size) = in_f64(log_scale, quat, logit, &NOISE, z);
         for k in 0..3 {
             // 1e-5 of the largest that Σ can do to z: the exponent of the fade reaches 70, which costs a factor of
-            // 70 in relative rounding error (4e-6).
+            // 70 in relative rounding error (4e-6). Where e^x overflows f32 the strength is 0 instead of 1e-37.
             let error = (f64::from(found[k]) - expected[k]).abs();
-            assert!(error <= 1e-5 * size + 1e-37, "{i}: {found:?} {expected:?}");
+            assert!(error <= 1e-5 * size + 1e-34, "{i}: {found:?} {expected:?}");
         }
     }
 }

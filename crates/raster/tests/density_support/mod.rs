@@ -6,7 +6,7 @@ use gausset_core::Splats;
 use gausset_core::engine::{ClassicRule, ExtraGroup, McmcRule, TrainState};
 
 /// A state in the middle of a training: every array holds different numbers, ids are in no order.
-pub fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
+pub(crate) fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
     let uniform = |what: u64, i: usize, low: f32, high: f32| {
         low + (high - low) * rng::uniform(rng::philox(seed, stream::TEST, what, i as u32)[0])
     };
@@ -43,7 +43,7 @@ pub fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
 }
 
 /// The rule at step 600 of a run, with thresholds that meet [`some_state`] in the middle.
-pub fn classic_rule() -> ClassicRule {
+pub(crate) fn classic_rule() -> ClassicRule {
     ClassicRule {
         seed: 7,
         step: 600,
@@ -59,12 +59,12 @@ pub fn classic_rule() -> ClassicRule {
 }
 
 /// The published parameters.
-pub fn mcmc_rule() -> McmcRule {
+pub(crate) fn mcmc_rule() -> McmcRule {
     McmcRule { seed: 7, step: 600, dead_opacity: 0.005, growth: 1.05, max_splats: u64::MAX, reorder: false }
 }
 
 /// All bits of one splat and of everything that is kept with it.
-pub fn row_bits(state: &TrainState, i: usize) -> Vec<u32> {
+pub(crate) fn row_bits(state: &TrainState, i: usize) -> Vec<u32> {
     let mut bits = vec![
         state.ids[i],
         state.clocks[i],
@@ -79,7 +79,7 @@ pub fn row_bits(state: &TrainState, i: usize) -> Vec<u32> {
 }
 
 /// All bits of the parameters of one splat.
-pub fn splat_bits(splats: &Splats, i: usize) -> Vec<u32> {
+pub(crate) fn splat_bits(splats: &Splats, i: usize) -> Vec<u32> {
     let values = splats.means[i]
         .iter()
         .chain(&splats.log_scales[i])
@@ -90,14 +90,14 @@ pub fn splat_bits(splats: &Splats, i: usize) -> Vec<u32> {
 }
 
 /// All bits of a state, in order.
-pub fn state_bits(state: &TrainState) -> Vec<Vec<u32>> {
+pub(crate) fn state_bits(state: &TrainState) -> Vec<Vec<u32>> {
     let mut rows: Vec<Vec<u32>> = (0..state.splats.len()).map(|i| row_bits(state, i)).collect();
     rows.push(vec![state.next_id, state.group_clock as u32]);
     rows
 }
 
 /// The same splats in another order.
-pub fn permuted(state: &TrainState, order: &[usize]) -> TrainState {
+pub(crate) fn permuted(state: &TrainState, order: &[usize]) -> TrainState {
     let pick = |v: &[f32]| order.iter().map(|&i| v[i]).collect();
     let pick_words = |v: &[u32]| order.iter().map(|&i| v[i]).collect();
     let mut out = state.clone();
@@ -113,14 +113,14 @@ pub fn permuted(state: &TrainState, order: &[usize]) -> TrainState {
 }
 
 /// An order that is not the identity.
-pub fn some_order(n: usize) -> Vec<usize> {
+pub(crate) fn some_order(n: usize) -> Vec<usize> {
     let mut order: Vec<usize> = (0..n).collect();
     rng::shuffle(&mut order, 99, stream::TEST, 40);
     order
 }
 
 /// Panics unless every array fits the number of splats and ids are distinct and below `next_id`.
-pub fn assert_consistent(state: &TrainState) {
+pub(crate) fn assert_consistent(state: &TrainState) {
     let n = state.splats.len();
     for splats in [&state.splats, &state.moments.m, &state.moments.v] {
         assert_eq!(splats.validate(), Ok(()));
@@ -138,12 +138,12 @@ pub fn assert_consistent(state: &TrainState) {
 }
 
 /// Whether every parameter of a splat is finite.
-pub fn is_finite(splats: &Splats, i: usize) -> bool {
+pub(crate) fn is_finite(splats: &Splats, i: usize) -> bool {
     splat_bits(splats, i).iter().all(|&bits| f32::from_bits(bits).is_finite())
 }
 
 /// Whether Adam has never touched a splat.
-pub fn is_untrained(state: &TrainState, i: usize) -> bool {
+pub(crate) fn is_untrained(state: &TrainState, i: usize) -> bool {
     let zero = |splats: &Splats| splat_bits(splats, i).iter().all(|&bits| bits == 0);
     zero(&state.moments.m) && zero(&state.moments.v) && state.clocks[i] == 0
 }
