@@ -3,7 +3,7 @@
 use gausset_core::se3::{dot, norm};
 use gausset_core::sh::{C1, C2, C3, basis, coefficients};
 
-/// `Y_k` of a unit direction: the colour is linear in the coefficients. Only `k < (degree + 1)²` take part.
+/// Colour seen along a *unit* direction; only the coefficients `k < (degree + 1)²` take part.
 #[must_use]
 pub fn color(sh: &[[f64; 3]], degree: u8, direction: [f64; 3]) -> [f64; 3] {
     unclamped_color(sh, degree, direction).map(|v| v.max(0.0))
