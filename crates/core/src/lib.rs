@@ -13,6 +13,7 @@ pub mod pose;
 pub mod se3;
 pub mod sh;
 pub mod splats;
+pub mod splats_transform;
 pub mod stage;
 
 pub use camera::Camera;
