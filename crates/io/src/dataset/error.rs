@@ -1,20 +1,277 @@
 //! Everything that can be wrong with a dataset, as values with a place and a line.
+//!
+//! A [`DatasetError`] ends the work; a [`SkipReason`] costs one picture; a [`Warning`] costs nothing. Each displays as
+//! one line `FILE: PLACE: what is wrong (expected …, found …); what to do`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-/// Why a dataset cannot be used at all. Each displays as one line.
+use gausset_core::camera::CameraError;
+use gausset_core::pose::PoseError;
+
+use super::camera_model::{CameraModel, CameraModelError};
+use crate::image::ImageProblem;
+
+/// Most pictures of a dataset.
+pub const MAX_IMAGES: u64 = 200_000;
+/// Most points of a dataset.
+pub const MAX_POINTS: u64 = 100_000_000;
+/// Longest name of a picture in bytes.
+pub const MAX_NAME_BYTES: usize = 4096;
+/// Longest `transforms.json` in bytes.
+pub const MAX_JSON_BYTES: u64 = 256 << 20;
+/// Deepest nesting of a `transforms.json`.
+pub const MAX_JSON_DEPTH: usize = 64;
+/// Names quoted in a line that stands for many pictures.
+const QUOTED_NAMES: usize = 3;
+
+/// Why a dataset cannot be used at all.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DatasetError {
     /// Neither a COLMAP model nor a `transforms.json`.
-    #[error("{}: dataset: nothing to train on here (expected a COLMAP model in sparse/0 or a transforms.json, found neither); name the folder that holds one", path.display())]
+    #[error("{}: dataset: nothing to train on (expected a COLMAP model in sparse/0 or a transforms.json, found neither); name the folder that holds one", path.display())]
     NotADataset {
         /// The path that was given.
         path: PathBuf,
     },
+    /// A call to the system failed.
+    #[error("{}: {action}: {reason}", path.display())]
+    Io {
+        /// The file or folder.
+        path: PathBuf,
+        /// What was being done.
+        action: &'static str,
+        /// The system's answer in plain words.
+        reason: String,
+    },
+    /// A file of a COLMAP model is not there.
+    #[error("{}: model: {file} is missing (expected beside {beside}); copy the whole model", folder.display())]
+    MissingModelFile {
+        /// Folder of the model.
+        folder: PathBuf,
+        /// The file.
+        file: &'static str,
+        /// A file of the model that is there.
+        beside: &'static str,
+    },
+    /// There is no picture folder.
+    #[error("{}: images: no such folder (expected the pictures of the dataset); name it with --images", path.display())]
+    NoImageFolder {
+        /// The folder looked for.
+        path: PathBuf,
+    },
+    /// A model or JSON file holds something that cannot be right.
+    #[error("{}: {place}: {problem}", path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Where in it: `record 17`, `line 4`, `frames[17].transform_matrix`.
+        place: String,
+        /// What is wrong.
+        problem: Box<Problem>,
+    },
+    /// A camera model for which there is no way to train yet.
+    #[error("{}: camera {camera}: {} cannot be trained on yet (expected a perspective or fisheye model); split the panoramas into views first", path.display(), model.name())]
+    Untrainable {
+        /// The file that names the model.
+        path: PathBuf,
+        /// Camera id.
+        camera: u32,
+        /// Its model.
+        model: CameraModel,
+    },
+    /// No picture is left.
+    #[error("{}: images: none of the {listed} listed can be used{}", path.display(), first_of(first.as_deref()))]
+    NoImages {
+        /// Model or JSON file.
+        path: PathBuf,
+        /// Pictures that it lists.
+        listed: usize,
+        /// The first that was left out, with its reason.
+        first: Option<Box<Skipped>>,
+    },
+    /// More than a tenth of the pictures cannot be read.
+    #[error("{}: images: {unreadable} of {present} cannot be read (expected at most a tenth){}; repair or remove them", folder.display(), first_of(Some(first.as_ref())))]
+    TooManyUnreadable {
+        /// Picture folder.
+        folder: PathBuf,
+        /// Pictures that cannot be read.
+        unreadable: usize,
+        /// Pictures on disk.
+        present: usize,
+        /// The first of them, with its reason.
+        first: Box<Skipped>,
+    },
+    /// Every usable picture is held out.
+    #[error("{}: images: all {images} are held out for evaluation (expected some to train on); use a larger --test-every, or 0", path.display())]
+    NothingToTrainOn {
+        /// Model or JSON file.
+        path: PathBuf,
+        /// Usable pictures.
+        images: usize,
+    },
+}
+
+impl DatasetError {
+    pub(crate) fn io(path: &Path, action: &'static str, error: &std::io::Error) -> Self {
+        Self::Io { path: path.to_owned(), action, reason: crate::atomic::plain_reason(error) }
+    }
+
+    pub(crate) fn malformed(path: &Path, place: impl Into<String>, problem: Problem) -> Self {
+        Self::Malformed { path: path.to_owned(), place: place.into(), problem: Box::new(problem) }
+    }
+}
+
+fn first_of(skipped: Option<&Skipped>) -> String {
+    skipped.map_or_else(String::new, |s| format!("; the first: {s}"))
+}
+
+/// What is wrong at a place of a model or JSON file.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Problem {
+    /// The file ends inside a record.
+    #[error("the file ends too early (expected {needed} more bytes, found {left}); copy it again")]
+    Truncated {
+        /// Bytes that the record still needs.
+        needed: u64,
+        /// Bytes that there are.
+        left: u64,
+    },
+    /// A count that the rest of the file cannot hold.
+    #[error(
+        "count of {what} is {found} (expected at most {possible} in the {left} bytes that follow); copy the file again"
+    )]
+    Count {
+        /// What is counted.
+        what: &'static str,
+        /// Count found.
+        found: u64,
+        /// Largest count for the bytes that follow.
+        possible: u64,
+        /// Bytes that follow.
+        left: u64,
+    },
+    /// More of something than is accepted.
+    #[error("{found} {what} are too many (expected at most {limit}); make a smaller dataset of it")]
+    Limit {
+        /// What is counted.
+        what: &'static str,
+        /// Count found.
+        found: u64,
+        /// Largest count accepted.
+        limit: u64,
+    },
+    /// Bytes after the last record.
+    #[error(
+        "{bytes} bytes follow the last record (expected none); the count at the start is too small or the file is of another program"
+    )]
+    Trailing {
+        /// Number of bytes.
+        bytes: u64,
+    },
+    /// A camera model id that nobody knows.
+    #[error("camera model id is {id} (expected 0..17)")]
+    UnknownModelId {
+        /// Id found.
+        id: i32,
+    },
+    /// A camera model name that nobody knows.
+    #[error("camera model `{name}` is not known (expected a COLMAP model, for example OPENCV)")]
+    UnknownModelName {
+        /// Name found.
+        name: String,
+    },
+    /// Parameters that are not a camera.
+    #[error(transparent)]
+    Camera(#[from] CameraModelError),
+    /// A name without its closing zero byte.
+    #[error("name has no end (expected a zero byte within {limit} bytes)", limit = MAX_NAME_BYTES)]
+    NameWithoutEnd,
+    /// A name longer than accepted.
+    #[error("name has {bytes} bytes (expected 1..{limit})", limit = MAX_NAME_BYTES)]
+    NameLength {
+        /// Length found.
+        bytes: usize,
+    },
+    /// A name that is not UTF-8.
+    #[error("name `{name}` is not UTF-8; rename the picture")]
+    NameEncoding {
+        /// The name with its strange bytes replaced.
+        name: String,
+    },
+    /// An id that occurs twice.
+    #[error("{what} id {id} occurs twice (expected each once)")]
+    DuplicateId {
+        /// Kind of id.
+        what: &'static str,
+        /// The id.
+        id: u64,
+    },
+    /// An image that names a camera which is not there.
+    #[error("camera id {id} is not in {file} (has {known})")]
+    UnknownCamera {
+        /// Camera id found.
+        id: u32,
+        /// File of the cameras.
+        file: &'static str,
+        /// Ids that there are, for people.
+        known: String,
+    },
+    /// A line with too few fields.
+    #[error("line has {found} fields (expected {expected})")]
+    Fields {
+        /// Fields expected, for people: `10: IMAGE_ID QW …`.
+        expected: &'static str,
+        /// Fields found.
+        found: usize,
+    },
+    /// A field that is not the number it should be.
+    #[error("{field} is `{found}` (expected {expected})")]
+    Number {
+        /// Name of the field.
+        field: &'static str,
+        /// Text found.
+        found: String,
+        /// Kind of number.
+        expected: &'static str,
+    },
+    /// A line that is not text.
+    #[error("line is not UTF-8 text; is it a binary file under a wrong name?")]
+    NotText,
+    /// The file is larger than accepted.
+    #[error("file has {} (expected at most {})", crate::units::bytes(*found), crate::units::bytes(*limit))]
+    FileSize {
+        /// Length found.
+        found: u64,
+        /// Largest length accepted.
+        limit: u64,
+    },
+    /// JSON nested too deeply.
+    #[error("nested deeper than {limit} levels", limit = MAX_JSON_DEPTH)]
+    TooDeep,
+    /// Not JSON, or not the JSON expected here; the text names line and column.
+    #[error("{0}")]
+    Json(String),
+    /// A value that is missing.
+    #[error("{0} is missing")]
+    MissingValue(&'static str),
+    /// A value out of its range.
+    #[error("{name} is {found} (expected {expected})")]
+    Value {
+        /// Name of the value.
+        name: &'static str,
+        /// Value found.
+        found: f64,
+        /// Values allowed.
+        expected: &'static str,
+    },
+    /// A JSON file without frames.
+    #[error("no frames (expected at least 1)")]
+    NoFrames,
 }
 
 /// A picture that was left out.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{name}: {reason}")]
 pub struct Skipped {
     /// Name as in the dataset.
     pub name: String,
@@ -25,18 +282,225 @@ pub struct Skipped {
 /// Why a picture was left out.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum SkipReason {
+    /// Listed, but there is no such file.
+    #[error("picture: no such file")]
+    Missing,
+    /// The name points out of the picture folder.
+    #[error("picture: lies outside the picture folder; --allow-outside accepts it")]
+    Outside,
+    /// The pose is not a rigid transform.
+    #[error("pose: {0}")]
+    Pose(#[from] PoseError),
+    /// The last row of a pose matrix is not 0 0 0 1.
+    #[error("pose: last row is {0:?} (expected [0.0, 0.0, 0.0, 1.0])")]
+    LastRow([f64; 4]),
+    /// Another picture of the same name came first.
+    #[error("name: listed twice (expected each picture once)")]
+    DuplicateName,
+    /// The file cannot be read as a picture.
+    #[error("{0}")]
+    Unreadable(ImageProblem),
+    /// Picture and camera have different shapes.
+    #[error("size: {}x{} px does not fit its camera of {}x{} px (expected one ratio for both sides){}", found[0], found[1], camera[0], camera[1], if *turned { "; it would fit turned by a quarter: was it rotated after the cameras were found?" } else { "" })]
+    Size {
+        /// Size of the picture.
+        found: [u32; 2],
+        /// Size that the camera was made for.
+        camera: [u32; 2],
+        /// Whether the sides fit when swapped.
+        turned: bool,
+    },
+    /// The intrinsics do not make a camera at the picture's size.
+    #[error("camera: {0}")]
+    Camera(#[from] CameraError),
+    /// The camera's model cannot be trained on.
+    #[error("camera: {} cannot be trained on yet (expected a perspective or fisheye model)", .0.name())]
+    Untrainable(CameraModel),
+    /// The mask cannot be read.
+    #[error("mask {}: {problem}", path.display())]
+    Mask {
+        /// The mask.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: ImageProblem,
+    },
     /// The mask ignores every pixel.
-    #[error("mask: ignores every pixel (expected some above 0)")]
-    EmptyMask,
+    #[error("mask {}: ignores every pixel (expected some above 0)", path.display())]
+    EmptyMask {
+        /// The mask, or the picture if its alpha channel is the mask.
+        path: PathBuf,
+    },
+}
+
+impl SkipReason {
+    /// Whether the picture is there but cannot be read: a tenth of those at most is accepted.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        matches!(self, Self::Unreadable(_) | Self::Mask { .. })
+    }
 }
 
 /// Something a person should know though the dataset is usable.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Warning {
     /// Listed but absent files.
-    #[error("missing")]
+    #[error("{}: {count} of {listed} listed pictures are missing: {}{}", folder.display(), quoted(*count, names), case_hint(hint.as_ref()))]
     MissingFiles {
+        /// Picture folder.
+        folder: PathBuf,
+        /// How many.
+        count: usize,
+        /// Pictures listed.
+        listed: usize,
+        /// The first names.
+        names: Vec<String>,
+        /// A file whose name differs from the first missing one in case only.
+        hint: Option<String>,
+    },
+    /// Pictures of another size than their cameras.
+    #[error("{}: {count} pictures differ in size from their camera by one ratio; intrinsics rescaled (the first: {name}, {}x{} for {}x{} px)", folder.display(), found[0], found[1], camera[0], camera[1])]
+    Rescaled {
+        /// Picture folder.
+        folder: PathBuf,
+        /// How many.
+        count: usize,
+        /// The first.
+        name: String,
+        /// Its size.
+        found: [u32; 2],
+        /// Size of its camera.
+        camera: [u32; 2],
+    },
+    /// Several models side by side.
+    #[error("{}: {count} models; using {chosen} with the most images ({images})", folder.display())]
+    SeveralModels {
+        /// Their folder.
+        folder: PathBuf,
+        /// How many.
+        count: usize,
+        /// Name of the one used.
+        chosen: String,
+        /// Its images.
+        images: usize,
+    },
+    /// Both a COLMAP model and a `transforms.json`.
+    #[error("{}: ignored, because there is a COLMAP model in {}; name the JSON file to use it", json.display(), model.display())]
+    TwoSources {
+        /// The JSON file.
+        json: PathBuf,
+        /// The model.
+        model: PathBuf,
+    },
+    /// The picture folder has another name than `images`.
+    #[error("{}: no folder `images`; using {}", root.display(), used.display())]
+    OtherImageFolder {
+        /// Folder of the dataset.
+        root: PathBuf,
+        /// Folder used.
+        used: PathBuf,
+    },
+    /// No points.
+    #[error("{}: no points; training starts from random splats", path.display())]
+    NoPoints {
+        /// The file that has or should have them.
+        path: PathBuf,
+    },
+    /// Points that are not finite.
+    #[error("{}: {count} points are not finite and were dropped", path.display())]
+    PointsDropped {
+        /// The file.
+        path: PathBuf,
         /// How many.
         count: usize,
     },
+    /// The points of a `transforms.json` cannot be read.
+    #[error("{reason}; the points are left out")]
+    PointsUnreadable {
+        /// Line of the reader.
+        reason: String,
+    },
+    /// Pictures that viewers show rotated.
+    #[error("{}: {count} pictures have an EXIF orientation other than 1; it is ignored, poses belong to the stored pixels (the first: {name}, orientation {orientation})", folder.display())]
+    Orientation {
+        /// Picture folder.
+        folder: PathBuf,
+        /// How many.
+        count: usize,
+        /// The first.
+        name: String,
+        /// Its orientation.
+        orientation: u8,
+    },
+    /// Frames in neither half of the dataset's own split.
+    #[error("{}: {count} frames are in neither the training nor the test list and are not used", path.display())]
+    UnusedFrames {
+        /// JSON file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
+    /// Names in a split list that no frame has.
+    #[error("{}: {list}: {count} names have no frame (the first: {name})", path.display())]
+    UnknownSplitNames {
+        /// JSON file.
+        path: PathBuf,
+        /// Name of the list.
+        list: &'static str,
+        /// How many.
+        count: usize,
+        /// The first.
+        name: String,
+    },
+    /// Masks of another size than their picture.
+    #[error("{}: {count} masks differ in size from their picture and are resized (the first: {}x{} for {}x{} px)", path.display(), found[0], found[1], picture[0], picture[1])]
+    MaskResized {
+        /// The first mask.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+        /// Its size.
+        found: [u32; 2],
+        /// Size of its picture.
+        picture: [u32; 2],
+    },
+    /// Few cameras.
+    #[error("{}: {count} training pictures only; expect little", path.display())]
+    FewImages {
+        /// Model or JSON file.
+        path: PathBuf,
+        /// How many.
+        count: usize,
+    },
+    /// All cameras in one place.
+    #[error("{}: all cameras are at one place; depth cannot be learned (scene extent set to {extent:.6})", path.display())]
+    CoincidentCameras {
+        /// Model or JSON file.
+        path: PathBuf,
+        /// Extent used.
+        extent: f64,
+    },
+}
+
+/// `a, b, c … and 14 more`.
+fn quoted(count: usize, names: &[String]) -> String {
+    let shown = names.len().min(QUOTED_NAMES);
+    let mut line = names[..shown].join(", ");
+    if count > shown {
+        line += &format!(" … and {} more", count - shown);
+    }
+    line
+}
+
+fn case_hint(hint: Option<&String>) -> String {
+    hint.map_or_else(String::new, |name| format!(" ({name} is there: names differ in case only)"))
+}
+
+/// Text from outside, cut to a length that fits a line, control characters escaped.
+pub(crate) fn excerpt(text: &str) -> String {
+    const LONGEST: usize = 60;
+    let mut line: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    if text.chars().nth(LONGEST).is_some() {
+        line.push('…');
+    }
+    line
 }

@@ -1,15 +1,42 @@
-//! Initial splats: from points, or at random.
+//! Initial splats: from points, or at random (`docs`: start of training).
+//!
+//! | parameter | start |
+//! |---|---|
+//! | mean | the point |
+//! | scale, all axes | `factor · sqrt(max(mean of the 3 squared neighbour distances, 1e-7))`; the median scale for points lonelier than 100 medians |
+//! | rotation | identity |
+//! | opacity | [`InitOptions::opacity`] |
+//! | SH 0 | the point's colour; all others 0 |
+//!
+//! Neighbours are exact (k-d tree); coincident points are neighbours at distance 0. Without points, positions are drawn
+//! from counter-based random numbers in a cube: [-1.3, 1.3]³ for Blender-style data, else around the point nearest to all
+//! optical axes with the median camera distance as half side.
 
-use gausset_core::Splats;
+use std::num::NonZero;
 
-use super::Dataset;
+use gausset_compute::rng;
+use gausset_core::{Pose, Splats, se3, sh};
+use kiddo::{ImmutableKdTree, SquaredEuclidean};
+
+use super::{Dataset, DatasetKind};
+
+/// Neighbours whose distances make a scale.
+const NEIGHBOURS: usize = 3;
+/// Smallest mean squared distance: coincident points get a scale above zero (fixtures).
+const SMALLEST_SQUARED_DISTANCE: f64 = 1e-7;
+/// Points lonelier than this many median distances keep the median scale.
+const OUTLIER_FACTOR: f64 = 100.0;
+/// Half side of the cube of Blender-style data: covers the NeRF-synthetic objects.
+const BLENDER_HALF_SIDE: f64 = 1.3;
+/// Optical axes count as parallel when the determinant of their (normalised) normal equations is below this.
+const PARALLEL_AXES: f64 = 1e-9;
 
 /// How to start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct InitOptions {
     /// SH degree of the splats made; coefficients above 0 start at 0.
     pub sh_degree: u8,
-    /// Opacity of each splat.
+    /// Opacity of each splat, in 0..1 exclusive.
     pub opacity: f32,
     /// Factor on the neighbour distance: 1 (classic) or 0.1 (MCMC).
     pub scale_factor: f32,
@@ -22,10 +49,10 @@ pub struct InitOptions {
 }
 
 impl InitOptions {
-    /// Classic start: opacity 0.1, scale = neighbour distance.
+    /// Classic start: opacity 0.1, scale = neighbour distance (Kerbl et al. 2023).
     pub const CLASSIC: Self =
         Self { sh_degree: 3, opacity: 0.1, scale_factor: 1.0, random_count: 100_000, max_splats: 0, seed: 0 };
-    /// MCMC start: opacity 0.5, scale = a tenth of the neighbour distance.
+    /// MCMC start: opacity 0.5, scale = a tenth of the neighbour distance (gsplat's values).
     pub const MCMC: Self = Self { opacity: 0.5, scale_factor: 0.1, ..Self::CLASSIC };
 }
 
@@ -38,22 +65,194 @@ pub struct Start {
     pub note: String,
 }
 
+/// A cube in the world.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StartCube {
+    /// Centre.
+    pub centre: [f64; 3],
+    /// Half of its side.
+    pub half_side: f64,
+}
+
 /// Initial splats for a dataset: from its points, or random ones in the cameras' common volume when it has none.
 #[must_use]
 pub fn start(dataset: &Dataset, options: &InitOptions) -> Start {
-    let _ = dataset;
-    Start { splats: Splats::with_capacity(options.sh_degree, 0), note: String::new() }
+    let _span = gausset_prof::span("init");
+    if dataset.points.is_empty() {
+        let poses: Vec<Pose> = dataset.split.train.iter().map(|&i| dataset.images[i].pose).collect();
+        let cube = match dataset.kind {
+            DatasetKind::Blender => StartCube { centre: [0.0; 3], half_side: BLENDER_HALF_SIDE },
+            _ => common_cube(&poses, dataset.scene_extent),
+        };
+        let mut start = random(&cube, options);
+        start.note += " (the dataset has no points)";
+        return start;
+    }
+    let positions: Vec<[f64; 3]> = dataset.points.iter().map(|p| p.position).collect();
+    let colours: Vec<[f32; 3]> =
+        dataset.points.iter().map(|p| p.colour.map(|c| f32::from(c) / 255.0)).collect();
+    from_points(&positions, Some(&colours), options)
 }
 
-/// Initial splats from points and colours in 0..1 (`None`: grey); points that are not finite are dropped.
+/// Initial splats from points and colours in 0..1 (`None`: grey); points or colours that are not finite are dropped.
 #[must_use]
 pub fn from_points(points: &[[f64; 3]], colours: Option<&[[f32; 3]]>, options: &InitOptions) -> Start {
-    let _ = (points, colours);
-    Start { splats: Splats::with_capacity(options.sh_degree, 0), note: String::new() }
+    // Splats are f32: a coordinate beyond its range is not a place either.
+    let fits = |p: &[f64; 3]| p.iter().all(|&v| (v as f32).is_finite());
+    let colour_of = |i: usize| colours.and_then(|c| c.get(i)).copied().unwrap_or([0.5; 3]);
+    let usable: Vec<usize> = (0..points.len())
+        .filter(|&i| fits(&points[i]) && colour_of(i).iter().all(|c| c.is_finite()))
+        .collect();
+    let dropped = points.len() - usable.len();
+    let kept: Vec<usize> = match options.max_splats {
+        limit if limit > 0 && usable.len() > limit => {
+            (0..limit).map(|i| usable[(i as u128 * usable.len() as u128 / limit as u128) as usize]).collect()
+        }
+        _ => usable.clone(),
+    };
+    let means: Vec<[f64; 3]> = kept.iter().map(|&i| points[i]).collect();
+    let (splats, lonely) = make(&means, |i| colour_of(kept[i]), options);
+    let mut note = format!("{} splats from points", splats.len());
+    let mut details = Vec::new();
+    if kept.len() < usable.len() {
+        details.push(format!("thinned from {} to --max-splats", usable.len()));
+    }
+    if dropped > 0 {
+        details.push(format!("{dropped} not finite and dropped"));
+    }
+    if lonely > 0 {
+        details.push(format!("{lonely} far from all others, at the median scale"));
+    }
+    if !details.is_empty() {
+        note += &format!(" ({})", details.join("; "));
+    }
+    Start { splats, note }
 }
 
-/// Mean squared distance of each point to its 3 nearest other points (exact; fewer when there are fewer points).
+/// Random grey splats in a cube; `random_count` of them, or `max_splats` if that is less.
+#[must_use]
+pub fn random(cube: &StartCube, options: &InitOptions) -> Start {
+    let count = match options.max_splats {
+        0 => options.random_count,
+        limit => options.random_count.min(limit),
+    };
+    let coordinate = |axis: usize, a: u32, b: u32| {
+        cube.centre[axis] + cube.half_side * (2.0 * rng::uniform_f64(a, b) - 1.0)
+    };
+    let means: Vec<[f64; 3]> = (0..count)
+        .map(|i| {
+            let w = rng::philox(options.seed, rng::stream::INIT, 0, i as u32);
+            let v = rng::philox(options.seed, rng::stream::INIT, 1, i as u32);
+            [coordinate(0, w[0], w[1]), coordinate(1, w[2], w[3]), coordinate(2, v[0], v[1])]
+        })
+        .collect();
+    let (splats, _) = make(&means, |_| [0.5; 3], options);
+    let h = cube.half_side;
+    let place = if cube.centre == [0.0; 3] {
+        format!("[-{h}, {h}]^3")
+    } else {
+        let [x, y, z] = cube.centre;
+        format!("a cube of half side {h:.3} around ({x:.3}, {y:.3}, {z:.3}), where the cameras look")
+    };
+    Start { splats, note: format!("{count} random splats in {place}") }
+}
+
+/// The cube that cameras look at: around the point nearest to all optical axes (least squares), the median camera
+/// distance as half side. Where the axes are parallel or the cameras stand in that point, a cube of half side `extent` in
+/// front of the mean camera.
+#[must_use]
+pub fn common_cube(poses: &[Pose], extent: f64) -> StartCube {
+    // Σ (I − d dᵀ) p = Σ (I − d dᵀ) c, normalised by the number of cameras.
+    let (mut a, mut b) = ([[0.0; 3]; 3], [0.0; 3]);
+    let (mut mean_centre, mut mean_axis) = ([0.0; 3], [0.0; 3]);
+    let share = 1.0 / poses.len().max(1) as f64;
+    for pose in poses {
+        let (c, d) = (pose.centre(), pose.rotation[2]);
+        for i in 0..3 {
+            for j in 0..3 {
+                let m = se3::IDENTITY3[i][j] - d[i] * d[j];
+                a[i][j] += share * m;
+                b[i] += share * m * c[j];
+            }
+            mean_centre[i] += share * c[i];
+            mean_axis[i] += share * d[i];
+        }
+    }
+    let determinant = se3::determinant(&a);
+    if determinant.abs() > PARALLEL_AXES {
+        let centre: [f64; 3] = std::array::from_fn(|axis| {
+            let mut m = a;
+            (0..3).for_each(|row| m[row][axis] = b[row]);
+            se3::determinant(&m) / determinant
+        });
+        let mut distances: Vec<f64> = poses
+            .iter()
+            .map(|pose| {
+                let c = pose.centre();
+                se3::norm([c[0] - centre[0], c[1] - centre[1], c[2] - centre[2]])
+            })
+            .collect();
+        let half_side = super::median(&mut distances).unwrap_or(0.0);
+        if half_side > 1e-6 * extent && half_side.is_finite() {
+            return StartCube { centre, half_side };
+        }
+    }
+    let centre = std::array::from_fn(|i| mean_centre[i] + extent * mean_axis[i]);
+    StartCube { centre, half_side: extent }
+}
+
+/// Splats at finite points, and the number of points that are too lonely for a scale of their own.
+fn make(points: &[[f64; 3]], colour: impl Fn(usize) -> [f32; 3], options: &InitOptions) -> (Splats, usize) {
+    let squared = mean_squared_neighbour_distances(points);
+    let mut sorted = squared.clone();
+    let median = super::median(&mut sorted).unwrap_or(0.0);
+    let factor = libm::log(f64::from(options.scale_factor));
+    let log_scale = |squared: f64| (0.5 * libm::log(squared.max(SMALLEST_SQUARED_DISTANCE)) + factor) as f32;
+    let opacity = f64::from(options.opacity);
+    let opacity_logit = libm::log(opacity / (1.0 - opacity)) as f32;
+    let mut splats = Splats::with_capacity(options.sh_degree, points.len());
+    let mut coefficients = vec![0.0; splats.sh_stride()];
+    let mut lonely = 0;
+    for (i, (point, &squared)) in points.iter().zip(&squared).enumerate() {
+        // With a median of 0 (most points coincide) every other point would be an outlier.
+        let is_outlier = median > 0.0 && squared > OUTLIER_FACTOR * OUTLIER_FACTOR * median;
+        lonely += usize::from(is_outlier);
+        let scale = log_scale(if is_outlier { median } else { squared });
+        coefficients[..3].copy_from_slice(&colour(i).map(sh::dc_from_colour));
+        let mean = point.map(|v| v as f32);
+        splats.push(mean, [scale; 3], [1.0, 0.0, 0.0, 0.0], opacity_logit, &coefficients);
+    }
+    (splats, lonely)
+}
+
+/// Mean squared distance of each point to its 3 nearest other points (exact; to fewer when there are fewer, 0 for a single
+/// point). Points must be finite.
 #[must_use]
 pub fn mean_squared_neighbour_distances(points: &[[f64; 3]]) -> Vec<f64> {
-    vec![0.0; points.len()]
+    let neighbours = NEIGHBOURS.min(points.len().saturating_sub(1));
+    // The tree numbers its points with 32 bits, more than a dataset may have.
+    let tree: Option<ImmutableKdTree<f64, 3>> = match neighbours {
+        0 => None,
+        _ => ImmutableKdTree::new_from_slice(points).ok(),
+    };
+    let (Some(tree), Some(count)) = (tree, NonZero::new(neighbours + 1)) else {
+        return vec![0.0; points.len()];
+    };
+    let mut squared = Vec::with_capacity(neighbours + 1);
+    points
+        .iter()
+        .map(|p| {
+            let found = tree.query(p).nearest_n::<SquaredEuclidean<f64>>(count).execute();
+            squared.clear();
+            // Distances are summed here, in a fixed order, whatever vector code the tree uses.
+            squared.extend(found.iter().map(|item| {
+                let q = points[item.item as usize];
+                let d = [q[0] - p[0], q[1] - p[1], q[2] - p[2]];
+                d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
+            }));
+            squared.sort_by(f64::total_cmp);
+            // The first is the point itself or one in the same place: at distance 0 in either case.
+            squared.iter().skip(1).sum::<f64>() / neighbours as f64
+        })
+        .collect()
 }

@@ -135,7 +135,7 @@ impl Lens {
         if self.model == M::Equirectangular {
             let (theta, phi) = (2.0 * PI * (pixel[0] / f[0] - 0.5), PI * (0.5 - pixel[1] / f[1]));
             let cos_phi = libm::cos(phi);
-            return Some([cos_phi * libm::sin(theta), -libm::sin(phi), cos_phi * libm::cos(theta)]);
+            return unit([cos_phi * libm::sin(theta), -libm::sin(phi), cos_phi * libm::cos(theta)]);
         }
         let p = [(pixel[0] - c[0]) / f[0], (pixel[1] - c[1]) / f[1]];
         if !p.iter().all(|v| v.is_finite()) {

@@ -11,10 +11,16 @@
 
 pub mod camera_model;
 pub mod colmap;
-mod error;
+pub mod error;
+mod fingerprint;
 pub mod init;
 pub mod lens;
 pub mod loader;
+mod open;
+mod paths;
+mod source;
+mod target;
+pub mod transforms;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,8 +28,9 @@ use std::sync::Arc;
 use gausset_core::{Camera, Pose};
 
 pub use camera_model::{CameraModel, SourceCamera};
-pub use error::{DatasetError, SkipReason, Skipped, Warning};
-pub use loader::{LoadError, Loader, LoaderOptions};
+pub(crate) use error::excerpt;
+pub use error::{DatasetError, Problem, SkipReason, Skipped, Warning};
+pub use loader::{Loader, LoaderOptions, LoaderStats};
 
 /// What to do with the alpha channel of pictures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -192,6 +199,66 @@ pub struct Dataset {
 /// # Errors
 /// A model that cannot be read, no usable picture, or more than a tenth of the pictures unreadable.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Dataset, DatasetError> {
-    let _ = options;
-    Err(DatasetError::NotADataset { path: path.to_owned() })
+    open::open(path, options)
+}
+
+impl Dataset {
+    /// The lens of a picture at its stored size.
+    ///
+    /// # Panics
+    /// If `index` is out of range.
+    #[must_use]
+    pub fn lens(&self, index: usize) -> lens::Lens {
+        let image = &self.images[index];
+        open::lens_at(&self.cameras[image.source_camera], image.stored_size)
+    }
+
+    /// Whether some inputs were left out: the work succeeds, the exit code is 1.
+    #[must_use]
+    pub fn has_skipped(&self) -> bool {
+        !self.skipped.is_empty()
+    }
+
+    /// The lines that a person should see: warnings, then pictures that were left out, at most five of each kind.
+    #[must_use]
+    pub fn report(&self) -> Vec<String> {
+        const LINES_PER_KIND: usize = 5;
+        let mut lines: Vec<String> = self.warnings.iter().map(ToString::to_string).collect();
+        // Missing files have their warning.
+        let skipped: Vec<&Skipped> =
+            self.skipped.iter().filter(|s| s.reason != SkipReason::Missing).collect();
+        let mut kinds: Vec<(std::mem::Discriminant<SkipReason>, usize)> = Vec::new();
+        for s in skipped {
+            let kind = std::mem::discriminant(&s.reason);
+            let count = match kinds.iter_mut().find(|(k, _)| *k == kind) {
+                Some((_, count)) => {
+                    *count += 1;
+                    *count
+                }
+                None => {
+                    kinds.push((kind, 1));
+                    1
+                }
+            };
+            if count <= LINES_PER_KIND {
+                lines.push(format!("{s}; skipped"));
+            }
+        }
+        let more: usize = kinds.iter().map(|(_, count)| count.saturating_sub(LINES_PER_KIND)).sum();
+        if more > 0 {
+            lines.push(format!("… and {more} more skipped pictures"));
+        }
+        lines
+    }
+}
+
+/// Median of finite values (mean of the two middle ones of an even number); `None` of none. Sorts.
+fn median(values: &mut [f64]) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        n if n % 2 == 1 => Some(values[middle]),
+        _ => Some(0.5 * (values[middle - 1] + values[middle])),
+    }
 }

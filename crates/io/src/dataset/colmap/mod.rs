@@ -3,9 +3,16 @@
 //! Reading keeps what training needs; observations (2-D points and tracks) can be as large as all the rest together and
 //! are kept on request only ([`Observations`]). Layouts: `colmap/scene/reconstruction_io_binary.cc` and `…_text.cc`.
 
+pub mod binary;
+pub mod text;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
 use gausset_core::Pose;
 
 use super::camera_model::SourceCamera;
+use super::error::{DatasetError, Problem};
 
 /// Id of "no 3-D point" in binary files.
 pub const NO_POINT: u64 = u64::MAX;
@@ -92,17 +99,187 @@ pub enum ModelFormat {
     Text,
 }
 
-impl ColmapModel {
-    /// The files of the model: names and contents, records ascending by id.
+/// The files of a model in a folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ModelFolder {
+    /// The folder.
+    pub path: PathBuf,
+    /// Encoding; binary wins where both are complete.
+    pub format: ModelFormat,
+}
+
+impl ModelFormat {
+    /// Names of the camera, image and point files.
     #[must_use]
-    pub fn to_files(&self, format: ModelFormat) -> [(&'static str, Vec<u8>); 3] {
-        match format {
-            ModelFormat::Binary => {
-                [("cameras.bin", Vec::new()), ("images.bin", Vec::new()), ("points3D.bin", Vec::new())]
-            }
-            ModelFormat::Text => {
-                [("cameras.txt", Vec::new()), ("images.txt", Vec::new()), ("points3D.txt", Vec::new())]
-            }
+    pub const fn file_names(self) -> [&'static str; 3] {
+        match self {
+            Self::Binary => ["cameras.bin", "images.bin", "points3D.bin"],
+            Self::Text => ["cameras.txt", "images.txt", "points3D.txt"],
         }
     }
+}
+
+impl ModelFolder {
+    /// The model in a folder, if there is one.
+    ///
+    /// # Errors
+    /// A model of which cameras or images are missing.
+    pub fn find(path: &Path) -> Result<Option<Self>, DatasetError> {
+        let mut half = None;
+        for format in [ModelFormat::Binary, ModelFormat::Text] {
+            let [cameras, images, _] = format.file_names();
+            match (path.join(cameras).is_file(), path.join(images).is_file()) {
+                (true, true) => return Ok(Some(Self { path: path.to_owned(), format })),
+                (true, false) => half = half.or(Some((images, cameras))),
+                (false, true) => half = half.or(Some((cameras, images))),
+                (false, false) => {}
+            }
+        }
+        match half {
+            Some((file, beside)) => {
+                Err(DatasetError::MissingModelFile { folder: path.to_owned(), file, beside })
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Path of the camera file.
+    #[must_use]
+    pub fn cameras_path(&self) -> PathBuf {
+        self.path.join(self.format.file_names()[0])
+    }
+
+    /// Path of the image file.
+    #[must_use]
+    pub fn images_path(&self) -> PathBuf {
+        self.path.join(self.format.file_names()[1])
+    }
+
+    /// Path of the point file, which may be absent.
+    #[must_use]
+    pub fn points_path(&self) -> PathBuf {
+        self.path.join(self.format.file_names()[2])
+    }
+
+    /// Reads the cameras.
+    ///
+    /// # Errors
+    /// A file that cannot be read or holds something that cannot be right.
+    pub fn cameras(&self) -> Result<Vec<SourceCamera>, DatasetError> {
+        let path = self.cameras_path();
+        let file = open_regular(&path)?;
+        match self.format {
+            ModelFormat::Binary => binary::read_cameras(&path, file),
+            ModelFormat::Text => text::read_cameras(&path, file),
+        }
+    }
+
+    /// Reads the images.
+    ///
+    /// # Errors
+    /// As [`Self::cameras`].
+    pub fn images(
+        &self,
+        cameras: &[SourceCamera],
+        observations: Observations,
+    ) -> Result<Vec<ColmapImage>, DatasetError> {
+        let path = self.images_path();
+        let file = open_regular(&path)?;
+        match self.format {
+            ModelFormat::Binary => binary::read_images(&path, file, cameras, observations),
+            ModelFormat::Text => text::read_images(&path, file, cameras, observations),
+        }
+    }
+
+    /// Reads the points; none when there is no point file.
+    ///
+    /// # Errors
+    /// As [`Self::cameras`].
+    pub fn points(&self, observations: Observations) -> Result<Vec<ColmapPoint>, DatasetError> {
+        let path = self.points_path();
+        if !path.exists() {
+            return Ok(Vec::new());
+        }
+        let file = open_regular(&path)?;
+        match self.format {
+            ModelFormat::Binary => binary::read_points(&path, file, observations),
+            ModelFormat::Text => text::read_points(&path, file, observations),
+        }
+    }
+
+    /// Reads the whole model.
+    ///
+    /// # Errors
+    /// As [`Self::cameras`].
+    pub fn read(&self, observations: Observations) -> Result<ColmapModel, DatasetError> {
+        let cameras = self.cameras()?;
+        let images = self.images(&cameras, observations)?;
+        let points = self.points(observations)?;
+        Ok(ColmapModel { cameras, images, points })
+    }
+}
+
+impl ColmapModel {
+    /// The files of the model: names and contents, records in the order of the vectors (ascending by id, please).
+    ///
+    /// 2-D points and tracks are written as far as they are held, whatever their counts say.
+    #[must_use]
+    pub fn to_files(&self, format: ModelFormat) -> [(&'static str, Vec<u8>); 3] {
+        let contents = match format {
+            ModelFormat::Binary => binary::write(self),
+            ModelFormat::Text => text::write(self),
+        };
+        let [a, b, c] = format.file_names();
+        let [x, y, z] = contents;
+        [(a, x), (b, y), (c, z)]
+    }
+}
+
+/// Opens a file for reading; refuses folders, pipes and devices, which could block for ever.
+pub(crate) fn open_regular(path: &Path) -> Result<File, DatasetError> {
+    let io = |e: std::io::Error| DatasetError::io(path, "open", &e);
+    let kind = std::fs::metadata(path).map_err(io)?;
+    if !kind.is_file() {
+        let reason = "is not a regular file".to_owned();
+        return Err(DatasetError::Io { path: path.to_owned(), action: "open", reason });
+    }
+    File::open(path).map_err(io)
+}
+
+fn sort_cameras(path: &Path, cameras: &mut [SourceCamera]) -> Result<(), DatasetError> {
+    cameras.sort_by_key(|c| c.id);
+    refuse_twins(path, "camera", cameras.iter().map(|c| c.id))
+}
+
+fn sort_images(path: &Path, images: &mut [ColmapImage]) -> Result<(), DatasetError> {
+    images.sort_by_key(|i| i.id);
+    refuse_twins(path, "image", images.iter().map(|i| i.id))
+}
+
+fn refuse_twins(
+    path: &Path,
+    what: &'static str,
+    sorted: impl Iterator<Item = u32>,
+) -> Result<(), DatasetError> {
+    let mut last = None;
+    for id in sorted {
+        if last == Some(id) {
+            let problem = Problem::DuplicateId { what, id: u64::from(id) };
+            return Err(DatasetError::malformed(path, "records", problem));
+        }
+        last = Some(id);
+    }
+    Ok(())
+}
+
+fn check_camera(sorted: &[SourceCamera], id: u32, file: &'static str) -> Result<(), Problem> {
+    if sorted.binary_search_by_key(&id, |c| c.id).is_ok() {
+        return Ok(());
+    }
+    let known = match sorted {
+        [] => "none".to_owned(),
+        [one] => one.id.to_string(),
+        [first, .., last] => format!("{}..{}", first.id, last.id),
+    };
+    Err(Problem::UnknownCamera { id, file, known })
 }

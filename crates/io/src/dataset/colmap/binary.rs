@@ -1,0 +1,273 @@
+//! Binary models: little-endian, no padding.
+//!
+//! ```text
+//! cameras.bin : u64 n; n × { u32 camera_id; i32 model_id; u64 width; u64 height; f64 params[…] }
+//! images.bin  : u64 n; n × { u32 image_id; f64 q[4]; f64 t[3]; u32 camera_id; char name[] 0; u64 m; m × { f64 x, y; u64 point_id } }
+//! points3D.bin: u64 n; n × { u64 point_id; f64 xyz[3]; u8 rgb[3]; f64 error; u64 m; m × { u32 image_id; u32 point2D_idx } }
+//! ```
+//! A count is believed only after it was compared with the bytes that follow it; what is not kept is skipped by seeking.
+
+use std::io::{BufReader, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::{ColmapImage, ColmapModel, ColmapPoint, Observations};
+use crate::dataset::camera_model::{CameraModel, SourceCamera};
+use crate::dataset::error::{DatasetError, MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS, Problem};
+
+/// Bytes of a camera record without its parameters.
+const CAMERA_BYTES: u64 = 24;
+/// Bytes of the shortest image record: a name of one byte, no 2-D points.
+const IMAGE_BYTES: u64 = 64 + 2 + 8;
+/// Bytes of a 2-D point.
+const POINT2D_BYTES: u64 = 24;
+/// Bytes of a point record without its track.
+const POINT_BYTES: u64 = 51;
+/// Bytes of an element of a track.
+const TRACK_BYTES: u64 = 8;
+
+/// A file that is read record by record, with a count of what is left.
+struct Records<'a, R> {
+    path: &'a Path,
+    reader: BufReader<R>,
+    left: u64,
+    /// Number of the record being read, from 1; 0 = the header.
+    record: u64,
+}
+
+impl<'a, R: Read + Seek> Records<'a, R> {
+    fn new(path: &'a Path, mut file: R) -> Result<Self, DatasetError> {
+        let io = |e: std::io::Error| DatasetError::io(path, "read", &e);
+        let left = file.seek(SeekFrom::End(0)).map_err(io)?;
+        file.seek(SeekFrom::Start(0)).map_err(io)?;
+        Ok(Self { path, reader: BufReader::with_capacity(1 << 16, file), left, record: 0 })
+    }
+
+    fn error(&self, problem: Problem) -> DatasetError {
+        let place = if self.record == 0 { "header".to_owned() } else { format!("record {}", self.record) };
+        DatasetError::malformed(self.path, place, problem)
+    }
+
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], DatasetError> {
+        let needed = N as u64;
+        if needed > self.left {
+            return Err(self.error(Problem::Truncated { needed, left: self.left }));
+        }
+        let mut bytes = [0; N];
+        self.reader.read_exact(&mut bytes).map_err(|e| DatasetError::io(self.path, "read", &e))?;
+        self.left -= needed;
+        Ok(bytes)
+    }
+
+    fn u32(&mut self) -> Result<u32, DatasetError> {
+        self.take().map(u32::from_le_bytes)
+    }
+
+    fn u64(&mut self) -> Result<u64, DatasetError> {
+        self.take().map(u64::from_le_bytes)
+    }
+
+    fn f64(&mut self) -> Result<f64, DatasetError> {
+        self.take().map(f64::from_le_bytes)
+    }
+
+    fn f64s<const N: usize>(&mut self) -> Result<[f64; N], DatasetError> {
+        let mut values = [0.0; N];
+        for value in &mut values {
+            *value = self.f64()?;
+        }
+        Ok(values)
+    }
+
+    /// A count of records of at least `record_bytes` each.
+    fn count(&mut self, what: &'static str, record_bytes: u64, limit: u64) -> Result<u64, DatasetError> {
+        let found = self.u64()?;
+        let possible = self.left / record_bytes;
+        if found > possible {
+            return Err(self.error(Problem::Count { what, found, possible, left: self.left }));
+        }
+        if found > limit {
+            return Err(self.error(Problem::Limit { what, found, limit }));
+        }
+        Ok(found)
+    }
+
+    fn skip(&mut self, bytes: u64) -> Result<(), DatasetError> {
+        // `count` has compared `bytes` with what is left, so it fits.
+        let offset = i64::try_from(bytes)
+            .map_err(|_| self.error(Problem::Truncated { needed: bytes, left: self.left }))?;
+        self.reader.seek_relative(offset).map_err(|e| DatasetError::io(self.path, "read", &e))?;
+        self.left -= bytes;
+        Ok(())
+    }
+
+    fn name(&mut self) -> Result<String, DatasetError> {
+        let mut bytes = Vec::new();
+        loop {
+            if self.left == 0 || bytes.len() > MAX_NAME_BYTES {
+                return Err(self.error(Problem::NameWithoutEnd));
+            }
+            match self.take::<1>()? {
+                [0] => break,
+                [byte] => bytes.push(byte),
+            }
+        }
+        if bytes.is_empty() || bytes.len() > MAX_NAME_BYTES {
+            return Err(self.error(Problem::NameLength { bytes: bytes.len() }));
+        }
+        String::from_utf8(bytes).map_err(|e| {
+            let name = crate::dataset::error::excerpt(&String::from_utf8_lossy(e.as_bytes()));
+            self.error(Problem::NameEncoding { name })
+        })
+    }
+
+    fn finish(&mut self) -> Result<(), DatasetError> {
+        self.record = 0;
+        match self.left {
+            0 => Ok(()),
+            bytes => Err(DatasetError::malformed(self.path, "end", Problem::Trailing { bytes })),
+        }
+    }
+}
+
+/// Reads `cameras.bin`; ascending by id.
+///
+/// # Errors
+/// A file that is damaged, a model id that is not known, parameters that are not a camera, an id that occurs twice.
+pub fn read_cameras(path: &Path, file: impl Read + Seek) -> Result<Vec<SourceCamera>, DatasetError> {
+    let mut records = Records::new(path, file)?;
+    let count = records.count("cameras", CAMERA_BYTES, MAX_IMAGES)?;
+    let mut cameras = Vec::new();
+    for record in 1..=count {
+        records.record = record;
+        let id = records.u32()?;
+        let model_id = records.take().map(i32::from_le_bytes)?;
+        let (width, height) = (records.u64()?, records.u64()?);
+        let model = CameraModel::from_id(model_id)
+            .ok_or_else(|| records.error(Problem::UnknownModelId { id: model_id }))?;
+        let params = model.parameters().iter().map(|_| records.f64()).collect::<Result<Vec<_>, _>>()?;
+        cameras.push(
+            SourceCamera::new(id, model, width, height, params)
+                .map_err(|e| records.error(Problem::Camera(e)))?,
+        );
+    }
+    records.finish()?;
+    super::sort_cameras(path, &mut cameras)?;
+    Ok(cameras)
+}
+
+/// Reads `images.bin`; ascending by id.
+///
+/// # Errors
+/// A file that is damaged, a name that is not a name, a camera that is not there, an id that occurs twice.
+pub fn read_images(
+    path: &Path,
+    file: impl Read + Seek,
+    cameras: &[SourceCamera],
+    observations: Observations,
+) -> Result<Vec<ColmapImage>, DatasetError> {
+    let mut records = Records::new(path, file)?;
+    let count = records.count("images", IMAGE_BYTES, MAX_IMAGES)?;
+    let mut images = Vec::new();
+    for record in 1..=count {
+        records.record = record;
+        let id = records.u32()?;
+        let quaternion = records.f64s()?;
+        let translation = records.f64s()?;
+        let camera_id = records.u32()?;
+        super::check_camera(cameras, camera_id, "cameras.bin").map_err(|p| records.error(p))?;
+        let name = records.name()?;
+        let point_count = records.count("2-D points", POINT2D_BYTES, u64::MAX)?;
+        let mut points = Vec::new();
+        match observations {
+            Observations::Skip => records.skip(point_count * POINT2D_BYTES)?,
+            Observations::Keep => {
+                for _ in 0..point_count {
+                    points.push((records.f64s()?, records.u64()?));
+                }
+            }
+        }
+        images.push(ColmapImage { id, quaternion, translation, camera_id, name, point_count, points });
+    }
+    records.finish()?;
+    super::sort_images(path, &mut images)?;
+    Ok(images)
+}
+
+/// Reads `points3D.bin`; ascending by id.
+///
+/// # Errors
+/// A file that is damaged.
+pub fn read_points(
+    path: &Path,
+    file: impl Read + Seek,
+    observations: Observations,
+) -> Result<Vec<ColmapPoint>, DatasetError> {
+    let mut records = Records::new(path, file)?;
+    let count = records.count("points", POINT_BYTES, MAX_POINTS)?;
+    let mut points = Vec::new();
+    for record in 1..=count {
+        records.record = record;
+        let id = records.u64()?;
+        let position = records.f64s()?;
+        let colour = records.take()?;
+        let error = records.f64()?;
+        let track_length = records.count("track elements", TRACK_BYTES, u64::MAX)?;
+        let mut track = Vec::new();
+        match observations {
+            Observations::Skip => records.skip(track_length * TRACK_BYTES)?,
+            Observations::Keep => {
+                for _ in 0..track_length {
+                    track.push([records.u32()?, records.u32()?]);
+                }
+            }
+        }
+        points.push(ColmapPoint { id, position, colour, error, track_length, track });
+    }
+    records.finish()?;
+    points.sort_by_key(|p| p.id);
+    Ok(points)
+}
+
+/// Contents of `cameras.bin`, `images.bin` and `points3D.bin`.
+pub(super) fn write(model: &ColmapModel) -> [Vec<u8>; 3] {
+    fn doubles(out: &mut Vec<u8>, values: &[f64]) {
+        values.iter().for_each(|v| out.extend(v.to_le_bytes()));
+    }
+    let count = |n: usize| (n as u64).to_le_bytes();
+
+    let mut cameras = count(model.cameras.len()).to_vec();
+    for camera in &model.cameras {
+        cameras.extend(camera.id.to_le_bytes());
+        cameras.extend(i32::from(camera.model.id()).to_le_bytes());
+        cameras.extend(u64::from(camera.width).to_le_bytes());
+        cameras.extend(u64::from(camera.height).to_le_bytes());
+        doubles(&mut cameras, &camera.params);
+    }
+    let mut images = count(model.images.len()).to_vec();
+    for image in &model.images {
+        images.extend(image.id.to_le_bytes());
+        doubles(&mut images, &image.quaternion);
+        doubles(&mut images, &image.translation);
+        images.extend(image.camera_id.to_le_bytes());
+        images.extend(image.name.as_bytes());
+        images.push(0);
+        images.extend(count(image.points.len()));
+        for (pixel, point) in &image.points {
+            doubles(&mut images, pixel);
+            images.extend(point.to_le_bytes());
+        }
+    }
+    let mut points = count(model.points.len()).to_vec();
+    for point in &model.points {
+        points.extend(point.id.to_le_bytes());
+        doubles(&mut points, &point.position);
+        points.extend(point.colour);
+        doubles(&mut points, &[point.error]);
+        points.extend(count(point.track.len()));
+        for [image, index] in &point.track {
+            points.extend(image.to_le_bytes());
+            points.extend(index.to_le_bytes());
+        }
+    }
+    [cameras, images, points]
+}

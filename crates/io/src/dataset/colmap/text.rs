@@ -1,0 +1,322 @@
+//! Text models: `#` comments, fields separated by white space.
+//!
+//! ```text
+//! cameras.txt : CAMERA_ID MODEL WIDTH HEIGHT PARAMS...
+//! images.txt  : IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME       and a second line, possibly empty:
+//!               X Y POINT3D_ID ...                                 (-1 = no point)
+//! points3D.txt: POINT3D_ID X Y Z R G B ERROR (IMAGE_ID POINT2D_IDX)...
+//! ```
+//! Read as other programs write it: CRLF, a byte order mark, tabs and names with spaces are fine, the second line of the
+//! last image may be missing. Written with as many digits as bring back the same number.
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::str::FromStr;
+
+use super::{ColmapImage, ColmapModel, ColmapPoint, NO_POINT, Observations};
+use crate::dataset::camera_model::{CameraModel, SourceCamera};
+use crate::dataset::error::{DatasetError, MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS, Problem, excerpt};
+
+/// Longest line in bytes: the 2-D points of an image with ten million of them.
+const MAX_LINE_BYTES: u64 = 256 << 20;
+
+/// A text file that is read line by line.
+struct Lines<'a, R> {
+    path: &'a Path,
+    reader: BufReader<R>,
+    buffer: Vec<u8>,
+    /// Number of the line in `buffer`, from 1.
+    number: u64,
+}
+
+impl<'a, R: Read> Lines<'a, R> {
+    fn new(path: &'a Path, file: R) -> Self {
+        Self { path, reader: BufReader::with_capacity(1 << 16, file), buffer: Vec::new(), number: 0 }
+    }
+
+    fn error(&self, problem: Problem) -> DatasetError {
+        DatasetError::malformed(self.path, format!("line {}", self.number), problem)
+    }
+
+    /// Reads the next line into `buffer`; false at the end of the file.
+    fn advance(&mut self) -> Result<bool, DatasetError> {
+        self.buffer.clear();
+        let io = |e: std::io::Error| DatasetError::io(self.path, "read", &e);
+        let mut limited = (&mut self.reader).take(MAX_LINE_BYTES + 1);
+        let read = limited.read_until(b'\n', &mut self.buffer).map_err(io)? as u64;
+        self.number += u64::from(read > 0);
+        if read > MAX_LINE_BYTES {
+            return Err(self.error(Problem::FileSize { found: read, limit: MAX_LINE_BYTES }));
+        }
+        if self.number == 1 && self.buffer.starts_with(b"\xEF\xBB\xBF") {
+            self.buffer.drain(..3);
+        }
+        Ok(read > 0)
+    }
+
+    fn text(&self) -> Result<&str, DatasetError> {
+        std::str::from_utf8(&self.buffer).map(str::trim).map_err(|_| self.error(Problem::NotText))
+    }
+
+    /// Goes to the next line that is neither empty nor a comment; false at the end of the file.
+    fn advance_to_record(&mut self) -> Result<bool, DatasetError> {
+        while self.advance()? {
+            let text = self.text()?;
+            if !text.is_empty() && !text.starts_with('#') {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Splits the first field off a line.
+fn split_field(line: &str) -> Option<(&str, &str)> {
+    let line = line.trim_start();
+    if line.is_empty() {
+        return None;
+    }
+    Some(line.split_once(|c: char| c.is_ascii_whitespace()).unwrap_or((line, "")))
+}
+
+/// The first `N` fields of a line and the rest of it.
+fn fields<'t, const N: usize>(
+    line: &'t str,
+    expected: &'static str,
+) -> Result<([&'t str; N], &'t str), Problem> {
+    let mut rest = line;
+    let mut found = [""; N];
+    for (i, field) in found.iter_mut().enumerate() {
+        (*field, rest) = split_field(rest).ok_or(Problem::Fields { expected, found: i })?;
+    }
+    Ok((found, rest.trim()))
+}
+
+fn number<T: FromStr>(field: &'static str, text: &str, expected: &'static str) -> Result<T, Problem> {
+    text.parse().map_err(|_| Problem::Number { field, found: excerpt(text), expected })
+}
+
+fn real(field: &'static str, text: &str) -> Result<f64, Problem> {
+    number(field, text, "a number with a decimal point")
+}
+
+fn whole<T: FromStr>(field: &'static str, text: &str) -> Result<T, Problem> {
+    number(field, text, "a whole number")
+}
+
+fn reals<const N: usize>(names: [&'static str; N], texts: &[&str]) -> Result<[f64; N], Problem> {
+    let mut values = [0.0; N];
+    for ((value, name), text) in values.iter_mut().zip(names).zip(texts) {
+        *value = real(name, text)?;
+    }
+    Ok(values)
+}
+
+/// Reads `cameras.txt`; ascending by id.
+///
+/// # Errors
+/// A line that is not a camera, an id that occurs twice.
+pub fn read_cameras(path: &Path, file: impl Read) -> Result<Vec<SourceCamera>, DatasetError> {
+    let mut lines = Lines::new(path, file);
+    let mut cameras = Vec::new();
+    while lines.advance_to_record()? {
+        let camera = parse_camera(lines.text()?).map_err(|p| lines.error(p))?;
+        cameras.push(camera);
+        check_limit(&lines, "cameras", cameras.len(), MAX_IMAGES)?;
+    }
+    super::sort_cameras(path, &mut cameras)?;
+    Ok(cameras)
+}
+
+fn parse_camera(line: &str) -> Result<SourceCamera, Problem> {
+    let ([id, model, width, height], rest) =
+        fields::<4>(line, "at least 5: CAMERA_ID MODEL WIDTH HEIGHT PARAMS...")?;
+    let model =
+        CameraModel::from_name(model).ok_or_else(|| Problem::UnknownModelName { name: excerpt(model) })?;
+    let names = model.parameters();
+    let params = rest
+        .split_ascii_whitespace()
+        .enumerate()
+        // Parameters too many are counted, not stored: at most one more than fits.
+        .take(names.len() + 1)
+        .map(|(i, text)| real(names.get(i).copied().unwrap_or("PARAMS"), text))
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(SourceCamera::new(
+        whole("CAMERA_ID", id)?,
+        model,
+        whole("WIDTH", width)?,
+        whole("HEIGHT", height)?,
+        params,
+    )?)
+}
+
+/// Reads `images.txt`; ascending by id.
+///
+/// # Errors
+/// A line that is not an image, a camera that is not there, an id that occurs twice.
+pub fn read_images(
+    path: &Path,
+    file: impl Read,
+    cameras: &[SourceCamera],
+    observations: Observations,
+) -> Result<Vec<ColmapImage>, DatasetError> {
+    let mut lines = Lines::new(path, file);
+    let mut images = Vec::new();
+    while lines.advance_to_record()? {
+        let mut image = parse_image(lines.text()?).map_err(|p| lines.error(p))?;
+        super::check_camera(cameras, image.camera_id, "cameras.txt").map_err(|p| lines.error(p))?;
+        // The second line belongs to the image whatever it looks like; an empty one must not be skipped.
+        if lines.advance()? {
+            (image.point_count, image.points) =
+                parse_points2d(lines.text()?, observations).map_err(|p| lines.error(p))?;
+        }
+        images.push(image);
+        check_limit(&lines, "images", images.len(), MAX_IMAGES)?;
+    }
+    super::sort_images(path, &mut images)?;
+    Ok(images)
+}
+
+fn parse_image(line: &str) -> Result<ColmapImage, Problem> {
+    let (found, name) = fields::<9>(line, "10: IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME")?;
+    let [id, q @ .., camera_id] = &found;
+    let quaternion = reals(["QW", "QX", "QY", "QZ"], &q[..4])?;
+    let translation = reals(["TX", "TY", "TZ"], &q[4..])?;
+    if name.is_empty() || name.len() > MAX_NAME_BYTES {
+        return Err(Problem::NameLength { bytes: name.len() });
+    }
+    Ok(ColmapImage {
+        id: whole("IMAGE_ID", id)?,
+        quaternion,
+        translation,
+        camera_id: whole("CAMERA_ID", camera_id)?,
+        name: name.to_owned(),
+        point_count: 0,
+        points: Vec::new(),
+    })
+}
+
+/// Number of 2-D points of a line and, if they are to be kept, the points.
+type Points2d = (u64, Vec<([f64; 2], u64)>);
+
+fn parse_points2d(line: &str, observations: Observations) -> Result<Points2d, Problem> {
+    const EXPECTED: &str = "a multiple of 3: X Y POINT3D_ID ...; is the line of an image missing?";
+    let (mut count, mut points) = (0, Vec::new());
+    let mut fields = line.split_ascii_whitespace();
+    while let Some(x) = fields.next() {
+        let (Some(y), Some(id)) = (fields.next(), fields.next()) else {
+            let found = line.split_ascii_whitespace().count();
+            return Err(Problem::Fields { expected: EXPECTED, found });
+        };
+        let pixel = [real("X", x)?, real("Y", y)?];
+        let id = if id == "-1" { NO_POINT } else { whole("POINT3D_ID", id)? };
+        count += 1;
+        if observations == Observations::Keep {
+            points.push((pixel, id));
+        }
+    }
+    Ok((count, points))
+}
+
+/// Reads `points3D.txt`; ascending by id.
+///
+/// # Errors
+/// A line that is not a point.
+pub fn read_points(
+    path: &Path,
+    file: impl Read,
+    observations: Observations,
+) -> Result<Vec<ColmapPoint>, DatasetError> {
+    let mut lines = Lines::new(path, file);
+    let mut points = Vec::new();
+    while lines.advance_to_record()? {
+        points.push(parse_point(lines.text()?, observations).map_err(|p| lines.error(p))?);
+        check_limit(&lines, "points", points.len(), MAX_POINTS)?;
+    }
+    points.sort_by_key(|p: &ColmapPoint| p.id);
+    Ok(points)
+}
+
+fn parse_point(line: &str, observations: Observations) -> Result<ColmapPoint, Problem> {
+    let ([id, x, y, z, r, g, b, error], rest) =
+        fields::<8>(line, "at least 8: POINT3D_ID X Y Z R G B ERROR TRACK...")?;
+    let (mut track_length, mut track) = (0, Vec::new());
+    let mut elements = rest.split_ascii_whitespace();
+    while let Some(image) = elements.next() {
+        let Some(index) = elements.next() else {
+            let found = 8 + rest.split_ascii_whitespace().count();
+            return Err(Problem::Fields {
+                expected: "an even number: 8 and pairs IMAGE_ID POINT2D_IDX",
+                found,
+            });
+        };
+        let element = [whole("IMAGE_ID", image)?, whole("POINT2D_IDX", index)?];
+        track_length += 1;
+        if observations == Observations::Keep {
+            track.push(element);
+        }
+    }
+    let channel = |field, text| number(field, text, "0..255");
+    Ok(ColmapPoint {
+        id: whole("POINT3D_ID", id)?,
+        position: reals(["X", "Y", "Z"], &[x, y, z])?,
+        colour: [channel("R", r)?, channel("G", g)?, channel("B", b)?],
+        error: real("ERROR", error)?,
+        track_length,
+        track,
+    })
+}
+
+fn check_limit<R: Read>(
+    lines: &Lines<'_, R>,
+    what: &'static str,
+    found: usize,
+    limit: u64,
+) -> Result<(), DatasetError> {
+    match found as u64 {
+        found if found > limit => Err(lines.error(Problem::Limit { what, found, limit })),
+        _ => Ok(()),
+    }
+}
+
+/// Contents of `cameras.txt`, `images.txt` and `points3D.txt`.
+pub(super) fn write(model: &ColmapModel) -> [Vec<u8>; 3] {
+    // Writing to a string cannot fail.
+    let mut cameras = String::from("# CAMERA_ID MODEL WIDTH HEIGHT PARAMS...\n");
+    for c in &model.cameras {
+        let _ = write!(cameras, "{} {} {} {}", c.id, c.model.name(), c.width, c.height);
+        for p in &c.params {
+            let _ = write!(cameras, " {p}");
+        }
+        cameras.push('\n');
+    }
+    let mut images = String::from(
+        "# IMAGE_ID QW QX QY QZ TX TY TZ CAMERA_ID NAME, then a line X Y POINT3D_ID ... (-1 = no point)\n",
+    );
+    for i in &model.images {
+        let _ = write!(images, "{}", i.id);
+        for v in i.quaternion.iter().chain(&i.translation) {
+            let _ = write!(images, " {v}");
+        }
+        let _ = writeln!(images, " {} {}", i.camera_id, i.name);
+        for (n, ([x, y], id)) in i.points.iter().enumerate() {
+            let separator = if n == 0 { "" } else { " " };
+            let _ = match *id {
+                NO_POINT => write!(images, "{separator}{x} {y} -1"),
+                id => write!(images, "{separator}{x} {y} {id}"),
+            };
+        }
+        images.push('\n');
+    }
+    let mut points = String::from("# POINT3D_ID X Y Z R G B ERROR (IMAGE_ID POINT2D_IDX)...\n");
+    for p in &model.points {
+        let ([x, y, z], [r, g, b]) = (p.position, p.colour);
+        let _ = write!(points, "{} {x} {y} {z} {r} {g} {b} {}", p.id, p.error);
+        for [image, index] in &p.track {
+            let _ = write!(points, " {image} {index}");
+        }
+        points.push('\n');
+    }
+    [cameras, images, points].map(String::into_bytes)
+}

@@ -1,0 +1,266 @@
+//! Finding and reading what describes a dataset: a COLMAP model or JSON files.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use super::camera_model::SourceCamera;
+use super::colmap::{ColmapImage, ModelFolder, Observations};
+use super::error::{DatasetError, Warning};
+use super::paths::{Extension, Root};
+use super::transforms::{self, Transforms};
+use super::{DatasetKind, OpenOptions, Point};
+
+/// Places of a COLMAP model below the folder of a dataset that win over a `transforms.json`.
+const MODEL_FOLDERS: [&str; 2] = ["sparse", ""];
+/// A place where Nerfstudio leaves the model that its `transforms.json` was made from.
+const SECOND_MODEL_FOLDER: &str = "colmap/sparse";
+/// Picture folders that are tried when there is no `images`.
+const OTHER_IMAGE_FOLDERS: [&str; 4] = ["images_2", "images_4", "images_8", "input"];
+
+/// Which half of the split a frame belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// The dataset does not say: every n-th is held out.
+    Undecided,
+    Train,
+    Test,
+    /// In a list that is neither.
+    Unused,
+}
+
+pub(super) enum Source {
+    Colmap(ColmapSource),
+    Json(JsonSource),
+}
+
+/// A model with its cameras and images.
+pub(super) struct ColmapSource {
+    pub(super) root: PathBuf,
+    pub(super) model: ModelFolder,
+    pub(super) cameras: Vec<SourceCamera>,
+    pub(super) images: Vec<ColmapImage>,
+}
+
+/// JSON files of one dataset.
+pub(super) struct JsonSource {
+    pub(super) root: PathBuf,
+    pub(super) kind: DatasetKind,
+    pub(super) files: Vec<JsonFile>,
+}
+
+pub(super) struct JsonFile {
+    pub(super) path: PathBuf,
+    pub(super) content: Transforms,
+    /// One for each frame.
+    pub(super) roles: Vec<Role>,
+}
+
+/// Finds and reads what describes the dataset at a path.
+pub(super) fn find(
+    path: &Path,
+    options: &OpenOptions,
+    warnings: &mut Vec<Warning>,
+) -> Result<Source, DatasetError> {
+    let data = std::fs::metadata(path).map_err(|e| DatasetError::io(path, "open", &e))?;
+    let not_a_dataset = |path: &Path| DatasetError::NotADataset { path: path.to_owned() };
+    if !data.is_dir() {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        return match path.extension().and_then(|e| e.to_str()) {
+            Some("json") => read_json(folder, path, warnings).map(Source::Json),
+            _ => Err(not_a_dataset(path)),
+        };
+    }
+    if let Some(sparse) = &options.sparse {
+        std::fs::metadata(sparse).map_err(|e| DatasetError::io(sparse, "open", &e))?;
+        let source = read_models(path, sparse, warnings)?;
+        return source.map(Source::Colmap).ok_or_else(|| not_a_dataset(sparse));
+    }
+    let json = ["transforms_train.json", "transforms.json"].map(|name| path.join(name));
+    let json = json.into_iter().find(|p| p.is_file());
+    for folder in MODEL_FOLDERS {
+        if let Some(source) = read_models(path, &path.join(folder), warnings)? {
+            if let Some(json) = json {
+                warnings.push(Warning::TwoSources { json, model: source.model.path.clone() });
+            }
+            return Ok(Source::Colmap(source));
+        }
+    }
+    if let Some(json) = json {
+        return read_json(path, &json, warnings).map(Source::Json);
+    }
+    read_models(path, &path.join(SECOND_MODEL_FOLDER), warnings)?
+        .map(Source::Colmap)
+        .ok_or_else(|| not_a_dataset(path))
+}
+
+/// The model in a folder or in its numbered sub-folders: the one with most images, the first of equals.
+fn read_models(
+    root: &Path,
+    folder: &Path,
+    warnings: &mut Vec<Warning>,
+) -> Result<Option<ColmapSource>, DatasetError> {
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let mut numbered: Vec<(u64, PathBuf)> = std::fs::read_dir(folder)
+        .map_err(|e| DatasetError::io(folder, "list", &e))?
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let number = entry.file_name().to_str()?.parse().ok()?;
+            entry.path().is_dir().then(|| (number, entry.path()))
+        })
+        .collect();
+    numbered.sort();
+    let mut models = Vec::new();
+    for (_, path) in numbered {
+        models.extend(ModelFolder::find(&path)?);
+    }
+    if models.is_empty() {
+        models.extend(ModelFolder::find(folder)?);
+    }
+    let count = models.len();
+    let mut best: Option<ColmapSource> = None;
+    for model in models {
+        let cameras = model.cameras()?;
+        let images = model.images(&cameras, Observations::Skip)?;
+        if best.as_ref().is_none_or(|b| images.len() > b.images.len()) {
+            best = Some(ColmapSource { root: root.to_owned(), model, cameras, images });
+        }
+    }
+    if let (Some(best), true) = (&best, count > 1) {
+        let chosen = best.model.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let images = best.images.len();
+        warnings.push(Warning::SeveralModels { folder: folder.to_owned(), count, chosen, images });
+    }
+    Ok(best)
+}
+
+/// The picture folder of a COLMAP dataset.
+pub(super) fn image_folder(
+    root: &Path,
+    model: &Path,
+    first_name: &str,
+    options: &OpenOptions,
+    warnings: &mut Vec<Warning>,
+) -> Result<PathBuf, DatasetError> {
+    if let Some(folder) = &options.images {
+        return match folder.is_dir() {
+            true => Ok(folder.clone()),
+            false => Err(DatasetError::NoImageFolder { path: folder.clone() }),
+        };
+    }
+    let standard = root.join("images");
+    if standard.is_dir() {
+        return Ok(standard);
+    }
+    let siblings = OTHER_IMAGE_FOLDERS.iter().map(|name| root.join(name));
+    // The path given may be the model itself: images stand beside `sparse` then, or beside the model.
+    let above = model.ancestors().skip(1).take(2).map(|folder| folder.join("images"));
+    let used = siblings.chain(above).find(|folder| folder.is_dir()).or_else(|| {
+        let is_beside = !first_name.is_empty() && root.join(first_name).is_file();
+        is_beside.then(|| root.to_owned())
+    });
+    match used {
+        Some(used) => {
+            warnings.push(Warning::OtherImageFolder { root: root.to_owned(), used: used.clone() });
+            Ok(used)
+        }
+        None => Err(DatasetError::NoImageFolder { path: standard }),
+    }
+}
+
+/// Reads a JSON file, or the family `transforms_{train,val,test}.json` that it belongs to.
+fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<JsonSource, DatasetError> {
+    let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default();
+    let root = folder.to_owned();
+    if name != "transforms_train.json" {
+        let content = transforms::read(path)?;
+        let kind = kind_of(&content);
+        let roles = roles_of(&content, path, warnings);
+        return Ok(JsonSource {
+            root,
+            kind,
+            files: vec![JsonFile { path: path.to_owned(), content, roles }],
+        });
+    }
+    let mut files = Vec::new();
+    let mut add = |path: PathBuf, role: Role| -> Result<(), DatasetError> {
+        let content = transforms::read(&path)?;
+        let roles = vec![role; content.frames.len()];
+        files.push(JsonFile { path, content, roles });
+        Ok(())
+    };
+    let [test, val] = ["transforms_test.json", "transforms_val.json"].map(|name| folder.join(name));
+    // Without a test list the validation list is held out; without both, every n-th picture.
+    match (test.is_file(), val.is_file()) {
+        (true, has_val) => {
+            add(path.to_owned(), Role::Train)?;
+            add(test, Role::Test)?;
+            if has_val {
+                add(val, Role::Unused)?;
+            }
+        }
+        (false, true) => {
+            add(path.to_owned(), Role::Train)?;
+            add(val, Role::Test)?;
+        }
+        (false, false) => add(path.to_owned(), Role::Undecided)?,
+    }
+    let kind = files.first().map_or(DatasetKind::Blender, |f: &JsonFile| kind_of(&f.content));
+    Ok(JsonSource { root, kind, files })
+}
+
+fn kind_of(content: &Transforms) -> DatasetKind {
+    let own = content.frames.iter().any(|f| f.intrinsics.is_some());
+    if content.has_aabb_scale {
+        DatasetKind::InstantNgp
+    } else if content.intrinsics.is_blender_style() && !own && content.applied_transform.is_none() {
+        DatasetKind::Blender
+    } else {
+        DatasetKind::Nerfstudio
+    }
+}
+
+/// Roles of the frames of a single file: its own lists, if it has any.
+fn roles_of(content: &Transforms, path: &Path, warnings: &mut Vec<Warning>) -> Vec<Role> {
+    let tidy = |name: &str| name.trim_start_matches("./").to_owned();
+    let list = |names: &Option<Vec<String>>| -> Option<BTreeSet<String>> {
+        names
+            .as_ref()
+            .map(|names| names.iter().map(|n| tidy(n)).collect())
+            .filter(|l: &BTreeSet<_>| !l.is_empty())
+    };
+    let [train, val, test] = &content.split_lists;
+    let frames: BTreeSet<String> = content.frames.iter().map(|f| tidy(&f.file_path)).collect();
+    for (name, names) in [("train_filenames", train), ("val_filenames", val), ("test_filenames", test)] {
+        let unknown: Vec<&String> = names.iter().flatten().filter(|n| !frames.contains(&tidy(n))).collect();
+        if let Some(first) = unknown.first() {
+            warnings.push(Warning::UnknownSplitNames {
+                path: path.to_owned(),
+                list: name,
+                count: unknown.len(),
+                name: super::excerpt(first),
+            });
+        }
+    }
+    let (train, val, test) = (list(train), list(val), list(test));
+    let held_out = test.as_ref().or(val.as_ref());
+    let role = |name: String| match (held_out, &train) {
+        (None, None) => Role::Undecided,
+        (Some(held_out), _) if held_out.contains(&name) => Role::Test,
+        // With both lists, the validation pictures are for neither.
+        (Some(_), None) if val.as_ref().is_some_and(|val| val.contains(&name)) => Role::Unused,
+        (Some(_), None) => Role::Train,
+        (None, Some(train)) if train.contains(&name) => Role::Undecided,
+        (Some(_), Some(train)) if train.contains(&name) => Role::Train,
+        (_, Some(_)) => Role::Unused,
+    };
+    content.frames.iter().map(|f| role(tidy(&f.file_path))).collect()
+}
+
+/// Finite points of the file named by `ply_file_path`, and how many were not finite.
+pub(super) fn ply_points(data: &Root, name: &str) -> Result<(Vec<Point>, usize), String> {
+    let found = data.find(name, Extension::Required).map_err(|reason| format!("{name}: {reason}"))?;
+    Err(format!("{}: points cannot be read yet", found.path.display()))
+}

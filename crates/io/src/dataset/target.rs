@@ -1,0 +1,97 @@
+//! One training picture: decode, undistort and downscale in one pass, alpha and masks.
+
+use std::path::Path;
+
+use gausset_core::TargetImage;
+
+use super::error::SkipReason;
+use super::{AlphaMode, Dataset};
+use crate::image::{ImageProblem, Mask, Picture, area, decode, decode_mask_file, warp};
+
+/// Share of ignored pixels from which a mask looks inverted.
+const SUSPICIOUS_SHARE: f64 = 0.95;
+
+/// The training picture of `dataset.images[index]`.
+///
+/// # Errors
+/// The file cannot be read, changed since the dataset was opened, or its mask leaves nothing.
+pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipReason> {
+    let image = &dataset.images[index];
+    let mut picture = {
+        let _span = gausset_prof::span("decode");
+        read_unchanged(&image.path, image.file_bytes, image.stored_size).map_err(SkipReason::Unreadable)?
+    };
+    let mut mask = match &image.mask {
+        Some(path) => {
+            let read = decode_mask_file(path);
+            Some(read.map_err(|e| SkipReason::Mask { path: path.clone(), problem: e.problem })?)
+        }
+        None => None,
+    };
+    let drop_alpha = dataset.alpha == AlphaMode::Mask;
+    if drop_alpha && let Some(alpha) = &picture.alpha {
+        mask = Some(opaque_and(alpha, &picture, mask.as_ref()));
+    }
+
+    let lens = dataset.lens(index);
+    let (width, height) = (image.camera.width, image.camera.height);
+    let keep = if lens.is_pinhole() {
+        picture = area::downscale(picture, width, height);
+        mask.as_ref().map(|mask| nearest(mask, width, height))
+    } else {
+        let warped = warp::warp(&picture, mask.as_ref(), &lens, &image.camera);
+        picture = warped.picture;
+        warped.keep
+    };
+    let mask = keep.filter(|keep| keep.contains(&0));
+    let alpha = picture.alpha.filter(|_| !drop_alpha);
+    let target = TargetImage { width, height, rgb: picture.rgb, alpha, mask };
+    let ignored = image.camera.pixels() - target.valid_pixels();
+    if ignored == image.camera.pixels() {
+        let path = image.mask.clone().unwrap_or_else(|| image.path.clone());
+        return Err(SkipReason::EmptyMask { path });
+    }
+    if ignored as f64 > SUSPICIOUS_SHARE * image.camera.pixels() as f64 {
+        let share = 100.0 * ignored as f64 / image.camera.pixels() as f64;
+        tracing::warn!("{}: {share:.1} % of the pixels are ignored; is the mask inverted?", image.name);
+    }
+    Ok(target)
+}
+
+/// Decodes a picture that must still be the one whose header was read.
+fn read_unchanged(path: &Path, bytes: u64, size: [u32; 2]) -> Result<Picture, ImageProblem> {
+    let content = decode::read(path)?;
+    if content.len() as u64 != bytes {
+        return Err(ImageProblem::Changed {
+            expected: format!("{bytes} bytes"),
+            found: format!("{} bytes", content.len()),
+        });
+    }
+    let picture = decode(&content)?;
+    if [picture.width, picture.height] != size {
+        return Err(ImageProblem::Changed {
+            expected: format!("{}x{} px", size[0], size[1]),
+            found: format!("{}x{} px", picture.width, picture.height),
+        });
+    }
+    Ok(picture)
+}
+
+/// Keeps pixels with alpha above 0 that `mask` keeps.
+fn opaque_and(alpha: &[u8], picture: &Picture, mask: Option<&Mask>) -> Mask {
+    let (width, height) = (picture.width, picture.height);
+    let mut keep = match mask {
+        Some(mask) => nearest(mask, width, height),
+        None => vec![255; alpha.len()],
+    };
+    keep.iter_mut().zip(alpha).filter(|(_, a)| **a == 0).for_each(|(k, _)| *k = 0);
+    Mask { width, height, keep }
+}
+
+/// A mask at another size: each pixel takes the mask pixel under its centre.
+fn nearest(mask: &Mask, width: u32, height: u32) -> Vec<u8> {
+    let share = |i: u32, n: u32| (f64::from(i) + 0.5) / f64::from(n);
+    (0..height)
+        .flat_map(|y| (0..width).map(move |x| mask.at_share(share(x, width), share(y, height))))
+        .collect()
+}

@@ -1,0 +1,108 @@
+//! Decoding to 8-bit RGB with optional alpha.
+//!
+//! Every variant ends in the same form: grey and palettes are expanded, 16 bits are rounded to 8, alpha stays straight,
+//! CMYK is converted by the decoder. A channel of alpha that is opaque everywhere is dropped.
+
+use std::fs::File;
+use std::io::{Cursor, Read};
+use std::path::Path;
+
+use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
+
+use super::header::{self, PictureFormat, parse_header};
+use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_SIDE, Mask, Picture};
+
+/// Reads and decodes a picture file.
+///
+/// # Errors
+/// As [`super::read_header`]; data that the decoder refuses; a file that ends too early.
+pub fn decode_file(path: &Path) -> Result<Picture, ImageError> {
+    read(path).and_then(|bytes| decode(&bytes)).map_err(|problem| ImageError::new(path, problem))
+}
+
+/// Reads and decodes a mask file; colour channels count, alpha does not.
+///
+/// # Errors
+/// As [`decode_file`].
+pub fn decode_mask_file(path: &Path) -> Result<Mask, ImageError> {
+    let picture = decode_file(path)?;
+    let keep = picture.rgb.chunks_exact(3).map(|p| if p == [0, 0, 0] { 0 } else { 255 }).collect();
+    Ok(Mask { width: picture.width, height: picture.height, keep })
+}
+
+/// Reads a whole picture file within the limits.
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ImageProblem> {
+    let length = header::check_file(path)?;
+    let file = File::open(path).map_err(|e| header::io(&e))?;
+    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
+    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| header::io(&e))?;
+    match bytes.len() as u64 {
+        found if found > MAX_FILE_BYTES => Err(ImageProblem::FileSize(found)),
+        _ => Ok(bytes),
+    }
+}
+
+/// Decodes a picture.
+///
+/// # Errors
+/// As [`decode_file`].
+pub fn decode(bytes: &[u8]) -> Result<Picture, ImageProblem> {
+    let head = parse_header(Cursor::new(bytes))?;
+    let format = match head.format {
+        PictureFormat::Jpeg if !header::jpeg_is_complete(bytes) => return Err(ImageProblem::Truncated),
+        PictureFormat::Jpeg => ImageFormat::Jpeg,
+        PictureFormat::Png => ImageFormat::Png,
+    };
+    let failed = |e: image::ImageError| ImageProblem::Decode(plain(&e));
+    let mut reader = ImageReader::with_format(Cursor::new(bytes), format);
+    let mut limits = Limits::default();
+    limits.max_image_width = Some(MAX_SIDE);
+    limits.max_image_height = Some(MAX_SIDE);
+    limits.max_alloc = Some(MAX_DECODED_BYTES);
+    reader.limits(limits);
+    let decoder = reader.into_decoder().map_err(failed)?;
+    if decoder.dimensions() != (head.width, head.height) || decoder.total_bytes() > MAX_DECODED_BYTES {
+        let (width, height) = decoder.dimensions();
+        return Err(ImageProblem::Size { width, height });
+    }
+    DynamicImage::from_decoder(decoder).map(to_picture).map_err(failed)
+}
+
+/// The decoder's reason as part of a line.
+fn plain(error: &image::ImageError) -> String {
+    let text = error.to_string();
+    if text.to_lowercase().contains("unexpected end") {
+        return "the file ends too early; copy it again".to_owned();
+    }
+    crate::dataset::excerpt(&text)
+}
+
+fn to_picture(image: DynamicImage) -> Picture {
+    let (width, height) = (image.width(), image.height());
+    let narrow = |v: u16| ((u32::from(v) + 128) / 257) as u8;
+    let grey = |v: u8| [v, v, v];
+    let (rgb, alpha): (Vec<u8>, Option<Vec<u8>>) = match image {
+        DynamicImage::ImageRgb8(b) => (b.into_raw(), None),
+        DynamicImage::ImageLuma8(b) => (b.into_raw().into_iter().flat_map(grey).collect(), None),
+        DynamicImage::ImageLuma16(b) => (b.iter().flat_map(|&v| grey(narrow(v))).collect(), None),
+        DynamicImage::ImageRgb16(b) => (b.iter().map(|&v| narrow(v)).collect(), None),
+        DynamicImage::ImageLumaA8(b) => split(b.chunks_exact(2).map(|p| ([p[0]; 3], p[1]))),
+        DynamicImage::ImageLumaA16(b) => split(b.chunks_exact(2).map(|p| (grey(narrow(p[0])), narrow(p[1])))),
+        DynamicImage::ImageRgba16(b) => {
+            split(b.chunks_exact(4).map(|p| ([narrow(p[0]), narrow(p[1]), narrow(p[2])], narrow(p[3]))))
+        }
+        other => split(other.into_rgba8().chunks_exact(4).map(|p| ([p[0], p[1], p[2]], p[3]))),
+    };
+    let alpha = alpha.filter(|alpha| alpha.iter().any(|&a| a != 255));
+    Picture { width, height, rgb, alpha }
+}
+
+fn split(pixels: impl ExactSizeIterator<Item = ([u8; 3], u8)>) -> (Vec<u8>, Option<Vec<u8>>) {
+    let mut rgb = Vec::with_capacity(pixels.len() * 3);
+    let mut alpha = Vec::with_capacity(pixels.len());
+    for (colour, a) in pixels {
+        rgb.extend(colour);
+        alpha.push(a);
+    }
+    (rgb, Some(alpha))
+}

@@ -1,0 +1,308 @@
+//! Size and kind of a picture from its first bytes, without a decoder.
+//!
+//! JPEG (ITU T.81, annex B): segments `FF marker length …` up to the frame header SOFn, which has precision, height, width
+//! and the number of components; APP1 may hold EXIF. PNG (W3C, 3rd edition): chunk IHDR first, eXIf before IDAT.
+
+use std::io::{BufReader, ErrorKind, Read, Seek};
+use std::path::Path;
+
+use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
+
+/// A format that is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PictureFormat {
+    /// JPEG.
+    Jpeg,
+    /// PNG.
+    Png,
+}
+
+/// What the header of a picture says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Format, from the content.
+    pub format: PictureFormat,
+    /// Width of the stored pixels.
+    pub width: u32,
+    /// Height of the stored pixels.
+    pub height: u32,
+    /// Channels as stored: 1 (grey or palette), 2, 3 or 4.
+    pub channels: u8,
+    /// Bits a channel.
+    pub bits: u8,
+    /// EXIF orientation, 1..8; 1 when there is none.
+    pub orientation: u8,
+}
+
+/// Reads the header of a picture file.
+///
+/// # Errors
+/// Not a regular file, not JPEG or PNG, damaged, or beyond the limits.
+pub fn read_header(path: &Path) -> Result<Header, ImageError> {
+    let error = |problem| ImageError::new(path, problem);
+    check_file(path).map_err(error)?;
+    let file = std::fs::File::open(path).map_err(|e| error(io(&e)))?;
+    parse_header(file).map_err(error)
+}
+
+/// Length of a picture file, which must be a regular one of an accepted length.
+pub(super) fn check_file(path: &Path) -> Result<u64, ImageProblem> {
+    let data = std::fs::metadata(path).map_err(|e| io(&e))?;
+    match data.len() {
+        _ if !data.is_file() => Err(ImageProblem::NotAFile),
+        0 => Err(ImageProblem::Empty),
+        bytes if bytes > MAX_FILE_BYTES => Err(ImageProblem::FileSize(bytes)),
+        bytes => Ok(bytes),
+    }
+}
+
+pub(super) fn io(error: &std::io::Error) -> ImageProblem {
+    match error.kind() {
+        ErrorKind::UnexpectedEof => ImageProblem::Truncated,
+        _ => ImageProblem::Io(crate::atomic::plain_reason(error)),
+    }
+}
+
+/// Reads the header of a picture.
+///
+/// # Errors
+/// As [`read_header`].
+pub fn parse_header(source: impl Read + Seek) -> Result<Header, ImageProblem> {
+    let mut reader = BufReader::with_capacity(4096, source);
+    let mut start = Vec::new();
+    (&mut reader).take(16).read_to_end(&mut start).map_err(|e| io(&e))?;
+    let header = match start.as_slice() {
+        [] => return Err(ImageProblem::Empty),
+        [0xFF, 0xD8, ..] => {
+            reader.seek_relative(2 - start.len() as i64).map_err(|e| io(&e))?;
+            jpeg_header(&mut reader)?
+        }
+        [0x89, b'P', b'N', b'G', 0x0D, 0x0A, 0x1A, 0x0A, ..] => {
+            reader.seek_relative(8 - start.len() as i64).map_err(|e| io(&e))?;
+            png_header(&mut reader)?
+        }
+        other => return Err(ImageProblem::Format(name_of(other))),
+    };
+    check_size(&header)?;
+    Ok(header)
+}
+
+fn check_size(header: &Header) -> Result<(), ImageProblem> {
+    let Header { width, height, channels, bits, .. } = *header;
+    if width == 0 || height == 0 {
+        return Err(ImageProblem::Header(format!("size is {width}x{height} px")));
+    }
+    let pixels = u64::from(width) * u64::from(height);
+    // A palette becomes up to four channels; everything else stays what it is.
+    let bytes_per_pixel = u64::from(channels.max(3)) * u64::from(bits.div_ceil(8));
+    if width > MAX_SIDE
+        || height > MAX_SIDE
+        || pixels > MAX_PIXELS
+        || pixels * bytes_per_pixel > MAX_DECODED_BYTES
+    {
+        return Err(ImageProblem::Size { width, height });
+    }
+    Ok(())
+}
+
+/// What a file that is neither JPEG nor PNG seems to be.
+fn name_of(start: &[u8]) -> &'static str {
+    match start {
+        [b'R', b'I', b'F', b'F', _, _, _, _, b'W', b'E', b'B', b'P', ..] => "WebP",
+        [b'G', b'I', b'F', b'8', ..] => "GIF",
+        [b'B', b'M', ..] => "BMP",
+        [b'I', b'I', 42, 0, ..] | [b'M', b'M', 0, 42, ..] => "TIFF or a raw format",
+        [_, _, _, _, b'f', b't', b'y', b'p', b'a', b'v', b'i', b'f', ..] => "AVIF",
+        [_, _, _, _, b'f', b't', b'y', b'p', b'h' | b'm', ..] => "HEIC",
+        [_, _, _, _, b'f', b't', b'y', b'p', ..] => "a video",
+        [0xFF, 0x0A, ..] | [0, 0, 0, 0x0C, b'J', b'X', b'L', ..] => "JPEG XL",
+        [0x76, 0x2F, 0x31, 0x01, ..] => "OpenEXR",
+        [b'%', b'P', b'D', b'F', ..] => "PDF",
+        [b'v', b'e', b'r', b's', b'i', b'o', b'n', b' ', ..] => "a Git LFS pointer (run `git lfs pull`)",
+        _ => "of an unknown format",
+    }
+}
+
+fn take<const N: usize>(reader: &mut impl Read) -> Result<[u8; N], ImageProblem> {
+    let mut bytes = [0; N];
+    reader.read_exact(&mut bytes).map_err(|e| io(&e))?;
+    Ok(bytes)
+}
+
+/// Reads segments after the start marker up to the frame header.
+fn jpeg_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, ImageProblem> {
+    let mut orientation = 1;
+    loop {
+        let [mut byte] = take::<1>(reader)?;
+        if byte != 0xFF {
+            return Err(ImageProblem::Header("a JPEG marker is missing".to_owned()));
+        }
+        while byte == 0xFF {
+            [byte] = take(reader)?;
+        }
+        let marker = byte;
+        // TEM, RSTn: no length.
+        if marker == 0x01 || (0xD0..=0xD7).contains(&marker) {
+            continue;
+        }
+        if marker == 0xD9 || marker == 0xDA {
+            return Err(ImageProblem::Header("no JPEG frame header before the picture data".to_owned()));
+        }
+        let length = u16::from_be_bytes(take(reader)?);
+        let Some(length) = length.checked_sub(2) else {
+            return Err(ImageProblem::Header("a JPEG segment has a length below 2".to_owned()));
+        };
+        match marker {
+            // SOFn without DHT (C4), JPG (C8) and DAC (CC).
+            0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC) => {
+                let [bits] = take(reader)?;
+                let height = u16::from_be_bytes(take(reader)?);
+                let width = u16::from_be_bytes(take(reader)?);
+                let [channels] = take(reader)?;
+                return jpeg_frame(marker, bits, width, height, channels, orientation);
+            }
+            0xE1 => {
+                let mut data = vec![0; usize::from(length)];
+                reader.read_exact(&mut data).map_err(|e| io(&e))?;
+                if let Some(exif) = data.strip_prefix(b"Exif\0\0") {
+                    orientation = exif_orientation(exif).unwrap_or(orientation);
+                }
+            }
+            _ => reader.seek_relative(i64::from(length)).map_err(|e| io(&e))?,
+        }
+    }
+}
+
+fn jpeg_frame(
+    marker: u8,
+    bits: u8,
+    width: u16,
+    height: u16,
+    channels: u8,
+    orientation: u8,
+) -> Result<Header, ImageProblem> {
+    let kind = match marker {
+        0xC0..=0xC2 => None,
+        0xC3 | 0xC7 | 0xCB | 0xCF => Some("lossless JPEG"),
+        0xC9 | 0xCA => Some("JPEG with arithmetic coding"),
+        _ => Some("hierarchical JPEG"),
+    };
+    if let Some(kind) = kind {
+        return Err(ImageProblem::Variant(kind.to_owned(), "baseline or progressive"));
+    }
+    if bits != 8 {
+        return Err(ImageProblem::Variant(format!("{bits}-bit JPEG"), "8 bits"));
+    }
+    if !matches!(channels, 1 | 3 | 4) {
+        return Err(ImageProblem::Variant(format!("JPEG with {channels} channels"), "1, 3 or 4"));
+    }
+    Ok(Header {
+        format: PictureFormat::Jpeg,
+        width: u32::from(width),
+        height: u32::from(height),
+        channels,
+        bits,
+        orientation,
+    })
+}
+
+/// Reads the chunks after the signature up to the first with picture data.
+fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, ImageProblem> {
+    let length = u32::from_be_bytes(take(reader)?);
+    if (length, &take::<4>(reader)?) != (13, b"IHDR") {
+        return Err(ImageProblem::Header("PNG does not begin with IHDR".to_owned()));
+    }
+    let width = u32::from_be_bytes(take(reader)?);
+    let height = u32::from_be_bytes(take(reader)?);
+    let [bits, colour, _, _, _] = take(reader)?;
+    // Checksum.
+    take::<4>(reader)?;
+    let channels = match colour {
+        0 | 3 => 1,
+        2 => 3,
+        4 => 2,
+        6 => 4,
+        _ => return Err(ImageProblem::Header(format!("PNG colour type is {colour}"))),
+    };
+    if !matches!(bits, 1 | 2 | 4 | 8 | 16) {
+        return Err(ImageProblem::Header(format!("PNG bit depth is {bits}")));
+    }
+    let mut orientation = 1;
+    loop {
+        let length = u32::from_be_bytes(take(reader)?);
+        match &take::<4>(reader)? {
+            b"IDAT" | b"IEND" => break,
+            b"eXIf" => {
+                // EXIF is bounded by 64 KiB in JPEG; more of it is not ours.
+                let mut data = vec![0; length.min(1 << 16) as usize];
+                reader.read_exact(&mut data).map_err(|e| io(&e))?;
+                orientation = exif_orientation(&data).unwrap_or(orientation);
+                break;
+            }
+            _ => reader.seek_relative(i64::from(length) + 4).map_err(|e| io(&e))?,
+        }
+    }
+    Ok(Header { format: PictureFormat::Png, width, height, channels, bits, orientation })
+}
+
+/// Orientation (tag 0x0112) of the first directory of a TIFF structure.
+fn exif_orientation(tiff: &[u8]) -> Option<u8> {
+    const ORIENTATION: u16 = 0x0112;
+    let little = match tiff.get(..4)? {
+        [b'I', b'I', 42, 0] => true,
+        [b'M', b'M', 0, 42] => false,
+        _ => return None,
+    };
+    let u16_at = |at: usize| {
+        let bytes: [u8; 2] = tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+    };
+    let bytes: [u8; 4] = tiff.get(4..8)?.try_into().ok()?;
+    let directory = if little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) } as usize;
+    let entries = usize::from(u16_at(directory)?);
+    (0..entries).find_map(|i| {
+        let entry = directory.checked_add(2 + 12 * i)?;
+        if u16_at(entry)? != ORIENTATION {
+            return None;
+        }
+        u8::try_from(u16_at(entry + 8)?).ok().filter(|o| (1..=8).contains(o))
+    })
+}
+
+/// Whether the compressed data of a JPEG is closed by its end marker. Decoders fill what is missing with grey and say
+/// nothing; a picture that is half grey must not be trained on.
+pub(super) fn jpeg_is_complete(bytes: &[u8]) -> bool {
+    let mut at = 2;
+    loop {
+        // At a marker: FF, fill bytes, code.
+        let Some(0xFF) = bytes.get(at).copied() else { return false };
+        while bytes.get(at) == Some(&0xFF) {
+            at += 1;
+        }
+        let Some(marker) = bytes.get(at).copied() else { return false };
+        at += 1;
+        if marker == 0xD9 {
+            return true;
+        }
+        if marker == 0x01 || (0xD0..=0xD7).contains(&marker) {
+            continue;
+        }
+        let Some([high, low]) = bytes.get(at..at + 2) else { return false };
+        at += usize::from(u16::from_be_bytes([*high, *low])).max(2);
+        if marker == 0xDA {
+            // Entropy-coded data: runs to the next FF that is neither stuffed (00) nor a restart marker.
+            loop {
+                let Some(rest) = bytes.get(at..) else { return false };
+                let Some(next) = rest.iter().position(|&b| b == 0xFF) else { return false };
+                match rest.get(next + 1) {
+                    Some(0x00 | 0xD0..=0xD7) => at += next + 2,
+                    Some(_) => {
+                        at += next;
+                        break;
+                    }
+                    None => return false,
+                }
+            }
+        }
+    }
+}
