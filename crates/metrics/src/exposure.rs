@@ -4,8 +4,8 @@
 //! `∂colour_j = Σ_i m_ij g_i`, `∂m_ij = Σ_pixels g_i colour_j` and `∂m_i3 = Σ_pixels g_i`.
 //! Sums are taken in f32 along a row of pixels, lane by lane, then in f64: lanes, rows and bands of 16 rows in order.
 
-use fearless_simd::{Level, Simd, dispatch, prelude::*};
-use gausset_compute::Pool;
+use fearless_simd::{Level, Simd, prelude::*};
+use gausset_compute::{Pool, at_level};
 use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
 
 use crate::{Planes, sum_in_f64};
@@ -33,7 +33,7 @@ pub fn apply_exposure(
     pool.run_chunks(corrected.as_mut_slice(), BAND_ROWS * row_len.max(1), |band, out| {
         let rows = &render[band * BAND_ROWS * row_len..][..out.len()];
         for (row, out) in rows.chunks_exact(row_len).zip(out.chunks_exact_mut(row_len)) {
-            dispatch!(level, simd => apply_row(simd, exposure, split(row), split_mut(out)));
+            at_level!(level, simd => apply_row(simd, exposure, split(row), split_mut(out)));
         }
     });
 }
@@ -68,7 +68,7 @@ pub fn exposure_vjp(
         let inside = (height - band * BAND_ROWS).min(BAND_ROWS) * row_len;
         gradient[inside..].fill(0.0);
         for (row, gradient) in rows[..inside].chunks_exact(row_len).zip(gradient.chunks_exact_mut(row_len)) {
-            dispatch!(level, simd => vjp_row(simd, exposure, width, split(row), split_mut(gradient), sums));
+            at_level!(level, simd => vjp_row(simd, exposure, width, split(row), split_mut(gradient), sums));
         }
     });
     let mut total = [0.0; 12];

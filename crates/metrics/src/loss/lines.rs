@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-use fearless_simd::{Level, Simd, dispatch, f32x16, prelude::*};
+use fearless_simd::{Level, Simd, f32x16, prelude::*};
+use gausset_compute::at_level;
 use gausset_compute::simd::{LANES, Row, fma, fnma, load, splat, store};
 use gausset_core::constants::{SSIM_C1, SSIM_C2};
 
@@ -60,13 +61,13 @@ pub(super) fn filter_moments(
             down(simd, chunk, x, y, out_products, |x, y| x * y);
         }
     }
-    dispatch!(level, simd => run(simd, x, y, out));
+    at_level!(level, simd => run(simd, x, y, out));
 }
 
 /// Four rows of one quantity, filtered down the columns, from 14 rows.
 pub(super) fn filter(level: Level, rows: &[&[Row]; GROUP_INPUTS], mut out: [&mut [Row]; GROUP]) {
     let all = 0..out[0].len();
-    dispatch!(level, simd => down(simd, all, rows, rows, &mut out, |value, _| value));
+    at_level!(level, simd => down(simd, all, rows, rows, &mut out, |value, _| value));
 }
 
 /// Filters `of(x, y)` down the columns.
@@ -125,7 +126,7 @@ pub(super) fn ssim(level: Level, moments: &[&[Row]; MOMENTS], weights: &[Row], o
         }
         sum_in_f64(sum)
     }
-    dispatch!(level, simd => run(simd, moments, weights, out))
+    at_level!(level, simd => run(simd, moments, weights, out))
 }
 
 /// Half of the derivatives of S of a line from its moments (with margins), 0 where S does not count; returns the sum
@@ -157,7 +158,7 @@ pub(super) fn ssim_derivatives(
         }
         sum_in_f64(sum)
     }
-    dispatch!(level, simd => run(simd, moments, weights, out))
+    at_level!(level, simd => run(simd, moments, weights, out))
 }
 
 /// The gradient of a line from the half derivatives (filtered down the columns, with margins); returns the sum of
@@ -196,7 +197,7 @@ pub(super) fn gradient(
         }
         sum_in_f64(sum)
     }
-    dispatch!(level, simd => run(simd, derivatives, pixels, factors, out))
+    at_level!(level, simd => run(simd, derivatives, pixels, factors, out))
 }
 
 /// The gradient of a line by L1 alone; returns the sum of |x - y|.
@@ -212,7 +213,7 @@ pub(super) fn l1_gradient(level: Level, pixels: Pixels<'_>, factors: Factors, ou
         }
         sum_in_f64(sum)
     }
-    dispatch!(level, simd => run(simd, pixels, factors, out))
+    at_level!(level, simd => run(simd, pixels, factors, out))
 }
 
 /// `|x - y|` and the L1 gradient, both 0 where the weight is.

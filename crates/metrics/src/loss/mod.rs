@@ -16,8 +16,8 @@ mod window;
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use fearless_simd::{Level, dispatch};
-use gausset_compute::Pool;
+use fearless_simd::Level;
+use gausset_compute::{Pool, at_level};
 use gausset_core::TargetImage;
 
 use crate::planes::AlignedBuffer;
@@ -213,7 +213,7 @@ impl LossKernel {
             let chunk = BAND_ROWS * self.truth.row_len();
             pool.run_chunks(self.truth.as_mut_slice(), chunk, |band, planes| {
                 let rows = band_rows(band, render);
-                dispatch!(level, simd => truth::unpack_rows(simd, image, background, rows, planes));
+                at_level!(level, simd => truth::unpack_rows(simd, image, background, rows, planes));
             });
         } else {
             self.filled_render.resize(image.width, image.height);
@@ -229,7 +229,7 @@ impl LossKernel {
                 .collect();
             pool.run_parts(&mut parts, |band, part| {
                 let rows = band_rows(band, render);
-                dispatch!(level, simd => truth::unpack_masked_rows(simd, image, background, render, rows, part));
+                at_level!(level, simd => truth::unpack_masked_rows(simd, image, background, render, rows, part));
             });
         }
     }

@@ -119,7 +119,7 @@ fn unit<S: Simd>(simd: S, bytes: [u8; LANES]) -> f32x16<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fearless_simd::dispatch;
+    use gausset_compute::at_level;
     use gausset_compute::{VectorLevel, level};
 
     #[test]
@@ -127,7 +127,7 @@ mod tests {
         for level in VectorLevel::ALL.into_iter().filter_map(level) {
             for start in (0..=255u8).step_by(LANES) {
                 let bytes: [u8; LANES] = std::array::from_fn(|i| start + i as u8);
-                let values: [f32; LANES] = dispatch!(level, simd => unit(simd, bytes).to_array());
+                let values: [f32; LANES] = at_level!(level, simd => unit(simd, bytes).to_array());
                 assert_eq!(values, bytes.map(|b| f32::from(b) / 255.0));
             }
         }
