@@ -1,12 +1,29 @@
 //! Cameras to render from: those of a dataset, an orbit around its scene, a camera path from a file.
+//!
+//! Poses are `camera_from_world` in the axes of the *saved* splats. Cameras of a dataset and of a `transforms.json` are
+//! in the dataset's axes and are turned like the splats were; a Nerfstudio camera path is made in a viewer that shows
+//! the saved splats and is taken as it is.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use gausset_core::se3::Mat3;
+use gausset_core::camera::CameraError;
+use gausset_core::se3::{self, IDENTITY3, Mat3};
+use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
-use gausset_io::dataset::Dataset;
+use gausset_io::dataset::init::common_cube;
+use gausset_io::dataset::{Dataset, DatasetError, SourceCamera, transforms};
+use serde::Deserialize;
 
-use crate::words::Split;
+use crate::up;
+use crate::words::{Split, Up};
+
+/// Largest camera path file that is read, in bytes.
+const MAX_PATH_BYTES: u64 = 64 << 20;
+/// Most cameras of a path.
+const MAX_CAMERAS: usize = 100_000;
+/// Mean length of the viewing directions from which on cameras count as all facing one way.
+const FACING_ONE_WAY: f64 = 0.7;
 
 /// A camera with a name for its picture.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,28 +57,391 @@ pub enum CameraPathError {
         /// What is wrong, with what was expected and found.
         what: String,
     },
+    /// It is a `transforms.json` that cannot be used.
+    #[error(transparent)]
+    Transforms(#[from] DatasetError),
 }
 
 /// The cameras of a dataset's split, turned like the saved splats.
 #[must_use]
 pub fn of_dataset(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -> Vec<NamedCamera> {
-    let _ = (dataset, split, splats_from_dataset);
-    Vec::new()
+    let turn = Similarity::from_rotation(*splats_from_dataset);
+    let views = match split {
+        Split::Train => &dataset.split.train,
+        Split::Test => &dataset.split.test,
+    };
+    let images = views.iter().map(|&index| &dataset.images[index]);
+    images
+        .map(|image| NamedCamera {
+            name: without_extension(&image.name),
+            camera: image.camera,
+            pose: turn.apply_to_pose(&image.pose),
+        })
+        .collect()
 }
 
-/// `frames` cameras on a circle around the point that the training cameras look at, at their mean distance and
-/// height, with the intrinsics of the first.
+fn without_extension(name: &str) -> String {
+    Path::new(name).with_extension("").to_string_lossy().into_owned()
+}
+
+/// `frames` cameras on a closed way around the scene, with the intrinsics of the first training camera.
+///
+/// Where the training cameras look inwards, the way is a circle around the point that they look at, at their mean
+/// distance and height. Where they all face one way (a facade, the ground), it is a small circle around their mean
+/// position, so that nothing is seen from behind.
 #[must_use]
 pub fn orbit(dataset: &Dataset, frames: usize, splats_from_dataset: &Mat3) -> Vec<NamedCamera> {
-    let _ = (dataset, frames, splats_from_dataset);
-    Vec::new()
+    let training = of_dataset(dataset, Split::Train, splats_from_dataset);
+    let Some(first) = training.first() else { return Vec::new() };
+    let poses: Vec<Pose> = training.iter().map(|c| c.pose).collect();
+    let is_turned = *splats_from_dataset != IDENTITY3;
+    let up = if is_turned { up::SAVED_UP } else { up::direction(Up::Auto, &poses).unwrap_or(up::SAVED_UP) };
+    let centre = common_cube(&poses, dataset.scene_extent).centre;
+    let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| minus(pose.centre(), centre)).collect();
+    let facing = mean(&poses.iter().map(|pose| pose.rotation[2]).collect::<Vec<_>>());
+    let circle = if se3::norm(facing) > FACING_ONE_WAY {
+        let middle = mean(&offsets);
+        let spread = offsets.iter().map(|&offset| se3::norm(minus(offset, middle))).sum::<f64>();
+        Circle::around(middle, facing, up, 0.5 * spread / offsets.len() as f64)
+    } else {
+        let heights = offsets.iter().map(|&offset| se3::dot(offset, up)).sum::<f64>();
+        let radius = offsets.iter().map(|&offset| se3::norm(across(offset, up))).sum::<f64>();
+        let count = offsets.len() as f64;
+        let middle = up.map(|v| v * heights / count);
+        Circle::around(middle, up, across(offsets[0], up), radius / count)
+    };
+    (0..frames)
+        .map(|frame| {
+            let offset = circle.at(frame as f64 / frames as f64);
+            let position = std::array::from_fn(|k| centre[k] + offset[k]);
+            let name = format!("orbit_{frame:04}");
+            NamedCamera { name, camera: first.camera, pose: look_at(position, centre, up) }
+        })
+        .collect()
 }
 
-/// Cameras of a file: a Nerfstudio camera path or a `transforms.json`, in the axes of the saved splats.
+/// A circle in space.
+struct Circle {
+    middle: [f64; 3],
+    axes: [[f64; 3]; 2],
+    radius: f64,
+}
+
+impl Circle {
+    /// The circle around `middle` across `axis` that begins towards `start`.
+    fn around(middle: [f64; 3], axis: [f64; 3], start: [f64; 3], radius: f64) -> Self {
+        let axis = unit(axis).unwrap_or(up::SAVED_UP);
+        let first = unit(across(start, axis)).unwrap_or_else(|| any_across(axis));
+        Self { middle, axes: [first, se3::cross(axis, first)], radius }
+    }
+
+    /// The point after a share of the way around.
+    fn at(&self, share: f64) -> [f64; 3] {
+        let angle = std::f64::consts::TAU * share;
+        let (sin, cos) = (self.radius * libm::sin(angle), self.radius * libm::cos(angle));
+        std::array::from_fn(|k| self.middle[k] + cos * self.axes[0][k] + sin * self.axes[1][k])
+    }
+}
+
+/// The pose of a camera at `position` that looks at `target` and has `up` up in its picture.
+#[must_use]
+pub fn look_at(position: [f64; 3], target: [f64; 3], up: [f64; 3]) -> Pose {
+    let forward = unit(minus(target, position)).unwrap_or([0.0, 0.0, 1.0]);
+    let right = unit(se3::cross(forward, up)).unwrap_or_else(|| any_across(forward));
+    let down = se3::cross(forward, right);
+    let rotation = [right, down, forward];
+    Pose { rotation, translation: se3::mul_vec(&rotation, position).map(|v| -v) }
+}
+
+fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|k| a[k] - b[k])
+}
+
+fn mean(vectors: &[[f64; 3]]) -> [f64; 3] {
+    std::array::from_fn(|k| vectors.iter().map(|v| v[k]).sum::<f64>() / vectors.len().max(1) as f64)
+}
+
+/// The part of a vector across a unit axis.
+fn across(v: [f64; 3], axis: [f64; 3]) -> [f64; 3] {
+    let along = se3::dot(v, axis);
+    std::array::from_fn(|k| v[k] - along * axis[k])
+}
+
+fn unit(v: [f64; 3]) -> Option<[f64; 3]> {
+    let length = se3::norm(v);
+    (length > 1e-9).then(|| v.map(|x| x / length))
+}
+
+/// Some unit vector across a unit vector.
+fn any_across(axis: [f64; 3]) -> [f64; 3] {
+    let other = if axis[0].abs() < 0.9 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
+    unit(across(other, axis)).unwrap_or(other)
+}
+
+/// A Nerfstudio camera path as it is written.
+#[derive(Deserialize)]
+struct NerfstudioPath {
+    camera_path: Vec<NerfstudioCamera>,
+    camera_type: Option<String>,
+    render_width: Option<f64>,
+    render_height: Option<f64>,
+}
+
+/// A camera of such a path.
+#[derive(Deserialize)]
+struct NerfstudioCamera {
+    /// `world_from_camera`, OpenGL axes, 4x4 row-major.
+    camera_to_world: Vec<f64>,
+    /// Vertical field of view in degrees.
+    fov: f64,
+}
+
+/// Cameras of a file: a Nerfstudio camera path, or a `transforms.json`, which is turned like the saved splats.
+/// `size` is used for files that do not tell the size of their pictures. Distortion is left out.
 ///
 /// # Errors
-/// A file that is neither, or has a camera or pose that is none.
-pub fn read_path(path: &Path) -> Result<Vec<NamedCamera>, CameraPathError> {
-    let _ = path;
-    Ok(Vec::new())
+/// A file that is neither, or has a camera or pose that is none; no size where one is needed.
+pub fn read_path(
+    path: &Path,
+    size: Option<[u32; 2]>,
+    splats_from_dataset: &Mat3,
+) -> Result<Vec<NamedCamera>, CameraPathError> {
+    let bytes = read_bounded(path)?;
+    // Only the key that tells the two kinds apart; everything else is looked at by their own readers.
+    #[derive(Deserialize)]
+    struct Kind {
+        camera_path: Option<serde::de::IgnoredAny>,
+    }
+    let kind: Kind = serde_json::from_slice(&bytes).map_err(|error| json_error(path, &error))?;
+    if kind.camera_path.is_some() {
+        nerfstudio_cameras(path, &bytes, size)
+    } else {
+        transforms_cameras(path, size, splats_from_dataset)
+    }
+}
+
+fn read_bounded(path: &Path) -> Result<Vec<u8>, CameraPathError> {
+    let io = |source| CameraPathError::Io { path: path.to_owned(), source };
+    if !std::fs::metadata(path).map_err(io)?.is_file() {
+        return Err(malformed(path, "file", "is not a regular file (expected a camera path)"));
+    }
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(io)?;
+    file.take(MAX_PATH_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_PATH_BYTES {
+        let what = format!("is larger than {MAX_PATH_BYTES} bytes (expected a camera path)");
+        return Err(malformed(path, "file", what));
+    }
+    Ok(bytes)
+}
+
+fn malformed(path: &Path, place: impl Into<String>, what: impl Into<String>) -> CameraPathError {
+    CameraPathError::Malformed { path: path.to_owned(), place: place.into(), what: what.into() }
+}
+
+fn json_error(path: &Path, error: &serde_json::Error) -> CameraPathError {
+    let text = error.to_string();
+    let what = text.split(" at line ").next().unwrap_or_default();
+    let what = format!("{what} (expected a Nerfstudio camera path or a transforms.json)");
+    malformed(path, format!("line {}", error.line()), what)
+}
+
+fn nerfstudio_cameras(
+    path: &Path,
+    bytes: &[u8],
+    size: Option<[u32; 2]>,
+) -> Result<Vec<NamedCamera>, CameraPathError> {
+    let file: NerfstudioPath = serde_json::from_slice(bytes).map_err(|error| json_error(path, &error))?;
+    if let Some(kind) = file.camera_type.filter(|kind| kind != "perspective") {
+        let what = format!("is `{}` (expected perspective)", kind.chars().take(40).collect::<String>());
+        return Err(malformed(path, "camera_type", what));
+    }
+    if file.camera_path.is_empty() || file.camera_path.len() > MAX_CAMERAS {
+        let what = format!("has {} cameras (expected 1..{MAX_CAMERAS})", file.camera_path.len());
+        return Err(malformed(path, "camera_path", what));
+    }
+    let side = |value: Option<f64>| {
+        value
+            .filter(|v| v.fract() == 0.0 && (1.0..=f64::from(Camera::MAX_SIDE)).contains(v))
+            .map(|v| v as u32)
+    };
+    let written = side(file.render_width).zip(side(file.render_height)).map(|(w, h)| [w, h]);
+    let [width, height] = size.or(written).ok_or_else(|| {
+        malformed(path, "render_width, render_height", "no picture size (expected whole numbers of px)")
+    })?;
+    let cameras = file.camera_path.iter().enumerate();
+    cameras
+        .map(|(index, camera)| {
+            let place = || format!("camera_path[{index}]");
+            if !(camera.fov > 0.0 && camera.fov < 180.0) {
+                let what =
+                    format!("field of view is {} degrees (expected more than 0, less than 180)", camera.fov);
+                return Err(malformed(path, place() + ".fov", what));
+            }
+            let focal = 0.5 * f64::from(height) / libm::tan(0.5 * camera.fov.to_radians());
+            let (cx, cy) = (0.5 * f64::from(width), 0.5 * f64::from(height));
+            let camera_error = |error: CameraError| malformed(path, place(), error.to_string());
+            let pinhole = Camera::new(width, height, focal, focal, cx, cy).map_err(camera_error)?;
+            let pose = pose_of(&camera.camera_to_world)
+                .map_err(|what| malformed(path, place() + ".camera_to_world", what))?;
+            Ok(NamedCamera { name: format!("frame_{index:04}"), camera: pinhole, pose })
+        })
+        .collect()
+}
+
+/// `camera_from_world` of a row-major 4x4 `world_from_camera` with OpenGL axes.
+fn pose_of(matrix: &[f64]) -> Result<Pose, String> {
+    let rows: Vec<[f64; 4]> = matrix.as_chunks().0.to_vec();
+    let Ok(matrix) = <[[f64; 4]; 4]>::try_from(rows) else {
+        return Err(format!("has {} numbers (expected 16)", matrix.len()));
+    };
+    let frame = transforms::Frame { file_path: String::new(), mask_path: None, matrix, intrinsics: None };
+    frame.pose().map_err(|reason| reason.to_string())
+}
+
+fn transforms_cameras(
+    path: &Path,
+    size: Option<[u32; 2]>,
+    splats_from_dataset: &Mat3,
+) -> Result<Vec<NamedCamera>, CameraPathError> {
+    let turn = Similarity::from_rotation(*splats_from_dataset);
+    let file = transforms::read(path)?;
+    if file.frames.len() > MAX_CAMERAS {
+        let what = format!("has {} cameras (expected 1..{MAX_CAMERAS})", file.frames.len());
+        return Err(malformed(path, "frames", what));
+    }
+    let frames = file.frames.iter().enumerate();
+    frames
+        .map(|(index, frame)| {
+            let place = || format!("frames[{index}]");
+            let general = &file.intrinsics;
+            let intrinsics =
+                frame.intrinsics.as_ref().map_or_else(|| general.clone(), |own| own.over(general));
+            let has_size = intrinsics.w.is_some() && intrinsics.h.is_some();
+            let stored = match size {
+                Some(size) => size,
+                None if has_size => [1, 1],
+                None => {
+                    return Err(malformed(
+                        path,
+                        place(),
+                        "no picture size (expected w and h, or a size asked for)",
+                    ));
+                }
+            };
+            let source = intrinsics
+                .camera(index as u32, stored)
+                .map_err(|problem| malformed(path, place(), problem.to_string()))?;
+            let mut camera = pinhole(&source).map_err(|error| malformed(path, place(), error.to_string()))?;
+            if let Some([width, height]) = size {
+                camera = camera.resized(width, height);
+            }
+            let pose = frame
+                .pose()
+                .map_err(|reason| malformed(path, place() + ".transform_matrix", reason.to_string()))?;
+            let name = without_extension(
+                Path::new(&frame.file_path).file_name().map_or("", |n| n.to_str().unwrap_or("")),
+            );
+            Ok(NamedCamera { name: format!("{index:04}_{name}"), camera, pose: turn.apply_to_pose(&pose) })
+        })
+        .collect()
+}
+
+/// A camera of any model without its distortion.
+fn pinhole(source: &SourceCamera) -> Result<Camera, CameraError> {
+    let value = |names: [&str; 2]| {
+        let mut parameters = source.model.parameters().iter().zip(&source.params);
+        parameters.find(|(name, _)| names.contains(name)).map_or(f64::NAN, |(_, &value)| value)
+    };
+    let (fx, fy) = (value(["fx", "f"]), value(["fy", "f"]));
+    Camera::new(source.width, source.height, fx, fy, value(["cx", "cx"]), value(["cy", "cy"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: [f64; 3], b: [f64; 3]) -> bool {
+        (0..3).all(|k| (a[k] - b[k]).abs() < 1e-9)
+    }
+
+    fn read(text: &str) -> Result<Vec<NamedCamera>, CameraPathError> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("path.json");
+        std::fs::write(&path, text).unwrap();
+        read_path(&path, None, &IDENTITY3)
+    }
+
+    #[test]
+    fn a_camera_that_looks_at_a_point_sees_it_in_the_middle_with_up_above() {
+        let (position, target, up) = ([3.0, -1.0, 2.0], [0.5, 0.0, 0.0], [0.0, 0.0, 1.0]);
+        let pose = look_at(position, target, up);
+        assert!(close(pose.centre(), position));
+        let seen = pose.apply(target);
+        assert!(seen[0].abs() < 1e-12 && seen[1].abs() < 1e-12 && seen[2] > 0.0);
+        // A point above the target is higher in the picture: smaller y.
+        assert!(pose.apply([0.5, 0.0, 0.1])[1] < 0.0);
+        assert!(se3::determinant(&pose.rotation) > 0.999);
+        // Straight down there is no up; any will do.
+        let down = look_at([0.0, 0.0, 5.0], [0.0; 3], up);
+        assert!(close(down.apply([0.0; 3]), [0.0, 0.0, 5.0]));
+    }
+
+    #[test]
+    fn a_nerfstudio_path_has_vertical_fields_of_view_and_opengl_axes() {
+        let path = r#"{"camera_type": "perspective", "render_width": 200, "render_height": 100, "fps": 24,
+            "camera_path": [{"camera_to_world": [1,0,0,1, 0,1,0,2, 0,0,1,3, 0,0,0,1], "fov": 90, "aspect": 2}]}"#;
+        let cameras = read(path).unwrap();
+        assert_eq!(cameras.len(), 1);
+        let NamedCamera { name, camera, pose } = &cameras[0];
+        assert_eq!((name.as_str(), camera.width, camera.height), ("frame_0000", 200, 100));
+        assert!((camera.fy - 50.0).abs() < 1e-9 && camera.fx == camera.fy);
+        // It stands at (1, 2, 3) and looks along -z.
+        assert!(close(pose.centre(), [1.0, 2.0, 3.0]));
+        assert!(close(pose.apply([1.0, 2.0, 0.0]), [0.0, 0.0, 3.0]));
+        assert!(pose.apply([1.0, 3.0, 0.0])[1] < 0.0);
+    }
+
+    #[test]
+    fn broken_paths_are_refused_with_the_place() {
+        let message = |text: &str| {
+            let line = read(text).unwrap_err().to_string();
+            line.split_once("path.json: ").map(|(_, rest)| rest.to_owned()).unwrap_or(line)
+        };
+        assert!(message("{").starts_with("line 1: EOF while parsing"));
+        assert_eq!(
+            message(r#"{"camera_path": [], "render_width": 2, "render_height": 2}"#),
+            "camera_path: has 0 cameras (expected 1..100000)"
+        );
+        let with = |camera: &str| {
+            format!(r#"{{"camera_path": [{camera}], "render_width": 20, "render_height": 20}}"#)
+        };
+        assert_eq!(
+            message(&with(r#"{"camera_to_world": [1, 2], "fov": 50}"#)),
+            "camera_path[0].camera_to_world: has 2 numbers (expected 16)"
+        );
+        assert!(
+            message(&with(r#"{"camera_to_world": [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,1], "fov": 50}"#))
+                .starts_with("camera_path[0].camera_to_world: ")
+        );
+        assert!(
+            message(&with(r#"{"camera_to_world": [1,0,0,1, 0,1,0,2, 0,0,1,3, 0,0,0,1], "fov": 180}"#))
+                .starts_with("camera_path[0].fov: field of view is 180 degrees")
+        );
+        assert_eq!(
+            message(r#"{"camera_type": "equirectangular", "camera_path": [], "render_width": 2}"#),
+            "camera_type: is `equirectangular` (expected perspective)"
+        );
+    }
+
+    #[test]
+    fn a_transforms_file_serves_as_a_path() {
+        let text = r#"{"fl_x": 80, "fl_y": 81, "cx": 50, "cy": 25, "w": 100, "h": 50, "k1": 0.1,
+            "frames": [{"file_path": "images/a.png",
+                        "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,4],[0,0,0,1]]}]}"#;
+        let cameras = read(text).unwrap();
+        assert_eq!(cameras[0].name, "0000_a");
+        assert_eq!(cameras[0].camera, Camera::new(100, 50, 80.0, 81.0, 50.0, 25.0).unwrap());
+        assert!(close(cameras[0].pose.centre(), [0.0, 0.0, 4.0]));
+    }
 }

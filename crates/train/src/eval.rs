@@ -1,15 +1,21 @@
 //! Evaluation: renders views of a dataset and scores them against their pictures (`training.md` 1).
 
+use std::io::Write;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_core::engine::{Engine, EngineError, RenderOptions};
+use gausset_compute::Pool;
+use gausset_core::engine::{Engine, EngineError, RenderOptions, Rendering};
 use gausset_core::se3::Mat3;
-use gausset_io::atomic::{FileSystem, WriteError};
+use gausset_core::splats_transform::Similarity;
+use gausset_core::{Stage, TargetImage};
+use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
 use gausset_io::dataset::Loader;
+use gausset_metrics::{LossKernel, quality};
 use serde::Serialize;
 
 use crate::events::SkippedPicture;
+use crate::sheet::{self, ContactSheet};
 use crate::words::Split;
 
 /// What is evaluated, and how.
@@ -32,8 +38,8 @@ pub struct EvalRecord {
     pub name: String,
     /// PSNR in dB; `None` for equal pictures, whose PSNR is infinite.
     pub psnr: Option<f64>,
-    /// Mean SSIM.
-    pub ssim: f64,
+    /// Mean SSIM; `None` when no pixel counts.
+    pub ssim: Option<f64>,
     /// Share of the pixels that count.
     #[serde(skip_serializing_if = "is_one")]
     pub valid_share: f64,
@@ -92,8 +98,11 @@ pub struct PictureFolder<'a> {
     pub folder: &'a Path,
 }
 
+/// Pictures that the loader is told of in advance.
+const LOOKAHEAD: usize = 4;
+
 /// Renders and scores the views of a split with the splats that the engine holds. With `pictures`, a picture
-/// `truth | render | error` per view, a contact sheet of all of them and `metrics.json` are written.
+/// `truth | render | error` per view, a contact sheet and `metrics.json` are written.
 ///
 /// # Errors
 /// The device failed, a file could not be written, `stop` was set. Unreadable pictures are skipped and listed.
@@ -104,6 +113,114 @@ pub fn evaluate(
     pictures: Option<&PictureFolder<'_>>,
     stop: &AtomicBool,
 ) -> Result<EvalReport, EvalError> {
-    let _ = (engine, loader, options, pictures, stop);
-    unimplemented!()
+    let _span = gausset_prof::span(Stage::Eval.name());
+    let dataset = loader.dataset();
+    let views = match options.split {
+        Split::Train => &dataset.split.train,
+        Split::Test => &dataset.split.test,
+    };
+    if let Some(to) = pictures {
+        let io = |source| WriteError::Io { path: to.folder.to_owned(), action: "create folder", source };
+        to.fs.create_folder(to.folder).map_err(io)?;
+    }
+    let turn = Similarity::from_rotation(options.splats_from_dataset);
+    let mut scorer = Scorer::new();
+    let mut sheet = pictures.map(|_| ContactSheet::new(views.len()));
+    let mut records = Vec::with_capacity(views.len());
+    let mut skipped = Vec::new();
+    let mut pixels = [0.0f64; 2];
+    for (position, &index) in views.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(EvalError::Stopped);
+        }
+        loader.prefetch(&views[position..views.len().min(position + LOOKAHEAD)]);
+        let image = &dataset.images[index];
+        let target = match loader.get(index) {
+            Ok(target) => target,
+            Err(why) => {
+                skipped.push(SkippedPicture { name: why.name, reason: why.reason.to_string() });
+                continue;
+            }
+        };
+        let pose = turn.apply_to_pose(&image.pose);
+        let rendering = engine.render(&image.camera, &pose, &options.render)?;
+        let quality = scorer.score(&rendering, &target, options.render.background)?;
+        let all = image.camera.pixels() as f64;
+        pixels = [pixels[0] + quality.valid_share * all, pixels[1] + all];
+        if let (Some(to), Some(sheet)) = (pictures, &mut sheet) {
+            let view = sheet::triptych(&rendering, &target, options.render.background);
+            let name = sheet::file_name(position, &image.name);
+            sheet::save_png(to.fs, &to.folder.join(name), &view)?;
+            sheet.add(position, &view);
+        }
+        records.push(EvalRecord {
+            name: image.name.to_string(),
+            psnr: finite(quality.psnr),
+            ssim: finite(quality.ssim),
+            valid_share: quality.valid_share,
+            psnr_colour_corrected: options
+                .colour_corrected
+                .then(|| finite(quality.color_corrected_psnr))
+                .flatten(),
+        });
+    }
+    let report = EvalReport {
+        split: options.split,
+        images: records.len(),
+        psnr: mean(records.iter().map(|r| r.psnr)),
+        ssim: mean(records.iter().map(|r| r.ssim)),
+        valid_share: if pixels[1] > 0.0 { pixels[0] / pixels[1] } else { 1.0 },
+        psnr_colour_corrected: mean(records.iter().map(|r| r.psnr_colour_corrected)),
+        per_image: records,
+        skipped,
+    };
+    if let (Some(to), Some(sheet)) = (pictures, sheet) {
+        if let Some(sheet) = sheet.picture() {
+            sheet::save_png(to.fs, &to.folder.join(CONTACT_SHEET), &sheet)?;
+        }
+        let json = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
+        write_atomic(to.fs, &to.folder.join(REPORT), |file| file.write_all(json.as_bytes()))?;
+    }
+    Ok(report)
+}
+
+/// Name of the contact sheet in the folder of an evaluation.
+pub const CONTACT_SHEET: &str = "contact_sheet.png";
+/// Name of the report in the folder of an evaluation.
+pub const REPORT: &str = "metrics.json";
+
+/// `None` for what JSON cannot say: the PSNR of equal pictures is infinite, without valid pixels nothing is a number.
+fn finite(value: f64) -> Option<f64> {
+    value.is_finite().then_some(value)
+}
+
+/// The mean, if every value is there and there is one.
+fn mean(values: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
+    let count = values.len();
+    let sum: f64 = values.sum::<Option<f64>>()?;
+    (count > 0).then(|| sum / count as f64)
+}
+
+/// The metrics with their buffers. They are a small part of an evaluation: one thread.
+struct Scorer {
+    kernel: LossKernel,
+    pool: Pool,
+}
+
+impl Scorer {
+    fn new() -> Self {
+        let level = gausset_compute::fearless_simd::Level::new();
+        Self { kernel: LossKernel::new(level), pool: Pool::new(1) }
+    }
+
+    fn score(
+        &mut self,
+        rendering: &Rendering,
+        target: &TargetImage,
+        background: [f32; 3],
+    ) -> Result<quality::Quality, EvalError> {
+        let size = (rendering.width, rendering.height);
+        quality::evaluate(&mut self.kernel, &self.pool, size, &rendering.color, target, background)
+            .map_err(|error| EvalError::Engine(EngineError::BadInput(error.to_string())))
+    }
 }

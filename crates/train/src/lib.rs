@@ -19,6 +19,7 @@ pub mod memory;
 pub mod options;
 pub mod recipe;
 pub mod run;
+pub mod sheet;
 pub mod up;
 pub mod views;
 pub mod words;

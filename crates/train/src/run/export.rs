@@ -2,26 +2,30 @@
 
 use gausset_core::Splats;
 use gausset_core::se3::{IDENTITY3, Mat3};
+use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, WriteOptions};
 use gausset_io::run_folder::{RunFolder, splats_path};
 use gausset_io::splat::ply::{PlyOptions, PlyWritten, save_ply};
 
 use crate::up::SAVED_UP;
 
-/// Writes `splats.ply`: `splats` turned by `saved_from_dataset`, bit for bit as they are when that is the identity.
+/// Writes `splats.ply`: the splats turned by `saved_from_dataset`, bit for bit as they are when that is the identity.
 pub(super) fn save_splats(
     fs: &dyn FileSystem,
     folder: &RunFolder,
-    splats: &Splats,
+    mut splats: Splats,
     antialiased: bool,
     saved_from_dataset: &Mat3,
 ) -> Result<PlyWritten, WriteError> {
     let is_turned = *saved_from_dataset != IDENTITY3;
+    if is_turned {
+        Similarity::from_rotation(*saved_from_dataset).apply_to_splats(&mut splats);
+    }
     let options = PlyOptions {
         antialiased,
         vertical_axis: is_turned.then(|| SAVED_UP.map(|v| v as f32)),
         ..PlyOptions::default()
     };
     let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
-    save_ply(fs, &splats_path(folder.root()), splats, &options, &write)
+    save_ply(fs, &splats_path(folder.root()), &splats, &options, &write)
 }

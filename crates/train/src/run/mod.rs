@@ -18,6 +18,7 @@ mod export;
 mod feed;
 mod header;
 mod prepare;
+mod refined;
 mod summary;
 mod watch;
 
@@ -279,7 +280,7 @@ impl<'a> Run<'a> {
                 self.checkpoint(&state)?;
             }
             if is_export {
-                self.export(&state)?;
+                self.export(state)?;
             }
         }
         Ok(())
@@ -353,15 +354,14 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Writes `splats.ply`.
-    fn export(&mut self, state: &TrainState) -> Result<(), TrainError> {
-        let written = export::save_splats(
-            self.session.fs,
-            &self.folder,
-            &state.splats,
-            self.config.recipe.antialiased,
-            &self.recorded.record.up_rotation,
-        )?;
+    /// Writes `splats.ply`, and the cameras beside it where they were refined.
+    fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
+        let turn = &self.recorded.record.up_rotation;
+        let (fs, dataset) = (self.session.fs, &self.session.dataset);
+        let corrections = corrections(&self.config);
+        refined::save_cameras(fs, self.folder.root(), dataset, &state, corrections, turn)?;
+        let antialiased = self.config.recipe.antialiased;
+        let written = export::save_splats(fs, &self.folder, state.splats, antialiased, turn)?;
         (self.session.events)(&Event::Exported {
             step: self.done,
             path: splats_path(self.folder.root()),
@@ -422,8 +422,7 @@ impl<'a> Run<'a> {
     fn finish(mut self) -> Result<Outcome, TrainError> {
         let state = self.save()?;
         self.checkpoint(&state)?;
-        self.export(&state)?;
-        drop(state);
+        self.export(state)?;
         self.stopwatch.pause();
         let evaluation = self.evaluate(true)?;
         if evaluation.is_none() && self.is_asked_to_stop() {

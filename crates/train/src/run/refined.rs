@@ -1,0 +1,133 @@
+//! The dataset with its refined poses, in the axes of the saved splats: `RUN/cameras/`.
+//!
+//! A COLMAP model comes back as a COLMAP model, a `transforms.json` as a `transforms.json`; lenses are those of the
+//! dataset. Held-out views keep their poses, and turn with the others.
+
+use std::io::Write;
+use std::path::Path;
+
+use gausset_core::Pose;
+use gausset_core::engine::{ExtraGroup, POSE_GROUP, TrainState};
+use gausset_core::se3::{self, Mat3};
+use gausset_core::splats_transform::Similarity;
+use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
+use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFolder, ModelFormat};
+use gausset_io::dataset::{Dataset, DatasetKind, SourceCamera};
+use serde_json::{Map, Value, json};
+
+use super::feed::Corrections;
+
+/// Folder of the cameras in a run folder.
+const FOLDER: &str = "cameras";
+
+/// Writes the cameras of a run that refines poses; of any other, nothing.
+pub(super) fn save_cameras(
+    fs: &dyn FileSystem,
+    run: &Path,
+    dataset: &Dataset,
+    state: &TrainState,
+    corrections: Corrections,
+    saved_from_dataset: &Mat3,
+) -> Result<(), WriteError> {
+    let Some(group) = state.extra(POSE_GROUP) else { return Ok(()) };
+    let turn = Similarity::from_rotation(*saved_from_dataset);
+    let poses: Vec<Pose> =
+        refined_poses(dataset, group, corrections).iter().map(|pose| turn.apply_to_pose(pose)).collect();
+    let folder = run.join(FOLDER);
+    let io = |source| WriteError::Io { path: folder.clone(), action: "create folder", source };
+    fs.create_folder(&folder).map_err(io)?;
+    let files = match dataset.kind {
+        DatasetKind::Colmap => colmap_files(dataset, &poses, &turn),
+        _ => vec![("transforms.json", transforms_file(dataset, &poses))],
+    };
+    for (name, content) in files {
+        write_atomic(fs, &folder.join(name), |file| file.write_all(&content))?;
+    }
+    Ok(())
+}
+
+/// `camera_from_world` of all pictures, training views with their corrections: `exp(twist) · pose`.
+fn refined_poses(dataset: &Dataset, group: &ExtraGroup, corrections: Corrections) -> Vec<Pose> {
+    let mut poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
+    for (train_index, &index) in dataset.split.train.iter().enumerate() {
+        let Some(row) = corrections.pose_row(train_index) else { continue };
+        let row = group.row(row as usize);
+        let twist: [f64; 6] = std::array::from_fn(|k| f64::from(row[k]));
+        poses[index] = se3::exp(twist).compose(&poses[index]);
+    }
+    poses
+}
+
+/// The files of a COLMAP model, in the encoding of the dataset's.
+fn colmap_files(dataset: &Dataset, poses: &[Pose], turn: &Similarity) -> Vec<(&'static str, Vec<u8>)> {
+    let format = match ModelFolder::find(&dataset.source) {
+        Ok(Some(found)) => found.format,
+        _ => ModelFormat::Binary,
+    };
+    let mut images: Vec<ColmapImage> = dataset
+        .images
+        .iter()
+        .zip(poses)
+        .map(|(image, pose)| {
+            let camera = dataset.cameras.get(image.source_camera).map_or(0, |camera| camera.id);
+            ColmapImage::new(image.id, image.name.to_string(), camera, pose)
+        })
+        .collect();
+    images.sort_by_key(|image| image.id);
+    let points = dataset.points.iter().zip(1..).map(|(point, id)| ColmapPoint {
+        id,
+        position: turn.apply(point.position),
+        colour: point.colour,
+        error: point.error,
+        track_length: 0,
+        track: Vec::new(),
+    });
+    let model = ColmapModel { cameras: dataset.cameras.clone(), images, points: points.collect() };
+    model.to_files(format).into()
+}
+
+/// A `transforms.json` with intrinsics per frame; picture names as in the dataset.
+fn transforms_file(dataset: &Dataset, poses: &[Pose]) -> Vec<u8> {
+    let frames: Vec<Value> = dataset
+        .images
+        .iter()
+        .zip(poses)
+        .map(|(image, pose)| {
+            let mut frame = dataset.cameras.get(image.source_camera).map(intrinsics).unwrap_or_default();
+            frame.insert("file_path".to_owned(), json!(*image.name));
+            frame.insert("transform_matrix".to_owned(), json!(opengl_matrix(pose)));
+            Value::Object(frame)
+        })
+        .collect();
+    let mut text = serde_json::to_vec_pretty(&json!({ "frames": frames })).unwrap_or_default();
+    text.push(b'\n');
+    text
+}
+
+/// Intrinsics under the keys of Nerfstudio.
+fn intrinsics(camera: &SourceCamera) -> Map<String, Value> {
+    let mut keys = Map::new();
+    keys.insert("camera_model".to_owned(), json!(camera.model.name()));
+    keys.insert("w".to_owned(), json!(camera.width));
+    keys.insert("h".to_owned(), json!(camera.height));
+    for (name, value) in camera.model.parameters().iter().zip(&camera.params) {
+        let names: &[&str] = match *name {
+            "f" => &["fl_x", "fl_y"],
+            "fx" => &["fl_x"],
+            "fy" => &["fl_y"],
+            other => &[other],
+        };
+        for name in names {
+            keys.insert((*name).to_owned(), json!(value));
+        }
+    }
+    keys
+}
+
+/// `world_from_camera` with OpenGL axes (y up, looking along -z).
+fn opengl_matrix(camera_from_world: &Pose) -> [[f64; 4]; 4] {
+    let r = &camera_from_world.rotation;
+    let centre = camera_from_world.centre();
+    let row = |k: usize| [r[0][k], -r[1][k], -r[2][k], centre[k]];
+    [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]]
+}

@@ -1,0 +1,192 @@
+//! Pictures of an evaluation: `truth | render | error` per view, and a contact sheet of many views.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use gausset_core::engine::Rendering;
+use gausset_core::{RgbImage8, TargetImage};
+use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
+use gausset_io::image::encode::png_rgb8;
+use gausset_io::image::{Picture, area};
+use gausset_metrics::quality::truth_values;
+
+/// Mean absolute difference of a pixel's channels that is drawn white.
+const WHITE_ERROR: f32 = 0.25;
+
+/// Widest view on a contact sheet, in px.
+const SHEET_VIEW_WIDTH: u32 = 960;
+/// Most views on a contact sheet; of more, evenly chosen ones.
+const SHEET_VIEWS: usize = 24;
+/// Space between views in px.
+const GAP: u32 = 4;
+/// Colour of that space.
+const GAP_COLOUR: u8 = 255;
+/// Longest part of a picture's name in a file name.
+const LONGEST_NAME: usize = 60;
+
+/// Truth, render and error side by side.
+///
+/// The error is the mean absolute difference over the channels, white from a quarter on; pixels that do not count are
+/// black.
+#[must_use]
+pub fn triptych(rendering: &Rendering, target: &TargetImage, background: [f32; 3]) -> RgbImage8 {
+    let truth = truth_values(target, background);
+    let pixels = rendering.color.chunks_exact(3).zip(truth.chunks_exact(3));
+    let error: Vec<f32> = pixels
+        .enumerate()
+        .flat_map(|(i, (x, y))| {
+            let counts = target.mask.as_ref().is_none_or(|mask| mask.get(i).is_some_and(|&m| m != 0));
+            let difference: f32 = x.iter().zip(y).map(|(x, y)| (x.clamp(0.0, 1.0) - y).abs()).sum();
+            let level = if counts { difference / (3.0 * WHITE_ERROR) } else { 0.0 };
+            [level; 3]
+        })
+        .collect();
+    let [truth, render, error] = [&truth, &rendering.color, &error]
+        .map(|rgb| RgbImage8::from_f32(rendering.width, rendering.height, rgb));
+    beside(&[truth, render, error])
+}
+
+/// Pictures of one size side by side, with a gap between them.
+fn beside(pictures: &[RgbImage8]) -> RgbImage8 {
+    let height = pictures.first().map_or(0, |p| p.height);
+    let gaps = GAP * (pictures.len() as u32).saturating_sub(1);
+    let width = pictures.iter().map(|p| p.width).sum::<u32>() + gaps;
+    let mut data = Vec::with_capacity(width as usize * height as usize * 3);
+    for y in 0..height as usize {
+        for (i, picture) in pictures.iter().enumerate() {
+            if i > 0 {
+                data.extend(std::iter::repeat_n(GAP_COLOUR, GAP as usize * 3));
+            }
+            let row = picture.width as usize * 3;
+            data.extend_from_slice(&picture.data[y * row..(y + 1) * row]);
+        }
+    }
+    RgbImage8 { width, height, data }
+}
+
+/// A picture not wider than `width`, in its proportions.
+fn narrowed(picture: &RgbImage8, width: u32) -> RgbImage8 {
+    if picture.width <= width {
+        return picture.clone();
+    }
+    let height = (u64::from(picture.height) * u64::from(width) / u64::from(picture.width)).max(1) as u32;
+    let (source_width, source_height) = (picture.width, picture.height);
+    let source =
+        Picture { width: source_width, height: source_height, rgb: picture.data.clone(), alpha: None };
+    RgbImage8 { width, height, data: area::downscale(source, width, height).rgb }
+}
+
+/// Views below each other.
+#[derive(Debug)]
+pub struct ContactSheet {
+    /// Every so many views one is taken.
+    every: usize,
+    views: Vec<RgbImage8>,
+}
+
+impl ContactSheet {
+    /// A sheet for so many views.
+    #[must_use]
+    pub fn new(views: usize) -> Self {
+        Self { every: views.div_ceil(SHEET_VIEWS).max(1), views: Vec::new() }
+    }
+
+    /// Adds the view at a position, if it is one of those on the sheet.
+    pub fn add(&mut self, position: usize, view: &RgbImage8) {
+        if position.is_multiple_of(self.every) {
+            self.views.push(narrowed(view, SHEET_VIEW_WIDTH));
+        }
+    }
+
+    /// The sheet; `None` when it is empty.
+    #[must_use]
+    pub fn picture(&self) -> Option<RgbImage8> {
+        let width = self.views.iter().map(|v| v.width).max()?;
+        let mut data = Vec::new();
+        for (i, view) in self.views.iter().enumerate() {
+            if i > 0 {
+                data.extend(std::iter::repeat_n(GAP_COLOUR, GAP as usize * width as usize * 3));
+            }
+            for row in view.data.chunks_exact(view.width as usize * 3) {
+                data.extend_from_slice(row);
+                data.extend(std::iter::repeat_n(GAP_COLOUR, (width - view.width) as usize * 3));
+            }
+        }
+        let height = (data.len() / (width as usize * 3)) as u32;
+        Some(RgbImage8 { width, height, data })
+    }
+}
+
+/// Name of the picture of a view: its position and as much of its own name as any file system takes.
+#[must_use]
+pub fn file_name(position: usize, name: &str) -> String {
+    let stem = Path::new(name).with_extension("");
+    let stem = stem.to_string_lossy();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let plain: Vec<char> = stem.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    let end: String = plain[plain.len().saturating_sub(LONGEST_NAME)..].iter().collect();
+    format!("{position:04}_{end}.png")
+}
+
+/// Writes a picture as PNG.
+///
+/// # Errors
+/// The write failed.
+pub fn save_png(fs: &dyn FileSystem, path: &Path, picture: &RgbImage8) -> Result<(), WriteError> {
+    write_atomic(fs, path, |file| file.write_all(&png_rgb8(picture).map_err(io::Error::other)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_triptych_shows_truth_render_and_where_they_differ() {
+        let target =
+            TargetImage { width: 2, height: 1, rgb: vec![255; 6], alpha: None, mask: Some(vec![1, 0]) };
+        let rendering = Rendering {
+            width: 2,
+            height: 1,
+            // Off by an eighth, which is half of what is white; and a masked pixel.
+            color: vec![0.875, 0.875, 0.875, 0.0, 0.0, 0.0],
+            ..Rendering::default()
+        };
+        let view = triptych(&rendering, &target, [0.0; 3]);
+        assert_eq!((view.width, view.height), (2 + 4 + 2 + 4 + 2, 1));
+        let pixel = |x: usize| view.data[3 * x];
+        assert_eq!((pixel(0), pixel(1)), (255, 255));
+        assert_eq!((pixel(6), pixel(7)), (223, 0));
+        assert_eq!((pixel(12), pixel(13)), (128, 0));
+    }
+
+    #[test]
+    fn a_contact_sheet_of_many_or_large_views_stays_small() {
+        let mut sheet = ContactSheet::new(100);
+        for position in 0..100 {
+            sheet.add(position, &RgbImage8::new(2000, 100));
+        }
+        let picture = sheet.picture().unwrap();
+        // Every fifth view, 960 x 48 px.
+        assert_eq!((picture.width, picture.height), (960, 20 * 48 + 19 * 4));
+        assert_eq!(picture.data.len(), 960 * (20 * 48 + 19 * 4) * 3);
+        assert!(ContactSheet::new(0).picture().is_none());
+    }
+
+    #[test]
+    fn views_of_different_sizes_share_a_sheet() {
+        let mut sheet = ContactSheet::new(2);
+        sheet.add(0, &RgbImage8::new(10, 2));
+        sheet.add(1, &RgbImage8::new(6, 3));
+        let picture = sheet.picture().unwrap();
+        assert_eq!((picture.width, picture.height), (10, 2 + 4 + 3));
+        assert_eq!(picture.data.len(), 10 * 9 * 3);
+    }
+
+    #[test]
+    fn hostile_names_become_plain_file_names() {
+        assert_eq!(file_name(3, "a/b c.jpg"), "0003_a_b_c.png");
+        assert_eq!(file_name(0, "../../etc/passwd"), "0000_.._.._etc_passwd.png");
+        let long = file_name(1, &"é".repeat(4000));
+        assert!(long.is_ascii() && long.len() < 80);
+    }
+}
