@@ -1,4 +1,72 @@
 //! Procedural scenes: made of formulas, written as ordinary datasets, the same bytes on every machine.
 #![forbid(unsafe_code)]
 
+pub mod dataset;
+mod demo;
+pub mod noise;
+pub mod points;
+pub mod render;
+pub mod shape;
+pub mod texture;
+pub mod vec3;
 pub mod workload;
+pub mod world;
+
+use gausset_compute::Pool;
+use gausset_core::{Camera, Pose, RgbImage8};
+
+pub use dataset::write_dataset;
+pub use world::World;
+
+/// Size of the demo scene.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DemoSize {
+    /// 60 pictures of 160x120: for tests.
+    Small,
+    /// 72 pictures of 480x360.
+    #[default]
+    Default,
+}
+
+/// A world with the cameras that look at it.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// What there is to see.
+    pub world: World,
+    /// Intrinsics of all cameras.
+    pub camera: Camera,
+    /// `camera_from_world` of each picture.
+    pub poses: Vec<Pose>,
+    /// Number of sparse points to look for.
+    pub points: usize,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// The demo scene.
+#[must_use]
+pub fn demo(size: DemoSize, seed: u64) -> Scene {
+    let (camera, per_ring, points) = match size {
+        DemoSize::Small => (demo::camera(160, 120), 20, 2_000),
+        DemoSize::Default => (demo::camera(480, 360), 24, 12_000),
+    };
+    scene(camera, &demo::Rings { cameras: per_ring, rings: demo::DEMO_RINGS }, points, seed)
+}
+
+/// The demo scene in eight pictures of 32x24, for unit tests.
+#[must_use]
+pub fn tiny() -> Scene {
+    scene(demo::camera(32, 24), &demo::Rings { cameras: 4, rings: &demo::DEMO_RINGS[1..] }, 200, 0)
+}
+
+fn scene(camera: Camera, rings: &demo::Rings, points: usize, seed: u64) -> Scene {
+    Scene { world: demo::world(seed), camera, poses: demo::poses(rings, seed), points, seed }
+}
+
+impl Scene {
+    /// The picture that a camera with a `camera_from_world` pose takes.
+    #[must_use]
+    pub fn render(&self, camera: &Camera, pose: &Pose, pool: &Pool) -> RgbImage8 {
+        self.world.render(camera, pose, pool)
+    }
+}

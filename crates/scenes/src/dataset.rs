@@ -1,0 +1,115 @@
+//! A scene as an ordinary dataset: `images/*.png` and a COLMAP model in `sparse/0`.
+
+use std::path::{Path, PathBuf};
+
+use gausset_compute::Pool;
+use gausset_io::atomic::{Disk, FileSystem, WriteError, write_atomic};
+use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
+use gausset_io::dataset::{CameraModel, SourceCamera};
+use gausset_io::image::encode;
+
+use crate::Scene;
+use crate::points::SparsePoint;
+
+/// Why a dataset could not be written.
+#[derive(Debug, thiserror::Error)]
+pub enum SceneError {
+    /// A file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A folder could not be made.
+    #[error("{}: folder: cannot be made: {source}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A picture could not be encoded.
+    #[error("{}: picture: cannot be encoded: {reason}", path.display())]
+    Encode {
+        /// The file it was meant for.
+        path: PathBuf,
+        /// What the encoder said.
+        reason: String,
+    },
+}
+
+/// Renders all pictures of a scene and writes them with their cameras and points to a folder.
+///
+/// `progress` is told the number of finished pictures and of all pictures. Files that exist are replaced.
+///
+/// # Errors
+/// A folder or file that cannot be written; files written so far stay.
+pub fn write_dataset(
+    scene: &Scene,
+    folder: &Path,
+    pool: &Pool,
+    progress: &mut dyn FnMut(usize, usize),
+) -> Result<(), SceneError> {
+    let images = make_folder(folder.join("images"))?;
+    let model = make_folder(folder.join("sparse").join("0"))?;
+    let count = scene.poses.len();
+    progress(0, count);
+    for (index, pose) in scene.poses.iter().enumerate() {
+        let picture = scene.render(&scene.camera, pose, pool);
+        let path = images.join(picture_name(index));
+        let bytes = encode::png_rgb8(&picture)
+            .map_err(|e| SceneError::Encode { path: path.clone(), reason: e.to_string() })?;
+        write(&path, &bytes)?;
+        progress(index + 1, count);
+    }
+    let points = scene.sparse_points(pool);
+    for (name, bytes) in colmap_model(scene, &points).to_files(ModelFormat::Binary) {
+        write(&model.join(name), &bytes)?;
+    }
+    Ok(())
+}
+
+fn picture_name(index: usize) -> String {
+    format!("view_{index:03}.png")
+}
+
+fn make_folder(path: PathBuf) -> Result<PathBuf, SceneError> {
+    match Disk.create_folder(&path) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(SceneError::Folder { path, source }),
+    }
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), SceneError> {
+    Ok(write_atomic(&Disk, path, |file| std::io::Write::write_all(file, bytes))?)
+}
+
+/// One camera, all pictures, all points; ids count from 1.
+fn colmap_model(scene: &Scene, points: &[SparsePoint]) -> ColmapModel {
+    let camera = &scene.camera;
+    let camera = SourceCamera {
+        id: 1,
+        model: CameraModel::Pinhole,
+        width: camera.width,
+        height: camera.height,
+        params: vec![camera.fx, camera.fy, camera.cx, camera.cy],
+    };
+    let image = |(index, pose)| ColmapImage::new(index as u32 + 1, picture_name(index), 1, pose);
+    let mut images: Vec<ColmapImage> = scene.poses.iter().enumerate().map(image).collect();
+    let points = (1u64..).zip(points).map(|(id, point)| {
+        let see = |seen: &crate::points::Observation| {
+            let image = &mut images[seen.view];
+            image.points.push((seen.pixel, id));
+            image.point_count += 1;
+            [image.id, image.point_count as u32 - 1]
+        };
+        let track: Vec<[u32; 2]> = point.track.iter().map(see).collect();
+        ColmapPoint {
+            id,
+            position: point.position,
+            colour: point.colour,
+            error: point.error,
+            track_length: track.len() as u64,
+            track,
+        }
+    });
+    let points = points.collect();
+    ColmapModel { cameras: vec![camera], images, points }
+}

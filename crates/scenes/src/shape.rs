@@ -1,0 +1,308 @@
+//! Shapes as signed distance functions: negative inside, and never larger than the distance to the surface outside,
+//! so that a ray may advance by the value (sphere tracing, Hart 1996). Formulas: Quilez, "Distance functions".
+//!
+//! A shape stands in its own axes, z up; [`Placement`] puts it into the world.
+
+use gausset_core::se3::Mat3;
+
+use crate::vec3::{Vec3, vec3};
+
+/// A solid.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Shape {
+    /// A ball around the origin.
+    Sphere {
+        /// Radius.
+        radius: f64,
+    },
+    /// A box around the origin with rounded edges.
+    Block {
+        /// Half the size along each axis, roundings included.
+        half: Vec3,
+        /// Radius of the edges.
+        rounding: f64,
+    },
+    /// A ring around the z axis.
+    Torus {
+        /// Radius of the circle that the tube follows.
+        major: f64,
+        /// Radius of the tube.
+        minor: f64,
+    },
+    /// A cylinder along z around the origin with rounded rims.
+    Cylinder {
+        /// Radius.
+        radius: f64,
+        /// Half the height, roundings included.
+        half_height: f64,
+        /// Radius of the rims.
+        rounding: f64,
+    },
+    /// Two balls on the z axis, the lower one at the origin, and the cone that wraps them.
+    RoundCone {
+        /// Radius of the lower ball.
+        bottom: f64,
+        /// Radius of the upper ball.
+        top: f64,
+        /// Distance of the centres.
+        height: f64,
+    },
+    /// A block with a half-cylinder cut out along y from below.
+    Arch {
+        /// Half the size along each axis.
+        half: Vec3,
+        /// Radius of the opening.
+        opening: f64,
+        /// Radius of the edges.
+        rounding: f64,
+    },
+    /// A vase on the z axis with its foot at the origin: a body of revolution.
+    Vase {
+        /// Height.
+        height: f64,
+        /// Radius at the widest place.
+        radius: f64,
+    },
+}
+
+impl Shape {
+    /// Signed distance of a point, or a lower bound of it outside.
+    #[must_use]
+    pub fn distance(&self, p: Vec3) -> f64 {
+        match *self {
+            Self::Sphere { radius } => p.length() - radius,
+            Self::Block { half, rounding } => block_distance(p, half, rounding),
+            Self::Torus { major, minor } => length2(length2(p.x, p.y) - major, p.z) - minor,
+            Self::Cylinder { radius, half_height, rounding } => {
+                let d = [length2(p.x, p.y) - radius + rounding, p.z.abs() - half_height + rounding];
+                d[0].max(d[1]).min(0.0) + length2(d[0].max(0.0), d[1].max(0.0)) - rounding
+            }
+            Self::RoundCone { bottom, top, height } => {
+                let b = (bottom - top) / height;
+                let a = (1.0 - b * b).sqrt();
+                let r = length2(p.x, p.y);
+                let along = p.z * a - r * b;
+                if along < 0.0 {
+                    length2(r, p.z) - bottom
+                } else if along > a * height {
+                    length2(r, p.z - height) - top
+                } else {
+                    r * a + p.z * b - bottom
+                }
+            }
+            Self::Arch { half, opening, rounding } => {
+                let outside = block_distance(p, half, rounding);
+                // The opening: a half-cylinder from the base up; below its centre it has straight walls.
+                let z = (p.z + half.z).max(0.0);
+                let hole = length2(p.x, z) - opening;
+                smooth_max(outside, -hole, rounding)
+            }
+            Self::Vase { height, radius } => {
+                let z = p.z.clamp(0.0, height);
+                let body = length2(p.x, p.y) - vase_radius(z / height) * radius;
+                // The wall leans by at most 0.9 radii per height; the factor keeps the bound.
+                let slope = 2.3 * radius / height;
+                let wall = body / (1.0 + slope * slope).sqrt();
+                let solid = smooth_max(wall, (p.z - 0.5 * height).abs() - 0.5 * height, 0.03);
+                // The mouth: a narrowing hole from above.
+                let mouth = length2(length2(p.x, p.y), 0.7 * (p.z - height)) - 0.48 * radius;
+                smooth_max(solid, -mouth, 0.03)
+            }
+        }
+    }
+
+    /// A ball that contains the shape: height of its centre on the z axis, and radius.
+    #[must_use]
+    pub fn bounding_ball(&self) -> (f64, f64) {
+        match *self {
+            Self::Sphere { radius } => (0.0, radius),
+            Self::Block { half, rounding } | Self::Arch { half, rounding, .. } => {
+                (0.0, (half - Vec3::splat(rounding)).length() + rounding)
+            }
+            Self::Torus { major, minor } => (0.0, major + minor),
+            Self::Cylinder { radius, half_height, .. } => (0.0, length2(radius, half_height)),
+            Self::RoundCone { bottom, top, height } => {
+                // The ball that touches both balls from outside.
+                let radius = 0.5 * (bottom + height + top);
+                (radius - bottom, radius)
+            }
+            Self::Vase { height, radius } => (0.5 * height, length2(0.5 * height, radius)),
+        }
+    }
+
+    /// Lowest and highest z of the shape.
+    #[must_use]
+    pub fn height_range(&self) -> [f64; 2] {
+        match *self {
+            Self::Sphere { radius } => [-radius, radius],
+            Self::Block { half, .. } | Self::Arch { half, .. } => [-half.z, half.z],
+            Self::Torus { minor, .. } => [-minor, minor],
+            Self::Cylinder { half_height, .. } => [-half_height, half_height],
+            Self::RoundCone { bottom, top, height } => [-bottom, height + top],
+            Self::Vase { height, .. } => [0.0, height],
+        }
+    }
+
+    /// Whether every straight line meets the shape in one piece: it cannot throw a shadow on itself.
+    #[must_use]
+    pub fn is_convex(&self) -> bool {
+        !matches!(self, Self::Torus { .. } | Self::Arch { .. } | Self::Vase { .. })
+    }
+
+    /// Outward normal at a point of the surface: the gradient of the distance, from its values at the corners of a
+    /// small tetrahedron (Quilez, "Normals for an SDF").
+    #[must_use]
+    pub fn normal(&self, p: Vec3) -> Vec3 {
+        const CORNERS: [Vec3; 4] =
+            [vec3(1.0, -1.0, -1.0), vec3(-1.0, -1.0, 1.0), vec3(-1.0, 1.0, -1.0), vec3(1.0, 1.0, 1.0)];
+        if let Self::Sphere { .. } = self {
+            return p.normalised();
+        }
+        CORNERS.iter().fold(Vec3::default(), |sum, &c| sum + c * self.distance(p + c * 1e-5)).normalised()
+    }
+}
+
+fn length2(x: f64, y: f64) -> f64 {
+    (x * x + y * y).sqrt()
+}
+
+fn block_distance(p: Vec3, half: Vec3, rounding: f64) -> f64 {
+    let d = p.map(f64::abs) - half + Vec3::splat(rounding);
+    d.x.max(d.y).max(d.z).min(0.0) + d.map(|v| v.max(0.0)).length() - rounding
+}
+
+/// The larger of two distances with the edge between them rounded off (polynomial, quadratic).
+fn smooth_max(a: f64, b: f64, size: f64) -> f64 {
+    let overlap = (size - (a - b).abs()).max(0.0);
+    a.max(b) + overlap * overlap * 0.25 / size
+}
+
+/// Outline of the vase: radius as a share of the widest, from the foot (0) to the lip (1).
+fn vase_radius(t: f64) -> f64 {
+    // A cubic Hermite chain through foot, belly, neck and lip with level tangents in belly and neck.
+    const KNOTS: [[f64; 3]; 4] = [[0.0, 0.55, 1.6], [0.40, 1.0, 0.0], [0.80, 0.42, 0.0], [1.0, 0.62, 1.6]];
+    let segment = if t < KNOTS[1][0] {
+        0
+    } else if t < KNOTS[2][0] {
+        1
+    } else {
+        2
+    };
+    let ([t0, y0, m0], [t1, y1, m1]) = (KNOTS[segment], KNOTS[segment + 1]);
+    let width = t1 - t0;
+    let s = (t - t0) / width;
+    let (s2, s3) = (s * s, s * s * s);
+    y0 * (2.0 * s3 - 3.0 * s2 + 1.0)
+        + m0 * width * (s3 - 2.0 * s2 + s)
+        + y1 * (3.0 * s2 - 2.0 * s3)
+        + m1 * width * (s3 - s2)
+}
+
+/// Where a shape stands in the world.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Placement {
+    /// Origin of the shape in the world.
+    pub origin: Vec3,
+    /// `shape_from_world` rotation.
+    pub rotation: Mat3,
+}
+
+impl Placement {
+    /// Upright at a place, turned about z by `yaw` degrees.
+    #[must_use]
+    pub fn upright(origin: Vec3, yaw: f64) -> Self {
+        Self::turned(origin, yaw, 0.0)
+    }
+
+    /// Tilted about the shape's x axis by `tilt` degrees first, then turned about z by `yaw` degrees.
+    #[must_use]
+    pub fn turned(origin: Vec3, yaw: f64, tilt: f64) -> Self {
+        let radians = std::f64::consts::PI / 180.0;
+        let (sy, cy) = (libm::sin(yaw * radians), libm::cos(yaw * radians));
+        let (st, ct) = (libm::sin(tilt * radians), libm::cos(tilt * radians));
+        // Rows: the shape's axes in the world.
+        Self { origin, rotation: [[cy, sy, 0.0], [-sy * ct, cy * ct, st], [sy * st, -cy * st, ct]] }
+    }
+
+    /// A world direction in the shape's axes.
+    #[must_use]
+    pub fn direction(&self, d: Vec3) -> Vec3 {
+        let row = |r: [f64; 3]| Vec3::from(r).dot(d);
+        vec3(row(self.rotation[0]), row(self.rotation[1]), row(self.rotation[2]))
+    }
+
+    /// A world point in the shape's axes.
+    #[must_use]
+    pub fn point(&self, p: Vec3) -> Vec3 {
+        self.direction(p - self.origin)
+    }
+
+    /// A direction of the shape in the world.
+    #[must_use]
+    pub fn to_world(&self, d: Vec3) -> Vec3 {
+        let [x, y, z] = self.rotation.map(Vec3::from);
+        x * d.x + y * d.y + z * d.z
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gausset_compute::rng;
+
+    const SHAPES: [Shape; 7] = [
+        Shape::Sphere { radius: 0.7 },
+        Shape::Block { half: vec3(0.5, 0.3, 0.4), rounding: 0.06 },
+        Shape::Torus { major: 0.6, minor: 0.2 },
+        Shape::Cylinder { radius: 0.4, half_height: 0.6, rounding: 0.05 },
+        Shape::RoundCone { bottom: 0.4, top: 0.15, height: 0.8 },
+        Shape::Arch { half: vec3(0.6, 0.25, 0.4), opening: 0.35, rounding: 0.04 },
+        Shape::Vase { height: 1.3, radius: 0.45 },
+    ];
+
+    fn points(step: u64) -> impl Iterator<Item = Vec3> {
+        (0..2000).map(move |i| {
+            let w = rng::philox(11, rng::stream::TEST, step, i);
+            vec3(f64::from(rng::uniform(w[0])), f64::from(rng::uniform(w[1])), f64::from(rng::uniform(w[2])))
+                * 3.0
+                - Vec3::splat(1.5)
+        })
+    }
+
+    #[test]
+    fn distances_never_grow_faster_than_the_way_so_no_ray_can_step_through() {
+        for shape in SHAPES {
+            for (a, b) in points(0).zip(points(1)) {
+                // Near pairs catch steep places, far pairs jumps.
+                for b in [b, a + (b - a) * 1e-3] {
+                    let change = (shape.distance(a) - shape.distance(b)).abs();
+                    assert!(change <= (a - b).length() * 1.001 + 1e-12, "{shape:?} {a:?} {b:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bounds_contain_their_shapes_and_normals_have_length_one() {
+        for shape in SHAPES {
+            for p in points(2) {
+                let inside = shape.distance(p) <= 0.0;
+                let (rise, radius) = shape.bounding_ball();
+                assert!(!inside || (p - vec3(0.0, 0.0, rise)).length() <= radius, "{shape:?} {p:?}");
+                let [low, high] = shape.height_range();
+                assert!(!inside || (low..=high).contains(&p.z), "{shape:?} {p:?}");
+                assert!((shape.normal(p).length() - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn placing_and_coming_back_is_the_identity() {
+        let place = Placement::turned(vec3(1.0, 2.0, 3.0), 33.0, -50.0);
+        let d = vec3(0.2, -0.5, 0.7);
+        assert!((place.to_world(place.direction(d)) - d).length() < 1e-15);
+        // Tilting by 90 degrees lays the z axis of the shape down.
+        let flat = Placement::turned(Vec3::default(), 0.0, 90.0);
+        assert!((flat.to_world(vec3(0.0, 0.0, 1.0)) - vec3(0.0, -1.0, 0.0)).length() < 1e-15);
+    }
+}

@@ -1,0 +1,312 @@
+//! A world of objects under a sky: what a ray meets and which light comes back.
+//!
+//! Light is a sun with soft shadows, the sky dome (a hemisphere of cool light above, warm light from below, dimmed in
+//! corners), and one reflection on glossy surfaces. Distances are in scene units, light is linear.
+
+use crate::noise::Noise;
+use crate::shape::{Placement, Shape};
+use crate::texture::{Texture, colour};
+use crate::vec3::{Vec3, smoothstep, vec3};
+
+/// A solid with a surface.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Object {
+    /// Its form.
+    pub shape: Shape,
+    /// Its place.
+    pub placement: Placement,
+    /// Its reflectance.
+    pub texture: Texture,
+    /// Share of light that its polish mirrors at normal incidence, 0 = matt (Schlick's F0; glass and glaze: 0.04).
+    pub gloss: f64,
+    /// Centre of a ball that contains it.
+    ball_centre: Vec3,
+    /// Radius of that ball.
+    ball_radius: f64,
+}
+
+/// Objects, light and sky.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// Solids; the ground is one of them.
+    pub objects: Vec<Object>,
+    /// Index of the ground, which throws no shadows.
+    pub ground: usize,
+    /// Noise of the textures.
+    pub noise: Noise,
+    /// Radius of the sky dome around the origin.
+    pub sky_radius: f64,
+}
+
+/// A ray; `direction` has length 1.
+#[derive(Clone, Copy, Debug)]
+pub struct Ray {
+    /// Start.
+    pub origin: Vec3,
+    /// Unit direction.
+    pub direction: Vec3,
+}
+
+impl Ray {
+    /// The point at a distance.
+    #[must_use]
+    pub fn at(&self, distance: f64) -> Vec3 {
+        self.origin + self.direction * distance
+    }
+}
+
+/// What a ray meets.
+#[derive(Clone, Copy, Debug)]
+pub struct Hit {
+    /// Distance from the origin of the ray.
+    pub distance: f64,
+    /// Index of the object, `None` = the sky dome.
+    pub object: Option<usize>,
+}
+
+/// A ray that comes this close to a surface has met it.
+const HIT_DISTANCE: f64 = 2e-5;
+/// Most steps of a ray inside the bounding ball of an object; only grazing rays need more than about 40.
+const MAX_STEPS: u32 = 160;
+/// Offset along the normal with which secondary rays start.
+const SURFACE_OFFSET: f64 = 2e-3;
+
+/// Towards the sun.
+const SUN_DIRECTION: [f64; 3] = [-0.46, -0.52, 0.72];
+const SUN_LIGHT: Vec3 = vec3(2.70, 2.40, 1.95);
+/// Sharpness of shadows: distance to the occluder per width of the half-shadow.
+const SHADOW_SHARPNESS: f64 = 9.0;
+const SKY_LIGHT: Vec3 = vec3(0.42, 0.52, 0.68);
+const BOUNCE_LIGHT: Vec3 = vec3(0.30, 0.24, 0.19);
+/// Exponent of the sun's highlight: broad, because polish here is not perfect.
+const HIGHLIGHT_EXPONENT: u32 = 5;
+
+impl World {
+    /// What a ray meets first; the sky dome is behind everything.
+    #[must_use]
+    pub fn first_hit(&self, ray: &Ray) -> Hit {
+        let mut hit = Hit { distance: self.distance_to_sky(ray), object: None };
+        for (index, object) in self.objects.iter().enumerate() {
+            if let Some(distance) = object.hit(ray, hit.distance) {
+                hit = Hit { distance, object: Some(index) };
+            }
+        }
+        hit
+    }
+
+    /// Light that comes back along a ray.
+    #[must_use]
+    pub fn light(&self, ray: &Ray) -> Vec3 {
+        self.light_from(ray, &self.first_hit(ray), true)
+    }
+
+    fn light_from(&self, ray: &Ray, hit: &Hit, reflect: bool) -> Vec3 {
+        let Some(index) = hit.object else {
+            return self.sky(ray.at(hit.distance));
+        };
+        let object = &self.objects[index];
+        let point = ray.at(hit.distance);
+        let local = object.placement.point(point);
+        let local_normal = object.shape.normal(local);
+        let normal = object.placement.to_world(local_normal);
+        let reflectance = object.texture.at(local, local_normal, &self.noise);
+
+        let sun_direction = Vec3::from(SUN_DIRECTION).normalised();
+        let facing_sun = normal.dot(sun_direction);
+        let outside = point + normal * SURFACE_OFFSET;
+        let sun = if facing_sun > 0.0 { self.sun_share(index, outside, sun_direction) } else { 0.0 };
+        let up = 0.5 + 0.5 * normal.z;
+        // A mirrored surface is a faint one: there an average will do.
+        let open = if reflect { self.openness(index, point, normal) } else { 0.85 };
+        let ambient = BOUNCE_LIGHT.mix(SKY_LIGHT, up) * open;
+        let mut light = reflectance.times(SUN_LIGHT * (sun * facing_sun.max(0.0)) + ambient);
+
+        if object.gloss > 0.0 {
+            let facing_eye = -normal.dot(ray.direction);
+            let mirrored = ray.direction + normal * (2.0 * facing_eye);
+            // Schlick 1994: grazing light is mirrored more.
+            let grazing = 1.0 - facing_eye.clamp(0.0, 1.0);
+            let grazing2 = grazing * grazing;
+            let share = object.gloss + (0.55 - object.gloss) * grazing2 * grazing2 * grazing;
+            if reflect {
+                let bounced = Ray { origin: outside, direction: mirrored };
+                let seen = self.light_from(&bounced, &self.first_hit(&bounced), false);
+                // Corners see less; a bright sky must not shine into them.
+                light = light * (1.0 - share) + seen * (share * (0.4 + 0.6 * open));
+            }
+            let mut highlight = mirrored.dot(sun_direction).max(0.0);
+            for _ in 0..HIGHLIGHT_EXPONENT {
+                highlight *= highlight;
+            }
+            light += SUN_LIGHT * (sun * highlight * (0.25 + 5.0 * object.gloss) * 0.6);
+        }
+        light
+    }
+
+    /// Share of the sun's disc that a point of an object sees.
+    fn sun_share(&self, of: usize, point: Vec3, to_sun: Vec3) -> f64 {
+        let ray = Ray { origin: point, direction: to_sun };
+        let casts = |&(index, object): &(usize, &Object)| {
+            index != self.ground && !(index == of && object.shape.is_convex())
+        };
+        let objects = self.objects.iter().enumerate().filter(casts);
+        let mut share: f64 = 1.0;
+        for (_, object) in objects {
+            share = share.min(object.light_past(&ray));
+            if share == 0.0 {
+                break;
+            }
+        }
+        share
+    }
+
+    /// How open the space before a surface is, 1 = nothing near (Evans 2006, "Fast approximations for global illumination").
+    fn openness(&self, of: usize, point: Vec3, normal: Vec3) -> f64 {
+        const PROBES: [f64; 3] = [0.13, 0.29, 0.52];
+        let mut nearest = PROBES;
+        for (index, object) in self.objects.iter().enumerate() {
+            // Whatever is near a probe is nearer to the point than twice the reach of the probe.
+            if (index == of && object.shape.is_convex()) || !object.is_within(point, 2.0 * PROBES[2]) {
+                continue;
+            }
+            let (point, normal) = (object.placement.point(point), object.placement.direction(normal));
+            let from_point = object.shape.distance(point);
+            for (nearest, reach) in nearest.iter_mut().zip(PROBES).filter(|(_, r)| from_point < 2.0 * r) {
+                *nearest = nearest.min(object.shape.distance(point + normal * reach));
+            }
+        }
+        let (mut closed, mut weight) = (0.0, 1.0);
+        for (nearest, reach) in nearest.into_iter().zip(PROBES) {
+            closed += weight * (reach - nearest) / reach;
+            weight *= 0.65;
+        }
+        // The weights sum to 2.02.
+        1.0 - 0.85 * (closed / 2.02).clamp(0.0, 1.0)
+    }
+
+    fn distance_to_sky(&self, ray: &Ray) -> f64 {
+        let b = ray.origin.dot(ray.direction);
+        let c = ray.origin.dot(ray.origin) - self.sky_radius * self.sky_radius;
+        // The origin is inside the dome: c < 0.
+        -b + (b * b - c).max(0.0).sqrt()
+    }
+
+    /// Colour of the dome: haze at the horizon, blue above, sand below, soft clouds.
+    fn sky(&self, point: Vec3) -> Vec3 {
+        let direction = point * (1.0 / self.sky_radius);
+        let height = direction.z;
+        let (zenith, haze, nadir) = (colour(0x2C_78C8), colour(0xFA_D8B0), colour(0x46_6A98));
+        let clear = if height > 0.0 {
+            haze.mix(zenith, smoothstep(-0.1, 0.6, height))
+        } else {
+            haze.mix(nadir, smoothstep(0.1, -0.7, height))
+        };
+        let cloud = smoothstep(
+            -0.15,
+            0.65,
+            self.noise.octaves(vec3(direction.x, direction.y, 1.6 * height) * 1.7, 2),
+        );
+        clear.mix(colour(0xFA_EEDC), 0.34 * cloud) * 1.3
+    }
+}
+
+impl Object {
+    /// A solid with a surface; see the fields.
+    #[must_use]
+    pub fn new(shape: Shape, placement: Placement, texture: Texture, gloss: f64) -> Self {
+        let (rise, ball_radius) = shape.bounding_ball();
+        let ball_centre = placement.origin + placement.to_world(vec3(0.0, 0.0, rise));
+        Self { shape, placement, texture, gloss, ball_centre, ball_radius }
+    }
+
+    /// Distances at which a ray enters and leaves the bounding ball.
+    fn enter_bounds(&self, ray: &Ray) -> Option<(f64, f64)> {
+        let radius = self.ball_radius;
+        let to_centre = self.ball_centre - ray.origin;
+        let along = to_centre.dot(ray.direction);
+        let inside = radius * radius - (to_centre.dot(to_centre) - along * along);
+        if inside < 0.0 {
+            return None;
+        }
+        let half = inside.sqrt();
+        (along + half > 0.0).then_some(((along - half).max(0.0), along + half))
+    }
+
+    fn in_shape_axes(&self, ray: &Ray) -> Ray {
+        Ray { origin: self.placement.point(ray.origin), direction: self.placement.direction(ray.direction) }
+    }
+
+    /// Distance at which a ray meets the object, if it is nearer than `limit`.
+    fn hit(&self, ray: &Ray, limit: f64) -> Option<f64> {
+        let (enter, leave) = self.enter_bounds(ray)?;
+        let end = leave.min(limit);
+        if enter >= end {
+            return None;
+        }
+        if let Shape::Sphere { .. } = self.shape {
+            // The ball is its own bound; a ray that starts on it leaves.
+            return (enter > 0.0).then_some(enter);
+        }
+        let ray = self.in_shape_axes(ray);
+        // Half of all rays meet the table top; the more level they are, the more steps the slab saves.
+        let [low, high] = self.shape.height_range();
+        let (a, b) = ((low - ray.origin.z) / ray.direction.z, (high - ray.origin.z) / ray.direction.z);
+        // A level ray inside the slab gives infinities; on its faces NaN, which min and max pass over.
+        let (mut distance, end) = (enter.max(a.min(b)), end.min(a.max(b) + HIT_DISTANCE));
+        for _ in 0..MAX_STEPS {
+            if distance > end {
+                return None;
+            }
+            let free = self.shape.distance(ray.at(distance));
+            if free < HIT_DISTANCE {
+                return Some(distance);
+            }
+            distance += free;
+        }
+        // Still grazing after all steps: as near to a hit as can be seen.
+        Some(distance)
+    }
+
+    /// Share of the sun's disc in the ray's direction that the object leaves free: the closest approach as seen from
+    /// the start of the ray (Quilez, "Soft shadows in raymarched SDFs", with Aaltonen's improvement).
+    fn light_past(&self, ray: &Ray) -> f64 {
+        let to_centre = self.ball_centre - ray.origin;
+        let along = to_centre.dot(ray.direction);
+        let radius = self.ball_radius;
+        let aside = (to_centre.dot(to_centre) - along * along).max(0.0).sqrt() - radius;
+        if along < -radius || SHADOW_SHARPNESS * aside >= along + radius {
+            return 1.0;
+        }
+        if let Shape::Sphere { .. } = self.shape {
+            return if along > 0.0 { smoothstep(0.0, 1.0, SHADOW_SHARPNESS * aside / along) } else { 1.0 };
+        }
+        let ray = self.in_shape_axes(ray);
+        let mut distance = (along - radius - aside.max(0.0)).max(0.01);
+        let end = along + radius;
+        let mut share: f64 = 1.0;
+        let mut before = f64::INFINITY;
+        for _ in 0..MAX_STEPS {
+            let free = self.shape.distance(ray.at(distance));
+            if free < HIT_DISTANCE {
+                return 0.0;
+            }
+            // Where two empty balls overlap, the closest approach lies between their centres.
+            let back = if before.is_finite() { (free * free / (2.0 * before)).min(free) } else { 0.0 };
+            let closest = (free * free - back * back).max(0.0).sqrt();
+            share = share.min(SHADOW_SHARPNESS * closest / (distance - back).max(1e-4));
+            before = free;
+            distance += free.max(0.01);
+            if distance > end || share < 0.01 {
+                break;
+            }
+        }
+        smoothstep(0.0, 1.0, share)
+    }
+
+    /// Whether the bounding ball is nearer to a point than `reach`.
+    fn is_within(&self, point: Vec3, reach: f64) -> bool {
+        let to_centre = point - self.ball_centre;
+        let limit = self.ball_radius + reach;
+        to_centre.dot(to_centre) < limit * limit
+    }
+}
