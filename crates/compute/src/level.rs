@@ -79,8 +79,7 @@ pub fn describe(level: Level) -> &'static str {
 /// Runs an expression with the token of a vector level: `at_level!(level, simd => kernel(simd, ...))`.
 ///
 /// As `fearless_simd::dispatch!`, but on x86-64 it compiles the expression for AVX-512, AVX2 and the baseline only:
-/// processors with SSE4.2 and without AVX2 are rare, and each level costs compile time and code size. The expression
-/// should be a call of an inlined function that begins with `simd.vectorize`.
+/// processors with SSE4.2 and without AVX2 are rare, and each level costs compile time and code size.
 #[macro_export]
 macro_rules! at_level {
     ($level:expr, $simd:ident => $op:expr) => {{
@@ -88,11 +87,11 @@ macro_rules! at_level {
         #[cfg(target_arch = "x86_64")]
         {
             if let Some($simd) = level.as_avx512() {
-                $op
+                $crate::vectorized!($simd => $op)
             } else if let Some($simd) = level.as_avx2() {
-                $op
+                $crate::vectorized!($simd => $op)
             } else if let Some($simd) = level.as_sse2() {
-                $op
+                $crate::vectorized!($simd => $op)
             } else {
                 unreachable!("SSE2 is part of x86-64")
             }
@@ -102,6 +101,19 @@ macro_rules! at_level {
             $crate::fearless_simd::dispatch!(level, $simd => $op)
         }
     }};
+}
+
+/// Compiles an expression with the target features of a token.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! vectorized {
+    ($simd:ident => $op:expr) => {
+        $crate::fearless_simd::Simd::vectorize(
+            $simd,
+            #[inline(always)]
+            || $op,
+        )
+    };
 }
 
 #[cfg(test)]

@@ -29,6 +29,35 @@ pub fn store<S: Simd>(v: f32x16<S>, row: &mut Row) {
     v.store_array(row);
 }
 
+/// An array from a function of the index, with the function inlined whatever its size.
+///
+/// Closures handed to `std::array::from_fn` and `map` do not always end up in the kernel that calls them, and a call
+/// from AVX-512 code into code compiled for the baseline costs more than the kernel itself. Mark the closure
+/// `#[inline(always)]`.
+#[inline(always)]
+pub fn each<T: Copy, const N: usize>(mut f: impl FnMut(usize) -> T) -> [T; N] {
+    let mut out = [f(0); N];
+    for (i, value) in out.iter_mut().enumerate().skip(1) {
+        *value = f(i);
+    }
+    out
+}
+
+/// A function of each element; see [`each`].
+#[inline(always)]
+pub fn each_of<T: Copy, U: Copy, const N: usize>(values: [T; N], mut f: impl FnMut(T) -> U) -> [U; N] {
+    each(
+        #[inline(always)]
+        |i| f(values[i]),
+    )
+}
+
+/// The closure itself; a place to mark it `#[inline(always)]`.
+#[inline(always)]
+pub fn inlined<F>(f: F) -> F {
+    f
+}
+
 /// All lanes `x`.
 #[inline(always)]
 pub fn splat<S: Simd>(simd: S, x: f32) -> f32x16<S> {
@@ -173,19 +202,35 @@ pub fn transpose<S: Simd>(rows: [f32x16<S>; LANES]) -> [f32x16<S>; LANES] {
 #[inline(always)]
 pub fn sum_each<S: Simd>(v: [f32x16<S>; LANES]) -> f32x16<S> {
     // Folding pairs (i, i + 8), (i, i + 4), ... puts the totals in order.
-    let fold = |a: f32x16<S>, b: f32x16<S>| a.zip_low(b) + a.zip_high(b);
-    let a: [f32x16<S>; 8] = std::array::from_fn(|i| fold(v[i], v[i + 8]));
-    let b: [f32x16<S>; 4] = std::array::from_fn(|i| fold(a[i], a[i + 4]));
-    let c: [f32x16<S>; 2] = std::array::from_fn(|i| fold(b[i], b[i + 2]));
-    fold(c[0], c[1])
+    let a: [f32x16<S>; 8] = each(
+        #[inline(always)]
+        |i| fold(v[i], v[i + 8]),
+    );
+    let b: [f32x16<S>; 4] = each(
+        #[inline(always)]
+        |i| fold(a[i], a[i + 4]),
+    );
+    fold(fold(b[0], b[2]), fold(b[1], b[3]))
+}
+
+/// Adds lanes 8 apart of two vectors and interleaves the sums: a step of [`sum_each`].
+#[inline(always)]
+pub fn fold<S: Simd>(a: f32x16<S>, b: f32x16<S>) -> f32x16<S> {
+    a.zip_low(b) + a.zip_high(b)
 }
 
 /// Sum of the lanes: lanes 8 apart first, then 4, 2, 1.
 #[inline(always)]
 pub fn sum_lanes<S: Simd>(v: f32x16<S>) -> f32 {
     let a: [f32; LANES] = v.to_array();
-    let b: [f32; 8] = std::array::from_fn(|i| a[i] + a[i + 8]);
-    let c: [f32; 4] = std::array::from_fn(|i| b[i] + b[i + 4]);
+    let b: [f32; 8] = each(
+        #[inline(always)]
+        |i| a[i] + a[i + 8],
+    );
+    let c: [f32; 4] = each(
+        #[inline(always)]
+        |i| b[i] + b[i + 4],
+    );
     (c[0] + c[2]) + (c[1] + c[3])
 }
 

@@ -15,7 +15,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
-use gausset_compute::simd::{LANES, fma, fnma, load, splat, transpose};
+use gausset_compute::simd::{LANES, each, fma, fnma, inlined, load, splat, transpose};
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{ALPHA_MIN, TILE_SIZE, TRANSMITTANCE_STOP};
 
@@ -153,10 +153,7 @@ struct Cell<S: Simd> {
 
 #[inline(always)]
 fn blend_tile<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>, part: &mut TilePart<'_>) {
-    simd.vectorize(
-        #[inline(always)]
-        || blend_tile_inner::<S, EXTRAS>(simd, input, part),
-    );
+    blend_tile_inner::<S, EXTRAS>(simd, input, part);
 }
 
 #[inline(always)]
@@ -275,7 +272,10 @@ fn cell_lists<S: Simd>(
     let lane_numbers = u32x16::from_fn(simd, |i| i as u32);
     for group in 0..entries.div_ceil(LANES) {
         let first = group * LANES;
-        let rows = transpose(std::array::from_fn(|i| load(simd, &local[first + i].0)));
+        let rows = transpose(each(
+            #[inline(always)]
+            |i| load(simd, &local[first + i].0),
+        ));
         let spans = Spans::new(simd, &rows, origin);
         let numbers = lane_numbers + first as u32;
         let valid = numbers.simd_lt(u32x16::splat(simd, entries as u32));
@@ -365,7 +365,10 @@ impl<S: Simd> Spans<S> {
         let rows_touched = top.simd_le(bottom);
         let at_right = self.rightmost.max(top).min(bottom);
         let at_left = (-self.rightmost).max(top).min(bottom);
-        let root = |dy: f32x16<S>| fnma(self.det * dy, dy, self.a_tau).max(zero).sqrt();
+        let root = inlined(
+            #[inline(always)]
+            |dy: f32x16<S>| fnma(self.det * dy, dy, self.a_tau).max(zero).sqrt(),
+        );
         let right = (fnma(self.b, at_right, root(at_right))) / self.a;
         let left = (-(fma(self.b, at_left, root(at_left)))) / self.a;
         let left = (self.x + left - self.slack).ceil();

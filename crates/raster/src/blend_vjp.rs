@@ -17,7 +17,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fearless_simd::{Level, f32x16, prelude::*};
-use gausset_compute::simd::{LANES, Row, fma, fnma, load, splat, sum_lanes};
+use gausset_compute::simd::{LANES, Row, each, each_of, fma, fnma, fold, inlined, load, splat, sum_lanes};
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
 
@@ -223,10 +223,7 @@ fn tile_vjp<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     input: &TileInput<'_>,
     part: &mut TilePart<'_>,
 ) {
-    simd.vectorize(
-        #[inline(always)]
-        || tile_vjp_inner::<S, EXTRAS, ABSOLUTE>(simd, input, part),
-    );
+    tile_vjp_inner::<S, EXTRAS, ABSOLUTE>(simd, input, part);
 }
 
 #[inline(always)]
@@ -238,9 +235,11 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     let zero = splat(simd, 0.0);
     let mut background = [zero; 3];
     let origin = tile_origin(input.view, input.tile);
-    let mut cells: [Cell<S>; CELLS] =
-        std::array::from_fn(|c| start_cell::<S, EXTRAS>(simd, input, origin, c, &mut background));
-    part.background = background.map(sum_lanes);
+    let mut cells: [Cell<S>; CELLS] = each(
+        #[inline(always)]
+        |c| start_cell::<S, EXTRAS>(simd, input, origin, c, &mut background),
+    );
+    part.background = each_of(background, sum_lanes);
     part.live.fill(0);
 
     let alpha_min = splat(simd, ALPHA_MIN);
@@ -336,9 +335,12 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
     let inside = inside_image(simd, input.view, x, y);
     let corner = cell_origin(origin, c);
     // Padding of the upstream picture may hold anything: it is masked here once.
-    let upstream = |lines: &Lines<'_>, channel: usize| {
-        inside.select(load(simd, &cell_values(lines, channel, corner)), zero)
-    };
+    let upstream = inlined(
+        #[inline(always)]
+        |lines: &Lines<'_>, channel: usize| {
+            inside.select(load(simd, &cell_values(lines, channel, corner)), zero)
+        },
+    );
     let last = load(simd, &input.pixels.transmittance[c].0);
     let mut behind = zero;
     let mut color_gradient = [zero; 3];
@@ -362,9 +364,14 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
 /// ninth.
 #[inline(always)]
 fn reduce<S: Simd>(_simd: S, sums: &[f32x16<S>; 9], slot: &mut Slot) {
-    let fold = |a: f32x16<S>, b: f32x16<S>| a.zip_low(b) + a.zip_high(b);
-    let a: [f32x16<S>; 4] = std::array::from_fn(|i| fold(sums[i], sums[i + 4]));
-    let b: [f32x16<S>; 2] = std::array::from_fn(|i| fold(a[i], a[i + 2]));
+    let a: [f32x16<S>; 4] = each(
+        #[inline(always)]
+        |i| fold(sums[i], sums[i + 4]),
+    );
+    let b: [f32x16<S>; 2] = each(
+        #[inline(always)]
+        |i| fold(a[i], a[i + 2]),
+    );
     let c = fold(b[0], b[1]);
     let total: [f32; LANES] = (c + c.slide::<8>(c)).to_array();
     slot[..8].copy_from_slice(&total[..8]);

@@ -11,7 +11,7 @@
 //! `det = |U_0 × U_1|² + ε (a + c) + ε²`.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{exp, fma, load, sigmoid, splat};
+use gausset_compute::simd::{each, each_of, exp, fma, inlined, load, sigmoid, splat};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 
 use crate::layout::{GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
@@ -70,39 +70,81 @@ impl<S: Simd> Geometry<S> {
     /// Computes the chain for a block.
     #[inline(always)]
     pub(crate) fn new(simd: S, block: &GeometryBlock, view: &KernelView, antialiased: bool) -> Self {
-        let row = |r: usize| load(simd, &block[r].0);
+        let row = inlined(
+            #[inline(always)]
+            |r: usize| load(simd, &block[r].0),
+        );
         let one = splat(simd, 1.0);
 
         let mean = [row(MEAN), row(MEAN + 1), row(MEAN + 2)];
         let r = &view.rotation;
-        let point: [f32x16<S>; 3] =
-            std::array::from_fn(|i| dot3s(simd, r[i], mean) + splat(simd, view.translation[i]));
+        let point: [f32x16<S>; 3] = each(
+            #[inline(always)]
+            |i| dot3s(simd, r[i], mean) + splat(simd, view.translation[i]),
+        );
         let inverse_z = one / point[2];
 
         let q = [row(QUAT), row(QUAT + 1), row(QUAT + 2), row(QUAT + 3)];
         let norm2 = fma(q[3], q[3], fma(q[2], q[2], fma(q[1], q[1], q[0] * q[0])));
         let inverse_norm = one / norm2.sqrt().max(splat(simd, 1e-12));
-        let unit_quat = q.map(|v| v * inverse_norm);
+        let unit_quat = each_of(
+            q,
+            #[inline(always)]
+            |v| v * inverse_norm,
+        );
         let rotation = rotation_matrix(simd, unit_quat);
-        let scale: [f32x16<S>; 3] = std::array::from_fn(|k| exp(simd, row(LOG_SCALE + k)));
+        let scale: [f32x16<S>; 3] = each(
+            #[inline(always)]
+            |k| exp(simd, row(LOG_SCALE + k)),
+        );
 
         let free = [point[0] * inverse_z, point[1] * inverse_z];
-        let clamp = |v: f32x16<S>, [low, high]: [f32; 2]| {
-            let (low, high) = (splat(simd, low), splat(simd, high));
-            (v.max(low).min(high), v.simd_ge(low) & v.simd_le(high))
-        };
+        let clamp = inlined(
+            #[inline(always)]
+            |v: f32x16<S>, [low, high]: [f32; 2]| {
+                let (low, high) = (splat(simd, low), splat(simd, high));
+                (v.max(low).min(high), v.simd_ge(low) & v.simd_le(high))
+            },
+        );
         let (rx, free_x) = clamp(free[0], view.ratio_x);
         let (ry, free_y) = clamp(free[1], view.ratio_y);
         let j00 = splat(simd, view.focal[0]) * inverse_z;
         let j11 = splat(simd, view.focal[1]) * inverse_z;
         let (j02, j12) = (-(j00 * rx), -(j11 * ry));
         let t = [
-            std::array::from_fn(|k| fma(j02, splat(simd, r[2][k]), j00 * splat(simd, r[0][k]))),
-            std::array::from_fn(|k| fma(j12, splat(simd, r[2][k]), j11 * splat(simd, r[1][k]))),
+            each(
+                #[inline(always)]
+                |k| fma(j02, splat(simd, r[2][k]), j00 * splat(simd, r[0][k])),
+            ),
+            each(
+                #[inline(always)]
+                |k| fma(j12, splat(simd, r[2][k]), j11 * splat(simd, r[1][k])),
+            ),
         ];
-        let column = |k: usize| [rotation[0][k], rotation[1][k], rotation[2][k]];
-        let v: [[f32x16<S>; 3]; 2] = t.map(|row| std::array::from_fn(|k| dot3(row, column(k))));
-        let u: [[f32x16<S>; 3]; 2] = v.map(|row| std::array::from_fn(|k| row[k] * scale[k]));
+        let column = inlined(
+            #[inline(always)]
+            |k: usize| [rotation[0][k], rotation[1][k], rotation[2][k]],
+        );
+        let v: [[f32x16<S>; 3]; 2] = each_of(
+            t,
+            #[inline(always)]
+            |row: [f32x16<S>; 3]| {
+                each(
+                    #[inline(always)]
+                    |k| dot3(row, column(k)),
+                )
+            },
+        );
+        let u: [[f32x16<S>; 3]; 2] = each_of(
+            v,
+            #[inline(always)]
+            |row: [f32x16<S>; 3]| {
+                each(
+                    #[inline(always)]
+                    |k| row[k] * scale[k],
+                )
+            },
+        );
 
         let (a, b, c) = (dot3(u[0], u[0]), dot3(u[0], u[1]), dot3(u[1], u[1]));
         let cross = [
@@ -152,7 +194,10 @@ impl<S: Simd> Geometry<S> {
 #[inline(always)]
 fn rotation_matrix<S: Simd>(simd: S, [w, x, y, z]: [f32x16<S>; 4]) -> [[f32x16<S>; 3]; 3] {
     let (one, two) = (splat(simd, 1.0), splat(simd, 2.0));
-    let diagonal = |a: f32x16<S>, b: f32x16<S>| one - two * fma(a, a, b * b);
+    let diagonal = inlined(
+        #[inline(always)]
+        |a: f32x16<S>, b: f32x16<S>| one - two * fma(a, a, b * b),
+    );
     let (xy, xz, yz) = (x * y, x * z, y * z);
     let (wx, wy, wz) = (w * x, w * y, w * z);
     [
@@ -175,9 +220,19 @@ impl<S: Simd> Direction<S> {
     /// From the camera centre to the means.
     #[inline(always)]
     pub(crate) fn new(simd: S, mean: [f32x16<S>; 3], origin: [f32; 3]) -> Self {
-        let d: [f32x16<S>; 3] = std::array::from_fn(|k| mean[k] - splat(simd, origin[k]));
+        let d: [f32x16<S>; 3] = each(
+            #[inline(always)]
+            |k| mean[k] - splat(simd, origin[k]),
+        );
         // A splat on the camera centre is behind the near plane; the guard only keeps its lane finite.
         let inverse_length = splat(simd, 1.0) / dot3(d, d).max(splat(simd, 1e-30)).sqrt();
-        Self { unit: d.map(|v| v * inverse_length), inverse_length }
+        Self {
+            unit: each_of(
+                d,
+                #[inline(always)]
+                |v| v * inverse_length,
+            ),
+            inverse_length,
+        }
     }
 }

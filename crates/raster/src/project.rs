@@ -10,7 +10,7 @@
 //! when `tau < 0`, when its box touches no pixel centre, or when a parameter is not finite.
 
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, fma, ln, splat, transpose};
+use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, ln, splat, transpose};
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{NEAR_PLANE, TILE_SIZE};
 use gausset_core::engine::RenderOptions;
@@ -323,7 +323,15 @@ fn project_block<S: Simd, const DEGREE: u8>(
         (rows.0 * tile).floor(),
         (rows.1 * tile).floor() + one,
     ];
-    ScreenBlock { rows: values, visible: visible.to_bitmask(), tile_bounds: bounds.map(|b| b.to_array()) }
+    ScreenBlock {
+        rows: values,
+        visible: visible.to_bitmask(),
+        tile_bounds: each_of(
+            bounds,
+            #[inline(always)]
+            |b: f32x16<S>| b.to_array(),
+        ),
+    }
 }
 
 /// First and last pixel whose centre lies within `extent` of `centre`, clamped to the image, and whether there is one.

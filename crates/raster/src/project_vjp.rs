@@ -13,7 +13,9 @@
 //! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
 
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{LANES, LN_2, Row, fma, load, splat, sum_lanes, transpose};
+use gausset_compute::simd::{
+    LANES, LN_2, Row, each, each_of, fma, inlined, load, splat, sum_lanes, transpose,
+};
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 use gausset_core::{Pose, se3};
@@ -72,9 +74,18 @@ impl<S: Simd> PoseSums<S> {
 
     #[inline(always)]
     pub(crate) fn totals(&self) -> PoseGradientSums {
-        let sum = |v: [f32x16<S>; 3]| v.map(|x| f64::from(sum_lanes(x)));
+        let sum = inlined(
+            #[inline(always)]
+            |v: [f32x16<S>; 3]| {
+                each_of(
+                    v,
+                    #[inline(always)]
+                    |x| f64::from(sum_lanes(x)),
+                )
+            },
+        );
         PoseGradientSums {
-            rotation: self.rotation.map(sum),
+            rotation: each_of(self.rotation, sum),
             translation: sum(self.translation),
             direction: sum(self.direction),
         }
@@ -147,7 +158,10 @@ fn gather<S: Simd>(simd: S, input: &VjpInput<'_>, first_lane: usize) -> [f32x16<
             }
         }
     }
-    transpose(std::array::from_fn(|i| load(simd, &lanes[i])))
+    transpose(each(
+        #[inline(always)]
+        |i| load(simd, &lanes[i]),
+    ))
 }
 
 /// Gradients of the splats of a block. `absolute` says whether slots hold absolute sums.
@@ -170,15 +184,18 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     for sum in &sums[1..slot::ABS_X] {
         touched = touched | sum.simd_ne(zero);
     }
-    let any = |g: [f32x16<S>; GEOMETRY_ROWS]| BlockGradient {
-        geometry: g,
-        colour: [zero; 3],
-        basis: [zero; 15],
-        mean2d: [zero; 2],
-        mean2d_abs: [zero; 2],
-        radius: zero,
-        touched,
-    };
+    let any = inlined(
+        #[inline(always)]
+        |g: [f32x16<S>; GEOMETRY_ROWS]| BlockGradient {
+            geometry: g,
+            colour: [zero; 3],
+            basis: [zero; 15],
+            mean2d: [zero; 2],
+            mean2d_abs: [zero; 2],
+            radius: zero,
+            touched,
+        },
+    );
     if !touched.any_true() {
         return any([zero; GEOMETRY_ROWS]);
     }
@@ -213,24 +230,61 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     // its axis k the off-diagonal entry times the difference of the other two variances: exactly zero for a sphere.
     let (two_a, two_c) = (two * d_a, two * d_c);
     let d_v: [[f32x16<S>; 3]; 2] = [
-        std::array::from_fn(|k| fma(two_a, geo.v[0][k], d_b * geo.v[1][k])),
-        std::array::from_fn(|k| fma(two_c, geo.v[1][k], d_b * geo.v[0][k])),
+        each(
+            #[inline(always)]
+            |k| fma(two_a, geo.v[0][k], d_b * geo.v[1][k]),
+        ),
+        each(
+            #[inline(always)]
+            |k| fma(two_c, geo.v[1][k], d_b * geo.v[0][k]),
+        ),
     ];
-    let h = |i: usize, j: usize| fma(geo.v[0][i], d_v[0][j], geo.v[1][i] * d_v[1][j]);
-    let variance = geo.scale.map(|s| s * s);
-    let d_log_scale: [f32x16<S>; 3] = std::array::from_fn(|k| variance[k] * h(k, k));
+    let h = inlined(
+        #[inline(always)]
+        |i: usize, j: usize| fma(geo.v[0][i], d_v[0][j], geo.v[1][i] * d_v[1][j]),
+    );
+    let variance = each_of(
+        geo.scale,
+        #[inline(always)]
+        |s: f32x16<S>| s * s,
+    );
+    let d_log_scale: [f32x16<S>; 3] = each(
+        #[inline(always)]
+        |k| variance[k] * h(k, k),
+    );
     let torque = [
         h(1, 2) * (variance[1] - variance[2]),
         h(0, 2) * (variance[2] - variance[0]),
         h(0, 1) * (variance[0] - variance[1]),
     ];
     let d_quat = quaternion_gradient(torque, geo.unit_quat, two * geo.inverse_norm);
-    let scaled: [[f32x16<S>; 3]; 2] = d_v.map(|row| std::array::from_fn(|k| row[k] * variance[k]));
-    let d_t: [[f32x16<S>; 3]; 2] = scaled.map(|row| std::array::from_fn(|i| dot3(row, geo.rotation[i])));
+    let scaled: [[f32x16<S>; 3]; 2] = each_of(
+        d_v,
+        #[inline(always)]
+        |row: [f32x16<S>; 3]| {
+            each(
+                #[inline(always)]
+                |k| row[k] * variance[k],
+            )
+        },
+    );
+    let d_t: [[f32x16<S>; 3]; 2] = each_of(
+        scaled,
+        #[inline(always)]
+        |row: [f32x16<S>; 3]| {
+            each(
+                #[inline(always)]
+                |i| dot3(row, geo.rotation[i]),
+            )
+        },
+    );
 
     // Through the Jacobian. J00 = fx/z, J02 = -fx rx/z, and likewise for y.
     let w = &view.rotation;
-    let with_row = |d: [f32x16<S>; 3], i: usize| crate::geometry::dot3s(simd, w[i], d);
+    let with_row = inlined(
+        #[inline(always)]
+        |d: [f32x16<S>; 3], i: usize| crate::geometry::dot3s(simd, w[i], d),
+    );
     let (d_j00, d_j02) = (with_row(d_t[0], 0), with_row(d_t[0], 2));
     let (d_j11, d_j12) = (with_row(d_t[1], 1), with_row(d_t[1], 2));
     let j00 = splat(simd, view.focal[0]) * geo.inverse_z;
@@ -246,16 +300,19 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     d_z -= fma(mean2d[0] * j00, free[0], mean2d[1] * j11 * free[1]);
     d_z += sums[slot::DEPTH];
     let d_point = [d_x, d_y, d_z];
-    let mut d_mean: [f32x16<S>; 3] = std::array::from_fn(|k| {
-        fma(splat(simd, w[2][k]), d_z, fma(splat(simd, w[1][k]), d_y, splat(simd, w[0][k]) * d_x))
-    });
+    let mut d_mean: [f32x16<S>; 3] = each(
+        #[inline(always)]
+        |k| fma(splat(simd, w[2][k]), d_z, fma(splat(simd, w[1][k]), d_y, splat(simd, w[0][k]) * d_x)),
+    );
 
     // Colour and its viewing direction.
     let direction = Direction::new(simd, geo.mean, view.origin);
     let y = basis::<S, DEGREE>(simd, direction.unit);
     let colour_value = colours::<S, DEGREE>(simd, block, rest, &y);
-    let colour: [f32x16<S>; 3] =
-        std::array::from_fn(|c| colour_value[c].simd_gt(zero).select(sums[slot::RED + c], zero));
+    let colour: [f32x16<S>; 3] = each(
+        #[inline(always)]
+        |c| colour_value[c].simd_gt(zero).select(sums[slot::RED + c], zero),
+    );
     let mut d_direction = [zero; 3];
     if DEGREE > 0 {
         let mut weights = [zero; 15];
@@ -274,9 +331,16 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     }
 
     if let Some(pose) = pose {
-        let masked = |x: f32x16<S>| touched.select(x, zero);
-        let dp = d_point.map(masked);
-        let dt = d_t.map(|row| row.map(masked));
+        let masked = inlined(
+            #[inline(always)]
+            |x: f32x16<S>| touched.select(x, zero),
+        );
+        let dp = each_of(d_point, masked);
+        let dt = each_of(
+            d_t,
+            #[inline(always)]
+            |row: [f32x16<S>; 3]| each_of(row, masked),
+        );
         let j02 = -(j00 * rx);
         let j12 = -(j11 * ry);
         for j in 0..3 {
@@ -305,7 +369,11 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     BlockGradient {
         colour,
         basis: y,
-        mean2d: mean2d.map(|m| touched.select(m, zero)),
+        mean2d: each_of(
+            mean2d,
+            #[inline(always)]
+            |m| touched.select(m, zero),
+        ),
         mean2d_abs: [sums[slot::ABS_X] * ln_2, sums[slot::ABS_Y] * ln_2],
         radius: splat(simd, 3.0) * largest.sqrt(),
         ..any(g)

@@ -4,7 +4,7 @@
 //! [`gausset_core::sh`].
 
 use fearless_simd::{f32x16, prelude::*};
-use gausset_compute::simd::{fma, load, splat};
+use gausset_compute::simd::{each, fma, inlined, load, splat};
 use gausset_core::sh;
 
 use crate::layout::{AlignedRow, DC, GeometryBlock};
@@ -32,7 +32,10 @@ pub(crate) const fn rest_coefficients(degree: u8) -> usize {
 /// `Y_1 ..` for a unit direction; entries beyond the degree are zero.
 #[inline(always)]
 pub(crate) fn basis<S: Simd, const DEGREE: u8>(simd: S, [x, y, z]: [f32x16<S>; 3]) -> [f32x16<S>; 15] {
-    let c = |v: f32| splat(simd, v);
+    let c = inlined(
+        #[inline(always)]
+        |v: f32| splat(simd, v),
+    );
     let mut b = [c(0.0); 15];
     if DEGREE >= 1 {
         b[0] = c(-C1) * y;
@@ -69,7 +72,10 @@ pub(crate) fn basis_gradient<S: Simd, const DEGREE: u8>(
     [x, y, z]: [f32x16<S>; 3],
     w: &[f32x16<S>; 15],
 ) -> [f32x16<S>; 3] {
-    let c = |v: f32| splat(simd, v);
+    let c = inlined(
+        #[inline(always)]
+        |v: f32| splat(simd, v),
+    );
     let mut g = [c(0.0); 3];
     if DEGREE >= 1 {
         g = [c(-C1) * w[2], c(-C1) * w[0], c(C1) * w[1]];
@@ -84,7 +90,10 @@ pub(crate) fn basis_gradient<S: Simd, const DEGREE: u8>(
     if DEGREE >= 3 {
         let (xx, yy, zz) = (x * x, y * y, z * z);
         let (xy, xz, yz) = (x * y, x * z, y * z);
-        let v: [f32x16<S>; 7] = std::array::from_fn(|k| c(C3[k]) * w[8 + k]);
+        let v: [f32x16<S>; 7] = each(
+            #[inline(always)]
+            |k| c(C3[k]) * w[8 + k],
+        );
         let five_zz_less_one = fma(c(5.0), zz, c(-1.0));
         let xx_less_yy = xx - yy;
         let six = c(6.0);
@@ -117,8 +126,10 @@ pub(crate) fn colours<S: Simd, const DEGREE: u8>(
     basis: &[f32x16<S>; 15],
 ) -> [f32x16<S>; 3] {
     let half = splat(simd, 0.5);
-    let mut colour: [f32x16<S>; 3] =
-        std::array::from_fn(|c| fma(splat(simd, C0), load(simd, &block[DC + c].0), half));
+    let mut colour: [f32x16<S>; 3] = each(
+        #[inline(always)]
+        |c| fma(splat(simd, C0), load(simd, &block[DC + c].0), half),
+    );
     for (k, rows) in rest.chunks_exact(3).take(rest_coefficients(DEGREE)).enumerate() {
         for (c, row) in rows.iter().enumerate() {
             colour[c] = fma(basis[k], load(simd, &row.0), colour[c]);

@@ -4,7 +4,7 @@
 //! statistics. See [`crate::project_vjp`], [`crate::adam`].
 
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{LANES, Row, exp, fma, ln, load, sigmoid, sin_cos_turns, splat};
+use gausset_compute::simd::{LANES, Row, each, exp, fma, inlined, ln, load, sigmoid, sin_cos_turns, splat};
 use gausset_compute::{Pool, at_level, rng};
 use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
 
@@ -398,12 +398,15 @@ fn add_noise<S: Simd>(
         }
     }
     // Box-Muller on two pairs; the fourth normal is not needed.
-    let pair = |a: &Row, b: &Row| {
-        let u = splat(simd, 1.0) - load(simd, a);
-        let radius = (splat(simd, -2.0) * ln(simd, u)).max(zero).sqrt();
-        let (s, c) = sin_cos_turns(simd, load(simd, b));
-        (radius * c, radius * s)
-    };
+    let pair = inlined(
+        #[inline(always)]
+        |a: &Row, b: &Row| {
+            let u = splat(simd, 1.0) - load(simd, a);
+            let radius = (splat(simd, -2.0) * ln(simd, u)).max(zero).sqrt();
+            let (s, c) = sin_cos_turns(simd, load(simd, b));
+            (radius * c, radius * s)
+        },
+    );
     let (z0, z1) = pair(&words[0], &words[1]);
     let (z2, _) = pair(&words[2], &words[3]);
     let z = [z0, z1, z2];
@@ -411,10 +414,14 @@ fn add_noise<S: Simd>(
     let geo = Geometry::new(simd, geometry, step.input.view, false);
     let strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
     // Σ z = R diag(s²) Rᵀ z
-    let turned: [f32x16<S>; 3] = std::array::from_fn(|k| {
-        let along = fma(geo.rotation[2][k], z[2], fma(geo.rotation[1][k], z[1], geo.rotation[0][k] * z[0]));
-        along * geo.scale[k] * geo.scale[k]
-    });
+    let turned: [f32x16<S>; 3] = each(
+        #[inline(always)]
+        |k| {
+            let along =
+                fma(geo.rotation[2][k], z[2], fma(geo.rotation[1][k], z[1], geo.rotation[0][k] * z[0]));
+            along * geo.scale[k] * geo.scale[k]
+        },
+    );
     for i in 0..3 {
         let row = geo.rotation[i];
         let shift = fma(row[2], turned[2], fma(row[1], turned[1], row[0] * turned[0])) * strength;

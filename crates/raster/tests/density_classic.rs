@@ -165,8 +165,6 @@ fn growth_stops_at_the_limit_and_the_largest_statistics_grow_first() {
     let outcome = apply(&mut limited, ClassicRule { max_splats: 11, ..classic_rule() });
     assert_eq!(outcome.cloned, 3);
     assert_eq!(limited.ids, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-    // The first step of the others is not lost either: statistics are cleared for all.
-    assert!(limited.statistics.gradient_sum.iter().all(|&v| v == 0.0));
     // Which ones: give each a colour of its own.
     for i in 0..8 {
         state.splats.sh[3 * i] = i as f32;
@@ -174,6 +172,16 @@ fn growth_stops_at_the_limit_and_the_largest_statistics_grow_first() {
     apply(&mut state, ClassicRule { max_splats: 11, ..classic_rule() });
     let colours: Vec<f32> = (8..11).map(|i| state.splats.sh_of(i)[0]).collect();
     assert_eq!(colours, [3.0, 4.0, 5.0]);
+}
+
+#[test]
+fn statistics_start_again_for_all_splats() {
+    let mut state = some_state(50, 0, 3);
+    state.statistics.max_radius.fill(3.0);
+    apply(&mut state, ClassicRule { max_splats: 52, ..classic_rule() });
+    assert!(state.splats.len() > 30);
+    assert!(state.statistics.gradient_sum.iter().chain(&state.statistics.max_radius).all(|&v| v == 0.0));
+    assert!(state.statistics.visible_steps.iter().all(|&v| v == 0));
 }
 
 #[test]

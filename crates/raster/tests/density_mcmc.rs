@@ -232,11 +232,24 @@ fn growth_appends_copies_and_leaves_the_training_of_their_sources_alone() {
     }
     for i in 1000..1050 {
         assert!(is_untrained(&state, i));
+        assert_eq!(state.statistics.gradient_sum[i], 0.0);
+        assert_eq!(state.statistics.visible_steps[i], 0);
+        assert_eq!(state.statistics.max_radius[i], 0.0);
         let parameters = splat_bits(&state.splats, i);
         let source = (0..1000).find(|&s| splat_bits(&state.splats, s) == parameters).unwrap();
         assert!(state.splats.opacity_logits[source] < before.splats.opacity_logits[source]);
         assert_eq!(state.splats.means[source], before.splats.means[source]);
     }
+}
+
+#[test]
+fn a_splat_drawn_a_hundred_times_counts_as_fifty_one_copies() {
+    let mut state = some_state(101, 0, 37);
+    state.splats.opacity_logits.fill(-9.0);
+    state.splats.opacity_logits[40] = 3.0;
+    assert_eq!(apply(&mut state, McmcRule { growth: 1.0, ..mcmc_rule() }).relocated, 100);
+    let share = share_among_copies(3.0, MAX_COPIES, 0.005);
+    assert!(state.splats.opacity_logits.iter().all(|&l| l == share.opacity_logit));
 }
 
 #[test]

@@ -140,10 +140,16 @@ fn draw(sums: &[f64], receiver_ids: &[u32], stream: u32, rule: &McmcRule, pool: 
         for (source, &id) in sources.iter_mut().zip(&receiver_ids[chunk * CHUNK..]) {
             let words = rng::philox(rule.seed, stream, rule.step, id);
             let target = rng::uniform_f64(words[0], words[1]) * total;
-            *source = sums.partition_point(|&sum| sum <= target).min(last) as u32;
+            *source = owner(sums, target).min(last) as u32;
         }
     });
     sources
+}
+
+/// The splat whose step of the prefix sums holds `target`: the first whose sum is greater, so that a splat without
+/// weight owns nothing.
+fn owner(sums: &[f64], target: f64) -> usize {
+    sums.partition_point(|&sum| sum <= target)
 }
 
 /// Gives each drawn source the opacity and scales of one of its copies; returns the sources in order, each once.
@@ -218,4 +224,18 @@ pub fn copies_integral(n: u32, o: f64) -> f64 {
 /// The logistic function in f64.
 fn opacity(logit: f32) -> f64 {
     1.0 / (1.0 + libm::exp(-f64::from(logit)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_splat_without_weight_owns_nothing_not_even_a_boundary() {
+        // Weights 0, 2, 0, 1, 0.
+        let sums = [0.0, 2.0, 2.0, 3.0, 3.0];
+        for (target, expected) in [(0.0, 1), (1.9, 1), (2.0, 3), (2.9, 3)] {
+            assert_eq!(owner(&sums, target), expected);
+        }
+    }
 }
