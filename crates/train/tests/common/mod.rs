@@ -1,0 +1,232 @@
+//! Shared by the tests of runs: a tiny dataset, a run on it, a device that only pretends.
+#![allow(dead_code, unreachable_pub, reason = "each test binary uses its part")]
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use gausset_compute::Pool;
+use gausset_core::engine::{
+    DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
+    TrainState, TrainView,
+};
+use gausset_core::{Camera, Pose};
+use gausset_cpu::{CpuEngine, CpuOptions};
+use gausset_io::atomic::{Disk, Overwrite};
+use gausset_io::dataset::{self, Dataset};
+use gausset_train::{Event, Outcome, Run, Session, TrainConfig, TrainError, TrainOptions, resumable_config};
+use tempfile::TempDir;
+
+/// The tiny demo scene as a dataset: eight pictures of 32x24 px, one of them held out. Written once per process.
+pub fn tiny_dataset() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER
+        .get_or_init(|| {
+            let folder = tempfile::tempdir().unwrap();
+            write_scene(&gausset_scenes::tiny(), folder.path());
+            folder
+        })
+        .path()
+}
+
+pub fn write_scene(scene: &gausset_scenes::Scene, folder: &Path) {
+    gausset_scenes::write_dataset(scene, folder, &Pool::new(1), &mut |_, _| {}).unwrap();
+}
+
+/// A short run on the tiny dataset with little growth.
+pub fn options(steps: u64) -> TrainOptions {
+    TrainOptions {
+        data: Some(tiny_dataset().to_owned()),
+        steps: Some(steps),
+        max_splats: Some(400),
+        threads: Some(1),
+        checkpoint_every: Some(0),
+        checkpoint_seconds: Some(0),
+        ..TrainOptions::default()
+    }
+}
+
+pub fn cpu(threads: usize) -> CpuEngine {
+    CpuEngine::new(CpuOptions { threads, ..CpuOptions::default() }).unwrap()
+}
+
+pub fn open(config: &TrainConfig) -> Arc<Dataset> {
+    Arc::new(dataset::open(&config.data.path, &config.open_options()).unwrap())
+}
+
+/// What a test does while a run goes on: it may look at each event and ask to stop.
+pub type OnEvent<'a> = &'a mut dyn FnMut(&Event, &AtomicBool);
+
+/// A new run from its options to its end.
+pub fn train(
+    options: &TrainOptions,
+    engine: &mut dyn Engine,
+    run: &Path,
+    on_event: OnEvent<'_>,
+) -> Result<Outcome, TrainError> {
+    let config = TrainConfig::resolve(options, None)?;
+    let stop = AtomicBool::new(false);
+    let mut events = |event: &Event| on_event(event, &stop);
+    let session = Session { dataset: open(&config), engine, fs: &Disk, stop: &stop, events: &mut events };
+    Run::start(config, run, Overwrite::Refuse, session)?.train()
+}
+
+/// A run that goes on, to its end.
+pub fn resume(
+    given: &TrainOptions,
+    engine: &mut dyn Engine,
+    run: &Path,
+    on_event: OnEvent<'_>,
+) -> Result<Outcome, TrainError> {
+    let config = resumable_config(run, given)?;
+    let stop = AtomicBool::new(false);
+    let mut events = |event: &Event| on_event(event, &stop);
+    let session = Session { dataset: open(&config), engine, fs: &Disk, stop: &stop, events: &mut events };
+    Run::resume(config, run, session)?.train()
+}
+
+/// Does nothing with events.
+pub fn ignore(_: &Event, _: &AtomicBool) {}
+
+pub fn splats_of(run: &Path) -> Vec<u8> {
+    std::fs::read(run.join("splats.ply")).unwrap()
+}
+
+/// Copies a run folder as it is at this moment: what a kill would leave.
+pub fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &target);
+        } else {
+            std::fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}
+
+/// Sets the flag when so many steps are done.
+pub fn stop_at(step: u64) -> impl FnMut(&Event, &AtomicBool) {
+    move |event, stop| {
+        if matches!(event, Event::Progress(progress) if progress.step >= step) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A call of the trainer, as far as tests look at it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Call {
+    Load { splats: usize, extras: Vec<(String, usize)> },
+    Step { step: u64, view: u32, next: Option<u32>, exposure_row: Option<u32>, pose_row: Option<u32> },
+    Densify(DensityRule),
+    Flush,
+    Save,
+    Render,
+}
+
+/// A device that records what it is asked to do and does nothing.
+#[derive(Default)]
+pub struct MockEngine {
+    pub calls: Vec<Call>,
+    pub params: Vec<StepParams>,
+    /// The loss of this step is not a number.
+    pub fails_at: Option<u64>,
+    state: TrainState,
+    steps: u64,
+    failed: Option<EngineError>,
+}
+
+impl MockEngine {
+    pub fn failing_at(step: u64) -> Self {
+        Self { fails_at: Some(step), ..Self::default() }
+    }
+}
+
+impl Engine for MockEngine {
+    fn describe(&self) -> DeviceInfo {
+        DeviceInfo { name: "mock".to_owned(), kind: "mock".to_owned(), threads: 1, deterministic: true }
+    }
+
+    fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
+        let extras = state.extras.iter().map(|group| (group.name.clone(), group.clocks.len())).collect();
+        self.calls.push(Call::Load { splats: state.splats.len(), extras });
+        self.state = state;
+        Ok(())
+    }
+
+    fn save(&mut self) -> Result<TrainState, EngineError> {
+        self.calls.push(Call::Save);
+        Ok(self.state.clone())
+    }
+
+    fn step(
+        &mut self,
+        view: &TrainView,
+        next: Option<&TrainView>,
+        params: &StepParams,
+    ) -> Result<(), EngineError> {
+        assert_eq!((view.target.width, view.target.height), (view.camera.width, view.camera.height));
+        self.calls.push(Call::Step {
+            step: params.step,
+            view: view.index,
+            next: next.map(|view| view.index),
+            exposure_row: view.exposure_row,
+            pose_row: view.pose_row,
+        });
+        self.params.push(*params);
+        if self.fails_at == Some(params.step) {
+            let (step, view) = (params.step, view.name.to_string());
+            self.failed = Some(EngineError::NonFiniteLoss { step, view, loss: f64::NAN });
+        }
+        self.steps += 1;
+        Ok(())
+    }
+
+    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
+        self.calls.push(Call::Densify(*rule));
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<StepReport, EngineError> {
+        self.calls.push(Call::Flush);
+        if let Some(error) = self.failed.clone() {
+            return Err(error);
+        }
+        let steps = std::mem::take(&mut self.steps);
+        let splats = self.state.splats.len() as u64;
+        Ok(StepReport {
+            steps,
+            loss_sum: 0.5 * steps as f64,
+            last_loss: 0.5,
+            splats,
+            ..StepReport::default()
+        })
+    }
+
+    fn render(
+        &mut self,
+        camera: &Camera,
+        _pose: &Pose,
+        options: &RenderOptions,
+    ) -> Result<Rendering, EngineError> {
+        self.calls.push(Call::Render);
+        let pixels = camera.pixels();
+        Ok(Rendering {
+            width: camera.width,
+            height: camera.height,
+            color: options.background.iter().copied().cycle().take(3 * pixels).collect(),
+            alpha: vec![0.0; pixels],
+            depth: vec![0.0; pixels],
+            count: vec![0; pixels],
+        })
+    }
+}
+
+/// A fresh folder for runs.
+pub fn runs() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("run");
+    (folder, run)
+}

@@ -1,0 +1,150 @@
+//! Scores and pictures of an evaluation, and that training makes them better.
+
+mod common;
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use common::{MockEngine, cpu, ignore, open, options, runs, tiny_dataset, train};
+use gausset_core::engine::{Engine, RenderOptions, TrainState};
+use gausset_core::se3::{IDENTITY3, Mat3};
+use gausset_io::atomic::Disk;
+use gausset_io::dataset::{Loader, LoaderOptions};
+use gausset_io::splat::read_splats;
+use gausset_train::cameras::{of_dataset, orbit};
+use gausset_train::{
+    EvalError, EvalOptions, EvalReport, PictureFolder, RecordedRun, Split, Strategy, TrainConfig,
+    TrainOptions, Up, evaluate,
+};
+
+fn loader() -> Loader {
+    let config = TrainConfig::resolve(&options(1), None).unwrap();
+    Loader::new(open(&config), LoaderOptions::default())
+}
+
+fn eval_options(split: Split) -> EvalOptions {
+    EvalOptions {
+        split,
+        render: RenderOptions::default(),
+        splats_from_dataset: IDENTITY3,
+        colour_corrected: false,
+    }
+}
+
+fn eval(engine: &mut dyn Engine, options: &EvalOptions, to: Option<&Path>) -> EvalReport {
+    let pictures = to.map(|folder| PictureFolder { fs: &Disk, folder });
+    evaluate(engine, &loader(), options, pictures.as_ref(), &AtomicBool::new(false)).unwrap()
+}
+
+#[test]
+fn the_report_has_the_keys_that_scripts_read() {
+    let report = eval(&mut MockEngine::default(), &eval_options(Split::Train), None);
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!((json["split"].as_str(), json["images"].as_u64()), (Some("train"), Some(7)));
+    assert_eq!(json["valid_share"], 1.0);
+    let records = json["per_image"].as_array().unwrap();
+    assert_eq!(records.len(), 7);
+    let keys: Vec<&String> = records[0].as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["name", "psnr", "ssim"]);
+    assert_eq!(records[0]["name"], "view_001.png");
+    // The means are those of the records.
+    let mean = records.iter().map(|r| r["psnr"].as_f64().unwrap()).sum::<f64>() / 7.0;
+    assert!((json["psnr"].as_f64().unwrap() - mean).abs() < 1e-9);
+}
+
+#[test]
+fn pictures_of_every_view_and_a_contact_sheet_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = folder.path().join("eval");
+    let report = eval(&mut MockEngine::default(), &eval_options(Split::Test), Some(&to));
+    let mut names: Vec<String> = std::fs::read_dir(&to)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    assert_eq!(names, ["0000_view_000.png", "contact_sheet.png", "metrics.json"]);
+    let header = gausset_io::image::read_header(&to.join("0000_view_000.png")).unwrap();
+    // Three pictures of 32x24 with two gaps of 4.
+    assert_eq!((header.width, header.height), (3 * 32 + 8, 24));
+    let written: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(to.join("metrics.json")).unwrap()).unwrap();
+    assert_eq!(written, serde_json::to_value(&report).unwrap());
+}
+
+#[test]
+fn a_picture_equal_to_its_truth_has_no_psnr_in_json() {
+    // A black picture of the dataset's size, rendered by a device that draws the background only.
+    let folder = tempfile::tempdir().unwrap();
+    common::copy_folder(tiny_dataset(), folder.path());
+    let black = gausset_core::RgbImage8::new(32, 24);
+    let png = gausset_io::image::encode::png_rgb8(&black).unwrap();
+    std::fs::write(folder.path().join("images/view_000.png"), png).unwrap();
+    let given = TrainOptions { data: Some(folder.path().to_owned()), ..options(1) };
+    let config = TrainConfig::resolve(&given, None).unwrap();
+    let loader = Loader::new(open(&config), LoaderOptions::default());
+    let options = eval_options(Split::Test);
+    let stop = AtomicBool::new(false);
+    let report = evaluate(&mut MockEngine::default(), &loader, &options, None, &stop).unwrap();
+    assert_eq!((report.psnr, report.per_image[0].psnr), (None, None));
+    assert!(serde_json::to_string(&report).unwrap().contains(r#""psnr":null"#));
+    assert!((report.ssim.unwrap() - 1.0).abs() < 1e-6);
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    let stopped = evaluate(&mut MockEngine::default(), &loader, &options, None, &stop);
+    assert!(matches!(stopped, Err(EvalError::Stopped)));
+}
+
+/// Trains and gives the run's own score with that of its saved splats, seen through turned cameras.
+fn scores(given: &TrainOptions) -> (f64, f64, Mat3) {
+    let (_folder, run) = runs();
+    let outcome = train(given, &mut cpu(1), &run, &mut ignore).unwrap();
+    let record = RecordedRun::read(&run.join("config.toml")).unwrap().record;
+    let file = read_splats(&run.join("splats.ply")).unwrap();
+    let mut engine = cpu(1);
+    engine.load(TrainState::new(file.splats, Vec::new())).unwrap();
+    let options = EvalOptions { splats_from_dataset: record.up_rotation, ..eval_options(Split::Test) };
+    let saved = eval(&mut engine, &options, None);
+    (outcome.summary.psnr.unwrap(), saved.psnr.unwrap(), record.up_rotation)
+}
+
+#[test]
+fn the_saved_splats_score_as_in_the_run_whichever_way_was_up() {
+    // With SH that depend on the view, so that turning them matters.
+    let given = TrainOptions { strategy: Some(Strategy::Classic), lr_sh_rest: Some(0.01), ..options(100) };
+    for up in [Up::None, Up::Auto, Up::X] {
+        let (in_run, saved, rotation) = scores(&TrainOptions { up: Some(up), ..given.clone() });
+        assert_eq!(rotation == IDENTITY3, up == Up::None);
+        // Turning rounds to f32.
+        assert!((in_run - saved).abs() < 1e-2, "{up}: {in_run} {saved}");
+    }
+}
+
+#[test]
+fn training_makes_held_out_views_better() {
+    for strategy in [Strategy::Mcmc, Strategy::Classic] {
+        let score = |steps| scores(&TrainOptions { strategy: Some(strategy), ..options(steps) }).0;
+        let (before, after) = (score(1), score(300));
+        assert!(after > before + 2.0, "{strategy}: {before} dB to {after} dB");
+    }
+}
+
+#[test]
+fn an_orbit_goes_around_what_the_cameras_look_at() {
+    let dataset = open(&TrainConfig::resolve(&options(1), None).unwrap());
+    let around = orbit(&dataset, 8, &IDENTITY3);
+    assert_eq!(around.len(), 8);
+    let middle: [f64; 3] =
+        std::array::from_fn(|k| around.iter().map(|c| c.pose.centre()[k]).sum::<f64>() / 8.0);
+    let distance = |a: [f64; 3], b: [f64; 3]| (0..3).map(|k| (a[k] - b[k]).powi(2)).sum::<f64>().sqrt();
+    let radius = distance(around[0].pose.centre(), middle);
+    let training = of_dataset(&dataset, Split::Train, &IDENTITY3);
+    assert_eq!(training.len(), 7);
+    for camera in &around {
+        let here = camera.pose.centre();
+        assert!((distance(here, middle) - radius).abs() < 1e-9);
+        // As far out as the cameras of the dataset are, roughly.
+        let nearest = training.iter().map(|c| distance(c.pose.centre(), here)).fold(f64::MAX, f64::min);
+        assert!(nearest < 1.5 * radius, "{nearest} {radius}");
+    }
+    // Half a turn later it is on the other side.
+    assert!((distance(around[0].pose.centre(), around[4].pose.centre()) - 2.0 * radius).abs() < 1e-9);
+}

@@ -1,0 +1,350 @@
+//! What a run asks of its device, what it tells, what it writes, and how it ends when something is wrong.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use common::{
+    Call, MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, tiny_dataset, train, write_scene,
+};
+use gausset_core::engine::DensityRule;
+use gausset_io::atomic::{Disk, Overwrite};
+use gausset_train::{
+    End, Event, MemoryLimit, RecordedRun, Run, Session, Strategy, TrainConfig, TrainError, TrainOptions, Up,
+    read_summary, resumable_config,
+};
+
+fn mock_calls(options: &TrainOptions) -> MockEngine {
+    let (_folder, run) = runs();
+    let mut engine = MockEngine::default();
+    train(options, &mut engine, &run, &mut ignore).unwrap();
+    engine
+}
+
+#[test]
+fn each_step_names_its_view_and_the_one_that_follows() {
+    let engine = mock_calls(&options(30));
+    let steps: Vec<(u64, u32, Option<u32>)> = engine
+        .calls
+        .iter()
+        .filter_map(|call| match call {
+            Call::Step { step, view, next, .. } => Some((*step, *view, *next)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(steps.iter().map(|s| s.0).collect::<Vec<_>>(), (0..30).collect::<Vec<_>>());
+    for pair in steps.windows(2) {
+        assert_eq!(pair[0].2, Some(pair[1].1));
+    }
+    // Picture 0 is held out; every epoch of seven steps shows the seven others.
+    for epoch in steps.chunks_exact(7) {
+        let mut views: Vec<u32> = epoch.iter().map(|s| s.1).collect();
+        views.sort_unstable();
+        assert_eq!(views, (1..8).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn the_set_changes_between_steps_as_the_recipe_says() {
+    let engine = mock_calls(&TrainOptions { strategy: Some(Strategy::Classic), ..options(300) });
+    let (mut done, mut changes, mut resets) = (0, Vec::new(), Vec::new());
+    for call in &engine.calls {
+        match call {
+            Call::Step { step, .. } => done = step + 1,
+            Call::Densify(DensityRule::Classic(rule)) => {
+                assert_eq!(rule.step, done);
+                changes.push(done);
+            }
+            Call::Densify(DensityRule::ResetOpacity { .. }) => resets.push(done),
+            _ => {}
+        }
+    }
+    // 300 steps: every 10 from 5 to 150, resets every 30.
+    assert_eq!(changes, (1..15).map(|k| 10 * k).collect::<Vec<_>>());
+    assert_eq!(resets, [30, 60, 90, 120]);
+}
+
+#[test]
+fn the_first_picture_keeps_its_colours_so_that_the_whole_cannot_drift() {
+    let options = TrainOptions { exposure: Some(true), refine_poses: Some(true), ..options(7) };
+    let engine = mock_calls(&options);
+    assert_eq!(
+        engine.calls[0],
+        Call::Load { splats: 200, extras: vec![("exposure".to_owned(), 6), ("pose".to_owned(), 7)] }
+    );
+    for call in &engine.calls {
+        if let Call::Step { view, exposure_row, pose_row, .. } = call {
+            // View 1 is the first that is trained on.
+            assert_eq!((*exposure_row, *pose_row), (view.checked_sub(2), Some(view - 1)));
+        }
+    }
+}
+
+#[test]
+fn a_run_tells_its_start_its_progress_and_its_end() {
+    let (_folder, run) = runs();
+    let mut kinds = Vec::new();
+    let mut on_event = |event: &Event, _: &AtomicBool| {
+        kinds.push(match event {
+            Event::Started(started) => {
+                assert_eq!((started.step, started.steps, started.splats), (0, 20, 200));
+                assert_eq!((started.train_images, started.test_images), (7, 1));
+                assert!(started.memory.total() > 0 && started.memory.fits());
+                "started"
+            }
+            Event::Progress(progress) => {
+                assert_eq!((progress.loss, progress.steps), (0.5, 20));
+                "progress"
+            }
+            Event::Warning(warning) => panic!("{warning}"),
+            Event::Evaluated { .. } => "evaluated",
+            Event::Checkpointed { .. } => "checkpointed",
+            Event::Exported { splats, dropped, .. } => {
+                assert_eq!((*splats, *dropped), (200, 0));
+                "exported"
+            }
+            Event::Finished(summary) => {
+                assert_eq!((summary.steps, summary.splats), (20, 200));
+                "finished"
+            }
+        });
+    };
+    train(&options(20), &mut MockEngine::default(), &run, &mut on_event).unwrap();
+    // Twenty steps have a line of the log, and so a progress, each.
+    let progress = kinds.iter().filter(|kind| **kind == "progress").count();
+    kinds.dedup();
+    assert_eq!(progress, 20);
+    assert_eq!(kinds, ["started", "progress", "checkpointed", "exported", "evaluated", "finished"]);
+    let mut names: Vec<String> = std::fs::read_dir(&run)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| !name.starts_with('.'))
+        .collect();
+    names.sort();
+    assert_eq!(names, ["checkpoints", "config.toml", "eval", "metrics.jsonl", "splats.ply"]);
+}
+
+#[test]
+fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
+    let (_folder, run) = runs();
+    let stopped = train(&options(40), &mut MockEngine::default(), &run, &mut common::stop_at(20)).unwrap();
+    let summary = read_summary(&run).unwrap();
+    assert_eq!((summary.steps, summary.splats, summary.psnr), (20, 200, None));
+    assert_eq!((stopped.end, stopped.summary.steps), (End::Stopped, 20));
+    let outcome = resume(&TrainOptions::default(), &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    assert_eq!(read_summary(&run).unwrap(), outcome.summary);
+    assert!(outcome.summary.psnr.is_some() && outcome.summary.seconds >= stopped.summary.seconds);
+    let json = serde_json::to_value(&outcome.summary).unwrap();
+    let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
+    assert_eq!(keys, ["cpu_seconds", "kind", "psnr", "seconds", "splats", "steps"]);
+    assert_eq!(json["kind"], "run");
+    // Each step is in the log once, however often it was run.
+    let log = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let steps: Vec<u64> = log
+        .lines()
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap())
+        .filter(|line| line.get("loss").is_some())
+        .map(|line| line["step"].as_u64().unwrap())
+        .collect();
+    assert_eq!(steps, (1..=40).collect::<Vec<_>>());
+    let nothing = read_summary(run.parent().unwrap()).unwrap_err().to_string();
+    assert!(nothing.contains("config.toml"), "{nothing}");
+}
+
+#[test]
+fn the_config_of_a_run_repeats_it() {
+    let (folder, run) = runs();
+    let first = TrainOptions { seed: Some(5), up: Some(Up::Z), ..options(10) };
+    train(&first, &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
+    assert_eq!(recorded.record.device, "mock");
+    assert_eq!((recorded.record.train_images, recorded.record.test_images), (7, 1));
+    let file = TrainOptions::read(&run.join("config.toml")).unwrap();
+    let again = folder.path().join("again");
+    train(&file, &mut MockEngine::default(), &again, &mut ignore).unwrap();
+    assert_eq!(RecordedRun::read(&again.join("config.toml")).unwrap(), recorded);
+}
+
+#[test]
+fn a_loss_that_is_not_finite_ends_the_run_and_leaves_the_checkpoint() {
+    let (_folder, run) = runs();
+    let options = TrainOptions { checkpoint_every: Some(8), ..options(30) };
+    let mut engine = MockEngine::failing_at(21);
+    let error = train(&options, &mut engine, &run, &mut ignore).unwrap_err();
+    let line = error.to_string();
+    assert!(line.starts_with("step 21: loss on view `view_00"), "{line}");
+    assert!(line.ends_with("the last checkpoint is that of step 16"), "{line}");
+    assert!(run.join("checkpoints/step_000016.ckpt").exists() && !run.join("splats.ply").exists());
+    resume(&TrainOptions::default(), &mut MockEngine::default(), &run, &mut ignore).unwrap();
+}
+
+#[test]
+fn a_real_device_that_meets_a_splat_without_number_goes_on_without_it() {
+    let (_folder, run) = runs();
+    let init = run.with_extension("ply");
+    let text = "ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n\
+                end_header\n0 0 0\nnan 0 0\n0.1 0.2 0.3\n";
+    std::fs::write(&init, text).unwrap();
+    let options = TrainOptions { init: Some(init), ..options(10) };
+    let outcome = train(&options, &mut cpu(1), &run, &mut ignore).unwrap();
+    assert!(outcome.summary.splats >= 2);
+}
+
+#[test]
+fn a_run_is_not_overwritten_unless_that_was_said() {
+    let (_folder, run) = runs();
+    train(&options(3), &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    let before = std::fs::read(run.join("config.toml")).unwrap();
+    let error = train(&options(4), &mut MockEngine::default(), &run, &mut ignore).unwrap_err();
+    assert!(matches!(error, TrainError::Folder(_)), "{error}");
+    assert_eq!(std::fs::read(run.join("config.toml")).unwrap(), before);
+    // Said, but with a start that cannot be made: nothing is lost.
+    let config = |init: Option<&Path>| {
+        let options = TrainOptions { init: init.map(Path::to_owned), ..options(4) };
+        TrainConfig::resolve(&options, None).unwrap()
+    };
+    let start = |config: TrainConfig| {
+        let (mut engine, stop) = (MockEngine::default(), AtomicBool::new(false));
+        let session = Session {
+            dataset: open(&config),
+            engine: &mut engine,
+            fs: &Disk,
+            stop: &stop,
+            events: &mut |_| {},
+        };
+        Run::start(config, &run, Overwrite::Replace, session)?.train()
+    };
+    assert!(start(config(Some(Path::new("nothing-here.ply")))).is_err());
+    assert_eq!(std::fs::read(run.join("config.toml")).unwrap(), before);
+    assert_eq!(start(config(None)).unwrap().summary.steps, 4);
+}
+
+#[test]
+fn a_run_goes_on_with_its_own_dataset_and_options_only() {
+    let (folder, run) = runs();
+    train(&options(3), &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    let other = TrainOptions { steps: Some(5), ..TrainOptions::default() };
+    let line = resumable_config(&run, &other).unwrap_err().to_string();
+    assert!(line.contains("steps = 3 (given: 5)"), "{line}");
+    // The same pictures somewhere else are the same dataset; one picture less is another.
+    let moved = folder.path().join("moved");
+    copy_folder(tiny_dataset(), &moved);
+    let given = TrainOptions { data: Some(moved.clone()), ..TrainOptions::default() };
+    resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    std::fs::remove_file(moved.join("images/view_003.png")).unwrap();
+    let error = resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap_err();
+    assert!(matches!(error, TrainError::OtherDataset { .. }), "{error}");
+    assert!(error.to_string().contains("not the dataset of this run (expected fingerprint "), "{error}");
+}
+
+#[test]
+fn a_run_that_would_not_fit_into_memory_is_refused_with_what_would() {
+    let (_folder, run) = runs();
+    let options = TrainOptions {
+        max_splats: Some(1_000_000),
+        max_memory: Some(MemoryLimit::Bytes(256 << 20)),
+        ..options(3)
+    };
+    let line = train(&options, &mut MockEngine::default(), &run, &mut ignore).unwrap_err().to_string();
+    let (needs, possible) = line.split_once("; lower --max-splats to ").unwrap();
+    assert_eq!(
+        needs,
+        "--max-memory: the run would need about 1.8 GiB for 1000000 splats (expected at most 256.0 MiB)"
+    );
+    assert!(!run.exists());
+    let possible: u64 = possible.split(' ').next().unwrap().parse().unwrap();
+    let fitting = TrainOptions { max_splats: Some(possible), ..options.clone() };
+    train(&fitting, &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    let too_many = TrainOptions { max_splats: Some(possible + 1), ..options };
+    let other = run.with_extension("other");
+    assert!(train(&too_many, &mut MockEngine::default(), &other, &mut ignore).is_err());
+}
+
+/// The tiny scene with more cameras, so that one bad picture is less than a tenth.
+fn crowded_dataset(folder: &Path) {
+    let mut scene = gausset_scenes::tiny();
+    let poses = scene.poses.clone();
+    scene.poses.extend(poses.iter().chain(&poses));
+    write_scene(&scene, folder);
+}
+
+/// Cuts a picture off in the middle of its data, so that its header is good.
+fn cut(picture: &Path) {
+    let bytes = std::fs::read(picture).unwrap();
+    std::fs::write(picture, &bytes[..bytes.len() / 2]).unwrap();
+}
+
+#[test]
+fn a_picture_that_cannot_be_decoded_is_left_out_and_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, run) = (folder.path().join("data"), folder.path().join("run"));
+    crowded_dataset(&data);
+    cut(&data.join("images/view_010.png"));
+    let options = TrainOptions { data: Some(data), checkpoint_every: Some(30), ..options(50) };
+    let mut warnings = Vec::new();
+    let mut on_event = |event: &Event, _: &AtomicBool| {
+        if let Event::Warning(warning) = event {
+            warnings.push(warning.to_string());
+        }
+    };
+    let mut engine = MockEngine::default();
+    let outcome = train(&options, &mut engine, &run, &mut on_event).unwrap();
+    assert_eq!((outcome.end, warnings.len()), (End::Finished, 1));
+    assert!(warnings[0].starts_with("view_010.png: skipped: "), "{warnings:?}");
+    assert_eq!(outcome.skipped.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["view_010.png"]);
+    assert!(!engine.calls.iter().any(|call| matches!(call, Call::Step { view: 10, .. })));
+    // The others keep their turns: a run that is resumed goes on in the same order, without a second warning.
+    let views = |calls: &[Call]| -> Vec<u32> {
+        let step = |call: &Call| if let Call::Step { view, .. } = call { Some(*view) } else { None };
+        calls.iter().filter_map(step).collect()
+    };
+    std::fs::remove_file(run.join("checkpoints/step_000050.ckpt")).unwrap();
+    let (mut resumed, mut again) = (MockEngine::default(), 0);
+    let mut on_event =
+        |event: &Event, _: &AtomicBool| again += usize::from(matches!(event, Event::Warning(_)));
+    let outcome = resume(&TrainOptions::default(), &mut resumed, &run, &mut on_event).unwrap();
+    assert_eq!((again, outcome.skipped.len()), (0, 1));
+    assert_eq!(views(&resumed.calls), views(&engine.calls)[30..]);
+}
+
+#[test]
+fn more_than_a_tenth_of_unreadable_pictures_is_too_much() {
+    let folder = tempfile::tempdir().unwrap();
+    let (data, run) = (folder.path().join("data"), folder.path().join("run"));
+    crowded_dataset(&data);
+    for index in [3, 10, 17] {
+        cut(&data.join(format!("images/view_{index:03}.png")));
+    }
+    let options = TrainOptions { data: Some(data), ..options(100) };
+    let line = train(&options, &mut MockEngine::default(), &run, &mut ignore).unwrap_err().to_string();
+    assert!(
+        line.contains("images: 3 of 21 cannot be read (expected at most a tenth); the first: view_0"),
+        "{line}"
+    );
+    assert!(!run.join("splats.ply").exists());
+}
+
+#[test]
+fn two_runs_never_share_a_folder() {
+    let (_folder, run) = runs();
+    let config = TrainConfig::resolve(&options(3), None).unwrap();
+    let (mut first, mut second) = (MockEngine::default(), MockEngine::default());
+    let stop = AtomicBool::new(false);
+    let dataset = open(&config);
+    let mut quiet = |_: &Event| {};
+    let mut quiet_too = |_: &Event| {};
+    let session = Session {
+        dataset: Arc::clone(&dataset),
+        engine: &mut first,
+        fs: &Disk,
+        stop: &stop,
+        events: &mut quiet,
+    };
+    let running = Run::start(config.clone(), &run, Overwrite::Refuse, session).unwrap();
+    let session = Session { dataset, engine: &mut second, fs: &Disk, stop: &stop, events: &mut quiet_too };
+    let error = Run::resume(config, &run, session).err().unwrap().to_string();
+    assert!(error.contains("in use by process"), "{error}");
+    running.train().unwrap();
+}
