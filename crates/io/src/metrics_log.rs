@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::atomic::{FileSystem, OutputFile, WriteError, WriteOptions, retry, write_atomic_with};
+use crate::atomic::{FileSystem, OutputFile, Patient, WriteError, WriteOptions, retry, write_atomic_with};
 
 /// Size at which every second line is dropped.
 pub const METRICS_LIMIT_BYTES: u64 = 256 << 20;
@@ -21,7 +21,7 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 pub struct MetricsLog<'a> {
     fs: &'a dyn FileSystem,
     path: PathBuf,
-    file: Box<dyn OutputFile>,
+    file: Patient<Box<dyn OutputFile>>,
     /// Length of the file.
     bytes: u64,
     /// Length at which it is thinned.
@@ -82,7 +82,7 @@ impl<'a> MetricsLog<'a> {
     /// # Errors
     /// The device failed.
     pub fn sync(&mut self) -> Result<(), WriteError> {
-        retry(|| self.file.sync()).map_err(|source| WriteError::Io {
+        retry(|| self.file.0.sync()).map_err(|source| WriteError::Io {
             path: self.path.clone(),
             action: "sync",
             source,
@@ -105,7 +105,14 @@ impl<'a> MetricsLog<'a> {
         let io_error = |source| WriteError::Io { path: path.to_owned(), action: "open", source };
         let file = retry(|| fs.append(path)).map_err(io_error)?;
         let bytes = retry(|| fs.info(path)).map_err(io_error)?.map_or(0, |info| info.bytes);
-        Ok(Self { fs, path: path.to_owned(), file, bytes, limit_bytes: METRICS_LIMIT_BYTES, torn: false })
+        Ok(Self {
+            fs,
+            path: path.to_owned(),
+            file: Patient(file),
+            bytes,
+            limit_bytes: METRICS_LIMIT_BYTES,
+            torn: false,
+        })
     }
 }
 
@@ -126,7 +133,7 @@ fn rewrite(fs: &dyn FileSystem, path: &Path, mut keep: impl FnMut(&[u8]) -> bool
 
 /// Calls `visit` with each whole line, its end included. A line without an end, or one that is too long, is left out.
 fn for_each_line(source: &mut dyn Read, mut visit: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let mut source = BufReader::with_capacity(1 << 16, source);
+    let mut source = BufReader::with_capacity(1 << 16, Patient(source));
     let mut line = Vec::new();
     let mut too_long = false;
     loop {

@@ -193,24 +193,12 @@ impl RunFolder {
     ) -> Result<Committed, RunFolderError> {
         let committed = save_train_state(fs, &checkpoint_path(&self.root, step), state, header)?;
         crash::point("checkpoint", "before_remove_old");
-        let mut steps = list_checkpoints(fs, &self.root)?;
-        steps.retain(|&s| s != step);
-        let previous = steps.iter().copied().rfind(|&s| s < step);
-        for old in steps.into_iter().filter(|&s| Some(s) != previous) {
-            let path = checkpoint_path(&self.root, old);
-            if let Err(e) = retry(|| fs.remove(&path)) {
-                tracing::warn!(
-                    "{}: could not be removed: {}",
-                    path.display(),
-                    crate::atomic::plain_reason(&e)
-                );
-            }
-        }
+        self.remove_old_checkpoints(fs, step)?;
         Ok(committed)
     }
 
-    /// Finds the newest checkpoint that is whole. Damaged ones in front of it are set aside (renamed to `….damaged`),
-    /// so that they never count as the previous one, and reported.
+    /// Finds the newest checkpoint that is whole, to go on from it. Damaged ones in front of it are set aside (renamed
+    /// to `….damaged`), so that they never count as the previous one, and reported.
     ///
     /// # Errors
     /// The folder could not be listed.
@@ -226,7 +214,28 @@ impl RunFolder {
                 );
             }
         }
+        if let Some(found) = &search.found {
+            self.remove_old_checkpoints(fs, found.step)?;
+        }
         Ok(search)
+    }
+
+    /// Removes all checkpoints but the one of `step` and the newest before it.
+    fn remove_old_checkpoints(&self, fs: &dyn FileSystem, step: u64) -> Result<(), WriteError> {
+        let mut steps = list_checkpoints(fs, &self.root)?;
+        steps.retain(|&s| s != step);
+        let previous = steps.iter().copied().rfind(|&s| s < step);
+        for old in steps.into_iter().filter(|&s| Some(s) != previous) {
+            let path = checkpoint_path(&self.root, old);
+            if let Err(e) = retry(|| fs.remove(&path)) {
+                tracing::warn!(
+                    "{}: could not be removed: {}",
+                    path.display(),
+                    crate::atomic::plain_reason(&e)
+                );
+            }
+        }
+        Ok(())
     }
 }
 

@@ -20,11 +20,11 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use disk::Disk;
-pub(crate) use writer::retry;
 pub use writer::{
     AtomicWriter, Committed, Overwrite, Temporaries, WriteOptions, refuse_existing, remove_temporaries,
     write_atomic, write_atomic_with,
 };
+pub(crate) use writer::{Patient, retry};
 
 /// What stands under a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +176,6 @@ pub fn plain_reason(error: &io::Error) -> String {
         Kind::NotADirectory => "a part of the path is not a folder",
         Kind::IsADirectory => "is a folder (expected a file)",
         Kind::InvalidFilename => "the name is too long or not allowed by the file system",
-        Kind::Interrupted => "interrupted again and again by signals",
         Kind::UnexpectedEof => "the file ends too early",
         _ => match rustix::io::Errno::from_io_error(error) {
             Some(rustix::io::Errno::IO) => "the device reports an input/output error; check the disk",

@@ -99,7 +99,7 @@ pub struct AtomicWriter<'a> {
     target: PathBuf,
     /// Name until the rename; `None` for devices and pipes, which are written in place.
     temporary: Option<PathBuf>,
-    file: Option<BufWriter<Box<dyn OutputFile>>>,
+    file: Option<BufWriter<Patient<Box<dyn OutputFile>>>>,
     bytes: u64,
 }
 
@@ -146,7 +146,7 @@ impl<'a> AtomicWriter<'a> {
             }
             (Some(temporary), file)
         };
-        let file = BufWriter::with_capacity(BUFFER_BYTES, file.map_err(io_error("create"))?);
+        let file = BufWriter::with_capacity(BUFFER_BYTES, Patient(file.map_err(io_error("create"))?));
         Ok(Self {
             fs,
             label: options.label,
@@ -182,7 +182,7 @@ impl<'a> AtomicWriter<'a> {
         };
         crash::point(self.label, "after_write");
         let clock = Instant::now();
-        if let Err(source) = retry(|| file.sync()) {
+        if let Err(source) = retry(|| file.0.sync()) {
             return Err(self.failed("sync", source));
         }
         drop(file);
@@ -310,7 +310,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Repeats a call as long as signals interrupt it.
+/// Repeats a call as long as signals interrupt it, but not for ever.
 pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     for _ in 0..INTERRUPT_RETRIES {
         match call() {
@@ -318,5 +318,25 @@ pub(crate) fn retry<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T>
             other => return other,
         }
     }
-    call()
+    // Another kind than `Interrupted`, which the standard library would take as an invitation to try again.
+    Err(io::Error::other("interrupted again and again by signals"))
+}
+
+/// A file whose reads and writes are repeated when signals interrupt them.
+pub(crate) struct Patient<F>(pub(crate) F);
+
+impl Write for Patient<Box<dyn OutputFile>> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        retry(|| self.0.write(data))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        retry(|| self.0.flush())
+    }
+}
+
+impl<F: io::Read> io::Read for Patient<F> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        retry(|| self.0.read(buffer))
+    }
 }

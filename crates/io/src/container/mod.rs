@@ -190,7 +190,7 @@ pub enum ContainerError {
         found: u64,
     },
     /// The header is not JSON.
-    #[error("{}: header: not JSON (expected an object, found {found})", path.display())]
+    #[error("{}: header: not JSON (expected an object, found a fault: {found})", path.display())]
     Header {
         /// The file.
         path: PathBuf,

@@ -76,10 +76,15 @@ impl<R: Read + Seek> ContainerReader<R> {
             return Err(parts.unsupported("required flags", format!("{flags:#x}")));
         }
         let after_header = PREAMBLE_BYTES as u64 + header_bytes;
-        let smallest = after_header + FOOTER_BYTES as u64;
-        if header_bytes > MAX_HEADER_BYTES as u64 || zero != 0 || total < smallest {
-            let expected = format!("at least {smallest} bytes with a header of at most {MAX_HEADER_BYTES}");
-            return Err(parts.structure("preamble", expected, format!("{total} bytes")));
+        if zero != 0 {
+            let expected = "0 in its last four bytes".to_owned();
+            return Err(parts.structure("preamble", expected, zero.to_string()));
+        }
+        let largest_header =
+            total.saturating_sub((PREAMBLE_BYTES + FOOTER_BYTES) as u64).min(MAX_HEADER_BYTES as u64);
+        if header_bytes > largest_header || total < after_header + FOOTER_BYTES as u64 {
+            let expected = format!("a header of at most {largest_header} bytes");
+            return Err(parts.structure("preamble", expected, header_bytes.to_string()));
         }
 
         let footer_offset = total - FOOTER_BYTES as u64;

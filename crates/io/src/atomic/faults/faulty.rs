@@ -14,6 +14,8 @@ pub enum Fault {
     Once(rustix::io::Errno),
     /// The call and all later calls that write fail with this number, as on a full disk.
     FromNowOn(rustix::io::Errno),
+    /// The call and all later calls of any kind fail with this number, as on a disk that was pulled out.
+    Dead(rustix::io::Errno),
     /// A write takes half of the bytes and says so; other calls succeed.
     ShortWrite,
     /// A write takes half of the bytes, and the next call fails with this number.
@@ -66,6 +68,7 @@ impl FaultyDisk {
         match counter.fault {
             Fault::Once(errno) if now == at => Verdict::Fail(errno.into()),
             Fault::FromNowOn(errno) if now == at || writes => Verdict::Fail(errno.into()),
+            Fault::Dead(errno) => Verdict::Fail(errno.into()),
             Fault::ShortWrite if now == at => Verdict::Half,
             Fault::TornWrite(_) if now == at => Verdict::Half,
             Fault::TornWrite(errno) if now == at + 1 => Verdict::Fail(errno.into()),

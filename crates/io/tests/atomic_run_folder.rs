@@ -1,0 +1,278 @@
+//! The run folder: what is kept, what is refused, what is found again.
+
+mod files;
+
+use std::path::Path;
+
+use files::{file_names, same_bits, some_state, temporary_folder};
+use gausset_io::atomic::{Disk, Overwrite, WriteError, refuse_existing};
+use gausset_io::metrics_log::{MetricsLog, read_metrics};
+use gausset_io::run_folder::{
+    self, RunFolder, RunFolderError, checkpoint_path, checkpoints_folder, list_checkpoints, metrics_path,
+    newest_checkpoint,
+};
+use serde_json::{Value, json};
+
+fn new_run(folder: &Path) -> RunFolder {
+    let run = RunFolder::create(&Disk, folder, Overwrite::Refuse).unwrap();
+    run.write_config(&Disk, "steps = 1\n").unwrap();
+    run
+}
+
+fn save(run: &RunFolder, step: u64) {
+    run.save_checkpoint(&Disk, step, &some_state(3, step), &json!({"step": step})).unwrap();
+}
+
+/// Flips one bit in the middle of a file.
+fn damage(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// An error line with the folder's name shortened.
+fn line(error: &dyn std::fmt::Display, folder: &Path) -> String {
+    error.to_string().replace(&folder.display().to_string(), "RUN")
+}
+
+#[test]
+fn names_are_those_of_the_manual() {
+    let run = Path::new("RUN");
+    let names = [
+        run_folder::config_path(run),
+        run_folder::splats_path(run),
+        checkpoint_path(run, 7000),
+        checkpoint_path(run, 12_345_678),
+        metrics_path(run),
+        run_folder::profile_path(run),
+        run_folder::trace_path(run),
+        run_folder::eval_folder(run),
+    ];
+    let names: Vec<_> = names.iter().map(|p| p.to_str().unwrap()).collect();
+    assert_eq!(
+        names,
+        [
+            "RUN/config.toml",
+            "RUN/splats.ply",
+            "RUN/checkpoints/step_007000.ckpt",
+            "RUN/checkpoints/step_12345678.ckpt",
+            "RUN/metrics.jsonl",
+            "RUN/profile.json",
+            "RUN/trace.json",
+            "RUN/eval"
+        ]
+    );
+}
+
+#[test]
+fn the_newest_two_checkpoints_are_kept() {
+    let folder = temporary_folder();
+    let run = new_run(folder.path());
+    for step in [500, 1000, 999_999, 1_000_000] {
+        save(&run, step);
+    }
+    assert_eq!(list_checkpoints(&Disk, folder.path()).unwrap(), [999_999, 1_000_000]);
+    let found = run.newest_checkpoint(&Disk).unwrap().found.unwrap();
+    assert_eq!((found.step, found.header), (1_000_000, json!({"step": 1_000_000})));
+    assert!(same_bits(&found.state, &some_state(3, 1_000_000)));
+}
+
+#[test]
+fn a_damaged_checkpoint_is_set_aside_and_the_one_before_is_used() {
+    let folder = temporary_folder();
+    let run = new_run(folder.path());
+    save(&run, 1000);
+    save(&run, 2000);
+    damage(&checkpoint_path(folder.path(), 2000));
+
+    // Looking from outside changes nothing.
+    let looked = newest_checkpoint(&Disk, folder.path()).unwrap();
+    assert_eq!(looked.found.unwrap().step, 1000);
+    assert!(checkpoint_path(folder.path(), 2000).exists());
+
+    let search = run.newest_checkpoint(&Disk).unwrap();
+    let lines = search.lines();
+    assert_eq!(lines.len(), 1);
+    let said = line(&lines[0], folder.path());
+    let start = "RUN/checkpoints/step_002000.ckpt: section ";
+    assert!(said.starts_with(start) && said.contains(": the file is damaged (expected checksum "), "{said}");
+    assert!(said.ends_with("); going back to step 1000"), "{said}");
+    assert_eq!(search.found.unwrap().step, 1000);
+
+    // The damaged one does not count as the previous one of the next.
+    save(&run, 3000);
+    assert_eq!(
+        file_names(&checkpoints_folder(folder.path())),
+        ["step_001000.ckpt", "step_002000.ckpt.damaged", "step_003000.ckpt"]
+    );
+}
+
+#[test]
+fn with_no_whole_checkpoint_the_run_starts_again() {
+    let folder = temporary_folder();
+    let run = new_run(folder.path());
+    assert!(run.newest_checkpoint(&Disk).unwrap().found.is_none());
+    std::fs::write(checkpoint_path(folder.path(), 5), "not a checkpoint at all, but long enough for one")
+        .unwrap();
+    // Names that are not ours are left alone.
+    for name in ["step_7.ckpt", "step_+00007.ckpt", "step_x.ckpt", "notes.txt"] {
+        std::fs::write(checkpoints_folder(folder.path()).join(name), "").unwrap();
+    }
+    let search = run.newest_checkpoint(&Disk).unwrap();
+    assert!(search.found.is_none());
+    assert_eq!(
+        line(&search.lines()[0], folder.path()),
+        "RUN/checkpoints/step_000005.ckpt: first bytes: not a checkpoint (expected \"GAUSSETC\", found \"not a ch\"); \
+         starting again from step 0"
+    );
+}
+
+#[test]
+fn checkpoints_of_a_future_that_was_given_up_are_removed() {
+    let folder = temporary_folder();
+    let run = new_run(folder.path());
+    save(&run, 1000);
+    save(&run, 5000);
+    save(&run, 2000);
+    assert_eq!(list_checkpoints(&Disk, folder.path()).unwrap(), [1000, 2000]);
+}
+
+#[test]
+fn a_folder_that_holds_a_run_is_refused_without_force() {
+    let folder = temporary_folder();
+    let keep = folder.path().join("my-notes.txt");
+    std::fs::write(&keep, "keep me").unwrap();
+    let run = new_run(folder.path());
+    save(&run, 10);
+    let in_use = RunFolder::create(&Disk, folder.path(), Overwrite::Replace).unwrap_err();
+    assert!(line(&in_use, folder.path()).starts_with("RUN: in use by process "), "{in_use}");
+    drop(run);
+    let refused = RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap_err();
+    assert_eq!(
+        line(&refused, folder.path()),
+        "RUN: run folder: holds a run already (expected an empty or new folder, found config.toml); continue it with \
+         --resume, choose another folder, or replace it with --force"
+    );
+    assert_eq!(list_checkpoints(&Disk, folder.path()).unwrap(), [10], "a refusal changes nothing");
+
+    std::fs::create_dir(folder.path().join("eval")).unwrap();
+    std::fs::write(folder.path().join("eval/sheet.png"), "old").unwrap();
+    let run = RunFolder::create(&Disk, folder.path(), Overwrite::Replace).unwrap();
+    assert!(list_checkpoints(&Disk, folder.path()).unwrap().is_empty());
+    assert!(file_names(&folder.path().join("eval")).is_empty());
+    assert_eq!(std::fs::read(&keep).unwrap(), b"keep me");
+    drop(run);
+    // Nothing of a run is left, so nothing stands in the way of the next.
+    RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap();
+}
+
+#[test]
+fn going_on_needs_a_run() {
+    let folder = temporary_folder();
+    let open = |path: &Path| line(&RunFolder::open(&Disk, path).unwrap_err(), folder.path());
+    let hint = "start one with `gausset train DATA -o";
+    assert_eq!(
+        open(folder.path()),
+        format!("RUN: run folder: holds no run (expected config.toml in it, found none); {hint} RUN`")
+    );
+    assert_eq!(
+        open(&folder.path().join("no")),
+        format!("RUN/no: run folder: holds no run (expected a folder, found nothing); {hint} RUN/no`")
+    );
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    assert_eq!(
+        open(&folder.path().join("file")),
+        format!("RUN/file: run folder: holds no run (expected a folder, found a file); {hint} RUN/file`")
+    );
+    assert!(file_names(folder.path()) == ["file"], "asking changes nothing");
+}
+
+#[test]
+fn a_folder_that_cannot_be_made_is_named() {
+    let folder = temporary_folder();
+    std::fs::write(folder.path().join("file"), "").unwrap();
+    let error = RunFolder::create(&Disk, &folder.path().join("file/run"), Overwrite::Refuse).unwrap_err();
+    assert!(matches!(error, RunFolderError::Write(WriteError::Io { .. })));
+    assert_eq!(
+        line(&error, folder.path()),
+        "RUN/file/run: create folder: a part of the path is not a folder"
+    );
+}
+
+#[test]
+fn single_outputs_are_not_overwritten_without_force() {
+    let folder = temporary_folder();
+    let path = folder.path().join("out.png");
+    refuse_existing(&Disk, &path, Overwrite::Refuse).unwrap();
+    std::fs::write(&path, "x").unwrap();
+    refuse_existing(&Disk, &path, Overwrite::Replace).unwrap();
+    let refused =
+        |path: &Path| line(&refuse_existing(&Disk, path, Overwrite::Refuse).unwrap_err(), folder.path());
+    let what = "exists already (expected a free name, found";
+    let hint = "choose another name or add --force";
+    assert_eq!(refused(&path), format!("RUN/out.png: output: {what} a file); {hint}"));
+    assert_eq!(refused(folder.path()), format!("RUN: output: {what} a folder); {hint}"));
+    refuse_existing(&Disk, Path::new("/dev/null"), Overwrite::Refuse).unwrap();
+}
+
+fn steps(path: &Path) -> Vec<u64> {
+    read_metrics(path).unwrap().0.iter().map(|r| r["step"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn a_log_is_trimmed_to_the_step_of_the_checkpoint() {
+    let folder = temporary_folder();
+    let path = metrics_path(folder.path());
+    let mut log = MetricsLog::open(&Disk, &path, None).unwrap();
+    for step in [100, 200, 300] {
+        log.append(&json!({"step": step, "loss": 0.1})).unwrap();
+    }
+    log.append(&json!({"note": "a line without a step stays"})).unwrap();
+    drop(log);
+    // A kill in the middle of a line.
+    std::fs::write(&path, [&std::fs::read(&path).unwrap()[..], b"{\"step\": 40"].concat()).unwrap();
+    let mut log = MetricsLog::open(&Disk, &path, Some(200)).unwrap();
+    log.append(&json!({"step": 201})).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let expected = "{\"loss\":0.1,\"step\":100}\n{\"loss\":0.1,\"step\":200}\n\
+                    {\"note\":\"a line without a step stays\"}\n{\"step\":201}\n";
+    assert_eq!(text, expected);
+    // A new run begins an empty log.
+    MetricsLog::open(&Disk, &path, None).unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"");
+}
+
+#[test]
+fn a_log_that_grows_too_large_loses_every_second_line() {
+    let folder = temporary_folder();
+    let path = metrics_path(folder.path());
+    let mut log = MetricsLog::open(&Disk, &path, None).unwrap().with_limit(200);
+    for step in 0..100 {
+        log.append(&json!({"step": step})).unwrap();
+        assert!(std::fs::metadata(&path).unwrap().len() <= 200);
+    }
+    let kept = steps(&path);
+    assert_eq!((kept[0], *kept.last().unwrap()), (0, 99), "first and last are kept");
+    assert!(kept.is_sorted() && kept.len() > 5, "{kept:?}");
+}
+
+#[test]
+fn lines_that_are_not_ours_are_dropped_and_counted() {
+    let folder = temporary_folder();
+    let path = metrics_path(folder.path());
+    let long = "9".repeat(3 << 20);
+    std::fs::write(&path, format!("{{\"step\":1}}\nnonsense\n[1]\n{long}\n\n{{\"step\":2}}\n{{\"st"))
+        .unwrap();
+    let (records, other) = read_metrics(&path).unwrap();
+    assert_eq!(records, [json!({"step": 1}), json!({"step": 2})]);
+    assert_eq!(
+        other, 3,
+        "nonsense, an array and an empty line; the endless line and the torn one are no lines"
+    );
+    assert_eq!(
+        line(&read_metrics(&folder.path().join("no")).unwrap_err(), folder.path()),
+        "RUN/no: read: no such file or folder"
+    );
+    assert!(records.iter().all(Value::is_object));
+}

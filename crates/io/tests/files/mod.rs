@@ -1,0 +1,130 @@
+//! Shared by the tests of files: small states and splats with values that differ everywhere.
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::print_stderr, reason = "a skipped test says why")]
+
+use std::path::{Path, PathBuf};
+
+use gausset_core::Splats;
+use gausset_core::engine::{DensityStatistics, ExtraGroup, Moments, TrainState};
+
+/// Numbers that look random, the same on every run (splitmix64).
+pub(crate) struct Numbers(pub(crate) u64);
+
+impl Numbers {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    pub(crate) fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    pub(crate) fn coin(&mut self) -> bool {
+        self.next() & 1 == 1
+    }
+
+    /// In -1..1.
+    pub(crate) fn value(&mut self) -> f32 {
+        (self.next() >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    pub(crate) fn values(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.value()).collect()
+    }
+}
+
+pub(crate) fn some_splats(count: usize, sh_degree: u8, seed: u64) -> Splats {
+    let mut n = Numbers(seed);
+    let mut splats = Splats::with_capacity(sh_degree, count);
+    for _ in 0..count {
+        let (mean, scale) = ([n.value(), n.value(), n.value()], [n.value(), n.value(), n.value()]);
+        let sh = n.values(splats.sh_stride());
+        splats.push(mean, scale, [1.0 + n.value(), n.value(), n.value(), n.value()], n.value(), &sh);
+    }
+    splats
+}
+
+/// A state in which no two arrays are equal, with awkward floats among the moments.
+pub(crate) fn some_state(count: usize, seed: u64) -> TrainState {
+    let mut n = Numbers(seed);
+    let mut m = some_splats(count, 3, seed + 1);
+    m.opacity_logits[0] = f32::from_bits(0x7fc0_1234); // a NaN with a payload
+    m.means[0] = [-0.0, f32::INFINITY, 1e-42];
+    let mut extra = ExtraGroup::exposures(5);
+    extra.values[3] = 0.25;
+    extra.clocks[2] = 77;
+    TrainState {
+        splats: some_splats(count, 3, seed),
+        moments: Moments { m, v: some_splats(count, 3, seed + 2) },
+        clocks: (0..count as u32).map(|i| 3 * i + 1).collect(),
+        group_clock: u64::MAX - 5,
+        ids: (0..count as u32).rev().collect(),
+        next_id: u32::MAX,
+        statistics: DensityStatistics {
+            gradient_sum: n.values(count),
+            visible_steps: (0..count as u32).map(|i| i * i).collect(),
+            max_radius: n.values(count),
+        },
+        extras: vec![extra, ExtraGroup::poses(3)],
+    }
+}
+
+/// Every bit of the arrays of a set of splats.
+pub(crate) fn bits(splats: &Splats) -> Vec<u32> {
+    let arrays = [
+        splats.means.as_flattened(),
+        splats.log_scales.as_flattened(),
+        splats.quats.as_flattened(),
+        &splats.opacity_logits,
+        &splats.sh,
+    ];
+    arrays.into_iter().flatten().map(|v| v.to_bits()).collect()
+}
+
+/// Whether two states are equal to the bit (`==` calls NaN different and -0 the same).
+pub(crate) fn same_bits(a: &TrainState, b: &TrainState) -> bool {
+    let floats = |s: &TrainState| -> Vec<u32> {
+        let mut all = [bits(&s.splats), bits(&s.moments.m), bits(&s.moments.v)].concat();
+        let extras = s.extras.iter().flat_map(|g| [&g.values, &g.m, &g.v]).flatten();
+        let statistics = s.statistics.gradient_sum.iter().chain(&s.statistics.max_radius);
+        all.extend(statistics.chain(extras).map(|v| v.to_bits()));
+        all
+    };
+    let rest = |s: &TrainState| {
+        let extras: Vec<_> = s.extras.iter().map(|g| (g.name.clone(), g.width, g.clocks.clone())).collect();
+        let degrees = [s.splats.sh_degree, s.moments.m.sh_degree, s.moments.v.sh_degree];
+        let steps = s.statistics.visible_steps.clone();
+        (s.clocks.clone(), s.ids.clone(), steps, s.group_clock, s.next_id, degrees, extras)
+    };
+    floats(a) == floats(b) && rest(a) == rest(b)
+}
+
+/// A folder for one test; in memory where there is such a place, because thousands of syncs to a disk take minutes.
+pub(crate) fn temporary_folder() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// Names in a folder, sorted, without its sub-folders.
+pub(crate) fn file_names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
+    let files = entries.filter(|e| e.file_type().unwrap().is_file());
+    let mut names: Vec<String> = files.map(|e| e.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A file of the data folder (`GAUSSET_DATA`, default beside the repository); `None` (and a line) when it is absent.
+pub(crate) fn data_file(name: &str) -> Option<PathBuf> {
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let folder = std::env::var_os("GAUSSET_DATA").map_or(default, PathBuf::from);
+    let path = folder.join(name);
+    let exists = path.exists();
+    if !exists {
+        eprintln!("skipped: {} is not there (set GAUSSET_DATA)", path.display());
+    }
+    exists.then_some(path)
+}
