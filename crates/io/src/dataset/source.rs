@@ -9,6 +9,7 @@ use super::error::{DatasetError, Warning};
 use super::paths::{Extension, Root};
 use super::transforms::{self, Transforms};
 use super::{DatasetKind, OpenOptions, Point};
+use crate::splat::{self, Initial, ReadLimits};
 
 /// Places of a COLMAP model below the folder of a dataset that win over a `transforms.json`.
 const MODEL_FOLDERS: [&str; 2] = ["sparse", ""];
@@ -262,5 +263,34 @@ fn roles_of(content: &Transforms, path: &Path, warnings: &mut Vec<Warning>) -> V
 /// Finite points of the file named by `ply_file_path`, and how many were not finite.
 pub(super) fn ply_points(data: &Root, name: &str) -> Result<(Vec<Point>, usize), String> {
     let found = data.find(name, Extension::Required).map_err(|reason| format!("{name}: {reason}"))?;
-    Err(format!("{}: points cannot be read yet", found.path.display()))
+    let (positions, colours) =
+        match splat::read_initial(&found.path, &ReadLimits::default()).map_err(|e| e.to_string())? {
+            Initial::Points(cloud) => (cloud.positions, cloud.colours),
+            Initial::Splats(file) => {
+                let splats = file.splats;
+                let colour = |i: usize| {
+                    let sh = splats.sh_of(i);
+                    [0, 1, 2].map(|c| gausset_core::sh::colour_from_dc(sh.get(c).copied().unwrap_or(0.0)))
+                };
+                let colours = (0..splats.len()).map(colour).collect();
+                (splats.means, Some(colours))
+            }
+        };
+    let count = positions.len();
+    let points: Vec<Point> = positions
+        .iter()
+        .enumerate()
+        .filter(|(_, p)| p.iter().all(|v| v.is_finite()))
+        .map(|(i, p)| {
+            let colour = colours.as_ref().and_then(|c| c.get(i)).copied().unwrap_or([0.5; 3]);
+            Point {
+                position: p.map(f64::from),
+                colour: colour.map(gausset_core::image::quantise),
+                error: f64::NAN,
+                track_length: 0,
+            }
+        })
+        .collect();
+    let dropped = count - points.len();
+    Ok((points, dropped))
 }

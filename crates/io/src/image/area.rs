@@ -129,7 +129,7 @@ fn filter_row<const C: usize>(source: &[f32], columns: &Taps, out: &mut [f32]) {
 }
 
 /// 0..255 to the nearest byte.
-#[inline]
+#[inline(always)]
 pub(super) fn round(v: f32) -> u8 {
     // The cast saturates.
     (v + 0.5) as u8
