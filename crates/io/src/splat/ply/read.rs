@@ -143,13 +143,10 @@ fn check_promise(input: &Input<'_>, vertex: &Element, encoding: Encoding) -> Res
     if promised.is_some_and(|bytes| bytes <= available) {
         return Ok(());
     }
-    let expected = format!("{} rows of at least {row_bytes} bytes", vertex.count);
-    let rows = available / row_bytes.max(1);
-    Err(input.cut_off(
-        "element vertex".to_owned(),
-        expected,
-        format!("{} bytes, {rows} rows", input.remaining),
-    ))
+    let at_least = if encoding == Encoding::Ascii { "at least " } else { "" };
+    let expected = format!("{} rows of {at_least}{row_bytes} bytes", vertex.count);
+    let found = format!("{} bytes, {} rows", input.remaining, available / row_bytes.max(1));
+    Err(input.cut_off("element vertex".to_owned(), expected, found))
 }
 
 /// Decodes every row of the vertex element and hands it on in the order of the layout.
