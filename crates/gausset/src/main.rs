@@ -1,3 +1,83 @@
-//! The `gausset` program.
+//! The `gausset` program: photographs in, a splat out.
+//!
+//! ```text
+//! arguments ─▶ cli ─▶ commands/{train,eval,render,…} ─▶ stdout: results (a table, or one JSON object)
+//!               │              │ events                 stderr: progress, warnings, one line for an error
+//!               └─ Failure ◀───┘                        exit code: see [`exit::Status`]
+//! ```
+//! Only here are arguments parsed and lines printed; what is done stands in the crates below.
+#![forbid(unsafe_code)]
 
-fn main() {}
+mod cli;
+mod commands;
+mod console;
+mod crash;
+mod device;
+mod exit;
+mod failure;
+mod interrupt;
+mod numbers;
+mod options;
+mod progress;
+mod table;
+mod usage;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use crate::console::Console;
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    run(std::env::args_os().collect())
+}
+
+/// The whole program: parses, works, prints, and says how it went.
+fn run(arguments: Vec<OsString>) -> ExitCode {
+    crash::install_hook();
+    let cli = match cli::parse(&arguments) {
+        Ok(cli) => cli,
+        Err(ending) => return ending.exit_code(&Console::before_parsing(&arguments)),
+    };
+    let console = Console::new(cli.verbosity(), cli.command.is_json());
+    console.listen_to_libraries();
+    let ending = commands::run(cli.command, &console);
+    console.finish();
+    match ending {
+        Ok(status) => status.into(),
+        Err(ending) => ending.exit_code(&console),
+    }
+}
+
+/// How a command ends that did not reach its end.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    /// It was refused or failed: one line on stderr, exit code 2.
+    Failed(Failure),
+    /// Help or the version was asked for and is to be printed.
+    Text(String),
+    /// Whoever read stdout has gone, as in `gausset info X | head -1`: nothing is wrong.
+    BrokenPipe,
+}
+
+impl<F: Into<Failure>> From<F> for Ending {
+    fn from(failure: F) -> Self {
+        Self::Failed(failure.into())
+    }
+}
+
+impl Ending {
+    fn exit_code(self, console: &Console) -> ExitCode {
+        match self {
+            Self::Failed(failure) => {
+                console.failure(&failure);
+                exit::Status::Refused.into()
+            }
+            Self::Text(text) => match console.result(&text) {
+                Ok(()) | Err(Self::BrokenPipe) => exit::Status::Done.into(),
+                Err(ending) => ending.exit_code(console),
+            },
+            Self::BrokenPipe => exit::Status::Done.into(),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! The command line as it is typed: commands, their arguments, help texts.
+//!
+//! Nothing is decided here. Options of training are only collected ([`crate::options`]); they are resolved in one
+//! place, `gausset_train::TrainConfig::resolve`: defaults < config file < command line. The defaults in the help
+//! texts come from the same table.
+
+use std::ffi::OsString;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use crate::Ending;
+use crate::commands::{bench, completions, convert, demo, eval, info, man, render, train};
+use crate::console::Verbosity;
+use crate::failure::Failure;
+use crate::{options, usage};
+
+/// Colours of the help on a terminal.
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default().bold())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+/// Widest line of a help text.
+const HELP_WIDTH: usize = 100;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset demo                            make a scene, train on it, show how good it is
+  gausset train photos/ -o run/           train on a COLMAP or transforms.json dataset
+  gausset render run/ --orbit 120 -o frames/
+Exit codes: 0 done, 1 done but some inputs were skipped, 2 refused or failed,
+            130 and 143 interrupted (a checkpoint was saved)";
+
+/// Gaussian splatting on the machine you have: photographs in, a splat out.
+#[derive(Debug, Parser)]
+#[command(
+    name = "gausset", version, styles = STYLES, max_term_width = HELP_WIDTH, after_help = AFTER_HELP,
+    propagate_version = true, arg_required_else_help = true, subcommand_required = true
+)]
+pub(crate) struct Cli {
+    /// Say only what goes wrong.
+    #[arg(short, long, global = true, conflicts_with = "verbose", display_order = 1000)]
+    quiet: bool,
+    /// Say more; twice for details.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count, display_order = 1000)]
+    verbose: u8,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a scene, train on it, evaluate: see that everything works.
+    Demo(demo::DemoArgs),
+    /// Train splats on photographs with known cameras.
+    Train(Box<train::TrainArgs>),
+    /// Compare the splats of a run with pictures they were not trained on.
+    Eval(eval::EvalArgs),
+    /// Make pictures of splats: colour, depth, alpha.
+    Render(render::RenderArgs),
+    /// Tell what a splat file, a dataset or a run folder holds.
+    Info(info::InfoArgs),
+    /// Read splats and write them again: turned upright, cut to an SH degree.
+    Convert(convert::ConvertArgs),
+    /// Measure the speed of this machine.
+    Bench(bench::BenchArgs),
+    /// Print a completion script for a shell.
+    Completions(completions::CompletionsArgs),
+    /// Write the manual pages.
+    #[command(hide = true)]
+    Man(man::ManArgs),
+}
+
+impl Command {
+    /// Whether the result is to be a JSON object.
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Self::Demo(args) => args.json,
+            Self::Train(args) => args.json,
+            Self::Eval(args) => args.json,
+            Self::Info(args) => args.json,
+            Self::Bench(args) => args.is_json(),
+            Self::Render(_) | Self::Convert(_) | Self::Completions(_) | Self::Man(_) => false,
+        }
+    }
+}
+
+impl Cli {
+    pub(crate) fn verbosity(&self) -> Verbosity {
+        match (self.quiet, self.verbose) {
+            (true, _) => Verbosity::Quiet,
+            (false, 0) => Verbosity::Normal,
+            (false, 1) => Verbosity::Verbose,
+            (false, _) => Verbosity::Debug,
+        }
+    }
+}
+
+/// The definition of the command line, with the defaults of training in its help: for parsing, completions, manual.
+pub(crate) fn definition() -> clap::Command {
+    Cli::command().mut_subcommand("train", options::with_defaults_in_help)
+}
+
+/// Parses arguments, the program's name first.
+///
+/// # Errors
+/// Help or the version was asked for; a mistake, as one line.
+pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Ending> {
+    let mut definition = definition();
+    let parsed =
+        definition.try_get_matches_from_mut(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+    parsed.map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            let text = error.render();
+            let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
+            Ending::Text(if is_terminal { text.ansi().to_string() } else { text.to_string() })
+        }
+        _ => Failure::usage(usage::line(&error)).into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_definition_is_consistent() {
+        super::definition().debug_assert();
+    }
+}

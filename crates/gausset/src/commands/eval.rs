@@ -1,0 +1,132 @@
+//! `gausset eval`: renders the pictures of a split and compares them with the truth.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_io::atomic::Disk;
+use gausset_io::run_folder::eval_folder;
+use gausset_train::eval::CONTACT_SHEET;
+use gausset_train::{EvalError, EvalOptions, EvalReport, PictureFolder, Split, evaluate};
+
+use super::saved_run::{OtherData, SavedRun};
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::interrupt::{Interrupt, Signal};
+use crate::table::Align;
+use crate::{Ending, numbers, table};
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset eval run/                 PSNR and SSIM of each held-out picture; pictures in run/eval/
+  gausset eval run/ --json | jq .psnr
+  gausset eval run/ --data moved/photos/
+PSNR and SSIM as in the literature: values in 0..1, means over pictures. LPIPS is not measured.";
+
+/// Arguments of `eval`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct EvalArgs {
+    /// Folder of the run.
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Where the dataset is now [default: where the run found it].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Which pictures: test (held out) or train.
+    #[arg(
+        long, value_name = "SPLIT", default_value = "test", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(Split::WORDS).try_map(|word| word.parse::<Split>())
+    )]
+    split: Split,
+    /// Folder for the pictures truth | render | error [default: RUN/eval, or RUN/eval/train].
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Evaluate even if the dataset is not the one the run was trained on.
+    #[arg(long)]
+    force: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> {
+    let run = SavedRun::read(&args.run)?;
+    let mut engine = args.compute.engine().map_err(Failure::from)?;
+    run.load_splats(&mut engine, console)?;
+    let dataset = run.open_dataset(args.data.as_deref(), OtherData::forced(args.force), console)?;
+    let folder = args.output.clone().unwrap_or_else(|| match args.split {
+        Split::Test => eval_folder(&args.run),
+        Split::Train => eval_folder(&args.run).join("train"),
+    });
+    let options = EvalOptions {
+        split: args.split,
+        render: run.render_options(),
+        splats_from_dataset: run.splats_from_dataset(),
+        colour_corrected: run.recorded.config.recipe.exposure.is_some(),
+    };
+    let interrupt = Interrupt::watch();
+    let loader = run.loader(&dataset);
+    let pictures = PictureFolder { fs: &Disk, folder: &folder };
+    let report = match evaluate(&mut engine, &loader, &options, Some(&pictures), interrupt.stop()) {
+        Err(EvalError::Stopped) => {
+            return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
+        }
+        evaluated => evaluated.map_err(Failure::from)?,
+    };
+    for view in &report.skipped {
+        console.warn("pictures", format!("{}: skipped: {}", view.name, view.reason));
+    }
+    if report.images == 0 {
+        console.warn(
+            "the dataset",
+            format!("{}: split {}: holds no picture", dataset.root.display(), args.split),
+        );
+    }
+    console.object_or(&report, || {
+        let sheet = folder.join(CONTACT_SHEET);
+        let place = if sheet.is_file() {
+            format!("\n{} (truth | render | error)\n", sheet.display())
+        } else {
+            String::new()
+        };
+        scores(&report) + &place
+    })?;
+    Ok(Status::done(!report.skipped.is_empty() || dataset.has_skipped()))
+}
+
+/// The scores as a table, their means last.
+fn scores(report: &EvalReport) -> String {
+    let has_corrected = report.psnr_colour_corrected.is_some();
+    let mut header = vec![("picture", Align::Left), ("PSNR", Align::Right), ("SSIM", Align::Right)];
+    if has_corrected {
+        header.push(("colour-corrected", Align::Right));
+    }
+    let row = |name: String, psnr: Option<f64>, ssim: Option<f64>, corrected: Option<f64>| {
+        let ssim = ssim.map_or_else(|| "-".to_owned(), |ssim| format!("{ssim:.4}"));
+        let mut cells = vec![name, numbers::decibels(psnr), ssim];
+        if has_corrected {
+            cells.push(numbers::decibels(corrected));
+        }
+        cells
+    };
+    let mut rows: Vec<Vec<String>> = report
+        .per_image
+        .iter()
+        .map(|view| row(view.name.clone(), view.psnr, view.ssim.into(), view.psnr_colour_corrected))
+        .collect();
+    if report.images > 0 {
+        let name = format!("mean of {}", numbers::counted(report.images as u64, "picture"));
+        rows.push(row(name, report.psnr, report.ssim, report.psnr_colour_corrected));
+    }
+    let mut text = table::columns(&header, &rows);
+    if report.valid_share < 1.0 {
+        text += &format!("valid: {:.1} % of the pixels\n", 100.0 * report.valid_share);
+    }
+    text
+}

@@ -1,0 +1,197 @@
+//! `gausset info`: what a splat file, a dataset or a run folder holds.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use gausset_io::dataset::{self, Dataset, OpenOptions};
+use gausset_io::splat::{SplatFile, read_splats};
+use gausset_io::units;
+use gausset_train::read_summary;
+use serde::Serialize;
+
+use super::saved_run::SavedRun;
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::numbers::{counted, decibels, duration, grouped, three_digits};
+use crate::table;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset info run/splats.ply
+  gausset info photos/
+  gausset info run/ --json";
+
+/// Arguments of `info`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct InfoArgs {
+    /// A splat file, a dataset or a run folder.
+    #[arg(value_name = "PATH")]
+    path: PathBuf,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `info --json` of a splat file: a stable contract.
+#[derive(Debug, Serialize)]
+struct SplatsInfo {
+    kind: &'static str,
+    count: usize,
+    sh_degree: u8,
+    /// `null` when there is no splat.
+    bounds: Option<Bounds>,
+    format: &'static str,
+    antialiased: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Bounds {
+    min: [f32; 3],
+    max: [f32; 3],
+}
+
+/// `info --json` of a dataset: a stable contract.
+#[derive(Debug, Serialize)]
+struct DatasetInfo {
+    kind: &'static str,
+    format: &'static str,
+    cameras: usize,
+    images: usize,
+    points: usize,
+    camera_models: Vec<&'static str>,
+    skipped: usize,
+    train: usize,
+    test: usize,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> {
+    let path = &args.path;
+    let is_json_file = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let metadata = std::fs::metadata(path).map_err(|error| {
+        let reason = gausset_io::atomic::plain_reason(&error);
+        Failure::new("read", format!("{}: read: {reason}", path.display()))
+    })?;
+    if metadata.is_dir() && SavedRun::is_one(path) {
+        run_info(path, console)
+    } else if metadata.is_dir() || is_json_file {
+        dataset_info(path, console)
+    } else {
+        splats_info(path, metadata.len(), console)
+    }
+}
+
+fn splats_info(path: &Path, bytes: u64, console: &Console) -> Result<Status, Ending> {
+    let file = read_splats(path).map_err(Failure::from)?;
+    for line in file.report.lines(path) {
+        console.warn("the splats", line);
+    }
+    let info = SplatsInfo {
+        kind: "splats",
+        count: file.splats.len(),
+        sh_degree: file.sh_degree,
+        bounds: file.splats.bounds().map(|[min, max]| Bounds { min, max }),
+        format: file.format.name(),
+        antialiased: file.antialiased,
+    };
+    console.object_or(&info, || splats_table(&file, &info, bytes))?;
+    Ok(Status::Done)
+}
+
+fn splats_table(file: &SplatFile, info: &SplatsInfo, bytes: u64) -> String {
+    let corner = |corner: [f32; 3]| corner.map(|v| three_digits(f64::from(v))).join(" ");
+    let bounds = info.bounds.as_ref().map_or_else(
+        || "none".to_owned(),
+        |bounds| format!("{} .. {}", corner(bounds.min), corner(bounds.max)),
+    );
+    let mode = if file.antialiased { "antialiased (opacity compensation)" } else { "classic" };
+    let mut rows = vec![
+        ("splats", grouped(info.count as u64)),
+        ("SH degree", info.sh_degree.to_string()),
+        ("format", format!("{}, {}", info.format, units::bytes(bytes))),
+        ("bounds", bounds),
+        ("mode", mode.to_owned()),
+    ];
+    if let Some(up) = file.vertical_axis {
+        rows.push(("up", corner(up)));
+    }
+    table::facts(&rows)
+}
+
+fn dataset_info(path: &Path, console: &Console) -> Result<Status, Ending> {
+    let dataset = dataset::open(path, &OpenOptions::default()).map_err(Failure::from)?;
+    for line in dataset.report() {
+        console.warn("the dataset", line);
+    }
+    let models: BTreeSet<&'static str> = dataset.cameras.iter().map(|camera| camera.model.name()).collect();
+    let info = DatasetInfo {
+        kind: "dataset",
+        format: dataset.kind.name(),
+        cameras: dataset.cameras.len(),
+        images: dataset.images.len(),
+        points: dataset.points.len(),
+        camera_models: models.into_iter().collect(),
+        skipped: dataset.skipped.len(),
+        train: dataset.split.train.len(),
+        test: dataset.split.test.len(),
+    };
+    console.object_or(&info, || dataset_table(&dataset, &info))?;
+    Ok(Status::done(dataset.has_skipped()))
+}
+
+fn dataset_table(dataset: &Dataset, info: &DatasetInfo) -> String {
+    let sizes: BTreeSet<[u32; 2]> =
+        dataset.images.iter().map(|image| [image.camera.width, image.camera.height]).collect();
+    let size = |size: &[u32; 2]| format!("{}x{}", size[0], size[1]);
+    let sizes = match (sizes.first(), sizes.last()) {
+        (Some(first), Some(last)) if first == last => format!("{} px", size(first)),
+        (Some(first), Some(last)) => format!("{} .. {} px", size(first), size(last)),
+        _ => String::new(),
+    };
+    let masks = dataset.images.iter().filter(|image| image.mask.is_some()).count();
+    let mut rows = vec![
+        ("format", info.format.to_owned()),
+        ("model", dataset.source.display().to_string()),
+        ("cameras", format!("{} ({})", grouped(info.cameras as u64), info.camera_models.join(", "))),
+        ("images", format!("{} ({sizes} in training)", grouped(info.images as u64))),
+        ("train", grouped(info.train as u64)),
+        ("test", grouped(info.test as u64)),
+        ("skipped", grouped(info.skipped as u64)),
+        ("points", grouped(info.points as u64)),
+        ("extent", format!("{} scene units", three_digits(dataset.scene_extent))),
+    ];
+    if masks > 0 {
+        rows.push(("masks", counted(masks as u64, "picture")));
+    }
+    table::facts(&rows)
+}
+
+fn run_info(path: &Path, console: &Console) -> Result<Status, Ending> {
+    let run = SavedRun::read(path)?;
+    let summary = read_summary(path).map_err(Failure::from)?;
+    console.object_or(&summary, || {
+        let (config, record) = (&run.recorded.config, &run.recorded.record);
+        let steps = format!("{} of {}", grouped(summary.steps), grouped(config.recipe.steps));
+        let psnr = summary.psnr.map_or_else(|| "not measured".to_owned(), |psnr| decibels(Some(psnr)));
+        let views = format!("{} train, {} test", grouped(record.train_images), grouped(record.test_images));
+        table::facts(&[
+            ("steps", steps),
+            ("splats", grouped(summary.splats)),
+            ("PSNR", psnr),
+            ("time", duration(summary.seconds)),
+            ("CPU time", duration(summary.cpu_seconds)),
+            ("data", config.data.path.display().to_string()),
+            ("images", views),
+            ("start", record.start.clone()),
+            ("strategy", config.recipe.strategy().to_string()),
+            ("seed", config.recipe.seed.to_string()),
+            ("device", record.device_name.clone()),
+            ("version", record.version.clone()),
+        ])
+    })?;
+    Ok(Status::Done)
+}

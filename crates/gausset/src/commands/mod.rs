@@ -1,0 +1,36 @@
+//! The sub-commands, one file each: its arguments, what it does with the crates below, what it prints.
+
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod convert;
+pub(crate) mod demo;
+pub(crate) mod eval;
+pub(crate) mod info;
+pub(crate) mod man;
+pub(crate) mod render;
+pub(crate) mod saved_run;
+pub(crate) mod train;
+pub(crate) mod training;
+
+use crate::Ending;
+use crate::cli::Command;
+use crate::console::Console;
+use crate::exit::Status;
+
+/// Runs a command.
+///
+/// # Errors
+/// It was refused or failed.
+pub(crate) fn run(command: Command, console: &Console) -> Result<Status, Ending> {
+    match command {
+        Command::Demo(args) => demo::run(&args, console),
+        Command::Train(args) => train::run(*args, console),
+        Command::Eval(args) => eval::run(&args, console),
+        Command::Render(args) => render::run(&args, console),
+        Command::Info(args) => info::run(&args, console),
+        Command::Convert(args) => convert::run(&args, console),
+        Command::Bench(args) => bench::run(&args, console),
+        Command::Completions(args) => completions::run(&args, console),
+        Command::Man(args) => man::run(&args, console),
+    }
+}

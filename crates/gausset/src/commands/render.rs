@@ -1,0 +1,337 @@
+//! `gausset render`: pictures of splats, from cameras of a dataset, an orbit or a path.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_core::RgbImage8;
+use gausset_core::engine::{Engine, RenderOptions, Rendering};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, write_atomic_with};
+use gausset_io::dataset::{self, Dataset, OpenOptions};
+use gausset_io::image::encode::{PngPixels, png};
+use gausset_train::cameras::{self, NamedCamera};
+use gausset_train::{Background, Split};
+
+use super::saved_run::{NOT_TURNED, OtherData, SavedRun, load_splats};
+use crate::Ending;
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::interrupt::{Interrupt, Signal};
+use crate::numbers::counted;
+use crate::progress::Reporter;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset render run/ -o views/                    the held-out views
+  gausset render run/ --orbit 120 -o frames/       once around; then, for example:
+  ffmpeg -framerate 30 -i frames/orbit_%04d.png -pix_fmt yuv420p orbit.mp4
+  gausset render scene.ply --path camera_path.json -o frames/
+  gausset render run/ --depth png --alpha          views, depths and alphas
+Depth PNGs have 16 bits; the text chunk `depth-scale` says how many scene units one level is, 0 = nothing there.
+Depths as .npy are f32 scene units, NaN = nothing there.";
+
+/// Alpha below which there is no depth: nothing worth speaking of was hit.
+const FAINTEST_ALPHA: f32 = 0.01;
+
+/// Arguments of `render`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct RenderArgs {
+    /// Folder of a run, or a splat file.
+    #[arg(value_name = "RUN|PLY")]
+    input: PathBuf,
+    /// The cameras of the dataset: test, train or all [default: test].
+    #[arg(
+        long, value_name = "SPLIT", hide_possible_values = true, conflicts_with_all = ["orbit", "path"],
+        value_parser = PossibleValuesParser::new(["test", "train", "all"])
+    )]
+    split: Option<String>,
+    /// N cameras on a circle around what the dataset's cameras look at.
+    #[arg(long, value_name = "N", conflicts_with = "path", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    orbit: Option<u32>,
+    /// Cameras of a file: a Nerfstudio camera path or transforms.json.
+    #[arg(long, value_name = "FILE")]
+    path: Option<PathBuf>,
+    /// Size of the pictures of a path that does not tell: WIDTHxHEIGHT in px.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    size: Option<[u32; 2]>,
+    /// Where the dataset is [default: where the run found it].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Folder for the pictures [default: RUN/render, or the file's name without .ply].
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Write depths as well: png or npy.
+    #[arg(
+        long, value_name = "FORMAT", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["png", "npy"]).map(|word| if word == "npy" { DepthFormat::Npy } else { DepthFormat::Png })
+    )]
+    depth: Option<DepthFormat>,
+    /// Write alphas as well, as 8-bit PNG.
+    #[arg(long)]
+    alpha: bool,
+    /// Colour behind the splats: black|white|R,G,B in 0..1 [default: as trained].
+    #[arg(long, value_name = "COLOUR")]
+    background: Option<Background>,
+    /// Replace pictures that exist, and accept a dataset that is not the run's.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+/// How depths are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum DepthFormat {
+    Png,
+    Npy,
+}
+
+/// `640x480`.
+fn parse_size(text: &str) -> Result<[u32; 2], String> {
+    let sides: Option<Vec<u32>> = text.split('x').map(|side| side.parse().ok()).collect();
+    match sides.as_deref() {
+        Some(&[width @ 1..=32_768, height @ 1..=32_768]) => Ok([width, height]),
+        _ => Err(format!("expected WIDTHxHEIGHT in px such as 640x480, found `{text}`")),
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending> {
+    let mut engine = args.compute.engine().map_err(Failure::from)?;
+    let (cameras, mut options) = if args.input.is_dir() {
+        of_run(args, &mut engine, console)?
+    } else {
+        of_file(args, &mut engine, console)?
+    };
+    if let Some(Background::Colour(colour)) = args.background {
+        options.background = colour;
+    }
+    if cameras.is_empty() {
+        return Err(Failure::new(
+            "cameras",
+            format!("{}: cameras: there are none to render from", args.input.display()),
+        )
+        .into());
+    }
+    let folder = args.output.clone().unwrap_or_else(|| {
+        if args.input.is_dir() { args.input.join("render") } else { args.input.with_extension("") }
+    });
+    let interrupt = Interrupt::watch();
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    let output = Output { folder: &folder, depth: args.depth, alpha: args.alpha, overwrite };
+    output.make_folder(&cameras)?;
+    let mut reporter = Reporter::start(console, "picture", 0, cameras.len() as u64);
+    for (done, view) in (1..).zip(&cameras) {
+        if interrupt.signal().is_some() {
+            reporter.finish();
+            return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
+        }
+        let rendering = engine.render(&view.camera, &view.pose, &options).map_err(Failure::from)?;
+        output.save(&view.name, &rendering)?;
+        reporter.at(done, String::new);
+    }
+    reporter.finish();
+    console.result(&format!("{} in {}", counted(cameras.len() as u64, "picture"), folder.display()))?;
+    Ok(Status::Done)
+}
+
+/// Splats, cameras and options of a run.
+fn of_run(
+    args: &RenderArgs,
+    engine: &mut dyn Engine,
+    console: &Console,
+) -> Result<(Vec<NamedCamera>, RenderOptions), Failure> {
+    let run = SavedRun::read(&args.input)?;
+    run.load_splats(engine, console)?;
+    let turn = run.splats_from_dataset();
+    let cameras = match &args.path {
+        Some(path) => cameras::read_path(path, args.size, &turn)?,
+        None => {
+            let dataset = run.open_dataset(args.data.as_deref(), OtherData::forced(args.force), console)?;
+            of_dataset(args, &dataset, &turn)
+        }
+    };
+    Ok((cameras, run.render_options()))
+}
+
+/// Splats, cameras and options of a splat file.
+fn of_file(
+    args: &RenderArgs,
+    engine: &mut dyn Engine,
+    console: &Console,
+) -> Result<(Vec<NamedCamera>, RenderOptions), Failure> {
+    let file = load_splats(&args.input, engine, console)?;
+    let cameras = match (&args.path, &args.data) {
+        (Some(path), _) => cameras::read_path(path, args.size, &NOT_TURNED)?,
+        (None, Some(data)) => {
+            let dataset = dataset::open(data, &OpenOptions::default())?;
+            for line in dataset.report() {
+                console.warn("the dataset", line);
+            }
+            of_dataset(args, &dataset, &NOT_TURNED)
+        }
+        (None, None) => {
+            let path = args.input.display();
+            return Err(Failure::usage(format!(
+                "{path}: cameras: a splat file has none (expected --path FILE or --data DIR, or the folder of a run)"
+            )));
+        }
+    };
+    let sh_degree = file.splats.sh_degree;
+    Ok((cameras, RenderOptions { sh_degree, antialiased: file.antialiased, ..RenderOptions::default() }))
+}
+
+/// The cameras that were asked for, of a dataset.
+fn of_dataset(args: &RenderArgs, dataset: &Dataset, turn: &gausset_core::se3::Mat3) -> Vec<NamedCamera> {
+    if let Some(frames) = args.orbit {
+        return cameras::orbit(dataset, frames as usize, turn);
+    }
+    let split = |split| cameras::of_dataset(dataset, split, turn);
+    match args.split.as_deref() {
+        Some("train") => split(Split::Train),
+        Some("all") => {
+            let mut all = split(Split::Train);
+            all.extend(split(Split::Test));
+            all.sort_by(|a, b| a.name.cmp(&b.name));
+            all
+        }
+        _ => split(Split::Test),
+    }
+}
+
+/// Where pictures go, and which.
+struct Output<'a> {
+    folder: &'a Path,
+    depth: Option<DepthFormat>,
+    alpha: bool,
+    overwrite: Overwrite,
+}
+
+impl Output<'_> {
+    /// Names of pictures may have folders in them.
+    fn path(&self, name: &str, ending: &str) -> PathBuf {
+        self.folder.join(format!("{name}{ending}"))
+    }
+
+    /// Makes the folders, and refuses names that are taken before anything is rendered.
+    fn make_folder(&self, cameras: &[NamedCamera]) -> Result<(), Failure> {
+        for view in cameras {
+            let path = self.path(&view.name, ".png");
+            if self.overwrite == Overwrite::Refuse {
+                gausset_io::atomic::refuse_existing(&Disk, &path, self.overwrite)?;
+            }
+            if let Some(parent) = path.parent() {
+                std::fs::create_dir_all(parent).map_err(|error| {
+                    let reason = gausset_io::atomic::plain_reason(&error);
+                    Failure::new("write", format!("{}: folder: {reason}", parent.display()))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    fn save(&self, name: &str, rendering: &Rendering) -> Result<(), Failure> {
+        let (width, height) = (rendering.width, rendering.height);
+        let colour = RgbImage8::from_f32(width, height, &rendering.color);
+        let write_png = |ending: &str, pixels: PngPixels<'_>, texts: &[(&str, &str)]| {
+            let path = self.path(name, ending);
+            let bytes = png(width, height, pixels, texts)
+                .map_err(|error| Failure::new("write", format!("{}: png: {error}", path.display())))?;
+            self.write(&path, &bytes)
+        };
+        write_png(".png", PngPixels::Rgb8(&colour.data), &[])?;
+        if self.alpha {
+            let alpha: Vec<u8> =
+                rendering.alpha.iter().map(|&alpha| gausset_core::image::quantise(alpha)).collect();
+            write_png("_alpha.png", PngPixels::Grey8(&alpha), &[])?;
+        }
+        match self.depth {
+            Some(DepthFormat::Png) => {
+                let (levels, scale) = depth_levels(rendering);
+                write_png("_depth.png", PngPixels::Grey16(&levels), &[("depth-scale", &scale.to_string())])?;
+            }
+            Some(DepthFormat::Npy) => {
+                let depths: Vec<f32> = depths(rendering).map(|depth| depth.unwrap_or(f32::NAN)).collect();
+                self.write(&self.path(name, "_depth.npy"), &npy(width, height, &depths))?;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+        let options = WriteOptions { label: "picture", overwrite: self.overwrite, ..WriteOptions::default() };
+        let fs: &dyn FileSystem = &Disk;
+        write_atomic_with(fs, path, &options, |file| file.write_all(bytes))?;
+        Ok(())
+    }
+}
+
+/// The expected depth of each pixel in scene units, where something was hit.
+fn depths(rendering: &Rendering) -> impl Iterator<Item = Option<f32>> + '_ {
+    let pixels = rendering.depth.iter().zip(&rendering.alpha);
+    pixels.map(|(&depth, &alpha)| (alpha >= FAINTEST_ALPHA).then(|| depth / alpha))
+}
+
+/// Depths as 16-bit levels, 0 = nothing there, and scene units per level.
+fn depth_levels(rendering: &Rendering) -> (Vec<u16>, f32) {
+    let largest = depths(rendering).flatten().fold(0.0f32, f32::max);
+    let scale = if largest > 0.0 { largest / f32::from(u16::MAX) } else { 1.0 };
+    let level = |depth: f32| (depth / scale).round().clamp(1.0, f32::from(u16::MAX)) as u16;
+    (depths(rendering).map(|depth| depth.map_or(0, level)).collect(), scale)
+}
+
+/// A NumPy file, version 1.0: f32 little-endian, rows first.
+fn npy(width: u32, height: u32, values: &[f32]) -> Vec<u8> {
+    const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
+    let mut header = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({height}, {width}), }}");
+    // Magic, length, header and its line feed fill a multiple of 64 bytes.
+    let used = MAGIC.len() + 2 + header.len() + 1;
+    header.extend(std::iter::repeat_n(' ', used.next_multiple_of(64) - used));
+    header.push('\n');
+    let mut bytes = Vec::with_capacity(MAGIC.len() + 2 + header.len() + 4 * values.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&(header.len() as u16).to_le_bytes());
+    bytes.extend_from_slice(header.as_bytes());
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_file_begins_on_a_multiple_of_64_bytes_and_tells_its_shape() {
+        let bytes = npy(3, 2, &[1.0; 6]);
+        assert_eq!((bytes.len() - 24) % 64, 0);
+        assert!(bytes.starts_with(b"\x93NUMPY\x01\x00"));
+        assert!(String::from_utf8_lossy(&bytes).contains("'shape': (2, 3)"));
+    }
+
+    #[test]
+    fn depth_levels_use_the_whole_range_and_keep_zero_for_nothing() {
+        let rendering = Rendering {
+            width: 3,
+            height: 1,
+            alpha: vec![0.5, 1.0, 0.0],
+            depth: vec![1.0, 8.0, 0.0],
+            ..Rendering::default()
+        };
+        let (levels, scale) = depth_levels(&rendering);
+        assert_eq!(levels, [16_384, 65_535, 0]);
+        assert!((scale * 65_535.0 - 8.0).abs() < 1e-5);
+    }
+
+    #[test]
+    fn sizes_are_two_positive_numbers() {
+        assert_eq!(parse_size("640x480"), Ok([640, 480]));
+        for bad in ["640", "640x", "0x480", "640x480x3", "1e3x2", "99999x1"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+}

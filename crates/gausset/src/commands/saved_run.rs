@@ -1,0 +1,137 @@
+//! What a finished run needs to be looked at again: its configuration, its dataset, its splats on a device.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gausset_core::engine::{Engine, RenderOptions, TrainState};
+use gausset_core::se3::{IDENTITY3, Mat3};
+use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
+use gausset_io::run_folder::{config_path, splats_path};
+use gausset_io::splat::{SplatFile, read_splats};
+use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, TrainError, read_summary};
+
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// A run as its folder tells it.
+#[derive(Debug)]
+pub(crate) struct SavedRun {
+    pub(crate) folder: PathBuf,
+    pub(crate) recorded: RecordedRun,
+}
+
+impl SavedRun {
+    /// Whether a folder is that of a run.
+    pub(crate) fn is_one(folder: &Path) -> bool {
+        config_path(folder).is_file()
+    }
+
+    /// Reads `config.toml`.
+    pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
+        // Says best what is wrong with a folder that holds no run.
+        read_summary(folder)?;
+        let recorded = RecordedRun::read(&config_path(folder))?;
+        Ok(Self { folder: folder.to_owned(), recorded })
+    }
+
+    /// Opens the dataset of the run, from another place if one is given.
+    pub(crate) fn open_dataset(
+        &self,
+        data: Option<&Path>,
+        other: OtherData,
+        console: &Console,
+    ) -> Result<Arc<Dataset>, Failure> {
+        let config = &self.recorded.config;
+        let path = data.unwrap_or(&config.data.path);
+        let mut options = config.open_options();
+        if data.is_some() {
+            // The run's folders belong to the place that it was trained from.
+            (options.images, options.masks, options.sparse) = (None, None, None);
+        }
+        let dataset = dataset::open(path, &options)?;
+        for line in dataset.report() {
+            console.warn("the dataset", line);
+        }
+        let expected = &self.recorded.record.fingerprint;
+        if dataset.fingerprint != *expected {
+            let error = TrainError::OtherDataset {
+                path: path.to_owned(),
+                expected: expected.clone(),
+                found: dataset.fingerprint.clone(),
+            };
+            match other {
+                OtherData::Refuse => return Err(error.into()),
+                OtherData::Warn => console.warn("the dataset", error.to_string()),
+            }
+        }
+        Ok(Arc::new(dataset))
+    }
+
+    /// A loader within the memory of the run.
+    pub(crate) fn loader(&self, dataset: &Arc<Dataset>) -> Loader {
+        let budget = MemoryPlan::picture_budget(self.recorded.config.max_memory_bytes());
+        let budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);
+        Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes, threads: 1 })
+    }
+
+    /// Brings the saved splats to a device.
+    pub(crate) fn load_splats(&self, engine: &mut dyn Engine, console: &Console) -> Result<(), Failure> {
+        let path = splats_path(&self.folder);
+        if !path.is_file() {
+            let folder = self.folder.display();
+            let line = format!(
+                "{}: no such file: the run has not finished; go on with `gausset train --resume {folder}`",
+                path.display()
+            );
+            return Err(Failure::new("not-finished", line));
+        }
+        load_splats(&path, engine, console)?;
+        Ok(())
+    }
+
+    /// How views of the finished run are rendered.
+    pub(crate) fn render_options(&self) -> RenderOptions {
+        let record = &self.recorded.record;
+        let scene = SceneFacts { extent: record.scene_extent, background: record.background };
+        let recipe = &self.recorded.config.recipe;
+        recipe.eval_options(recipe.steps, &scene)
+    }
+
+    /// Rotation `splats_from_dataset` that turned the saved splats.
+    pub(crate) fn splats_from_dataset(&self) -> Mat3 {
+        self.recorded.record.up_rotation
+    }
+}
+
+/// What to do with a dataset that is not that of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OtherData {
+    /// An error.
+    Refuse,
+    /// A warning.
+    Warn,
+}
+
+impl OtherData {
+    /// With `--force`, a warning.
+    pub(crate) const fn forced(force: bool) -> Self {
+        if force { Self::Warn } else { Self::Refuse }
+    }
+}
+
+/// Reads a splat file, says what is odd about it and brings it to a device.
+pub(crate) fn load_splats(
+    path: &Path,
+    engine: &mut dyn Engine,
+    console: &Console,
+) -> Result<SplatFile, Failure> {
+    let file = read_splats(path)?;
+    for line in file.report.lines(path) {
+        console.warn("the splats", line);
+    }
+    engine.load(TrainState::new(file.splats.clone(), Vec::new()))?;
+    Ok(file)
+}
+
+/// Splats that nobody turned.
+pub(crate) const NOT_TURNED: Mat3 = IDENTITY3;

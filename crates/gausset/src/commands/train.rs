@@ -1,0 +1,95 @@
+//! `gausset train`: a new run, or one that goes on.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gausset_io::atomic::Overwrite;
+use gausset_train::{TrainConfig, TrainOptions, resumable_config};
+
+use super::training::{self, Job, Place};
+use crate::Ending;
+use crate::console::Console;
+use crate::device::DeviceArgs;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::options::OptionArgs;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset train photos/ -o run/                          photos/ holds images/ and sparse/0/, or transforms.json
+  gausset train photos/ -o run/ --steps 30000 --max-splats 500000
+  gausset train --resume run/                            go on after Ctrl-C, a crash or a power cut
+  gausset train --config run/config.toml -o again/       the same once more: same bytes
+Ctrl-C saves a checkpoint and stops; a second one stops at once.";
+
+/// Arguments of `train`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP, allow_negative_numbers = true)]
+pub(crate) struct TrainArgs {
+    /// Dataset: a folder with a COLMAP model or transforms.json, or the JSON file.
+    #[arg(value_name = "DATA")]
+    data: Option<PathBuf>,
+    /// Folder for the run: result, checkpoints, metrics, evaluation.
+    #[arg(short, long, value_name = "RUN")]
+    output: Option<PathBuf>,
+    /// Go on with this run; same result as if it had never stopped.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["output", "force", "config"])]
+    resume: Option<PathBuf>,
+    /// Options from a TOML file, one `long-name = value` a line; the command line wins.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Replace the run that RUN holds.
+    #[arg(long)]
+    force: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Tell where the time went: a table, RUN/profile.json and RUN/trace.json.
+    #[arg(long)]
+    profile: bool,
+    #[command(flatten)]
+    options: OptionArgs,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+/// What the arguments mean, before any file is looked at but the config file.
+struct Resolved {
+    config: TrainConfig,
+    place: Place,
+}
+
+/// Resolves the arguments, in this one place.
+fn resolve(args: TrainArgs) -> Result<Resolved, Failure> {
+    let given = args.options.into_options(args.data);
+    if let Some(run) = args.resume {
+        let config = resumable_config(&run, &given)?;
+        return Ok(Resolved { config, place: Place::Resume(run) });
+    }
+    let file = args.config.as_deref().map(TrainOptions::read).transpose()?;
+    if given.data.is_none() && file.as_ref().is_none_or(|file| file.data.is_none()) {
+        return Err(Failure::usage(
+            "DATA: not given (expected the folder of a dataset, or --resume RUN); see --help",
+        ));
+    }
+    let Some(output) = args.output else {
+        return Err(Failure::usage(
+            "--output: not given (expected -o RUN, a folder for the run); see --help",
+        ));
+    };
+    let config = TrainConfig::resolve(&given, file.as_ref())?;
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    Ok(Resolved { config, place: Place::New(output, overwrite) })
+}
+
+/// Runs the command.
+pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, Ending> {
+    let (device, profile) = (args.device, args.profile);
+    let Resolved { config, place } = resolve(args)?;
+    let interrupt = Interrupt::watch();
+    let job = Job { config, place, device, profile };
+    let trained = training::train(job, &interrupt, console)?;
+    console.object_or(&trained.outcome.summary, || trained.table())?;
+    Ok(trained.status)
+}

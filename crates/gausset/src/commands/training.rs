@@ -1,0 +1,249 @@
+//! A training run seen from outside: dataset, device, progress, final table. Shared by `train` and `demo`.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gausset_io::atomic::{Disk, Overwrite, write_atomic};
+use gausset_io::dataset;
+use gausset_io::run_folder::{eval_folder, profile_path, splats_path, trace_path};
+use gausset_io::units;
+use gausset_train::eval::CONTACT_SHEET;
+use gausset_train::{End, Event, Outcome, Run, RunWarning, Session, Started, TrainConfig};
+
+use crate::console::Console;
+use crate::device::DeviceArgs;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::interrupt::{Interrupt, Signal};
+use crate::numbers::{counted, decibels, duration, grouped, three_digits};
+use crate::progress::{Reporter, training_message};
+use crate::{crash, table};
+
+/// Where a run takes place.
+#[derive(Clone, Debug)]
+pub(crate) enum Place {
+    /// A new folder, or one that may be replaced.
+    New(PathBuf, Overwrite),
+    /// The folder of a run that goes on.
+    Resume(PathBuf),
+}
+
+impl Place {
+    fn folder(&self) -> &Path {
+        match self {
+            Self::New(folder, _) | Self::Resume(folder) => folder,
+        }
+    }
+}
+
+/// What is to be done.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) config: TrainConfig,
+    pub(crate) place: Place,
+    pub(crate) device: DeviceArgs,
+    pub(crate) profile: bool,
+}
+
+/// What was done.
+#[derive(Debug)]
+pub(crate) struct Trained {
+    pub(crate) folder: PathBuf,
+    pub(crate) outcome: Outcome,
+    pub(crate) status: Status,
+}
+
+/// Trains to the end or until it is interrupted.
+///
+/// # Errors
+/// Everything that can be wrong with dataset, folder, options and device.
+pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Result<Trained, Failure> {
+    let folder = job.place.folder().to_owned();
+    let config = job.config.with_absolute_paths().map_err(|error| {
+        let reason = gausset_io::atomic::plain_reason(&error);
+        Failure::new("option", format!("working folder: cannot be named: {reason}"))
+    })?;
+    let mut engine = job.device.engine(config.threads())?;
+    if job.profile {
+        gausset_prof::set_enabled(true);
+        gausset_prof::set_trace(true);
+    }
+    let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
+    for line in dataset.report() {
+        console.warn("the dataset", line);
+    }
+    let has_skipped = dataset.has_skipped();
+    let mut listener = Listener::new(console, interrupt);
+    let mut tell = |event: &Event| listener.take(event);
+    let session =
+        Session { dataset, engine: &mut engine, fs: &Disk, stop: interrupt.stop(), events: &mut tell };
+    let run = match job.place {
+        Place::New(folder, overwrite) => Run::start(config, &folder, overwrite, session)?,
+        Place::Resume(folder) => Run::resume(config, &folder, session)?,
+    };
+    crash::report_into(&folder);
+    let outcome = run.train();
+    console.set_bar(None);
+    let outcome = outcome?;
+    if job.profile {
+        save_profile(&folder, console)?;
+    }
+    for view in outcome.evaluation.iter().flat_map(|report| &report.skipped) {
+        console
+            .warn("pictures left out of the evaluation", format!("{}: skipped: {}", view.name, view.reason));
+    }
+    let status = match outcome.end {
+        End::Finished => {
+            let in_evaluation = outcome.evaluation.as_ref().is_some_and(|report| !report.skipped.is_empty());
+            Status::done(has_skipped || in_evaluation || !outcome.skipped.is_empty())
+        }
+        End::Stopped => {
+            let (step, folder) = (grouped(outcome.summary.steps), folder.display());
+            console.note(format!(
+                "stopped after step {step}, checkpoint saved; go on with: gausset train --resume {folder}"
+            ));
+            Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt))
+        }
+    };
+    Ok(Trained { folder, outcome, status })
+}
+
+/// Tells a person what happens in a run.
+struct Listener<'a> {
+    console: &'a Console,
+    interrupt: &'a Interrupt,
+    reporter: Option<Reporter<'a>>,
+    told_stop: bool,
+}
+
+impl<'a> Listener<'a> {
+    fn new(console: &'a Console, interrupt: &'a Interrupt) -> Self {
+        Self { console, interrupt, reporter: None, told_stop: false }
+    }
+
+    fn take(&mut self, event: &Event) {
+        match event {
+            Event::Started(started) => {
+                self.console.note(introduction(started).trim_end());
+                self.reporter = Some(Reporter::start(self.console, "step", started.step, started.steps));
+            }
+            Event::Progress(progress) => {
+                if let Some(reporter) = &mut self.reporter {
+                    reporter.at(progress.step, || training_message(progress));
+                }
+                if self.interrupt.signal().is_some() && !self.told_stop {
+                    self.told_stop = true;
+                    self.console.note("stopping: saving a checkpoint (interrupt again to stop at once)");
+                }
+            }
+            Event::Warning(warning) => self.console.warn(kind(warning), warning.to_string()),
+            Event::Evaluated { step, report } => {
+                if let (Some(psnr), Some(ssim)) = (report.psnr, report.ssim) {
+                    let step = grouped(*step);
+                    self.console
+                        .note(format!("step {step}: PSNR {psnr:.2} dB, SSIM {ssim:.4} on held-out pictures"));
+                }
+            }
+            Event::Exported { path, splats, dropped, .. } if *dropped > 0 => {
+                let (splats, dropped, path) = (grouped(*splats), grouped(*dropped), path.display());
+                let line = format!(
+                    "{path}: {dropped} splats left out, because a parameter is not finite ({splats} written)"
+                );
+                self.console.warn("splats", line);
+            }
+            // Where they go is in the final table; how often they come is an option.
+            Event::Checkpointed { .. } | Event::Exported { .. } => {}
+            Event::Finished(_) => {
+                if let Some(reporter) = self.reporter.take() {
+                    reporter.finish();
+                }
+            }
+        }
+    }
+}
+
+/// What a warning is about; beyond five of a kind they are counted only.
+fn kind(warning: &RunWarning) -> &'static str {
+    match warning {
+        RunWarning::UnreadablePicture(_) => "pictures",
+        RunWarning::LossExplosion { .. } => "the loss",
+        RunWarning::DeadSplats { .. } | RunWarning::SkippedUpdates { .. } => "splats",
+        RunWarning::DamagedCheckpoint(_) | RunWarning::NoCheckpoint { .. } => "checkpoints",
+        RunWarning::Note(_) => "the run",
+    }
+}
+
+/// What a run starts with, and what it will need.
+fn introduction(started: &Started) -> String {
+    let Started { device, memory, .. } = started;
+    let train = counted(started.train_images as u64, "picture");
+    let held_out = grouped(started.test_images as u64);
+    let extent = three_digits(started.scene_extent);
+    let steps = match started.step {
+        0 => grouped(started.steps),
+        done => format!("{} of {} are done", grouped(done), grouped(started.steps)),
+    };
+    let sizes =
+        [memory.total(), memory.limit, memory.splats + memory.checkpoint, memory.pictures, memory.working];
+    let [total, limit, state, pictures, working] = sizes.map(units::bytes);
+    let most = grouped(memory.splat_count);
+    table::facts(&[
+        ("device", device.name.clone()),
+        ("data", format!("{train} to train on, {held_out} held out, scene extent {extent}")),
+        ("start", started.start.clone()),
+        (
+            "memory",
+            format!(
+                "{total} at most (limit {limit}): {most} splats {state}, pictures {pictures}, buffers {working}"
+            ),
+        ),
+        ("steps", steps),
+    ])
+}
+
+/// Prints where the time went, and writes it into the run folder.
+fn save_profile(folder: &Path, console: &Console) -> Result<(), Failure> {
+    gausset_prof::set_enabled(false);
+    let profile = gausset_prof::snapshot();
+    console.note(profile.table());
+    write_atomic(&Disk, &profile_path(folder), |file| file.write_all(profile.to_json().as_bytes()))?;
+    let trace = gausset_prof::trace();
+    write_atomic(&Disk, &trace_path(folder), |file| trace.write_chrome(file))?;
+    Ok(())
+}
+
+impl Trained {
+    /// The result as a table.
+    pub(crate) fn table(&self) -> String {
+        let Outcome { summary, evaluation, end, .. } = &self.outcome;
+        let mut rows: Vec<(&str, String)> = Vec::new();
+        if let Some(report) = evaluation.as_ref().filter(|report| report.images > 0) {
+            let images = counted(report.images as u64, "held-out picture");
+            rows.push(("PSNR", format!("{} (mean of {images})", decibels(report.psnr))));
+            if let Some(corrected) = report.psnr_colour_corrected {
+                rows.push(("", format!("{corrected:.2} dB after a colour fit per picture")));
+            }
+            rows.push(("SSIM", report.ssim.map_or_else(|| "-".to_owned(), |ssim| format!("{ssim:.4}"))));
+            if report.valid_share < 1.0 {
+                rows.push(("valid", format!("{:.1} % of the pixels", 100.0 * report.valid_share)));
+            }
+        } else if *end == End::Finished {
+            rows.push(("PSNR", "not measured: no picture is held out".to_owned()));
+        }
+        let rate = summary.steps as f64 / summary.seconds.max(f64::MIN_POSITIVE);
+        let rate = if summary.steps > 0 { format!(", {} it/s", three_digits(rate)) } else { String::new() };
+        rows.push(("steps", grouped(summary.steps)));
+        rows.push(("splats", grouped(summary.splats)));
+        rows.push(("time", format!("{}{rate}", duration(summary.seconds))));
+        rows.push(("CPU time", duration(summary.cpu_seconds)));
+        if *end == End::Finished {
+            rows.push(("result", splats_path(&self.folder).display().to_string()));
+            let sheet = eval_folder(&self.folder).join(CONTACT_SHEET);
+            if sheet.is_file() {
+                rows.push(("pictures", format!("{} (truth | render | error)", sheet.display())));
+            }
+        }
+        table::facts(&rows)
+    }
+}

@@ -1,0 +1,41 @@
+//! Panics are bugs: one line, the place, exit code 101. With `RUST_BACKTRACE` set, the way there as well.
+
+use std::backtrace::{Backtrace, BacktraceStatus};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+/// Exit code after a panic, the same as that of Rust's own handler.
+const EXIT_CODE: i32 = 101;
+
+/// The run folder in use, where `crash.txt` goes.
+static RUN_FOLDER: OnceLock<PathBuf> = OnceLock::new();
+
+/// From now on a crash leaves `crash.txt` in this folder.
+pub(crate) fn report_into(run: &Path) {
+    let _ = RUN_FOLDER.set(run.to_owned());
+}
+
+/// Replaces Rust's panic message by one line for people. The process ends there and then, whichever thread it was:
+/// a run that goes on without one of its threads would wait for it for ever.
+pub(crate) fn install_hook() {
+    std::panic::set_hook(Box::new(|panic| {
+        let message = panic.payload_as_str().unwrap_or("no message").replace('\n', " ");
+        let place = panic.location().map_or_else(|| "unknown place".to_owned(), ToString::to_string);
+        let line = format!(
+            "gausset: internal error at {place}: {message} (version {}); please report",
+            env!("CARGO_PKG_VERSION")
+        );
+        let backtrace = Backtrace::capture();
+        let mut stderr = std::io::stderr().lock();
+        let _ = writeln!(stderr, "{line}");
+        if backtrace.status() == BacktraceStatus::Captured {
+            let _ = writeln!(stderr, "{backtrace}");
+        }
+        if let Some(run) = RUN_FOLDER.get().filter(|run| run.is_dir()) {
+            let _ =
+                std::fs::write(run.join("crash.txt"), format!("{line}\n{}\n", Backtrace::force_capture()));
+        }
+        std::process::exit(EXIT_CODE);
+    }));
+}

@@ -1,0 +1,81 @@
+//! Which device computes, and how: `--device`, `--simd`, `--threads`.
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use clap::builder::TypedValueParser;
+use gausset_compute::VectorLevel;
+use gausset_cpu::{CpuEngine, CpuOptions, LevelMissing};
+
+/// A device that can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Device {
+    /// The best there is.
+    Auto,
+    /// The processor.
+    Cpu,
+}
+
+fn parse_device(text: &str) -> Result<Device, String> {
+    match text {
+        "auto" => Ok(Device::Auto),
+        "cpu" => Ok(Device::Cpu),
+        _ => Err(format!("expected auto|cpu, found `{text}`; this version computes on the processor only")),
+    }
+}
+
+/// The parser of vector levels, which knows their names.
+fn level_parser() -> impl TypedValueParser<Value = VectorLevel> {
+    PossibleValuesParser::new(VectorLevel::ALL.map(VectorLevel::name))
+        .map(|name| VectorLevel::ALL.into_iter().find(|level| level.name() == name).unwrap_or_default())
+}
+
+/// Which device, and how it computes. The result is the same with each of them.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct DeviceArgs {
+    /// What computes: auto|cpu.
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device, help_heading = "Machine")]
+    device: Device,
+    /// Vector instructions: auto|avx512|avx2|fallback.
+    #[arg(
+        long, value_name = "LEVEL", default_value = "auto", value_parser = level_parser(),
+        hide_possible_values = true, help_heading = "Machine"
+    )]
+    simd: VectorLevel,
+}
+
+impl DeviceArgs {
+    /// The engine with so many threads, 0 = all.
+    ///
+    /// # Errors
+    /// This processor lacks the vector level.
+    pub(crate) fn engine(self, threads: usize) -> Result<CpuEngine, LevelMissing> {
+        match self.device {
+            Device::Auto | Device::Cpu => CpuEngine::new(CpuOptions { threads, level: self.simd }),
+        }
+    }
+
+    /// The vector level that was asked for.
+    pub(crate) fn level(self) -> VectorLevel {
+        self.simd
+    }
+}
+
+/// [`DeviceArgs`] with the number of threads, for commands that have no other use for it.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ComputeArgs {
+    #[command(flatten)]
+    pub(crate) device: DeviceArgs,
+    /// Threads; 0 = all processors.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Machine")]
+    pub(crate) threads: u32,
+}
+
+impl ComputeArgs {
+    /// The engine.
+    ///
+    /// # Errors
+    /// This processor lacks the vector level.
+    pub(crate) fn engine(self) -> Result<CpuEngine, LevelMissing> {
+        self.device.engine(self.threads as usize)
+    }
+}

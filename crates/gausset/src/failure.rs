@@ -1,0 +1,117 @@
+//! What is printed when a command is refused or fails: one line, and for programs a stable code.
+
+use gausset_core::engine::EngineError;
+use gausset_cpu::LevelMissing;
+use gausset_io::atomic::WriteError;
+use gausset_io::dataset::DatasetError;
+use gausset_io::run_folder::RunFolderError;
+use gausset_io::splat::SplatError;
+use gausset_train::cameras::CameraPathError;
+use gausset_train::{ConfigError, EvalError, OptionsError, TrainError};
+use serde::Serialize;
+
+/// Why a command was refused or failed. Serialises as the object of `--json` errors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Failure {
+    /// Stable word for programs, listed in `docs/errors.md`.
+    pub(crate) code: &'static str,
+    /// `FILE: PLACE: what is wrong (expected …, found …); what to do`.
+    pub(crate) message: String,
+}
+
+impl Failure {
+    /// A failure with its code; line breaks in the message become spaces.
+    pub(crate) fn new(code: &'static str, message: impl ToString) -> Self {
+        let message = message.to_string();
+        let message = message.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>();
+        Self { code, message: message.join(" ") }
+    }
+
+    /// A mistake in the arguments.
+    pub(crate) fn usage(message: impl ToString) -> Self {
+        Self::new("usage", message)
+    }
+}
+
+/// Gives an error type one code for all its variants.
+macro_rules! code {
+    ($($error:ty => $code:literal),+ $(,)?) => {
+        $(
+            impl From<$error> for Failure {
+                fn from(error: $error) -> Self {
+                    Self::new($code, error)
+                }
+            }
+        )+
+    };
+}
+
+code! {
+    OptionsError => "config-file",
+    DatasetError => "dataset",
+    WriteError => "write",
+    SplatError => "splats",
+    CameraPathError => "camera-path",
+    LevelMissing => "device",
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::File(error) => error.into(),
+            ConfigError::Differs { .. } => Self::new("other-options", error),
+            _ => Self::new("option", error),
+        }
+    }
+}
+
+impl From<RunFolderError> for Failure {
+    fn from(error: RunFolderError) -> Self {
+        match error {
+            RunFolderError::Write(error) => error.into(),
+            RunFolderError::Checkpoint(error) => Self::new("checkpoint", error),
+            RunFolderError::Lock(error) => Self::new("in-use", error),
+            RunFolderError::HoldsARun { .. } => Self::new("exists", error),
+            RunFolderError::NotARun { .. } => Self::new("not-a-run", error),
+        }
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::NonFiniteLoss { .. } => Self::new("loss", error),
+            EngineError::OutOfMemory { .. } => Self::new("memory", error),
+            EngineError::BadInput(_) => Self::new("device", error),
+        }
+    }
+}
+
+impl From<EvalError> for Failure {
+    fn from(error: EvalError) -> Self {
+        match error {
+            EvalError::Engine(error) => error.into(),
+            EvalError::Write(error) => error.into(),
+            EvalError::Stopped => Self::new("stopped", error),
+        }
+    }
+}
+
+impl From<TrainError> for Failure {
+    fn from(error: TrainError) -> Self {
+        match error {
+            TrainError::Config(error) => error.into(),
+            TrainError::Folder(error) => error.into(),
+            TrainError::Write(error) => error.into(),
+            TrainError::Init(error) => error.into(),
+            TrainError::Engine(error) => error.into(),
+            TrainError::Eval(error) => error.into(),
+            TrainError::EmptyInit { .. } => Self::new("splats", error),
+            TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
+            TrainError::OtherDataset { .. } => Self::new("other-dataset", error),
+            TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
+            TrainError::Memory { .. } => Self::new("memory", error),
+            TrainError::Checkpoint { .. } => Self::new("checkpoint", error),
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Ctrl-C and termination: the first signal asks to save and stop, the second aborts at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag;
+
+/// A signal that asks the program to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// Ctrl-C.
+    Interrupt,
+    /// `kill`, a service manager, a batch system at its time limit.
+    Terminate,
+}
+
+impl Signal {
+    const ALL: [Self; 2] = [Self::Interrupt, Self::Terminate];
+
+    const fn number(self) -> i32 {
+        match self {
+            Self::Interrupt => SIGINT,
+            Self::Terminate => SIGTERM,
+        }
+    }
+
+    /// 128 + the signal's number, as shells report it.
+    pub(crate) const fn exit_code(self) -> u8 {
+        128 + self.number() as u8
+    }
+}
+
+/// Whether and by what the program was asked to stop.
+#[derive(Debug)]
+pub(crate) struct Interrupt {
+    stop: Arc<AtomicBool>,
+    /// Number of the last signal, 0 = none.
+    signal: Arc<AtomicUsize>,
+}
+
+impl Interrupt {
+    /// Takes over the signals. From now on the first one only sets the flag, the second ends the process.
+    pub(crate) fn watch() -> Self {
+        let watched = Self { stop: Arc::default(), signal: Arc::default() };
+        for signal in Signal::ALL {
+            // In this order: the first signal finds the flag unset and goes on to set it. Registering fails for
+            // signals that cannot be caught only; these can.
+            let number = signal.number();
+            let _ = flag::register_conditional_shutdown(
+                number,
+                i32::from(signal.exit_code()),
+                Arc::clone(&watched.stop),
+            );
+            let _ = flag::register_usize(number, Arc::clone(&watched.signal), number as usize);
+            let _ = flag::register(number, Arc::clone(&watched.stop));
+        }
+        watched
+    }
+
+    /// The flag that long work looks at.
+    pub(crate) fn stop(&self) -> &AtomicBool {
+        &self.stop
+    }
+
+    /// The signal that asked to stop, if one did.
+    pub(crate) fn signal(&self) -> Option<Signal> {
+        let number = self.signal.load(Ordering::Relaxed);
+        Signal::ALL.into_iter().find(|signal| signal.number() as usize == number)
+    }
+}

@@ -1,0 +1,84 @@
+//! Numbers as people read them.
+
+/// `1,234,567`.
+pub(crate) fn grouped(count: u64) -> String {
+    let digits = count.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// `1 picture`, `3 pictures`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", grouped(count))
+}
+
+/// `7 s`, `2:05 min`, `3:02:01 h`.
+pub(crate) fn duration(seconds: f64) -> String {
+    // Float to integer conversions saturate, and NaN becomes 0.
+    let whole = seconds.round() as u64;
+    let (hours, minutes, rest) = (whole / 3600, whole / 60 % 60, whole % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{rest} s"),
+        (0, _) => format!("{minutes}:{rest:02} min"),
+        _ => format!("{hours}:{minutes:02}:{rest:02} h"),
+    }
+}
+
+/// Three digits that matter: `0.0213`, `3.45`, `123`.
+pub(crate) fn three_digits(value: f64) -> String {
+    if !value.is_finite() {
+        return value.to_string();
+    }
+    let magnitude = value.abs();
+    let decimals = match magnitude {
+        m if m >= 100.0 => 0,
+        m if m >= 10.0 => 1,
+        m if m >= 1.0 => 2,
+        m if m >= 0.1 => 3,
+        m if m >= 0.01 => 4,
+        _ => 5,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A PSNR in dB; equal pictures have an infinite one.
+pub(crate) fn decibels(psnr: Option<f64>) -> String {
+    psnr.map_or_else(|| "inf dB".to_owned(), |psnr| format!("{psnr:.2} dB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_are_grouped_by_thousands() {
+        assert_eq!(
+            [0, 12, 999, 1000, 165_751, 1_000_000].map(grouped),
+            ["0", "12", "999", "1,000", "165,751", "1,000,000"]
+        );
+        assert_eq!(counted(1, "picture"), "1 picture");
+        assert_eq!(counted(0, "picture"), "0 pictures");
+    }
+
+    #[test]
+    fn durations_have_the_unit_that_fits() {
+        assert_eq!(
+            [0.4, 59.4, 59.6, 125.0, 10_921.0].map(duration),
+            ["0 s", "59 s", "1:00 min", "2:05 min", "3:02:01 h"]
+        );
+        assert_eq!(duration(f64::NAN), "0 s");
+    }
+
+    #[test]
+    fn three_digits_are_shown_whatever_the_size() {
+        assert_eq!([0.021_34, 3.451, 123.4, 0.5].map(three_digits), ["0.0213", "3.45", "123", "0.500"]);
+        assert_eq!(three_digits(f64::INFINITY), "inf");
+    }
+}

@@ -1,0 +1,77 @@
+//! The one progress reporter: a bar on a terminal, plain lines otherwise.
+
+use std::time::{Duration, Instant};
+
+use gausset_train::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::console::Console;
+use crate::numbers::{duration, grouped, three_digits};
+
+/// A plain line comes after so much of the work …
+const LINE_EVERY_SHARE: f64 = 0.05;
+/// … or so much time, …
+const LINE_EVERY: Duration = Duration::from_secs(5);
+/// … but not sooner than this after the one before.
+const LINE_NOT_BEFORE: Duration = Duration::from_millis(500);
+
+/// Drawings of a bar per second.
+const BAR_RATE: u8 = 10;
+
+/// Progress of something that has a number of parts.
+#[derive(Debug)]
+pub(crate) struct Reporter<'a> {
+    console: &'a Console,
+    /// What the parts are: `step`, `picture`.
+    noun: &'static str,
+    total: u64,
+    bar: Option<ProgressBar>,
+    last_line: Instant,
+    last_position: u64,
+}
+
+impl<'a> Reporter<'a> {
+    /// Begins with `position` of `total` parts done.
+    pub(crate) fn start(console: &'a Console, noun: &'static str, position: u64, total: u64) -> Self {
+        let bar = console.can_draw().then(|| {
+            let target = ProgressDrawTarget::stderr_with_hz(BAR_RATE);
+            let bar = ProgressBar::with_draw_target(Some(total), target).with_position(position);
+            // The template is a constant that parses.
+            let style = ProgressStyle::with_template("{bar:24} {human_pos}/{human_len} {msg}");
+            bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
+        });
+        console.set_bar(bar.clone());
+        Self { console, noun, total, bar, last_line: Instant::now(), last_position: position }
+    }
+
+    /// Tells how far it is, with a message.
+    pub(crate) fn at(&mut self, position: u64, message: impl FnOnce() -> String) {
+        if let Some(bar) = &self.bar {
+            bar.set_message(message());
+            bar.set_position(position);
+            return;
+        }
+        let waited = self.last_line.elapsed();
+        let share = (position - self.last_position.min(position)) as f64 / self.total.max(1) as f64;
+        let is_due = share >= LINE_EVERY_SHARE || waited >= LINE_EVERY || position >= self.total;
+        if is_due && (waited >= LINE_NOT_BEFORE || position >= self.total) {
+            (self.last_line, self.last_position) = (Instant::now(), position);
+            let message = message();
+            let separator = if message.is_empty() { "" } else { ": " };
+            let (position, total) = (grouped(position), grouped(self.total));
+            self.console.note(format!("{} {position}/{total}{separator}{message}", self.noun));
+        }
+    }
+
+    /// Takes the bar away.
+    pub(crate) fn finish(self) {
+        self.console.set_bar(None);
+    }
+}
+
+/// `loss 0.0312, 51,234 splats, 23.1 it/s, 2:13 min left`.
+pub(crate) fn training_message(progress: &Progress) -> String {
+    let left = progress.seconds_left.map_or_else(String::new, |s| format!(", {} left", duration(s)));
+    let (splats, rate) = (grouped(progress.splats), three_digits(progress.it_per_s));
+    format!("loss {:.4}, {splats} splats, {rate} it/s{left}", progress.loss)
+}
