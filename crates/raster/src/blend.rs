@@ -24,7 +24,7 @@ use crate::pixel::{
     CELL_SIDE, CELLS, CELLS_PER_ROW, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin,
 };
 use crate::project::{EXTENT_SLACK, LOG2_255, Record, record};
-use crate::tile::TileLists;
+use crate::tile::TileSplats;
 use crate::view::KernelView;
 
 /// Entries per batch: their records (16 KiB) stay in the first-level cache while the cells walk them.
@@ -96,12 +96,11 @@ impl Blended {
         &mut self,
         pool: &Pool,
         level: Level,
-        view: &KernelView,
-        lists: &TileLists,
-        records: &[Record],
+        splats: TileSplats<'_>,
         background: [f32; 3],
         outputs: Outputs,
     ) {
+        let TileSplats { view, lists, records } = splats;
         let tiles = view.tile_count();
         self.tiles.resize(tiles, TilePixels::default());
         self.extras.resize(if outputs == Outputs::All { tiles } else { 0 }, TileExtras::default());

@@ -24,7 +24,7 @@ use gausset_core::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
 use crate::blend::{BATCH, Blended, TileExtras, TilePixels};
 use crate::pixel::{CELL_SIDE, CELLS, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin};
 use crate::project::{Record, record};
-use crate::tile::TileLists;
+use crate::tile::TileSplats;
 use crate::view::KernelView;
 
 /// Sums over the pixels of a tile for one splat; names in [`slot`].
@@ -136,13 +136,12 @@ impl SlotSums {
         &mut self,
         pool: &Pool,
         level: Level,
-        view: &KernelView,
-        lists: &TileLists,
-        records: &[Record],
+        splats: TileSplats<'_>,
         blended: &Blended,
         upstream: Upstream<'_>,
         absolute: AbsoluteSums,
     ) {
+        let TileSplats { view, lists, records } = splats;
         assert!(
             upstream.alpha_depth.is_none() || blended.extras.len() == blended.tiles.len(),
             "gradients of depth need the forward pass with depth"

@@ -11,10 +11,11 @@
 //! `det = |U_0 × U_1|² + ε (a + c) + ε²`.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{each, each_of, exp, fma, inlined, load, sigmoid, splat};
-use gausset_core::constants::LOW_PASS_VARIANCE;
+use gausset_compute::simd::{each, each_of, fma, inlined, load, sigmoid, splat};
+use gausset_core::constants::{LOW_PASS_VARIANCE, NEAR_PLANE};
 
-use crate::layout::{GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
+use crate::layout::{GeometryBlock, LOGIT, MEAN};
+use crate::shape::Shape;
 use crate::view::KernelView;
 
 /// Everything between raw parameters and screen splats that forward and VJP use.
@@ -22,14 +23,8 @@ use crate::view::KernelView;
 pub(crate) struct Geometry<S: Simd> {
     /// Mean in the world.
     pub mean: [f32x16<S>; 3],
-    /// Standard deviations.
-    pub scale: [f32x16<S>; 3],
-    /// Unit quaternion `wxyz`.
-    pub unit_quat: [f32x16<S>; 4],
-    /// `1 / |q|`.
-    pub inverse_norm: f32x16<S>,
-    /// Rotation of the splat, rows first.
-    pub rotation: [[f32x16<S>; 3]; 3],
+    /// Standard deviations and rotation.
+    pub shape: Shape<S>,
     /// Mean in camera axes.
     pub point: [f32x16<S>; 3],
     /// `1 / z`.
@@ -84,19 +79,8 @@ impl<S: Simd> Geometry<S> {
         );
         let inverse_z = one / point[2];
 
-        let q = [row(QUAT), row(QUAT + 1), row(QUAT + 2), row(QUAT + 3)];
-        let norm2 = fma(q[3], q[3], fma(q[2], q[2], fma(q[1], q[1], q[0] * q[0])));
-        let inverse_norm = one / norm2.sqrt().max(splat(simd, 1e-12));
-        let unit_quat = each_of(
-            q,
-            #[inline(always)]
-            |v| v * inverse_norm,
-        );
-        let rotation = rotation_matrix(simd, unit_quat);
-        let scale: [f32x16<S>; 3] = each(
-            #[inline(always)]
-            |k| exp(simd, row(LOG_SCALE + k)),
-        );
+        let shape = Shape::new(simd, block);
+        let rotation = &shape.rotation;
 
         let free = [point[0] * inverse_z, point[1] * inverse_z];
         let clamp = inlined(
@@ -141,7 +125,7 @@ impl<S: Simd> Geometry<S> {
             |row: [f32x16<S>; 3]| {
                 each(
                     #[inline(always)]
-                    |k| row[k] * scale[k],
+                    |k| row[k] * shape.scale[k],
                 )
             },
         );
@@ -158,17 +142,14 @@ impl<S: Simd> Geometry<S> {
         let inverse_det = one / det;
 
         let opacity_raw = sigmoid(simd, row(LOGIT));
-        let compensation = if antialiased { (det_raw * inverse_det).sqrt() } else { one };
+        let compensation = if antialiased { compensation(det_raw, inverse_det) } else { one };
         let mean2d = [
             fma(splat(simd, view.focal[0]), free[0], splat(simd, view.centre[0])),
             fma(splat(simd, view.focal[1]), free[1], splat(simd, view.centre[1])),
         ];
         Self {
             mean,
-            scale,
-            unit_quat,
-            inverse_norm,
-            rotation,
+            shape,
             point,
             inverse_z,
             ratio: [rx, ry],
@@ -183,6 +164,18 @@ impl<S: Simd> Geometry<S> {
         }
     }
 
+    /// Which splats are in front of the near plane.
+    #[inline(always)]
+    pub(crate) fn in_front(&self, simd: S) -> mask32x16<S> {
+        self.point[2].simd_gt(splat(simd, NEAR_PLANE))
+    }
+
+    /// Opacity after compensation.
+    #[inline(always)]
+    pub(crate) fn opacity(&self) -> f32x16<S> {
+        self.opacity_raw * self.compensation
+    }
+
     /// Inverse screen covariance `(A, B, C)` = `(c, -b, a) / det`.
     #[inline(always)]
     pub(crate) fn conic(&self) -> [f32x16<S>; 3] {
@@ -190,21 +183,10 @@ impl<S: Simd> Geometry<S> {
     }
 }
 
-/// Rotation matrix of a unit quaternion `wxyz`.
+/// What the low-pass filter takes off the opacity in antialiased mode: `sqrt(det_raw / det)`.
 #[inline(always)]
-fn rotation_matrix<S: Simd>(simd: S, [w, x, y, z]: [f32x16<S>; 4]) -> [[f32x16<S>; 3]; 3] {
-    let (one, two) = (splat(simd, 1.0), splat(simd, 2.0));
-    let diagonal = inlined(
-        #[inline(always)]
-        |a: f32x16<S>, b: f32x16<S>| one - two * fma(a, a, b * b),
-    );
-    let (xy, xz, yz) = (x * y, x * z, y * z);
-    let (wx, wy, wz) = (w * x, w * y, w * z);
-    [
-        [diagonal(y, z), two * (xy - wz), two * (xz + wy)],
-        [two * (xy + wz), diagonal(x, z), two * (yz - wx)],
-        [two * (xz - wy), two * (yz + wx), diagonal(x, y)],
-    ]
+pub(crate) fn compensation<S: Simd>(det_raw: f32x16<S>, inverse_det: f32x16<S>) -> f32x16<S> {
+    (det_raw * inverse_det).sqrt()
 }
 
 /// The direction from the camera to a splat.

@@ -143,6 +143,21 @@ impl Blocks {
         rest_rows(self.sh_degree)
     }
 
+    /// The rest rows of a block.
+    #[must_use]
+    #[inline(always)]
+    pub fn rest_of(&self, block: usize) -> &[AlignedRow] {
+        let rows = self.rest_rows();
+        &self.rest[block * rows..(block + 1) * rows]
+    }
+
+    /// The rest rows of a block.
+    #[inline(always)]
+    pub fn rest_of_mut(&mut self, block: usize) -> &mut [AlignedRow] {
+        let rows = self.rest_rows();
+        &mut self.rest[block * rows..(block + 1) * rows]
+    }
+
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {

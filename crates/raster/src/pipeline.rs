@@ -13,7 +13,7 @@ use crate::pixel::{CELLS, cell_origin, tile_origin};
 use crate::project::Projected;
 use crate::project_vjp::Gradients;
 use crate::sort::sort_by_depth;
-use crate::tile::TileLists;
+use crate::tile::{TileLists, TileSplats};
 use crate::view::KernelView;
 
 /// More entries than a 32-bit number can count: the scene is far beyond what this machine can draw.
@@ -68,15 +68,8 @@ impl Pipeline {
             }
         }
         let _span = span(Stage::Blend.name());
-        self.blended.run(
-            pool,
-            level,
-            view,
-            &self.lists,
-            &self.projected.records,
-            options.background,
-            outputs,
-        );
+        let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
+        self.blended.run(pool, level, splats, options.background, outputs);
         Ok(())
     }
 
@@ -90,16 +83,8 @@ impl Pipeline {
         absolute: AbsoluteSums,
     ) {
         let _span = span(Stage::BlendVjp.name());
-        self.sums.run(
-            pool,
-            level,
-            view,
-            &self.lists,
-            &self.projected.records,
-            &self.blended,
-            upstream,
-            absolute,
-        );
+        let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
+        self.sums.run(pool, level, splats, &self.blended, upstream, absolute);
     }
 
     /// `project_vjp` after [`Self::backward`], with the gradients written out.

@@ -12,7 +12,7 @@
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, ln, splat, transpose};
 use gausset_compute::{Pool, at_level};
-use gausset_core::constants::{NEAR_PLANE, TILE_SIZE};
+use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::RenderOptions;
 
 use crate::geometry::{Direction, Geometry};
@@ -140,8 +140,6 @@ impl Projected {
         self.rects.resize(lanes, TileRect::default());
         self.entry_offset.resize(lanes, 0);
         self.chunk_keys.resize(lanes, 0);
-        let rest_rows = splats.rest_rows();
-
         let mut parts: Vec<Chunk<'_>> = self
             .records
             .chunks_mut(SPLATS_PER_CHUNK)
@@ -161,7 +159,6 @@ impl Projected {
         pool.run_parts(&mut parts, |chunk, part| {
             let input = ChunkInput {
                 splats,
-                rest_rows,
                 first_block: chunk * BLOCKS_PER_CHUNK,
                 view,
                 antialiased: options.antialiased,
@@ -200,7 +197,6 @@ struct Chunk<'a> {
 
 struct ChunkInput<'a> {
     splats: &'a Blocks,
-    rest_rows: usize,
     first_block: usize,
     view: &'a KernelView,
     antialiased: bool,
@@ -214,11 +210,10 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
             let blocks = part.rects.len() / LANES;
             for local in 0..blocks {
                 let block = input.first_block + local;
-                let rest = &input.splats.rest[block * input.rest_rows..(block + 1) * input.rest_rows];
                 let screen = project_block::<S, DEGREE>(
                     simd,
                     &input.splats.geometry[block],
-                    rest,
+                    input.splats.rest_of(block),
                     input.view,
                     input.antialiased,
                 );
@@ -273,16 +268,16 @@ fn project_block<S: Simd, const DEGREE: u8>(
 ) -> ScreenBlock<S> {
     let zero = splat(simd, 0.0);
     let g = Geometry::new(simd, block, view, antialiased);
-    let opacity = g.opacity_raw * g.compensation;
+    let opacity = g.opacity();
     let log2_opacity = ln(simd, opacity.max(splat(simd, 1e-37))) * splat(simd, LOG2_E);
     let tau = splat(simd, 2.0 * LN_2) * (log2_opacity + splat(simd, LOG2_255));
     let extent_x = (tau * g.cov[0]).max(zero).sqrt();
     let extent_y = (tau * g.cov[2]).max(zero).sqrt();
 
-    let mut visible = g.point[2].simd_gt(splat(simd, NEAR_PLANE)) & tau.simd_ge(zero);
+    let mut visible = g.in_front(simd) & tau.simd_ge(zero);
     let (columns, touches_x) = pixel_range(simd, g.mean2d[0], extent_x, view.size[0]);
     let (rows, touches_y) = pixel_range(simd, g.mean2d[1], extent_y, view.size[1]);
-    visible = visible & touches_x & touches_y;
+    visible &= touches_x & touches_y;
     if !visible.any_true() {
         return ScreenBlock { rows: [zero; LANES], visible: 0, tile_bounds: [[0.0; LANES]; 4] };
     }
@@ -313,7 +308,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
     // the clamp, which would hide a NaN.
     let sum =
         colour[0] + colour[1] + colour[2] + values[2] + values[3] + values[4] + values[12] + log2_opacity;
-    visible = visible & (sum * zero).simd_eq(zero);
+    visible &= (sum * zero).simd_eq(zero);
 
     let tile = splat(simd, 1.0 / TILE_SIZE as f32);
     let one = splat(simd, 1.0);

@@ -5,10 +5,10 @@
 //!
 //! ```text
 //! d mean2d = Q s,  d cov = ½ Q S Q,  d logit = Σv (1 - o),  H = Vᵀ (2 dcov) V with V = T R(q),
-//! d log_scale_k = s_k² H_kk,  torque_k = H_ij (s_i² - s_j²) (k, i, j cyclic),  dT = 2 dcov V diag(s²) Rᵀ,
-//! dJ = dT Wᵀ,  dp from J and mean2d,  dm = Wᵀ dp + SH direction
+//! dT = 2 dcov V diag(s²) Rᵀ,  dJ = dT Wᵀ,  dp from J and mean2d,  dm = Wᵀ dp + SH direction
 //! ```
 //!
+//! `H` is the gradient in the splat's own axes, from which scales and quaternion get theirs (module `shape`).
 //! In antialiased mode `ln o` has the further term `½ ln(det_raw / det)`. Gradients of a block stay in registers and on
 //! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
 
@@ -22,10 +22,10 @@ use gausset_core::{Pose, se3};
 use std::sync::atomic::Ordering;
 
 use crate::blend_vjp::{SlotSums, slot};
-use crate::geometry::{Direction, Geometry, dot3};
+use crate::geometry::{Direction, Geometry, dot3, dot3s};
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
 use crate::project::{BLOCKS_PER_CHUNK, Projected};
-use crate::spherical::{C0, basis, basis_gradient, colours, rest_coefficients};
+use crate::spherical::{ColourGradient, colour_gradient};
 use crate::tile::TileLists;
 use crate::view::KernelView;
 
@@ -43,10 +43,8 @@ pub(crate) struct VjpInput<'a> {
 pub(crate) struct BlockGradient<S: Simd> {
     /// Rows as in [`crate::layout`].
     pub geometry: [f32x16<S>; GEOMETRY_ROWS],
-    /// `dL/d colour` behind the clamp at zero; the gradient of coefficient k is `basis[k] · colour`.
-    pub colour: [f32x16<S>; 3],
-    /// `Y_1 ..`.
-    pub basis: [f32x16<S>; 15],
+    /// Of the colours, and from them of the SH coefficients.
+    pub colour: ColourGradient<S>,
     /// `dL/d mean2d`, 1/px.
     pub mean2d: [f32x16<S>; 2],
     /// Sums of absolute pixel gradients, 1/px.
@@ -182,14 +180,13 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let sums = gather(simd, input, block_index * LANES);
     let mut touched = sums[0].simd_ne(zero);
     for sum in &sums[1..slot::ABS_X] {
-        touched = touched | sum.simd_ne(zero);
+        touched |= sum.simd_ne(zero);
     }
     let any = inlined(
         #[inline(always)]
         |g: [f32x16<S>; GEOMETRY_ROWS]| BlockGradient {
             geometry: g,
-            colour: [zero; 3],
-            basis: [zero; 15],
+            colour: ColourGradient { colour: [zero; 3], basis: [zero; 15], mean: [zero; 3] },
             mean2d: [zero; 2],
             mean2d_abs: [zero; 2],
             radius: zero,
@@ -226,8 +223,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     }
     let d_logit = v * (one - geo.opacity_raw);
 
-    // dcov acts on the axes V; H = Vᵀ (2 dcov) V is symmetric. A scale sees its diagonal, a rotation of the splat about
-    // its axis k the off-diagonal entry times the difference of the other two variances: exactly zero for a sphere.
+    // dcov acts on the axes V: H = Vᵀ (2 dcov) V.
     let (two_a, two_c) = (two * d_a, two * d_c);
     let d_v: [[f32x16<S>; 3]; 2] = [
         each(
@@ -239,25 +235,12 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
             |k| fma(two_c, geo.v[1][k], d_b * geo.v[0][k]),
         ),
     ];
-    let h = inlined(
+    let d_shape = geo.shape.gradient(
+        simd,
         #[inline(always)]
-        |i: usize, j: usize| fma(geo.v[0][i], d_v[0][j], geo.v[1][i] * d_v[1][j]),
+        |i, j| fma(geo.v[0][i], d_v[0][j], geo.v[1][i] * d_v[1][j]),
     );
-    let variance = each_of(
-        geo.scale,
-        #[inline(always)]
-        |s: f32x16<S>| s * s,
-    );
-    let d_log_scale: [f32x16<S>; 3] = each(
-        #[inline(always)]
-        |k| variance[k] * h(k, k),
-    );
-    let torque = [
-        h(1, 2) * (variance[1] - variance[2]),
-        h(0, 2) * (variance[2] - variance[0]),
-        h(0, 1) * (variance[0] - variance[1]),
-    ];
-    let d_quat = quaternion_gradient(torque, geo.unit_quat, two * geo.inverse_norm);
+    let variance = geo.shape.variance();
     let scaled: [[f32x16<S>; 3]; 2] = each_of(
         d_v,
         #[inline(always)]
@@ -274,7 +257,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
         |row: [f32x16<S>; 3]| {
             each(
                 #[inline(always)]
-                |i| dot3(row, geo.rotation[i]),
+                |i| dot3(row, geo.shape.rotation[i]),
             )
         },
     );
@@ -283,7 +266,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let w = &view.rotation;
     let with_row = inlined(
         #[inline(always)]
-        |d: [f32x16<S>; 3], i: usize| crate::geometry::dot3s(simd, w[i], d),
+        |d: [f32x16<S>; 3], i: usize| dot3s(simd, w[i], d),
     );
     let (d_j00, d_j02) = (with_row(d_t[0], 0), with_row(d_t[0], 2));
     let (d_j11, d_j12) = (with_row(d_t[1], 1), with_row(d_t[1], 2));
@@ -307,25 +290,13 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
 
     // Colour and its viewing direction.
     let direction = Direction::new(simd, geo.mean, view.origin);
-    let y = basis::<S, DEGREE>(simd, direction.unit);
-    let colour_value = colours::<S, DEGREE>(simd, block, rest, &y);
-    let colour: [f32x16<S>; 3] = each(
-        #[inline(always)]
-        |c| colour_value[c].simd_gt(zero).select(sums[slot::RED + c], zero),
-    );
+    let upstream = [sums[slot::RED], sums[slot::RED + 1], sums[slot::RED + 2]];
+    let colour = colour_gradient::<S, DEGREE>(simd, block, rest, &direction, upstream);
     let mut d_direction = [zero; 3];
     if DEGREE > 0 {
-        let mut weights = [zero; 15];
-        for (k, rows) in rest.chunks_exact(3).take(rest_coefficients(DEGREE)).enumerate() {
-            weights[k] =
-                dot3([load(simd, &rows[0].0), load(simd, &rows[1].0), load(simd, &rows[2].0)], colour);
-        }
-        let e = basis_gradient::<S, DEGREE>(simd, direction.unit, &weights);
-        let along = dot3(e, direction.unit);
         for k in 0..3 {
             // Lanes that are not drawn may hold anything; they must not reach the sums.
-            let through = (e[k] - along * direction.unit[k]) * direction.inverse_length;
-            d_direction[k] = touched.select(through, zero);
+            d_direction[k] = touched.select(colour.mean[k], zero);
             d_mean[k] += d_direction[k];
         }
     }
@@ -353,13 +324,13 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     }
 
     let mut g = [zero; GEOMETRY_ROWS];
-    for k in 0..3 {
+    for (k, dc) in colour.coefficient_0(simd).into_iter().enumerate() {
         g[MEAN + k] = touched.select(d_mean[k], zero);
-        g[LOG_SCALE + k] = touched.select(d_log_scale[k], zero);
-        g[DC + k] = colour[k] * splat(simd, C0);
+        g[LOG_SCALE + k] = touched.select(d_shape.log_scale[k], zero);
+        g[DC + k] = dc;
     }
     for k in 0..4 {
-        g[QUAT + k] = touched.select(d_quat[k], zero);
+        g[QUAT + k] = touched.select(d_shape.quat[k], zero);
     }
     g[LOGIT] = touched.select(d_logit, zero);
     let mid = half * (geo.cov[0] + geo.cov[2]);
@@ -368,7 +339,6 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let ln_2 = splat(simd, LN_2);
     BlockGradient {
         colour,
-        basis: y,
         mean2d: each_of(
             mean2d,
             #[inline(always)]
@@ -378,24 +348,6 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
         radius: splat(simd, 3.0) * largest.sqrt(),
         ..any(g)
     }
-}
-
-/// Gradient with respect to a quaternion of any length from the torque in the splat's own axes: `2/|q| · q̂ ⊗ (0, τ)`.
-///
-/// A rotation by `ω` in the splat's axes turns `q̂` into `q̂ ⊗ (1, ω/2)`, so `ω = 2 vec(q̂* ⊗ dq̂)`; the gradient is
-/// orthogonal to `q̂` by construction.
-#[inline(always)]
-fn quaternion_gradient<S: Simd>(
-    [a, b, c]: [f32x16<S>; 3],
-    [w, x, y, z]: [f32x16<S>; 4],
-    factor: f32x16<S>,
-) -> [f32x16<S>; 4] {
-    [
-        -(factor * fma(x, a, fma(y, b, z * c))),
-        factor * fma(w, a, fma(y, c, -(z * b))),
-        factor * fma(w, b, fma(z, a, -(x * c))),
-        factor * fma(w, c, fma(x, b, -(y * a))),
-    ]
 }
 
 /// Gradients written out, for tests and for whoever needs them apart from the update.
@@ -485,24 +437,18 @@ fn gradient_chunk<S: Simd, const DEGREE: u8>(
             let mut pose = PoseSums::new(simd);
             for (local, out) in part.geometry.iter_mut().enumerate() {
                 let block = chunk * BLOCKS_PER_CHUNK + local;
-                let rest = &splats.rest[block * rows..(block + 1) * rows];
                 let g = block_gradient::<S, DEGREE>(
                     simd,
                     input,
                     block,
                     &splats.geometry[block],
-                    rest,
+                    splats.rest_of(block),
                     Some(&mut pose),
                 );
                 for (row, value) in out.iter_mut().zip(g.geometry) {
                     value.store_array(&mut row.0);
                 }
-                let rest_out = part.rest[local * rows..(local + 1) * rows].chunks_exact_mut(3);
-                for (k, coefficient) in rest_out.take(rest_coefficients(DEGREE)).enumerate() {
-                    for (c, row) in coefficient.iter_mut().enumerate() {
-                        (g.basis[k] * g.colour[c]).store_array(&mut row.0);
-                    }
-                }
+                g.colour.store_rest::<DEGREE>(&mut part.rest[local * rows..(local + 1) * rows]);
                 let pairs = [(&mut *part.mean2d, g.mean2d), (&mut *part.mean2d_abs, g.mean2d_abs)];
                 for (out, [x, y]) in pairs {
                     let (x, y): (Row, Row) = (x.to_array(), y.to_array());

@@ -55,7 +55,7 @@ mod tests {
                 .map(|i| {
                     let w = rng::philox(1, rng::stream::TEST, 0, i);
                     // Few distinct depths, so that there are ties.
-                    let depth = 0.01 + rng::uniform(w[0] % 512 << 20) * 100.0;
+                    let depth = 0.01 + rng::uniform((w[0] % 512) << 20) * 100.0;
                     u64::from(depth.to_bits()) << 32 | u64::from(i)
                 })
                 .collect();

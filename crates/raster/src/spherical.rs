@@ -1,12 +1,13 @@
-//! Spherical harmonics on 16 lanes: the basis, colours, and the gradient of the basis.
+//! Spherical harmonics on 16 lanes: the basis, colours, and the way back from colours to coefficients and means.
 //!
 //! Degrees are compile-time constants, so that a kernel for degree 0 does no work for the others. Basis and signs as in
 //! [`gausset_core::sh`].
 
 use fearless_simd::{f32x16, prelude::*};
-use gausset_compute::simd::{each, fma, inlined, load, splat};
+use gausset_compute::simd::{each, each_of, fma, inlined, load, splat};
 use gausset_core::sh;
 
+use crate::geometry::{Direction, dot3};
 use crate::layout::{AlignedRow, DC, GeometryBlock};
 
 const C1: f32 = sh::C1 as f32;
@@ -67,7 +68,7 @@ pub(crate) fn basis<S: Simd, const DEGREE: u8>(simd: S, [x, y, z]: [f32x16<S>; 3
 ///
 /// The basis is written as polynomials in the *unit* direction; the caller projects the result onto the sphere.
 #[inline(always)]
-pub(crate) fn basis_gradient<S: Simd, const DEGREE: u8>(
+fn basis_gradient<S: Simd, const DEGREE: u8>(
     simd: S,
     [x, y, z]: [f32x16<S>; 3],
     w: &[f32x16<S>; 15],
@@ -136,4 +137,76 @@ pub(crate) fn colours<S: Simd, const DEGREE: u8>(
         }
     }
     colour
+}
+
+/// Gradients of a block's SH coefficients, and of its means through the viewing direction.
+#[derive(Clone, Copy)]
+pub(crate) struct ColourGradient<S: Simd> {
+    /// `dL/d colour` behind the clamp at zero; the gradient of coefficient k is `Y_k · colour`.
+    pub colour: [f32x16<S>; 3],
+    /// `Y_1 ..`.
+    pub basis: [f32x16<S>; 15],
+    /// `dL/d mean` through the viewing direction.
+    pub mean: [f32x16<S>; 3],
+}
+
+impl<S: Simd> ColourGradient<S> {
+    /// Gradient of coefficient 0.
+    #[inline(always)]
+    pub(crate) fn coefficient_0(&self, simd: S) -> [f32x16<S>; 3] {
+        each_of(
+            self.colour,
+            #[inline(always)]
+            |c| c * splat(simd, C0),
+        )
+    }
+
+    /// Gradient of coefficient `k + 1` of a channel.
+    #[inline(always)]
+    pub(crate) fn rest(&self, k: usize, channel: usize) -> f32x16<S> {
+        self.basis[k] * self.colour[channel]
+    }
+
+    /// Writes the gradients of the coefficients beyond the first that the degree uses.
+    #[inline(always)]
+    pub(crate) fn store_rest<const DEGREE: u8>(&self, rest: &mut [AlignedRow]) {
+        for (k, rows) in rest.chunks_exact_mut(3).take(rest_coefficients(DEGREE)).enumerate() {
+            for (c, row) in rows.iter_mut().enumerate() {
+                self.rest(k, c).store_array(&mut row.0);
+            }
+        }
+    }
+}
+
+/// From gradients of the clamped colours back to coefficients and means.
+#[inline(always)]
+pub(crate) fn colour_gradient<S: Simd, const DEGREE: u8>(
+    simd: S,
+    block: &GeometryBlock,
+    rest: &[AlignedRow],
+    direction: &Direction<S>,
+    upstream: [f32x16<S>; 3],
+) -> ColourGradient<S> {
+    let zero = splat(simd, 0.0);
+    let y = basis::<S, DEGREE>(simd, direction.unit);
+    let value = colours::<S, DEGREE>(simd, block, rest, &y);
+    let colour: [f32x16<S>; 3] = each(
+        #[inline(always)]
+        |c| value[c].simd_gt(zero).select(upstream[c], zero),
+    );
+    let mut mean = [zero; 3];
+    if DEGREE > 0 {
+        let mut weights = [zero; 15];
+        for (k, rows) in rest.chunks_exact(3).take(rest_coefficients(DEGREE)).enumerate() {
+            weights[k] =
+                dot3([load(simd, &rows[0].0), load(simd, &rows[1].0), load(simd, &rows[2].0)], colour);
+        }
+        let e = basis_gradient::<S, DEGREE>(simd, direction.unit, &weights);
+        let along = dot3(e, direction.unit);
+        mean = each(
+            #[inline(always)]
+            |k| (e[k] - along * direction.unit[k]) * direction.inverse_length,
+        );
+    }
+    ColourGradient { colour, basis: y, mean }
 }

@@ -24,6 +24,17 @@ const DEPTH_CHUNKS: usize = 16;
 /// Alignment of each tile's first entry.
 const ENTRY_ALIGNMENT: usize = 32;
 
+/// What the blending stages walk: the splats of each tile of a view.
+#[derive(Clone, Copy, Debug)]
+pub struct TileSplats<'a> {
+    /// The view.
+    pub view: &'a KernelView,
+    /// Which splats, in which order.
+    pub lists: &'a TileLists,
+    /// The splats, see [`crate::project::record`].
+    pub records: &'a [Record],
+}
+
 /// The lists; reused from step to step.
 #[derive(Debug, Default)]
 pub struct TileLists {

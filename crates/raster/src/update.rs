@@ -9,10 +9,10 @@ use gausset_compute::{Pool, at_level, rng};
 use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
 
 use crate::adam::{BiasCorrection, CorrectionTable, LaneUpdate, update_row};
-use crate::geometry::Geometry;
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
 use crate::project::BLOCKS_PER_CHUNK;
 use crate::project_vjp::{BlockGradient, PoseGradientSums, PoseSums, VjpInput, block_gradient};
+use crate::shape::Shape;
 use crate::spherical::rest_coefficients;
 use crate::{blend_vjp::SlotSums, project::Projected, tile::TileLists, view::KernelView};
 
@@ -227,7 +227,8 @@ fn update_block<S: Simd, const DEGREE: u8>(
     let receives = if sparse { g.touched } else { real };
     regularise(simd, step, &part.geometry[local], receives, &mut g);
 
-    let mut sum = g.colour[0] + g.colour[1] + g.colour[2];
+    let [red, green, blue] = g.colour.colour;
+    let mut sum = red + green + blue;
     for row in g.geometry {
         sum += row;
     }
@@ -260,7 +261,7 @@ fn update_block<S: Simd, const DEGREE: u8>(
                     &mut p[c].0,
                     &mut m[c].0,
                     &mut v[c].0,
-                    g.basis[k] * g.colour[c],
+                    g.colour.rest(k, c),
                     params.rates.sh_rest,
                     &update,
                 );
@@ -411,19 +412,19 @@ fn add_noise<S: Simd>(
     let (z2, _) = pair(&words[2], &words[3]);
     let z = [z0, z1, z2];
 
-    let geo = Geometry::new(simd, geometry, step.input.view, false);
+    let shape = Shape::new(simd, geometry);
     let strength = sigmoid(simd, -exponent) * splat(simd, noise.scale);
     // Σ z = R diag(s²) Rᵀ z
     let turned: [f32x16<S>; 3] = each(
         #[inline(always)]
         |k| {
-            let along =
-                fma(geo.rotation[2][k], z[2], fma(geo.rotation[1][k], z[1], geo.rotation[0][k] * z[0]));
-            along * geo.scale[k] * geo.scale[k]
+            let r = &shape.rotation;
+            let along = fma(r[2][k], z[2], fma(r[1][k], z[1], r[0][k] * z[0]));
+            along * shape.scale[k] * shape.scale[k]
         },
     );
     for i in 0..3 {
-        let row = geo.rotation[i];
+        let row = shape.rotation[i];
         let shift = fma(row[2], turned[2], fma(row[1], turned[1], row[0] * turned[0])) * strength;
         let mean = load(simd, &geometry[MEAN + i].0);
         let usable = noisy & (shift * zero).simd_eq(zero);

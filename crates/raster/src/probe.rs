@@ -1,0 +1,405 @@
+//! What the kernels compute on the way, splat by splat and without culling: for tests and tools.
+//!
+//! A picture shows the arithmetic of `project` and `project_vjp` only through culling and blending. The functions here
+//! run the very code that these stages are made of on all splats, one block after the other, and write down what it
+//! gives; nothing is computed by a second formula, except where a result exists nowhere in the engine (Σ itself).
+
+use std::sync::atomic::AtomicU32;
+
+use fearless_simd::{Level, f32x16, prelude::*};
+use gausset_compute::simd::{LANES, Row, each, each_of, load, splat};
+use gausset_compute::{Pool, at_level};
+use gausset_core::constants::LOW_PASS_VARIANCE;
+use gausset_core::engine::RenderOptions;
+
+use crate::blend_vjp::{Slot, SlotSums, slot};
+use crate::geometry::{Direction, Geometry, compensation, dot3};
+use crate::layout::{Blocks, DC, LOG_SCALE, MEAN, QUAT};
+use crate::project::{Projected, SPLATS_PER_CHUNK, TileRect};
+use crate::project_vjp::Gradients;
+use crate::shape::Shape;
+use crate::spherical::{C0, basis, colour_gradient, colours};
+use crate::tile::TileLists;
+use crate::view::KernelView;
+
+/// A splat on the screen; all zero when it is not in front of the near plane.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ScreenSplat {
+    /// Projected mean, px.
+    pub mean2d: [f32; 2],
+    /// Screen covariance `(a, b, c)` without the low-pass variance, px².
+    pub cov2d: [f32; 3],
+    /// Inverse of the screen covariance with the low-pass variance, `(A, B, C)`, 1/px².
+    pub conic: [f32; 3],
+    /// Camera depth.
+    pub z: f32,
+    /// Opacity, in antialiased mode after compensation.
+    pub opacity: f32,
+    /// The factor that antialiased mode puts on the opacity, whatever the mode.
+    pub compensation: f32,
+    /// Red, green, blue, clamped at 0.
+    pub color: [f32; 3],
+    /// Whether the splat is in front of the near plane.
+    pub in_front: bool,
+}
+
+/// Gradients of a loss with respect to a [`ScreenSplat`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ScreenGradient {
+    /// With respect to the projected mean.
+    pub mean2d: [f32; 2],
+    /// With respect to `(A, B, C)`, where B stands for both off-diagonal entries.
+    pub conic: [f32; 3],
+    /// With respect to the camera depth.
+    pub z: f32,
+    /// With respect to the opacity, in antialiased mode after compensation.
+    pub opacity: f32,
+    /// With respect to the clamped colour.
+    pub color: [f32; 3],
+}
+
+/// The colour of a splat and what it is made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ShColor {
+    /// SH basis functions of the viewing direction; zero beyond the degree.
+    pub basis: [f32; 16],
+    /// Red, green, blue, clamped at 0.
+    pub color: [f32; 3],
+}
+
+/// The shape of a splat in the world; matrices are row-major.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct WorldShape {
+    /// `R(q / |q|)`.
+    pub rotation: [f32; 9],
+    /// `Σ = R diag(s²) Rᵀ`.
+    pub covariance: [f32; 9],
+}
+
+/// Evaluates a kernel with the compile-time SH degree of a number.
+macro_rules! at_degree {
+    ($level:expr, $degree:expr, $simd:ident => $kernel:ident($($argument:expr),*)) => {
+        at_level!($level, $simd => match $degree {
+            0 => $kernel::<_, 0>($simd, $($argument),*),
+            1 => $kernel::<_, 1>($simd, $($argument),*),
+            2 => $kernel::<_, 2>($simd, $($argument),*),
+            _ => $kernel::<_, 3>($simd, $($argument),*),
+        })
+    };
+}
+
+/// Projects all splats of a view. Of the options only SH degree and antialiasing matter.
+#[must_use]
+pub fn screen_splats(
+    level: Level,
+    splats: &Blocks,
+    view: &KernelView,
+    options: &RenderOptions,
+) -> Vec<ScreenSplat> {
+    let degree = options.sh_degree.min(splats.sh_degree());
+    let mut out = Vec::with_capacity(splats.geometry.len() * LANES);
+    for block in 0..splats.geometry.len() {
+        out.extend(at_degree!(level, degree, simd => screen_block(splats, block, view, options.antialiased)));
+    }
+    out.truncate(splats.len());
+    out
+}
+
+#[inline(always)]
+fn screen_block<S: Simd, const DEGREE: u8>(
+    simd: S,
+    splats: &Blocks,
+    block: usize,
+    view: &KernelView,
+    antialiased: bool,
+) -> [ScreenSplat; LANES] {
+    let g = Geometry::new(simd, &splats.geometry[block], view, antialiased);
+    let shaded = color_block::<S, DEGREE>(simd, splats, block, view.origin);
+    let low_pass = splat(simd, LOW_PASS_VARIANCE);
+    let mean2d = lanes(g.mean2d);
+    let cov2d = lanes([g.cov[0] - low_pass, g.cov[1], g.cov[2] - low_pass]);
+    let conic = lanes(g.conic());
+    let scalars = lanes([g.point[2], g.opacity(), compensation(g.det_raw, g.inverse_det)]);
+    let in_front = g.in_front(simd).to_bitmask();
+    each(
+        #[inline(always)]
+        |lane| {
+            if in_front >> lane & 1 == 0 {
+                return ScreenSplat::default();
+            }
+            let [z, opacity, compensation] = scalars[lane];
+            ScreenSplat {
+                mean2d: mean2d[lane],
+                cov2d: cov2d[lane],
+                conic: conic[lane],
+                z,
+                opacity,
+                compensation,
+                color: shaded[lane].color,
+                in_front: true,
+            }
+        },
+    )
+}
+
+/// Gradients of raw parameters and pose from gradients of the screen splats that are in front, by the stage
+/// `project_vjp`.
+///
+/// The stage reads sums over pixels, so each splat gets the sums that mean these gradients: with `Σ` the screen
+/// covariance, `Σ v d = Σ g_mean2d`, `Σ v d dᵀ = -2 g_conic` (half of it off the diagonal), `Σ v = o g_opacity`. The
+/// detour through `Σ` rounds the gradient of the mean by about 1e-7 times the condition number of `Σ`.
+///
+/// # Panics
+/// If there are not as many gradients as splats.
+#[must_use]
+pub fn screen_vjp(
+    level: Level,
+    splats: &Blocks,
+    view: &KernelView,
+    options: &RenderOptions,
+    upstream: &[ScreenGradient],
+) -> Gradients {
+    assert_eq!(upstream.len(), splats.len(), "one gradient per splat");
+    // Entry i belongs to splat i; a splat that is not in front has none.
+    let entries = splats.geometry.len() * LANES;
+    let mut projected = Projected::default();
+    projected.rects.resize(entries, TileRect::default());
+    projected.entry_offset.extend((0..entries).map(|i| (i % SPLATS_PER_CHUNK) as u32));
+    projected.chunk_entry_base.extend((0..entries).step_by(SPLATS_PER_CHUNK).map(|i| i as u32));
+    let mut lists = TileLists::default();
+    lists.position.extend((0..entries as u32).map(AtomicU32::new));
+    let mut sums = SlotSums {
+        slots: vec![Slot::default(); entries],
+        live: vec![u32::MAX; entries.div_ceil(32)],
+        ..SlotSums::default()
+    };
+    for (i, (s, g)) in screen_splats(level, splats, view, options).iter().zip(upstream).enumerate() {
+        if s.in_front {
+            projected.rects[i] = TileRect { x0: 0, x1: 1, y0: 0, y1: 1 };
+            sums.slots[i] = slot_of(s, g);
+        }
+    }
+    let stages = (&projected, &lists, &sums);
+    Gradients::compute(&Pool::new(1), level, splats, options.sh_degree, options.antialiased, stages, view)
+}
+
+fn slot_of(s: &ScreenSplat, g: &ScreenGradient) -> Slot {
+    let [a, b, c] = s.cov2d;
+    let (a, c) = (a + LOW_PASS_VARIANCE, c + LOW_PASS_VARIANCE);
+    let mut sums = Slot::default();
+    sums[slot::V] = s.opacity * g.opacity;
+    sums[slot::VX] = a * g.mean2d[0] + b * g.mean2d[1];
+    sums[slot::VY] = b * g.mean2d[0] + c * g.mean2d[1];
+    sums[slot::VXX] = -2.0 * g.conic[0];
+    sums[slot::VXY] = -g.conic[1];
+    sums[slot::VYY] = -2.0 * g.conic[2];
+    sums[slot::RED..slot::RED + 3].copy_from_slice(&g.color);
+    sums[slot::DEPTH] = g.z;
+    sums
+}
+
+/// Colours of all splats seen from a point, whether in front of a camera or not.
+#[must_use]
+pub fn sh_colors(level: Level, splats: &Blocks, origin: [f32; 3], sh_degree: u8) -> Vec<ShColor> {
+    let degree = sh_degree.min(splats.sh_degree());
+    let mut out = Vec::with_capacity(splats.geometry.len() * LANES);
+    for block in 0..splats.geometry.len() {
+        out.extend(at_degree!(level, degree, simd => color_block(splats, block, origin)));
+    }
+    out.truncate(splats.len());
+    out
+}
+
+#[inline(always)]
+fn color_block<S: Simd, const DEGREE: u8>(
+    simd: S,
+    splats: &Blocks,
+    block: usize,
+    origin: [f32; 3],
+) -> [ShColor; LANES] {
+    let direction = viewing_direction(simd, splats, block, origin);
+    let beyond = basis::<S, DEGREE>(simd, direction.unit);
+    let zero = splat(simd, 0.0);
+    let color = colours::<S, DEGREE>(simd, &splats.geometry[block], splats.rest_of(block), &beyond);
+    let color = lanes(each_of(
+        color,
+        #[inline(always)]
+        |c: f32x16<S>| c.max(zero),
+    ));
+    let beyond = lanes(beyond);
+    each(
+        #[inline(always)]
+        |lane| {
+            let mut basis = [C0; 16];
+            basis[1..].copy_from_slice(&beyond[lane]);
+            ShColor { basis, color: color[lane] }
+        },
+    )
+}
+
+/// Gradients of SH coefficients and, through the viewing direction, of means from gradients of the colours of
+/// [`sh_colors`]. Other parameters have none.
+///
+/// # Panics
+/// If there are not as many gradients as splats.
+#[must_use]
+pub fn sh_vjp(
+    level: Level,
+    splats: &Blocks,
+    origin: [f32; 3],
+    sh_degree: u8,
+    upstream: &[[f32; 3]],
+) -> Blocks {
+    assert_eq!(upstream.len(), splats.len(), "one gradient per splat");
+    let degree = sh_degree.min(splats.sh_degree());
+    let mut out = Blocks::zeros(splats.sh_degree(), splats.len());
+    for block in 0..splats.geometry.len() {
+        at_degree!(level, degree, simd => color_block_vjp(splats, block, origin, upstream, &mut out));
+    }
+    out
+}
+
+#[inline(always)]
+fn color_block_vjp<S: Simd, const DEGREE: u8>(
+    simd: S,
+    splats: &Blocks,
+    block: usize,
+    origin: [f32; 3],
+    upstream: &[[f32; 3]],
+    out: &mut Blocks,
+) {
+    let direction = viewing_direction(simd, splats, block, origin);
+    let geometry = &splats.geometry[block];
+    let upstream = rows(simd, upstream, block);
+    let g = colour_gradient::<S, DEGREE>(simd, geometry, splats.rest_of(block), &direction, upstream);
+    for (k, (mean, dc)) in g.mean.into_iter().zip(g.coefficient_0(simd)).enumerate() {
+        mean.store_array(&mut out.geometry[block][MEAN + k].0);
+        dc.store_array(&mut out.geometry[block][DC + k].0);
+    }
+    g.store_rest::<DEGREE>(out.rest_of_mut(block));
+}
+
+#[inline(always)]
+fn viewing_direction<S: Simd>(simd: S, splats: &Blocks, block: usize, origin: [f32; 3]) -> Direction<S> {
+    let mean = each(
+        #[inline(always)]
+        |k| load(simd, &splats.geometry[block][MEAN + k].0),
+    );
+    Direction::new(simd, mean, origin)
+}
+
+/// Rotations and covariances of all splats in the world.
+#[must_use]
+pub fn world_shapes(level: Level, splats: &Blocks) -> Vec<WorldShape> {
+    let mut out = Vec::with_capacity(splats.geometry.len() * LANES);
+    for block in 0..splats.geometry.len() {
+        out.extend(at_level!(level, simd => shape_block(simd, splats, block)));
+    }
+    out.truncate(splats.len());
+    out
+}
+
+#[inline(always)]
+fn shape_block<S: Simd>(simd: S, splats: &Blocks, block: usize) -> [WorldShape; LANES] {
+    let shape = Shape::new(simd, &splats.geometry[block]);
+    let variance = shape.variance();
+    let r = &shape.rotation;
+    let rotation = lanes::<S, 9>(each(
+        #[inline(always)]
+        |i| r[i / 3][i % 3],
+    ));
+    let covariance = lanes::<S, 9>(each(
+        #[inline(always)]
+        |i| {
+            let scaled = each(
+                #[inline(always)]
+                |k| r[i / 3][k] * variance[k],
+            );
+            dot3(scaled, r[i % 3])
+        },
+    ));
+    each(
+        #[inline(always)]
+        |lane| WorldShape { rotation: rotation[lane], covariance: covariance[lane] },
+    )
+}
+
+/// Gradients of quaternions and log scales from gradients of the covariances of [`world_shapes`] (row-major, not
+/// necessarily symmetric). Other parameters have none.
+///
+/// # Panics
+/// If there are not as many gradients as splats.
+#[must_use]
+pub fn covariance_vjp(level: Level, splats: &Blocks, upstream: &[[f32; 9]]) -> Blocks {
+    assert_eq!(upstream.len(), splats.len(), "one gradient per splat");
+    let mut out = Blocks::zeros(splats.sh_degree(), splats.len());
+    for block in 0..splats.geometry.len() {
+        at_level!(level, simd => shape_block_vjp(simd, splats, block, upstream, &mut out));
+    }
+    out
+}
+
+#[inline(always)]
+fn shape_block_vjp<S: Simd>(simd: S, splats: &Blocks, block: usize, upstream: &[[f32; 9]], out: &mut Blocks) {
+    let shape = Shape::new(simd, &splats.geometry[block]);
+    let w: [f32x16<S>; 9] = rows(simd, upstream, block);
+    let axes: [[f32x16<S>; 3]; 3] = each(
+        #[inline(always)]
+        |k| [shape.rotation[0][k], shape.rotation[1][k], shape.rotation[2][k]],
+    );
+    // Columns of (W + Wᵀ) R; W + Wᵀ is twice the symmetric part, the 2 dL/dΣ of the chapter on shapes.
+    let turned: [[f32x16<S>; 3]; 3] = each(
+        #[inline(always)]
+        |k| {
+            each(
+                #[inline(always)]
+                |i| dot3([w[3 * i] + w[i], w[3 * i + 1] + w[3 + i], w[3 * i + 2] + w[6 + i]], axes[k]),
+            )
+        },
+    );
+    let g = shape.gradient(
+        simd,
+        #[inline(always)]
+        |i, j| dot3(axes[i], turned[j]),
+    );
+    for (k, value) in g.log_scale.into_iter().enumerate() {
+        value.store_array(&mut out.geometry[block][LOG_SCALE + k].0);
+    }
+    for (k, value) in g.quat.into_iter().enumerate() {
+        value.store_array(&mut out.geometry[block][QUAT + k].0);
+    }
+}
+
+/// Values by lane.
+#[inline(always)]
+fn lanes<S: Simd, const N: usize>(rows: [f32x16<S>; N]) -> [[f32; N]; LANES] {
+    let rows: [Row; N] = each_of(
+        rows,
+        #[inline(always)]
+        |row: f32x16<S>| row.to_array(),
+    );
+    each(
+        #[inline(always)]
+        |lane| {
+            each(
+                #[inline(always)]
+                |i| rows[i][lane],
+            )
+        },
+    )
+}
+
+/// Rows of a block from values by splat; zero in the padding.
+#[inline(always)]
+fn rows<S: Simd, const N: usize>(simd: S, values: &[[f32; N]], block: usize) -> [f32x16<S>; N] {
+    each(
+        #[inline(always)]
+        |i| {
+            let mut row: Row = [0.0; LANES];
+            for (to, from) in row.iter_mut().zip(&values[block * LANES..]) {
+                *to = from[i];
+            }
+            load(simd, &row)
+        },
+    )
+}
