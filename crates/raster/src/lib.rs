@@ -2,8 +2,8 @@
 //!
 //! One file per stage, in the order of a training step: [`project`] → [`sort`] → [`tile`] → [`blend`] → (loss) →
 //! [`blend_vjp`] → [`project_vjp`] fused with [`adam`] in [`update`]; [`pipeline`] runs them; [`density`] changes the set
-//! of splats. [`reference`] is the definition of every formula, in f64, slow and readable; [`probe`] shows what the kernels
-//! compute on the way.
+//! of splats. [`mod@reference`] is the definition of every formula, in f64, slow and readable; [`probe`] shows what the
+//! kernels compute on the way.
 //!
 //! Kernels are written once over 16 lanes; results do not depend on the number of threads or on the vector level.
 #![forbid(unsafe_code)]

@@ -24,6 +24,7 @@ use crate::view::KernelView;
 pub(crate) const BLOCKS_PER_CHUNK: usize = 64;
 /// Splats per task.
 pub(crate) const SPLATS_PER_CHUNK: usize = BLOCKS_PER_CHUNK * LANES;
+const _: () = assert!(SPLATS_PER_CHUNK == 1024, "as the documentation says");
 
 /// Slack in px around each extent, far above the rounding errors of f32 and far below what would cost time.
 pub(crate) const EXTENT_SLACK: f32 = 0.01;
@@ -99,7 +100,7 @@ pub struct Projected {
     pub rects: Vec<TileRect>,
     /// First entry of each splat, relative to its chunk.
     pub entry_offset: Vec<u32>,
-    /// First entry of each chunk of [`SPLATS_PER_CHUNK`] splats.
+    /// First entry of each chunk of 1 024 splats.
     pub chunk_entry_base: Vec<u32>,
     /// Sort keys of the visible splats in splat order.
     pub keys: Vec<u64>,
