@@ -233,6 +233,8 @@ fn a_run_goes_on_with_its_own_dataset_and_options_only() {
     copy_folder(tiny_dataset(), &moved);
     let given = TrainOptions { data: Some(moved.clone()), ..TrainOptions::default() };
     resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
+    assert_eq!(recorded.config.data.path, moved);
     std::fs::remove_file(moved.join("images/view_003.png")).unwrap();
     let error = resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap_err();
     assert!(matches!(error, TrainError::OtherDataset { .. }), "{error}");

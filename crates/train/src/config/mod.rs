@@ -493,10 +493,8 @@ impl TrainConfig {
     /// The working folder is gone.
     pub fn with_absolute_paths(mut self) -> std::io::Result<Self> {
         let data = &mut self.data;
-        data.path = std::path::absolute(&data.path)?;
-        for path in
-            [&mut data.images, &mut data.masks, &mut data.sparse, &mut data.init].into_iter().flatten()
-        {
+        let optional = [&mut data.images, &mut data.masks, &mut data.sparse, &mut data.init];
+        for path in optional.into_iter().flatten().chain([&mut data.path]) {
             *path = std::path::absolute(&*path)?;
         }
         Ok(self)

@@ -103,6 +103,7 @@ impl<'a> Run<'a> {
         session: Session<'a>,
     ) -> Result<Self, TrainError> {
         let dataset = Arc::clone(&session.dataset);
+        let config = absolute(config);
         // Everything that can be refused is, before anything is written or removed.
         let start = prepare::first_splats(&config, &dataset)?;
         let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
@@ -124,7 +125,7 @@ impl<'a> Run<'a> {
         let folder = RunFolder::open(session.fs, folder)?;
         let config_file = config_path(folder.root());
         let recorded = RecordedRun::read(&config_file)?;
-        let config = recorded.resumed_with(&config.to_options(), &config_file)?;
+        let config = recorded.resumed_with(&absolute(config).to_options(), &config_file)?;
         let dataset = Arc::clone(&session.dataset);
         if dataset.fingerprint != recorded.record.fingerprint {
             return Err(TrainError::OtherDataset {
@@ -137,7 +138,11 @@ impl<'a> Run<'a> {
         for line in search.lines() {
             (session.events)(&Event::Warning(RunWarning::DamagedCheckpoint(line)));
         }
+        let is_changed = config != recorded.config;
         let recorded = RecordedRun { config: config.clone(), ..recorded };
+        if is_changed {
+            folder.write_config(session.fs, &recorded.to_toml())?;
+        }
         let Some(found) = search.found else {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             (session.events)(&Event::Warning(warning));
@@ -452,6 +457,11 @@ impl<'a> Run<'a> {
             other => other.into(),
         }
     }
+}
+
+/// The configuration with absolute paths; where there is no working folder any more, as it is.
+fn absolute(config: TrainConfig) -> TrainConfig {
+    config.clone().with_absolute_paths().unwrap_or(config)
 }
 
 /// Which corrections a configuration learns.

@@ -17,16 +17,15 @@ use gausset_io::dataset::{self, Dataset};
 use gausset_train::{Event, Outcome, Run, Session, TrainConfig, TrainError, TrainOptions, resumable_config};
 use tempfile::TempDir;
 
-/// The tiny demo scene as a dataset: eight pictures of 32x24 px, one of them held out. Written once per process.
+/// The tiny demo scene as a dataset: eight pictures of 32x24 px, one of them held out. Every test process writes the
+/// same bytes to the same place, each file as a whole.
 pub fn tiny_dataset() -> &'static Path {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    FOLDER
-        .get_or_init(|| {
-            let folder = tempfile::tempdir().unwrap();
-            write_scene(&gausset_scenes::tiny(), folder.path());
-            folder
-        })
-        .path()
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tiny-dataset");
+        write_scene(&gausset_scenes::tiny(), &folder);
+        folder
+    })
 }
 
 pub fn write_scene(scene: &gausset_scenes::Scene, folder: &Path) {
