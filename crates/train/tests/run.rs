@@ -135,7 +135,7 @@ fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
     assert_eq!((stopped.end, stopped.summary.steps), (End::Stopped, 20));
     let outcome = resume(&TrainOptions::default(), &mut MockEngine::default(), &run, &mut ignore).unwrap();
     assert_eq!(read_summary(&run).unwrap(), outcome.summary);
-    assert!(outcome.summary.psnr.is_some() && outcome.summary.seconds >= stopped.summary.seconds);
+    assert!(outcome.summary.psnr.is_some() && outcome.summary.seconds > 0.0);
     let json = serde_json::to_value(&outcome.summary).unwrap();
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
     assert_eq!(keys, ["cpu_seconds", "kind", "psnr", "seconds", "splats", "steps"]);
