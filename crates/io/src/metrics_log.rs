@@ -156,15 +156,21 @@ fn for_each_line(source: &mut dyn Read, mut visit: impl FnMut(&[u8]) -> io::Resu
 /// A failed read.
 pub fn read_metrics(path: &Path) -> Result<(Vec<Value>, usize), WriteError> {
     let io_error = |source| WriteError::Io { path: path.to_owned(), action: "read", source };
-    let mut file = std::fs::File::open(path).map_err(io_error)?;
+    parse_metrics(&mut std::fs::File::open(path).map_err(io_error)?).map_err(io_error)
+}
+
+/// [`read_metrics`] from any source.
+///
+/// # Errors
+/// The source failed.
+pub fn parse_metrics(source: &mut dyn Read) -> io::Result<(Vec<Value>, usize)> {
     let (mut records, mut other) = (Vec::new(), 0);
-    for_each_line(&mut file, |line| {
+    for_each_line(source, |line| {
         match serde_json::from_slice::<Value>(line) {
             Ok(record) if record.is_object() => records.push(record),
             _ => other += 1,
         }
         Ok(())
-    })
-    .map_err(io_error)?;
+    })?;
     Ok((records, other))
 }

@@ -182,6 +182,7 @@ impl<'a> AtomicWriter<'a> {
         };
         crash::point(self.label, "after_write");
         let clock = Instant::now();
+        let _span = gausset_prof::span("fsync");
         if let Err(source) = retry(|| file.0.sync()) {
             return Err(self.failed("sync", source));
         }

@@ -1,0 +1,51 @@
+//! What must hold for any bytes that are read as a PLY file.
+
+use std::path::Path;
+
+use gausset_core::Splats;
+use gausset_io::splat::ply::{PlyOptions, write_ply};
+use gausset_io::splat::{Initial, ReadLimits, SplatFile, parse_initial};
+
+/// Reads the bytes; what can be read is sane, and comes back to the bit when it is written and read again.
+pub(crate) fn check(bytes: &[u8]) {
+    let (path, limits) = (Path::new("fuzz.ply"), ReadLimits { memory_bytes: 128 << 20 });
+    let file = match parse_initial(bytes, path, &limits) {
+        Ok(Initial::Splats(file)) => file,
+        Ok(Initial::Points(points)) => {
+            assert!(points.positions.iter().flatten().all(|v| v.is_finite()));
+            assert!(points.colours.is_none_or(|c| c.len() == points.positions.len()));
+            return;
+        }
+        Err(error) => {
+            let line = error.to_string();
+            assert!(line.starts_with("fuzz.ply: ") && !line.chars().any(char::is_control), "{line:?}");
+            return;
+        }
+    };
+    assert_eq!(file.splats.validate(), Ok(()));
+    assert!((0..file.splats.len()).all(|i| file.splats.is_usable(i)));
+    let again = write_and_read(&file, path, &limits);
+    assert!(same_bits(&again.splats, &file.splats));
+    assert_eq!(again.antialiased, file.antialiased);
+    assert_eq!(again.vertical_axis, file.vertical_axis);
+}
+
+fn write_and_read(file: &SplatFile, path: &Path, limits: &ReadLimits) -> SplatFile {
+    let options =
+        PlyOptions { normals: false, antialiased: file.antialiased, vertical_axis: file.vertical_axis };
+    let mut bytes = Vec::new();
+    write_ply(&mut bytes, &file.splats, &options).expect("memory takes everything");
+    match parse_initial(&bytes, path, limits) {
+        Ok(Initial::Splats(file)) => file,
+        other => panic!("our own file is not read: {other:?}"),
+    }
+}
+
+fn same_bits(a: &Splats, b: &Splats) -> bool {
+    let same = |a: &[f32], b: &[f32]| bytemuck::cast_slice::<f32, u32>(a) == bytemuck::cast_slice::<f32, u32>(b);
+    same(a.means.as_flattened(), b.means.as_flattened())
+        && same(a.log_scales.as_flattened(), b.log_scales.as_flattened())
+        && same(a.quats.as_flattened(), b.quats.as_flattened())
+        && same(&a.opacity_logits, &b.opacity_logits)
+        && same(&a.sh, &b.sh)
+}
