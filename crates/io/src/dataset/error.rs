@@ -21,6 +21,8 @@ pub const MAX_NAME_BYTES: usize = 4096;
 pub const MAX_JSON_BYTES: u64 = 256 << 20;
 /// Deepest nesting of a `transforms.json`.
 pub const MAX_JSON_DEPTH: usize = 64;
+/// Largest distance of a camera from the origin in scene units: far beyond geocentric coordinates in metres.
+pub const MAX_DISTANCE: f64 = 1e9;
 /// Names quoted in a line that stands for many pictures.
 const QUOTED_NAMES: usize = 3;
 
@@ -294,6 +296,9 @@ pub enum SkipReason {
     /// The last row of a pose matrix is not 0 0 0 1.
     #[error("pose: last row is {0:?} (expected [0.0, 0.0, 0.0, 1.0])")]
     LastRow([f64; 4]),
+    /// The camera is so far away that nothing can be computed in single precision.
+    #[error("pose: camera is {0:e} units from the origin (expected at most {MAX_DISTANCE:e})")]
+    TooFar(f64),
     /// Another picture of the same name came first.
     #[error("name: listed twice (expected each picture once)")]
     DuplicateName,
@@ -497,8 +502,11 @@ fn case_hint(hint: Option<&String>) -> String {
 
 /// Text from outside, cut to a length that fits a line, control characters escaped.
 pub(crate) fn excerpt(text: &str) -> String {
-    const LONGEST: usize = 60;
-    let mut line: String = text.chars().take(LONGEST).flat_map(char::escape_debug).collect();
+    const LONGEST: usize = 80;
+    let mut line = String::new();
+    for c in text.chars().take(LONGEST) {
+        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+    }
     if text.chars().nth(LONGEST).is_some() {
         line.push('…');
     }

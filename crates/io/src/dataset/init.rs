@@ -227,32 +227,58 @@ fn make(points: &[[f64; 3]], colour: impl Fn(usize) -> [f32; 3], options: &InitO
 
 /// Mean squared distance of each point to its 3 nearest other points (exact; to fewer when there are fewer, 0 for a single
 /// point). Points must be finite.
+///
+/// Points in one place are one node of the tree with a count: thousands of them would all be equally near to each other,
+/// and a search through ties is a search through everything.
 #[must_use]
 pub fn mean_squared_neighbour_distances(points: &[[f64; 3]]) -> Vec<f64> {
     let neighbours = NEIGHBOURS.min(points.len().saturating_sub(1));
-    // The tree numbers its points with 32 bits, more than a dataset may have.
-    let tree: Option<ImmutableKdTree<f64, 3>> = match neighbours {
-        0 => None,
-        _ => ImmutableKdTree::new_from_slice(points).ok(),
-    };
-    let (Some(tree), Some(count)) = (tree, NonZero::new(neighbours + 1)) else {
+    if neighbours == 0 {
         return vec![0.0; points.len()];
+    }
+    let mut order: Vec<usize> = (0..points.len()).collect();
+    // -0 and 0 are one place; adding 0 makes them one number.
+    let key = |i: usize| points[i].map(|v| (v + 0.0).to_bits());
+    order.sort_by_key(|&i| key(i));
+    let (mut places, mut counts) = (Vec::new(), Vec::<usize>::new());
+    let mut place_of = vec![0; points.len()];
+    let mut last = None;
+    for &i in &order {
+        if last == Some(key(i)) {
+            if let Some(count) = counts.last_mut() {
+                *count += 1;
+            }
+        } else {
+            places.push(points[i]);
+            counts.push(1);
+            last = Some(key(i));
+        }
+        place_of[i] = places.len() - 1;
+    }
+    // The tree numbers its points with 32 bits, more than a dataset may have; one place alone has no distances.
+    let tree: Option<ImmutableKdTree<f64, 3>> = match places.len() {
+        1 => None,
+        _ => ImmutableKdTree::new_from_slice(&places).ok(),
     };
-    let mut squared = Vec::with_capacity(neighbours + 1);
-    points
-        .iter()
-        .map(|p| {
-            let found = tree.query(p).nearest_n::<SquaredEuclidean<f64>>(count).execute();
-            squared.clear();
-            // Distances are summed here, in a fixed order, whatever vector code the tree uses.
-            squared.extend(found.iter().map(|item| {
-                let q = points[item.item as usize];
+    let mean_of_place = |(place, p): (usize, &[f64; 3])| {
+        // Others in the same place first.
+        let mut squared = vec![0.0; (counts[place] - 1).min(neighbours)];
+        if let (Some(tree), Some(wanted)) = (&tree, NonZero::new(neighbours + 1))
+            && squared.len() < neighbours
+        {
+            let found = tree.query(p).nearest_n::<SquaredEuclidean<f64>>(wanted).execute();
+            let others = found.iter().map(|item| item.item as usize).filter(|&other| other != place);
+            squared.extend(others.flat_map(|other| {
+                // Distances are summed here, in a fixed order, whatever vector code the tree uses.
+                let q = places[other];
                 let d = [q[0] - p[0], q[1] - p[1], q[2] - p[2]];
-                d[0] * d[0] + d[1] * d[1] + d[2] * d[2]
+                let squared = d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+                std::iter::repeat_n(squared, counts[other].min(NEIGHBOURS))
             }));
             squared.sort_by(f64::total_cmp);
-            // The first is the point itself or one in the same place: at distance 0 in either case.
-            squared.iter().skip(1).sum::<f64>() / neighbours as f64
-        })
-        .collect()
+        }
+        squared.iter().take(neighbours).sum::<f64>() / neighbours as f64
+    };
+    let means: Vec<f64> = places.iter().enumerate().map(mean_of_place).collect();
+    place_of.into_iter().map(|place| means[place]).collect()
 }

@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset_core::Pose;
+use gausset_core::{Pose, se3};
 
 use super::camera_model::{CameraModel, SourceCamera};
-use super::error::{DatasetError, Problem, SkipReason, Skipped, Warning};
+use super::error::{DatasetError, MAX_DISTANCE, Problem, SkipReason, Skipped, Warning};
 use super::lens::Lens;
 use super::paths::{Extension, Found, Root, find_mask};
 use super::source::{self, ColmapSource, JsonFile, JsonSource, Role, Source};
@@ -293,7 +293,10 @@ impl Assembly {
                 // `images/a.jpg` of a JSON file, looked for in another folder of pictures.
                 found = root.find(rest, self.extension);
             }
-            let pose = std::mem::replace(&mut entry.pose, Ok(Pose::IDENTITY));
+            let pose = std::mem::replace(&mut entry.pose, Ok(Pose::IDENTITY)).and_then(|pose| {
+                let distance = pose.translation.iter().fold(0.0f64, |far, v| far.max(v.abs()));
+                if distance <= MAX_DISTANCE { Ok(pose) } else { Err(SkipReason::TooFar(distance)) }
+            });
             match (found, pose) {
                 (Ok(found), Ok(pose)) => {
                     let role = entry.role;
@@ -581,7 +584,7 @@ pub(super) fn scene_extent(centres: &[[f64; 3]], points: &[Point]) -> (f64, f64)
     };
     let spread = centres.iter().map(|&c| distance(c)).fold(0.0, f64::max);
     // Centres are computed from rotations and translations: one place is one place up to rounding.
-    let is_one_place = spread <= 1e-9 * (1.0 + gausset_core::se3::norm(mean));
+    let is_one_place = spread <= 1e-9 * (1.0 + se3::norm(mean));
     let spread = if is_one_place { 0.0 } else { spread };
     let mut distances: Vec<f64> = points.iter().map(|p| distance(p.position)).collect();
     let median = super::median(&mut distances).unwrap_or(0.0);

@@ -1,0 +1,408 @@
+//! Opening datasets: where things are looked for, what is skipped, what is refused, how pictures are split.
+
+mod dataset_support;
+
+use dataset_support::{SIZE, Scene, tiny_model, tiny_png};
+use gausset_io::dataset::colmap::{ColmapModel, ModelFormat};
+use gausset_io::dataset::{
+    self, AlphaMode, CameraModel, Dataset, DatasetError, OpenOptions, SkipReason, SourceCamera, Warning,
+};
+use gausset_io::image::encode::{PngPixels, png};
+
+fn test_names(data: &Dataset) -> Vec<&str> {
+    data.split.test.iter().map(|&i| &*data.images[i].name).collect()
+}
+
+#[test]
+fn images_keep_their_folders_and_stand_in_byte_order() {
+    for format in [ModelFormat::Binary, ModelFormat::Text] {
+        let data = Scene::colmap(format).open().unwrap();
+        let names: Vec<&str> = data.images.iter().map(|i| &*i.name).collect();
+        assert_eq!(names[..2], ["left/img 0.png", "left/img 1.png"]);
+        assert_eq!(names[8], "right/img 8.png");
+        assert_eq!(test_names(&data), ["left/img 0.png", "right/img 8.png"]);
+        assert_eq!(data.points.len(), 12);
+        assert!(data.warnings.is_empty() && !data.has_skipped());
+    }
+}
+
+#[test]
+fn every_nth_picture_is_held_out() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let with = |test_every| scene.open_with(&OpenOptions { test_every, ..OpenOptions::default() });
+    assert_eq!(with(3).unwrap().split.test, [0, 3, 6]);
+    assert_eq!(with(0).unwrap().split.test, [0usize; 0]);
+    assert_eq!(with(0).unwrap().split.train.len(), 9);
+    assert!(matches!(with(1), Err(DatasetError::NothingToTrainOn { images: 9, .. })));
+}
+
+#[test]
+fn an_unreadable_picture_does_not_reshuffle_the_test_set() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let mut model = tiny_model();
+    for i in 9..30u32 {
+        let mut image = model.images[0].clone();
+        (image.id, image.name) = (100 + i, format!("right/img {i}.png"));
+        scene.write(&format!("images/{}", image.name), &tiny_png(SIZE[0], SIZE[1]));
+        model.images.push(image);
+    }
+    scene.model(&model, ModelFormat::Binary);
+    let before = scene.open().unwrap();
+    scene.write("images/left/img 1.png", b"not a picture");
+    let after = scene.open().unwrap();
+    assert_eq!(test_names(&before), test_names(&after));
+    assert_eq!(after.images.len(), 29);
+    assert_eq!(
+        scene.report(),
+        ["left/img 1.png: picture: is of an unknown format (expected JPEG or PNG); convert it; skipped"]
+    );
+    // A missing file and a broken pose do: neither is one of the pictures to split.
+    scene.remove("images/left/img 1.png");
+    assert_ne!(test_names(&before), test_names(&scene.open().unwrap()));
+}
+
+#[test]
+fn more_than_a_tenth_of_unreadable_pictures_is_refused() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    scene.write("images/left/img 1.png", b"");
+    assert_eq!(
+        scene.error(),
+        "DATA/images: images: 1 of 9 cannot be read (expected at most a tenth); the first: left/img 1.png: picture: \
+         is empty (0 bytes); copy it again; repair or remove them"
+    );
+}
+
+#[test]
+fn a_model_is_found_in_each_usual_place() {
+    let usual = Scene::colmap(ModelFormat::Binary);
+    for place in ["sparse", "", "colmap/sparse/0"] {
+        let scene = Scene::empty();
+        for image in &tiny_model().images {
+            scene.write(&format!("images/{}", image.name), &tiny_png(SIZE[0], SIZE[1]));
+        }
+        for (name, content) in tiny_model().to_files(ModelFormat::Binary) {
+            scene.write(
+                &format!("{place}/{name}").replace("//", "/").trim_start_matches('/').to_owned(),
+                &content,
+            );
+        }
+        let data = scene.open().unwrap();
+        assert_eq!((data.images.len(), data.source), (9, scene.path().join(place)));
+        assert_eq!(data.fingerprint, usual.open().unwrap().fingerprint, "where it lies does not matter");
+    }
+    // The model's own folder leads to the pictures beside `sparse`.
+    let data = dataset::open(&usual.path().join("sparse/0"), &OpenOptions::default()).unwrap();
+    assert_eq!(data.images_folder, usual.path().join("images"));
+}
+
+#[test]
+fn of_numbered_models_the_one_with_most_images_is_used() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let small = ColmapModel { images: tiny_model().images[..3].to_vec(), ..tiny_model() };
+    for (number, model) in [("0", &small), ("1", &tiny_model()), ("10", &tiny_model())] {
+        for (name, content) in model.to_files(ModelFormat::Binary) {
+            scene.write(&format!("sparse/{number}/{name}"), &content);
+        }
+    }
+    let data = scene.open().unwrap();
+    assert_eq!((data.images.len(), data.source.clone()), (9, scene.path().join("sparse/1")));
+    assert_eq!(scene.report(), ["DATA/sparse: 3 models; using 1 with the most images (9)"]);
+    let sparse = Some(scene.path().join("sparse/0"));
+    let data = scene.open_with(&OpenOptions { sparse, ..OpenOptions::default() }).unwrap();
+    assert_eq!(data.images.len(), 3);
+}
+
+#[test]
+fn folders_can_be_named() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    std::fs::rename(scene.path().join("images"), scene.path().join("photos")).unwrap();
+    assert_eq!(
+        scene.error(),
+        "DATA/images: images: no such folder (expected the pictures of the dataset); name it with --images"
+    );
+    let images = Some(scene.path().join("photos"));
+    let data = scene.open_with(&OpenOptions { images, ..OpenOptions::default() }).unwrap();
+    assert_eq!(data.images.len(), 9);
+    std::fs::rename(scene.path().join("photos"), scene.path().join("images_4")).unwrap();
+    assert_eq!(scene.report(), ["DATA: no folder `images`; using DATA/images_4"]);
+}
+
+#[test]
+fn a_model_wins_over_a_json_file_and_says_so() {
+    let scene = Scene::json("\"fl_x\": 14,", "");
+    scene.model(&tiny_model(), ModelFormat::Text);
+    for image in &tiny_model().images {
+        scene.write(&format!("images/{}", image.name), &tiny_png(SIZE[0], SIZE[1]));
+    }
+    assert_eq!(
+        scene.report(),
+        [
+            "DATA/transforms.json: ignored, because there is a COLMAP model in DATA/sparse/0; name the JSON file to use it"
+        ]
+    );
+}
+
+#[test]
+fn pictures_of_one_ratio_rescale_their_intrinsics() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    scene.write("images/left/img 0.png", &tiny_png(8, 6));
+    scene.write("images/left/img 2.png", &tiny_png(32, 25));
+    scene.write("images/left/img 1.png", &tiny_png(8, 5));
+    let data = scene.open().unwrap();
+    let half = data.images[0].camera;
+    assert_eq!([half.fx, half.fy, half.cx, half.cy], [7.0, 7.0, 4.0, 3.0]);
+    // 8x5 is within a pixel of 8x6.
+    let near = data.images[1].camera;
+    assert_eq!((near.width, near.height, near.fx), (8, 5, 7.0));
+    assert!((near.fy - 14.5 * 5.0 / 12.0).abs() < 1e-12);
+    assert_eq!(data.images[2].camera.fx, 28.0);
+    assert_eq!(
+        scene.report(),
+        [
+            "DATA/images: 3 pictures differ in size from their camera by one ratio; intrinsics rescaled (the first: left/img 0.png, 8x6 for 16x12 px)"
+        ]
+    );
+}
+
+#[test]
+fn pictures_of_another_shape_are_skipped() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    scene.write("images/left/img 0.png", &tiny_png(16, 8));
+    scene.write("images/left/img 1.png", &tiny_png(12, 16));
+    assert_eq!(
+        scene.report(),
+        [
+            "left/img 0.png: size: 16x8 px does not fit its camera of 16x12 px (expected one ratio for both sides); skipped",
+            "left/img 1.png: size: 12x16 px does not fit its camera of 16x12 px (expected one ratio for both sides); \
+             it would fit turned by a quarter: was it rotated after the cameras were found?; skipped",
+        ]
+    );
+    assert_eq!(scene.open().unwrap().images.len(), 7);
+}
+
+#[test]
+fn the_long_side_is_limited() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let size = |max_resolution| {
+        let data = scene.open_with(&OpenOptions { max_resolution, ..OpenOptions::default() }).unwrap();
+        let camera = data.images[0].camera;
+        (camera.width, camera.height, camera.fx, camera.cy)
+    };
+    assert_eq!(size(0), (16, 12, 14.0, 6.0));
+    assert_eq!(size(16), (16, 12, 14.0, 6.0));
+    assert_eq!(size(8), (8, 6, 7.0, 3.0));
+    assert_eq!(size(10), (10, 8, 8.75, 4.0));
+    assert_eq!(size(1), (1, 1, 0.875, 0.5));
+}
+
+#[test]
+fn missing_files_are_one_warning() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    for i in [0, 1, 3, 4] {
+        scene.remove(&format!("images/left/img {i}.png"));
+    }
+    assert_eq!(
+        scene.report(),
+        [
+            "DATA/images: 4 of 9 listed pictures are missing: left/img 0.png, left/img 1.png, left/img 3.png … and 1 more"
+        ]
+    );
+    let data = scene.open().unwrap();
+    assert_eq!((data.images.len(), data.skipped.len(), data.has_skipped()), (5, 4, true));
+    std::fs::rename(scene.path().join("images/left/img 2.png"), scene.path().join("images/left/IMG 2.PNG"))
+        .unwrap();
+    assert!(scene.report()[0].ends_with("… and 2 more"), "{:?}", scene.report());
+    scene.write("images/left/IMG 0.PNG", &tiny_png(16, 12));
+    assert!(scene.report()[0].ends_with("(IMG 0.PNG is there: names differ in case only)"));
+}
+
+#[test]
+fn poses_that_are_none_cost_their_picture() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let mut model = tiny_model();
+    model.images[0].quaternion = [0.0; 4];
+    model.images[1].translation[2] = f64::NAN;
+    model.images[2].quaternion[0] = 7.0;
+    // Within a thousandth: normalised.
+    model.images[3].quaternion = [1.0005, 0.0, 0.0, 0.0];
+    scene.model(&model, ModelFormat::Binary);
+    let report = scene.report();
+    assert_eq!(report.len(), 3);
+    assert_eq!(report[0], "left/img 0.png: pose: quaternion has length 0 (expected 1); skipped");
+    assert_eq!(report[1], "left/img 1.png: pose: pose has a value that is not finite; skipped");
+    assert!(report[2].starts_with("left/img 2.png: pose: quaternion has length 7."));
+    let data = scene.open().unwrap();
+    assert_eq!(data.images.len(), 6);
+    assert_eq!(data.images[0].pose.rotation, gausset_core::se3::IDENTITY3);
+}
+
+#[test]
+fn listed_twice_counts_once() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let mut model = tiny_model();
+    model.images[1].name = "./left/img 0.png".to_owned();
+    scene.model(&model, ModelFormat::Binary);
+    assert_eq!(scene.report(), ["left/img 0.png: name: listed twice (expected each picture once); skipped"]);
+    assert_eq!(scene.open().unwrap().images[0].id, 10, "the first one stays");
+}
+
+#[test]
+fn masks_are_found_under_each_name() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let mask = png(16, 12, PngPixels::Grey8(&[255; 16 * 12]), &[]).unwrap();
+    let names = [
+        "masks/left/img 0.png.png",
+        "masks/left/img 1.png",
+        "images/left/img 2.png.mask.png",
+        "images/left/img 3.mask.png",
+        "masks/left/img 4.mask.png",
+    ];
+    for name in names {
+        scene.write(name, &mask);
+    }
+    let data = scene.open().unwrap();
+    let found: Vec<_> = data.images.iter().map(|i| i.mask.clone()).collect();
+    for (i, name) in names.iter().enumerate() {
+        assert_eq!(found[i], Some(scene.path().join(name)));
+    }
+    assert!(found[5..].iter().all(Option::is_none), "a missing mask keeps all");
+    assert_ne!(data.fingerprint, Scene::colmap(ModelFormat::Binary).open().unwrap().fingerprint);
+    let masks = Some(scene.path().join("nowhere"));
+    let data = scene.open_with(&OpenOptions { masks, ..OpenOptions::default() }).unwrap();
+    assert_eq!(data.images.iter().filter(|i| i.mask.is_some()).count(), 2);
+}
+
+#[test]
+fn masks_of_another_size_are_said_and_unreadable_ones_cost_their_picture() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    scene.write("masks/left/img 0.png", &png(8, 6, PngPixels::Grey8(&[255; 48]), &[]).unwrap());
+    assert_eq!(
+        scene.report(),
+        [
+            "DATA/masks/left/img 0.png: 1 masks differ in size from their picture and are resized (the first: 8x6 for 16x12 px)"
+        ]
+    );
+    scene.write("masks/left/img 1.png", b"GIF89a");
+    let error = scene.error();
+    assert!(error.contains("left/img 1.png: mask DATA/masks/left/img 1.png: picture: is GIF"), "{error}");
+}
+
+#[test]
+fn zero_points_are_a_warning() {
+    let scene = Scene::colmap(ModelFormat::Text);
+    scene.remove("sparse/0/points3D.txt");
+    assert_eq!(scene.report(), ["DATA/sparse/0/points3D.txt: no points; training starts from random splats"]);
+    let mut model = tiny_model();
+    model.points[3].position[1] = f64::NAN;
+    model.points[5].position[0] = f64::INFINITY;
+    scene.model(&model, ModelFormat::Text);
+    assert_eq!(scene.report(), ["DATA/sparse/0/points3D.txt: 2 points are not finite and were dropped"]);
+    assert_eq!(scene.open().unwrap().points.len(), 10);
+}
+
+#[test]
+fn equirectangular_cameras_are_named_and_not_trained_on() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let mut model = tiny_model();
+    let panorama =
+        |id| SourceCamera::new(id, CameraModel::Equirectangular, 16, 12, vec![16.0, 12.0]).unwrap();
+    model.cameras[1] = panorama(7);
+    scene.model(&model, ModelFormat::Binary);
+    let data = scene.open().unwrap();
+    assert_eq!(data.images.len(), 5);
+    assert!(data.skipped.iter().all(|s| s.reason == SkipReason::Untrainable(CameraModel::Equirectangular)));
+    model.cameras[0] = panorama(2);
+    scene.model(&model, ModelFormat::Binary);
+    assert_eq!(
+        scene.error(),
+        "DATA/sparse/0/images.bin: camera 2: EQUIRECTANGULAR cannot be trained on yet (expected a perspective or \
+         fisheye model); split the panoramas into views first"
+    );
+}
+
+#[test]
+fn the_extent_comes_from_training_cameras_and_points() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let extent = |options: &OpenOptions| scene.open_with(options).unwrap().scene_extent;
+    let data = scene.open().unwrap();
+    let centres: Vec<[f64; 3]> = data.split.train.iter().map(|&i| data.images[i].pose.centre()).collect();
+    let mean: [f64; 3] =
+        std::array::from_fn(|k| centres.iter().map(|c| c[k]).sum::<f64>() / centres.len() as f64);
+    let distance = |c: &[f64; 3]| (0..3).map(|k| (c[k] - mean[k]).powi(2)).sum::<f64>().sqrt();
+    let expected = 1.1 * centres.iter().map(distance).fold(0.0, f64::max);
+    assert!((data.scene_extent - expected).abs() < 1e-12);
+    assert_eq!(extent(&OpenOptions { scene_extent: Some(7.5), ..OpenOptions::default() }), 7.5);
+
+    // All cameras in one place: the median distance of the points.
+    let mut model = tiny_model();
+    let pose = model.images[0].clone();
+    for image in &mut model.images {
+        (image.quaternion, image.translation) = (pose.quaternion, pose.translation);
+    }
+    scene.model(&model, ModelFormat::Binary);
+    let data = scene.open().unwrap();
+    assert!(matches!(data.warnings.as_slice(), [Warning::CoincidentCameras { .. }]));
+    let mut distances: Vec<f64> = data
+        .points
+        .iter()
+        .map(|p| {
+            let c = data.images[0].pose.centre();
+            (0..3).map(|k| (p.position[k] - c[k]).powi(2)).sum::<f64>().sqrt()
+        })
+        .collect();
+    distances.sort_by(f64::total_cmp);
+    assert!((data.scene_extent - 0.5 * (distances[5] + distances[6])).abs() < 1e-9);
+    model.points.clear();
+    scene.model(&model, ModelFormat::Binary);
+    assert_eq!(scene.open().unwrap().scene_extent, 1.0);
+}
+
+#[test]
+fn the_fingerprint_tells_data_apart_and_ignores_options() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let print = || scene.open().unwrap().fingerprint;
+    let first = print();
+    assert_eq!((first.len(), print()), (32, first.clone()));
+    let options =
+        OpenOptions { max_resolution: 8, test_every: 2, alpha: AlphaMode::Mask, ..OpenOptions::default() };
+    assert_eq!(scene.open_with(&options).unwrap().fingerprint, first);
+    let mut model = tiny_model();
+    model.images[4].translation[0] += 1e-12;
+    scene.model(&model, ModelFormat::Binary);
+    assert_ne!(print(), first);
+    scene.model(&tiny_model(), ModelFormat::Binary);
+    assert_eq!(print(), first);
+    let mut longer = tiny_png(16, 12);
+    longer.push(0);
+    scene.write("images/left/img 0.png", &longer);
+    assert_ne!(print(), first);
+}
+
+#[cfg(unix)]
+#[test]
+fn links_out_of_the_folder_are_refused_unless_allowed() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    scene.write("elsewhere/a.png", &tiny_png(16, 12));
+    scene.remove("images/left/img 0.png");
+    std::os::unix::fs::symlink("../../elsewhere/a.png", scene.path().join("images/left/img 0.png")).unwrap();
+    assert_eq!(
+        scene.report(),
+        ["left/img 0.png: picture: lies outside the picture folder; --allow-outside accepts it; skipped"]
+    );
+    let allowed = OpenOptions { allow_outside: true, ..OpenOptions::default() };
+    assert_eq!(scene.open_with(&allowed).unwrap().images.len(), 9);
+    // A linked picture folder is the picture folder.
+    std::fs::rename(scene.path().join("images"), scene.path().join("elsewhere/images")).unwrap();
+    std::os::unix::fs::symlink("elsewhere/images", scene.path().join("images")).unwrap();
+    assert_eq!(scene.open().unwrap().images.len(), 8);
+}
+
+#[test]
+fn a_picture_folder_may_be_named_for_a_json_file() {
+    let scene = Scene::json("\"fl_x\": 14,", "");
+    std::fs::rename(scene.path().join("images"), scene.path().join("small")).unwrap();
+    assert!(matches!(scene.open(), Err(DatasetError::NoImages { listed: 9, .. })));
+    let images = Some(scene.path().join("small"));
+    let data = scene.open_with(&OpenOptions { images, ..OpenOptions::default() }).unwrap();
+    assert_eq!((data.images.len(), &*data.images[3].name), (9, "3.png"));
+}

@@ -1,0 +1,47 @@
+//! An allocator that counts what the current thread holds, so that a test can bound what parsing takes.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+thread_local! {
+    /// Bytes held now (may go below zero when another thread's memory is freed here), and their peak.
+    static HELD: Cell<[isize; 2]> = const { Cell::new([0; 2]) };
+}
+
+/// Counts per thread and lets the system allocate.
+pub struct Counting;
+
+fn count(bytes: isize) {
+    // Not available while the thread ends: nobody measures then.
+    let _ = HELD.try_with(|held| {
+        let [now, peak] = held.get();
+        held.set([now + bytes, peak.max(now + bytes)]);
+    });
+}
+
+// SAFETY: every call is passed on to the system's allocator unchanged; counting neither allocates nor unwinds.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: the caller's promises are those of the system's allocator.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: as above; the pointer came from `alloc`, hence from the system.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Runs something and returns the most bytes it held on top of what was there.
+pub fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
+    let before = HELD.with(|held| {
+        let [now, _] = held.get();
+        held.set([now, now]);
+        now
+    });
+    let value = run();
+    let [_, peak] = HELD.with(Cell::get);
+    (value, usize::try_from(peak - before).unwrap_or(0))
+}
