@@ -1,0 +1,294 @@
+//! Pictures: every variant ends as 8-bit RGB with straight alpha; damage and other formats are named.
+
+mod dataset_support;
+
+use std::io::Cursor;
+
+use dataset_support::{Scene, damage, memory, tiny_png};
+use gausset_io::image::encode::{PngPixels, png, png_rgb8};
+use gausset_io::image::header::parse_header;
+use gausset_io::image::{
+    ImageProblem, Picture, PictureFormat, area, decode, decode_file, decode_mask_file, read_header,
+};
+use proptest::prelude::*;
+
+#[global_allocator]
+static ALLOCATOR: memory::Counting = memory::Counting;
+
+/// A baseline JPEG of one 8x8 block per component whose every coefficient is 0: mid grey in each channel.
+///
+/// Both Huffman tables hold one code, `0`: difference 0 and end of block. `extra` goes behind the start marker.
+fn flat_jpeg(components: u8, start_of_frame: u8, bits: u8, extra: &[u8]) -> Vec<u8> {
+    let segment = |marker: u8, data: &[u8]| {
+        let length = (data.len() as u16 + 2).to_be_bytes();
+        [&[0xFF, marker], &length[..], data].concat()
+    };
+    let quantisation = [&[0u8][..], &[1; 64]].concat();
+    let table = |class: u8| [&[class, 1][..], &[0; 15], &[0]].concat();
+    let frame: Vec<u8> = [bits, 0, 8, 0, 8, components]
+        .into_iter()
+        .chain((1..=components).flat_map(|c| [c, 0x11, 0]))
+        .collect();
+    let scan: Vec<u8> =
+        [components].into_iter().chain((1..=components).flat_map(|c| [c, 0])).chain([0, 63, 0]).collect();
+    [
+        vec![0xFF, 0xD8],
+        extra.to_vec(),
+        segment(0xDB, &quantisation),
+        segment(start_of_frame, &frame),
+        segment(0xC4, &table(0x00)),
+        segment(0xC4, &table(0x10)),
+        segment(0xDA, &scan),
+        // Two bits a component; the rest is filled with ones.
+        vec![[0x3F, 0x0F, 0x03, 0x00][components as usize - 1]],
+        vec![0xFF, 0xD9],
+    ]
+    .concat()
+}
+
+/// APP1 with an EXIF directory of one entry: the orientation.
+fn exif(orientation: u8, little: bool) -> Vec<u8> {
+    let tiff: Vec<u8> = if little {
+        [&b"II\x2A\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0"[..], &[orientation, 0, 0, 0], &[0; 4]].concat()
+    } else {
+        [&b"MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01"[..], &[0, orientation, 0, 0], &[0; 4]].concat()
+    };
+    let length = (tiff.len() as u16 + 8).to_be_bytes();
+    [&[0xFF, 0xE1], &length[..], b"Exif\0\0", &tiff].concat()
+}
+
+/// A PNG through the encoder of the `png` crate, for variants that the product does not write.
+fn png_of(
+    colour: png::ColorType,
+    depth: png::BitDepth,
+    palette: Option<(&[u8], &[u8])>,
+    data: &[u8],
+) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = png::Encoder::new(&mut out, 2, 2);
+    encoder.set_color(colour);
+    encoder.set_depth(depth);
+    if let Some((colours, alphas)) = palette {
+        encoder.set_palette(colours.to_vec());
+        encoder.set_trns(alphas.to_vec());
+    }
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(data).unwrap();
+    writer.finish().unwrap();
+    out
+}
+
+#[test]
+fn grey_rgb_and_cmyk_jpegs_become_rgb() {
+    for (components, channels) in [(1, 1), (3, 3), (4, 4)] {
+        let bytes = flat_jpeg(components, 0xC0, 8, &[]);
+        let header = parse_header(Cursor::new(&bytes)).unwrap();
+        assert_eq!((header.format, header.channels, header.bits), (PictureFormat::Jpeg, channels, 8));
+        let picture = decode(&bytes).unwrap();
+        assert_eq!((picture.width, picture.height, picture.alpha), (8, 8, None));
+        assert_eq!(picture.rgb.len(), 192);
+        assert!(picture.rgb.chunks_exact(3).all(|p| p == &picture.rgb[..3]), "flat: {:?}", &picture.rgb[..6]);
+    }
+    assert_eq!(decode(&flat_jpeg(1, 0xC0, 8, &[])).unwrap().rgb[..3], [128, 128, 128]);
+}
+
+#[test]
+fn jpeg_variants_that_are_not_decoded_are_named() {
+    let line = |frame, bits| decode(&flat_jpeg(1, frame, bits, &[])).unwrap_err().to_string();
+    assert_eq!(line(0xC1, 12), "picture: 12-bit JPEG cannot be decoded (expected 8 bits); convert it");
+    assert_eq!(
+        line(0xC3, 8),
+        "picture: lossless JPEG cannot be decoded (expected baseline or progressive); convert it"
+    );
+    assert_eq!(
+        line(0xC9, 8),
+        "picture: JPEG with arithmetic coding cannot be decoded (expected baseline or progressive); convert it"
+    );
+    assert_eq!(
+        decode(&flat_jpeg(2, 0xC0, 8, &[])).unwrap_err().to_string(),
+        "picture: JPEG with 2 channels cannot be decoded (expected 1, 3 or 4); convert it"
+    );
+}
+
+#[test]
+fn every_png_variant_becomes_rgb_with_straight_alpha() {
+    use png::{BitDepth as D, ColorType as C};
+    let case = |colour, depth, palette, data: &[u8]| decode(&png_of(colour, depth, palette, data)).unwrap();
+    let grey16: Vec<u8> =
+        [0u16, 257 * 100, 257 * 100 + 129, 65535].iter().flat_map(|v| v.to_be_bytes()).collect();
+    let picture = case(C::Grayscale, D::Sixteen, None, &grey16);
+    assert_eq!(picture.rgb, [0, 0, 0, 100, 100, 100, 101, 101, 101, 255, 255, 255]);
+    let bits = case(C::Grayscale, D::One, None, &[0b1000_0000, 0b0100_0000]);
+    assert_eq!(bits.rgb, [255, 255, 255, 0, 0, 0, 0, 0, 0, 255, 255, 255]);
+    let rgba16: Vec<u8> =
+        (0..4u16).flat_map(|i| [0x1234, 0x8080, 0xFFFF, i * 21845]).flat_map(u16::to_be_bytes).collect();
+    let picture = case(C::Rgba, D::Sixteen, None, &rgba16);
+    assert_eq!((&picture.rgb[..3], picture.alpha), (&[18, 128, 255][..], Some(vec![0, 85, 170, 255])));
+    let palette = (&[10, 20, 30, 40, 50, 60][..], &[0, 255][..]);
+    let picture = case(C::Indexed, D::Eight, Some(palette), &[0, 1, 1, 0]);
+    assert_eq!(picture.alpha, Some(vec![0, 255, 255, 0]));
+    assert_eq!(picture.rgb, [10, 20, 30, 40, 50, 60, 40, 50, 60, 10, 20, 30]);
+    let picture = case(C::GrayscaleAlpha, D::Eight, None, &[7, 255, 8, 255, 9, 255, 10, 255]);
+    assert_eq!((picture.rgb[3], picture.alpha), (8, None), "alpha that is opaque everywhere is dropped");
+}
+
+#[test]
+fn the_content_counts_and_not_the_extension() {
+    let scene = Scene::empty();
+    let path = scene.write("really.jpg", &tiny_png(16, 12));
+    assert_eq!(read_header(&path).unwrap().format, PictureFormat::Png);
+    assert_eq!(decode_file(&path).unwrap().width, 16);
+    let formats: [(&[u8], &str); 7] = [
+        (b"RIFF\0\0\0\0WEBPVP8 ", "WebP"),
+        (b"GIF89a", "GIF"),
+        (b"II*\0", "TIFF or a raw format"),
+        (b"\0\0\0\x18ftypheic", "HEIC"),
+        (b"\0\0\0\x18ftypavif", "AVIF"),
+        (b"version https://git-lfs.github.com/spec/v1", "a Git LFS pointer (run `git lfs pull`)"),
+        (b"hello", "of an unknown format"),
+    ];
+    for (bytes, name) in formats {
+        assert_eq!(decode(bytes).unwrap_err(), ImageProblem::Format(name));
+    }
+}
+
+#[test]
+fn exif_orientation_is_read_and_never_applied() {
+    for (orientation, little) in [(1, true), (6, true), (8, false), (3, false)] {
+        let bytes = flat_jpeg(3, 0xC0, 8, &exif(orientation, little));
+        assert_eq!(parse_header(Cursor::new(&bytes)).unwrap().orientation, orientation);
+    }
+    let bytes = flat_jpeg(3, 0xC0, 8, &exif(9, true));
+    assert_eq!(parse_header(Cursor::new(&bytes)).unwrap().orientation, 1, "9 is no orientation");
+    // A wide picture that says it should be shown upright stays wide, and the dataset says so once.
+    let scene = Scene::json("\"fl_x\": 14,", "");
+    for i in 0..9 {
+        scene.write(&format!("images/{i}.png"), &flat_jpeg(3, 0xC0, 8, &exif(6, true)));
+    }
+    let report = scene.report();
+    assert!(report.contains(
+        &"DATA: 9 pictures have an EXIF orientation other than 1; it is ignored, poses belong to the stored pixels \
+          (the first: images/0.png, orientation 6)"
+            .to_owned()
+    ), "{report:?}");
+}
+
+#[test]
+fn sizes_beyond_the_limits_are_refused_before_decoding() {
+    let mut bytes = tiny_png(16, 12);
+    let with = |bytes: &mut Vec<u8>, width: u32, height: u32| {
+        bytes[16..20].copy_from_slice(&width.to_be_bytes());
+        bytes[20..24].copy_from_slice(&height.to_be_bytes());
+        memory::peak(|| decode(bytes).unwrap_err())
+    };
+    for (width, height) in
+        [(40_000, 2), (2, 40_000), (20_000, 20_000), (u32::MAX, u32::MAX), (32_768, 16_384)]
+    {
+        let (problem, peak) = with(&mut bytes, width, height);
+        assert_eq!(problem, ImageProblem::Size { width, height });
+        assert!(peak < 64 << 10, "{peak} bytes");
+    }
+    assert_eq!(with(&mut bytes, 0, 5).0.to_string(), "picture: header is damaged: size is 0x5 px");
+}
+
+#[test]
+fn only_regular_files_of_some_length_are_read() {
+    let scene = Scene::empty();
+    let empty = scene.write("empty.png", b"");
+    assert_eq!(decode_file(&empty).unwrap_err().problem, ImageProblem::Empty);
+    assert_eq!(decode_file(scene.path()).unwrap_err().problem, ImageProblem::NotAFile);
+    assert_eq!(
+        decode_file(&scene.path().join("none.png")).unwrap_err().problem.to_string(),
+        "picture: no such file or folder"
+    );
+    #[cfg(unix)]
+    assert_eq!(decode_file("/dev/zero".as_ref()).unwrap_err().problem, ImageProblem::NotAFile);
+}
+
+#[test]
+fn a_jpeg_cut_anywhere_is_refused_and_never_half_grey() {
+    let bytes = flat_jpeg(3, 0xC0, 8, &exif(1, true));
+    assert!(decode(&bytes).is_ok());
+    damage::truncations(&bytes, |cut| assert!(decode(cut).is_err(), "cut to {} bytes", cut.len()));
+    // What follows the end marker (previews of phones) does not matter.
+    assert!(decode(&[&bytes[..], b"trailer"].concat()).is_ok());
+}
+
+#[test]
+fn a_png_cut_in_its_pixels_is_refused() {
+    let bytes = tiny_png(16, 12);
+    let end = bytes.len() - 12;
+    damage::truncations(&bytes[..end - 5], |cut| assert!(decode(cut).is_err(), "cut to {} bytes", cut.len()));
+}
+
+#[test]
+fn damaged_pictures_are_errors_and_take_bounded_memory() {
+    let jpeg = flat_jpeg(4, 0xC0, 8, &exif(6, false));
+    for bytes in [tiny_png(16, 12), jpeg] {
+        let mut check = |damaged: &[u8]| {
+            let (_, peak) = memory::peak(|| decode(damaged));
+            assert!(peak <= 4 * damaged.len() + (64 << 20), "{peak} bytes for {}", damaged.len());
+        };
+        damage::truncations(&bytes, &mut check);
+        damage::flips(&bytes, 0, &mut check);
+        damage::splices(&bytes, &tiny_png(5, 5), &mut check);
+    }
+}
+
+#[test]
+fn masks_keep_what_is_not_black() {
+    let scene = Scene::empty();
+    let path =
+        scene.write("m.png", &png(3, 1, PngPixels::Rgb8(&[0, 0, 0, 0, 0, 1, 255, 255, 255]), &[]).unwrap());
+    let mask = decode_mask_file(&path).unwrap();
+    assert_eq!(mask.keep, [0, 255, 255]);
+    assert_eq!((mask.at_share(0.0, 0.0), mask.at_share(0.34, 1.0), mask.at_share(1.0, 0.5)), (0, 255, 255));
+}
+
+#[test]
+fn what_is_encoded_is_decoded_with_its_text() {
+    let pixels: Vec<u8> = (0..60).collect();
+    let rgb = gausset_core::RgbImage8 { width: 5, height: 4, data: pixels.clone() };
+    assert_eq!(decode(&png_rgb8(&rgb).unwrap()).unwrap().rgb, pixels);
+    let depth: Vec<u16> = (0..20).map(|i| i * 3001).collect();
+    let bytes = png(5, 4, PngPixels::Grey16(&depth), &[("depth-scale", "0.001 units")]).unwrap();
+    let mut reader = png::Decoder::new(Cursor::new(&bytes)).read_info().unwrap();
+    assert_eq!(reader.info().uncompressed_latin1_text[0].text, "0.001 units");
+    let mut buffer = vec![0; 40];
+    reader.next_frame(&mut buffer).unwrap();
+    let found: Vec<u16> = buffer.chunks_exact(2).map(|b| u16::from_be_bytes([b[0], b[1]])).collect();
+    assert_eq!(found, depth);
+    assert!(png(5, 4, PngPixels::Rgb8(&pixels[1..]), &[]).is_err(), "pixels must fill the picture");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_bytes_make_a_header_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), jpeg in any::<bool>()) {
+        let start: &[u8] = if jpeg { b"\xFF\xD8\xFF" } else { b"\x89PNG\r\n\x1A\n\0\0\0\x0DIHDR" };
+        let _ = parse_header(Cursor::new([start, &bytes].concat()));
+        let _ = decode(&[start, &bytes].concat());
+    }
+
+    #[test]
+    fn downscaling_stays_within_the_range_of_the_source(
+        (width, height) in (1u32..24, 1u32..24),
+        shares in (0.0f64..1.0, 0.0f64..1.0),
+        seed in any::<u64>(),
+        with_alpha in any::<bool>(),
+    ) {
+        let value = |i: u64| ((seed ^ i).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8;
+        let pixels = u64::from(width * height);
+        let rgb: Vec<u8> = (0..pixels * 3).map(value).collect();
+        let alpha = with_alpha.then(|| (0..pixels).map(|i| value(i + 99_999)).collect::<Vec<u8>>());
+        let to = |size: u32, share: f64| 1 + (f64::from(size - 1) * share) as u32;
+        let (w, h) = (to(width, shares.0), to(height, shares.1));
+        let small = area::downscale(Picture { width, height, rgb: rgb.clone(), alpha: alpha.clone() }, w, h);
+        prop_assert_eq!((small.rgb.len(), small.width, small.height), ((w * h * 3) as usize, w, h));
+        let (low, high) = (rgb.iter().min().unwrap(), rgb.iter().max().unwrap());
+        let opaque = small.alpha.as_ref().is_none_or(|a| a.iter().all(|&a| a > 0));
+        // One level for rounding; colours without coverage are 0.
+        prop_assert!(!opaque || small.rgb.iter().all(|v| v.saturating_add(1) >= *low && v.saturating_sub(1) <= *high));
+    }
+}

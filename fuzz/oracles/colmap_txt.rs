@@ -1,0 +1,15 @@
+//! What must hold for any bytes that are read as a COLMAP model in text.
+
+use gausset_io::dataset::colmap::{ModelFormat, Observations};
+
+use super::colmap_bin::{check_line, check_model, parse};
+
+/// Three files in one, a zero byte between them.
+pub(crate) fn check(bytes: &[u8]) {
+    let mut files = bytes.splitn(3, |&b| b == 0);
+    let files = [(); 3].map(|()| files.next().unwrap_or_default());
+    match parse(files, ModelFormat::Text, Observations::Keep) {
+        Ok(model) => check_model(&model),
+        Err(error) => check_line(&error),
+    }
+}

@@ -1,0 +1,35 @@
+//! What must hold for any bytes that are read as a picture.
+
+use std::io::Cursor;
+
+use gausset_io::image::header::parse_header;
+use gausset_io::image::{MAX_DECODED_BYTES, decode};
+
+/// Pictures of at most this many pixels are decoded: larger ones are legal and take their time.
+const PIXELS: u64 = 1 << 22;
+
+/// What can be decoded has the size of its header; what cannot says why in one line.
+pub(crate) fn check(bytes: &[u8]) {
+    let header = parse_header(Cursor::new(bytes));
+    if let Ok(header) = header {
+        let pixels = u64::from(header.width) * u64::from(header.height);
+        assert!(pixels * u64::from(header.channels) <= MAX_DECODED_BYTES);
+        assert!((1..=8).contains(&header.orientation));
+        if pixels > PIXELS {
+            return;
+        }
+    }
+    match (decode(bytes), header) {
+        (Ok(picture), Ok(header)) => {
+            assert_eq!((picture.width, picture.height), (header.width, header.height));
+            let pixels = picture.width as usize * picture.height as usize;
+            assert_eq!(picture.rgb.len(), 3 * pixels);
+            assert!(picture.alpha.is_none_or(|alpha| alpha.len() == pixels));
+        }
+        (Ok(_), Err(problem)) => panic!("decoded though the header was refused: {problem}"),
+        (Err(problem), _) => {
+            let line = problem.to_string();
+            assert!(line.starts_with("picture: ") && !line.chars().any(char::is_control), "{line:?}");
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! What must hold for any bytes that are read as a `transforms.json`.
+
+use gausset_io::dataset::transforms::parse;
+
+/// What can be read has poses that are rigid and cameras that are cameras; what cannot names its place in one line.
+pub(crate) fn check(bytes: &[u8]) {
+    let file = match parse(bytes) {
+        Ok(file) => file,
+        Err((place, problem)) => {
+            let line = format!("{place}: {problem}");
+            assert!(!place.is_empty() && !line.chars().any(char::is_control), "{line:?}");
+            return;
+        }
+    };
+    assert!(!file.frames.is_empty());
+    for frame in &file.frames {
+        if let Ok(pose) = frame.pose() {
+            assert!(gausset_core::se3::orthonormality_error(&pose.rotation) < 1e-5);
+            assert!(gausset_core::se3::determinant(&pose.rotation) > 0.0);
+        }
+        let intrinsics = match &frame.intrinsics {
+            Some(own) => own.over(&file.intrinsics),
+            None => file.intrinsics.clone(),
+        };
+        if let Ok(camera) = intrinsics.camera(0, [640, 480]) {
+            assert!(camera.params.iter().all(|v| v.is_finite()));
+            let pixel = camera.lens().project([0.2, 0.1, 1.0]);
+            assert!(pixel.is_none_or(|p| p.iter().all(|v| v.is_finite())));
+        }
+    }
+}
