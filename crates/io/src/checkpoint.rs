@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use crate::atomic::{Committed, FileSystem, WriteError, WriteOptions, write_atomic_with};
 use crate::container::{ContainerError, ContainerReader, ContainerWriter, Need};
+use crate::units::quote;
 
 /// `kind` in the header.
 const KIND: &str = "gausset training state";
@@ -228,7 +229,7 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
         let found = json.get("kind").and_then(Value::as_str).unwrap_or("no kind");
         if found != KIND {
             let place = "header field kind".to_owned();
-            let (expected, found) = (format!("\"{KIND}\""), format!("\"{found}\""));
+            let (expected, found) = (format!("\"{KIND}\""), quote(found));
             return Err(Misfit { place, expected, found }.at(self.path));
         }
         Header::deserialize(json).map_err(|e| {

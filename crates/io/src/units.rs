@@ -1,4 +1,4 @@
-//! Numbers as people read them.
+//! Numbers, and text from outside, as people can read them in a message.
 
 /// `512 bytes`, `1.5 KiB`, `2.0 GiB`.
 #[must_use]
@@ -16,8 +16,23 @@ pub fn bytes(count: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// Text from a file for a message: quoted, short, on one line, without anything that a terminal would obey.
+#[must_use]
+pub fn quote(text: &str) -> String {
+    const MAX_CHARS: usize = 60;
+    let short: String = text.chars().take(MAX_CHARS).collect();
+    let cut = if short.len() < text.len() { "…" } else { "" };
+    format!("\"{}{cut}\"", short.escape_debug())
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn foreign_text_is_harmless() {
+        assert_eq!(super::quote("a\x1b[31m\"b\"\n"), r#""a\u{1b}[31m\"b\"\n""#);
+        assert_eq!(super::quote(&"ä".repeat(70)), format!("\"{}…\"", "ä".repeat(60)));
+    }
+
     #[test]
     fn sizes_read_well() {
         assert_eq!(super::bytes(1023), "1023 bytes");

@@ -195,13 +195,13 @@ table offset: f.ckpt: section table: the file is cut off or damaged (expected it
 table size: f.ckpt: section table: the file is cut off or damaged (expected its end at byte 72, found 4294967329 bytes at 39)
 name length: f.ckpt: section table entry 0: the file is cut off or damaged (expected 226 bytes, found 32 bytes)
 name text: f.ckpt: section table entry 0: the file is cut off or damaged (expected a name in UTF-8, found \\xffloats)
-kind: f.ckpt: section floats: does not fit (expected values of type f32, found an unknown type)
-kind, required: f.ckpt: section table entry 0: needs something that this version does not know (found an unknown type of values in floats); use a newer gausset
+kind: f.ckpt: section \"floats\": does not fit (expected values of type f32, found an unknown type)
+kind, required: f.ckpt: section table entry 0: needs something that this version does not know (found an unknown type of values in \"floats\"); use a newer gausset
 section flags: f.ckpt: section table entry 0: needs something that this version does not know (found section flags 0x2); use a newer gausset
 section offset: f.ckpt: section table entry 0: the file is cut off or damaged (expected data from byte 31 up to 39, found 8 bytes at 35)
 section size: f.ckpt: section table entry 0: the file is cut off or damaged (expected data from byte 31 up to 39, found 18374686479671623688 bytes at 31)
 section size, smaller: f.ckpt: section table: the file is cut off or damaged (expected sections up to byte 39, found sections up to byte 38)
-section data: f.ckpt: section floats: the file is damaged (expected checksum 4de8d78f7134f4b7, found 1761eb6f5468f7eb)
+section data: f.ckpt: section \"floats\": the file is damaged (expected checksum 4de8d78f7134f4b7, found 1761eb6f5468f7eb)
 cut off: f.ckpt: preamble: the file is cut off or damaged (expected at least 24 bytes, found 10 bytes)
 empty: f.ckpt: preamble: the file is cut off or damaged (expected at least 24 bytes, found 0 bytes)
 ";
@@ -219,8 +219,8 @@ fn unknown_sections_are_skipped_unless_they_are_required() {
     assert!(with(Need::Optional).refuse_unknown(|name| name == "known").is_ok());
     assert_eq!(
         with(Need::Required).refuse_unknown(|name| name == "known").unwrap_err().to_string(),
-        "f.ckpt: section table: needs something that this version does not know (found the required section from the \
-         future); use a newer gausset"
+        "f.ckpt: section table: needs something that this version does not know (found the required section \"from \
+         the future\"); use a newer gausset"
     );
 }
 
@@ -234,16 +234,17 @@ fn sections_are_asked_for_by_name_and_type() {
     let line = |e: ContainerError| e.to_string();
     assert_eq!(
         reader.section::<u32>("floats").map_err(line),
-        Err("f.ckpt: section floats: does not fit (expected values of type u32, found f32)".to_owned())
+        Err("f.ckpt: section \"floats\": does not fit (expected values of type u32, found f32)".to_owned())
     );
     assert_eq!(
         reader.section::<[f32; 3]>("floats").map_err(line),
-        Err("f.ckpt: section floats: does not fit (expected a multiple of 12 bytes, found 8 bytes)"
+        Err("f.ckpt: section \"floats\": does not fit (expected a multiple of 12 bytes, found 8 bytes)"
             .to_owned())
     );
     assert_eq!(
         reader.section::<f32>("nothing").map_err(line),
-        Err("f.ckpt: section nothing: does not fit (expected to find it, found no such section)".to_owned())
+        Err("f.ckpt: section \"nothing\": does not fit (expected to find it, found no such section)"
+            .to_owned())
     );
 }
 

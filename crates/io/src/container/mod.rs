@@ -198,7 +198,7 @@ pub enum ContainerError {
         found: String,
     },
     /// A section that should be there is not, or holds something else.
-    #[error("{}: section {name}: does not fit (expected {expected}, found {found})", path.display())]
+    #[error("{}: section \"{name}\": does not fit (expected {expected}, found {found})", path.display())]
     Section {
         /// The file.
         path: PathBuf,

@@ -11,6 +11,7 @@ use super::{
     ContainerError, END_MARK, ENTRY_BYTES, Element, ElementKind, FLAG_REQUIRED, FOOTER_BYTES, FORMAT_VERSION,
     MAGIC, MAX_HEADER_BYTES, MAX_SECTIONS, Need, PREAMBLE_BYTES, SectionInfo,
 };
+use crate::units::quote;
 
 /// Bytes read at once while verifying.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -139,7 +140,7 @@ impl<R: Read + Seek> ContainerReader<R> {
         let parts = Parts { path: &self.path };
         let mut chunk = Vec::new();
         for section in &self.sections {
-            let place = format!("section {}", section.name);
+            let place = format!("section {}", quote(&section.name));
             self.source.seek(SeekFrom::Start(section.offset)).map_err(|e| parts.io(&place, e))?;
             let mut hash = Xxh3::new();
             let mut remaining = section.bytes;
@@ -163,7 +164,7 @@ impl<R: Read + Seek> ContainerReader<R> {
         let unknown = self.sections.iter().find(|s| s.need == Need::Required && !is_known(&s.name));
         match unknown {
             Some(s) => Err(Parts { path: &self.path }
-                .unsupported("section table", format!("the required section {}", s.name))),
+                .unsupported("section table", format!("the required section {}", quote(&s.name)))),
             None => Ok(()),
         }
     }
@@ -193,7 +194,7 @@ impl<R: Read + Seek> ContainerReader<R> {
         }
         // The length was compared with the size of the file when the table was read.
         let mut values = vec![T::zeroed(); (info.bytes / size) as usize];
-        let place = format!("section {name}");
+        let place = format!("section {}", quote(name));
         self.source.seek(SeekFrom::Start(info.offset)).map_err(|e| parts.io(&place, e))?;
         let data: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
         self.source.read_exact(data).map_err(|e| parts.io(&place, e))?;
@@ -286,7 +287,7 @@ impl Parts<'_> {
             let need = if flags & FLAG_REQUIRED != 0 { Need::Required } else { Need::Optional };
             let kind = ElementKind::from_code(kind);
             if kind.is_none() && need == Need::Required {
-                return Err(self.unsupported(&place, format!("an unknown type of values in {name}")));
+                return Err(self.unsupported(&place, format!("an unknown type of values in {}", quote(name))));
             }
             let section_end = offset.checked_add(bytes).filter(|&e| e <= end);
             let Some(section_end) = section_end.filter(|_| offset == next_offset) else {
@@ -296,7 +297,7 @@ impl Parts<'_> {
             next_offset = section_end;
             if number == MAX_SECTIONS || sections.iter().any(|s| s.name == name) {
                 let expected = format!("at most {MAX_SECTIONS} different names");
-                return Err(self.structure(&place, expected, name.to_owned()));
+                return Err(self.structure(&place, expected, quote(name)));
             }
             sections.push(SectionInfo { name: name.to_owned(), kind, need, offset, bytes, xxh3 });
         }

@@ -2,6 +2,7 @@
 
 use super::input::Input;
 use crate::splat::SplatError;
+use crate::units::quote;
 
 /// Longest header in bytes.
 const MAX_HEADER_BYTES: usize = 64 << 10;
@@ -271,10 +272,4 @@ fn three_numbers(text: &str) -> Option<[f32; 3]> {
     let numbers: Vec<f32> = words.map(str::parse).collect::<Result<_, _>>().ok()?;
     let axis: [f32; 3] = numbers.try_into().ok()?;
     (axis.iter().all(|v| v.is_finite()) && axis != [0.0; 3]).then_some(axis)
-}
-
-/// Text from a file for a message: short, on one line.
-pub(super) fn quote(text: &str) -> String {
-    let short: String = text.chars().take(60).collect();
-    format!("\"{}\"", short.escape_debug())
 }

@@ -6,10 +6,11 @@ use std::path::Path;
 use gausset_core::{Splats, sh};
 
 use super::columns::{Kind, Layout, offsets};
-use super::header::{Element, Encoding, Header, Scalar, Shape, quote};
+use super::header::{Element, Encoding, Header, Scalar, Shape};
 use super::input::Input;
 use crate::splat::sift::{ROW_SH, Sift};
 use crate::splat::{Initial, PointCloud, ReadLimits, SplatError, SplatFile, SplatFormat};
+use crate::units::quote;
 
 /// Bytes of rows read at once.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -232,7 +233,7 @@ fn skip_element(input: &mut Input<'_>, element: &Element, encoding: Encoding) ->
     let Some(promised) = promised.filter(|&bytes| bytes <= input.remaining) else {
         let expected = format!("{} rows of at least {} bytes", element.count, element.min_row_bytes());
         return Err(input.cut_off(
-            format!("element {}", element.name),
+            format!("element {}", quote(&element.name)),
             expected,
             format!("{} bytes", input.remaining),
         ));
@@ -253,7 +254,7 @@ fn skip_element(input: &mut Input<'_>, element: &Element, encoding: Encoding) ->
                 // Both factors are small: the length is at most the remaining bytes.
                 let bytes = length.saturating_mul(item.bytes() as u64);
                 if bytes > input.remaining {
-                    let place = format!("element {} row {row}", element.name);
+                    let place = format!("element {} row {row}", quote(&element.name));
                     let (expected, found) = (format!("{bytes} bytes"), format!("{} bytes", input.remaining));
                     return Err(input.cut_off(place, expected, found));
                 }
@@ -270,7 +271,7 @@ fn list_length(input: &Input<'_>, value: f64, element: &str, row: u64) -> Result
         return Ok(value as u64);
     }
     let expected = format!("a list of at most {} values", input.remaining);
-    Err(input.cut_off(format!("element {element} row {row}"), expected, value.to_string()))
+    Err(input.cut_off(format!("element {} row {row}", quote(element)), expected, value.to_string()))
 }
 
 /// The next number of an ASCII body.
@@ -283,7 +284,7 @@ fn read_word(
 ) -> Result<f64, SplatError> {
     let Shape::One(scalar) = shape else { return Ok(0.0) };
     if !input.word(word)? {
-        let place = format!("row {row} property {property}");
+        let place = format!("row {row} property {}", quote(property));
         return Err(input.cut_off(place, "a number".to_owned(), "the end of the file".to_owned()));
     }
     let text = std::str::from_utf8(word).unwrap_or_default();
@@ -294,7 +295,7 @@ fn read_word(
     };
     value.ok_or_else(|| SplatError::Value {
         path: input.path.to_owned(),
-        place: format!("line {} property {property}", input.line),
+        place: format!("line {} property {}", input.line, quote(property)),
         expected: format!("a {} such as 0.25", scalar.name()),
         found: word.iter().take(40).map(|b| b.escape_ascii().to_string()).collect(),
     })
