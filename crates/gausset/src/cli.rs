@@ -119,6 +119,7 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Ending> {
             let is_terminal = std::io::IsTerminal::is_terminal(&std::io::stdout());
             Ending::Text(if is_terminal { text.ansi().to_string() } else { text.to_string() })
         }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ending::Usage(error.render().to_string()),
         _ => Failure::usage(usage::line(&error)).into(),
     })
 }

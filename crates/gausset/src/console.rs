@@ -110,6 +110,11 @@ impl Console {
         }
     }
 
+    /// Help that nobody asked for, on stderr.
+    pub(crate) fn usage(&self, text: &str) {
+        self.line(text.trim_end());
+    }
+
     /// The result, on stdout.
     ///
     /// # Errors

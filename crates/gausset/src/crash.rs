@@ -39,3 +39,13 @@ pub(crate) fn install_hook() {
         std::process::exit(EXIT_CODE);
     }));
 }
+
+/// Panics if the environment asks for it, so that a test can see what a person would.
+#[cfg(debug_assertions)]
+pub(crate) fn rehearse() {
+    assert!(std::env::var_os("GAUSSET_REHEARSE_PANIC").is_none(), "this is\na rehearsal");
+}
+
+/// Panics if the environment asks for it; not in this build.
+#[cfg(not(debug_assertions))]
+pub(crate) const fn rehearse() {}

@@ -35,6 +35,7 @@ fn main() -> ExitCode {
 /// The whole program: parses, works, prints, and says how it went.
 fn run(arguments: Vec<OsString>) -> ExitCode {
     crash::install_hook();
+    crash::rehearse();
     let cli = match cli::parse(&arguments) {
         Ok(cli) => cli,
         Err(ending) => return ending.exit_code(&Console::before_parsing(&arguments)),
@@ -56,6 +57,8 @@ pub(crate) enum Ending {
     Failed(Failure),
     /// Help or the version was asked for and is to be printed.
     Text(String),
+    /// Nothing was asked for: help, on stderr, exit code 2.
+    Usage(String),
     /// Whoever read stdout has gone, as in `gausset info X | head -1`: nothing is wrong.
     BrokenPipe,
 }
@@ -77,6 +80,10 @@ impl Ending {
                 Ok(()) | Err(Self::BrokenPipe) => exit::Status::Done.into(),
                 Err(ending) => ending.exit_code(console),
             },
+            Self::Usage(text) => {
+                console.usage(&text);
+                exit::Status::Refused.into()
+            }
             Self::BrokenPipe => exit::Status::Done.into(),
         }
     }

@@ -43,6 +43,7 @@ pub(crate) fn three_digits(value: f64) -> String {
         m if m >= 1.0 => 2,
         m if m >= 0.1 => 3,
         m if m >= 0.01 => 4,
+        0.0 => 0,
         _ => 5,
     };
     format!("{value:.decimals$}")
@@ -79,6 +80,6 @@ mod tests {
     #[test]
     fn three_digits_are_shown_whatever_the_size() {
         assert_eq!([0.021_34, 3.451, 123.4, 0.5].map(three_digits), ["0.0213", "3.45", "123", "0.500"]);
-        assert_eq!(three_digits(f64::INFINITY), "inf");
+        assert_eq!([f64::INFINITY, 0.0].map(three_digits), ["inf", "0"]);
     }
 }

@@ -35,33 +35,44 @@ pub(crate) fn line(error: &clap::Error) -> String {
         }
         ErrorKind::ValueValidation => {
             let reason = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            if reason.starts_with("expected") {
-                format!("{place}: {reason}")
-            } else {
-                format!("{place}: `{value}`: {reason}")
-            }
+            format!("{place}: {}", expected_and_found(&reason, &value))
         }
         ErrorKind::ArgumentConflict => {
             let other = context(ContextKind::PriorArg);
             if other == argument {
                 format!("{place}: given twice (expected once)")
             } else {
+                let other = other.split(' ').next().unwrap_or_default();
                 format!("{place}: cannot be used together with {other}")
             }
         }
         ErrorKind::MissingRequiredArgument => {
-            format!("arguments: {argument} not given; see --help")
+            format!("{}: not given; see --help", argument.trim_matches(['<', '>']))
         }
-        ErrorKind::MissingSubcommand | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            "arguments: no command given (expected one of demo, train, eval, render, info, …); see --help"
-                .to_owned()
-        }
+        ErrorKind::MissingSubcommand => "arguments: no command given; see --help".to_owned(),
         _ => {
             let text = error.render().to_string();
             let first = text.lines().next().unwrap_or_default();
             first.trim_start_matches("error: ").to_owned()
         }
     }
+}
+
+/// The reason why a value was not accepted, in our words where the parsers of the standard library have others.
+fn expected_and_found(reason: &str, value: &str) -> String {
+    let expected = match reason {
+        _ if reason.starts_with("expected") => return reason.to_owned(),
+        "invalid digit found in string" | "cannot parse integer from empty string" => {
+            "a whole number, 0 or more"
+        }
+        "invalid float literal" | "cannot parse float from empty string" => "a number",
+        _ if reason.starts_with("number too large") => "a smaller number",
+        _ => match reason.split_once(" is not in ") {
+            Some((_, range)) => return format!("expected {}, found `{value}`", range.replace("..=", "..")),
+            None => return format!("`{value}`: {reason}"),
+        },
+    };
+    format!("expected {expected}, found `{value}`")
 }
 
 /// A value of the context as words.

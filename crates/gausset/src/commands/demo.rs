@@ -61,19 +61,32 @@ fn size(word: &str) -> DemoSize {
 }
 
 /// How the demo of a size is trained: enough for its pictures, and no more.
+///
+/// Its points are dense and exact, so splats start as wide as the space between them. 300 steps are few: the small
+/// demo moves faster than a real training would.
 fn options(args: &DemoArgs, data: PathBuf) -> TrainOptions {
-    let (steps, max_splats) = match args.size {
-        DemoSize::Small => (300, 6_000),
-        DemoSize::Default => (2_000, 40_000),
-    };
-    TrainOptions {
+    let common = TrainOptions {
         data: Some(data),
-        steps: Some(args.steps.unwrap_or(steps)),
+        steps: args.steps,
         seed: Some(args.seed),
-        max_splats: Some(max_splats),
+        initial_scale: Some(1.0),
+        initial_opacity: Some(0.3),
         threads: Some(args.compute.threads),
         ..TrainOptions::default()
-    }
+    };
+    common.or(match args.size {
+        DemoSize::Small => TrainOptions {
+            steps: Some(300),
+            max_splats: Some(6_000),
+            lr_means: Some(5e-4),
+            lr_scales: Some(2e-2),
+            lr_sh_dc: Some(1e-2),
+            ..TrainOptions::default()
+        },
+        DemoSize::Default => {
+            TrainOptions { steps: Some(2_000), max_splats: Some(40_000), ..TrainOptions::default() }
+        }
+    })
 }
 
 /// Runs the command.

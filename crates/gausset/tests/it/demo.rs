@@ -1,0 +1,158 @@
+//! The demo from beginning to end, and what scripts read of it.
+
+use serde_json::Value;
+
+use crate::support::Workshop;
+
+fn keys(object: &Value) -> Vec<&str> {
+    object.as_object().expect("an object").keys().map(String::as_str).collect()
+}
+
+/// One demo serves for all facts: it is the longest test.
+#[test]
+fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
+    let workshop = Workshop::empty();
+    let demo = workshop.succeed(&["demo", "--size", "small", "-o", "d", "--json", "--profile"]);
+    let run = demo.json();
+    assert_eq!(keys(&run), ["cpu_seconds", "kind", "psnr", "seconds", "splats", "steps"]);
+    assert_eq!((&run["kind"], &run["steps"]), (&Value::from("run"), &Value::from(300)));
+    // 21 dB when this was written; the scene takes longer than that to become sharp.
+    assert!(run["psnr"].as_f64().is_some_and(|psnr| psnr > 18.0), "{run}");
+    for file in [
+        "config.toml",
+        "splats.ply",
+        "metrics.jsonl",
+        "profile.json",
+        "trace.json",
+        "eval/contact_sheet.png",
+        "eval/metrics.json",
+    ] {
+        assert!(workshop.path("d/run").join(file).is_file(), "{file}");
+    }
+    assert!(demo.stderr.contains("memory") && demo.stderr.contains("step 300/300: loss"), "{demo:?}");
+    assert!(demo.stderr.contains("critical path") && demo.stderr.contains("blend_vjp"), "{demo:?}");
+
+    let again = workshop.run(&["demo", "--size", "small", "-o", "d"]);
+    assert_eq!(again.code, 2);
+    assert!(again.stderr.contains("holds a demo already"), "{again:?}");
+
+    // The run folder tells the same.
+    assert_eq!(workshop.succeed(&["info", "d/run", "--json"]).json(), run);
+    let table = workshop.succeed(&["info", "d/run"]).stdout;
+    assert!(table.contains("steps     300 of 300"), "{table}");
+
+    let data = workshop.succeed(&["info", "d/data", "--json"]).json();
+    for (key, value) in [("cameras", 1), ("images", 60), ("skipped", 0), ("train", 52), ("test", 8)] {
+        assert_eq!(data[key], Value::from(value), "{key}: {data}");
+    }
+    assert_eq!(data["kind"], "dataset");
+    assert_eq!(data["camera_models"], serde_json::json!(["PINHOLE"]));
+    assert!(data["points"].as_u64().is_some_and(|points| points > 1000), "{data}");
+
+    let splats = workshop.succeed(&["info", "d/run/splats.ply", "--json"]).json();
+    assert_eq!((&splats["kind"], &splats["format"]), (&Value::from("splats"), &Value::from("ply")));
+    assert_eq!((&splats["count"], &splats["sh_degree"]), (&run["splats"], &Value::from(3)));
+    assert_eq!(keys(&splats["bounds"]), ["max", "min"]);
+    assert_eq!(splats["bounds"]["min"].as_array().map(Vec::len), Some(3));
+
+    // The evaluation of the saved file agrees with that of the run, but for the rounding of the turned splats.
+    let eval = workshop.succeed(&["eval", "d/run", "--json"]).json();
+    let psnr = |object: &Value| object["psnr"].as_f64().expect("a number");
+    assert!((psnr(&eval) - psnr(&run)).abs() < 1e-3, "{eval} {run}");
+    assert_eq!((&eval["split"], &eval["images"]), (&Value::from("test"), &Value::from(8)));
+    assert_eq!(eval["valid_share"], 1.0);
+    assert_eq!(keys(&eval["per_image"][0]), ["name", "psnr", "ssim", "valid_share"][..3]);
+    assert_eq!(eval["per_image"].as_array().map(Vec::len), Some(8));
+    let train = workshop.succeed(&["eval", "d/run", "--split", "train", "--json"]).json();
+    assert_eq!(train["images"], 52);
+
+    // Moved data is found when its new place is told, other data is refused.
+    std::fs::rename(workshop.path("d/data"), workshop.path("moved")).expect("rename");
+    assert_eq!(workshop.run(&["eval", "d/run"]).code, 2);
+    assert_eq!(workshop.succeed(&["eval", "d/run", "--data", "moved", "--json"]).json(), eval);
+
+    let rendered = workshop.succeed(&[
+        "render", "d/run", "--data", "moved", "--orbit", "3", "-o", "orbit", "--depth", "png", "--alpha",
+    ]);
+    assert_eq!(rendered.stdout, "3 pictures in orbit\n");
+    for file in ["orbit_0000.png", "orbit_0002_depth.png", "orbit_0001_alpha.png"] {
+        assert!(workshop.read(&format!("orbit/{file}")).starts_with(b"\x89PNG"), "{file}");
+    }
+    let depth = workshop.read("orbit/orbit_0000_depth.png");
+    assert!(depth.windows(11).any(|bytes| bytes == b"depth-scale"), "the scale stands in a text chunk");
+    workshop.succeed(&["render", "d/run/splats.ply", "--data", "moved", "-o", "views", "--depth", "npy"]);
+    assert!(workshop.read("views/view_000_depth.npy").starts_with(b"\x93NUMPY"));
+
+    // Without options a file is written as it was read.
+    workshop.succeed(&["convert", "d/run/splats.ply", "same.ply"]);
+    assert!(workshop.read("same.ply") == workshop.read("d/run/splats.ply"));
+    workshop.succeed(&["convert", "d/run/splats.ply", "less.ply", "--sh-degree", "0", "--up", "-z"]);
+    assert_eq!(workshop.succeed(&["info", "less.ply", "--json"]).json()["sh_degree"], 0);
+}
+
+#[test]
+fn quiet_means_that_only_the_result_is_printed() {
+    let workshop = Workshop::with_data();
+    let finished = workshop.succeed(&["train", "data", "-o", "run", "--steps", "20", "-q"]);
+    assert!(finished.stderr.is_empty(), "{finished:?}");
+    assert!(finished.stdout.starts_with("PSNR "), "{finished:?}");
+}
+
+#[test]
+fn a_config_file_is_read_and_the_command_line_wins() {
+    let workshop = Workshop::with_data();
+    std::fs::write(workshop.path("my.toml"), "data = 'data'\nsteps = 30\nmax-splats = 300\n").expect("write");
+    let run =
+        workshop.succeed(&["train", "--config", "my.toml", "-o", "run", "--steps", "10", "--json"]).json();
+    assert_eq!(run["steps"], 10);
+    let config = String::from_utf8(workshop.read("run/config.toml")).expect("text");
+    assert!(config.contains("max-splats = 300") && config.contains("steps = 10"), "{config}");
+    // What a run records is a config file, too: repeated, it gives the same bytes.
+    workshop.succeed(&["train", "--config", "run/config.toml", "-o", "again", "-q"]);
+    assert!(workshop.read("again/splats.ply") == workshop.read("run/splats.ply"));
+}
+
+#[test]
+fn a_missing_picture_is_listed_and_the_exit_code_is_1() {
+    let workshop = Workshop::with_data();
+    std::fs::remove_file(workshop.path("data/images/view_003.png")).expect("remove");
+    let finished = workshop.run(&["train", "data", "-o", "run", "--steps", "10", "--json"]);
+    assert_eq!(finished.code, 1, "{finished:?}");
+    assert!(finished.stderr.contains("view_003.png"), "{finished:?}");
+    assert_eq!(finished.json()["steps"], 10);
+    assert_eq!(workshop.run(&["info", "data", "--json"]).json()["skipped"], 1);
+}
+
+#[test]
+fn without_held_out_pictures_the_psnr_is_null() {
+    let workshop = Workshop::with_data();
+    let run =
+        workshop.succeed(&["train", "data", "-o", "run", "--steps", "10", "--test-every", "0", "--json"]);
+    assert_eq!(run.json()["psnr"], Value::Null);
+    let eval = workshop.succeed(&["eval", "run", "--json"]);
+    assert_eq!((&eval.json()["psnr"], &eval.json()["images"]), (&Value::Null, &Value::from(0)));
+}
+
+#[test]
+fn the_benchmarks_report_what_scripts_expect() {
+    let workshop = Workshop::empty();
+    let small = ["--splats", "2000", "--steps", "3", "--threads", "1", "--json"];
+    let train = workshop.succeed(&[&["bench", "train"], &small[..]].concat()).json();
+    assert_eq!(
+        keys(&train),
+        ["cpu_ms", "it_per_s", "peak_bytes", "simd", "stages", "threads", "wall_ms", "workload"]
+    );
+    assert_eq!(keys(&train["workload"]), ["height", "intersections", "splats", "visible", "width"]);
+    assert_eq!(train["workload"]["splats"], 2000);
+    let names = |object: &Value| -> Vec<String> {
+        let stages = object["stages"].as_array().expect("a list");
+        stages.iter().filter_map(|stage| stage["name"].as_str().map(str::to_owned)).collect()
+    };
+    for stage in ["project", "tile", "blend", "loss", "blend_vjp"] {
+        assert!(names(&train).iter().any(|name| name == stage), "{stage}: {train}");
+    }
+    let raster = workshop.succeed(&[&["bench", "raster"], &small[..]].concat()).json();
+    assert!(raster["frames_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{raster}");
+    assert!(raster["workload"]["visible"].as_u64().is_some_and(|visible| visible > 1000), "{raster}");
+    assert!(!names(&raster).iter().any(|name| name == "loss"), "{raster}");
+}

@@ -1,0 +1,53 @@
+//! Help texts, as a person reads them.
+
+use crate::support::Workshop;
+
+fn help_of(arguments: &[&str]) -> String {
+    Workshop::empty().succeed(arguments).stdout
+}
+
+#[test]
+fn the_program_introduces_itself() {
+    insta::assert_snapshot!(help_of(&["--help"]));
+}
+
+#[test]
+fn every_command_explains_itself() {
+    for command in ["demo", "train", "eval", "render", "info", "convert", "bench", "completions"] {
+        insta::assert_snapshot!(format!("help_{command}"), help_of(&[command, "--help"]));
+    }
+    insta::assert_snapshot!("help_train_short", help_of(&["train", "-h"]));
+    insta::assert_snapshot!("help_bench_train", help_of(&["bench", "train", "--help"]));
+}
+
+#[test]
+fn a_bare_name_gives_help_on_stderr_and_exit_code_2() {
+    let finished = Workshop::empty().run(&[]);
+    assert_eq!(finished.code, 2);
+    assert!(finished.stdout.is_empty() && finished.stderr.contains("Usage: gausset"), "{finished:?}");
+}
+
+#[test]
+fn the_version_is_that_of_the_package() {
+    assert_eq!(help_of(&["--version"]), format!("gausset {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn completions_know_the_options_of_training() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(help_of(&["completions", shell]).contains("max-splats"), "{shell}");
+    }
+}
+
+#[test]
+fn every_command_has_a_manual_page() {
+    let workshop = Workshop::empty();
+    workshop.succeed(&["man", "-o", "pages"]);
+    let train = String::from_utf8(workshop.read("pages/gausset-train.1")).expect("text");
+    assert!(train.contains("max\\-splats"), "{train}");
+    for page in ["gausset", "gausset-demo", "gausset-eval", "gausset-render", "gausset-info", "gausset-bench"]
+    {
+        assert!(workshop.path(&format!("pages/{page}.1")).is_file(), "{page}");
+    }
+    assert!(!workshop.path("pages/gausset-man.1").exists());
+}

@@ -1,0 +1,93 @@
+//! Runs that are killed: what is left is whole, and resumed runs end with the same bytes.
+
+use std::time::Duration;
+
+use crate::support::{Workshop, checkpoints, wait_until};
+
+const STEPS: &str = "240";
+
+fn train<'a>(name: &'a str, every: &'a str) -> Vec<&'a str> {
+    vec!["train", "data", "-o", name, "--steps", STEPS, "--checkpoint-every", every, "-q"]
+}
+
+/// A run with three checkpoints.
+fn short(name: &str) -> [&str; 9] {
+    ["train", "data", "-o", name, "--steps", "60", "--checkpoint-every", "20", "-q"]
+}
+
+#[test]
+fn a_run_that_is_killed_ten_times_ends_with_the_same_bytes() {
+    let workshop = Workshop::with_data();
+    workshop.succeed(&train("whole", "0"));
+    let run = workshop.path("killed");
+    let mut seen = 0;
+    for kill in 0..10u64 {
+        let resumes = run.join("config.toml").is_file();
+        let arguments =
+            if resumes { vec!["train", "--resume", "killed", "-q"] } else { train("killed", "2") };
+        let mut child = workshop.start(&arguments);
+        // As soon as it got further, and a little later each time: in the middle of whatever it does then.
+        wait_until("there is a newer checkpoint", || {
+            checkpoints(&run).last().is_some_and(|step| *step > seen)
+        });
+        std::thread::sleep(Duration::from_millis(kill * 3));
+        child.kill().expect("kill");
+        let status = child.wait().expect("wait");
+        assert_eq!(status.code(), None, "killed by a signal, not finished");
+        seen = checkpoints(&run).last().copied().unwrap_or(0);
+        // Whatever stands under its final name is whole.
+        workshop.succeed(&["info", "killed", "--json"]);
+    }
+    assert!(seen > 0 && seen < 240, "{seen}");
+    workshop.succeed(&["train", "--resume", "killed", "-q"]);
+    assert!(workshop.read("killed/splats.ply") == workshop.read("whole/splats.ply"));
+    let temporaries = std::fs::read_dir(run.join("checkpoints")).expect("folder").filter_map(Result::ok);
+    let left: Vec<_> =
+        temporaries.filter(|entry| entry.path().extension() != Some("ckpt".as_ref())).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn a_run_that_dies_at_any_point_of_a_checkpoint_goes_on_to_the_same_bytes() {
+    let workshop = Workshop::with_data();
+    workshop.succeed(&short("whole"));
+    let expected = workshop.read("whole/splats.ply");
+    let points = [
+        "before_write",
+        "mid_write",
+        "after_write",
+        "after_fsync",
+        "after_rename",
+        "after_folder_sync",
+        "before_remove_old",
+    ];
+    for point in points {
+        // An old checkpoint is removed when there are two newer ones: at the third.
+        let visits = if point == "before_remove_old" { 1..=1 } else { 1..=2 };
+        for visit in visits {
+            let name = format!("{point}{visit}");
+            let mut command = workshop.command(&short(&name));
+            command.env("GAUSSET_CRASH_AT", format!("checkpoint:{point}:{visit}"));
+            let finished = command.output().expect("starts");
+            assert_eq!(finished.status.code(), None, "{name}: aborts: {finished:?}");
+            workshop.succeed(&["train", "--resume", &name, "-q"]);
+            assert!(workshop.read(&format!("{name}/splats.ply")) == expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_torn_checkpoint_is_told_and_the_one_before_is_used() {
+    let workshop = Workshop::with_data();
+    workshop.succeed(&short("whole"));
+    let mut command = workshop.command(&short("torn"));
+    command.env("GAUSSET_CRASH_AT", "checkpoint:after_folder_sync:2").status().expect("starts");
+    let newest = workshop.path("torn/checkpoints/step_000040.ckpt");
+    let mut bytes = std::fs::read(&newest).expect("the second checkpoint");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&newest, bytes).expect("write");
+    let resumed = workshop.succeed(&["train", "--resume", "torn"]);
+    assert!(resumed.stderr.contains("step_000040.ckpt"), "{resumed:?}");
+    assert!(workshop.read("torn/splats.ply") == workshop.read("whole/splats.ply"));
+}

@@ -1,0 +1,9 @@
+//! The program as people and scripts meet it: started as a process, judged by its exit code, output and files.
+
+mod bytes;
+mod demo;
+mod help;
+mod kills;
+mod mistakes;
+mod signals;
+mod support;

@@ -1,0 +1,180 @@
+//! Known mistakes: each gives one line that says what to do, exit code 2, and leaves nothing behind.
+
+use std::fmt::Write;
+
+use crate::support::Workshop;
+
+/// Arguments, a line each.
+const MISTAKES: &str = "
+foo
+trian data -o r
+train
+train data
+train -o r
+train data more -o r
+train data -o r -o s
+train nowhere -o r
+train data/images -o r
+train empty -o r
+train broken -o r
+train data -o held
+train data -o r --stesp 5
+train data -o r --steps
+train data -o r --steps many
+train data -o r --steps -5
+train data -o r --steps 0
+train data -o r --steps 99999999999999999999
+train data -o r --seed 1.5
+train data -o r --strategy mcm
+train data -o r --alpha blend
+train data -o r --adam adamw
+train data -o r --up w
+train data -o r --background red
+train data -o r --sh-degree 4
+train data -o r --dssim-weight 1.5
+train data -o r --lr-means nan
+train data -o r --lr-means x
+train data -o r --growth 0.5
+train data -o r --random-background=maybe
+train data -o r --density-from 0.9 --density-until 0.2
+train data -o r --max-memory 12XB
+train data -o r --max-memory 8MiB
+train data -o r --threads 1000000
+train data -o r --device cuda
+train data -o r --simd sse
+train data -o r --init nowhere.ply
+train data -o r --init data/images/view_000.png
+train data -o r --images nowhere
+train data -o r --sparse nowhere
+train data -o r --config nowhere.toml
+train data -o r --config unknown.toml
+train data -o r --config syntax.toml
+train data -o r --config value.toml
+train data -o file
+train data -o r --quiet --verbose
+train --resume nowhere
+train --resume empty
+train --resume held --steps 500 --seed 3
+train --resume held -o r
+eval
+eval nowhere
+eval data
+eval held --split val
+eval held --data other
+eval unfinished
+render held --orbit 0
+render held --orbit 5 --split test
+render held --path nowhere.json
+render held --path config.json
+render held --size 640
+render held --depth exr
+render held/splats.ply
+render nowhere
+info
+info nowhere
+info empty
+info data/images/view_000.png
+info cut.ply
+convert held/splats.ply
+convert held/splats.ply out.spz
+convert held/splats.ply cut.ply
+convert held/splats.ply out.ply --sh-degree 7
+convert nowhere.ply out.ply
+demo --size big
+bench train --steps 0
+bench raster --state warm
+completions tcsh
+";
+
+/// A folder with everything that the mistakes refer to.
+fn workshop() -> Workshop {
+    let workshop = Workshop::with_data();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(workshop.path(name), bytes).expect(name);
+    for folder in ["empty", "broken/sparse/0", "broken/images", "unfinished"] {
+        std::fs::create_dir_all(workshop.path(folder)).expect(folder);
+    }
+    for (name, text) in [
+        ("unknown.toml", "max-splat = 5\n"),
+        ("syntax.toml", "steps = 5\nseed = = 3\n"),
+        ("value.toml", "strategy = 'best'\n"),
+        ("config.json", "{\"a\": 1}"),
+        ("file", "not a folder"),
+    ] {
+        write(name, text.as_bytes());
+    }
+    for file in ["cameras.bin", "images.bin", "points3D.bin"] {
+        // A count that lies: more records than the file can hold.
+        write(&format!("broken/sparse/0/{file}"), &[0xff; 16]);
+    }
+    workshop.succeed(&["train", "data", "-o", "held", "--steps", "10", "-q"]);
+    workshop.succeed(&["train", "data", "-o", "unfinished", "--steps", "10", "-q"]);
+    std::fs::remove_file(workshop.path("unfinished/splats.ply")).expect("remove");
+    let ply = workshop.read("held/splats.ply");
+    write("cut.ply", &ply[..ply.len() / 2]);
+    let scene = gausset_scenes::Scene { seed: 7, ..gausset_scenes::tiny() };
+    let pool = gausset_compute::Pool::new(1);
+    gausset_scenes::write_dataset(&scene, &workshop.path("other"), &pool, &mut |_, _| {})
+        .expect("other data");
+    // Another camera makes it another data set, whatever the pictures are.
+    std::fs::remove_file(workshop.path("other/images/view_005.png")).expect("remove");
+    workshop
+}
+
+#[test]
+fn every_known_mistake_gives_one_line_and_exit_code_2() {
+    let workshop = workshop();
+    let mut lines = String::new();
+    for mistake in MISTAKES.lines().filter(|line| !line.is_empty()) {
+        let arguments: Vec<&str> = mistake.split(' ').collect();
+        let finished = workshop.run(&arguments);
+        assert_eq!(finished.code, 2, "{finished:?}");
+        assert!(finished.stdout.is_empty(), "{finished:?}");
+        assert!(!workshop.path("r").exists(), "nothing is left behind: {finished:?}");
+        // Warnings about the data may stand before the line.
+        let last = finished.stderr.lines().last().unwrap_or_default();
+        let message = last.strip_prefix("gausset: ").unwrap_or_else(|| panic!("{finished:?}"));
+        let _ = writeln!(lines, "$ gausset {mistake}\n{message}\n");
+    }
+    insta::assert_snapshot!(without_what_varies(&lines));
+}
+
+/// The lines without the folder of this test and the fingerprints of its data.
+fn without_what_varies(lines: &str) -> String {
+    let is_fingerprint = |word: &str| {
+        word.len() == 32 && word.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
+    };
+    let word = |word: &str| {
+        let bare = word.trim_matches([',', ')', ';']);
+        match bare {
+            _ if is_fingerprint(bare) => word.replace(bare, "FINGERPRINT"),
+            _ if bare.starts_with(&*std::env::temp_dir().to_string_lossy()) => {
+                word.split_once("/.tmp").map_or(word.to_owned(), |(_, rest)| {
+                    format!(
+                        "FOLDER{}",
+                        rest.split_once('/').map_or("", |(_, name)| name).replacen("", "/", 1)
+                    )
+                })
+            }
+            _ => word.to_owned(),
+        }
+    };
+    let line = |line: &str| line.split(' ').map(word).collect::<Vec<_>>().join(" ");
+    lines.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn a_program_gets_its_errors_as_an_object_on_stderr() {
+    let workshop = Workshop::empty();
+    for (arguments, code) in [
+        (&["eval", "nowhere", "--json"][..], "not-a-run"),
+        (&["train", "nowhere", "-o", "r", "--json"], "dataset"),
+        (&["train", "x", "-o", "r", "--steps", "0", "--json"], "option"),
+        (&["info", "--bananas", "--json"], "usage"),
+    ] {
+        let finished = workshop.run(arguments);
+        assert_eq!((finished.code, finished.stdout.as_str()), (2, ""), "{finished:?}");
+        let object: serde_json::Value = serde_json::from_str(&finished.stderr).expect("one JSON object");
+        assert_eq!(object["error"]["code"], code, "{finished:?}");
+        assert!(object["error"]["message"].as_str().is_some_and(|line| !line.is_empty()), "{finished:?}");
+    }
+}

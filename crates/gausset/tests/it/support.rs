@@ -1,0 +1,118 @@
+//! Starting the program, and a data set that is small enough to train on in a second.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use gausset_compute::Pool;
+use gausset_scenes::{tiny, write_dataset};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Nothing here takes longer; a test that waits so long has failed.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A folder of its own for each test, in which the program runs, with eight pictures of 32x24 in `data`.
+pub(crate) struct Workshop {
+    folder: TempDir,
+}
+
+impl Workshop {
+    /// An empty folder.
+    pub(crate) fn empty() -> Self {
+        Self { folder: tempfile::tempdir().expect("a temporary folder") }
+    }
+
+    /// A folder with the tiny data set in `data`.
+    pub(crate) fn with_data() -> Self {
+        let workshop = Self::empty();
+        write_dataset(&tiny(), &workshop.path("data"), &Pool::new(1), &mut |_, _| {})
+            .expect("the tiny data set");
+        workshop
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The program with its arguments, to be started in the folder.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gausset"));
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env_remove("RUST_BACKTRACE").env("COLUMNS", "100");
+        command
+    }
+
+    /// Runs the program to its end.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Finished {
+        Finished::new(arguments, self.command(arguments).output().expect("the program starts"))
+    }
+
+    /// Runs the program, which must succeed.
+    pub(crate) fn succeed(&self, arguments: &[&str]) -> Finished {
+        let finished = self.run(arguments);
+        assert_eq!(finished.code, 0, "{finished:?}");
+        finished
+    }
+
+    /// Starts the program with its output piped.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Child {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().expect("the program starts")
+    }
+
+    pub(crate) fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+}
+
+/// A program that has ended.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    #[allow(dead_code, reason = "shown when a test fails")]
+    arguments: Vec<String>,
+    /// Exit code; -1 when a signal ended it.
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    pub(crate) fn new(arguments: &[&str], output: Output) -> Self {
+        Self {
+            arguments: arguments.iter().map(|&argument| argument.to_owned()).collect(),
+            code: output.status.code().unwrap_or(-1),
+            stdout: String::from_utf8(output.stdout).expect("stdout is text"),
+            stderr: String::from_utf8(output.stderr).expect("stderr is text"),
+        }
+    }
+
+    /// stdout as the one JSON object that it must be.
+    pub(crate) fn json(&self) -> Value {
+        let value: Value = serde_json::from_str(&self.stdout).unwrap_or_else(|e| panic!("{e}: {self:?}"));
+        assert!(value.is_object(), "{self:?}");
+        value
+    }
+}
+
+/// Steps of the checkpoints in a run folder, ascending.
+pub(crate) fn checkpoints(run: &Path) -> Vec<u64> {
+    let Ok(entries) = std::fs::read_dir(run.join("checkpoints")) else { return Vec::new() };
+    let steps = entries.filter_map(|entry| {
+        let name = entry.ok()?.file_name().into_string().ok()?;
+        name.strip_prefix("step_")?.strip_suffix(".ckpt")?.parse().ok()
+    });
+    let mut steps: Vec<u64> = steps.collect();
+    steps.sort_unstable();
+    steps
+}
+
+/// Waits until something is so.
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "waited in vain until {what}");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
