@@ -159,7 +159,7 @@ fn pictures_of_one_ratio_rescale_their_intrinsics() {
     assert_eq!(
         scene.report(),
         [
-            "DATA/images: 3 pictures differ in size from their camera by one ratio; intrinsics rescaled (the first: left/img 0.png, 8x6 for 16x12 px)"
+            "DATA/images: intrinsics rescaled for 3 pictures of another size than the camera (the first: left/img 0.png, 8x6 for 16x12 px)"
         ]
     );
 }
@@ -204,7 +204,7 @@ fn missing_files_are_one_warning() {
     assert_eq!(
         scene.report(),
         [
-            "DATA/images: 4 of 9 listed pictures are missing: left/img 0.png, left/img 1.png, left/img 3.png … and 1 more"
+            "DATA/images: missing 4 of 9 listed pictures: left/img 0.png, left/img 1.png, left/img 3.png … and 1 more"
         ]
     );
     let data = scene.open().unwrap();
@@ -278,9 +278,7 @@ fn masks_of_another_size_are_said_and_unreadable_ones_cost_their_picture() {
     scene.write("masks/left/img 0.png", &png(8, 6, PngPixels::Grey8(&[255; 48]), &[]).unwrap());
     assert_eq!(
         scene.report(),
-        [
-            "DATA/masks/left/img 0.png: 1 masks differ in size from their picture and are resized (the first: 8x6 for 16x12 px)"
-        ]
+        ["DATA/masks/left/img 0.png: mask resized from 8x6 to the picture's 16x12 px"]
     );
     scene.write("masks/left/img 1.png", b"GIF89a");
     let error = scene.error();
@@ -296,7 +294,10 @@ fn zero_points_are_a_warning() {
     model.points[3].position[1] = f64::NAN;
     model.points[5].position[0] = f64::INFINITY;
     scene.model(&model, ModelFormat::Text);
-    assert_eq!(scene.report(), ["DATA/sparse/0/points3D.txt: 2 points are not finite and were dropped"]);
+    assert_eq!(
+        scene.report(),
+        ["DATA/sparse/0/points3D.txt: dropped 2 points with coordinates that are not finite"]
+    );
     assert_eq!(scene.open().unwrap().points.len(), 10);
 }
 
@@ -315,7 +316,7 @@ fn equirectangular_cameras_are_named_and_not_trained_on() {
     scene.model(&model, ModelFormat::Binary);
     assert_eq!(
         scene.error(),
-        "DATA/sparse/0/images.bin: camera 2: EQUIRECTANGULAR cannot be trained on yet (expected a perspective or \
+        "DATA/sparse/0/cameras.bin: camera 2: EQUIRECTANGULAR cannot be trained on yet (expected a perspective or \
          fisheye model); split the panoramas into views first"
     );
 }

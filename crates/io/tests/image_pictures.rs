@@ -166,11 +166,14 @@ fn exif_orientation_is_read_and_never_applied() {
         scene.write(&format!("images/{i}.png"), &flat_jpeg(3, 0xC0, 8, &exif(6, true)));
     }
     let report = scene.report();
-    assert!(report.contains(
-        &"DATA: 9 pictures have an EXIF orientation other than 1; it is ignored, poses belong to the stored pixels \
+    assert!(
+        report.contains(
+            &"DATA: EXIF orientation ignored in 9 pictures, because poses belong to the stored pixels \
           (the first: images/0.png, orientation 6)"
-            .to_owned()
-    ), "{report:?}");
+                .to_owned()
+        ),
+        "{report:?}"
+    );
 }
 
 #[test]

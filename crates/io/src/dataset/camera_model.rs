@@ -200,6 +200,14 @@ pub enum CameraModelError {
     },
 }
 
+impl CameraModelError {
+    /// A wrong number of parameters.
+    pub(crate) fn parameter_count(model: CameraModel, found: usize) -> Self {
+        let names = model.parameters();
+        Self::ParameterCount { model: model.name(), expected: names.len(), names: names.join(", "), found }
+    }
+}
+
 impl SourceCamera {
     /// Checks what a file says and makes a camera of it.
     ///
@@ -215,12 +223,7 @@ impl SourceCamera {
     ) -> Result<Self, CameraModelError> {
         let names = model.parameters();
         if params.len() != names.len() {
-            return Err(CameraModelError::ParameterCount {
-                model: model.name(),
-                expected: names.len(),
-                names: names.join(", "),
-                found: params.len(),
-            });
+            return Err(CameraModelError::parameter_count(model, params.len()));
         }
         let side = |v: u64| u32::try_from(v).ok().filter(|v| (1..=Camera::MAX_SIDE).contains(v));
         let (Some(width), Some(height)) = (side(width), side(height)) else {

@@ -332,9 +332,12 @@ pub enum SkipReason {
     /// The mask ignores every pixel.
     #[error("mask {}: ignores every pixel (expected some above 0)", path.display())]
     EmptyMask {
-        /// The mask, or the picture if its alpha channel is the mask.
+        /// The mask.
         path: PathBuf,
     },
+    /// Nothing to train on though there is no mask file: the alpha channel, or a lens that sees nothing.
+    #[error("picture: no pixel is left after undistortion and alpha channel (expected some)")]
+    NoPixels,
 }
 
 impl SkipReason {
@@ -349,7 +352,7 @@ impl SkipReason {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Warning {
     /// Listed but absent files.
-    #[error("{}: {count} of {listed} listed pictures are missing: {}{}", folder.display(), quoted(*count, names), case_hint(hint.as_ref()))]
+    #[error("{}: missing {count} of {listed} listed pictures: {}{}", folder.display(), quoted(*count, names), case_hint(hint.as_ref()))]
     MissingFiles {
         /// Picture folder.
         folder: PathBuf,
@@ -363,7 +366,7 @@ pub enum Warning {
         hint: Option<String>,
     },
     /// Pictures of another size than their cameras.
-    #[error("{}: {count} pictures differ in size from their camera by one ratio; intrinsics rescaled (the first: {name}, {}x{} for {}x{} px)", folder.display(), found[0], found[1], camera[0], camera[1])]
+    #[error("{}: intrinsics rescaled for {} of another size than the camera (the first: {name}, {}x{} for {}x{} px)", folder.display(), many(*count, "picture"), found[0], found[1], camera[0], camera[1])]
     Rescaled {
         /// Picture folder.
         folder: PathBuf,
@@ -411,7 +414,7 @@ pub enum Warning {
         path: PathBuf,
     },
     /// Points that are not finite.
-    #[error("{}: {count} points are not finite and were dropped", path.display())]
+    #[error("{}: dropped {} with coordinates that are not finite", path.display(), many(*count, "point"))]
     PointsDropped {
         /// The file.
         path: PathBuf,
@@ -425,7 +428,7 @@ pub enum Warning {
         reason: String,
     },
     /// Pictures that viewers show rotated.
-    #[error("{}: {count} pictures have an EXIF orientation other than 1; it is ignored, poses belong to the stored pixels (the first: {name}, orientation {orientation})", folder.display())]
+    #[error("{}: EXIF orientation ignored in {}, because poses belong to the stored pixels (the first: {name}, orientation {orientation})", folder.display(), many(*count, "picture"))]
     Orientation {
         /// Picture folder.
         folder: PathBuf,
@@ -437,7 +440,7 @@ pub enum Warning {
         orientation: u8,
     },
     /// Frames in neither half of the dataset's own split.
-    #[error("{}: {count} frames are in neither the training nor the test list and are not used", path.display())]
+    #[error("{}: not using {} in neither the training nor the test list", path.display(), many(*count, "frame"))]
     UnusedFrames {
         /// JSON file.
         path: PathBuf,
@@ -445,7 +448,7 @@ pub enum Warning {
         count: usize,
     },
     /// Names in a split list that no frame has.
-    #[error("{}: {list}: {count} names have no frame (the first: {name})", path.display())]
+    #[error("{}: {list}: no frame for {} (the first: {name})", path.display(), many(*count, "name"))]
     UnknownSplitNames {
         /// JSON file.
         path: PathBuf,
@@ -457,7 +460,7 @@ pub enum Warning {
         name: String,
     },
     /// Masks of another size than their picture.
-    #[error("{}: {count} masks differ in size from their picture and are resized (the first: {}x{} for {}x{} px)", path.display(), found[0], found[1], picture[0], picture[1])]
+    #[error("{}: mask resized from {}x{} to the picture's {}x{} px{}", path.display(), found[0], found[1], picture[0], picture[1], if *count > 1 { format!(", and {} more", count - 1) } else { String::new() })]
     MaskResized {
         /// The first mask.
         path: PathBuf,
@@ -469,7 +472,7 @@ pub enum Warning {
         picture: [u32; 2],
     },
     /// Few cameras.
-    #[error("{}: {count} training pictures only; expect little", path.display())]
+    #[error("{}: only {} to train on; expect little", path.display(), many(*count, "picture"))]
     FewImages {
         /// Model or JSON file.
         path: PathBuf,
@@ -484,6 +487,11 @@ pub enum Warning {
         /// Extent used.
         extent: f64,
     },
+}
+
+/// `1 picture`, `2 pictures`.
+fn many(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 /// `a, b, c … and 14 more`.

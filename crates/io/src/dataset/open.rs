@@ -13,7 +13,7 @@ use std::sync::Arc;
 use gausset_core::{Pose, se3};
 
 use super::camera_model::{CameraModel, SourceCamera};
-use super::error::{DatasetError, MAX_DISTANCE, Problem, SkipReason, Skipped, Warning};
+use super::error::{DatasetError, MAX_DISTANCE, SkipReason, Skipped, Warning};
 use super::lens::Lens;
 use super::paths::{Extension, Found, Root, find_mask};
 use super::source::{self, ColmapSource, JsonFile, JsonSource, Role, Source};
@@ -42,8 +42,8 @@ struct Listed {
 enum CameraOf {
     /// Index into the cameras of the model.
     Known(usize),
-    /// Intrinsics that may need the size of the picture, and the place they stand at.
-    Intrinsics { values: Box<Intrinsics>, file: PathBuf, frame: usize },
+    /// Intrinsics that may need the size of the picture, their file, and their frame if they are not those of the file.
+    Intrinsics { values: Box<Intrinsics>, file: PathBuf, frame: Option<usize> },
 }
 
 /// A picture with a file and a pose.
@@ -123,6 +123,7 @@ fn open_colmap(
     let masks = options.masks.clone().unwrap_or_else(|| root.join("masks"));
     Assembly {
         file: model.images_path(),
+        cameras_file: model.cameras_path(),
         source: model.path,
         kind: DatasetKind::Colmap,
         extension: Extension::Required,
@@ -162,7 +163,7 @@ fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> R
                 camera: CameraOf::Intrinsics {
                     values: Box::new(values),
                     file: path.to_owned(),
-                    frame: index,
+                    frame: frame.intrinsics.as_ref().map(|_| index),
                 },
                 mask: frame.mask_path.clone(),
                 role,
@@ -198,6 +199,7 @@ fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> R
     let masks = options.masks.clone().unwrap_or_else(|| root.join("masks"));
     Assembly {
         source: file.clone(),
+        cameras_file: file.clone(),
         file,
         kind,
         extension: Extension::MayBeMissing,
@@ -218,6 +220,8 @@ struct Assembly {
     source: PathBuf,
     /// The file that lists the pictures, for messages.
     file: PathBuf,
+    /// The file that lists the cameras, for messages.
+    cameras_file: PathBuf,
     kind: DatasetKind,
     folder: PathBuf,
     masks: PathBuf,
@@ -365,7 +369,7 @@ impl Assembly {
                     let id = self.cameras.len() as u32;
                     let camera = values
                         .camera(id, stored)
-                        .map_err(|p| DatasetError::malformed(&file, place_of(&p, frame), p))?;
+                        .map_err(|problem| DatasetError::malformed(&file, place_of(frame), problem))?;
                     *known_cameras.entry(camera_key(&camera)).or_insert_with(|| {
                         self.cameras.push(camera);
                         self.cameras.len() - 1
@@ -464,7 +468,7 @@ impl Assembly {
             });
             if let Some(model) = untrainable {
                 let camera = self.cameras.iter().find(|c| c.model == model).map_or(0, |c| c.id);
-                return Err(DatasetError::Untrainable { path: self.file.clone(), camera, model });
+                return Err(DatasetError::Untrainable { path: self.cameras_file.clone(), camera, model });
             }
             let first = report.skipped.first().cloned().map(Box::new);
             return Err(DatasetError::NoImages { path: self.file.clone(), listed, first });
@@ -518,13 +522,9 @@ impl Notes {
     }
 }
 
-/// The JSON place of a problem with intrinsics.
-fn place_of(problem: &Problem, frame: usize) -> String {
-    match problem {
-        Problem::Value { name, .. } => format!("frames[{frame}]: {name}"),
-        Problem::UnknownModelName { .. } => format!("frames[{frame}]: camera_model"),
-        _ => format!("frames[{frame}]"),
-    }
+/// The JSON place of intrinsics.
+fn place_of(frame: Option<usize>) -> String {
+    frame.map_or_else(|| "top level".to_owned(), |frame| format!("frames[{frame}]"))
 }
 
 /// What makes two cameras the same, with a total order.

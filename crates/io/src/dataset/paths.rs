@@ -33,6 +33,11 @@ impl Root {
         Ok(Self { folder: folder.to_owned(), canonical: folder.canonicalize()?, allow_outside })
     }
 
+    /// Where a name would lead, for messages.
+    pub(super) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(tidy(name))
+    }
+
     /// The file of a name.
     ///
     /// # Errors
@@ -48,7 +53,12 @@ impl Root {
             return Err(SkipReason::Missing);
         }
         let mut result = self.resolve(&name);
-        if extension == Extension::MayBeMissing && matches!(result, Err(SkipReason::Missing)) {
+        // `r_0` may be the folder of something else beside the picture `r_0.png`.
+        let is_no_file = match &result {
+            Ok(found) => found.path.is_dir(),
+            Err(reason) => *reason == SkipReason::Missing,
+        };
+        if extension == Extension::MayBeMissing && is_no_file {
             for extension in EXTENSIONS {
                 let longer = format!("{name}.{extension}");
                 match self.resolve(&longer) {

@@ -262,7 +262,10 @@ fn roles_of(content: &Transforms, path: &Path, warnings: &mut Vec<Warning>) -> V
 
 /// Finite points of the file named by `ply_file_path`, and how many were not finite.
 pub(super) fn ply_points(data: &Root, name: &str) -> Result<(Vec<Point>, usize), String> {
-    let found = data.find(name, Extension::Required).map_err(|reason| format!("{name}: {reason}"))?;
+    let found = data.find(name, Extension::Required).map_err(|reason| {
+        let reason = reason.to_string();
+        format!("{}: points: {}", data.path(name).display(), reason.trim_start_matches("picture: "))
+    })?;
     let (positions, colours) =
         match splat::read_initial(&found.path, &ReadLimits::default()).map_err(|e| e.to_string())? {
             Initial::Points(cloud) => (cloud.positions, cloud.colours),

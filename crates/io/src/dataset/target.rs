@@ -48,8 +48,10 @@ pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipR
     let target = TargetImage { width, height, rgb: picture.rgb, alpha, mask };
     let ignored = image.camera.pixels() - target.valid_pixels();
     if ignored == image.camera.pixels() {
-        let path = image.mask.clone().unwrap_or_else(|| image.path.clone());
-        return Err(SkipReason::EmptyMask { path });
+        return Err(match &image.mask {
+            Some(path) => SkipReason::EmptyMask { path: path.clone() },
+            None => SkipReason::NoPixels,
+        });
     }
     if ignored as f64 > SUSPICIOUS_SHARE * image.camera.pixels() as f64 {
         let share = 100.0 * ignored as f64 / image.camera.pixels() as f64;

@@ -270,9 +270,15 @@ impl RawFrame {
 /// # Errors
 /// A file that cannot be read, is larger or deeper than accepted, or is not the JSON expected; without frames.
 pub fn read(path: &Path) -> Result<Transforms, DatasetError> {
-    let mut bytes = Vec::new();
     let io = |e: std::io::Error| DatasetError::io(path, "read", &e);
-    open_regular(path)?.take(MAX_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    let file = open_regular(path)?;
+    let found = file.metadata().map_err(io)?.len();
+    if found > MAX_JSON_BYTES {
+        let problem = Problem::FileSize { found, limit: MAX_JSON_BYTES };
+        return Err(DatasetError::malformed(path, "top level", problem));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_JSON_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
     parse(&bytes).map_err(|(place, problem)| DatasetError::malformed(path, place, problem))
 }
 
@@ -289,9 +295,11 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, Problem)> {
     check_depth(bytes)?;
     let mut json = serde_json::Deserializer::from_slice(bytes);
     let mut raw: RawFile = serde_path_to_error::deserialize(&mut json).map_err(|e| {
-        let place = e.path().to_string();
+        let path = e.path().to_string();
+        // `?` stands for a key that was not read yet.
+        let place = path.trim_end_matches(['.', '?']);
         let (line, problem) = describe(e.inner());
-        (if place == "." { line } else { place }, problem)
+        (if place.is_empty() { line } else { place.to_owned() }, problem)
     })?;
     json.end().map_err(|e| describe(&e))?;
     if raw.frames.0.is_empty() {

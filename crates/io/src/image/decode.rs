@@ -74,7 +74,9 @@ fn plain(error: &image::ImageError) -> String {
     if text.to_lowercase().contains("unexpected end") {
         return "the file ends too early; copy it again".to_owned();
     }
-    crate::dataset::excerpt(&text)
+    // "Format error decoding Png: CRC error: …" says the format twice.
+    let reason = text.split_once(" decoding ").and_then(|(_, rest)| rest.split_once(": ")).map(|(_, r)| r);
+    crate::dataset::excerpt(reason.unwrap_or(&text).trim_end_matches('.'))
 }
 
 fn to_picture(image: DynamicImage) -> Picture {

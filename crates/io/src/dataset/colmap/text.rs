@@ -15,7 +15,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::{ColmapImage, ColmapModel, ColmapPoint, NO_POINT, Observations};
-use crate::dataset::camera_model::{CameraModel, SourceCamera};
+use crate::dataset::camera_model::{CameraModel, CameraModelError, SourceCamera};
 use crate::dataset::error::{DatasetError, MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS, Problem, excerpt};
 
 /// Longest line in bytes: the 2-D points of an image with ten million of them.
@@ -135,12 +135,15 @@ fn parse_camera(line: &str) -> Result<SourceCamera, Problem> {
     let model =
         CameraModel::from_name(model).ok_or_else(|| Problem::UnknownModelName { name: excerpt(model) })?;
     let names = model.parameters();
-    let params = rest
-        .split_ascii_whitespace()
-        .enumerate()
-        // Parameters too many are counted, not stored: at most one more than fits.
-        .take(names.len() + 1)
-        .map(|(i, text)| real(names.get(i).copied().unwrap_or("PARAMS"), text))
+    // Counted before any is stored.
+    let found = rest.split_ascii_whitespace().count();
+    if found != names.len() {
+        return Err(CameraModelError::parameter_count(model, found).into());
+    }
+    let params = names
+        .iter()
+        .zip(rest.split_ascii_whitespace())
+        .map(|(name, text)| real(name, text))
         .collect::<Result<Vec<_>, _>>()?;
     Ok(SourceCamera::new(
         whole("CAMERA_ID", id)?,
@@ -210,7 +213,10 @@ fn parse_points2d(line: &str, observations: Observations) -> Result<Points2d, Pr
             return Err(Problem::Fields { expected: EXPECTED, found });
         };
         let pixel = [real("X", x)?, real("Y", y)?];
-        let id = if id == "-1" { NO_POINT } else { whole("POINT3D_ID", id)? };
+        let id = match id {
+            "-1" => NO_POINT,
+            id => number("POINT3D_ID", id, "a whole number; is the line of an image missing?")?,
+        };
         count += 1;
         if observations == Observations::Keep {
             points.push((pixel, id));

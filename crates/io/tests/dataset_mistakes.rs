@@ -1,0 +1,566 @@
+//! Known mistakes, each a tiny dataset, and the lines that a person gets for them.
+//!
+//! The lines stand in `testdata/mistakes/datasets.txt`, where they can be read and reviewed as text. After a change that
+//! is meant: `GAUSSET_BLESS=1 cargo test -p gausset-io --test dataset_mistakes`, then read the difference.
+
+mod dataset_support;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dataset_support::{SIZE, Scene, tiny_model, tiny_png};
+use gausset_io::dataset::colmap::{ColmapModel, ModelFormat};
+use gausset_io::dataset::{
+    self, CameraModel, DatasetError, Loader, LoaderOptions, OpenOptions, Problem, SkipReason, SourceCamera,
+    Warning,
+};
+use gausset_io::image::ImageProblem;
+use gausset_io::image::encode::{PngPixels, png};
+use gausset_testkit::testdata_dir;
+
+/// A dataset with a mistake, and how it is opened.
+struct Mistake {
+    name: &'static str,
+    scene: Scene,
+    options: OpenOptions,
+    /// Part of the path given, relative to the scene.
+    path: &'static str,
+    /// What happens between opening and loading.
+    before_loading: fn(&Scene),
+}
+
+/// Everything that a mistake led to.
+#[derive(Default)]
+struct Seen {
+    variants: BTreeSet<String>,
+}
+
+impl Mistake {
+    fn new(name: &'static str, scene: Scene) -> Self {
+        Self { name, scene, options: OpenOptions::default(), path: "", before_loading: |_| {} }
+    }
+
+    /// The lines of opening and, if that succeeds, of loading every picture.
+    fn lines(&self, seen: &mut Seen) -> Vec<String> {
+        let tidy = |line: &str| self.scene.line(line);
+        let path = match self.path {
+            "" => self.scene.path().to_owned(),
+            name => self.scene.path().join(name),
+        };
+        let data = match dataset::open(&path, &self.options) {
+            Ok(data) => data,
+            Err(error) => {
+                seen.error(&error);
+                return vec![format!("error: {}", tidy(&error.to_string()))];
+            }
+        };
+        data.warnings.iter().for_each(|w| seen.note(w));
+        data.skipped.iter().for_each(|s| seen.skip(&s.reason));
+        let mut lines: Vec<String> = data.report().iter().map(|line| tidy(line)).collect();
+        (self.before_loading)(&self.scene);
+        let loader = Loader::new(Arc::new(data), LoaderOptions { budget_bytes: 1 << 20, threads: 0 });
+        for i in 0..loader.dataset().images.len() {
+            if let Err(skipped) = loader.get(i) {
+                seen.skip(&skipped.reason);
+                lines.push(format!("loading: {}", tidy(&skipped.to_string())));
+            }
+        }
+        lines
+    }
+}
+
+impl Seen {
+    /// The name of a variant is the start of its debug form.
+    fn note(&mut self, value: &impl std::fmt::Debug) {
+        let text = format!("{value:?}");
+        let kind = std::any::type_name_of_val(value).rsplit("::").next().unwrap_or_default().to_owned();
+        let name = text.split(['(', ' ', '{']).next().unwrap_or_default().to_owned();
+        self.variants.insert(format!("{}::{name}", kind.trim_start_matches('&')));
+    }
+
+    fn error(&mut self, error: &DatasetError) {
+        self.note(error);
+        match error {
+            DatasetError::Malformed { problem, .. } => {
+                self.note(&**problem);
+                if let Problem::Camera(e) = &**problem {
+                    self.note(e);
+                }
+            }
+            DatasetError::NoImages { first: Some(first), .. } => self.skip(&first.reason),
+            DatasetError::TooManyUnreadable { first, .. } => self.skip(&first.reason),
+            _ => {}
+        }
+    }
+
+    fn skip(&mut self, reason: &SkipReason) {
+        self.note(reason);
+        if let SkipReason::Unreadable(problem) | SkipReason::Mask { problem, .. } = reason {
+            self.note(problem);
+        }
+    }
+}
+
+/// Every variant, spelled out: adding one without a mistake that shows its line fails the test. The functions keep the
+/// lists complete, because a new variant does not compile without a place in them.
+fn all_variants() -> Vec<&'static str> {
+    fn _errors(e: &DatasetError) {
+        use DatasetError as E;
+        match e {
+            E::NotADataset { .. } | E::Io { .. } | E::MissingModelFile { .. } | E::NoImageFolder { .. } => {}
+            E::Malformed { .. } | E::Untrainable { .. } | E::NoImages { .. } => {}
+            E::TooManyUnreadable { .. } | E::NothingToTrainOn { .. } => {}
+        }
+    }
+    fn _problems(p: &Problem) {
+        use Problem as P;
+        match p {
+            P::Truncated { .. } | P::Count { .. } | P::Limit { .. } | P::Trailing { .. } => {}
+            P::UnknownModelId { .. } | P::UnknownModelName { .. } | P::Camera(_) | P::NameWithoutEnd => {}
+            P::NameLength { .. } | P::NameEncoding { .. } | P::DuplicateId { .. } => {}
+            P::UnknownCamera { .. } | P::Fields { .. } | P::Number { .. } | P::NotText => {}
+            P::FileSize { .. } | P::TooDeep | P::Json(_) | P::MissingValue(_) => {}
+            P::Value { .. } | P::NoFrames => {}
+        }
+    }
+    fn _skips(s: &SkipReason) {
+        use SkipReason as S;
+        match s {
+            S::Missing | S::Outside | S::Pose(_) | S::LastRow(_) | S::TooFar(_) | S::DuplicateName => {}
+            S::Unreadable(_) | S::Size { .. } | S::Camera(_) | S::Untrainable(_) => {}
+            S::Mask { .. } | S::EmptyMask { .. } | S::NoPixels => {}
+        }
+    }
+    fn _warnings(w: &Warning) {
+        use Warning as W;
+        match w {
+            W::MissingFiles { .. } | W::Rescaled { .. } | W::SeveralModels { .. } | W::TwoSources { .. } => {}
+            W::OtherImageFolder { .. } | W::NoPoints { .. } | W::PointsDropped { .. } => {}
+            W::PointsUnreadable { .. } | W::Orientation { .. } | W::UnusedFrames { .. } => {}
+            W::UnknownSplitNames { .. } | W::MaskResized { .. } | W::FewImages { .. } => {}
+            W::CoincidentCameras { .. } => {}
+        }
+    }
+    fn _pictures(p: &ImageProblem) {
+        use ImageProblem as I;
+        match p {
+            I::Io(_) | I::NotAFile | I::Empty | I::FileSize(_) | I::Format(_) | I::Variant(..) => {}
+            I::Header(_) | I::Truncated | I::Size { .. } | I::Decode(_) | I::Changed { .. } => {}
+        }
+    }
+    let lists = [
+        (
+            "DatasetError",
+            "NotADataset Io MissingModelFile NoImageFolder Malformed Untrainable NoImages TooManyUnreadable \
+             NothingToTrainOn",
+        ),
+        (
+            "Problem",
+            "Truncated Count Limit Trailing UnknownModelId UnknownModelName Camera NameWithoutEnd NameLength \
+             NameEncoding DuplicateId UnknownCamera Fields Number NotText FileSize TooDeep Json MissingValue Value \
+             NoFrames",
+        ),
+        ("CameraModelError", "ParameterCount NotFinite OutOfRange Size"),
+        (
+            "SkipReason",
+            "Missing Outside Pose LastRow TooFar DuplicateName Unreadable Size Camera Untrainable Mask EmptyMask \
+             NoPixels",
+        ),
+        (
+            "Warning",
+            "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable \
+             Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras",
+        ),
+        ("ImageProblem", "Io NotAFile Empty FileSize Format Variant Header Truncated Size Decode Changed"),
+    ];
+    let names =
+        lists.iter().flat_map(|(kind, names)| names.split_whitespace().map(move |n| format!("{kind}::{n}")));
+    names.map(|name| &*name.leak()).collect()
+}
+
+/// A binary model whose file `name` is changed.
+fn binary(name: &str, change: impl Fn(&mut Vec<u8>)) -> Scene {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let path = scene.path().join("sparse/0").join(name);
+    let mut bytes = std::fs::read(&path).unwrap();
+    change(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+    scene
+}
+
+/// A text model whose file `name` is changed by replacing the first occurrence.
+fn text(name: &str, what: &str, with: &str) -> Scene {
+    let scene = Scene::colmap(ModelFormat::Text);
+    scene.edit(&format!("sparse/0/{name}"), |text| text.replacen(what, with, 1));
+    scene
+}
+
+/// A model that is changed before it is written.
+fn changed(change: impl Fn(&mut ColmapModel)) -> Scene {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let mut model = tiny_model();
+    change(&mut model);
+    scene.model(&model, ModelFormat::Binary);
+    scene
+}
+
+/// A JSON dataset with keys at the top and in frame 4.
+fn json(head: &str, frame: &str) -> Scene {
+    Scene::json(head, frame)
+}
+
+/// A dataset of many pictures, so that one of them may be unreadable: `picture` stands for the first.
+fn one_bad_picture(picture: &[u8]) -> Scene {
+    let scene = changed(|model| {
+        for i in 9..24u32 {
+            let mut image = model.images[0].clone();
+            (image.id, image.name) = (100 + i, format!("right/img {i}.png"));
+            model.images.push(image);
+        }
+    });
+    for i in 9..24 {
+        scene.write(&format!("images/right/img {i}.png"), &tiny_png(SIZE[0], SIZE[1]));
+    }
+    scene.write("images/left/img 0.png", picture);
+    scene
+}
+
+const FOCAL: &str = "\"fl_x\": 14,";
+
+fn colmap_mistakes() -> Vec<Mistake> {
+    let le = |n: u64| n.to_le_bytes();
+    let with = |name, scene| Mistake::new(name, scene);
+    let with_options = |name, scene, options| Mistake { options, ..Mistake::new(name, scene) };
+    let mut list = vec![
+        with("empty_folder", Scene::empty()),
+        Mistake { path: "nowhere", ..Mistake::new("no_such_folder", Scene::empty()) },
+        with("images_bin_missing", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            scene.remove("sparse/0/images.bin");
+            scene
+        }),
+        with("cameras_txt_missing", {
+            let scene = Scene::colmap(ModelFormat::Text);
+            scene.remove("sparse/0/cameras.txt");
+            scene
+        }),
+        with("cameras_bin_cut", binary("cameras.bin", |b| b.truncate(60))),
+        with("image_count_lies", binary("images.bin", |b| b[..8].copy_from_slice(&le(1 << 60)))),
+        with("point_count_lies", binary("points3D.bin", |b| b[..8].copy_from_slice(&le(u64::MAX)))),
+        with(
+            "observation_count_lies",
+            binary("images.bin", |b| {
+                // First record: 8 bytes of count, 64 fixed, the name and its zero byte.
+                let at = 8 + 64 + "left/img 0.png".len() + 1;
+                b[at..at + 8].copy_from_slice(&le(1_000_000));
+            }),
+        ),
+        with(
+            "camera_limit",
+            binary("cameras.bin", |b| {
+                b[..8].copy_from_slice(&le(200_001));
+                b.resize(24 * 200_001 + 8, 0);
+            }),
+        ),
+        with("camera_model_id_unknown", binary("cameras.bin", |b| b[12] = 99)),
+        with("camera_model_name_unknown", text("cameras.txt", "SIMPLE_RADIAL", "FISHEYE_WITH\u{7}BELL")),
+        with("camera_parameters_missing", text("cameras.txt", "0.0005 -0.0004", "")),
+        with("camera_parameters_too_many", text("cameras.txt", "14 8 6 0.02", "14 14 8 6 0.02 0 0")),
+        with("camera_focal_negative", text("cameras.txt", "14 8 6", "-14 8 6")),
+        with("camera_focal_nan", text("cameras.txt", "14 8 6", "nan 8 6")),
+        with("camera_size_zero", text("cameras.txt", "16 12 14 8", "0 12 14 8")),
+        with("camera_unknown", binary("images.bin", |b| b[8 + 60] = 9)),
+        with("camera_id_twice", text("cameras.txt", "7 OPENCV", "2 OPENCV")),
+        with("image_id_twice", text("images.txt", "\n13 ", "\n10 ")),
+        with(
+            "image_name_without_end",
+            binary("images.bin", |b| {
+                b.truncate(8 + 64);
+                b.resize(8 + 64 + 6000, b'x');
+            }),
+        ),
+        with("image_name_not_utf8", binary("images.bin", |b| b[8 + 64] = 0xFF)),
+        with("image_name_empty", binary("images.bin", |b| b[8 + 64] = 0)),
+        with("bytes_behind_the_end", binary("points3D.bin", |b| b.extend([0; 5]))),
+        with("decimal_comma", text("points3D.txt", "-1.5", "-1,5")),
+        with("image_line_short", text("images.txt", "-0.2 3 2 left/img 0.png", "-0.2")),
+        with("second_line_missing", text("images.txt", "\n1.5 2.25 4 0.125 7.5 -1", "")),
+        with("colour_beyond_255", text("points3D.txt", "0 128 255", "0 300 255")),
+        with("track_odd", text("points3D.txt", "10 0", "10")),
+        with("binary_named_txt", {
+            let scene = Scene::colmap(ModelFormat::Text);
+            scene.write("sparse/0/cameras.txt", &[2, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFE]);
+            scene
+        }),
+        with("image_folder_missing", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            std::fs::rename(scene.path().join("images"), scene.path().join("pictures")).unwrap();
+            scene
+        }),
+        with("every_picture_missing", changed(|m| m.images.iter_mut().for_each(|i| i.name.insert(0, '_')))),
+        with("too_many_unreadable", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            scene.write("images/left/img 0.png", b"RIFF\0\0\0\0WEBP");
+            scene.write("images/left/img 1.png", b"hello");
+            scene
+        }),
+        with_options(
+            "everything_held_out",
+            Scene::colmap(ModelFormat::Binary),
+            OpenOptions { test_every: 1, ..OpenOptions::default() },
+        ),
+        with(
+            "only_panoramas",
+            changed(|m| {
+                for camera in &mut m.cameras {
+                    *camera =
+                        SourceCamera::new(camera.id, CameraModel::Equirectangular, 16, 12, vec![16.0, 12.0])
+                            .unwrap();
+                }
+            }),
+        ),
+        with(
+            "some_panoramas",
+            changed(|m| {
+                m.cameras[1] =
+                    SourceCamera::new(7, CameraModel::Equirectangular, 16, 12, vec![16.0, 12.0]).unwrap();
+            }),
+        ),
+        with("quaternion_zero", changed(|m| m.images[0].quaternion = [0.0; 4])),
+        with("quaternion_long", changed(|m| m.images[0].quaternion = [2.0, 0.0, 0.0, 0.0])),
+        with("pose_nan", changed(|m| m.images[0].translation[1] = f64::NAN)),
+        with("pose_too_far", changed(|m| m.images[0].translation[1] = -1e30)),
+        with("focal_vanishes", {
+            let scene = changed(|m| m.cameras[0].params[0] = f64::from_bits(1));
+            scene.write("images/left/img 0.png", &tiny_png(4, 3));
+            scene
+        }),
+        with("points_none", changed(|m| m.points.clear())),
+        with("points_nan", changed(|m| m.points[2].position[0] = f64::NAN)),
+        with(
+            "cameras_in_one_place",
+            changed(|m| {
+                for image in &mut m.images {
+                    (image.quaternion, image.translation) = ([1.0, 0.0, 0.0, 0.0], [1.0, 2.0, 3.0]);
+                }
+            }),
+        ),
+        with("few_pictures", changed(|m| m.images.truncate(3))),
+        with("name_outside", {
+            let scene = changed(|m| m.images[0].name = "../secret.png".to_owned());
+            scene.write("secret.png", &tiny_png(16, 12));
+            scene
+        }),
+        with("name_twice", changed(|m| m.images[1].name = "left/img 0.png".to_owned())),
+    ];
+    list.push(with("several_models", {
+        let scene = Scene::colmap(ModelFormat::Binary);
+        for (name, content) in tiny_model().to_files(ModelFormat::Binary) {
+            scene.write(&format!("sparse/1/{name}"), &content);
+        }
+        scene
+    }));
+    list.push(with("model_and_json", {
+        let scene = Scene::colmap(ModelFormat::Binary);
+        scene.write("transforms.json", b"{}");
+        scene
+    }));
+    list.push(with("images_2_instead_of_images", {
+        let scene = Scene::colmap(ModelFormat::Binary);
+        std::fs::rename(scene.path().join("images"), scene.path().join("images_2")).unwrap();
+        scene
+    }));
+    list
+}
+
+fn json_mistakes() -> Vec<Mistake> {
+    let with = |name, scene| Mistake::new(name, scene);
+    let edited = |name, what: &'static str, replacement: &'static str| {
+        let scene = json(FOCAL, "");
+        scene.edit("transforms.json", |text| text.replacen(what, replacement, 1));
+        with(name, scene)
+    };
+    let content = |name, content: &[u8]| {
+        let scene = Scene::empty();
+        scene.write("transforms.json", content);
+        with(name, scene)
+    };
+    vec![
+        content("json_empty", b""),
+        content("json_without_frames", b"{\"fl_x\": 14}"),
+        content("json_frames_empty", b"{\"fl_x\": 14, \"frames\": []}"),
+        content("json_deep", &[&b"{\"a\": "[..], &b"[".repeat(70)].concat()),
+        with("json_too_large", {
+            let scene = Scene::empty();
+            let path = scene.write("transforms.json", b"");
+            // Sparse: takes no room.
+            std::fs::File::options().write(true).open(path).unwrap().set_len(300 << 20).unwrap();
+            scene
+        }),
+        edited("json_cut", "[0, 0, 0, 1]]},\n{", "[0, 0, 0, 1]]"),
+        edited("json_trailing_comma", "[0, 0, 0, 1]]", "[0, 0, 0, 1],]"),
+        edited("json_nan", "0.5]", "NaN]"),
+        edited("json_number_as_string", "0.5]", "\"0.5\"]"),
+        with("json_matrix_of_two_rows", {
+            let scene = json(FOCAL, "");
+            scene.edit("transforms.json", |text| {
+                text.replacen(", [0, 0, 0, 1]]", "]", 1).replacen(" [0, 1, 0, 0.5],", "", 1)
+            });
+            scene
+        }),
+        edited("json_key_twice", FOCAL, "\"fl_x\": 14, \"fl_x\": 15,"),
+        with("json_focal_missing", json("", "")),
+        with("json_focal_negative", json(FOCAL, "\"fl_x\": -3,")),
+        with("json_angle_negative", json("\"camera_angle_x\": -0.7,", "")),
+        with("json_width_fraction", json(FOCAL, "\"w\": 16.5,")),
+        with("json_k4_of_a_perspective_camera", json(FOCAL, "\"k4\": 0.1,")),
+        with("json_camera_model_unknown", json(&format!("{FOCAL} \"camera_model\": \"FISHEYE624\","), "")),
+        edited("json_mirrored", "[0, 1, 0, 0.5]", "[0, -1, 0, 0.5]"),
+        edited("json_last_row", "[0, 0, 0, 1]", "[0, 0, 0, 2]"),
+        with("json_points_missing", json(&format!("{FOCAL} \"ply_file_path\": \"sparse.ply\","), "")),
+        with(
+            "json_split_names",
+            json(
+                &format!(
+                    "{FOCAL} \"train_filenames\": [\"images/0.png\", \"images/1.png\", \"images/2.png\"], \
+                     \"test_filenames\": [\"images/3.png\", \"images/33.png\"],"
+                ),
+                "",
+            ),
+        ),
+    ]
+}
+
+fn picture_mistakes() -> Vec<Mistake> {
+    let with = |name, scene| Mistake::new(name, scene);
+    let bad = |name, picture: &[u8]| Mistake::new(name, one_bad_picture(picture));
+    let png_header = |w: u32, h: u32| {
+        let mut bytes = tiny_png(16, 12);
+        bytes[16..20].copy_from_slice(&w.to_be_bytes());
+        bytes[20..24].copy_from_slice(&h.to_be_bytes());
+        bytes
+    };
+    let mut corrupt = tiny_png(16, 12);
+    let middle = corrupt.len() / 2;
+    corrupt[middle] ^= 0xFF;
+    let twelve_bits = b"\xFF\xD8\xFF\xC1\x00\x0B\x0C\x00\x0C\x00\x10\x01\x01\x11\x00";
+    let mask = |name, content: &[u8]| {
+        let scene = one_bad_picture(&tiny_png(16, 12));
+        scene.write("masks/left/img 0.png", content);
+        with(name, scene)
+    };
+    let grey = |w, h, value: u8| png(w, h, PngPixels::Grey8(&vec![value; (w * h) as usize]), &[]).unwrap();
+    vec![
+        with("pictures_missing", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            (0..4).for_each(|i| scene.remove(&format!("images/left/img {i}.png")));
+            scene
+        }),
+        with("picture_in_other_case", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            let at = |name: &str| scene.path().join("images/left").join(name);
+            std::fs::rename(at("img 0.png"), at("IMG 0.PNG")).unwrap();
+            scene
+        }),
+        with("picture_half_size", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            scene.write("images/left/img 0.png", &tiny_png(8, 6));
+            scene
+        }),
+        with("picture_of_other_shape", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            scene.write("images/left/img 0.png", &tiny_png(16, 16));
+            scene
+        }),
+        with("picture_turned", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            scene.write("images/left/img 0.png", &tiny_png(12, 16));
+            scene
+        }),
+        with("picture_with_exif_orientation", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            let mut bytes = tiny_png(16, 12);
+            let tiff = b"MM\0\x2A\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0";
+            let mut chunk = (tiff.len() as u32).to_be_bytes().to_vec();
+            chunk.extend(b"eXIf");
+            chunk.extend(tiff);
+            chunk.extend(crc32(&chunk[4..]).to_be_bytes());
+            bytes.splice(33..33, chunk);
+            scene.write("images/left/img 0.png", &bytes);
+            scene
+        }),
+        bad("picture_empty", b""),
+        bad("picture_webp", b"RIFF\0\0\0\0WEBPVP8 "),
+        bad("picture_12_bits", twelve_bits),
+        bad("picture_cut_in_its_header", &tiny_png(16, 12)[..20]),
+        bad("picture_too_large", &png_header(100_000, 100)),
+        bad("picture_without_size", &png_header(0, 12)),
+        bad("picture_corrupt", &corrupt),
+        Mistake {
+            before_loading: |scene| {
+                scene.write("images/left/img 0.png", &tiny_png(16, 13));
+            },
+            ..with("picture_changed", one_bad_picture(&tiny_png(16, 12)))
+        },
+        Mistake {
+            before_loading: |scene| scene.remove("images/left/img 0.png"),
+            ..with("picture_removed", one_bad_picture(&tiny_png(16, 12)))
+        },
+        with("picture_is_a_folder", {
+            let scene = one_bad_picture(b"");
+            scene.remove("images/left/img 0.png");
+            std::fs::create_dir(scene.path().join("images/left/img 0.png")).unwrap();
+            scene
+        }),
+        with("picture_file_too_large", {
+            let scene = one_bad_picture(b"");
+            let path: PathBuf = scene.path().join("images/left/img 0.png");
+            std::fs::File::options().write(true).open(path).unwrap().set_len(600 << 20).unwrap();
+            scene
+        }),
+        mask("mask_unreadable", b"GIF89a"),
+        mask("mask_of_other_size", &grey(8, 8, 255)),
+        mask("mask_empty", &grey(16, 12, 0)),
+    ]
+}
+
+/// CRC-32 of PNG chunks.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0u32, |crc, &byte| {
+        (0..8).fold(crc ^ u32::from(byte), |c, _| if c & 1 == 1 { 0xEDB8_8320 ^ (c >> 1) } else { c >> 1 })
+    })
+}
+
+#[test]
+fn each_known_mistake_has_its_line() {
+    let mut seen = Seen::default();
+    let mut text = String::from(
+        "# Datasets with one mistake each, and what a person is told. DATA is the dataset's folder.\n\
+         # Made by crates/io/tests/dataset_mistakes.rs.\n",
+    );
+    let mistakes = [colmap_mistakes(), json_mistakes(), picture_mistakes()].into_iter().flatten();
+    let mut count = 0;
+    for mistake in mistakes {
+        let lines = mistake.lines(&mut seen);
+        assert!(!lines.is_empty(), "{} goes unnoticed", mistake.name);
+        assert!(lines.iter().all(|l| !l.chars().any(char::is_control)), "{lines:?}");
+        text += &format!("\n{}\n", mistake.name);
+        lines.iter().for_each(|line| text += &format!("    {line}\n"));
+        count += 1;
+    }
+    assert!(count >= 60, "{count} mistakes");
+    let file = testdata_dir().join("mistakes/datasets.txt");
+    if std::env::var_os("GAUSSET_BLESS").is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&file).unwrap_or_default();
+    for (found, expected) in text.lines().zip(expected.lines()) {
+        assert_eq!(found, expected, "see the top of this file for how to accept new lines");
+    }
+    assert_eq!(text.lines().count(), expected.lines().count());
+
+    let unseen: Vec<&str> = all_variants().into_iter().filter(|v| !seen.variants.contains(*v)).collect();
+    assert!(unseen.is_empty(), "no mistake shows the line of {unseen:?}; seen: {:?}", seen.variants);
+}
