@@ -1,3 +1,114 @@
-//! Repository chores.
+//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | man | completions`.
+#![forbid(unsafe_code)]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
-fn main() {}
+mod lint;
+mod runs;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "xtask", about = "Repository chores")]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Debug, Subcommand)]
+enum Chore {
+    /// Refuse what compilers do not: unfused multiply-adds in kernels, paths of one machine in sources.
+    Lint,
+    /// Kill a small training again and again, resume it, and compare the result with an uninterrupted run.
+    CrashLoop {
+        /// How often.
+        #[arg(long, default_value_t = 10)]
+        kills: u32,
+        /// Seed of the times between kills.
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// Watch the memory of a long run at a fixed number of splats: resident size at step 2000 against step 200.
+    Memory,
+    /// Write the manual pages.
+    Man {
+        /// Folder for them.
+        #[arg(default_value = "target/man")]
+        folder: PathBuf,
+    },
+    /// Write completion scripts for bash, zsh and fish.
+    Completions {
+        /// Folder for them.
+        #[arg(default_value = "target/completions")]
+        folder: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().chore {
+        Chore::Lint => lint::run(&workspace()),
+        Chore::CrashLoop { kills, seed } => runs::crash_loop(kills, seed),
+        Chore::Memory => runs::memory(),
+        Chore::Man { folder } => man(&folder),
+        Chore::Completions { folder } => completions(&folder),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("xtask: {why}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The root of the workspace.
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// Builds the program for release and gives its place.
+fn program() -> Result<PathBuf, String> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo)
+        .args(["build", "--release", "--package", "gausset"])
+        .current_dir(workspace())
+        .status()
+        .map_err(|error| format!("cargo: {error}"))?;
+    if !built.success() {
+        return Err("gausset: does not build".to_owned());
+    }
+    let target =
+        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace().join("target"), PathBuf::from);
+    let program = target.join("release").join("gausset");
+    std::path::absolute(&program).map_err(|error| format!("{}: {error}", program.display()))
+}
+
+/// Runs a command that must succeed and gives its stdout.
+fn output(command: &mut Command) -> Result<Vec<u8>, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        Ok(output.stdout)
+    } else {
+        Err(format!("{command:?}: {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim_end()))
+    }
+}
+
+fn man(folder: &Path) -> Result<(), String> {
+    output(Command::new(program()?).args(["man", "-o"]).arg(folder))?;
+    println!("{}", folder.display());
+    Ok(())
+}
+
+fn completions(folder: &Path) -> Result<(), String> {
+    let program = program()?;
+    std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    for (shell, name) in [("bash", "gausset.bash"), ("zsh", "_gausset"), ("fish", "gausset.fish")] {
+        let script = output(Command::new(&program).args(["completions", shell]))?;
+        let path = folder.join(name);
+        std::fs::write(&path, script).map_err(|error| format!("{}: {error}", path.display()))?;
+        println!("{}", path.display());
+    }
+    Ok(())
+}

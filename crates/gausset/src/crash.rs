@@ -20,7 +20,10 @@ pub(crate) fn report_into(run: &Path) {
 /// a run that goes on without one of its threads would wait for it for ever.
 pub(crate) fn install_hook() {
     std::panic::set_hook(Box::new(|panic| {
-        let message = panic.payload_as_str().unwrap_or("no message").replace('\n', " ");
+        let payload = panic.payload();
+        let text = payload.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+        let message = text.unwrap_or("no message").replace('\n', " ");
         let place = panic.location().map_or_else(|| "unknown place".to_owned(), ToString::to_string);
         let line = format!(
             "gausset: internal error at {place}: {message} (version {}); please report",

@@ -7,9 +7,7 @@ pub(crate) fn line(error: &clap::Error) -> String {
     let context = |kind| error.get(kind).map(plain).unwrap_or_default();
     let argument = context(ContextKind::InvalidArg);
     let value = context(ContextKind::InvalidValue);
-    // Clap repeats the value's name (`--steps <N>`); the option alone is the place.
-    let place = argument.split([' ', '=']).next().unwrap_or_default().to_owned();
-    let place = if place.is_empty() { "arguments".to_owned() } else { place };
+    let place = if argument.is_empty() { "arguments".to_owned() } else { bare(&argument).to_owned() };
     match error.kind() {
         ErrorKind::UnknownArgument => match error.get(ContextKind::SuggestedArg) {
             Some(suggested) => format!("{place}: no such option; did you mean {}?", plain(suggested)),
@@ -42,12 +40,11 @@ pub(crate) fn line(error: &clap::Error) -> String {
             if other == argument {
                 format!("{place}: given twice (expected once)")
             } else {
-                let other = other.split(' ').next().unwrap_or_default();
-                format!("{place}: cannot be used together with {other}")
+                format!("{place}: cannot be used together with {}", bare(&other))
             }
         }
         ErrorKind::MissingRequiredArgument => {
-            format!("{}: not given; see --help", argument.trim_matches(['<', '>']))
+            format!("{}: not given; see --help", bare(&argument))
         }
         ErrorKind::MissingSubcommand => "arguments: no command given; see --help".to_owned(),
         _ => {
@@ -73,6 +70,13 @@ fn expected_and_found(reason: &str, value: &str) -> String {
         },
     };
     format!("expected {expected}, found `{value}`")
+}
+
+/// The name of an argument without that of its value: clap says `--steps <N>`, `--exposure[=<BOOL>]`, `--verbose...`,
+/// `<DATA>`.
+fn bare(argument: &str) -> &str {
+    let name = argument.split([' ', '=', '[']).find(|part| !part.is_empty()).unwrap_or(argument);
+    name.trim_start_matches('<').trim_end_matches([']', '>', '.'])
 }
 
 /// A value of the context as words.

@@ -20,7 +20,7 @@ use crate::progress::Reporter;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset demo                      about three minutes on two cores; look at gausset-demo/run/eval/
+  gausset demo                      a few minutes on two cores; look at gausset-demo/run/eval/
   gausset demo --size small -o d/   a few seconds, to see that it works
 The scene is written as an ordinary COLMAP dataset to DIR/data, the run to DIR/run.";
 
@@ -37,7 +37,7 @@ pub(crate) struct DemoArgs {
     /// Folder for scene and run.
     #[arg(short, long, value_name = "DIR", default_value = "gausset-demo")]
     output: PathBuf,
-    /// Steps of the training [default: 300 for small, 2000 for default].
+    /// Steps of the training [default: 300 for small, 4000 for default].
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
     /// Seed of the scene and of the training.
@@ -61,30 +61,28 @@ fn size(word: &str) -> DemoSize {
 }
 
 /// How the demo of a size is trained: enough for its pictures, and no more.
-///
-/// Its points are dense and exact, so splats start as wide as the space between them. 300 steps are few: the small
-/// demo moves faster than a real training would.
 fn options(args: &DemoArgs, data: PathBuf) -> TrainOptions {
     let common = TrainOptions {
         data: Some(data),
         steps: args.steps,
         seed: Some(args.seed),
-        initial_scale: Some(1.0),
-        initial_opacity: Some(0.3),
         threads: Some(args.compute.threads),
         ..TrainOptions::default()
     };
     common.or(match args.size {
+        // So few steps that splats start as wide as the space between the points, and move faster than they should.
         DemoSize::Small => TrainOptions {
             steps: Some(300),
             max_splats: Some(6_000),
+            initial_scale: Some(1.0),
+            initial_opacity: Some(0.3),
             lr_means: Some(5e-4),
             lr_scales: Some(2e-2),
             lr_sh_dc: Some(1e-2),
             ..TrainOptions::default()
         },
         DemoSize::Default => {
-            TrainOptions { steps: Some(2_000), max_splats: Some(40_000), ..TrainOptions::default() }
+            TrainOptions { steps: Some(4_000), max_splats: Some(60_000), ..TrainOptions::default() }
         }
     })
 }

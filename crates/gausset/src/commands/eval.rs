@@ -118,7 +118,7 @@ fn scores(report: &EvalReport) -> String {
     let mut rows: Vec<Vec<String>> = report
         .per_image
         .iter()
-        .map(|view| row(view.name.clone(), view.psnr, view.ssim.into(), view.psnr_colour_corrected))
+        .map(|view| row(view.name.clone(), view.psnr, view.ssim, view.psnr_colour_corrected))
         .collect();
     if report.images > 0 {
         let name = format!("mean of {}", numbers::counted(report.images as u64, "picture"));

@@ -1,0 +1,91 @@
+//! Rules of this repository that no compiler knows.
+//!
+//! - Kernels may not call the vector `mul_add`: it is not fused on every level, so results would depend on the
+//!   processor. `mul_add_precise` is. (The scalar `f32::mul_add` is always fused; only files that use
+//!   `fearless_simd` are looked at.)
+//! - Sources name no path of one machine.
+
+use std::path::{Path, PathBuf};
+
+/// Paths of a single machine. Put together here so that this file does not find itself.
+const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
+
+/// Looks at all Rust sources.
+pub(crate) fn run(workspace: &Path) -> Result<(), String> {
+    let mut files = Vec::new();
+    for folder in ["crates", "xtask", "fuzz"] {
+        collect(&workspace.join(folder), &mut files)?;
+    }
+    files.sort();
+    let mut findings = 0;
+    for path in &files {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        // Tests compute what they expect one number at a time: the scalar form is fused everywhere.
+        let kernels = !path.components().any(|part| part.as_os_str() == "tests");
+        for (number, what) in findings_in(&text, kernels) {
+            findings += 1;
+            let shown = path.strip_prefix(workspace).unwrap_or(path).display();
+            println!("{shown}: line {number}: {what}");
+        }
+    }
+    println!("{} files, {findings} findings", files.len());
+    if findings == 0 { Ok(()) } else { Err(format!("lint: {findings} findings")) }
+}
+
+/// Lines, from 1, with what is wrong there.
+fn findings_in(text: &str, kernels: bool) -> Vec<(usize, &'static str)> {
+    let is_kernel =
+        kernels && text.lines().any(|line| line.starts_with("use ") && line.contains("fearless_simd"));
+    let mut findings = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let code = line.split("//").next().unwrap_or_default();
+        // The scalar form is called with its type's name, or on a scalar that says so.
+        let is_scalar =
+            code.contains("f32::mul_add") || code.contains("f64::mul_add") || line.contains("// scalar");
+        if is_kernel && code.contains(".mul_add(") && !is_scalar {
+            findings
+                .push((number, "mul_add in a kernel (expected mul_add_precise, or `// scalar` behind it)"));
+        }
+        if MACHINE_PATHS.iter().any(|path| code.contains(&path.concat())) {
+            findings.push((
+                number,
+                "a path of one machine (expected a temporary folder or an environment variable)",
+            ));
+        }
+    }
+    findings
+}
+
+/// All `.rs` files below a folder; none if there is no such folder.
+fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
+        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
+        if path.is_dir() && path.file_name() != Some("target".as_ref()) {
+            collect(&path, files)?;
+        } else if path.extension() == Some("rs".as_ref()) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unfused_multiply_add_in_a_kernel_is_found_and_a_fused_one_is_not() {
+        let kernel = |line: &str| findings_in(&format!("use fearless_simd::Simd;\n{line}\n"), true).len();
+        assert_eq!(kernel("let y = a.mul_add(b, c);"), 1);
+        assert_eq!(kernel("let y = a.mul_add_precise(b, c);"), 0);
+        assert_eq!(kernel("// never a.mul_add(b, c)"), 0);
+        assert_eq!(findings_in("let y = a.mul_add(b, c);", true).len(), 0);
+    }
+
+    #[test]
+    fn a_path_of_one_machine_is_found() {
+        let path = MACHINE_PATHS[0].concat();
+        assert_eq!(findings_in(&format!("open({path}/x\")"), true).len(), 1);
+    }
+}
