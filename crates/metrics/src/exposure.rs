@@ -5,8 +5,8 @@
 //! Sums are taken in f32 along a row of pixels, lane by lane, then in f64: lanes, rows and bands of 16 rows in order.
 
 use fearless_simd::{Level, Simd, prelude::*};
-use gausset_compute::{Pool, at_level};
 use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
+use gausset_compute::{Pool, at_level};
 
 use crate::{Planes, sum_in_f64};
 
