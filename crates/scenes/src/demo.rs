@@ -21,7 +21,7 @@ pub(crate) fn world(seed: u64) -> World {
     objects.extend(ring_toy());
     objects.extend([vase(), candy_ring(), cone(), arch(), pillar()]);
     objects.extend(small_balls());
-    World { objects, ground: 0, noise: Noise::new(seed), sky_radius: SKY_RADIUS }
+    World::new(objects, Noise::new(seed), SKY_RADIUS)
 }
 
 /// A shape that stands upright on the table, turned by `yaw` degrees; `rise` is the height of its origin.

@@ -3,6 +3,7 @@
 
 pub mod dataset;
 mod demo;
+mod lists;
 pub mod noise;
 pub mod points;
 pub mod render;

@@ -6,15 +6,16 @@
 use gausset_compute::Pool;
 use gausset_core::{Camera, Pose, RgbImage8, image::quantise, se3};
 
+use crate::lists::{Index, TileLists};
 use crate::vec3::Vec3;
-use crate::world::{Ray, World};
+use crate::world::{Openness, Ray, World};
 
 /// Samples of a pixel that is not plain.
 const SAMPLES: usize = 8;
 /// Samples that decide.
 const FIRST_SAMPLES: usize = 4;
 /// Largest difference of a channel among the first samples of a plain pixel, of 1.
-const PLAIN_RANGE: f64 = 0.06;
+const PLAIN_RANGE: f64 = 0.08;
 
 /// Places of the samples relative to the centre of the pixel, in sixteenths of it: each row and each column of an 8x8
 /// grid holds one, the first four and the last four are turned squares around the centre.
@@ -27,20 +28,22 @@ impl World {
         let _span = gausset_prof::span("ray_trace");
         let mut image = RgbImage8::new(camera.width, camera.height);
         let eye = Eye::new(camera, pose);
+        let lists = TileLists::new(camera, pose, &self.balls());
         pool.run_chunks(&mut image.data, camera.width as usize * 3, |row, pixels| {
             for (column, pixel) in pixels.chunks_exact_mut(3).enumerate() {
-                let colour = self.pixel(&eye, column as f64, row as f64);
+                let colour = self.pixel(&eye, column as f64, row as f64, lists.at(column, row));
                 pixel.copy_from_slice(&colour.array().map(|v| quantise(v as f32)));
             }
         });
         image
     }
 
-    /// Display colour of the pixel whose top-left corner is at (x, y).
-    fn pixel(&self, eye: &Eye, x: f64, y: f64) -> Vec3 {
-        let sample = |place: [i8; 2]| {
+    /// Display colour of the pixel whose top-left corner is at (x, y) and which shows some of these objects.
+    fn pixel(&self, eye: &Eye, x: f64, y: f64, candidates: &[Index]) -> Vec3 {
+        let mut openness = Openness::default();
+        let mut sample = |place: [i8; 2]| {
             let [dx, dy] = place.map(|v| 0.5 + f64::from(v) / 16.0);
-            display(self.light(&eye.ray(x + dx, y + dy)))
+            display(self.light_among(&eye.ray(x + dx, y + dy), candidates, &mut openness))
         };
         let (mut sum, mut low, mut high) = (Vec3::default(), Vec3::splat(1.0), Vec3::default());
         for &place in &PLACES[..FIRST_SAMPLES] {
@@ -122,6 +125,26 @@ mod tests {
             quadrants.sort_unstable();
             assert_eq!(quadrants, [(false, false), (false, true), (true, false), (true, true)]);
             assert_eq!(square.iter().fold([0, 0], |s, p| [s[0] + p[0], s[1] + p[1]]), [0, 0]);
+        }
+    }
+
+    #[test]
+    fn tile_lists_change_nothing() {
+        let scene = crate::tiny();
+        for pose in &scene.poses {
+            let eye = Eye::new(&scene.camera, pose);
+            let lists = TileLists::new(&scene.camera, pose, &scene.world.balls());
+            for (row, column) in (0..24).flat_map(|row| (0..32).map(move |column| (row, column))) {
+                for corner in [0.0, 0.999] {
+                    let ray = eye.ray(f64::from(column) + corner, f64::from(row) + corner);
+                    let candidates = lists.at(column as usize, row as usize);
+                    let mut openness = Openness::default();
+                    assert_eq!(
+                        scene.world.light_among(&ray, candidates, &mut openness),
+                        scene.world.light(&ray)
+                    );
+                }
+            }
         }
     }
 

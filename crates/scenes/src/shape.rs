@@ -149,15 +149,29 @@ impl Shape {
         !matches!(self, Self::Torus { .. } | Self::Arch { .. } | Self::Vase { .. })
     }
 
-    /// Outward normal at a point of the surface: the gradient of the distance, from its values at the corners of a
-    /// small tetrahedron (Quilez, "Normals for an SDF").
+    /// Outward normal at a point of the surface: the gradient of the distance.
     #[must_use]
     pub fn normal(&self, p: Vec3) -> Vec3 {
+        match *self {
+            Self::Sphere { .. } => p.normalised(),
+            Self::Torus { major, .. } => {
+                let to_circle = major / length2(p.x, p.y);
+                vec3(p.x - p.x * to_circle, p.y - p.y * to_circle, p.z).normalised()
+            }
+            // On the flat top of the table the differences below would only find this again.
+            Self::Cylinder { radius, half_height, rounding }
+                if p.z > half_height - 1e-3 && length2(p.x, p.y) < radius - rounding =>
+            {
+                vec3(0.0, 0.0, 1.0)
+            }
+            _ => self.normal_by_differences(p),
+        }
+    }
+
+    /// The gradient from values at the corners of a small tetrahedron (Quilez, "Normals for an SDF").
+    fn normal_by_differences(&self, p: Vec3) -> Vec3 {
         const CORNERS: [Vec3; 4] =
             [vec3(1.0, -1.0, -1.0), vec3(-1.0, -1.0, 1.0), vec3(-1.0, 1.0, -1.0), vec3(1.0, 1.0, 1.0)];
-        if let Self::Sphere { .. } = self {
-            return p.normalised();
-        }
         CORNERS.iter().fold(Vec3::default(), |sum, &c| sum + c * self.distance(p + c * 1e-5)).normalised()
     }
 }
@@ -292,6 +306,13 @@ mod tests {
                 let [low, high] = shape.height_range();
                 assert!(!inside || (low..=high).contains(&p.z), "{shape:?} {p:?}");
                 assert!((shape.normal(p).length() - 1.0).abs() < 1e-9);
+                // The special cases agree with the general one on the surface, where they are used.
+                let on_surface = p - shape.normal_by_differences(p) * shape.distance(p);
+                if shape.distance(on_surface).abs() < 1e-4 {
+                    let (special, general) =
+                        (shape.normal(on_surface), shape.normal_by_differences(on_surface));
+                    assert!((special - general).length() < 0.05, "{shape:?} {p:?}");
+                }
             }
         }
     }

@@ -3,6 +3,7 @@
 //! Light is a sun with soft shadows, the sky dome (a hemisphere of cool light above, warm light from below, dimmed in
 //! corners), and one reflection on glossy surfaces. Distances are in scene units, light is linear.
 
+use crate::lists::{Grid, Index};
 use crate::noise::Noise;
 use crate::shape::{Placement, Shape};
 use crate::texture::{Texture, colour};
@@ -28,15 +29,19 @@ pub struct Object {
 /// Objects, light and sky.
 #[derive(Clone, Debug)]
 pub struct World {
-    /// Solids; the ground is one of them.
-    pub objects: Vec<Object>,
-    /// Index of the ground, which throws no shadows.
-    pub ground: usize,
-    /// Noise of the textures.
-    pub noise: Noise,
-    /// Radius of the sky dome around the origin.
-    pub sky_radius: f64,
+    objects: Vec<Object>,
+    noise: Noise,
+    sky_radius: f64,
+    /// Indices of all objects.
+    all: Vec<Index>,
+    /// Objects that can take sun from a point, by the place where the sun's ray through the point meets z = 0.
+    between_sun: Grid,
+    /// Objects that can make a point dim by being near, by its place on the xy plane.
+    near: Grid,
 }
+
+/// Index of the ground in [`World::objects`]; it throws no shadows.
+pub const GROUND: usize = 0;
 
 /// A ray; `direction` has length 1.
 #[derive(Clone, Copy, Debug)]
@@ -64,8 +69,21 @@ pub struct Hit {
     pub object: Option<usize>,
 }
 
+/// How open the surface is that a pixel shows. It changes little within a pixel: the first sample of an object counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Openness(Option<(usize, f64)>);
+
+impl Openness {
+    fn of(&mut self, object: usize, compute: impl FnOnce() -> f64) -> f64 {
+        match self.0 {
+            Some((known, open)) if known == object => open,
+            _ => self.0.insert((object, compute())).1,
+        }
+    }
+}
+
 /// A ray that comes this close to a surface has met it.
-const HIT_DISTANCE: f64 = 2e-5;
+const HIT_DISTANCE: f64 = 1e-4;
 /// Most steps of a ray inside the bounding ball of an object; only grazing rays need more than about 40.
 const MAX_STEPS: u32 = 160;
 /// Offset along the normal with which secondary rays start.
@@ -76,18 +94,57 @@ const SUN_DIRECTION: [f64; 3] = [-0.46, -0.52, 0.72];
 const SUN_LIGHT: Vec3 = vec3(2.70, 2.40, 1.95);
 /// Sharpness of shadows: distance to the occluder per width of the half-shadow.
 const SHADOW_SHARPNESS: f64 = 9.0;
+/// Lowest z of a point that the sun can reach: the lower rim of the table.
+const LOWEST_POINT: f64 = -0.3;
+/// Distances from a surface at which it is looked whether something is near.
+const OPENNESS_PROBES: [f64; 3] = [0.13, 0.29, 0.52];
 const SKY_LIGHT: Vec3 = vec3(0.42, 0.52, 0.68);
 const BOUNCE_LIGHT: Vec3 = vec3(0.30, 0.24, 0.19);
 /// Exponent of the sun's highlight: broad, because polish here is not perfect.
 const HIGHLIGHT_EXPONENT: u32 = 5;
 
 impl World {
+    /// A world of solids, of which the first is the ground, under a sky dome of this radius around the origin.
+    #[must_use]
+    pub fn new(objects: Vec<Object>, noise: Noise, sky_radius: f64) -> Self {
+        let sun = Vec3::from(SUN_DIRECTION).normalised();
+        let shadows: Vec<_> = objects.iter().map(|o| o.shadow_disc(sun)).collect();
+        let near: Vec<_> = objects
+            .iter()
+            .map(|o| ([o.ball_centre.x, o.ball_centre.y], o.ball_radius + 2.0 * OPENNESS_PROBES[2]))
+            .collect();
+        let (between_sun, near) = (Grid::of_discs(&shadows), Grid::of_discs(&near));
+        let all = (0..).zip(&objects).map(|(index, _)| index).collect();
+        Self { objects, noise, sky_radius, all, between_sun, near }
+    }
+
+    /// The solids; the first is the ground.
+    #[must_use]
+    pub fn objects(&self) -> &[Object] {
+        &self.objects
+    }
+
+    /// Radius of the sky dome around the origin.
+    #[must_use]
+    pub fn sky_radius(&self) -> f64 {
+        self.sky_radius
+    }
+
+    /// Centre and radius of a ball around each object.
+    pub(crate) fn balls(&self) -> Vec<(Vec3, f64)> {
+        self.objects.iter().map(|o| (o.ball_centre, o.ball_radius)).collect()
+    }
+
     /// What a ray meets first; the sky dome is behind everything.
     #[must_use]
     pub fn first_hit(&self, ray: &Ray) -> Hit {
+        self.first_hit_among(ray, &self.all)
+    }
+
+    fn first_hit_among(&self, ray: &Ray, candidates: &[Index]) -> Hit {
         let mut hit = Hit { distance: self.distance_to_sky(ray), object: None };
-        for (index, object) in self.objects.iter().enumerate() {
-            if let Some(distance) = object.hit(ray, hit.distance) {
+        for index in candidates.iter().map(|&i| usize::from(i)) {
+            if let Some(distance) = self.objects[index].hit(ray, hit.distance) {
                 hit = Hit { distance, object: Some(index) };
             }
         }
@@ -97,10 +154,16 @@ impl World {
     /// Light that comes back along a ray.
     #[must_use]
     pub fn light(&self, ray: &Ray) -> Vec3 {
-        self.light_from(ray, &self.first_hit(ray), true)
+        self.light_among(ray, &self.all, &mut Openness::default())
     }
 
-    fn light_from(&self, ray: &Ray, hit: &Hit, reflect: bool) -> Vec3 {
+    /// The same for a ray that can meet only some of the objects and belongs to the pixel of `openness`.
+    pub(crate) fn light_among(&self, ray: &Ray, candidates: &[Index], openness: &mut Openness) -> Vec3 {
+        self.light_from(ray, &self.first_hit_among(ray, candidates), Some(openness))
+    }
+
+    /// Light of what a ray has met; with `openness` for a ray of the eye, without for a mirrored one.
+    fn light_from(&self, ray: &Ray, hit: &Hit, openness: Option<&mut Openness>) -> Vec3 {
         let Some(index) = hit.object else {
             return self.sky(ray.at(hit.distance));
         };
@@ -116,8 +179,12 @@ impl World {
         let outside = point + normal * SURFACE_OFFSET;
         let sun = if facing_sun > 0.0 { self.sun_share(index, outside, sun_direction) } else { 0.0 };
         let up = 0.5 + 0.5 * normal.z;
-        // A mirrored surface is a faint one: there an average will do.
-        let open = if reflect { self.openness(index, point, normal) } else { 0.85 };
+        let reflect = openness.is_some();
+        let open = match openness {
+            Some(known) => known.of(index, || self.openness(index, point, normal)),
+            // A mirrored surface is a faint one: there an average will do.
+            None => 0.85,
+        };
         let ambient = BOUNCE_LIGHT.mix(SKY_LIGHT, up) * open;
         let mut light = reflectance.times(SUN_LIGHT * (sun * facing_sun.max(0.0)) + ambient);
 
@@ -130,7 +197,7 @@ impl World {
             let share = object.gloss + (0.55 - object.gloss) * grazing2 * grazing2 * grazing;
             if reflect {
                 let bounced = Ray { origin: outside, direction: mirrored };
-                let seen = self.light_from(&bounced, &self.first_hit(&bounced), false);
+                let seen = self.light_from(&bounced, &self.first_hit(&bounced), None);
                 // Corners see less; a bright sky must not shine into them.
                 light = light * (1.0 - share) + seen * (share * (0.4 + 0.6 * open));
             }
@@ -146,12 +213,13 @@ impl World {
     /// Share of the sun's disc that a point of an object sees.
     fn sun_share(&self, of: usize, point: Vec3, to_sun: Vec3) -> f64 {
         let ray = Ray { origin: point, direction: to_sun };
-        let casts = |&(index, object): &(usize, &Object)| {
-            index != self.ground && !(index == of && object.shape.is_convex())
-        };
-        let objects = self.objects.iter().enumerate().filter(casts);
+        let on_plane = ray.at(-point.z / to_sun.z);
         let mut share: f64 = 1.0;
-        for (_, object) in objects {
+        for index in self.between_sun.at(on_plane.x, on_plane.y).iter().map(|&i| usize::from(i)) {
+            let object = &self.objects[index];
+            if index == GROUND || (index == of && object.shape.is_convex()) {
+                continue;
+            }
             share = share.min(object.light_past(&ray));
             if share == 0.0 {
                 break;
@@ -162,21 +230,24 @@ impl World {
 
     /// How open the space before a surface is, 1 = nothing near (Evans 2006, "Fast approximations for global illumination").
     fn openness(&self, of: usize, point: Vec3, normal: Vec3) -> f64 {
-        const PROBES: [f64; 3] = [0.13, 0.29, 0.52];
-        let mut nearest = PROBES;
-        for (index, object) in self.objects.iter().enumerate() {
+        let mut nearest = OPENNESS_PROBES;
+        for index in self.near.at(point.x, point.y).iter().map(|&i| usize::from(i)) {
+            let object = &self.objects[index];
             // Whatever is near a probe is nearer to the point than twice the reach of the probe.
-            if (index == of && object.shape.is_convex()) || !object.is_within(point, 2.0 * PROBES[2]) {
+            if (index == of && object.shape.is_convex()) || !object.is_within(point, 2.0 * OPENNESS_PROBES[2])
+            {
                 continue;
             }
             let (point, normal) = (object.placement.point(point), object.placement.direction(normal));
             let from_point = object.shape.distance(point);
-            for (nearest, reach) in nearest.iter_mut().zip(PROBES).filter(|(_, r)| from_point < 2.0 * r) {
+            for (nearest, reach) in
+                nearest.iter_mut().zip(OPENNESS_PROBES).filter(|(_, r)| from_point < 2.0 * r)
+            {
                 *nearest = nearest.min(object.shape.distance(point + normal * reach));
             }
         }
         let (mut closed, mut weight) = (0.0, 1.0);
-        for (nearest, reach) in nearest.into_iter().zip(PROBES) {
+        for (nearest, reach) in nearest.into_iter().zip(OPENNESS_PROBES) {
             closed += weight * (reach - nearest) / reach;
             weight *= 0.65;
         }
@@ -232,6 +303,20 @@ impl Object {
         (along + half > 0.0).then_some(((along - half).max(0.0), along + half))
     }
 
+    /// Where on the plane z = 0 a ray towards the sun must start for the object to take any of its light.
+    ///
+    /// A ray with its closest approach `aside` of the ball, at a distance `along`, loses light when
+    /// `aside < radius + (along + radius) / sharpness`; and `along` is at most
+    /// `(height of the ball's centre + aside - LOWEST_POINT) / sun.z`.
+    fn shadow_disc(&self, sun: Vec3) -> ([f64; 2], f64) {
+        let height = (self.ball_centre.z - LOWEST_POINT) / sun.z;
+        let aside = (self.ball_radius + (height + self.ball_radius) / SHADOW_SHARPNESS)
+            / (1.0 - 1.0 / (SHADOW_SHARPNESS * sun.z));
+        let centre = self.ball_centre - sun * (self.ball_centre.z / sun.z);
+        // A ball throws an ellipse that is longer by the slant of the light.
+        ([centre.x, centre.y], aside / sun.z)
+    }
+
     fn in_shape_axes(&self, ray: &Ray) -> Ray {
         Ray { origin: self.placement.point(ray.origin), direction: self.placement.direction(ray.direction) }
     }
@@ -273,10 +358,13 @@ impl Object {
         let to_centre = self.ball_centre - ray.origin;
         let along = to_centre.dot(ray.direction);
         let radius = self.ball_radius;
-        let aside = (to_centre.dot(to_centre) - along * along).max(0.0).sqrt() - radius;
-        if along < -radius || SHADOW_SHARPNESS * aside >= along + radius {
+        // Most objects are too far aside, which shows without a root.
+        let aside_squared = (to_centre.dot(to_centre) - along * along).max(0.0);
+        let reach = radius + (along + radius) * (1.0 / SHADOW_SHARPNESS);
+        if along < -radius || aside_squared >= reach * reach {
             return 1.0;
         }
+        let aside = aside_squared.sqrt() - radius;
         if let Shape::Sphere { .. } = self.shape {
             return if along > 0.0 { smoothstep(0.0, 1.0, SHADOW_SHARPNESS * aside / along) } else { 1.0 };
         }
@@ -308,5 +396,51 @@ impl Object {
         let to_centre = point - self.ball_centre;
         let limit = self.ball_radius + reach;
         to_centre.dot(to_centre) < limit * limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gausset_compute::rng;
+
+    #[test]
+    fn the_lists_leave_out_only_objects_that_take_no_light() {
+        let world = crate::demo::world(0);
+        let sun = Vec3::from(SUN_DIRECTION).normalised();
+        let (mut left_out, mut taking) = (0, 0);
+        for i in 0..4000 {
+            let w = rng::philox(5, rng::stream::TEST, 0, i).map(|w| f64::from(rng::uniform(w)));
+            let point = vec3(8.0 * w[0] - 4.0, 8.0 * w[1] - 4.0, 2.3 * w[2] + LOWEST_POINT);
+            let ray = Ray { origin: point, direction: sun };
+            let on_plane = ray.at(-point.z / sun.z);
+            let (shadow, near) =
+                (world.between_sun.at(on_plane.x, on_plane.y), world.near.at(point.x, point.y));
+            for (index, object) in (0..).zip(&world.objects) {
+                let takes = object.light_past(&ray) < 1.0;
+                assert!(!takes || shadow.contains(&index), "{point:?} {index}");
+                assert!(!object.is_within(point, 2.0 * OPENNESS_PROBES[2]) || near.contains(&index));
+                left_out += u32::from(!shadow.contains(&index));
+                taking += u32::from(takes);
+            }
+        }
+        // Both happen often, or the test would be empty.
+        assert!(left_out > 10_000 && taking > 500, "{left_out} {taking}");
+    }
+
+    #[test]
+    fn a_shadow_is_full_behind_a_ball_and_fades_beside_it() {
+        let ball = Object::new(
+            Shape::Sphere { radius: 0.5 },
+            Placement::upright(vec3(0.0, 0.0, 3.0), 0.0),
+            Texture::Marble,
+            0.0,
+        );
+        let light =
+            |x: f64| ball.light_past(&Ray { origin: vec3(x, 0.0, 0.0), direction: vec3(0.0, 0.0, 1.0) });
+        assert_eq!((light(0.0), light(0.49)), (0.0, 0.0));
+        // Half-way at half the width of the half-shadow, which is a ninth of the distance.
+        assert!((light(0.5 + 0.5 * 3.0 / SHADOW_SHARPNESS) - 0.5).abs() < 1e-12);
+        assert_eq!(light(0.5 + 3.01 / SHADOW_SHARPNESS), 1.0);
     }
 }
