@@ -5,7 +5,7 @@ use std::path::Path;
 
 use gausset_core::Pose;
 use gausset_io::dataset::DatasetError;
-use gausset_io::dataset::colmap::{ColmapModel, ModelFormat, Observations, binary, text};
+use gausset_io::dataset::colmap::{ColmapModel, ModelFormat, Observations, binary, frames, text};
 
 /// Three files in one: the lengths of the first two (u32 each), then the files.
 pub(crate) fn check(bytes: &[u8]) {
@@ -21,6 +21,10 @@ pub(crate) fn check(bytes: &[u8]) {
             Ok(model) => assert!(model.images.iter().all(|i| i.points.is_empty())),
             Err(error) => check_line(&error),
         }
+    }
+    // Frames of rigs have a file of their own; any of the three will do.
+    if let Err(error) = frames::read_binary(Path::new("images.bin"), Cursor::new(cameras)) {
+        check_line(&error);
     }
 }
 

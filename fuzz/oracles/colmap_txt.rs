@@ -1,6 +1,8 @@
 //! What must hold for any bytes that are read as a COLMAP model in text.
 
-use gausset_io::dataset::colmap::{ModelFormat, Observations};
+use std::path::Path;
+
+use gausset_io::dataset::colmap::{ModelFormat, Observations, frames};
 
 use super::colmap_bin::{check_line, check_model, parse};
 
@@ -8,6 +10,9 @@ use super::colmap_bin::{check_line, check_model, parse};
 pub(crate) fn check(bytes: &[u8]) {
     let mut files = bytes.splitn(3, |&b| b == 0);
     let files = [(); 3].map(|()| files.next().unwrap_or_default());
+    if let Err(error) = frames::read_text(Path::new("images.txt"), files[0]) {
+        check_line(&error);
+    }
     match parse(files, ModelFormat::Text, Observations::Keep) {
         Ok(model) => check_model(&model),
         Err(error) => check_line(&error),

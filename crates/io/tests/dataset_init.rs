@@ -2,7 +2,7 @@
 
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::init::{
-    self, InitOptions, StartCube, common_cube, from_points, mean_squared_neighbour_distances, random,
+    InitOptions, StartCube, common_cube, from_points, mean_squared_neighbour_distances, random,
 };
 use gausset_testkit::{Fixtures, Kind, Precision, Tensor, compare};
 use proptest::prelude::*;
@@ -204,7 +204,7 @@ proptest! {
         points in proptest::collection::vec(proptest::array::uniform3(proptest::num::f64::ANY), 0..30),
         colours in proptest::collection::vec(proptest::array::uniform3(0.0f32..1.0), 30),
     ) {
-        let splats = init::from_points(&points, Some(&colours), &InitOptions::MCMC).splats;
+        let splats = from_points(&points, Some(&colours), &InitOptions::MCMC).splats;
         prop_assert!(splats.validate().is_ok());
         prop_assert!((0..splats.len()).all(|i| splats.is_usable(i)));
     }

@@ -137,7 +137,10 @@ fn all_variants() -> Vec<&'static str> {
         match w {
             W::MissingFiles { .. } | W::Rescaled { .. } | W::SeveralModels { .. } | W::TwoSources { .. } => {}
             W::OtherImageFolder { .. } | W::NoPoints { .. } | W::PointsDropped { .. } => {}
-            W::PointsUnreadable { .. } | W::Orientation { .. } | W::UnusedFrames { .. } => {}
+            W::PointsUnreadable { .. }
+            | W::FramesUnreadable { .. }
+            | W::Orientation { .. }
+            | W::UnusedFrames { .. } => {}
             W::UnknownSplitNames { .. } | W::MaskResized { .. } | W::FewImages { .. } => {}
             W::CoincidentCameras { .. } => {}
         }
@@ -169,7 +172,7 @@ fn all_variants() -> Vec<&'static str> {
         ),
         (
             "Warning",
-            "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable \
+            "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable FramesUnreadable \
              Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras",
         ),
         ("ImageProblem", "Io NotAFile Empty FileSize Format Variant Header Truncated Size Decode Changed"),
@@ -347,6 +350,11 @@ fn colmap_mistakes() -> Vec<Mistake> {
             }),
         ),
         with("few_pictures", changed(|m| m.images.truncate(3))),
+        with("frames_cut", {
+            let scene = Scene::colmap(ModelFormat::Binary);
+            scene.write("sparse/0/frames.bin", &[1, 0, 0, 0, 0, 0, 0, 0, 5]);
+            scene
+        }),
         with("name_outside", {
             let scene = changed(|m| m.images[0].name = "../secret.png".to_owned());
             scene.write("secret.png", &tiny_png(16, 12));

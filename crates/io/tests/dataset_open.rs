@@ -81,10 +81,7 @@ fn a_model_is_found_in_each_usual_place() {
             scene.write(&format!("images/{}", image.name), &tiny_png(SIZE[0], SIZE[1]));
         }
         for (name, content) in tiny_model().to_files(ModelFormat::Binary) {
-            scene.write(
-                &format!("{place}/{name}").replace("//", "/").trim_start_matches('/').to_owned(),
-                &content,
-            );
+            scene.write(format!("{place}/{name}").trim_start_matches('/'), &content);
         }
         let data = scene.open().unwrap();
         assert_eq!((data.images.len(), data.source), (9, scene.path().join(place)));
@@ -244,6 +241,33 @@ fn listed_twice_counts_once() {
     scene.model(&model, ModelFormat::Binary);
     assert_eq!(scene.report(), ["left/img 0.png: name: listed twice (expected each picture once); skipped"]);
     assert_eq!(scene.open().unwrap().images[0].id, 10, "the first one stays");
+}
+
+#[test]
+fn pictures_of_one_rig_frame_know_each_other() {
+    let scene = Scene::colmap(ModelFormat::Text);
+    scene.write(
+        "sparse/0/frames.txt",
+        b"# comment\n5 1 1 0 0 0 0 0 0 2 CAMERA 2 10 CAMERA 7 13\n6 1 1 0 0 0 0 0 0 2 IMU 3 9 CAMERA 2 16\n",
+    );
+    let frames = |scene: &Scene| scene.open().unwrap().images.iter().map(|i| i.frame).collect::<Vec<_>>();
+    assert_eq!(frames(&scene)[..4], [Some(5), Some(5), None, None]);
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let mut bytes = 2u64.to_le_bytes().to_vec();
+    for (frame, images) in [(5u32, [10u64, 13]), (6, [16, 1 << 40])] {
+        bytes.extend(frame.to_le_bytes());
+        bytes.extend([0; 60]);
+        bytes.extend(2u32.to_le_bytes());
+        for image in images {
+            bytes.extend([0; 8]);
+            bytes.extend(image.to_le_bytes());
+        }
+    }
+    scene.write("sparse/0/frames.bin", &bytes);
+    assert_eq!(frames(&scene)[..4], [Some(5), Some(5), None, None]);
+    bytes.pop();
+    scene.write("sparse/0/frames.bin", &bytes);
+    assert_eq!(frames(&scene)[..4], [None; 4], "damaged frames are left out with a warning");
 }
 
 #[test]

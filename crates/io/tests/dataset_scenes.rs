@@ -1,6 +1,6 @@
 //! Every real scene against the values that other programs read from it (`README.md` of the data).
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, Observations};
 use gausset_io::dataset::{self, CameraModel, Dataset, DatasetKind, OpenOptions, Warning};
@@ -18,11 +18,11 @@ fn scene(test: &str, name: &str) -> Option<PathBuf> {
     folder
 }
 
-fn open(folder: &PathBuf) -> Dataset {
+fn open(folder: &Path) -> Dataset {
     dataset::open(folder, &OpenOptions::default()).unwrap()
 }
 
-fn model(folder: &PathBuf) -> ColmapModel {
+fn model(folder: &Path) -> ColmapModel {
     ModelFolder::find(&folder.join("sparse/0")).unwrap().unwrap().read(Observations::Keep).unwrap()
 }
 
@@ -42,6 +42,11 @@ fn mean(values: impl Iterator<Item = [f64; 3]>) -> [f64; 3] {
     sum.map(|v| v / count)
 }
 
+/// id, position, colour, error, track length.
+type PointRow = (u64, [f64; 3], [u8; 3], f64, u64);
+/// id, name, quaternion, translation, centre, 2-D points.
+type ImageRow = (u32, &'static str, [f64; 4], [f64; 3], [f64; 3], usize);
+
 /// Expectations of a COLMAP scene.
 struct Expected {
     camera: (CameraModel, [u32; 2], &'static [f64]),
@@ -54,10 +59,8 @@ struct Expected {
     bounds: [[f64; 3]; 2],
     mean_centre: [f64; 3],
     extent_of_all: f64,
-    /// id, position, colour, error, track length.
-    point_rows: [(u64, [f64; 3], [u8; 3], f64, u64); 3],
-    /// id, name, quaternion, translation, centre, 2-D points.
-    image_rows: [(u32, &'static str, [f64; 4], [f64; 3], [f64; 3], usize); 3],
+    point_rows: [PointRow; 3],
+    image_rows: [ImageRow; 3],
     held_out: &'static [&'static str],
 }
 

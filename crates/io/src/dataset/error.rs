@@ -421,6 +421,12 @@ pub enum Warning {
         /// How many.
         count: usize,
     },
+    /// The frames of camera rigs cannot be read.
+    #[error("{reason}; pictures count as taken one by one")]
+    FramesUnreadable {
+        /// Line of the reader.
+        reason: String,
+    },
     /// The points of a `transforms.json` cannot be read.
     #[error("{reason}; the points are left out")]
     PointsUnreadable {

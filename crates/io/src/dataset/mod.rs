@@ -113,6 +113,9 @@ pub struct ImageEntry {
     pub path: PathBuf,
     /// COLMAP image id, or index of the frame in `transforms.json`.
     pub id: u32,
+    /// The moment of a camera rig in which it was taken together with others: they share exposure and the error of the
+    /// rig's pose. `None` for a picture that stands alone.
+    pub frame: Option<u32>,
     /// Index into [`Dataset::cameras`].
     pub source_camera: usize,
     /// Size of the stored picture in px.

@@ -31,6 +31,7 @@ const EXTENT_MARGIN: f64 = 1.1;
 /// A picture as the source lists it.
 struct Listed {
     id: u32,
+    frame: Option<u32>,
     name: String,
     pose: Result<Pose, SkipReason>,
     camera: CameraOf,
@@ -85,10 +86,15 @@ fn open_colmap(
     let ColmapSource { root, model, cameras, images } = source;
     let first_name = images.first().map_or("", |image| image.name.as_str());
     let folder = source::image_folder(&root, &model.path, first_name, options, &mut report.warnings)?;
+    let frame_of = shared_frames(model.frames().unwrap_or_else(|e| {
+        report.warnings.push(Warning::FramesUnreadable { reason: e.to_string() });
+        BTreeMap::new()
+    }));
     let listed = images
         .into_iter()
         .map(|image| Listed {
             id: image.id,
+            frame: frame_of.get(&image.id).copied(),
             pose: Pose::from_quaternion(image.quaternion, image.translation).map_err(SkipReason::Pose),
             // The reader has checked that the camera is there.
             camera: CameraOf::Known(
@@ -158,6 +164,7 @@ fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> R
             };
             listed.push(Listed {
                 id: u32::try_from(listed.len()).unwrap_or(u32::MAX),
+                frame: None,
                 name: frame.file_path.clone(),
                 pose: frame.pose(),
                 camera: CameraOf::Intrinsics {
@@ -407,6 +414,7 @@ impl Assembly {
                 file_bytes: std::fs::metadata(&found.path).map_or(0, |m| m.len()),
                 path: found.path,
                 id: listed.id,
+                frame: listed.frame,
                 source_camera,
                 stored_size: stored,
                 camera,
@@ -520,6 +528,14 @@ impl Notes {
             warnings.push(Warning::MaskResized { path, count, found, picture });
         }
     }
+}
+
+/// Frames of more than one image: frame id of each image id.
+fn shared_frames(mut frame_of: BTreeMap<u32, u32>) -> BTreeMap<u32, u32> {
+    let mut sizes = BTreeMap::new();
+    frame_of.values().for_each(|&frame| *sizes.entry(frame).or_insert(0u32) += 1);
+    frame_of.retain(|_, frame| sizes.get(frame).is_some_and(|&size| size > 1));
+    frame_of
 }
 
 /// The JSON place of intrinsics.

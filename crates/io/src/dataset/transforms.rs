@@ -299,7 +299,7 @@ pub fn parse(bytes: &[u8]) -> Result<Transforms, (String, Problem)> {
         // `?` stands for a key that was not read yet.
         let place = path.trim_end_matches(['.', '?']);
         let (line, problem) = describe(e.inner());
-        (if place.is_empty() { line } else { place.to_owned() }, problem)
+        (if place.is_empty() { line } else { excerpt(place) }, problem)
     })?;
     json.end().map_err(|e| describe(&e))?;
     if raw.frames.0.is_empty() {

@@ -56,7 +56,7 @@ pub fn png(
 /// An 8-bit RGB picture as PNG.
 ///
 /// # Errors
-/// As [`png`].
+/// As [`png()`].
 pub fn png_rgb8(picture: &gausset_core::RgbImage8) -> Result<Vec<u8>, EncodingError> {
     png(picture.width, picture.height, PngPixels::Rgb8(&picture.data), &[])
 }

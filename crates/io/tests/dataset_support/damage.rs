@@ -12,7 +12,7 @@ fn random(state: &mut u64) -> u64 {
 }
 
 /// The file cut off at every length.
-pub fn truncations(file: &[u8], mut check: impl FnMut(&[u8])) {
+pub(crate) fn truncations(file: &[u8], mut check: impl FnMut(&[u8])) {
     if file.len() <= 64 << 10 {
         (0..file.len()).for_each(|length| check(&file[..length]));
     } else {
@@ -21,7 +21,7 @@ pub fn truncations(file: &[u8], mut check: impl FnMut(&[u8])) {
 }
 
 /// Every bit of the first KiB flipped, and `count` random ones after it.
-pub fn flips(file: &[u8], count: usize, mut check: impl FnMut(&[u8])) {
+pub(crate) fn flips(file: &[u8], count: usize, mut check: impl FnMut(&[u8])) {
     let mut damaged = file.to_vec();
     let mut flip = |byte: usize, bit: u32| {
         damaged[byte] ^= 1 << bit;
@@ -41,7 +41,7 @@ pub fn flips(file: &[u8], count: usize, mut check: impl FnMut(&[u8])) {
 }
 
 /// Every word of 4 and of 8 bytes replaced by numbers that files lie with.
-pub fn lies(file: &[u8], mut check: impl FnMut(&[u8])) {
+pub(crate) fn lies(file: &[u8], mut check: impl FnMut(&[u8])) {
     let integers = [0u64, 1, 0x7FFF_FFFF, 0x8000_0000, 0xFFFF_FFFF, 1 << 63, u64::MAX];
     let reals =
         [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 1e308, f64::from_bits(1)].map(f64::to_bits);
@@ -62,7 +62,7 @@ pub fn lies(file: &[u8], mut check: impl FnMut(&[u8])) {
 }
 
 /// Head of one file with the body of another, bodies doubled, missing, and with garbage behind.
-pub fn splices(a: &[u8], b: &[u8], mut check: impl FnMut(&[u8])) {
+pub(crate) fn splices(a: &[u8], b: &[u8], mut check: impl FnMut(&[u8])) {
     for head in [1, 4, 8, 16, 24, 64] {
         let head = head.min(a.len()).min(b.len());
         check(&[&a[..head], &b[head..]].concat());
@@ -76,7 +76,7 @@ pub fn splices(a: &[u8], b: &[u8], mut check: impl FnMut(&[u8])) {
 }
 
 /// Text lines removed, doubled, swapped and fields replaced.
-pub fn line_damage(text: &str, mut check: impl FnMut(&[u8])) {
+pub(crate) fn line_damage(text: &str, mut check: impl FnMut(&[u8])) {
     let lines: Vec<&str> = text.lines().collect();
     let words = ["", "nan", "-1", "1e999", "abc", "18446744073709551616", "\u{FEFF}", "1,5", "#"];
     for i in 0..lines.len() {

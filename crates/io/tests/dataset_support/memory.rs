@@ -9,7 +9,7 @@ thread_local! {
 }
 
 /// Counts per thread and lets the system allocate.
-pub struct Counting;
+pub(crate) struct Counting;
 
 fn count(bytes: isize) {
     // Not available while the thread ends: nobody measures then.
@@ -35,7 +35,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 /// Runs something and returns the most bytes it held on top of what was there.
-pub fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
+pub(crate) fn peak<T>(run: impl FnOnce() -> T) -> (T, usize) {
     let before = HELD.with(|held| {
         let [now, _] = held.get();
         held.set([now, now]);

@@ -1,8 +1,8 @@
 //! Tiny datasets made in a temporary folder, damage of every kind, and a count of the memory that parsing takes.
 #![allow(dead_code, reason = "each test binary uses its own part")]
 
-pub mod damage;
-pub mod memory;
+pub(crate) mod damage;
+pub(crate) mod memory;
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use gausset_io::image::encode::{PngPixels, png};
 use tempfile::TempDir;
 
 /// Size of the tiny pictures.
-pub const SIZE: [u32; 2] = [16, 12];
+pub(crate) const SIZE: [u32; 2] = [16, 12];
 
 /// A model with two cameras, nine images in two folders, twelve points, and observations of every kind.
-pub fn tiny_model() -> ColmapModel {
+pub(crate) fn tiny_model() -> ColmapModel {
     let camera = |id, model, params: &[f64]| {
         SourceCamera::new(id, model, u64::from(SIZE[0]), u64::from(SIZE[1]), params.to_vec()).unwrap()
     };
@@ -55,7 +55,7 @@ pub fn tiny_model() -> ColmapModel {
 }
 
 /// A picture whose pixels tell where they are.
-pub fn tiny_png(width: u32, height: u32) -> Vec<u8> {
+pub(crate) fn tiny_png(width: u32, height: u32) -> Vec<u8> {
     let pixels: Vec<u8> = (0..height)
         .flat_map(|y| (0..width).flat_map(move |x| [(x * 16) as u8, (y * 20) as u8, 77]))
         .collect();
@@ -63,18 +63,18 @@ pub fn tiny_png(width: u32, height: u32) -> Vec<u8> {
 }
 
 /// A folder that vanishes with the value.
-pub struct Scene {
+pub(crate) struct Scene {
     folder: TempDir,
 }
 
 impl Scene {
     /// An empty folder.
-    pub fn empty() -> Self {
+    pub(crate) fn empty() -> Self {
         Self { folder: tempfile::tempdir().unwrap() }
     }
 
     /// [`tiny_model`] with its pictures.
-    pub fn colmap(format: ModelFormat) -> Self {
+    pub(crate) fn colmap(format: ModelFormat) -> Self {
         let scene = Self::empty();
         let model = tiny_model();
         scene.model(&model, format);
@@ -85,7 +85,7 @@ impl Scene {
     }
 
     /// Nine pictures and a `transforms.json` with `head` among its keys and `frame` among those of frame 4.
-    pub fn json(head: &str, frame: &str) -> Self {
+    pub(crate) fn json(head: &str, frame: &str) -> Self {
         let scene = Self::empty();
         let frames: Vec<String> = (0..9u32)
             .map(|i| {
@@ -101,26 +101,26 @@ impl Scene {
         scene
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// Writes a file and the folders above it.
-    pub fn write(&self, name: &str, content: &[u8]) -> PathBuf {
+    pub(crate) fn write(&self, name: &str, content: &[u8]) -> PathBuf {
         let path = self.path().join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         path
     }
 
-    pub fn model(&self, model: &ColmapModel, format: ModelFormat) {
+    pub(crate) fn model(&self, model: &ColmapModel, format: ModelFormat) {
         for (name, content) in model.to_files(format) {
             self.write(&format!("sparse/0/{name}"), &content);
         }
     }
 
     /// Changes a text file.
-    pub fn edit(&self, name: &str, change: impl Fn(&str) -> String) {
+    pub(crate) fn edit(&self, name: &str, change: impl Fn(&str) -> String) {
         let path = self.path().join(name);
         let text = std::fs::read_to_string(&path).unwrap();
         let changed = change(&text);
@@ -128,36 +128,36 @@ impl Scene {
         std::fs::write(&path, changed).unwrap();
     }
 
-    pub fn remove(&self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         std::fs::remove_file(self.path().join(name)).unwrap();
     }
 
-    pub fn open(&self) -> Result<Dataset, DatasetError> {
+    pub(crate) fn open(&self) -> Result<Dataset, DatasetError> {
         self.open_with(&OpenOptions::default())
     }
 
-    pub fn open_with(&self, options: &OpenOptions) -> Result<Dataset, DatasetError> {
+    pub(crate) fn open_with(&self, options: &OpenOptions) -> Result<Dataset, DatasetError> {
         dataset::open(self.path(), options)
     }
 
     /// A line with the folder's name replaced by `DATA`.
-    pub fn line(&self, line: &str) -> String {
+    pub(crate) fn line(&self, line: &str) -> String {
         line.replace(&self.path().display().to_string(), "DATA")
     }
 
     /// The line of the error that opening gives.
-    pub fn error(&self) -> String {
+    pub(crate) fn error(&self) -> String {
         self.line(&self.open().expect_err("opening fails").to_string())
     }
 
     /// The lines of warnings and skipped pictures.
-    pub fn report(&self) -> Vec<String> {
+    pub(crate) fn report(&self) -> Vec<String> {
         self.open().unwrap().report().iter().map(|line| self.line(line)).collect()
     }
 }
 
 /// A frame whose camera stands on a circle of radius 4 and looks at its centre (OpenGL axes).
-pub fn json_frame(path: &str, angle: f64, more: &str) -> String {
+pub(crate) fn json_frame(path: &str, angle: f64, more: &str) -> String {
     let (s, c) = (libm::sin(angle), libm::cos(angle));
     format!(
         "{{\"file_path\": \"{path}\", {more} \"transform_matrix\": \

@@ -26,16 +26,16 @@ const POINT_BYTES: u64 = 51;
 const TRACK_BYTES: u64 = 8;
 
 /// A file that is read record by record, with a count of what is left.
-struct Records<'a, R> {
+pub(super) struct Records<'a, R> {
     path: &'a Path,
     reader: BufReader<R>,
     left: u64,
     /// Number of the record being read, from 1; 0 = the header.
-    record: u64,
+    pub(super) record: u64,
 }
 
 impl<'a, R: Read + Seek> Records<'a, R> {
-    fn new(path: &'a Path, mut file: R) -> Result<Self, DatasetError> {
+    pub(super) fn new(path: &'a Path, mut file: R) -> Result<Self, DatasetError> {
         let io = |e: std::io::Error| DatasetError::io(path, "read", &e);
         let left = file.seek(SeekFrom::End(0)).map_err(io)?;
         file.seek(SeekFrom::Start(0)).map_err(io)?;
@@ -47,7 +47,7 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         DatasetError::malformed(self.path, place, problem)
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], DatasetError> {
+    pub(super) fn take<const N: usize>(&mut self) -> Result<[u8; N], DatasetError> {
         let needed = N as u64;
         if needed > self.left {
             return Err(self.error(Problem::Truncated { needed, left: self.left }));
@@ -58,11 +58,11 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         Ok(bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, DatasetError> {
+    pub(super) fn u32(&mut self) -> Result<u32, DatasetError> {
         self.take().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, DatasetError> {
+    pub(super) fn u64(&mut self) -> Result<u64, DatasetError> {
         self.take().map(u64::from_le_bytes)
     }
 
@@ -79,22 +79,32 @@ impl<'a, R: Read + Seek> Records<'a, R> {
     }
 
     /// A count of records of at least `record_bytes` each.
-    fn count(&mut self, what: &'static str, record_bytes: u64, limit: u64) -> Result<u64, DatasetError> {
+    pub(super) fn count(
+        &mut self,
+        what: &'static str,
+        record_bytes: u64,
+        limit: u64,
+    ) -> Result<u64, DatasetError> {
         let found = self.u64()?;
-        let possible = self.left / record_bytes;
-        if found > possible {
-            return Err(self.error(Problem::Count { what, found, possible, left: self.left }));
-        }
+        self.fits(what, found, record_bytes)?;
         if found > limit {
             return Err(self.error(Problem::Limit { what, found, limit }));
         }
         Ok(found)
     }
 
-    fn skip(&mut self, bytes: u64) -> Result<(), DatasetError> {
-        // `count` has compared `bytes` with what is left, so it fits.
-        let offset = i64::try_from(bytes)
-            .map_err(|_| self.error(Problem::Truncated { needed: bytes, left: self.left }))?;
+    /// Refuses a count of records for which too few bytes are left.
+    pub(super) fn fits(&self, what: &'static str, found: u64, record_bytes: u64) -> Result<(), DatasetError> {
+        let possible = self.left / record_bytes;
+        if found > possible {
+            return Err(self.error(Problem::Count { what, found, possible, left: self.left }));
+        }
+        Ok(())
+    }
+
+    pub(super) fn skip(&mut self, bytes: u64) -> Result<(), DatasetError> {
+        let too_few = || self.error(Problem::Truncated { needed: bytes, left: self.left });
+        let offset = i64::try_from(bytes).ok().filter(|_| bytes <= self.left).ok_or_else(too_few)?;
         self.reader.seek_relative(offset).map_err(|e| DatasetError::io(self.path, "read", &e))?;
         self.left -= bytes;
         Ok(())
@@ -120,7 +130,7 @@ impl<'a, R: Read + Seek> Records<'a, R> {
         })
     }
 
-    fn finish(&mut self) -> Result<(), DatasetError> {
+    pub(super) fn finish(&mut self) -> Result<(), DatasetError> {
         self.record = 0;
         match self.left {
             0 => Ok(()),

@@ -4,8 +4,10 @@
 //! are kept on request only ([`Observations`]). Layouts: `colmap/scene/reconstruction_io_binary.cc` and `…_text.cc`.
 
 pub mod binary;
+pub mod frames;
 pub mod text;
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -204,6 +206,26 @@ impl ModelFolder {
         match self.format {
             ModelFormat::Binary => binary::read_points(&path, file, observations),
             ModelFormat::Text => text::read_points(&path, file, observations),
+        }
+    }
+
+    /// Frame id of each image id, for models with rigs; empty when there is no frame file.
+    ///
+    /// # Errors
+    /// As [`Self::cameras`].
+    pub fn frames(&self) -> Result<BTreeMap<u32, u32>, DatasetError> {
+        let name = match self.format {
+            ModelFormat::Binary => "frames.bin",
+            ModelFormat::Text => "frames.txt",
+        };
+        let path = self.path.join(name);
+        if !path.exists() {
+            return Ok(BTreeMap::new());
+        }
+        let file = open_regular(&path)?;
+        match self.format {
+            ModelFormat::Binary => frames::read_binary(&path, file),
+            ModelFormat::Text => frames::read_text(&path, file),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::dataset::error::{DatasetError, MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS
 const MAX_LINE_BYTES: u64 = 256 << 20;
 
 /// A text file that is read line by line.
-struct Lines<'a, R> {
+pub(super) struct Lines<'a, R> {
     path: &'a Path,
     reader: BufReader<R>,
     buffer: Vec<u8>,
@@ -31,11 +31,11 @@ struct Lines<'a, R> {
 }
 
 impl<'a, R: Read> Lines<'a, R> {
-    fn new(path: &'a Path, file: R) -> Self {
+    pub(super) fn new(path: &'a Path, file: R) -> Self {
         Self { path, reader: BufReader::with_capacity(1 << 16, file), buffer: Vec::new(), number: 0 }
     }
 
-    fn error(&self, problem: Problem) -> DatasetError {
+    pub(super) fn error(&self, problem: Problem) -> DatasetError {
         DatasetError::malformed(self.path, format!("line {}", self.number), problem)
     }
 
@@ -55,12 +55,12 @@ impl<'a, R: Read> Lines<'a, R> {
         Ok(read > 0)
     }
 
-    fn text(&self) -> Result<&str, DatasetError> {
+    pub(super) fn text(&self) -> Result<&str, DatasetError> {
         std::str::from_utf8(&self.buffer).map(str::trim).map_err(|_| self.error(Problem::NotText))
     }
 
     /// Goes to the next line that is neither empty nor a comment; false at the end of the file.
-    fn advance_to_record(&mut self) -> Result<bool, DatasetError> {
+    pub(super) fn advance_to_record(&mut self) -> Result<bool, DatasetError> {
         while self.advance()? {
             let text = self.text()?;
             if !text.is_empty() && !text.starts_with('#') {
@@ -72,7 +72,7 @@ impl<'a, R: Read> Lines<'a, R> {
 }
 
 /// Splits the first field off a line.
-fn split_field(line: &str) -> Option<(&str, &str)> {
+pub(super) fn split_field(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start();
     if line.is_empty() {
         return None;
@@ -101,7 +101,7 @@ fn real(field: &'static str, text: &str) -> Result<f64, Problem> {
     number(field, text, "a number with a decimal point")
 }
 
-fn whole<T: FromStr>(field: &'static str, text: &str) -> Result<T, Problem> {
+pub(super) fn whole<T: FromStr>(field: &'static str, text: &str) -> Result<T, Problem> {
     number(field, text, "a whole number")
 }
 
