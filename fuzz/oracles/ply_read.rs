@@ -42,7 +42,8 @@ fn write_and_read(file: &SplatFile, path: &Path, limits: &ReadLimits) -> SplatFi
 }
 
 fn same_bits(a: &Splats, b: &Splats) -> bool {
-    let same = |a: &[f32], b: &[f32]| bytemuck::cast_slice::<f32, u32>(a) == bytemuck::cast_slice::<f32, u32>(b);
+    let same =
+        |a: &[f32], b: &[f32]| bytemuck::cast_slice::<f32, u32>(a) == bytemuck::cast_slice::<f32, u32>(b);
     same(a.means.as_flattened(), b.means.as_flattened())
         && same(a.log_scales.as_flattened(), b.log_scales.as_flattened())
         && same(a.quats.as_flattened(), b.quats.as_flattened())

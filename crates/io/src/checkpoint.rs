@@ -9,6 +9,7 @@
 //! | `clocks`, `ids` | one u32 per splat |
 //! | `statistics.*` | `gradient_sum visible_steps max_radius` |
 //! | `extras.N.*` | `values m v clocks` of the N-th group of corrections |
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::path::{Path, PathBuf};
 

@@ -3,6 +3,7 @@
 //! `RUN/.lock` is held with `flock`, which the system releases when the process ends, however it ends. Inside stand
 //! process number, host and start time, for the message and for file systems without `flock`: there a lock counts as
 //! held when it names a living process of this host, and as left behind when that process is gone.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};

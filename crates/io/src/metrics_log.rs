@@ -2,6 +2,7 @@
 //!
 //! The one file that is not replaced as a whole. A line that a kill cut off is dropped when the file is opened again;
 //! lines beyond the step from which a run resumes are trimmed, because those steps will run (and report) again.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};

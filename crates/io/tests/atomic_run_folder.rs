@@ -5,7 +5,10 @@ mod files;
 use std::path::Path;
 
 use files::{file_names, same_bits, some_state, temporary_folder};
-use gausset_io::atomic::{Disk, Overwrite, WriteError, refuse_existing};
+use gausset_io::atomic::{
+    Disk, Overwrite, WriteError, WriteOptions, plain_reason, refuse_existing, write_atomic, write_atomic_with,
+};
+use gausset_io::lock::FolderLock;
 use gausset_io::metrics_log::{MetricsLog, read_metrics};
 use gausset_io::run_folder::{
     self, RunFolder, RunFolderError, checkpoint_path, checkpoints_folder, list_checkpoints, metrics_path,
@@ -275,4 +278,76 @@ fn lines_that_are_not_ours_are_dropped_and_counted() {
         "RUN/no: read: no such file or folder"
     );
     assert!(records.iter().all(Value::is_object));
+}
+
+#[test]
+fn too_little_free_space_is_said_before_anything_is_written() {
+    let folder = temporary_folder();
+    let path = folder.path().join("big.bin");
+    let options = WriteOptions { needed_bytes: 1 << 60, ..WriteOptions::default() };
+    let error = write_atomic_with(&Disk, &path, &options, |_| -> std::io::Result<()> {
+        panic!("nothing may be written");
+    });
+    let said = line(&error.unwrap_err(), folder.path());
+    let start = "RUN/big.bin: free space: too little room (expected 1024.0 PiB, found ";
+    assert!(
+        said.starts_with(start) && said.ends_with("); free some space or choose another folder"),
+        "{said}"
+    );
+    assert!(file_names(folder.path()).is_empty());
+}
+
+#[test]
+fn reasons_of_the_system_are_in_plain_words() {
+    use rustix::io::Errno;
+    let errors = [
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::FBIG,
+        Errno::ACCESS,
+        Errno::PERM,
+        Errno::ROFS,
+        Errno::NOENT,
+        Errno::NOTDIR,
+        Errno::ISDIR,
+        Errno::NAMETOOLONG,
+        Errno::IO,
+        Errno::MFILE,
+        Errno::XDEV,
+    ];
+    let lines: Vec<String> = errors.iter().map(|&e| plain_reason(&e.into())).collect();
+    assert_eq!(
+        lines,
+        [
+            "no space left on the device; free some space or choose another folder",
+            "the disk quota is used up; free some space or choose another folder",
+            "the file would be larger than the system allows (see `ulimit -f`)",
+            "permission denied",
+            "permission denied",
+            "the file system is read-only; choose another folder",
+            "no such file or folder",
+            "a part of the path is not a folder",
+            "is a folder (expected a file)",
+            "the name is too long or not allowed by the file system",
+            "the device reports an input/output error; check the disk",
+            "too many open files (see `ulimit -n`)",
+            "invalid cross-device link",
+        ]
+    );
+}
+
+#[test]
+fn a_body_that_fails_leaves_nothing_and_keeps_its_words() {
+    let folder = temporary_folder();
+    let path = folder.path().join("picture.png");
+    let error =
+        write_atomic(&Disk, &path, |_| Err::<(), _>(std::io::Error::other("the picture has no pixels")));
+    assert_eq!(line(&error.unwrap_err(), folder.path()), "RUN/picture.png: write: the picture has no pixels");
+    assert!(file_names(folder.path()).is_empty());
+}
+
+#[test]
+fn a_folder_without_room_for_a_lock_file_is_named() {
+    let error = FolderLock::acquire(Path::new("/proc")).unwrap_err().to_string();
+    assert_eq!(error, "/proc/.lock: lock: no such file or folder");
 }

@@ -6,7 +6,7 @@
 //! A failure on the way removes the temporary file and leaves what stood under the final name as it was. A process that
 //! is killed on the way leaves the temporary file, which [`remove_temporaries`] cleans up later.
 //!
-//! All access goes through [`FileSystem`], so that tests can make any call fail ([`faults`], feature `fault-injection`)
+//! All access goes through [`FileSystem`], so that tests can make any call fail (`faults`, feature `fault-injection`)
 //! and crash the process at named places ([`crash`], feature `crash-points`).
 
 pub mod crash;

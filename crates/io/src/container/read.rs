@@ -1,4 +1,5 @@
 //! Reading a container: every byte is verified before any of it is believed.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -64,12 +65,15 @@ impl<R: Read + Seek> ContainerReader<R> {
         let total = source.seek(SeekFrom::End(0)).map_err(|e| parts.io("length", e))?;
         let start: [u8; PREAMBLE_BYTES] =
             parts.read_array(&mut source, "preamble", 0, total.min(PREAMBLE_BYTES as u64))?;
-        if start[..8] != MAGIC {
-            let found = start[..8].escape_ascii().to_string();
+        let mut fields = Fields(&start);
+        let magic: [u8; 8] = fields.array();
+        if magic != MAGIC {
+            let found = magic.escape_ascii().to_string();
             return Err(ContainerError::NotAContainer { path: path.to_owned(), found });
         }
-        let word = |at: usize| u32::from_le_bytes([start[at], start[at + 1], start[at + 2], start[at + 3]]);
-        let (version, flags, header_bytes, zero) = (word(8), word(12), word(16) as u64, word(20));
+        let [version, flags, header_bytes, zero] =
+            std::array::from_fn(|_| u32::from_le_bytes(fields.array()));
+        let header_bytes = u64::from(header_bytes);
         if version != FORMAT_VERSION {
             return Err(ContainerError::Version { path: path.to_owned(), found: version });
         }
@@ -91,10 +95,12 @@ impl<R: Read + Seek> ContainerReader<R> {
         let footer_offset = total - FOOTER_BYTES as u64;
         let footer: [u8; FOOTER_BYTES] =
             parts.read_array(&mut source, "footer", footer_offset, FOOTER_BYTES as u64)?;
+        let mut fields = Fields(&footer);
         let [table_offset, table_bytes, stored_total, header_hash, table_hash, footer_hash] =
-            std::array::from_fn(|i| little_endian(&footer[8 * i..8 * i + 8]));
-        if footer[48..] != END_MARK {
-            let found = format!("\"{}\" at byte {}", footer[48..].escape_ascii(), total - 8);
+            std::array::from_fn(|_| u64::from_le_bytes(fields.array()));
+        let end_mark: [u8; 8] = fields.array();
+        if end_mark != END_MARK {
+            let found = format!("\"{}\" at byte {}", end_mark.escape_ascii(), total - 8);
             return Err(parts.structure("footer", "the end mark \"GSETCEND\"".to_owned(), found));
         }
         parts.compare_hash("footer", footer_hash, xxh3_64(&footer[..40]))?;
@@ -112,7 +118,7 @@ impl<R: Read + Seek> ContainerReader<R> {
 
         let start = parts.read_vec(&mut source, "header", 0, after_header)?;
         parts.compare_hash("header", header_hash, xxh3_64(&start))?;
-        let header = serde_json::from_slice(&start[PREAMBLE_BYTES..])
+        let header = serde_json::from_slice(start.get(PREAMBLE_BYTES..).unwrap_or_default())
             .map_err(|e| ContainerError::Header { path: path.to_owned(), found: e.to_string() })?;
         let table = parts.read_vec(&mut source, "section table", table_offset, table_bytes)?;
         parts.compare_hash("section table", table_hash, xxh3_64(&table))?;
@@ -271,9 +277,9 @@ impl Parts<'_> {
             };
             rest = after;
             let (name, fields) = entry.split_at(name_bytes as usize);
-            let [kind, flags] = [fields[0], fields[1]];
-            let [offset, bytes, xxh3] =
-                std::array::from_fn(|i| little_endian(&fields[2 + 8 * i..10 + 8 * i]));
+            let mut fields = Fields(fields);
+            let [kind, flags] = fields.array();
+            let [offset, bytes, xxh3] = std::array::from_fn(|_| u64::from_le_bytes(fields.array()));
             let Ok(name) = std::str::from_utf8(name) else {
                 return Err(self.structure(
                     &place,
@@ -309,7 +315,13 @@ impl Parts<'_> {
     }
 }
 
-/// Up to eight bytes as a number.
-fn little_endian(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte))
+/// Takes numbers off the front of bytes whose length has been checked; behind their end there are zeros.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn array<const N: usize>(&mut self) -> [u8; N] {
+        let Some((array, rest)) = self.0.split_first_chunk() else { return [0; N] };
+        self.0 = rest;
+        *array
+    }
 }

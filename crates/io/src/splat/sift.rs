@@ -2,6 +2,7 @@
 //!
 //! An opacity of exactly 1 (logit +∞) and a scale of exactly 0 (log scale −∞) mean something and are brought to the
 //! nearest value that can be trained; everything else that is not finite, and a rotation of length zero, drops the splat.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use super::ReadReport;
 
@@ -26,7 +27,7 @@ impl Sift {
     /// Whether a splat (`[mean 3 | log scale 3 | quaternion 4 | logit 1 | SH …]`) is kept; may repair it.
     pub(super) fn keeps(&mut self, row: &mut [f32]) -> bool {
         self.report.found += 1;
-        let (geometry, sh) = row.split_at_mut(ROW_SH);
+        let Some((geometry, sh)) = row.split_first_chunk_mut::<ROW_SH>() else { return false };
         let finite = |values: &[f32]| values.iter().fold(true, |all, v| all & v.is_finite());
         if !finite(geometry) || !finite(sh) {
             if let Some(why) = unusable(geometry, sh) {
@@ -65,7 +66,7 @@ impl Sift {
         self.report
     }
 
-    fn repair(&mut self, geometry: &mut [f32]) {
+    fn repair(&mut self, geometry: &mut [f32; ROW_SH]) {
         if geometry[10] == f32::INFINITY {
             geometry[10] = FULL_OPACITY_LOGIT;
             self.report.repair_one("opacity of exactly 1");
@@ -79,7 +80,7 @@ impl Sift {
 }
 
 /// Why a splat with values that are not finite cannot be kept, if so.
-fn unusable(geometry: &[f32], sh: &[f32]) -> Option<&'static str> {
+fn unusable(geometry: &[f32; ROW_SH], sh: &[f32]) -> Option<&'static str> {
     let any = |values: &[f32], bad: fn(f32) -> bool| values.iter().any(|&v| bad(v));
     let not_finite = |v: f32| !v.is_finite();
     if any(&geometry[..3], not_finite) {

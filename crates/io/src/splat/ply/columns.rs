@@ -1,5 +1,7 @@
 //! Which columns of a vertex element are which parameters.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use gausset_core::sh;
@@ -37,15 +39,26 @@ pub(super) enum Kind {
     },
 }
 
+/// A column of the file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Column {
+    /// Its number, from 0.
+    pub(super) index: usize,
+    /// First byte in a binary row.
+    pub(super) offset: usize,
+    /// Type.
+    pub(super) scalar: Scalar,
+}
+
 /// Where a value of a decoded row comes from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Source {
-    /// A property, as it is.
-    Property(usize),
-    /// A property that is a colour: integers are brought to 0..1.
-    Colour(usize),
-    /// A property that is a colour and becomes the SH coefficient 0.
-    ColourAsSh(usize),
+    /// A column, as it is.
+    Value(Column),
+    /// A column that is a colour: integers are brought to 0..1.
+    Colour(Column),
+    /// A column that is a colour and becomes the SH coefficient 0.
+    ColourAsSh(Column),
     /// Always this.
     Constant(f32),
 }
@@ -58,17 +71,17 @@ impl Layout {
             expected,
             found,
         };
-        if vertex.has_lists() {
+        let Some(columns) = columns_of(vertex) else {
             return Err(bad("single values".to_owned(), "a list".to_owned()));
-        }
-        let find = |name: &str| vertex.properties.iter().position(|p| p.name == name);
+        };
+        let find = |name: &str| columns.get(name).copied();
         if find("packed_position").is_some() {
             return Err(SplatError::UnsupportedFormat { path: path.to_owned(), found: "a compressed PLY" });
         }
         let need = |name: &str| find(name).ok_or_else(|| bad(name.to_owned(), "none".to_owned()));
         let mut sources = Vec::new();
         for name in ["x", "y", "z"] {
-            sources.push(Source::Property(need(name)?));
+            sources.push(Source::Value(need(name)?));
         }
         let colours = [find("red"), find("green"), find("blue")];
         if ["f_dc_0", "scale_0", "rot_0"].into_iter().all(|name| find(name).is_none()) {
@@ -77,18 +90,18 @@ impl Layout {
             return Ok(Self { kind: Kind::Points { colours: !colours.is_empty() }, sources });
         }
 
-        sources.push(Source::Property(need("scale_0")?));
-        sources.push(Source::Property(need("scale_1")?));
+        sources.push(Source::Value(need("scale_0")?));
+        sources.push(Source::Value(need("scale_1")?));
         let third_scale = find("scale_2");
-        sources.push(third_scale.map_or(Source::Constant(FLAT_LOG_SCALE), Source::Property));
+        sources.push(third_scale.map_or(Source::Constant(FLAT_LOG_SCALE), Source::Value));
         for name in ["rot_0", "rot_1", "rot_2", "rot_3", "opacity"] {
-            sources.push(Source::Property(need(name)?));
+            sources.push(Source::Value(need(name)?));
         }
         match (find("f_dc_0"), colours) {
             (None, [Some(r), Some(g), Some(b)]) => sources.extend([r, g, b].map(Source::ColourAsSh)),
             _ => {
                 for name in ["f_dc_0", "f_dc_1", "f_dc_2"] {
-                    sources.push(Source::Property(need(name)?));
+                    sources.push(Source::Value(need(name)?));
                 }
             }
         }
@@ -101,7 +114,7 @@ impl Layout {
         for coefficient in 1..sh::coefficients(degree) {
             for channel in 0..3 {
                 let name = format!("f_rest_{}", channel * (rest / 3) + coefficient - 1);
-                sources.push(Source::Property(need(&name)?));
+                sources.push(Source::Value(need(&name)?));
             }
         }
         Ok(Self { kind: Kind::Splats { stored_degree, degree, flat: third_scale.is_none() }, sources })
@@ -113,47 +126,40 @@ impl Layout {
     }
 
     /// Byte offsets of the values in a binary row, when every value is an f32 taken as it is.
-    pub(super) fn plain_offsets(&self, vertex: &Element) -> Option<Vec<usize>> {
-        let offsets = offsets(vertex);
-        self.sources
-            .iter()
-            .map(|source| match *source {
-                Source::Property(i) if vertex.properties[i].shape == Shape::One(Scalar::F32) => {
-                    Some(offsets[i])
-                }
-                _ => None,
-            })
-            .collect()
+    pub(super) fn plain_offsets(&self) -> Option<Vec<usize>> {
+        let offset = |source: &Source| match source {
+            Source::Value(Column { offset, scalar: Scalar::F32, .. }) => Some(*offset),
+            _ => None,
+        };
+        self.sources.iter().map(offset).collect()
     }
 }
 
 impl Source {
-    /// The value of a decoded row, given all values of the row in the file.
-    pub(super) fn value(self, row: &[f64], vertex: &Element) -> f32 {
-        let colour = |i: usize| match vertex.properties[i].shape {
-            Shape::One(Scalar::U8) => row[i] / f64::from(u8::MAX),
-            Shape::One(Scalar::U16) => row[i] / f64::from(u16::MAX),
-            _ => row[i],
+    /// The value of a decoded row, given the value of each column.
+    pub(super) fn value(self, value_of: impl Fn(Column) -> f64) -> f32 {
+        let colour = |column: Column| match column.scalar {
+            Scalar::U8 => value_of(column) / f64::from(u8::MAX),
+            Scalar::U16 => value_of(column) / f64::from(u16::MAX),
+            _ => value_of(column),
         };
         match self {
-            Self::Property(i) => row[i] as f32,
-            Self::Colour(i) => colour(i) as f32,
-            Self::ColourAsSh(i) => sh::dc_from_colour(colour(i) as f32),
+            Self::Value(column) => value_of(column) as f32,
+            Self::Colour(column) => colour(column) as f32,
+            Self::ColourAsSh(column) => sh::dc_from_colour(colour(column) as f32),
             Self::Constant(value) => value,
         }
     }
 }
 
-/// Byte offset of each property in a binary row without lists.
-pub(super) fn offsets(vertex: &Element) -> Vec<usize> {
-    let sizes = vertex.properties.iter().map(|p| match p.shape {
-        Shape::One(scalar) | Shape::List { count: scalar, .. } => scalar.bytes(),
-    });
-    sizes
-        .scan(0, |next, bytes| {
-            let offset = *next;
-            *next += bytes;
-            Some(offset)
-        })
-        .collect()
+/// The columns of an element by name; `None` when one of them is a list.
+fn columns_of(vertex: &Element) -> Option<BTreeMap<&str, Column>> {
+    let mut offset = 0;
+    let mut columns = BTreeMap::new();
+    for (index, property) in vertex.properties.iter().enumerate() {
+        let Shape::One(scalar) = property.shape else { return None };
+        columns.insert(property.name.as_str(), Column { index, offset, scalar });
+        offset += scalar.bytes();
+    }
+    Some(columns)
 }

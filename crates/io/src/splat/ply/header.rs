@@ -1,4 +1,5 @@
 //! The header of a PLY file: text, at most 64 KiB.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use super::input::Input;
 use crate::splat::SplatError;

@@ -1,4 +1,5 @@
 //! The bytes of a file, with the number that remain: nothing is believed, allocated or skipped beyond it.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::{BufRead, ErrorKind, Read};
 use std::path::Path;

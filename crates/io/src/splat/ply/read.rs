@@ -1,11 +1,12 @@
 //! Reads the body of a PLY file, row by row, into splats or points.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::io::BufRead;
 use std::path::Path;
 
 use gausset_core::{Splats, sh};
 
-use super::columns::{Kind, Layout, offsets};
+use super::columns::{Kind, Layout};
 use super::header::{Element, Encoding, Header, Scalar, Shape};
 use super::input::Input;
 use crate::splat::sift::{ROW_SH, Sift};
@@ -26,7 +27,10 @@ pub(in crate::splat) fn read_ply(
 ) -> Result<Initial, SplatError> {
     let mut input = Input::new(source, bytes, path);
     let header = Header::read(&mut input)?;
-    let Some(at) = header.elements.iter().position(|e| e.name == "vertex") else {
+    let is_vertex = |element: &Element| element.name == "vertex";
+    let at = header.elements.iter().position(is_vertex).unwrap_or(header.elements.len());
+    let (before, rest) = header.elements.split_at(at);
+    let Some((vertex, behind)) = rest.split_first() else {
         let found = header.elements.iter().map(|e| e.name.as_str()).collect::<Vec<_>>().join(", ");
         return Err(SplatError::Properties {
             path: path.to_owned(),
@@ -34,9 +38,8 @@ pub(in crate::splat) fn read_ply(
             found: quote(&found),
         });
     };
-    let vertex = &header.elements[at];
     let layout = Layout::of(vertex, path)?;
-    for element in &header.elements[..at] {
+    for element in before {
         skip_element(&mut input, element, header.encoding)?;
     }
     check_promise(&input, vertex, header.encoding)?;
@@ -69,8 +72,7 @@ pub(in crate::splat) fn read_ply(
             })
         }
     };
-    let is_last = at + 1 == header.elements.len();
-    if is_last && header.encoding != Encoding::Ascii && input.remaining > 0 {
+    if behind.is_empty() && header.encoding != Encoding::Ascii && input.remaining > 0 {
         let report = match &mut result {
             Initial::Splats(file) => &mut file.report,
             Initial::Points(points) => &mut points.report,
@@ -159,15 +161,17 @@ fn for_each_row(
     mut visit: impl FnMut(&mut [f32]),
 ) -> Result<(), SplatError> {
     let mut decoded = vec![0.0f32; layout.sources.len()];
-    let mut values = vec![0.0f64; vertex.properties.len()];
     if encoding == Encoding::Ascii {
+        let mut values = vec![0.0f64; vertex.properties.len()];
         let mut word = Vec::new();
         for row in 0..vertex.count {
             for (value, property) in values.iter_mut().zip(&vertex.properties) {
-                *value = read_word(input, &mut word, property.shape, &property.name, row)?;
+                if let Shape::One(scalar) = property.shape {
+                    *value = read_word(input, &mut word, scalar, &property.name, row)?;
+                }
             }
             for (out, source) in decoded.iter_mut().zip(&layout.sources) {
-                *out = source.value(&values, vertex);
+                *out = source.value(|column| values.get(column.index).copied().unwrap_or_default());
             }
             visit(&mut decoded);
         }
@@ -176,8 +180,7 @@ fn for_each_row(
 
     let row_bytes = vertex.min_row_bytes() as usize;
     let rows_per_chunk = (CHUNK_BYTES / row_bytes).max(1) as u64;
-    let offsets = offsets(vertex);
-    let plain = if encoding == Encoding::LittleEndian { layout.plain_offsets(vertex) } else { None };
+    let plain = if encoding == Encoding::LittleEndian { layout.plain_offsets() } else { None };
     let mut chunk = Vec::new();
     let mut rows_left = vertex.count;
     while rows_left > 0 {
@@ -185,18 +188,14 @@ fn for_each_row(
         chunk.resize(rows as usize * row_bytes, 0);
         input.exact(&mut chunk)?;
         for row in chunk.chunks_exact(row_bytes) {
+            let from = |offset: usize| row.get(offset..).unwrap_or_default();
             if let Some(plain) = &plain {
-                for (out, &at) in decoded.iter_mut().zip(plain) {
-                    *out = f32::from_le_bytes(array_at(row, at));
+                for (out, &offset) in decoded.iter_mut().zip(plain) {
+                    *out = from(offset).first_chunk().map_or(0.0, |bytes| f32::from_le_bytes(*bytes));
                 }
             } else {
-                for ((value, property), &at) in values.iter_mut().zip(&vertex.properties).zip(&offsets) {
-                    if let Shape::One(scalar) = property.shape {
-                        *value = number(&row[at..at + scalar.bytes()], scalar, encoding);
-                    }
-                }
                 for (out, source) in decoded.iter_mut().zip(&layout.sources) {
-                    *out = source.value(&values, vertex);
+                    *out = source.value(|column| number(from(column.offset), column.scalar, encoding));
                 }
             }
             visit(&mut decoded);
@@ -215,14 +214,11 @@ fn skip_element(input: &mut Input<'_>, element: &Element, encoding: Encoding) ->
         let mut word = Vec::new();
         for row in 0..element.count {
             for property in &element.properties {
-                let value = match property.shape {
-                    Shape::One(scalar) | Shape::List { count: scalar, .. } => {
-                        read_word(input, &mut word, Shape::One(scalar), &property.name, row)?
-                    }
-                };
+                let (Shape::One(scalar) | Shape::List { count: scalar, .. }) = property.shape;
+                let value = read_word(input, &mut word, scalar, &property.name, row)?;
                 if let Shape::List { item, .. } = property.shape {
                     for _ in 0..list_length(input, value, &element.name, row)? {
-                        read_word(input, &mut word, Shape::One(item), &property.name, row)?;
+                        read_word(input, &mut word, item, &property.name, row)?;
                     }
                 }
             }
@@ -241,16 +237,14 @@ fn skip_element(input: &mut Input<'_>, element: &Element, encoding: Encoding) ->
     if !element.has_lists() {
         return input.skip(promised);
     }
-    let mut bytes = [0; 8];
+    let mut bytes = Vec::new();
     for row in 0..element.count {
         for property in &element.properties {
-            let scalar = match property.shape {
-                Shape::One(scalar) | Shape::List { count: scalar, .. } => scalar,
-            };
-            let bytes = &mut bytes[..scalar.bytes()];
-            input.exact(bytes)?;
+            let (Shape::One(scalar) | Shape::List { count: scalar, .. }) = property.shape;
+            bytes.resize(scalar.bytes(), 0);
+            input.exact(&mut bytes)?;
             if let Shape::List { item, .. } = property.shape {
-                let length = list_length(input, number(bytes, scalar, encoding), &element.name, row)?;
+                let length = list_length(input, number(&bytes, scalar, encoding), &element.name, row)?;
                 // Both factors are small: the length is at most the remaining bytes.
                 let bytes = length.saturating_mul(item.bytes() as u64);
                 if bytes > input.remaining {
@@ -278,11 +272,10 @@ fn list_length(input: &Input<'_>, value: f64, element: &str, row: u64) -> Result
 fn read_word(
     input: &mut Input<'_>,
     word: &mut Vec<u8>,
-    shape: Shape,
+    scalar: Scalar,
     property: &str,
     row: u64,
 ) -> Result<f64, SplatError> {
-    let Shape::One(scalar) = shape else { return Ok(0.0) };
     if !input.word(word)? {
         let place = format!("row {row} property {}", quote(property));
         return Err(input.cut_off(place, "a number".to_owned(), "the end of the file".to_owned()));
@@ -301,31 +294,19 @@ fn read_word(
     })
 }
 
-/// A binary number of `scalar.bytes()` bytes.
+/// The binary number at the front of `bytes`.
 fn number(bytes: &[u8], scalar: Scalar, encoding: Encoding) -> f64 {
-    let mut little = [0; 8];
-    for (to, from) in little.iter_mut().zip(bytes) {
-        *to = *from;
-    }
-    if encoding == Encoding::BigEndian {
-        little[..scalar.bytes()].reverse();
-    }
+    let bytes = bytes.iter().take(scalar.bytes());
+    let add = |bits: u64, byte: &u8| bits << 8 | u64::from(*byte);
+    let bits = if encoding == Encoding::BigEndian { bytes.fold(0, add) } else { bytes.rev().fold(0, add) };
     match scalar {
-        Scalar::I8 => f64::from(i8::from_le_bytes(array_at(&little, 0))),
-        Scalar::U8 => f64::from(u8::from_le_bytes(array_at(&little, 0))),
-        Scalar::I16 => f64::from(i16::from_le_bytes(array_at(&little, 0))),
-        Scalar::U16 => f64::from(u16::from_le_bytes(array_at(&little, 0))),
-        Scalar::I32 => f64::from(i32::from_le_bytes(array_at(&little, 0))),
-        Scalar::U32 => f64::from(u32::from_le_bytes(array_at(&little, 0))),
-        Scalar::F32 => f64::from(f32::from_le_bytes(array_at(&little, 0))),
-        Scalar::F64 => f64::from_le_bytes(little),
+        Scalar::I8 => f64::from(bits as i8),
+        Scalar::U8 => f64::from(bits as u8),
+        Scalar::I16 => f64::from(bits as i16),
+        Scalar::U16 => f64::from(bits as u16),
+        Scalar::I32 => f64::from(bits as i32),
+        Scalar::U32 => f64::from(bits as u32),
+        Scalar::F32 => f64::from(f32::from_bits(bits as u32)),
+        Scalar::F64 => f64::from_bits(bits),
     }
-}
-
-/// `N` bytes at an offset that the layout of the row guarantees.
-#[inline]
-fn array_at<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
-    let mut array = [0; N];
-    array.copy_from_slice(&bytes[at..at + N]);
-    array
 }
