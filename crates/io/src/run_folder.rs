@@ -128,7 +128,11 @@ impl RunFolder {
             retry(|| fs.remove(path)).map_err(io_error(path, "remove"))?;
         }
         retry(|| fs.create_folder(&folder)).map_err(io_error(&folder, "create folder"))?;
-        retry(|| fs.sync_folder(root)).map_err(io_error(root, "sync folder"))?;
+        // The names of both folders must outlive a power failure, or what is in them does not.
+        for folder in [Some(root), root.parent()].into_iter().flatten().filter(|f| !f.as_os_str().is_empty())
+        {
+            retry(|| fs.sync_folder(folder)).map_err(io_error(folder, "sync folder"))?;
+        }
         Ok(Self { root: root.to_owned(), lock })
     }
 

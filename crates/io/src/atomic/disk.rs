@@ -66,9 +66,11 @@ impl FileSystem for Disk {
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        match File::open(folder)?.sync_all() {
-            // Some network file systems cannot sync a folder; there is nothing better to do.
-            Err(e) if matches!(e.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+        match File::open(folder).and_then(|folder| folder.sync_all()) {
+            // Some network file systems cannot sync a folder, and one that may be written to but not read cannot be
+            // opened for it: there is nothing better to do.
+            Err(e) if matches!(e.kind(), InvalidInput | Unsupported | PermissionDenied) => Ok(()),
             other => other,
         }
     }
