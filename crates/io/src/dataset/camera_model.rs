@@ -212,8 +212,8 @@ impl SourceCamera {
     /// Checks what a file says and makes a camera of it.
     ///
     /// # Errors
-    /// A size of zero or beyond [`Camera::MAX_SIDE`], a wrong number of parameters, values that are not finite, a focal
-    /// length that is not positive.
+    /// A size of zero or beyond [`Camera::MAX_SIDE`], a wrong number of parameters, values that are not finite, a
+    /// focal length that is not positive.
     pub fn new(
         id: u32,
         model: CameraModel,

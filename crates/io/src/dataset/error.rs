@@ -1,15 +1,12 @@
 //! Everything that can be wrong with a dataset, as values with a place and a line.
 //!
-//! A [`DatasetError`] ends the work; a [`SkipReason`] costs one picture; a [`Warning`] costs nothing. Each displays as
-//! one line `FILE: PLACE: what is wrong (expected …, found …); what to do`.
+//! Each displays as one line `FILE: PLACE: what is wrong (expected …, found …); what to do`. What costs a single
+//! picture, or nothing, is in [`super::report`].
 
 use std::path::{Path, PathBuf};
 
-use gausset_core::camera::CameraError;
-use gausset_core::pose::PoseError;
-
 use super::camera_model::{CameraModel, CameraModelError};
-use crate::image::ImageProblem;
+use super::report::Skipped;
 
 /// Most pictures of a dataset.
 pub const MAX_IMAGES: u64 = 200_000;
@@ -23,14 +20,16 @@ pub const MAX_JSON_BYTES: u64 = 256 << 20;
 pub const MAX_JSON_DEPTH: usize = 64;
 /// Largest distance of a camera from the origin in scene units: far beyond geocentric coordinates in metres.
 pub const MAX_DISTANCE: f64 = 1e9;
-/// Names quoted in a line that stands for many pictures.
-const QUOTED_NAMES: usize = 3;
 
 /// Why a dataset cannot be used at all.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum DatasetError {
     /// Neither a COLMAP model nor a `transforms.json`.
-    #[error("{}: dataset: nothing to train on (expected a COLMAP model in sparse/0 or a transforms.json, found neither); name the folder that holds one", path.display())]
+    #[error(
+        "{}: dataset: nothing to train on (expected a COLMAP model in sparse/0 or a transforms.json, \
+         found neither); name the folder that holds one",
+        path.display()
+    )]
     NotADataset {
         /// The path that was given.
         path: PathBuf,
@@ -56,7 +55,10 @@ pub enum DatasetError {
         beside: &'static str,
     },
     /// There is no picture folder.
-    #[error("{}: images: no such folder (expected the pictures of the dataset); name it with --images", path.display())]
+    #[error(
+        "{}: images: no such folder (expected the pictures of the dataset); name it with --images",
+        path.display()
+    )]
     NoImageFolder {
         /// The folder looked for.
         path: PathBuf,
@@ -72,7 +74,11 @@ pub enum DatasetError {
         problem: Box<Problem>,
     },
     /// A camera model for which there is no way to train yet.
-    #[error("{}: camera {camera}: {} cannot be trained on yet (expected a perspective or fisheye model); split the panoramas into views first", path.display(), model.name())]
+    #[error(
+        "{}: camera {camera}: {} cannot be trained on yet (expected a perspective or fisheye model); \
+         split the panoramas into views first",
+        path.display(), model.name()
+    )]
     Untrainable {
         /// The file that names the model.
         path: PathBuf,
@@ -82,7 +88,10 @@ pub enum DatasetError {
         model: CameraModel,
     },
     /// No picture is left.
-    #[error("{}: images: none of the {listed} listed can be used{}", path.display(), first_of(first.as_deref()))]
+    #[error(
+        "{}: images: none of the {listed} listed can be used{}",
+        path.display(), first_of(first.as_deref())
+    )]
     NoImages {
         /// Model or JSON file.
         path: PathBuf,
@@ -92,7 +101,11 @@ pub enum DatasetError {
         first: Option<Box<Skipped>>,
     },
     /// More than a tenth of the pictures cannot be read.
-    #[error("{}: images: {unreadable} of {present} cannot be read (expected at most a tenth){}; repair or remove them", folder.display(), first_of(Some(first.as_ref())))]
+    #[error(
+        "{}: images: {unreadable} of {present} cannot be read (expected at most a tenth){}; repair or \
+         remove them",
+        folder.display(), first_of(Some(first.as_ref()))
+    )]
     TooManyUnreadable {
         /// Picture folder.
         folder: PathBuf,
@@ -104,7 +117,11 @@ pub enum DatasetError {
         first: Box<Skipped>,
     },
     /// Every usable picture is held out.
-    #[error("{}: images: all {images} are held out for evaluation (expected some to train on); use a larger --test-every, or 0", path.display())]
+    #[error(
+        "{}: images: all {images} are held out for evaluation (expected some to train on); use a larger \
+         --test-every, or 0",
+        path.display()
+    )]
     NothingToTrainOn {
         /// Model or JSON file.
         path: PathBuf,
@@ -269,249 +286,6 @@ pub enum Problem {
     /// A JSON file without frames.
     #[error("no frames (expected at least 1)")]
     NoFrames,
-}
-
-/// A picture that was left out.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[error("{name}: {reason}")]
-pub struct Skipped {
-    /// Name as in the dataset.
-    pub name: String,
-    /// Why.
-    pub reason: SkipReason,
-}
-
-/// Why a picture was left out.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum SkipReason {
-    /// Listed, but there is no such file.
-    #[error("picture: no such file")]
-    Missing,
-    /// The name points out of the picture folder.
-    #[error("picture: lies outside the picture folder; --allow-outside accepts it")]
-    Outside,
-    /// The pose is not a rigid transform.
-    #[error("pose: {0}")]
-    Pose(#[from] PoseError),
-    /// The last row of a pose matrix is not 0 0 0 1.
-    #[error("pose: last row is {0:?} (expected [0.0, 0.0, 0.0, 1.0])")]
-    LastRow([f64; 4]),
-    /// The camera is so far away that nothing can be computed in single precision.
-    #[error("pose: camera is {0:e} units from the origin (expected at most {MAX_DISTANCE:e})")]
-    TooFar(f64),
-    /// Another picture of the same name came first.
-    #[error("name: listed twice (expected each picture once)")]
-    DuplicateName,
-    /// The file cannot be read as a picture.
-    #[error("{0}")]
-    Unreadable(ImageProblem),
-    /// Picture and camera have different shapes.
-    #[error("size: {}x{} px does not fit its camera of {}x{} px (expected one ratio for both sides){}", found[0], found[1], camera[0], camera[1], if *turned { "; it would fit turned by a quarter: was it rotated after the cameras were found?" } else { "" })]
-    Size {
-        /// Size of the picture.
-        found: [u32; 2],
-        /// Size that the camera was made for.
-        camera: [u32; 2],
-        /// Whether the sides fit when swapped.
-        turned: bool,
-    },
-    /// The intrinsics do not make a camera at the picture's size.
-    #[error("camera: {0}")]
-    Camera(#[from] CameraError),
-    /// The camera's model cannot be trained on.
-    #[error("camera: {} cannot be trained on yet (expected a perspective or fisheye model)", .0.name())]
-    Untrainable(CameraModel),
-    /// The mask cannot be read.
-    #[error("mask {}: {problem}", path.display())]
-    Mask {
-        /// The mask.
-        path: PathBuf,
-        /// What is wrong with it.
-        problem: ImageProblem,
-    },
-    /// The mask ignores every pixel.
-    #[error("mask {}: ignores every pixel (expected some above 0)", path.display())]
-    EmptyMask {
-        /// The mask.
-        path: PathBuf,
-    },
-    /// Nothing to train on though there is no mask file: the alpha channel, or a lens that sees nothing.
-    #[error("picture: no pixel is left after undistortion and alpha channel (expected some)")]
-    NoPixels,
-}
-
-impl SkipReason {
-    /// Whether the picture is there but cannot be read: a tenth of those at most is accepted.
-    #[must_use]
-    pub fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Unreadable(_) | Self::Mask { .. })
-    }
-}
-
-/// Something a person should know though the dataset is usable.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Warning {
-    /// Listed but absent files.
-    #[error("{}: missing {count} of {listed} listed pictures: {}{}", folder.display(), quoted(*count, names), case_hint(hint.as_ref()))]
-    MissingFiles {
-        /// Picture folder.
-        folder: PathBuf,
-        /// How many.
-        count: usize,
-        /// Pictures listed.
-        listed: usize,
-        /// The first names.
-        names: Vec<String>,
-        /// A file whose name differs from the first missing one in case only.
-        hint: Option<String>,
-    },
-    /// Pictures of another size than their cameras.
-    #[error("{}: intrinsics rescaled for {} of another size than the camera (the first: {name}, {}x{} for {}x{} px)", folder.display(), many(*count, "picture"), found[0], found[1], camera[0], camera[1])]
-    Rescaled {
-        /// Picture folder.
-        folder: PathBuf,
-        /// How many.
-        count: usize,
-        /// The first.
-        name: String,
-        /// Its size.
-        found: [u32; 2],
-        /// Size of its camera.
-        camera: [u32; 2],
-    },
-    /// Several models side by side.
-    #[error("{}: {count} models; using {chosen} with the most images ({images})", folder.display())]
-    SeveralModels {
-        /// Their folder.
-        folder: PathBuf,
-        /// How many.
-        count: usize,
-        /// Name of the one used.
-        chosen: String,
-        /// Its images.
-        images: usize,
-    },
-    /// Both a COLMAP model and a `transforms.json`.
-    #[error("{}: ignored, because there is a COLMAP model in {}; name the JSON file to use it", json.display(), model.display())]
-    TwoSources {
-        /// The JSON file.
-        json: PathBuf,
-        /// The model.
-        model: PathBuf,
-    },
-    /// The picture folder has another name than `images`.
-    #[error("{}: no folder `images`; using {}", root.display(), used.display())]
-    OtherImageFolder {
-        /// Folder of the dataset.
-        root: PathBuf,
-        /// Folder used.
-        used: PathBuf,
-    },
-    /// No points.
-    #[error("{}: no points; training starts from random splats", path.display())]
-    NoPoints {
-        /// The file that has or should have them.
-        path: PathBuf,
-    },
-    /// Points that are not finite.
-    #[error("{}: dropped {} with coordinates that are not finite", path.display(), many(*count, "point"))]
-    PointsDropped {
-        /// The file.
-        path: PathBuf,
-        /// How many.
-        count: usize,
-    },
-    /// The frames of camera rigs cannot be read.
-    #[error("{reason}; pictures count as taken one by one")]
-    FramesUnreadable {
-        /// Line of the reader.
-        reason: String,
-    },
-    /// The points of a `transforms.json` cannot be read.
-    #[error("{reason}; the points are left out")]
-    PointsUnreadable {
-        /// Line of the reader.
-        reason: String,
-    },
-    /// Pictures that viewers show rotated.
-    #[error("{}: EXIF orientation ignored in {}, because poses belong to the stored pixels (the first: {name}, orientation {orientation})", folder.display(), many(*count, "picture"))]
-    Orientation {
-        /// Picture folder.
-        folder: PathBuf,
-        /// How many.
-        count: usize,
-        /// The first.
-        name: String,
-        /// Its orientation.
-        orientation: u8,
-    },
-    /// Frames in neither half of the dataset's own split.
-    #[error("{}: not using {} in neither the training nor the test list", path.display(), many(*count, "frame"))]
-    UnusedFrames {
-        /// JSON file.
-        path: PathBuf,
-        /// How many.
-        count: usize,
-    },
-    /// Names in a split list that no frame has.
-    #[error("{}: {list}: no frame for {} (the first: {name})", path.display(), many(*count, "name"))]
-    UnknownSplitNames {
-        /// JSON file.
-        path: PathBuf,
-        /// Name of the list.
-        list: &'static str,
-        /// How many.
-        count: usize,
-        /// The first.
-        name: String,
-    },
-    /// Masks of another size than their picture.
-    #[error("{}: mask resized from {}x{} to the picture's {}x{} px{}", path.display(), found[0], found[1], picture[0], picture[1], if *count > 1 { format!(", and {} more", count - 1) } else { String::new() })]
-    MaskResized {
-        /// The first mask.
-        path: PathBuf,
-        /// How many.
-        count: usize,
-        /// Its size.
-        found: [u32; 2],
-        /// Size of its picture.
-        picture: [u32; 2],
-    },
-    /// Few cameras.
-    #[error("{}: only {} to train on; expect little", path.display(), many(*count, "picture"))]
-    FewImages {
-        /// Model or JSON file.
-        path: PathBuf,
-        /// How many.
-        count: usize,
-    },
-    /// All cameras in one place.
-    #[error("{}: all cameras are at one place; depth cannot be learned (scene extent set to {extent:.6})", path.display())]
-    CoincidentCameras {
-        /// Model or JSON file.
-        path: PathBuf,
-        /// Extent used.
-        extent: f64,
-    },
-}
-
-/// `1 picture`, `2 pictures`.
-fn many(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-/// `a, b, c … and 14 more`.
-fn quoted(count: usize, names: &[String]) -> String {
-    let shown = names.len().min(QUOTED_NAMES);
-    let mut line = names[..shown].join(", ");
-    if count > shown {
-        line += &format!(" … and {} more", count - shown);
-    }
-    line
-}
-
-fn case_hint(hint: Option<&String>) -> String {
-    hint.map_or_else(String::new, |name| format!(" ({name} is there: names differ in case only)"))
 }
 
 /// Text from outside, cut to a length that fits a line, control characters escaped.

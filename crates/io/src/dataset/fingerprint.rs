@@ -1,7 +1,7 @@
 //! The fingerprint of a dataset: whether a run goes on with the data that it began with.
 //!
-//! XXH3 (128 bits) over everything that training depends on, apart from the pixels themselves: those are represented by
-//! sizes and file lengths. Options that are recorded elsewhere (resolution, split) are left out.
+//! XXH3 (128 bits) over everything that training depends on, apart from the pixels themselves: those are
+//! represented by sizes and file lengths. Options that are recorded elsewhere (resolution, split) are left out.
 
 use xxhash_rust::xxh3::Xxh3;
 

@@ -8,9 +8,9 @@
 //! | opacity | [`InitOptions::opacity`] |
 //! | SH 0 | the point's colour; all others 0 |
 //!
-//! Neighbours are exact (k-d tree); coincident points are neighbours at distance 0. Without points, positions are drawn
-//! from counter-based random numbers in a cube: [-1.3, 1.3]³ for Blender-style data, else around the point nearest to all
-//! optical axes with the median camera distance as half side.
+//! Neighbours are exact (k-d tree); coincident points are neighbours at distance 0. Without points, positions are
+//! drawn from counter-based random numbers in a cube: [-1.3, 1.3]³ for Blender-style data, else around the point
+//! nearest to all optical axes with the median camera distance as half side.
 
 use std::num::NonZero;
 
@@ -94,7 +94,8 @@ pub fn start(dataset: &Dataset, options: &InitOptions) -> Start {
     from_points(&positions, Some(&colours), options)
 }
 
-/// Initial splats from points and colours in 0..1 (`None`: grey); points or colours that are not finite are dropped.
+/// Initial splats from points and colours in 0..1 (`None`: grey); points or colours that are not finite are
+/// dropped.
 #[must_use]
 pub fn from_points(points: &[[f64; 3]], colours: Option<&[[f32; 3]]>, options: &InitOptions) -> Start {
     // Splats are f32: a coordinate beyond its range is not a place either.
@@ -158,8 +159,8 @@ pub fn random(cube: &StartCube, options: &InitOptions) -> Start {
 }
 
 /// The cube that cameras look at: around the point nearest to all optical axes (least squares), the median camera
-/// distance as half side. Where the axes are parallel or the cameras stand in that point, a cube of half side `extent` in
-/// front of the mean camera.
+/// distance as half side. Where the axes are parallel or the cameras stand in that point, a cube of half side
+/// `extent` in front of the mean camera.
 #[must_use]
 pub fn common_cube(poses: &[Pose], extent: f64) -> StartCube {
     // Σ (I − d dᵀ) p = Σ (I − d dᵀ) c, normalised by the number of cameras.
@@ -225,11 +226,11 @@ fn make(points: &[[f64; 3]], colour: impl Fn(usize) -> [f32; 3], options: &InitO
     (splats, lonely)
 }
 
-/// Mean squared distance of each point to its 3 nearest other points (exact; to fewer when there are fewer, 0 for a single
-/// point). Points must be finite.
+/// Mean squared distance of each point to its 3 nearest other points (exact; to fewer when there are fewer, 0 for a
+/// single point). Points must be finite.
 ///
-/// Points in one place are one node of the tree with a count: thousands of them would all be equally near to each other,
-/// and a search through ties is a search through everything.
+/// Points in one place are one node of the tree with a count: thousands of them would all be equally near to each
+/// other, and a search through ties is a search through everything.
 #[must_use]
 pub fn mean_squared_neighbour_distances(points: &[[f64; 3]]) -> Vec<f64> {
     let neighbours = NEIGHBOURS.min(points.len().saturating_sub(1));

@@ -12,8 +12,8 @@
 //! | EUCM | (X, Y) / (α sqrt(β ρ² + Z²) + (1 − α) Z) (Khomutenko et al. 2016) |
 //! | equirectangular | longitude and latitude |
 //!
-//! Polynomials fold back at some radius, where a wider angle would land nearer to the centre again; rays beyond that
-//! radius have no pixel. Formulas of the models: `colmap/sensor/models.h`.
+//! Polynomials fold back at some radius, where a wider angle would land nearer to the centre again; rays beyond
+//! that radius have no pixel. Formulas of the models: `colmap/sensor/models.h`.
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
@@ -101,7 +101,8 @@ impl Lens {
         }
     }
 
-    /// Magnification at the principal point relative to a pinhole with the same focal lengths: d(x, y)/d(u, v) there.
+    /// Magnification at the principal point relative to a pinhole with the same focal lengths: d(x, y)/d(u, v)
+    /// there.
     #[must_use]
     pub fn central_magnification(&self) -> f64 {
         match self.model {

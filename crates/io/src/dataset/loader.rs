@@ -1,9 +1,10 @@
 //! A bounded background loader: pictures as the trainer sees them, within a byte budget.
 //!
-//! Each picture of the dataset has a slot: empty, being made, ready, or failed. [`Loader::get`] takes what is ready, waits
-//! for what another thread is making, and makes anything else itself, so it never waits for a thread that does nothing.
-//! Background threads make the pictures that [`Loader::prefetch`] named. Ready pictures leave in the order of their last
-//! use when the budget needs room; those still wanted leave last. A failure is a value and stays one.
+//! Each picture of the dataset has a slot: empty, being made, ready, or failed. [`Loader::get`] takes what is
+//! ready, waits for what another thread is making, and makes anything else itself, so it never waits for a thread
+//! that does nothing. Background threads make the pictures that [`Loader::prefetch`] named. Ready pictures leave in
+//! the order of their last use when the budget needs room; those still wanted leave last. A failure is a value and
+//! stays one.
 //!
 //! Bytes: a ready picture counts what it holds; one being made counts file, decoded picture and result.
 
@@ -12,7 +13,7 @@ use std::thread::JoinHandle;
 
 use gausset_core::TargetImage;
 
-use super::error::Skipped;
+use super::report::Skipped;
 use super::target;
 use super::{Dataset, ImageEntry};
 
@@ -282,8 +283,8 @@ impl State {
         self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.bytes);
     }
 
-    /// Lets ready pictures go until `needed` bytes fit: least recently used first, hinted ones only if `urgent`, the
-    /// last hint first. Whether they fit in the end.
+    /// Lets ready pictures go until `needed` bytes fit: least recently used first, hinted ones only if `urgent`,
+    /// the last hint first. Whether they fit in the end.
     fn make_room(&mut self, budget: usize, needed: usize, urgent: bool) -> bool {
         while self.stats.bytes + needed > budget {
             let ready = self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {
@@ -310,7 +311,8 @@ fn result_bytes(image: &ImageEntry) -> usize {
     image.camera.pixels() * 5
 }
 
-/// Bytes while a picture is being made: the file, the decoded picture (twice, while channels are rearranged), the result.
+/// Bytes while a picture is being made: the file, the decoded picture (twice, while channels are rearranged), the
+/// result.
 fn making_bytes(image: &ImageEntry) -> usize {
     let stored = image.stored_size[0] as usize * image.stored_size[1] as usize;
     image.file_bytes as usize + stored * 8 + result_bytes(image)

@@ -5,10 +5,11 @@
 //!                               ├─▶ open ─▶ Dataset ────┤
 //! transforms.json (3 dialects) ─┘                       └─▶ loader  pictures as the trainer sees them
 //! ```
-//! [`open`] reads models and picture *headers* only; pictures are decoded, undistorted and downscaled by [`Loader`].
-//! What is wrong with single pictures is collected in [`Dataset::skipped`] and [`Dataset::warnings`]; what makes the
-//! whole unusable is a [`DatasetError`].
+//! [`open`] reads models and picture *headers* only; pictures are decoded, undistorted and downscaled by
+//! [`Loader`]. What is wrong with single pictures is collected in [`Dataset::skipped`] and [`Dataset::warnings`];
+//! what makes the whole unusable is a [`DatasetError`].
 
+mod assemble;
 pub mod camera_model;
 pub mod colmap;
 pub mod error;
@@ -18,6 +19,8 @@ pub mod lens;
 pub mod loader;
 mod open;
 mod paths;
+pub mod report;
+mod sizes;
 mod source;
 mod target;
 pub mod transforms;
@@ -29,8 +32,9 @@ use gausset_core::{Camera, Pose};
 
 pub use camera_model::{CameraModel, SourceCamera};
 pub(crate) use error::excerpt;
-pub use error::{DatasetError, Problem, SkipReason, Skipped, Warning};
+pub use error::{DatasetError, Problem};
 pub use loader::{Loader, LoaderOptions, LoaderStats};
+pub use report::{SkipReason, Skipped, Warning};
 
 /// What to do with the alpha channel of pictures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -113,8 +117,8 @@ pub struct ImageEntry {
     pub path: PathBuf,
     /// COLMAP image id, or index of the frame in `transforms.json`.
     pub id: u32,
-    /// The moment of a camera rig in which it was taken together with others: they share exposure and the error of the
-    /// rig's pose. `None` for a picture that stands alone.
+    /// The moment of a camera rig in which it was taken together with others: they share exposure and the error of
+    /// the rig's pose. `None` for a picture that stands alone.
     pub frame: Option<u32>,
     /// Index into [`Dataset::cameras`].
     pub source_camera: usize,
@@ -184,8 +188,8 @@ pub struct Dataset {
     pub background: [f32; 3],
     /// What the alpha channel means (from the options).
     pub alpha: AlphaMode,
-    /// Size of the scene in scene units: 1.1 x the largest distance of a training camera from their mean, at least the
-    /// median distance of the points from there (`training.md` 3).
+    /// Size of the scene in scene units: 1.1 x the largest distance of a training camera from their mean, at least
+    /// the median distance of the points from there (`training.md` 3).
     pub scene_extent: f64,
     /// World of a `transforms.json` relative to its origin, if recorded.
     pub applied_transform: Option<AppliedTransform>,
@@ -213,7 +217,7 @@ impl Dataset {
     #[must_use]
     pub fn lens(&self, index: usize) -> lens::Lens {
         let image = &self.images[index];
-        open::lens_at(&self.cameras[image.source_camera], image.stored_size)
+        sizes::lens_at(&self.cameras[image.source_camera], image.stored_size)
     }
 
     /// Whether some inputs were left out: the work succeeds, the exit code is 1.

@@ -1,11 +1,11 @@
 //! From names in a dataset to files on disk.
 //!
-//! A name is a path relative to a folder and must stay inside it: it is joined, every link and `..` is resolved, and the
-//! result must lie below the folder. Names written on Windows (`sub\a.jpg`) are understood.
+//! A name is a path relative to a folder and must stay inside it: it is joined, every link and `..` is resolved,
+//! and the result must lie below the folder. Names written on Windows (`sub\a.jpg`) are understood.
 
 use std::path::{Component, Path, PathBuf};
 
-use super::error::SkipReason;
+use super::report::SkipReason;
 use crate::image::ImageProblem;
 
 /// Extensions tried when a name has none that leads to a file.

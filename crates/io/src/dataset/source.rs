@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use super::camera_model::SourceCamera;
 use super::colmap::{ColmapImage, ModelFolder, Observations};
-use super::error::{DatasetError, Warning};
+use super::error::DatasetError;
 use super::paths::{Extension, Root};
+use super::report::Warning;
 use super::transforms::{self, Transforms};
 use super::{DatasetKind, OpenOptions, Point};
 use crate::splat::{self, Initial, ReadLimits};

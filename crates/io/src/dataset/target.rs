@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gausset_core::TargetImage;
 
-use super::error::SkipReason;
+use super::report::SkipReason;
 use super::{AlphaMode, Dataset};
 use crate::image::{ImageProblem, Mask, Picture, area, decode, decode_mask_file, warp};
 

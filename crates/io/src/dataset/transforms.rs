@@ -3,9 +3,9 @@
 //! ```text
 //! { intrinsics…, "frames": [ { "file_path", "transform_matrix": world_from_camera 4x4, intrinsics…, "mask_path" } ] }
 //! ```
-//! Matrices are `world_from_camera` in OpenGL axes (x right, y up, z backwards): columns 1 and 2 change sign to reach
-//! OpenCV axes, then the inverse is the pose. A frame's own intrinsics win over those of the file. `aabb_scale`, `scale`,
-//! `offset`, `sharpness` and the like belong to other programs and are ignored.
+//! Matrices are `world_from_camera` in OpenGL axes (x right, y up, z backwards): columns 1 and 2 change sign to
+//! reach OpenCV axes, then the inverse is the pose. A frame's own intrinsics win over those of the file.
+//! `aabb_scale`, `scale`, `offset`, `sharpness` and the like belong to other programs and are ignored.
 //!
 //! Parsing is typed and streaming, so memory follows the frames and not whatever else a file holds.
 
@@ -21,8 +21,9 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use super::camera_model::{CameraModel, SourceCamera};
 use super::colmap::open_regular;
 use super::error::{
-    DatasetError, MAX_IMAGES, MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_NAME_BYTES, Problem, SkipReason, excerpt,
+    DatasetError, MAX_IMAGES, MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_NAME_BYTES, Problem, excerpt,
 };
+use super::report::SkipReason;
 
 /// Largest deviation of the last row of a pose matrix from 0 0 0 1.
 const LAST_ROW_TOLERANCE: f64 = 1e-6;
@@ -377,7 +378,8 @@ impl Intrinsics {
         }
     }
 
-    /// Whether the focal length stands as an angle only, without the keys that other programs than Blender's script write.
+    /// Whether the focal length stands as an angle only, without the keys that other programs than Blender's script
+    /// write.
     #[must_use]
     pub fn is_blender_style(&self) -> bool {
         let Self { camera_angle_x, fl_x, cx, w, k, camera_model, .. } = self;
@@ -391,8 +393,8 @@ impl Intrinsics {
 
     /// The camera of a picture whose stored size is used where the file gives none.
     ///
-    /// Missing values: `fl_y` = `fl_x`, principal point = centre, distortion = 0. Without distortion the camera is a
-    /// PINHOLE; a `k3` makes a perspective camera FULL_OPENCV, the smallest model that has it.
+    /// Missing values: `fl_y` = `fl_x`, principal point = centre, distortion = 0. Without distortion the camera is
+    /// a PINHOLE; a `k3` makes a perspective camera FULL_OPENCV, the smallest model that has it.
     ///
     /// # Errors
     /// No focal length, an unknown or unsupported `camera_model`, values that are not a camera.

@@ -1,8 +1,9 @@
 //! Downscaling with an exact area filter.
 //!
-//! An output pixel is the mean of the source over the rectangle that it covers, source pixels at the rim counting by their
-//! covered share. The filter is separable: rows first, then columns. Weights come from whole numbers, sums run in source
-//! order in f32, so the bytes depend on nothing but the input. Colours are averaged weighted with alpha.
+//! An output pixel is the mean of the source over the rectangle that it covers, source pixels at the rim counting
+//! by their covered share. The filter is separable: rows first, then columns. Weights come from whole numbers, sums
+//! run in source order in f32, so the bytes depend on nothing but the input. Colours are averaged weighted with
+//! alpha.
 
 use super::Picture;
 
@@ -15,8 +16,8 @@ struct Taps {
 }
 
 impl Taps {
-    /// `source ≥ output`: in units of 1/output px, output x covers `x source .. (x + 1) source` and source pixel i covers
-    /// `i output .. (i + 1) output`.
+    /// `source ≥ output`: in units of 1/output px, output x covers `x source .. (x + 1) source` and source pixel i
+    /// covers `i output .. (i + 1) output`.
     fn new(source: u32, output: u32) -> Self {
         let (source, output) = (u64::from(source), u64::from(output));
         let mut taps = Self { first: Vec::new(), start: vec![0], weights: Vec::new() };

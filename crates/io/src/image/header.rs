@@ -1,7 +1,8 @@
 //! Size and kind of a picture from its first bytes, without a decoder.
 //!
-//! JPEG (ITU T.81, annex B): segments `FF marker length …` up to the frame header SOFn, which has precision, height, width
-//! and the number of components; APP1 may hold EXIF. PNG (W3C, 3rd edition): chunk IHDR first, eXIf before IDAT.
+//! JPEG (ITU T.81, annex B): segments `FF marker length …` up to the frame header SOFn, which has precision,
+//! height, width and the number of components; APP1 may hold EXIF. PNG (W3C, 3rd edition): chunk IHDR first, eXIf
+//! before IDAT.
 
 use std::io::{BufReader, ErrorKind, Read, Seek};
 use std::path::Path;
@@ -269,8 +270,8 @@ fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     })
 }
 
-/// Whether the compressed data of a JPEG is closed by its end marker. Decoders fill what is missing with grey and say
-/// nothing; a picture that is half grey must not be trained on.
+/// Whether the compressed data of a JPEG is closed by its end marker. Decoders fill what is missing with grey and
+/// say nothing; a picture that is half grey must not be trained on.
 pub(super) fn jpeg_is_complete(bytes: &[u8]) -> bool {
     let mut at = 2;
     loop {

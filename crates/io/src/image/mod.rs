@@ -1,8 +1,8 @@
 //! Pictures: headers, decoding, filtering, undistortion, encoding.
 //!
-//! Decoders are treated as untrusted: [`header`] reads size and kind with a parser of our own and refuses what is beyond
-//! the limits before any decoder sees the file. EXIF orientation never turns a picture, because poses belong to the
-//! stored pixels; colour profiles are ignored.
+//! Decoders are treated as untrusted: [`header`] reads size and kind with a parser of our own and refuses what is
+//! beyond the limits before any decoder sees the file. EXIF orientation never turns a picture, because poses belong
+//! to the stored pixels; colour profiles are ignored.
 
 pub mod area;
 pub mod decode;
@@ -53,7 +53,10 @@ pub enum ImageProblem {
     #[error("picture: is empty (0 bytes); copy it again")]
     Empty,
     /// The file is larger than accepted.
-    #[error("picture: file has {} (expected at most {})", crate::units::bytes(*.0), crate::units::bytes(MAX_FILE_BYTES))]
+    #[error(
+        "picture: file has {} (expected at most {})",
+        crate::units::bytes(*.0), crate::units::bytes(MAX_FILE_BYTES)
+    )]
     FileSize(u64),
     /// Not a format that is read.
     #[error("picture: is {0} (expected JPEG or PNG); convert it")]

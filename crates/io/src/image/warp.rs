@@ -1,8 +1,8 @@
 //! Undistortion to a pinhole and downscaling, in one resampling pass.
 //!
-//! Each output pixel looks along its ray, asks the lens where that ray lands in the stored picture and averages there.
-//! Let w be the width, in source px along one source axis, of what the output pixel covers (from the differences of
-//! neighbouring positions). The filter along that axis is
+//! Each output pixel looks along its ray, asks the lens where that ray lands in the stored picture and averages
+//! there. Let w be the width, in source px along one source axis, of what the output pixel covers (from the
+//! differences of neighbouring positions). The filter along that axis is
 //!
 //! | w | filter |
 //! |---|---|
@@ -10,9 +10,9 @@
 //! | ≥ 2 (downscaled) | area: the mean over w |
 //! | between | a mixture of both, the cubic stretched by w / 1.2, so that sharpness changes smoothly |
 //!
-//! Weights are normalised to sum 1; source pixels beyond the rim repeat the rim. Pixels whose ray does not land in the
-//! stored picture have no source. Colours are averaged weighted with alpha. Positions are f64, sums f32 in a fixed order,
-//! so bytes depend on nothing but the input.
+//! Weights are normalised to sum 1; source pixels beyond the rim repeat the rim. Pixels whose ray does not land in
+//! the stored picture have no source. Colours are averaged weighted with alpha. Positions are f64, sums f32 in a
+//! fixed order, so bytes depend on nothing but the input.
 
 use gausset_compute::at_level;
 use gausset_compute::fearless_simd::{Level, f32x4, i32x4, prelude::*, u8x16};
@@ -23,7 +23,8 @@ use super::{Mask, Picture};
 use crate::dataset::lens::Lens;
 
 /// Widest footprint, in source px, for plain cubic interpolation. Undistortion at full size stays below it nearly
-/// everywhere (stretched kernels cost four times as much), and detail that a factor of 1.2 could alias is rare there.
+/// everywhere (stretched kernels cost four times as much), and detail that a factor of 1.2 could alias is rare
+/// there.
 const CUBIC_UP_TO: f64 = 1.2;
 /// Pixels of a row of which [`four_by_four`] reads bytes: 16 bytes reach into the sixth.
 const ROW_PIXELS: usize = 6;
@@ -42,7 +43,7 @@ pub struct Warped {
     pub keep: Option<Vec<u8>>,
 }
 
-/// The pinhole camera for pictures of a lens, `width × height` px large at the same field of view of the whole frame.
+/// The pinhole camera that pictures of a lens, `stored` px large, are warped to when they are to be `width × height`.
 ///
 /// Its focal length is the one at which the centre keeps its magnification: as sharp as the stored picture, nothing
 /// enlarged, whatever falls outside is cut off. The principal point scales with the size.
@@ -65,6 +66,11 @@ pub fn pinhole_for(
 /// Warps a stored picture (of the size that `lens` is for) to a pinhole camera.
 #[must_use]
 pub fn warp(picture: &Picture, mask: Option<&Mask>, lens: &Lens, camera: &Camera) -> Warped {
+    warp_at(Level::new(), picture, mask, lens, camera)
+}
+
+/// [`warp`] at a vector level.
+fn warp_at(level: Level, picture: &Picture, mask: Option<&Mask>, lens: &Lens, camera: &Camera) -> Warped {
     let _span = gausset_prof::span("undistort");
     let (width, pixels) = (camera.width as usize, camera.pixels());
     let mut rgb = vec![0; pixels * 3];
@@ -76,7 +82,6 @@ pub fn warp(picture: &Picture, mask: Option<&Mask>, lens: &Lens, camera: &Camera
     positions(lens, camera, 0, &mut here);
     let mut below = vec![OUTSIDE; width];
     let mut sampler = Sampler::new(picture, camera);
-    let level = Level::new();
     for y in 0..camera.height {
         positions(lens, camera, y + 1, &mut below);
         let start = y as usize * width;
@@ -271,7 +276,8 @@ fn four_by_four<S: Simd>(
     [a[0] + a[3] + b[2] + c[1], a[1] + b[0] + b[3] + c[2], a[2] + b[1] + c[0] + c[3]]
 }
 
-/// Weights of the source pixels around `centre` for a footprint of the given extent; returns the first pixel's index.
+/// Weights of the source pixels around `centre` for a footprint of the given extent; returns the first pixel's
+/// index.
 fn weights(centre: f64, extent: f64, out: &mut Vec<f32>) -> isize {
     out.clear();
     if extent <= CUBIC_UP_TO {
@@ -305,8 +311,8 @@ fn weights(centre: f64, extent: f64, out: &mut Vec<f32>) -> isize {
 /// Index of the first of the four pixels around `centre` ≥ 0, and their weights.
 #[inline(always)]
 fn cubic_weights(centre: f64) -> (isize, [f32; 4]) {
-    // Pixel i has its centre at i + 1/2; t is the way from pixel `first + 1` to `first + 2`. The sum is positive, so that
-    // the cast rounds down.
+    // Pixel i has its centre at i + 1/2; t is the way from pixel `first + 1` to `first + 2`. The sum is positive,
+    // so that the cast rounds down.
     let second = (centre + 0.5) as isize - 1;
     let t = (centre - 0.5 - second as f64) as f32;
     let near = |d: f32| (1.5 * d - 2.5) * d * d + 1.0;
@@ -327,6 +333,8 @@ fn cubic(d: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use gausset_compute::VectorLevel;
+
     use super::*;
     use crate::dataset::CameraModel;
 
@@ -428,6 +436,24 @@ mod tests {
         let mask = Mask { width: 2, height: 1, keep: vec![0, 9] };
         let keep = warp(&source, Some(&mask), &lens, &camera).keep.unwrap();
         assert_eq!((keep[20 * 40 + 15], keep[20 * 40 + 25]), (0, 9));
+    }
+
+    #[test]
+    fn the_bytes_are_the_same_at_every_vector_level() {
+        let source = picture(61, 47, |x, y| {
+            let v = x.wrapping_mul(2_654_435_761).wrapping_add(y * 40_503) >> 3;
+            [v as u8, (v >> 8) as u8, (v >> 16) as u8]
+        });
+        let lens = Lens::new(CameraModel::OpenCv, &[50.0, 51.0, 30.0, 24.0, 0.2, -0.1, 0.002, -0.001]);
+        for [width, height] in [[61, 47], [30, 23], [44, 40], [7, 5]] {
+            let camera = pinhole_for(&lens, [61, 47], width, height).unwrap();
+            let expected = warp(&source, None, &lens, &camera);
+            for wanted in VectorLevel::ALL {
+                if let Some(level) = gausset_compute::level(wanted) {
+                    assert_eq!(warp_at(level, &source, None, &lens, &camera), expected, "{wanted:?}");
+                }
+            }
+        }
     }
 
     #[test]

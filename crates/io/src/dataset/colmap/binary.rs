@@ -5,7 +5,8 @@
 //! images.bin  : u64 n; n × { u32 image_id; f64 q[4]; f64 t[3]; u32 camera_id; char name[] 0; u64 m; m × { f64 x, y; u64 point_id } }
 //! points3D.bin: u64 n; n × { u64 point_id; f64 xyz[3]; u8 rgb[3]; f64 error; u64 m; m × { u32 image_id; u32 point2D_idx } }
 //! ```
-//! A count is believed only after it was compared with the bytes that follow it; what is not kept is skipped by seeking.
+//! A count is believed only after it was compared with the bytes that follow it; what is not kept is skipped by
+//! seeking.
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -177,7 +178,7 @@ pub fn read_images(
 ) -> Result<Vec<ColmapImage>, DatasetError> {
     let mut records = Records::new(path, file)?;
     let count = records.count("images", IMAGE_BYTES, MAX_IMAGES)?;
-    let mut images = Vec::new();
+    let mut images = room_for(count);
     for record in 1..=count {
         records.record = record;
         let id = records.u32()?;
@@ -214,7 +215,7 @@ pub fn read_points(
 ) -> Result<Vec<ColmapPoint>, DatasetError> {
     let mut records = Records::new(path, file)?;
     let count = records.count("points", POINT_BYTES, MAX_POINTS)?;
-    let mut points = Vec::new();
+    let mut points = room_for(count);
     for record in 1..=count {
         records.record = record;
         let id = records.u64()?;
@@ -236,6 +237,11 @@ pub fn read_points(
     records.finish()?;
     points.sort_by_key(|p| p.id);
     Ok(points)
+}
+
+/// Room for so many records: the file is long enough to hold them, so the room is at most twice its length.
+fn room_for<T>(count: u64) -> Vec<T> {
+    Vec::with_capacity(usize::try_from(count).unwrap_or(0))
 }
 
 /// Contents of `cameras.bin`, `images.bin` and `points3D.bin`.

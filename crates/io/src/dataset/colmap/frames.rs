@@ -4,8 +4,8 @@
 //! frames.bin: u64 n; n × { u32 frame_id; u32 rig_id; f64 q[4]; f64 t[3]; u32 m; m × { i32 sensor_type; u32 sensor_id; u64 data_id } }
 //! frames.txt: FRAME_ID RIG_ID QW QX QY QZ TX TY TZ NUM (SENSOR_TYPE SENSOR_ID DATA_ID)...
 //! ```
-//! Poses of images stand in the image file in full, so rigs are not needed for rendering; what pictures of one frame have
-//! in common is their exposure and the error of the rig's pose. For cameras, `data_id` is the image id.
+//! Poses of images stand in the image file in full, so rigs are not needed for rendering; what pictures of one
+//! frame have in common is their exposure and the error of the rig's pose. For cameras, `data_id` is the image id.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};

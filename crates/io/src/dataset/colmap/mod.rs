@@ -1,7 +1,8 @@
 //! COLMAP models: `cameras`, `images` and `points3D`, binary or text.
 //!
-//! Reading keeps what training needs; observations (2-D points and tracks) can be as large as all the rest together and
-//! are kept on request only ([`Observations`]). Layouts: `colmap/scene/reconstruction_io_binary.cc` and `…_text.cc`.
+//! Reading keeps what training needs; observations (2-D points and tracks) can be as large as all the rest together
+//! and are kept on request only ([`Observations`]). Layouts: `colmap/scene/reconstruction_io_binary.cc` and
+//! `…_text.cc`.
 
 pub mod binary;
 pub mod frames;

@@ -6,8 +6,8 @@
 //!               X Y POINT3D_ID ...                                 (-1 = no point)
 //! points3D.txt: POINT3D_ID X Y Z R G B ERROR (IMAGE_ID POINT2D_IDX)...
 //! ```
-//! Read as other programs write it: CRLF, a byte order mark, tabs and names with spaces are fine, the second line of the
-//! last image may be missing. Written with as many digits as bring back the same number.
+//! Read as other programs write it: CRLF, a byte order mark, tabs and names with spaces are fine, the second line
+//! of the last image may be missing. Written with as many digits as bring back the same number.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};

@@ -1,0 +1,388 @@
+//! From a list of pictures to a [`Dataset`]: files, poses, split, picture headers, cameras, masks.
+//!
+//! The split is made over pictures that have a pose and a file, before any picture is looked at: one bad JPEG does
+//! not reshuffle the test set.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gausset_core::Pose;
+
+use super::camera_model::SourceCamera;
+use super::error::{DatasetError, MAX_DISTANCE};
+use super::paths::{Extension, Found, Root, find_mask};
+use super::report::{SkipReason, Skipped, Warning};
+use super::sizes::{check_shape, lens_at, scene_extent, training_size};
+use super::source::Role;
+use super::transforms::Intrinsics;
+use super::{AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, Point, Split};
+use crate::image::{Header, read_header, warp};
+
+/// Fewer training pictures than this are worth a warning.
+const FEW_IMAGES: usize = 3;
+/// Share of unreadable pictures that is accepted: one in so many.
+const UNREADABLE_LIMIT: usize = 10;
+/// File names of missing pictures that are kept for their warning.
+const MISSING_NAMES: usize = 10;
+
+/// A picture as the source lists it.
+pub(super) struct Listed {
+    pub(super) id: u32,
+    pub(super) frame: Option<u32>,
+    pub(super) name: String,
+    pub(super) pose: Result<Pose, SkipReason>,
+    pub(super) camera: CameraOf,
+    pub(super) mask: Option<String>,
+    pub(super) role: Role,
+}
+
+/// Where the camera of a picture comes from.
+pub(super) enum CameraOf {
+    /// Index into the cameras of the model.
+    Known(usize),
+    /// Intrinsics that may need the size of the picture, their file, and their frame if they are not those of the
+    /// file.
+    Intrinsics { values: Box<Intrinsics>, file: PathBuf, frame: Option<usize> },
+}
+
+/// A picture with a file and a pose.
+struct Present {
+    listed: Listed,
+    found: Found,
+    pose: Pose,
+    role: Role,
+}
+
+/// Everything that is collected on the way.
+#[derive(Default)]
+pub(super) struct Report {
+    pub(super) warnings: Vec<Warning>,
+    pub(super) skipped: Vec<Skipped>,
+}
+
+impl Report {
+    fn skip(&mut self, name: &str, reason: SkipReason) {
+        self.skipped.push(Skipped { name: name.to_owned(), reason });
+    }
+}
+
+/// What the two kinds of sources have in common once they are read.
+pub(super) struct Assembly {
+    pub(super) root: PathBuf,
+    pub(super) source: PathBuf,
+    /// The file that lists the pictures, for messages.
+    pub(super) file: PathBuf,
+    /// The file that lists the cameras, for messages.
+    pub(super) cameras_file: PathBuf,
+    pub(super) kind: DatasetKind,
+    pub(super) folder: PathBuf,
+    pub(super) masks: PathBuf,
+    pub(super) extension: Extension,
+    /// Folder of `mask_path` entries.
+    pub(super) name_folder: Option<Root>,
+    pub(super) cameras: Vec<SourceCamera>,
+    pub(super) points: Vec<Point>,
+    pub(super) applied_transform: Option<AppliedTransform>,
+}
+
+impl Assembly {
+    pub(super) fn finish(
+        mut self,
+        listed: Vec<Listed>,
+        options: &OpenOptions,
+        mut report: Report,
+    ) -> Result<Dataset, DatasetError> {
+        let listed_count = listed.len();
+        let present = self.present(listed, options, &mut report)?;
+        let present_count = present.len();
+        let (images, split) = self.entries(present, options, &mut report)?;
+        self.check_enough(listed_count, present_count, &images, &split, &report)?;
+
+        let centres: Vec<[f64; 3]> = split.train.iter().map(|&i| images[i].pose.centre()).collect();
+        if split.train.len() < FEW_IMAGES {
+            let warning = Warning::FewImages { path: self.file.clone(), count: split.train.len() };
+            report.warnings.push(warning);
+        }
+        let (extent, spread) = scene_extent(&centres, &self.points);
+        if spread == 0.0 && centres.len() > 1 && options.scene_extent.is_none() {
+            report.warnings.push(Warning::CoincidentCameras { path: self.file.clone(), extent });
+        }
+        report.skipped.sort_by(|a, b| a.name.cmp(&b.name));
+        let mut dataset = Dataset {
+            root: self.root,
+            source: self.source,
+            images_folder: self.folder,
+            kind: self.kind,
+            cameras: self.cameras,
+            images,
+            points: self.points,
+            split,
+            background: if self.kind == DatasetKind::Blender { [1.0; 3] } else { [0.0; 3] },
+            alpha: options.alpha,
+            scene_extent: options.scene_extent.unwrap_or(extent),
+            applied_transform: self.applied_transform,
+            warnings: report.warnings,
+            skipped: report.skipped,
+            fingerprint: String::new(),
+        };
+        dataset.fingerprint = super::fingerprint::of(&dataset);
+        Ok(dataset)
+    }
+
+    /// Pictures with a file and a pose, each once, by name, with their half of the split.
+    fn present(
+        &self,
+        listed: Vec<Listed>,
+        options: &OpenOptions,
+        report: &mut Report,
+    ) -> Result<Vec<Present>, DatasetError> {
+        let root = Root::new(&self.folder, options.allow_outside)
+            .map_err(|_| DatasetError::NoImageFolder { path: self.folder.clone() })?;
+        let listed_count = listed.len();
+        let mut missing = Vec::new();
+        let mut present: Vec<Present> = Vec::new();
+        for mut entry in listed {
+            let mut found = root.find(&entry.name, self.extension);
+            if let (Err(SkipReason::Missing), Some((_, rest)), true) =
+                (&found, entry.name.trim_start_matches("./").split_once('/'), options.images.is_some())
+            {
+                // `images/a.jpg` of a JSON file, looked for in another folder of pictures.
+                found = root.find(rest, self.extension);
+            }
+            let pose = std::mem::replace(&mut entry.pose, Ok(Pose::IDENTITY)).and_then(|pose| {
+                let distance = pose.translation.iter().fold(0.0f64, |far, v| far.max(v.abs()));
+                if distance <= MAX_DISTANCE { Ok(pose) } else { Err(SkipReason::TooFar(distance)) }
+            });
+            match (found, pose) {
+                (Ok(found), Ok(pose)) => {
+                    let role = entry.role;
+                    present.push(Present { listed: entry, found, pose, role });
+                }
+                (Err(SkipReason::Missing), _) => {
+                    missing.push(entry.name.clone());
+                    report.skip(&entry.name, SkipReason::Missing);
+                }
+                (Err(reason), _) | (_, Err(reason)) => report.skip(&entry.name, reason),
+            }
+        }
+        if let Some(first) = missing.first() {
+            let (count, hint) = (missing.len(), root.twin_in_case(first));
+            let folder = self.folder.clone();
+            missing.truncate(MISSING_NAMES);
+            let warning = Warning::MissingFiles { folder, count, listed: listed_count, names: missing, hint };
+            report.warnings.push(warning);
+        }
+        // Stable: of twins, the first listed stays.
+        present.sort_by(|a, b| a.found.name.as_bytes().cmp(b.found.name.as_bytes()));
+        let mut last: Option<String> = None;
+        present.retain(|p| {
+            let is_twin = last.as_deref() == Some(&p.found.name);
+            if is_twin {
+                report.skip(&p.found.name, SkipReason::DuplicateName);
+            } else {
+                last = Some(p.found.name.clone());
+            }
+            !is_twin
+        });
+        for (index, picture) in present.iter_mut().enumerate() {
+            if picture.role == Role::Undecided {
+                let held_out = options.test_every > 0 && index % options.test_every == 0;
+                picture.role = if held_out { Role::Test } else { Role::Train };
+            }
+        }
+        Ok(present)
+    }
+
+    /// Looks at each picture's header and makes its camera.
+    fn entries(
+        &mut self,
+        present: Vec<Present>,
+        options: &OpenOptions,
+        report: &mut Report,
+    ) -> Result<(Vec<ImageEntry>, Split), DatasetError> {
+        let mut notes = Notes::default();
+        let mut known_cameras = BTreeMap::new();
+        let mut lenses = BTreeMap::new();
+        let (mut images, mut split) = (Vec::new(), Split::default());
+        for picture in present {
+            let Present { listed, found, pose, role } = picture;
+            let header = match read_header(&found.path) {
+                Ok(header) => header,
+                Err(e) => {
+                    report.skip(&found.name, SkipReason::Unreadable(e.problem));
+                    continue;
+                }
+            };
+            notes.orientation(&found.name, &header);
+            let stored = [header.width, header.height];
+            let source_camera = match listed.camera {
+                CameraOf::Known(index) => index,
+                CameraOf::Intrinsics { values, file, frame } => {
+                    let id = self.cameras.len() as u32;
+                    let camera = values
+                        .camera(id, stored)
+                        .map_err(|problem| DatasetError::malformed(&file, place_of(frame), problem))?;
+                    *known_cameras.entry(camera_key(&camera)).or_insert_with(|| {
+                        self.cameras.push(camera);
+                        self.cameras.len() - 1
+                    })
+                }
+            };
+            let source = &self.cameras[source_camera];
+            if let Err(reason) = check_shape(source, stored) {
+                report.skip(&found.name, reason);
+                continue;
+            }
+            notes.rescaled(&found.name, source, stored);
+            let size = training_size(stored, options.max_resolution);
+            let lens = lenses.entry((source_camera, stored)).or_insert_with(|| lens_at(source, stored));
+            let camera = match warp::pinhole_for(lens, stored, size[0], size[1]) {
+                Ok(camera) => camera,
+                Err(e) => {
+                    report.skip(&found.name, SkipReason::Camera(e));
+                    continue;
+                }
+            };
+            let mask = match self.mask_of(&found.name, listed.mask.as_deref(), stored, &mut notes) {
+                Ok(mask) => mask,
+                Err(reason) => {
+                    report.skip(&found.name, reason);
+                    continue;
+                }
+            };
+            match role {
+                Role::Test => split.test.push(images.len()),
+                _ => split.train.push(images.len()),
+            }
+            images.push(ImageEntry {
+                name: Arc::from(found.name.as_str()),
+                file_bytes: std::fs::metadata(&found.path).map_or(0, |m| m.len()),
+                path: found.path,
+                id: listed.id,
+                frame: listed.frame,
+                source_camera,
+                stored_size: stored,
+                camera,
+                pose,
+                mask,
+            });
+        }
+        notes.report(&self.folder, &mut report.warnings);
+        Ok((images, split))
+    }
+
+    /// The mask file of a picture, whose header must be readable.
+    fn mask_of(
+        &self,
+        name: &str,
+        named: Option<&str>,
+        stored: [u32; 2],
+        notes: &mut Notes,
+    ) -> Result<Option<PathBuf>, SkipReason> {
+        let named = named.zip(self.name_folder.as_ref());
+        let path = match named.and_then(|(mask, folder)| folder.find(mask, Extension::Required).ok()) {
+            Some(found) => Some(found.path),
+            None => find_mask(&self.masks, &self.folder, name).or_else(|| {
+                // `images/a.jpg` of a JSON file: masks/a.png and the like.
+                name.split_once('/').and_then(|(_, rest)| find_mask(&self.masks, &self.folder, rest))
+            }),
+        };
+        let Some(path) = path else { return Ok(None) };
+        match read_header(&path) {
+            Ok(header) => notes.mask(&path, [header.width, header.height], stored),
+            Err(e) => return Err(SkipReason::Mask { path, problem: e.problem }),
+        }
+        Ok(Some(path))
+    }
+
+    /// Refuses a dataset of which too little is left.
+    fn check_enough(
+        &self,
+        listed: usize,
+        present: usize,
+        images: &[ImageEntry],
+        split: &Split,
+        report: &Report,
+    ) -> Result<(), DatasetError> {
+        let unreadable = || report.skipped.iter().filter(|s| s.reason.is_unreadable());
+        let count = unreadable().count();
+        if let (Some(first), true) = (unreadable().next(), count * UNREADABLE_LIMIT > present) {
+            return Err(DatasetError::TooManyUnreadable {
+                folder: self.folder.clone(),
+                unreadable: count,
+                present,
+                first: Box::new(first.clone()),
+            });
+        }
+        if images.is_empty() {
+            let untrainable = report.skipped.iter().find_map(|s| match s.reason {
+                SkipReason::Untrainable(model) => Some(model),
+                _ => None,
+            });
+            if let Some(model) = untrainable {
+                let camera = self.cameras.iter().find(|c| c.model == model).map_or(0, |c| c.id);
+                return Err(DatasetError::Untrainable { path: self.cameras_file.clone(), camera, model });
+            }
+            let first = report.skipped.first().cloned().map(Box::new);
+            return Err(DatasetError::NoImages { path: self.file.clone(), listed, first });
+        }
+        if split.train.is_empty() {
+            return Err(DatasetError::NothingToTrainOn { path: self.file.clone(), images: images.len() });
+        }
+        Ok(())
+    }
+}
+
+/// Facts about many pictures that make one warning each.
+#[derive(Default)]
+struct Notes {
+    oriented: Option<(usize, String, u8)>,
+    rescaled: Option<(usize, String, [u32; 2], [u32; 2])>,
+    masks: Option<(usize, PathBuf, [u32; 2], [u32; 2])>,
+}
+
+impl Notes {
+    fn orientation(&mut self, name: &str, header: &Header) {
+        if header.orientation != 1 {
+            self.oriented.get_or_insert_with(|| (0, name.to_owned(), header.orientation)).0 += 1;
+        }
+    }
+
+    fn rescaled(&mut self, name: &str, camera: &SourceCamera, stored: [u32; 2]) {
+        let size = [camera.width, camera.height];
+        if size != stored {
+            self.rescaled.get_or_insert_with(|| (0, name.to_owned(), stored, size)).0 += 1;
+        }
+    }
+
+    fn mask(&mut self, path: &Path, found: [u32; 2], picture: [u32; 2]) {
+        if found != picture {
+            self.masks.get_or_insert_with(|| (0, path.to_owned(), found, picture)).0 += 1;
+        }
+    }
+
+    fn report(self, folder: &Path, warnings: &mut Vec<Warning>) {
+        let folder = || folder.to_owned();
+        if let Some((count, name, orientation)) = self.oriented {
+            warnings.push(Warning::Orientation { folder: folder(), count, name, orientation });
+        }
+        if let Some((count, name, found, camera)) = self.rescaled {
+            warnings.push(Warning::Rescaled { folder: folder(), count, name, found, camera });
+        }
+        if let Some((count, path, found, picture)) = self.masks {
+            warnings.push(Warning::MaskResized { path, count, found, picture });
+        }
+    }
+}
+
+/// The JSON place of intrinsics.
+fn place_of(frame: Option<usize>) -> String {
+    frame.map_or_else(|| "top level".to_owned(), |frame| format!("frames[{frame}]"))
+}
+
+/// What makes two cameras the same, with a total order.
+fn camera_key(camera: &SourceCamera) -> (u8, [u32; 2], Vec<u64>) {
+    let params = camera.params.iter().map(|p| p.to_bits()).collect();
+    (camera.model.id(), [camera.width, camera.height], params)
+}

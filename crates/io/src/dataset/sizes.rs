@@ -1,0 +1,72 @@
+//! Sizes: of pictures against their cameras, of training pictures, of the scene.
+
+use gausset_core::se3;
+
+use super::Point;
+use super::camera_model::{CameraModel, SourceCamera};
+use super::lens::Lens;
+use super::report::SkipReason;
+
+/// Factor on the largest distance of a camera from the mean of all (Kerbl et al. 2023, code).
+const EXTENT_MARGIN: f64 = 1.1;
+
+/// Whether a picture can be of a camera: one ratio for both sides, each within a pixel, and a model that trains.
+pub(super) fn check_shape(camera: &SourceCamera, stored: [u32; 2]) -> Result<(), SkipReason> {
+    if camera.model == CameraModel::Equirectangular {
+        return Err(SkipReason::Untrainable(camera.model));
+    }
+    let size = [camera.width, camera.height];
+    if fits(stored, size) {
+        return Ok(());
+    }
+    Err(SkipReason::Size { found: stored, camera: size, turned: fits([stored[1], stored[0]], size) })
+}
+
+/// Whether one ratio takes `camera` to `found` within a pixel on each side.
+fn fits(found: [u32; 2], camera: [u32; 2]) -> bool {
+    let ratios = |k: usize| {
+        let (found, camera) = (f64::from(found[k]), f64::from(camera[k]));
+        [(found - 1.0) / camera, (found + 1.0) / camera]
+    };
+    let ([low_x, high_x], [low_y, high_y]) = (ratios(0), ratios(1));
+    low_x.max(low_y) <= high_x.min(high_y)
+}
+
+/// The lens of a camera for pictures of another size.
+pub(super) fn lens_at(camera: &SourceCamera, stored: [u32; 2]) -> Lens {
+    let ratio = |found: u32, of: u32| f64::from(found) / f64::from(of);
+    camera.lens().scaled(ratio(stored[0], camera.width), ratio(stored[1], camera.height))
+}
+
+/// Size of the training picture: as stored, or with `longest` as its long side.
+pub(super) fn training_size(stored: [u32; 2], longest: u32) -> [u32; 2] {
+    let long = stored[0].max(stored[1]);
+    if longest == 0 || long <= longest {
+        return stored;
+    }
+    let scale = f64::from(longest) / f64::from(long);
+    stored.map(|side| ((f64::from(side) * scale).round() as u32).clamp(1, longest))
+}
+
+/// Scene extent, and the largest distance of a camera from their mean.
+pub(super) fn scene_extent(centres: &[[f64; 3]], points: &[Point]) -> (f64, f64) {
+    let share = 1.0 / centres.len().max(1) as f64;
+    let mut mean = [0.0; 3];
+    for centre in centres {
+        (0..3).for_each(|k| mean[k] += share * centre[k]);
+    }
+    let distance = |p: [f64; 3]| {
+        let d = [p[0] - mean[0], p[1] - mean[1], p[2] - mean[2]];
+        (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]).sqrt()
+    };
+    let spread = centres.iter().map(|&c| distance(c)).fold(0.0, f64::max);
+    // Centres are computed from rotations and translations: one place is one place up to rounding.
+    let is_one_place = spread <= 1e-9 * (1.0 + se3::norm(mean));
+    let spread = if is_one_place { 0.0 } else { spread };
+    let mut distances: Vec<f64> = points.iter().map(|p| distance(p.position)).collect();
+    let median = super::median(&mut distances).unwrap_or(0.0);
+    let extent = (EXTENT_MARGIN * spread).max(median);
+    // One camera and no points: any unit is as good as another.
+    let is_usable = extent.is_finite() && extent > 0.0;
+    (if is_usable { extent } else { 1.0 }, spread)
+}
