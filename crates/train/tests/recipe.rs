@@ -7,7 +7,13 @@ use gausset_train::{Recipe, SceneFacts, Strategy, TrainConfig, TrainOptions};
 const SCENE: SceneFacts = SceneFacts { extent: 2.0, background: [0.1, 0.2, 0.3] };
 
 fn recipe(given: TrainOptions) -> Recipe {
-    let given = TrainOptions { data: Some("scene".into()), ..given };
+    let given = TrainOptions {
+        data: Some("scene".into()),
+        // The published values, whatever the defaults are.
+        lr_means_final: Some(1.6e-6),
+        noise: Some(5e5),
+        ..given
+    };
     TrainConfig::resolve(&given, None).unwrap().recipe
 }
 
@@ -136,8 +142,8 @@ fn absolute_gradients_have_a_threshold_of_their_own() {
 fn mcmc_noise_is_proportional_to_the_rate_of_the_means() {
     let recipe = of_steps(1_000, Strategy::Mcmc);
     let noise = |step| recipe.step_params(step, &SCENE).noise.unwrap();
-    // 5e4 x 1.6e-4 x extent 2.
-    assert!((noise(0).scale - 16.0).abs() < 1e-5 && noise(0).opacity_fade == 0.005);
+    // 5e5 x 1.6e-4 x extent 2.
+    assert!((noise(0).scale - 160.0).abs() < 1e-4 && noise(0).opacity_fade == 0.005);
     assert!((noise(500).scale - 16.0).abs() < 1e-4);
     let params = recipe.step_params(999, &SCENE);
     assert_eq!((params.opacity_regularisation, params.scale_regularisation), (0.01, 0.01));

@@ -85,7 +85,7 @@ pub enum TrainError {
         /// The checkpoint.
         path: PathBuf,
         /// Field of the header or state.
-        place: &'static str,
+        place: String,
         /// What is wrong, with what was expected and found.
         what: String,
     },

@@ -6,6 +6,7 @@ use gausset_core::engine::TrainView;
 use gausset_io::dataset::{Dataset, Loader};
 
 use super::TrainError;
+use super::corrections::Corrections;
 use crate::events::{RunWarning, SkippedPicture};
 use crate::views::{Cursor, ViewOrder};
 
@@ -14,37 +15,6 @@ const LOOKAHEAD: usize = 8;
 
 /// At most one in so many pictures may be unreadable.
 const UNREADABLE_SHARE: usize = 10;
-
-/// Which corrections are learned per view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Corrections {
-    /// Colour corrections: one row per view but the first, which is pinned to the identity.
-    pub(super) exposure: bool,
-    /// Pose corrections: one row per view.
-    pub(super) poses: bool,
-}
-
-impl Corrections {
-    /// Row of a view's colour correction, by its index in the training split.
-    pub(super) fn exposure_row(self, train_index: usize) -> Option<u32> {
-        self.exposure.then(|| train_index.checked_sub(1)).flatten().map(|row| row as u32)
-    }
-
-    /// Row of a view's pose correction, by its index in the training split.
-    pub(super) fn pose_row(self, train_index: usize) -> Option<u32> {
-        self.poses.then_some(train_index as u32)
-    }
-
-    /// Rows of colour corrections for so many training views.
-    pub(super) fn exposure_rows(self, train_views: usize) -> Option<usize> {
-        self.exposure.then(|| train_views.saturating_sub(1))
-    }
-
-    /// Rows of pose corrections for so many training views.
-    pub(super) fn pose_rows(self, train_views: usize) -> Option<usize> {
-        self.poses.then_some(train_views)
-    }
-}
 
 /// The training views in their order.
 pub(super) struct Feed {
@@ -96,6 +66,11 @@ impl Feed {
     /// Where the view that [`Self::take`] will give next stands in the order.
     pub(super) fn cursor(&self) -> Cursor {
         self.ahead.as_ref().map_or(self.order.cursor(), |(cursor, _)| *cursor)
+    }
+
+    /// Which corrections the views have.
+    pub(super) fn corrections(&self) -> &Corrections {
+        &self.corrections
     }
 
     /// Pictures that turned out to be unusable.

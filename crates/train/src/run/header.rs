@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use gausset_core::engine::{EXPOSURE_GROUP, POSE_GROUP, TrainState};
+use gausset_core::engine::{ExtraGroup, TrainState};
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
-use super::feed::Corrections;
+use super::corrections::Corrections;
 use crate::events::SkippedPicture;
 use crate::recipe::Recipe;
 use crate::views::Cursor;
@@ -47,22 +47,22 @@ impl CheckpointHeader {
         recipe: &Recipe,
         fingerprint: &str,
     ) -> Result<Self, TrainError> {
-        let bad = |place, what| TrainError::Checkpoint { path: path.to_owned(), place, what };
-        let header = Self::deserialize(header).map_err(|error| bad("header", error.to_string()))?;
+        let bad = |what| TrainError::Checkpoint { path: path.to_owned(), place: "header".to_owned(), what };
+        let header = Self::deserialize(header).map_err(|error| bad(error.to_string()))?;
         if header.step != step_in_name || header.step > recipe.steps {
             let what = format!(
                 "step is {} (expected {step_in_name}, and at most the {} of the run)",
                 header.step, recipe.steps
             );
-            return Err(bad("header", what));
+            return Err(bad(what));
         }
         if header.fingerprint != fingerprint {
             let what = format!("is of dataset {} (expected {fingerprint})", header.fingerprint);
-            return Err(bad("header", what));
+            return Err(bad(what));
         }
         let numbers = [header.seconds, header.cpu_seconds, header.loss_sum];
         if !numbers.iter().all(|v| v.is_finite()) {
-            return Err(bad("header", "a number is not finite".to_owned()));
+            return Err(bad("a number is not finite".to_owned()));
         }
         Ok(header)
     }
@@ -73,28 +73,28 @@ pub(super) fn check_state(
     path: &Path,
     state: &TrainState,
     recipe: &Recipe,
-    corrections: Corrections,
-    train_views: usize,
+    corrections: &Corrections,
 ) -> Result<(), TrainError> {
-    let bad = |place, what| Err(TrainError::Checkpoint { path: path.to_owned(), place, what });
+    let bad = |place: &str, what| {
+        Err(TrainError::Checkpoint { path: path.to_owned(), place: place.to_owned(), what })
+    };
     if state.splats.sh_degree != recipe.sh_degree {
         let what = format!("SH degree is {} (expected {})", state.splats.sh_degree, recipe.sh_degree);
         return bad("splats", what);
     }
-    let groups = [
-        (EXPOSURE_GROUP, corrections.exposure_rows(train_views), 12),
-        (POSE_GROUP, corrections.pose_rows(train_views), 6),
-    ];
-    for (name, rows, width) in groups {
-        let found = state.extra(name).map(|group| (group.clocks.len(), group.values.len()));
-        let expected = rows.map(|rows| (rows, rows * width));
-        if found != expected {
-            let show = |rows: Option<(usize, usize)>| match rows {
-                Some((rows, values)) => format!("{rows} rows with {values} values"),
-                None => "none".to_owned(),
-            };
-            return bad(name, format!("expected {}, found {}", show(expected), show(found)));
-        }
+    let shape = |group: &ExtraGroup| (group.name.clone(), group.clocks.len(), group.values.len());
+    let found: Vec<_> = state.extras.iter().map(shape).collect();
+    let expected: Vec<_> = corrections.identities().iter().map(shape).collect();
+    if found != expected {
+        let show = |groups: &[(String, usize, usize)]| match groups {
+            [] => "none".to_owned(),
+            _ => groups
+                .iter()
+                .map(|(name, rows, values)| format!("{name}: {rows} rows, {values} values"))
+                .collect::<Vec<_>>()
+                .join("; "),
+        };
+        return bad("corrections", format!("are {} (expected {})", show(&found), show(&expected)));
     }
     Ok(())
 }

@@ -13,6 +13,7 @@
 //! the evaluation, then the last line of `metrics.jsonl`. A run that is killed in between goes on there.
 
 mod clock;
+mod corrections;
 mod error;
 mod export;
 mod feed;
@@ -40,7 +41,8 @@ use crate::options::TrainOptions;
 use crate::recipe::SceneFacts;
 use crate::words::Split;
 use clock::{CheckpointClock, Rate, Stopwatch, is_multiple};
-use feed::{Corrections, Feed};
+use corrections::Corrections;
+use feed::Feed;
 use header::CheckpointHeader;
 use watch::Watch;
 
@@ -111,7 +113,7 @@ impl<'a> Run<'a> {
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(session.fs, folder, overwrite)?;
         folder.write_config(session.fs, &recorded.to_toml())?;
-        let state = prepare::first_state(start.splats, corrections(&config), dataset.split.train.len());
+        let state = TrainState::new(start.splats, Corrections::new(&config.recipe, &dataset).identities());
         Self::assemble(config, recorded, folder, session, memory, state, None)
     }
 
@@ -148,7 +150,8 @@ impl<'a> Run<'a> {
             (session.events)(&Event::Warning(warning));
             let start = prepare::first_splats(&config, &dataset)?;
             let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
-            let state = prepare::first_state(start.splats, corrections(&config), dataset.split.train.len());
+            let state =
+                TrainState::new(start.splats, Corrections::new(&config.recipe, &dataset).identities());
             return Self::assemble(config, recorded, folder, session, memory, state, None);
         };
         let header = CheckpointHeader::read(
@@ -158,8 +161,8 @@ impl<'a> Run<'a> {
             &config.recipe,
             &recorded.record.fingerprint,
         )?;
-        let train_views = dataset.split.train.len();
-        header::check_state(&found.path, &found.state, &config.recipe, corrections(&config), train_views)?;
+        let corrections = Corrections::new(&config.recipe, &dataset);
+        header::check_state(&found.path, &found.state, &config.recipe, &corrections)?;
         let memory = prepare::memory_plan(&config, &dataset, found.state.splats.len() as u64)?;
         Self::assemble(config, recorded, folder, session, memory, found.state, Some(header))
     }
@@ -182,7 +185,8 @@ impl<'a> Run<'a> {
         let loader = prepare::loader(&config, &session.dataset);
         let seed = config.recipe.seed;
         let cursor = header.as_ref().map(|h| h.cursor).unwrap_or_default();
-        let mut feed = Feed::new(Arc::clone(&loader), seed, cursor, corrections(&config));
+        let corrections = Corrections::new(&config.recipe, &session.dataset);
+        let mut feed = Feed::new(Arc::clone(&loader), seed, cursor, corrections);
         let mut watch = Watch::new(state.splats.len() as u64);
         let [mut seconds, mut cpu_seconds] = [0.0; 2];
         let (mut done, mut last_checkpoint) = (0, None);
@@ -363,8 +367,7 @@ impl<'a> Run<'a> {
     fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
         let turn = &self.recorded.record.up_rotation;
         let (fs, dataset) = (self.session.fs, &self.session.dataset);
-        let corrections = corrections(&self.config);
-        refined::save_cameras(fs, self.folder.root(), dataset, &state, corrections, turn)?;
+        refined::save_cameras(fs, self.folder.root(), dataset, &state, self.feed.corrections(), turn)?;
         let antialiased = self.config.recipe.antialiased;
         let written = export::save_splats(fs, &self.folder, state.splats, antialiased, turn)?;
         (self.session.events)(&Event::Exported {
@@ -462,11 +465,6 @@ impl<'a> Run<'a> {
 /// The configuration with absolute paths; where there is no working folder any more, as it is.
 fn absolute(config: TrainConfig) -> TrainConfig {
     config.clone().with_absolute_paths().unwrap_or(config)
-}
-
-/// Which corrections a configuration learns.
-fn corrections(config: &TrainConfig) -> Corrections {
-    Corrections { exposure: config.recipe.exposure.is_some(), poses: config.recipe.poses.is_some() }
 }
 
 /// Steps between two lines of `metrics.jsonl`.

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use gausset_core::engine::{ExtraGroup, TrainState};
 use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
 use gausset_io::dataset::{Dataset, Loader, LoaderOptions};
@@ -11,7 +10,6 @@ use gausset_io::splat::{self, Initial, ReadLimits};
 use gausset_io::units;
 
 use super::TrainError;
-use super::feed::Corrections;
 use crate::config::{RunRecord, TrainConfig};
 use crate::memory::MemoryPlan;
 use crate::recipe::SceneFacts;
@@ -63,13 +61,6 @@ fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<in
 fn finite(splats: &Splats) -> Splats {
     let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();
     if usable.len() == splats.len() { splats.clone() } else { splats.select(&usable) }
-}
-
-/// The state before step 0.
-pub(super) fn first_state(splats: Splats, corrections: Corrections, train_views: usize) -> TrainState {
-    let exposures = corrections.exposure_rows(train_views).map(ExtraGroup::exposures);
-    let poses = corrections.pose_rows(train_views).map(ExtraGroup::poses);
-    TrainState::new(splats, exposures.into_iter().chain(poses).collect())
 }
 
 /// Poses of the training views.

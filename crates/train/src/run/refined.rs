@@ -15,7 +15,7 @@ use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFo
 use gausset_io::dataset::{Dataset, DatasetKind, SourceCamera};
 use serde_json::{Map, Value, json};
 
-use super::feed::Corrections;
+use super::corrections::Corrections;
 
 /// Folder of the cameras in a run folder.
 const FOLDER: &str = "cameras";
@@ -26,7 +26,7 @@ pub(super) fn save_cameras(
     run: &Path,
     dataset: &Dataset,
     state: &TrainState,
-    corrections: Corrections,
+    corrections: &Corrections,
     saved_from_dataset: &Mat3,
 ) -> Result<(), WriteError> {
     let Some(group) = state.extra(POSE_GROUP) else { return Ok(()) };
@@ -47,7 +47,7 @@ pub(super) fn save_cameras(
 }
 
 /// `camera_from_world` of all pictures, training views with their corrections: `exp(twist) · pose`.
-fn refined_poses(dataset: &Dataset, group: &ExtraGroup, corrections: Corrections) -> Vec<Pose> {
+fn refined_poses(dataset: &Dataset, group: &ExtraGroup, corrections: &Corrections) -> Vec<Pose> {
     let mut poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
     for (train_index, &index) in dataset.split.train.iter().enumerate() {
         let Some(row) = corrections.pose_row(train_index) else { continue };
