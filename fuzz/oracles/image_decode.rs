@@ -3,13 +3,24 @@
 use std::io::Cursor;
 
 use gausset_io::image::header::parse_header;
-use gausset_io::image::{MAX_DECODED_BYTES, decode};
+use gausset_io::image::{MAX_DECODED_BYTES, decode, decoder_is_running};
 
 /// Pictures of at most this many pixels are decoded: larger ones are legal and take their time.
 const PIXELS: u64 = 1 << 22;
 
+/// Panics of foreign decoders are errors of the picture; ours are findings.
+static HOOK: std::sync::Once = std::sync::Once::new();
+
 /// What can be decoded has the size of its header; what cannot says why in one line.
 pub(crate) fn check(bytes: &[u8]) {
+    HOOK.call_once(|| {
+        let hook = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !decoder_is_running() {
+                hook(panic);
+            }
+        }));
+    });
     let header = parse_header(Cursor::new(bytes));
     if let Ok(header) = header {
         let pixels = u64::from(header.width) * u64::from(header.height);

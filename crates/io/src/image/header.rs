@@ -270,40 +270,55 @@ fn exif_orientation(tiff: &[u8]) -> Option<u8> {
     })
 }
 
-/// Whether the compressed data of a JPEG is closed by its end marker. Decoders fill what is missing with grey and
-/// say nothing; a picture that is half grey must not be trained on.
-pub(super) fn jpeg_is_complete(bytes: &[u8]) -> bool {
+/// Walks through all segments of a JPEG up to its end marker.
+///
+/// Decoders fill what is missing with grey and say nothing; a picture that is half grey must not be trained on. And
+/// they trust a second frame header, which then contradicts what the first one let them prepare.
+///
+/// # Errors
+/// The end marker or a segment is missing; a second frame header or start marker.
+pub(super) fn check_jpeg(bytes: &[u8]) -> Result<(), ImageProblem> {
+    let damaged = |what: &str| Err(ImageProblem::Header(what.to_owned()));
     let mut at = 2;
+    let mut frames = 0;
     loop {
         // At a marker: FF, fill bytes, code.
-        let Some(0xFF) = bytes.get(at).copied() else { return false };
+        match bytes.get(at) {
+            Some(0xFF) => {}
+            Some(_) => return damaged("a JPEG marker is missing"),
+            None => return Err(ImageProblem::Truncated),
+        }
         while bytes.get(at) == Some(&0xFF) {
             at += 1;
         }
-        let Some(marker) = bytes.get(at).copied() else { return false };
+        let marker = *bytes.get(at).ok_or(ImageProblem::Truncated)?;
         at += 1;
-        if marker == 0xD9 {
-            return true;
+        match marker {
+            0xD9 => return Ok(()),
+            0xD8 => return damaged("a second JPEG begins inside the first"),
+            0x01 | 0xD0..=0xD7 => continue,
+            0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC) => frames += 1,
+            _ => {}
         }
-        if marker == 0x01 || (0xD0..=0xD7).contains(&marker) {
-            continue;
+        if frames > 1 {
+            return damaged("a second JPEG frame header");
         }
-        let Some([high, low]) = bytes.get(at..at + 2) else { return false };
+        let Some([high, low]) = bytes.get(at..at + 2) else { return Err(ImageProblem::Truncated) };
         at += usize::from(u16::from_be_bytes([*high, *low])).max(2);
         if marker == 0xDA {
-            // Entropy-coded data: runs to the next FF that is neither stuffed (00) nor a restart marker.
-            loop {
-                let Some(rest) = bytes.get(at..) else { return false };
-                let Some(next) = rest.iter().position(|&b| b == 0xFF) else { return false };
-                match rest.get(next + 1) {
-                    Some(0x00 | 0xD0..=0xD7) => at += next + 2,
-                    Some(_) => {
-                        at += next;
-                        break;
-                    }
-                    None => return false,
-                }
-            }
+            at = end_of_scan(bytes, at).ok_or(ImageProblem::Truncated)?;
+        }
+    }
+}
+
+/// End of entropy-coded data: the next FF that is neither stuffed (00) nor a restart marker.
+fn end_of_scan(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        let rest = bytes.get(at..)?;
+        let next = rest.iter().position(|&b| b == 0xFF)?;
+        match rest.get(next + 1)? {
+            0x00 | 0xD0..=0xD7 => at += next + 2,
+            _ => return Some(at + next),
         }
     }
 }
