@@ -291,9 +291,15 @@ fn masks_are_found_under_each_name() {
     }
     assert!(found[5..].iter().all(Option::is_none), "a missing mask keeps all");
     assert_ne!(data.fingerprint, Scene::colmap(ModelFormat::Binary).open().unwrap().fingerprint);
-    let masks = Some(scene.path().join("nowhere"));
-    let data = scene.open_with(&OpenOptions { masks, ..OpenOptions::default() }).unwrap();
-    assert_eq!(data.images.iter().filter(|i| i.mask.is_some()).count(), 2);
+    let with =
+        |folder: &str| OpenOptions { masks: Some(scene.path().join(folder)), ..OpenOptions::default() };
+    scene.write("other/left/img 7.png", &mask);
+    let data = scene.open_with(&with("other")).unwrap();
+    assert_eq!(data.images.iter().filter(|i| i.mask.is_some()).count(), 2, "those beside the pictures");
+    assert_eq!(
+        scene.line(&scene.open_with(&with("nowhere")).unwrap_err().to_string()),
+        "DATA/nowhere: open masks: no such file or folder"
+    );
 }
 
 #[test]

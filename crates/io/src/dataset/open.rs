@@ -22,6 +22,10 @@ use super::{AppliedTransform, Dataset, DatasetKind, OpenOptions, Point};
 /// See [`super::open`].
 pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Dataset, DatasetError> {
     let _span = gausset_prof::span("open");
+    if let Some(masks) = &options.masks {
+        // Masks that were asked for must not go missing in silence.
+        std::fs::read_dir(masks).map_err(|e| DatasetError::io(masks, "open masks", &e))?;
+    }
     let mut report = Report::default();
     match source::find(path, options, &mut report.warnings)? {
         Source::Colmap(source) => open_colmap(source, options, report),
