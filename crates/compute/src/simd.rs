@@ -315,7 +315,7 @@ mod tests {
                 let v: [f32x16<_>; 16] = std::array::from_fn(|i| load(simd, &rows[i]));
                 let t = transpose(v).map(|r| -> Row { r.to_array() });
                 let s: Row = sum_each(v).to_array();
-                (t, s, v.map(|r| sum_lanes(r)))
+                (t, s, v.map(sum_lanes))
             });
             for i in 0..16 {
                 for j in 0..16 {
