@@ -11,6 +11,7 @@ use gausset_core::Pose;
 
 use super::camera_model::SourceCamera;
 use super::error::{DatasetError, MAX_DISTANCE};
+use super::lens::Lens;
 use super::paths::{Extension, Found, Root, find_mask};
 use super::report::{SkipReason, Skipped, Warning};
 use super::sizes::{check_shape, lens_at, scene_extent, training_size};
@@ -194,82 +195,72 @@ impl Assembly {
         Ok(present)
     }
 
-    /// Looks at each picture's header and makes its camera.
+    /// Looks at each picture's header and makes its entry.
     fn entries(
         &mut self,
         present: Vec<Present>,
         options: &OpenOptions,
         report: &mut Report,
     ) -> Result<(Vec<ImageEntry>, Split), DatasetError> {
-        let mut notes = Notes::default();
-        let mut known_cameras = BTreeMap::new();
-        let mut lenses = BTreeMap::new();
+        let mut seen = Seen::default();
         let (mut images, mut split) = (Vec::new(), Split::default());
         for picture in present {
-            let Present { listed, found, pose, role } = picture;
-            let header = match read_header(&found.path) {
-                Ok(header) => header,
-                Err(e) => {
-                    report.skip(&found.name, SkipReason::Unreadable(e.problem));
-                    continue;
+            let (name, role) = (picture.found.name.clone(), picture.role);
+            match self.entry(picture, options, &mut seen) {
+                Ok(entry) => {
+                    let half = if role == Role::Test { &mut split.test } else { &mut split.train };
+                    half.push(images.len());
+                    images.push(entry);
                 }
-            };
-            notes.orientation(&found.name, &header);
-            let stored = [header.width, header.height];
-            let source_camera = match listed.camera {
-                CameraOf::Known(index) => index,
-                CameraOf::Intrinsics { values, file, frame } => {
-                    let id = self.cameras.len() as u32;
-                    let camera = values
-                        .camera(id, stored)
-                        .map_err(|problem| DatasetError::malformed(&file, place_of(frame), problem))?;
-                    *known_cameras.entry(camera_key(&camera)).or_insert_with(|| {
-                        self.cameras.push(camera);
-                        self.cameras.len() - 1
-                    })
-                }
-            };
-            let source = &self.cameras[source_camera];
-            if let Err(reason) = check_shape(source, stored) {
-                report.skip(&found.name, reason);
-                continue;
+                Err(Refusal::Picture(reason)) => report.skip(&name, reason),
+                Err(Refusal::Dataset(error)) => return Err(error),
             }
-            notes.rescaled(&found.name, source, stored);
-            let size = training_size(stored, options.max_resolution);
-            let lens = lenses.entry((source_camera, stored)).or_insert_with(|| lens_at(source, stored));
-            let camera = match warp::pinhole_for(lens, stored, size[0], size[1]) {
-                Ok(camera) => camera,
-                Err(e) => {
-                    report.skip(&found.name, SkipReason::Camera(e));
-                    continue;
-                }
-            };
-            let mask = match self.mask_of(&found.name, listed.mask.as_deref(), stored, &mut notes) {
-                Ok(mask) => mask,
-                Err(reason) => {
-                    report.skip(&found.name, reason);
-                    continue;
-                }
-            };
-            match role {
-                Role::Test => split.test.push(images.len()),
-                _ => split.train.push(images.len()),
-            }
-            images.push(ImageEntry {
-                name: Arc::from(found.name.as_str()),
-                file_bytes: std::fs::metadata(&found.path).map_or(0, |m| m.len()),
-                path: found.path,
-                id: listed.id,
-                frame: listed.frame,
-                source_camera,
-                stored_size: stored,
-                camera,
-                pose,
-                mask,
-            });
         }
-        notes.report(&self.folder, &mut report.warnings);
+        seen.notes.report(&self.folder, &mut report.warnings);
         Ok((images, split))
+    }
+
+    fn entry(
+        &mut self,
+        picture: Present,
+        options: &OpenOptions,
+        seen: &mut Seen,
+    ) -> Result<ImageEntry, Refusal> {
+        let Present { listed, found, pose, .. } = picture;
+        let header = read_header(&found.path).map_err(|e| SkipReason::Unreadable(e.problem))?;
+        seen.notes.orientation(&found.name, &header);
+        let stored = [header.width, header.height];
+        let source_camera = match listed.camera {
+            CameraOf::Known(index) => index,
+            CameraOf::Intrinsics { values, file, frame } => {
+                let camera = values
+                    .camera(self.cameras.len() as u32, stored)
+                    .map_err(|problem| DatasetError::malformed(&file, place_of(frame), problem))?;
+                *seen.cameras.entry(camera_key(&camera)).or_insert_with(|| {
+                    self.cameras.push(camera);
+                    self.cameras.len() - 1
+                })
+            }
+        };
+        let source = &self.cameras[source_camera];
+        check_shape(source, stored)?;
+        seen.notes.rescaled(&found.name, source, stored);
+        let [width, height] = training_size(stored, options.max_resolution);
+        let lens = seen.lenses.entry((source_camera, stored)).or_insert_with(|| lens_at(source, stored));
+        let camera = warp::pinhole_for(lens, stored, width, height).map_err(SkipReason::Camera)?;
+        let mask = self.mask_of(&found.name, listed.mask.as_deref(), stored, &mut seen.notes)?;
+        Ok(ImageEntry {
+            name: Arc::from(found.name.as_str()),
+            file_bytes: std::fs::metadata(&found.path).map_or(0, |m| m.len()),
+            path: found.path,
+            id: listed.id,
+            frame: listed.frame,
+            source_camera,
+            stored_size: stored,
+            camera,
+            pose,
+            mask,
+        })
     }
 
     /// The mask file of a picture, whose header must be readable.
@@ -334,6 +325,34 @@ impl Assembly {
     }
 }
 
+/// Why a picture does not become an entry: it is left out, or its source is wrong.
+enum Refusal {
+    Picture(SkipReason),
+    Dataset(DatasetError),
+}
+
+impl From<SkipReason> for Refusal {
+    fn from(reason: SkipReason) -> Self {
+        Self::Picture(reason)
+    }
+}
+
+impl From<DatasetError> for Refusal {
+    fn from(error: DatasetError) -> Self {
+        Self::Dataset(error)
+    }
+}
+
+/// What earlier pictures have in common with later ones.
+#[derive(Default)]
+struct Seen {
+    /// Cameras made of JSON intrinsics, and their index.
+    cameras: BTreeMap<CameraKey, usize>,
+    /// Lenses by camera and stored size.
+    lenses: BTreeMap<(usize, [u32; 2]), Lens>,
+    notes: Notes,
+}
+
 /// Facts about many pictures that make one warning each.
 #[derive(Default)]
 struct Notes {
@@ -381,8 +400,10 @@ fn place_of(frame: Option<usize>) -> String {
     frame.map_or_else(|| "top level".to_owned(), |frame| format!("frames[{frame}]"))
 }
 
-/// What makes two cameras the same, with a total order.
-fn camera_key(camera: &SourceCamera) -> (u8, [u32; 2], Vec<u64>) {
+/// What makes two cameras the same, with a total order: model, size, bits of the parameters.
+type CameraKey = (u8, [u32; 2], Vec<u64>);
+
+fn camera_key(camera: &SourceCamera) -> CameraKey {
     let params = camera.params.iter().map(|p| p.to_bits()).collect();
     (camera.model.id(), [camera.width, camera.height], params)
 }

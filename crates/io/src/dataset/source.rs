@@ -1,4 +1,5 @@
 //! Finding and reading what describes a dataset: a COLMAP model or JSON files.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@
 //! `aabb_scale`, `scale`, `offset`, `sharpness` and the like belong to other programs and are ignored.
 //!
 //! Parsing is typed and streaming, so memory follows the frames and not whatever else a file holds.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::f64::consts::PI;
 use std::fmt;
@@ -361,6 +362,8 @@ impl Intrinsics {
         let own_focal = self.fl_x.is_some() || self.camera_angle_x.is_some();
         let from = |own: Option<f64>, other: Option<f64>| own.or(other);
         let focal = |own: Option<f64>, other: Option<f64>| own.or(other.filter(|_| !own_focal));
+        let mut k = self.k;
+        k.iter_mut().zip(general.k).for_each(|(own, other)| *own = from(*own, other));
         Self {
             fl_x: focal(self.fl_x, general.fl_x),
             fl_y: focal(self.fl_y, general.fl_y),
@@ -370,7 +373,7 @@ impl Intrinsics {
             cy: from(self.cy, general.cy),
             w: from(self.w, general.w),
             h: from(self.h, general.h),
-            k: std::array::from_fn(|i| from(self.k[i], general.k[i])),
+            k,
             p1: from(self.p1, general.p1),
             p2: from(self.p2, general.p2),
             camera_model: self.camera_model.clone().or_else(|| general.camera_model.clone()),

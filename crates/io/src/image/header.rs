@@ -3,6 +3,7 @@
 //! JPEG (ITU T.81, annex B): segments `FF marker length …` up to the frame header SOFn, which has precision,
 //! height, width and the number of components; APP1 may hold EXIF. PNG (W3C, 3rd edition): chunk IHDR first, eXIf
 //! before IDAT.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufReader, ErrorKind, Read, Seek};
 use std::path::Path;

@@ -7,6 +7,7 @@
 //! ```
 //! A count is believed only after it was compared with the bytes that follow it; what is not kept is skipped by
 //! seeking.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;

@@ -6,6 +6,7 @@
 //! ```
 //! Poses of images stand in the image file in full, so rigs are not needed for rendering; what pictures of one
 //! frame have in common is their exposure and the error of the rig's pose. For cameras, `data_id` is the image id.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::collections::BTreeMap;
 use std::io::{Read, Seek};

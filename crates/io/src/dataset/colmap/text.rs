@@ -8,6 +8,7 @@
 //! ```
 //! Read as other programs write it: CRLF, a byte order mark, tabs and names with spaces are fine, the second line
 //! of the last image may be missing. Written with as many digits as bring back the same number.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read};
