@@ -7,6 +7,7 @@
 
 pub mod level;
 pub mod pool;
+pub mod prefetch;
 pub mod rng;
 pub mod simd;
 

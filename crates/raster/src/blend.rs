@@ -15,6 +15,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
+use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{LANES, each, fma, fnma, inlined, load, splat, transpose};
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{ALPHA_MIN, TILE_SIZE, TRANSMITTANCE_STOP};
@@ -29,6 +30,8 @@ use crate::view::KernelView;
 
 /// Entries per batch: their records (16 KiB) stay in the first-level cache while the cells walk them.
 pub(crate) const BATCH: usize = 256;
+/// Entries between asking for a record and copying it.
+const RECORDS_AHEAD: usize = 16;
 
 /// Slack of the column spans as a share of the splat's extents: the quadratic form of a long thin splat is rounded
 /// relative to its large terms.
@@ -178,9 +181,7 @@ fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>,
     let mut base = 0;
     while base < input.entries.len() && active != 0 {
         let batch = &input.entries[base..input.entries.len().min(base + BATCH)];
-        for (slot, entry) in local.iter_mut().zip(batch) {
-            *slot = input.records[entry.load(Ordering::Relaxed) as usize];
-        }
+        copy_records(input.records, &input.entries[base..], &mut local);
         let lengths = cell_lists(simd, origin, &local, batch.len(), active, &mut lists, &mut masks);
         for c in 0..CELLS {
             if active >> c & 1 == 0 {
@@ -212,6 +213,17 @@ fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>,
             cell.depth.store_array(&mut extras.depth[c].0);
             cell.count.store_array(&mut extras.count[c].0);
         }
+    }
+}
+
+/// Copies the records of the first entries, as many as fit.
+#[inline(always)]
+pub(crate) fn copy_records(records: &[Record], entries: &[AtomicU32], local: &mut [Record; BATCH]) {
+    for (i, (to, entry)) in local.iter_mut().zip(entries).enumerate() {
+        if let Some(ahead) = entries.get(i + RECORDS_AHEAD) {
+            prefetch(records, ahead.load(Ordering::Relaxed) as usize);
+        }
+        *to = records[entry.load(Ordering::Relaxed) as usize];
     }
 }
 

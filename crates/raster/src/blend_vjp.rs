@@ -14,15 +14,17 @@
 //! the pixels of a tile go to one [`Slot`] per (tile, splat) entry; nothing is added atomically, and a later stage adds
 //! the slots of a splat in a fixed order.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::AtomicU32;
 
 use fearless_simd::{Level, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, each, each_of, fma, fnma, fold, inlined, load, splat, sum_lanes};
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
 
-use crate::blend::{BATCH, Blended, TileExtras, TilePixels};
-use crate::pixel::{CELL_SIDE, CELLS, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin};
+use crate::blend::{BATCH, Blended, TileExtras, TilePixels, copy_records};
+use crate::pixel::{
+    CELL_SIDE, CELLS, PixelAlpha, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin,
+};
 use crate::project::{Record, record};
 use crate::tile::TileSplats;
 use crate::view::KernelView;
@@ -246,12 +248,10 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     let stop = splat(simd, TRANSMITTANCE_STOP);
     let one = splat(simd, 1.0);
     let mut local = [Record::default(); BATCH];
-    for (batch, entries) in input.entries.chunks(BATCH).enumerate() {
-        for (to, entry) in local.iter_mut().zip(entries) {
-            *to = input.records[entry.load(Ordering::Relaxed) as usize];
-        }
-        let base = batch * BATCH;
-        for i in 0..entries.len() {
+    let mut alphas = [PixelAlpha { dx: zero, dy: zero, raw: zero, alpha: zero }; CELLS];
+    for base in (0..input.entries.len()).step_by(BATCH) {
+        copy_records(input.records, &input.entries[base..], &mut local);
+        for i in 0..BATCH.min(input.entries.len() - base) {
             let mut mask = u32::from(input.masks[base + i]);
             if mask == 0 {
                 continue;
@@ -261,10 +261,18 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
             let mut sums = [zero; 9];
             let mut depth_sum = zero;
             let mut absolute = [zero; 2];
+            let mut remaining = mask;
+            while remaining != 0 {
+                let c = remaining.trailing_zeros() as usize % CELLS;
+                remaining &= remaining - 1;
+                let cell = &cells[c];
+                alphas[c] = pixel_alpha(simd, splat_record, cell.x, cell.y);
+            }
             while mask != 0 {
-                let cell = &mut cells[mask.trailing_zeros() as usize % CELLS];
+                let c = mask.trailing_zeros() as usize % CELLS;
                 mask &= mask - 1;
-                let at = pixel_alpha(simd, splat_record, cell.x, cell.y);
+                let cell = &mut cells[c];
+                let at = alphas[c];
                 let alpha = at.alpha.simd_ge(alpha_min).select(at.alpha, zero);
                 let next = fnma(alpha, cell.transmittance, cell.transmittance);
                 let blends = next.simd_gt(stop);

@@ -5,7 +5,7 @@
 //! that forward, backward and the cap agree to the bit.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{Row, exp2, fma, splat};
+use gausset_compute::simd::{Row, exp2_bounded_above, fma, splat};
 use gausset_core::constants::{ALPHA_MAX, TILE_SIZE};
 
 use crate::project::{Record, record};
@@ -78,6 +78,7 @@ pub(crate) fn pixel_alpha<S: Simd>(
     let dy = y - splat(simd, r[record::Y]);
     let along_x = fma(splat(simd, r[record::B]), dy, splat(simd, r[record::A]) * dx);
     let along_y = fma(splat(simd, r[record::C]) * dy, dy, splat(simd, r[record::L]));
-    let raw = exp2(simd, fma(along_x, dx, along_y));
+    // At most log2 of the opacity, but for rounding.
+    let raw = exp2_bounded_above(simd, fma(along_x, dx, along_y));
     PixelAlpha { dx, dy, raw, alpha: raw.min(splat(simd, ALPHA_MAX)) }
 }

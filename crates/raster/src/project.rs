@@ -98,10 +98,12 @@ pub struct Projected {
     pub records: Vec<Record>,
     /// One per splat.
     pub rects: Vec<TileRect>,
-    /// First entry of each splat, relative to its chunk.
+    /// First entry of each splat, relative to its chunk; where a splat has none, that of the next one.
     pub entry_offset: Vec<u32>,
     /// First entry of each chunk of 1 024 splats.
     pub chunk_entry_base: Vec<u32>,
+    /// Which splats of each block are visible, one bit per lane.
+    pub visible: Vec<u16>,
     /// Sort keys of the visible splats in splat order.
     pub keys: Vec<u64>,
     /// Keys by chunk before they are brought together.
@@ -124,6 +126,7 @@ impl Projected {
         self.records.capacity() * size_of::<Record>()
             + self.rects.capacity() * size_of::<TileRect>()
             + self.entry_offset.capacity() * 4
+            + self.visible.capacity() * 2
             + (self.keys.capacity() + self.chunk_keys.capacity()) * 8
     }
 
@@ -140,17 +143,20 @@ impl Projected {
         self.records.resize(lanes, Record::default());
         self.rects.resize(lanes, TileRect::default());
         self.entry_offset.resize(lanes, 0);
+        self.visible.resize(splats.geometry.len(), 0);
         self.chunk_keys.resize(lanes, 0);
         let mut parts: Vec<Chunk<'_>> = self
             .records
             .chunks_mut(SPLATS_PER_CHUNK)
             .zip(self.rects.chunks_mut(SPLATS_PER_CHUNK))
             .zip(self.entry_offset.chunks_mut(SPLATS_PER_CHUNK))
+            .zip(self.visible.chunks_mut(BLOCKS_PER_CHUNK))
             .zip(self.chunk_keys.chunks_mut(SPLATS_PER_CHUNK))
-            .map(|(((records, rects), offsets), keys)| Chunk {
+            .map(|((((records, rects), offsets), visible), keys)| Chunk {
                 records,
                 rects,
                 offsets,
+                visible,
                 keys,
                 key_count: 0,
                 entries: 0,
@@ -191,6 +197,7 @@ struct Chunk<'a> {
     records: &'a mut [Record],
     rects: &'a mut [TileRect],
     offsets: &'a mut [u32],
+    visible: &'a mut [u16],
     keys: &'a mut [u64],
     key_count: usize,
     entries: u64,
@@ -220,12 +227,15 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
                 );
                 let first_lane = local * LANES;
                 let mut visible = screen.visible;
+                part.visible[local] = visible as u16;
                 let rects = &mut part.rects[first_lane..first_lane + LANES];
                 let offsets = &mut part.offsets[first_lane..first_lane + LANES];
                 rects.fill(TileRect::default());
                 if visible == 0 {
+                    offsets.fill(part.entries as u32);
                     continue;
                 }
+                let mut without_offset = 0;
                 let records = &mut part.records[first_lane..first_lane + LANES];
                 for (record, row) in records.iter_mut().zip(transpose(screen.rows)) {
                     row.store_array(&mut record.0);
@@ -240,13 +250,15 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
                         y1: screen.tile_bounds[3][lane] as u16,
                     };
                     rects[lane] = rect;
-                    offsets[lane] = part.entries as u32;
+                    offsets[without_offset..=lane].fill(part.entries as u32);
+                    without_offset = lane + 1;
                     part.entries += u64::from(rect.area());
                     let splat = (block * LANES + lane) as u64;
                     let depth = records[lane].0[record::DEPTH];
                     part.keys[part.key_count] = u64::from(depth.to_bits()) << 32 | splat;
                     part.key_count += 1;
                 }
+                offsets[without_offset..].fill(part.entries as u32);
             }
         },
     );

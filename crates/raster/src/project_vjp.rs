@@ -13,6 +13,7 @@
 //! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
 
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
+use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{
     LANES, LN_2, Row, each, each_of, fma, inlined, load, splat, sum_lanes, transpose,
 };
@@ -136,37 +137,84 @@ impl PoseGradientSums {
     }
 }
 
-/// Adds up the slots of 16 splats; row `i` of the result is value `i` of a slot for each lane.
-#[inline(always)]
-fn gather<S: Simd>(simd: S, input: &VjpInput<'_>, first_lane: usize) -> [f32x16<S>; LANES] {
-    let mut lanes = [[0.0; LANES]; LANES];
-    for (lane, row) in lanes.iter_mut().enumerate() {
-        let splat_index = first_lane + lane;
-        let entries = input.projected.rects[splat_index].area() as usize;
-        if entries == 0 {
-            continue;
-        }
-        let first = input.projected.first_entry(splat_index);
-        for position in &input.lists.position[first..first + entries] {
-            let entry = position.load(Ordering::Relaxed) as usize;
-            if input.sums.is_live(entry) {
-                for (sum, value) in row.iter_mut().zip(&input.sums.slots[entry]) {
-                    *sum += value;
-                }
-            }
-        }
-    }
-    transpose(each(
-        #[inline(always)]
-        |i| load(simd, &lanes[i]),
-    ))
+/// The live slots of a block, and of the block after it, which are on their way from memory.
+///
+/// Slots lie all over the tiles, so that each is a miss. Collecting them one block ahead lets a block's arithmetic hide
+/// the misses of the next, and leaves no branch per entry in the sum.
+#[derive(Debug, Default)]
+pub(crate) struct LiveSlots {
+    current: Vec<LiveSlot>,
+    next: Vec<LiveSlot>,
 }
 
-/// Gradients of the splats of a block. `absolute` says whether slots hold absolute sums.
+/// A slot and the lane to which it belongs.
+#[derive(Clone, Copy, Debug, Default)]
+struct LiveSlot {
+    lane: u32,
+    entry: u32,
+}
+
+impl LiveSlots {
+    /// Ready for the blocks from `first` on.
+    #[inline(always)]
+    pub(crate) fn new(input: &VjpInput<'_>, first: usize) -> Self {
+        let mut slots = Self::default();
+        collect(input, first, &mut slots.next);
+        slots
+    }
+
+    /// Adds up the slots of the 16 splats of the next block; row `i` of the result is value `i` of a slot for each
+    /// lane.
+    #[inline(always)]
+    fn sum_block<S: Simd>(&mut self, simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>; LANES] {
+        std::mem::swap(&mut self.current, &mut self.next);
+        collect(input, block + 1, &mut self.next);
+        let mut lanes = [[0.0; LANES]; LANES];
+        for slot in &self.current {
+            let values = &input.sums.slots[slot.entry as usize];
+            for (sum, value) in lanes[slot.lane as usize % LANES].iter_mut().zip(values) {
+                *sum += value;
+            }
+        }
+        transpose(each(
+            #[inline(always)]
+            |i| load(simd, &lanes[i]),
+        ))
+    }
+}
+
+/// Lists the live slots of a block by lane and tile, and asks for them.
+#[inline(always)]
+fn collect(input: &VjpInput<'_>, block: usize, found: &mut Vec<LiveSlot>) {
+    found.clear();
+    let lanes = block * LANES..(block + 1) * LANES;
+    let Some(rects) = input.projected.rects.get(lanes.clone()) else { return };
+    let mut first = input.projected.first_entry(lanes.start);
+    let last = input.projected.first_entry(lanes.end - 1) + rects[LANES - 1].area() as usize;
+    // Room for all, so that each is written and only live ones advance: whether one is live cannot be foreseen.
+    found.resize(last - first + 1, LiveSlot::default());
+    let mut count = 0;
+    for (lane, rect) in (0u32..).zip(rects) {
+        let entries = rect.area() as usize;
+        for position in &input.lists.position[first..first + entries] {
+            let entry = position.load(Ordering::Relaxed);
+            found[count] = LiveSlot { lane, entry };
+            count += usize::from(input.sums.is_live(entry as usize));
+        }
+        first += entries;
+    }
+    found.truncate(count);
+    for slot in found {
+        prefetch(&input.sums.slots, slot.entry as usize);
+    }
+}
+
+/// Gradients of the splats of a block. Blocks are asked for in order, the first being that of `slots`.
 #[inline(always)]
 pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     simd: S,
     input: &VjpInput<'_>,
+    slots: &mut LiveSlots,
     block_index: usize,
     block: &GeometryBlock,
     rest: &[AlignedRow],
@@ -177,7 +225,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let one = splat(simd, 1.0);
     let two = splat(simd, 2.0);
     let view = input.view;
-    let sums = gather(simd, input, block_index * LANES);
+    let sums = slots.sum_block(simd, input, block_index);
     let mut touched = sums[0].simd_ne(zero);
     for sum in &sums[1..slot::ABS_X] {
         touched |= sum.simd_ne(zero);
@@ -435,11 +483,13 @@ fn gradient_chunk<S: Simd, const DEGREE: u8>(
         || {
             let rows = splats.rest_rows();
             let mut pose = PoseSums::new(simd);
+            let mut slots = LiveSlots::new(input, chunk * BLOCKS_PER_CHUNK);
             for (local, out) in part.geometry.iter_mut().enumerate() {
                 let block = chunk * BLOCKS_PER_CHUNK + local;
                 let g = block_gradient::<S, DEGREE>(
                     simd,
                     input,
+                    &mut slots,
                     block,
                     &splats.geometry[block],
                     splats.rest_of(block),

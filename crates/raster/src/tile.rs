@@ -5,22 +5,31 @@
 //! a fixed number, so lists do not depend on the number of threads. Each tile's list starts at a multiple of 32
 //! entries, so that tiles own whole words of the bitmap of live entries.
 //!
+//! A rectangle is counted by its corners: +1 and -1 in a table with one more row and column than there are tiles, of
+//! which the running sums along rows and columns are the counts.
+//! Splats come in depth order, which is no order in memory: what the next ones need is prefetched.
+//!
 //! The rectangle of a splat may contain tiles that its ellipse does not reach; the exact test comes later, where it is
 //! cheap (stage `blend`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use fearless_simd::{Level, prelude::*};
+use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::splat;
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::ALPHA_MIN;
 
 use crate::pixel::{CELLS, cell_pixels, inside_image, pixel_alpha, tile_origin};
-use crate::project::{Projected, Record};
+use crate::project::{Projected, Record, TileRect};
 use crate::view::KernelView;
 
 /// Chunks of the depth-sorted list.
 const DEPTH_CHUNKS: usize = 16;
+/// Splats between asking for a rectangle and using it.
+const RECT_AHEAD: usize = 32;
+/// Splats between asking for the places of a splat's entries and writing them.
+const POSITION_AHEAD: usize = 12;
 /// Alignment of each tile's first entry.
 const ENTRY_ALIGNMENT: usize = 32;
 
@@ -74,18 +83,11 @@ impl TileLists {
 
         self.counts.clear();
         self.counts.resize(tiles * DEPTH_CHUNKS, 0);
+        let rows = view.tiles[1] as usize;
         let mut parts: Vec<&mut [u32]> = self.counts.chunks_mut(tiles).collect();
         pool.run_parts(&mut parts, |chunk, counts| {
-            for &key in chunk_of(keys, chunk, chunk_len) {
-                let rect = projected.rects[key as u32 as usize];
-                for y in usize::from(rect.y0)..usize::from(rect.y1) {
-                    for count in
-                        &mut counts[y * columns + usize::from(rect.x0)..y * columns + usize::from(rect.x1)]
-                    {
-                        *count += 1;
-                    }
-                }
-            }
+            let splats = chunk_of(keys, chunk, chunk_len);
+            count_tiles(splats, &projected.rects, [columns, rows], counts);
         });
 
         // Turn counts into places: tile by tile, and inside a tile chunk by chunk.
@@ -111,7 +113,15 @@ impl TileLists {
         let (splat_of_entry, position) = (&*self.splat_of_entry, &*self.position);
         let mut parts: Vec<&mut [u32]> = self.counts.chunks_mut(tiles).collect();
         pool.run_parts(&mut parts, |chunk, places| {
-            for &key in chunk_of(keys, chunk, chunk_len) {
+            let keys = chunk_of(keys, chunk, chunk_len);
+            for (i, &key) in keys.iter().enumerate() {
+                if let Some(&key) = keys.get(i + RECT_AHEAD) {
+                    prefetch(&projected.rects, key as u32 as usize);
+                    prefetch(&projected.entry_offset, key as u32 as usize);
+                }
+                if let Some(&key) = keys.get(i + POSITION_AHEAD) {
+                    prefetch(position, projected.first_entry(key as u32 as usize));
+                }
                 let splat = key as u32;
                 let rect = projected.rects[splat as usize];
                 let mut entry_of_splat = projected.first_entry(splat as usize);
@@ -188,6 +198,35 @@ fn capped_length<S: Simd>(
             None
         },
     )
+}
+
+/// Adds up in how many of the rectangles each tile lies; `counts` holds `columns` x `rows` tiles.
+fn count_tiles(keys: &[u64], rects: &[TileRect], [columns, rows]: [usize; 2], counts: &mut [u32]) {
+    let stride = columns + 1;
+    // Differences wrap below zero; the sums do not.
+    let mut changes = vec![0u32; stride * (rows + 1)];
+    for (i, &key) in keys.iter().enumerate() {
+        if let Some(&key) = keys.get(i + RECT_AHEAD) {
+            prefetch(rects, key as u32 as usize);
+        }
+        let rect = rects[key as u32 as usize];
+        let [x0, x1, y0, y1] = [rect.x0, rect.x1, rect.y0, rect.y1].map(usize::from);
+        for (corner, sign) in [(y0 * stride + x0, 1), (y0 * stride + x1, u32::MAX)] {
+            changes[corner] = changes[corner].wrapping_add(sign);
+        }
+        for (corner, sign) in [(y1 * stride + x0, u32::MAX), (y1 * stride + x1, 1)] {
+            changes[corner] = changes[corner].wrapping_add(sign);
+        }
+    }
+    let mut above = vec![0u32; columns];
+    for (changes, counts) in changes.chunks_exact(stride).zip(counts.chunks_exact_mut(columns)) {
+        let mut along = 0u32;
+        for ((change, above), count) in changes.iter().zip(&mut above).zip(counts) {
+            along = along.wrapping_add(*change);
+            *above = above.wrapping_add(along);
+            *count = *above;
+        }
+    }
 }
 
 fn chunk_of(keys: &[u64], chunk: usize, chunk_len: usize) -> &[u64] {

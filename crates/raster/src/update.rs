@@ -3,7 +3,7 @@
 //! For each block: gradients (they never touch memory), regularisation, Adam on every row, noise on the means, density
 //! statistics. See [`crate::project_vjp`], [`crate::adam`].
 
-use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
+use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::simd::{LANES, Row, each, exp, fma, inlined, ln, load, sigmoid, sin_cos_turns, splat};
 use gausset_compute::{Pool, at_level, rng};
 use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
@@ -11,7 +11,7 @@ use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
 use crate::adam::{BiasCorrection, CorrectionTable, LaneUpdate, update_row};
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
 use crate::project::BLOCKS_PER_CHUNK;
-use crate::project_vjp::{BlockGradient, PoseGradientSums, PoseSums, VjpInput, block_gradient};
+use crate::project_vjp::{BlockGradient, LiveSlots, PoseGradientSums, PoseSums, VjpInput, block_gradient};
 use crate::shape::Shape;
 use crate::spherical::rest_coefficients;
 use crate::{blend_vjp::SlotSums, project::Projected, tile::TileLists, view::KernelView};
@@ -100,6 +100,25 @@ struct Step<'a> {
     scale_pull: f32,
 }
 
+impl<'a> Step<'a> {
+    #[inline(always)]
+    fn vjp_input(&self) -> VjpInput<'a> {
+        VjpInput {
+            projected: self.input.projected,
+            lists: self.input.lists,
+            sums: self.input.sums,
+            view: self.input.view,
+            antialiased: self.input.params.render.antialiased,
+        }
+    }
+}
+
+/// What a task carries from block to block.
+struct BlockSums<S: Simd> {
+    pose: PoseSums<S>,
+    slots: LiveSlots,
+}
+
 /// Runs the fused stage.
 pub fn update(pool: &Pool, level: Level, state: UpdateState<'_>, input: &UpdateInput<'_>) -> UpdateReport {
     let len = state.parameters.len();
@@ -174,17 +193,15 @@ fn update_chunk<S: Simd, const DEGREE: u8>(simd: S, step: &Step<'_>, chunk: usiz
     simd.vectorize(
         #[inline(always)]
         || {
-            let mut pose = PoseSums::new(simd);
+            let mut sums = BlockSums {
+                pose: PoseSums::new(simd),
+                slots: LiveSlots::new(&step.vjp_input(), chunk * BLOCKS_PER_CHUNK),
+            };
             for local in 0..part.geometry.len() {
-                update_block::<S, DEGREE>(
-                    simd,
-                    step,
-                    chunk * BLOCKS_PER_CHUNK + local,
-                    local,
-                    part,
-                    &mut pose,
-                );
+                let block = chunk * BLOCKS_PER_CHUNK + local;
+                update_block::<S, DEGREE>(simd, step, block, local, part, &mut sums);
             }
+            let pose = sums.pose;
             if step.input.wants_pose {
                 part.report.pose = pose.totals();
             }
@@ -199,28 +216,22 @@ fn update_block<S: Simd, const DEGREE: u8>(
     block: usize,
     local: usize,
     part: &mut Chunk<'_>,
-    pose: &mut PoseSums<S>,
+    sums: &mut BlockSums<S>,
 ) {
     let zero = splat(simd, 0.0);
     let params = step.input.params;
     let lanes = local * LANES..(local + 1) * LANES;
     let rest = local * step.rest_rows..(local + 1) * step.rest_rows;
-    let vjp = VjpInput {
-        projected: step.input.projected,
-        lists: step.input.lists,
-        sums: step.input.sums,
-        view: step.input.view,
-        antialiased: params.render.antialiased,
-    };
     let mut g = block_gradient::<S, DEGREE>(
         simd,
-        &vjp,
+        &step.vjp_input(),
+        &mut sums.slots,
         block,
         &part.geometry[local],
         &part.rest[rest.clone()],
-        step.input.wants_pose.then_some(pose),
+        step.input.wants_pose.then_some(&mut sums.pose),
     );
-    accumulate_statistics(simd, step, block * LANES, &g, part, lanes.clone());
+    accumulate_statistics(simd, step, block, &g, part, lanes.clone());
 
     let real = real_lanes(simd, block, step.len);
     let sparse = params.adam == AdamMode::Sparse;
@@ -343,7 +354,7 @@ fn regularise<S: Simd>(
 fn accumulate_statistics<S: Simd>(
     simd: S,
     step: &Step<'_>,
-    first_splat: usize,
+    block: usize,
     g: &BlockGradient<S>,
     part: &mut Chunk<'_>,
     lanes: std::ops::Range<usize>,
@@ -353,21 +364,26 @@ fn accumulate_statistics<S: Simd>(
         GradientStatistic::Signed => g.mean2d,
         GradientStatistic::Absolute => g.mean2d_abs,
     };
-    let [width, height] = step.input.view.size.map(|v| 0.5 * v as f32);
-    let (x, y) = (mean2d[0] * splat(simd, width), mean2d[1] * splat(simd, height));
-    let norm: Row = fma(x, x, y * y).sqrt().to_array();
-    let radius: Row = g.radius.to_array();
-    let rects = &step.input.projected.rects[first_splat..first_splat + LANES];
-    for (lane, i) in lanes.enumerate() {
-        if rects[lane].area() > 0 {
-            part.visible_steps[i] = part.visible_steps[i].saturating_add(1);
-            // A gradient that is not finite says nothing about density.
-            if norm[lane].is_finite() {
-                part.gradient_sum[i] += norm[lane];
-            }
-            part.max_radius[i] = part.max_radius[i].max(radius[lane]);
-        }
+    let visible = step.input.projected.visible[block];
+    if visible == 0 {
+        return;
     }
+    let visible: mask32x16<S> = mask32x16::from_bitmask(simd, u64::from(visible));
+    let zero = splat(simd, 0.0);
+    let [width, height] = step.input.view.size.map(|v| splat(simd, 0.5 * v as f32));
+    let (x, y) = (mean2d[0] * width, mean2d[1] * height);
+    let norm = fma(x, x, y * y).sqrt();
+    // A gradient that is not finite says nothing about density.
+    let counted = visible & (norm * zero).simd_eq(zero);
+    let sums = &mut part.gradient_sum[lanes.clone()];
+    let sum = f32x16::from_slice(simd, sums);
+    counted.select(sum + norm, sum).store_slice(sums);
+    let radii = &mut part.max_radius[lanes.clone()];
+    let radius = f32x16::from_slice(simd, radii);
+    visible.select(radius.max(g.radius), radius).store_slice(radii);
+    let steps = &mut part.visible_steps[lanes];
+    let count = u32x16::from_slice(simd, steps);
+    visible.select(count + 1, count).store_slice(steps);
 }
 
 /// `mean += Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12).
