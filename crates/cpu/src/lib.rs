@@ -115,6 +115,8 @@ impl Engine for CpuEngine {
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
+        // The old state goes before the new one is laid out.
+        self.state = BlockState::default();
         self.state = BlockState::from_state(state)?;
         self.report = StepReport::default();
         self.failed = None;
@@ -144,7 +146,7 @@ impl Engine for CpuEngine {
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         self.check()?;
-        let mut state = self.state.to_state();
+        let mut state = std::mem::take(&mut self.state).into_state();
         let outcome = density::apply(&mut state, rule, &self.pool);
         self.state = BlockState::from_state(state)?;
         self.report.cloned += outcome.cloned;

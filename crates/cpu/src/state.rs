@@ -63,10 +63,17 @@ impl BlockState {
             }
         }
         let lanes = n.next_multiple_of(LANES);
+        // Array by array, so that no more than one is there twice.
+        let parameters = Blocks::from_splats(&state.splats);
+        drop(state.splats);
+        let moment1 = Blocks::from_values(&state.moments.m);
+        drop(state.moments.m);
+        let moment2 = Blocks::from_values(&state.moments.v);
+        drop(state.moments.v);
         Ok(Self {
-            parameters: Blocks::from_splats(&state.splats),
-            moment1: Blocks::from_values(&state.moments.m),
-            moment2: Blocks::from_values(&state.moments.v),
+            parameters,
+            moment1,
+            moment2,
             clocks: padded(state.clocks, lanes),
             ids: padded(state.ids, lanes),
             gradient_sum: padded(state.statistics.gradient_sum, lanes),
@@ -94,6 +101,33 @@ impl BlockState {
                 max_radius: self.max_radius[..n].to_vec(),
             },
             extras: self.extras.clone(),
+        }
+    }
+
+    /// [`Self::to_state`] in the place of this state: no more than one array is there twice.
+    pub(crate) fn into_state(mut self) -> TrainState {
+        let mut take = |blocks: fn(&mut Self) -> &mut Blocks| std::mem::take(blocks(&mut self)).to_splats();
+        let splats = take(|state| &mut state.parameters);
+        let moments = Moments { m: take(|state| &mut state.moment1), v: take(|state| &mut state.moment2) };
+        let n = splats.len();
+        for values in [&mut self.clocks, &mut self.ids, &mut self.visible_steps] {
+            values.truncate(n);
+        }
+        self.gradient_sum.truncate(n);
+        self.max_radius.truncate(n);
+        TrainState {
+            splats,
+            moments,
+            clocks: self.clocks,
+            group_clock: self.group_clock,
+            ids: self.ids,
+            next_id: self.next_id,
+            statistics: DensityStatistics {
+                gradient_sum: self.gradient_sum,
+                visible_steps: self.visible_steps,
+                max_radius: self.max_radius,
+            },
+            extras: self.extras,
         }
     }
 

@@ -160,10 +160,10 @@ pub fn screen_vjp(
     upstream: &[ScreenGradient],
 ) -> Gradients {
     assert_eq!(upstream.len(), splats.len(), "one gradient per splat");
-    // Entry i belongs to splat i; a splat that is not in front has none.
+    // Entry i belongs to splat i; that of a splat that is not in front holds zeros.
     let entries = splats.geometry.len() * LANES;
     let mut projected = Projected::default();
-    projected.rects.resize(entries, TileRect::default());
+    projected.rects.resize(entries, TileRect { x0: 0, x1: 1, y0: 0, y1: 1 });
     projected.entry_offset.extend((0..entries).map(|i| (i % SPLATS_PER_CHUNK) as u32));
     projected.chunk_entry_base.extend((0..entries).step_by(SPLATS_PER_CHUNK).map(|i| i as u32));
     let mut lists = TileLists::default();
@@ -175,7 +175,6 @@ pub fn screen_vjp(
     };
     for (i, (s, g)) in screen_splats(level, splats, view, options).iter().zip(upstream).enumerate() {
         if s.in_front {
-            projected.rects[i] = TileRect { x0: 0, x1: 1, y0: 0, y1: 1 };
             sums.slots[i] = slot_of(s, g);
         }
     }

@@ -18,9 +18,9 @@ const WORKING_BYTES_PER_PIXEL: u64 = 100;
 /// The program itself, its stacks and what the allocator keeps.
 const PROGRAM_BYTES: u64 = 24 << 20;
 
-/// Copies of the state that are alive for a moment while the set of splats changes: the one that is edited, and the
-/// new layout beside the old one. (A checkpoint is written from one copy.)
-const COPIES: u64 = 2;
+/// Copies of the state that are alive for a moment while a checkpoint is written. (A change of the set of splats moves
+/// the state array by array and needs less.)
+const COPIES: u64 = 1;
 
 /// Memory that a run needs at most, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -390,7 +390,7 @@ impl Recipe {
                     dead_opacity: mcmc.dead_opacity as f32,
                     growth: mcmc.growth as f32,
                     max_splats: self.max_splats,
-                    reorder: false,
+                    reorder: true,
                 }),
             });
         }
@@ -413,7 +413,7 @@ impl Recipe {
             prune_scale: reset_was.then_some((classic.prune_scale * extent) as f32),
             prune_screen: (reset_was && classic.prune_screen > 0.0).then_some(classic.prune_screen as f32),
             max_splats: self.max_splats,
-            reorder: false,
+            reorder: true,
         }
     }
 }

@@ -77,7 +77,7 @@ fn mcmc_changes_the_set_until_five_sixths_of_the_run() {
         dead_opacity: 0.005,
         growth: 1.05,
         max_splats: recipe.max_splats,
-        reorder: false,
+        reorder: true,
     };
     assert_eq!(rules, [DensityRule::Mcmc(expected)]);
     assert!(recipe.density_after(601, 2.0).is_empty());

@@ -253,7 +253,7 @@ fn a_run_that_would_not_fit_into_memory_is_refused_with_what_would() {
     let (needs, possible) = line.split_once("; lower --max-splats to ").unwrap();
     assert_eq!(
         needs,
-        "--max-memory: the run would need about 2.2 GiB for 1000000 splats (expected at most 256.0 MiB)"
+        "--max-memory: the run would need about 1.6 GiB for 1000000 splats (expected at most 256.0 MiB)"
     );
     assert!(!run.exists());
     let possible: u64 = possible.split(' ').next().unwrap().parse().unwrap();
