@@ -56,6 +56,21 @@ impl Camera {
     /// Longest image side that is accepted, in px.
     pub const MAX_SIDE: u32 = 32_768;
 
+    /// The camera of a picture at `1 / factor` of the size; columns and rows at the end that do not fill a block of
+    /// `factor` pixels are cut off.
+    #[must_use]
+    pub fn reduced(&self, factor: u32) -> Self {
+        let scale = 1.0 / f64::from(factor);
+        Self {
+            width: self.width / factor,
+            height: self.height / factor,
+            fx: self.fx * scale,
+            fy: self.fy * scale,
+            cx: self.cx * scale,
+            cy: self.cy * scale,
+        }
+    }
+
     /// Checks intrinsics and makes a camera of them.
     ///
     /// # Errors

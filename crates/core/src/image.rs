@@ -59,9 +59,87 @@ impl TargetImage {
         }
     }
 
+    /// The picture at `1 / factor` of its size: each pixel is the mean of a block of `factor × factor`.
+    ///
+    /// Pixels weigh with their coverage, masked ones nothing; a pixel of which less than half is kept is masked. Columns
+    /// and rows at the end that do not fill a block are cut off, as [`Camera::reduced`](crate::Camera::reduced) does.
+    ///
+    /// # Panics
+    /// If a side is shorter than `factor`, or `factor` is 0.
+    #[must_use]
+    pub fn reduced(&self, factor: u32) -> Self {
+        let (width, height) = (self.width / factor, self.height / factor);
+        assert!(
+            width > 0 && height > 0,
+            "a picture of {}x{} px has no block of {factor}",
+            self.width,
+            self.height
+        );
+        let pixels = width as usize * height as usize;
+        let mut out = Self {
+            width,
+            height,
+            rgb: Vec::with_capacity(3 * pixels),
+            alpha: self.alpha.as_ref().map(|_| Vec::with_capacity(pixels)),
+            mask: self.mask.as_ref().map(|_| Vec::with_capacity(pixels)),
+        };
+        let stride = self.width as usize;
+        let side = factor as usize;
+        for y in 0..height as usize {
+            for x in 0..width as usize {
+                let (mut sums, mut weight, mut kept) = ([0u64; 3], 0u64, 0u64);
+                for row in y * side..(y + 1) * side {
+                    for i in row * stride + x * side..row * stride + (x + 1) * side {
+                        if self.mask.as_ref().is_some_and(|mask| mask[i] == 0) {
+                            continue;
+                        }
+                        let coverage = self.alpha.as_ref().map_or(255, |alpha| u64::from(alpha[i]));
+                        for (sum, &value) in sums.iter_mut().zip(&self.rgb[3 * i..3 * i + 3]) {
+                            *sum += coverage * u64::from(value);
+                        }
+                        weight += coverage;
+                        kept += 1;
+                    }
+                }
+                let mean = |sum: u64, n: u64| if n == 0 { 0 } else { ((sum + n / 2) / n) as u8 };
+                out.rgb.extend(sums.map(|sum| mean(sum, weight)));
+                if let Some(alpha) = &mut out.alpha {
+                    alpha.push(mean(weight, kept));
+                }
+                if let Some(mask) = &mut out.mask {
+                    mask.push(if 2 * kept >= (side * side) as u64 { 255 } else { 0 });
+                }
+            }
+        }
+        out
+    }
+
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.rgb.len() + self.alpha.as_ref().map_or(0, Vec::len) + self.mask.as_ref().map_or(0, Vec::len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reduced_picture_is_the_mean_of_what_counts() {
+        let grey = |values: [u8; 4]| values.iter().flat_map(|&v| [v; 3]).collect::<Vec<u8>>();
+        let mut picture =
+            TargetImage { width: 2, height: 2, rgb: grey([10, 20, 30, 41]), alpha: None, mask: None };
+        assert_eq!(picture.reduced(2).rgb, [25; 3], "25.25");
+        picture.mask = Some(vec![255, 0, 1, 0]);
+        let reduced = picture.reduced(2);
+        assert_eq!((reduced.rgb, reduced.mask), (vec![20; 3], Some(vec![255])));
+        picture.mask = Some(vec![255, 0, 0, 0]);
+        assert_eq!(picture.reduced(2).mask, Some(vec![0]));
+        picture.mask = None;
+        // Straight alpha: what is not there has no colour to add.
+        picture.alpha = Some(vec![255, 0, 255, 0]);
+        let reduced = picture.reduced(2);
+        assert_eq!((reduced.rgb, reduced.alpha), (vec![20; 3], Some(vec![128])));
     }
 }

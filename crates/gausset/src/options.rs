@@ -6,8 +6,8 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_train::config::{defaults, strategy_defaults};
-use gausset_train::{Adam, Alpha, Background, MemoryLimit, Strategy, TrainOptions, Up};
+use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
+use gausset_train::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, TrainOptions, Up};
 
 /// Defines the options: the struct for clap, and its form for the trainer. A field that `TrainOptions` has and this
 /// list has not (or the other way round) does not compile.
@@ -77,12 +77,21 @@ option_args! {
     )]
     random_background: bool,
 
+    /// The recipe at three scales: fast, default or best. It sets steps, splats and picture sizes that are not given.
+    #[arg(long, value_name = "SCALE", help_heading = RUN, value_parser = words::<Quality>(Quality::WORDS))]
+    quality: Quality,
     /// Steps of the whole run; all schedules scale with it.
     #[arg(long, value_name = "N", help_heading = RUN)]
     steps: u64,
     /// Seed of all random numbers.
     #[arg(long, value_name = "N", help_heading = RUN)]
     seed: u64,
+    /// Start with pictures this many times smaller (1, 2, 4 or 8): coarse to fine.
+    #[arg(long, value_name = "N", help_heading = RUN, hide_short_help = true)]
+    coarse_factor: u32,
+    /// Fraction of the run after which pictures have their full size.
+    #[arg(long, value_name = "FRACTION", help_heading = RUN, hide_short_help = true)]
+    coarse_until: f64,
     /// How the set of splats changes: mcmc (relocation) or classic (clone, split, prune).
     #[arg(long, value_name = "STRATEGY", help_heading = MODEL, value_parser = words::<Strategy>(Strategy::WORDS))]
     strategy: Strategy,
@@ -260,16 +269,24 @@ pub(crate) fn with_defaults_in_help(command: clap::Command) -> clap::Command {
     let general = defaults().given();
     let mcmc = strategy_defaults(Strategy::Mcmc, false).given();
     let classic = strategy_defaults(Strategy::Classic, false).given();
+    let [fast, usual, best] =
+        [Quality::Fast, Quality::Default, Quality::Best].map(|quality| quality_defaults(quality).given());
     let value_in = |table: &[(String, toml::Value)], key: &str| {
         table.iter().find(|(known, _)| known == key).map(|(_, value)| shown(value))
     };
     command.mut_args(|argument| {
         let Some(key) = argument.get_long().map(str::to_owned) else { return argument };
         let Some(help) = argument.get_help().map(ToString::to_string) else { return argument };
-        let default = match (value_in(&general, &key), value_in(&mcmc, &key), value_in(&classic, &key)) {
-            (Some(value), _, _) => value,
-            (None, Some(mcmc), Some(classic)) if mcmc == classic => mcmc,
-            (None, Some(mcmc), Some(classic)) => format!("{mcmc}, classic: {classic}"),
+        let [general, mcmc, classic, fast, usual, best] =
+            [&general, &mcmc, &classic, &fast, &usual, &best].map(|table| value_in(table, &key));
+        let default = match (general, mcmc.zip(classic), usual) {
+            (Some(value), ..) => value,
+            (_, Some((mcmc, classic)), _) if mcmc == classic => mcmc,
+            (_, Some((mcmc, classic)), _) => format!("{mcmc}, classic: {classic}"),
+            (_, _, Some(usual)) => [("fast", fast), ("best", best)]
+                .into_iter()
+                .filter_map(|(name, value)| Some((name, value.filter(|value| *value != usual)?)))
+                .fold(usual.clone(), |text, (name, value)| format!("{text}, {name}: {value}")),
             _ => return argument,
         };
         // Flags are off; a default in the help would only make noise.

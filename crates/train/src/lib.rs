@@ -31,4 +31,4 @@ pub use memory::MemoryPlan;
 pub use options::{OptionsError, TrainOptions};
 pub use recipe::{Recipe, SceneFacts};
 pub use run::{Run, Session, TrainError, read_summary, resumable_config};
-pub use words::{Adam, Alpha, Background, MemoryLimit, Split, Strategy, Up};
+pub use words::{Adam, Alpha, Background, MemoryLimit, Quality, Split, Strategy, Up};

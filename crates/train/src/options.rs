@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::{Adam, Alpha, Background, MemoryLimit, Strategy, Up};
+use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, Up};
 
 /// Largest config file that is read, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -66,10 +66,16 @@ options! {
     /// A new background colour every step.
     random_background: bool,
 
+    /// The preset from which options come that nobody gave.
+    quality: Quality,
     /// Steps of the whole run; all schedules scale with it.
     steps: u64,
     /// Seed of all random numbers.
     seed: u64,
+    /// Pictures start at one part in so many of their size: 1, 2, 4 or 8.
+    coarse_factor: u32,
+    /// Fraction of the run after which pictures have their full size.
+    coarse_until: f64,
     /// Strategy of density control.
     strategy: Strategy,
     /// Largest number of splats.

@@ -24,6 +24,8 @@ const DENSITY_CADENCE: u64 = 100;
 const FULL_CADENCE_STEPS: u64 = 3_000;
 /// No opacity reset after this fraction of the run: opacities need time to come back.
 const LAST_RESET: f64 = 0.75;
+/// Pictures are not reduced below this side, px.
+pub const SMALLEST_SIDE: u32 = 48;
 /// Opacity after a reset (Kerbl et al. 2023, code).
 const RESET_OPACITY: f32 = 0.01;
 /// Factor by which the scales of split halves shrink: 0.8 x 2 (Kerbl et al. 2023, code).
@@ -48,6 +50,8 @@ pub struct Recipe {
     pub max_splats_per_tile: u32,
     /// A new background colour every step.
     pub random_background: bool,
+    /// Sizes of the pictures over the run.
+    pub coarse: CoarseRecipe,
     /// Splats at the start.
     pub start: StartRecipe,
     /// The loss.
@@ -62,6 +66,18 @@ pub struct Recipe {
     pub exposure: Option<ExposureRecipe>,
     /// Refinement of camera poses.
     pub poses: Option<PoseRecipe>,
+}
+
+/// Coarse to fine: small pictures first, which cost less and spread splats over what is large.
+///
+/// With `factor = 2^k` the side of a picture doubles k times, the i-th time after `until (2^i - 1) / (2^k - 1)` of the
+/// run, so that each size has twice as many steps as the one before.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoarseRecipe {
+    /// Pictures start at one part in so many of their size; a power of two, 1 = always the full size.
+    pub factor: u32,
+    /// Fraction of the run after which they have their full size.
+    pub until: f64,
 }
 
 /// Splats at the start.
@@ -232,6 +248,25 @@ impl Recipe {
     pub fn sh_degree_at(&self, step: u64) -> u8 {
         let raises = step / self.steps_of(self.sh_every).max(1);
         raises.min(u64::from(self.sh_degree)) as u8
+    }
+
+    /// By how much the pictures of a step are reduced (a power of two), for pictures of this size.
+    ///
+    /// Never so much that a side is shorter than [`SMALLEST_SIDE`].
+    #[must_use]
+    pub fn reduction_at(&self, step: u64, width: u32, height: u32) -> u32 {
+        let doublings = self.coarse.factor.max(1).ilog2();
+        let done = (0..doublings)
+            .filter(|i| {
+                let share = ((2u64 << i) - 1) as f64 / ((1u64 << doublings) - 1) as f64;
+                step >= self.steps_of(self.coarse.until * share)
+            })
+            .count() as u32;
+        let mut factor = 1 << (doublings - done);
+        while factor > 1 && width.min(height) / factor < SMALLEST_SIDE {
+            factor /= 2;
+        }
+        factor
     }
 
     /// Colour behind the splats in a step.

@@ -82,6 +82,18 @@ words! {
 }
 
 words! {
+    /// The recipe at three scales: how much time a run may take.
+    Quality {
+        /// Under a minute on two cores for a hundred small pictures.
+        Fast = "fast",
+        /// A few minutes.
+        Default = "default",
+        /// As good as the schedules of the literature, in a fraction of an hour and more.
+        Best = "best",
+    }
+}
+
+words! {
     /// What the alpha channel of a picture means.
     Alpha {
         /// Coverage: truth and render are composited on the same background.

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use gausset_train::config::{defaults, strategy_defaults};
+use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, ConfigError, MemoryLimit, RecordedRun, RunRecord, Strategy, TrainConfig,
-    TrainOptions, Up,
+    Adam, Alpha, Background, ConfigError, MemoryLimit, Quality, RecordedRun, RunRecord, Strategy,
+    TrainConfig, TrainOptions, Up,
 };
 use proptest::prelude::{any, prop, prop_assert_eq, prop_compose, proptest};
 
@@ -49,8 +49,18 @@ fn layers_win_in_order_command_line_file_strategy_defaults() {
 }
 
 #[test]
+fn a_quality_fills_in_what_nobody_gave() {
+    let given = TrainOptions { quality: Some(Quality::Fast), steps: Some(10), ..TrainOptions::default() };
+    let (fast, usual) = (resolve(given).unwrap(), resolve(TrainOptions::default()).unwrap());
+    assert_eq!(fast.recipe.steps, 10);
+    assert!(fast.recipe.max_splats < usual.recipe.max_splats);
+    assert_eq!((fast.quality, usual.quality), (Quality::Fast, Quality::Default));
+}
+
+#[test]
 fn every_option_has_a_default_but_the_paths() {
-    let complete = strategy_defaults(Strategy::Mcmc, false).or(defaults());
+    let presets = strategy_defaults(Strategy::Mcmc, false).or(quality_defaults(Quality::Default));
+    let complete = presets.or(defaults());
     let given: Vec<String> = complete.given().into_iter().map(|(key, _)| key).collect();
     let without: Vec<String> = TrainOptions::keys().filter(|key| !given.contains(key)).collect();
     assert_eq!(without, ["data", "images", "masks", "sparse", "init"]);

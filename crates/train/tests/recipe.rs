@@ -84,6 +84,31 @@ fn mcmc_changes_the_set_until_five_sixths_of_the_run() {
 }
 
 #[test]
+fn pictures_double_their_side_and_each_size_has_twice_the_steps_of_the_one_before() {
+    let coarse = |factor, until| {
+        recipe(TrainOptions {
+            steps: Some(1_000),
+            coarse_factor: Some(factor),
+            coarse_until: Some(until),
+            ..Default::default()
+        })
+    };
+    let sizes = |recipe: &Recipe, width, height| {
+        let mut sizes: Vec<(u64, u32)> =
+            (0..1_000).map(|step| (step, recipe.reduction_at(step, width, height))).collect();
+        sizes.dedup_by_key(|(_, factor)| *factor);
+        sizes
+    };
+    assert_eq!(sizes(&coarse(4, 0.6), 800, 600), [(0, 4), (200, 2), (600, 1)]);
+    assert_eq!(sizes(&coarse(2, 0.5), 800, 600), [(0, 2), (500, 1)]);
+    assert_eq!(sizes(&coarse(8, 0.7), 800, 600), [(0, 8), (100, 4), (300, 2), (700, 1)]);
+    assert_eq!(sizes(&coarse(1, 0.6), 800, 600), [(0, 1)]);
+    // Small pictures are not reduced to a blur.
+    assert_eq!(sizes(&coarse(4, 0.6), 100, 160), [(0, 2), (600, 1)]);
+    assert_eq!(sizes(&coarse(8, 0.7), 90, 60), [(0, 1)]);
+}
+
+#[test]
 fn short_runs_change_the_set_proportionally_more_often() {
     let cadence = |steps| of_steps(steps, Strategy::Mcmc).density_cadence();
     assert_eq!([30_000, 3_000, 1_500, 300, 10, 1].map(cadence), [100, 100, 50, 10, 1, 1]);

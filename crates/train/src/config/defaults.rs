@@ -3,21 +3,19 @@
 use gausset_core::sh;
 
 use crate::options::TrainOptions;
-use crate::words::{Adam, Alpha, Background, MemoryLimit, Strategy, Up};
+use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, Up};
 
 /// The defaults that do not depend on the strategy (`training.md` 1 to 6).
 #[must_use]
 pub fn defaults() -> TrainOptions {
     TrainOptions {
         test_every: Some(8),
-        max_resolution: Some(1600),
         alpha: Some(Alpha::Composite),
         background: Some(Background::Auto),
         random_background: Some(false),
-        steps: Some(7_000),
+        quality: Some(Quality::Default),
         seed: Some(0),
         strategy: Some(Strategy::Mcmc),
-        max_splats: Some(200_000),
         sh_degree: Some(sh::MAX_DEGREE),
         sh_every: Some(1.0 / 30.0),
         antialiased: Some(false),
@@ -63,6 +61,25 @@ pub fn defaults() -> TrainOptions {
         eval_every: Some(0),
         export_every: Some(0),
         ..TrainOptions::default()
+    }
+}
+
+/// The recipe at three scales: what a run costs, and nothing about how a step works. Costs follow
+/// `splats x a + pixels x b` per step (docs/benchmarks.md), so all three of steps, splats and sizes shrink together.
+#[must_use]
+pub fn quality_defaults(quality: Quality) -> TrainOptions {
+    let scale = |steps, max_splats, max_resolution, coarse_factor, coarse_until| TrainOptions {
+        steps: Some(steps),
+        max_splats: Some(max_splats),
+        max_resolution: Some(max_resolution),
+        coarse_factor: Some(coarse_factor),
+        coarse_until: Some(coarse_until),
+        ..TrainOptions::default()
+    };
+    match quality {
+        Quality::Fast => scale(2_000, 60_000, 800, 4, 0.7),
+        Quality::Default => scale(7_000, 200_000, 1_600, 4, 0.4),
+        Quality::Best => scale(30_000, 400_000, 1_600, 4, 0.2),
     }
 }
 

@@ -1,10 +1,10 @@
 //! `TrainConfig`: the options of a run, resolved once and checked.
 //!
 //! ```text
-//! built-in defaults < defaults of the strategy < config file < command line  ─▶  TrainConfig  ⇄  RUN/config.toml
+//! built-in < strategy < quality < config file < command line  ─▶  TrainConfig  ⇄  RUN/config.toml
 //! ```
-//! Presets are data: [`defaults`] and [`strategy_defaults`] are ordinary [`TrainOptions`], and a further preset is one
-//! more layer between them and the config file. `RUN/config.toml` holds every option under its own name, so it serves
+//! Presets are data: [`defaults`], [`strategy_defaults`] and [`quality_defaults`] are ordinary [`TrainOptions`], and a
+//! further preset is one more layer between them and the config file. `RUN/config.toml` holds every option under its own name, so it serves
 //! as a config file itself (`--config RUN/config.toml` repeats the run), and a table `[run]` with what the run recorded.
 
 mod defaults;
@@ -16,15 +16,15 @@ use gausset_core::engine::AdamMode;
 use gausset_core::sh;
 use gausset_io::dataset::{AlphaMode, OpenOptions};
 
-pub use defaults::{defaults, strategy_defaults};
+pub use defaults::{defaults, quality_defaults, strategy_defaults};
 pub use record::{RecordedRun, RunRecord};
 
 use crate::options::{OptionsError, TrainOptions};
 use crate::recipe::{
-    ClassicRecipe, DensityRecipe, DensityRules, ExposureRecipe, LossRecipe, McmcRecipe, PoseRecipe,
-    RateRecipe, Recipe, StartRecipe,
+    ClassicRecipe, CoarseRecipe, DensityRecipe, DensityRules, ExposureRecipe, LossRecipe, McmcRecipe,
+    PoseRecipe, RateRecipe, Recipe, StartRecipe,
 };
-use crate::words::{Adam, Alpha, Background, MemoryLimit, Strategy, Up};
+use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, Up};
 
 /// A whole training configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,6 +35,8 @@ pub struct TrainConfig {
     pub background: Background,
     /// Which direction is up in the saved scene.
     pub up: Up,
+    /// The preset that options nobody gave came from; they are all in the other fields.
+    pub quality: Quality,
     /// What decides the result.
     pub recipe: Recipe,
     /// What the run may use; without influence on the result.
@@ -156,7 +158,9 @@ impl TrainConfig {
         let base = defaults();
         let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
         let absolute_gradient = given.abs_grad.unwrap_or(false);
-        Self::from_complete(given.or(strategy_defaults(strategy, absolute_gradient)).or(base))
+        let quality = given.quality.or(base.quality).unwrap_or(Quality::Default);
+        let presets = quality_defaults(quality).or(strategy_defaults(strategy, absolute_gradient));
+        Self::from_complete(given.or(presets).or(base))
     }
 
     /// Resolves options of which every one that has a default is given.
@@ -214,6 +218,19 @@ impl TrainConfig {
             antialiased: flag("antialiased", o.antialiased)?,
             max_splats_per_tile: need(o.max_splats_per_tile, "max-splats-per-tile", "a number")?,
             random_background: flag("random-background", o.random_background)?,
+            coarse: CoarseRecipe {
+                factor: match need(o.coarse_factor, "coarse-factor", "1, 2, 4 or 8")? {
+                    factor @ (1 | 2 | 4 | 8) => factor,
+                    other => {
+                        return Err(ConfigError::Range {
+                            option: "coarse-factor",
+                            expected: "1, 2, 4 or 8",
+                            found: other.to_string(),
+                        });
+                    }
+                },
+                until: share("coarse-until", o.coarse_until)?,
+            },
             start: StartRecipe {
                 random_splats: whole("initial-splats", o.initial_splats, 1, 100_000_000, "1..100000000")?,
                 opacity: number("initial-opacity", o.initial_opacity, "more than 0, less than 1", |v| {
@@ -264,6 +281,7 @@ impl TrainConfig {
             },
             background: need(o.background, "background", "a colour")?,
             up: need(o.up, "up", "a direction")?,
+            quality: need(o.quality, "quality", "fast|default|best")?,
             recipe,
             limits: Limits {
                 threads: whole("threads", o.threads.map(u64::from), 0, 1024, "0..1024")? as u32,
@@ -383,6 +401,9 @@ impl TrainConfig {
             random_background: Some(recipe.random_background),
             steps: Some(recipe.steps),
             seed: Some(recipe.seed),
+            quality: Some(self.quality),
+            coarse_factor: Some(recipe.coarse.factor),
+            coarse_until: Some(recipe.coarse.until),
             strategy: Some(recipe.strategy()),
             max_splats: Some(recipe.max_splats),
             sh_degree: Some(recipe.sh_degree),

@@ -13,6 +13,7 @@
 //! the evaluation, then the last line of `metrics.jsonl`. A run that is killed in between goes on there.
 
 mod clock;
+mod coarse;
 mod corrections;
 mod error;
 mod export;
@@ -41,6 +42,7 @@ use crate::options::TrainOptions;
 use crate::recipe::SceneFacts;
 use crate::words::Split;
 use clock::{CheckpointClock, Rate, Stopwatch, is_multiple};
+use coarse::Coarse;
 use corrections::Corrections;
 use feed::Feed;
 use header::CheckpointHeader;
@@ -82,6 +84,7 @@ pub struct Run<'a> {
     session: Session<'a>,
     loader: Arc<Loader>,
     feed: Feed,
+    coarse: Coarse,
     log: MetricsLog<'a>,
     memory: MemoryPlan,
     /// Finished steps.
@@ -210,6 +213,7 @@ impl<'a> Run<'a> {
             session,
             loader,
             feed,
+            coarse: Coarse::default(),
             log,
             memory,
             done,
@@ -257,8 +261,16 @@ impl<'a> Run<'a> {
     fn step(&mut self) -> Result<(), TrainError> {
         let events = &mut *self.session.events;
         let view = self.feed.take(&mut |warning| events(&Event::Warning(warning)))?;
-        let params = self.config.recipe.step_params(self.done, &self.scene);
-        let stepped = self.session.engine.step(&view, self.feed.next(), &params);
+        let recipe = &self.config.recipe;
+        let params = recipe.step_params(self.done, &self.scene);
+        let reduction = recipe.reduction_at(self.done, view.camera.width, view.camera.height);
+        let view = self.coarse.reduce(view, reduction);
+        // A view that will be reduced is no help to a device that looks ahead.
+        let next = self
+            .feed
+            .next()
+            .filter(|next| recipe.reduction_at(self.done + 1, next.camera.width, next.camera.height) == 1);
+        let stepped = self.session.engine.step(&view, next, &params);
         stepped.map_err(|error| self.engine_error(error))?;
         self.done += 1;
         for rule in self.config.recipe.density_after(self.done, self.scene.extent) {

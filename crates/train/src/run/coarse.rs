@@ -1,0 +1,82 @@
+//! Reduced pictures for the coarse part of a run, kept while their size is wanted.
+//!
+//! A reduced picture is a pure function of the picture, so what is kept and what is made again changes no result.
+
+use std::sync::Arc;
+
+use gausset_core::TargetImage;
+use gausset_core::engine::TrainView;
+
+/// Bytes of reduced pictures that are kept; others are made each time.
+const BUDGET: usize = 256 << 20;
+
+/// Reduces views.
+#[derive(Debug, Default)]
+pub(super) struct Coarse {
+    factor: u32,
+    /// By index of the picture in the dataset.
+    kept: Vec<Option<Arc<TargetImage>>>,
+    bytes: usize,
+}
+
+impl Coarse {
+    /// The view at `1 / factor` of its size.
+    pub(super) fn reduce(&mut self, mut view: TrainView, factor: u32) -> TrainView {
+        if self.factor != factor {
+            *self = Self { factor, ..Self::default() };
+        }
+        if factor <= 1 {
+            return view;
+        }
+        let index = view.index as usize;
+        view.camera = view.camera.reduced(factor);
+        view.target = match self.kept.get(index) {
+            Some(Some(kept)) => Arc::clone(kept),
+            _ => self.make(index, &view.target),
+        };
+        view
+    }
+
+    fn make(&mut self, index: usize, target: &TargetImage) -> Arc<TargetImage> {
+        let _span = gausset_prof::span("reduce");
+        let reduced = Arc::new(target.reduced(self.factor));
+        if self.bytes + reduced.bytes() <= BUDGET {
+            self.bytes += reduced.bytes();
+            if self.kept.len() <= index {
+                self.kept.resize(index + 1, None);
+            }
+            self.kept[index] = Some(Arc::clone(&reduced));
+        }
+        reduced
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gausset_core::{Camera, Pose};
+
+    #[test]
+    fn views_keep_their_geometry_and_get_each_picture_once_per_size() {
+        let camera = Camera { width: 9, height: 6, fx: 8.0, fy: 6.0, cx: 4.5, cy: 3.0 };
+        let rgb = (0..9 * 6 * 3).map(|v| v as u8).collect();
+        let view = TrainView {
+            index: 3,
+            name: "view".into(),
+            camera,
+            pose: Pose::IDENTITY,
+            target: Arc::new(TargetImage { width: 9, height: 6, rgb, alpha: None, mask: None }),
+            exposure_row: None,
+            pose_row: None,
+        };
+        let mut coarse = Coarse::default();
+        let half = coarse.reduce(view.clone(), 2);
+        assert_eq!((half.camera.width, half.camera.height), (4, 3));
+        assert_eq!((half.target.width, half.target.height), (4, 3));
+        // The same point of the scene lands on the same place of the picture.
+        assert_eq!((half.camera.fx, half.camera.cy), (4.0, 1.5));
+        assert!(Arc::ptr_eq(&half.target, &coarse.reduce(view.clone(), 2).target));
+        assert!(Arc::ptr_eq(&view.target, &coarse.reduce(view.clone(), 1).target));
+        assert!(!Arc::ptr_eq(&half.target, &coarse.reduce(view, 2).target));
+    }
+}
