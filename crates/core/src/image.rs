@@ -101,7 +101,7 @@ impl TargetImage {
                         kept += 1;
                     }
                 }
-                let mean = |sum: u64, n: u64| if n == 0 { 0 } else { ((sum + n / 2) / n) as u8 };
+                let mean = |sum: u64, n: u64| (sum + n / 2).checked_div(n).unwrap_or(0) as u8;
                 out.rgb.extend(sums.map(|sum| mean(sum, weight)));
                 if let Some(alpha) = &mut out.alpha {
                     alpha.push(mean(weight, kept));
