@@ -5,6 +5,7 @@
 //! at every vector level, and random numbers are functions of a counter.
 #![deny(unsafe_code)]
 
+pub mod huge_pages;
 pub mod level;
 pub mod pool;
 pub mod prefetch;

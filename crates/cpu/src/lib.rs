@@ -117,14 +117,14 @@ impl Engine for CpuEngine {
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
         // The old state goes before the new one is laid out.
         self.state = BlockState::default();
-        self.state = BlockState::from_state(state)?;
+        self.state = BlockState::from_state(state, &self.pool)?;
         self.report = StepReport::default();
         self.failed = None;
         Ok(())
     }
 
     fn save(&mut self) -> Result<TrainState, EngineError> {
-        Ok(self.state.to_state())
+        Ok(self.state.to_state(&self.pool))
     }
 
     fn step(
@@ -146,9 +146,10 @@ impl Engine for CpuEngine {
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         self.check()?;
-        let mut state = std::mem::take(&mut self.state).into_state();
+        let _span = gausset_prof::span("density");
+        let mut state = std::mem::take(&mut self.state).into_state(&self.pool);
         let outcome = density::apply(&mut state, rule, &self.pool);
-        self.state = BlockState::from_state(state)?;
+        self.state = BlockState::from_state(state, &self.pool)?;
         self.report.cloned += outcome.cloned;
         self.report.split += outcome.split;
         self.report.pruned += outcome.pruned + outcome.non_finite;

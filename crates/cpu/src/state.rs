@@ -1,5 +1,6 @@
 //! The state of training in the engine's layout.
 
+use gausset_compute::Pool;
 use gausset_compute::simd::LANES;
 use gausset_core::Splats;
 use gausset_core::engine::{DensityStatistics, EngineError, ExtraGroup, Moments, TrainState};
@@ -41,7 +42,7 @@ fn check_splats(name: &str, splats: &Splats, like: &Splats) -> Result<(), Engine
 
 impl BlockState {
     /// Checks a state and converts it.
-    pub(crate) fn from_state(state: TrainState) -> Result<Self, EngineError> {
+    pub(crate) fn from_state(state: TrainState, pool: &Pool) -> Result<Self, EngineError> {
         check_splats("splats", &state.splats, &state.splats)?;
         check_splats("first moments", &state.moments.m, &state.splats)?;
         check_splats("second moments", &state.moments.v, &state.splats)?;
@@ -64,11 +65,11 @@ impl BlockState {
         }
         let lanes = n.next_multiple_of(LANES);
         // Array by array, so that no more than one is there twice.
-        let parameters = Blocks::from_splats(&state.splats);
+        let parameters = Blocks::from_splats_on(&state.splats, pool);
         drop(state.splats);
-        let moment1 = Blocks::from_values(&state.moments.m);
+        let moment1 = Blocks::from_values_on(&state.moments.m, pool);
         drop(state.moments.m);
-        let moment2 = Blocks::from_values(&state.moments.v);
+        let moment2 = Blocks::from_values_on(&state.moments.v, pool);
         drop(state.moments.v);
         Ok(Self {
             parameters,
@@ -86,11 +87,11 @@ impl BlockState {
     }
 
     /// The inverse of [`Self::from_state`].
-    pub(crate) fn to_state(&self) -> TrainState {
+    pub(crate) fn to_state(&self, pool: &Pool) -> TrainState {
         let n = self.parameters.len();
         TrainState {
-            splats: self.parameters.to_splats(),
-            moments: Moments { m: self.moment1.to_splats(), v: self.moment2.to_splats() },
+            splats: self.parameters.to_splats_on(pool),
+            moments: Moments { m: self.moment1.to_splats_on(pool), v: self.moment2.to_splats_on(pool) },
             clocks: self.clocks[..n].to_vec(),
             group_clock: self.group_clock,
             ids: self.ids[..n].to_vec(),
@@ -105,8 +106,9 @@ impl BlockState {
     }
 
     /// [`Self::to_state`] in the place of this state: no more than one array is there twice.
-    pub(crate) fn into_state(mut self) -> TrainState {
-        let mut take = |blocks: fn(&mut Self) -> &mut Blocks| std::mem::take(blocks(&mut self)).to_splats();
+    pub(crate) fn into_state(mut self, pool: &Pool) -> TrainState {
+        let mut take =
+            |blocks: fn(&mut Self) -> &mut Blocks| std::mem::take(blocks(&mut self)).to_splats_on(pool);
         let splats = take(|state| &mut state.parameters);
         let moments = Moments { m: take(|state| &mut state.moment1), v: take(|state| &mut state.moment2) };
         let n = splats.len();

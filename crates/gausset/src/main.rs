@@ -25,8 +25,13 @@ mod usage;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use gausset_compute::huge_pages::HugePages;
+
 use crate::console::Console;
 use crate::failure::Failure;
+
+#[global_allocator]
+static ALLOCATOR: HugePages = HugePages;
 
 fn main() -> ExitCode {
     run(std::env::args_os().collect())

@@ -6,6 +6,7 @@
 //! a stream cost more than they save. Adam moments have the same layout. Lanes beyond the last splat are padding that
 //! is never visible: their quaternion is zero and their logit `-inf`-like.
 
+use gausset_compute::Pool;
 use gausset_compute::simd::{LANES, Row};
 use gausset_core::{Splats, sh};
 
@@ -22,6 +23,8 @@ pub const LOGIT: usize = 10;
 /// First row of SH coefficient 0.
 pub const DC: usize = 11;
 
+/// Blocks per task of a conversion.
+const CHUNK_BLOCKS: usize = 256;
 /// Logit of the padding lanes: their opacity is far below the visible threshold.
 const PADDING_LOGIT: f32 = -80.0;
 
@@ -66,56 +69,106 @@ impl Blocks {
     /// Parameters in blocks.
     #[must_use]
     pub fn from_splats(splats: &Splats) -> Self {
-        let mut out = Self::from_values(splats);
+        Self::from_splats_on(splats, &Pool::new(1))
+    }
+
+    /// [`Self::from_splats`] on all threads.
+    #[must_use]
+    pub fn from_splats_on(splats: &Splats, pool: &Pool) -> Self {
+        let mut out = Self::from_values_on(splats, pool);
         for lane in out.len..out.geometry.len() * LANES {
             out.geometry[lane / LANES][LOGIT].0[lane % LANES] = PADDING_LOGIT;
         }
         out
     }
 
-    /// Moments or gradients in blocks: as [`Self::from_splats`] with zeros in the padding.
+    /// Moments or gradients in blocks: as [`Self::from_splats_on`] with zeros in the padding.
     #[must_use]
-    pub fn from_values(splats: &Splats) -> Self {
+    pub fn from_values_on(splats: &Splats, pool: &Pool) -> Self {
         let mut out = Self::zeros(splats.sh_degree, splats.len());
-        let rest = rest_rows(splats.sh_degree);
-        for i in 0..splats.len() {
-            let (block, lane) = (i / LANES, i % LANES);
-            let rows = &mut out.geometry[block];
-            let coefficients = splats.sh_of(i);
-            let values = splats.means[i]
-                .iter()
-                .chain(&splats.log_scales[i])
-                .chain(&splats.quats[i])
-                .chain(std::iter::once(&splats.opacity_logits[i]))
-                .chain(&coefficients[..3]);
-            for (row, &value) in rows.iter_mut().zip(values) {
-                row.0[lane] = value;
+        let rest = out.rest_rows();
+        let mut rest_parts = out.rest.chunks_mut((CHUNK_BLOCKS * rest).max(1));
+        let mut parts: Vec<_> = out
+            .geometry
+            .chunks_mut(CHUNK_BLOCKS)
+            .map(|geometry| (geometry, rest_parts.next().unwrap_or_default()))
+            .collect();
+        pool.run_parts(&mut parts, |chunk, (geometry, rows)| {
+            for (local, block) in geometry.iter_mut().enumerate() {
+                let first = (chunk * CHUNK_BLOCKS + local) * LANES;
+                for (lane, i) in (first..splats.len().min(first + LANES)).enumerate() {
+                    let coefficients = splats.sh_of(i);
+                    for k in 0..3 {
+                        block[MEAN + k].0[lane] = splats.means[i][k];
+                        block[LOG_SCALE + k].0[lane] = splats.log_scales[i][k];
+                        block[DC + k].0[lane] = coefficients[k];
+                    }
+                    for k in 0..4 {
+                        block[QUAT + k].0[lane] = splats.quats[i][k];
+                    }
+                    block[LOGIT].0[lane] = splats.opacity_logits[i];
+                    let rows = &mut rows[local * rest..(local + 1) * rest];
+                    for (row, &value) in rows.iter_mut().zip(&coefficients[3..]) {
+                        row.0[lane] = value;
+                    }
+                }
             }
-            for (row, &value) in out.rest[block * rest..(block + 1) * rest].iter_mut().zip(&coefficients[3..])
-            {
-                row.0[lane] = value;
-            }
-        }
+        });
         out
     }
 
     /// Back to a structure of arrays.
     #[must_use]
     pub fn to_splats(&self) -> Splats {
-        let mut out = Splats::with_capacity(self.sh_degree, self.len);
-        let rest = rest_rows(self.sh_degree);
-        let mut coefficients = vec![0.0; 3 + rest];
-        for i in 0..self.len {
-            let (block, lane) = (i / LANES, i % LANES);
-            let row = |r: usize| self.geometry[block][r].0[lane];
-            let rows = |first: usize| [row(first), row(first + 1), row(first + 2)];
-            coefficients[..3].copy_from_slice(&rows(DC));
-            for (k, value) in coefficients[3..].iter_mut().enumerate() {
-                *value = self.rest[block * rest + k].0[lane];
-            }
-            let quat = [row(QUAT), row(QUAT + 1), row(QUAT + 2), row(QUAT + 3)];
-            out.push(rows(MEAN), rows(LOG_SCALE), quat, row(LOGIT), &coefficients);
+        self.to_splats_on(&Pool::new(1))
+    }
+
+    /// [`Self::to_splats`] on all threads.
+    #[must_use]
+    pub fn to_splats_on(&self, pool: &Pool) -> Splats {
+        struct Part<'a> {
+            means: &'a mut [[f32; 3]],
+            log_scales: &'a mut [[f32; 3]],
+            quats: &'a mut [[f32; 4]],
+            opacity_logits: &'a mut [f32],
+            sh: &'a mut [f32],
         }
+        let mut out = Splats::zeros(self.sh_degree, self.len);
+        let stride = out.sh_stride();
+        let chunk = CHUNK_BLOCKS * LANES;
+        let mut parts: Vec<Part<'_>> = out
+            .means
+            .chunks_mut(chunk)
+            .zip(out.log_scales.chunks_mut(chunk))
+            .zip(out.quats.chunks_mut(chunk))
+            .zip(out.opacity_logits.chunks_mut(chunk))
+            .zip(out.sh.chunks_mut(chunk * stride))
+            .map(|((((means, log_scales), quats), opacity_logits), sh)| Part {
+                means,
+                log_scales,
+                quats,
+                opacity_logits,
+                sh,
+            })
+            .collect();
+        pool.run_parts(&mut parts, |index, part| {
+            for local in 0..part.means.len() {
+                let i = index * chunk + local;
+                let (block, lane) = (&self.geometry[i / LANES], i % LANES);
+                let row = |r: usize| block[r].0[lane];
+                part.means[local] = [row(MEAN), row(MEAN + 1), row(MEAN + 2)];
+                part.log_scales[local] = [row(LOG_SCALE), row(LOG_SCALE + 1), row(LOG_SCALE + 2)];
+                part.quats[local] = [row(QUAT), row(QUAT + 1), row(QUAT + 2), row(QUAT + 3)];
+                part.opacity_logits[local] = row(LOGIT);
+                let sh = &mut part.sh[local * stride..(local + 1) * stride];
+                for (k, value) in sh.iter_mut().take(3).enumerate() {
+                    *value = row(DC + k);
+                }
+                for (value, row) in sh.iter_mut().skip(3).zip(self.rest_of(i / LANES)) {
+                    *value = row.0[lane];
+                }
+            }
+        });
         out
     }
 

@@ -55,7 +55,6 @@ pub struct DensityOutcome {
 /// # Panics
 /// If the arrays of the state have different lengths.
 pub fn apply(state: &mut TrainState, rule: &DensityRule, pool: &Pool) -> DensityOutcome {
-    let _span = gausset_prof::span("density");
     let reorders = match rule {
         DensityRule::Classic(classic) => classic.reorder,
         DensityRule::Mcmc(mcmc) => mcmc.reorder,
