@@ -51,6 +51,22 @@ pub fn level(wanted: VectorLevel) -> Option<Level> {
     }
 }
 
+/// Stable name of the level that a token stands for: one of [`VectorLevel::name`], and not `auto`.
+#[must_use]
+pub fn name(level: Level) -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    {
+        if level.as_avx512().is_some() {
+            return VectorLevel::Avx512.name();
+        }
+        if level.as_avx2().is_some() {
+            return VectorLevel::Avx2.name();
+        }
+    }
+    let _ = level;
+    VectorLevel::Fallback.name()
+}
+
 /// Name of the level that a token stands for, for people.
 #[must_use]
 pub fn describe(level: Level) -> &'static str {
@@ -124,5 +140,9 @@ mod tests {
     fn the_fallback_is_always_there() {
         assert!(level(VectorLevel::Fallback).is_some());
         assert!(level(VectorLevel::Auto).is_some());
+        assert_eq!(level(VectorLevel::Fallback).map(name), Some("fallback"));
+        for wanted in [VectorLevel::Avx512, VectorLevel::Avx2] {
+            assert!(level(wanted).is_none_or(|level| name(level) == wanted.name()));
+        }
     }
 }

@@ -9,6 +9,7 @@ pub mod huge_pages;
 pub mod level;
 pub mod pool;
 pub mod prefetch;
+pub mod rates;
 pub mod rng;
 pub mod simd;
 
@@ -16,3 +17,4 @@ pub mod simd;
 pub use fearless_simd;
 pub use level::{VectorLevel, level};
 pub use pool::Pool;
+pub use rates::Rates;

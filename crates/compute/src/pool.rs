@@ -8,11 +8,28 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 /// Rounds of the spin loop before a waiting thread sleeps: about 10 µs, a few times the gap between two stages.
 const SPIN_ROUNDS: u32 = 2_000;
+
+/// What is told about the workers of all pools, for a profiler: see [`watch_workers`].
+#[derive(Clone, Copy, Debug)]
+pub struct WorkerWatch {
+    /// A worker begins to work on a job; what it returns comes back in `end`.
+    pub begin: fn() -> u64,
+    /// It has no more tasks of it.
+    pub end: fn(u64),
+}
+
+static WATCH: OnceLock<WorkerWatch> = OnceLock::new();
+
+/// From now on the workers of all pools tell when they work (not the threads that call [`Pool::run`]). The first call
+/// counts; a profiler that is switched off should return at once.
+pub fn watch_workers(watch: WorkerWatch) {
+    let _ = WATCH.set(watch);
+}
 
 /// The closure of a job with its lifetime erased; see [`Pool::run`] for why that is sound.
 #[derive(Clone, Copy)]
@@ -220,7 +237,12 @@ fn work(shared: &Shared, worker: usize) {
             #[allow(unsafe_code)]
             // SAFETY: `Pool::run` keeps the closure alive until this worker has counted itself out of `active` below.
             let f = unsafe { &*job.0 };
-            if let Err(panic) = catch_unwind(AssertUnwindSafe(|| take_tasks(shared, f, tasks, worker))) {
+            let watch = WATCH.get().map(|watch| (watch, (watch.begin)()));
+            let done = catch_unwind(AssertUnwindSafe(|| take_tasks(shared, f, tasks, worker)));
+            if let Some((watch, token)) = watch {
+                (watch.end)(token);
+            }
+            if let Err(panic) = done {
                 // The others need not start tasks of a job that has failed.
                 shared.next_task.store(usize::MAX / 2, Ordering::Relaxed);
                 lock(&shared.panic).get_or_insert(panic);

@@ -29,11 +29,14 @@ pub struct TrainView {
     pub exposure_row: Option<u32>,
     /// Row of the `pose` group, if the pose of this view is refined.
     pub pose_row: Option<u32>,
+    /// Pose of this camera in the rig that the row moves, `camera_from_rig`; `None`: the row moves the camera itself.
+    pub camera_from_rig: Option<Pose>,
 }
 
 /// Name of the group of exposure corrections: 12 values a row, a row-major 3x4 affine on the rendered colour.
 pub const EXPOSURE_GROUP: &str = "exposure";
-/// Name of the group of pose corrections: 6 values a row, a twist `(rho, phi)` multiplied from the left.
+/// Name of the group of pose corrections: 6 values a row, a twist `(rho, phi)` multiplied from the left to
+/// `camera_from_world`, or to `rig_from_world` of the rig that the camera belongs to.
 pub const POSE_GROUP: &str = "pose";
 
 /// Learning rates of one step.

@@ -180,6 +180,31 @@ pub fn exp(twist: [f64; 6]) -> Pose {
     Pose { rotation: so3_exp(phi), translation: mul_vec(&so3_left_jacobian(phi), rho) }
 }
 
+/// The twist that does behind `a_from_b` what `twist` does before it: `a_from_b exp(twist^) = exp(result^) a_from_b`
+/// (the adjoint, Barfoot 2017, eq. 7.45).
+#[must_use]
+pub fn adjoint(a_from_b: &Pose, twist: [f64; 6]) -> [f64; 6] {
+    let [rho, phi] = halves(twist).map(|half| mul_vec(&a_from_b.rotation, half));
+    let moved = cross(a_from_b.translation, phi);
+    [rho[0] + moved[0], rho[1] + moved[1], rho[2] + moved[2], phi[0], phi[1], phi[2]]
+}
+
+/// The transpose of [`adjoint`]: takes a gradient with respect to its result to one with respect to its twist.
+#[must_use]
+pub fn adjoint_transposed(a_from_b: &Pose, gradient: [f64; 6]) -> [f64; 6] {
+    let [a, b] = halves(gradient);
+    let moved = cross(a, a_from_b.translation);
+    let b: [f64; 3] = std::array::from_fn(|k| b[k] + moved[k]);
+    let [a, b] = [a, b].map(|half| transpose_mul_vec(&a_from_b.rotation, half));
+    [a[0], a[1], a[2], b[0], b[1], b[2]]
+}
+
+/// `(rho, phi)`.
+fn halves(twist: [f64; 6]) -> [[f64; 3]; 2] {
+    let [a, b, c, d, e, f] = twist;
+    [[a, b, c], [d, e, f]]
+}
+
 /// Gradient with respect to the twist `xi` of a loss whose gradient with respect to a further *left* twist at
 /// `exp(xi^)` is `left`: `J_l(xi)ᵀ left`, with the left Jacobian of SE(3) (Barfoot 2017, eq. 7.85), here by its
 /// series `Σ ad(xi)^n / (n + 1)!`, which converges fast for the small twists of pose refinement.
@@ -249,6 +274,22 @@ mod tests {
                 assert!((numeric - analytic[k]).abs() < 1e-8, "{k}: {numeric} {}", analytic[k]);
             }
         }
+    }
+
+    #[test]
+    fn the_adjoint_takes_a_twist_through_a_pose_and_its_transpose_takes_gradients_back() {
+        let a_from_b = Pose { rotation: so3_exp([0.4, -0.9, 1.3]), translation: [0.5, -2.0, 0.7] };
+        let twist = [0.3, -0.2, 0.5, 0.4, -0.6, 0.2];
+        let before = a_from_b.compose(&exp(twist));
+        let behind = exp(adjoint(&a_from_b, twist)).compose(&a_from_b);
+        let point = [0.4, -0.7, 1.3];
+        let (one, other) = (before.apply(point), behind.apply(point));
+        assert!((0..3).all(|k| (one[k] - other[k]).abs() < 1e-14), "{one:?} {other:?}");
+        let gradient = [0.9, -0.2, 0.6, 1.1, 0.3, -0.8];
+        let inner = |a: [f64; 6], b: [f64; 6]| (0..6).map(|k| a[k] * b[k]).sum::<f64>();
+        let difference = inner(gradient, adjoint(&a_from_b, twist))
+            - inner(adjoint_transposed(&a_from_b, gradient), twist);
+        assert!(difference.abs() < 1e-14, "{difference}");
     }
 
     #[test]

@@ -32,6 +32,7 @@ fn main() {
         target: Arc::new(workload.target.clone()),
         exposure_row: None,
         pose_row: None,
+        camera_from_rig: None,
     };
     let rates = Rates {
         means: 1.6e-10,

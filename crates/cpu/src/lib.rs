@@ -6,16 +6,17 @@
 
 mod corrections;
 mod state;
+pub mod statistics;
 mod step;
 
 use fearless_simd::Level;
-use gausset_compute::level::describe as describe_level;
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::level::{describe as describe_level, name as level_name};
+use gausset_compute::{Pool, Rates, VectorLevel, level};
 use gausset_core::engine::{
     DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
     TrainState, TrainView,
 };
-use gausset_core::{Camera, Pose};
+use gausset_core::{Camera, Pose, Stage};
 use gausset_metrics::{LossKernel, Planes};
 use gausset_raster::adam::CorrectionTable;
 use gausset_raster::blend::Outputs;
@@ -52,6 +53,8 @@ pub struct CpuEngine {
     gradient: Planes,
     clocks: CorrectionTable,
     report: StepReport,
+    /// Size of the last picture in px.
+    last_size: [u32; 2],
     failed: Option<EngineError>,
 }
 
@@ -74,6 +77,7 @@ impl CpuEngine {
             gradient: Planes::default(),
             clocks: CorrectionTable::default(),
             report: StepReport::default(),
+            last_size: [0; 2],
             failed: None,
         })
     }
@@ -87,6 +91,24 @@ impl CpuEngine {
             + self.render.bytes()
             + self.corrected.bytes()
             + self.gradient.bytes()
+    }
+
+    /// The rates of this machine with the engine's threads and vector level, which take 50 ms to measure.
+    #[must_use]
+    pub fn measure_rates(&self) -> Rates {
+        Rates::measure(&self.pool, self.level)
+    }
+
+    /// Threads that work.
+    #[must_use]
+    pub fn threads(&self) -> usize {
+        self.pool.threads()
+    }
+
+    /// Stable name of the vector level that kernels run at: `avx512`, `avx2` or `fallback`.
+    #[must_use]
+    pub fn level_name(&self) -> &'static str {
+        level_name(self.level)
     }
 
     fn check(&self) -> Result<(), EngineError> {
@@ -183,6 +205,9 @@ impl Engine for CpuEngine {
         self.pipeline
             .forward(&self.pool, self.level, &self.state.parameters, &view, options, Outputs::All)
             .map_err(too_many_entries)?;
-        Ok(self.pipeline.rendering(&view))
+        self.last_size = view.size;
+        let rendering = self.pipeline.rendering(&view);
+        statistics::count_contributors(&rendering);
+        Ok(rendering)
     }
 }

@@ -13,7 +13,7 @@ use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
 use gausset_raster::update::{UpdateInput, UpdateState, update};
 use gausset_raster::view::KernelView;
 
-use crate::{CpuEngine, corrections, too_many_entries};
+use crate::{CpuEngine, corrections, statistics, too_many_entries};
 
 const EXPOSURE_WIDTH: usize = 12;
 const POSE_WIDTH: usize = 6;
@@ -30,6 +30,11 @@ impl CpuEngine {
         let exposure_row = self.state.correction(EXPOSURE_GROUP, view.exposure_row, EXPOSURE_WIDTH)?;
         let pose_row = self.state.correction(POSE_GROUP, view.pose_row, POSE_WIDTH)?;
         let twist = pose_row.map(|(group, row)| self.twist(group, row));
+        // The row may be that of a rig, whose movement is another one seen from this camera.
+        let twist = twist.map(|twist| match &view.camera_from_rig {
+            Some(camera_from_rig) => se3::adjoint(camera_from_rig, twist),
+            None => twist,
+        });
         let pose = twist.map_or(view.pose, |twist| se3::exp(twist).compose(&view.pose));
         let kernel_view = KernelView::new(camera, &pose);
 
@@ -43,6 +48,8 @@ impl CpuEngine {
                 Outputs::Color,
             )
             .map_err(too_many_entries)?;
+        self.last_size = kernel_view.size;
+        statistics::count_forward(self, &kernel_view, params.step);
         let (loss, exposure_gradient) = self.loss_and_gradient(view, params, &kernel_view, exposure_row)?;
         if !loss.is_finite() {
             return Err(EngineError::NonFiniteLoss { step: params.step, view: view.name.to_string(), loss });
@@ -61,6 +68,7 @@ impl CpuEngine {
             alpha_depth: None,
         };
         self.pipeline.backward(&self.pool, self.level, &kernel_view, upstream, absolute);
+        statistics::count_backward(self, params.adam, params.step);
         let pose_rates = params.pose.filter(|_| pose_row.is_some());
         let pose_sums = self.update_splats(params, &kernel_view, pose_rates.is_some());
 
@@ -71,7 +79,12 @@ impl CpuEngine {
             corrections::update_row(self.level, group, row, &gradient, &exposure::IDENTITY, &rates, false);
         }
         if let (Some((group, row)), Some(rates), Some(twist)) = (pose_row, pose_rates, twist) {
-            let gradient = se3::twist_gradient(twist, pose_sums.twist(&pose)).map(|g| g as f32);
+            let gradient = se3::twist_gradient(twist, pose_sums.twist(&pose));
+            let gradient = match &view.camera_from_rig {
+                Some(camera_from_rig) => se3::adjoint_transposed(camera_from_rig, gradient),
+                None => gradient,
+            };
+            let gradient = gradient.map(|g| g as f32);
             let group = &mut self.state.extras[group];
             corrections::update_row(self.level, group, row, &gradient, &[0.0; POSE_WIDTH], &rates, true);
         }

@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::Ending;
-use crate::commands::{bench, completions, convert, demo, eval, info, man, render, train};
+use crate::commands::{bench, completions, convert, demo, eval, info, man, profile, render, train};
 use crate::console::Verbosity;
 use crate::failure::Failure;
 use crate::{options, usage};
@@ -68,6 +68,8 @@ pub(crate) enum Command {
     Convert(convert::ConvertArgs),
     /// Measure the speed of this machine.
     Bench(bench::BenchArgs),
+    /// Show where the time of a run went, and what changed from one to another.
+    Profile(profile::ProfileArgs),
     /// Print a completion script for a shell.
     Completions(completions::CompletionsArgs),
     /// Write the manual pages.
@@ -84,6 +86,7 @@ impl Command {
             Self::Eval(args) => args.json,
             Self::Info(args) => args.json,
             Self::Bench(args) => args.is_json(),
+            Self::Profile(args) => args.is_json(),
             Self::Render(_) | Self::Convert(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }

@@ -20,6 +20,10 @@ pub(crate) fn report_into(run: &Path) {
 /// a run that goes on without one of its threads would wait for it for ever.
 pub(crate) fn install_hook() {
     std::panic::set_hook(Box::new(|panic| {
+        // A picture that breaks its decoder is an error of the picture: the panic is caught where it was called.
+        if gausset_io::image::decoder_is_running() {
+            return;
+        }
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));

@@ -1,10 +1,18 @@
-//! Ctrl-C and termination: the first signal asks to save and stop, the second aborts at once.
+//! Signals. Ctrl-C and termination: the first one asks to save and stop, the second aborts at once. A file that grows
+//! beyond the limit of the shell (`ulimit -f`) is an error of writing, not the end of the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
+
+/// From now on a write beyond the file size limit fails with an error, which has a line of its own, instead of ending
+/// the process by a signal.
+pub(crate) fn outlive_file_size_limits() {
+    // Any handler will do; nobody looks at the flag. This signal can be caught, so registering does not fail.
+    let _ = flag::register(SIGXFSZ, Arc::default());
+}
 
 /// A signal that asks the program to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

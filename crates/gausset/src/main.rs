@@ -18,6 +18,7 @@ mod failure;
 mod interrupt;
 mod numbers;
 mod options;
+mod profiling;
 mod progress;
 mod table;
 mod usage;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
 fn run(arguments: Vec<OsString>) -> ExitCode {
     crash::install_hook();
     crash::rehearse();
+    interrupt::outlive_file_size_limits();
     let cli = match cli::parse(&arguments) {
         Ok(cli) => cli,
         Err(ending) => return ending.exit_code(&Console::before_parsing(&arguments)),

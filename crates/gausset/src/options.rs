@@ -58,6 +58,12 @@ option_args! {
     /// Splats or points (PLY) to start from, instead of the dataset's points.
     #[arg(long, value_name = "FILE", help_heading = DATA)]
     init: PathBuf,
+    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    #[arg(
+        long, value_name = "BOOL", help_heading = DATA, num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, hide_possible_values = true
+    )]
+    allow_outside: bool,
     /// Hold out every N-th picture for evaluation; 0 = none.
     #[arg(long, value_name = "N", help_heading = DATA)]
     test_every: u32,

@@ -120,6 +120,66 @@ impl Drop for FolderLock {
     }
 }
 
+/// Says that a folder is looked at, or that pictures are put into it, until it is dropped: others may do the same, and
+/// nobody may lock it meanwhile.
+#[derive(Debug)]
+pub struct SharedLock {
+    path: PathBuf,
+    /// Keeps the `flock`.
+    file: File,
+}
+
+impl SharedLock {
+    /// Takes a share of the lock without waiting. On a file system without locks it succeeds, unless a living process
+    /// of this host has left its name.
+    ///
+    /// # Errors
+    /// A process holds the folder for itself; the lock file cannot be written.
+    pub fn acquire(folder: &Path) -> Result<Self, LockError> {
+        let path = folder.join(LOCK_NAME);
+        let io_error = |source| LockError::Io { path: path.clone(), source };
+        for _ in 0..100 {
+            let mut file = OpenOptions::new()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(&path)
+                .map_err(io_error)?;
+            let in_use = |file: &mut File| LockError::InUse {
+                folder: folder.to_owned(),
+                holder: Holder::read(file).map_or("another process".to_owned(), |h| h.to_string()),
+            };
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
+                Ok(()) if is_same_file(&file, &path) => return Ok(Self { path, file }),
+                Ok(()) | Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => return Err(in_use(&mut file)),
+                Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                    return match Holder::read(&mut file) {
+                        Some(holder) if holder.is_alive_here() => Err(in_use(&mut file)),
+                        _ => Ok(Self { path, file }),
+                    };
+                }
+                Err(e) => return Err(io_error(e.into())),
+            }
+        }
+        Err(io_error(io::Error::other("the lock file changes all the time")))
+    }
+}
+
+impl Drop for SharedLock {
+    fn drop(&mut self) {
+        // Only the last one takes the file away: it alone can have the lock for itself.
+        let is_last = rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        // A line in it was left by a process that died: the next one to lock the folder will want to tell.
+        let is_empty = self.file.metadata().is_ok_and(|metadata| metadata.len() == 0);
+        if is_last && is_empty && is_same_file(&self.file, &self.path) {
+            // What would be left is an empty file that locks nobody out.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
 /// Whether an open file is the one that stands under the path now.
 fn is_same_file(file: &File, path: &Path) -> bool {
     match (rustix::fs::fstat(file), rustix::fs::stat(path)) {
@@ -222,6 +282,24 @@ mod tests {
         drop(lock);
         assert!(!folder.path().join(LOCK_NAME).exists());
         assert_eq!(FolderLock::acquire(folder.path()).unwrap().note, None);
+    }
+
+    #[test]
+    fn a_folder_that_some_look_at_cannot_be_locked_and_one_that_is_locked_not_be_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, other) =
+            (SharedLock::acquire(folder.path()).unwrap(), SharedLock::acquire(folder.path()).unwrap());
+        let refusal = FolderLock::acquire(folder.path()).unwrap_err().to_string();
+        assert!(refusal.contains("in use by another process"), "{refusal}");
+        drop(one);
+        assert!(FolderLock::acquire(folder.path()).is_err(), "the other one still looks");
+        drop(other);
+        assert!(!folder.path().join(LOCK_NAME).exists());
+        let lock = FolderLock::acquire(folder.path()).unwrap();
+        let refusal = SharedLock::acquire(folder.path()).unwrap_err().to_string();
+        assert!(refusal.contains(&format!("in use by process {}", std::process::id())), "{refusal}");
+        drop(lock);
+        assert!(SharedLock::acquire(folder.path()).is_ok());
     }
 
     #[test]

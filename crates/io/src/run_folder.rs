@@ -6,7 +6,8 @@
 //!   splats.ply           the result
 //!   checkpoints/         step_007000.ckpt (latest) and the one before
 //!   metrics.jsonl        one line per report
-//!   profile.json trace.json
+//!   profile.json profile.csv trace.json
+//!   cameras/             the refined cameras, of a run that refines poses
 //!   eval/                truth | render | error pictures, metrics.json
 //! ```
 //! Every file is written by [`crate::atomic`]; `metrics.jsonl` alone grows by appended lines ([`crate::metrics_log`]).
@@ -27,7 +28,18 @@ use crate::lock::{FolderLock, LockError};
 use std::io::Write;
 
 /// Files that a run leaves directly in its folder.
-const RUN_FILES: [&str; 5] = ["config.toml", "splats.ply", "metrics.jsonl", "profile.json", "trace.json"];
+const RUN_FILES: [&str; 7] =
+    ["config.toml", "splats.ply", "metrics.jsonl", "profile.json", "profile.csv", "trace.json", "crash.txt"];
+/// Files of the folder of refined cameras.
+const CAMERA_FILES: [&str; 7] = [
+    "cameras.bin",
+    "images.bin",
+    "points3D.bin",
+    "cameras.txt",
+    "images.txt",
+    "points3D.txt",
+    "transforms.json",
+];
 
 /// Why something in a run folder could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -299,7 +311,10 @@ fn files_of_a_run(fs: &dyn FileSystem, root: &Path) -> Result<Vec<PathBuf>, Writ
     add(checkpoints_folder(root), &|name| {
         ends(name, &[".ckpt", ".ckpt.damaged"]) || name.starts_with(".tmp-")
     })?;
-    add(eval_folder(root), &|name| ends(name, &[".png", ".json"]) || name.starts_with(".tmp-"))?;
+    for folder in [eval_folder(root), eval_folder(root).join("train")] {
+        add(folder, &|name| ends(name, &[".png", ".json"]) || name.starts_with(".tmp-"))?;
+    }
+    add(cameras_folder(root), &|name| CAMERA_FILES.contains(&name) || name.starts_with(".tmp-"))?;
     Ok(found)
 }
 
@@ -356,10 +371,22 @@ pub fn profile_path(run: &Path) -> PathBuf {
     run.join("profile.json")
 }
 
+/// `RUN/profile.csv`.
+#[must_use]
+pub fn profile_csv_path(run: &Path) -> PathBuf {
+    run.join("profile.csv")
+}
+
 /// `RUN/trace.json`.
 #[must_use]
 pub fn trace_path(run: &Path) -> PathBuf {
     run.join("trace.json")
+}
+
+/// `RUN/cameras`: the cameras of a run that refines poses.
+#[must_use]
+pub fn cameras_folder(run: &Path) -> PathBuf {
+    run.join("cameras")
 }
 
 /// `RUN/eval`.

@@ -159,11 +159,26 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
     );
     assert_eq!(list_checkpoints(&Disk, folder.path()).unwrap(), [10], "a refusal changes nothing");
 
-    std::fs::create_dir(folder.path().join("eval")).unwrap();
-    std::fs::write(folder.path().join("eval/sheet.png"), "old").unwrap();
+    for place in ["eval", "eval/train", "cameras"] {
+        std::fs::create_dir(folder.path().join(place)).unwrap();
+    }
+    let left = [
+        "eval/sheet.png",
+        "eval/train/sheet.png",
+        "cameras/images.bin",
+        "cameras/transforms.json",
+        "profile.csv",
+    ];
+    for file in left {
+        std::fs::write(folder.path().join(file), "old").unwrap();
+    }
+    std::fs::write(folder.path().join("cameras/mine.txt"), "keep me").unwrap();
     let run = RunFolder::create(&Disk, folder.path(), Overwrite::Replace).unwrap();
     assert!(list_checkpoints(&Disk, folder.path()).unwrap().is_empty());
-    assert!(file_names(&folder.path().join("eval")).is_empty());
+    for file in left {
+        assert!(!folder.path().join(file).exists(), "{file}");
+    }
+    assert!(folder.path().join("cameras/mine.txt").exists());
     assert_eq!(std::fs::read(&keep).unwrap(), b"keep me");
     drop(run);
     // Nothing of a run is left, so nothing stands in the way of the next.

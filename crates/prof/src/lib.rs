@@ -19,15 +19,19 @@
 //!   reset it) therefore sum to the wall time exactly, and every share has the wall time as its base.
 //! - **Threads**: spans of other threads are reported apart, summed by path: their time runs beside the wall clock,
 //!   not within it. What all threads together spent in a stage is the `cpu` figure of its row on the critical path.
+//!   The threads of a pool have no spans of their own: [`begin_as_worker`] gives theirs the name of the stage that the
+//!   critical path is in.
 //! - **Bounded**: statistics are kept per path ([`MAX_PATHS`], [`MAX_DEPTH`], [`MAX_COUNTERS`] for each thread) and
 //!   do not grow with the number of spans; what does not fit stays in the time of its parent and is counted in
 //!   [`Profile::dropped_spans`]. The trace is a ring of the last [`TRACE_EVENTS`] events of each thread.
 #![forbid(unsafe_code)]
 
 mod clock;
+mod diff;
 mod paths;
 mod profile;
 mod recorder;
+mod report;
 mod stats;
 mod table;
 mod trace;
@@ -35,7 +39,8 @@ mod trace;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-pub use profile::{CounterRow, Profile, Row, RowKind};
+pub use diff::{Change, Verdict, changes};
+pub use profile::{CounterRow, Floor, Machine, Profile, Row, RowKind, UNATTRIBUTED};
 pub use recorder::{CPU_CLOCK_DEPTH, MAX_COUNTERS, MAX_DEPTH, MAX_PATHS, TRACE_EVENTS};
 pub use stats::MEDIAN_RELATIVE_ERROR;
 pub use trace::{Trace, TraceEvent};
@@ -72,6 +77,20 @@ impl Drop for Span {
         if self.serial != 0 {
             recorder::exit(self.serial, MODE.load(Ordering::Relaxed) & TRACE != 0);
         }
+    }
+}
+
+/// Begins the work of a pool's thread on what the critical path is busy with: a span of that name on this thread, which
+/// [`end_as_worker`] ends. Gives 0 where nothing is recorded.
+#[must_use]
+pub fn begin_as_worker() -> u64 {
+    if MODE.load(Ordering::Relaxed) & RECORD == 0 { 0 } else { recorder::enter_as_worker() }
+}
+
+/// Ends what [`begin_as_worker`] began.
+pub fn end_as_worker(serial: u64) {
+    if serial != 0 {
+        recorder::exit(serial, MODE.load(Ordering::Relaxed) & TRACE != 0);
     }
 }
 

@@ -26,6 +26,39 @@ pub struct Profile {
     pub dropped_spans: u64,
     /// Largest relative error of the medians.
     pub median_relative_error: f64,
+    /// What was profiled, for people: pairs of a name and a value.
+    #[serde(default)]
+    pub about: Vec<(String, String)>,
+    /// What the machine can do at most, if that was measured.
+    #[serde(default)]
+    pub machine: Option<Machine>,
+    /// What stages have to do at least, if that is known.
+    #[serde(default)]
+    pub floors: Vec<Floor>,
+}
+
+/// Measured rates of a machine, all threads together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Threads that were used.
+    pub threads: u32,
+    /// Multiply-adds on 16 lanes of f32 per second.
+    pub vector_ops_per_s: f64,
+    /// Bytes read and written per second by an update of memory in place.
+    pub stream_bytes_per_s: f64,
+}
+
+/// What a stage has to do at least each time it runs, and how long that takes on the measured machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Floor {
+    /// Name of the span.
+    pub name: String,
+    /// Bytes that have to be read and written.
+    pub bytes: f64,
+    /// Multiply-adds on 16 lanes, or what takes as long.
+    pub vector_ops: f64,
+    /// Time that it takes at least.
+    pub floor_ms: f64,
 }
 
 /// What a row stands for.
@@ -98,6 +131,29 @@ impl Profile {
     #[must_use]
     pub fn row(&self, path: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.path == path)
+    }
+
+    /// The counter with this name.
+    #[must_use]
+    pub fn counter(&self, name: &str) -> Option<&CounterRow> {
+        self.counters.iter().find(|counter| counter.name == name)
+    }
+
+    /// Rows of the critical path that do not overlap: those without children, and what is unattributed. They sum to
+    /// the wall time.
+    pub fn exclusive_rows(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter().enumerate().filter_map(|(index, row)| {
+            let has_children = self.rows.get(index + 1).is_some_and(|next| next.depth > row.depth);
+            (!has_children).then_some(row)
+        })
+    }
+
+    /// Reads what [`Self::to_json`] has written.
+    ///
+    /// # Errors
+    /// Text that is not a profile.
+    pub fn from_json(text: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(text)
     }
 
     /// The profile as indented JSON.
@@ -184,6 +240,7 @@ pub(crate) fn assemble(recorded: &Recorded) -> Profile {
         counters: recorded.counters.iter().map(|(name, stats)| counter_row(name, stats)).collect(),
         dropped_spans: recorded.dropped_spans,
         median_relative_error: MEDIAN_RELATIVE_ERROR,
+        ..Profile::default()
     }
 }
 
@@ -194,7 +251,7 @@ struct RowWriter<'a> {
 }
 
 /// Name of the rows of what no child accounts for.
-pub(crate) const UNATTRIBUTED: &str = "unattributed";
+pub const UNATTRIBUTED: &str = "unattributed";
 
 impl RowWriter<'_> {
     fn write_children(&mut self, parent: usize, prefix: &str, depth: u32) {

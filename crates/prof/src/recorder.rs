@@ -73,7 +73,10 @@ struct Registry {
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
-/// Locks are always taken in the order registry, log.
+/// Name of the innermost span that is open on the critical path: what the workers of a pool are working on.
+static CURRENT: Mutex<Option<&'static str>> = Mutex::new(None);
+
+/// Locks are always taken in the order registry, log, [`CURRENT`].
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics while it holds one of these locks half-changed.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -124,6 +127,14 @@ pub(crate) fn enter(name: &'static str) -> u64 {
     with_local(|log| log.enter(name)).unwrap_or(0)
 }
 
+/// Starts a span on this thread with the name of the one that is open on the critical path; 0 where there is none, and
+/// on the critical path itself.
+pub(crate) fn enter_as_worker() -> u64 {
+    let current = *lock(&CURRENT);
+    let Some(name) = current else { return 0 };
+    with_local(|log| if log.is_critical { 0 } else { log.enter(name) }).unwrap_or(0)
+}
+
 /// Ends the span with this number, and those inside it that are still open.
 pub(crate) fn exit(serial: u64, traced: bool) {
     // The clock is read before the lock, so that a snapshot by another thread is not part of the span.
@@ -155,6 +166,9 @@ impl ThreadLog {
         let reads_cpu_clock = self.is_critical && self.open.len() < CPU_CLOCK_DEPTH;
         let start_cpu_ns = if reads_cpu_clock { process_cpu_ns() } else { None };
         // The clock is read last: what it cost to get here belongs to the parent.
+        if self.is_critical {
+            *lock(&CURRENT) = Some(name);
+        }
         let start_ns = now_ns();
         self.open.push(OpenSpan { serial: self.last_serial, node, start_ns, start_cpu_ns, children_ns: 0 });
         self.last_serial
@@ -192,7 +206,11 @@ impl ThreadLog {
         if let (Some(start), Some(end)) = (span.start_cpu_ns, end_cpu_ns) {
             *node.cpu_ns.get_or_insert(0) += end.saturating_sub(start);
         }
-        if let Some(parent) = self.open.last_mut() {
+        let parent = self.open.last_mut();
+        if self.is_critical {
+            *lock(&CURRENT) = parent.as_ref().map(|parent| self.paths.nodes[parent.node].name);
+        }
+        if let Some(parent) = parent {
             parent.children_ns += duration_ns;
         }
         Some((span, duration_ns))
@@ -322,6 +340,7 @@ pub(crate) fn reset(enabled: bool) {
     for log in &registry.live {
         lock(log).clear();
     }
+    *lock(&CURRENT) = None;
     registry.ended.clear();
     registry.ended_critical.clear();
     registry.ended_workers = 0;

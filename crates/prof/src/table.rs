@@ -71,7 +71,7 @@ fn counter_cells(row: &CounterRow) -> Vec<String> {
 }
 
 /// Three to four significant digits while there are decimals, whole numbers above.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let decimals = match value.abs() {
         v if v < 9.9995 => 3,
         v if v < 99.995 => 2,
@@ -81,13 +81,13 @@ fn number(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", 100.0 * share)
 }
 
 /// Writes a title with column heads and the rows; the first cell of a row is left-aligned, the others are right-aligned.
 /// Cells beyond the columns are left out.
-fn write_table(out: &mut String, title: &str, columns: &[&str], rows: &[Vec<String>]) {
+pub(crate) fn write_table(out: &mut String, title: &str, columns: &[&str], rows: &[Vec<String>]) {
     let head: Vec<String> =
         std::iter::once(title).chain(columns.iter().copied()).map(str::to_owned).collect();
     let all = || std::iter::once(&head).chain(rows);

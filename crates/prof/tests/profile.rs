@@ -302,6 +302,59 @@ fn the_table_is_aligned_and_names_its_units() {
         }],
         dropped_spans: 0,
         median_relative_error: 1.0 / 128.0,
+        ..Profile::default()
     };
     insta::assert_snapshot!(profile.table());
+}
+
+#[test]
+fn a_thread_of_a_pool_works_under_the_name_of_the_stage_of_the_critical_path() {
+    let _turn = turn();
+    assert_eq!(gausset_prof::begin_as_worker(), 0, "nothing is recorded");
+    set_enabled(true);
+    {
+        let _step = span("step");
+        for (stage, tasks) in [("blend", 2), ("sort", 1)] {
+            let _stage = span(stage);
+            let worker = || {
+                for _ in 0..tasks {
+                    let token = gausset_prof::begin_as_worker();
+                    assert_ne!(token, 0);
+                    work(Duration::from_micros(200));
+                    gausset_prof::end_as_worker(token);
+                }
+            };
+            std::thread::scope(|scope| {
+                scope.spawn(worker);
+            });
+        }
+        // Between two stages it is the step's own work, and the critical path is no worker.
+        assert_eq!(gausset_prof::begin_as_worker(), 0);
+    }
+    set_enabled(false);
+    let profile = snapshot();
+    let rows: Vec<_> = profile.worker_rows.iter().map(|row| (row.path.as_str(), row.count)).collect();
+    assert_eq!(rows, [("blend", 2), ("sort", 1)]);
+    assert_eq!(profile.worker_threads, 2);
+}
+
+#[test]
+fn a_profile_reads_back_as_it_was_written() {
+    let _turn = turn();
+    set_enabled(true);
+    three_steps();
+    set_enabled(false);
+    let profile = Profile {
+        about: vec![("device".to_owned(), "CPU".to_owned())],
+        machine: Some(gausset_prof::Machine {
+            threads: 2,
+            vector_ops_per_s: 7.4e9,
+            stream_bytes_per_s: 5.5e10,
+        }),
+        ..snapshot()
+    };
+    assert_eq!(Profile::from_json(profile.to_json().as_bytes()).unwrap(), profile);
+    assert!(Profile::from_json(b"{\"rows\": 3}").is_err());
+    let exclusive: f64 = profile.exclusive_rows().map(|row| row.total_ms).sum();
+    assert!((exclusive - profile.wall_ms).abs() < ROUNDING_MS);
 }

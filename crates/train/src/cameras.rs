@@ -1,4 +1,4 @@
-//! Cameras to render from: those of a dataset, an orbit around its scene, a camera path from a file.
+//! Cameras to render from: those of a dataset, a camera path from a file. Orbits are in [`crate::orbit`].
 //!
 //! Poses are `camera_from_world` in the axes of the *saved* splats. Cameras of a dataset and of a `transforms.json` are
 //! in the dataset's axes and are turned like the splats were; a Nerfstudio camera path is made in a viewer that shows
@@ -8,22 +8,18 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use gausset_core::camera::CameraError;
-use gausset_core::se3::{self, IDENTITY3, Mat3};
+use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
-use gausset_io::dataset::init::common_cube;
 use gausset_io::dataset::{Dataset, DatasetError, SourceCamera, transforms};
 use serde::Deserialize;
 
-use crate::up;
-use crate::words::{Split, Up};
+use crate::words::Split;
 
 /// Largest camera path file that is read, in bytes.
 const MAX_PATH_BYTES: u64 = 64 << 20;
 /// Most cameras of a path.
 const MAX_CAMERAS: usize = 100_000;
-/// Mean length of the viewing directions from which on cameras count as all facing one way.
-const FACING_ONE_WAY: f64 = 0.7;
 
 /// A camera with a name for its picture.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,100 +78,6 @@ pub fn of_dataset(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -
 
 fn without_extension(name: &str) -> String {
     Path::new(name).with_extension("").to_string_lossy().into_owned()
-}
-
-/// `frames` cameras on a closed way around the scene, with the intrinsics of the first training camera.
-///
-/// Where the training cameras look inwards, the way is a circle around the point that they look at, at their mean
-/// distance and height. Where they all face one way (a facade, the ground), it is a small circle around their mean
-/// position, so that nothing is seen from behind.
-#[must_use]
-pub fn orbit(dataset: &Dataset, frames: usize, splats_from_dataset: &Mat3) -> Vec<NamedCamera> {
-    let training = of_dataset(dataset, Split::Train, splats_from_dataset);
-    let Some(first) = training.first() else { return Vec::new() };
-    let poses: Vec<Pose> = training.iter().map(|c| c.pose).collect();
-    let is_turned = *splats_from_dataset != IDENTITY3;
-    let up = if is_turned { up::SAVED_UP } else { up::direction(Up::Auto, &poses).unwrap_or(up::SAVED_UP) };
-    let centre = common_cube(&poses, dataset.scene_extent).centre;
-    let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| minus(pose.centre(), centre)).collect();
-    let facing = mean(&poses.iter().map(|pose| pose.rotation[2]).collect::<Vec<_>>());
-    let circle = if se3::norm(facing) > FACING_ONE_WAY {
-        let middle = mean(&offsets);
-        let spread = offsets.iter().map(|&offset| se3::norm(minus(offset, middle))).sum::<f64>();
-        Circle::around(middle, facing, up, 0.5 * spread / offsets.len() as f64)
-    } else {
-        let heights = offsets.iter().map(|&offset| se3::dot(offset, up)).sum::<f64>();
-        let radius = offsets.iter().map(|&offset| se3::norm(across(offset, up))).sum::<f64>();
-        let count = offsets.len() as f64;
-        let middle = up.map(|v| v * heights / count);
-        Circle::around(middle, up, across(offsets[0], up), radius / count)
-    };
-    (0..frames)
-        .map(|frame| {
-            let offset = circle.at(frame as f64 / frames as f64);
-            let position = std::array::from_fn(|k| centre[k] + offset[k]);
-            let name = format!("orbit_{frame:04}");
-            NamedCamera { name, camera: first.camera, pose: look_at(position, centre, up) }
-        })
-        .collect()
-}
-
-/// A circle in space.
-struct Circle {
-    middle: [f64; 3],
-    axes: [[f64; 3]; 2],
-    radius: f64,
-}
-
-impl Circle {
-    /// The circle around `middle` across `axis` that begins towards `start`.
-    fn around(middle: [f64; 3], axis: [f64; 3], start: [f64; 3], radius: f64) -> Self {
-        let axis = unit(axis).unwrap_or(up::SAVED_UP);
-        let first = unit(across(start, axis)).unwrap_or_else(|| any_across(axis));
-        Self { middle, axes: [first, se3::cross(axis, first)], radius }
-    }
-
-    /// The point after a share of the way around.
-    fn at(&self, share: f64) -> [f64; 3] {
-        let angle = std::f64::consts::TAU * share;
-        let (sin, cos) = (self.radius * libm::sin(angle), self.radius * libm::cos(angle));
-        std::array::from_fn(|k| self.middle[k] + cos * self.axes[0][k] + sin * self.axes[1][k])
-    }
-}
-
-/// The pose of a camera at `position` that looks at `target` and has `up` up in its picture.
-#[must_use]
-pub fn look_at(position: [f64; 3], target: [f64; 3], up: [f64; 3]) -> Pose {
-    let forward = unit(minus(target, position)).unwrap_or([0.0, 0.0, 1.0]);
-    let right = unit(se3::cross(forward, up)).unwrap_or_else(|| any_across(forward));
-    let down = se3::cross(forward, right);
-    let rotation = [right, down, forward];
-    Pose { rotation, translation: se3::mul_vec(&rotation, position).map(|v| -v) }
-}
-
-fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
-    std::array::from_fn(|k| a[k] - b[k])
-}
-
-fn mean(vectors: &[[f64; 3]]) -> [f64; 3] {
-    std::array::from_fn(|k| vectors.iter().map(|v| v[k]).sum::<f64>() / vectors.len().max(1) as f64)
-}
-
-/// The part of a vector across a unit axis.
-fn across(v: [f64; 3], axis: [f64; 3]) -> [f64; 3] {
-    let along = se3::dot(v, axis);
-    std::array::from_fn(|k| v[k] - along * axis[k])
-}
-
-fn unit(v: [f64; 3]) -> Option<[f64; 3]> {
-    let length = se3::norm(v);
-    (length > 1e-9).then(|| v.map(|x| x / length))
-}
-
-/// Some unit vector across a unit vector.
-fn any_across(axis: [f64; 3]) -> [f64; 3] {
-    let other = if axis[0].abs() < 0.9 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
-    unit(across(other, axis)).unwrap_or(other)
 }
 
 /// A Nerfstudio camera path as it is written.
@@ -359,6 +261,8 @@ fn pinhole(source: &SourceCamera) -> Result<Camera, CameraError> {
 
 #[cfg(test)]
 mod tests {
+    use gausset_core::se3::IDENTITY3;
+
     use super::*;
 
     fn close(a: [f64; 3], b: [f64; 3]) -> bool {
@@ -370,21 +274,6 @@ mod tests {
         let path = folder.path().join("path.json");
         std::fs::write(&path, text).unwrap();
         read_path(&path, None, &IDENTITY3)
-    }
-
-    #[test]
-    fn a_camera_that_looks_at_a_point_sees_it_in_the_middle_with_up_above() {
-        let (position, target, up) = ([3.0, -1.0, 2.0], [0.5, 0.0, 0.0], [0.0, 0.0, 1.0]);
-        let pose = look_at(position, target, up);
-        assert!(close(pose.centre(), position));
-        let seen = pose.apply(target);
-        assert!(seen[0].abs() < 1e-12 && seen[1].abs() < 1e-12 && seen[2] > 0.0);
-        // A point above the target is higher in the picture: smaller y.
-        assert!(pose.apply([0.5, 0.0, 0.1])[1] < 0.0);
-        assert!(se3::determinant(&pose.rotation) > 0.999);
-        // Straight down there is no up; any will do.
-        let down = look_at([0.0, 0.0, 5.0], [0.0; 3], up);
-        assert!(close(down.apply([0.0; 3]), [0.0, 0.0, 5.0]));
     }
 
     #[test]

@@ -71,6 +71,8 @@ pub struct Started {
     pub scene_extent: f64,
     /// Memory that the run will need at most.
     pub memory: MemoryPlan,
+    /// Seconds that the steps will take, if that was measured ([`crate::Run::predict_time`]).
+    pub predicted_seconds: Option<f64>,
 }
 
 /// How far a run is.
@@ -86,7 +88,7 @@ pub struct Progress {
     pub splats: u64,
     /// Steps per second, lately.
     pub it_per_s: f64,
-    /// Seconds to the end at that rate; `None` before there is one.
+    /// Seconds to the end at the present pace, with the splats that are still to come; `None` before there is a pace.
     pub seconds_left: Option<f64>,
     /// Everything the device counted since the last progress.
     pub report: StepReport,

@@ -17,6 +17,7 @@ pub mod eval;
 pub mod events;
 pub mod memory;
 pub mod options;
+pub mod orbit;
 pub mod recipe;
 pub mod run;
 pub mod sheet;
@@ -30,5 +31,5 @@ pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Star
 pub use memory::MemoryPlan;
 pub use options::{OptionsError, TrainOptions};
 pub use recipe::{Recipe, SceneFacts};
-pub use run::{Run, Session, TrainError, read_summary, resumable_config};
+pub use run::{Run, Session, TrainError, read_summary, resumable_config, with_refined_poses};
 pub use words::{Adam, Alpha, Background, MemoryLimit, Quality, Split, Strategy, Up};

@@ -55,6 +55,8 @@ options! {
     sparse: PathBuf,
     /// Splats or points to start from.
     init: PathBuf,
+    /// Pictures may lie outside the picture folder.
+    allow_outside: bool,
     /// Every n-th picture is held out; 0 = none.
     test_every: u32,
     /// Longest side of a picture in px; larger ones are downscaled; 0 = no limit.

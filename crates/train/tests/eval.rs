@@ -11,7 +11,8 @@ use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::splat::read_splats;
-use gausset_train::cameras::{of_dataset, orbit};
+use gausset_train::cameras::of_dataset;
+use gausset_train::orbit::{PictureShape, around_dataset};
 use gausset_train::{
     EvalError, EvalOptions, EvalReport, PictureFolder, RecordedRun, Split, Strategy, TrainConfig,
     TrainOptions, Up, evaluate,
@@ -130,7 +131,7 @@ fn training_makes_held_out_views_better() {
 #[test]
 fn an_orbit_goes_around_what_the_cameras_look_at() {
     let dataset = open(&TrainConfig::resolve(&options(1), None).unwrap());
-    let around = orbit(&dataset, 8, &IDENTITY3);
+    let around = around_dataset(&dataset, 8, &IDENTITY3, &PictureShape::default()).unwrap();
     assert_eq!(around.len(), 8);
     let middle: [f64; 3] =
         std::array::from_fn(|k| around.iter().map(|c| c.pose.centre()[k]).sum::<f64>() / 8.0);

@@ -7,13 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{cpu, ignore, open, options, runs, tiny_dataset, train};
-use gausset_core::engine::{Engine, RenderOptions, TrainState};
+use gausset_core::engine::{
+    CorrectionRates, Engine, ExtraGroup, RenderOptions, StepParams, TrainState, TrainView,
+};
 use gausset_core::se3::IDENTITY3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::{Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::splat::read_splats;
-use gausset_train::{EvalOptions, RecordedRun, Split, TrainConfig, TrainOptions, Up, evaluate};
+use gausset_train::{
+    EvalOptions, RecordedRun, SceneFacts, Split, TrainConfig, TrainOptions, Up, evaluate, with_refined_poses,
+};
 
 fn open_at(data: &Path, open_options: &OpenOptions) -> Dataset {
     gausset_io::dataset::open(data, open_options).unwrap()
@@ -113,4 +117,118 @@ fn of_a_transforms_file_as_a_transforms_file() {
         let options = OpenOptions { images: Some(folder.path().to_owned()), ..OpenOptions::default() };
         open_at(&cameras.join("transforms.json"), &options)
     });
+}
+
+/// The tiny dataset as pictures of a rig of two cameras: views 2k and 2k + 1 were taken in one moment.
+fn as_rig(folder: &Path) -> PathBuf {
+    let data = folder.join("rig");
+    common::copy_folder(tiny_dataset(), &data);
+    let mut frames = 4u64.to_le_bytes().to_vec();
+    for frame in 0..4u32 {
+        frames.extend(frame.to_le_bytes());
+        // Rig, and its pose, which nobody reads: those of the images stand in their file.
+        frames.extend(1u32.to_le_bytes());
+        frames.extend([1.0f64, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0].iter().flat_map(|v| v.to_le_bytes()));
+        frames.extend(2u32.to_le_bytes());
+        for sensor in 0..2u32 {
+            frames.extend(0i32.to_le_bytes());
+            frames.extend(sensor.to_le_bytes());
+            // Image ids count from 1.
+            frames.extend(u64::from(2 * frame + sensor + 1).to_le_bytes());
+        }
+    }
+    std::fs::write(data.join("sparse/0/frames.bin"), frames).unwrap();
+    data
+}
+
+#[test]
+fn pictures_of_one_moment_of_a_rig_share_one_correction() {
+    let folder = tempfile::tempdir().unwrap();
+    let given = TrainOptions {
+        data: Some(as_rig(folder.path())),
+        refine_poses: Some(true),
+        lr_poses: Some(1e-3),
+        ..options(40)
+    };
+    let (_folder, run) = runs();
+    let mut engine = cpu(1);
+    train(&given, &mut engine, &run, &mut ignore).unwrap();
+    // Eight pictures, the first held out: its companion is alone in its moment.
+    assert_eq!(engine.save().unwrap().extra("pose").unwrap().clocks.len(), 4);
+
+    // What the cameras of a rig are to each other does not change.
+    let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
+    let before = open_at(given.data.as_ref().unwrap(), &recorded.config.open_options());
+    let after = with_refined_poses(before.clone(), &run, &recorded).unwrap();
+    let other_from_one = |dataset: &Dataset, one: usize| {
+        dataset.images[one + 1].pose.compose(&dataset.images[one].pose.inverse())
+    };
+    for one in [2, 4, 6] {
+        assert!(difference(&before.images[one].pose, &after.images[one].pose) > 1e-4, "{one} has moved");
+        let [rigid, refined] = [&before, &after].map(|dataset| other_from_one(dataset, one));
+        assert!(difference(&rigid, &refined) < 1e-9, "{one}");
+    }
+    // A held-out pose is never refined.
+    assert_eq!(before.images[0].pose, after.images[0].pose);
+}
+
+#[test]
+fn the_gradient_of_a_rig_is_that_of_its_twist() {
+    let dataset = open_at(tiny_dataset(), &OpenOptions::default());
+    let config = TrainConfig::resolve(&options(1), None).unwrap();
+    let start = gausset_io::dataset::init::start(
+        &dataset,
+        &gausset_io::dataset::init::InitOptions {
+            sh_degree: 0,
+            opacity: 0.5,
+            scale_factor: 1.0,
+            random_count: 100,
+            max_splats: 1000,
+            seed: 0,
+        },
+    );
+    let dataset = Arc::new(dataset);
+    let loader = Loader::new(Arc::clone(&dataset), LoaderOptions::default());
+    let image = &dataset.images[3];
+    let camera_from_rig = image.pose.compose(&dataset.images[2].pose.inverse());
+    let view = |twist: [f64; 6], row: Option<u32>| TrainView {
+        index: 3,
+        name: Arc::clone(&image.name),
+        camera: image.camera,
+        // The twist moves the rig, so it stands between the two.
+        pose: camera_from_rig.compose(&se3::exp(twist)).compose(&dataset.images[2].pose),
+        target: loader.get(3).unwrap(),
+        exposure_row: None,
+        pose_row: row,
+        camera_from_rig: Some(camera_from_rig),
+    };
+    let twist = [0.02, -0.01, 0.03, 0.01, 0.02, -0.015];
+    let mut params = config.recipe.step_params(0, &SceneFacts { extent: 1.0, background: [0.0; 3] });
+    params.noise = None;
+    let run = |view: &TrainView, rates: Option<CorrectionRates>| {
+        let mut group = ExtraGroup::poses(1);
+        group.values = twist.map(|v| v as f32).to_vec();
+        let mut engine = cpu(1);
+        engine.load(TrainState::new(start.splats.clone(), vec![group])).unwrap();
+        let params = StepParams { pose: rates, ..params };
+        engine.step(view, None, &params).unwrap();
+        (engine.flush().unwrap().last_loss, engine.save().unwrap().extras[0].m.clone())
+    };
+    let rates = CorrectionRates { first: 1e-9, second: 1e-9, decay: 0.0 };
+    let (loss, moments) = run(&view([0.0; 6], Some(0)), Some(rates));
+    let (expected, _) = run(&view(twist.map(|v| f64::from(v as f32)), None), None);
+    assert!((loss / expected - 1.0).abs() < 1e-5, "{loss} {expected}");
+    for k in 0..6 {
+        // The loss of an image in f32 is smooth to about 1e-7; wider steps, and a tolerance for their curvature.
+        let h = 2e-3;
+        let at = |sign: f64| {
+            let mut moved = twist;
+            moved[k] += sign * h;
+            view(moved, None)
+        };
+        let numeric = (run(&at(1.0), None).0 - run(&at(-1.0), None).0) / (2.0 * h);
+        // After one step the first moment is a tenth of the gradient (beta1 = 0.9).
+        let analytic = 10.0 * f64::from(moments[k]);
+        assert!((numeric - analytic).abs() < 0.05 * analytic.abs() + 2e-3, "{k}: {numeric} {analytic}");
+    }
 }

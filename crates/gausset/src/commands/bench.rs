@@ -177,6 +177,7 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
         target: Arc::new(workload.target),
         exposure_row: None,
         pose_row: None,
+        camera_from_rig: None,
     };
     engine.load(TrainState::new(in_training_order(workload.splats), Vec::new()))?;
     let mut one = |step: u64| match kind {

@@ -1,14 +1,24 @@
 //! `gausset demo`: a scene made of formulas, trained and evaluated, to see that everything works.
+//!
+//! ```text
+//! DIR/.tmp-data/  the scene while it is made ──rename──▶ DIR/data/  with demo.json, which says which scene it is
+//! DIR/run/        the run; one that was interrupted goes on
+//! ```
 
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_compute::Pool;
-use gausset_io::atomic::Overwrite;
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
+use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_scenes::{DemoSize, write_dataset};
-use gausset_train::{TrainConfig, TrainOptions};
+use gausset_train::eval::REPORT;
+use gausset_train::{TrainConfig, TrainOptions, resumable_config};
+use serde::{Deserialize, Serialize};
 
+use super::saved_run::SavedRun;
 use super::training::{self, Job, Place};
 use crate::Ending;
 use crate::console::Console;
@@ -87,24 +97,67 @@ fn options(args: &DemoArgs, data: PathBuf) -> TrainOptions {
     })
 }
 
+/// Says in `DIR/data` which scene it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct SceneNote {
+    size: String,
+    seed: u64,
+}
+
+/// Name of the file of the [`SceneNote`] in the dataset.
+const NOTE: &str = "demo.json";
+
+impl SceneNote {
+    fn of(args: &DemoArgs) -> Self {
+        let size = if args.size == DemoSize::Small { "small" } else { "default" };
+        Self { size: size.to_owned(), seed: args.seed }
+    }
+
+    /// The note of a dataset, if it is one of a demo.
+    fn read(data: &Path) -> Option<Self> {
+        serde_json::from_slice(&std::fs::read(data.join(NOTE)).ok()?).ok()
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> {
     let (data, run) = (args.output.join("data"), args.output.join("run"));
     // A mistake in the options is told before the scene is made.
-    let config = TrainConfig::resolve(&options(args, data.clone()), None).map_err(Failure::from)?;
-    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    if let Some(taken) = [&data, &run].into_iter().find(|path| !args.force && path.exists()) {
-        let found = taken.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        return Err(holds_a_demo(&args.output, &found).into());
+    let options = options(args, data.clone());
+    let config = TrainConfig::resolve(&options, None).map_err(Failure::from)?;
+    let is_same_scene = SceneNote::read(&data) == Some(SceneNote::of(args));
+    let has_run = SavedRun::is_one(&run);
+    let goes_on = !args.force && has_run && is_same_scene && !is_finished(&run);
+    let is_in_the_way = has_run || (data.exists() && !is_same_scene);
+    if !args.force && is_in_the_way && !goes_on {
+        let found = if has_run { "run" } else { "data" };
+        return Err(holds_a_demo(&args.output, found).into());
     }
-    make_scene(args, &data, console)?;
+    // Somebody's own pictures are not ours to replace.
+    if args.force && data.exists() && SceneNote::read(&data).is_none() {
+        return Err(not_a_demo(&data).into());
+    }
+    if args.force || !is_same_scene {
+        make_scene(args, &data, console)?;
+    }
     // Not before: half a scene is of no use, so there a signal simply ends the program.
     let interrupt = Interrupt::watch();
-    let job =
-        Job { config, place: Place::New(run, overwrite), device: args.compute.device, profile: args.profile };
+    let (config, place) = if goes_on {
+        console.note(format!("going on with the run in {}", run.display()));
+        (resumable_config(&run, &options).map_err(Failure::from)?, Place::Resume(run))
+    } else {
+        let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+        (config, Place::New(run, overwrite))
+    };
+    let job = Job { config, place, device: args.compute.device, profile: args.profile };
     let trained = training::train(job, &interrupt, console)?;
     console.object_or(&trained.outcome.summary, || trained.table())?;
     Ok(trained.status)
+}
+
+/// Whether a run has its result and its evaluation.
+fn is_finished(run: &Path) -> bool {
+    splats_path(run).is_file() && eval_folder(run).join(REPORT).is_file()
 }
 
 fn holds_a_demo(folder: &Path, found: &str) -> Failure {
@@ -117,14 +170,45 @@ fn holds_a_demo(folder: &Path, found: &str) -> Failure {
     )
 }
 
-/// Writes the scene as a dataset.
+fn not_a_demo(data: &Path) -> Failure {
+    let data = data.display();
+    Failure::new(
+        "exists",
+        format!(
+            "{data}: folder: is not of a demo (expected {NOTE} in it); choose another folder with -o, or remove it yourself"
+        ),
+    )
+}
+
+/// Writes the scene as a dataset, which appears as a whole. What an interrupted demo has left is made anew.
 fn make_scene(args: &DemoArgs, data: &Path, console: &Console) -> Result<(), Failure> {
     console.note(format!("making the scene in {}", data.display()));
+    let unfinished = args.output.join(".tmp-data");
+    remove_folder(&unfinished)?;
     let scene = gausset_scenes::demo(args.size, args.seed);
     let threads = args.compute.threads as usize;
     let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
     let mut reporter = Reporter::start(console, "picture", 0, scene.poses.len() as u64);
-    let written = write_dataset(&scene, data, &pool, &mut |done, _all| reporter.at(done as u64, String::new));
+    let written =
+        write_dataset(&scene, &unfinished, &pool, &mut |done, _all| reporter.at(done as u64, String::new));
     reporter.finish();
-    written.map_err(|error| Failure::new("write", error))
+    written.map_err(|error| Failure::new("write", error))?;
+    let note = serde_json::to_vec(&SceneNote::of(args)).unwrap_or_default();
+    write_atomic(&Disk, &unfinished.join(NOTE), |file| file.write_all(&note))?;
+    remove_folder(data)?;
+    Disk.rename(&unfinished, data).map_err(|error| write_failure(data, "rename", &error))?;
+    Disk.sync_folder(&args.output).map_err(|error| write_failure(&args.output, "sync folder", &error))
+}
+
+/// Removes a folder that a demo has made, if it is there.
+fn remove_folder(folder: &Path) -> Result<(), Failure> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(write_failure(folder, "remove", &error)),
+        _ => Ok(()),
+    }
+}
+
+fn write_failure(path: &Path, action: &str, error: &std::io::Error) -> Failure {
+    let reason = gausset_io::atomic::plain_reason(error);
+    Failure::new("write", format!("{}: {action}: {reason}", path.display()))
 }

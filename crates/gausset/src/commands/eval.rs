@@ -9,7 +9,7 @@ use gausset_io::run_folder::eval_folder;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{EvalError, EvalOptions, EvalReport, PictureFolder, Split, evaluate};
 
-use super::saved_run::{OtherData, SavedRun};
+use super::saved_run::{DataPlace, OtherData, SavedRun};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
@@ -47,6 +47,9 @@ pub(crate) struct EvalArgs {
     /// Evaluate even if the dataset is not the one the run was trained on.
     #[arg(long)]
     force: bool,
+    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    #[arg(long)]
+    allow_outside: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -57,9 +60,16 @@ pub(crate) struct EvalArgs {
 /// Runs the command.
 pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> {
     let run = SavedRun::read(&args.run)?;
+    // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
+    let _lock = if args.output.is_none() { Some(run.share()?) } else { None };
     let mut engine = args.compute.engine().map_err(Failure::from)?;
     run.load_splats(&mut engine, console)?;
-    let dataset = run.open_dataset(args.data.as_deref(), OtherData::forced(args.force), console)?;
+    let place = DataPlace {
+        path: args.data.as_deref(),
+        other: OtherData::forced(args.force),
+        allow_outside: args.allow_outside,
+    };
+    let dataset = run.open_dataset(place, console)?;
     let folder = args.output.clone().unwrap_or_else(|| match args.split {
         Split::Test => eval_folder(&args.run),
         Split::Train => eval_folder(&args.run).join("train"),
@@ -109,10 +119,12 @@ fn scores(report: &EvalReport) -> String {
     }
     let row = |name: String, psnr: Option<f64>, ssim: Option<f64>, corrected: Option<f64>| {
         let ssim = ssim.map_or_else(|| "-".to_owned(), |ssim| format!("{ssim:.4}"));
-        let mut cells = vec![name, numbers::decibels(psnr), ssim];
-        if has_corrected {
-            cells.push(numbers::decibels(corrected));
-        }
+        // Where no pixel counts there is no SSIM, and the PSNR is not infinite but none.
+        let decibels = |psnr| if ssim == "-" { "-".to_owned() } else { numbers::decibels(psnr) };
+        let mut cells = vec![name, decibels(psnr)];
+        let corrected = has_corrected.then(|| decibels(corrected));
+        cells.push(ssim);
+        cells.extend(corrected);
         cells
     };
     let mut rows: Vec<Vec<String>> = report

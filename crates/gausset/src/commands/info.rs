@@ -31,6 +31,9 @@ pub(crate) struct InfoArgs {
     /// A splat file, a dataset or a run folder.
     #[arg(value_name = "PATH")]
     path: PathBuf,
+    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    #[arg(long)]
+    allow_outside: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -79,7 +82,7 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> 
     if metadata.is_dir() && SavedRun::is_one(path) {
         run_info(path, console)
     } else if metadata.is_dir() || is_json_file {
-        dataset_info(path, console)
+        dataset_info(path, args.allow_outside, console)
     } else {
         splats_info(path, metadata.len(), console)
     }
@@ -122,8 +125,9 @@ fn splats_table(file: &SplatFile, info: &SplatsInfo, bytes: u64) -> String {
     table::facts(&rows)
 }
 
-fn dataset_info(path: &Path, console: &Console) -> Result<Status, Ending> {
-    let dataset = dataset::open(path, &OpenOptions::default()).map_err(Failure::from)?;
+fn dataset_info(path: &Path, allow_outside: bool, console: &Console) -> Result<Status, Ending> {
+    let dataset = dataset::open(path, &OpenOptions { allow_outside, ..OpenOptions::default() })
+        .map_err(Failure::from)?;
     for line in dataset.report() {
         console.warn("the dataset", line);
     }

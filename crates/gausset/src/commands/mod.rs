@@ -7,6 +7,7 @@ pub(crate) mod demo;
 pub(crate) mod eval;
 pub(crate) mod info;
 pub(crate) mod man;
+pub(crate) mod profile;
 pub(crate) mod render;
 pub(crate) mod saved_run;
 pub(crate) mod train;
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command, console: &Console) -> Result<Status, Ending>
         Command::Info(args) => info::run(&args, console),
         Command::Convert(args) => convert::run(&args, console),
         Command::Bench(args) => bench::run(&args, console),
+        Command::Profile(args) => profile::run(&args, console),
         Command::Completions(args) => completions::run(&args, console),
         Command::Man(args) => man::run(&args, console),
     }

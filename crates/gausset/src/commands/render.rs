@@ -5,15 +5,17 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_core::RgbImage8;
+use gausset_core::camera::CameraError;
 use gausset_core::engine::{Engine, RenderOptions, Rendering};
+use gausset_core::{Camera, RgbImage8};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, write_atomic_with};
 use gausset_io::dataset::{self, Dataset, OpenOptions};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_train::cameras::{self, NamedCamera};
+use gausset_train::orbit::{self, PictureShape};
 use gausset_train::{Background, Split};
 
-use super::saved_run::{NOT_TURNED, OtherData, SavedRun, load_splats};
+use super::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, load_splats};
 use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -28,6 +30,7 @@ Examples:
   gausset render run/ -o views/                    the held-out views
   gausset render run/ --orbit 120 -o frames/       once around; then, for example:
   ffmpeg -framerate 30 -i frames/orbit_%04d.png -pix_fmt yuv420p orbit.mp4
+  gausset render scene.ply --orbit --width 800 --fov 40
   gausset render scene.ply --path camera_path.json -o frames/
   gausset render run/ --depth png --alpha          views, depths and alphas
 Depth PNGs have 16 bits; the text chunk `depth-scale` says how many scene units one level is, 0 = nothing there.
@@ -49,15 +52,30 @@ pub(crate) struct RenderArgs {
         value_parser = PossibleValuesParser::new(["test", "train", "all"])
     )]
     split: Option<String>,
-    /// N cameras on a circle around what the dataset's cameras look at.
-    #[arg(long, value_name = "N", conflicts_with = "path", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    /// N cameras on a circle around what the dataset's cameras look at, or around the splats of a file [default N: 120].
+    #[arg(
+        long, value_name = "N", conflicts_with = "path", num_args = 0..=1, default_missing_value = "120",
+        value_parser = frame_count()
+    )]
     orbit: Option<u32>,
+    /// Cameras of an orbit: another way to say N.
+    #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count())]
+    frames: Option<u32>,
     /// Cameras of a file: a Nerfstudio camera path or transforms.json.
     #[arg(long, value_name = "FILE")]
     path: Option<PathBuf>,
-    /// Size of the pictures of a path that does not tell: WIDTHxHEIGHT in px.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    /// Size of the pictures of an orbit, or of a path that does not tell: WIDTHxHEIGHT in px.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["width", "height", "split"])]
     size: Option<[u32; 2]>,
+    /// Width of the pictures of an orbit in px [default: the dataset's, or 1280].
+    #[arg(long, value_name = "PX", requires = "orbit", value_parser = side())]
+    width: Option<u32>,
+    /// Their height in px; one of the two keeps the proportions [default: the dataset's, or 720].
+    #[arg(long, value_name = "PX", requires = "orbit", value_parser = side())]
+    height: Option<u32>,
+    /// Their vertical field of view in degrees [default: the dataset's, or 50].
+    #[arg(long, value_name = "DEGREES", requires = "orbit", value_parser = parse_fov)]
+    fov: Option<f64>,
     /// Where the dataset is [default: where the run found it].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -79,6 +97,9 @@ pub(crate) struct RenderArgs {
     /// Replace pictures that exist, and accept a dataset that is not the run's.
     #[arg(long)]
     force: bool,
+    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    #[arg(long)]
+    allow_outside: bool,
     #[command(flatten)]
     compute: ComputeArgs,
 }
@@ -99,9 +120,41 @@ fn parse_size(text: &str) -> Result<[u32; 2], String> {
     }
 }
 
+/// A side of a picture.
+fn side() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=i64::from(Camera::MAX_SIDE))
+}
+
+/// A number of pictures.
+fn frame_count() -> clap::builder::RangedI64ValueParser<u32> {
+    clap::value_parser!(u32).range(1..=100_000)
+}
+
+/// A field of view that a flat picture can have.
+fn parse_fov(text: &str) -> Result<f64, String> {
+    let found = text.parse::<f64>().ok().filter(|degrees| (1.0..=170.0).contains(degrees));
+    found.ok_or_else(|| format!("expected 1..170 degrees, found `{text}`"))
+}
+
+impl RenderArgs {
+    /// What was said about the pictures of an orbit.
+    fn shape(&self) -> PictureShape {
+        let [width, height] = self.size.map_or([self.width, self.height], |size| size.map(Some));
+        PictureShape { width, height, vertical_fov: self.fov }
+    }
+
+    /// How many pictures an orbit has, if one was asked for.
+    fn orbit_frames(&self) -> Option<usize> {
+        self.orbit.map(|orbit| self.frames.unwrap_or(orbit) as usize)
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending> {
     let mut engine = args.compute.engine().map_err(Failure::from)?;
+    // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
+    let is_written_to = args.output.is_none() && SavedRun::is_one(&args.input);
+    let _lock = if is_written_to { Some(SavedRun::read(&args.input)?.share()?) } else { None };
     let (cameras, mut options) = if args.input.is_dir() {
         of_run(args, &mut engine, console)?
     } else {
@@ -151,8 +204,13 @@ fn of_run(
     let cameras = match &args.path {
         Some(path) => cameras::read_path(path, args.size, &turn)?,
         None => {
-            let dataset = run.open_dataset(args.data.as_deref(), OtherData::forced(args.force), console)?;
-            of_dataset(args, &dataset, &turn)
+            let place = DataPlace {
+                path: args.data.as_deref(),
+                other: OtherData::forced(args.force),
+                allow_outside: args.allow_outside,
+            };
+            let dataset = run.open_dataset(place, console)?;
+            of_dataset(args, &dataset, &turn)?
         }
     };
     Ok((cameras, run.render_options()))
@@ -168,30 +226,46 @@ fn of_file(
     let cameras = match (&args.path, &args.data) {
         (Some(path), _) => cameras::read_path(path, args.size, &NOT_TURNED)?,
         (None, Some(data)) => {
-            let dataset = dataset::open(data, &OpenOptions::default())?;
+            let dataset = dataset::open(
+                data,
+                &OpenOptions { allow_outside: args.allow_outside, ..OpenOptions::default() },
+            )?;
             for line in dataset.report() {
                 console.warn("the dataset", line);
             }
-            of_dataset(args, &dataset, &NOT_TURNED)
+            of_dataset(args, &dataset, &NOT_TURNED)?
         }
-        (None, None) => {
-            let path = args.input.display();
-            return Err(Failure::usage(format!(
-                "{path}: cameras: a splat file has none (expected --path FILE or --data DIR, or the folder of a run)"
-            )));
-        }
+        (None, None) => match args.orbit_frames() {
+            Some(frames) => orbit::around_splats(&file.splats, frames, file.vertical_axis, &args.shape())
+                .map_err(bad_shape)?,
+            None => {
+                let path = args.input.display();
+                return Err(Failure::usage(format!(
+                    "{path}: cameras: a splat file has none (expected --orbit, --path FILE or --data DIR, or the folder of a run)"
+                )));
+            }
+        },
     };
     let sh_degree = file.splats.sh_degree;
     Ok((cameras, RenderOptions { sh_degree, antialiased: file.antialiased, ..RenderOptions::default() }))
 }
 
+/// A side that follows from the other one may be too long.
+fn bad_shape(error: CameraError) -> Failure {
+    Failure::usage(format!("--width, --height, --fov: {error}"))
+}
+
 /// The cameras that were asked for, of a dataset.
-fn of_dataset(args: &RenderArgs, dataset: &Dataset, turn: &gausset_core::se3::Mat3) -> Vec<NamedCamera> {
-    if let Some(frames) = args.orbit {
-        return cameras::orbit(dataset, frames as usize, turn);
+fn of_dataset(
+    args: &RenderArgs,
+    dataset: &Dataset,
+    turn: &gausset_core::se3::Mat3,
+) -> Result<Vec<NamedCamera>, Failure> {
+    if let Some(frames) = args.orbit_frames() {
+        return orbit::around_dataset(dataset, frames, turn, &args.shape()).map_err(bad_shape);
     }
     let split = |split| cameras::of_dataset(dataset, split, turn);
-    match args.split.as_deref() {
+    Ok(match args.split.as_deref() {
         Some("train") => split(Split::Train),
         Some("all") => {
             let mut all = split(Split::Train);
@@ -200,7 +274,7 @@ fn of_dataset(args: &RenderArgs, dataset: &Dataset, turn: &gausset_core::se3::Ma
             all
         }
         _ => split(Split::Test),
-    }
+    })
 }
 
 /// Where pictures go, and which.

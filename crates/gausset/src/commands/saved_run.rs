@@ -6,9 +6,10 @@ use std::sync::Arc;
 use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
+use gausset_io::lock::SharedLock;
 use gausset_io::run_folder::{config_path, splats_path};
 use gausset_io::splat::{SplatFile, read_splats};
-use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, TrainError, read_summary};
+use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, TrainError, read_summary, with_refined_poses};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -34,17 +35,23 @@ impl SavedRun {
         Ok(Self { folder: folder.to_owned(), recorded })
     }
 
+    /// Keeps trainings out of the folder while something is put into it.
+    pub(crate) fn share(&self) -> Result<SharedLock, Failure> {
+        SharedLock::acquire(&self.folder)
+            .map_err(|error| Failure::new("in-use", format!("{error}, or name another folder with -o")))
+    }
+
     /// Opens the dataset of the run, from another place if one is given.
     pub(crate) fn open_dataset(
         &self,
-        data: Option<&Path>,
-        other: OtherData,
+        place: DataPlace<'_>,
         console: &Console,
     ) -> Result<Arc<Dataset>, Failure> {
         let config = &self.recorded.config;
-        let path = data.unwrap_or(&config.data.path);
+        let path = place.path.unwrap_or(&config.data.path);
         let mut options = config.open_options();
-        if data.is_some() {
+        options.allow_outside |= place.allow_outside;
+        if place.path.is_some() {
             // The run's folders belong to the place that it was trained from.
             (options.images, options.masks, options.sparse) = (None, None, None);
         }
@@ -59,12 +66,16 @@ impl SavedRun {
                 expected: expected.clone(),
                 found: dataset.fingerprint.clone(),
             };
-            match other {
+            match place.other {
                 OtherData::Refuse => return Err(error.into()),
-                OtherData::Warn => console.warn("the dataset", error.to_string()),
+                OtherData::Warn => {
+                    console.warn("the dataset", error.to_string());
+                    return Ok(Arc::new(dataset));
+                }
             }
         }
-        Ok(Arc::new(dataset))
+        // Splats were trained with the poses that the run refined: looked at from others they are out of place.
+        Ok(Arc::new(with_refined_poses(dataset, &self.folder, &self.recorded)?))
     }
 
     /// A loader within the memory of the run.
@@ -101,6 +112,17 @@ impl SavedRun {
     pub(crate) fn splats_from_dataset(&self) -> Mat3 {
         self.recorded.record.up_rotation
     }
+}
+
+/// Where the dataset of a run is now, and what may be odd about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DataPlace<'a> {
+    /// Its place; `None` = where the run found it.
+    pub(crate) path: Option<&'a Path>,
+    /// What to do if it is another one.
+    pub(crate) other: OtherData,
+    /// Whether pictures may lie outside the picture folder, even if they might not when the run was trained.
+    pub(crate) allow_outside: bool,
 }
 
 /// What to do with a dataset that is not that of the run.

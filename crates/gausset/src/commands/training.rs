@@ -1,12 +1,12 @@
 //! A training run seen from outside: dataset, device, progress, final table. Shared by `train` and `demo`.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset_io::atomic::{Disk, Overwrite, write_atomic};
+use gausset_core::engine::Engine;
+use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset;
-use gausset_io::run_folder::{eval_folder, profile_path, splats_path, trace_path};
+use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_io::units;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{End, Event, Outcome, Run, RunWarning, Session, Started, TrainConfig};
@@ -18,7 +18,7 @@ use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Signal};
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
 use crate::progress::{Reporter, training_message};
-use crate::{crash, table};
+use crate::{crash, profiling, table};
 
 /// Where a run takes place.
 #[derive(Clone, Debug)]
@@ -66,8 +66,7 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
     })?;
     let mut engine = job.device.engine(config.threads())?;
     if job.profile {
-        gausset_prof::set_enabled(true);
-        gausset_prof::set_trace(true);
+        profiling::start();
     }
     let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
     for line in dataset.report() {
@@ -78,16 +77,25 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
     let mut tell = |event: &Event| listener.take(event);
     let session =
         Session { dataset, engine: &mut engine, fs: &Disk, stop: interrupt.stop(), events: &mut tell };
-    let run = match job.place {
+    let mut run = match job.place {
         Place::New(folder, overwrite) => Run::start(config, &folder, overwrite, session)?,
         Place::Resume(folder) => Run::resume(config, &folder, session)?,
     };
     crash::report_into(&folder);
+    run.predict_time()?;
     let outcome = run.train();
     console.set_bar(None);
     let outcome = outcome?;
     if job.profile {
-        save_profile(&folder, console)?;
+        let about = [
+            ("run", folder.display().to_string()),
+            ("device", engine.describe().name),
+            ("steps", grouped(outcome.summary.steps)),
+            ("splats", grouped(outcome.summary.splats)),
+        ];
+        let (profile, trace) = profiling::stop(&engine, &about);
+        console.note(profiling::report(&profile));
+        profiling::save(&profile, &trace, &folder)?;
     }
     for view in outcome.evaluation.iter().flat_map(|report| &report.skipped) {
         console
@@ -188,7 +196,7 @@ fn introduction(started: &Started) -> String {
         [memory.total(), memory.limit, memory.splats + memory.checkpoint, memory.pictures, memory.working];
     let [total, limit, state, pictures, working] = sizes.map(units::bytes);
     let most = grouped(memory.splat_count);
-    table::facts(&[
+    let mut rows = vec![
         ("device", device.name.clone()),
         ("data", format!("{train} to train on, {held_out} held out, scene extent {extent}")),
         ("start", started.start.clone()),
@@ -199,18 +207,11 @@ fn introduction(started: &Started) -> String {
             ),
         ),
         ("steps", steps),
-    ])
-}
-
-/// Prints where the time went, and writes it into the run folder.
-fn save_profile(folder: &Path, console: &Console) -> Result<(), Failure> {
-    gausset_prof::set_enabled(false);
-    let profile = gausset_prof::snapshot();
-    console.note(profile.table());
-    write_atomic(&Disk, &profile_path(folder), |file| file.write_all(profile.to_json().as_bytes()))?;
-    let trace = gausset_prof::trace();
-    write_atomic(&Disk, &trace_path(folder), |file| trace.write_chrome(file))?;
-    Ok(())
+    ];
+    if let Some(seconds) = started.predicted_seconds {
+        rows.push(("time", format!("about {} at the pace of the first steps", duration(seconds))));
+    }
+    table::facts(&rows)
 }
 
 impl Trained {

@@ -1,8 +1,9 @@
 //! The demo from beginning to end, and what scripts read of it.
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use crate::support::Workshop;
+use crate::support::{Finished, Workshop, wait_until};
 
 fn keys(object: &Value) -> Vec<&str> {
     object.as_object().expect("an object").keys().map(String::as_str).collect()
@@ -30,6 +31,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
         assert!(workshop.path("d/run").join(file).is_file(), "{file}");
     }
     assert!(demo.stderr.contains("memory") && demo.stderr.contains("step 300/300: loss"), "{demo:?}");
+    assert!(demo.stderr.contains(" at the pace of the first steps"), "the time is predicted: {demo:?}");
     assert!(demo.stderr.contains("critical path") && demo.stderr.contains("blend_vjp"), "{demo:?}");
 
     let again = workshop.run(&["demo", "--size", "small", "-o", "d"]);
@@ -155,4 +157,34 @@ fn the_benchmarks_report_what_scripts_expect() {
     assert!(raster["frames_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{raster}");
     assert!(raster["workload"]["visible"].as_u64().is_some_and(|visible| visible > 1000), "{raster}");
     assert!(!names(&raster).iter().any(|name| name == "loss"), "{raster}");
+}
+
+#[test]
+fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
+    let workshop = Workshop::empty();
+    let demo = ["demo", "--size", "small", "-o", "d", "--seed", "5", "--steps", "120", "--json"];
+    let mut child = workshop.start(&demo);
+    wait_until("some pictures are made", || workshop.path("d/.tmp-data/images/view_002.png").is_file());
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    assert!(!workshop.path("d/data").exists());
+
+    let child = workshop.start(&demo);
+    wait_until("the training has begun", || workshop.path("d/run/metrics.jsonl").is_file());
+    kill_process(Pid::from_child(&child), Signal::INT).expect("the signal is sent");
+    let stopped = Finished::new(&demo, child.wait_with_output().expect("wait"));
+    assert_eq!(stopped.code, 130, "{stopped:?}");
+    assert!(workshop.path("d/data/demo.json").is_file() && !workshop.path("d/.tmp-data").exists());
+
+    // Another demo is not this one.
+    let other = workshop.run(&["demo", "--size", "small", "-o", "d", "--seed", "6"]);
+    assert!(other.code == 2 && other.stderr.contains("holds a demo already"), "{other:?}");
+    let finished = workshop.succeed(&demo);
+    assert!(finished.stderr.contains("going on with the run in d/run"), "{finished:?}");
+    assert_eq!(finished.json()["steps"], 120);
+    // Somebody's own pictures are not replaced, whatever is forced.
+    std::fs::remove_file(workshop.path("d/data/demo.json")).expect("remove");
+    let forced = workshop.run(&[&demo[..], &["--force"]].concat());
+    assert!(forced.code == 2 && forced.stderr.contains("is not of a demo"), "{forced:?}");
+    assert!(workshop.path("d/data/images/view_000.png").is_file());
 }

@@ -1,10 +1,12 @@
 //! The program as people and scripts meet it: started as a process, judged by its exit code, output and files.
 #![allow(clippy::print_stdout, reason = "tests say why they skip something")]
 
+mod bounds;
 mod bytes;
 mod demo;
 mod help;
 mod kills;
+mod looking;
 mod mistakes;
 mod signals;
 mod support;

@@ -9,6 +9,7 @@ use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, Up};
 #[must_use]
 pub fn defaults() -> TrainOptions {
     TrainOptions {
+        allow_outside: Some(false),
         test_every: Some(8),
         alpha: Some(Alpha::Composite),
         background: Some(Background::Auto),

@@ -58,6 +58,8 @@ pub struct DataConfig {
     pub sparse: Option<PathBuf>,
     /// Splats or points to start from.
     pub init: Option<PathBuf>,
+    /// Pictures may lie outside the picture folder.
+    pub allow_outside: bool,
     /// Every n-th picture is held out; 0 = none.
     pub test_every: u32,
     /// Longest side of a picture in px; 0 = no limit.
@@ -274,6 +276,7 @@ impl TrainConfig {
                 masks: o.masks,
                 sparse: o.sparse,
                 init: o.init,
+                allow_outside: flag("allow-outside", o.allow_outside)?,
                 test_every: need(o.test_every, "test-every", "a number")?,
                 max_resolution: need(o.max_resolution, "max-resolution", "a number of px")?,
                 alpha: need(o.alpha, "alpha", "composite|mask")?,
@@ -394,6 +397,7 @@ impl TrainConfig {
             masks: data.masks.clone(),
             sparse: data.sparse.clone(),
             init: data.init.clone(),
+            allow_outside: Some(data.allow_outside),
             test_every: Some(data.test_every),
             max_resolution: Some(data.max_resolution),
             alpha: Some(data.alpha),
@@ -486,7 +490,7 @@ impl TrainConfig {
                 Alpha::Mask => AlphaMode::Mask,
             },
             scene_extent: self.data.scene_extent,
-            ..OpenOptions::default()
+            allow_outside: self.data.allow_outside,
         }
     }
 

@@ -44,6 +44,12 @@ impl Stopwatch {
         }
     }
 
+    /// Forgets the time since it was started or went on.
+    pub(super) fn restart(&mut self) {
+        self.running_since = None;
+        self.go_on();
+    }
+
     /// Stops the watch.
     pub(super) fn pause(&mut self) {
         self.before = self.read();
@@ -58,7 +64,7 @@ impl Stopwatch {
     }
 }
 
-/// Steps per second, smoothed exponentially over some seconds of training.
+/// Something per second, steps for instance, smoothed exponentially over some seconds of training.
 #[derive(Debug, Default)]
 pub(super) struct Rate {
     smoothed: Option<f64>,
@@ -71,11 +77,16 @@ impl Rate {
         Self { smoothed: None, last_seconds: seconds }
     }
 
-    /// Counts steps that were done up to `seconds` and gives the rate.
-    pub(super) fn count(&mut self, steps: u64, seconds: f64) -> f64 {
+    /// Goes on at `seconds` with the rate so far: what was done in between does not count.
+    pub(super) fn go_on_from(&mut self, seconds: f64) {
+        self.last_seconds = seconds;
+    }
+
+    /// Counts what was done up to `seconds` and gives the rate.
+    pub(super) fn count(&mut self, amount: f64, seconds: f64) -> f64 {
         let elapsed = (seconds - self.last_seconds).max(1e-9);
         self.last_seconds = seconds;
-        let now = steps as f64 / elapsed;
+        let now = amount / elapsed;
         let keep = libm::exp(-elapsed / RATE_SECONDS);
         let rate = self.smoothed.map_or(now, |before| keep * before + (1.0 - keep) * now);
         *self.smoothed.insert(rate)
@@ -139,7 +150,7 @@ mod tests {
     fn a_steady_pace_is_its_own_rate() {
         let mut rate = Rate::from(5.0);
         for k in 1..20 {
-            let it_per_s = rate.count(10, 5.0 + 0.5 * f64::from(k));
+            let it_per_s = rate.count(10.0, 5.0 + 0.5 * f64::from(k));
             assert!((it_per_s - 20.0).abs() < 1e-9);
         }
     }

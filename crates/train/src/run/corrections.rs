@@ -3,15 +3,18 @@
 use std::collections::BTreeMap;
 
 use gausset_core::engine::ExtraGroup;
+use gausset_core::{Pose, se3};
 use gausset_io::dataset::Dataset;
 
 use crate::recipe::Recipe;
 
 /// Rows of corrections per training view, by its index in the training split.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Corrections {
     exposure: Option<Rows>,
     poses: Option<Rows>,
+    /// Pose of each view's camera in the rig that its pose row moves.
+    camera_from_rig: Vec<Option<Pose>>,
 }
 
 /// Rows of one group.
@@ -22,18 +25,30 @@ struct Rows {
 }
 
 impl Corrections {
-    /// The corrections that a recipe learns on a dataset.
+    /// The corrections that a recipe learns on a dataset: a row per view, or per frame of a rig, whose pictures were
+    /// taken in one moment.
     ///
-    /// Colour corrections: a row per view, or per frame of a rig, whose pictures were taken in one moment. The first has
-    /// none: it is pinned to the identity, so that the whole cannot drift. Pose corrections: a row per view.
+    /// Colours: the first row is pinned to the identity and left out, so that the whole cannot drift. Poses: the row of
+    /// a frame moves the rig as a whole, in the axes of the camera of its first training view.
     pub(super) fn new(recipe: &Recipe, dataset: &Dataset) -> Self {
-        let frames = || dataset.split.train.iter().map(|&index| dataset.images[index].frame);
+        let images = || dataset.split.train.iter().map(|&index| &dataset.images[index]);
+        let moments = rows_of_moments(images().map(|image| image.frame));
+        let mut first_of_row: Vec<Option<Pose>> = vec![None; moments.count];
+        let camera_from_rig = images().zip(&moments.of_view).map(|(image, row)| {
+            let first = first_of_row.get_mut((*row)? as usize)?;
+            match first {
+                None => {
+                    *first = Some(image.pose);
+                    None
+                }
+                Some(first) => Some(image.pose.compose(&first.inverse())),
+            }
+        });
+        let camera_from_rig = camera_from_rig.collect();
         Self {
-            exposure: recipe.exposure.map(|_| exposure_rows(frames())),
-            poses: recipe.poses.map(|_| {
-                let of_view: Vec<Option<u32>> = (0..).map(Some).take(dataset.split.train.len()).collect();
-                Rows { count: of_view.len(), of_view }
-            }),
+            exposure: recipe.exposure.map(|_| without_the_first(&moments)),
+            poses: recipe.poses.map(|_| moments),
+            camera_from_rig,
         }
     }
 
@@ -47,6 +62,23 @@ impl Corrections {
         self.poses.as_ref().and_then(|rows| rows.of_view.get(train_index).copied().flatten())
     }
 
+    /// Pose of a view's camera in the rig that its pose row moves; `None` where the row moves the camera itself.
+    pub(super) fn camera_from_rig(&self, train_index: usize) -> Option<Pose> {
+        self.camera_from_rig.get(train_index).copied().flatten()
+    }
+
+    /// `camera_from_world` of a training view with its correction: `exp(twist) · pose`.
+    pub(super) fn refined_pose(&self, group: &ExtraGroup, train_index: usize, pose: &Pose) -> Pose {
+        let Some(row) = self.pose_row(train_index) else { return *pose };
+        let row = group.row(row as usize);
+        let twist: [f64; 6] = std::array::from_fn(|k| f64::from(row[k]));
+        let twist = match &self.camera_from_rig(train_index) {
+            Some(camera_from_rig) => se3::adjoint(camera_from_rig, twist),
+            None => twist,
+        };
+        se3::exp(twist).compose(pose)
+    }
+
     /// The groups before the first step: corrections that change nothing.
     pub(super) fn identities(&self) -> Vec<ExtraGroup> {
         let exposure = self.exposure.as_ref().map(|rows| ExtraGroup::exposures(rows.count));
@@ -55,8 +87,8 @@ impl Corrections {
     }
 }
 
-/// A row per frame and per view without one, in the order of their first views; none for the very first.
-fn exposure_rows(frames: impl Iterator<Item = Option<u32>>) -> Rows {
+/// A row per frame and per view without one, in the order of their first views.
+fn rows_of_moments(frames: impl Iterator<Item = Option<u32>>) -> Rows {
     let mut of_frame = BTreeMap::new();
     let mut used = 0u32;
     let of_view = frames
@@ -65,15 +97,19 @@ fn exposure_rows(frames: impl Iterator<Item = Option<u32>>) -> Rows {
                 used += 1;
                 used - 1
             };
-            let number = match frame {
+            Some(match frame {
                 Some(frame) => *of_frame.entry(frame).or_insert_with(next),
                 None => next(),
-            };
-            // Number 0 is pinned.
-            number.checked_sub(1)
+            })
         })
         .collect();
-    Rows { of_view, count: used.saturating_sub(1) as usize }
+    Rows { of_view, count: used as usize }
+}
+
+/// The same rows but the first, whose views have none.
+fn without_the_first(rows: &Rows) -> Rows {
+    let of_view = rows.of_view.iter().map(|row| row.and_then(|row| row.checked_sub(1))).collect();
+    Rows { of_view, count: rows.count.saturating_sub(1) }
 }
 
 #[cfg(test)]
@@ -81,10 +117,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pictures_of_one_moment_share_their_colours_and_the_first_moment_keeps_them() {
-        let rows = exposure_rows([Some(9), Some(9), None, Some(4), None, Some(9), Some(4)].into_iter());
-        assert_eq!(rows.of_view, [None, None, Some(0), Some(1), Some(2), None, Some(1)]);
-        assert_eq!(rows.count, 3);
-        assert_eq!(exposure_rows(std::iter::empty()).count, 0);
+    fn pictures_of_one_moment_share_their_rows_and_the_first_moment_keeps_its_colours() {
+        let frames = [Some(9), Some(9), None, Some(4), None, Some(9), Some(4)];
+        let rows = rows_of_moments(frames.into_iter());
+        assert_eq!(rows.of_view, [0, 0, 1, 2, 3, 0, 2].map(Some));
+        assert_eq!(rows.count, 4);
+        let colours = without_the_first(&rows);
+        assert_eq!(colours.of_view, [None, None, Some(0), Some(1), Some(2), None, Some(1)]);
+        assert_eq!(colours.count, 3);
+        assert_eq!(without_the_first(&rows_of_moments(std::iter::empty())).count, 0);
     }
 }

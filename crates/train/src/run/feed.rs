@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gausset_core::TargetImage;
 use gausset_core::engine::TrainView;
 use gausset_io::dataset::{Dataset, Loader};
 
@@ -58,6 +59,36 @@ impl Feed {
         Ok(view)
     }
 
+    /// Up to `count` views that come next, again and again the same ones until one is taken; without those that
+    /// cannot be read.
+    pub(super) fn preview(&self, count: usize) -> Vec<TrainView> {
+        let views: Vec<usize> = self.order.upcoming(count).collect();
+        let wanted = |view: &usize| self.loader.dataset().split.train[*view];
+        self.loader.prefetch(&views.iter().map(wanted).collect::<Vec<_>>());
+        let readable = views.iter().filter_map(|view| {
+            let target = self.loader.get(wanted(view)).ok()?;
+            Some(self.view(*view, target))
+        });
+        readable.collect()
+    }
+
+    /// A training view with its picture.
+    fn view(&self, train_index: usize, target: Arc<TargetImage>) -> TrainView {
+        let dataset = self.loader.dataset();
+        let index = dataset.split.train[train_index];
+        let image = &dataset.images[index];
+        TrainView {
+            index: index as u32,
+            name: Arc::clone(&image.name),
+            camera: image.camera,
+            pose: image.pose,
+            target,
+            exposure_row: self.corrections.exposure_row(train_index),
+            pose_row: self.corrections.pose_row(train_index),
+            camera_from_rig: self.corrections.camera_from_rig(train_index),
+        }
+    }
+
     /// The view that [`Self::take`] will give next.
     pub(super) fn next(&self) -> Option<&TrainView> {
         self.ahead.as_ref().map(|(_, view)| view)
@@ -98,16 +129,7 @@ impl Feed {
                 Ok(target) => {
                     let cursor = self.order.cursor();
                     self.order.advance();
-                    let image = &dataset.images[index];
-                    let view = TrainView {
-                        index: index as u32,
-                        name: Arc::clone(&image.name),
-                        camera: image.camera,
-                        pose: image.pose,
-                        target,
-                        exposure_row: self.corrections.exposure_row(train_index),
-                        pose_row: self.corrections.pose_row(train_index),
-                    };
+                    let view = self.view(train_index, target);
                     return Ok((cursor, view));
                 }
                 Err(skipped) => {

@@ -18,6 +18,7 @@ mod corrections;
 mod error;
 mod export;
 mod feed;
+mod forecast;
 mod header;
 mod prepare;
 mod refined;
@@ -27,6 +28,7 @@ mod watch;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
 
 use gausset_core::engine::{Engine, EngineError, TrainState};
 use gausset_io::atomic::{FileSystem, Overwrite};
@@ -45,10 +47,12 @@ use clock::{CheckpointClock, Rate, Stopwatch, is_multiple};
 use coarse::Coarse;
 use corrections::Corrections;
 use feed::Feed;
+use forecast::Forecast;
 use header::CheckpointHeader;
 use watch::Watch;
 
 pub use error::TrainError;
+pub use refined::with_refined_poses;
 pub use summary::read_summary;
 use summary::{EvaluationLine, FinishedLine, ReportLine};
 
@@ -60,6 +64,11 @@ const FLUSH_EVERY: u64 = 10;
 const REPORT_EVERY: u64 = 100;
 /// Lines of `metrics.jsonl` that a run has at least, if it has as many steps.
 const FEWEST_REPORTS: u64 = 50;
+
+/// Steps that are timed to predict how long a run will take, the first of which does not count.
+const PREDICTION_STEPS: usize = 4;
+/// Steps that a run has at least for a prediction.
+const WORTH_PREDICTING: u64 = 50;
 
 /// What a run works with.
 pub struct Session<'a> {
@@ -91,6 +100,10 @@ pub struct Run<'a> {
     done: u64,
     stopwatch: Stopwatch,
     rate: Rate,
+    forecast: Forecast,
+    /// Cost ([`Forecast`]) per second.
+    pace: Rate,
+    predicted_seconds: Option<f64>,
     checkpoints: CheckpointClock,
     watch: Watch,
 }
@@ -202,11 +215,17 @@ impl<'a> Run<'a> {
             feed = feed.without(header.skipped, header.unreadable);
         }
         session.engine.load(state)?;
+        let dataset = &session.dataset;
+        let train_pixels: Vec<usize> =
+            dataset.split.train.iter().map(|&index| dataset.images[index].camera.pixels()).collect();
         Ok(Self {
             scene: prepare::scene_facts(&recorded.record),
             checkpoints: CheckpointClock::start(&config.outputs, last_checkpoint),
             stopwatch: Stopwatch::start(seconds, cpu_seconds),
             rate: Rate::from(seconds),
+            forecast: Forecast::new(train_pixels.into_iter()),
+            pace: Rate::from(seconds),
+            predicted_seconds: None,
             config,
             recorded,
             folder,
@@ -219,6 +238,41 @@ impl<'a> Run<'a> {
             done,
             watch,
         })
+    }
+
+    /// Predicts how long the run will take, from a few steps on its next views, which leave no trace: the state is
+    /// read back before them and loaded again after them. The prediction comes with [`Event::Started`].
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn predict_time(&mut self) -> Result<(), TrainError> {
+        if self.config.recipe.steps - self.done < WORTH_PREDICTING {
+            return Ok(());
+        }
+        let _span = gausset_prof::span("predict");
+        let state = self.session.engine.save()?;
+        let mut seconds = Vec::new();
+        for view in self.feed.preview(PREDICTION_STEPS) {
+            let params = self.config.recipe.step_params(self.done, &self.scene);
+            let started = Instant::now();
+            let stepped = self.session.engine.step(&view, None, &params);
+            // A step that fails will fail again when it counts, and then has its error.
+            if stepped.is_err() || self.session.engine.flush().is_err() {
+                break;
+            }
+            seconds.push(started.elapsed().as_secs_f64());
+        }
+        self.session.engine.load(state)?;
+        // The first step makes room for its buffers.
+        seconds.drain(..seconds.len().min(1));
+        seconds.sort_by(f64::total_cmp);
+        let splats = self.watch.splats;
+        self.predicted_seconds = seconds.get(seconds.len() / 2).map(|&seconds| {
+            let cost = self.forecast.cost_to_end(&self.config.recipe, self.done, splats);
+            cost / self.forecast.cost_of_step(splats) * seconds
+        });
+        self.stopwatch.restart();
+        Ok(())
     }
 
     /// Runs to the end, or until it is asked to stop.
@@ -249,6 +303,7 @@ impl<'a> Run<'a> {
             start: self.recorded.record.start.clone(),
             scene_extent: self.scene.extent,
             memory: self.memory,
+            predicted_seconds: self.predicted_seconds,
         };
         (self.session.events)(&Event::Started(started));
     }
@@ -259,12 +314,16 @@ impl<'a> Run<'a> {
 
     /// One step, and everything that is due after it.
     fn step(&mut self) -> Result<(), TrainError> {
-        let events = &mut *self.session.events;
-        let view = self.feed.take(&mut |warning| events(&Event::Warning(warning)))?;
+        let _span = gausset_prof::span("step");
         let recipe = &self.config.recipe;
+        let view = {
+            let _span = gausset_prof::span("next_view");
+            let events = &mut *self.session.events;
+            let view = self.feed.take(&mut |warning| events(&Event::Warning(warning)))?;
+            let reduction = recipe.reduction_at(self.done, view.camera.width, view.camera.height);
+            self.coarse.reduce(view, reduction)
+        };
         let params = recipe.step_params(self.done, &self.scene);
-        let reduction = recipe.reduction_at(self.done, view.camera.width, view.camera.height);
-        let view = self.coarse.reduce(view, reduction);
         // A view that will be reduced is no help to a device that looks ahead.
         let next = self
             .feed
@@ -309,20 +368,25 @@ impl<'a> Run<'a> {
 
     /// Waits for the device, takes in what it tells and passes it on. Gives the rate.
     fn flush(&mut self) -> Result<f64, TrainError> {
+        let _span = gausset_prof::span("report");
         let flushed = self.session.engine.flush();
         let report = flushed.map_err(|error| self.engine_error(error))?;
         let events = &mut *self.session.events;
         self.watch.take_in(self.done, &report, &mut |warning| events(&Event::Warning(warning)));
-        let it_per_s = self.rate.count(report.steps, self.stopwatch.read()[0]);
+        let [seconds, _] = self.stopwatch.read();
+        let it_per_s = self.rate.count(report.steps as f64, seconds);
         let steps = self.config.recipe.steps;
         if report.steps > 0 {
+            let cost = report.steps as f64 * self.forecast.cost_of_step(report.splats);
+            let pace = self.pace.count(cost, seconds);
+            let left = self.forecast.cost_to_end(&self.config.recipe, self.done, report.splats);
             events(&Event::Progress(Progress {
                 step: self.done,
                 steps,
                 loss: report.loss_sum / report.steps as f64,
                 splats: report.splats,
                 it_per_s,
-                seconds_left: (it_per_s > 0.0).then(|| (steps - self.done) as f64 / it_per_s),
+                seconds_left: (pace > 0.0).then(|| left / pace),
                 report,
             }));
         }
@@ -352,7 +416,7 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let _span = gausset_prof::span("checkpoint");
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let [seconds, cpu_seconds] = self.stopwatch.read();
         let header = CheckpointHeader {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -377,6 +441,7 @@ impl<'a> Run<'a> {
 
     /// Writes `splats.ply`, and the cameras beside it where they were refined.
     fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
+        let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
         let (fs, dataset) = (self.session.fs, &self.session.dataset);
         refined::save_cameras(fs, self.folder.root(), dataset, &state, self.feed.corrections(), turn)?;
@@ -409,7 +474,9 @@ impl<'a> Run<'a> {
         let engine = &mut *self.session.engine;
         let evaluated = evaluate(engine, &self.loader, &options, pictures.as_ref(), self.session.stop);
         self.stopwatch.go_on();
-        self.rate = Rate::from(self.stopwatch.read()[0]);
+        let [seconds, _] = self.stopwatch.read();
+        self.rate.go_on_from(seconds);
+        self.pace.go_on_from(seconds);
         match evaluated {
             Ok(report) => {
                 let event = Event::Evaluated { step: self.done, report: report.clone() };

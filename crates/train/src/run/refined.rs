@@ -8,17 +8,18 @@ use std::path::Path;
 
 use gausset_core::Pose;
 use gausset_core::engine::{ExtraGroup, POSE_GROUP, TrainState};
-use gausset_core::se3::{self, Mat3};
+use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
-use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
+use gausset_io::atomic::{Disk, FileSystem, WriteError, write_atomic};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFolder, ModelFormat};
 use gausset_io::dataset::{Dataset, DatasetKind, SourceCamera};
+use gausset_io::run_folder::{cameras_folder, checkpoints_folder, newest_checkpoint};
 use serde_json::{Map, Value, json};
 
+use super::TrainError;
 use super::corrections::Corrections;
-
-/// Folder of the cameras in a run folder.
-const FOLDER: &str = "cameras";
+use super::header::check_state;
+use crate::config::RecordedRun;
 
 /// Writes the cameras of a run that refines poses; of any other, nothing.
 pub(super) fn save_cameras(
@@ -33,7 +34,7 @@ pub(super) fn save_cameras(
     let turn = Similarity::from_rotation(*saved_from_dataset);
     let poses: Vec<Pose> =
         refined_poses(dataset, group, corrections).iter().map(|pose| turn.apply_to_pose(pose)).collect();
-    let folder = run.join(FOLDER);
+    let folder = cameras_folder(run);
     let io = |source| WriteError::Io { path: folder.clone(), action: "create folder", source };
     fs.create_folder(&folder).map_err(io)?;
     let files = match dataset.kind {
@@ -46,16 +47,46 @@ pub(super) fn save_cameras(
     Ok(())
 }
 
-/// `camera_from_world` of all pictures, training views with their corrections: `exp(twist) · pose`.
+/// `camera_from_world` of all pictures, training views with their corrections.
 fn refined_poses(dataset: &Dataset, group: &ExtraGroup, corrections: &Corrections) -> Vec<Pose> {
     let mut poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
     for (train_index, &index) in dataset.split.train.iter().enumerate() {
-        let Some(row) = corrections.pose_row(train_index) else { continue };
-        let row = group.row(row as usize);
-        let twist: [f64; 6] = std::array::from_fn(|k| f64::from(row[k]));
-        poses[index] = se3::exp(twist).compose(&poses[index]);
+        poses[index] = corrections.refined_pose(group, train_index, &poses[index]);
     }
     poses
+}
+
+/// The dataset of a run with the poses that the run has refined, in the dataset's own axes; unchanged where the run
+/// refines none. They come from the newest checkpoint, which a finished run writes together with its splats.
+///
+/// # Errors
+/// No whole checkpoint, or one that is not of this run and dataset.
+pub fn with_refined_poses(
+    mut dataset: Dataset,
+    run: &Path,
+    recorded: &RecordedRun,
+) -> Result<Dataset, TrainError> {
+    let recipe = &recorded.config.recipe;
+    if recipe.poses.is_none() {
+        return Ok(dataset);
+    }
+    let corrections = Corrections::new(recipe, &dataset);
+    let place = checkpoints_folder(run);
+    let missing = |what: &str| TrainError::Checkpoint {
+        path: place.clone(),
+        place: "poses".to_owned(),
+        what: what.to_owned(),
+    };
+    let Some(found) = newest_checkpoint(&Disk, run)?.found else {
+        return Err(missing("there is no whole checkpoint to take the refined poses from"));
+    };
+    check_state(&found.path, &found.state, recipe, &corrections)?;
+    let group = found.state.extra(POSE_GROUP).ok_or_else(|| missing("the checkpoint has none"))?;
+    let poses = refined_poses(&dataset, group, &corrections);
+    for (image, pose) in dataset.images.iter_mut().zip(poses) {
+        image.pose = pose;
+    }
+    Ok(dataset)
 }
 
 /// The files of a COLMAP model, in the encoding of the dataset's.

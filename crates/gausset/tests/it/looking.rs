@@ -1,0 +1,140 @@
+//! Looking at runs and splat files: orbits without a dataset, locks, pictures that equal their truth.
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::support::{Finished, Workshop, wait_until};
+
+/// A short run in `run`.
+fn trained() -> Workshop {
+    let workshop = Workshop::with_data();
+    workshop.succeed(&["train", "data", "-o", "run", "--steps", "20", "-q"]);
+    workshop
+}
+
+/// Width and height of a PNG.
+fn size_of(png: &[u8]) -> [u32; 2] {
+    let side = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().expect("four bytes"));
+    [side(16), side(20)]
+}
+
+#[test]
+fn a_bare_splat_file_can_be_orbited() {
+    let workshop = trained();
+    std::fs::copy(workshop.path("run/splats.ply"), workshop.path("scene.ply")).expect("copy");
+    let rendered =
+        workshop.succeed(&["render", "scene.ply", "--orbit", "3", "--width", "96", "--fov", "40", "-o", "o"]);
+    assert_eq!(rendered.stdout, "3 pictures in o\n");
+    for k in 0..3 {
+        let png = workshop.read(&format!("o/orbit_000{k}.png"));
+        // 16:9 where only one side is given; something is seen in each picture, so it does not shrink to nothing.
+        assert_eq!(size_of(&png), [96, 54]);
+        assert!(png.len() > 500, "{}", png.len());
+    }
+    let more =
+        ["render", "scene.ply", "--orbit", "--frames", "2", "--width", "40", "--height", "30", "-o", "p"];
+    assert_eq!(workshop.succeed(&more).stdout, "2 pictures in p\n");
+    assert_eq!(size_of(&workshop.read("p/orbit_0001.png")), [40, 30]);
+    // With a dataset the orbit is the same as before, in any size.
+    workshop.succeed(&["render", "run", "--orbit", "2", "--size", "64x48", "-o", "q"]);
+    assert_eq!(size_of(&workshop.read("q/orbit_0001.png")), [64, 48]);
+    let refused = workshop.run(&["render", "scene.ply"]);
+    assert!(refused.code == 2 && refused.stderr.contains("expected --orbit, --path FILE"), "{refused:?}");
+}
+
+#[test]
+fn nothing_is_put_into_a_run_folder_while_a_training_has_it() {
+    let workshop = Workshop::with_data();
+    let endless = [
+        "train",
+        "data",
+        "-o",
+        "run",
+        "--steps",
+        "1000000",
+        "--checkpoint-every",
+        "5",
+        "--export-every",
+        "5",
+    ];
+    let mut child = workshop.start(&endless);
+    wait_until("there is a result", || workshop.path("run/splats.ply").is_file());
+    let (eval, render) = (workshop.run(&["eval", "run"]), workshop.run(&["render", "run", "--orbit", "2"]));
+    // Reading is another thing: whatever stands in the folder is whole.
+    let elsewhere = workshop.run(&["eval", "run", "-o", "seen", "--json"]);
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+    for finished in [eval, render] {
+        assert_eq!(finished.code, 2, "{finished:?}");
+        assert!(finished.stderr.starts_with("gausset: run: in use by process "), "{finished:?}");
+        assert!(finished.stderr.trim_end().ends_with("or name another folder with -o"), "{finished:?}");
+    }
+    assert_eq!(elsewhere.code, 0, "{elsewhere:?}");
+    assert!(!workshop.path("run/eval").exists() && !workshop.path("run/render").exists());
+}
+
+#[test]
+fn the_psnr_of_equal_pictures_is_null_for_programs_and_inf_for_people() {
+    let workshop = Workshop::with_data();
+    let black = gausset_io::image::encode::png_rgb8(&gausset_core::RgbImage8 {
+        width: 32,
+        height: 24,
+        data: vec![0; 3 * 32 * 24],
+    })
+    .expect("a picture");
+    for entry in std::fs::read_dir(workshop.path("data/images")).expect("folder") {
+        std::fs::write(entry.expect("entry").path(), &black).expect("write");
+    }
+    // Splats so far to the side that no camera sees them: what is left is the black background.
+    let header = "ply\nformat ascii 1.0\nelement vertex 4\nproperty float x\nproperty float y\nproperty float z\n\
+                  property uchar red\nproperty uchar green\nproperty uchar blue\nend_header\n";
+    let points: String = (0..4).map(|k| format!("{k} 1000000 0 9 9 9\n")).collect();
+    std::fs::write(workshop.path("far.ply"), header.to_owned() + &points).expect("write");
+    let run = workshop.succeed(&[
+        "train", "data", "-o", "run", "--steps", "2", "--init", "far.ply", "--json", "--up", "none",
+    ]);
+    assert_eq!(run.json()["psnr"], Value::Null);
+    let eval = workshop.succeed(&["eval", "run", "--json"]).json();
+    assert_eq!((&eval["psnr"], &eval["ssim"]), (&Value::Null, &Value::from(1.0)));
+    assert_eq!(eval["per_image"][0]["psnr"], Value::Null);
+    let table = workshop.succeed(&["eval", "run"]).stdout;
+    assert!(table.lines().filter(|line| line.contains("inf dB")).count() == 2, "{table}");
+}
+
+#[test]
+fn refined_poses_are_those_that_the_training_views_are_looked_at_from() {
+    let workshop = Workshop::with_data();
+    let train =
+        ["train", "data", "-o", "run", "--steps", "150", "--refine-poses", "--lr-poses", "1e-3", "-q"];
+    workshop.succeed(&train);
+    let psnr = |finished: &Finished| finished.json()["psnr"].as_f64().expect("a number");
+    let refined = psnr(&workshop.succeed(&["eval", "run", "--split", "train", "--json"]));
+    workshop.succeed(&["render", "run", "--split", "train", "-o", "views"]);
+    let config = String::from_utf8(workshop.read("run/config.toml")).expect("text");
+    std::fs::write(
+        workshop.path("run/config.toml"),
+        config.replace("refine-poses = true", "refine-poses = false"),
+    )
+    .expect("write");
+    let before = psnr(&workshop.succeed(&["eval", "run", "--split", "train", "--json"]));
+    assert!(refined > before, "{refined} dB with the refined poses, {before} dB with the given ones");
+}
+
+#[test]
+fn a_second_interrupt_ends_the_program_at_once_with_nothing_half_written() {
+    let workshop = trained();
+    let arguments =
+        ["render", "run/splats.ply", "--orbit", "50", "--size", "4000x3000", "-o", "big", "--threads", "1"];
+    let child = workshop.start(&arguments);
+    wait_until("it begins", || workshop.path("big").is_dir());
+    let pid = Pid::from_child(&child);
+    for _ in 0..2 {
+        kill_process(pid, Signal::INT).expect("the signal is sent");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let finished = Finished::new(&arguments, child.wait_with_output().expect("wait"));
+    assert_eq!(finished.code, 130, "{finished:?}");
+    // After one signal the first picture would have been finished and written.
+    let left: Vec<_> = std::fs::read_dir(workshop.path("big")).expect("folder").collect();
+    assert!(left.is_empty(), "{left:?}");
+}

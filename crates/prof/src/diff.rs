@@ -1,0 +1,192 @@
+//! Two profiles side by side: which stage changed, and by how much more than it varies.
+
+use std::fmt::Write;
+
+use crate::profile::{Profile, Row, RowKind};
+use crate::stats::MEDIAN_RELATIVE_ERROR;
+use crate::table::{number, write_table};
+
+/// Changes of less than so many standard errors are noise.
+const SIGNIFICANT: f64 = 3.0;
+/// The standard error of a median is that of the mean times this, for a normal distribution: `sqrt(pi / 2)`.
+const MEDIAN_ERROR: f64 = 1.253_3;
+
+/// What happened to a stage from one profile to the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It takes less time.
+    Faster,
+    /// It takes more time.
+    Slower,
+    /// The difference is within what it varies by.
+    Same,
+    /// Only the second profile has it.
+    New,
+    /// Only the first profile has it.
+    Gone,
+}
+
+impl Verdict {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::Same => "",
+            Self::New => "new",
+            Self::Gone => "gone",
+        }
+    }
+}
+
+/// A stage in two profiles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// Path of the row.
+    pub path: String,
+    /// Median of a call before, ms.
+    pub before_ms: f64,
+    /// Median of a call after, ms.
+    pub after_ms: f64,
+    /// Standard error of the difference of the medians, ms.
+    pub error_ms: f64,
+    /// What it means.
+    pub verdict: Verdict,
+}
+
+impl Change {
+    /// How much longer a call takes, ms.
+    #[must_use]
+    pub fn difference_ms(&self) -> f64 {
+        self.after_ms - self.before_ms
+    }
+}
+
+/// All spans of two profiles that ended at least once, largest difference first.
+#[must_use]
+pub fn changes(before: &Profile, after: &Profile) -> Vec<Change> {
+    let spans = |profile: &Profile| -> Vec<Row> {
+        let rows = profile.rows.iter().filter(|row| row.kind == RowKind::Span && row.count > 0);
+        rows.cloned().collect()
+    };
+    let (old, new) = (spans(before), spans(after));
+    let find = |rows: &[Row], path: &str| rows.iter().find(|row| row.path == path).cloned();
+    let mut changes: Vec<Change> =
+        old.iter().map(|row| change(&row.path, Some(row), find(&new, &row.path).as_ref())).collect();
+    let added = new.iter().filter(|row| find(&old, &row.path).is_none());
+    changes.extend(added.map(|row| change(&row.path, None, Some(row))));
+    changes.sort_by(|a, b| b.difference_ms().abs().total_cmp(&a.difference_ms().abs()));
+    changes
+}
+
+fn change(path: &str, before: Option<&Row>, after: Option<&Row>) -> Change {
+    let median = |row: Option<&Row>| row.map_or(0.0, |row| row.median_ms);
+    // Besides chance, the histogram knows a median to within half a bucket.
+    let variance = |row: Option<&Row>| {
+        row.map_or(0.0, |row| {
+            let chance = MEDIAN_ERROR * row.std_ms / (row.count.max(1) as f64).sqrt();
+            let bucket = MEDIAN_RELATIVE_ERROR * row.median_ms;
+            chance * chance + bucket * bucket
+        })
+    };
+    let (before_ms, after_ms) = (median(before), median(after));
+    let error_ms = (variance(before) + variance(after)).sqrt();
+    let difference = after_ms - before_ms;
+    let verdict = match (before, after) {
+        (None, _) => Verdict::New,
+        (_, None) => Verdict::Gone,
+        _ if difference.abs() <= SIGNIFICANT * error_ms => Verdict::Same,
+        _ if difference < 0.0 => Verdict::Faster,
+        _ => Verdict::Slower,
+    };
+    Change { path: path.to_owned(), before_ms, after_ms, error_ms, verdict }
+}
+
+impl Profile {
+    /// A table of what changed from this profile to another one, for a terminal.
+    #[must_use]
+    pub fn difference_table(&self, after: &Self) -> String {
+        let changes = changes(self, after);
+        let cells = |change: &Change| {
+            let percent = match change.verdict {
+                Verdict::New | Verdict::Gone => String::new(),
+                _ if change.before_ms > 0.0 => {
+                    format!("{:+.1} %", 100.0 * change.difference_ms() / change.before_ms)
+                }
+                _ => String::new(),
+            };
+            let sign = if change.difference_ms() < 0.0 { "-" } else { "+" };
+            vec![
+                change.path.clone(),
+                number(change.before_ms),
+                number(change.after_ms),
+                format!("{sign}{}", number(change.difference_ms().abs())),
+                format!("± {}", number(change.error_ms)),
+                percent,
+                change.verdict.word().to_owned(),
+            ]
+        };
+        let rows: Vec<_> = changes.iter().map(cells).collect();
+        let mut out = String::new();
+        let columns = ["before ms", "after ms", "change", "error", "relative", ""];
+        write_table(&mut out, "median of a call", &columns, &rows);
+        let count = |verdict| changes.iter().filter(|change| change.verdict == verdict).count();
+        let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
+        let _ = writeln!(
+            out,
+            "\n{faster} faster, {slower} slower by more than {SIGNIFICANT} standard errors; wall {} ms before, {} ms after",
+            number(self.wall_ms),
+            number(after.wall_ms)
+        );
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn profile(rows: &[(&str, u64, f64, f64)]) -> Profile {
+        let row = |&(path, count, median_ms, std_ms): &(&str, u64, f64, f64)| Row {
+            path: path.to_owned(),
+            count,
+            median_ms,
+            std_ms,
+            ..Row::default()
+        };
+        Profile { rows: rows.iter().map(row).collect(), ..Profile::default() }
+    }
+
+    #[test]
+    fn a_stage_has_changed_when_its_median_moved_by_more_than_it_varies() {
+        let before = profile(&[
+            ("step", 100, 50.0, 4.0),
+            ("step/blend", 100, 10.0, 0.5),
+            ("step/sort", 100, 1.0, 0.5),
+            ("step/old", 5, 1.0, 0.1),
+        ]);
+        let after = profile(&[
+            ("step", 100, 55.0, 4.0),
+            ("step/blend", 100, 15.0, 0.5),
+            ("step/sort", 100, 1.1, 0.5),
+            ("step/new", 5, 2.0, 0.1),
+        ]);
+        let changes = changes(&before, &after);
+        let verdicts: Vec<(&str, Verdict)> = changes.iter().map(|c| (c.path.as_str(), c.verdict)).collect();
+        assert_eq!(
+            verdicts,
+            [
+                ("step", Verdict::Slower),
+                ("step/blend", Verdict::Slower),
+                ("step/new", Verdict::New),
+                ("step/old", Verdict::Gone),
+                ("step/sort", Verdict::Same),
+            ]
+        );
+        // 1.2533 x 0.5 / sqrt(100) by chance, 1/128 of the median by the buckets, on both sides.
+        let error = [10.0, 15.0].map(|m: f64| 0.062_665f64.powi(2) + (m / 128.0).powi(2)).iter().sum::<f64>();
+        assert!((changes[1].error_ms - error.sqrt()).abs() < 1e-6);
+        let back = before.difference_table(&before);
+        assert!(back.contains("0 faster, 0 slower"), "{back}");
+        assert!(before.difference_table(&after).contains("step/blend"));
+    }
+}

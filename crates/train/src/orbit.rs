@@ -1,0 +1,310 @@
+//! Cameras on a closed way around a scene.
+//!
+//! The scene is known by the cameras of its dataset, or, for a bare splat file, by the splats themselves.
+
+use gausset_core::camera::CameraError;
+use gausset_core::se3::{self, IDENTITY3, Mat3};
+use gausset_core::{Camera, Pose, Splats};
+use gausset_io::dataset::Dataset;
+use gausset_io::dataset::init::common_cube;
+
+use crate::cameras::{NamedCamera, of_dataset};
+use crate::up;
+use crate::words::{Split, Up};
+
+/// Mean length of the viewing directions from which on cameras count as all facing one way.
+const FACING_ONE_WAY: f64 = 0.7;
+
+/// Picture of an orbit around splats without a dataset, in px.
+const DEFAULT_SIZE: [u32; 2] = [1280, 720];
+/// Its vertical field of view in degrees: that of a normal lens.
+const DEFAULT_FOV: f64 = 50.0;
+/// Splats of less opacity do not tell where the scene is, if there are others.
+const FAINT_LOGIT: f32 = -2.2;
+/// Radius of what an orbit should show, in median distances of the splats from their middle: all of an object whose
+/// splats lie on its surface, and not the sky of a landscape.
+const RADIUS_IN_MEDIANS: f64 = 1.5;
+/// Elevation of the way around splats, as the sine of its angle (20 degrees).
+const ELEVATION_SINE: f64 = 0.342;
+
+/// What the pictures of an orbit should be like; what is not given is as in the dataset, or a usual value.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PictureShape {
+    /// Width in px.
+    pub width: Option<u32>,
+    /// Height in px.
+    pub height: Option<u32>,
+    /// Vertical field of view in degrees.
+    pub vertical_fov: Option<f64>,
+}
+
+impl PictureShape {
+    /// A camera with this shape, and everything else as in `camera`: a size given by one side keeps the proportions, a
+    /// new size keeps the field of view of the height.
+    ///
+    /// # Errors
+    /// A side or a field of view that no camera has.
+    pub fn applied_to(&self, camera: &Camera) -> Result<Camera, CameraError> {
+        if *self == Self::default() {
+            return Ok(*camera);
+        }
+        let (old_width, old_height) = (f64::from(camera.width), f64::from(camera.height));
+        let side = |value: f64| value.round().clamp(1.0, f64::from(Camera::MAX_SIDE)) as u32;
+        let [width, height] = match (self.width, self.height) {
+            (Some(width), Some(height)) => [width, height],
+            (Some(width), None) => [width, side(old_height * f64::from(width) / old_width)],
+            (None, Some(height)) => [side(old_width * f64::from(height) / old_height), height],
+            (None, None) => [camera.width, camera.height],
+        };
+        let scale = f64::from(height) / old_height;
+        let (fx, fy) = match self.vertical_fov {
+            Some(degrees) => {
+                let focal = 0.5 * f64::from(height) / libm::tan(0.5 * degrees.to_radians());
+                (focal, focal)
+            }
+            None => (camera.fx * scale, camera.fy * scale),
+        };
+        let cx = camera.cx / old_width * f64::from(width);
+        let cy = camera.cy / old_height * f64::from(height);
+        Camera::new(width, height, fx, fy, cx, cy)
+    }
+}
+
+/// `frames` cameras on a closed way around the scene of a dataset, with the intrinsics of its first training camera.
+///
+/// Where the training cameras look inwards, the way is a circle around the point that they look at, at their mean
+/// distance and height. Where they all face one way (a facade, the ground), it is a small circle around their mean
+/// position, so that nothing is seen from behind.
+///
+/// # Errors
+/// A shape that no camera has. No cameras where the dataset has none to train on.
+pub fn around_dataset(
+    dataset: &Dataset,
+    frames: usize,
+    splats_from_dataset: &Mat3,
+    shape: &PictureShape,
+) -> Result<Vec<NamedCamera>, CameraError> {
+    let training = of_dataset(dataset, Split::Train, splats_from_dataset);
+    let Some(first) = training.first() else { return Ok(Vec::new()) };
+    let camera = shape.applied_to(&first.camera)?;
+    let poses: Vec<Pose> = training.iter().map(|c| c.pose).collect();
+    let is_turned = *splats_from_dataset != IDENTITY3;
+    let up = if is_turned { up::SAVED_UP } else { up::direction(Up::Auto, &poses).unwrap_or(up::SAVED_UP) };
+    let centre = common_cube(&poses, dataset.scene_extent).centre;
+    let offsets: Vec<[f64; 3]> = poses.iter().map(|pose| minus(pose.centre(), centre)).collect();
+    let facing = mean(&poses.iter().map(|pose| pose.rotation[2]).collect::<Vec<_>>());
+    let circle = if se3::norm(facing) > FACING_ONE_WAY {
+        let middle = mean(&offsets);
+        let spread = offsets.iter().map(|&offset| se3::norm(minus(offset, middle))).sum::<f64>();
+        Circle::around(middle, facing, up, 0.5 * spread / offsets.len() as f64)
+    } else {
+        let heights = offsets.iter().map(|&offset| se3::dot(offset, up)).sum::<f64>();
+        let radius = offsets.iter().map(|&offset| se3::norm(across(offset, up))).sum::<f64>();
+        let count = offsets.len() as f64;
+        let middle = up.map(|v| v * heights / count);
+        Circle::around(middle, up, across(offsets[0], up), radius / count)
+    };
+    Ok(circle.cameras(frames, centre, up, &camera))
+}
+
+/// `frames` cameras on a circle around splats, a little above their middle and far enough away to show most of them.
+///
+/// The middle is the median of the positions, and the size follows from the median distance to it: some splats far
+/// away, as for a sky, do not matter. `up` is the direction that is up, -y where nobody knows.
+///
+/// # Errors
+/// A shape that no camera has. No cameras where there are no splats.
+pub fn around_splats(
+    splats: &Splats,
+    frames: usize,
+    up: Option<[f32; 3]>,
+    shape: &PictureShape,
+) -> Result<Vec<NamedCamera>, CameraError> {
+    let up = up.and_then(|up| unit(up.map(f64::from))).unwrap_or(up::SAVED_UP);
+    let usable = || (0..splats.len()).filter(|&i| splats.is_usable(i));
+    let mut seen: Vec<usize> = usable().filter(|&i| splats.opacity_logits[i] >= FAINT_LOGIT).collect();
+    if seen.is_empty() {
+        seen = usable().collect();
+    }
+    if seen.is_empty() {
+        return Ok(Vec::new());
+    }
+    let position = |i: usize| splats.means[i].map(f64::from);
+    let centre = std::array::from_fn(|k| median(seen.iter().map(|&i| position(i)[k]).collect()));
+    let distance = median(seen.iter().map(|&i| se3::norm(minus(position(i), centre))).collect());
+    let radius = RADIUS_IN_MEDIANS * if distance > 0.0 { distance } else { 1.0 };
+
+    let [width, height] = DEFAULT_SIZE.map(f64::from);
+    let focal = 0.5 * height / libm::tan(0.5 * DEFAULT_FOV.to_radians());
+    let [width_px, height_px] = DEFAULT_SIZE;
+    let usual = Camera::new(width_px, height_px, focal, focal, 0.5 * width, 0.5 * height)?;
+    let camera = shape.applied_to(&usual)?;
+    // The narrower of the two half angles has to hold the ball.
+    let half_side = f64::from(camera.width).min(f64::from(camera.height)) / 2.0;
+    let sine = half_side / libm::hypot(half_side, camera.fx.max(camera.fy));
+    let away = radius / sine;
+    let middle = up.map(|v| v * away * ELEVATION_SINE);
+    let across = away * (1.0 - ELEVATION_SINE * ELEVATION_SINE).sqrt();
+    Ok(Circle::around(middle, up, any_across(up), across).cameras(frames, centre, up, &camera))
+}
+
+/// The upper median.
+fn median(mut values: Vec<f64>) -> f64 {
+    let middle = values.len() / 2;
+    *values.select_nth_unstable_by(middle, f64::total_cmp).1
+}
+
+/// A circle in space.
+struct Circle {
+    middle: [f64; 3],
+    axes: [[f64; 3]; 2],
+    radius: f64,
+}
+
+impl Circle {
+    /// The circle around `middle` across `axis` that begins towards `start`.
+    fn around(middle: [f64; 3], axis: [f64; 3], start: [f64; 3], radius: f64) -> Self {
+        let axis = unit(axis).unwrap_or(up::SAVED_UP);
+        let first = unit(across(start, axis)).unwrap_or_else(|| any_across(axis));
+        Self { middle, axes: [first, se3::cross(axis, first)], radius }
+    }
+
+    /// Cameras along the circle around `centre` that look at it.
+    fn cameras(&self, frames: usize, centre: [f64; 3], up: [f64; 3], camera: &Camera) -> Vec<NamedCamera> {
+        (0..frames)
+            .map(|frame| {
+                let offset = self.at(frame as f64 / frames as f64);
+                let position = std::array::from_fn(|k| centre[k] + offset[k]);
+                let name = format!("orbit_{frame:04}");
+                NamedCamera { name, camera: *camera, pose: look_at(position, centre, up) }
+            })
+            .collect()
+    }
+
+    /// The point after a share of the way around.
+    fn at(&self, share: f64) -> [f64; 3] {
+        let angle = std::f64::consts::TAU * share;
+        let (sin, cos) = (self.radius * libm::sin(angle), self.radius * libm::cos(angle));
+        std::array::from_fn(|k| self.middle[k] + cos * self.axes[0][k] + sin * self.axes[1][k])
+    }
+}
+
+/// The pose of a camera at `position` that looks at `target` and has `up` up in its picture.
+#[must_use]
+pub fn look_at(position: [f64; 3], target: [f64; 3], up: [f64; 3]) -> Pose {
+    let forward = unit(minus(target, position)).unwrap_or([0.0, 0.0, 1.0]);
+    let right = unit(se3::cross(forward, up)).unwrap_or_else(|| any_across(forward));
+    let down = se3::cross(forward, right);
+    let rotation = [right, down, forward];
+    Pose { rotation, translation: se3::mul_vec(&rotation, position).map(|v| -v) }
+}
+
+fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|k| a[k] - b[k])
+}
+
+fn mean(vectors: &[[f64; 3]]) -> [f64; 3] {
+    std::array::from_fn(|k| vectors.iter().map(|v| v[k]).sum::<f64>() / vectors.len().max(1) as f64)
+}
+
+/// The part of a vector across a unit axis.
+fn across(v: [f64; 3], axis: [f64; 3]) -> [f64; 3] {
+    let along = se3::dot(v, axis);
+    std::array::from_fn(|k| v[k] - along * axis[k])
+}
+
+fn unit(v: [f64; 3]) -> Option<[f64; 3]> {
+    let length = se3::norm(v);
+    (length > 1e-9).then(|| v.map(|x| x / length))
+}
+
+/// Some unit vector across a unit vector.
+fn any_across(axis: [f64; 3]) -> [f64; 3] {
+    let other = if axis[0].abs() < 0.9 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
+    unit(across(other, axis)).unwrap_or(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn close(a: [f64; 3], b: [f64; 3]) -> bool {
+        (0..3).all(|k| (a[k] - b[k]).abs() < 1e-9)
+    }
+
+    #[test]
+    fn a_camera_that_looks_at_a_point_sees_it_in_the_middle_with_up_above() {
+        let (position, target, up) = ([3.0, -1.0, 2.0], [0.5, 0.0, 0.0], [0.0, 0.0, 1.0]);
+        let pose = look_at(position, target, up);
+        assert!(close(pose.centre(), position));
+        let seen = pose.apply(target);
+        assert!(seen[0].abs() < 1e-12 && seen[1].abs() < 1e-12 && seen[2] > 0.0);
+        // A point above the target is higher in the picture: smaller y.
+        assert!(pose.apply([0.5, 0.0, 0.1])[1] < 0.0);
+        assert!(se3::determinant(&pose.rotation) > 0.999);
+        // Straight down there is no up; any will do.
+        let down = look_at([0.0, 0.0, 5.0], [0.0; 3], up);
+        assert!(close(down.apply([0.0; 3]), [0.0, 0.0, 5.0]));
+    }
+
+    /// Splats on a ball of radius 1 around `centre`, and a tenth as many a thousand times as far away.
+    fn ball(centre: [f32; 3]) -> Splats {
+        let mut splats = Splats::with_capacity(0, 110);
+        for k in 0..110 {
+            let (turn, height) = (0.7 * k as f32, (k % 100) as f32 / 50.0 - 1.0);
+            let across = (1.0 - height * height).max(0.0).sqrt();
+            let far = if k < 100 { 1.0 } else { 1000.0 };
+            let direction = [across * turn.cos(), height, across * turn.sin()];
+            let mean = std::array::from_fn(|axis| centre[axis] + far * direction[axis]);
+            splats.push(mean, [-3.0; 3], [1.0, 0.0, 0.0, 0.0], 2.0, &[0.0; 3]);
+        }
+        splats
+    }
+
+    #[test]
+    fn an_orbit_around_splats_shows_all_of_an_object_and_does_not_care_about_some_far_away() {
+        let centre = [5.0, -2.0, 7.0];
+        let splats = ball(centre);
+        let cameras = around_splats(&splats, 12, None, &PictureShape::default()).unwrap();
+        assert_eq!(cameras.len(), 12);
+        for NamedCamera { camera, pose, .. } in &cameras {
+            assert_eq!((camera.width, camera.height), (1280, 720));
+            // Up is -y, and the cameras are above the middle.
+            assert!(pose.centre()[1] < -2.0);
+            for mean in &splats.means[..100] {
+                let point = pose.apply(mean.map(f64::from));
+                let [x, y] = camera.project(point);
+                assert!(point[2] > 0.0 && (0.0..1280.0).contains(&x) && (0.0..720.0).contains(&y), "{x} {y}");
+            }
+            // Not from so far that there would be little to see: the ball fills a third of the height.
+            let distance = se3::norm(minus(pose.centre(), centre.map(f64::from)));
+            assert!(2.0 * camera.fy / distance > 240.0, "{distance}");
+        }
+    }
+
+    #[test]
+    fn an_orbit_around_nothing_has_no_cameras_and_one_around_a_single_splat_has_some() {
+        let shape = PictureShape::default();
+        assert!(around_splats(&Splats::default(), 5, None, &shape).unwrap().is_empty());
+        let mut one = Splats::with_capacity(0, 1);
+        one.push([1.0, 2.0, 3.0], [-3.0; 3], [1.0, 0.0, 0.0, 0.0], -6.0, &[0.0; 3]);
+        let cameras = around_splats(&one, 3, Some([0.0, 0.0, 2.0]), &shape).unwrap();
+        assert!(cameras.iter().all(|c| c.pose.centre()[2] > 3.0), "above, where z is up");
+    }
+
+    #[test]
+    fn a_picture_shape_keeps_the_field_of_view_of_the_height_and_the_proportions() {
+        let camera = Camera::new(200, 100, 80.0, 90.0, 101.0, 49.0).unwrap();
+        let shape = |width, height, vertical_fov| PictureShape { width, height, vertical_fov };
+        let of = |shape: PictureShape| shape.applied_to(&camera).unwrap();
+        assert_eq!(of(PictureShape::default()), camera);
+        let half = of(shape(Some(100), None, None));
+        assert_eq!((half.width, half.height, half.fx, half.fy), (100, 50, 40.0, 45.0));
+        let square = of(shape(Some(100), Some(100), None));
+        assert_eq!((square.width, square.height, square.fy, square.cx), (100, 100, 90.0, 50.5));
+        let wide = of(shape(None, Some(200), Some(90.0)));
+        assert_eq!((wide.width, wide.height), (400, 200));
+        assert!((wide.fy - 100.0).abs() < 1e-9 && wide.fx == wide.fy);
+        assert!(shape(Some(40_000), None, None).applied_to(&camera).is_err());
+    }
+}

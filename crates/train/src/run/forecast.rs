@@ -1,0 +1,91 @@
+//! How long a run will take: measured on a few steps before it begins, corrected while it goes on.
+//!
+//! The time of a step grows with splats and pixels. On the reference workload and its multiples it is, in CPU
+//! milliseconds, `0.155 splats / 1000 + 0.108 pixels / 1000` (docs/benchmarks.md); here only the ratio of the two
+//! factors matters, because the pace of this machine on these pictures is measured. Splats are taken to grow as the
+//! recipe lets them: with MCMC to the budget, otherwise not at all, because nobody knows beforehand.
+
+use crate::recipe::{DensityRules, Recipe};
+
+/// Cost of a splat in a step, in units of a thousand …
+const COST_OF_SPLAT: f64 = 0.155e-3;
+/// … and of a pixel.
+const COST_OF_PIXEL: f64 = 0.108e-3;
+
+/// What the steps of a run cost, in a unit of its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Forecast {
+    /// Mean pixels of a training view.
+    pixels: f64,
+}
+
+impl Forecast {
+    /// For views of these numbers of pixels.
+    pub(super) fn new(pixels: impl ExactSizeIterator<Item = usize>) -> Self {
+        let count = pixels.len().max(1) as f64;
+        Self { pixels: pixels.map(|pixels| pixels as f64).sum::<f64>() / count }
+    }
+
+    /// Cost of a step with so many splats.
+    pub(super) fn cost_of_step(&self, splats: u64) -> f64 {
+        COST_OF_SPLAT * splats as f64 + COST_OF_PIXEL * self.pixels
+    }
+
+    /// Cost of the steps from `done` to the end, when there are `splats` now.
+    pub(super) fn cost_to_end(&self, recipe: &Recipe, done: u64, splats: u64) -> f64 {
+        let cadence = recipe.density_cadence().max(1);
+        let (mut step, mut splats, mut cost) = (done, splats, 0.0);
+        while step < recipe.steps {
+            let next = ((step / cadence + 1) * cadence).min(recipe.steps);
+            cost += (next - step) as f64 * self.cost_of_step(splats);
+            step = next;
+            if let (DensityRules::Mcmc(mcmc), true) = (recipe.density.rules, recipe.is_density_step(step)) {
+                let grown = (splats as f64 * mcmc.growth) as u64;
+                splats = grown.min(recipe.max_splats.max(splats));
+            }
+        }
+        cost
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TrainConfig;
+    use crate::options::TrainOptions;
+    use crate::words::Strategy;
+
+    fn recipe(strategy: Strategy) -> Recipe {
+        let options = TrainOptions {
+            data: Some("data".into()),
+            steps: Some(6_000),
+            max_splats: Some(80_000),
+            strategy: Some(strategy),
+            growth: (strategy == Strategy::Mcmc).then_some(2.0),
+            ..TrainOptions::default()
+        };
+        TrainConfig::resolve(&options, None).unwrap().recipe
+    }
+
+    #[test]
+    fn a_run_that_grows_costs_more_than_its_first_step_times_its_steps_and_less_than_its_last() {
+        let forecast = Forecast::new([10_000, 30_000].into_iter());
+        let recipe = recipe(Strategy::Mcmc);
+        let cost = forecast.cost_to_end(&recipe, 0, 10_000);
+        let all_steps = |splats| 6_000.0 * forecast.cost_of_step(splats);
+        assert!(cost > all_steps(10_000) && cost < all_steps(80_000), "{cost}");
+        // Three doublings after steps 200, 300 and 400 (density begins after step 100), then the budget is reached.
+        let expected = [(200.0, 10_000), (100.0, 20_000), (100.0, 40_000), (5_600.0, 80_000)];
+        let expected: f64 = expected.into_iter().map(|(n, splats)| n * forecast.cost_of_step(splats)).sum();
+        assert!((cost / expected - 1.0).abs() < 1e-12, "{cost} {expected}");
+    }
+
+    #[test]
+    fn what_is_left_is_what_has_not_been_done() {
+        let forecast = Forecast::new([20_000].into_iter());
+        let recipe = recipe(Strategy::Classic);
+        assert_eq!(forecast.cost_to_end(&recipe, 6_000, 5_000), 0.0);
+        let half = forecast.cost_to_end(&recipe, 3_050, 5_000);
+        assert!((half - 2_950.0 * forecast.cost_of_step(5_000)).abs() < 1e-9 * half);
+    }
+}
