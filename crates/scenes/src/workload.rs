@@ -150,8 +150,9 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// The target: `((((7x + 13y + 29c) ^ (xy >> 4)) & 127) + ((x ^ y) & 64) + 16)`.
-fn pattern(width: u32, height: u32) -> TargetImage {
+/// A picture of any size to train towards: `((((7x + 13y + 29c) ^ (xy >> 4)) & 127) + ((x ^ y) & 64) + 16)`.
+#[must_use]
+pub fn pattern(width: u32, height: u32) -> TargetImage {
     let mut rgb = Vec::with_capacity(width as usize * height as usize * 3);
     for y in 0..height {
         for x in 0..width {

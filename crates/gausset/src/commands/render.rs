@@ -112,7 +112,7 @@ enum DepthFormat {
 }
 
 /// `640x480`.
-fn parse_size(text: &str) -> Result<[u32; 2], String> {
+pub(crate) fn parse_size(text: &str) -> Result<[u32; 2], String> {
     let sides: Option<Vec<u32>> = text.split('x').map(|side| side.parse().ok()).collect();
     match sides.as_deref() {
         Some(&[width @ 1..=32_768, height @ 1..=32_768]) => Ok([width, height]),

@@ -1,34 +1,43 @@
-//! `gausset bench`: how fast this machine trains and renders the reference workload.
+//! `gausset bench`: how fast this machine trains and renders the reference workload, or a scene of one's own.
 //!
 //! The workload (`gausset_scenes::workload`) is made of formulas, so figures of different machines and programs can be
 //! compared. A training step is rendering, loss, gradients, density statistics and the update of the touched splats,
 //! at rates so small that the scene stays the same. Steps are timed one by one after a warm-up; the figures are
 //! medians, because a machine that does something else now and then should not count.
+//!
+//! The floor of a stage is what its bytes and its arithmetic take on this machine, measured in the same process
+//! (`gausset_cpu::statistics`).
 
-use std::sync::Arc;
+mod density;
+mod scene;
+
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use gausset_compute::Pool;
+use gausset_core::Stage;
 use gausset_core::engine::{
     AdamMode, Engine, EngineError, GradientStatistic, Rates, RenderOptions, StepParams, TrainState, TrainView,
 };
-use gausset_core::{Splats, Stage};
+use gausset_cpu::statistics::StepSizes;
 use gausset_io::units;
-use gausset_prof::Profile;
-use gausset_scenes::workload::{State, Workload};
+use gausset_prof::{Floor, Profile};
 use gausset_train::Adam;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::Ending;
+use crate::commands::render::parse_size;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::failure::Failure;
 use crate::numbers::{grouped, three_digits};
+use crate::profiling;
 use crate::table::{self, Align};
+use density::DensityArgs;
+use scene::Scene;
 
 /// Steps before the clock starts: buffers grow, caches fill.
 const WARM_UP: u64 = 3;
@@ -47,11 +56,13 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset bench train
   gausset bench train --threads 1 --simd avx2 --steps 100 --json
-  gausset bench raster --state init
+  gausset bench train --workload initial --profile where/
+  gausset bench raster --ply run/splats.ply --camera camera_path.json
+  gausset bench density
 Measure release builds on an otherwise idle machine.";
 
 /// Arguments of `bench`.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct BenchArgs {
     #[command(subcommand)]
@@ -59,37 +70,51 @@ pub(crate) struct BenchArgs {
 }
 
 /// What is measured.
-#[derive(Clone, Copy, Debug, Subcommand)]
+#[derive(Clone, Debug, Subcommand)]
 enum What {
     /// Training steps.
     Train(MeasureArgs),
     /// Rendering alone.
     Raster(MeasureArgs),
+    /// The pass that decides which splats are cloned, split and pruned.
+    Density(DensityArgs),
 }
 
 impl BenchArgs {
     /// Whether the result is to be a JSON object.
     pub(crate) fn is_json(&self) -> bool {
-        match self.what {
+        match &self.what {
             What::Train(args) | What::Raster(args) => args.json,
+            What::Density(args) => args.json,
         }
     }
 }
 
 /// How it is measured.
-#[derive(Clone, Copy, Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 struct MeasureArgs {
     /// Steps that are timed, after a warm-up.
     #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     steps: u64,
-    /// Splats as after training (trained) or as at its start (init).
+    /// The reference workload as after training (trained) or as at its start (initial).
     #[arg(
-        long, value_name = "STATE", default_value = "trained", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(["trained", "init"])
-            .map(|word| if word == "init" { State::Initial } else { State::Trained })
+        long, value_name = "STATE", default_value = "trained", hide_possible_values = true, alias = "state",
+        value_parser = PossibleValuesParser::new(["trained", "initial"])
     )]
-    state: State,
+    workload: String,
+    /// A splat file instead of the workload.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["workload", "splats"])]
+    ply: Option<PathBuf>,
+    /// Camera path or transforms.json to look at the file from [default: from outside].
+    #[arg(long, value_name = "FILE", requires = "ply")]
+    camera: Option<PathBuf>,
+    /// Which camera of that file, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "camera")]
+    view: usize,
+    /// Size of the picture, if it is not that of the camera [default: 1280x720].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "ply")]
+    size: Option<[u32; 2]>,
     /// Which splats a training step moves: dense or sparse.
     #[arg(
         long, value_name = "FORM", default_value = "sparse", hide_possible_values = true,
@@ -102,6 +127,9 @@ struct MeasureArgs {
     /// Print the result as a JSON object.
     #[arg(long)]
     json: bool,
+    /// Write profile.json, profile.csv and trace.json of the steps into a folder.
+    #[arg(long, value_name = "DIR")]
+    profile: Option<PathBuf>,
     #[command(flatten)]
     compute: ComputeArgs,
 }
@@ -111,7 +139,7 @@ struct MeasureArgs {
 struct Measured {
     workload: WorkloadInfo,
     threads: usize,
-    /// Vector level as asked for.
+    /// Vector level that was used: `avx512`, `avx2` or `fallback`.
     simd: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     it_per_s: Option<f64>,
@@ -141,15 +169,20 @@ struct WorkloadInfo {
 struct StageInfo {
     name: String,
     median_ms: f64,
-    /// What the memory and the arithmetic of this machine allow; `null` until it is measured.
+    /// What the memory and the arithmetic of this machine allow; `null` for a stage without a floor.
     floor_ms: Option<f64>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending> {
-    let measured = match args.what {
-        What::Train(args) => measure(&args, Kind::Train, console),
-        What::Raster(args) => measure(&args, Kind::Raster, console),
+    if cfg!(debug_assertions) {
+        console
+            .warn("the build", "bench: not a release build: figures mean little (use cargo build --release)");
+    }
+    let measured = match &args.what {
+        What::Train(args) => measure(args, Kind::Train, console),
+        What::Raster(args) => measure(args, Kind::Raster, console),
+        What::Density(args) => return density::run(args, console),
     }?;
     console.object_or(&measured, || measured.table())?;
     Ok(Status::Done)
@@ -162,31 +195,23 @@ enum Kind {
 }
 
 fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured, Failure> {
-    if cfg!(debug_assertions) {
-        console
-            .warn("the build", "bench: not a release build: figures mean little (use cargo build --release)");
+    if let Some(folder) = &args.profile {
+        std::fs::create_dir_all(folder).map_err(|error| {
+            let reason = gausset_io::atomic::plain_reason(&error);
+            Failure::new("write", format!("{}: create folder: {reason}", folder.display()))
+        })?;
     }
     let mut engine = args.compute.engine()?;
-    let splats = args.splats.map_or(gausset_scenes::workload::SPLATS, |splats| splats as usize);
-    let workload = Workload::scaled(args.state, splats, 1);
-    let view = TrainView {
-        index: 0,
-        name: "workload".into(),
-        camera: workload.camera,
-        pose: workload.pose,
-        target: Arc::new(workload.target),
-        exposure_row: None,
-        pose_row: None,
-        camera_from_rig: None,
-    };
-    engine.load(TrainState::new(in_training_order(workload.splats), Vec::new()))?;
+    let Scene { splats, view, options } = Scene::of(args, console)?;
+    let count = splats.len() as u64;
+    engine.load(TrainState::new(splats, Vec::new()))?;
     let mut one = |step: u64| match kind {
-        Kind::Train => train_step(&mut engine, &view, args.adam, step),
-        Kind::Raster => {
-            engine.render(&view.camera, &view.pose, &RenderOptions::default()).map(|_rendering| ())
-        }
+        // Odd numbers: counting for a profile happens at some even ones only.
+        Kind::Train => train_step(&mut engine, &view, &options, args.adam, 2 * step + 1),
+        Kind::Raster => engine.render(&view.camera, &view.pose, &options).map(|_rendering| ()),
     };
-    gausset_prof::set_enabled(true);
+    profiling::start();
+    gausset_prof::set_trace(args.profile.is_some());
     let (mut wall, mut cpu) = (Vec::new(), Vec::new());
     for step in 0..WARM_UP + args.steps {
         if step == WARM_UP {
@@ -194,7 +219,7 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
         }
         let (started, cpu_started) = (Instant::now(), cpu_seconds());
         {
-            let _span = gausset_prof::span("step");
+            let _span = gausset_prof::span(profiling::STEP);
             one(step)?;
         }
         if step >= WARM_UP {
@@ -203,49 +228,67 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
         }
     }
     gausset_prof::set_enabled(false);
-    let profile = gausset_prof::snapshot();
-    if kind == Kind::Raster {
-        // Rendering alone counts nothing: a step without effect on the figures above does.
-        train_step(&mut engine, &view, args.adam, 0)?;
-    }
-    let report = engine.flush()?;
+    let (mut profile, trace, peak_bytes) = (gausset_prof::snapshot(), gausset_prof::trace(), peak_bytes());
+    let sizes = match kind {
+        Kind::Train => {
+            // One more step, which is counted instead of timed.
+            gausset_prof::reset();
+            gausset_prof::set_enabled(true);
+            train_step(&mut engine, &view, &options, args.adam, 0)?;
+            gausset_prof::set_enabled(false);
+            let counted = gausset_prof::snapshot();
+            profile.counters.clone_from(&counted.counters);
+            StepSizes::of_profile(&counted).unwrap_or_default()
+        }
+        Kind::Raster => engine.forward_sizes(),
+    };
+    (profile.machine, profile.floors) = profiling::floors(&engine, &sizes);
     let device = engine.describe();
+    if let Some(folder) = &args.profile {
+        let what = if kind == Kind::Train { "bench train" } else { "bench raster" };
+        profile.about =
+            vec![("run".to_owned(), what.to_owned()), ("device".to_owned(), device.name.clone())];
+        profiling::save(&profile, &trace, folder)?;
+        console.note(profiling::report(&profile));
+    }
     let wall_ms = median(&mut wall);
     let rate = (wall_ms > 0.0).then(|| 1e3 / wall_ms);
     Ok(Measured {
         workload: WorkloadInfo {
-            splats: splats as u64,
-            visible: report.visible,
-            intersections: report.intersections,
+            splats: count,
+            visible: sizes.visible as u64,
+            intersections: sizes.intersections as u64,
             width: view.camera.width,
             height: view.camera.height,
         },
         threads: device.threads,
-        simd: args.compute.device.level().name(),
+        simd: engine.level_name(),
         it_per_s: rate.filter(|_| kind == Kind::Train),
         frames_per_s: rate.filter(|_| kind == Kind::Raster),
         wall_ms,
         cpu_ms: median(&mut cpu),
         stages: stages(&profile),
-        peak_bytes: peak_bytes(),
+        peak_bytes,
         device: device.name,
     })
 }
 
-/// The workload in the order in which a training keeps its splats: along a Morton curve.
-fn in_training_order(splats: Splats) -> Splats {
-    let order = gausset_raster::morton::order(&splats.means, &Pool::new(1));
-    splats.select(&order.into_iter().map(|index| index as usize).collect::<Vec<_>>())
-}
-
-fn train_step(engine: &mut dyn Engine, view: &TrainView, adam: Adam, step: u64) -> Result<(), EngineError> {
-    let mut params = StepParams::new(step, 0, RenderOptions::default(), TINY_RATES);
+fn train_step(
+    engine: &mut dyn Engine,
+    view: &TrainView,
+    options: &RenderOptions,
+    adam: Adam,
+    step: u64,
+) -> Result<(), EngineError> {
+    let mut params = StepParams::new(step, 0, *options, TINY_RATES);
     params.adam = match adam {
         Adam::Dense => AdamMode::Dense,
         Adam::Sparse => AdamMode::Sparse,
     };
     params.statistic = GradientStatistic::Signed;
-    engine.step(view, None, &params)
+    engine.step(view, None, &params)?;
+    // So that a failure belongs to its step.
+    engine.flush().map(|_report| ())
 }
 
 /// CPU time of the process, all threads.
@@ -259,11 +302,17 @@ fn median(values: &mut [f64]) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// The rows of the profile that are stages.
+/// The stages of a step, in their order, with their floors.
 fn stages(profile: &Profile) -> Vec<StageInfo> {
     let is_stage = |name: &str| Stage::ALL.iter().any(|stage| stage.name() == name);
-    let rows = profile.rows.iter().filter(|row| is_stage(&row.name));
-    rows.map(|row| StageInfo { name: row.name.clone(), median_ms: row.median_ms, floor_ms: None }).collect()
+    let floor = |name: &str| profile.floors.iter().find(|floor: &&Floor| floor.name == name);
+    let rows = profile.rows.iter().filter(|row| row.depth == 1 && is_stage(&row.name));
+    rows.map(|row| StageInfo {
+        name: row.name.clone(),
+        median_ms: row.median_ms,
+        floor_ms: floor(&row.name).map(|floor| floor.floor_ms),
+    })
+    .collect()
 }
 
 /// Largest resident size of this process (`VmHWM`, Linux).
@@ -297,12 +346,28 @@ impl Measured {
             ("memory", self.peak_bytes.map_or_else(|| "-".to_owned(), units::bytes)),
         ]);
         let share = |ms: f64| format!("{:.1} %", 100.0 * ms / self.wall_ms.max(f64::MIN_POSITIVE));
-        let rows: Vec<Vec<String>> = self
+        let row = |name: &str, ms: f64, floor: Option<f64>| {
+            let floor_cells = match floor {
+                Some(floor) => [format!("{floor:.2}"), format!("{:.1}", ms / floor.max(f64::MIN_POSITIVE))],
+                None => [String::new(), String::new()],
+            };
+            let [floor, ratio] = floor_cells;
+            vec![name.to_owned(), format!("{ms:.2}"), share(ms), floor, ratio]
+        };
+        let mut rows: Vec<Vec<String>> = self
             .stages
             .iter()
-            .map(|stage| vec![stage.name.clone(), format!("{:.2}", stage.median_ms), share(stage.median_ms)])
+            .map(|stage| row(&stage.name, stage.median_ms, stage.floor_ms))
             .collect();
-        let header = [("stage", Align::Left), ("median ms", Align::Right), ("share", Align::Right)];
+        let floor = self.stages.iter().filter_map(|stage| stage.floor_ms).sum();
+        rows.push(row("step", self.wall_ms, Some(floor)));
+        let header = [
+            ("stage", Align::Left),
+            ("median ms", Align::Right),
+            ("share", Align::Right),
+            ("floor ms", Align::Right),
+            ("ratio", Align::Right),
+        ];
         format!("{head}\n{}", table::columns(&header, &rows))
     }
 }

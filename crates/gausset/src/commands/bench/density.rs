@@ -1,0 +1,196 @@
+//! `gausset bench density`: the one pass over raw parameters that decides which splats are cloned, split and pruned.
+
+use std::time::Instant;
+
+use clap::Args;
+use gausset_compute::{Pool, Rates, level, rng};
+use gausset_core::engine::ClassicRule;
+use gausset_cpu::LevelMissing;
+use gausset_raster::density::decide::{self, Inputs, Thresholds};
+use serde::Serialize;
+
+use crate::Ending;
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::numbers::grouped;
+use crate::table::{self, Align};
+
+/// Sizes that are measured, in splats.
+const SIZES: [usize; 5] = [100_000, 300_000, 1_000_000, 3_000_000, 10_000_000];
+/// Bytes read and written per splat: sum, steps, three scales, an opacity, and the decision.
+const BYTES_PER_SPLAT: f64 = 25.0;
+
+/// Arguments of `bench density`.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct DensityArgs {
+    /// Passes that are timed for each size, after one that is not.
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    passes: u64,
+    /// Largest number of splats.
+    #[arg(long, value_name = "N", default_value_t = 10_000_000)]
+    splats: usize,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+/// The result.
+#[derive(Debug, Serialize)]
+struct Measured {
+    threads: usize,
+    simd: &'static str,
+    /// Measured on this machine: bytes read and written in place per second.
+    stream_bytes_per_s: f64,
+    sizes: Vec<Size>,
+}
+
+#[derive(Debug, Serialize)]
+struct Size {
+    splats: usize,
+    clone: u64,
+    split: u64,
+    prune: u64,
+    /// Median wall time of a pass.
+    median_ms: f64,
+    /// Fastest pass.
+    min_ms: f64,
+    /// Median per million splats.
+    ms_per_million: f64,
+    /// What its bytes take at the measured rate.
+    floor_ms: f64,
+}
+
+/// One value per splat in each array.
+struct Arrays {
+    gradient_sum: Vec<f32>,
+    visible_steps: Vec<u32>,
+    max_radius: Vec<f32>,
+    log_scales: Vec<[f32; 3]>,
+    opacity_logits: Vec<f32>,
+}
+
+impl Arrays {
+    /// Values of which about a tenth grow, half of those by splitting, and a tenth are pruned.
+    fn new(count: usize) -> Self {
+        let draw = |i: usize, k: u32| {
+            let [a, b, c, d] = rng::philox(1, rng::stream::BACKGROUND, i as u64, k);
+            [a, b, c, d].map(rng::uniform)
+        };
+        let scales = |i: usize| {
+            let [a, b, c, _] = draw(i, 1);
+            [a, b, c].map(|u| -9.0 + 5.0 * u)
+        };
+        Self {
+            gradient_sum: (0..count).map(|i| 100.0 * 2.2e-4 * draw(i, 0)[0]).collect(),
+            visible_steps: vec![100; count],
+            max_radius: vec![0.0; count],
+            log_scales: (0..count).map(scales).collect(),
+            opacity_logits: (0..count).map(|i| -6.5 + 12.0 * draw(i, 0)[1]).collect(),
+        }
+    }
+
+    fn first(&self, count: usize) -> Inputs<'_> {
+        Inputs {
+            gradient_sum: &self.gradient_sum[..count],
+            visible_steps: &self.visible_steps[..count],
+            max_radius: &self.max_radius[..count],
+            log_scales: &self.log_scales[..count],
+            opacity_logits: &self.opacity_logits[..count],
+        }
+    }
+}
+
+/// Runs the benchmark.
+pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Ending> {
+    let wanted = args.compute.device.level();
+    let level = level(wanted).ok_or_else(|| Failure::from(LevelMissing(wanted)))?;
+    let threads = args.compute.threads as usize;
+    let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
+    let rates = Rates::measure(&pool, level);
+    let sizes: Vec<usize> = SIZES.into_iter().filter(|&size| size <= args.splats.max(SIZES[0])).collect();
+    let arrays = Arrays::new(sizes.iter().copied().max().unwrap_or(0));
+    let rule = ClassicRule {
+        seed: 0,
+        step: 0,
+        gradient_threshold: 2e-4,
+        clone_scale_limit: 0.002,
+        split_shrink: 1.6,
+        prune_opacity: 0.005,
+        prune_scale: Some(0.018),
+        prune_screen: None,
+        max_splats: u64::MAX,
+        reorder: false,
+    };
+    let thresholds = Thresholds::of(&rule);
+    let measured = sizes.into_iter().map(|splats| {
+        let inputs = arrays.first(splats);
+        let mut actions = vec![0; splats];
+        let mut counts = decide::decide(&inputs, &thresholds, &mut actions, level, &pool);
+        let mut times: Vec<f64> = (0..args.passes)
+            .map(|_| {
+                let started = Instant::now();
+                counts = decide::decide(&inputs, &thresholds, &mut actions, level, &pool);
+                1e3 * started.elapsed().as_secs_f64()
+            })
+            .collect();
+        let median_ms = super::median(&mut times);
+        Size {
+            splats,
+            clone: counts.clone,
+            split: counts.split,
+            prune: counts.prune,
+            median_ms,
+            min_ms: times.first().copied().unwrap_or(0.0),
+            ms_per_million: median_ms * 1e6 / splats as f64,
+            floor_ms: 1e3 * BYTES_PER_SPLAT * splats as f64 / rates.stream_bytes_per_s,
+        }
+    });
+    let measured = Measured {
+        threads: pool.threads(),
+        simd: gausset_compute::level::name(level),
+        stream_bytes_per_s: rates.stream_bytes_per_s,
+        sizes: measured.collect(),
+    };
+    console.object_or(&measured, || measured.table())?;
+    Ok(Status::Done)
+}
+
+impl Measured {
+    fn table(&self) -> String {
+        let header = [
+            ("splats", Align::Right),
+            ("clone", Align::Right),
+            ("split", Align::Right),
+            ("prune", Align::Right),
+            ("median ms", Align::Right),
+            ("fastest", Align::Right),
+            ("ms per million", Align::Right),
+            ("floor ms", Align::Right),
+        ];
+        let row = |size: &Size| {
+            vec![
+                grouped(size.splats as u64),
+                grouped(size.clone),
+                grouped(size.split),
+                grouped(size.prune),
+                format!("{:.3}", size.median_ms),
+                format!("{:.3}", size.min_ms),
+                format!("{:.3}", size.ms_per_million),
+                format!("{:.3}", size.floor_ms),
+            ]
+        };
+        let rows: Vec<_> = self.sizes.iter().map(row).collect();
+        let plural = if self.threads == 1 { "" } else { "s" };
+        format!(
+            "{} thread{plural}, {}, {:.1} GB/s read and written in place\n\n{}",
+            self.threads,
+            self.simd,
+            self.stream_bytes_per_s / 1e9,
+            table::columns(&header, &rows)
+        )
+    }
+}

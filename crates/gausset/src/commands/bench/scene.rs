@@ -1,0 +1,90 @@
+//! What is measured: the reference workload, or a splat file seen from a camera.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gausset_compute::Pool;
+use gausset_core::engine::{RenderOptions, TrainView};
+use gausset_core::{Camera, Pose, Splats, TargetImage};
+use gausset_io::splat::read_splats;
+use gausset_scenes::workload::{SPLATS, State, Workload, pattern};
+use gausset_train::cameras;
+use gausset_train::orbit::{self, PictureShape};
+
+use super::MeasureArgs;
+use crate::commands::saved_run::NOT_TURNED;
+use crate::console::Console;
+use crate::failure::Failure;
+
+/// Splats, a view of them with a picture to train towards, and how it is rendered.
+pub(super) struct Scene {
+    pub(super) splats: Splats,
+    pub(super) view: TrainView,
+    pub(super) options: RenderOptions,
+}
+
+impl Scene {
+    /// What was asked for.
+    pub(super) fn of(args: &MeasureArgs, console: &Console) -> Result<Self, Failure> {
+        match &args.ply {
+            Some(path) => Self::of_file(args, path, console),
+            None => Ok(Self::of_workload(args)),
+        }
+    }
+
+    fn of_workload(args: &MeasureArgs) -> Self {
+        let state = if args.workload == "initial" { State::Initial } else { State::Trained };
+        let count = args.splats.map_or(SPLATS, |splats| splats as usize);
+        let Workload { splats, camera, pose, target } = Workload::scaled(state, count, 1);
+        let view = view("workload", camera, pose, target);
+        Self { splats: in_training_order(&splats), view, options: RenderOptions::default() }
+    }
+
+    fn of_file(args: &MeasureArgs, path: &Path, console: &Console) -> Result<Self, Failure> {
+        let file = read_splats(path)?;
+        for line in file.report.lines(path) {
+            console.warn("the splats", line);
+        }
+        let cameras = match &args.camera {
+            Some(cameras) => cameras::read_path(cameras, args.size, &NOT_TURNED)?,
+            None => {
+                let [width, height] = args.size.map_or([None, None], |size| size.map(Some));
+                let shape = PictureShape { width, height, vertical_fov: None };
+                let around = orbit::around_splats(&file.splats, 1, file.vertical_axis, &shape);
+                around.map_err(|error| Failure::usage(format!("--size: {error}")))?
+            }
+        };
+        let Some(camera) = cameras.get(args.view) else {
+            let place = args.camera.as_deref().unwrap_or(path).display();
+            let what = format!("{place}: cameras: there is no number {} (found {})", args.view, cameras.len());
+            return Err(Failure::new("cameras", what));
+        };
+        let options = RenderOptions {
+            sh_degree: file.splats.sh_degree,
+            antialiased: file.antialiased,
+            ..RenderOptions::default()
+        };
+        let target = pattern(camera.camera.width, camera.camera.height);
+        let view = view(&camera.name, camera.camera, camera.pose, target);
+        Ok(Self { splats: in_training_order(&file.splats), view, options })
+    }
+}
+
+fn view(name: &str, camera: Camera, pose: Pose, target: TargetImage) -> TrainView {
+    TrainView {
+        index: 0,
+        name: name.into(),
+        camera,
+        pose,
+        target: Arc::new(target),
+        exposure_row: None,
+        pose_row: None,
+        camera_from_rig: None,
+    }
+}
+
+/// Splats in the order in which a training keeps them: along a Morton curve.
+fn in_training_order(splats: &Splats) -> Splats {
+    let order = gausset_raster::morton::order(&splats.means, &Pool::new(1));
+    splats.select(&order.into_iter().map(|index| index as usize).collect::<Vec<_>>())
+}
