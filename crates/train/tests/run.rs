@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{
-    Call, MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, tiny_dataset, train, write_scene,
+    Call, MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, splats_of, tiny_dataset, train,
+    write_scene,
 };
 use gausset_core::engine::DensityRule;
 use gausset_io::atomic::{Disk, Overwrite};
@@ -349,4 +350,38 @@ fn two_runs_never_share_a_folder() {
     let error = Run::resume(config, &run, session).err().unwrap().to_string();
     assert!(error.contains("in use by process"), "{error}");
     running.train().unwrap();
+}
+
+#[test]
+fn a_prediction_of_the_time_leaves_no_trace_in_the_result() {
+    let given =
+        TrainOptions { exposure: Some(true), refine_poses: Some(true), threads: Some(1), ..options(60) };
+    let result = |predicts: bool| {
+        let (_folder, run) = runs();
+        let config = TrainConfig::resolve(&given, None).unwrap();
+        let stop = AtomicBool::new(false);
+        let mut predicted = None;
+        let mut events = |event: &Event| {
+            if let Event::Started(started) = event {
+                predicted = started.predicted_seconds;
+            }
+        };
+        let mut engine = cpu(1);
+        let session = Session {
+            dataset: open(&config),
+            engine: &mut engine,
+            fs: &Disk,
+            stop: &stop,
+            events: &mut events,
+        };
+        let mut started = Run::start(config, &run, Overwrite::Refuse, session).unwrap();
+        if predicts {
+            started.predict_time().unwrap();
+        }
+        started.train().unwrap();
+        (predicted, splats_of(&run))
+    };
+    let ((predicted, with), (none, without)) = (result(true), result(false));
+    assert!(predicted.is_some_and(|seconds| seconds > 0.0) && none.is_none(), "{predicted:?} {none:?}");
+    assert!(with == without);
 }

@@ -153,6 +153,9 @@ fn the_benchmarks_report_what_scripts_expect() {
     for stage in ["project", "tile", "blend", "loss", "blend_vjp"] {
         assert!(names(&train).iter().any(|name| name == stage), "{stage}: {train}");
     }
+    assert!(["avx512", "avx2", "fallback"].iter().any(|level| train["simd"] == *level), "{train}");
+    let stages = train["stages"].as_array().expect("a list");
+    assert!(stages.iter().all(|stage| stage["floor_ms"].as_f64().is_some_and(|ms| ms > 0.0)), "{train}");
     let raster = workshop.succeed(&[&["bench", "raster"], &small[..]].concat()).json();
     assert!(raster["frames_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{raster}");
     assert!(raster["workload"]["visible"].as_u64().is_some_and(|visible| visible > 1000), "{raster}");

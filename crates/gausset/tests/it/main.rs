@@ -8,5 +8,6 @@ mod help;
 mod kills;
 mod looking;
 mod mistakes;
+mod profile;
 mod signals;
 mod support;

@@ -82,7 +82,15 @@ convert held/splats.ply out.ply --sh-degree 7
 convert nowhere.ply out.ply
 demo --size big
 bench train --steps 0
-bench raster --state warm
+bench raster --workload warm
+bench raster --camera path.json
+profile
+profile show
+profile show held
+profile diff held
+render held --frames 5
+render held --orbit 5 --size 8x8 --width 9
+render held --orbit 5 --fov 200
 completions tcsh
 ";
 

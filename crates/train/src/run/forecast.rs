@@ -5,6 +5,8 @@
 //! factors matters, because the pace of this machine on these pictures is measured. Splats are taken to grow as the
 //! recipe lets them: with MCMC to the budget, otherwise not at all, because nobody knows beforehand.
 
+use std::collections::BTreeMap;
+
 use crate::recipe::{DensityRules, Recipe};
 
 /// Cost of a splat in a step, in units of a thousand …
@@ -13,22 +15,33 @@ const COST_OF_SPLAT: f64 = 0.155e-3;
 const COST_OF_PIXEL: f64 = 0.108e-3;
 
 /// What the steps of a run cost, in a unit of its own.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Forecast {
-    /// Mean pixels of a training view.
-    pixels: f64,
+    /// Sizes of the training views in px, and how many have each.
+    sizes: BTreeMap<[u32; 2], u64>,
 }
 
 impl Forecast {
-    /// For views of these numbers of pixels.
-    pub(super) fn new(pixels: impl ExactSizeIterator<Item = usize>) -> Self {
-        let count = pixels.len().max(1) as f64;
-        Self { pixels: pixels.map(|pixels| pixels as f64).sum::<f64>() / count }
+    /// For views of these sizes in px.
+    pub(super) fn new(views: impl Iterator<Item = [u32; 2]>) -> Self {
+        let mut sizes = BTreeMap::new();
+        for size in views {
+            *sizes.entry(size).or_default() += 1;
+        }
+        Self { sizes }
+    }
+
+    /// Mean pixels of a view.
+    fn pixels(&self) -> f64 {
+        let sum = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
+            self.sizes.iter().map(|(&[w, h], &n)| n as f64 * f(f64::from(w), f64::from(h))).sum()
+        };
+        sum(&|w, h| w * h) / sum(&|_, _| 1.0).max(1.0)
     }
 
     /// Cost of a step with so many splats.
     pub(super) fn cost_of_step(&self, splats: u64) -> f64 {
-        COST_OF_SPLAT * splats as f64 + COST_OF_PIXEL * self.pixels
+        COST_OF_SPLAT * splats as f64 + COST_OF_PIXEL * self.pixels()
     }
 
     /// Cost of the steps from `done` to the end, when there are `splats` now.
@@ -69,7 +82,7 @@ mod tests {
 
     #[test]
     fn a_run_that_grows_costs_more_than_its_first_step_times_its_steps_and_less_than_its_last() {
-        let forecast = Forecast::new([10_000, 30_000].into_iter());
+        let forecast = Forecast::new([[100, 100], [150, 200]].into_iter());
         let recipe = recipe(Strategy::Mcmc);
         let cost = forecast.cost_to_end(&recipe, 0, 10_000);
         let all_steps = |splats| 6_000.0 * forecast.cost_of_step(splats);
@@ -82,7 +95,7 @@ mod tests {
 
     #[test]
     fn what_is_left_is_what_has_not_been_done() {
-        let forecast = Forecast::new([20_000].into_iter());
+        let forecast = Forecast::new(std::iter::once([200, 100]));
         let recipe = recipe(Strategy::Classic);
         assert_eq!(forecast.cost_to_end(&recipe, 6_000, 5_000), 0.0);
         let half = forecast.cost_to_end(&recipe, 3_050, 5_000);

@@ -216,14 +216,14 @@ impl<'a> Run<'a> {
         }
         session.engine.load(state)?;
         let dataset = &session.dataset;
-        let train_pixels: Vec<usize> =
-            dataset.split.train.iter().map(|&index| dataset.images[index].camera.pixels()).collect();
+        let size = |&index: &usize| [dataset.images[index].camera.width, dataset.images[index].camera.height];
+        let forecast = Forecast::new(dataset.split.train.iter().map(size));
         Ok(Self {
             scene: prepare::scene_facts(&recorded.record),
             checkpoints: CheckpointClock::start(&config.outputs, last_checkpoint),
             stopwatch: Stopwatch::start(seconds, cpu_seconds),
             rate: Rate::from(seconds),
-            forecast: Forecast::new(train_pixels.into_iter()),
+            forecast,
             pace: Rate::from(seconds),
             predicted_seconds: None,
             config,

@@ -246,8 +246,7 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
     let device = engine.describe();
     if let Some(folder) = &args.profile {
         let what = if kind == Kind::Train { "bench train" } else { "bench raster" };
-        profile.about =
-            vec![("run".to_owned(), what.to_owned()), ("device".to_owned(), device.name.clone())];
+        profile.about = vec![("run".to_owned(), what.to_owned()), ("device".to_owned(), device.name.clone())];
         profiling::save(&profile, &trace, folder)?;
         console.note(profiling::report(&profile));
     }
@@ -354,11 +353,8 @@ impl Measured {
             let [floor, ratio] = floor_cells;
             vec![name.to_owned(), format!("{ms:.2}"), share(ms), floor, ratio]
         };
-        let mut rows: Vec<Vec<String>> = self
-            .stages
-            .iter()
-            .map(|stage| row(&stage.name, stage.median_ms, stage.floor_ms))
-            .collect();
+        let mut rows: Vec<Vec<String>> =
+            self.stages.iter().map(|stage| row(&stage.name, stage.median_ms, stage.floor_ms)).collect();
         let floor = self.stages.iter().filter_map(|stage| stage.floor_ms).sum();
         rows.push(row("step", self.wall_ms, Some(floor)));
         let header = [

@@ -56,7 +56,8 @@ impl Scene {
         };
         let Some(camera) = cameras.get(args.view) else {
             let place = args.camera.as_deref().unwrap_or(path).display();
-            let what = format!("{place}: cameras: there is no number {} (found {})", args.view, cameras.len());
+            let what =
+                format!("{place}: cameras: there is no number {} (found {})", args.view, cameras.len());
             return Err(Failure::new("cameras", what));
         };
         let options = RenderOptions {
