@@ -16,7 +16,7 @@ use gausset_core::engine::{
     DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
     TrainState, TrainView,
 };
-use gausset_core::{Camera, Pose, Stage};
+use gausset_core::{Camera, Pose};
 use gausset_metrics::{LossKernel, Planes};
 use gausset_raster::adam::CorrectionTable;
 use gausset_raster::blend::Outputs;

@@ -86,7 +86,9 @@ fn group(row: &Row) -> &'static str {
             "eval" => "evaluation",
             "checkpoint" | "export" | "write_ply" | "fsync" => "files",
             "open" | "init" | "predict" => "start",
-            "next_view" | "decode" | "downscale" | "undistort" | "upload" => "waiting for pictures",
+            "next_view" | "decode" | "reduce" | "downscale" | "undistort" | "upload" => {
+                "waiting for pictures"
+            }
             "project" | "sort" | "tile" | "blend" => "rendering",
             "loss" => "loss",
             "blend_vjp" | "project_vjp" | "adam" | "project_vjp+adam" => "gradients and update",

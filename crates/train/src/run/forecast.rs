@@ -31,17 +31,20 @@ impl Forecast {
         Self { sizes }
     }
 
-    /// Mean pixels of a view.
-    fn pixels(&self) -> f64 {
-        let sum = |f: &dyn Fn(f64, f64) -> f64| -> f64 {
-            self.sizes.iter().map(|(&[w, h], &n)| n as f64 * f(f64::from(w), f64::from(h))).sum()
-        };
-        sum(&|w, h| w * h) / sum(&|_, _| 1.0).max(1.0)
+    /// Mean pixels of a view in a step, which may be a coarse one.
+    fn pixels(&self, recipe: &Recipe, step: u64) -> f64 {
+        let (mut pixels, mut views) = (0.0, 0.0);
+        for (&[width, height], &count) in &self.sizes {
+            let reduction = f64::from(recipe.reduction_at(step, width, height));
+            pixels += count as f64 * f64::from(width) * f64::from(height) / (reduction * reduction);
+            views += count as f64;
+        }
+        pixels / views.max(1.0)
     }
 
     /// Cost of a step with so many splats.
-    pub(super) fn cost_of_step(&self, splats: u64) -> f64 {
-        COST_OF_SPLAT * splats as f64 + COST_OF_PIXEL * self.pixels()
+    pub(super) fn cost_of_step(&self, recipe: &Recipe, step: u64, splats: u64) -> f64 {
+        COST_OF_SPLAT * splats as f64 + COST_OF_PIXEL * self.pixels(recipe, step)
     }
 
     /// Cost of the steps from `done` to the end, when there are `splats` now.
@@ -50,7 +53,7 @@ impl Forecast {
         let (mut step, mut splats, mut cost) = (done, splats, 0.0);
         while step < recipe.steps {
             let next = ((step / cadence + 1) * cadence).min(recipe.steps);
-            cost += (next - step) as f64 * self.cost_of_step(splats);
+            cost += (next - step) as f64 * self.cost_of_step(recipe, step, splats);
             step = next;
             if let (DensityRules::Mcmc(mcmc), true) = (recipe.density.rules, recipe.is_density_step(step)) {
                 let grown = (splats as f64 * mcmc.growth) as u64;
@@ -66,6 +69,7 @@ mod tests {
     use super::*;
     use crate::config::TrainConfig;
     use crate::options::TrainOptions;
+    use crate::recipe::CoarseRecipe;
     use crate::words::Strategy;
 
     fn recipe(strategy: Strategy) -> Recipe {
@@ -74,6 +78,7 @@ mod tests {
             steps: Some(6_000),
             max_splats: Some(80_000),
             strategy: Some(strategy),
+            coarse_factor: Some(1),
             growth: (strategy == Strategy::Mcmc).then_some(2.0),
             ..TrainOptions::default()
         };
@@ -85,11 +90,12 @@ mod tests {
         let forecast = Forecast::new([[100, 100], [150, 200]].into_iter());
         let recipe = recipe(Strategy::Mcmc);
         let cost = forecast.cost_to_end(&recipe, 0, 10_000);
-        let all_steps = |splats| 6_000.0 * forecast.cost_of_step(splats);
+        let all_steps = |splats| 6_000.0 * forecast.cost_of_step(&recipe, 0, splats);
         assert!(cost > all_steps(10_000) && cost < all_steps(80_000), "{cost}");
         // Three doublings after steps 200, 300 and 400 (density begins after step 100), then the budget is reached.
         let expected = [(200.0, 10_000), (100.0, 20_000), (100.0, 40_000), (5_600.0, 80_000)];
-        let expected: f64 = expected.into_iter().map(|(n, splats)| n * forecast.cost_of_step(splats)).sum();
+        let expected: f64 =
+            expected.into_iter().map(|(n, splats)| n * forecast.cost_of_step(&recipe, 0, splats)).sum();
         assert!((cost / expected - 1.0).abs() < 1e-12, "{cost} {expected}");
     }
 
@@ -99,6 +105,16 @@ mod tests {
         let recipe = recipe(Strategy::Classic);
         assert_eq!(forecast.cost_to_end(&recipe, 6_000, 5_000), 0.0);
         let half = forecast.cost_to_end(&recipe, 3_050, 5_000);
-        assert!((half - 2_950.0 * forecast.cost_of_step(5_000)).abs() < 1e-9 * half);
+        assert!((half - 2_950.0 * forecast.cost_of_step(&recipe, 0, 5_000)).abs() < 1e-9 * half);
+    }
+
+    #[test]
+    fn coarse_steps_cost_less_because_they_have_fewer_pixels() {
+        let forecast = Forecast::new(std::iter::once([400, 400]));
+        let fine = recipe(Strategy::Classic);
+        let coarse = Recipe { coarse: CoarseRecipe { factor: 4, until: 0.5 }, ..fine.clone() };
+        assert!((forecast.pixels(&coarse, 0) - 10_000.0).abs() < 1e-9);
+        assert!((forecast.pixels(&coarse, 5_999) - 160_000.0).abs() < 1e-9);
+        assert!(forecast.cost_to_end(&coarse, 0, 5_000) < 0.75 * forecast.cost_to_end(&fine, 0, 5_000));
     }
 }

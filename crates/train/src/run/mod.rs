@@ -252,8 +252,11 @@ impl<'a> Run<'a> {
         let _span = gausset_prof::span("predict");
         let state = self.session.engine.save()?;
         let mut seconds = Vec::new();
+        let recipe = &self.config.recipe;
         for view in self.feed.preview(PREDICTION_STEPS) {
-            let params = self.config.recipe.step_params(self.done, &self.scene);
+            let reduction = recipe.reduction_at(self.done, view.camera.width, view.camera.height);
+            let view = self.coarse.reduce(view, reduction);
+            let params = recipe.step_params(self.done, &self.scene);
             let started = Instant::now();
             let stepped = self.session.engine.step(&view, None, &params);
             // A step that fails will fail again when it counts, and then has its error.
@@ -268,8 +271,8 @@ impl<'a> Run<'a> {
         seconds.sort_by(f64::total_cmp);
         let splats = self.watch.splats;
         self.predicted_seconds = seconds.get(seconds.len() / 2).map(|&seconds| {
-            let cost = self.forecast.cost_to_end(&self.config.recipe, self.done, splats);
-            cost / self.forecast.cost_of_step(splats) * seconds
+            let cost = self.forecast.cost_to_end(recipe, self.done, splats);
+            cost / self.forecast.cost_of_step(recipe, self.done, splats) * seconds
         });
         self.stopwatch.restart();
         Ok(())
@@ -377,9 +380,11 @@ impl<'a> Run<'a> {
         let it_per_s = self.rate.count(report.steps as f64, seconds);
         let steps = self.config.recipe.steps;
         if report.steps > 0 {
-            let cost = report.steps as f64 * self.forecast.cost_of_step(report.splats);
+            let recipe = &self.config.recipe;
+            let step = self.done.saturating_sub(1);
+            let cost = report.steps as f64 * self.forecast.cost_of_step(recipe, step, report.splats);
             let pace = self.pace.count(cost, seconds);
-            let left = self.forecast.cost_to_end(&self.config.recipe, self.done, report.splats);
+            let left = self.forecast.cost_to_end(recipe, self.done, report.splats);
             events(&Event::Progress(Progress {
                 step: self.done,
                 steps,

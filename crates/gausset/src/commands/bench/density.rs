@@ -3,7 +3,8 @@
 use std::time::Instant;
 
 use clap::Args;
-use gausset_compute::{Pool, Rates, level, rng};
+use gausset_compute::level::{level, name};
+use gausset_compute::{Pool, Rates, rng};
 use gausset_core::engine::ClassicRule;
 use gausset_cpu::LevelMissing;
 use gausset_raster::density::decide::{self, Inputs, Thresholds};
@@ -151,7 +152,7 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
     });
     let measured = Measured {
         threads: pool.threads(),
-        simd: gausset_compute::level::name(level),
+        simd: name(level),
         stream_bytes_per_s: rates.stream_bytes_per_s,
         sizes: measured.collect(),
     };
