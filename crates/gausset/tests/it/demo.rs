@@ -165,7 +165,7 @@ fn the_benchmarks_report_what_scripts_expect() {
 #[test]
 fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
     let workshop = Workshop::empty();
-    let demo = ["demo", "--size", "small", "-o", "d", "--seed", "5", "--steps", "120", "--json"];
+    let demo = ["demo", "--size", "small", "-o", "d", "--seed", "5", "--steps", "400", "--json"];
     let mut child = workshop.start(&demo);
     wait_until("some pictures are made", || workshop.path("d/.tmp-data/images/view_002.png").is_file());
     child.kill().expect("kill");
@@ -184,7 +184,7 @@ fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
     assert!(other.code == 2 && other.stderr.contains("holds a demo already"), "{other:?}");
     let finished = workshop.succeed(&demo);
     assert!(finished.stderr.contains("going on with the run in d/run"), "{finished:?}");
-    assert_eq!(finished.json()["steps"], 120);
+    assert_eq!(finished.json()["steps"], 400);
     // Somebody's own pictures are not replaced, whatever is forced.
     std::fs::remove_file(workshop.path("d/data/demo.json")).expect("remove");
     let forced = workshop.run(&[&demo[..], &["--force"]].concat());

@@ -84,7 +84,6 @@ demo --size big
 bench train --steps 0
 bench raster --workload warm
 bench raster --camera path.json
-profile
 profile show
 profile show held
 profile diff held

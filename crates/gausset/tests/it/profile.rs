@@ -119,7 +119,7 @@ fn a_splat_file_can_be_measured_from_a_camera_and_its_steps_profiled() {
     ];
     let measured = workshop.succeed(&[&bench[..], &["--json"]].concat()).json();
     assert_eq!((&measured["workload"]["width"], &measured["workload"]["height"]), (&64.into(), &48.into()));
-    let missing = workshop.run(&[&bench[..9], &["--view", "2"]].concat());
+    let missing = workshop.run(&[&bench[..8], &["--view", "2"]].concat());
     assert!(missing.code == 2 && missing.stderr.contains("there is no number 2 (found 2)"), "{missing:?}");
     let train = ["bench", "train", "--ply", "run/splats.ply", "--size", "96x64", "--steps", "3", "--json"];
     let measured = workshop.succeed(&[&train[..], &["--profile", "where"]].concat()).json();
