@@ -25,6 +25,8 @@ mod usage;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::LazyLock;
+use std::time::Instant;
 
 use gausset_compute::huge_pages::HugePages;
 
@@ -34,7 +36,11 @@ use crate::failure::Failure;
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;
 
+/// When the program began; time budgets count from here.
+static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);
+
 fn main() -> ExitCode {
+    LazyLock::force(&STARTED);
     run(std::env::args_os().collect())
 }
 

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
-use gausset_train::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, TrainOptions, Up};
+use gausset_train::{
+    Adam, Alpha, Background, MemoryLimit, Plan, Quality, Strategy, TimeBudget, TrainOptions, Up,
+};
 
 /// Defines the options: the struct for clap, and its form for the trainer. A field that `TrainOptions` has and this
 /// list has not (or the other way round) does not compile.
@@ -89,6 +91,12 @@ option_args! {
     /// Steps of the whole run; all schedules scale with it.
     #[arg(long, value_name = "N", help_heading = RUN)]
     steps: u64,
+    /// Finish in this time, for instance 90s or 5m: finds steps and splats that fit, and keeps to it.
+    #[arg(long, value_name = "TIME", help_heading = RUN)]
+    time_budget: TimeBudget,
+    /// Repeat the decisions of a run with a time budget, as its config.toml has them.
+    #[arg(long, value_name = "PLAN", help_heading = RUN, hide_short_help = true)]
+    plan: Plan,
     /// Seed of all random numbers.
     #[arg(long, value_name = "N", help_heading = RUN)]
     seed: u64,

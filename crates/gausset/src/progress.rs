@@ -44,6 +44,14 @@ impl<'a> Reporter<'a> {
         Self { console, noun, total, bar, last_line: Instant::now(), last_position: position }
     }
 
+    /// A run with a time budget changes its mind about its length.
+    pub(crate) fn set_total(&mut self, total: u64) {
+        self.total = total;
+        if let Some(bar) = &self.bar {
+            bar.set_length(total);
+        }
+    }
+
     /// Tells how far it is, with a message.
     pub(crate) fn at(&mut self, position: u64, message: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {

@@ -18,6 +18,7 @@ pub mod events;
 pub mod memory;
 pub mod options;
 pub mod orbit;
+pub mod plan;
 pub mod recipe;
 pub mod run;
 pub mod sheet;
@@ -30,6 +31,7 @@ pub use eval::{EvalError, EvalOptions, EvalRecord, EvalReport, PictureFolder, ev
 pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, Summary};
 pub use memory::MemoryPlan;
 pub use options::{OptionsError, TrainOptions};
+pub use plan::Plan;
 pub use recipe::{Recipe, SceneFacts};
 pub use run::{Run, Session, TrainError, read_summary, resumable_config, with_refined_poses};
-pub use words::{Adam, Alpha, Background, MemoryLimit, Quality, Split, Strategy, Up};
+pub use words::{Adam, Alpha, Background, MemoryLimit, Quality, Split, Strategy, TimeBudget, Up};

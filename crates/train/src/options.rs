@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, Up};
+use crate::plan::Plan;
+use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, TimeBudget, Up};
 
 /// Largest config file that is read, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -72,6 +73,10 @@ options! {
     quality: Quality,
     /// Steps of the whole run; all schedules scale with it.
     steps: u64,
+    /// Wall time that the run may take, from which it finds its steps.
+    time_budget: TimeBudget,
+    /// Decisions of a run with a time budget, with which it can be repeated ([`crate::Plan`]).
+    plan: Plan,
     /// Seed of all random numbers.
     seed: u64,
     /// Pictures start at one part in so many of their size: 1, 2, 4 or 8.

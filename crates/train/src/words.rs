@@ -279,9 +279,94 @@ impl From<MemoryLimit> for String {
     }
 }
 
+/// Wall time that a run may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum TimeBudget {
+    /// As long as its steps take.
+    None,
+    /// Milliseconds from the start of the program to the finished result.
+    Milliseconds(u64),
+}
+
+/// Longest time budget, in seconds: a hundred days.
+const MAX_BUDGET_SECONDS: f64 = 8.64e6;
+
+impl TimeBudget {
+    /// The budget in seconds.
+    #[must_use]
+    pub fn seconds(self) -> Option<f64> {
+        match self {
+            Self::None => None,
+            Self::Milliseconds(ms) => Some(ms as f64 / 1e3),
+        }
+    }
+}
+
+impl FromStr for TimeBudget {
+    type Err = ParseWordError;
+
+    fn from_str(text: &str) -> Result<Self, ParseWordError> {
+        if text == "none" {
+            return Ok(Self::None);
+        }
+        let lower = text.to_ascii_lowercase();
+        let (number, unit) = [("h", 3600.0), ("min", 60.0), ("m", 60.0), ("s", 1.0)]
+            .iter()
+            .find_map(|&(name, unit)| Some((lower.strip_suffix(name)?, unit)))
+            .unwrap_or((lower.as_str(), 1.0));
+        match number.trim().parse::<f64>() {
+            Ok(value) if (1.0..=MAX_BUDGET_SECONDS).contains(&(value * unit)) => {
+                Ok(Self::Milliseconds((value * unit * 1e3).round() as u64))
+            }
+            _ => Err(ParseWordError {
+                expected: "none, or 1s..100 days as seconds or with s|m|h".to_owned(),
+                found: text.to_owned(),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for TimeBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::None => f.write_str("none"),
+            Self::Milliseconds(ms) => write!(f, "{}s", ms as f64 / 1e3),
+        }
+    }
+}
+
+impl TryFrom<String> for TimeBudget {
+    type Error = ParseWordError;
+
+    fn try_from(text: String) -> Result<Self, ParseWordError> {
+        text.parse()
+    }
+}
+
+impl From<TimeBudget> for String {
+    fn from(value: TimeBudget) -> Self {
+        value.to_string()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_budgets_have_units_and_read_back_as_they_are_written() {
+        for (text, ms) in
+            [("90", 90_000), ("90s", 90_000), ("1.5m", 90_000), ("2 min", 120_000), ("1h", 3_600_000)]
+        {
+            let budget: TimeBudget = text.parse().unwrap();
+            assert_eq!(budget, TimeBudget::Milliseconds(ms), "{text}");
+            assert_eq!(budget.to_string().parse::<TimeBudget>().unwrap(), budget);
+        }
+        for wrong in ["", "0", "-5s", "1d", "nan", "inf", "0.1s", "1e9h"] {
+            assert!(wrong.parse::<TimeBudget>().is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn words_read_back_as_they_are_written() {

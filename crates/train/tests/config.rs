@@ -63,7 +63,7 @@ fn every_option_has_a_default_but_the_paths() {
     let complete = presets.or(defaults());
     let given: Vec<String> = complete.given().into_iter().map(|(key, _)| key).collect();
     let without: Vec<String> = TrainOptions::keys().filter(|key| !given.contains(key)).collect();
-    assert_eq!(without, ["data", "images", "masks", "sparse", "init"]);
+    assert_eq!(without, ["data", "images", "masks", "sparse", "init", "plan"]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use gausset_io::dataset;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_io::units;
 use gausset_train::eval::CONTACT_SHEET;
-use gausset_train::{End, Event, Outcome, Run, RunWarning, Session, Started, TrainConfig};
+use gausset_train::{End, Event, Outcome, Run, RunWarning, Session, Started, TimeBudget, TrainConfig};
 
 use crate::console::Console;
 use crate::device::DeviceArgs;
@@ -77,12 +77,16 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
     let mut tell = |event: &Event| listener.take(event);
     let session =
         Session { dataset, engine: &mut engine, fs: &Disk, stop: interrupt.stop(), events: &mut tell };
+    let has_budget = config.time_budget != TimeBudget::None;
     let mut run = match job.place {
         Place::New(folder, overwrite) => Run::start(config, &folder, overwrite, session)?,
         Place::Resume(folder) => Run::resume(config, &folder, session)?,
     };
     crash::report_into(&folder);
-    run.predict_time()?;
+    run.keep_to_budget(*crate::STARTED)?;
+    if !has_budget {
+        run.predict_time()?;
+    }
     let outcome = run.train();
     console.set_bar(None);
     let outcome = outcome?;
@@ -138,6 +142,7 @@ impl<'a> Listener<'a> {
             }
             Event::Progress(progress) => {
                 if let Some(reporter) = &mut self.reporter {
+                    reporter.set_total(progress.steps);
                     reporter.at(progress.step, || training_message(progress));
                 }
                 if self.interrupt.signal().is_some() && !self.told_stop {

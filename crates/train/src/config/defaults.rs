@@ -3,7 +3,7 @@
 use gausset_core::sh;
 
 use crate::options::TrainOptions;
-use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, Up};
+use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, TimeBudget, Up};
 
 /// The defaults that do not depend on the strategy (`training.md` 1 to 6).
 #[must_use]
@@ -15,6 +15,7 @@ pub fn defaults() -> TrainOptions {
         background: Some(Background::Auto),
         random_background: Some(false),
         quality: Some(Quality::Default),
+        time_budget: Some(TimeBudget::None),
         seed: Some(0),
         strategy: Some(Strategy::Mcmc),
         sh_degree: Some(sh::MAX_DEGREE),

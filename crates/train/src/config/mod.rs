@@ -20,11 +20,12 @@ pub use defaults::{defaults, quality_defaults, strategy_defaults};
 pub use record::{RecordedRun, RunRecord};
 
 use crate::options::{OptionsError, TrainOptions};
+use crate::plan::Plan;
 use crate::recipe::{
     ClassicRecipe, CoarseRecipe, DensityRecipe, DensityRules, ExposureRecipe, LossRecipe, McmcRecipe,
     PoseRecipe, RateRecipe, Recipe, StartRecipe,
 };
-use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, Up};
+use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, TimeBudget, Up};
 
 /// A whole training configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,8 +38,12 @@ pub struct TrainConfig {
     pub up: Up,
     /// The preset that options nobody gave came from; they are all in the other fields.
     pub quality: Quality,
-    /// What decides the result.
+    /// What decides the result. Its steps are those of the schedules, which are the run's unless it has a time budget.
     pub recipe: Recipe,
+    /// Which step of the schedules each step is.
+    pub plan: Plan,
+    /// Seconds that the run may take.
+    pub time_budget: TimeBudget,
     /// What the run may use; without influence on the result.
     pub limits: Limits,
     /// What is written when; without influence on the result.
@@ -207,9 +212,15 @@ impl TrainConfig {
             from: share("poses-from", o.poses_from)?,
             until: share("poses-until", o.poses_until)?,
         };
+        let steps = whole("steps", o.steps, 1, 1_000_000_000, "1..1000000000")?;
+        let plan = o.plan.unwrap_or_else(|| Plan::even(steps));
+        if plan.end() != steps {
+            let found = format!("{steps}, where the plan ends with {}", plan.end());
+            return Err(ConfigError::Range { option: "steps", expected: "the last step of the plan", found });
+        }
         let recipe = Recipe {
             // Random numbers count steps below 2^48; a run of 10^9 steps takes a year on any machine.
-            steps: whole("steps", o.steps, 1, 1_000_000_000, "1..1000000000")?,
+            steps: plan.schedule_steps(),
             // TOML has signed 64-bit integers.
             seed: whole("seed", o.seed, 0, i64::MAX as u64, "0..2^63-1")?,
             // Splats have 32-bit ids.
@@ -286,6 +297,8 @@ impl TrainConfig {
             up: need(o.up, "up", "a direction")?,
             quality: need(o.quality, "quality", "fast|default|best")?,
             recipe,
+            plan,
+            time_budget: need(o.time_budget, "time-budget", "none, or a time")?,
             limits: Limits {
                 threads: whole("threads", o.threads.map(u64::from), 0, 1024, "0..1024")? as u32,
                 max_memory: need(o.max_memory, "max-memory", "an amount of memory")?,
@@ -403,7 +416,9 @@ impl TrainConfig {
             alpha: Some(data.alpha),
             background: Some(self.background),
             random_background: Some(recipe.random_background),
-            steps: Some(recipe.steps),
+            steps: Some(self.plan.end()),
+            time_budget: Some(self.time_budget),
+            plan: (!self.plan.is_even()).then(|| self.plan.clone()),
             seed: Some(recipe.seed),
             quality: Some(self.quality),
             coarse_factor: Some(recipe.coarse.factor),

@@ -68,6 +68,7 @@ mod tests {
             target: Arc::new(TargetImage { width: 9, height: 6, rgb, alpha: None, mask: None }),
             exposure_row: None,
             pose_row: None,
+            camera_from_rig: None,
         };
         let mut coarse = Coarse::default();
         let half = coarse.reduce(view.clone(), 2);

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::TrainError;
 use super::corrections::Corrections;
 use crate::events::SkippedPicture;
+use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::views::Cursor;
 
@@ -36,6 +37,9 @@ pub(super) struct CheckpointHeader {
     pub(super) loss_steps: u64,
     /// Updates skipped so far, because a gradient was not finite.
     pub(super) skipped_updates: u64,
+    /// Decisions so far of a run with a time budget.
+    #[serde(default)]
+    pub(super) plan: Option<Plan>,
 }
 
 impl CheckpointHeader {
@@ -44,15 +48,16 @@ impl CheckpointHeader {
         path: &Path,
         header: &serde_json::Value,
         step_in_name: u64,
-        recipe: &Recipe,
+        plan: &Plan,
         fingerprint: &str,
     ) -> Result<Self, TrainError> {
         let bad = |what| TrainError::Checkpoint { path: path.to_owned(), place: "header".to_owned(), what };
         let header = Self::deserialize(header).map_err(|error| bad(error.to_string()))?;
-        if header.step != step_in_name || header.step > recipe.steps {
+        let steps = header.plan.as_ref().unwrap_or(plan).end();
+        if header.step != step_in_name || header.step > steps {
             let what = format!(
                 "step is {} (expected {step_in_name}, and at most the {} of the run)",
-                header.step, recipe.steps
+                header.step, steps
             );
             return Err(bad(what));
         }

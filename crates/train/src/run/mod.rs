@@ -12,6 +12,7 @@
 //! Order of writes: `config.toml` before step 0; at the end the checkpoint of the last step, then `splats.ply`, then
 //! the evaluation, then the last line of `metrics.jsonl`. A run that is killed in between goes on there.
 
+mod budget;
 mod clock;
 mod coarse;
 mod corrections;
@@ -30,7 +31,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use gausset_core::engine::{Engine, EngineError, TrainState};
+use gausset_core::engine::{Engine, EngineError, StepParams, TrainState};
 use gausset_io::atomic::{FileSystem, Overwrite};
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::metrics_log::MetricsLog;
@@ -41,8 +42,10 @@ use crate::eval::{EvalError, EvalOptions, EvalReport, PictureFolder, evaluate};
 use crate::events::{End, Event, Outcome, Progress, RunWarning, Started, Summary};
 use crate::memory::MemoryPlan;
 use crate::options::TrainOptions;
+use crate::plan::Plan;
 use crate::recipe::SceneFacts;
-use crate::words::Split;
+use crate::words::{Split, TimeBudget};
+use budget::Deadline;
 use clock::{CheckpointClock, Rate, Stopwatch, is_multiple};
 use coarse::Coarse;
 use corrections::Corrections;
@@ -104,6 +107,9 @@ pub struct Run<'a> {
     /// Cost ([`Forecast`]) per second.
     pace: Rate,
     predicted_seconds: Option<f64>,
+    /// Which step of the schedules each step is.
+    plan: Plan,
+    deadline: Option<Deadline>,
     checkpoints: CheckpointClock,
     watch: Watch,
 }
@@ -174,7 +180,7 @@ impl<'a> Run<'a> {
             &found.path,
             &found.header,
             found.step,
-            &config.recipe,
+            &config.plan,
             &recorded.record.fingerprint,
         )?;
         let corrections = Corrections::new(&config.recipe, &dataset);
@@ -206,7 +212,9 @@ impl<'a> Run<'a> {
         let mut watch = Watch::new(state.splats.len() as u64);
         let [mut seconds, mut cpu_seconds] = [0.0; 2];
         let (mut done, mut last_checkpoint) = (0, None);
+        let mut plan = config.plan.clone();
         if let Some(header) = header {
+            plan = header.plan.unwrap_or(plan);
             (seconds, cpu_seconds) = (header.seconds, header.cpu_seconds);
             (done, last_checkpoint) = (header.step, Some(header.step));
             watch.loss_sum = header.loss_sum;
@@ -226,6 +234,8 @@ impl<'a> Run<'a> {
             forecast,
             pace: Rate::from(seconds),
             predicted_seconds: None,
+            plan,
+            deadline: None,
             config,
             recorded,
             folder,
@@ -246,20 +256,60 @@ impl<'a> Run<'a> {
     /// # Errors
     /// The device failed.
     pub fn predict_time(&mut self) -> Result<(), TrainError> {
-        if self.config.recipe.steps - self.done < WORTH_PREDICTING {
+        if self.plan.end() - self.done < WORTH_PREDICTING {
             return Ok(());
         }
+        let seconds = self.time_steps()?;
+        let (recipe, splats) = (&self.config.recipe, self.watch.splats);
+        let now = self.plan.scheduled(self.done);
+        self.predicted_seconds = seconds.map(|seconds| {
+            let cost = self.forecast.cost_to_end(recipe, now, splats) * self.steps_per_scheduled();
+            cost / self.forecast.cost_of_step(recipe, now, splats) * seconds
+        });
+        self.stopwatch.restart();
+        Ok(())
+    }
+
+    /// Makes the run keep to its time budget, if it has one: it ends when the budget is used up, counted from `since`
+    /// (for a run that goes on: less what it has used before). A run that begins gets as many splats and steps as fit.
+    ///
+    /// # Errors
+    /// The device failed, `config.toml` could not be written.
+    pub fn keep_to_budget(&mut self, since: Instant) -> Result<(), TrainError> {
+        let Some(budget) = self.config.time_budget.seconds() else { return Ok(()) };
+        let [used, _] = self.stopwatch.read();
+        let deadline = Deadline::new(since, budget - if self.done > 0 { used } else { 0.0 });
+        self.deadline = Some(deadline);
+        if self.done > 0 {
+            return Ok(());
+        }
+        let Some(seconds_per_step) = self.time_steps()? else { return Ok(()) };
+        let splats = self.watch.splats;
+        let seconds = deadline.seconds_left(splats);
+        budget::fit(&mut self.config.recipe, &self.forecast, splats, seconds_per_step, seconds);
+        self.plan = Plan::even(self.config.recipe.steps);
+        self.config.plan = self.plan.clone();
+        self.memory = prepare::memory_plan(&self.config, &self.session.dataset, splats)?;
+        self.predicted_seconds = Some(seconds);
+        self.write_config()?;
+        self.stopwatch.restart();
+        Ok(())
+    }
+
+    /// Seconds of a step, the median of a few on the next views that leave no trace; nothing if they failed, because
+    /// they will fail again when they count.
+    fn time_steps(&mut self) -> Result<Option<f64>, TrainError> {
         let _span = gausset_prof::span("predict");
         let state = self.session.engine.save()?;
         let mut seconds = Vec::new();
         let recipe = &self.config.recipe;
+        let now = self.plan.scheduled(self.done);
         for view in self.feed.preview(PREDICTION_STEPS) {
-            let reduction = recipe.reduction_at(self.done, view.camera.width, view.camera.height);
+            let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
             let view = self.coarse.reduce(view, reduction);
-            let params = recipe.step_params(self.done, &self.scene);
+            let params = recipe.step_params(now, &self.scene);
             let started = Instant::now();
             let stepped = self.session.engine.step(&view, None, &params);
-            // A step that fails will fail again when it counts, and then has its error.
             if stepped.is_err() || self.session.engine.flush().is_err() {
                 break;
             }
@@ -269,12 +319,19 @@ impl<'a> Run<'a> {
         // The first step makes room for its buffers.
         seconds.drain(..seconds.len().min(1));
         seconds.sort_by(f64::total_cmp);
-        let splats = self.watch.splats;
-        self.predicted_seconds = seconds.get(seconds.len() / 2).map(|&seconds| {
-            let cost = self.forecast.cost_to_end(recipe, self.done, splats);
-            cost / self.forecast.cost_of_step(recipe, self.done, splats) * seconds
-        });
-        self.stopwatch.restart();
+        Ok(seconds.get(seconds.len() / 2).copied())
+    }
+
+    /// Steps of the run for each step of the schedules from now on.
+    fn steps_per_scheduled(&self) -> f64 {
+        let left = self.config.recipe.steps.saturating_sub(self.plan.scheduled(self.done));
+        self.plan.end().saturating_sub(self.done) as f64 / left.max(1) as f64
+    }
+
+    /// Writes `config.toml` as the configuration is now.
+    fn write_config(&mut self) -> Result<(), TrainError> {
+        self.recorded.config = self.config.clone();
+        self.folder.write_config(self.session.fs, &self.recorded.to_toml())?;
         Ok(())
     }
 
@@ -285,7 +342,7 @@ impl<'a> Run<'a> {
     /// checkpoint is intact.
     pub fn train(mut self) -> Result<Outcome, TrainError> {
         self.tell_start();
-        while self.done < self.config.recipe.steps {
+        while self.done < self.plan.end() {
             if self.is_asked_to_stop() {
                 return self.stop();
             }
@@ -299,7 +356,7 @@ impl<'a> Run<'a> {
         let started = Started {
             device: self.session.engine.describe(),
             step: self.done,
-            steps: self.config.recipe.steps,
+            steps: self.plan.end(),
             train_images: dataset.split.train.len(),
             test_images: dataset.split.test.len(),
             splats: self.watch.splats,
@@ -319,28 +376,32 @@ impl<'a> Run<'a> {
     fn step(&mut self) -> Result<(), TrainError> {
         let _span = gausset_prof::span("step");
         let recipe = &self.config.recipe;
+        let now = self.plan.scheduled(self.done);
         let view = {
             let _span = gausset_prof::span("next_view");
             let events = &mut *self.session.events;
             let view = self.feed.take(&mut |warning| events(&Event::Warning(warning)))?;
-            let reduction = recipe.reduction_at(self.done, view.camera.width, view.camera.height);
+            let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
             self.coarse.reduce(view, reduction)
         };
-        let params = recipe.step_params(self.done, &self.scene);
+        // Random numbers count the steps of the run, of which several may be one of the schedules.
+        let params = StepParams { step: self.done, ..recipe.step_params(now, &self.scene) };
         // A view that will be reduced is no help to a device that looks ahead.
-        let next = self
-            .feed
-            .next()
-            .filter(|next| recipe.reduction_at(self.done + 1, next.camera.width, next.camera.height) == 1);
+        let next = self.feed.next().filter(|next| {
+            recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)
+                == 1
+        });
         let stepped = self.session.engine.step(&view, next, &params);
         stepped.map_err(|error| self.engine_error(error))?;
         self.done += 1;
-        for rule in self.config.recipe.density_after(self.done, self.scene.extent) {
-            let densified = self.session.engine.densify(&rule);
-            densified.map_err(|error| self.engine_error(error))?;
+        for scheduled in now + 1..=self.plan.scheduled(self.done) {
+            for rule in self.config.recipe.density_after(scheduled, self.scene.extent) {
+                let densified = self.session.engine.densify(&rule);
+                densified.map_err(|error| self.engine_error(error))?;
+            }
         }
-        let (steps, outputs) = (self.config.recipe.steps, self.config.outputs);
-        let is_last = self.done == steps;
+        let (steps, outputs) = (self.plan.end(), self.config.outputs);
+        let is_last = self.done >= steps;
         let is_report = is_last || is_multiple(self.done, report_every(steps));
         if is_report || is_multiple(self.done, FLUSH_EVERY) {
             let it_per_s = self.flush()?;
@@ -378,13 +439,24 @@ impl<'a> Run<'a> {
         self.watch.take_in(self.done, &report, &mut |warning| events(&Event::Warning(warning)));
         let [seconds, _] = self.stopwatch.read();
         let it_per_s = self.rate.count(report.steps as f64, seconds);
-        let steps = self.config.recipe.steps;
         if report.steps > 0 {
             let recipe = &self.config.recipe;
-            let step = self.done.saturating_sub(1);
-            let cost = report.steps as f64 * self.forecast.cost_of_step(recipe, step, report.splats);
+            let (before, now) =
+                (self.plan.scheduled(self.done.saturating_sub(1)), self.plan.scheduled(self.done));
+            let cost = report.steps as f64 * self.forecast.cost_of_step(recipe, before, report.splats);
             let pace = self.pace.count(cost, seconds);
-            let left = self.forecast.cost_to_end(recipe, self.done, report.splats);
+            let left = self.forecast.cost_to_end(recipe, now, report.splats);
+            if let Some(deadline) =
+                self.deadline.as_mut().filter(|_| self.done < self.plan.end() && pace > 0.0)
+            {
+                let (end, left_steps) = (self.plan.end(), recipe.steps - now);
+                if let Some(end) = deadline.decide(self.done, end, left_steps, left / pace, report.splats) {
+                    self.plan.decide(self.done, end);
+                }
+            }
+            let steps = self.plan.end();
+            let left = left * self.steps_per_scheduled();
+            let events = &mut *self.session.events;
             events(&Event::Progress(Progress {
                 step: self.done,
                 steps,
@@ -435,6 +507,7 @@ impl<'a> Run<'a> {
             loss_sum: self.watch.loss_sum,
             loss_steps: self.watch.loss_steps,
             skipped_updates: self.watch.skipped_updates,
+            plan: (self.config.time_budget != TimeBudget::None).then(|| self.plan.clone()),
         };
         let header = serde_json::to_value(&header).unwrap_or_default();
         let committed = self.folder.save_checkpoint(self.session.fs, self.done, state, &header)?;
@@ -470,7 +543,7 @@ impl<'a> Run<'a> {
         self.stopwatch.pause();
         let options = EvalOptions {
             split: Split::Test,
-            render: self.config.recipe.eval_options(self.done, &self.scene),
+            render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
             splats_from_dataset: gausset_core::se3::IDENTITY3,
             colour_corrected: self.config.recipe.exposure.is_some(),
         };
@@ -513,6 +586,12 @@ impl<'a> Run<'a> {
     /// Writes the result.
     fn finish(mut self) -> Result<Outcome, TrainError> {
         let state = self.save()?;
+        if self.deadline.take().is_some() {
+            // From now on the run is one of so many steps, and can be repeated.
+            self.config.plan = self.plan.clone();
+            self.config.time_budget = TimeBudget::None;
+            self.write_config()?;
+        }
         self.checkpoint(&state)?;
         self.export(state)?;
         self.stopwatch.pause();

@@ -1,0 +1,94 @@
+//! Keeping to a time budget: how many splats and steps a run can afford, decided before it begins and again on the way.
+
+use std::time::{Duration, Instant};
+
+use super::forecast::Forecast;
+use crate::recipe::Recipe;
+
+/// Budgets of splats that are tried, the largest first …
+const SPLATS: [u64; 9] = [400_000, 300_000, 200_000, 150_000, 100_000, 70_000, 50_000, 35_000, 25_000];
+/// … until a run can afford so many steps, below which more splats do not pay.
+const ENOUGH_STEPS: f64 = 3_000.0;
+/// Schedules have so many steps at least and at most.
+const SCHEDULE_STEPS: [f64; 2] = [100.0, 60_000.0];
+/// Runs with fewer steps than [`ENOUGH_STEPS`] stay coarse for longer.
+const COARSE_UNTIL_WHEN_SHORT: f64 = 0.7;
+/// Time for what comes after the last step: so much, and for each splat that is saved.
+const RESERVE: [f64; 2] = [0.15, 2.5e-6];
+/// A new decision is worth it when the number of steps left changes by this share …
+const WORTH_DECIDING: f64 = 0.01;
+/// … and not more often than this.
+const BETWEEN_DECISIONS: Duration = Duration::from_millis(250);
+
+/// A moment at which the result must be there.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Deadline {
+    at: Instant,
+    decided: Instant,
+}
+
+impl Deadline {
+    /// `seconds` after `since`.
+    pub(super) fn new(since: Instant, seconds: f64) -> Self {
+        let at = since + Duration::from_secs_f64(seconds.max(0.0));
+        Self { at, decided: since }
+    }
+
+    /// Seconds for steps from now on, when so many splats must be saved behind them.
+    pub(super) fn seconds_left(&self, splats: u64) -> f64 {
+        let reserve = RESERVE[0] + RESERVE[1] * splats as f64;
+        self.at.saturating_duration_since(Instant::now()).as_secs_f64() - reserve
+    }
+
+    /// The new last step of a run that has done `done` steps and plans to end at `end`, if it is worth a decision: the
+    /// schedules have `scheduled_left` steps left, which would take `seconds` one by one.
+    pub(super) fn decide(
+        &mut self,
+        done: u64,
+        end: u64,
+        scheduled_left: u64,
+        seconds: f64,
+        splats: u64,
+    ) -> Option<u64> {
+        if self.decided.elapsed() < BETWEEN_DECISIONS || seconds <= 0.0 {
+            return None;
+        }
+        let share = (self.seconds_left(splats) / seconds).max(0.0);
+        let left = (scheduled_left as f64 * share).round().max(1.0);
+        let planned = (end - done) as f64;
+        if (left - planned).abs() <= (WORTH_DECIDING * planned).max(1.0) {
+            return None;
+        }
+        self.decided = Instant::now();
+        Some(done + left as u64)
+    }
+}
+
+/// Changes a recipe so that it fits into `seconds`, when a step at its beginning takes `seconds_per_step`.
+pub(super) fn fit(
+    recipe: &mut Recipe,
+    forecast: &Forecast,
+    start_splats: u64,
+    seconds_per_step: f64,
+    seconds: f64,
+) {
+    let most = recipe.max_splats;
+    let mut affordable = 0.0;
+    for splats in
+        SPLATS.into_iter().filter(|&splats| splats <= most).chain([SPLATS[SPLATS.len() - 1].min(most)])
+    {
+        let splats = splats.max(start_splats);
+        recipe.max_splats = splats;
+        recipe.steps = ENOUGH_STEPS as u64;
+        let second = forecast.cost_of_step(recipe, 0, start_splats) / seconds_per_step.max(1e-9);
+        let total = forecast.cost_to_end(recipe, 0, start_splats) / second;
+        affordable = ENOUGH_STEPS * seconds / total.max(1e-9);
+        if affordable >= ENOUGH_STEPS || splats == start_splats {
+            break;
+        }
+    }
+    if affordable < ENOUGH_STEPS {
+        recipe.coarse.until = recipe.coarse.until.max(COARSE_UNTIL_WHEN_SHORT);
+    }
+    recipe.steps = affordable.clamp(SCHEDULE_STEPS[0], SCHEDULE_STEPS[1]) as u64;
+}

@@ -1,0 +1,67 @@
+//! Runs with a time budget can be repeated exactly with what they recorded, whatever they decided on the way.
+
+mod common;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use common::{cpu, ignore, open, options, resume, runs, splats_of, train};
+use gausset_io::atomic::{Disk, Overwrite};
+use gausset_train::{End, Event, Outcome, RecordedRun, Run, Session, TimeBudget, TrainConfig, TrainOptions};
+
+fn within(budget_ms: u64) -> TrainOptions {
+    TrainOptions {
+        time_budget: Some(TimeBudget::Milliseconds(budget_ms)),
+        steps: None,
+        ..options(1)
+    }
+}
+
+/// Starts a run and keeps it to its budget; stops it after `stop_after` steps.
+fn start(given: &TrainOptions, run: &Path, stop_after: Option<u64>) -> Outcome {
+    let since = Instant::now();
+    let config = TrainConfig::resolve(given, None).unwrap();
+    let stop = AtomicBool::new(false);
+    let mut events = |event: &Event| {
+        if let Event::Progress(progress) = event {
+            stop.store(stop_after.is_some_and(|after| progress.step >= after), Ordering::Relaxed);
+        }
+    };
+    let mut engine = cpu(1);
+    let session =
+        Session { dataset: open(&config), engine: &mut engine, fs: &Disk, stop: &stop, events: &mut events };
+    let mut started = Run::start(config, run, Overwrite::Refuse, session).unwrap();
+    started.keep_to_budget(since).unwrap();
+    started.train().unwrap()
+}
+
+/// What `config.toml` of a run says, as options of another.
+fn recorded(run: &Path) -> TrainOptions {
+    RecordedRun::read(&run.join("config.toml")).unwrap().config.to_options()
+}
+
+#[test]
+fn a_run_with_a_time_budget_is_repeated_by_its_config() {
+    let (folder, run) = runs();
+    let outcome = start(&within(1_200), &run, None);
+    let given = recorded(&run);
+    assert_eq!((outcome.end, given.steps), (End::Finished, Some(outcome.summary.steps)));
+    assert_eq!(given.time_budget, Some(TimeBudget::None));
+    let again = folder.path().join("again");
+    train(&given, &mut cpu(2), &again, &mut ignore).unwrap();
+    assert!(splats_of(&run) == splats_of(&again));
+}
+
+#[test]
+fn a_run_with_a_time_budget_that_was_stopped_goes_on_and_is_repeated_as_a_whole() {
+    let (folder, run) = runs();
+    let stopped = start(&within(1_200), &run, Some(40));
+    assert_eq!(stopped.end, End::Stopped);
+    let finished = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
+    assert_eq!(finished.end, End::Finished);
+    let given = recorded(&run);
+    let again = folder.path().join("again");
+    train(&given, &mut cpu(1), &again, &mut ignore).unwrap();
+    assert!(splats_of(&run) == splats_of(&again));
+}
