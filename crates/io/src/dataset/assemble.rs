@@ -186,9 +186,18 @@ impl Assembly {
             }
             !is_twin
         });
+        // Pictures of one moment of a rig see the same things: a moment is held out as a whole, the middle one of
+        // every n, because a walk's first and last have neighbours on one side only.
+        let mut moments: BTreeMap<u32, usize> = BTreeMap::new();
         for (index, picture) in present.iter_mut().enumerate() {
             if picture.role == Role::Undecided {
-                let held_out = options.test_every > 0 && index % options.test_every == 0;
+                let every = options.test_every;
+                let next = moments.len();
+                let held_out = every > 0
+                    && match picture.listed.frame {
+                        Some(frame) => *moments.entry(frame).or_insert(next) % every == every / 2,
+                        None => index % every == 0,
+                    };
                 picture.role = if held_out { Role::Test } else { Role::Train };
             }
         }

@@ -6,6 +6,7 @@
 
 pub mod binary;
 pub mod frames;
+pub mod rigs;
 pub mod text;
 
 use std::collections::BTreeMap;

@@ -1,0 +1,152 @@
+//! GoPro MAX: two streams of three equi-angular cube faces each.
+//!
+//! ```text
+//! stream A (container track 0): [ left | front | right ]   upright
+//! stream B (container track 5): [ down | back  | up    ]   rotated
+//! g(t) = (4/π) atan(t)          face coordinates grow with the angle, not with the tangent
+//! ```
+//! The side faces (left, right, down, up) hold a strip of `2b` columns in their middle twice, because two lenses meet
+//! there; both are blended linearly. Widths (side, centre, side) are 1376, 1344, 1376 with b = 32 in 5.6K mode and
+//! 768, 736, 768 with b = 16 in 3K mode. Formulas: checked against trek-view/max2sphere's output (33 dB over four
+//! frames, the rest being its point sampling) and by registering both walks of the test data.
+//!
+//! The canvas is A above B.
+
+use crate::projection::Place;
+
+/// Sizes of the faces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Eac {
+    /// Width of a side face in px.
+    pub side: u32,
+    /// Width of the centre face, which is also the height of a stream.
+    pub centre: u32,
+    /// Half the width of the strip that a side face holds twice.
+    pub overlap: u32,
+}
+
+impl Eac {
+    /// The sizes for streams of this size, if they are those of a GoPro MAX.
+    #[must_use]
+    pub fn of_stream(width: u32, height: u32) -> Option<Self> {
+        match (width, height) {
+            (4096, 1344) => Some(Self { side: 1376, centre: 1344, overlap: 32 }),
+            (2272, 736) => Some(Self { side: 768, centre: 736, overlap: 16 }),
+            _ => None,
+        }
+    }
+
+    /// Pixels of a face across 90 degrees.
+    #[must_use]
+    pub fn face_side(&self) -> u32 {
+        self.centre
+    }
+
+    /// Size of a stream.
+    #[must_use]
+    pub fn stream(&self) -> [u32; 2] {
+        [2 * self.side + self.centre, self.centre]
+    }
+
+    /// Size of both streams, one above the other.
+    #[must_use]
+    pub fn canvas(&self) -> [u32; 2] {
+        let [w, h] = self.stream();
+        [w, 2 * h]
+    }
+
+    /// The place of a direction.
+    #[must_use]
+    pub fn place(&self, direction: [f64; 3]) -> Place {
+        let [x, y, z] = direction;
+        let up = -y;
+        let g = |t: f64| libm::atan(t) * std::f64::consts::FRAC_2_PI * 2.0;
+        let (ax, ay, az) = (x.abs(), y.abs(), z.abs());
+        // (U to the right, V up) on the face, both 0..1; which face; which third of which stream.
+        let right_of = |t: f64| 0.5 * (g(t) + 1.0);
+        let left_of = |t: f64| 0.5 * (1.0 - g(t));
+        let (fu, fv, patch) = if az >= ax && az >= ay {
+            if z > 0.0 {
+                (right_of(x / az), right_of(up / az), 1)
+            } else {
+                (left_of(x / az), right_of(up / az), 4)
+            }
+        } else if ax >= ay {
+            if x < 0.0 {
+                (right_of(z / ax), right_of(up / ax), 0)
+            } else {
+                (left_of(z / ax), right_of(up / ax), 2)
+            }
+        } else if up < 0.0 {
+            (left_of(x / ay), left_of(z / ay), 3)
+        } else {
+            (left_of(x / ay), right_of(z / ay), 5)
+        };
+        let (s, t) = if patch < 3 { (fu, 1.0 - fv) } else { (fv, fu) };
+        self.on_canvas(patch, s, t)
+    }
+
+    /// Canvas place of face coordinates (s right, t down, 0..1).
+    fn on_canvas(&self, patch: u8, s: f64, t: f64) -> Place {
+        let (side, centre) = (f64::from(self.side), f64::from(self.centre));
+        let height = centre;
+        let third = patch % 3;
+        let x0 = [0.0, side, side + centre][usize::from(third)];
+        let y0 = if patch < 3 { 0.0 } else { height };
+        let v = (y0 + t * height).clamp(y0 + 0.5, y0 + height - 0.5);
+        // Taps never reach into a neighbour on the canvas, which is no neighbour on the sphere.
+        let column = |at: f64, width: f64| (x0 + at * width).clamp(x0 + 0.5, x0 + width - 0.5);
+        let place = |u, second| Place { u, v, patch, is_seen: true, second };
+        if third == 1 {
+            return place(column(s, centre), None);
+        }
+        let d = f64::from(self.overlap) / side;
+        let left = (1.0 - 2.0 * d) * s;
+        let right = left + 2.0 * d;
+        let share = ((left - 0.5 + 2.0 * d) / (2.0 * d)).clamp(0.0, 1.0);
+        if share <= 0.0 {
+            place(column(left, side), None)
+        } else if share >= 1.0 {
+            // The other half of the face is another smooth part.
+            Place { patch: patch + 8, ..place(column(right, side), None) }
+        } else {
+            let second = Some(([column(right, side), v], share));
+            Place { patch: patch + 16, ..place(column(left, side), second) }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn faces_stand_where_the_camera_puts_them() {
+        let eac = Eac::of_stream(2272, 736).unwrap();
+        assert_eq!(eac.canvas(), [2272, 1472]);
+        let at = |d| {
+            let p = eac.place(d);
+            (p.u, p.v)
+        };
+        // Forward: the middle of the first stream; backward: of the second.
+        assert_eq!(at([0.0, 0.0, 1.0]), (1136.0, 368.0));
+        assert_eq!(at([0.0, 0.0, -1.0]), (1136.0, 1104.0));
+        // Looking up a little from the front goes up on the canvas; a little to the right goes right.
+        assert!(eac.place([0.0, -0.1, 1.0]).v < 368.0);
+        assert!(eac.place([0.1, 0.0, 1.0]).u > 1136.0);
+        // The middle of a side face is shown twice, equally.
+        let side = eac.place([1.0, 0.0, 0.0]);
+        assert!((side.second.unwrap().1 - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn neighbouring_directions_across_a_face_edge_are_on_both_edges() {
+        let eac = Eac::of_stream(4096, 1344).unwrap();
+        let e = 1e-6;
+        let front = eac.place([1.0 - e, 0.2, 1.0]);
+        let right = eac.place([1.0 + e, 0.2, 1.0]);
+        assert!((front.u - (1376.0 + 1343.5)).abs() < 0.51, "{}", front.u);
+        assert!((right.u - (1376.0 + 1344.5)).abs() < 0.51, "{}", right.u);
+        assert!((front.v - right.v).abs() < 1e-3);
+    }
+}

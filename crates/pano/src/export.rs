@@ -1,0 +1,368 @@
+//! Poses of panoramas as models of other programs.
+//!
+//! Every export comes from the same rotation that the pixels were cut with ([`View::pano_from_camera`]); views of one
+//! frame share their centre exactly.
+
+use std::fmt::Write as _;
+
+use gausset_core::{Pose, se3};
+use gausset_io::dataset::colmap::rigs::{RigFrame, RigModel};
+use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
+use gausset_io::dataset::{CameraModel, SourceCamera};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::geometry::View;
+use crate::metadata::xmp_packet;
+use crate::rig;
+use crate::split::{Description, Naming};
+
+/// The result of an alignment: `poses.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Poses {
+    /// What aligned it.
+    pub tool: String,
+    /// Hash of what was aligned.
+    pub input: String,
+    /// Whether one unit is a metre, by GPS.
+    pub is_metric: bool,
+    /// Points of the sparse model.
+    pub points: u64,
+    /// Mean reprojection error, px.
+    pub mean_reprojection_px: f64,
+    /// Mean number of pictures that see a point.
+    pub track_length: f64,
+    /// All frames, in order.
+    pub frames: Vec<FramePose>,
+}
+
+/// Pose of a panorama.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FramePose {
+    /// Its name.
+    pub name: String,
+    /// `pano_from_world` rotation, wxyz; none when the frame did not register.
+    pub rotation: Option<[f64; 4]>,
+    /// `pano_from_world` translation.
+    pub translation: Option<[f64; 3]>,
+}
+
+impl FramePose {
+    /// `pano_from_world`.
+    #[must_use]
+    pub fn pose(&self) -> Option<Pose> {
+        Pose::from_quaternion(self.rotation?, self.translation?).ok()
+    }
+}
+
+impl Poses {
+    /// Frames that have a pose.
+    #[must_use]
+    pub fn registered(&self) -> usize {
+        self.frames.iter().filter(|f| f.rotation.is_some()).count()
+    }
+
+    /// Reads `poses.json`.
+    ///
+    /// # Errors
+    /// One line.
+    pub fn read(path: &std::path::Path) -> Result<Self, String> {
+        let error = |what: String| format!("{}: {what}", path.display());
+        let info = std::fs::metadata(path).map_err(|e| {
+            error(format!(
+                "file: {} (expected the result of `gausset pano align`)",
+                gausset_io::atomic::plain_reason(&e)
+            ))
+        })?;
+        if !info.is_file() || info.len() > 256 << 20 {
+            return Err(error("file: is no list of poses of at most 256 MiB".to_owned()));
+        }
+        let bytes = std::fs::read(path)
+            .map_err(|e| error(format!("read: {}", gausset_io::atomic::plain_reason(&e))))?;
+        let found: Self =
+            serde_json::from_slice(&bytes).map_err(|e| error(format!("line {}: {e}", e.line())))?;
+        if let Some(bad) = found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
+            return Err(error(format!("frames: {:?}: its pose is not finite or no rotation", bad.name)));
+        }
+        Ok(found)
+    }
+}
+
+/// Cameras of a layout: one for each view, PINHOLE, ids from 1.
+fn cameras(views: &[View]) -> Vec<SourceCamera> {
+    (1u32..)
+        .zip(views)
+        .map(|(id, view)| SourceCamera {
+            id,
+            model: CameraModel::Pinhole,
+            width: view.width,
+            height: view.height,
+            params: vec![
+                view.focal(),
+                view.focal(),
+                0.5 * f64::from(view.width),
+                0.5 * f64::from(view.height),
+            ],
+        })
+        .collect()
+}
+
+/// Registered frames: index in the description, pose.
+fn registered<'a>(
+    description: &'a Description,
+    poses: &'a Poses,
+) -> impl Iterator<Item = (usize, Pose)> + 'a {
+    description.frames.iter().enumerate().filter_map(|(index, name)| {
+        let pose = poses.frames.iter().find(|f| f.name == *name)?.pose()?;
+        Some((index, pose))
+    })
+}
+
+/// A COLMAP model of all views of the registered frames, without observations: points keep their places and colours.
+#[must_use]
+pub fn colmap_files(
+    description: &Description,
+    poses: &Poses,
+    points: &[ColmapPoint],
+    format: ModelFormat,
+) -> Vec<(&'static str, Vec<u8>)> {
+    let views = description.view_list();
+    let mut images = Vec::new();
+    let mut frames = Vec::new();
+    for (frame, pano_from_world) in registered(description, poses) {
+        let mut seen = Vec::new();
+        for (index, view) in views.iter().enumerate() {
+            let id = images.len() as u32 + 1;
+            let pose = rig::cam_from_world(view, &pano_from_world);
+            let camera = index as u32 + 1;
+            images.push(ColmapImage::new(id, description.picture_name(frame, index), camera, &pose));
+            seen.push((camera, id));
+        }
+        frames.push(RigFrame {
+            rig_from_world: rig::cam_from_world(&views[0], &pano_from_world),
+            images: seen,
+        });
+    }
+    let sensor = |index: usize| {
+        let pose = Pose { rotation: rig::cam_from_rig(&views, index), translation: [0.0; 3] };
+        (index as u32 + 1, pose)
+    };
+    let mut out = Vec::new();
+    if description.naming == Naming::Rig && views.len() > 1 {
+        let rig = RigModel { sensors: (0..views.len()).map(sensor).collect(), frames };
+        out.extend(rig.to_files(format));
+    }
+    let bare = |p: &ColmapPoint| ColmapPoint { track: Vec::new(), ..p.clone() };
+    let points = points.iter().map(bare).collect();
+    let model = ColmapModel { cameras: cameras(&views), images, points };
+    out.extend(model.to_files(format));
+    out
+}
+
+/// `transforms.json` (Nerfstudio): camera-to-world in OpenGL axes, the world as it is.
+#[must_use]
+pub fn transforms(description: &Description, poses: &Poses, points_file: Option<&str>) -> String {
+    let views = description.view_list();
+    let mut frames: Vec<Value> = Vec::new();
+    for (frame, pano_from_world) in registered(description, poses) {
+        for (index, view) in views.iter().enumerate() {
+            let pose = rig::cam_from_world(view, &pano_from_world);
+            let r = se3::transpose(&pose.rotation);
+            let c = pose.centre();
+            let row = |i: usize| [r[i][0], -r[i][1], -r[i][2], c[i]];
+            frames.push(json!({
+                "file_path": format!("images/{}", description.picture_name(frame, index)),
+                "w": view.width, "h": view.height,
+                "fl_x": view.focal(), "fl_y": view.focal(),
+                "cx": 0.5 * f64::from(view.width), "cy": 0.5 * f64::from(view.height),
+                "transform_matrix": [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]],
+            }));
+        }
+    }
+    let mut all = json!({ "camera_model": "OPENCV", "frames": frames });
+    if let Some(file) = points_file {
+        all["ply_file_path"] = json!(file);
+    }
+    serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+}
+
+/// `panoramas.json`: the panoramas themselves, for viewers of 360-degree pictures (`transforms.json` form, camera model
+/// EQUIRECTANGULAR).
+#[must_use]
+pub fn panoramas(description: &Description, poses: &Poses) -> String {
+    let frames: Vec<Value> = registered(description, poses)
+        .map(|(frame, pose)| {
+            let r = se3::transpose(&pose.rotation);
+            let c = pose.centre();
+            let row = |i: usize| [r[i][0], -r[i][1], -r[i][2], c[i]];
+            json!({ "file_path": description.frames[frame],
+                "transform_matrix": [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]] })
+        })
+        .collect();
+    let all = json!({ "camera_model": "EQUIRECTANGULAR", "frames": frames });
+    serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
+}
+
+/// XMP sidecars as RealityCapture reads them: (picture name without extension, content).
+///
+/// `Rotation` is `camera_from_world`, row by row; `Position` the camera's centre; the focal length that of a 36 mm wide
+/// sensor.
+#[must_use]
+pub fn xmp_sidecars(description: &Description, poses: &Poses) -> Vec<(String, String)> {
+    let views = description.view_list();
+    let mut out = Vec::new();
+    for (frame, pano_from_world) in registered(description, poses) {
+        for (index, view) in views.iter().enumerate() {
+            let pose = rig::cam_from_world(view, &pano_from_world);
+            let list = |values: &mut dyn Iterator<Item = f64>| {
+                let mut text = String::new();
+                for value in values {
+                    let space = if text.is_empty() { "" } else { " " };
+                    // Writing to a string cannot fail.
+                    let _ = write!(text, "{space}{value:.12}");
+                }
+                text
+            };
+            let focal = 36.0 * view.focal() / f64::from(view.width);
+            let more = format!(
+                " xmlns:xcr=\"http://www.capturingreality.com/ns/xcr/1.1#\" xcr:Version=\"3\" xcr:PosePrior=\"initial\" xcr:Coordinates=\"absolute\" xcr:DistortionModel=\"perspective\" xcr:FocalLength35mm=\"{focal:.9}\" xcr:Skew=\"0\" xcr:AspectRatio=\"1\" xcr:PrincipalPointU=\"0\" xcr:PrincipalPointV=\"0\" xcr:CalibrationPrior=\"exact\" xcr:Rotation=\"{}\" xcr:Position=\"{}\"",
+                list(&mut pose.rotation.iter().flatten().copied()),
+                list(&mut pose.centre().into_iter()),
+            );
+            let name = description.picture_name(frame, index);
+            let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem).to_owned();
+            out.push((stem, xmp_packet(view, &description.frames[frame], &more)));
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Layout;
+    use crate::projection::angle_between;
+    use crate::split::DescribedView;
+
+    fn example(layout: Layout) -> (Description, Poses) {
+        let views = layout.views(100, 80, None).into_iter().map(|v| DescribedView {
+            name: v.name,
+            yaw: v.yaw,
+            pitch: v.pitch,
+            roll: v.roll + 3.0,
+            hfov: v.hfov,
+            width: v.width,
+            height: v.height,
+        });
+        let description = Description {
+            views: views.collect(),
+            naming: Naming::Rig,
+            extension: "jpg".into(),
+            frames: vec!["a".into(), "b".into(), "c".into()],
+        };
+        let pose = |q: [f64; 4], t: [f64; 3]| {
+            let n = q.iter().map(|v| v * v).sum::<f64>().sqrt();
+            (Some(q.map(|v| v / n)), Some(t))
+        };
+        let frame =
+            |name: &str, (rotation, translation)| FramePose { name: name.into(), rotation, translation };
+        let frames = vec![
+            frame("a", pose([1.0, 0.2, -0.3, 0.1], [0.5, 0.1, -3.0])),
+            frame("b", (None, None)),
+            frame("c", pose([0.2, 0.9, 0.3, -0.4], [-2.0, 1.5, 7.0])),
+        ];
+        (description, Poses { frames, ..Poses::default() })
+    }
+
+    /// Directions of pixels in the world, from the panorama: what every export must give back.
+    fn truth(
+        description: &Description,
+        poses: &Poses,
+        frame: usize,
+        view: usize,
+        x: f64,
+        y: f64,
+    ) -> [f64; 3] {
+        let pose = poses.frames[frame].pose().unwrap();
+        let view = &description.view_list()[view];
+        let in_pano = se3::mul_vec(&view.pano_from_camera(), view.ray_in_camera(x, y));
+        se3::transpose_mul_vec(&pose.rotation, in_pano)
+    }
+
+    const PIXELS: [(f64, f64); 3] = [(50.0, 40.0), (3.5, 77.0), (99.5, 0.5)];
+
+    #[test]
+    fn colmap_models_give_back_directions_and_centres() {
+        for layout in [Layout::Ring8, Layout::Cube6, Layout::Colmap12] {
+            let (description, poses) = example(layout);
+            for format in [ModelFormat::Binary, ModelFormat::Text] {
+                let folder = tempfile::tempdir().unwrap();
+                for (name, bytes) in colmap_files(&description, &poses, &[], format) {
+                    std::fs::write(folder.path().join(name), bytes).unwrap();
+                }
+                let found = gausset_io::dataset::colmap::ModelFolder::find(folder.path()).unwrap().unwrap();
+                let model = found.read(gausset_io::dataset::colmap::Observations::Keep).unwrap();
+                let count = description.views.len();
+                assert_eq!(model.images.len(), 2 * count);
+                assert_eq!(found.frames().unwrap().len(), 2 * count);
+                for image in &model.images {
+                    let (view, stem) = image.name.split_once('/').unwrap();
+                    let view = description.views.iter().position(|v| v.name == view).unwrap();
+                    let frame = if stem == "a.jpg" { 0 } else { 2 };
+                    let pose = Pose::from_quaternion(image.quaternion, image.translation).unwrap();
+                    let camera = &model.cameras[view];
+                    let centre = poses.frames[frame].pose().unwrap().centre();
+                    assert!(pose.centre().iter().zip(centre).all(|(a, b)| (a - b).abs() < 1e-9));
+                    for (x, y) in PIXELS {
+                        let ray = [
+                            (x - camera.params[2]) / camera.params[0],
+                            (y - camera.params[3]) / camera.params[1],
+                            1.0,
+                        ];
+                        let found = se3::transpose_mul_vec(&pose.rotation, ray);
+                        let wanted = truth(&description, &poses, frame, view, x, y);
+                        assert!(angle_between(found, wanted) < 1e-6);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn transforms_and_sidecars_give_back_directions() {
+        let (description, poses) = example(Layout::Dome16);
+        let json: Value = serde_json::from_str(&transforms(&description, &poses, None)).unwrap();
+        let sidecars = xmp_sidecars(&description, &poses);
+        assert_eq!(json["frames"].as_array().unwrap().len(), 32);
+        assert_eq!(sidecars.len(), 32);
+        for (k, (frame, (stem, sidecar))) in
+            json["frames"].as_array().unwrap().iter().zip(&sidecars).enumerate()
+        {
+            let (at, view) = ([0, 2][k / 16], k % 16);
+            assert_eq!(format!("images/{stem}.jpg"), frame["file_path"].as_str().unwrap());
+            let m = |i: usize, j: usize| frame["transform_matrix"][i][j].as_f64().unwrap();
+            let number = |name: &str| frame[name].as_f64().unwrap();
+            let attribute = |name: &str| -> Vec<f64> {
+                let text =
+                    sidecar.split(&format!("xcr:{name}=\"")).nth(1).unwrap().split('"').next().unwrap();
+                text.split(' ').map(|v| v.parse().unwrap()).collect()
+            };
+            let (rotation, position) = (attribute("Rotation"), attribute("Position"));
+            let focal = attribute("FocalLength35mm")[0] / 36.0 * number("w");
+            for (x, y) in PIXELS {
+                let wanted = truth(&description, &poses, at, view, x, y);
+                // OpenGL camera: x right, y up, z backward.
+                let gl = [(x - number("cx")) / number("fl_x"), -(y - number("cy")) / number("fl_y"), -1.0];
+                let world = [0, 1, 2].map(|i| (0..3).map(|j| m(i, j) * gl[j]).sum::<f64>());
+                assert!(angle_between(world, wanted) < 1e-6);
+                let cv = [(x - number("cx")) / focal, (y - number("cy")) / focal, 1.0];
+                let world = [0, 1, 2].map(|i| (0..3).map(|j| rotation[3 * j + i] * cv[j]).sum::<f64>());
+                assert!(angle_between(world, wanted) < 1e-6);
+            }
+            let centre = poses.frames[at].pose().unwrap().centre();
+            assert!(
+                (0..3).all(|i| (m(i, 3) - centre[i]).abs() < 1e-9 && (position[i] - centre[i]).abs() < 1e-9)
+            );
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Two fisheye lenses, back to back, described by a lens file.
+//!
+//! ```json
+//! { "width": 6080, "height": 3040, "blend_degrees": 5,
+//!   "lenses": [ { "cx": 1520, "cy": 1520, "radius": 1520, "half_angle": 100, "yaw": 0, "pitch": 0, "roll": 0 },
+//!               { "cx": 4560, "cy": 1520, "radius": 1520, "half_angle": 100, "yaw": 180 } ] }
+//! ```
+//! `cx`, `cy` (px from the top-left corner of the frame) is the centre of a lens' circle, `radius` (px) the distance
+//! from there at which the angle from the axis is `half_angle` (degrees), `yaw`, `pitch`, `roll` the direction of the
+//! lens as for views. `polynomial: [k1, k2, k3]` replaces the equidistant mapping by
+//! `r = radius · t (k1 + k2 t² + k3 t⁴)/(k1 + k2 + k3)` with `t = angle/half_angle`. Where both lenses see a
+//! direction, weights fall to zero over the last `blend_degrees` of each. The two centres are some centimetres apart,
+//! so near things show double there. Not tried on files of a camera: calibrations are not published.
+
+use std::path::Path;
+
+use gausset_core::se3::{self, Mat3};
+use serde::Deserialize;
+
+use crate::geometry::rotation;
+use crate::projection::Place;
+
+/// One lens.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Lens {
+    /// Centre of the circle, px.
+    pub centre: [f64; 2],
+    /// Distance from the centre at `half_angle`, px.
+    pub radius: f64,
+    /// Largest angle from the axis, radians.
+    pub half_angle: f64,
+    /// Coefficients of the odd polynomial; (1, 0, 0) is equidistant.
+    pub polynomial: [f64; 3],
+    /// Lens axes to panorama axes.
+    pub pano_from_lens: Mat3,
+}
+
+/// A frame with two circles.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DualFisheye {
+    /// Width of the frame, px.
+    pub width: u32,
+    /// Height of the frame, px.
+    pub height: u32,
+    /// Width of the zone in which a lens fades out, radians.
+    pub blend: f64,
+    /// The two lenses.
+    pub lenses: [Lens; 2],
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    width: u32,
+    height: u32,
+    #[serde(default = "five")]
+    blend_degrees: f64,
+    lenses: [RawLens; 2],
+}
+
+fn five() -> f64 {
+    5.0
+}
+
+fn equidistant() -> [f64; 3] {
+    [1.0, 0.0, 0.0]
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawLens {
+    cx: f64,
+    cy: f64,
+    radius: f64,
+    half_angle: f64,
+    #[serde(default = "equidistant")]
+    polynomial: [f64; 3],
+    #[serde(default)]
+    yaw: f64,
+    #[serde(default)]
+    pitch: f64,
+    #[serde(default)]
+    roll: f64,
+}
+
+impl DualFisheye {
+    /// Reads a lens file.
+    ///
+    /// # Errors
+    /// One line: what is wrong with the file.
+    pub fn read(path: &Path) -> Result<Self, String> {
+        let error = |what: String| format!("{}: {what}", path.display());
+        let info = std::fs::metadata(path)
+            .map_err(|e| error(format!("read: {}", gausset_io::atomic::plain_reason(&e))))?;
+        if !info.is_file() || info.len() > 1 << 20 {
+            return Err(error("file: is not a lens file (expected JSON of at most 1 MiB)".to_owned()));
+        }
+        let bytes = std::fs::read(path)
+            .map_err(|e| error(format!("read: {}", gausset_io::atomic::plain_reason(&e))))?;
+        Self::parse(&bytes).map_err(error)
+    }
+
+    /// A lens file from its bytes.
+    ///
+    /// # Errors
+    /// What is wrong, with its place.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let raw: RawFile = serde_json::from_slice(bytes).map_err(|e| format!("line {}: {}", e.line(), e))?;
+        let sides = 16..=16_384;
+        if !sides.contains(&raw.width) || !sides.contains(&raw.height) {
+            return Err(format!("width, height: {}x{} px (expected 16..16384)", raw.width, raw.height));
+        }
+        if !(0.0..=45.0).contains(&raw.blend_degrees) {
+            return Err(format!("blend_degrees: {} (expected 0..45)", raw.blend_degrees));
+        }
+        let lens = |(k, l): (usize, &RawLens)| {
+            let place = format!("lenses[{k}]");
+            let all = [l.cx, l.cy, l.radius, l.half_angle, l.yaw, l.pitch, l.roll];
+            if !all.iter().chain(&l.polynomial).all(|v| v.is_finite() && v.abs() < 1e6) {
+                return Err(format!("{place}: a number is not finite or absurd"));
+            }
+            if !(l.radius >= 1.0 && l.half_angle > 1.0 && l.half_angle <= 140.0) {
+                return Err(format!(
+                    "{place}: radius {} px and half_angle {} degrees (expected at least 1 px, 1..140)",
+                    l.radius, l.half_angle
+                ));
+            }
+            if l.polynomial.iter().sum::<f64>().abs() < 1e-9 {
+                return Err(format!("{place}: polynomial sums to 0"));
+            }
+            Ok(Lens {
+                centre: [l.cx, l.cy],
+                radius: l.radius,
+                half_angle: l.half_angle.to_radians(),
+                polynomial: l.polynomial,
+                pano_from_lens: rotation(l.yaw, l.pitch, l.roll),
+            })
+        };
+        let [first, second] = &raw.lenses;
+        Ok(Self {
+            width: raw.width,
+            height: raw.height,
+            blend: raw.blend_degrees.to_radians(),
+            lenses: [lens((0, first))?, lens((1, second))?],
+        })
+    }
+
+    /// Size of the frame.
+    #[must_use]
+    pub fn canvas(&self) -> [u32; 2] {
+        [self.width, self.height]
+    }
+
+    /// Pixels around the horizon at the density of the first lens.
+    #[must_use]
+    pub fn pixels_around(&self) -> u32 {
+        let lens = &self.lenses[0];
+        (lens.radius / lens.half_angle * std::f64::consts::TAU).clamp(16.0, 32_768.0) as u32
+    }
+
+    /// The place of a direction: in one lens, or in both with weights.
+    #[must_use]
+    pub fn place(&self, direction: [f64; 3]) -> Place {
+        let [a, b] = &self.lenses;
+        let (ua, va, wa) = self.in_lens(a, direction);
+        let (ub, vb, wb) = self.in_lens(b, direction);
+        let sum = wa + wb;
+        if sum <= 0.0 {
+            return Place { u: ua, v: va, patch: 0, is_seen: false, second: None };
+        }
+        let share = wb / sum;
+        if share <= 0.0 {
+            Place { u: ua, v: va, patch: 1, is_seen: true, second: None }
+        } else if share >= 1.0 {
+            Place { u: ub, v: vb, patch: 2, is_seen: true, second: None }
+        } else {
+            Place { u: ua, v: va, patch: 3, is_seen: true, second: Some(([ub, vb], share)) }
+        }
+    }
+
+    /// Canvas coordinates and weight of a direction in a lens.
+    fn in_lens(&self, lens: &Lens, direction: [f64; 3]) -> (f64, f64, f64) {
+        let [x, y, z] = se3::transpose_mul_vec(&lens.pano_from_lens, direction);
+        let across = libm::sqrt(x * x + y * y);
+        let angle = libm::atan2(across, z);
+        let t = angle / lens.half_angle;
+        let [k1, k2, k3] = lens.polynomial;
+        let r = lens.radius * t * (k1 + t * t * (k2 + t * t * k3)) / (k1 + k2 + k3);
+        let (cos, sin) = if across > 0.0 { (x / across, y / across) } else { (0.0, 0.0) };
+        let (w, h) = (f64::from(self.width), f64::from(self.height));
+        let (u, v) = (lens.centre[0] + r * cos, lens.centre[1] + r * sin);
+        let inside = (0.0..=w).contains(&u) && (0.0..=h).contains(&v) && t <= 1.0;
+        let weight = if !inside {
+            0.0
+        } else if self.blend > 0.0 {
+            ((lens.half_angle - angle) / self.blend).clamp(0.0, 1.0)
+        } else {
+            1.0
+        };
+        (u.clamp(0.5, w - 0.5), v.clamp(0.5, h - 0.5), weight)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LENSES: &str = r#"{ "width": 400, "height": 200, "lenses": [
+        { "cx": 100, "cy": 100, "radius": 100, "half_angle": 100 },
+        { "cx": 300, "cy": 100, "radius": 100, "half_angle": 100, "yaw": 180 } ] }"#;
+
+    #[test]
+    fn axes_land_in_the_centres_and_the_rim_is_shared() {
+        let f = DualFisheye::parse(LENSES.as_bytes()).unwrap();
+        let front = f.place([0.0, 0.0, 1.0]);
+        assert!((front.u - 100.0).abs() + (front.v - 100.0).abs() < 1e-9 && front.second.is_none());
+        let back = f.place([0.0, 0.0, -1.0]);
+        assert!((back.u - 300.0).abs() < 1e-9);
+        // At 90 degrees both lenses see with equal weight, at 90/100 of the radius.
+        let side = f.place([1.0, 0.0, 0.0]);
+        assert!((side.u - 190.0).abs() < 1e-9);
+        let (second, share) = side.second.unwrap();
+        assert!((second[0] - 210.0).abs() < 1e-9 && (share - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn mistakes_in_a_lens_file_are_named() {
+        let wrong = LENSES.replacen("\"radius\": 100", "\"radius\": 0", 1);
+        assert!(DualFisheye::parse(wrong.as_bytes()).unwrap_err().starts_with("lenses[0]: radius 0 px"));
+        assert!(DualFisheye::parse(b"{}").unwrap_err().starts_with("line 1: missing field"));
+    }
+}

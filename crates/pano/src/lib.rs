@@ -1,0 +1,29 @@
+//! 360-degree footage: cut into perspective views at the speed of the codecs, with exact geometry.
+//!
+//! ```text
+//! geometry  what a pixel of a view looks at        layout    which views
+//! projection, eac, fisheye  where a direction lies in the source's pictures
+//! table     coordinates, 16 pixels a segment       remap     sampling in whole numbers
+//! ```
+#![deny(unsafe_code)]
+
+pub mod bench;
+pub mod cutter;
+pub mod eac;
+pub mod export;
+mod fetch;
+pub mod fisheye;
+pub mod geometry;
+pub mod jpeg;
+pub mod layout;
+pub mod load;
+pub mod metadata;
+pub mod plane;
+pub mod preview;
+pub mod projection;
+pub mod remap;
+pub mod rig;
+pub mod split;
+pub mod synthetic;
+pub mod table;
+pub mod video;

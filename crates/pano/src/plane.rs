@@ -1,0 +1,168 @@
+//! Planes of 8-bit samples, padded for sampling, and frames made of them.
+//!
+//! ```text
+//! columns 0..W, then copies of columns 0..64      row first_row, first_row + 1, … (only those that are needed)
+//! ```
+//! A whole panorama keeps row -1 above row 0 and row H below row H-1 where they are needed: the outermost row, half a
+//! turn away. The buffers are kept and reused from frame to frame, so that the system does not have to clear fresh
+//! memory each time.
+
+use crate::table::PAD_COLUMNS;
+
+/// Rows of 8-bit samples.
+#[derive(Clone, Debug, Default)]
+pub struct Plane {
+    /// Samples; row `first_row` first.
+    pub data: Vec<u8>,
+    /// Distance between rows.
+    pub stride: usize,
+    /// Columns without padding.
+    pub width: usize,
+    /// Rows of the whole plane, whether they are stored or not.
+    pub height: usize,
+    /// First stored row; -1 at a pole.
+    pub first_row: i32,
+    /// Stored rows.
+    pub rows: usize,
+}
+
+impl Plane {
+    /// Takes the shape of a plane of which rows `rows[0]..=rows[1]` are needed, for reuse. Content is undefined.
+    pub fn reshape(&mut self, width: usize, height: usize, rows: [i32; 2]) {
+        let padded = width + PAD_COLUMNS;
+        let mut stride = padded.next_multiple_of(64);
+        // Rows that lie a multiple of 4096 bytes apart compete for the same cache sets.
+        if stride.is_multiple_of(4096) {
+            stride += 64;
+        }
+        let [low, high] = [rows[0].max(-1), rows[1].min(height as i32)];
+        (self.width, self.height, self.stride) = (width, height, stride);
+        self.first_row = low;
+        self.rows = (high - low + 1).max(0) as usize;
+        // One row more, so that the lower tap of a last row is always inside.
+        self.data.resize((self.rows + 1) * stride, 0);
+    }
+
+    /// The stored rows that are rows of the picture (not those beyond the poles).
+    #[must_use]
+    pub fn picture_rows(&self) -> std::ops::Range<usize> {
+        let end = (self.first_row + self.rows as i32).clamp(0, self.height as i32);
+        self.first_row.max(0) as usize..end as usize
+    }
+
+    /// A stored row without padding.
+    #[must_use]
+    pub fn row(&self, row: i32) -> &[u8] {
+        let start = (row - self.first_row) as usize * self.stride;
+        &self.data[start..start + self.width]
+    }
+
+    /// A stored row without padding.
+    pub fn row_mut(&mut self, row: i32) -> &mut [u8] {
+        let start = (row - self.first_row) as usize * self.stride;
+        &mut self.data[start..start + self.width]
+    }
+
+    /// Fills the padding: columns that go around and rows beyond the poles, or copies of the last of them.
+    pub fn pad(&mut self, wraps: bool) {
+        let width = self.width;
+        for row in self.data.chunks_exact_mut(self.stride).take(self.rows) {
+            let (picture, rest) = row.split_at_mut(width);
+            let pad = PAD_COLUMNS.min(rest.len());
+            if wraps && width >= pad {
+                rest[..pad].copy_from_slice(&picture[..pad]);
+            } else if wraps {
+                for (k, out) in rest[..pad].iter_mut().enumerate() {
+                    *out = picture[k % width];
+                }
+            } else {
+                rest[..pad].fill(picture[width - 1]);
+            }
+        }
+        let last = self.height as i32 - 1;
+        for (beyond, outermost) in [(-1, 0), (last + 1, last)] {
+            let stored = self.first_row..self.first_row + self.rows as i32;
+            if stored.contains(&beyond) && stored.contains(&outermost) {
+                self.row_beyond(beyond, outermost, wraps);
+            }
+        }
+    }
+
+    fn row_beyond(&mut self, beyond: i32, outermost: i32, wraps: bool) {
+        let from = (outermost - self.first_row) as usize * self.stride;
+        let to = (beyond - self.first_row) as usize * self.stride;
+        let padded = self.width + PAD_COLUMNS;
+        let source: Vec<u8> = self.data[from..from + self.width].to_vec();
+        let shift = if wraps { self.width / 2 } else { 0 };
+        for (k, out) in self.data[to..to + padded].iter_mut().enumerate() {
+            *out = source[(k + shift) % self.width];
+        }
+    }
+
+    /// Makes a plane of half the width and height by averages of 2x2 samples.
+    pub fn halve_into(&self, out: &mut Self) {
+        let picture = self.picture_rows();
+        let (width, height) = (self.width / 2, self.height / 2);
+        let rows = [picture.start.div_ceil(2) as i32, (picture.end / 2) as i32 - 1];
+        let rows = [
+            if rows[0] == 0 { -1 } else { rows[0] },
+            if picture.end == self.height { height as i32 } else { rows[1] },
+        ];
+        out.reshape(width, height, rows);
+        for y in out.picture_rows() {
+            let (a, b) = (self.row(2 * y as i32), self.row(2 * y as i32 + 1));
+            let out = out.row_mut(y as i32);
+            for ((o, a), b) in out.iter_mut().zip(a.chunks_exact(2)).zip(b.chunks_exact(2)) {
+                let sum = u16::from(a[0]) + u16::from(a[1]) + u16::from(b[0]) + u16::from(b[1]);
+                *o = ((sum + 2) >> 2) as u8;
+            }
+        }
+    }
+}
+
+/// What the planes of a frame mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colour {
+    /// One plane: brightness.
+    #[default]
+    Grey,
+    /// Luma and two chroma planes, full-range BT.601 (JFIF).
+    YCbCr,
+}
+
+/// A decoded frame of the source.
+#[derive(Clone, Debug, Default)]
+pub struct Frame {
+    /// What the planes mean.
+    pub colour: Colour,
+    /// One or three planes; chroma may be smaller.
+    pub planes: Vec<Plane>,
+    /// Opacity, at the size of plane 0, if the source has it.
+    pub alpha: Option<Plane>,
+}
+
+impl Frame {
+    /// Sizes of the planes.
+    #[must_use]
+    pub fn shape(&self) -> FrameShape {
+        let sizes = self.planes.iter().map(|p| [p.width as u32, p.height as u32]).collect();
+        FrameShape { colour: self.colour, sizes, has_alpha: self.alpha.is_some() }
+    }
+
+    /// Bytes that the planes hold.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.planes.iter().chain(&self.alpha).map(|p| p.data.capacity()).sum()
+    }
+}
+
+/// Sizes and meaning of the planes of a frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FrameShape {
+    /// What the planes mean.
+    pub colour: Colour,
+    /// Width and height of each plane.
+    pub sizes: Vec<[u32; 2]>,
+    /// Whether there is an alpha plane.
+    pub has_alpha: bool,
+}

@@ -1,0 +1,132 @@
+//! A contact sheet: the panorama with the outlines of the views, and the views below it.
+
+use std::sync::atomic::AtomicBool;
+
+use gausset_compute::Pool;
+use gausset_compute::fearless_simd::Level;
+use gausset_core::{RgbImage8, se3};
+
+use crate::cutter::{CutView, Cutter, Format, Plan, Times};
+use crate::geometry::{View, equirect_from_direction};
+use crate::jpeg::Decoder;
+use crate::load::{LoadError, Opened, rgb_from_ycbcr};
+use crate::plane::{Colour, Frame};
+use crate::projection::{Equirect, Projection};
+
+/// Width of the sheet, px.
+const WIDTH: usize = 1536;
+/// Points along an edge of an outline.
+const EDGE_POINTS: usize = 600;
+/// Distance between views, px.
+const GAP: usize = 4;
+
+/// Colours of the outlines, in turn.
+const COLOURS: [[u8; 3]; 6] =
+    [[255, 70, 60], [60, 200, 255], [255, 210, 40], [90, 255, 110], [255, 110, 255], [255, 150, 60]];
+
+/// Draws the sheet.
+///
+/// # Errors
+/// The panorama cannot be decoded.
+pub fn sheet(
+    opened: &mut Opened,
+    equirect: Equirect,
+    views: &[View],
+    level: Level,
+    pool: &Pool,
+    cancel: &AtomicBool,
+) -> Result<RgbImage8, LoadError> {
+    let mut frame = Frame::default();
+    let all = [[-1, i32::MAX / 2]; 3];
+    opened.decode(level, &mut Decoder::default(), &all, &mut frame)?;
+    let columns = views.len().min(if views.len() > 12 { 6 } else { 4 });
+    let side = (WIDTH - GAP * (columns - 1)) / columns;
+    let small: Vec<View> = views
+        .iter()
+        .map(|v| {
+            let height = (side as f64 * f64::from(v.height) / f64::from(v.width)).round().clamp(16.0, 4096.0);
+            View { width: side as u32, height: height as u32, ..v.clone() }
+        })
+        .collect();
+    let row_height = small.iter().map(|v| v.height as usize).max().unwrap_or(side);
+    let top = WIDTH / 2;
+    let height = top + views.len().div_ceil(columns) * (row_height + GAP);
+    let mut sheet = vec![32u8; 3 * WIDTH * height];
+    draw_panorama(&frame, &mut sheet, top);
+    for (index, view) in views.iter().enumerate() {
+        outline(view, equirect, &mut sheet, top, COLOURS[index % COLOURS.len()]);
+    }
+    let plan = Plan::new(small, Format::Png, &Projection::Equirect(equirect), frame.shape(), 0.0, pool);
+    let mut receive = |cut: CutView<'_>| -> Result<(), ()> {
+        let picture = gausset_io::image::decode(cut.picture).map_err(|_| ())?;
+        let (x0, y0) =
+            ((cut.index % columns) * (side + GAP), top + GAP + cut.index / columns * (row_height + GAP));
+        let colour = COLOURS[cut.index % COLOURS.len()];
+        let w = picture.width as usize;
+        for (y, row) in picture.rgb.chunks_exact(3 * w).enumerate() {
+            let at = 3 * ((y0 + y) * WIDTH + x0);
+            if let Some(out) = sheet.get_mut(at..at + 3 * w) {
+                out.copy_from_slice(row);
+                if y < 3 {
+                    out.chunks_exact_mut(3).for_each(|p| p.copy_from_slice(&colour));
+                }
+            }
+        }
+        Ok(())
+    };
+    // Views that fail to be drawn stay grey: there is nothing to cancel or to write here.
+    let _ = Cutter::default().cut(
+        level,
+        &plan,
+        &mut frame,
+        None,
+        cancel,
+        &mut Times::default(),
+        &mut |_| Vec::new(),
+        &mut receive,
+    );
+    Ok(RgbImage8 { width: WIDTH as u32, height: height as u32, data: sheet })
+}
+
+/// The panorama at the size of the sheet, by nearest samples.
+fn draw_panorama(frame: &Frame, sheet: &mut [u8], top: usize) {
+    let sample = |plane: usize, x: usize, y: usize| {
+        let p = &frame.planes[plane];
+        p.row((y * p.height / top) as i32)[x * p.width / WIDTH]
+    };
+    for y in 0..top {
+        for x in 0..WIDTH {
+            let rgb = match frame.colour {
+                Colour::Grey => [sample(0, x, y); 3],
+                Colour::YCbCr => rgb_from_ycbcr([sample(0, x, y), sample(1, x, y), sample(2, x, y)]),
+            };
+            let at = 3 * (y * WIDTH + x);
+            sheet[at..at + 3].copy_from_slice(&rgb);
+        }
+    }
+}
+
+/// Draws the edge of a view onto the panorama.
+fn outline(view: &View, equirect: Equirect, sheet: &mut [u8], top: usize, colour: [u8; 3]) {
+    let (w, h) = (f64::from(view.width), f64::from(view.height));
+    let r = view.pano_from_camera();
+    for k in 0..4 * EDGE_POINTS {
+        let t = (k % EDGE_POINTS) as f64 / EDGE_POINTS as f64;
+        let (x, y) = match k / EDGE_POINTS {
+            0 => (t * w, 0.0),
+            1 => (w, t * h),
+            2 => (w - t * w, h),
+            _ => (0.0, h - t * h),
+        };
+        let d = se3::mul_vec(&r, view.ray_in_camera(x, y));
+        let [u, v] = equirect_from_direction(d, equirect.full_width, equirect.full_height);
+        let (u, v) = (u - equirect.left, v - equirect.top);
+        let px = (u / f64::from(equirect.width) * WIDTH as f64) as i64;
+        let py = (v / f64::from(equirect.height) * top as f64) as i64;
+        for (dx, dy) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let (px, py) = ((px + dx).rem_euclid(WIDTH as i64), (py + dy).clamp(0, top as i64 - 1));
+            let at = 3 * (py as usize * WIDTH + px as usize);
+            sheet[at..at + 3].copy_from_slice(&colour);
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Where a direction lies in the pictures of a source: a panorama, a cropped one, GoPro MAX streams, two fisheyes.
+//!
+//! A projection places a direction (panorama axes) on a *canvas*: the picture, or several pictures of one moment
+//! stacked below each other. Canvas coordinates are continuous, in luma pixels.
+
+use gausset_core::se3;
+
+use crate::eac::Eac;
+use crate::fisheye::DualFisheye;
+use crate::geometry::equirect_from_direction;
+
+/// A direction on the canvas.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    /// Column, continuous.
+    pub u: f64,
+    /// Row, continuous.
+    pub v: f64,
+    /// Which smooth part of the canvas this is: neighbours with different patches are not interpolated between.
+    pub patch: u8,
+    /// Whether the source shows this direction at all.
+    pub is_seen: bool,
+    /// A second place that shows the same direction, with its share of the colour.
+    pub second: Option<([f64; 2], f64)>,
+}
+
+impl Place {
+    fn plain(u: f64, v: f64) -> Self {
+        Self { u, v, patch: 0, is_seen: true, second: None }
+    }
+}
+
+/// A full equirectangular panorama or a part of one (GPano crop).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Equirect {
+    /// Width of the whole sphere, in pixels of the stored picture.
+    pub full_width: f64,
+    /// Height of the whole sphere.
+    pub full_height: f64,
+    /// Column of the whole at which the stored picture begins.
+    pub left: f64,
+    /// Row of the whole at which the stored picture begins.
+    pub top: f64,
+    /// Stored width.
+    pub width: u32,
+    /// Stored height.
+    pub height: u32,
+}
+
+impl Equirect {
+    /// A panorama of the whole sphere.
+    #[must_use]
+    pub fn whole(width: u32, height: u32) -> Self {
+        let (full_width, full_height) = (f64::from(width), f64::from(height));
+        Self { full_width, full_height, left: 0.0, top: 0.0, width, height }
+    }
+
+    /// Whether the stored picture goes all the way around and from pole to pole.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.left == 0.0
+            && self.top == 0.0
+            && self.full_width == f64::from(self.width)
+            && self.full_height == f64::from(self.height)
+    }
+}
+
+/// A way in which a source shows the sphere.
+#[allow(clippy::large_enum_variant, reason = "there is one a source, never many")]
+#[derive(Clone, Debug, PartialEq)]
+pub enum Projection {
+    /// Longitude and latitude.
+    Equirect(Equirect),
+    /// Both streams of a GoPro MAX, the first above the second.
+    Eac(Eac),
+    /// Two fisheye circles.
+    Fisheye(DualFisheye),
+}
+
+impl Projection {
+    /// Size of the canvas in luma pixels.
+    #[must_use]
+    pub fn canvas(&self) -> [u32; 2] {
+        match self {
+            Self::Equirect(e) => [e.width, e.height],
+            Self::Eac(e) => e.canvas(),
+            Self::Fisheye(f) => f.canvas(),
+        }
+    }
+
+    /// Whether columns go around: column W is column 0, and row -1 is row 0 half a turn away.
+    #[must_use]
+    pub fn wraps(&self) -> bool {
+        matches!(self, Self::Equirect(e) if e.is_whole())
+    }
+
+    /// Pixels around the horizon at the density of this source: what view sizes are chosen by.
+    #[must_use]
+    pub fn pixels_around(&self) -> u32 {
+        match self {
+            Self::Equirect(e) => e.full_width.round() as u32,
+            Self::Eac(e) => 4 * e.face_side(),
+            Self::Fisheye(f) => f.pixels_around(),
+        }
+    }
+
+    /// The place of a direction.
+    #[must_use]
+    pub fn place(&self, direction: [f64; 3]) -> Place {
+        match self {
+            Self::Equirect(e) => {
+                let [u, v] = equirect_from_direction(direction, e.full_width, e.full_height);
+                if e.is_whole() {
+                    return Place::plain(u, v);
+                }
+                // Of the turns that reach the stored part, the one that does so first.
+                let mut u = u - e.left;
+                if u < 0.0 {
+                    u += e.full_width;
+                }
+                let v = v - e.top;
+                let (w, h) = (f64::from(e.width), f64::from(e.height));
+                let is_seen = u <= w && (0.0..=h).contains(&v);
+                Place { is_seen, ..Place::plain(u.clamp(0.5, w - 0.5), v.clamp(0.5, h - 0.5)) }
+            }
+            Self::Eac(e) => e.place(direction),
+            Self::Fisheye(f) => f.place(direction),
+        }
+    }
+}
+
+/// Degrees between a direction and straight down.
+#[must_use]
+pub fn degrees_from_nadir(direction: [f64; 3]) -> f64 {
+    let [x, y, z] = direction;
+    libm::atan2(libm::sqrt(x * x + z * z), y).to_degrees()
+}
+
+/// Angle between two directions, in radians; exact for small angles.
+#[must_use]
+pub fn angle_between(a: [f64; 3], b: [f64; 3]) -> f64 {
+    libm::atan2(se3::norm(se3::cross(a, b)), se3::dot(a, b))
+}

@@ -1,0 +1,341 @@
+//! Video through the system's ffmpeg: frames as planes over a pipe, never through a picture file.
+//!
+//! ```text
+//! ffprobe: streams, sizes, duration (checked) ─▶ ffmpeg -vf fps,scale(full range, BT.601) -f rawvideo ─▶ W·H·1.5 bytes a frame
+//! ```
+//! Video is limited range and BT.709, JPEG full range and BT.601: ffmpeg converts on the way. A GoPro MAX `.360` file has
+//! its two pictures in two streams, which are stacked. Not tried on `.360` files of a camera; on streams made with
+//! ffmpeg it is tested.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use gausset_process::{ProcessError, Program, Stream, Streaming, find};
+use serde::Deserialize;
+
+use crate::eac::Eac;
+use crate::plane::{Colour, Frame, FrameShape, Plane};
+
+/// Longest video, seconds.
+const MAX_SECONDS: f64 = 24.0 * 3600.0;
+/// Most frames that are kept.
+const MAX_FRAMES: f64 = 1e6;
+
+/// Which frames of a video.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice {
+    /// Frames per second; `None` = all.
+    pub fps: Option<f64>,
+    /// First second.
+    pub start: f64,
+    /// Last second.
+    pub end: Option<f64>,
+    /// Of so many neighbouring frames the sharpest; 1 = all.
+    pub sharpest_of: u32,
+    /// Top and bottom are two eyes: the upper is taken.
+    pub is_stereo: bool,
+}
+
+/// A video that can be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Video {
+    /// The file.
+    pub path: PathBuf,
+    /// Width and height of a frame of planes.
+    pub size: [u32; 2],
+    /// Frames that are to be expected, one more or less.
+    pub frames: usize,
+    /// GoPro MAX: two stacked streams.
+    pub eac: Option<Eac>,
+    /// Which frames.
+    pub choice: Choice,
+    /// How long ffmpeg may deliver nothing.
+    pub silence: Duration,
+}
+
+#[derive(Deserialize)]
+struct Probe {
+    #[serde(default)]
+    streams: Vec<ProbeStream>,
+    format: Option<ProbeFormat>,
+}
+
+#[derive(Deserialize)]
+struct ProbeStream {
+    width: Option<u32>,
+    height: Option<u32>,
+    avg_frame_rate: Option<String>,
+    duration: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ProbeFormat {
+    duration: Option<String>,
+}
+
+/// `30000/1001` as a number.
+fn ratio(text: &str) -> Option<f64> {
+    let (a, b) = text.split_once('/')?;
+    let value = a.parse::<f64>().ok()? / b.parse::<f64>().ok()?;
+    Some(value).filter(|v| v.is_finite() && *v > 0.0)
+}
+
+impl Video {
+    /// Looks at a video file.
+    ///
+    /// # Errors
+    /// One line: ffmpeg is missing, the file is no video, is too large or too long.
+    pub fn open(path: &Path, choice: Choice, limits: [u32; 2], silence: Duration) -> Result<Self, String> {
+        let error = |what: String| format!("{}: video: {what}", path.display());
+        let info = std::fs::metadata(path).map_err(|e| error(gausset_io::atomic::plain_reason(&e)))?;
+        if !info.is_file() {
+            return Err(error("is not a regular file".to_owned()));
+        }
+        for name in ["ffmpeg", "ffprobe"] {
+            if find(name).is_none() {
+                return Err(error(format!(
+                    "{name} is not installed (expected in PATH); install ffmpeg, for example: apt install ffmpeg"
+                )));
+            }
+        }
+        let mut text = String::new();
+        let mut on_line = |stream, line: &str| {
+            if stream == Stream::Out && text.len() < 1 << 20 {
+                text.push_str(line);
+            }
+        };
+        Program::new("ffprobe")
+            .arg("-v")
+            .arg("error")
+            .arg("-protocol_whitelist")
+            .arg("file,pipe")
+            .arg("-select_streams")
+            .arg("v")
+            .arg("-show_entries")
+            .arg("stream=width,height,avg_frame_rate,duration:format=duration")
+            .arg("-of")
+            .arg("json")
+            .file(path)
+            .silence(silence)
+            .run(&AtomicBool::new(false), &mut on_line)
+            .map_err(|e| error(format!("cannot be read: {e}")))?;
+        let probe: Probe =
+            serde_json::from_str(&text).map_err(|_| error("ffprobe tells nothing about it".to_owned()))?;
+        let first = probe.streams.first().ok_or_else(|| error("has no pictures".to_owned()))?;
+        let (Some(width), Some(height)) = (first.width, first.height) else {
+            return Err(error("has no size".to_owned()));
+        };
+        let eac = Eac::of_stream(width, height).filter(|_| {
+            probe.streams.get(1).is_some_and(|s| (s.width, s.height) == (Some(width), Some(height)))
+        });
+        let size = match &eac {
+            Some(eac) => eac.canvas(),
+            None if choice.is_stereo => [width, height / 2],
+            None => [width, height],
+        };
+        if size[0] > limits[0] || size[1] > limits[1] {
+            let ([w, h], [mw, mh]) = (size, limits);
+            return Err(error(format!(
+                "{w}x{h} px are too many (expected at most {mw}x{mh}); raise --max-side"
+            )));
+        }
+        if size[0] % 2 == 1 || size[1] % 2 == 1 || size[0] < 16 || size[1] < 16 {
+            return Err(error(format!("{}x{} px (expected even sides of at least 16)", size[0], size[1])));
+        }
+        if eac.is_none() && size[0] != 2 * size[1] {
+            return Err(error(format!(
+                "{}x{} px is no panorama (expected twice as wide as high, or the two streams of a GoPro MAX); for stacked eyes say --stereo tb",
+                size[0], size[1]
+            )));
+        }
+        let number =
+            |text: &Option<String>| text.as_ref()?.parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
+        let duration = number(&first.duration).or_else(|| number(&probe.format?.duration));
+        let duration = duration.ok_or_else(|| error("has no duration".to_owned()))?;
+        if duration > MAX_SECONDS {
+            return Err(error(format!("lasts {duration:.0} s (expected at most {MAX_SECONDS:.0})")));
+        }
+        let rate = choice.fps.or_else(|| ratio(first.avg_frame_rate.as_deref()?)).unwrap_or(30.0);
+        let seconds = choice.end.unwrap_or(duration).min(duration) - choice.start;
+        let frames = (seconds * rate / f64::from(choice.sharpest_of)).ceil();
+        if frames.is_nan() || frames < 1.0 {
+            return Err(error(format!("no frame lies between --start and --end (it lasts {duration:.2} s)")));
+        }
+        if frames > MAX_FRAMES {
+            return Err(error(format!(
+                "{frames:.0} frames are too many (expected at most {MAX_FRAMES}); use --fps"
+            )));
+        }
+        // Rates and durations are rounded: a frame more may come.
+        Ok(Self { path: path.to_owned(), size, frames: frames as usize + 1, eac, choice, silence })
+    }
+
+    /// Shape of its frames: 4:2:0.
+    #[must_use]
+    pub fn shape(&self) -> FrameShape {
+        let [w, h] = self.size;
+        FrameShape {
+            colour: Colour::YCbCr,
+            sizes: vec![[w, h], [w / 2, h / 2], [w / 2, h / 2]],
+            has_alpha: false,
+        }
+    }
+
+    /// Starts ffmpeg.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(&self) -> Result<Reader, ProcessError> {
+        let Choice { fps, start, end, is_stereo, .. } = &self.choice;
+        let mut filters: Vec<String> = Vec::new();
+        if *is_stereo {
+            filters.push("crop=iw:ih/2:0:0".to_owned());
+        }
+        if let Some(fps) = fps {
+            filters.push(format!("fps={fps}"));
+        }
+        filters.push("scale=out_color_matrix=bt601:out_range=full".to_owned());
+        filters.push("format=yuv420p".to_owned());
+        let filters = filters.join(",");
+        let mut program = Program::new("ffmpeg").silence(self.silence);
+        for argument in ["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "file,pipe"] {
+            program = program.arg(argument);
+        }
+        // Before the input: seeks, then decodes up to the exact frame.
+        if *start > 0.0 {
+            program = program.arg("-ss").arg(format!("{start}"));
+        }
+        program = program.arg("-i").file(&self.path);
+        if let Some(end) = end {
+            program = program.arg("-t").arg(format!("{}", (end - start).max(0.0)));
+        }
+        program = if self.eac.is_some() {
+            program.arg("-filter_complex").arg(format!("[0:v:0][0:v:1]vstack=inputs=2,{filters}"))
+        } else {
+            program.arg("-map").arg("0:v:0").arg("-vf").arg(filters)
+        };
+        for argument in ["-an", "-f", "rawvideo", "-"] {
+            program = program.arg(argument);
+        }
+        Ok(Reader {
+            stream: Some(program.stream()?),
+            position: 0,
+            buffer: Vec::new(),
+            spare: Frame::default(),
+        })
+    }
+}
+
+/// A running ffmpeg.
+pub struct Reader {
+    stream: Option<Streaming>,
+    /// Number of the next frame.
+    position: usize,
+    buffer: Vec<u8>,
+    spare: Frame,
+}
+
+impl Reader {
+    /// Reads frame `index` (ascending) into `frame`, of which `rows` are kept; false at the end of the video.
+    ///
+    /// # Errors
+    /// ffmpeg failed, was stopped or delivers nothing; the stream ends within a frame.
+    pub fn read(
+        &mut self,
+        video: &Video,
+        index: usize,
+        rows: &[[i32; 2]],
+        frame: &mut Frame,
+    ) -> Result<bool, String> {
+        let window = video.choice.sharpest_of as usize;
+        while self.position < index * window {
+            if !self.raw(video)? {
+                return Ok(false);
+            }
+        }
+        let mut best: Option<f64> = None;
+        for _ in 0..window {
+            if !self.raw(video)? {
+                break;
+            }
+            if window == 1 {
+                fill(video, &self.buffer, rows, frame);
+                return Ok(true);
+            }
+            let sharpness = sharpness(&self.buffer, video.size);
+            if best.is_none_or(|b| sharpness > b) {
+                best = Some(sharpness);
+                fill(video, &self.buffer, rows, &mut self.spare);
+            }
+        }
+        if best.is_some() {
+            std::mem::swap(frame, &mut self.spare);
+        }
+        Ok(best.is_some())
+    }
+
+    /// Reads the next frame into the buffer; false at the end.
+    fn raw(&mut self, video: &Video) -> Result<bool, String> {
+        let Some(stream) = &mut self.stream else { return Ok(false) };
+        let [w, h] = video.size.map(|s| s as usize);
+        self.buffer.resize(w * h * 3 / 2, 0);
+        let path = video.path.display();
+        let got = stream.fill(&mut self.buffer).map_err(|e| format!("{path}: video: {e}"))?;
+        if got == self.buffer.len() {
+            self.position += 1;
+            return Ok(true);
+        }
+        let finished = self.stream.take().map(Streaming::finish);
+        match finished {
+            Some(Err(error)) => Err(format!("{path}: video: {error}")),
+            _ if got > 0 => {
+                Err(format!("{path}: video: the stream ends within a frame; the frames before it are kept"))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Ends ffmpeg.
+    pub fn stop(&mut self) {
+        if let Some(stream) = &self.stream {
+            stream.stop();
+        }
+        self.stream = None;
+    }
+}
+
+/// Raw planes into a frame.
+fn fill(video: &Video, raw: &[u8], rows: &[[i32; 2]], frame: &mut Frame) {
+    frame.colour = Colour::YCbCr;
+    frame.alpha = None;
+    frame.planes.resize_with(3, Plane::default);
+    let mut at = 0;
+    for (index, [w, h]) in video.shape().sizes.into_iter().enumerate() {
+        let (w, h) = (w as usize, h as usize);
+        let plane = &mut frame.planes[index];
+        plane.reshape(w, h, rows.get(index).copied().unwrap_or([-1, h as i32]));
+        for y in plane.picture_rows() {
+            plane.row_mut(y as i32).copy_from_slice(&raw[at + y * w..at + (y + 1) * w]);
+        }
+        at += w * h;
+    }
+}
+
+/// Variance of the Laplacian of the luma at a quarter of the size: low where motion blurs.
+fn sharpness(raw: &[u8], [w, h]: [u32; 2]) -> f64 {
+    let (w, h) = (w as usize, h as usize);
+    let at = |x: usize, y: usize| f64::from(raw[4 * y * w + 4 * x]);
+    let (mut sum, mut squares, mut count) = (0.0, 0.0, 0.0);
+    // The middle half of the height: the poles are stretched.
+    for y in (h / 16).max(1)..(3 * h / 16).max(2) {
+        for x in 1..w / 4 - 1 {
+            let l = at(x - 1, y) + at(x + 1, y) + at(x, y - 1) + at(x, y + 1) - 4.0 * at(x, y);
+            sum += l;
+            squares += l * l;
+            count += 1.0;
+        }
+    }
+    let mean: f64 = sum / f64::max(count, 1.0);
+    squares / f64::max(count, 1.0) - mean * mean
+}

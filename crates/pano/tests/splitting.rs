@@ -1,0 +1,315 @@
+//! The splitter from files to files: same bytes whatever the threads and the vector level, bad frames left out, kept
+//! frames kept, nothing half-written.
+#![allow(clippy::print_stderr, reason = "tests say why they skip something")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_pano::cutter::Format;
+use gausset_pano::layout::Layout;
+use gausset_pano::load::Limits;
+use gausset_pano::split::{
+    Event, Naming, OnError, Report, Settings, SplitError, Work, eac_pairs, list_frames, split,
+};
+use gausset_pano::synthetic::detailed;
+
+fn settings(layout: Layout, side: u32) -> Settings {
+    Settings {
+        views: layout.views(side, side, None),
+        format: Format::Jpeg(90),
+        naming: Naming::Rig,
+        crop_bottom: 0.0,
+        level_gpano: false,
+        projection: None,
+        masks: None,
+        limits: Limits::default(),
+        video: None,
+    }
+}
+
+fn work(threads: usize, wanted: VectorLevel) -> Option<Work> {
+    let level = level(wanted)?;
+    Some(Work { threads, level, on_error: OnError::Skip, force: false, budget: 64 << 20 })
+}
+
+fn run(input: &Path, settings: &Settings, work: &Work, out: &Path) -> Result<Report, SplitError> {
+    let frames = list_frames(input)?;
+    split(&frames, settings, work, out, &AtomicBool::new(false), &mut |_| {})
+}
+
+/// `count` panoramas of 256x128 px.
+fn input(count: u32) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let level = level(VectorLevel::Auto).unwrap();
+    for k in 0..count {
+        let bytes = detailed(256, 90, k, level, &Pool::new(1));
+        std::fs::write(folder.path().join(format!("p{k:03}.jpg")), bytes).unwrap();
+    }
+    folder
+}
+
+/// All files of a folder by relative name.
+fn content(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut out = BTreeMap::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(next) = todo.pop() {
+        for entry in std::fs::read_dir(next).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                todo.push(path);
+            } else {
+                out.insert(path.strip_prefix(folder).unwrap().to_owned(), std::fs::read(&path).unwrap());
+            }
+        }
+    }
+    out
+}
+
+#[test]
+fn threads_and_vector_levels_do_not_change_a_byte() {
+    let input = input(5);
+    let mut first = None;
+    for wanted in VectorLevel::ALL {
+        for threads in [1, 2, 8] {
+            let Some(work) = work(threads, wanted) else { continue };
+            let out = tempfile::tempdir().unwrap();
+            run(input.path(), &settings(Layout::Dome16, 64), &work, out.path()).unwrap();
+            let files = content(out.path());
+            assert_eq!(files.len(), 5 * 16 + 3);
+            assert!(*first.get_or_insert_with(|| files.clone()) == files, "{} {threads}", wanted.name());
+        }
+    }
+}
+
+#[test]
+fn bad_frames_are_named_and_the_others_are_as_without_them() {
+    let input = input(8);
+    let clean = tempfile::tempdir().unwrap();
+    let work = work(2, VectorLevel::Auto).unwrap();
+    let settings = settings(Layout::Ring8, 64);
+    run(input.path(), &settings, &work, clean.path()).unwrap();
+    let good = std::fs::read(input.path().join("p000.jpg")).unwrap();
+    let bad: [(&str, Vec<u8>); 5] = [
+        ("bad_empty.jpg", Vec::new()),
+        ("bad_half.jpg", good[..good.len() / 2].to_vec()),
+        ("bad_no_end.jpg", good[..good.len() - 2].to_vec()),
+        ("bad_text.png", b"hello".to_vec()),
+        (
+            "bad_square.png",
+            gausset_io::image::encode::png(8, 8, gausset_io::image::encode::PngPixels::Grey8(&[0; 64]), &[])
+                .unwrap(),
+        ),
+    ];
+    for (name, bytes) in &bad {
+        std::fs::write(input.path().join(name), bytes).unwrap();
+    }
+    let out = tempfile::tempdir().unwrap();
+    let report = run(input.path(), &settings, &work, out.path()).unwrap();
+    let names: Vec<&str> = report.skipped.iter().map(|s| s.frame.as_str()).collect();
+    assert_eq!(names, ["bad_empty", "bad_half", "bad_no_end", "bad_square", "bad_text"]);
+    assert!(report.skipped[1].reason.contains("ends too early"), "{:?}", report.skipped[1]);
+    let images = |folder: &Path| content(&folder.join("images"));
+    assert!(images(out.path()) == images(clean.path()));
+    assert_eq!(report.frames, 8);
+}
+
+#[test]
+fn frames_that_are_finished_are_kept_and_the_end_is_the_same() {
+    let input = input(6);
+    let settings = settings(Layout::Cube6, 48);
+    let work = work(2, VectorLevel::Auto).unwrap();
+    let whole = tempfile::tempdir().unwrap();
+    run(input.path(), &settings, &work, whole.path()).unwrap();
+    // Stopped after two frames.
+    let out = tempfile::tempdir().unwrap();
+    let stop = AtomicBool::new(false);
+    let frames = list_frames(input.path()).unwrap();
+    let mut told = |event: Event| {
+        if matches!(event, Event::Frame { done: 2.., .. }) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let report = split(&frames, &settings, &work, out.path(), &stop, &mut told).unwrap();
+    assert!(report.is_cancelled);
+    assert!(content(out.path()).keys().all(|name| !name.to_string_lossy().ends_with(".part")));
+    // A view of a finished frame is cut short, as after a power failure.
+    let victim = out.path().join("images/view00/p000.jpg");
+    if victim.exists() {
+        std::fs::write(&victim, b"x").unwrap();
+    }
+    let report = run(input.path(), &settings, &work, out.path()).unwrap();
+    assert_eq!(report.frames, 6);
+    assert!(content(out.path()) == content(whole.path()));
+    let again = run(input.path(), &settings, &work, out.path()).unwrap();
+    assert_eq!(again.resumed, 6);
+    // Other settings: everything again.
+    let mut other = settings.clone();
+    other.format = Format::Jpeg(80);
+    assert_eq!(run(input.path(), &other, &work, out.path()).unwrap().resumed, 0);
+}
+
+#[test]
+fn masks_are_split_with_the_frames_and_alpha_becomes_a_mask() {
+    use gausset_io::image::encode::{PngPixels, png};
+    let input = tempfile::tempdir().unwrap();
+    let (w, h) = (128u32, 64u32);
+    // Transparent on the right half; a mask that removes the upper half.
+    let pixels: Vec<u8> =
+        (0..w * h).flat_map(|i| [200, 100, 50, if i % w < w / 2 { 255 } else { 0 }]).collect();
+    std::fs::write(input.path().join("a.png"), png(w, h, PngPixels::Rgba8(&pixels), &[]).unwrap()).unwrap();
+    let mask: Vec<u8> = (0..w * h).map(|i| if i / w < h / 2 { 0 } else { 255 }).collect();
+    std::fs::create_dir(input.path().join("masks")).unwrap();
+    std::fs::write(input.path().join("masks/a.png"), png(w, h, PngPixels::Grey8(&mask), &[]).unwrap())
+        .unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let work = work(1, VectorLevel::Auto).unwrap();
+    run(input.path(), &settings(Layout::Ring4, 64), &work, out.path()).unwrap();
+    let keep = |view: usize| {
+        let path = out.path().join(format!("masks/view{view:02}/a.jpg.png"));
+        gausset_io::image::decode_mask_file(&path).unwrap().keep
+    };
+    // View 3 looks left (opaque half): only the mask's upper half is gone. View 1 looks right: nothing is left.
+    let left = keep(3);
+    assert!(left[..64 * 30].iter().all(|&k| k == 0) && left[64 * 34..].iter().all(|&k| k == 255));
+    assert!(keep(1).iter().all(|&k| k == 0));
+}
+
+#[test]
+fn real_gopro_streams_are_cut_without_seams() {
+    let Some(data) = gausset_testkit::paths::data_dir() else {
+        return gausset_testkit::paths::skip("real_gopro_streams", "no real data");
+    };
+    let folder = data.join("pano/eac");
+    if !folder.is_dir() {
+        return gausset_testkit::paths::skip("real_gopro_streams", "no pano/eac");
+    }
+    let frames = eac_pairs(&list_frames(&folder).unwrap()).unwrap();
+    assert_eq!(frames.len(), 2);
+    let eac = gausset_pano::eac::Eac::of_stream(2272, 736).unwrap();
+    // Views centred on the edges between faces (yaw 45 + 90 k) and on the overlap strips (yaw 90 k).
+    let mut settings = settings(Layout::Ring8, 368);
+    settings.projection = Some(gausset_pano::projection::Projection::Eac(eac));
+    settings.format = Format::Png;
+    let out = tempfile::tempdir().unwrap();
+    let work = work(2, VectorLevel::Auto).unwrap();
+    let report = split(&frames, &settings, &work, out.path(), &AtomicBool::new(false), &mut |_| {}).unwrap();
+    assert_eq!(report.frames, 2);
+    let (mut across, mut beside) = (0.0, 0.0);
+    for name in ["max3k_1", "max3k_2"] {
+        for view in 0..8 {
+            let path = out.path().join(format!("images/view{view:02}/{name}.png"));
+            let picture = gausset_io::image::decode_file(&path).unwrap();
+            let w = picture.width as usize;
+            let step = |x: usize| -> f64 {
+                let mean = picture.rgb.chunks_exact(3 * w).map(|row| {
+                    (0..3).map(|c| f64::from(row[3 * x + c].abs_diff(row[3 * x + 3 + c]))).sum::<f64>()
+                });
+                mean.sum::<f64>() / f64::from(picture.height)
+            };
+            // The seam lies between the two middle columns.
+            across += step(w / 2 - 1);
+            beside += (step(w / 2 - 4) + step(w / 2 - 3) + step(w / 2 + 1) + step(w / 2 + 2)) / 4.0;
+        }
+    }
+    assert!(across <= 1.1 * beside, "step across seams {across:.1}, beside them {beside:.1}");
+}
+
+#[test]
+fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
+    // Colour as a smooth function of the direction: a panorama of it, split, against the function itself at the ray of
+    // each pixel. Half a pixel of error anywhere would cost more than 10 dB.
+    use gausset_io::image::encode::{PngPixels, png};
+    let colour = |d: [f64; 3]| -> [f64; 3] {
+        let n = d.iter().map(|v| v * v).sum::<f64>().sqrt();
+        let [x, y, z] = d.map(|v| v / n);
+        let wave = |a: f64, b: f64, c: f64| 0.5 + 0.4 * (3.0 * (a * x + b * y + c * z)).sin();
+        [wave(1.0, 2.0, 0.5), wave(-1.5, 0.3, 2.0), wave(0.2, -1.0, 1.7)].map(|v| 255.0 * v)
+    };
+    let (w, h) = (1024usize, 512usize);
+    let pixels: Vec<u8> = (0..w * h)
+        .flat_map(|i| {
+            let (u, v) = ((i % w) as f64 + 0.5, (i / w) as f64 + 0.5);
+            colour(gausset_pano::geometry::direction_from_equirect(u, v, w as f64, h as f64))
+                .map(|v| v.round() as u8)
+        })
+        .collect();
+    let input = tempfile::tempdir().unwrap();
+    std::fs::write(
+        input.path().join("a.png"),
+        png(w as u32, h as u32, PngPixels::Rgb8(&pixels), &[]).unwrap(),
+    )
+    .unwrap();
+    let mut settings = settings(Layout::Cube6, 256);
+    settings.format = Format::Png;
+    settings.views[2].roll = 25.0;
+    let out = tempfile::tempdir().unwrap();
+    run(input.path(), &settings, &work(1, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+    for view in &settings.views {
+        let picture =
+            gausset_io::image::decode_file(&out.path().join(format!("images/{}/a.png", view.name))).unwrap();
+        let r = view.pano_from_camera();
+        let mut error = 0.0;
+        for (i, p) in picture.rgb.chunks_exact(3).enumerate() {
+            let ray = view.ray_in_camera((i % 256) as f64 + 0.5, (i / 256) as f64 + 0.5);
+            let wanted = colour(gausset_core::se3::mul_vec(&r, ray));
+            error += p.iter().zip(wanted).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum::<f64>() / 3.0;
+        }
+        let psnr = 10.0 * (255.0f64.powi(2) / (error / (256.0 * 256.0))).log10();
+        // Rounding of RGB and YCbCr alone leaves about 48 dB.
+        assert!(psnr > 46.0, "{}: {psnr:.1} dB", view.name);
+    }
+}
+
+#[test]
+fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
+    use gausset_pano::split::video_frames;
+    use gausset_pano::video::{Choice, Video};
+    let choice = || Choice { fps: None, start: 0.0, end: None, sharpest_of: 1, is_stereo: false };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("v.mkv");
+    let silence = std::time::Duration::from_secs(60);
+    let open = |path: &Path| Video::open(path, choice(), [16_384, 8192], silence);
+    if gausset_process::find("ffmpeg").is_none() {
+        std::fs::write(&path, b"x").unwrap();
+        assert!(open(&path).unwrap_err().contains("ffmpeg is not installed"));
+        eprintln!("SKIPPED videos_are_cut: ffmpeg is not installed");
+        return;
+    }
+    let made = std::process::Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-f",
+            "lavfi",
+            "-i",
+            "testsrc2=size=256x128:rate=5:duration=2",
+            "-pix_fmt",
+            "yuv420p",
+        ])
+        .arg(&path)
+        .stdin(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(made.success());
+    let video = open(&path).unwrap();
+    assert_eq!(video.size, [256, 128]);
+    let mut settings = settings(Layout::Ring4, 64);
+    settings.video = Some(video.clone());
+    let out = tempfile::tempdir().unwrap();
+    let never = AtomicBool::new(false);
+    let frames = video_frames(&video);
+    for threads in [1, 3] {
+        let mut work = work(threads, VectorLevel::Auto).unwrap();
+        work.force = true;
+        let report = split(&frames, &settings, &work, out.path(), &never, &mut |_| {}).unwrap();
+        assert_eq!((report.frames, report.skipped.len()), (10, 0));
+    }
+    // A playlist as input must not open other files.
+    let playlist = folder.path().join("list.m3u8");
+    std::fs::write(&playlist, format!("#EXTM3U\n#EXTINF:1,\n{}\n", path.display())).unwrap();
+    let _ = open(&playlist).map(|v| v.frames);
+    std::fs::write(&path, b"this is no video").unwrap();
+    assert!(open(&path).unwrap_err().starts_with(&path.display().to_string()));
+}

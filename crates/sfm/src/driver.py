@@ -1,0 +1,107 @@
+# Drives COLMAP through the pycolmap package: a job as JSON in, events as JSON lines out.
+#
+# Run as `python driver.py JOB.json`, or `python driver.py --version`. Progress within a stage is what COLMAP itself
+# logs on stderr. Models are left in JOB["models"]/0, /1, ... for the caller to choose from.
+import json
+import os
+import sys
+
+
+def say(event, **facts):
+    facts["event"] = event
+    sys.stdout.write(json.dumps(facts) + "\n")
+    sys.stdout.flush()
+
+
+def fail(what):
+    say("error", what=" ".join(str(what).split())[:500])
+    sys.exit(3)
+
+
+try:
+    import pycolmap
+except ImportError as error:
+    say("absent", what=str(error))
+    sys.exit(4)
+
+
+def put(options, **values):
+    for name, value in values.items():
+        setattr(options, name, value)
+    return options
+
+
+def features(job):
+    reader = pycolmap.ImageReaderOptions()
+    reader.camera_model = job["camera_model"]
+    if job["camera_params"]:
+        reader.camera_params = job["camera_params"]
+    if job["masks"]:
+        reader.mask_path = job["masks"]
+    extraction = put(pycolmap.FeatureExtractionOptions(), num_threads=job["threads"], use_gpu=False)
+    put(extraction.sift, max_num_features=job["max_features"])
+    if job["affine_shape"]:
+        put(extraction.sift, estimate_affine_shape=True)
+    mode = {
+        "per-folder": pycolmap.CameraMode.PER_FOLDER,
+        "single": pycolmap.CameraMode.SINGLE,
+        "auto": pycolmap.CameraMode.AUTO,
+    }[job["camera_mode"]]
+    pycolmap.extract_features(
+        job["database"], job["images"], reader_options=reader, camera_mode=mode, extraction_options=extraction
+    )
+    if job["rig_config"]:
+        with pycolmap.Database.open(job["database"]) as database:
+            pycolmap.apply_rig_config(pycolmap.read_rig_config(job["rig_config"]), database)
+
+
+def matching(job):
+    options = put(pycolmap.FeatureMatchingOptions(), num_threads=job["threads"], use_gpu=False)
+    if job["rig_config"]:
+        put(options, rig_verification=True, skip_image_pairs_in_same_frame=True)
+    if job["matcher"] == "exhaustive":
+        pycolmap.match_exhaustive(job["database"], matching_options=options)
+    else:
+        # Loop detection needs a vocabulary tree, which COLMAP would download.
+        pairing = put(pycolmap.SequentialPairingOptions(), overlap=job["overlap"], loop_detection=False)
+        pycolmap.match_sequential(job["database"], matching_options=options, pairing_options=pairing)
+
+
+def mapping(job):
+    options = pycolmap.IncrementalPipelineOptions()
+    put(options, num_threads=job["threads"], min_num_matches=job["min_matches"])
+    if job["fixed_intrinsics"]:
+        put(
+            options,
+            ba_refine_focal_length=False,
+            ba_refine_principal_point=False,
+            ba_refine_extra_params=False,
+        )
+    if job["rig_config"]:
+        put(options, ba_refine_sensor_from_rig=False)
+    if hasattr(options, "random_seed"):
+        options.random_seed = job["seed"]
+    os.makedirs(job["models"], exist_ok=True)
+    pycolmap.incremental_mapping(job["database"], job["images"], job["models"], options)
+
+
+def main():
+    if sys.argv[1:] == ["--version"]:
+        say("version", version=pycolmap.__version__, python=sys.version.split()[0])
+        return
+    with open(sys.argv[1], encoding="utf-8") as file:
+        job = json.load(file)
+    pycolmap.set_random_seed(job["seed"])
+    say("version", version=pycolmap.__version__, python=sys.version.split()[0])
+    for name, stage in (("features", features), ("matching", matching), ("mapping", mapping)):
+        say("stage", name=name)
+        stage(job)
+    say("done")
+
+
+try:
+    main()
+except SystemExit:
+    raise
+except BaseException as error:
+    fail(f"{type(error).__name__}: {error}")

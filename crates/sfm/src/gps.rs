@@ -1,0 +1,187 @@
+//! Metric scale from GPS: a similarity between camera centres and positions on the earth.
+//!
+//! Umeyama (1991): rotation from the cross-covariance, scale from the variances. Positions are metres east, north and
+//! up of the first one (WGS 84, local tangent plane to second order, good to millimetres over kilometres).
+
+use gausset_core::se3::{self, Mat3};
+
+/// A fit is used only where positions spread this many times as far as they miss it.
+const SPREAD_PER_RESIDUAL: f64 = 3.0;
+
+/// A position on the earth: degrees north, degrees east, metres up.
+pub type Geodetic = [f64; 3];
+
+/// What GPS says about a model.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fit {
+    /// Metres per unit of the model.
+    pub scale: f64,
+    /// Root mean square distance of the fitted centres from the positions, metres.
+    pub residual: f64,
+    /// Root mean square distance of the positions from their mean, metres.
+    pub spread: f64,
+    /// Positions used.
+    pub count: usize,
+}
+
+impl Fit {
+    /// Whether the scale says more than the noise.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.count >= 3
+            && self.scale.is_finite()
+            && self.scale > 0.0
+            && self.spread > SPREAD_PER_RESIDUAL * self.residual
+    }
+}
+
+/// Metres east, north and up of `origin`.
+#[must_use]
+pub fn local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
+    // WGS 84: semi-major axis, squared eccentricity.
+    const A: f64 = 6_378_137.0;
+    const E2: f64 = 6.694_379_990_14e-3;
+    let lat = origin[0].to_radians();
+    let w = (1.0 - E2 * lat.sin().powi(2)).sqrt();
+    let (meridian, normal) = (A * (1.0 - E2) / (w * w * w), A / w);
+    let east = (position[1] - origin[1]).to_radians() * normal * lat.cos();
+    let north = (position[0] - origin[0]).to_radians() * meridian;
+    [east, north, position[2] - origin[2]]
+}
+
+/// Fits centres of the model to positions.
+#[must_use]
+pub fn fit(centres: &[[f64; 3]], positions: &[Geodetic]) -> Option<Fit> {
+    let origin = *positions.first()?;
+    let metres: Vec<[f64; 3]> = positions.iter().map(|&p| local(p, origin)).collect();
+    similarity(centres, &metres).map(|(fit, _, _)| fit)
+}
+
+/// The similarity `to ≈ s R from + t`: what it is worth, `R`, `t`.
+#[must_use]
+pub fn similarity(from: &[[f64; 3]], to: &[[f64; 3]]) -> Option<(Fit, Mat3, [f64; 3])> {
+    let count = from.len();
+    if count < 3 || count != to.len() || !from.iter().chain(to).flatten().all(|v| v.is_finite()) {
+        return None;
+    }
+    let n = count as f64;
+    let mean = |points: &[[f64; 3]]| -> [f64; 3] {
+        std::array::from_fn(|k| points.iter().map(|p| p[k]).sum::<f64>() / n)
+    };
+    let (mean_from, mean_to) = (mean(from), mean(to));
+    let centred = |p: [f64; 3], m: [f64; 3]| -> [f64; 3] { std::array::from_fn(|k| p[k] - m[k]) };
+    let mut covariance = [[0.0; 3]; 3];
+    let (mut variance, mut spread) = (0.0, 0.0);
+    for (a, b) in from.iter().zip(to) {
+        let (a, b) = (centred(*a, mean_from), centred(*b, mean_to));
+        for i in 0..3 {
+            for j in 0..3 {
+                covariance[i][j] += b[i] * a[j] / n;
+            }
+        }
+        variance += se3::dot(a, a) / n;
+        spread += se3::dot(b, b) / n;
+    }
+    if variance <= 0.0 {
+        return None;
+    }
+    let rotation = nearest_rotation(&covariance);
+    let trace: f64 = (0..3).map(|i| (0..3).map(|j| rotation[i][j] * covariance[i][j]).sum::<f64>()).sum();
+    let scale = trace / variance;
+    let turned = se3::mul_vec(&rotation, mean_from);
+    let shift: [f64; 3] = std::array::from_fn(|k| mean_to[k] - scale * turned[k]);
+    let mut residual = 0.0;
+    for (a, b) in from.iter().zip(to) {
+        let r = se3::mul_vec(&rotation, *a);
+        let d: [f64; 3] = std::array::from_fn(|k| scale * r[k] + shift[k] - b[k]);
+        residual += se3::dot(d, d) / n;
+    }
+    let fit = Fit { scale, residual: residual.sqrt(), spread: spread.sqrt(), count };
+    Some((fit, rotation, shift))
+}
+
+/// The rotation R that maximises `tr(Rᵀ M)`: by Horn's quaternion (1987), the largest eigenvector of a symmetric 4x4
+/// matrix, found by Jacobi's rotations.
+fn nearest_rotation(m: &Mat3) -> Mat3 {
+    // M[i][j] = sum of to_i from_j.
+    let s = |i: usize, j: usize| m[j][i];
+    let mut a = [
+        [s(0, 0) + s(1, 1) + s(2, 2), s(1, 2) - s(2, 1), s(2, 0) - s(0, 2), s(0, 1) - s(1, 0)],
+        [0.0, s(0, 0) - s(1, 1) - s(2, 2), s(0, 1) + s(1, 0), s(2, 0) + s(0, 2)],
+        [0.0, 0.0, s(1, 1) - s(0, 0) - s(2, 2), s(1, 2) + s(2, 1)],
+        [0.0, 0.0, 0.0, s(2, 2) - s(0, 0) - s(1, 1)],
+    ];
+    for i in 0..4 {
+        for j in 0..i {
+            a[i][j] = a[j][i];
+        }
+    }
+    let mut v = [[0.0; 4]; 4];
+    for (i, row) in v.iter_mut().enumerate() {
+        row[i] = 1.0;
+    }
+    for _ in 0..60 {
+        for p in 0..4 {
+            for q in p + 1..4 {
+                if a[p][q].abs() < 1e-300 {
+                    continue;
+                }
+                let theta = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
+                let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
+                let t = if theta == 0.0 { 1.0 } else { t };
+                let c = 1.0 / (t * t + 1.0).sqrt();
+                let s = t * c;
+                for k in 0..4 {
+                    let (x, y) = (a[k][p], a[k][q]);
+                    (a[k][p], a[k][q]) = (c * x - s * y, s * x + c * y);
+                }
+                for k in 0..4 {
+                    let (x, y) = (a[p][k], a[q][k]);
+                    (a[p][k], a[q][k]) = (c * x - s * y, s * x + c * y);
+                }
+                for row in &mut v {
+                    let (x, y) = (row[p], row[q]);
+                    (row[p], row[q]) = (c * x - s * y, s * x + c * y);
+                }
+            }
+        }
+    }
+    let best = (0..4).fold(0, |best, i| if a[i][i] > a[best][best] { i } else { best });
+    se3::rotation_from_quaternion([v[0][best], v[1][best], v[2][best], v[3][best]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_similarity_is_found_again() {
+        let r = se3::rotation_from_quaternion([0.3, -0.5, 0.7, 0.2]);
+        let from = [[0.0, 0.0, 0.0], [1.0, 0.2, 0.0], [0.3, 2.0, 0.1], [-1.0, 0.4, 3.0]];
+        let to = from.map(|p| {
+            let q = se3::mul_vec(&r, p);
+            [2.5 * q[0] + 1.0, 2.5 * q[1] - 4.0, 2.5 * q[2] + 9.0]
+        });
+        let (fit, rotation, _) = similarity(&from, &to).unwrap();
+        assert!((fit.scale - 2.5).abs() < 1e-9 && fit.residual < 1e-9 && fit.is_good());
+        assert!((0..3).all(|i| (0..3).all(|j| (rotation[i][j] - r[i][j]).abs() < 1e-9)));
+    }
+
+    #[test]
+    fn noise_as_large_as_the_walk_gives_no_scale() {
+        let from = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [2.0, 0.0, 0.0]];
+        let to = [[0.0, 0.0, 0.0], [5.0, 9.0, 0.0], [1.0, -8.0, 3.0]];
+        assert!(!similarity(&from, &to).unwrap().0.is_good());
+        assert!(fit(&from[..2], &[[0.0; 3]; 2]).is_none());
+    }
+
+    #[test]
+    fn a_thousandth_of_a_degree_is_about_a_hundred_metres() {
+        let [east, north, up] = local([49.001, 2.001, 12.0], [49.0, 2.0, 10.0]);
+        // WGS 84 at 49 degrees: 111.207 km and 73.171 km a degree.
+        assert!(
+            (north - 111.207).abs() < 0.02 && (east - 73.171).abs() < 0.02 && up == 2.0,
+            "{east} {north}"
+        );
+    }
+}

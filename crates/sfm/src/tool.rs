@@ -1,0 +1,185 @@
+//! Which COLMAP there is: the `pycolmap` package of a Python, or a `colmap` executable.
+//!
+//! Order: `--python`, `GAUSSET_PYTHON`, `python3` and `python` in PATH, then `colmap` in PATH. Rigs came with COLMAP
+//! 3.12 and the options used here with pycolmap 4; older ones are refused by name.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use gausset_process::{Program, Stream, find};
+use serde::Deserialize;
+
+/// The driver that runs in Python.
+pub const DRIVER: &str = include_str!("driver.py");
+/// Variable that names a Python with pycolmap.
+pub const PYTHON_VARIABLE: &str = "GAUSSET_PYTHON";
+/// How long asking for a version may take.
+const VERSION_LIMIT: Duration = Duration::from_secs(60);
+
+/// A COLMAP that can be run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tool {
+    /// A Python that has pycolmap.
+    Python {
+        /// The interpreter.
+        python: PathBuf,
+        /// Version of pycolmap.
+        version: String,
+    },
+    /// The executable.
+    Colmap {
+        /// The program.
+        program: PathBuf,
+        /// Its version.
+        version: String,
+    },
+}
+
+/// Why there is none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    /// Neither was found.
+    #[error(
+        "COLMAP: not found (expected pycolmap 4 in a Python, or colmap 3.12 or later in PATH); install it with: pip install pycolmap{}",
+        tried.as_ref().map(|t| format!(" ({t})")).unwrap_or_default()
+    )]
+    Absent {
+        /// What was found instead.
+        tried: Option<String>,
+    },
+    /// The one that was asked for cannot be used.
+    #[error("{0}")]
+    Unusable(String),
+}
+
+#[derive(Deserialize)]
+struct VersionLine {
+    event: String,
+    version: Option<String>,
+}
+
+/// Major and minor number of `4.2.1` or `3.12.0.dev1`.
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let mut parts = version.split('.').map(|p| {
+        let digits: String = p.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().ok()
+    });
+    Some((parts.next()??, parts.next()??))
+}
+
+impl Tool {
+    /// Finds a COLMAP; `python` and `colmap` are what the caller insists on.
+    ///
+    /// # Errors
+    /// None is there, or the one insisted on cannot be used.
+    pub fn find(python: Option<&Path>, colmap: Option<&Path>) -> Result<Self, ToolError> {
+        if let Some(program) = colmap {
+            return executable(program).map_err(ToolError::Unusable);
+        }
+        let variable = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
+        if let Some(python) = python.map(Path::to_owned).or(variable) {
+            return with_python(&python).map_err(ToolError::Unusable);
+        }
+        let mut tried = None;
+        for python in ["python3", "python"].iter().filter_map(|name| find(name)) {
+            match with_python(&python) {
+                Ok(tool) => return Ok(tool),
+                Err(reason) => {
+                    tried.get_or_insert(reason);
+                }
+            }
+        }
+        match find("colmap").map(|program| executable(&program)) {
+            Some(Ok(tool)) => Ok(tool),
+            Some(Err(reason)) => Err(ToolError::Absent { tried: Some(reason) }),
+            None => Err(ToolError::Absent { tried }),
+        }
+    }
+
+    /// For people: `pycolmap 4.2.1`.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Python { version, .. } => format!("pycolmap {version}"),
+            Self::Colmap { version, .. } => format!("COLMAP {version}"),
+        }
+    }
+}
+
+fn with_python(python: &Path) -> Result<Tool, String> {
+    let mut version = None;
+    let mut is_absent = false;
+    let mut on_line = |stream, line: &str| {
+        if stream == Stream::Out
+            && let Ok(found) = serde_json::from_str::<VersionLine>(line)
+        {
+            match found.event.as_str() {
+                "version" => version = found.version,
+                "absent" => is_absent = true,
+                _ => {}
+            }
+        }
+    };
+    let ran = Program::new(python)
+        .arg("-c")
+        .arg(DRIVER)
+        .arg("--version")
+        .silence(VERSION_LIMIT)
+        .run(&AtomicBool::new(false), &mut on_line);
+    let path = python.display();
+    match (ran, version) {
+        _ if is_absent => Err(format!(
+            "{path}: pycolmap: is not installed there; install it with: {path} -m pip install pycolmap"
+        )),
+        (Err(error), _) => Err(error.to_string()),
+        (Ok(_), None) => Err(format!("{path}: pycolmap: says no version")),
+        (Ok(_), Some(version)) => match numbers(&version) {
+            Some((4.., _)) => Ok(Tool::Python { python: python.to_owned(), version }),
+            _ => Err(format!(
+                "{path}: pycolmap: version {version} is too old (expected 4.0 or later); {path} -m pip install --upgrade pycolmap"
+            )),
+        },
+    }
+}
+
+fn executable(program: &Path) -> Result<Tool, String> {
+    let path = program.display();
+    let mut first = None;
+    // `colmap help` prints its version in the first line: "COLMAP 3.12.3 -- Structure-from-Motion …".
+    let mut on_line = |_, line: &str| {
+        if line.contains("COLMAP") {
+            first.get_or_insert_with(|| line.to_owned());
+        }
+    };
+    let ran =
+        Program::new(program).arg("help").silence(VERSION_LIMIT).run(&AtomicBool::new(false), &mut on_line);
+    if let (Err(error), None) = (ran, &first) {
+        return Err(error.to_string());
+    }
+    let text = first.unwrap_or_default();
+    let version =
+        text.split_whitespace().skip_while(|w| *w != "COLMAP").nth(1).unwrap_or_default().to_owned();
+    match numbers(&version) {
+        Some((major, minor)) if (major, minor) >= (3, 12) => {
+            Ok(Tool::Colmap { program: program.to_owned(), version })
+        }
+        Some(_) => Err(format!(
+            "{path}: COLMAP: version {version} has no camera rigs (expected 3.12 or later); install pycolmap: pip install pycolmap"
+        )),
+        None => Err(format!("{path}: COLMAP: says no version (expected `COLMAP 3.12` or later)")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_compared_by_number() {
+        assert_eq!(numbers("4.2.1"), Some((4, 2)));
+        assert_eq!(numbers("3.12.0.dev1"), Some((3, 12)));
+        assert_eq!(numbers("3.8"), Some((3, 8)));
+        assert_eq!(numbers("unknown"), None);
+    }
+}
