@@ -11,7 +11,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::Ending;
-use crate::commands::{bench, completions, convert, demo, eval, info, man, profile, render, train};
+use crate::commands::{
+    bench, completions, convert, demo, eval, info, man, pano, photos, profile, render, train,
+};
 use crate::console::Verbosity;
 use crate::failure::Failure;
 use crate::{options, usage};
@@ -66,6 +68,12 @@ pub(crate) enum Command {
     Info(info::InfoArgs),
     /// Read splats and write them again: turned upright, cut to an SH degree.
     Convert(convert::ConvertArgs),
+    /// Find the cameras of photographs (by COLMAP).
+    Align(Box<photos::AlignArgs>),
+    /// From photographs to a splat: align, train, evaluate.
+    Run(Box<photos::RunArgs>),
+    /// 360-degree footage: cut it into views, align them, train.
+    Pano(pano::PanoArgs),
     /// Measure the speed of this machine.
     Bench(bench::BenchArgs),
     /// Show where the time of a run went, and what changed from one to another.
@@ -87,6 +95,9 @@ impl Command {
             Self::Info(args) => args.json,
             Self::Bench(args) => args.is_json(),
             Self::Profile(args) => args.is_json(),
+            Self::Align(args) => args.json,
+            Self::Run(args) => args.json,
+            Self::Pano(args) => args.is_json(),
             Self::Render(_) | Self::Convert(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }

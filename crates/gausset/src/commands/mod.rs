@@ -7,6 +7,8 @@ pub(crate) mod demo;
 pub(crate) mod eval;
 pub(crate) mod info;
 pub(crate) mod man;
+pub(crate) mod pano;
+pub(crate) mod photos;
 pub(crate) mod profile;
 pub(crate) mod render;
 pub(crate) mod saved_run;
@@ -30,6 +32,9 @@ pub(crate) fn run(command: Command, console: &Console) -> Result<Status, Ending>
         Command::Render(args) => render::run(&args, console),
         Command::Info(args) => info::run(&args, console),
         Command::Convert(args) => convert::run(&args, console),
+        Command::Align(args) => photos::run_align(&args, console),
+        Command::Run(args) => photos::run(&args, console),
+        Command::Pano(args) => pano::run(args, console),
         Command::Bench(args) => bench::run(&args, console),
         Command::Profile(args) => profile::run(&args, console),
         Command::Completions(args) => completions::run(&args, console),

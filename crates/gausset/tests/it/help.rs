@@ -13,7 +13,20 @@ fn the_program_introduces_itself() {
 
 #[test]
 fn every_command_explains_itself() {
-    for command in ["demo", "train", "eval", "render", "info", "convert", "bench", "profile", "completions"] {
+    for command in [
+        "demo",
+        "train",
+        "eval",
+        "render",
+        "info",
+        "convert",
+        "pano",
+        "align",
+        "run",
+        "bench",
+        "profile",
+        "completions",
+    ] {
         insta::assert_snapshot!(format!("help_{command}"), help_of(&[command, "--help"]));
     }
     insta::assert_snapshot!("help_train_short", help_of(&["train", "-h"]));

@@ -8,6 +8,7 @@ mod help;
 mod kills;
 mod looking;
 mod mistakes;
+mod pano;
 mod profile;
 mod signals;
 mod support;

@@ -78,6 +78,8 @@ enum What {
     Raster(MeasureArgs),
     /// The pass that decides which splats are cloned, split and pruned.
     Density(DensityArgs),
+    /// Cutting panoramas into views.
+    Pano(super::pano::bench::BenchPanoArgs),
 }
 
 impl BenchArgs {
@@ -86,6 +88,7 @@ impl BenchArgs {
         match &self.what {
             What::Train(args) | What::Raster(args) => args.json,
             What::Density(args) => args.json,
+            What::Pano(args) => args.json,
         }
     }
 }
@@ -183,6 +186,7 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending>
         What::Train(args) => measure(args, Kind::Train, console),
         What::Raster(args) => measure(args, Kind::Raster, console),
         What::Density(args) => return density::run(args, console),
+        What::Pano(args) => return super::pano::bench::run(args, console),
     }?;
     console.object_or(&measured, || measured.table())?;
     Ok(Status::Done)
@@ -315,7 +319,7 @@ fn stages(profile: &Profile) -> Vec<StageInfo> {
 }
 
 /// Largest resident size of this process (`VmHWM`, Linux).
-fn peak_bytes() -> Option<u64> {
+pub(crate) fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;

@@ -1,0 +1,142 @@
+//! `gausset bench pano`: how fast panoramas are cut into views.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gausset_compute::level;
+use gausset_io::units;
+use gausset_pano::bench::{self, Options};
+use rustix::time::{ClockId, clock_gettime};
+use serde::Serialize;
+
+use crate::Ending;
+use crate::commands::bench::peak_bytes;
+use crate::console::Console;
+use crate::device::DeviceArgs;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::numbers::three_digits;
+use crate::table::{self, Align};
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset bench pano
+  gausset bench pano --keep frames/ --json     keeps the panoramas, for bench/pano_peers.py";
+
+/// CPU milliseconds per view of libjpeg-turbo's planar decoder, a plain C remap and its planar encoder, measured one
+/// by one (docs/benchmarks.md): the floor that ratios are told against.
+const FLOOR_MS: f64 = 30.8;
+
+/// Arguments of `bench pano`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct BenchPanoArgs {
+    /// Width of the panoramas, px.
+    #[arg(long, value_name = "PX", default_value_t = 7680, value_parser = clap::value_parser!(u32).range(128..=16_384))]
+    width: u32,
+    /// Different panoramas.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
+    frames: u32,
+    /// Passes over them; the fastest counts.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    passes: u32,
+    /// Folder for panoramas and views, which stay there [default: a temporary one].
+    #[arg(long, value_name = "DIR")]
+    keep: Option<PathBuf>,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    device: DeviceArgs,
+}
+
+/// The result: a stable contract.
+#[derive(Debug, Serialize)]
+struct Measured {
+    /// Views per CPU second of one thread.
+    views_per_s: f64,
+    cpu_ms_per_view: f64,
+    stages: Vec<Stage>,
+    peak_bytes: Option<u64>,
+    jpeg_backend: &'static str,
+    /// CPU time as a multiple of the floor.
+    ratio_to_floor: f64,
+    width: u32,
+    views: usize,
+}
+
+#[derive(Debug, Serialize)]
+struct Stage {
+    name: &'static str,
+    cpu_ms_per_view: f64,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, Ending> {
+    if !args.width.is_multiple_of(32) {
+        return Err(
+            Failure::usage(format!("--width: expected a multiple of 32, found {}", args.width)).into()
+        );
+    }
+    let own = std::env::temp_dir().join(format!("gausset-bench-pano-{}", std::process::id()));
+    let folder = args.keep.clone().unwrap_or_else(|| own.clone());
+    let level = level(args.device.level())
+        .ok_or_else(|| Failure::new("device", "--simd: this processor does not have it"))?;
+    let cpu_seconds = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
+    };
+    let options = Options {
+        width: args.width as usize,
+        frames: args.frames as usize,
+        repeats: args.passes as usize,
+        quality: 95,
+    };
+    let measured = bench::measure(&options, &folder, level, &cpu_seconds);
+    if args.keep.is_none() {
+        let _ = std::fs::remove_dir_all(&own);
+    }
+    let m = measured.map_err(|e| Failure::new("write", e))?;
+    let stage = |name, cpu_ms_per_view| Stage { name, cpu_ms_per_view };
+    let result = Measured {
+        views_per_s: 1e3 / m.total,
+        cpu_ms_per_view: m.total,
+        stages: vec![
+            stage("read", m.read),
+            stage("decode", m.decode),
+            stage("remap", m.remap),
+            stage("encode", m.encode),
+            stage("write", m.write),
+        ],
+        peak_bytes: peak_bytes(),
+        jpeg_backend: "own",
+        ratio_to_floor: m.total / FLOOR_MS,
+        width: args.width,
+        views: m.views,
+    };
+    console.object_or(&result, || result.table())?;
+    Ok(Status::Done)
+}
+
+impl Measured {
+    fn table(&self) -> String {
+        let head = table::facts(&[
+            ("views", format!("{} from panoramas of {}x{} px", self.views, self.width, self.width / 2)),
+            ("rate", format!("{} views per CPU second", three_digits(self.views_per_s))),
+            (
+                "CPU",
+                format!("{:.2} ms a view, {:.2} of the floor", self.cpu_ms_per_view, self.ratio_to_floor),
+            ),
+            ("memory", self.peak_bytes.map_or_else(|| "-".to_owned(), units::bytes)),
+        ]);
+        let rows: Vec<Vec<String>> = self
+            .stages
+            .iter()
+            .map(|s| vec![s.name.to_owned(), format!("{:.2}", s.cpu_ms_per_view)])
+            .collect();
+        format!(
+            "{head}\n{}",
+            table::columns(&[("stage", Align::Left), ("CPU ms a view", Align::Right)], &rows)
+        )
+    }
+}

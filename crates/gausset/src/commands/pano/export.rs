@@ -1,0 +1,111 @@
+//! `gausset pano export`: poses for other programs.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use gausset_io::atomic::{Disk, FileSystem, write_atomic};
+use gausset_io::dataset::colmap::{ColmapPoint, ModelFolder, ModelFormat, Observations};
+use gausset_pano::export::{self, Poses};
+use gausset_pano::split::Description;
+
+use super::align::poses_path;
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::numbers::counted;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset pano export work/ --format transforms
+  gausset pano export work/ --format colmap --text -o model/
+  gausset pano export work/ --format xmp                 RealityCapture sidecars beside the views";
+
+/// Arguments of `pano export`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ExportArgs {
+    /// Folder of `gausset pano align`.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Form: colmap|transforms|xmp.
+    #[arg(
+        long, value_name = "FORMAT", default_value = "colmap", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["colmap", "transforms", "xmp"])
+    )]
+    format: String,
+    /// Where to [default: DIR/export for colmap, DIR for transforms, DIR/images for xmp].
+    #[arg(short, long, value_name = "OUT")]
+    output: Option<PathBuf>,
+    /// COLMAP's text form instead of the binary one.
+    #[arg(long)]
+    text: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending> {
+    let description = Description::read(&args.folder).map_err(|e| Failure::new("frames", e))?;
+    let poses = Poses::read(&poses_path(&args.folder)).map_err(|e| Failure::new("frames", e))?;
+    let out = |default: &str| args.output.clone().unwrap_or_else(|| args.folder.join(default));
+    let written = match args.format.as_str() {
+        "transforms" => {
+            let folder = out("");
+            write(
+                &folder.join("transforms.json"),
+                export::transforms(&description, &poses, None).as_bytes(),
+            )?;
+            write(&folder.join("panoramas.json"), export::panoramas(&description, &poses).as_bytes())?;
+            folder.join("transforms.json")
+        }
+        "xmp" => {
+            let folder = out("images");
+            for (stem, text) in export::xmp_sidecars(&description, &poses) {
+                write(&folder.join(format!("{stem}.xmp")), text.as_bytes())?;
+            }
+            folder
+        }
+        _ => {
+            let folder = out("export");
+            let format = if args.text { ModelFormat::Text } else { ModelFormat::Binary };
+            write_colmap(&folder, &description, &poses, &points_of(&args.folder)?, format)?;
+            folder
+        }
+    };
+    let frames = counted(poses.registered() as u64, "frame");
+    console.result(&format!("{} ({frames}, {} views each)", written.display(), description.views.len()))?;
+    Ok(Status::done(poses.registered() < poses.frames.len()))
+}
+
+/// Points of the aligned model.
+pub(crate) fn points_of(folder: &Path) -> Result<Vec<ColmapPoint>, Failure> {
+    match ModelFolder::find(&folder.join("sparse").join("0"))? {
+        Some(model) => Ok(model.points(Observations::Skip)?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Writes a COLMAP model.
+pub(crate) fn write_colmap(
+    folder: &Path,
+    description: &Description,
+    poses: &Poses,
+    points: &[ColmapPoint],
+    format: ModelFormat,
+) -> Result<(), Failure> {
+    for (name, bytes) in export::colmap_files(description, poses, points, format) {
+        write(&folder.join(name), &bytes)?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if let Some(parent) = path.parent() {
+        Disk.create_folder(parent).map_err(|e| {
+            let reason = gausset_io::atomic::plain_reason(&e);
+            Failure::new("write", format!("{}: folder: {reason}", parent.display()))
+        })?;
+    }
+    Ok(write_atomic(&Disk, path, |file| file.write_all(bytes))?)
+}

@@ -1,0 +1,68 @@
+//! `gausset pano`: 360-degree footage to views, poses and a splat.
+
+pub(crate) mod align;
+pub(crate) mod bench;
+pub(crate) mod export;
+pub(crate) mod preview;
+pub(crate) mod run;
+pub(crate) mod split;
+pub(crate) mod views;
+
+use clap::{Args, Subcommand};
+
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset pano run walk/ -o out/               panoramas in, splat out
+  gausset pano split walk/ -o work/            eight views around the horizon from each panorama
+  gausset pano split tour.mp4 -o work/ --fps 2 --layout cube6
+See docs/pano.md.";
+
+/// Arguments of `pano`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct PanoArgs {
+    #[command(subcommand)]
+    what: What,
+}
+
+/// What is done with 360-degree footage.
+#[derive(Clone, Debug, Subcommand)]
+enum What {
+    /// Cut panoramas into perspective views.
+    Split(Box<split::SplitArgs>),
+    /// Find the poses of the panoramas.
+    Align(Box<align::AlignArgs>),
+    /// Everything: views, poses, training, evaluation.
+    Run(Box<run::RunArgs>),
+    /// Draw the views of a layout and their outlines on a panorama.
+    Preview(preview::PreviewArgs),
+    /// Write the poses for other programs.
+    Export(export::ExportArgs),
+}
+
+impl PanoArgs {
+    /// Whether the result is to be a JSON object.
+    pub(crate) fn is_json(&self) -> bool {
+        match &self.what {
+            What::Split(args) => args.json,
+            What::Align(args) => args.json,
+            What::Run(args) => args.json,
+            What::Preview(_) | What::Export(_) => false,
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: PanoArgs, console: &Console) -> Result<Status, Ending> {
+    match args.what {
+        What::Split(args) => split::run(&args, console),
+        What::Align(args) => align::run(&args, console),
+        What::Run(args) => run::run(&args, console),
+        What::Preview(args) => preview::run(&args, console),
+        What::Export(args) => export::run(&args, console),
+    }
+}

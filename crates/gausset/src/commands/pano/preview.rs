@@ -1,0 +1,61 @@
+//! `gausset pano preview`: what a layout sees of a panorama.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+
+use clap::Args;
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_io::atomic::{Disk, write_atomic};
+use gausset_pano::load::{self, Limits};
+use gausset_pano::preview;
+
+use super::views::ViewArgs;
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+use crate::failure::Failure;
+
+const AFTER_HELP: &str = "\
+Example:
+  gausset pano preview walk/pano_01.jpg --layout dome16 -o preview.png
+Above, the panorama with the outlines of the views; below, the views.";
+
+/// Arguments of `pano preview`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct PreviewArgs {
+    /// A panorama.
+    #[arg(value_name = "FRAME")]
+    frame: PathBuf,
+    /// The picture.
+    #[arg(short, long, value_name = "FILE", default_value = "preview.png")]
+    output: PathBuf,
+    #[command(flatten)]
+    views: ViewArgs,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Ending> {
+    let frames = |e: &dyn std::fmt::Display| Failure::new("frames", e);
+    let mut opened = load::open(&args.frame, &Limits::default(), Vec::new()).map_err(|e| frames(&e))?;
+    let [w, h] = opened.size;
+    let equirect = opened.metadata.equirect(w, h);
+    let equirect = equirect.map_err(|what| frames(&format!("{}: {what}", args.frame.display())))?;
+    let views = args.views.views(equirect.full_width.round() as u32)?;
+    // The baseline is always there.
+    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+    let picture = preview::sheet(
+        &mut opened,
+        equirect,
+        &views,
+        level,
+        &Pool::with_all_cores(),
+        &AtomicBool::new(false),
+    )
+    .map_err(|e| frames(&e))?;
+    let png = gausset_io::image::encode::png_rgb8(&picture).map_err(|e| Failure::new("write", e))?;
+    write_atomic(&Disk, &args.output, |file| file.write_all(&png)).map_err(Failure::from)?;
+    console.result(&format!("{} ({} views)", args.output.display(), views.len()))?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,229 @@
+//! `gausset pano run`: from panoramas to a splat, in stages that can be resumed.
+//!
+//! ```text
+//! DIR/align/   views for alignment (ring8), poses.json, sparse/0
+//! DIR/train/   views for training (cube6) with the same rig poses, sparse/0
+//! DIR/run/     the training run: splats.ply, eval/
+//! ```
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_io::atomic::Overwrite;
+use gausset_io::dataset::colmap::ModelFormat;
+use gausset_io::run_folder::{checkpoints_folder, splats_path};
+use gausset_pano::export::Poses;
+use gausset_pano::layout::Layout;
+use gausset_pano::split::{Description, Naming, OnError};
+use gausset_train::{TrainConfig, TrainOptions, resumable_config};
+use serde::Serialize;
+
+use super::align::{self, ToolArgs};
+use super::export;
+use super::split::{self, ChoiceArgs, SplitArgs};
+use super::views::ViewArgs;
+use crate::Ending;
+use crate::commands::training::{self, Job, Place};
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::interrupt::{Interrupt, Signal};
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset pano run walk/ -o out/                   out/run/splats.ply, out/run/eval/
+  gausset pano run walk/ -o out/ --crop-bottom 35 --steps 7000
+The same command goes on where it was interrupted.";
+
+/// Widest views for alignment: more pixels cost matching time and registered nothing more.
+const ALIGN_SIDE: u32 = 960;
+/// Frames below which every fourth is held out instead of every eighth.
+const FEW_FRAMES: usize = 16;
+
+/// Arguments of `pano run`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct RunArgs {
+    /// Panoramas, as for `pano split`.
+    #[arg(value_name = "INPUT")]
+    input: PathBuf,
+    /// Folder for everything.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// Views to train on.
+    #[arg(
+        long, value_name = "LAYOUT", default_value = "cube6", hide_possible_values = true, help_heading = "Views",
+        value_parser = PossibleValuesParser::new(Layout::ALL.map(Layout::name))
+            .map(|name| Layout::from_name(&name).unwrap_or(Layout::Cube6))
+    )]
+    train_layout: Layout,
+    /// Side of a view to train on, px [default: a quarter of the panorama's width].
+    #[arg(long, value_name = "PX", help_heading = "Views", value_parser = clap::value_parser!(u32).range(16..=16_384))]
+    train_size: Option<u32>,
+    /// Mask everything within so many degrees of straight down: tripod, operator.
+    #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
+    crop_bottom: f64,
+    /// Folder with a mask per frame (0 = remove).
+    #[arg(long, value_name = "DIR", help_heading = "Views")]
+    masks: Option<PathBuf>,
+    #[command(flatten)]
+    choice: ChoiceArgs,
+    #[command(flatten)]
+    tool: ToolArgs,
+    /// Steps of the training.
+    #[arg(long, value_name = "N", default_value_t = 7000, help_heading = "Training")]
+    steps: u64,
+    /// Largest number of splats.
+    #[arg(long, value_name = "N", default_value_t = 500_000, help_heading = "Training")]
+    max_splats: u64,
+    /// Every n-th frame is held out [default: 4, from 16 frames on 8].
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    test_every: Option<u32>,
+    /// Seed of the training.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Training")]
+    seed: u64,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+/// The result.
+#[derive(Debug, Serialize)]
+struct Ran<'a> {
+    frames: usize,
+    registered: usize,
+    points: u64,
+    mean_reprojection_px: f64,
+    training: &'a gausset_train::Summary,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
+    let interrupt = Interrupt::watch();
+    let stopped = || Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
+    // A tool that is missing is told before the work begins.
+    let align_folder = args.output.join("align");
+    let known = align::finished(&align_folder, &args.tool);
+    if known.is_none() {
+        args.tool.find()?;
+    }
+    console.note("cutting views for alignment");
+    let cut = split_args(args, align_folder.clone(), Layout::Ring8, None);
+    let side = split::natural_side_of(&cut)?.min(ALIGN_SIDE);
+    let cut = split_args(args, align_folder.clone(), Layout::Ring8, Some(side));
+    let (report, _) = split::perform(&cut, &interrupt, console)?;
+    if report.is_cancelled {
+        return stopped();
+    }
+    let has_skipped = !report.skipped.is_empty();
+    let poses = match align::finished(&align_folder, &args.tool) {
+        Some(poses) => poses,
+        None => match align::perform(&align_folder, &args.tool, &interrupt, console) {
+            Err(_) if interrupt.signal().is_some() => return stopped(),
+            other => other?,
+        },
+    };
+    console.note(align::describe(&poses, &align_folder).trim_end());
+    console.note("cutting views for training");
+    let train_folder = args.output.join("train");
+    let cut = split_args(args, train_folder.clone(), args.train_layout, args.train_size);
+    let (report, _) = split::perform(&cut, &interrupt, console)?;
+    if report.is_cancelled {
+        return stopped();
+    }
+    let description = Description::read(&train_folder).map_err(|e| Failure::new("frames", e))?;
+    let points = export::points_of(&align_folder)?;
+    export::write_colmap(
+        &train_folder.join("sparse").join("0"),
+        &description,
+        &poses,
+        &points,
+        ModelFormat::Binary,
+    )?;
+    let trained = train(args, &poses, train_folder, &interrupt, console)?;
+    let Some(trained) = trained else {
+        console.result(&format!("{}\n", splats_path(&args.output.join("run")).display()))?;
+        return Ok(Status::done(has_skipped || poses.registered() < poses.frames.len()));
+    };
+    let result = Ran {
+        frames: poses.frames.len(),
+        registered: poses.registered(),
+        points: poses.points,
+        mean_reprojection_px: poses.mean_reprojection_px,
+        training: &trained.outcome.summary,
+    };
+    console.object_or(&result, || align::describe(&poses, &align_folder) + &trained.table())?;
+    if matches!(trained.status, Status::Interrupted(_)) {
+        return Ok(trained.status);
+    }
+    let is_partial =
+        has_skipped || poses.registered() < poses.frames.len() || trained.status == Status::Skipped;
+    Ok(Status::done(is_partial))
+}
+
+/// Trains on the views; `None` when that was finished before.
+fn train(
+    args: &RunArgs,
+    poses: &Poses,
+    data: PathBuf,
+    interrupt: &Interrupt,
+    console: &Console,
+) -> Result<Option<training::Trained>, Failure> {
+    let folder = args.output.join("run");
+    let registered = poses.registered();
+    let every = match args.test_every {
+        Some(every) => every,
+        None if registered < 3 => 0,
+        None if registered < FEW_FRAMES => 4,
+        None => 8,
+    };
+    let options = TrainOptions {
+        data: Some(data),
+        steps: Some(args.steps),
+        max_splats: Some(args.max_splats),
+        seed: Some(args.seed),
+        test_every: Some(every),
+        exposure: Some(true),
+        threads: Some(args.compute.threads),
+        ..TrainOptions::default()
+    };
+    let has_checkpoint = std::fs::read_dir(checkpoints_folder(&folder)).is_ok_and(|mut d| d.next().is_some());
+    if splats_path(&folder).is_file() && folder.join("eval").is_dir() {
+        console.note("the training is finished already");
+        return Ok(None);
+    }
+    let (config, place) = if has_checkpoint {
+        let none = TrainOptions { threads: Some(args.compute.threads), ..TrainOptions::default() };
+        (resumable_config(&folder, &none)?, Place::Resume(folder))
+    } else {
+        (TrainConfig::resolve(&options, None)?, Place::New(folder, Overwrite::Replace))
+    };
+    let job = Job { config, place, device: args.compute.device, profile: false };
+    training::train(job, interrupt, console).map(Some)
+}
+
+fn split_args(args: &RunArgs, output: PathBuf, layout: Layout, size: Option<u32>) -> SplitArgs {
+    SplitArgs {
+        input: args.input.clone(),
+        output,
+        views: ViewArgs { layout, views: None, size, fov: None, rotate: 0.0 },
+        choice: args.choice.clone(),
+        crop_bottom: args.crop_bottom,
+        masks: args.masks.clone(),
+        level: None,
+        format: "jpg".to_owned(),
+        quality: 95,
+        naming: Naming::Rig,
+        on_error: OnError::Skip,
+        force: false,
+        max_side: [16_384, 8_192],
+        max_file: 256,
+        dry_run: false,
+        json: args.json,
+        compute: args.compute,
+    }
+}

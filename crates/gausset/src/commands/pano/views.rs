@@ -1,0 +1,65 @@
+//! Options that say which views: shared by the sub-commands of `pano`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_pano::geometry::View;
+use gausset_pano::layout::{Layout, check_view, natural_side, read_views};
+
+use crate::failure::Failure;
+
+/// Which views.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ViewArgs {
+    /// Views: ring8|ring8-110|ring12-110|ring4|dome16|dense17|cube6|cube8|colmap12|ring8-caps.
+    #[arg(
+        long, value_name = "LAYOUT", default_value = "ring8", hide_possible_values = true, help_heading = "Views",
+        value_parser = PossibleValuesParser::new(Layout::ALL.map(Layout::name))
+            .map(|name| Layout::from_name(&name).unwrap_or(Layout::Ring8))
+    )]
+    pub(crate) layout: Layout,
+    /// Views from a JSON list of {yaw, pitch, roll, hfov, width, height}.
+    #[arg(long, value_name = "FILE", conflicts_with = "layout", help_heading = "Views")]
+    pub(crate) views: Option<PathBuf>,
+    /// Side of a view in px [default: a quarter of the panorama's width at 90 degrees].
+    #[arg(long, value_name = "PX", help_heading = "Views", value_parser = clap::value_parser!(u32).range(16..=16_384))]
+    pub(crate) size: Option<u32>,
+    /// Horizontal field of view in degrees [default: the layout's].
+    #[arg(long, value_name = "DEG", help_heading = "Views")]
+    pub(crate) fov: Option<f64>,
+    /// Turn all views to the right, degrees.
+    #[arg(
+        long,
+        value_name = "DEG",
+        default_value_t = 0.0,
+        allow_negative_numbers = true,
+        help_heading = "Views"
+    )]
+    pub(crate) rotate: f64,
+}
+
+impl ViewArgs {
+    /// The views for a source that is `around` px wide.
+    ///
+    /// # Errors
+    /// Values out of range, a file of views that cannot be used.
+    pub(crate) fn views(&self, around: u32) -> Result<Vec<View>, Failure> {
+        let mut views = match &self.views {
+            Some(path) => {
+                let hfov = self.fov.unwrap_or(90.0);
+                let side = self.size.unwrap_or_else(|| natural_side(around, hfov));
+                read_views(path, side, hfov).map_err(|e| Failure::new("views", e))?
+            }
+            None => {
+                let side = self.size.unwrap_or_else(|| self.layout.natural_side(around, self.fov));
+                self.layout.views(side, side, self.fov)
+            }
+        };
+        for view in &mut views {
+            view.yaw += self.rotate;
+            check_view(view).map_err(|what| Failure::usage(format!("--fov, --rotate, --size: {what}")))?;
+        }
+        Ok(views)
+    }
+}

@@ -1,0 +1,202 @@
+//! `gausset pano` as people and scripts meet it.
+
+use std::path::Path;
+
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_pano::synthetic::detailed;
+use serde_json::Value;
+
+use crate::support::Workshop;
+
+/// A folder with `count` panoramas of 256x128 px in `walk`.
+fn with_walk(count: u32) -> Workshop {
+    let workshop = Workshop::empty();
+    std::fs::create_dir(workshop.path("walk")).expect("a folder");
+    let level = level(VectorLevel::Auto).expect("a level");
+    for k in 0..count {
+        let bytes = detailed(256, 90, k, level, &Pool::new(1));
+        std::fs::write(workshop.path(&format!("walk/p{k}.jpg")), bytes).expect("a panorama");
+    }
+    workshop
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+/// A script that stands in for a program.
+#[cfg(unix)]
+fn script(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+}
+
+#[test]
+fn splitting_tells_scripts_what_it_did() {
+    let workshop = with_walk(3);
+    std::fs::write(workshop.path("walk/broken.jpg"), b"\xFF\xD8\xFF").expect("a file");
+    let finished = workshop.run(&["pano", "split", "walk", "-o", "out", "--size", "64", "--json"]);
+    assert_eq!(finished.code, 1, "{finished:?}");
+    let result = json(&finished.stdout);
+    assert_eq!((result["frames"].as_u64(), result["views"].as_u64()), (Some(3), Some(24)));
+    assert_eq!(result["skipped"][0]["frame"], "broken");
+    assert!(finished.stderr.contains("walk/broken.jpg: picture: "), "{}", finished.stderr);
+    for path in ["out/pano.json", "out/pano.jsonl", "out/rig_config.json", "out/images/view07/p2.jpg"] {
+        assert!(workshop.path(path).is_file(), "{path}");
+    }
+    let forecast = workshop.succeed(&[
+        "pano",
+        "split",
+        "walk",
+        "-o",
+        "dry",
+        "--layout",
+        "dome16",
+        "--dry-run",
+        "--json",
+    ]);
+    assert_eq!(json(&forecast.stdout)["views"], 4 * 16);
+    assert!(!workshop.path("dry").exists());
+}
+
+#[test]
+fn mistakes_are_one_line_and_exit_code_2() {
+    let workshop = with_walk(1);
+    std::fs::create_dir(workshop.path("empty")).expect("a folder");
+    std::fs::write(workshop.path("file"), b"x").expect("a file");
+    let cases: [(&[&str], &str); 9] = [
+        (&["pano", "split", "nothing", "-o", "o"], "gausset: nothing: folder: no such file or folder"),
+        (&["pano", "split", "empty", "-o", "o"], "gausset: empty: frames: none found"),
+        (&["pano", "split", "walk", "-o", "file"], "gausset: file: folder: "),
+        (
+            &["pano", "split", "walk", "-o", "o", "--crop-bottom", "200"],
+            "gausset: --crop-bottom: expected 0..90",
+        ),
+        (&["pano", "split", "walk", "-o", "o", "--fov", "300"], "gausset: --fov"),
+        (&["pano", "split", "walk", "-o", "o", "--fps", "2"], "gausset: --fps"),
+        (&["pano", "split", "walk", "-o", "o", "--layout", "ring9"], "gausset: --layout"),
+        (&["pano", "align", "empty"], "gausset: empty/pano.json: file: "),
+        (&["pano", "align", "walk", "--python", "/nonexistent/python"], "gausset: walk/pano.json"),
+    ];
+    for (arguments, start) in cases {
+        let finished = workshop.run(arguments);
+        assert_eq!(finished.code, 2, "{arguments:?} {finished:?}");
+        assert!(finished.stderr.starts_with(start), "{arguments:?}: {}", finished.stderr);
+        assert_eq!(finished.stderr.trim_end().lines().count(), 1, "{}", finished.stderr);
+    }
+    assert!(!workshop.path("o").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_colmap_that_is_absent_old_silent_or_broken_is_named() {
+    let workshop = with_walk(2);
+    workshop.succeed(&["pano", "split", "walk", "-o", "w", "--size", "64"]);
+    let try_with = |option: &str, program: &str, more: &[&str]| {
+        let path = workshop.path(program);
+        let mut arguments = vec!["-q", "pano", "align", "w", option, path.to_str().expect("a name")];
+        arguments.extend(more);
+        let finished = workshop.run(&arguments);
+        assert_eq!(finished.code, 2, "{finished:?}");
+        assert!(!workshop.path("w/sparse").exists() && !workshop.path("w/poses.json").exists());
+        finished.stderr
+    };
+    assert!(try_with("--python", "absent", &[]).contains("program: not found"));
+    script(&workshop.path("bare"), "echo '{\"event\": \"absent\", \"what\": \"no module\"}'; exit 4");
+    assert!(try_with("--python", "bare", &[]).contains("-m pip install pycolmap"));
+    script(&workshop.path("old"), "echo '{\"event\": \"version\", \"version\": \"3.11.1\"}'");
+    assert!(try_with("--python", "old", &[]).contains("version 3.11.1 is too old (expected 4.0 or later)"));
+    // Debian 12.
+    script(&workshop.path("colmap38"), "echo 'COLMAP 3.8 -- Structure-from-Motion and Multi-View Stereo'");
+    assert!(
+        try_with("--colmap", "colmap38", &[])
+            .contains("version 3.8 has no camera rigs (expected 3.12 or later)")
+    );
+    let version =
+        "case \"$*\" in *--version*) echo '{\"event\": \"version\", \"version\": \"4.2.1\"}'; exit 0;; esac";
+    script(&workshop.path("silent"), &format!("{version}\nsleep 60"));
+    assert!(try_with("--python", "silent", &["--tool-timeout", "1"]).contains("no sign of life for 1 s"));
+    script(
+        &workshop.path("broken"),
+        &format!(
+            "{version}\necho '{{\"event\": \"stage\", \"name\": \"matching\"}}'\necho '{{\"event\": \"error\", \"what\": \"RuntimeError: out of luck\"}}'\nexit 3"
+        ),
+    );
+    assert!(try_with("--python", "broken", &[]).contains("COLMAP: matching: RuntimeError: out of luck"));
+    script(&workshop.path("nothing"), version);
+    assert!(try_with("--python", "nothing", &[]).contains("frames: none of 2 could be aligned"));
+}
+
+#[test]
+fn a_split_that_is_killed_again_and_again_ends_as_if_it_never_was() {
+    let workshop = with_walk(24);
+    workshop.succeed(&["pano", "split", "walk", "-o", "whole", "--size", "96", "--layout", "dome16"]);
+    for k in 0..6u64 {
+        let mut child =
+            workshop.start(&["pano", "split", "walk", "-o", "torn", "--size", "96", "--layout", "dome16"]);
+        std::thread::sleep(std::time::Duration::from_millis(15 + 23 * k));
+        // It may have finished before.
+        let _ = child.kill();
+        child.wait().expect("its end");
+    }
+    workshop.succeed(&["pano", "split", "walk", "-o", "torn", "--size", "96", "--layout", "dome16"]);
+    let list = |name: &str| {
+        let mut files = Vec::new();
+        let mut todo = vec![workshop.path(name)];
+        while let Some(folder) = todo.pop() {
+            for entry in std::fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                if path.is_dir() {
+                    todo.push(path);
+                } else if path.file_name().is_some_and(|n| !n.to_string_lossy().starts_with('.')) {
+                    let relative = path.strip_prefix(workshop.path(name)).expect("inside").to_owned();
+                    files.push((relative, std::fs::read(&path).expect("a file")));
+                }
+            }
+        }
+        files.sort();
+        files
+    };
+    assert!(list("torn") == list("whole"));
+}
+
+#[test]
+fn the_bench_keeps_its_contract() {
+    let workshop = Workshop::empty();
+    let finished =
+        workshop.succeed(&["bench", "pano", "--width", "256", "--frames", "1", "--passes", "1", "--json"]);
+    let result = json(&finished.stdout);
+    for key in ["views_per_s", "cpu_ms_per_view", "stages", "peak_bytes", "jpeg_backend"] {
+        assert!(!result[key].is_null(), "{key}");
+    }
+    assert_eq!(result["stages"].as_array().map(Vec::len), Some(5));
+}
+
+/// The real walk through the real COLMAP: five of five, as in the published run.
+#[test]
+fn the_real_walk_registers() {
+    let data = std::env::var_os("GAUSSET_DATA").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        std::path::PathBuf::from,
+    );
+    let walk = data.join("pano/walk");
+    let skip = |why: &str| println!("SKIPPED the_real_walk_registers: {why}");
+    if !walk.is_dir() {
+        return skip("no real data (set GAUSSET_DATA)");
+    }
+    if gausset_sfm::Tool::find(None, None).is_err() {
+        return skip("no pycolmap (pip install pycolmap, or set GAUSSET_PYTHON)");
+    }
+    let workshop = Workshop::empty();
+    let input = walk.to_str().expect("a name");
+    workshop.succeed(&["pano", "split", input, "-o", "w"]);
+    let finished = workshop.succeed(&["pano", "align", "w", "--json"]);
+    let result = json(&finished.stdout);
+    assert_eq!((result["frames"].as_u64(), result["registered"].as_u64()), (Some(5), Some(5)));
+    assert!(result["mean_reprojection_px"].as_f64().is_some_and(|e| e < 0.8), "{result}");
+    assert_eq!(result["is_metric"], true);
+    // The model reads back as a dataset, held out by frame.
+    let info = workshop.succeed(&["info", "w", "--json"]);
+    assert!(info.stdout.contains("40"), "{}", info.stdout);
+}
