@@ -11,11 +11,7 @@ use gausset_io::atomic::{Disk, Overwrite};
 use gausset_train::{End, Event, Outcome, RecordedRun, Run, Session, TimeBudget, TrainConfig, TrainOptions};
 
 fn within(budget_ms: u64) -> TrainOptions {
-    TrainOptions {
-        time_budget: Some(TimeBudget::Milliseconds(budget_ms)),
-        steps: None,
-        ..options(1)
-    }
+    TrainOptions { time_budget: Some(TimeBudget::Milliseconds(budget_ms)), steps: None, ..options(1) }
 }
 
 /// Starts a run and keeps it to its budget; stops it after `stop_after` steps.

@@ -45,7 +45,7 @@ fn layers_win_in_order_command_line_file_strategy_defaults() {
     // Classic's own defaults, and one that every strategy has.
     assert_eq!((config.recipe.density.until, config.recipe.start.opacity), (0.5, 0.1));
     assert_eq!(config.recipe.loss.opacity_regularisation, 0.0);
-    assert_eq!(config.recipe.rates.quats, 1e-3);
+    assert_eq!(config.recipe.rates.quats, 2e-3);
 }
 
 #[test]

@@ -25,15 +25,6 @@ pub fn defaults() -> TrainOptions {
         initial_splats: Some(100_000),
         dssim_weight: Some(0.2),
         adam: Some(Adam::Dense),
-        lr_means: Some(1.6e-4),
-        // A decade less decay and noise than published: runs of a few thousand steps gain 0.2 to 0.9 dB by it on the demo,
-        // `south_building` and `brighton` (docs/experiments.md).
-        lr_means_final: Some(1.6e-5),
-        lr_scales: Some(5e-3),
-        lr_quats: Some(1e-3),
-        lr_opacities: Some(5e-2),
-        lr_sh_dc: Some(2.5e-3),
-        lr_sh_rest: Some(2.5e-3 / 20.0),
         density_from: Some(1.0 / 60.0),
         density_every: Some(0),
         abs_grad: Some(false),
@@ -66,22 +57,31 @@ pub fn defaults() -> TrainOptions {
     }
 }
 
-/// The recipe at three scales: what a run costs, and nothing about how a step works. Costs follow
-/// `splats x a + pixels x b` per step (docs/benchmarks.md), so all three of steps, splats and sizes shrink together.
+/// The recipe at three scales. Costs follow `splats x a + pixels x b` per step (docs/benchmarks.md), so steps, splats
+/// and sizes shrink together. Fewer steps want higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 steps
+/// and nothing in 5,000 (docs/experiments.md).
 #[must_use]
 pub fn quality_defaults(quality: Quality) -> TrainOptions {
-    let scale = |steps, max_splats, max_resolution, coarse_factor, coarse_until| TrainOptions {
+    let scale = |steps, max_splats, max_resolution, coarse_until, pace: f64| TrainOptions {
         steps: Some(steps),
         max_splats: Some(max_splats),
         max_resolution: Some(max_resolution),
-        coarse_factor: Some(coarse_factor),
+        coarse_factor: Some(4),
         coarse_until: Some(coarse_until),
+        lr_means: Some(1.6e-4 * pace),
+        // A decade of decay, where two are published: runs of a few thousand steps gain 0.2 to 0.9 dB by it.
+        lr_means_final: Some(1.6e-5 * pace),
+        lr_scales: Some(5e-3 * pace),
+        lr_quats: Some(1e-3 * pace),
+        lr_opacities: Some(5e-2 * pace),
+        lr_sh_dc: Some(2.5e-3 * pace),
+        lr_sh_rest: Some(2.5e-3 / 20.0 * pace),
         ..TrainOptions::default()
     };
     match quality {
-        Quality::Fast => scale(2_000, 60_000, 800, 4, 0.7),
-        Quality::Default => scale(7_000, 200_000, 1_600, 4, 0.4),
-        Quality::Best => scale(30_000, 400_000, 1_600, 4, 0.2),
+        Quality::Fast => scale(2_000, 60_000, 800, 0.7, 2.0),
+        Quality::Default => scale(7_000, 200_000, 1_600, 0.4, 2.0),
+        Quality::Best => scale(30_000, 400_000, 1_600, 0.2, 1.0),
     }
 }
 
