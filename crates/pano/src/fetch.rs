@@ -1,7 +1,7 @@
 //! Stage 2 of sampling: the four taps of each pixel, without a bounds check per load.
 //!
 //! The loads are what sampling spends its time on (they wait for memory), and the fewer instructions stand between
-//! them, the more of them are under way at once: with a check per load a view takes 18.5 ms, without 12.4 (7680 px
+//! them, the more of them are under way at once: with a check per load a view takes 18.5 ms, without 14.1 (7680 px
 //! to 1920 px, the processor of `docs/benchmarks.md`). The range of a row's indices is checked once, vectorised,
 //! before the loop.
 #![allow(unsafe_code)]

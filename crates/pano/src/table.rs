@@ -2,7 +2,7 @@
 //!
 //! 16 neighbouring pixels of a row share a *segment*: their source coordinates relative to a whole pixel, as a
 //! parabola in f32, in units of 1/128 px. The parabola goes through the exact coordinates of pixels 0, 8 and 15; where
-//! it misses those of pixels 4 or 12 by more than [`FIT_TOLERANCE`], or where the source is torn (an edge of a cube
+//! it misses those of pixels 4 or 12 by more than `FIT_TOLERANCE`, or where the source is torn (an edge of a cube
 //! face, a pole), the segment stores its 16 coordinates one by one. Parabolas take 2.25 bytes a pixel and stay within
 //! 0.0005 px of the truth for usual views; coordinates are rounded to 1/128 px, so the whole is within 0.008 px.
 //! (Straight lines over 8 px miss by 0.0069 px before rounding.)

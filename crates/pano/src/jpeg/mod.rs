@@ -3,7 +3,7 @@
 //! Half of the time of general libraries on 360-degree frames goes into colour conversion, chroma resampling and rows
 //! that no view shows (`docs/benchmarks.md`), so the splitter has its own codec for the one kind of file that cameras
 //! write: baseline, Huffman coded, 8 bits, one interleaved scan (ITU-T T.81). Everything else goes to the `image`
-//! crate ([`crate::decode`]). Both directions are tested against other decoders and fuzzed.
+//! crate ([`crate::load`]). Both directions are tested against other codecs, truncated and bit-flipped.
 
 pub mod dct;
 pub mod decode;
