@@ -2,7 +2,7 @@
 
 use gausset_core::engine::{CorrectionRates, DensityRule, GradientStatistic, McmcRule};
 use gausset_train::recipe::DensityRules;
-use gausset_train::{Recipe, SceneFacts, Strategy, TrainConfig, TrainOptions};
+use gausset_train::{Quality, Recipe, SceneFacts, Strategy, TrainConfig, TrainOptions};
 
 const SCENE: SceneFacts = SceneFacts { extent: 2.0, background: [0.1, 0.2, 0.3] };
 
@@ -10,6 +10,8 @@ fn recipe(given: TrainOptions) -> Recipe {
     let given = TrainOptions {
         data: Some("scene".into()),
         // The published values, whatever the defaults are.
+        quality: Some(Quality::Best),
+        lr_means: Some(1.6e-4),
         lr_means_final: Some(1.6e-6),
         noise: Some(5e5),
         ..given
