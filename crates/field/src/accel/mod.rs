@@ -1,0 +1,1 @@
+//! Evaluation whose cost follows the pairs that matter.
