@@ -17,7 +17,7 @@ use fearless_simd::{Level, prelude::*};
 use gausset_compute::{Pool, at_level};
 
 use crate::dense::{square, whitened};
-use crate::gradients::Moments;
+use crate::gradients::{FieldGradients, Moments};
 use crate::packed::{BLOCK, Block, FIELDS, Packed};
 use crate::real::{INV_K2, Lanes, Real};
 
@@ -40,38 +40,48 @@ pub(crate) type Sample<T, const N: usize> = [T; N];
 /// Moments of a block of Gaussians.
 type BlockMoments = [[f64; BLOCK]; 10];
 
-/// The ten moments of each Gaussian over points `x y z gbar`.
+/// What becomes of the ten sums of a Gaussian: its number and the sums → gradients (means, chol, weight).
+type Unpack<'a> = &'a (dyn Fn(usize, &Moments) -> [f64; 10] + Sync);
+
+/// The gradients that the ten moments of each Gaussian over points `x y z gbar` give.
 pub(crate) fn moments<T: Real>(
     level: Level,
     pool: &Pool,
     field: &Packed<T>,
     samples: &[Sample<T, 4>],
-) -> Vec<Moments> {
-    sums(pool, field, samples, |blocks, samples, out| {
+    out: &mut FieldGradients<T>,
+    unpack: Unpack<'_>,
+) {
+    sums(pool, field, samples, out, unpack, |blocks, samples, out| {
         at_level!(level, simd => tiles(simd, blocks, samples, out));
-    })
+    });
 }
 
-/// The ten sums of the VJP of the gradient over points `x y z ux uy uz`, in units without `k`:
+/// The gradients that the ten sums of the VJP of the gradient over points `x y z ux uy uz` give, in units with `k`:
 /// `Σ G (r - a p)` (3), `Σ G (p tᵀ + (r - a p) vᵀ)` (6, lower), `Σ G a`.
 pub(crate) fn gradient_sums<T: Real>(
     level: Level,
     pool: &Pool,
     field: &Packed<T>,
     samples: &[Sample<T, 6>],
-) -> Vec<Moments> {
-    sums(pool, field, samples, |blocks, samples, out| {
+    out: &mut FieldGradients<T>,
+    unpack: Unpack<'_>,
+) {
+    sums(pool, field, samples, out, unpack, |blocks, samples, out| {
         at_level!(level, simd => gradient_tiles(simd, blocks, samples, out));
-    })
+    });
 }
 
-/// Shares out blocks of Gaussians and chunks of samples, and adds the chunks in order.
+/// Shares out blocks of Gaussians and chunks of samples, adds the chunks in order, and unpacks.
 fn sums<T: Real, const N: usize>(
     pool: &Pool,
     field: &Packed<T>,
     samples: &[Sample<T, N>],
+    out: &mut FieldGradients<T>,
+    unpack: Unpack<'_>,
     kernel: impl Fn(&[Block<T>], &[Sample<T, N>], &mut [BlockMoments]) + Sync,
-) -> Vec<Moments> {
+) {
+    const NONE: BlockMoments = [[0.0; BLOCK]; 10];
     let blocks = &field.blocks;
     let chunk = if field.len >= ENOUGH_GAUSSIANS {
         samples.len().max(1)
@@ -79,25 +89,44 @@ fn sums<T: Real, const N: usize>(
         samples.len().div_ceil(MAX_CHUNKS).next_multiple_of(TILE).max(CHUNK)
     };
     let chunks = samples.len().div_ceil(chunk).max(1);
-    let mut partial = vec![[[0.0f64; BLOCK]; 10]; chunks * blocks.len()];
-    let mut parts: Vec<(usize, usize, &mut [BlockMoments])> = Vec::new();
-    for (c, out) in partial.chunks_mut(blocks.len().max(1)).enumerate() {
-        let pieces = out.chunks_mut(TASK_BLOCKS).enumerate();
-        parts.extend(pieces.map(|(task, out)| (c, task * TASK_BLOCKS, out)));
+    let mut partial = vec![NONE; if chunks > 1 { chunks * blocks.len() } else { 0 }];
+    if chunks > 1 {
+        let mut parts: Vec<(usize, usize, &mut [BlockMoments])> = Vec::new();
+        for (c, out) in partial.chunks_mut(blocks.len()).enumerate() {
+            let pieces = out.chunks_mut(TASK_BLOCKS).enumerate();
+            parts.extend(pieces.map(|(task, out)| (c, task * TASK_BLOCKS, out)));
+        }
+        pool.run_parts(&mut parts, |_, (c, first, out)| {
+            let samples = &samples[*c * chunk..samples.len().min((*c + 1) * chunk)];
+            kernel(&blocks[*first..*first + out.len()], samples, out);
+        });
     }
-    pool.run_parts(&mut parts, |_, (c, first, out)| {
-        let samples = &samples[*c * chunk..samples.len().min((*c + 1) * chunk)];
-        kernel(&blocks[*first..*first + out.len()], samples, out);
-    });
-    let mut moments = vec![[0.0; 10]; field.len];
-    for partial in partial.chunks(blocks.len().max(1)) {
-        for (moments, block) in moments.chunks_mut(BLOCK).zip(partial) {
-            for (lane, moments) in moments.iter_mut().enumerate() {
-                (0..10).for_each(|row| moments[row] += block[row][lane]);
+    let task = TASK_BLOCKS * BLOCK;
+    out.resize(field.len);
+    let rows = out.means.chunks_mut(task).zip(out.chol.chunks_mut(task)).zip(out.weights.chunks_mut(task));
+    let mut parts: Vec<_> = rows.collect();
+    pool.run_parts(&mut parts, |part, ((means, chol), weights)| {
+        let first = part * TASK_BLOCKS;
+        let mut sums = [NONE; TASK_BLOCKS];
+        let sums = &mut sums[..means.len().div_ceil(BLOCK)];
+        if chunks == 1 {
+            kernel(&blocks[first..first + sums.len()], samples, sums);
+        }
+        for partial in partial.chunks(blocks.len().max(1)) {
+            for (sum, partial) in sums.iter_mut().zip(&partial[first..]) {
+                for (sum, value) in sum.as_flattened_mut().iter_mut().zip(partial.as_flattened()) {
+                    *sum += value;
+                }
             }
         }
-    }
-    moments
+        for i in 0..means.len() {
+            let moments: Moments = std::array::from_fn(|row| sums[i / BLOCK][row][i % BLOCK]);
+            let g = unpack(part * task + i, &moments).map(T::from_f64);
+            means[i] = [g[0], g[1], g[2]];
+            chol[i] = [g[3], g[4], g[5], g[6], g[7], g[8]];
+            weights[i] = g[9];
+        }
+    });
 }
 
 /// The rows of a vector of Gaussians.

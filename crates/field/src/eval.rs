@@ -65,8 +65,13 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// # Errors
     /// As [`GaussianField::check`].
     pub fn new(compute: &'a Compute, field: &'a GaussianField<T>) -> Result<Self, FieldError> {
-        field.check()?;
-        Ok(Self { compute, field, packed: Packed::new(compute.level, &compute.pool, field) })
+        field.check_shape()?;
+        let packed = Packed::new(compute.level, &compute.pool, field);
+        // The inverse factors are there already; looking at them is cheaper than making them again.
+        match packed.first_unusable() {
+            Some(_) => Err(field.check().err().unwrap_or(FieldError::Singular { index: 0, precision: T::NAME })),
+            None => Ok(Self { compute, field, packed }),
+        }
     }
 
     /// f at points.
@@ -101,15 +106,29 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// # Errors
     /// A point is not finite or too far; not one cotangent per point.
     pub fn vjp(&self, points: &[[T; 3]], gbar: &[T]) -> Result<FieldGradients<T>, FieldError> {
+        let mut out = FieldGradients::zeros(0);
+        self.vjp_into(points, gbar, &mut out)?;
+        Ok(out)
+    }
+
+    /// As [`Self::vjp`], into memory that is used again: for loops.
+    ///
+    /// # Errors
+    /// As [`Self::vjp`].
+    pub fn vjp_into(
+        &self,
+        points: &[[T; 3]],
+        gbar: &[T],
+        out: &mut FieldGradients<T>,
+    ) -> Result<(), FieldError> {
         self.check(points, gbar.len())?;
         let samples: Vec<[T; 4]> = points.iter().zip(gbar).map(|(x, g)| [x[0], x[1], x[2], *g]).collect();
-        let moments = dense_vjp::moments(self.compute.level, &self.compute.pool, &self.packed, &samples);
-        let mut out = FieldGradients::zeros(self.field.len());
-        for (i, moments) in moments.iter().enumerate() {
+        let (level, pool) = (self.compute.level, &self.compute.pool);
+        dense_vjp::moments(level, pool, &self.packed, &samples, out, &|i, moments| {
             let (inverse, weight) = self.packed.inverse_and_weight(i);
-            out.set(i, &from_moments(&inverse, weight, self.slope(i), moments));
-        }
-        Ok(out)
+            from_moments(&inverse, weight, self.slope(i), moments)
+        });
+        Ok(())
     }
 
     /// The gradient of `Σ_b gbar_b f(x_b)` by the points: `gbar_b ∇f(x_b)`.
@@ -135,9 +154,9 @@ impl<'a, T: Real> Evaluator<'a, T> {
         self.check(points, ubar.len())?;
         let samples: Vec<[T; 6]> =
             points.iter().zip(ubar).map(|(x, u)| [x[0], x[1], x[2], u[0], u[1], u[2]]).collect();
-        let sums = dense_vjp::gradient_sums(self.compute.level, &self.compute.pool, &self.packed, &samples);
-        let mut out = FieldGradients::zeros(self.field.len());
-        for (i, s) in sums.iter().enumerate() {
+        let (level, pool) = (self.compute.level, &self.compute.pool);
+        let mut out = FieldGradients::zeros(0);
+        dense_vjp::gradient_sums(level, pool, &self.packed, &samples, &mut out, &|i, s| {
             let (inverse, weight) = self.packed.inverse_and_weight(i);
             // `c` and `r` carry k², `p tᵀ` and `c vᵀ` k³; L_kk = k / a_kk.
             let (w2, w3) = (weight * INV_K2, weight * INV_K2 / K);
@@ -147,9 +166,8 @@ impl<'a, T: Real> Evaluator<'a, T> {
                 chol[entry] *= K / a;
             }
             let [c0, c1, c2, c3, c4, c5] = chol;
-            let weight = -self.slope(i) * s[9];
-            out.set(i, &[w2 * s[0], w2 * s[1], w2 * s[2], c0, c1, c2, c3, c4, c5, weight]);
-        }
+            [w2 * s[0], w2 * s[1], w2 * s[2], c0, c1, c2, c3, c4, c5, -self.slope(i) * s[9]]
+        });
         Ok(out)
     }
 

@@ -221,15 +221,22 @@ impl<T: Real> GaussianField<T> {
         factor::<T>(&self.chol[i])
     }
 
+    /// Checks that there is one entry per Gaussian.
+    pub(crate) fn check_shape(&self) -> Result<(), FieldError> {
+        let n = self.weights.len();
+        if self.means.len() == n && self.chol.len() == n {
+            return Ok(());
+        }
+        Err(FieldError::Lengths { means: self.means.len(), chol: self.chol.len(), weights: n })
+    }
+
     /// Checks what [`Self::new`] promises.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub fn check(&self) -> Result<(), FieldError> {
+        self.check_shape()?;
         let n = self.weights.len();
-        if self.means.len() != n || self.chol.len() != n {
-            return Err(FieldError::Lengths { means: self.means.len(), chol: self.chol.len(), weights: n });
-        }
         for i in 0..n {
             let bad = |tensor, value: f64| FieldError::Parameter { tensor, index: i, value };
             let finite = |tensor, values: &[T]| {

@@ -20,12 +20,11 @@ pub struct FieldGradients<T> {
 }
 
 impl<T: Real> FieldGradients<T> {
-    /// Puts the ten gradients of a Gaussian (means, chol, weight) in place.
-    pub(crate) fn set(&mut self, i: usize, g: &[f64; 10]) {
-        let g = g.map(T::from_f64);
-        self.means[i] = [g[0], g[1], g[2]];
-        self.chol[i] = [g[3], g[4], g[5], g[6], g[7], g[8]];
-        self.weights[i] = g[9];
+    /// Makes room for so many Gaussians; what stands there is not defined.
+    pub(crate) fn resize(&mut self, n: usize) {
+        self.means.resize(n, [T::ZERO; 3]);
+        self.chol.resize(n, [T::ZERO; 6]);
+        self.weights.resize(n, T::ZERO);
     }
 
     /// Zeros for so many Gaussians.

@@ -55,6 +55,17 @@ impl<T: Real> Packed<T> {
         packed
     }
 
+    /// The first Gaussian that cannot be computed with: something is not finite, or too large to square.
+    pub(crate) fn first_unusable(&self) -> Option<usize> {
+        let limit = T::from_f64(T::MAX_COORDINATE);
+        let low = T::from_f64(-T::MAX_COORDINATE);
+        // Not `any`, so that the loop over a record has no branches. NaN compares false.
+        let is_good = |record: &Record<T>| {
+            record.iter().fold(true, |good, value| good & (*value <= limit) & (*value >= low))
+        };
+        self.records.iter().position(|record| !is_good(record))
+    }
+
     /// The scaled inverse factor and the weight of a Gaussian.
     pub(crate) fn inverse_and_weight(&self, i: usize) -> ([f64; 6], f64) {
         let r: [f64; FIELDS] = self.records[i].map(Into::into);

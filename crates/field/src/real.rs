@@ -73,6 +73,9 @@ fn polynomial_f64<S: Lanes>(simd: S, r: S::f64s) -> S::f64s {
     sum
 }
 
+/// The integers that a vector's bits are.
+type Bits<S, V> = <V as SimdFloat<S>>::Bits;
+
 /// [`Lanes::gauss_f32`] from operations that every level has.
 #[inline(always)]
 fn gauss_f32<S: Lanes>(simd: S, q: S::f32s) -> S::f32s {
@@ -80,9 +83,18 @@ fn gauss_f32<S: Lanes>(simd: S, q: S::f32s) -> S::f32s {
     let t = -q;
     let whole = t.floor();
     let p = polynomial_f32(simd, t - whole);
-    let exponent = (whole + S::f32s::splat(simd, MAGIC_F32)).to_bits() << 23;
-    let g = S::f32s::from_bits(p.to_bits() + exponent);
+    // `bitcast`, because `to_bits` and `from_bits` are not always inlined.
+    let exponent: Bits<S, S::f32s> = (whole + S::f32s::splat(simd, MAGIC_F32)).bitcast();
+    let mantissa: Bits<S, S::f32s> = p.bitcast();
+    let g: S::f32s = (mantissa + (exponent << 23)).bitcast();
     q.simd_le(S::f32s::splat(simd, f32::FAR)).select(g, zero)
+}
+
+/// `p 2^n` for the whole number `n` in the low bits of `shifted`.
+#[inline(always)]
+fn insert_exponent<S: Simd, V: SimdFloat<S, Element = f64>>(p: V, shifted: V) -> V {
+    let (mantissa, exponent): (Bits<S, V>, Bits<S, V>) = (p.bitcast(), shifted.bitcast());
+    (mantissa + (exponent << 52)).bitcast()
 }
 
 /// [`Lanes::gauss_f64`] from operations that every level has.
@@ -93,7 +105,7 @@ fn gauss_f64<S: Lanes>(simd: S, q: S::f64s) -> S::f64s {
     let t = -q;
     let shifted = t + magic;
     let p = polynomial_f64(simd, t - (shifted - magic));
-    let g = S::f64s::from_bits(p.to_bits() + (shifted.to_bits() << 52));
+    let g = insert_exponent(p, shifted);
     q.simd_le(S::f64s::splat(simd, f64::FAR)).select(g, zero)
 }
 
@@ -106,7 +118,13 @@ pub(crate) fn exp_f64<S: Lanes>(simd: S, x: S::f64s) -> S::f64s {
     let shifted = x * log2_e + magic;
     let r = simd.fma_f64(x, log2_e, -(shifted - magic));
     let r = simd.fma_f64(x, S::f64s::splat(simd, LOG2_E_LOW), r);
-    S::f64s::from_bits(polynomial_f64(simd, r).to_bits() + (shifted.to_bits() << 52))
+    insert_exponent(polynomial_f64(simd, r), shifted)
+}
+
+/// The fused multiply-add of levels that have one.
+#[inline(always)]
+fn fma_precise<S: Simd, V: SimdFloat<S>>(a: V, b: V, c: V) -> V {
+    a.mul_add_precise(b, c)
 }
 
 /// Levels with a fused multiply-add and no instructions of their own for the exponential.
@@ -146,7 +164,7 @@ mod x86 {
     use fearless_simd::prelude::*;
     use fearless_simd::{Avx2, Avx512, Sse2, f32x4, f32x16, f64x2, f64x8};
 
-    use super::{EXP2_F32, EXP2_F64, Lanes, Real, gauss_f32, gauss_f64};
+    use super::{EXP2_F32, EXP2_F64, Lanes, Real, fma_precise, gauss_f32, gauss_f64};
 
     /// The emulation of a fused multiply-add is long: out of line, or kernels take minutes to compile.
     #[inline(never)]
@@ -160,8 +178,7 @@ mod x86 {
     }
 
     lanes!(Sse2, 2, fma_f32_sse2, fma_f64_sse2);
-    lanes!(Avx2, 2, |a: Self::f32s, b, c| a.mul_add_precise(b, c), |a: Self::f64s, b, c| a
-        .mul_add_precise(b, c));
+    lanes!(Avx2, 2, fma_precise, fma_precise);
 
     impl Lanes for Avx512 {
         const POINT_VECTORS: usize = 4;
@@ -227,7 +244,7 @@ mod x86 {
 mod other {
     use fearless_simd::prelude::*;
 
-    use super::{Lanes, gauss_f32, gauss_f64};
+    use super::{Lanes, fma_precise, gauss_f32, gauss_f64};
 
     lanes!(
         fearless_simd::Fallback,
@@ -236,8 +253,7 @@ mod other {
         |a: Self::f64s, b, c| a.mul_add_precise(b, c)
     );
     #[cfg(target_arch = "aarch64")]
-    lanes!(fearless_simd::Neon, 2, |a: Self::f32s, b, c| a.mul_add_precise(b, c), |a: Self::f64s, b, c| a
-        .mul_add_precise(b, c));
+    lanes!(fearless_simd::Neon, 2, fma_precise, fma_precise);
 }
 
 mod sealed {
