@@ -15,10 +15,16 @@ fn uniform(step: u64, i: usize) -> [f32; 4] {
 }
 
 fn main() {
-    let level = if std::env::args().any(|word| word == "avx2") { VectorLevel::Avx2 } else { VectorLevel::Auto };
+    let level =
+        if std::env::args().any(|word| word == "avx2") { VectorLevel::Avx2 } else { VectorLevel::Auto };
     let compute = Compute::new(1, level).expect("this processor has the level");
     for (n, b, rounds) in [(1000, 500, 41), (10_000, 500, 15), (10_000, 20_000, 3)] {
-        let means = (0..n).map(|i| { let u = uniform(1, i); [10.0 * u[0], 10.0 * u[1], 10.0 * u[2]] }).collect();
+        let means = (0..n)
+            .map(|i| {
+                let u = uniform(1, i);
+                [10.0 * u[0], 10.0 * u[1], 10.0 * u[2]]
+            })
+            .collect();
         let chol = (0..n)
             .map(|i| {
                 let u = uniform(2, i);
@@ -27,8 +33,14 @@ fn main() {
             })
             .collect();
         let weights = (0..n).map(|i| 2.0 * uniform(3, i)[0] - 1.0).collect();
-        let field = GaussianField::new(means, chol, weights, WeightMode::Raw, Covariance::Full).expect("valid");
-        let points: Vec<[f32; 3]> = (0..b).map(|i| { let u = uniform(4, i); [10.0 * u[0], 10.0 * u[1], 10.0 * u[2]] }).collect();
+        let field =
+            GaussianField::new(means, chol, weights, WeightMode::Raw, Covariance::Full).expect("valid");
+        let points: Vec<[f32; 3]> = (0..b)
+            .map(|i| {
+                let u = uniform(4, i);
+                [10.0 * u[0], 10.0 * u[1], 10.0 * u[2]]
+            })
+            .collect();
         let gbar = vec![1.0f32; b];
         let (mut pack, mut forward, mut backward) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..rounds {
@@ -43,9 +55,16 @@ fn main() {
             forward.push(t2 - t1);
             backward.push(t3 - t2);
         }
-        let median = |v: &mut Vec<f64>| { v.sort_by(f64::total_cmp); v[v.len() / 2] };
+        let median = |v: &mut Vec<f64>| {
+            v.sort_by(f64::total_cmp);
+            v[v.len() / 2]
+        };
         let (p, f, g) = (median(&mut pack), median(&mut forward), median(&mut backward));
         let pairs = n as f64 * b as f64 * 1e-6;
-        println!("N {n} B {b}: pack {p:.4} forward {f:.4} backward {g:.4} ms; ns/pair {:.3} {:.3}", f / pairs, g / pairs);
+        println!(
+            "N {n} B {b}: pack {p:.4} forward {f:.4} backward {g:.4} ms; ns/pair {:.3} {:.3}",
+            f / pairs,
+            g / pairs
+        );
     }
 }

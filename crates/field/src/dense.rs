@@ -106,9 +106,9 @@ fn blocks<T: Real, S: Lanes, const P: usize, const D: usize>(
     let mut at = 0;
     while at + P * width <= points[0].len() {
         match D {
-            0 => values::<T, S, P>(simd, tile, points, at, out),
-            1 => gradients::<T, S, P>(simd, tile, points, at, out),
-            _ => hessians::<T, S>(simd, tile, points, at, out),
+            0 => values::<T, S, P>(simd, tile.iter(), points, at, out),
+            1 => gradients::<T, S, P>(simd, tile.iter(), points, at, out),
+            _ => hessians::<T, S>(simd, tile.iter(), points, at, out),
         }
         at += P * width;
     }
@@ -157,9 +157,9 @@ fn broadcast<T: Real, S: Lanes>(simd: S, record: &Record<T>) -> [T::V<S>; FIELDS
 }
 
 #[inline(always)]
-fn values<T: Real, S: Lanes, const P: usize>(
+pub(crate) fn values<'r, T: Real, S: Lanes, const P: usize>(
     simd: S,
-    tile: &[Record<T>],
+    tile: impl Iterator<Item = &'r Record<T>>,
     points: [&[T]; 3],
     at: usize,
     out: &mut [&mut [T]],
@@ -187,9 +187,9 @@ fn values<T: Real, S: Lanes, const P: usize>(
 }
 
 #[inline(always)]
-fn gradients<T: Real, S: Lanes, const P: usize>(
+pub(crate) fn gradients<'r, T: Real, S: Lanes, const P: usize>(
     simd: S,
-    tile: &[Record<T>],
+    tile: impl Iterator<Item = &'r Record<T>>,
     points: [&[T]; 3],
     at: usize,
     out: &mut [&mut [T]],
@@ -226,9 +226,9 @@ fn gradients<T: Real, S: Lanes, const P: usize>(
 }
 
 #[inline(always)]
-fn hessians<T: Real, S: Lanes>(
+pub(crate) fn hessians<'r, T: Real, S: Lanes>(
     simd: S,
-    tile: &[Record<T>],
+    tile: impl Iterator<Item = &'r Record<T>>,
     points: [&[T]; 3],
     at: usize,
     out: &mut [&mut [T]],

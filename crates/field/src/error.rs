@@ -69,4 +69,18 @@ pub enum FieldError {
         /// Number of cotangents.
         found: usize,
     },
+    /// More than this program can number.
+    #[error("{what}: too many (expected fewer than 2^32, found {count})")]
+    TooMany {
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        count: usize,
+    },
+    /// A cut-off that is no amount.
+    #[error("cut-off: not an amount (expected a number of at least 0, found {found})")]
+    Cutoff {
+        /// What was given.
+        found: f64,
+    },
 }

@@ -69,7 +69,9 @@ impl<'a, T: Real> Evaluator<'a, T> {
         let packed = Packed::new(compute.level, &compute.pool, field);
         // The inverse factors are there already; looking at them is cheaper than making them again.
         match packed.first_unusable() {
-            Some(_) => Err(field.check().err().unwrap_or(FieldError::Singular { index: 0, precision: T::NAME })),
+            Some(_) => {
+                Err(field.check().err().unwrap_or(FieldError::Singular { index: 0, precision: T::NAME }))
+            }
             None => Ok(Self { compute, field, packed }),
         }
     }

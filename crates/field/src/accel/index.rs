@@ -5,10 +5,9 @@
 //! of Wolkowicz and Styan (1980), `tr/3 + sqrt(2/3) ‖S - tr/3 I‖_F`: exact for spheres and needles, never too small.
 
 use gausset_compute::Pool;
-use gausset_raster::morton;
 
 use crate::accel::leaves::Box3;
-use crate::field::{GaussianField, covariance_of};
+use crate::field::{Bounds, GaussianField, covariance_of};
 use crate::real::{K, Real};
 
 /// Gaussians tested at a time.
@@ -47,10 +46,33 @@ pub(crate) struct Group {
     pub(crate) log_sum: f32,
 }
 
-/// The order in which neighbours are near: along a Morton curve.
-pub(crate) fn morton_order<T: Real>(field: &GaussianField<T>, pool: &Pool) -> Vec<u32> {
-    let means: Vec<[f32; 3]> = field.means.iter().map(|m| m.map(|v| v.into() as f32)).collect();
-    morton::order(&means, pool)
+/// The order in which neighbours are near: along a Morton curve (Morton 1966) over the box of the means, 10 bits an
+/// axis. Equal codes keep their order.
+pub(crate) fn morton_order<T: Real>(field: &GaussianField<T>) -> Vec<u32> {
+    const CELLS: f64 = 1024.0;
+    let bounds = Bounds::of(&field.means);
+    let code = |mean: &[T; 3]| {
+        bounds.map_or(0, |bounds| {
+            let size = bounds.size();
+            let cell = |k: usize| {
+                let share = (mean[k].into() - bounds.lo[k]) / size[k];
+                // NaN (a flat box) becomes 0; the upper face belongs to the last cell.
+                ((share * CELLS) as u32).min(CELLS as u32 - 1)
+            };
+            spread(cell(0)) | spread(cell(1)) << 1 | spread(cell(2)) << 2
+        })
+    };
+    let mut order: Vec<(u32, u32)> = field.means.iter().map(code).zip(0..).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, i)| i).collect()
+}
+
+/// Spreads 10 bits so that two zero bits follow each.
+const fn spread(v: u32) -> u32 {
+    let v = (v | v << 16) & 0x0300_00FF;
+    let v = (v | v << 8) & 0x0300_F00F;
+    let v = (v | v << 4) & 0x030C_30C3;
+    (v | v << 2) & 0x0924_9249
 }
 
 /// The bounds of a Gaussian: see [`Bounds16`].

@@ -103,9 +103,13 @@ impl Lists {
                 let (bits, dropped) = test(simd, rows, bounds, rule, log_threshold);
                 sum += dropped;
                 let slot = ((first + b) * LANES) as u32;
-                each_bit(bits, #[inline(always)] |lane| {
-                    self.candidates.push(slot + lane as u32);
-                });
+                each_bit(
+                    bits,
+                    #[inline(always)]
+                    |lane| {
+                        self.candidates.push(slot + lane as u32);
+                    },
+                );
             }
         }
         // Padding of the last group has a q of 0 under the radius rule.
@@ -142,7 +146,11 @@ impl Lists {
                 let (mask, dropped) = test_lanes(simd, rows, bounds, rule, log_threshold);
                 sum += dropped;
                 let kept = &mut self.kept;
-                each_bit(mask, #[inline(always)] |lane| kept.push((b * LANES) as u32 + lane as u32));
+                each_bit(
+                    mask,
+                    #[inline(always)]
+                    |lane| kept.push((b * LANES) as u32 + lane as u32),
+                );
             }
             let len = self.candidates.len() as u32;
             while self.kept.last().is_some_and(|&position| position >= len) {

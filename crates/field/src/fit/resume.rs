@@ -1,0 +1,1 @@
+//! The state of a fit as a safetensors file, and back.
