@@ -15,6 +15,9 @@ pub mod model;
 mod packed;
 mod real;
 pub mod reference;
+pub mod render;
+pub mod splat;
+pub mod output;
 
 pub use accel::{AcceleratedEvaluator, Cutoff, CutoffReport, PointSet};
 pub use error::FieldError;

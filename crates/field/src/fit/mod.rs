@@ -206,6 +206,12 @@ pub enum FitError {
     /// The field of a state cannot be computed with.
     #[error(transparent)]
     Field(#[from] FieldError),
+    /// A state that cannot be read.
+    #[error("checkpoint: damaged: {what}; start without --resume")]
+    State {
+        /// What is wrong.
+        what: String,
+    },
     /// A state that does not belong to these samples and options.
     #[error("checkpoint: {what} differs (expected {expected}, found {found}); start without --resume")]
     Differs {
