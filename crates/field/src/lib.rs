@@ -12,12 +12,13 @@ mod gradients;
 pub mod inner;
 pub mod input;
 pub mod model;
+pub mod output;
 mod packed;
+pub mod probe;
 mod real;
 pub mod reference;
 pub mod render;
 pub mod splat;
-pub mod output;
 
 pub use accel::{AcceleratedEvaluator, Cutoff, CutoffReport, PointSet};
 pub use error::FieldError;

@@ -68,8 +68,7 @@ impl VolumeOut<'_> {
         let m = &self.world_from_index;
         let length = |k: usize| (0..3).map(|r| m[r][k] * m[r][k]).sum::<f64>().sqrt();
         let spacing = [length(0), length(1), length(2)];
-        let direction: Vec<String> =
-            (0..9).map(|i| (m[i / 3][i % 3] / spacing[i % 3]).to_string()).collect();
+        let direction: Vec<String> = (0..9).map(|i| (m[i / 3][i % 3] / spacing[i % 3]).to_string()).collect();
         let extent = format!("0 {nx} 0 {ny} 0 {nz}");
         let mut out = format!(
             "<?xml version=\"1.0\"?>\n<VTKFile type=\"ImageData\" version=\"1.0\" byte_order=\"LittleEndian\" \

@@ -11,7 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::Ending;
-use crate::commands::{bench, completions, convert, demo, eval, info, man, profile, render, train};
+use crate::commands::{bench, completions, convert, demo, eval, field, info, man, profile, render, train};
 use crate::console::Verbosity;
 use crate::failure::Failure;
 use crate::{options, usage};
@@ -66,6 +66,8 @@ pub(crate) enum Command {
     Info(info::InfoArgs),
     /// Read splats and write them again: turned upright, cut to an SH degree.
     Convert(convert::ConvertArgs),
+    /// Gaussian fields: fit to samples and volumes, query, slice, voxelize.
+    Field(field::FieldArgs),
     /// Measure the speed of this machine.
     Bench(bench::BenchArgs),
     /// Show where the time of a run went, and what changed from one to another.
@@ -87,6 +89,7 @@ impl Command {
             Self::Info(args) => args.json,
             Self::Bench(args) => args.is_json(),
             Self::Profile(args) => args.is_json(),
+            Self::Field(args) => args.is_json(),
             Self::Render(_) | Self::Convert(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }

@@ -43,9 +43,8 @@ impl<'a> Fit<'a> {
             add("best_", &best.field);
         }
         let n = self.adam.len();
-        let rows = |of: &dyn Fn(&AdamState) -> [f32; 10]| -> Vec<f32> {
-            self.adam.iter().flat_map(of).collect()
-        };
+        let rows =
+            |of: &dyn Fn(&AdamState) -> [f32; 10]| -> Vec<f32> { self.adam.iter().flat_map(of).collect() };
         parts.push(("m1".to_owned(), vec![n, 10], bytes(&rows(&|state| state.first))));
         parts.push(("m2".to_owned(), vec![n, 10], bytes(&rows(&|state| state.second))));
         let steps: Vec<f64> = self.adam.iter().map(|state| f64::from(state.steps)).collect();
@@ -112,7 +111,10 @@ impl<'a> Fit<'a> {
         let current = field("")?;
         let n = current.len();
         let number = |key: &str| -> Result<f64, FitError> {
-            numbers::<1>(&metadata, key).map_err(damaged)?.map(|v| v[0]).ok_or_else(|| damaged(format!("no {key}")))
+            numbers::<1>(&metadata, key)
+                .map_err(damaged)?
+                .map(|v| v[0])
+                .ok_or_else(|| damaged(format!("no {key}")))
         };
         fit.step = number("step")? as u64;
         fit.stopped = number("stopped")? != 0.0;

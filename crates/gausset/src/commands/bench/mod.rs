@@ -27,6 +27,7 @@ use gausset_train::Adam;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::bench_field;
 use crate::Ending;
 use crate::commands::render::parse_size;
 use crate::console::Console;
@@ -78,6 +79,8 @@ enum What {
     Raster(MeasureArgs),
     /// The pass that decides which splats are cloned, split and pruned.
     Density(DensityArgs),
+    /// Gaussian fields: values and gradients.
+    Field(bench_field::BenchFieldArgs),
 }
 
 impl BenchArgs {
@@ -86,6 +89,7 @@ impl BenchArgs {
         match &self.what {
             What::Train(args) | What::Raster(args) => args.json,
             What::Density(args) => args.json,
+            What::Field(args) => args.json,
         }
     }
 }
@@ -183,6 +187,7 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending>
         What::Train(args) => measure(args, Kind::Train, console),
         What::Raster(args) => measure(args, Kind::Raster, console),
         What::Density(args) => return density::run(args, console),
+        What::Field(args) => return bench_field::run(args, console),
     }?;
     console.object_or(&measured, || measured.table())?;
     Ok(Status::Done)
@@ -291,12 +296,12 @@ fn train_step(
 }
 
 /// CPU time of the process, all threads.
-fn cpu_seconds() -> f64 {
+pub(super) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }
