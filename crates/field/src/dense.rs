@@ -267,7 +267,7 @@ pub(crate) fn hessians<'r, T: Real, S: Lanes>(
         ];
         sum[0] += s;
         for k in 0..3 {
-            sum[1 + k] = sum[1 + k] - sp[k];
+            sum[1 + k] -= sp[k];
         }
         for (entry, (row, column)) in crate::reference::ENTRIES.into_iter().enumerate() {
             let outer = sp[row] * p[column];

@@ -42,7 +42,7 @@ impl<T: Real> Packed<T> {
         let empty = [[T::ZERO; BLOCK]; FIELDS];
         let mut packed =
             Self { len, blocks: vec![empty; blocks], records: vec![[T::ZERO; FIELDS]; blocks * BLOCK] };
-        let mut parts: Vec<(&mut [Block<T>], &mut [Record<T>])> = packed
+        let mut parts: Vec<_> = packed
             .blocks
             .chunks_mut(TASK_BLOCKS)
             .zip(packed.records.chunks_mut(TASK_BLOCKS * BLOCK))
@@ -137,7 +137,6 @@ fn inverse_rows<S: Lanes>(simd: S, max_log: f64, raw: &[[f64; BLOCK]; 6]) -> [[f
 /// Points in three rows, padded to a multiple of [`PointRows::PADDED`] by repeating the last.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PointRows<T> {
-    pub(crate) len: usize,
     pub(crate) axis: [Vec<T>; 3],
 }
 
@@ -154,7 +153,7 @@ impl<T: Real> PointRows<T> {
             row.resize(padded, last);
             row
         });
-        Self { len: points.len(), axis }
+        Self { axis }
     }
 
     /// Number of points with padding.

@@ -40,7 +40,9 @@ fn no_value_misses_more_than_the_bound_and_the_certificate_says_so() {
         let largest = truth.iter().fold(0.0f64, |m, v| m.max(v.abs()));
         let evaluator = AcceleratedEvaluator::new(&compute, &field).unwrap();
         let set = PointSet::new(&points).unwrap();
-        for cutoff in [0.0, 1e-6, 1e-4, 1e-2].map(Cutoff::Absolute).into_iter().chain([Cutoff::Relative(1e-3)]) {
+        for cutoff in
+            [0.0, 1e-6, 1e-4, 1e-2].map(Cutoff::Absolute).into_iter().chain([Cutoff::Relative(1e-3)])
+        {
             let (values, report) = evaluator.values(&set, cutoff).unwrap();
             let bound = report.bound.unwrap();
             let allowed = match cutoff {
@@ -51,7 +53,10 @@ fn no_value_misses_more_than_the_bound_and_the_certificate_says_so() {
             assert!(bound <= allowed, "certificate {bound:e} for {cutoff:?}");
             let worst = values.iter().zip(&truth).fold(0.0f64, |m, (f, t)| m.max((f64::from(*f) - t).abs()));
             // f32 rounding: a few units of the largest value.
-            assert!(worst <= bound + 2e-6 * largest.max(1.0), "{n} {sigma} {cutoff:?}: {worst:e} > {bound:e}");
+            assert!(
+                worst <= bound + 2e-6 * largest.max(1.0),
+                "{n} {sigma} {cutoff:?}: {worst:e} > {bound:e}"
+            );
         }
     }
 }

@@ -102,7 +102,9 @@ fn tables_and_arrays_say_where_they_are_wrong() {
 #[test]
 fn tables_may_be_separated_in_every_usual_way() {
     let scratch = tempfile::tempdir().unwrap();
-    for text in ["1,2,3,4\n", "x y z value\n1  2 3 4\n", "1;2;3;4", "x\ty\tz\tv\n1\t2\t3\t4\n", "# c\n1, 2, 3, 4\n"] {
+    for text in
+        ["1,2,3,4\n", "x y z value\n1  2 3 4\n", "1;2;3;4", "x\ty\tz\tv\n1\t2\t3\t4\n", "# c\n1, 2, 3, 4\n"]
+    {
         let path = scratch.path().join("t.csv");
         std::fs::write(&path, text).unwrap();
         let samples = input::read(&path, 0).unwrap().samples();

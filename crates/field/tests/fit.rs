@@ -142,14 +142,9 @@ fn rotated_anisotropic_gaussians_are_found() {
     // Ten Gaussians of axes 8:3:1 at random rotations; 20,000 clean points.
     const COUNT: usize = 10;
     let compute = compute();
-    let mut truth = GaussianField::<f64>::new(
-        Vec::new(),
-        Vec::new(),
-        Vec::new(),
-        WeightMode::Raw,
-        Covariance::Full,
-    )
-    .unwrap();
+    let mut truth =
+        GaussianField::<f64>::new(Vec::new(), Vec::new(), Vec::new(), WeightMode::Raw, Covariance::Full)
+            .unwrap();
     for i in 0..COUNT {
         let n = |step: u64| rng::normals(3, rng::stream::TEST, step, i as u32).map(f64::from);
         let u = rng::philox(3, rng::stream::TEST, 9, i as u32).map(|w| f64::from(rng::uniform(w)));

@@ -147,7 +147,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         Ok(match cutoff {
             // Rounded down, so that the promise is kept.
             Cutoff::Absolute(error) => Rule::Bound((error as f32).next_down().max(0.0)),
-            Cutoff::Relative(share) if share == 0.0 => Rule::Bound(0.0),
+            Cutoff::Relative(0.0) => Rule::Bound(0.0),
             Cutoff::Relative(share) => Rule::Bound((share * self.some_large_value(points)) as f32),
             Cutoff::Radius(radius) => Rule::Radius((K * K * radius * radius) as f32),
         })

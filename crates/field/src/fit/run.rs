@@ -298,10 +298,10 @@ impl<'a> Fit<'a> {
         self.last_loss = result.loss / result.samples.max(1) as f64;
         self.pairs += result.pairs;
         self.step += 1;
-        if self.step % DENSITY_EVERY == 0 && self.step <= until && self.step < steps {
+        if self.step.is_multiple_of(DENSITY_EVERY) && self.step <= until && self.step < steps {
             self.change_density();
         }
-        if self.step % VALIDATE_EVERY == 0 || self.step == steps {
+        if self.step.is_multiple_of(VALIDATE_EVERY) || self.step == steps {
             self.validate()?;
             let best = self.best.as_ref().map_or(self.step, |best| best.step);
             self.stopped = self.step >= until && self.step - best >= PATIENCE;

@@ -47,11 +47,8 @@ fn image_beside(path: &Path) -> PathBuf {
 }
 
 fn parse(bytes: &[u8]) -> Result<NiftiHeader, Wrong> {
-    match bytes.first_chunk::<4>().map(|b| i32::from_le_bytes(*b)) {
-        Some(540 | 0x1C02_0000) => {
-            return Err("header: NIfTI-2 is not read (expected NIfTI-1); convert it".to_owned());
-        }
-        _ => {}
+    if let Some(540 | 0x1C02_0000) = bytes.first_chunk::<4>().map(|b| i32::from_le_bytes(*b)) {
+        return Err("header: NIfTI-2 is not read (expected NIfTI-1); convert it".to_owned());
     }
     let header = NiftiHeader::from_reader(bytes).map_err(|error| format!("header: not NIfTI-1 ({error})"))?;
     if !header.magic.starts_with(b"n+1") && !header.magic.starts_with(b"ni1") {

@@ -24,7 +24,8 @@ fn workshop() -> Workshop {
 #[test]
 fn a_bump_is_fitted_and_queried_and_drawn() {
     let workshop = workshop();
-    let fitted = workshop.succeed(&["field", "fit", "samples.csv", "-o", "bump.safetensors", "-n", "4", "--json"]);
+    let fitted =
+        workshop.succeed(&["field", "fit", "samples.csv", "-o", "bump.safetensors", "-n", "4", "--json"]);
     let report: Value = serde_json::from_str(&fitted.stdout).expect("JSON");
     assert_eq!(report["gaussians"], 4);
     for key in ["steps", "seconds"] {
@@ -52,14 +53,27 @@ fn a_bump_is_fitted_and_queried_and_drawn() {
     let info: Value = serde_json::from_str(&info.stdout).expect("JSON");
     assert_eq!(info["gaussians"], 4);
     // What was written as a volume can be fitted again.
-    workshop.succeed(&["field", "fit", "volume.nrrd", "-o", "v.safetensors", "-n", "5", "--solver", "adam", "--steps", "5"]);
+    workshop.succeed(&[
+        "field",
+        "fit",
+        "volume.nrrd",
+        "-o",
+        "v.safetensors",
+        "-n",
+        "5",
+        "--solver",
+        "adam",
+        "--steps",
+        "5",
+    ]);
 }
 
 #[test]
 fn a_fit_gives_the_same_bytes_on_any_number_of_threads_and_vector_level() {
     let workshop = workshop();
     let fit = |name: &str, more: &[&str]| {
-        let arguments = ["field", "fit", "samples.csv", "-o", name, "-n", "40", "--solver", "adam", "--steps", "30"];
+        let arguments =
+            ["field", "fit", "samples.csv", "-o", name, "-n", "40", "--solver", "adam", "--steps", "30"];
         workshop.succeed(&[&arguments, more].concat());
         workshop.read(name)
     };
@@ -75,9 +89,15 @@ fn mistakes_give_one_line_and_leave_nothing() {
     write("nan.csv", b"0,0,0,1\n1,1,1,nan\n");
     write("empty.csv", b"");
     write("short.csv", b"1,2,3\n");
-    write("cut.nrrd", b"NRRD0004\ntype: float\ndimension: 3\nsizes: 9 9 9\nencoding: raw\nendian: little\n\nabc");
+    write(
+        "cut.nrrd",
+        b"NRRD0004\ntype: float\ndimension: 3\nsizes: 9 9 9\nencoding: raw\nendian: little\n\nabc",
+    );
     write("huge.nrrd", b"NRRD0004\ntype: float\ndimension: 3\nsizes: 90000000 90000000 9\nencoding: raw\nendian: little\n\nabc");
-    write("lies.npy", b"\x93NUMPY\x01\x00\x46\x00{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 4), }    \n");
+    write(
+        "lies.npy",
+        b"\x93NUMPY\x01\x00\x46\x00{'descr': '<f8', 'fortran_order': False, 'shape': (99999999, 4), }    \n",
+    );
     write("foreign.safetensors", b"\x02\0\0\0\0\0\0\0{}");
     write("cut.safetensors", b"\xff\0\0\0\0\0\0\0{\"means\":");
     write("points.csv", b"1e9,0,0\n");
@@ -88,10 +108,18 @@ fn mistakes_give_one_line_and_leave_nothing() {
     let query = |model: &str| -> Vec<String> {
         ["field", "query", model, "points.csv", "-o", "out.csv"].map(str::to_owned).to_vec()
     };
-    let mut mistakes: Vec<Vec<String>> =
-        ["nan.csv", "empty.csv", "short.csv", "cut.nrrd", "huge.nrrd", "lies.npy", "nowhere.csv", "points.doc"]
-            .map(fit)
-            .to_vec();
+    let mut mistakes: Vec<Vec<String>> = [
+        "nan.csv",
+        "empty.csv",
+        "short.csv",
+        "cut.nrrd",
+        "huge.nrrd",
+        "lies.npy",
+        "nowhere.csv",
+        "points.doc",
+    ]
+    .map(fit)
+    .to_vec();
     mistakes.extend(["foreign.safetensors", "cut.safetensors", "good.safetensors"].map(query));
     mistakes.push(["field", "fit", "samples.csv", "-o", "out.ply"].map(str::to_owned).to_vec());
     for arguments in mistakes {

@@ -129,9 +129,7 @@ const MANY_SAMPLES: usize = 50_000;
 pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
     check_name(&args.output, &[".safetensors"])?;
     let overwrite = if args.force || args.resume { Overwrite::Replace } else { Overwrite::Refuse };
-    if overwrite == Overwrite::Refuse {
-        refuse_existing(&Disk, &args.output)?;
-    }
+    refuse_existing(&Disk, &args.output, overwrite)?;
     let compute = args.machine.compute()?;
     let input = input::read(&args.input, args.frame)?;
     let samples = input.samples();

@@ -6,7 +6,7 @@ mod info;
 mod query;
 mod render;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
@@ -166,7 +166,7 @@ fn check_name(path: &Path, endings: &[&str]) -> Result<(), Failure> {
 }
 
 /// Writes a file as a whole.
-fn write(path: &PathBuf, bytes: &[u8], force: bool) -> Result<(), Failure> {
+fn write(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
     let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
     let options = WriteOptions { label: "field", overwrite, needed_bytes: bytes.len() as u64 };
     write_atomic_with(&Disk, path, &options, |writer| std::io::Write::write_all(writer, bytes))?;
