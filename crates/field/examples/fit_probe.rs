@@ -51,7 +51,7 @@ fn main() {
     while !fit.is_done() {
         fit.step().expect("step");
         let progress = fit.progress();
-        if progress.step % 20 == 0 {
+        if progress.step.is_multiple_of(20) {
             let psnr = progress.validation.map(|v| -10.0 * v.log10());
             println!(
                 "{} loss {:.3e} validation {psnr:.2?} dB n {} cpu {:.2}",
