@@ -30,7 +30,7 @@ fn a_nifti_with_two_frames() {
     assert_eq!((first.dims, first.frames), ([128, 96, 24], 2));
     assert_eq!(at(&second, [64, 48, 12]), 266.0);
     let both = 0.5 * (mean(&first.values) + mean(&second.values));
-    assert!((both - 172.908_114_965_137_64).abs() < 1e-9, "{both}");
+    assert!((both - 172.908_114_963_107_64).abs() < 1e-9, "{both}");
     assert!((first.spacing[2] - 2.199_999).abs() < 1e-5);
     // The sform is oblique: not the spacings alone.
     assert!(first.world_from_index[1][2] != 0.0);

@@ -20,9 +20,10 @@ pub(crate) fn read_points(bytes: &[u8]) -> Result<Vec<[f64; 3]>, Wrong> {
     Ok(points)
 }
 
-/// The separator: the first that the first line has.
+/// The separator: the first that the first line has which is no comment.
 fn delimiter(bytes: &[u8]) -> u8 {
-    let line = bytes.split(|b| *b == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or(bytes);
+    let is_row = |line: &&[u8]| !line.trim_ascii().is_empty() && !line.starts_with(b"#");
+    let line = bytes.split(|b| *b == b'\n').find(is_row).unwrap_or(bytes);
     [b',', b';', b'\t'].into_iter().find(|d| line.contains(d)).unwrap_or(b' ')
 }
 
