@@ -11,6 +11,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::Ending;
+use crate::commands::field;
 use crate::commands::{
     bench, completions, convert, demo, eval, info, man, pano, photos, profile, render, train,
 };
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     Run(Box<photos::RunArgs>),
     /// 360-degree footage: cut it into views, align them, train.
     Pano(pano::PanoArgs),
+    /// Gaussian fields: fit to samples and volumes, query, slice, voxelize.
+    Field(field::FieldArgs),
     /// Measure the speed of this machine.
     Bench(bench::BenchArgs),
     /// Show where the time of a run went, and what changed from one to another.
@@ -98,6 +101,7 @@ impl Command {
             Self::Align(args) => args.json,
             Self::Run(args) => args.json,
             Self::Pano(args) => args.is_json(),
+            Self::Field(args) => args.is_json(),
             Self::Render(_) | Self::Convert(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }

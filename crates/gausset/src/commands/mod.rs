@@ -1,10 +1,12 @@
 //! The sub-commands, one file each: its arguments, what it does with the crates below, what it prints.
 
 pub(crate) mod bench;
+pub(crate) mod bench_field;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod eval;
+pub(crate) mod field;
 pub(crate) mod info;
 pub(crate) mod man;
 pub(crate) mod pano;
@@ -35,6 +37,7 @@ pub(crate) fn run(command: Command, console: &Console) -> Result<Status, Ending>
         Command::Align(args) => photos::run_align(&args, console),
         Command::Run(args) => photos::run(&args, console),
         Command::Pano(args) => pano::run(args, console),
+        Command::Field(args) => field::run(&args, console),
         Command::Bench(args) => bench::run(&args, console),
         Command::Profile(args) => profile::run(&args, console),
         Command::Completions(args) => completions::run(&args, console),

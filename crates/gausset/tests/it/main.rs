@@ -4,6 +4,7 @@
 mod bounds;
 mod bytes;
 mod demo;
+mod field;
 mod help;
 mod kills;
 mod looking;

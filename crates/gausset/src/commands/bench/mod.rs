@@ -27,6 +27,7 @@ use gausset_train::Adam;
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::bench_field;
 use crate::Ending;
 use crate::commands::render::parse_size;
 use crate::console::Console;
@@ -80,6 +81,8 @@ enum What {
     Density(DensityArgs),
     /// Cutting panoramas into views.
     Pano(super::pano::bench::BenchPanoArgs),
+    /// Gaussian fields: values and gradients.
+    Field(bench_field::BenchFieldArgs),
 }
 
 impl BenchArgs {
@@ -89,6 +92,7 @@ impl BenchArgs {
             What::Train(args) | What::Raster(args) => args.json,
             What::Density(args) => args.json,
             What::Pano(args) => args.json,
+            What::Field(args) => args.json,
         }
     }
 }
@@ -187,6 +191,7 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending>
         What::Raster(args) => measure(args, Kind::Raster, console),
         What::Density(args) => return density::run(args, console),
         What::Pano(args) => return super::pano::bench::run(args, console),
+        What::Field(args) => return bench_field::run(args, console),
     }?;
     console.object_or(&measured, || measured.table())?;
     Ok(Status::Done)
@@ -295,12 +300,12 @@ fn train_step(
 }
 
 /// CPU time of the process, all threads.
-fn cpu_seconds() -> f64 {
+pub(super) fn cpu_seconds() -> f64 {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

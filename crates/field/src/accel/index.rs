@@ -1,0 +1,155 @@
+//! Gaussians in an order and a form in which those near a box are found quickly.
+//!
+//! The bound of a Gaussian over a box: with `δ_k` the distance of the box to µ along axis `k`,
+//! `q ≥ max_k δ_k² / S_kk` and `q ≥ |δ|² / λ` with `λ` at least the largest eigenvalue of `S`. For `λ` stands the bound
+//! of Wolkowicz and Styan (1980), `tr/3 + sqrt(2/3) ‖S - tr/3 I‖_F`: exact for spheres and needles, never too small.
+
+use gausset_compute::Pool;
+
+use crate::accel::leaves::Box3;
+use crate::field::{Bounds, GaussianField, covariance_of};
+use crate::real::{K, Real};
+
+/// Gaussians tested at a time.
+pub(crate) const LANES: usize = 16;
+/// Gaussians of a group, which has a box of its own.
+pub(crate) const GROUP: usize = 128;
+/// Inverse widths are made this much smaller, so that rounding never loses a pair that counts.
+const SLACK: f64 = 1.0 - 4e-6;
+
+/// Rows of 16 Gaussians: mean (3), `k/sqrt(S_kk)` (3), `k/sqrt(λ)`, `log2 |w|`.
+pub(crate) type Bounds16 = [[f32; LANES]; 8];
+
+/// Gaussians with their bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct GaussianIndex {
+    /// The Gaussian at each place.
+    pub(crate) order: Vec<u32>,
+    /// Bounds, 16 Gaussians at a time; padding has `log2 |w|` = -inf and no width.
+    pub(crate) bounds: Vec<Bounds16>,
+    /// Groups of 8 rows of bounds.
+    pub(crate) groups: Vec<Group>,
+}
+
+/// What a group of Gaussians has in common.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Group {
+    /// Box of the means.
+    pub(crate) bounds: Box3,
+    /// Smallest inverse widths.
+    pub(crate) inverse: [f32; 3],
+    /// Smallest `k/sqrt(λ)`.
+    pub(crate) radial: f32,
+    /// log2 of the largest |w|.
+    pub(crate) log_weight: f32,
+    /// log2 of the sum of |w|.
+    pub(crate) log_sum: f32,
+}
+
+/// The order in which neighbours are near: along a Morton curve (Morton 1966) over the box of the means, 10 bits an
+/// axis. Equal codes keep their order.
+pub(crate) fn morton_order<T: Real>(field: &GaussianField<T>) -> Vec<u32> {
+    const CELLS: f64 = 1024.0;
+    let bounds = Bounds::of(&field.means);
+    let code = |mean: &[T; 3]| {
+        bounds.map_or(0, |bounds| {
+            let size = bounds.size();
+            let cell = |k: usize| {
+                let share = (mean[k].into() - bounds.lo[k]) / size[k];
+                // NaN (a flat box) becomes 0; the upper face belongs to the last cell.
+                ((share * CELLS) as u32).min(CELLS as u32 - 1)
+            };
+            spread(cell(0)) | spread(cell(1)) << 1 | spread(cell(2)) << 2
+        })
+    };
+    let mut order: Vec<(u32, u32)> = field.means.iter().map(code).zip(0..).collect();
+    order.sort_unstable();
+    order.into_iter().map(|(_, i)| i).collect()
+}
+
+/// Spreads 10 bits so that two zero bits follow each.
+const fn spread(v: u32) -> u32 {
+    let v = (v | v << 16) & 0x0300_00FF;
+    let v = (v | v << 8) & 0x0300_F00F;
+    let v = (v | v << 4) & 0x030C_30C3;
+    (v | v << 2) & 0x0924_9249
+}
+
+/// The bounds of a Gaussian: see [`Bounds16`].
+pub(crate) fn bounds_of(mean: [f64; 3], factor: &[f64; 6], weight: f64) -> [f32; 8] {
+    let s = covariance_of(factor);
+    let third = (s[0] + s[2] + s[5]) / 3.0;
+    let off = (s[0] - third).powi(2)
+        + (s[2] - third).powi(2)
+        + (s[5] - third).powi(2)
+        + 2.0 * (s[1] * s[1] + s[3] * s[3] + s[4] * s[4]);
+    let largest = third + (off * (2.0 / 3.0)).sqrt();
+    let inverse = |variance: f64| (SLACK * K / variance.sqrt()) as f32;
+    let log_weight = if weight == 0.0 { f32::NEG_INFINITY } else { libm::log2f(weight.abs() as f32) + 1e-5 };
+    let [x, y, z] = mean.map(|v| v as f32);
+    [x, y, z, inverse(s[0]), inverse(s[2]), inverse(s[5]), inverse(largest), log_weight]
+}
+
+impl GaussianIndex {
+    /// The Gaussians of a field in a given order.
+    pub(crate) fn new<T: Real>(field: &GaussianField<T>, order: Vec<u32>, pool: &Pool) -> Self {
+        let blocks = order.len().div_ceil(GROUP) * (GROUP / LANES);
+        let mut empty = [[0.0; LANES]; 8];
+        empty[7] = [f32::NEG_INFINITY; LANES];
+        let mut bounds = vec![empty; blocks];
+        pool.run_chunks(&mut bounds, GROUP, |part, blocks| {
+            for (slot, &i) in order.iter().enumerate().skip(part * GROUP * LANES).take(blocks.len() * LANES) {
+                let i = i as usize;
+                let row = bounds_of(field.means[i].map(Into::into), &field.factor(i), field.weight(i));
+                let local = slot - part * GROUP * LANES;
+                for (rows, value) in blocks[local / LANES].iter_mut().zip(row) {
+                    rows[local % LANES] = value;
+                }
+            }
+        });
+        let groups = Self::group(&bounds, order.len());
+        Self { order, bounds, groups }
+    }
+
+    /// Groups of rows of bounds.
+    pub(crate) fn group(bounds: &[Bounds16], len: usize) -> Vec<Group> {
+        let group = |(g, blocks): (usize, &[Bounds16])| {
+            let mut group = Group {
+                bounds: Box3::EMPTY,
+                inverse: [f32::INFINITY; 3],
+                radial: f32::INFINITY,
+                log_weight: f32::NEG_INFINITY,
+                log_sum: 0.0,
+            };
+            let mut sum = 0.0f64;
+            for slot in 0..(len - g * GROUP).min(GROUP) {
+                let value = |row: usize| blocks[slot / LANES][row][slot % LANES];
+                let mean = [value(0), value(1), value(2)];
+                group.bounds.join(&Box3 { lo: mean, hi: mean });
+                for k in 0..3 {
+                    group.inverse[k] = group.inverse[k].min(value(3 + k));
+                }
+                group.radial = group.radial.min(value(6));
+                group.log_weight = group.log_weight.max(value(7));
+                sum += f64::from(libm::exp2f(value(7)));
+            }
+            group.log_sum = libm::log2(sum) as f32 + 1e-5;
+            group
+        };
+        bounds.chunks(GROUP / LANES).enumerate().map(group).collect()
+    }
+}
+
+impl Group {
+    /// A lower bound of `q` over all its Gaussians and a box.
+    pub(crate) fn q(&self, other: &Box3) -> f32 {
+        let (mut most, mut radial) = (0.0f32, 0.0f32);
+        for k in 0..3 {
+            let gap = (other.lo[k] - self.bounds.hi[k]).max(self.bounds.lo[k] - other.hi[k]).max(0.0);
+            let scaled = gap * self.inverse[k];
+            most = most.max(scaled * scaled);
+            radial += gap * gap;
+        }
+        most.max(radial * self.radial * self.radial)
+    }
+}

@@ -1,0 +1,226 @@
+//! Stage `lists`: which Gaussians count in a leaf.
+//!
+//! Two rules. [`Rule::Radius`] keeps a pair when `q` can be below a limit (a radius in standard deviations): for
+//! training. [`Rule::Bound`] promises that what is left out of a leaf adds up to less than `E` at each of its points:
+//! a Gaussian whose contribution is at most `b = |w| 2^-q` is left out when `b` is below a threshold, the sum of what
+//! was left out is kept, and where it exceeds `E` the threshold is lowered and the leaf done again. Per super-block
+//! first (a tenth of `E`), with groups of 128 Gaussians left out as a whole, then per leaf.
+//!
+//! The threshold of a leaf starts from what the leaf before it needed; the first of a super-block starts from `E`
+//! alone, so lists do not depend on who makes them.
+
+use fearless_simd::{Simd, SimdBase, f32x16, prelude::*};
+use gausset_compute::simd::{exp2, fma, load, splat};
+
+use crate::accel::index::{Bounds16, GROUP, GaussianIndex, LANES};
+use crate::accel::leaves::Box3;
+
+/// When a pair counts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Rule {
+    /// When `q = k² |v|²` may be below this.
+    Radius(f32),
+    /// Everything but what adds up to at most this at any point.
+    Bound(f32),
+}
+
+/// Share of the bound that a super-block may leave out.
+const SUPER_SHARE: f32 = 0.1;
+/// First threshold, as a share of the bound.
+const FIRST_THRESHOLD: f32 = 1.0 / 64.0;
+/// The threshold of a super-block, as a share of that of its leaves.
+const SUPER_THRESHOLD: f32 = 1.0 / 64.0;
+/// Sums of upper bounds are themselves rounded.
+const ROUNDING: f32 = 1.0 - 1e-3;
+
+/// Lists of a super-block. Kept between calls: its memory is used again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lists {
+    /// Places in the index of the Gaussians of the super-block, ascending.
+    pub(crate) candidates: Vec<u32>,
+    /// Their bounds.
+    bounds: Vec<Bounds16>,
+    /// Positions in `candidates` of the Gaussians of the leaf.
+    pub(crate) kept: Vec<u32>,
+    threshold: f32,
+    left_out_of_super: f32,
+    /// Upper bound of what the leaf's list leaves out, at any of its points.
+    pub(crate) left_out: f32,
+}
+
+impl Lists {
+    /// Finds the candidates of a super-block.
+    #[inline(always)]
+    pub(crate) fn start<S: Simd>(&mut self, simd: S, index: &GaussianIndex, bounds: &Box3, rule: Rule) {
+        let mut threshold = match rule {
+            Rule::Radius(_) => 0.0,
+            Rule::Bound(error) => error * FIRST_THRESHOLD * SUPER_THRESHOLD,
+        };
+        loop {
+            self.left_out_of_super = self.gather(simd, index, bounds, rule, threshold);
+            match rule {
+                Rule::Bound(error) if self.left_out_of_super > error * SUPER_SHARE && threshold > 0.0 => {
+                    // Below the smallest normal number nothing is left out.
+                    threshold = if threshold > 1e-35 { threshold * 0.25 } else { 0.0 };
+                }
+                _ => break,
+            }
+        }
+        self.threshold = match rule {
+            Rule::Radius(_) => 0.0,
+            Rule::Bound(error) => error * FIRST_THRESHOLD,
+        };
+        self.pack();
+    }
+
+    #[inline(always)]
+    fn gather<S: Simd>(
+        &mut self,
+        simd: S,
+        index: &GaussianIndex,
+        bounds: &Box3,
+        rule: Rule,
+        threshold: f32,
+    ) -> f32 {
+        self.candidates.clear();
+        self.bounds.clear();
+        let log_threshold = libm::log2f(threshold);
+        let mut sum = 0.0f32;
+        for (g, group) in index.groups.iter().enumerate() {
+            let q = group.q(bounds);
+            let is_far = match rule {
+                Rule::Radius(limit) => q > limit,
+                Rule::Bound(_) => group.log_weight - q < log_threshold,
+            };
+            if is_far {
+                if matches!(rule, Rule::Bound(_)) {
+                    sum += libm::exp2f(group.log_sum - q);
+                }
+                continue;
+            }
+            let first = g * (GROUP / LANES);
+            for (b, rows) in index.bounds[first..first + GROUP / LANES].iter().enumerate() {
+                let (bits, dropped) = test(simd, rows, bounds, rule, log_threshold);
+                sum += dropped;
+                let slot = ((first + b) * LANES) as u32;
+                each_bit(
+                    bits,
+                    #[inline(always)]
+                    |lane| {
+                        self.candidates.push(slot + lane as u32);
+                    },
+                );
+            }
+        }
+        // Padding of the last group has a q of 0 under the radius rule.
+        let len = index.order.len() as u32;
+        while self.candidates.last().is_some_and(|&slot| slot >= len) {
+            self.candidates.pop();
+        }
+        for chunk in self.candidates.chunks(LANES) {
+            let mut rows = [[0.0; LANES]; 8];
+            rows[7] = [f32::NEG_INFINITY; LANES];
+            for (lane, &slot) in chunk.iter().enumerate() {
+                let from = &index.bounds[slot as usize / LANES];
+                for (row, from) in rows.iter_mut().zip(from) {
+                    row[lane] = from[slot as usize % LANES];
+                }
+            }
+            self.bounds.push(rows);
+        }
+        sum
+    }
+
+    fn pack(&mut self) {
+        self.kept.reserve(self.candidates.len());
+    }
+
+    /// Finds the Gaussians of a leaf of the super-block.
+    #[inline(always)]
+    pub(crate) fn leaf<S: Simd>(&mut self, simd: S, bounds: &Box3, rule: Rule) {
+        loop {
+            let log_threshold = libm::log2f(self.threshold);
+            let mut sum = splat(simd, 0.0);
+            self.kept.clear();
+            for (b, rows) in self.bounds.iter().enumerate() {
+                let (mask, dropped) = test_lanes(simd, rows, bounds, rule, log_threshold);
+                sum += dropped;
+                let kept = &mut self.kept;
+                each_bit(
+                    mask,
+                    #[inline(always)]
+                    |lane| kept.push((b * LANES) as u32 + lane as u32),
+                );
+            }
+            let len = self.candidates.len() as u32;
+            while self.kept.last().is_some_and(|&position| position >= len) {
+                self.kept.pop();
+            }
+            let Rule::Bound(error) = rule else { return };
+            let sum = gausset_compute::simd::sum_lanes(sum);
+            let budget = error * ROUNDING - self.left_out_of_super;
+            self.left_out = sum + self.left_out_of_super;
+            if sum > budget && self.threshold > 0.0 {
+                let lower = self.threshold * (0.8 * budget / sum).clamp(1e-3, 0.5);
+                self.threshold = if lower > 1e-35 { lower } else { 0.0 };
+                continue;
+            }
+            // The next leaf is much like this one; aim a little below the budget.
+            self.threshold *= (0.8 * budget / sum.max(1e-30)).clamp(0.5, 1.5);
+            self.threshold = self.threshold.min(error);
+            return;
+        }
+    }
+}
+
+/// Calls a function with the number of each set bit.
+#[inline(always)]
+fn each_bit(mut bits: u64, mut f: impl FnMut(usize)) {
+    while bits != 0 {
+        f(bits.trailing_zeros() as usize);
+        bits &= bits - 1;
+    }
+}
+
+/// As [`test_lanes`], with the sum of what is left out.
+#[inline(always)]
+fn test<S: Simd>(simd: S, rows: &Bounds16, bounds: &Box3, rule: Rule, log_threshold: f32) -> (u64, f32) {
+    let (bits, dropped) = test_lanes(simd, rows, bounds, rule, log_threshold);
+    let sum = if matches!(rule, Rule::Bound(_)) { gausset_compute::simd::sum_lanes(dropped) } else { 0.0 };
+    (bits, sum)
+}
+
+/// Which of 16 Gaussians count in a box, and upper bounds of the contributions of those that do not.
+#[inline(always)]
+fn test_lanes<S: Simd>(
+    simd: S,
+    rows: &Bounds16,
+    bounds: &Box3,
+    rule: Rule,
+    log_threshold: f32,
+) -> (u64, f32x16<S>) {
+    let zero = splat(simd, 0.0);
+    let mut most = zero;
+    let mut square = zero;
+    for k in 0..3 {
+        let mean = load(simd, &rows[k]);
+        let gap = (splat(simd, bounds.lo[k]) - mean).max(mean - splat(simd, bounds.hi[k])).max(zero);
+        let scaled = gap * load(simd, &rows[3 + k]);
+        most = most.max(scaled * scaled);
+        square = fma(gap, gap, square);
+    }
+    let radial = load(simd, &rows[6]);
+    let q = most.max(square * radial * radial);
+    match rule {
+        Rule::Radius(limit) => (q.simd_le(splat(simd, limit)).to_bitmask(), zero),
+        Rule::Bound(_) => {
+            let log_bound = load(simd, &rows[7]) - q;
+            let keep = log_bound.simd_ge(splat(simd, log_threshold));
+            // exp2 clamps at 2^-126; a Gaussian without weight contributes nothing at all.
+            let bound = exp2(simd, log_bound);
+            let none = load(simd, &rows[7]).simd_eq(splat(simd, f32::NEG_INFINITY));
+            let dropped = none.select(zero, keep.select(zero, bound));
+            (keep.to_bitmask() & !none.to_bitmask(), dropped)
+        }
+    }
+}

@@ -1,0 +1,256 @@
+//! Evaluation whose cost follows the pairs that matter, with a bound that is guaranteed.
+//!
+//! Points are sorted into leaves (`leaves`), Gaussians along a Morton curve (`index`); per super-block of 512 points
+//! and then per leaf of 32 the Gaussians that can count are listed (`lists`), and the dense kernels run over the lists.
+//! With the bound rule the sum of what a list leaves out is known to be below the asked error at every point of the
+//! leaf: `Σ |w| 2^-q` with lower bounds `q` over the leaf's box. Rounding in f32 comes on top, as for dense evaluation.
+
+mod index;
+mod leaves;
+mod lists;
+pub(crate) mod pass;
+
+use gausset_compute::at_level;
+use std::sync::Mutex;
+
+use crate::dense::{self, Order};
+use crate::error::FieldError;
+use crate::eval::{Compute, Derivatives};
+use crate::field::GaussianField;
+use crate::packed::{Packed, Record};
+use crate::real::{K, Lanes, Real};
+
+pub(crate) use index::{GaussianIndex, morton_order};
+use leaves::{LEAF, Leaves, SUPER};
+use lists::{Lists, Rule};
+
+/// How much may be left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Cutoff {
+    /// At most this at any point, value units; 0 = nothing.
+    Absolute(f64),
+    /// At most this share of the largest |f| of the points asked for; 0 = nothing.
+    Relative(f64),
+    /// Whatever is farther than so many standard deviations; no bound.
+    Radius(f64),
+}
+
+/// What an accelerated evaluation did.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CutoffReport {
+    /// Point-Gaussian pairs that were computed (with the padding of the last leaf).
+    pub pairs: u64,
+    /// Certificate: no value misses more than this, rounding apart; `None` without a bound.
+    pub bound: Option<f64>,
+}
+
+/// Points made ready for accelerated evaluation: sorted once, used with any field.
+#[derive(Clone, Debug)]
+pub struct PointSet<T: Real> {
+    pub(crate) leaves: Leaves<T>,
+}
+
+impl<T: Real> PointSet<T> {
+    /// Sorts points.
+    ///
+    /// # Errors
+    /// A point is not finite or too far; there are more than 2³² - 32 points.
+    pub fn new(points: &[[T; 3]]) -> Result<Self, FieldError> {
+        GaussianField::check_points(points)?;
+        if u32::try_from(points.len() + LEAF).is_err() {
+            return Err(FieldError::TooMany { what: "points", count: points.len() });
+        }
+        Ok(Self { leaves: Leaves::new(points) })
+    }
+
+    /// Number of points.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.leaves.len
+    }
+
+    /// Whether there is no point.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.leaves.len == 0
+    }
+}
+
+/// A field made ready for accelerated evaluation.
+#[derive(Debug)]
+pub struct AcceleratedEvaluator<'a, T: Real> {
+    compute: &'a Compute,
+    /// Records in the order of the index.
+    records: Vec<Record<T>>,
+    index: GaussianIndex,
+    /// Memory of lists, used again.
+    scratch: Mutex<Vec<Scratch<T>>>,
+}
+
+/// Memory of a thread.
+#[derive(Debug, Default)]
+struct Scratch<T> {
+    lists: Lists,
+    records: Vec<Record<T>>,
+}
+
+impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
+    /// Makes a field ready.
+    ///
+    /// # Errors
+    /// As [`GaussianField::check`]; there are 2³² Gaussians.
+    pub fn new(compute: &'a Compute, field: &'a GaussianField<T>) -> Result<Self, FieldError> {
+        field.check_shape()?;
+        if u32::try_from(field.len() + 1024).is_err() {
+            return Err(FieldError::TooMany { what: "Gaussians", count: field.len() });
+        }
+        let packed = Packed::new(compute.level, &compute.pool, field);
+        if packed.first_unusable().is_some() {
+            field.check()?;
+        }
+        let order = morton_order(field);
+        let records = order.iter().map(|&i| packed.records[i as usize]).collect();
+        let index = GaussianIndex::new(field, order, &compute.pool);
+        Ok(Self { compute, records, index, scratch: Mutex::default() })
+    }
+
+    /// f at points.
+    ///
+    /// # Errors
+    /// The cutoff is negative or not a number.
+    pub fn values(&self, points: &PointSet<T>, cutoff: Cutoff) -> Result<(Vec<T>, CutoffReport), FieldError> {
+        let (mut rows, report) = self.forward(points, cutoff, Order::Value)?;
+        Ok((rows.swap_remove(0), report))
+    }
+
+    /// f and ∇f at points. The bound holds for the values; the gradients miss up to `|p|` times as much, `|p|` being
+    /// the distance to what was left out in standard deviations over the shortest axis.
+    ///
+    /// # Errors
+    /// As [`Self::values`].
+    pub fn gradients(
+        &self,
+        points: &PointSet<T>,
+        cutoff: Cutoff,
+    ) -> Result<(Derivatives<T>, CutoffReport), FieldError> {
+        let (rows, report) = self.forward(points, cutoff, Order::Gradient)?;
+        let gradients = (0..points.len()).map(|b| [rows[1][b], rows[2][b], rows[3][b]]).collect();
+        let values = rows.into_iter().next().unwrap_or_default();
+        Ok((Derivatives { values, gradients, hessians: Vec::new() }, report))
+    }
+
+    fn rule(&self, points: &PointSet<T>, cutoff: Cutoff) -> Result<Rule, FieldError> {
+        let (Cutoff::Absolute(amount) | Cutoff::Relative(amount) | Cutoff::Radius(amount)) = cutoff;
+        if !amount.is_finite() || amount < 0.0 {
+            return Err(FieldError::Cutoff { found: amount });
+        }
+        Ok(match cutoff {
+            // Rounded down, so that the promise is kept.
+            Cutoff::Absolute(error) => Rule::Bound((error as f32).next_down().max(0.0)),
+            Cutoff::Relative(0.0) => Rule::Bound(0.0),
+            Cutoff::Relative(share) => Rule::Bound((share * self.some_large_value(points)) as f32),
+            Cutoff::Radius(radius) => Rule::Radius((K * K * radius * radius) as f32),
+        })
+    }
+
+    /// A value that |f| reaches at one of the points: the largest of a sample of them, computed in full.
+    fn some_large_value(&self, points: &PointSet<T>) -> f64 {
+        const SAMPLE: usize = 128;
+        let leaves = &points.leaves;
+        let step = leaves.rows.len().div_ceil(SAMPLE).max(1);
+        let sample: Vec<[T; 3]> =
+            leaves.rows.iter().step_by(step).map(|rows| [rows[0][0], rows[1][0], rows[2][0]]).collect();
+        let packed = Packed { len: self.records.len(), blocks: Vec::new(), records: self.records.clone() };
+        let rows = crate::packed::PointRows::new(&sample);
+        let values = dense::forward(self.compute.level, &self.compute.pool, &packed, &rows, Order::Value);
+        // A thousandth off for the rounding of the sample.
+        values[0].iter().fold(0.0f64, |most, v| most.max((*v).into().abs())) * (1.0 - 1e-3)
+    }
+
+    fn forward(
+        &self,
+        points: &PointSet<T>,
+        cutoff: Cutoff,
+        order: Order,
+    ) -> Result<(Vec<Vec<T>>, CutoffReport), FieldError> {
+        let rule = self.rule(points, cutoff)?;
+        let leaves = &points.leaves;
+        let rows = order.rows();
+        // Per super-block: its rows one after the other, slot by slot.
+        let mut slots = vec![T::ZERO; leaves.order.len() * rows];
+        let supers: Vec<&mut [T]> = slots.chunks_mut(SUPER * LEAF * rows).collect();
+        let mut parts: Vec<(&mut [T], u64, f32)> = supers.into_iter().map(|out| (out, 0, 0.0)).collect();
+        self.compute.pool.run_parts(&mut parts, |part, (out, pairs, bound)| {
+            let mut scratch = self.scratch.lock().ok().and_then(|mut free| free.pop()).unwrap_or_default();
+            (*pairs, *bound) = at_level!(self.compute.level, simd =>
+                self.super_block(simd, leaves, part, rule, order, &mut scratch, out));
+            if let Ok(mut free) = self.scratch.lock() {
+                free.push(scratch);
+            }
+        });
+        let mut report = CutoffReport::default();
+        let mut bound = 0.0f32;
+        for (_, pairs, missed) in &parts {
+            report.pairs += pairs;
+            bound = bound.max(*missed);
+        }
+        report.bound = matches!(rule, Rule::Bound(_)).then_some(f64::from(bound));
+        let mut out = vec![vec![T::ZERO; points.len()]; rows];
+        for (s, block) in slots.chunks(SUPER * LEAF * rows).enumerate() {
+            let len = block.len() / rows;
+            for (row, values) in out.iter_mut().zip(block.chunks(len)) {
+                let order = &leaves.order[s * SUPER * LEAF..][..len];
+                for (&point, value) in order.iter().zip(values) {
+                    row[point as usize] = *value;
+                }
+            }
+        }
+        Ok((out, report))
+    }
+
+    #[inline(always)]
+    #[allow(clippy::too_many_arguments, reason = "one call")]
+    fn super_block<S: Lanes>(
+        &self,
+        simd: S,
+        leaves: &Leaves<T>,
+        part: usize,
+        rule: Rule,
+        order: Order,
+        scratch: &mut Scratch<T>,
+        out: &mut [T],
+    ) -> (u64, f32) {
+        let Scratch { lists, records } = scratch;
+        lists.start(simd, &self.index, &leaves.supers[part], rule);
+        records.clear();
+        records.extend(lists.candidates.iter().map(|&slot| self.records[slot as usize]));
+        let (mut pairs, mut bound) = (0, 0.0f32);
+        let first = part * SUPER;
+        let count = leaves.rows.len().min(first + SUPER) - first;
+        let mut rows: Vec<&mut [T]> = out.chunks_mut(count * LEAF).collect();
+        for leaf in 0..count {
+            lists.leaf(simd, &leaves.boxes[first + leaf], rule);
+            pairs += (lists.kept.len() * LEAF) as u64;
+            bound = bound.max(lists.left_out);
+            let [x, y, z] = &leaves.rows[first + leaf];
+            let mut leaf_rows: [&mut [T]; 4] = [&mut [], &mut [], &mut [], &mut []];
+            for (to, row) in leaf_rows.iter_mut().zip(&mut rows) {
+                *to = &mut row[leaf * LEAF..(leaf + 1) * LEAF];
+            }
+            let points: [&[T]; 3] = [x, y, z];
+            let list = || lists.kept.iter().map(|&position| &records[position as usize]);
+            let width = <T::V<S> as fearless_simd::SimdBase<S>>::LEN;
+            let mut at = 0;
+            while at < LEAF {
+                if order == Order::Value {
+                    dense::values::<T, S, 2>(simd, list(), points, at, &mut leaf_rows);
+                    at += 2 * width;
+                } else {
+                    dense::gradients::<T, S, 1>(simd, list(), points, at, &mut leaf_rows);
+                    at += width;
+                }
+            }
+        }
+        (pairs, bound)
+    }
+}

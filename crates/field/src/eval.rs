@@ -1,0 +1,236 @@
+//! Evaluating a field and its VJPs: the calls that people make.
+//!
+//! [`Evaluator`] is a field made ready for the kernels. Its calls name the stages that a device other than the CPU
+//! would implement under the same names: `pack` (raw parameters → records), `forward` (values, gradients, Hessians),
+//! `backward` (moments) and `unpack` (moments → gradients by raw parameters). No call makes a B x N matrix.
+
+use fearless_simd::Level;
+use gausset_compute::{Pool, VectorLevel};
+
+use crate::dense::{self, Order};
+use crate::dense_vjp;
+use crate::error::FieldError;
+use crate::field::GaussianField;
+use crate::gradients::{FieldGradients, from_moments};
+use crate::packed::{Packed, PointRows};
+use crate::real::{INV_K2, K, Real};
+use crate::reference;
+
+/// What computes: threads and a vector level. The result does not depend on either.
+#[derive(Debug)]
+pub struct Compute {
+    /// The threads.
+    pub pool: Pool,
+    /// The vector instructions.
+    pub level: Level,
+}
+
+impl Compute {
+    /// So many threads (0 = all processors) at a vector level; `None` if this processor does not have it.
+    #[must_use]
+    pub fn new(threads: usize, level: VectorLevel) -> Option<Self> {
+        let level = gausset_compute::level(level)?;
+        Some(Self { pool: if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) }, level })
+    }
+
+    /// All processors, the best vector level.
+    #[must_use]
+    pub fn best() -> Self {
+        Self { pool: Pool::with_all_cores(), level: Level::new() }
+    }
+}
+
+/// Value and spatial derivatives at points.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Derivatives<T> {
+    /// f, one per point.
+    pub values: Vec<T>,
+    /// ∇f, value units per length.
+    pub gradients: Vec<[T; 3]>,
+    /// ∇∇f (symmetric); empty unless asked for.
+    pub hessians: Vec<[[T; 3]; 3]>,
+}
+
+/// A field made ready for evaluation.
+#[derive(Clone, Debug)]
+pub struct Evaluator<'a, T: Real> {
+    compute: &'a Compute,
+    field: &'a GaussianField<T>,
+    packed: Packed<T>,
+}
+
+impl<'a, T: Real> Evaluator<'a, T> {
+    /// Makes a field ready.
+    ///
+    /// # Errors
+    /// As [`GaussianField::check`].
+    pub fn new(compute: &'a Compute, field: &'a GaussianField<T>) -> Result<Self, FieldError> {
+        field.check_shape()?;
+        let packed = Packed::new(compute.level, &compute.pool, field);
+        // The inverse factors are there already; looking at them is cheaper than making them again.
+        match packed.first_unusable() {
+            Some(_) => {
+                Err(field.check().err().unwrap_or(FieldError::Singular { index: 0, precision: T::NAME }))
+            }
+            None => Ok(Self { compute, field, packed }),
+        }
+    }
+
+    /// f at points.
+    ///
+    /// # Errors
+    /// A point is not finite or too far.
+    pub fn values(&self, points: &[[T; 3]]) -> Result<Vec<T>, FieldError> {
+        let mut rows = self.forward(points, Order::Value)?;
+        let mut values = rows.swap_remove(0);
+        values.truncate(points.len());
+        Ok(values)
+    }
+
+    /// f and ∇f at points, in one pass.
+    ///
+    /// # Errors
+    /// A point is not finite or too far.
+    pub fn gradients(&self, points: &[[T; 3]]) -> Result<Derivatives<T>, FieldError> {
+        self.derivatives(points, Order::Gradient)
+    }
+
+    /// f, ∇f and the Hessian at points, in one pass.
+    ///
+    /// # Errors
+    /// A point is not finite or too far.
+    pub fn hessians(&self, points: &[[T; 3]]) -> Result<Derivatives<T>, FieldError> {
+        self.derivatives(points, Order::Hessian)
+    }
+
+    /// The gradient of `Σ_b gbar_b f(x_b)` by the raw parameters.
+    ///
+    /// # Errors
+    /// A point is not finite or too far; not one cotangent per point.
+    pub fn vjp(&self, points: &[[T; 3]], gbar: &[T]) -> Result<FieldGradients<T>, FieldError> {
+        let mut out = FieldGradients::zeros(0);
+        self.vjp_into(points, gbar, &mut out)?;
+        Ok(out)
+    }
+
+    /// As [`Self::vjp`], into memory that is used again: for loops.
+    ///
+    /// # Errors
+    /// As [`Self::vjp`].
+    pub fn vjp_into(
+        &self,
+        points: &[[T; 3]],
+        gbar: &[T],
+        out: &mut FieldGradients<T>,
+    ) -> Result<(), FieldError> {
+        self.check(points, gbar.len())?;
+        let samples: Vec<[T; 4]> = points.iter().zip(gbar).map(|(x, g)| [x[0], x[1], x[2], *g]).collect();
+        let (level, pool) = (self.compute.level, &self.compute.pool);
+        dense_vjp::moments(level, pool, &self.packed, &samples, out, &|i, moments| {
+            let (inverse, weight) = self.packed.inverse_and_weight(i);
+            from_moments(&inverse, weight, self.slope(i), moments)
+        });
+        Ok(())
+    }
+
+    /// The gradient of `Σ_b gbar_b f(x_b)` by the points: `gbar_b ∇f(x_b)`.
+    ///
+    /// # Errors
+    /// As [`Self::vjp`].
+    pub fn vjp_points(&self, points: &[[T; 3]], gbar: &[T]) -> Result<Vec<[T; 3]>, FieldError> {
+        self.check(points, gbar.len())?;
+        let gradients = self.gradients(points)?.gradients;
+        let scaled = |(gradient, g): ([T; 3], &T)| gradient.map(|v| T::from_f64(v.into() * (*g).into()));
+        Ok(gradients.into_iter().zip(gbar).map(scaled).collect())
+    }
+
+    /// The gradient of `Σ_b ubar_b · ∇f(x_b)` by the raw parameters: for losses on the gradient of the field.
+    ///
+    /// # Errors
+    /// As [`Self::vjp`].
+    pub fn vjp_of_gradient(
+        &self,
+        points: &[[T; 3]],
+        ubar: &[[T; 3]],
+    ) -> Result<FieldGradients<T>, FieldError> {
+        self.check(points, ubar.len())?;
+        let samples: Vec<[T; 6]> =
+            points.iter().zip(ubar).map(|(x, u)| [x[0], x[1], x[2], u[0], u[1], u[2]]).collect();
+        let (level, pool) = (self.compute.level, &self.compute.pool);
+        let mut out = FieldGradients::zeros(0);
+        dense_vjp::gradient_sums(level, pool, &self.packed, &samples, &mut out, &|i, s| {
+            let (inverse, weight) = self.packed.inverse_and_weight(i);
+            // `c` and `r` carry k², `p tᵀ` and `c vᵀ` k³; L_kk = k / a_kk.
+            let (w2, w3) = (weight * INV_K2, weight * INV_K2 / K);
+            let diagonal = [inverse[0], inverse[2], inverse[5]];
+            let mut chol: [f64; 6] = std::array::from_fn(|entry| w3 * s[3 + entry]);
+            for (entry, a) in [0, 2, 5].into_iter().zip(diagonal) {
+                chol[entry] *= K / a;
+            }
+            let [c0, c1, c2, c3, c4, c5] = chol;
+            [w2 * s[0], w2 * s[1], w2 * s[2], c0, c1, c2, c3, c4, c5, -self.slope(i) * s[9]]
+        });
+        Ok(out)
+    }
+
+    /// The gradient of `Σ_b ubar_b · ∇f(x_b)` by the points: `H(x_b) ubar_b`.
+    ///
+    /// # Errors
+    /// As [`Self::vjp`].
+    pub fn vjp_of_gradient_points(
+        &self,
+        points: &[[T; 3]],
+        ubar: &[[T; 3]],
+    ) -> Result<Vec<[T; 3]>, FieldError> {
+        self.check(points, ubar.len())?;
+        let hessians = self.hessians(points)?.hessians;
+        let times = |(h, u): ([[T; 3]; 3], &[T; 3])| {
+            h.map(|row| T::from_f64((0..3).map(|k| row[k].into() * u[k].into()).sum::<f64>()))
+        };
+        Ok(hessians.into_iter().zip(ubar).map(times).collect())
+    }
+
+    /// Squared Mahalanobis distances `|L⁻¹ (x_b - µ_i)|²` of points to one Gaussian, computed in f64.
+    ///
+    /// # Errors
+    /// A point is not finite or too far; there is no such Gaussian.
+    pub fn mahalanobis(&self, points: &[[T; 3]], gaussian: usize) -> Result<Vec<T>, FieldError> {
+        GaussianField::check_points(points)?;
+        if gaussian >= self.field.len() {
+            let value = gaussian as f64;
+            return Err(FieldError::Parameter { tensor: "gaussian", index: gaussian, value });
+        }
+        let distance = |x: &[T; 3]| reference::mahalanobis(self.field, gaussian, x.map(Into::into));
+        Ok(points.iter().map(|x| T::from_f64(distance(x))).collect())
+    }
+
+    fn slope(&self, i: usize) -> f64 {
+        self.field.weight_mode.derivative(self.field.weights[i].into())
+    }
+
+    fn check(&self, points: &[[T; 3]], cotangents: usize) -> Result<(), FieldError> {
+        GaussianField::check_points(points)?;
+        if points.len() != cotangents {
+            return Err(FieldError::Cotangents { expected: points.len(), found: cotangents });
+        }
+        Ok(())
+    }
+
+    fn forward(&self, points: &[[T; 3]], order: Order) -> Result<Vec<Vec<T>>, FieldError> {
+        GaussianField::check_points(points)?;
+        let rows = PointRows::new(points);
+        Ok(dense::forward(self.compute.level, &self.compute.pool, &self.packed, &rows, order))
+    }
+
+    fn derivatives(&self, points: &[[T; 3]], order: Order) -> Result<Derivatives<T>, FieldError> {
+        let rows = self.forward(points, order)?;
+        let n = points.len();
+        let gradients = (0..n).map(|b| [rows[1][b], rows[2][b], rows[3][b]]).collect();
+        let hessian = |b: usize| {
+            let [xx, yx, yy, zx, zy, zz] = [4, 5, 6, 7, 8, 9].map(|row: usize| rows[row][b]);
+            [[xx, yx, zx], [yx, yy, zy], [zx, zy, zz]]
+        };
+        let hessians = if order == Order::Hessian { (0..n).map(hessian).collect() } else { Vec::new() };
+        Ok(Derivatives { values: rows[0][..n].to_vec(), gradients, hessians })
+    }
+}

@@ -1,0 +1,127 @@
+//! Adam (Kingma and Ba 2015) in scaled variables.
+//!
+//! Means and off-diagonal entries are lengths, so their rates are shares of the Gaussian's size
+//! `s = (L00 L11 L22)^(1/3)`; logs and weights have plain rates. All rates fall as `0.05^(step/steps)`.
+
+use gausset_compute::Pool;
+
+use crate::field::{Covariance, GaussianField, factor};
+use crate::gradients::from_moments;
+use crate::packed::Record;
+
+const BETA1: f32 = 0.9;
+const BETA2: f32 = 0.99;
+const EPSILON: f32 = 1e-12;
+/// What rates have fallen to at the end.
+const LAST_RATE: f64 = 0.05;
+/// Gaussians of a task.
+const TASK: usize = 512;
+
+/// Rates at the start.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rates {
+    /// Means, in sizes of the Gaussian.
+    pub(crate) means: f32,
+    /// Log diagonals.
+    pub(crate) logs: f32,
+    /// Off-diagonal entries, in sizes of the Gaussian.
+    pub(crate) off_diagonals: f32,
+    /// Weights, in ranges of the data.
+    pub(crate) weights: f32,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self { means: 0.06, logs: 0.04, off_diagonals: 0.04, weights: 0.01 }
+    }
+}
+
+/// First and second moments of a Gaussian's ten parameters, and how many steps they have seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct AdamState {
+    pub(crate) first: [f32; 10],
+    pub(crate) second: [f32; 10],
+    pub(crate) steps: u32,
+}
+
+/// What a step needs besides state and parameters.
+pub(crate) struct AdamStep<'a> {
+    pub(crate) rates: Rates,
+    /// Share of the fit that is done, 0..1.
+    pub(crate) progress: f64,
+    /// Records of the field, in its order.
+    pub(crate) records: &'a [Record<f32>],
+    /// Moments of the residuals, in its order.
+    pub(crate) moments: &'a [[f32; 10]],
+    /// 2 / number of samples.
+    pub(crate) scale: f32,
+    /// Smallest and largest log of a diagonal entry.
+    pub(crate) logs: [f32; 2],
+}
+
+impl AdamStep<'_> {
+    /// One step of every Gaussian.
+    pub(crate) fn run(&self, pool: &Pool, field: &mut GaussianField<f32>, state: &mut [AdamState]) {
+        let decay = libm::pow(LAST_RATE, self.progress) as f32;
+        let (mode, covariance) = (field.weight_mode, field.covariance);
+        let mut parts: Vec<_> = field
+            .means
+            .chunks_mut(TASK)
+            .zip(field.chol.chunks_mut(TASK))
+            .zip(field.weights.chunks_mut(TASK))
+            .zip(state.chunks_mut(TASK))
+            .collect();
+        pool.run_parts(&mut parts, |part, (((means, chol), weights), state)| {
+            for i in 0..means.len() {
+                let record = &self.records[part * TASK + i];
+                let moments = self.moments[part * TASK + i].map(f64::from);
+                let inverse: [f64; 6] = std::array::from_fn(|k| f64::from(record[3 + k]));
+                let slope = mode.derivative(f64::from(weights[i]));
+                let gradient = from_moments(&inverse, f64::from(record[9]), slope, &moments);
+                let l = factor(&chol[i]);
+                let size = libm::cbrt(l[0] * l[2] * l[5]) as f32;
+                let rates = self.rates;
+                // How far a unit of each scaled variable goes.
+                let unit = [size, size, size, 1.0, size, 1.0, size, size, 1.0, 1.0];
+                let rate = [
+                    rates.means,
+                    rates.means,
+                    rates.means,
+                    rates.logs,
+                    rates.off_diagonals,
+                    rates.logs,
+                    rates.off_diagonals,
+                    rates.off_diagonals,
+                    rates.logs,
+                    rates.weights,
+                ];
+                let state = &mut state[i];
+                state.steps += 1;
+                let correct1 = 1.0 - libm::powf(BETA1, state.steps as f32);
+                let correct2 = 1.0 - libm::powf(BETA2, state.steps as f32);
+                let mut moved = [0.0f32; 10];
+                for k in 0..10 {
+                    let g = (gradient[k] as f32) * self.scale * unit[k];
+                    let g = if g.is_finite() { g } else { 0.0 };
+                    state.first[k] = BETA1 * state.first[k] + (1.0 - BETA1) * g;
+                    state.second[k] = BETA2 * state.second[k] + (1.0 - BETA2) * g * g;
+                    let direction =
+                        (state.first[k] / correct1) / ((state.second[k] / correct2).sqrt() + EPSILON);
+                    moved[k] = -decay * rate[k] * unit[k] * direction;
+                }
+                for k in 0..3 {
+                    means[i][k] += moved[k];
+                }
+                for k in 0..6 {
+                    let is_log = matches!(k, 0 | 2 | 5);
+                    if is_log {
+                        chol[i][k] = (chol[i][k] + moved[3 + k]).clamp(self.logs[0], self.logs[1]);
+                    } else if covariance == Covariance::Full {
+                        chol[i][k] += moved[3 + k];
+                    }
+                }
+                weights[i] += moved[9];
+            }
+        });
+    }
+}

@@ -1,0 +1,126 @@
+//! Samples that a field is fitted to, and their shares: training, validation, test.
+//!
+//! Fits run in coordinates about the centre of the samples and with values `(v - offset) / scale`: f32 then has its
+//! digits where the data are. For volumes the offset is the most frequent value (air, background), elsewhere 0, or the
+//! median where 0 is far outside the data.
+
+use gausset_compute::rng;
+
+use crate::field::Bounds;
+use crate::fit::FitError;
+
+/// Samples `(x, y, z) → value`, perhaps on a grid.
+#[derive(Clone, Debug, Default)]
+pub struct Samples {
+    /// Where, user units.
+    pub points: Vec<[f64; 3]>,
+    /// What.
+    pub values: Vec<f64>,
+    /// The grid they stand on, x fastest, if they do: every grid point is a sample then.
+    pub grid: Option<Grid>,
+}
+
+/// A regular grid: point `(i, j, k)` stands at `index * spacing`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Grid {
+    /// Points along x, y, z.
+    pub dims: [usize; 3],
+    /// Distance of neighbours, user units.
+    pub spacing: [f64; 3],
+}
+
+impl Samples {
+    /// Checks that there are samples and that all are finite.
+    ///
+    /// # Errors
+    /// There are none, their numbers differ, one is not finite.
+    pub fn check(&self) -> Result<(), FitError> {
+        if self.points.len() != self.values.len() {
+            return Err(FitError::Lengths { points: self.points.len(), values: self.values.len() });
+        }
+        if self.points.len() < 2 {
+            return Err(FitError::TooFew { found: self.points.len() });
+        }
+        if u32::try_from(self.points.len() + 64).is_err() {
+            return Err(FitError::TooMany { found: self.points.len() });
+        }
+        for (index, (point, value)) in self.points.iter().zip(&self.values).enumerate() {
+            if !value.is_finite() || !point.iter().all(|x| x.is_finite() && x.abs() < 1e15) {
+                return Err(FitError::Sample { index, point: *point, value: *value });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a sample is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Share {
+    /// Fitting.
+    Train,
+    /// When to stop.
+    Validation,
+    /// How good it is: never seen by the fit.
+    Test,
+}
+
+/// The share of each sample: a function of seed and index.
+pub(crate) fn shares(count: usize, test: f64, validation: f64, seed: u64) -> Vec<Share> {
+    let share = |i: usize| {
+        let words = rng::philox(seed, rng::stream::FIELD, 0, i as u32);
+        let (a, b) = (f64::from(rng::uniform(words[0])), f64::from(rng::uniform(words[1])));
+        match (a < test, b < validation) {
+            (true, _) => Share::Test,
+            (false, true) => Share::Validation,
+            _ => Share::Train,
+        }
+    };
+    (0..count).map(share).collect()
+}
+
+/// Value and coordinate changes of a fit: `value = offset + scale f(x - origin)`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frame {
+    /// Centre of the samples, user units.
+    pub origin: [f64; 3],
+    /// Value where the field is 0.
+    pub offset: f64,
+    /// Range of the values.
+    pub scale: f64,
+}
+
+impl Frame {
+    /// The frame of samples.
+    pub(crate) fn of(samples: &Samples, bounds: &Bounds) -> Self {
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for &v in &samples.values {
+            (low, high) = (low.min(v), high.max(v));
+        }
+        let range = if high > low { high - low } else { 1.0 };
+        let offset = if samples.grid.is_some() {
+            most_frequent(&samples.values, low, range)
+        } else if low <= 0.5 * range && high >= -0.5 * range {
+            0.0
+        } else {
+            let mut sorted = samples.values.clone();
+            let middle = sorted.len() / 2;
+            *sorted.select_nth_unstable_by(middle, f64::total_cmp).1
+        };
+        let origin = std::array::from_fn(|k| 0.5 * (bounds.lo[k] + bounds.hi[k]));
+        Self { origin, offset, scale: range }
+    }
+}
+
+/// The centre of the fullest of 256 bins.
+fn most_frequent(values: &[f64], low: f64, range: f64) -> f64 {
+    const BINS: usize = 256;
+    let mut counts = [(0u64, 0.0f64); BINS];
+    for &v in values {
+        let bin = ((v - low) / range * BINS as f64) as usize;
+        let (count, sum) = &mut counts[bin.min(BINS - 1)];
+        *count += 1;
+        *sum += v;
+    }
+    let (count, sum) = counts.iter().fold((0, 0.0), |best, bin| if bin.0 > best.0 { *bin } else { best });
+    sum / count.max(1) as f64
+}

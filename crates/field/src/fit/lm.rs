@@ -1,0 +1,261 @@
+//! Levenberg-Marquardt (Marquardt 1963) on all parameters, in f64: for few Gaussians.
+//!
+//! `(JᵀJ + λ diag JᵀJ) δ = -Jᵀ r` with the rows `∂f/∂µ = w G p`, `∂f/∂L_ij = w G p_i v_j` (raw diagonal entries times
+//! `L_ii`), `∂f/∂raw = w' G`. λ falls to a fifth after a success and rises fourfold after a failure. The matrix is
+//! built in blocks of 64 samples with fixed parts, so threads do not matter.
+
+use fearless_simd::prelude::*;
+use gausset_compute::at_level;
+
+use crate::eval::{Compute, Evaluator};
+use crate::field::{Covariance, GaussianField, inverse_factor};
+use crate::fit::FitError;
+use crate::real::Lanes;
+use crate::reference::ENTRIES;
+
+/// Samples of a block of rows.
+const ROWS: usize = 64;
+/// Most parts whose matrices are kept: a function of nothing but the number of samples.
+const PARTS: usize = 8;
+/// Columns are padded to this.
+const PAD: usize = 16;
+/// Values of λ tried per iteration.
+const TRIES: usize = 12;
+
+/// What an iteration starts from.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct LmState {
+    pub(crate) field: GaussianField<f64>,
+    pub(crate) lambda: f64,
+    /// Sum of squared residuals.
+    pub(crate) loss: f64,
+    /// Whether the last iteration found no better point.
+    pub(crate) is_done: bool,
+}
+
+impl LmState {
+    pub(crate) fn new(
+        field: GaussianField<f64>,
+        compute: &Compute,
+        points: &[[f64; 3]],
+        values: &[f64],
+    ) -> Result<Self, FitError> {
+        let loss = loss(&field, compute, points, values)?;
+        Ok(Self { field, lambda: 1e-3, loss, is_done: false })
+    }
+
+    /// One iteration.
+    pub(crate) fn iterate(
+        &mut self,
+        compute: &Compute,
+        points: &[[f64; 3]],
+        values: &[f64],
+    ) -> Result<(), FitError> {
+        let columns = Columns::of(&self.field);
+        let (matrix, gradient) = normal_equations(&self.field, &columns, compute, points, values);
+        for _ in 0..TRIES {
+            if let Some(delta) = solve(&matrix, &gradient, columns.count, columns.stride, self.lambda) {
+                let trial = columns.moved(&self.field, &delta);
+                if trial.check().is_ok() {
+                    let loss = loss(&trial, compute, points, values)?;
+                    if loss < self.loss {
+                        self.is_done = self.loss - loss <= 1e-14 * self.loss;
+                        (self.field, self.loss) = (trial, loss);
+                        self.lambda = (self.lambda / 5.0).max(1e-12);
+                        return Ok(());
+                    }
+                }
+            }
+            self.lambda *= 4.0;
+        }
+        self.is_done = true;
+        Ok(())
+    }
+}
+
+fn loss(
+    field: &GaussianField<f64>,
+    compute: &Compute,
+    points: &[[f64; 3]],
+    values: &[f64],
+) -> Result<f64, FitError> {
+    let found = Evaluator::new(compute, field)?.values(points)?;
+    Ok(found.iter().zip(values).map(|(f, y)| (f - y) * (f - y)).sum())
+}
+
+/// Which raw parameter each unknown is.
+struct Columns {
+    /// Entries of a Gaussian that are learnt: 0..3 mean, 3..9 chol, 9 weight.
+    entries: Vec<usize>,
+    /// Unknowns.
+    count: usize,
+    /// Unknowns with padding.
+    stride: usize,
+}
+
+impl Columns {
+    fn of(field: &GaussianField<f64>) -> Self {
+        let entries: Vec<usize> = match field.covariance {
+            Covariance::Full => (0..10).collect(),
+            Covariance::Diagonal => vec![0, 1, 2, 3, 5, 8, 9],
+        };
+        let count = entries.len() * field.len();
+        Self { entries, count, stride: count.next_multiple_of(PAD) }
+    }
+
+    /// The field after a step, which is held to a size of the Gaussian and a factor of e.
+    fn moved(&self, field: &GaussianField<f64>, delta: &[f64]) -> GaussianField<f64> {
+        let mut out = field.clone();
+        for (i, delta) in delta.chunks(self.entries.len()).enumerate() {
+            let l = field.factor(i);
+            let size = libm::cbrt(l[0] * l[2] * l[5]);
+            for (&entry, &d) in self.entries.iter().zip(delta) {
+                match entry {
+                    0..3 => out.means[i][entry] += d.clamp(-2.0 * size, 2.0 * size),
+                    3 | 5 | 8 => out.chol[i][entry - 3] += d.clamp(-1.0, 1.0),
+                    9 => out.weights[i] += d,
+                    _ => out.chol[i][entry - 3] += d.clamp(-2.0 * size, 2.0 * size),
+                }
+            }
+        }
+        out
+    }
+}
+
+/// `JᵀJ` (lower half, rows of `stride`) and `Jᵀ r`.
+fn normal_equations(
+    field: &GaussianField<f64>,
+    columns: &Columns,
+    compute: &Compute,
+    points: &[[f64; 3]],
+    values: &[f64],
+) -> (Vec<f64>, Vec<f64>) {
+    struct Prepared {
+        inverse: [f64; 6],
+        diagonal: [f64; 3],
+        weight: f64,
+        slope: f64,
+    }
+    let prepared: Vec<Prepared> = (0..field.len())
+        .map(|i| {
+            let l = field.factor(i);
+            Prepared {
+                inverse: inverse_factor(&l),
+                diagonal: [l[0], l[2], l[5]],
+                weight: field.weight(i),
+                slope: field.weight_mode.derivative(field.weights[i]),
+            }
+        })
+        .collect();
+    let stride = columns.stride;
+    let part_len = points.len().div_ceil(PARTS).next_multiple_of(ROWS);
+    let mut parts: Vec<(Vec<f64>, Vec<f64>)> =
+        (0..points.len().div_ceil(part_len)).map(|_| Default::default()).collect();
+    compute.pool.run_parts(&mut parts, |part, (matrix, gradient)| {
+        matrix.resize(stride * stride, 0.0);
+        gradient.resize(stride, 0.0);
+        let mut rows = vec![0.0f64; ROWS * stride];
+        let range = part * part_len..points.len().min((part + 1) * part_len);
+        let samples = points[range.clone()].chunks(ROWS).zip(values[range].chunks(ROWS));
+        for (points, values) in samples {
+            rows.fill(0.0);
+            for ((x, y), row) in points.iter().zip(values).zip(rows.chunks_mut(stride)) {
+                let mut f = 0.0;
+                for (i, g) in prepared.iter().enumerate() {
+                    let [a00, a10, a11, a20, a21, a22] = g.inverse;
+                    let d: [f64; 3] = std::array::from_fn(|k| x[k] - field.means[i][k]);
+                    let v = [a00 * d[0], a10 * d[0] + a11 * d[1], a20 * d[0] + a21 * d[1] + a22 * d[2]];
+                    let q = v[0] * v[0] + v[1] * v[1] + v[2] * v[2];
+                    if q > 1400.0 {
+                        continue;
+                    }
+                    let p = [a00 * v[0] + a10 * v[1] + a20 * v[2], a11 * v[1] + a21 * v[2], a22 * v[2]];
+                    let gauss = libm::exp(-0.5 * q);
+                    let wg = g.weight * gauss;
+                    f += wg;
+                    let mut full = [0.0; 10];
+                    (0..3).for_each(|k| full[k] = wg * p[k]);
+                    for (entry, (r, c)) in ENTRIES.into_iter().enumerate() {
+                        full[3 + entry] = wg * p[r] * v[c];
+                    }
+                    full[3] *= g.diagonal[0];
+                    full[5] *= g.diagonal[1];
+                    full[8] *= g.diagonal[2];
+                    full[9] = g.slope * gauss;
+                    let width = columns.entries.len();
+                    for (to, &entry) in row[i * width..(i + 1) * width].iter_mut().zip(&columns.entries) {
+                        *to = full[entry];
+                    }
+                }
+                let residual = f - y;
+                for (sum, j) in gradient.iter_mut().zip(row.iter()) {
+                    *sum += residual * j;
+                }
+            }
+            at_level!(compute.level, simd => add_products(simd, &rows, stride, matrix));
+        }
+    });
+    let mut total = parts.into_iter();
+    let (mut matrix, mut gradient) = total.next().unwrap_or_default();
+    for (m, g) in total {
+        matrix.iter_mut().zip(m).for_each(|(sum, v)| *sum += v);
+        gradient.iter_mut().zip(g).for_each(|(sum, v)| *sum += v);
+    }
+    (matrix, gradient)
+}
+
+/// `matrix += rowsᵀ rows`, lower half in tiles of 4 x 16: each entry sums over the rows in order.
+#[inline(always)]
+fn add_products<S: Lanes>(simd: S, rows: &[f64], stride: usize, matrix: &mut [f64]) {
+    let width = S::f64s::LEN;
+    for i in (0..stride).step_by(4) {
+        for j in (0..=i).step_by(width) {
+            let mut sum = [S::f64s::splat(simd, 0.0); 4];
+            for row in rows.chunks_exact(stride) {
+                let right = S::f64s::from_slice(simd, &row[j..j + width]);
+                for k in 0..4 {
+                    sum[k] = simd.fma_f64(S::f64s::splat(simd, row[i + k]), right, sum[k]);
+                }
+            }
+            for k in 0..4 {
+                let to = &mut matrix[(i + k) * stride + j..][..width];
+                (S::f64s::from_slice(simd, to) + sum[k]).store_slice(to);
+            }
+        }
+    }
+}
+
+/// Solves the damped equations by Cholesky; `None` if the matrix is not positive definite.
+fn solve(matrix: &[f64], gradient: &[f64], n: usize, stride: usize, lambda: f64) -> Option<Vec<f64>> {
+    let mut l = vec![0.0; n * n];
+    let most = (0..n).fold(0.0f64, |most, i| most.max(matrix[i * stride + i]));
+    for i in 0..n {
+        for j in 0..=i {
+            let mut sum = matrix[i * stride + j];
+            if i == j {
+                // Unknowns without any effect stay where they are.
+                sum += lambda * sum + 1e-15 * most;
+            }
+            let (row_i, row_j) = (&l[i * n..i * n + j], &l[j * n..j * n + j]);
+            sum -= row_i.iter().zip(row_j).map(|(a, b)| a * b).sum::<f64>();
+            if i == j {
+                if sum <= 0.0 || !sum.is_finite() {
+                    return None;
+                }
+                l[i * n + i] = sum.sqrt();
+            } else {
+                l[i * n + j] = sum / l[j * n + j];
+            }
+        }
+    }
+    let mut x: Vec<f64> = gradient[..n].iter().map(|g| -g).collect();
+    for i in 0..n {
+        let sum: f64 = (0..i).map(|j| l[i * n + j] * x[j]).sum();
+        x[i] = (x[i] - sum) / l[i * n + i];
+    }
+    for i in (0..n).rev() {
+        let sum: f64 = (i + 1..n).map(|j| l[j * n + i] * x[j]).sum();
+        x[i] = (x[i] - sum) / l[i * n + i];
+    }
+    x.iter().all(|v| v.is_finite()).then_some(x)
+}

@@ -1,0 +1,225 @@
+//! Fitting a field to samples.
+//!
+//! ```text
+//! samples ─ shares ─▶ init ─▶ weights by least squares ─▶ Adam in scaled variables ─▶ weights again ─▶ best by validation
+//!                                                          │ every 50 steps: prune, merge, relocate, split
+//! few Gaussians: Levenberg-Marquardt on all parameters instead
+//! ```
+//! A step is a function of the state, the samples and the options: killed and resumed, on any number of threads and
+//! at any vector level, a fit gives the same bytes.
+
+mod adam;
+mod data;
+mod density;
+mod init;
+mod lm;
+mod metrics;
+mod resume;
+mod run;
+mod weights;
+
+pub use data::{Frame, Grid, Samples};
+pub use metrics::Metrics;
+pub use run::{Fit, FitProgress, Fitted};
+
+use crate::error::FieldError;
+use crate::field::{Covariance, WeightMode};
+
+/// How parameters are learnt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Solver {
+    /// Levenberg-Marquardt for few Gaussians, Adam otherwise.
+    #[default]
+    Auto,
+    /// Adam: any number of Gaussians.
+    Adam,
+    /// Levenberg-Marquardt on all parameters: few Gaussians.
+    Lm,
+}
+
+impl Solver {
+    /// All solvers.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Adam, Self::Lm];
+
+    /// The word on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Adam => "adam",
+            Self::Lm => "lm",
+        }
+    }
+}
+
+/// What a fit is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FitOptions {
+    /// Gaussians at the start.
+    pub gaussians: usize,
+    /// Most Gaussians; more than `gaussians` lets the fit split.
+    pub max_gaussians: usize,
+    /// Steps of Adam, or iterations of Levenberg-Marquardt; `None` = 400 or 20.
+    pub steps: Option<u64>,
+    /// Which entries of the factors are learnt.
+    pub covariance: Covariance,
+    /// What a raw weight means.
+    pub weight_mode: WeightMode,
+    /// How parameters are learnt.
+    pub solver: Solver,
+    /// Share of the samples that the fit never sees.
+    pub holdout: f64,
+    /// Share of the other samples that decide when to stop; 0 = never stop early.
+    pub validation: f64,
+    /// Share of the samples that a step of Adam looks at: 1/n.
+    pub batches: u8,
+    /// Pairs farther than so many standard deviations are left out of training.
+    pub radius: f64,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        Self {
+            gaussians: 1000,
+            max_gaussians: 0,
+            steps: None,
+            covariance: Covariance::Full,
+            weight_mode: WeightMode::Raw,
+            solver: Solver::Auto,
+            holdout: 0.1,
+            validation: 0.05,
+            batches: 1,
+            radius: 3.5,
+            seed: 0,
+        }
+    }
+}
+
+/// Most unknowns with which [`Solver::Auto`] takes Levenberg-Marquardt.
+const AUTO_LM_UNKNOWNS: usize = 300;
+/// Most unknowns of Levenberg-Marquardt: its matrix has their square.
+const MAX_LM_UNKNOWNS: usize = 4000;
+
+impl FitOptions {
+    /// The solver that is taken.
+    #[must_use]
+    pub fn resolved_solver(&self) -> Solver {
+        match self.solver {
+            Solver::Auto if 10 * self.gaussians.max(self.max_gaussians) <= AUTO_LM_UNKNOWNS => Solver::Lm,
+            Solver::Auto => Solver::Adam,
+            solver => solver,
+        }
+    }
+
+    /// Steps that are taken.
+    #[must_use]
+    pub fn resolved_steps(&self) -> u64 {
+        self.steps.unwrap_or(if self.resolved_solver() == Solver::Lm { 20 } else { 400 })
+    }
+
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// One of them makes no sense.
+    pub fn check(&self) -> Result<(), FitError> {
+        let bad = |option, expected, found: f64| Err(FitError::Option { option, expected, found });
+        let is_share = |v: f64| (0.0..1.0).contains(&v);
+        if self.gaussians == 0 {
+            return bad("gaussians", "at least 1", 0.0);
+        }
+        if !is_share(self.holdout) {
+            return bad("holdout", "a share in 0..1", self.holdout);
+        }
+        if !is_share(self.validation) {
+            return bad("validation", "a share in 0..1", self.validation);
+        }
+        if !(self.radius >= 1.0 && self.radius <= 100.0) {
+            return bad("radius", "1 to 100 standard deviations", self.radius);
+        }
+        if self.batches == 0 {
+            return bad("batches", "at least 1", 0.0);
+        }
+        if self.resolved_solver() == Solver::Lm && 10 * self.gaussians > MAX_LM_UNKNOWNS {
+            return bad("gaussians", "at most 400 with Levenberg-Marquardt", self.gaussians as f64);
+        }
+        Ok(())
+    }
+}
+
+/// Why a fit was refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub enum FitError {
+    /// An option that makes no sense.
+    #[error("--{option}: unusable value (expected {expected}, found {found})")]
+    Option {
+        /// Which.
+        option: &'static str,
+        /// What it may be.
+        expected: &'static str,
+        /// What it was.
+        found: f64,
+    },
+    /// Points and values do not fit together.
+    #[error("samples: different numbers (expected as many points as values, found {points} and {values})")]
+    Lengths {
+        /// Points.
+        points: usize,
+        /// Values.
+        values: usize,
+    },
+    /// Nothing to fit to.
+    #[error("samples: too few (expected at least 2, found {found})")]
+    TooFew {
+        /// How many.
+        found: usize,
+    },
+    /// More than this program can number.
+    #[error("samples: too many (expected fewer than 2^32, found {found})")]
+    TooMany {
+        /// How many.
+        found: usize,
+    },
+    /// A sample that is not finite.
+    #[error("sample {index}: not finite (expected numbers, found {point:?} -> {value}); remove it")]
+    Sample {
+        /// Which.
+        index: usize,
+        /// Where.
+        point: [f64; 3],
+        /// What.
+        value: f64,
+    },
+    /// No sample is left to fit to.
+    #[error("samples: none left for training (expected some, found {found} held out); lower --holdout")]
+    NoTraining {
+        /// Samples held out.
+        found: usize,
+    },
+    /// The loss is not finite.
+    #[error("step {step}: loss is not finite; report this with the data, or try another --seed")]
+    Loss {
+        /// Step.
+        step: u64,
+    },
+    /// The field of a state cannot be computed with.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// A state that cannot be read.
+    #[error("checkpoint: damaged: {what}; start without --resume")]
+    State {
+        /// What is wrong.
+        what: String,
+    },
+    /// A state that does not belong to these samples and options.
+    #[error("checkpoint: {what} differs (expected {expected}, found {found}); start without --resume")]
+    Differs {
+        /// What.
+        what: &'static str,
+        /// In the options.
+        expected: String,
+        /// In the checkpoint.
+        found: String,
+    },
+}

@@ -1,0 +1,166 @@
+//! The state of a fit as a safetensors file, and back: a fit that goes on from it ends with the same bytes.
+//!
+//! Tensors: the field (`means`, `chol`, `weights`), Adam's `m1`, `m2` (N, 10) and `steps` (N), the best field so far
+//! (`best_*`). Metadata: `format` = `gausset-field-fit/1`, step, options, fingerprint of the samples.
+
+use safetensors::SafeTensors;
+use safetensors::tensor::{Dtype, TensorView};
+
+use crate::eval::Compute;
+use crate::field::GaussianField;
+use crate::fit::adam::AdamState;
+use crate::fit::data::Samples;
+use crate::fit::lm::LmState;
+use crate::fit::run::{Best, Fit};
+use crate::fit::{FitError, FitOptions};
+use crate::model::{numbers, serialize, tensor};
+use crate::real::Real;
+
+/// The word in `format`.
+const FORMAT: &str = "gausset-field-fit/1";
+
+fn bytes<T: Real>(values: &[T]) -> Vec<u8> {
+    // f32 numbers are exact in f64, so both precisions are kept in one type.
+    values.iter().flat_map(|v| (*v).into().to_le_bytes()).collect()
+}
+
+impl<'a> Fit<'a> {
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> Vec<u8> {
+        let mut parts: Vec<(String, Vec<usize>, Vec<u8>)> = Vec::new();
+        let mut add = |prefix: &str, field: &GaussianField<f64>| {
+            let n = field.len();
+            parts.push((format!("{prefix}means"), vec![n, 3], bytes(field.means.as_flattened())));
+            parts.push((format!("{prefix}chol"), vec![n, 6], bytes(field.chol.as_flattened())));
+            parts.push((format!("{prefix}weights"), vec![n], bytes(&field.weights)));
+        };
+        match &self.lm {
+            Some(lm) => add("", &lm.field),
+            None => add("", &self.field.cast()),
+        }
+        if let Some(best) = &self.best {
+            add("best_", &best.field);
+        }
+        let n = self.adam.len();
+        let rows =
+            |of: &dyn Fn(&AdamState) -> [f32; 10]| -> Vec<f32> { self.adam.iter().flat_map(of).collect() };
+        parts.push(("m1".to_owned(), vec![n, 10], bytes(&rows(&|state| state.first))));
+        parts.push(("m2".to_owned(), vec![n, 10], bytes(&rows(&|state| state.second))));
+        let steps: Vec<f64> = self.adam.iter().map(|state| f64::from(state.steps)).collect();
+        parts.push(("steps".to_owned(), vec![n], bytes(&steps)));
+        let views = parts
+            .iter()
+            .filter_map(|(name, shape, data)| {
+                Some((name.as_str(), TensorView::new(Dtype::F64, shape.clone(), data).ok()?))
+            })
+            .collect();
+        let mut metadata = vec![
+            ("format", FORMAT.to_owned()),
+            ("step", self.step.to_string()),
+            ("stopped", u8::from(self.stopped).to_string()),
+            ("options", described(&self.options)),
+            ("samples", format!("{:016x}", self.fingerprint)),
+        ];
+        if let Some(best) = &self.best {
+            // `NaN` stands for "not validated"; it is not a number in the file.
+            let loss = if best.loss.is_finite() { best.loss } else { -1.0 };
+            metadata.push(("best", format!("{} {loss:e}", best.step)));
+        }
+        if let Some(lm) = &self.lm {
+            metadata.push(("lm", format!("{:e} {:e} {}", lm.lambda, lm.loss, u8::from(lm.is_done))));
+        }
+        serialize(views, metadata)
+    }
+
+    /// Goes on from a state with the same samples and options.
+    ///
+    /// # Errors
+    /// The state is damaged, or belongs to other samples or options.
+    pub fn resume(
+        compute: &'a Compute,
+        samples: &Samples,
+        options: &FitOptions,
+        state: &[u8],
+    ) -> Result<Self, FitError> {
+        let mut fit = Self::prepare(compute, samples, options)?;
+        let damaged = |what: String| FitError::State { what };
+        let not_ours = |error| damaged(format!("not a safetensors file ({error})"));
+        let (_, header) = SafeTensors::read_metadata(state).map_err(not_ours)?;
+        let tensors = SafeTensors::deserialize(state).map_err(not_ours)?;
+        let metadata = header.metadata().clone().unwrap_or_default();
+        let word = |key: &str| metadata.get(key).cloned().unwrap_or_default();
+        if word("format") != FORMAT {
+            return Err(damaged(format!("format (expected `{FORMAT}`, found `{}`)", word("format"))));
+        }
+        let expected = [("options", described(options)), ("samples", format!("{:016x}", fit.fingerprint))];
+        for (what, expected) in expected {
+            let found = word(what);
+            if found != expected {
+                return Err(FitError::Differs { what, expected, found });
+            }
+        }
+        let field = |prefix: &str| -> Result<GaussianField<f64>, FitError> {
+            let name = |tensor: &str| format!("{prefix}{tensor}");
+            let (n, weights) = tensor(&tensors, &name("weights"), None).map_err(damaged)?;
+            let (_, means) = tensor(&tensors, &name("means"), Some((n, 3))).map_err(damaged)?;
+            let (_, chol) = tensor(&tensors, &name("chol"), Some((n, 6))).map_err(damaged)?;
+            let (means, chol) = (means.as_chunks().0.to_vec(), chol.as_chunks().0.to_vec());
+            Ok(GaussianField::new(means, chol, weights, options.weight_mode, options.covariance)?)
+        };
+        let current = field("")?;
+        let n = current.len();
+        let number = |key: &str| -> Result<f64, FitError> {
+            numbers::<1>(&metadata, key)
+                .map_err(damaged)?
+                .map(|v| v[0])
+                .ok_or_else(|| damaged(format!("no {key}")))
+        };
+        fit.step = number("step")? as u64;
+        fit.stopped = number("stopped")? != 0.0;
+        if let Some([step, loss]) = numbers::<2>(&metadata, "best").map_err(damaged)? {
+            let loss = if loss < 0.0 { f64::NAN } else { loss };
+            fit.best = Some(Best { field: field("best_")?, loss, step: step as u64 });
+        }
+        match numbers::<3>(&metadata, "lm").map_err(damaged)? {
+            Some([lambda, loss, is_done]) => {
+                fit.field = current.cast();
+                fit.lm = Some(LmState { field: current, lambda, loss, is_done: is_done != 0.0 });
+            }
+            None => fit.field = current.cast(),
+        }
+        let rows = fit_rows(&tensors, fit.field.len().min(n)).map_err(damaged)?;
+        fit.adam = rows;
+        Ok(fit)
+    }
+}
+
+fn fit_rows(tensors: &SafeTensors<'_>, n: usize) -> Result<Vec<AdamState>, String> {
+    let (_, first) = tensor(tensors, "m1", Some((n, 10)))?;
+    let (_, second) = tensor(tensors, "m2", Some((n, 10)))?;
+    let (count, steps) = tensor(tensors, "steps", None)?;
+    if count != n {
+        return Err(format!("tensor `steps`: wrong length (expected {n}, found {count})"));
+    }
+    let row = |values: &[f64]| std::array::from_fn(|k| values[k] as f32);
+    let states = first.chunks_exact(10).zip(second.chunks_exact(10)).zip(&steps);
+    Ok(states.map(|((a, b), s)| AdamState { first: row(a), second: row(b), steps: *s as u32 }).collect())
+}
+
+/// Everything in the options that the result depends on.
+fn described(options: &FitOptions) -> String {
+    format!(
+        "gaussians {} max {} steps {} cov {} weights {} solver {} holdout {} validation {} batches {} radius {} seed {}",
+        options.gaussians,
+        options.max_gaussians,
+        options.resolved_steps(),
+        options.covariance.name(),
+        options.weight_mode.name(),
+        options.resolved_solver().name(),
+        options.holdout,
+        options.validation,
+        options.batches,
+        options.radius,
+        options.seed
+    )
+}

@@ -1,0 +1,543 @@
+//! The fit itself: from samples to a field, step by step.
+
+use std::time::Instant;
+
+use crate::accel::pass::{Batch, LeafSamples, Pass, PassResult, Passes, Rule, Want};
+use crate::accel::{AcceleratedEvaluator, Cutoff, GaussianIndex, PointSet, morton_order};
+use crate::eval::Compute;
+use crate::field::{Bounds, Covariance, GaussianField, WeightMode};
+use crate::fit::adam::{AdamState, AdamStep, Rates};
+use crate::fit::data::{Frame, Samples, Share, shares};
+use crate::fit::lm::LmState;
+use crate::fit::metrics::Metrics;
+use crate::fit::{FitError, FitOptions, Solver, density, init, weights};
+use crate::packed::{Packed, Record};
+use crate::real::K;
+
+/// Steps between two changes of the set of Gaussians.
+const DENSITY_EVERY: u64 = 50;
+/// Share of the fit during which the set changes.
+const DENSITY_UNTIL: f64 = 0.6;
+/// Steps between two looks at the validation samples.
+const VALIDATE_EVERY: u64 = 20;
+/// Steps without a better validation loss after which a fit stops.
+const PATIENCE: u64 = 120;
+/// Iterations of the linear solver at the start and at the end.
+const START_ITERATIONS: usize = 12;
+const FINISH_ITERATIONS: usize = 15;
+/// Damping of the weights.
+const LAMBDA: f64 = 1e-2;
+/// Up to so many Gaussians every pair is computed: lists would cost more than they save.
+const NO_LISTS: usize = 128;
+/// Error of the evaluation at the end, in ranges of the data.
+const REPORT_ERROR: f64 = 1e-5;
+/// Most Gaussians whose sizes come from their neighbours.
+const NEIGHBOURS: usize = 4096;
+
+/// A field at some time, and how well it does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Best {
+    pub(crate) field: GaussianField<f64>,
+    pub(crate) loss: f64,
+    pub(crate) step: u64,
+}
+
+/// A fit in progress.
+#[derive(Debug)]
+pub struct Fit<'a> {
+    pub(crate) compute: &'a Compute,
+    pub(crate) options: FitOptions,
+    pub(crate) frame: Frame,
+    pub(crate) fingerprint: u64,
+    bounds: Bounds,
+    /// All samples in the frame of the fit.
+    points: Vec<[f32; 3]>,
+    values: Vec<f32>,
+    shares: Vec<Share>,
+    train: LeafSamples,
+    validation: Option<LeafSamples>,
+    /// Training samples in f64, for Levenberg-Marquardt.
+    exact: Option<(Vec<[f64; 3]>, Vec<f64>)>,
+    turns: Vec<u8>,
+    logs: [f32; 2],
+    voxel: f32,
+    passes: Passes,
+    moments: Vec<[f32; 10]>,
+    pub(crate) field: GaussianField<f32>,
+    pub(crate) adam: Vec<AdamState>,
+    pub(crate) lm: Option<LmState>,
+    pub(crate) step: u64,
+    pub(crate) best: Option<Best>,
+    pub(crate) stopped: bool,
+    last_loss: f64,
+    pairs: u64,
+}
+
+/// Where a fit is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FitProgress {
+    /// Steps done.
+    pub step: u64,
+    /// Steps of the whole fit.
+    pub steps: u64,
+    /// Number of Gaussians.
+    pub gaussians: usize,
+    /// Mean squared error of the last step's samples, in ranges of the data squared.
+    pub loss: f64,
+    /// The best mean squared error on the validation samples so far.
+    pub validation: Option<f64>,
+}
+
+/// The result of a fit.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The field, user coordinates: `value = offset + scale f(x)`.
+    pub field: GaussianField<f64>,
+    /// The frame of values.
+    pub frame: Frame,
+    /// Steps that were taken.
+    pub steps: u64,
+    /// Step of the best validation loss, which is the field returned.
+    pub best_step: u64,
+    /// Errors on the training samples (validation samples included), value units.
+    pub train: Metrics,
+    /// Errors on the held-out samples, value units.
+    pub test: Metrics,
+    /// Errors on the held-out samples that are not background (above 2 % of the range), value units.
+    pub test_foreground: Metrics,
+    /// Seconds of the last evaluation.
+    pub report_seconds: f64,
+    /// Pairs computed by the steps.
+    pub pairs: u64,
+}
+
+impl<'a> Fit<'a> {
+    /// Makes samples ready and starts a field on them.
+    ///
+    /// # Errors
+    /// Options or samples that make no sense.
+    pub fn new(compute: &'a Compute, samples: &Samples, options: &FitOptions) -> Result<Self, FitError> {
+        let mut fit = Self::prepare(compute, samples, options)?;
+        fit.start(samples)?;
+        Ok(fit)
+    }
+
+    /// Everything but the field.
+    pub(crate) fn prepare(
+        compute: &'a Compute,
+        samples: &Samples,
+        options: &FitOptions,
+    ) -> Result<Self, FitError> {
+        options.check()?;
+        samples.check()?;
+        let bounds = Bounds::of(&samples.points).ok_or(FitError::TooFew { found: 0 })?;
+        let frame = Frame::of(samples, &bounds);
+        let points: Vec<[f32; 3]> =
+            samples.points.iter().map(|x| std::array::from_fn(|k| (x[k] - frame.origin[k]) as f32)).collect();
+        let values: Vec<f32> =
+            samples.values.iter().map(|v| ((v - frame.offset) / frame.scale) as f32).collect();
+        let shares = shares(points.len(), options.holdout, options.validation, options.seed);
+        let of = |share: Share| {
+            let chosen = (0..points.len()).filter(|&i| shares[i] == share);
+            let (p, v): (Vec<[f32; 3]>, Vec<f32>) = chosen.map(|i| (points[i], values[i])).unzip();
+            (p, v)
+        };
+        let (train_points, train_values) = of(Share::Train);
+        if train_points.is_empty() {
+            return Err(FitError::NoTraining { found: points.len() });
+        }
+        let (validation_points, validation_values) = of(Share::Validation);
+        let validation =
+            (!validation_points.is_empty()).then(|| LeafSamples::new(&validation_points, &validation_values));
+        let exact = (options.resolved_solver() == Solver::Lm).then(|| {
+            let chosen = || (0..points.len()).filter(|&i| shares[i] == Share::Train);
+            let exact_point = |i: usize| std::array::from_fn(|k| samples.points[i][k] - frame.origin[k]);
+            (
+                chosen().map(exact_point).collect(),
+                chosen().map(|i| (samples.values[i] - frame.offset) / frame.scale).collect(),
+            )
+        });
+        let train = LeafSamples::new(&train_points, &train_values);
+        // Four leaves of a super-block at a time, another four next: a batch covers the whole domain.
+        let turns = (0..train.leaves.rows.len())
+            .map(|leaf| ((leaf.wrapping_mul(5) + leaf / 16) % usize::from(options.batches)) as u8)
+            .collect();
+        let size = bounds.size();
+        let largest = size.iter().copied().fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+        let voxel = samples
+            .grid
+            .map(|grid| libm::cbrt(grid.spacing.iter().product()))
+            .unwrap_or_else(|| largest * 1e-3);
+        let widest = if samples.grid.is_some() { (40.0 * voxel).min(largest) } else { largest };
+        let logs = [0.25 * voxel, widest].map(|v| libm::log(v) as f32);
+        let empty = GaussianField {
+            means: Vec::new(),
+            chol: Vec::new(),
+            weights: Vec::new(),
+            weight_mode: options.weight_mode,
+            covariance: options.covariance,
+            bounds: None,
+        };
+        Ok(Self {
+            compute,
+            options: options.clone(),
+            frame,
+            fingerprint: fingerprint(samples),
+            bounds: outer(bounds, samples),
+            points,
+            values,
+            shares,
+            train,
+            validation,
+            exact,
+            turns,
+            logs,
+            voxel: voxel as f32,
+            passes: Passes::default(),
+            moments: Vec::new(),
+            field: empty,
+            adam: Vec::new(),
+            lm: None,
+            step: 0,
+            best: None,
+            stopped: false,
+            last_loss: f64::NAN,
+            pairs: 0,
+        })
+    }
+
+    /// The first field: means, sizes, weights.
+    fn start(&mut self, samples: &Samples) -> Result<(), FitError> {
+        let count = self.options.gaussians;
+        let density: Vec<f32> = match &samples.grid {
+            Some(grid) => init::grid_density(grid, &self.values, &self.shares),
+            None => {
+                let square = |(v, share): (&f32, &Share)| {
+                    if *share == Share::Train { v * v + 1e-12 } else { 0.0 }
+                };
+                self.values.iter().zip(&self.shares).map(square).collect()
+            }
+        };
+        // Neighbours follow each other in leaf order; the leaves know training samples by their own numbers.
+        let train: Vec<u32> =
+            (0..self.points.len() as u32).filter(|&i| self.shares[i as usize] == Share::Train).collect();
+        let order: Vec<u32> = self.train.leaves.order[..self.train.leaves.len]
+            .iter()
+            .map(|&slot| train[slot as usize])
+            .collect();
+        let chosen = init::stratified(&order, &density, count, self.options.seed, 0);
+        let total: f64 = order.iter().map(|&i| f64::from(density[i as usize])).sum();
+        let mut means: Vec<[f32; 3]> = chosen.iter().map(|&i| self.points[i as usize]).collect();
+        let size = self.bounds.size();
+        let sigma: Vec<f64> = if samples.grid.is_some() || means.len() > NEIGHBOURS {
+            let volume: f64 = size.iter().map(|s| s.max(f64::from(self.voxel))).product();
+            let cell = volume / order.len() as f64;
+            let of = |i: &u32| init::sigma_of_density(f64::from(density[*i as usize]), total, count, cell);
+            chosen.iter().map(of).collect()
+        } else {
+            init::sigma_of_neighbours(&means, size)
+        };
+        for (i, mean) in means.iter_mut().enumerate() {
+            let jitter = density::jitter(self.options.seed, i);
+            (0..3).for_each(|k| mean[k] += 0.2 * sigma[i] as f32 * jitter[k]);
+        }
+        let log = |s: &f64| libm::log(*s) as f32;
+        self.field = GaussianField {
+            chol: sigma.iter().map(|s| [log(s), 0.0, log(s), 0.0, 0.0, log(s)]).collect(),
+            weights: vec![0.0; means.len()],
+            means,
+            weight_mode: self.options.weight_mode,
+            covariance: self.options.covariance,
+            bounds: None,
+        };
+        density::clamp_logs(&mut self.field, self.logs);
+        self.adam = vec![AdamState::default(); self.field.len()];
+        self.sort();
+        self.solve_weights(START_ITERATIONS);
+        if let Some((points, values)) = &self.exact {
+            self.lm = Some(LmState::new(self.field.cast(), self.compute, points, values)?);
+        }
+        self.validate()?;
+        Ok(())
+    }
+
+    /// Whether there is nothing left to do but [`Self::finish`].
+    #[must_use]
+    pub fn is_done(&self) -> bool {
+        self.stopped
+            || self.step >= self.options.resolved_steps()
+            || self.lm.as_ref().is_some_and(|lm| lm.is_done)
+    }
+
+    /// Where the fit is.
+    #[must_use]
+    pub fn progress(&self) -> FitProgress {
+        FitProgress {
+            step: self.step,
+            steps: self.options.resolved_steps(),
+            gaussians: self.lm.as_ref().map_or(self.field.len(), |lm| lm.field.len()),
+            loss: self.last_loss,
+            validation: self.best.as_ref().map(|best| best.loss),
+        }
+    }
+
+    /// One step: of Adam, or one iteration of Levenberg-Marquardt.
+    ///
+    /// # Errors
+    /// The loss is not finite.
+    pub fn step(&mut self) -> Result<(), FitError> {
+        if let (Some(lm), Some((points, values))) = (&mut self.lm, &self.exact) {
+            lm.iterate(self.compute, points, values)?;
+            self.last_loss = lm.loss / values.len() as f64;
+            self.step += 1;
+            return self.validate();
+        }
+        let steps = self.options.resolved_steps();
+        let until = (steps as f64 * DENSITY_UNTIL) as u64;
+        let result = self.adam_step(steps)?;
+        self.last_loss = result.loss / result.samples.max(1) as f64;
+        self.pairs += result.pairs;
+        self.step += 1;
+        if self.step.is_multiple_of(DENSITY_EVERY) && self.step <= until && self.step < steps {
+            self.change_density();
+        }
+        if self.step.is_multiple_of(VALIDATE_EVERY) || self.step == steps {
+            self.validate()?;
+            let best = self.best.as_ref().map_or(self.step, |best| best.step);
+            self.stopped = self.step >= until && self.step - best >= PATIENCE;
+        }
+        Ok(())
+    }
+
+    fn rule(&self, count: usize) -> Rule {
+        let radius = if count <= NO_LISTS { 1e3 } else { self.options.radius };
+        Rule::Radius((K * K * radius * radius) as f32)
+    }
+
+    fn packed(&self) -> (Packed<f32>, GaussianIndex) {
+        let pool = &self.compute.pool;
+        let packed = Packed::new(self.compute.level, pool, &self.field);
+        let order = (0..self.field.len() as u32).collect();
+        (packed, GaussianIndex::new(&self.field, order, pool))
+    }
+
+    fn adam_step(&mut self, steps: u64) -> Result<PassResult, FitError> {
+        let (packed, index) = self.packed();
+        let batches = u64::from(self.options.batches);
+        let batch = Batch { turns: &self.turns, turn: (self.step % batches) as u8 };
+        let mut moments = std::mem::take(&mut self.moments);
+        moments.resize(self.field.len(), [0.0; 10]);
+        let pass = Pass {
+            level: self.compute.level,
+            pool: &self.compute.pool,
+            index: &index,
+            records: &packed.records,
+            samples: &self.train,
+            rule: self.rule(self.field.len()),
+            want: Want::Moments,
+            batch: (batches > 1).then_some(batch),
+            zero_targets: false,
+        };
+        let result = pass.run(&self.passes, &mut moments, None);
+        if !result.loss.is_finite() {
+            return Err(FitError::Loss { step: self.step });
+        }
+        let step = AdamStep {
+            rates: Rates::default(),
+            progress: self.step as f64 / steps as f64,
+            records: &packed.records,
+            moments: &moments,
+            scale: 2.0 / result.samples.max(1) as f32,
+            logs: self.logs,
+        };
+        step.run(&self.compute.pool, &mut self.field, &mut self.adam);
+        self.moments = moments;
+        Ok(result)
+    }
+
+    /// Puts Gaussians that are near next to each other.
+    fn sort(&mut self) {
+        let order = morton_order(&self.field);
+        density::reorder(&mut self.field, &mut self.adam, &order);
+    }
+
+    fn change_density(&mut self) {
+        let mut values = vec![0.0f32; self.train.leaves.order.len()];
+        self.evaluate(&self.train, &mut values);
+        let len = self.train.leaves.len;
+        let residuals: Vec<f32> = self.train.y.iter().zip(&values).take(len).map(|(y, f)| y - f).collect();
+        let rows = self.train.leaves.rows.iter();
+        let points: Vec<[f32; 3]> = rows
+            .flat_map(|rows| {
+                (0..rows[0].len()).map(move |lane| [rows[0][lane], rows[1][lane], rows[2][lane]])
+            })
+            .take(len)
+            .collect();
+        let evidence = density::Evidence {
+            points: &points,
+            residuals: &residuals,
+            sigma: (0.8 * self.voxel).max(libm::expf(self.logs[0])),
+            thinnest: libm::expf(self.logs[0]) * 0.999,
+            seed: self.options.seed,
+            step: self.step,
+            most: self.options.max_gaussians.max(self.options.gaussians),
+        };
+        density::change(&mut self.field, &mut self.adam, &evidence);
+        density::clamp_logs(&mut self.field, self.logs);
+        self.sort();
+    }
+
+    /// The field at samples, slot by slot; returns the sum of squared residuals.
+    fn evaluate(&self, samples: &LeafSamples, values: &mut [f32]) -> PassResult {
+        let (packed, index) = self.packed();
+        let pass = Pass {
+            level: self.compute.level,
+            pool: &self.compute.pool,
+            index: &index,
+            records: &packed.records,
+            samples,
+            rule: self.rule(self.field.len()),
+            want: Want::Values,
+            batch: None,
+            zero_targets: false,
+        };
+        let mut moments = Vec::new();
+        pass.run(&self.passes, &mut moments, (!values.is_empty()).then_some(values))
+    }
+
+    fn solve_weights(&mut self, iterations: usize) {
+        let (packed, index) = self.packed();
+        let mut records: Vec<Record<f32>> = packed.records.clone();
+        let pass = Pass {
+            level: self.compute.level,
+            pool: &self.compute.pool,
+            index: &index,
+            records: &packed.records,
+            samples: &self.train,
+            rule: self.rule(self.field.len()),
+            want: Want::Zeroth,
+            batch: None,
+            zero_targets: false,
+        };
+        let weights = weights::solve(&pass, &self.passes, &mut records, LAMBDA, iterations);
+        let mode = self.field.weight_mode;
+        let smallest = if mode == WeightMode::Raw { f64::NEG_INFINITY } else { 1e-3 };
+        for (raw, weight) in self.field.weights.iter_mut().zip(weights) {
+            *raw = mode.raw(f64::from(weight).max(smallest)) as f32;
+        }
+    }
+
+    /// Looks at the validation samples and keeps the best field.
+    fn validate(&mut self) -> Result<(), FitError> {
+        let field: GaussianField<f64> = match &self.lm {
+            Some(lm) => lm.field.clone(),
+            None => self.field.cast(),
+        };
+        let loss = match (&self.validation, &self.lm) {
+            (None, _) => {
+                self.best = Some(Best { field, loss: f64::NAN, step: self.step });
+                return Ok(());
+            }
+            (Some(validation), None) => {
+                let result = self.evaluate(validation, &mut []);
+                result.loss / result.samples.max(1) as f64
+            }
+            (Some(validation), Some(lm)) => {
+                let rows = validation.leaves.rows.iter();
+                let points: Vec<[f64; 3]> = rows
+                    .flat_map(|r| (0..r[0].len()).map(move |i| [r[0][i], r[1][i], r[2][i]].map(f64::from)))
+                    .take(validation.leaves.len)
+                    .collect();
+                let found = crate::eval::Evaluator::new(self.compute, &lm.field)?.values(&points)?;
+                let errors = found.iter().zip(&validation.y).map(|(f, y)| (f - f64::from(*y)).powi(2));
+                errors.sum::<f64>() / points.len() as f64
+            }
+        };
+        if self.best.as_ref().is_none_or(|best| loss < best.loss) {
+            self.best = Some(Best { field, loss, step: self.step });
+        }
+        Ok(())
+    }
+
+    /// Ends the fit: weights once more, the best field by validation, errors on all shares.
+    ///
+    /// # Errors
+    /// The field cannot be computed with.
+    pub fn finish(mut self) -> Result<Fitted, FitError> {
+        if self.lm.is_none() {
+            if let Some(best) = &self.best {
+                self.field = best.field.cast();
+            }
+            let step = self.best.as_ref().map_or(self.step, |best| best.step);
+            let before = self.field.clone();
+            self.solve_weights(FINISH_ITERATIONS);
+            let kept = std::mem::replace(&mut self.step, step);
+            self.validate()?;
+            self.step = kept;
+            if self.field.check().is_err() {
+                self.field = before;
+            }
+        }
+        let (field, best_step) = match self.best.take() {
+            Some(best) => (best.field, best.step),
+            None => (self.field.cast(), self.step),
+        };
+        let started = Instant::now();
+        let single: GaussianField<f32> = field.cast();
+        let set = PointSet::new(&self.points)?;
+        let evaluator = AcceleratedEvaluator::new(self.compute, &single)?;
+        let (found, _) = evaluator.values(&set, Cutoff::Absolute(REPORT_ERROR))?;
+        let report_seconds = started.elapsed().as_secs_f64();
+        let value = |v: f32| self.frame.offset + self.frame.scale * f64::from(v);
+        let metrics = |wanted: &dyn Fn(usize) -> bool| {
+            let chosen = (0..found.len()).filter(|&i| wanted(i));
+            let (f, y): (Vec<f64>, Vec<f64>) =
+                chosen.map(|i| (value(found[i]), value(self.values[i]))).unzip();
+            Metrics::new(&f, &y, self.frame.scale)
+        };
+        let is_test = |i: usize| self.shares[i] == Share::Test;
+        let low = self.values.iter().copied().fold(f32::INFINITY, f32::min);
+        let train = metrics(&|i| !is_test(i));
+        let test = metrics(&is_test);
+        let test_foreground = metrics(&|i| is_test(i) && self.values[i] - low > 0.02);
+        let mut field = field;
+        for mean in &mut field.means {
+            (0..3).for_each(|k| mean[k] += self.frame.origin[k]);
+        }
+        field.bounds = Some(self.bounds);
+        if field.covariance == Covariance::Diagonal {
+            field.chol.iter_mut().for_each(|c| [c[1], c[3], c[4]] = [0.0; 3]);
+        }
+        Ok(Fitted {
+            field,
+            frame: self.frame,
+            steps: self.step,
+            best_step,
+            train,
+            test,
+            test_foreground,
+            report_seconds,
+            pairs: self.pairs,
+        })
+    }
+}
+
+/// The box in which a field is known: grid points stand for their cells.
+fn outer(mut bounds: Bounds, samples: &Samples) -> Bounds {
+    if let Some(grid) = &samples.grid {
+        for k in 0..3 {
+            bounds.lo[k] -= 0.5 * grid.spacing[k];
+            bounds.hi[k] += 0.5 * grid.spacing[k];
+        }
+    }
+    bounds
+}
+
+/// A number that differs when samples do (FNV-1a over their bits).
+fn fingerprint(samples: &Samples) -> u64 {
+    let mut hash = 0xCBF2_9CE4_8422_2325u64;
+    let mut mix = |bits: u64| hash = (hash ^ bits).wrapping_mul(0x0000_0100_0000_01B3).rotate_left(23);
+    samples.points.iter().flatten().for_each(|x| mix(x.to_bits()));
+    samples.values.iter().for_each(|v| mix(v.to_bits()));
+    hash
+}

@@ -1,0 +1,155 @@
+//! NIfTI-1 volumes: `.nii`, `.nii.gz`, `.hdr` with `.img`.
+//!
+//! The header is read by the `nifti` crate; voxels are decoded here, so that what a header declares is checked first.
+//! World coordinates: sform if its code is set, else qform, else the voxel sizes; RAS+ millimetres.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use nifti::Endianness;
+use nifti::NiftiHeader;
+
+use crate::input::scalar::Scalar;
+use crate::input::{Affine, InputError, MAX_BYTES, Volume, Wrong, all_finite, read_exactly, scaling, voxels};
+
+const HEADER: usize = 348;
+
+/// Reads a volume.
+pub(crate) fn read(path: &Path, bytes: &[u8], frame: usize) -> Result<Volume, InputError> {
+    let content = |what: Wrong| InputError::Content { path: path.to_owned(), what };
+    let header_bytes = read_exactly(stream(bytes), HEADER as u64, "header").map_err(content)?;
+    let header = parse(&header_bytes).map_err(content)?;
+    if header.magic.starts_with(b"ni1") {
+        let image = image_beside(path);
+        let data = super::read_whole(&image).map_err(|source| InputError::Io { path: image, source })?;
+        volume(&header, stream(&data), frame).map_err(content)
+    } else {
+        volume(&header, stream(bytes), frame).map_err(content)
+    }
+}
+
+/// The bytes, inflated if they are gzip.
+fn stream(bytes: &[u8]) -> Box<dyn Read + '_> {
+    if bytes.starts_with(&[0x1F, 0x8B]) {
+        Box::new(flate2::read::MultiGzDecoder::new(bytes).take(MAX_BYTES))
+    } else {
+        Box::new(bytes)
+    }
+}
+
+fn image_beside(path: &Path) -> PathBuf {
+    let name = path.to_string_lossy();
+    let (stem, suffix) = match name.strip_suffix(".gz") {
+        Some(stem) => (stem, ".gz"),
+        None => (&*name, ""),
+    };
+    PathBuf::from(format!("{}.img{suffix}", stem.trim_end_matches(".hdr")))
+}
+
+fn parse(bytes: &[u8]) -> Result<NiftiHeader, Wrong> {
+    if let Some(540 | 0x1C02_0000) = bytes.first_chunk::<4>().map(|b| i32::from_le_bytes(*b)) {
+        return Err("header: NIfTI-2 is not read (expected NIfTI-1); convert it".to_owned());
+    }
+    let header = NiftiHeader::from_reader(bytes).map_err(|error| format!("header: not NIfTI-1 ({error})"))?;
+    if !header.magic.starts_with(b"n+1") && !header.magic.starts_with(b"ni1") {
+        return Err(format!(
+            "header: not NIfTI-1 (expected magic n+1 or ni1, found {:?})",
+            String::from_utf8_lossy(&header.magic)
+        ));
+    }
+    Ok(header)
+}
+
+fn volume(header: &NiftiHeader, mut data: impl Read, frame: usize) -> Result<Volume, Wrong> {
+    let dimension = header.dim[0];
+    if !(1..=7).contains(&dimension) {
+        return Err(format!("header: dimension (expected 1 to 7, found {dimension})"));
+    }
+    let size = |axis: u16| if axis <= dimension { u64::from(header.dim[usize::from(axis)]) } else { 1 };
+    let dims = [size(1), size(2), size(3)];
+    let count = voxels(&dims)?;
+    let frames = (4..=7).map(size).try_fold(1u64, |n, d| n.checked_mul(d)).unwrap_or(u64::MAX);
+    if frame as u64 >= frames {
+        return Err(format!("frame {frame}: no such frame (expected 0 to {})", frames.saturating_sub(1)));
+    }
+    let scalar = match header.datatype {
+        2 => Scalar::U8,
+        4 => Scalar::I16,
+        8 => Scalar::I32,
+        16 => Scalar::F32,
+        64 => Scalar::F64,
+        256 => Scalar::I8,
+        512 => Scalar::U16,
+        768 => Scalar::U32,
+        1024 => Scalar::I64,
+        1280 => Scalar::U64,
+        code => return Err(format!("header: datatype {code} is not read (expected real numbers)")),
+    };
+    let bytes = count * scalar.bytes() as u64;
+    let is_single_file = header.magic.starts_with(b"n+1");
+    let offset = if header.vox_offset.is_finite() && header.vox_offset >= 0.0 {
+        (header.vox_offset as u64).max(if is_single_file { HEADER as u64 } else { 0 })
+    } else {
+        return Err(format!("header: vox_offset (expected at least 0, found {})", header.vox_offset));
+    };
+    let skip = (frame as u64)
+        .checked_mul(bytes)
+        .and_then(|skip| skip.checked_add(offset))
+        .filter(|skip| *skip < MAX_BYTES)
+        .ok_or("header: data lie too far into the file")?;
+    let skipped = std::io::copy(&mut data.by_ref().take(skip), &mut std::io::sink())
+        .map_err(|error| format!("data: damaged ({error})"))?;
+    if skipped < skip {
+        return Err(format!("data: cut off (expected to begin at byte {skip}, found {skipped} bytes)"));
+    }
+    let raw = read_exactly(data, bytes, "data")?;
+    let mut values = scalar.decode(&raw, header.endianness == Endianness::Big);
+    let (slope, inter) = (f64::from(header.scl_slope), f64::from(header.scl_inter));
+    if slope != 0.0 && slope.is_finite() && inter.is_finite() && (slope, inter) != (1.0, 0.0) {
+        values.iter_mut().for_each(|v| *v = slope * *v + inter);
+    }
+    all_finite(&values)?;
+    let spacing = std::array::from_fn(|k| {
+        let d = f64::from(header.pixdim[k + 1]).abs();
+        if d.is_finite() && d > 0.0 { d } else { 1.0 }
+    });
+    Ok(Volume {
+        dims: dims.map(|d| d as usize),
+        spacing,
+        world_from_index: affine(header, spacing),
+        values,
+        frames: frames as usize,
+    })
+}
+
+fn affine(header: &NiftiHeader, spacing: [f64; 3]) -> Affine {
+    let is_usable = |m: &Affine| {
+        let det = m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1])
+            - m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0])
+            + m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0]);
+        det != 0.0 && m.as_flattened().iter().all(|v| v.is_finite())
+    };
+    if header.sform_code > 0 {
+        let m = [header.srow_x, header.srow_y, header.srow_z].map(|row| row.map(f64::from));
+        if is_usable(&m) {
+            return m;
+        }
+    }
+    if header.qform_code > 0 {
+        let [b, c, d] = [header.quatern_b, header.quatern_c, header.quatern_d].map(f64::from);
+        let a = (1.0 - b * b - c * c - d * d).max(0.0).sqrt();
+        let handedness = if header.pixdim[0] < 0.0 { -1.0 } else { 1.0 };
+        let s = [spacing[0], spacing[1], spacing[2] * handedness];
+        let t = [header.quatern_x, header.quatern_y, header.quatern_z].map(f64::from);
+        let r = [
+            [a * a + b * b - c * c - d * d, 2.0 * (b * c - a * d), 2.0 * (b * d + a * c)],
+            [2.0 * (b * c + a * d), a * a + c * c - b * b - d * d, 2.0 * (c * d - a * b)],
+            [2.0 * (b * d - a * c), 2.0 * (c * d + a * b), a * a + d * d - b * b - c * c],
+        ];
+        let m = std::array::from_fn(|i| [r[i][0] * s[0], r[i][1] * s[1], r[i][2] * s[2], t[i]]);
+        if is_usable(&m) {
+            return m;
+        }
+    }
+    scaling(spacing)
+}

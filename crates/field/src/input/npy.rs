@@ -1,0 +1,150 @@
+//! NumPy arrays: `.npy` and `.npz`.
+
+use std::io::{Cursor, Read};
+
+use npyz::{DType, NpyFile, Order, TypeChar};
+
+use crate::fit::Samples;
+use crate::input::{Input, MAX_BYTES, Volume, Wrong, all_finite, voxels};
+
+/// An array as f64, in C order.
+struct Array {
+    shape: Vec<u64>,
+    values: Vec<f64>,
+}
+
+/// Samples (N, 4) or a volume.
+pub(crate) fn read_npy(bytes: &[u8]) -> Result<Input, Wrong> {
+    interpret(array(bytes, "array")?)
+}
+
+/// Points (N, 3) or (N, 4).
+pub(crate) fn read_points(bytes: &[u8]) -> Result<Vec<[f64; 3]>, Wrong> {
+    let array = array(bytes, "array")?;
+    match array.shape[..] {
+        [_, columns @ (3 | 4)] => {
+            Ok(array.values.chunks_exact(columns as usize).map(|r| [r[0], r[1], r[2]]).collect())
+        }
+        _ => Err(format!("array: wrong shape (expected (N, 3), found {:?})", array.shape)),
+    }
+}
+
+/// Arrays `points` (N, 3) and `values` (N); or the only array of the archive, as [`read_npy`].
+pub(crate) fn read_npz(bytes: &[u8]) -> Result<Input, Wrong> {
+    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("archive: {e}"))?;
+    let names: Vec<String> = archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
+    let mut load = |name: &str| -> Result<Array, Wrong> {
+        let file = archive.by_name(name).map_err(|e| format!("{name}: {e}"))?;
+        let mut content = Vec::new();
+        file.take(MAX_BYTES).read_to_end(&mut content).map_err(|e| format!("{name}: damaged ({e})"))?;
+        array(&content, name)
+    };
+    let find =
+        |wanted: &[&str]| names.iter().find(|name| wanted.contains(&name.trim_end_matches(".npy"))).cloned();
+    match (find(&["points", "x", "xyz"]), find(&["values", "y", "v"])) {
+        (Some(points), Some(values)) => {
+            let (points, values) = (load(&points)?, load(&values)?);
+            let n = values.values.len() as u64;
+            if points.shape != [n, 3] {
+                return Err(format!(
+                    "points: wrong shape (expected ({n}, 3) for {n} values, found {:?})",
+                    points.shape
+                ));
+            }
+            all_finite(&points.values)?;
+            all_finite(&values.values)?;
+            let points = points.values.as_chunks().0.to_vec();
+            Ok(Input::Samples(Samples { points, values: values.values, grid: None }))
+        }
+        _ if names.len() == 1 => interpret(load(&names[0])?),
+        _ => Err(format!("archive: expected arrays `points` and `values`, or one array (found {names:?})")),
+    }
+}
+
+fn interpret(array: Array) -> Result<Input, Wrong> {
+    all_finite(&array.values)?;
+    match array.shape[..] {
+        [_, 4] => {
+            let rows: &[[f64; 4]] = array.values.as_chunks().0;
+            let points = rows.iter().map(|[x, y, z, _]| [*x, *y, *z]).collect();
+            let values = rows.iter().map(|row| row[3]).collect();
+            Ok(Input::Samples(Samples { points, values, grid: None }))
+        }
+        [nx, ny, nz] => {
+            voxels(&array.shape)?;
+            let dims = [nx as usize, ny as usize, nz as usize];
+            // C order has z fastest; volumes here have x fastest.
+            let mut values = vec![0.0; array.values.len()];
+            for (from, value) in array.values.iter().enumerate() {
+                let (i, j, k) = (from / (dims[1] * dims[2]), from / dims[2] % dims[1], from % dims[2]);
+                values[i + dims[0] * (j + dims[1] * k)] = *value;
+            }
+            Ok(Input::Volume(Volume::on_grid(dims, [1.0; 3], values)))
+        }
+        _ => Err(format!(
+            "array: wrong shape (expected (N, 4) rows x y z value or a 3-D volume, found {:?})",
+            array.shape
+        )),
+    }
+}
+
+fn array(bytes: &[u8], place: &str) -> Result<Array, Wrong> {
+    let file = NpyFile::new(bytes).map_err(|e| format!("{place}: header: not a .npy file ({e})"))?;
+    let header = file.header().clone();
+    let shape = header.shape().to_vec();
+    let count = shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d)).unwrap_or(u64::MAX);
+    let DType::Plain(kind) = header.dtype() else {
+        return Err(format!("{place}: wrong type (expected numbers, found {})", header.dtype().descr()));
+    };
+    let size = kind.size_field().max(1);
+    // The length of the header is not told; all of the file is more than the data can be.
+    if count.checked_mul(size).is_none_or(|wanted| wanted > bytes.len() as u64) {
+        return Err(format!("{place}: shape {shape:?} needs more bytes than the file has ({})", bytes.len()));
+    }
+    let wrong = |e: std::io::Error| format!("{place}: data: {e}");
+    macro_rules! read {
+        ($type:ty) => {{
+            let numbers = file.into_vec::<$type>().map_err(wrong)?;
+            numbers.into_iter().map(|v| v as f64).collect::<Vec<f64>>()
+        }};
+    }
+    let values = match (kind.type_char(), size) {
+        (TypeChar::Float, 4) => read!(f32),
+        (TypeChar::Float, 8) => read!(f64),
+        (TypeChar::Int, 1) => read!(i8),
+        (TypeChar::Int, 2) => read!(i16),
+        (TypeChar::Int, 4) => read!(i32),
+        (TypeChar::Int, 8) => read!(i64),
+        (TypeChar::Uint, 1) => read!(u8),
+        (TypeChar::Uint, 2) => read!(u16),
+        (TypeChar::Uint, 4) => read!(u32),
+        (TypeChar::Uint, 8) => read!(u64),
+        _ => {
+            let descr = header.dtype().descr();
+            return Err(format!("{place}: wrong type (expected real numbers, found {descr})"));
+        }
+    };
+    let values = match header.order() {
+        Order::C => values,
+        Order::Fortran => to_c_order(&shape, &values),
+    };
+    Ok(Array { shape, values })
+}
+
+fn to_c_order(shape: &[u64], values: &[f64]) -> Vec<f64> {
+    let mut out = vec![0.0; values.len()];
+    for (from, value) in values.iter().enumerate() {
+        let mut rest = from;
+        let mut to = 0;
+        let mut index = Vec::with_capacity(shape.len());
+        for &d in shape {
+            index.push(rest % d as usize);
+            rest /= d as usize;
+        }
+        for (i, &d) in index.iter().zip(shape) {
+            to = to * d as usize + i;
+        }
+        out[to] = *value;
+    }
+    out
+}

@@ -1,0 +1,28 @@
+//! Learnable Gaussian fields: `f(x) = Σ_i w_i exp(-½ ‖L_i⁻¹ (x - µ_i)‖²)` in ℝ³.
+#![forbid(unsafe_code)]
+
+mod accel;
+mod dense;
+mod dense_vjp;
+mod error;
+mod eval;
+mod field;
+pub mod fit;
+mod gradients;
+pub mod inner;
+pub mod input;
+pub mod model;
+pub mod output;
+mod packed;
+pub mod probe;
+mod real;
+pub mod reference;
+pub mod render;
+pub mod splat;
+
+pub use accel::{AcceleratedEvaluator, Cutoff, CutoffReport, PointSet};
+pub use error::FieldError;
+pub use eval::{Compute, Derivatives, Evaluator};
+pub use field::{Bounds, Covariance, GaussianField, WeightMode};
+pub use gradients::FieldGradients;
+pub use real::{Lanes, Real};

@@ -1,0 +1,307 @@
+//! Model files: a fitted field with what its values and coordinates mean, as safetensors.
+//!
+//! | tensor | shape | type |
+//! |---|---|---|
+//! | `means` | (N, 3) | F32 or F64 |
+//! | `chol` | (N, 6) | raw factors `L00 L10 L11 L20 L21 L22`, logs on the diagonal |
+//! | `weights` | (N) | raw weights |
+//!
+//! Metadata (all text): `format` = `gausset-field/1`, `weight_mode`, `cov`, `offset` and `scale`
+//! (`value = offset + scale f(x)`), `affine` (16 numbers, row-major: world from model coordinates), `bbox` (6 numbers,
+//! lo then hi, model coordinates), `peak`, and for volumes `dims` and `spacing` (model coordinates are
+//! `index * spacing`). Readers that know no more than the tensors still have the field.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use crate::error::FieldError;
+use crate::field::{Bounds, Covariance, GaussianField, WeightMode};
+use crate::fit::Grid;
+use crate::input::{Affine, IDENTITY};
+use crate::real::Real;
+
+/// The word in `format`.
+pub const FORMAT: &str = "gausset-field/1";
+
+/// A field with the meaning of its values and coordinates.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Model {
+    /// The field, model coordinates.
+    pub field: GaussianField<f64>,
+    /// Value where the field is 0.
+    pub offset: f64,
+    /// Value per unit of the field.
+    pub scale: f64,
+    /// World position of model coordinates.
+    pub world_from_model: Affine,
+    /// Range of the data it was fitted to.
+    pub peak: f64,
+    /// The grid it was fitted to, if there was one.
+    pub grid: Option<Grid>,
+}
+
+/// Why a model file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// It cannot be read.
+    #[error("{}: read: {}", path.display(), gausset_io::atomic::plain_reason(source))]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        source: std::io::Error,
+    },
+    /// Its content is not what it should be.
+    #[error("{}: {what}", path.display())]
+    Content {
+        /// The file.
+        path: PathBuf,
+        /// Place, what is wrong, expected and found.
+        what: String,
+    },
+    /// It cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl Model {
+    /// A field as it is: values are those of the field, the world has its coordinates.
+    #[must_use]
+    pub fn plain(field: GaussianField<f64>) -> Self {
+        Self { field, offset: 0.0, scale: 1.0, world_from_model: IDENTITY, peak: 1.0, grid: None }
+    }
+
+    /// The value of a value of the field.
+    #[must_use]
+    pub fn value(&self, f: f64) -> f64 {
+        self.offset + self.scale * f
+    }
+
+    /// Model coordinates of a world position; `None` if the map cannot be inverted.
+    #[must_use]
+    pub fn model_from_world(&self) -> Option<Affine> {
+        let m = &self.world_from_model;
+        let minor =
+            |r0: usize, r1: usize, c0: usize, c1: usize| m[r0][c0] * m[r1][c1] - m[r0][c1] * m[r1][c0];
+        let cofactors = [
+            [minor(1, 2, 1, 2), -minor(0, 2, 1, 2), minor(0, 1, 1, 2)],
+            [-minor(1, 2, 0, 2), minor(0, 2, 0, 2), -minor(0, 1, 0, 2)],
+            [minor(1, 2, 0, 1), -minor(0, 2, 0, 1), minor(0, 1, 0, 1)],
+        ];
+        let det = m[0][0] * cofactors[0][0] + m[0][1] * cofactors[1][0] + m[0][2] * cofactors[2][0];
+        let inverse = cofactors.map(|row| row.map(|v| v / det));
+        let is_good = det != 0.0 && inverse.as_flattened().iter().all(|v| v.is_finite());
+        is_good.then(|| inverse.map(|[a, b, c]| [a, b, c, -(a * m[0][3] + b * m[1][3] + c * m[2][3])]))
+    }
+
+    /// The file's bytes. f32 where that loses nothing worth keeping: coordinates are known to a thousandth of σ.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let largest = self.field.means.as_flattened().iter().fold(0.0f64, |most, v| most.max(v.abs()));
+        let thinnest = self.field.chol.iter().flat_map(|c| [c[0], c[2], c[5]]).fold(f64::INFINITY, f64::min);
+        let is_single =
+            largest * f64::from(f32::EPSILON) < 1e-4 * libm::exp(thinnest) || self.field.is_empty();
+        let n = self.field.len();
+        let bytes = |values: &mut dyn Iterator<Item = f64>| -> Vec<u8> {
+            match is_single {
+                true => values.flat_map(|v| (v as f32).to_le_bytes()).collect(),
+                false => values.flat_map(f64::to_le_bytes).collect(),
+            }
+        };
+        let dtype = if is_single { Dtype::F32 } else { Dtype::F64 };
+        let means = bytes(&mut self.field.means.as_flattened().iter().copied());
+        let chol = bytes(&mut self.field.chol.as_flattened().iter().copied());
+        let weights = bytes(&mut self.field.weights.iter().copied());
+        let views: Vec<(&str, TensorView<'_>)> =
+            [("means", vec![n, 3], &means), ("chol", vec![n, 6], &chol), ("weights", vec![n], &weights)]
+                .into_iter()
+                .filter_map(|(name, shape, data)| Some((name, TensorView::new(dtype, shape, data).ok()?)))
+                .collect();
+        serialize(views, self.metadata())
+    }
+
+    fn metadata(&self) -> Vec<(&'static str, String)> {
+        let list = |values: &[f64]| values.iter().map(f64::to_string).collect::<Vec<_>>().join(" ");
+        let mut affine = self.world_from_model.as_flattened().to_vec();
+        affine.extend([0.0, 0.0, 0.0, 1.0]);
+        let mut metadata = vec![
+            ("format", FORMAT.to_owned()),
+            ("weight_mode", self.field.weight_mode.name().to_owned()),
+            ("cov", self.field.covariance.name().to_owned()),
+            ("offset", self.offset.to_string()),
+            ("scale", self.scale.to_string()),
+            ("affine", list(&affine)),
+            ("peak", self.peak.to_string()),
+        ];
+        if let Some(bounds) = self.field.bounds {
+            metadata.push(("bbox", list(&[bounds.lo, bounds.hi].concat())));
+        }
+        if let Some(grid) = self.grid {
+            metadata.push(("dims", list(&grid.dims.map(|d| d as f64))));
+            metadata.push(("spacing", list(&grid.spacing)));
+        }
+        metadata
+    }
+
+    /// Writes the file as a whole.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn save(&self, fs: &dyn FileSystem, path: &Path, options: &WriteOptions) -> Result<u64, ModelError> {
+        let bytes = self.to_bytes();
+        let written =
+            write_atomic_with(fs, path, options, |writer| std::io::Write::write_all(writer, &bytes))?;
+        Ok(written.1.bytes)
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not a model.
+    pub fn load(path: &Path) -> Result<Self, ModelError> {
+        let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.to_owned(), source })?;
+        Self::parse(&bytes).map_err(|what| ModelError::Content { path: path.to_owned(), what })
+    }
+
+    /// Reads the bytes of a file.
+    ///
+    /// # Errors
+    /// What is wrong, with its place.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let not_ours = |error| format!("header: not a safetensors file ({error})");
+        let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_ours)?;
+        let tensors = SafeTensors::deserialize(bytes).map_err(not_ours)?;
+        let metadata = header.metadata().clone().unwrap_or_default();
+        if let Some(format) = metadata.get("format").filter(|format| *format != FORMAT) {
+            return Err(format!("metadata: format (expected `{FORMAT}`, found `{format}`)"));
+        }
+        let (n, weights) = tensor(&tensors, "weights", None)?;
+        let (_, means) = tensor(&tensors, "means", Some((n, 3)))?;
+        let (_, chol) = tensor(&tensors, "chol", Some((n, 6)))?;
+        let word = |key: &str, default: &str| metadata.get(key).map_or(default, String::as_str).to_owned();
+        let weight_mode = word("weight_mode", "raw");
+        let weight_mode = WeightMode::from_name(&weight_mode).ok_or_else(|| {
+            format!("metadata: weight_mode (expected raw, softplus or sigmoid, found `{weight_mode}`)")
+        })?;
+        let covariance = word("cov", "full");
+        let covariance = Covariance::from_name(&covariance)
+            .ok_or_else(|| format!("metadata: cov (expected full or diag, found `{covariance}`)"))?;
+        let mut field = GaussianField::new(
+            means.as_chunks().0.to_vec(),
+            chol.as_chunks().0.to_vec(),
+            weights,
+            weight_mode,
+            covariance,
+        )
+        .map_err(|error: FieldError| error.to_string())?;
+        let affine = numbers::<16>(&metadata, "affine")?;
+        let world_from_model =
+            affine.map_or(IDENTITY, |a| std::array::from_fn(|r| std::array::from_fn(|c| a[4 * r + c])));
+        if let Some(b) = numbers::<6>(&metadata, "bbox")? {
+            let bounds = Bounds { lo: [b[0], b[1], b[2]], hi: [b[3], b[4], b[5]] };
+            if (0..3).any(|k| bounds.lo[k] > bounds.hi[k]) {
+                return Err(format!("metadata: bbox (expected lo <= hi, found {b:?})"));
+            }
+            field.bounds = Some(bounds);
+        }
+        let one = |key: &str, default: f64| {
+            Ok::<_, String>(numbers::<1>(&metadata, key)?.map_or(default, |v| v[0]))
+        };
+        let grid = match (numbers::<3>(&metadata, "dims")?, numbers::<3>(&metadata, "spacing")?) {
+            (Some(dims), Some(spacing))
+                if dims.iter().all(|d| *d >= 1.0 && *d < 1e9) && spacing.iter().all(|s| *s > 0.0) =>
+            {
+                Some(Grid { dims: dims.map(|d| d as usize), spacing })
+            }
+            (None, None) => None,
+            (dims, spacing) => {
+                return Err(format!("metadata: dims and spacing make no grid (found {dims:?}, {spacing:?})"));
+            }
+        };
+        let scale = one("scale", 1.0)?;
+        Ok(Self {
+            field,
+            offset: one("offset", 0.0)?,
+            scale,
+            world_from_model,
+            peak: one("peak", scale.abs())?,
+            grid,
+        })
+    }
+}
+
+/// Serialises tensors with metadata in a fixed order.
+pub(crate) fn serialize(views: Vec<(&str, TensorView<'_>)>, metadata: Vec<(&str, String)>) -> Vec<u8> {
+    // The crate keeps metadata in a hash map, whose order changes from run to run: with one pair at most it cannot.
+    // The rest is put into the header here; it is JSON.
+    let Ok(plain) = safetensors::serialize(views, None) else { return Vec::new() };
+    let Some((length, rest)) = plain.split_first_chunk::<8>() else { return plain };
+    let length = u64::from_le_bytes(*length) as usize;
+    let (header, data) = rest.split_at(length.min(rest.len()));
+    let pairs: Vec<String> = metadata
+        .iter()
+        .map(|(key, value)| {
+            format!("{}:{}", serde_json::Value::from(*key), serde_json::Value::from(value.as_str()))
+        })
+        .collect();
+    let header = String::from_utf8_lossy(header);
+    let body = header.trim_end().strip_prefix('{').unwrap_or_default();
+    let comma = if body == "}" { "" } else { "," };
+    let mut header = format!("{{\"__metadata__\":{{{}}}{comma}{body}", pairs.join(","));
+    while header.len() % 8 != 0 {
+        header.push(' ');
+    }
+    let mut out = (header.len() as u64).to_le_bytes().to_vec();
+    out.extend_from_slice(header.as_bytes());
+    out.extend_from_slice(data);
+    out
+}
+
+/// A tensor of floats as f64, with its number of rows.
+pub(crate) fn tensor(
+    tensors: &SafeTensors<'_>,
+    name: &str,
+    shape: Option<(usize, usize)>,
+) -> Result<(usize, Vec<f64>), String> {
+    let view = tensors.tensor(name).map_err(|_| format!("tensor `{name}`: missing"))?;
+    let found = view.shape();
+    let rows = match (shape, found) {
+        (None, [n]) => *n,
+        (Some((n, columns)), [rows, c]) if *rows == n && *c == columns => n,
+        _ => {
+            let expected = shape.map_or("(N)".to_owned(), |(n, c)| format!("({n}, {c})"));
+            return Err(format!("tensor `{name}`: wrong shape (expected {expected}, found {found:?})"));
+        }
+    };
+    let values = match view.dtype() {
+        Dtype::F32 => view.data().as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
+        Dtype::F64 => view.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
+        other => return Err(format!("tensor `{name}`: wrong type (expected F32 or F64, found {other:?})")),
+    };
+    Ok((rows, values))
+}
+
+/// A list of finite numbers in the metadata.
+pub(crate) fn numbers<const N: usize>(
+    metadata: &HashMap<String, String>,
+    key: &str,
+) -> Result<Option<[f64; N]>, String> {
+    let Some(text) = metadata.get(key) else { return Ok(None) };
+    let values: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+    let values = values.filter(|v| v.iter().all(|x: &f64| x.is_finite()));
+    let values = values.and_then(|v| <[f64; N]>::try_from(v).ok());
+    values.map(Some).ok_or_else(|| format!("metadata: {key} (expected {N} numbers, found `{text}`)"))
+}
+
+/// A field in the other precision keeps its meaning.
+impl Model {
+    /// The field in a precision.
+    #[must_use]
+    pub fn field_as<T: Real>(&self) -> GaussianField<T> {
+        self.field.cast()
+    }
+}

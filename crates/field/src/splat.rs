@@ -1,0 +1,129 @@
+//! The Gaussians of a field as splats, and splats as a field.
+//!
+//! A splat has the mean and covariance of its Gaussian. Its opacity is `0.99 |w| / max |w|` (`opacity_logits` its
+//! logit), its colour tells the sign: light for positive, blue for negative weights. Going back, the weight is the
+//! opacity with that sign: a field is kept up to a factor.
+
+use gausset_core::Splats;
+
+use crate::error::FieldError;
+use crate::field::{Covariance, GaussianField, WeightMode, cholesky, covariance_of, raw_factor};
+
+/// Largest opacity of a splat.
+const MOST_OPAQUE: f64 = 0.99;
+/// Smallest opacity: a logit that is finite.
+const LEAST_OPAQUE: f64 = 1e-6;
+/// SH coefficients (degree 0) of the two colours.
+const LIGHT: [f32; 3] = [1.5, 1.5, 1.5];
+const BLUE: [f32; 3] = [-1.5, -1.0, 1.5];
+
+/// The splats of a field.
+#[must_use]
+pub fn to_splats(field: &GaussianField<f64>) -> Splats {
+    let largest = (0..field.len()).fold(f64::MIN_POSITIVE, |most, i| most.max(field.weight(i).abs()));
+    let mut splats = Splats::zeros(0, field.len());
+    for i in 0..field.len() {
+        let (axes, variances) = eigen(&covariance_of(&field.factor(i)));
+        let weight = field.weight(i);
+        let opacity = (MOST_OPAQUE * weight.abs() / largest).max(LEAST_OPAQUE);
+        splats.means[i] = field.means[i].map(|v| v as f32);
+        splats.log_scales[i] = variances.map(|v| (0.5 * libm::log(v.max(f64::MIN_POSITIVE))) as f32);
+        splats.quats[i] = quaternion(&axes).map(|v| v as f32);
+        splats.opacity_logits[i] = libm::log(opacity / (1.0 - opacity)) as f32;
+        splats.sh[3 * i..3 * i + 3].copy_from_slice(if weight < 0.0 { &BLUE } else { &LIGHT });
+    }
+    splats
+}
+
+/// The field of splats: weights are opacities, negative where a splat is blue.
+///
+/// # Errors
+/// A splat that makes no Gaussian.
+pub fn from_splats(splats: &Splats) -> Result<GaussianField<f64>, FieldError> {
+    let mut field = GaussianField {
+        means: splats.means.iter().map(|m| m.map(f64::from)).collect(),
+        chol: Vec::with_capacity(splats.len()),
+        weights: Vec::with_capacity(splats.len()),
+        weight_mode: WeightMode::Raw,
+        covariance: Covariance::Full,
+        bounds: None,
+    };
+    for i in 0..splats.len() {
+        let q = splats.quats[i].map(f64::from);
+        let r = rotation(q);
+        let scale = splats.log_scales[i].map(|s| libm::exp(f64::from(s)));
+        let mut s = [0.0; 6];
+        for (entry, (row, column)) in crate::reference::ENTRIES.into_iter().enumerate() {
+            s[entry] = (0..3).map(|k| r[row][k] * r[column][k] * scale[k] * scale[k]).sum();
+        }
+        let factor = cholesky(&s).ok_or(FieldError::Singular { index: i, precision: "f64" })?;
+        field.chol.push(raw_factor(&factor));
+        let opacity = WeightMode::Sigmoid.weight(f64::from(splats.opacity_logits[i]));
+        let sh = splats.sh_of(i);
+        let is_blue = matches!(sh, [red, _, blue, ..] if blue - red > 2.0);
+        field.weights.push(if is_blue { -opacity } else { opacity });
+    }
+    field.check()?;
+    Ok(field)
+}
+
+/// Principal axes (columns) and variances of a covariance: Jacobi rotations.
+fn eigen(s: &[f64; 6]) -> ([[f64; 3]; 3], [f64; 3]) {
+    let mut m = [[s[0], s[1], s[3]], [s[1], s[2], s[4]], [s[3], s[4], s[5]]];
+    let mut axes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    for _ in 0..24 {
+        for (p, q) in [(0, 1), (0, 2), (1, 2)] {
+            if m[p][q] == 0.0 {
+                continue;
+            }
+            let theta = (m[q][q] - m[p][p]) / (2.0 * m[p][q]);
+            let t = theta.signum() / (theta.abs() + (theta * theta + 1.0).sqrt());
+            let t = if theta == 0.0 { 1.0 } else { t };
+            let c = 1.0 / (t * t + 1.0).sqrt();
+            let sine = t * c;
+            for k in 0..3 {
+                let (a, b) = (m[k][p], m[k][q]);
+                (m[k][p], m[k][q]) = (c * a - sine * b, sine * a + c * b);
+            }
+            for k in 0..3 {
+                let (a, b) = (m[p][k], m[q][k]);
+                (m[p][k], m[q][k]) = (c * a - sine * b, sine * a + c * b);
+                let (a, b) = (axes[k][p], axes[k][q]);
+                (axes[k][p], axes[k][q]) = (c * a - sine * b, sine * a + c * b);
+            }
+        }
+    }
+    let det = axes[0][0] * (axes[1][1] * axes[2][2] - axes[1][2] * axes[2][1])
+        - axes[0][1] * (axes[1][0] * axes[2][2] - axes[1][2] * axes[2][0])
+        + axes[0][2] * (axes[1][0] * axes[2][1] - axes[1][1] * axes[2][0]);
+    if det < 0.0 {
+        axes.iter_mut().for_each(|row| row[2] = -row[2]);
+    }
+    (axes, [m[0][0], m[1][1], m[2][2]])
+}
+
+/// The quaternion `wxyz` of a rotation matrix (Shepperd 1978: the largest component first).
+fn quaternion(r: &[[f64; 3]; 3]) -> [f64; 4] {
+    let trace = r[0][0] + r[1][1] + r[2][2];
+    let largest = [trace, r[0][0], r[1][1], r[2][2]];
+    let most = (1..4).fold(0, |best, k| if largest[k] > largest[best] { k } else { best });
+    let q = match most {
+        0 => [1.0 + trace, r[2][1] - r[1][2], r[0][2] - r[2][0], r[1][0] - r[0][1]],
+        1 => [r[2][1] - r[1][2], 1.0 + r[0][0] - r[1][1] - r[2][2], r[0][1] + r[1][0], r[0][2] + r[2][0]],
+        2 => [r[0][2] - r[2][0], r[0][1] + r[1][0], 1.0 - r[0][0] + r[1][1] - r[2][2], r[1][2] + r[2][1]],
+        _ => [r[1][0] - r[0][1], r[0][2] + r[2][0], r[1][2] + r[2][1], 1.0 - r[0][0] - r[1][1] + r[2][2]],
+    };
+    let norm = q.iter().map(|v| v * v).sum::<f64>().sqrt();
+    q.map(|v| v / norm)
+}
+
+/// The rotation of a quaternion of any length.
+fn rotation(q: [f64; 4]) -> [[f64; 3]; 3] {
+    let norm = q.iter().map(|v| v * v).sum::<f64>().sqrt().max(f64::MIN_POSITIVE);
+    let [w, x, y, z] = q.map(|v| v / norm);
+    [
+        [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y)],
+        [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x)],
+        [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y)],
+    ]
+}

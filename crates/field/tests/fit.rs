@@ -1,0 +1,218 @@
+//! Fits: how good, how repeatable, how they are resumed.
+
+use gausset_compute::{VectorLevel, rng};
+use gausset_field::fit::{Fit, FitOptions, Fitted, Samples, Solver};
+use gausset_field::{Compute, Covariance, Evaluator, GaussianField, WeightMode};
+use gausset_testkit::fixtures_dir;
+use safetensors::SafeTensors;
+
+fn compute() -> Compute {
+    Compute::new(1, VectorLevel::Auto).unwrap()
+}
+
+fn fitted(compute: &Compute, samples: &Samples, options: &FitOptions) -> Fitted {
+    let mut fit = Fit::new(compute, samples, options).unwrap();
+    while !fit.is_done() {
+        fit.step().unwrap();
+    }
+    fit.finish().unwrap()
+}
+
+/// Training and test samples of a fitting task of the fixtures.
+fn synthetic(seed: u32) -> [Samples; 2] {
+    let path = fixtures_dir().join(format!("field/synth3_seed{seed}.safetensors"));
+    let bytes = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let tensors = SafeTensors::deserialize(&bytes).unwrap();
+    let floats = |name: String| -> Vec<f64> {
+        let data = tensors.tensor(&name).unwrap();
+        data.data().as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()
+    };
+    ["train", "test"].map(|set| Samples {
+        points: floats(format!("x_{set}")).as_chunks().0.to_vec(),
+        values: floats(format!("y_{set}")),
+        grid: None,
+    })
+}
+
+/// 1 - R² of a fit on samples it has not seen.
+fn unexplained(compute: &Compute, fitted: &Fitted, test: &Samples) -> f64 {
+    let found = Evaluator::new(compute, &fitted.field).unwrap().values(&test.points).unwrap();
+    let mean = test.values.iter().sum::<f64>() / test.values.len() as f64;
+    let total: f64 = test.values.iter().map(|y| (y - mean).powi(2)).sum();
+    let value = |f: &f64| fitted.frame.offset + fitted.frame.scale * f;
+    let wrong: f64 = found.iter().zip(&test.values).map(|(f, y)| (value(f) - y).powi(2)).sum();
+    wrong / total
+}
+
+#[test]
+fn adam_explains_the_synthetic_task_on_each_seed_within_500_steps() {
+    let compute = compute();
+    for seed in 0..3 {
+        let [train, test] = synthetic(seed);
+        let options = FitOptions {
+            gaussians: 20,
+            steps: Some(500),
+            solver: Solver::Adam,
+            holdout: 0.0,
+            ..FitOptions::default()
+        };
+        let fitted = fitted(&compute, &train, &options);
+        let rest = unexplained(&compute, &fitted, &test);
+        assert!(rest < 1e-3, "seed {seed}: 1 - R2 = {rest:e}");
+    }
+}
+
+#[test]
+fn levenberg_marquardt_explains_it_to_a_millionth_within_20_iterations() {
+    let compute = compute();
+    for seed in 0..3 {
+        let [train, test] = synthetic(seed);
+        let options = FitOptions {
+            gaussians: 20,
+            steps: Some(20),
+            solver: Solver::Lm,
+            holdout: 0.0,
+            ..FitOptions::default()
+        };
+        let fitted = fitted(&compute, &train, &options);
+        let rest = unexplained(&compute, &fitted, &test);
+        assert!(rest < 1e-6, "seed {seed}: 1 - R2 = {rest:e}");
+    }
+}
+
+#[test]
+fn validation_stops_before_noise_is_learnt() {
+    // Noise 0.05 on the training values, seeds 0 to 5: two for each of the three tasks.
+    let compute = compute();
+    let mut sum = 0.0;
+    for seed in 0..6u64 {
+        let [mut train, test] = synthetic(seed as u32 % 3);
+        for (i, y) in train.values.iter_mut().enumerate() {
+            *y += 0.05 * f64::from(rng::normals(seed, rng::stream::TEST, 0, i as u32)[0]);
+        }
+        let options = FitOptions { gaussians: 20, holdout: 0.0, seed, ..FitOptions::default() };
+        let fitted = fitted(&compute, &train, &options);
+        sum += 1.0 - unexplained(&compute, &fitted, &test);
+    }
+    assert!(sum / 6.0 >= 0.992, "mean R2 {}", sum / 6.0);
+}
+
+#[test]
+fn a_killed_fit_goes_on_to_the_same_bytes() {
+    let compute = compute();
+    let [train, _] = synthetic(0);
+    for solver in [Solver::Adam, Solver::Lm] {
+        let options = FitOptions { gaussians: 20, steps: Some(60), solver, ..FitOptions::default() };
+        let whole = fitted(&compute, &train, &options);
+        for stop in [1, 7] {
+            let mut fit = Fit::new(&compute, &train, &options).unwrap();
+            for _ in 0..stop {
+                fit.step().unwrap();
+            }
+            let state = fit.state();
+            drop(fit);
+            let mut fit = Fit::resume(&compute, &train, &options, &state).unwrap();
+            while !fit.is_done() {
+                fit.step().unwrap();
+            }
+            let resumed = fit.finish().unwrap();
+            assert!(resumed.field == whole.field, "{solver:?} stopped at {stop}");
+        }
+    }
+}
+
+#[test]
+fn a_state_of_other_samples_or_options_is_refused() {
+    let compute = compute();
+    let [train, test] = synthetic(0);
+    let options = FitOptions { gaussians: 5, ..FitOptions::default() };
+    let state = Fit::new(&compute, &train, &options).unwrap().state();
+    let other = FitOptions { seed: 7, ..options.clone() };
+    let wrong = Fit::resume(&compute, &train, &other, &state).unwrap_err().to_string();
+    assert!(wrong.contains("options differs"), "{wrong}");
+    let wrong = Fit::resume(&compute, &test, &options, &state).unwrap_err().to_string();
+    assert!(wrong.contains("samples differs"), "{wrong}");
+    for cut in [0, 7, 100, state.len() / 2, state.len() - 1] {
+        assert!(Fit::resume(&compute, &train, &options, &state[..cut]).is_err(), "cut at {cut}");
+    }
+}
+
+#[test]
+#[ignore = "not reached yet: the best of six starts ends at R2 0.59"]
+fn rotated_anisotropic_gaussians_are_found() {
+    // Ten Gaussians of axes 8:3:1 at random rotations; 20,000 clean points.
+    const COUNT: usize = 10;
+    let compute = compute();
+    let mut truth =
+        GaussianField::<f64>::new(Vec::new(), Vec::new(), Vec::new(), WeightMode::Raw, Covariance::Full)
+            .unwrap();
+    for i in 0..COUNT {
+        let n = |step: u64| rng::normals(3, rng::stream::TEST, step, i as u32).map(f64::from);
+        let u = rng::philox(3, rng::stream::TEST, 9, i as u32).map(|w| f64::from(rng::uniform(w)));
+        // Cholesky of R diag² Rᵀ through Gram-Schmidt of a random basis.
+        let basis = orthonormal(n(1), n(2));
+        let axes = [1.6, 0.6, 0.2];
+        let mut s = [[0.0; 3]; 3];
+        for r in 0..3 {
+            for c in 0..3 {
+                s[r][c] = (0..3).map(|k| basis[k][r] * basis[k][c] * axes[k] * axes[k]).sum();
+            }
+        }
+        let l00: f64 = f64::sqrt(s[0][0]);
+        let (l10, l20) = (s[1][0] / l00, s[2][0] / l00);
+        let l11 = (s[1][1] - l10 * l10).sqrt();
+        let l21 = (s[2][1] - l20 * l10) / l11;
+        let l22 = (s[2][2] - l20 * l20 - l21 * l21).sqrt();
+        truth.means.push([u[0], u[1], u[2]].map(|v| 1.5 + 7.0 * v));
+        truth.chol.push([l00.ln(), l10, l11.ln(), l20, l21, l22.ln()]);
+        truth.weights.push(0.6 + 0.6 * u[3]);
+    }
+    let points: Vec<[f64; 3]> = (0..20_000)
+        .map(|i| rng::philox(4, rng::stream::TEST, 0, i).map(|w| 10.0 * f64::from(rng::uniform(w))))
+        .map(|u| [u[0], u[1], u[2]])
+        .collect();
+    let values = Evaluator::new(&compute, &truth).unwrap().values(&points).unwrap();
+    let samples = Samples { points, values, grid: None };
+    let options = FitOptions { gaussians: COUNT, steps: Some(100), ..FitOptions::default() };
+    // The loss has other minima: the best of some starts, by training error, as a user would take.
+    let best = (0..6)
+        .map(|seed| fitted(&compute, &samples, &FitOptions { seed, ..options.clone() }))
+        .min_by(|a, b| a.train.mse.total_cmp(&b.train.mse))
+        .unwrap();
+    let r2 = best.test.r2.unwrap();
+    assert!(r2 > 0.999, "R2 {r2}");
+    for i in 0..COUNT {
+        let distance = |j: &usize| -> f64 {
+            (0..3).map(|k| (best.field.means[*j][k] - truth.means[i][k]).powi(2)).sum()
+        };
+        let j = (0..best.field.len()).min_by(|a, b| distance(a).total_cmp(&distance(b))).unwrap();
+        let (wanted, found) = (long_axis(&truth, i), long_axis(&best.field, j));
+        let cosine: f64 = (0..3).map(|k| wanted[k] * found[k]).sum::<f64>().abs().min(1.0);
+        assert!(cosine.acos().to_degrees() < 1.0, "Gaussian {i}: {} degrees", cosine.acos().to_degrees());
+    }
+}
+
+/// Three orthonormal rows from two random vectors.
+fn orthonormal(a: [f64; 4], b: [f64; 4]) -> [[f64; 3]; 3] {
+    let unit = |v: [f64; 3]| {
+        let length = v.iter().map(|x| x * x).sum::<f64>().sqrt();
+        v.map(|x| x / length)
+    };
+    let x = unit([a[0], a[1], a[2]]);
+    let along: f64 = (0..3).map(|k| x[k] * b[k]).sum();
+    let y = unit([b[0] - along * x[0], b[1] - along * x[1], b[2] - along * x[2]]);
+    [x, y, [x[1] * y[2] - x[2] * y[1], x[2] * y[0] - x[0] * y[2], x[0] * y[1] - x[1] * y[0]]]
+}
+
+/// The largest principal axis of a Gaussian, by power iterations on `L Lᵀ`.
+fn long_axis(field: &GaussianField<f64>, i: usize) -> [f64; 3] {
+    let [l00, l10, l11, l20, l21, l22] = field.factor(i);
+    let mut v = [0.577, 0.577, 0.577];
+    for _ in 0..200 {
+        let t = [l00 * v[0] + l10 * v[1] + l20 * v[2], l11 * v[1] + l21 * v[2], l22 * v[2]];
+        let w = [l00 * t[0], l10 * t[0] + l11 * t[1], l20 * t[0] + l21 * t[1] + l22 * t[2]];
+        let length = w.iter().map(|x| x * x).sum::<f64>().sqrt();
+        v = w.map(|x| x / length);
+    }
+    v
+}

@@ -1,0 +1,67 @@
+//! `gausset field export`: the Gaussians as splats, and back.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gausset_field::model::Model;
+use gausset_field::{Bounds, splat};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
+use gausset_io::splat::ply::{PlyOptions, save_ply};
+use gausset_io::splat::read_splats;
+
+use super::{check_name, load, write};
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::numbers::counted;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset field export head.safetensors -o head.ply       see where the Gaussians are, in any splat viewer
+  gausset field export head.ply -o again.safetensors
+A splat keeps mean and covariance (model coordinates) and its weight as opacity, up to a factor; blue is negative.";
+
+/// Arguments of `field export`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ExportArgs {
+    /// Field file (.safetensors) or splats (.ply).
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Splats (.ply) or field file (.safetensors) to write.
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Replace OUT if it exists.
+    #[arg(long)]
+    force: bool,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending> {
+    let is_ply = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("ply"));
+    let count = if is_ply(&args.input) {
+        check_name(&args.output, &[".safetensors"])?;
+        let file = read_splats(&args.input).map_err(Failure::from)?;
+        for line in file.report.lines(&args.input) {
+            console.warn("the splats", line);
+        }
+        let mut field = splat::from_splats(&file.splats)
+            .map_err(|error| Failure::new("splats", format!("{}: {error}", args.input.display())))?;
+        field.bounds = Bounds::of(&field.means);
+        let model = Model::plain(field);
+        write(&args.output, &model.to_bytes(), args.force)?;
+        model.field.len()
+    } else {
+        check_name(&args.output, &[".ply"])?;
+        let model = load(&args.input)?;
+        let splats = splat::to_splats(&model.field);
+        let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+        let options = WriteOptions { label: "splats", overwrite, ..WriteOptions::default() };
+        let ply = PlyOptions { normals: true, antialiased: false, vertical_axis: None };
+        save_ply(&Disk, &args.output, &splats, &ply, &options).map_err(Failure::from)?;
+        splats.len()
+    };
+    console.note(format!("{}: {}", args.output.display(), counted(count as u64, "Gaussian")));
+    Ok(Status::Done)
+}

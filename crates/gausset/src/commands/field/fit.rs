@@ -1,0 +1,308 @@
+//! `gausset field fit`: samples or a volume in, a field out.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_field::fit::{Fit, FitOptions, FitProgress, Fitted, Metrics, Samples, Solver};
+use gausset_field::input;
+use gausset_field::model::Model;
+use gausset_field::{Compute, Covariance, WeightMode};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, refuse_existing, write_atomic};
+use serde::Serialize;
+
+use super::{MachineArgs, check_name};
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::numbers::{counted, grouped, three_digits};
+use crate::progress::Reporter;
+use crate::table::{self, Align};
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset field fit samples.csv -o field.safetensors --gaussians 20
+  gausset field fit head.nii.gz -o head.safetensors --gaussians 5000 --steps 300
+  gausset field fit tooth.nrrd -o tooth.safetensors --gaussians 1000 --max-gaussians 5000
+  gausset field fit head.nii.gz -o head.safetensors --gaussians 5000 --resume
+IN: rows `x y z value` (.csv, .npy, .npz) or a volume (.npy, .nrrd, .nii, .nii.gz, .hdr, .tif).
+While it runs, OUT.state holds what --resume needs.";
+
+/// Time between two checkpoints.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
+
+/// Arguments of `field fit`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct FitArgs {
+    /// Samples or a volume.
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Field file to write.
+    #[arg(short, long, value_name = "OUT.safetensors")]
+    output: PathBuf,
+    /// Gaussians at the start.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=50_000_000))]
+    gaussians: u32,
+    /// Most Gaussians: more than at the start lets the fit split [default: as many as at the start].
+    #[arg(long, value_name = "N")]
+    max_gaussians: Option<u32>,
+    /// Steps [default: 400, Levenberg-Marquardt: 20].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
+    steps: Option<u64>,
+    /// Covariances: full|diag.
+    #[arg(
+        long, value_name = "KIND", default_value = "full", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["full", "diag"])
+            .map(|word| Covariance::from_name(&word).unwrap_or_default())
+    )]
+    cov: Covariance,
+    /// Weights: raw (any sign), softplus (positive) or sigmoid (0 to 1).
+    #[arg(
+        long, value_name = "MODE", default_value = "raw", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(WeightMode::ALL.map(WeightMode::name))
+            .map(|word| WeightMode::from_name(&word).unwrap_or_default())
+    )]
+    weights: WeightMode,
+    /// auto (lm up to 30 Gaussians), adam or lm (Levenberg-Marquardt).
+    #[arg(
+        long, value_name = "SOLVER", default_value = "auto", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(Solver::ALL.map(Solver::name))
+            .map(|word| Solver::ALL.into_iter().find(|solver| solver.name() == word).unwrap_or_default())
+    )]
+    solver: Solver,
+    /// Share of the samples that is held out and only measured.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    holdout: f64,
+    /// Share of the rest that decides when to stop; 0 = do not stop early.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.05)]
+    validation: f64,
+    /// A step of Adam looks at one N-th of the samples [default: 4 for large inputs, else 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    batches: Option<u8>,
+    /// Frame of a 4-D volume, from 0.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    frame: usize,
+    /// Seed of all random numbers.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    seed: u64,
+    /// Go on where an interrupted fit of the same input and options stopped.
+    #[arg(long)]
+    resume: bool,
+    /// Replace OUT if it exists.
+    #[arg(long)]
+    force: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+/// The result: a stable contract.
+#[derive(Debug, Serialize)]
+struct Report {
+    gaussians: usize,
+    steps: u64,
+    /// Step of the field that was kept: the best on the validation samples.
+    best_step: u64,
+    /// Wall time of the fit.
+    seconds: f64,
+    parameters: usize,
+    /// Range of the data, the peak of PSNR.
+    peak: f64,
+    train: Metrics,
+    test: Metrics,
+    test_foreground: Metrics,
+    /// Point-Gaussian pairs computed by the steps.
+    pairs: u64,
+}
+
+/// Samples from which on steps look at a part of them.
+const MANY_SAMPLES: usize = 50_000;
+
+/// Runs the command.
+pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
+    check_name(&args.output, &[".safetensors"])?;
+    let overwrite = if args.force || args.resume { Overwrite::Replace } else { Overwrite::Refuse };
+    refuse_existing(&Disk, &args.output, overwrite)?;
+    let compute = args.machine.compute()?;
+    let input = input::read(&args.input, args.frame)?;
+    let samples = input.samples();
+    if let input::Input::Volume(volume) = &input {
+        let [x, y, z] = volume.dims;
+        let frames = if volume.frames > 1 {
+            format!(", frame {} of {}", args.frame, volume.frames)
+        } else {
+            String::new()
+        };
+        console.note(format!("{}: {x} x {y} x {z} voxels{frames}", args.input.display()));
+    } else {
+        let count = counted(samples.values.len() as u64, "sample");
+        console.note(format!("{}: {count}", args.input.display()));
+    }
+    let options = FitOptions {
+        gaussians: args.gaussians as usize,
+        max_gaussians: args.max_gaussians.unwrap_or(0) as usize,
+        steps: args.steps,
+        covariance: args.cov,
+        weight_mode: args.weights,
+        solver: args.solver,
+        holdout: args.holdout,
+        validation: args.validation,
+        batches: args.batches.unwrap_or(if samples.values.len() >= MANY_SAMPLES { 4 } else { 1 }),
+        seed: args.seed,
+        ..FitOptions::default()
+    };
+    let started = Instant::now();
+    let state_path = state_path(&args.output);
+    let in_file = |error| {
+        let failure = Failure::from(error);
+        Failure::new(failure.code, format!("{}: {}", args.input.display(), failure.message))
+    };
+    let fit = start(args, &compute, &samples, &options, &state_path).map_err(in_file)?;
+    let fit = match steps(fit, console, &state_path)? {
+        Stepped::Done(fit) => *fit,
+        Stepped::Interrupted(status) => return Ok(status),
+    };
+    let (steps, fitted) = (fit.progress().step, fit.finish().map_err(in_file)?);
+    let seconds = started.elapsed().as_secs_f64() - fitted.report_seconds;
+    let model = model(&input, &samples, &fitted);
+    let write = WriteOptions { label: "field", overwrite, ..WriteOptions::default() };
+    model.save(&Disk, &args.output, &write)?;
+    // The state has served; what cannot be removed does no harm.
+    let _ = Disk.remove(&state_path);
+    let report = Report {
+        gaussians: fitted.field.len(),
+        steps,
+        best_step: fitted.best_step,
+        seconds,
+        parameters: fitted.field.len() * fitted.field.covariance.parameters(),
+        peak: fitted.frame.scale,
+        train: fitted.train,
+        test: fitted.test,
+        test_foreground: fitted.test_foreground,
+        pairs: fitted.pairs,
+    };
+    console.object_or(&report, || report.table(&args.output))?;
+    Ok(Status::Done)
+}
+
+/// `OUT.state`.
+fn state_path(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".state");
+    PathBuf::from(name)
+}
+
+fn start<'a>(
+    args: &FitArgs,
+    compute: &'a Compute,
+    samples: &Samples,
+    options: &FitOptions,
+    state: &Path,
+) -> Result<Fit<'a>, gausset_field::fit::FitError> {
+    match std::fs::read(state) {
+        Ok(bytes) if args.resume => Fit::resume(compute, samples, options, &bytes),
+        _ => Fit::new(compute, samples, options),
+    }
+}
+
+/// How the steps ended.
+enum Stepped<'a> {
+    Done(Box<Fit<'a>>),
+    Interrupted(Status),
+}
+
+/// Steps to the end, or to a signal.
+fn steps<'a>(mut fit: Fit<'a>, console: &Console, state_path: &Path) -> Result<Stepped<'a>, Failure> {
+    let interrupt = Interrupt::watch();
+    let progress = fit.progress();
+    let mut reporter = Reporter::start(console, "step", progress.step, progress.steps);
+    let mut saved = Instant::now();
+    while !fit.is_done() {
+        fit.step()?;
+        let progress = fit.progress();
+        reporter.at(progress.step, || message(&progress));
+        let signal = if interrupt.stop().load(Ordering::Relaxed) { interrupt.signal() } else { None };
+        if signal.is_some() || saved.elapsed() >= CHECKPOINT_EVERY {
+            let state = fit.state();
+            write_atomic(&Disk, state_path, |writer| std::io::Write::write_all(writer, &state))?;
+            saved = Instant::now();
+        }
+        if let Some(signal) = signal {
+            reporter.finish();
+            let place = state_path.display();
+            console.note(format!("{place}: saved at step {}; go on with --resume", progress.step));
+            return Ok(Stepped::Interrupted(Status::Interrupted(signal)));
+        }
+    }
+    reporter.finish();
+    Ok(Stepped::Done(Box::new(fit)))
+}
+
+/// `loss 1.2e-4, 40.1 dB validation, 5,000 Gaussians`.
+fn message(progress: &FitProgress) -> String {
+    let validation = progress
+        .validation
+        .filter(|loss| *loss > 0.0)
+        .map_or_else(String::new, |loss| format!(", validation {:.2} dB", -10.0 * loss.log10()));
+    format!("loss {:.3e}{validation}, {} Gaussians", progress.loss, grouped(progress.gaussians as u64))
+}
+
+fn model(input: &input::Input, samples: &Samples, fitted: &Fitted) -> Model {
+    Model {
+        field: fitted.field.clone(),
+        offset: fitted.frame.offset,
+        scale: fitted.frame.scale,
+        world_from_model: input.world_from_model(),
+        peak: fitted.frame.scale,
+        grid: samples.grid,
+    }
+}
+
+impl Report {
+    fn table(&self, output: &Path) -> String {
+        let head = table::facts(&[
+            ("field", output.display().to_string()),
+            ("Gaussians", grouped(self.gaussians as u64)),
+            ("steps", format!("{} (best at {})", self.steps, self.best_step)),
+            ("time", format!("{} s", three_digits(self.seconds))),
+        ]);
+        let shown = |value: Option<f64>, digits: usize| {
+            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+        };
+        let rows: Vec<Vec<String>> = [
+            ("train", &self.train),
+            ("held out", &self.test),
+            ("held out, foreground", &self.test_foreground),
+        ]
+        .into_iter()
+        .map(|(name, m)| {
+            vec![
+                name.to_owned(),
+                grouped(m.samples),
+                shown(m.psnr, 2),
+                shown(m.r2, 6),
+                shown(m.pearson, 6),
+                format!("{:.4e}", m.mse),
+                format!("{:.4e}", m.mae),
+            ]
+        })
+        .collect();
+        let header = [
+            ("samples", Align::Left),
+            ("number", Align::Right),
+            ("PSNR dB", Align::Right),
+            ("R2", Align::Right),
+            ("Pearson", Align::Right),
+            ("MSE", Align::Right),
+            ("MAE", Align::Right),
+        ];
+        format!("{head}\n{}", table::columns(&header, &rows))
+    }
+}

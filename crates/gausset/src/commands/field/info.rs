@@ -1,0 +1,101 @@
+//! `gausset field info`: what a field file holds.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde::Serialize;
+
+use super::load;
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+use crate::numbers::grouped;
+use crate::table;
+
+/// Arguments of `field info`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct InfoArgs {
+    /// Field file.
+    #[arg(value_name = "FIELD")]
+    model: PathBuf,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The result: a stable contract.
+#[derive(Debug, Serialize)]
+struct Info {
+    gaussians: usize,
+    parameters: usize,
+    covariance: &'static str,
+    weights: &'static str,
+    offset: f64,
+    scale: f64,
+    peak: f64,
+    /// Box of the fit, model coordinates, lo then hi; `null` if unknown.
+    bounds: Option<[[f64; 3]; 2]>,
+    /// Voxels of the volume it was fitted to; `null` for samples.
+    dims: Option<[usize; 3]>,
+    spacing: Option<[f64; 3]>,
+    world_from_model: [[f64; 4]; 3],
+    /// Smallest and largest axis (square root of the trace of a covariance over 3).
+    sigma: Option<[f64; 2]>,
+    negative_weights: usize,
+    /// Integral of the field over all space.
+    mass: f64,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> {
+    let model = load(&args.model)?;
+    let field = &model.field;
+    let size = |i: usize| {
+        let l = field.factor(i);
+        (l.iter().map(|v| v * v).sum::<f64>() / 3.0).sqrt()
+    };
+    let sigma = (!field.is_empty()).then(|| {
+        (0..field.len()).map(size).fold([f64::INFINITY, 0.0f64], |[lo, hi], s| [lo.min(s), hi.max(s)])
+    });
+    let info = Info {
+        gaussians: field.len(),
+        parameters: field.len() * field.covariance.parameters(),
+        covariance: field.covariance.name(),
+        weights: field.weight_mode.name(),
+        offset: model.offset,
+        scale: model.scale,
+        peak: model.peak,
+        bounds: field.bounds.map(|b| [b.lo, b.hi]),
+        dims: model.grid.map(|grid| grid.dims),
+        spacing: model.grid.map(|grid| grid.spacing),
+        world_from_model: model.world_from_model,
+        sigma,
+        negative_weights: (0..field.len()).filter(|&i| field.weight(i) < 0.0).count(),
+        mass: field.mass(),
+    };
+    console.object_or(&info, || info.table())?;
+    Ok(Status::Done)
+}
+
+impl Info {
+    fn table(&self) -> String {
+        let list = |values: &[f64]| values.iter().map(|v| format!("{v:.4}")).collect::<Vec<_>>().join(" ");
+        let mut rows = vec![
+            ("Gaussians", grouped(self.gaussians as u64)),
+            ("parameters", grouped(self.parameters as u64)),
+            ("covariances", self.covariance.to_owned()),
+            ("weights", format!("{}, {} negative", self.weights, grouped(self.negative_weights as u64))),
+            ("values", format!("{} + {} f(x)", self.offset, self.scale)),
+        ];
+        if let Some([lo, hi]) = self.bounds {
+            rows.push(("box", format!("{} to {}", list(&lo), list(&hi))));
+        }
+        if let (Some([x, y, z]), Some(spacing)) = (self.dims, self.spacing) {
+            rows.push(("volume", format!("{x} x {y} x {z}, spacing {}", list(&spacing))));
+        }
+        if let Some([least, most]) = self.sigma {
+            rows.push(("sizes", format!("{least:.4} to {most:.4}")));
+        }
+        table::facts(&rows)
+    }
+}

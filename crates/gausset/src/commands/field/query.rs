@@ -1,0 +1,177 @@
+//! `gausset field query`: values of a field at points.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gausset_field::input::{self, Affine};
+use gausset_field::model::Model;
+use gausset_field::{AcceleratedEvaluator, Cutoff, Evaluator, PointSet, output, render};
+use serde::Serialize;
+
+use super::{CutoffArg, MachineArgs, Space, check_name, load, parse_cutoff, space_parser, write};
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+use crate::failure::Failure;
+use crate::numbers::counted;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset field query head.safetensors points.csv -o values.npy
+  gausset field query head.safetensors points.npy -o values.csv --space index --grad
+Points are rows `x y z` (.csv or .npy). The result has rows `value`, with --grad `value dx dy dz`.";
+
+/// Arguments of `field query`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct QueryArgs {
+    /// Field file.
+    #[arg(value_name = "FIELD")]
+    model: PathBuf,
+    /// Points: .csv or .npy.
+    #[arg(value_name = "POINTS")]
+    points: PathBuf,
+    /// File to write: .csv or .npy.
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// What the points are: world positions or voxel indices.
+    #[arg(long, value_name = "SPACE", default_value = "world", hide_possible_values = true, value_parser = space_parser())]
+    space: Space,
+    /// Gradients as well, per unit of the points' space.
+    #[arg(long)]
+    grad: bool,
+    /// Error that may be made, guaranteed: 1e-6 in value units, or 0.01% of the largest |f|; 0 = exact.
+    #[arg(long, value_name = "E", default_value = "0", value_parser = parse_cutoff)]
+    cutoff_error: CutoffArg,
+    /// Accept points outside the box of the field.
+    #[arg(long)]
+    outside: bool,
+    /// Compute in f64.
+    #[arg(long)]
+    f64: bool,
+    /// Replace OUT if it exists.
+    #[arg(long)]
+    force: bool,
+    /// Print what was done as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+/// What was done: a stable contract.
+#[derive(Debug, Serialize)]
+struct Report {
+    points: usize,
+    gaussians: usize,
+    /// Guaranteed error in value units, rounding apart; `null` if everything was computed.
+    bound: Option<f64>,
+    pairs: u64,
+}
+
+/// Model coordinates of the positions of a space.
+pub(super) fn model_from(model: &Model, space: Space) -> Result<Affine, Failure> {
+    match space {
+        Space::World => model
+            .model_from_world()
+            .ok_or_else(|| Failure::new("field", "metadata: affine cannot be inverted; use --space index")),
+        Space::Index => Ok(match model.grid {
+            None => input::IDENTITY,
+            Some(grid) => {
+                let s = grid.spacing;
+                [[s[0], 0.0, 0.0, 0.0], [0.0, s[1], 0.0, 0.0], [0.0, 0.0, s[2], 0.0]]
+            }
+        }),
+    }
+}
+
+fn apply(m: &Affine, x: [f64; 3]) -> [f64; 3] {
+    m.map(|row| row[0] * x[0] + row[1] * x[1] + row[2] * x[2] + row[3])
+}
+
+/// Runs the command.
+pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending> {
+    check_name(&args.output, &[".csv", ".npy"])?;
+    let compute = args.machine.compute()?;
+    let model = load(&args.model)?;
+    let map = model_from(&model, args.space)?;
+    let points: Vec<[f64; 3]> =
+        input::read_points(&args.points)?.into_iter().map(|x| apply(&map, x)).collect();
+    let in_file = |error: gausset_field::FieldError| {
+        Failure::new("field", format!("{}: {error}", args.points.display()))
+    };
+    if !args.outside {
+        model.field.check_inside(&points).map_err(|error| {
+            Failure::new(
+                "field",
+                format!("{}: {error}; check --space, or add --outside", args.points.display()),
+            )
+        })?;
+    }
+    let mut report = Report { points: points.len(), gaussians: model.field.len(), bound: None, pairs: 0 };
+    let (values, gradients): (Vec<f64>, Vec<[f64; 3]>) = if args.f64 {
+        let evaluator = Evaluator::new(&compute, &model.field).map_err(in_file)?;
+        report.pairs = (points.len() * model.field.len()) as u64;
+        if args.grad {
+            let found = evaluator.gradients(&points).map_err(in_file)?;
+            (found.values, found.gradients)
+        } else {
+            (evaluator.values(&points).map_err(in_file)?, Vec::new())
+        }
+    } else {
+        // f32 about the middle of the field's box.
+        let middle =
+            model.field.bounds.map_or([0.0; 3], |b| std::array::from_fn(|k| 0.5 * (b.lo[k] + b.hi[k])));
+        let field = render::moved(&model.field, middle);
+        let near: Vec<[f32; 3]> =
+            points.iter().map(|x| std::array::from_fn(|k| (x[k] - middle[k]) as f32)).collect();
+        let evaluator = AcceleratedEvaluator::new(&compute, &field).map_err(in_file)?;
+        let set = PointSet::new(&near).map_err(in_file)?;
+        let cutoff = args.cutoff_error.of(&model);
+        let (values, gradients, found) = if args.grad {
+            let (found, report) = evaluator.gradients(&set, cutoff).map_err(in_file)?;
+            (found.values, found.gradients, report)
+        } else {
+            let (values, report) = evaluator.values(&set, cutoff).map_err(in_file)?;
+            (values, Vec::new(), report)
+        };
+        report.pairs = found.pairs;
+        report.bound = found.bound.filter(|_| cutoff != Cutoff::Absolute(0.0)).map(|b| b * model.scale.abs());
+        let wide = |g: [f32; 3]| g.map(f64::from);
+        (values.into_iter().map(f64::from).collect(), gradients.into_iter().map(wide).collect())
+    };
+    let rows: Vec<Vec<f64>> = values
+        .iter()
+        .enumerate()
+        .map(|(b, f)| {
+            let mut row = vec![model.value(*f)];
+            if let Some(gradient) = gradients.get(b) {
+                // By the chain rule through the map: columns of its linear part.
+                row.extend(
+                    (0..3).map(|k| model.scale * (0..3).map(|j| gradient[j] * map[j][k]).sum::<f64>()),
+                );
+            }
+            row
+        })
+        .collect();
+    let is_csv = args.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
+    let bytes = if is_csv {
+        let header = if args.grad { "value,dx,dy,dz\n" } else { "value\n" };
+        let lines =
+            rows.iter().map(|row| row.iter().map(f64::to_string).collect::<Vec<_>>().join(",") + "\n");
+        let mut text = header.to_owned();
+        text.extend(lines);
+        text.into_bytes()
+    } else {
+        let shape = if args.grad { vec![rows.len(), 4] } else { vec![rows.len()] };
+        output::npy(&shape, rows.iter().flatten().map(|v| *v as f32))
+    };
+    write(&args.output, &bytes, args.force)?;
+    if args.json {
+        console.object_or(&report, String::new)?;
+    } else {
+        let bound = report.bound.map_or_else(String::new, |bound| format!(", error at most {bound:.2e}"));
+        console.note(format!("{}: {}{bound}", args.output.display(), counted(report.points as u64, "value")));
+    }
+    Ok(Status::Done)
+}

@@ -1,0 +1,14 @@
+//! A field file: any bytes give a field that can be computed with and written again, or one line.
+
+use gausset_field::model::Model;
+
+pub(crate) fn check(bytes: &[u8]) {
+    match Model::parse(bytes) {
+        Err(line) => assert!(!line.contains('\n') && !line.is_empty()),
+        Ok(model) => {
+            assert!(model.field.check().is_ok());
+            let again = Model::parse(&model.to_bytes()).expect("what was written can be read");
+            assert_eq!(again.field.len(), model.field.len());
+        }
+    }
+}

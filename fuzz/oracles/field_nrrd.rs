@@ -1,0 +1,17 @@
+//! An NRRD volume: any bytes give a volume whose values fill its axes, or one line.
+
+use gausset_field::input::parse_nrrd_header;
+
+pub(crate) fn check(bytes: &[u8]) {
+    match parse_nrrd_header(bytes) {
+        Err(line) => assert!(!line.contains('\n') && !line.is_empty()),
+        Ok(header) => match header.volume(bytes, 0) {
+            Err(line) => assert!(!line.contains('\n') && !line.is_empty()),
+            Ok(volume) => {
+                assert_eq!(volume.values.len(), volume.dims.iter().product::<usize>());
+                assert!(volume.values.iter().all(|v| v.is_finite()));
+                assert!(volume.spacing.iter().all(|s| *s > 0.0));
+            }
+        },
+    }
+}
