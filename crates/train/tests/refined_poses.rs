@@ -153,8 +153,8 @@ fn pictures_of_one_moment_of_a_rig_share_one_correction() {
     let (_folder, run) = runs();
     let mut engine = cpu(1);
     train(&given, &mut engine, &run, &mut ignore).unwrap();
-    // Eight pictures, the first held out: its companion is alone in its moment.
-    assert_eq!(engine.save().unwrap().extra("pose").unwrap().clocks.len(), 4);
+    // Four moments of two pictures, one of them held out.
+    assert_eq!(engine.save().unwrap().extra("pose").unwrap().clocks.len(), 3);
 
     // What the cameras of a rig are to each other does not change.
     let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
@@ -163,13 +163,13 @@ fn pictures_of_one_moment_of_a_rig_share_one_correction() {
     let other_from_one = |dataset: &Dataset, one: usize| {
         dataset.images[one + 1].pose.compose(&dataset.images[one].pose.inverse())
     };
-    for one in [2, 4, 6] {
+    for one in [0, 2, 6] {
         assert!(difference(&before.images[one].pose, &after.images[one].pose) > 1e-4, "{one} has moved");
         let [rigid, refined] = [&before, &after].map(|dataset| other_from_one(dataset, one));
         assert!(difference(&rigid, &refined) < 1e-9, "{one}");
     }
     // A held-out pose is never refined.
-    assert_eq!(before.images[0].pose, after.images[0].pose);
+    assert_eq!(before.images[4].pose, after.images[4].pose);
 }
 
 #[test]

@@ -189,13 +189,20 @@ impl Assembly {
         // Pictures of one moment of a rig see the same things: a moment is held out as a whole, the middle one of
         // every n, because a walk's first and last have neighbours on one side only.
         let mut moments: BTreeMap<u32, usize> = BTreeMap::new();
+        for picture in present.iter().filter(|picture| picture.role == Role::Undecided) {
+            if let Some(frame) = picture.listed.frame {
+                let next = moments.len();
+                moments.entry(frame).or_insert(next);
+            }
+        }
+        let every = options.test_every;
+        let middle = (every / 2).min(moments.len() / 2);
         for (index, picture) in present.iter_mut().enumerate() {
             if picture.role == Role::Undecided {
-                let every = options.test_every;
-                let next = moments.len();
+                let moment = picture.listed.frame.and_then(|frame| moments.get(&frame));
                 let held_out = every > 0
-                    && match picture.listed.frame {
-                        Some(frame) => *moments.entry(frame).or_insert(next) % every == every / 2,
+                    && match moment {
+                        Some(moment) => moment % every == middle,
                         None => index % every == 0,
                     };
                 picture.role = if held_out { Role::Test } else { Role::Train };
