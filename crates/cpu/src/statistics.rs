@@ -1,7 +1,7 @@
 //! What a step had to do, counted while a profile is recorded, and what that costs at least.
 //!
 //! Counting reads the buffers of the step that has just been done. What needs a walk over tile entries or splats is
-//! counted in one step of [`EVERY`], in a span of its own, so that a profile costs next to nothing and shows it.
+//! counted in one step of `EVERY`, in a span of its own, so that a profile costs next to nothing and shows it.
 //!
 //! The floors are those of docs/benchmarks.md: bytes that have to be moved at least once, 16-lane multiply-adds (and
 //! operations that take their place in a pipe), and stores to places that lie anywhere in memory.
