@@ -52,7 +52,7 @@ fn a_run_with_a_time_budget_is_repeated_by_its_config() {
 #[test]
 fn a_run_with_a_time_budget_that_was_stopped_goes_on_and_is_repeated_as_a_whole() {
     let (folder, run) = runs();
-    let stopped = start(&within(1_200), &run, Some(40));
+    let stopped = start(&within(3_000), &run, Some(10));
     assert_eq!(stopped.end, End::Stopped);
     let finished = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
     assert_eq!(finished.end, End::Finished);

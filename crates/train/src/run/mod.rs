@@ -23,28 +23,29 @@ mod forecast;
 mod header;
 mod prepare;
 mod refined;
+mod results;
 mod summary;
+mod timing;
 mod watch;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
 
 use gausset_core::engine::{Engine, EngineError, StepParams, TrainState};
 use gausset_io::atomic::{FileSystem, Overwrite};
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::metrics_log::MetricsLog;
-use gausset_io::run_folder::{RunFolder, config_path, eval_folder, metrics_path, splats_path};
+use gausset_io::run_folder::{RunFolder, config_path, metrics_path};
 
 use crate::config::{RecordedRun, TrainConfig};
-use crate::eval::{EvalError, EvalOptions, EvalReport, PictureFolder, evaluate};
+use crate::eval::EvalReport;
 use crate::events::{End, Event, Outcome, Progress, RunWarning, Started, Summary};
 use crate::memory::MemoryPlan;
 use crate::options::TrainOptions;
 use crate::plan::Plan;
 use crate::recipe::SceneFacts;
-use crate::words::{Split, TimeBudget};
+use crate::words::TimeBudget;
 use budget::Deadline;
 use clock::{CheckpointClock, Rate, Stopwatch, is_multiple};
 use coarse::Coarse;
@@ -57,7 +58,7 @@ use watch::Watch;
 pub use error::TrainError;
 pub use refined::with_refined_poses;
 pub use summary::read_summary;
-use summary::{EvaluationLine, FinishedLine, ReportLine};
+use summary::{FinishedLine, ReportLine};
 
 /// Steps between two flushes, after which the device has told how it went. Long enough for a device that works
 /// behind to stay busy, short enough to stop soon after a loss that is not finite.
@@ -67,11 +68,6 @@ const FLUSH_EVERY: u64 = 10;
 const REPORT_EVERY: u64 = 100;
 /// Lines of `metrics.jsonl` that a run has at least, if it has as many steps.
 const FEWEST_REPORTS: u64 = 50;
-
-/// Steps that are timed to predict how long a run will take, the first of which does not count.
-const PREDICTION_STEPS: usize = 4;
-/// Steps that a run has at least for a prediction.
-const WORTH_PREDICTING: u64 = 50;
 
 /// What a run works with.
 pub struct Session<'a> {
@@ -250,91 +246,6 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Predicts how long the run will take, from a few steps on its next views, which leave no trace: the state is
-    /// read back before them and loaded again after them. The prediction comes with [`Event::Started`].
-    ///
-    /// # Errors
-    /// The device failed.
-    pub fn predict_time(&mut self) -> Result<(), TrainError> {
-        if self.plan.end() - self.done < WORTH_PREDICTING {
-            return Ok(());
-        }
-        let seconds = self.time_steps()?;
-        let (recipe, splats) = (&self.config.recipe, self.watch.splats);
-        let now = self.plan.scheduled(self.done);
-        self.predicted_seconds = seconds.map(|seconds| {
-            let cost = self.forecast.cost_to_end(recipe, now, splats) * self.steps_per_scheduled();
-            cost / self.forecast.cost_of_step(recipe, now, splats) * seconds
-        });
-        self.stopwatch.restart();
-        Ok(())
-    }
-
-    /// Makes the run keep to its time budget, if it has one: it ends when the budget is used up, counted from `since`
-    /// (for a run that goes on: less what it has used before). A run that begins gets as many splats and steps as fit.
-    ///
-    /// # Errors
-    /// The device failed, `config.toml` could not be written.
-    pub fn keep_to_budget(&mut self, since: Instant) -> Result<(), TrainError> {
-        let Some(budget) = self.config.time_budget.seconds() else { return Ok(()) };
-        let [used, _] = self.stopwatch.read();
-        let deadline = Deadline::new(since, budget - if self.done > 0 { used } else { 0.0 });
-        self.deadline = Some(deadline);
-        if self.done > 0 {
-            return Ok(());
-        }
-        let Some(seconds_per_step) = self.time_steps()? else { return Ok(()) };
-        let splats = self.watch.splats;
-        let seconds = deadline.seconds_left(splats);
-        budget::fit(&mut self.config.recipe, &self.forecast, splats, seconds_per_step, seconds);
-        self.plan = Plan::even(self.config.recipe.steps);
-        self.config.plan = self.plan.clone();
-        self.memory = prepare::memory_plan(&self.config, &self.session.dataset, splats)?;
-        self.predicted_seconds = Some(seconds);
-        self.write_config()?;
-        self.stopwatch.restart();
-        Ok(())
-    }
-
-    /// Seconds of a step, the median of a few on the next views that leave no trace; nothing if they failed, because
-    /// they will fail again when they count.
-    fn time_steps(&mut self) -> Result<Option<f64>, TrainError> {
-        let _span = gausset_prof::span("predict");
-        let state = self.session.engine.save()?;
-        let mut seconds = Vec::new();
-        let recipe = &self.config.recipe;
-        let now = self.plan.scheduled(self.done);
-        for view in self.feed.preview(PREDICTION_STEPS) {
-            let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
-            let view = self.coarse.reduce(view, reduction);
-            let params = recipe.step_params(now, &self.scene);
-            let started = Instant::now();
-            let stepped = self.session.engine.step(&view, None, &params);
-            if stepped.is_err() || self.session.engine.flush().is_err() {
-                break;
-            }
-            seconds.push(started.elapsed().as_secs_f64());
-        }
-        self.session.engine.load(state)?;
-        // The first step makes room for its buffers.
-        seconds.drain(..seconds.len().min(1));
-        seconds.sort_by(f64::total_cmp);
-        Ok(seconds.get(seconds.len() / 2).copied())
-    }
-
-    /// Steps of the run for each step of the schedules from now on.
-    fn steps_per_scheduled(&self) -> f64 {
-        let left = self.config.recipe.steps.saturating_sub(self.plan.scheduled(self.done));
-        self.plan.end().saturating_sub(self.done) as f64 / left.max(1) as f64
-    }
-
-    /// Writes `config.toml` as the configuration is now.
-    fn write_config(&mut self) -> Result<(), TrainError> {
-        self.recorded.config = self.config.clone();
-        self.folder.write_config(self.session.fs, &self.recorded.to_toml())?;
-        Ok(())
-    }
-
     /// Runs to the end, or until it is asked to stop.
     ///
     /// # Errors
@@ -440,22 +351,8 @@ impl<'a> Run<'a> {
         let [seconds, _] = self.stopwatch.read();
         let it_per_s = self.rate.count(report.steps as f64, seconds);
         if report.steps > 0 {
-            let recipe = &self.config.recipe;
-            let (before, now) =
-                (self.plan.scheduled(self.done.saturating_sub(1)), self.plan.scheduled(self.done));
-            let cost = report.steps as f64 * self.forecast.cost_of_step(recipe, before, report.splats);
-            let pace = self.pace.count(cost, seconds);
-            let left = self.forecast.cost_to_end(recipe, now, report.splats);
-            if let Some(deadline) =
-                self.deadline.as_mut().filter(|_| self.done < self.plan.end() && pace > 0.0)
-            {
-                let (end, left_steps) = (self.plan.end(), recipe.steps - now);
-                if let Some(end) = deadline.decide(self.done, end, left_steps, left / pace, report.splats) {
-                    self.plan.decide(self.done, end);
-                }
-            }
+            let seconds_left = self.correct_times(&report, seconds);
             let steps = self.plan.end();
-            let left = left * self.steps_per_scheduled();
             let events = &mut *self.session.events;
             events(&Event::Progress(Progress {
                 step: self.done,
@@ -463,7 +360,7 @@ impl<'a> Run<'a> {
                 loss: report.loss_sum / report.steps as f64,
                 splats: report.splats,
                 it_per_s,
-                seconds_left: (pace > 0.0).then(|| left / pace),
+                seconds_left,
                 report,
             }));
         }
@@ -476,102 +373,6 @@ impl<'a> Run<'a> {
         let [seconds, cpu_seconds] = self.stopwatch.read();
         let splats = self.watch.splats;
         self.log.append(&ReportLine { step: self.done, loss, splats, it_per_s, seconds, cpu_seconds })?;
-        Ok(())
-    }
-
-    /// Reads the whole state back, after the device has told of any failure.
-    fn save(&mut self) -> Result<TrainState, TrainError> {
-        self.flush()?;
-        let _span = gausset_prof::span("checkpoint");
-        let saved = self.session.engine.save();
-        saved.map_err(|error| self.engine_error(error))
-    }
-
-    /// Writes a checkpoint, unless there is one of this step.
-    fn checkpoint(&mut self, state: &TrainState) -> Result<(), TrainError> {
-        if self.checkpoints.last_step == Some(self.done) {
-            return Ok(());
-        }
-        let _span = gausset_prof::span("checkpoint");
-        let started = Instant::now();
-        let [seconds, cpu_seconds] = self.stopwatch.read();
-        let header = CheckpointHeader {
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            fingerprint: self.recorded.record.fingerprint.clone(),
-            step: self.done,
-            cursor: self.feed.cursor(),
-            skipped: self.feed.skipped().to_vec(),
-            unreadable: self.feed.unreadable(),
-            seconds,
-            cpu_seconds,
-            loss_sum: self.watch.loss_sum,
-            loss_steps: self.watch.loss_steps,
-            skipped_updates: self.watch.skipped_updates,
-            plan: (self.config.time_budget != TimeBudget::None).then(|| self.plan.clone()),
-        };
-        let header = serde_json::to_value(&header).unwrap_or_default();
-        let committed = self.folder.save_checkpoint(self.session.fs, self.done, state, &header)?;
-        self.checkpoints.saved(self.done);
-        let seconds = started.elapsed().as_secs_f64();
-        (self.session.events)(&Event::Checkpointed { step: self.done, bytes: committed.bytes, seconds });
-        Ok(())
-    }
-
-    /// Writes `splats.ply`, and the cameras beside it where they were refined.
-    fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
-        let _span = gausset_prof::span("export");
-        let turn = &self.recorded.record.up_rotation;
-        let (fs, dataset) = (self.session.fs, &self.session.dataset);
-        refined::save_cameras(fs, self.folder.root(), dataset, &state, self.feed.corrections(), turn)?;
-        let antialiased = self.config.recipe.antialiased;
-        let written = export::save_splats(fs, &self.folder, state.splats, antialiased, turn)?;
-        (self.session.events)(&Event::Exported {
-            step: self.done,
-            path: splats_path(self.folder.root()),
-            splats: written.splats,
-            dropped: written.dropped,
-            bytes: written.bytes,
-        });
-        Ok(())
-    }
-
-    /// Scores the held-out views, if there are some. Gives nothing when asked to stop meanwhile.
-    fn evaluate(&mut self, pictures: bool) -> Result<Option<EvalReport>, TrainError> {
-        if self.session.dataset.split.test.is_empty() {
-            return Ok(None);
-        }
-        self.stopwatch.pause();
-        let options = EvalOptions {
-            split: Split::Test,
-            render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
-            splats_from_dataset: gausset_core::se3::IDENTITY3,
-            colour_corrected: self.config.recipe.exposure.is_some(),
-        };
-        let folder = eval_folder(self.folder.root());
-        let pictures = pictures.then_some(PictureFolder { fs: self.session.fs, folder: &folder });
-        let engine = &mut *self.session.engine;
-        let evaluated = evaluate(engine, &self.loader, &options, pictures.as_ref(), self.session.stop);
-        self.stopwatch.go_on();
-        let [seconds, _] = self.stopwatch.read();
-        self.rate.go_on_from(seconds);
-        self.pace.go_on_from(seconds);
-        match evaluated {
-            Ok(report) => {
-                let event = Event::Evaluated { step: self.done, report: report.clone() };
-                (self.session.events)(&event);
-                Ok(Some(report))
-            }
-            Err(EvalError::Stopped) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    /// Scores the held-out views between two steps.
-    fn evaluate_on_the_way(&mut self) -> Result<(), TrainError> {
-        self.flush()?;
-        if let Some(report) = self.evaluate(false)? {
-            self.log.append(&EvaluationLine { step: self.done, psnr: report.psnr, ssim: report.ssim })?;
-        }
         Ok(())
     }
 
