@@ -57,53 +57,22 @@ impl FolderLock {
     /// # Errors
     /// Another process holds it; the lock file cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, LockError> {
-        let path = folder.join(LOCK_NAME);
-        let io_error = |source| LockError::Io { path: path.clone(), source };
-        // A lock file that its owner removed between our open and our flock locks nobody out: try the next one.
-        for _ in 0..100 {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&path)
-                .map_err(io_error)?;
-            let locked = match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Ok(()) => true,
-                Err(Errno::WOULDBLOCK) => {
-                    let holder =
-                        Holder::read(&mut file).map_or("another process".to_owned(), |h| h.to_string());
-                    return Err(LockError::InUse { folder: folder.to_owned(), holder });
-                }
-                Err(Errno::INTR) => continue,
-                Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => false,
-                Err(e) => return Err(io_error(e.into())),
-            };
-            if locked && !is_same_file(&file, &path) {
-                continue;
-            }
-            let previous = Holder::read(&mut file);
-            let note = match (locked, previous) {
-                (false, Some(holder)) if holder.is_alive_here() => {
-                    return Err(LockError::InUse { folder: folder.to_owned(), holder: holder.to_string() });
-                }
-                (true, Some(holder)) => {
-                    Some(format!("{}: lock: left by {holder}; taken over", folder.display()))
-                }
-                (false, _) => Some(format!(
-                    "{}: lock: this file system has no locks; make sure that no other host uses the folder",
-                    folder.display()
-                )),
-                (true, None) => None,
-            };
-            let written = file.set_len(0).and_then(|()| {
-                io::Seek::rewind(&mut file)?;
-                file.write_all(Holder::current().to_line().as_bytes())
-            });
-            written.map_err(io_error)?;
-            return Ok(Self { note, path: path.clone(), _file: file });
-        }
-        Err(io_error(io::Error::other("the lock file changes all the time")))
+        let Taken { mut file, path, previous, is_locked } =
+            take(folder, FlockOperation::NonBlockingLockExclusive)?;
+        let note = match (is_locked, previous) {
+            (true, Some(holder)) => Some(format!("{}: lock: left by {holder}; taken over", folder.display())),
+            (true, None) => None,
+            (false, _) => Some(format!(
+                "{}: lock: this file system has no locks; make sure that no other host uses the folder",
+                folder.display()
+            )),
+        };
+        let written = file.set_len(0).and_then(|()| {
+            io::Seek::rewind(&mut file)?;
+            file.write_all(Holder::current().to_line().as_bytes())
+        });
+        written.map_err(|source| LockError::Io { path: path.clone(), source })?;
+        Ok(Self { note, path, _file: file })
     }
 }
 
@@ -136,35 +105,50 @@ impl SharedLock {
     /// # Errors
     /// A process holds the folder for itself; the lock file cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, LockError> {
-        let path = folder.join(LOCK_NAME);
-        let io_error = |source| LockError::Io { path: path.clone(), source };
-        for _ in 0..100 {
-            let mut file = OpenOptions::new()
-                .read(true)
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(&path)
-                .map_err(io_error)?;
-            let in_use = |file: &mut File| LockError::InUse {
-                folder: folder.to_owned(),
-                holder: Holder::read(file).map_or("another process".to_owned(), |h| h.to_string()),
-            };
-            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
-                Ok(()) if is_same_file(&file, &path) => return Ok(Self { path, file }),
-                Ok(()) | Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => return Err(in_use(&mut file)),
-                Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                    return match Holder::read(&mut file) {
-                        Some(holder) if holder.is_alive_here() => Err(in_use(&mut file)),
-                        _ => Ok(Self { path, file }),
-                    };
-                }
-                Err(e) => return Err(io_error(e.into())),
-            }
-        }
-        Err(io_error(io::Error::other("the lock file changes all the time")))
+        let Taken { file, path, .. } = take(folder, FlockOperation::NonBlockingLockShared)?;
+        Ok(Self { path, file })
     }
+}
+
+/// A lock file as it was found.
+struct Taken {
+    file: File,
+    path: PathBuf,
+    /// Who stands in it: a process that is gone.
+    previous: Option<Holder>,
+    /// No, on a file system without locks.
+    is_locked: bool,
+}
+
+/// Opens the lock file of a folder and locks it, or makes sure that nobody holds it by its name.
+fn take(folder: &Path, operation: FlockOperation) -> Result<Taken, LockError> {
+    let path = folder.join(LOCK_NAME);
+    let io_error = |source| LockError::Io { path: path.clone(), source };
+    // A lock file that its owner removed between our open and our flock locks nobody out: try the next one.
+    for _ in 0..100 {
+        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let mut file = opened.map_err(io_error)?;
+        let locked = rustix::fs::flock(&file, operation);
+        let previous = Holder::read(&mut file);
+        let in_use = |holder: Option<Holder>| LockError::InUse {
+            folder: folder.to_owned(),
+            holder: holder.map_or("another process".to_owned(), |holder| holder.to_string()),
+        };
+        let is_locked = match locked {
+            Ok(()) if is_same_file(&file, &path) => true,
+            Ok(()) | Err(Errno::INTR) => continue,
+            Err(Errno::WOULDBLOCK) => return Err(in_use(previous)),
+            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
+                if previous.as_ref().is_some_and(Holder::is_alive_here) {
+                    return Err(in_use(previous));
+                }
+                false
+            }
+            Err(e) => return Err(io_error(e.into())),
+        };
+        return Ok(Taken { file, path, previous, is_locked });
+    }
+    Err(io_error(io::Error::other("the lock file changes all the time")))
 }
 
 impl Drop for SharedLock {
