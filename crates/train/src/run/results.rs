@@ -1,0 +1,118 @@
+//! What a run writes: checkpoints, splats, evaluations.
+
+use std::time::Instant;
+
+use gausset_core::engine::TrainState;
+use gausset_io::run_folder::{eval_folder, splats_path};
+
+use super::header::CheckpointHeader;
+use super::summary::EvaluationLine;
+use super::{Run, TrainError, export, refined};
+use crate::eval::{EvalError, EvalOptions, EvalReport, PictureFolder, evaluate};
+use crate::events::Event;
+use crate::words::{Split, TimeBudget};
+
+impl Run<'_> {
+    /// Writes `config.toml` as the configuration is now.
+    pub(super) fn write_config(&mut self) -> Result<(), TrainError> {
+        self.recorded.config = self.config.clone();
+        self.folder.write_config(self.session.fs, &self.recorded.to_toml())?;
+        Ok(())
+    }
+
+    /// Reads the whole state back, after the device has told of any failure.
+    pub(super) fn save(&mut self) -> Result<TrainState, TrainError> {
+        self.flush()?;
+        let _span = gausset_prof::span("checkpoint");
+        let saved = self.session.engine.save();
+        saved.map_err(|error| self.engine_error(error))
+    }
+
+    /// Writes a checkpoint, unless there is one of this step.
+    pub(super) fn checkpoint(&mut self, state: &TrainState) -> Result<(), TrainError> {
+        if self.checkpoints.last_step == Some(self.done) {
+            return Ok(());
+        }
+        let _span = gausset_prof::span("checkpoint");
+        let started = Instant::now();
+        let [seconds, cpu_seconds] = self.stopwatch.read();
+        let header = CheckpointHeader {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            fingerprint: self.recorded.record.fingerprint.clone(),
+            step: self.done,
+            cursor: self.feed.cursor(),
+            skipped: self.feed.skipped().to_vec(),
+            unreadable: self.feed.unreadable(),
+            seconds,
+            cpu_seconds,
+            loss_sum: self.watch.loss_sum,
+            loss_steps: self.watch.loss_steps,
+            skipped_updates: self.watch.skipped_updates,
+            plan: (self.config.time_budget != TimeBudget::None).then(|| self.plan.clone()),
+        };
+        let header = serde_json::to_value(&header).unwrap_or_default();
+        let committed = self.folder.save_checkpoint(self.session.fs, self.done, state, &header)?;
+        self.checkpoints.saved(self.done);
+        let seconds = started.elapsed().as_secs_f64();
+        (self.session.events)(&Event::Checkpointed { step: self.done, bytes: committed.bytes, seconds });
+        Ok(())
+    }
+
+    /// Writes `splats.ply`, and the cameras beside it where they were refined.
+    pub(super) fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
+        let _span = gausset_prof::span("export");
+        let turn = &self.recorded.record.up_rotation;
+        let (fs, dataset) = (self.session.fs, &self.session.dataset);
+        refined::save_cameras(fs, self.folder.root(), dataset, &state, self.feed.corrections(), turn)?;
+        let antialiased = self.config.recipe.antialiased;
+        let written = export::save_splats(fs, &self.folder, state.splats, antialiased, turn)?;
+        (self.session.events)(&Event::Exported {
+            step: self.done,
+            path: splats_path(self.folder.root()),
+            splats: written.splats,
+            dropped: written.dropped,
+            bytes: written.bytes,
+        });
+        Ok(())
+    }
+
+    /// Scores the held-out views, if there are some. Gives nothing when asked to stop meanwhile.
+    pub(super) fn evaluate(&mut self, pictures: bool) -> Result<Option<EvalReport>, TrainError> {
+        if self.session.dataset.split.test.is_empty() {
+            return Ok(None);
+        }
+        self.stopwatch.pause();
+        let options = EvalOptions {
+            split: Split::Test,
+            render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
+            splats_from_dataset: gausset_core::se3::IDENTITY3,
+            colour_corrected: self.config.recipe.exposure.is_some(),
+        };
+        let folder = eval_folder(self.folder.root());
+        let pictures = pictures.then_some(PictureFolder { fs: self.session.fs, folder: &folder });
+        let engine = &mut *self.session.engine;
+        let evaluated = evaluate(engine, &self.loader, &options, pictures.as_ref(), self.session.stop);
+        self.stopwatch.go_on();
+        let [seconds, _] = self.stopwatch.read();
+        self.rate.go_on_from(seconds);
+        self.pace.go_on_from(seconds);
+        match evaluated {
+            Ok(report) => {
+                let event = Event::Evaluated { step: self.done, report: report.clone() };
+                (self.session.events)(&event);
+                Ok(Some(report))
+            }
+            Err(EvalError::Stopped) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Scores the held-out views between two steps.
+    pub(super) fn evaluate_on_the_way(&mut self) -> Result<(), TrainError> {
+        self.flush()?;
+        if let Some(report) = self.evaluate(false)? {
+            self.log.append(&EvaluationLine { step: self.done, psnr: report.psnr, ssim: report.ssim })?;
+        }
+        Ok(())
+    }
+}

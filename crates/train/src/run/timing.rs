@@ -1,0 +1,115 @@
+//! How long a run takes: predicted before its first step, corrected while it goes on, kept to a budget.
+
+use std::time::Instant;
+
+use gausset_core::engine::StepReport;
+
+use super::budget::{self, Deadline};
+use super::{Run, TrainError, prepare};
+use crate::plan::Plan;
+
+/// Steps that are timed to predict how long a run will take, the first of which does not count.
+const TIMED_STEPS: usize = 4;
+/// Steps that a run has at least for a prediction.
+const WORTH_PREDICTING: u64 = 50;
+
+impl Run<'_> {
+    /// Predicts how long the run will take, from a few steps on its next views, which leave no trace: the state is
+    /// read back before them and loaded again after them. The prediction comes with [`Event::Started`].
+    ///
+    /// # Errors
+    /// The device failed.
+    pub fn predict_time(&mut self) -> Result<(), TrainError> {
+        if self.plan.end() - self.done < WORTH_PREDICTING {
+            return Ok(());
+        }
+        let seconds = self.time_steps()?;
+        let (recipe, splats) = (&self.config.recipe, self.watch.splats);
+        let now = self.plan.scheduled(self.done);
+        self.predicted_seconds = seconds.map(|seconds| {
+            let cost = self.forecast.cost_to_end(recipe, now, splats) * self.steps_per_scheduled();
+            cost / self.forecast.cost_of_step(recipe, now, splats) * seconds
+        });
+        self.stopwatch.restart();
+        Ok(())
+    }
+
+    /// Makes the run keep to its time budget, if it has one: it ends when the budget is used up, counted from `since`
+    /// (for a run that goes on: less what it has used before). A run that begins gets as many splats and steps as fit.
+    ///
+    /// # Errors
+    /// The device failed, `config.toml` could not be written.
+    pub fn keep_to_budget(&mut self, since: Instant) -> Result<(), TrainError> {
+        let Some(budget) = self.config.time_budget.seconds() else { return Ok(()) };
+        let [used, _] = self.stopwatch.read();
+        let deadline = Deadline::new(since, budget - if self.done > 0 { used } else { 0.0 });
+        self.deadline = Some(deadline);
+        if self.done > 0 {
+            return Ok(());
+        }
+        let Some(seconds_per_step) = self.time_steps()? else { return Ok(()) };
+        let splats = self.watch.splats;
+        let seconds = deadline.seconds_left(splats);
+        budget::fit(&mut self.config.recipe, &self.forecast, splats, seconds_per_step, seconds);
+        self.plan = Plan::even(self.config.recipe.steps);
+        self.config.plan = self.plan.clone();
+        self.memory = prepare::memory_plan(&self.config, &self.session.dataset, splats)?;
+        self.predicted_seconds = Some(seconds);
+        self.write_config()?;
+        self.stopwatch.restart();
+        Ok(())
+    }
+
+    /// Seconds of a step, the median of a few on the next views that leave no trace; nothing if they failed, because
+    /// they will fail again when they count.
+    fn time_steps(&mut self) -> Result<Option<f64>, TrainError> {
+        let _span = gausset_prof::span("predict");
+        let state = self.session.engine.save()?;
+        let mut seconds = Vec::new();
+        let recipe = &self.config.recipe;
+        let now = self.plan.scheduled(self.done);
+        for view in self.feed.preview(TIMED_STEPS) {
+            let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
+            let view = self.coarse.reduce(view, reduction);
+            let params = recipe.step_params(now, &self.scene);
+            let started = Instant::now();
+            let stepped = self.session.engine.step(&view, None, &params);
+            if stepped.is_err() || self.session.engine.flush().is_err() {
+                break;
+            }
+            seconds.push(started.elapsed().as_secs_f64());
+        }
+        self.session.engine.load(state)?;
+        // The first step makes room for its buffers.
+        seconds.drain(..seconds.len().min(1));
+        seconds.sort_by(f64::total_cmp);
+        Ok(seconds.get(seconds.len() / 2).copied())
+    }
+
+    /// Steps of the run for each step of the schedules from now on.
+    pub(super) fn steps_per_scheduled(&self) -> f64 {
+        let left = self.config.recipe.steps.saturating_sub(self.plan.scheduled(self.done));
+        self.plan.end().saturating_sub(self.done) as f64 / left.max(1) as f64
+    }
+
+    /// Corrects what is known about the pace of the run by what the device has told, at `seconds` of training; a run
+    /// with a time budget decides anew how many steps it has. Gives the seconds that are left.
+    pub(super) fn correct_times(&mut self, report: &StepReport, seconds: f64) -> Option<f64> {
+        let recipe = &self.config.recipe;
+        let before = self.plan.scheduled(self.done.saturating_sub(1));
+        let now = self.plan.scheduled(self.done);
+        let cost = report.steps as f64 * self.forecast.cost_of_step(recipe, before, report.splats);
+        let pace = self.pace.count(cost, seconds);
+        if pace <= 0.0 {
+            return None;
+        }
+        let left = self.forecast.cost_to_end(recipe, now, report.splats) / pace;
+        let (end, scheduled_left) = (self.plan.end(), recipe.steps - now);
+        if let Some(deadline) = self.deadline.as_mut().filter(|_| self.done < end)
+            && let Some(end) = deadline.decide(self.done, end, scheduled_left, left, report.splats)
+        {
+            self.plan.decide(self.done, end);
+        }
+        Some(left * self.steps_per_scheduled())
+    }
+}
