@@ -21,7 +21,8 @@ use crate::packed::{Packed, Record};
 use crate::real::{K, Lanes, Real};
 
 pub(crate) use index::{GaussianIndex, morton_order};
-use leaves::{LEAF, Leaves, SUPER};
+use leaves::SUPER;
+pub(crate) use leaves::{LEAF, Leaves};
 use lists::{Lists, Rule};
 
 /// How much may be left out.

@@ -31,6 +31,10 @@ pub(crate) struct LmState {
     pub(crate) loss: f64,
     /// Whether the last iteration found no better point.
     pub(crate) is_done: bool,
+    /// Share of the loss that the last iteration saved.
+    pub(crate) gain: f64,
+    /// Exchanges that were tried in vain since the last that was not.
+    pub(crate) tried: usize,
 }
 
 impl LmState {
@@ -41,7 +45,7 @@ impl LmState {
         values: &[f64],
     ) -> Result<Self, FitError> {
         let loss = loss(&field, compute, points, values)?;
-        Ok(Self { field, lambda: 1e-3, loss, is_done: false })
+        Ok(Self { field, lambda: 1e-3, loss, is_done: false, gain: 1.0, tried: 0 })
     }
 
     /// One iteration.
@@ -60,6 +64,7 @@ impl LmState {
                     let loss = loss(&trial, compute, points, values)?;
                     if loss < self.loss {
                         self.is_done = self.loss - loss <= 1e-14 * self.loss;
+                        self.gain = (self.loss - loss) / self.loss;
                         (self.field, self.loss) = (trial, loss);
                         self.lambda = (self.lambda / 5.0).max(1e-12);
                         return Ok(());

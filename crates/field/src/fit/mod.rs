@@ -14,6 +14,7 @@ mod density;
 mod init;
 mod lm;
 mod metrics;
+mod pursuit;
 mod resume;
 mod run;
 mod weights;
@@ -59,7 +60,7 @@ pub struct FitOptions {
     pub gaussians: usize,
     /// Most Gaussians; more than `gaussians` lets the fit split.
     pub max_gaussians: usize,
-    /// Steps of Adam, or iterations of Levenberg-Marquardt; `None` = 400 or 20.
+    /// Steps of Adam, or iterations of Levenberg-Marquardt; `None` = 400, or at most 100.
     pub steps: Option<u64>,
     /// Which entries of the factors are learnt.
     pub covariance: Covariance,
@@ -116,7 +117,7 @@ impl FitOptions {
     /// Steps that are taken.
     #[must_use]
     pub fn resolved_steps(&self) -> u64 {
-        self.steps.unwrap_or(if self.resolved_solver() == Solver::Lm { 20 } else { 400 })
+        self.steps.unwrap_or(if self.resolved_solver() == Solver::Lm { 100 } else { 400 })
     }
 
     /// Checks the options.

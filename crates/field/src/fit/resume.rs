@@ -68,7 +68,7 @@ impl<'a> Fit<'a> {
             metadata.push(("best", format!("{} {loss:e}", best.step)));
         }
         if let Some(lm) = &self.lm {
-            metadata.push(("lm", format!("{:e} {:e} {}", lm.lambda, lm.loss, u8::from(lm.is_done))));
+            metadata.push(("lm", format!("{:e} {:e} {} {:e} {}", lm.lambda, lm.loss, u8::from(lm.is_done), lm.gain, lm.tried)));
         }
         serialize(views, metadata)
     }
@@ -122,10 +122,17 @@ impl<'a> Fit<'a> {
             let loss = if loss < 0.0 { f64::NAN } else { loss };
             fit.best = Some(Best { field: field("best_")?, loss, step: step as u64 });
         }
-        match numbers::<3>(&metadata, "lm").map_err(damaged)? {
-            Some([lambda, loss, is_done]) => {
+        match numbers::<5>(&metadata, "lm").map_err(damaged)? {
+            Some([lambda, loss, is_done, gain, tried]) => {
                 fit.field = current.cast();
-                fit.lm = Some(LmState { field: current, lambda, loss, is_done: is_done != 0.0 });
+                fit.lm = Some(LmState {
+                    field: current,
+                    lambda,
+                    loss,
+                    is_done: is_done != 0.0,
+                    gain,
+                    tried: tried as usize,
+                });
             }
             None => fit.field = current.cast(),
         }

@@ -10,6 +10,7 @@ use crate::fit::adam::{AdamState, AdamStep, Rates};
 use crate::fit::data::{Frame, Samples, Share, shares};
 use crate::fit::lm::LmState;
 use crate::fit::metrics::Metrics;
+use crate::fit::pursuit::{self, Pursuit};
 use crate::fit::{FitError, FitOptions, Solver, density, init, weights};
 use crate::packed::{Packed, Record};
 use crate::real::K;
@@ -22,6 +23,10 @@ const DENSITY_UNTIL: f64 = 0.6;
 const VALIDATE_EVERY: u64 = 20;
 /// Steps without a better validation loss after which a fit stops.
 const PATIENCE: u64 = 120;
+/// Gaussians that are exchanged for others in vain before a fit by Levenberg-Marquardt is what it is.
+const MAX_EXCHANGES: usize = 10;
+/// Share of the loss below which the gain of an iteration says that a fit is done.
+const SETTLED: f64 = 1e-6;
 /// Iterations of the linear solver at the start and at the end.
 const START_ITERATIONS: usize = 12;
 const FINISH_ITERATIONS: usize = 15;
@@ -254,11 +259,38 @@ impl<'a> Fit<'a> {
         self.adam = vec![AdamState::default(); self.field.len()];
         self.sort();
         self.solve_weights(START_ITERATIONS);
-        if let Some((points, values)) = &self.exact {
-            self.lm = Some(LmState::new(self.field.cast(), self.compute, points, values)?);
+        if self.exact.is_some() {
+            self.pursue()?;
         }
         self.validate()?;
         Ok(())
+    }
+
+    /// Puts Gaussians where pursuit finds something, in the place of as many of those that were drawn.
+    fn pursue(&mut self) -> Result<(), FitError> {
+        let Some(pursuit) = self.pursuit() else { return Ok(()) };
+        let found = pursuit.run(self.field.len())?;
+        let drawn = self.field.cast::<f64>();
+        let kept: Vec<usize> = (found.len()..drawn.len()).collect();
+        let mut start = drawn.select(&kept);
+        start.weights.fill(self.options.weight_mode.raw(0.0));
+        start.means.extend(found.means);
+        start.chol.extend(found.chol);
+        start.weights.extend(found.weights);
+        self.lm = Some(LmState::new(start, self.compute, pursuit.points, pursuit.values)?);
+        Ok(())
+    }
+
+    fn pursuit(&self) -> Option<Pursuit<'_>> {
+        let (points, values) = self.exact.as_ref()?;
+        Some(Pursuit {
+            compute: self.compute,
+            points,
+            values,
+            volume: self.bounds.size().iter().map(|s| s.max(f64::from(self.voxel))).product(),
+            mode: self.options.weight_mode,
+            covariance: self.options.covariance,
+        })
     }
 
     /// Whether there is nothing left to do but [`Self::finish`].
@@ -266,7 +298,7 @@ impl<'a> Fit<'a> {
     pub fn is_done(&self) -> bool {
         self.stopped
             || self.step >= self.options.resolved_steps()
-            || self.lm.as_ref().is_some_and(|lm| lm.is_done)
+            || self.lm.as_ref().is_some_and(|lm| lm.is_done && lm.tried >= lm.field.len().min(MAX_EXCHANGES))
     }
 
     /// Where the fit is.
@@ -286,9 +318,8 @@ impl<'a> Fit<'a> {
     /// # Errors
     /// The loss is not finite.
     pub fn step(&mut self) -> Result<(), FitError> {
-        if let (Some(lm), Some((points, values))) = (&mut self.lm, &self.exact) {
-            lm.iterate(self.compute, points, values)?;
-            self.last_loss = lm.loss / values.len() as f64;
+        if self.lm.is_some() {
+            self.lm_step()?;
             self.step += 1;
             return self.validate();
         }
@@ -306,6 +337,26 @@ impl<'a> Fit<'a> {
             let best = self.best.as_ref().map_or(self.step, |best| best.step);
             self.stopped = self.step >= until && self.step - best >= PATIENCE;
         }
+        Ok(())
+    }
+
+    /// An iteration of Levenberg-Marquardt; where it is stuck, an exchange of a Gaussian.
+    fn lm_step(&mut self) -> Result<(), FitError> {
+        let Some(mut lm) = self.lm.take() else { return Ok(()) };
+        let Some(pursuit) = self.pursuit() else { return Ok(()) };
+        let (points, values) = (pursuit.points, pursuit.values);
+        let most = lm.field.len().min(MAX_EXCHANGES);
+        if (lm.is_done || lm.gain < pursuit::GAIN) && lm.tried < most {
+            match pursuit.exchange(&lm, lm.tried)? {
+                Some(better) => lm = better,
+                None => lm.tried += 1,
+            }
+        } else {
+            lm.iterate(self.compute, points, values)?;
+            lm.is_done |= lm.tried == most && lm.gain < SETTLED;
+        }
+        self.last_loss = lm.loss / values.len() as f64;
+        self.lm = Some(lm);
         Ok(())
     }
 

@@ -1,0 +1,214 @@
+//! Where Levenberg-Marquardt starts: one Gaussian at a time, each fitted to what the others leave (matching pursuit,
+//! Mallat and Zhang 1993).
+//!
+//! ```text
+//! residual r = y - f
+//! repeat: the leaves with the largest Σ r²; in each the sample of largest |r|
+//!         a round Gaussian there, fitted to r in a window about it; the window follows its shape
+//!         the candidate that explains most of Σ r² stays;  r -= its values
+//! until there are enough, or none explains more than noise would
+//! ```
+//! A least-squares fit from round Gaussians drawn at random finds neither the shape nor the number of narrow, rotated
+//! bumps: several share one and others have none. Fitted one by one in a window, each takes the shape of its bump.
+
+use crate::accel::Leaves;
+use crate::eval::Compute;
+use crate::field::{Covariance, GaussianField, WeightMode};
+use crate::fit::FitError;
+use crate::fit::lm::LmState;
+
+/// Samples of the first window.
+const WINDOW_SAMPLES: f64 = 200.0;
+/// The next windows, in standard deviations of what was found.
+const WINDOW_SIGMAS: f64 = 3.0;
+/// Windows.
+const ROUNDS: usize = 3;
+/// Iterations in a window.
+const ITERATIONS: usize = 12;
+/// Places that are tried for a Gaussian.
+const CANDIDATES: usize = 4;
+/// A Gaussian is worth its parameters when it explains so many times as many residuals of average size.
+const WORTH: f64 = 10.0;
+/// Iterations after an exchange, before it is judged.
+const EXCHANGE_ITERATIONS: usize = 8;
+/// Share of the loss that an exchange must save, and below which an iteration's gain says that a fit is stuck.
+pub(crate) const GAIN: f64 = 1e-2;
+/// Share of Σ y² below which an exchange is not worth its time.
+const EXPLAINED: f64 = 1e-12;
+/// Share of Σ y² below which there is nothing left to explain.
+const NOTHING: f64 = 1e-20;
+
+/// What a pursuit looks at.
+pub(crate) struct Pursuit<'a> {
+    pub(crate) compute: &'a Compute,
+    pub(crate) points: &'a [[f64; 3]],
+    pub(crate) values: &'a [f64],
+    /// Volume in which the samples lie.
+    pub(crate) volume: f64,
+    pub(crate) mode: WeightMode,
+    pub(crate) covariance: Covariance,
+}
+
+impl Pursuit<'_> {
+    /// Gaussians until there are `count`, or none is worth its parameters.
+    pub(crate) fn run(&self, count: usize) -> Result<GaussianField<f64>, FitError> {
+        let leaves = Leaves::new(self.points);
+        let mut residuals = self.values.to_vec();
+        let all = square(&residuals);
+        let mut found = self.empty();
+        while found.len() < count && square(&residuals) > NOTHING * all {
+            let Some((gaussian, rest)) = self.next(&leaves, &residuals)? else { break };
+            found.means.extend(gaussian.means);
+            found.chol.extend(gaussian.chol);
+            found.weights.extend(gaussian.weights);
+            residuals = rest;
+        }
+        Ok(self.adjusted(found, ITERATIONS)?.field)
+    }
+
+    /// Takes the Gaussian that is the `rank`-th least needed away, puts one where most is then unexplained, and lets
+    /// all adjust; `None` if that is no better.
+    ///
+    /// This leads out of the local minima of two Gaussians on one bump, or one across two.
+    pub(crate) fn exchange(&self, lm: &LmState, rank: usize) -> Result<Option<LmState>, FitError> {
+        if lm.loss <= EXPLAINED * square(self.values) {
+            return Ok(None);
+        }
+        let n = lm.field.len();
+        let values = |field: &GaussianField<f64>| {
+            crate::eval::Evaluator::new(self.compute, field)?.values(self.points)
+        };
+        let found = values(&lm.field)?;
+        let residuals: Vec<f64> = self.values.iter().zip(&found).map(|(y, f)| y - f).collect();
+        let mut without = Vec::with_capacity(n);
+        for i in 0..n {
+            let own = values(&lm.field.select(&[i]))?;
+            let rest: Vec<f64> = residuals.iter().zip(&own).map(|(r, f)| r + f).collect();
+            without.push((square(&rest), i, rest));
+        }
+        without.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let Some((_, least, _)) = without.get(rank) else { return Ok(None) };
+        // The others take over first: what they cannot is where a Gaussian is missing.
+        let kept: Vec<usize> = (0..n).filter(|i| i != least).collect();
+        let others = self.adjusted(lm.field.select(&kept), EXCHANGE_ITERATIONS)?;
+        let found = values(&others.field)?;
+        let rest: Vec<f64> = self.values.iter().zip(&found).map(|(y, f)| y - f).collect();
+        let Some((gaussian, _)) = self.next(&Leaves::new(self.points), &rest)? else { return Ok(None) };
+        let mut field = others.field;
+        field.means.extend(gaussian.means);
+        field.chol.extend(gaussian.chol);
+        field.weights.extend(gaussian.weights);
+        let trial = self.adjusted(field, EXCHANGE_ITERATIONS)?;
+        Ok((trial.loss < lm.loss * (1.0 - GAIN)).then_some(trial))
+    }
+
+    /// A field after some iterations on all samples.
+    pub(crate) fn adjusted(
+        &self,
+        field: GaussianField<f64>,
+        iterations: usize,
+    ) -> Result<LmState, FitError> {
+        let mut lm = LmState::new(field, self.compute, self.points, self.values)?;
+        for _ in 0..iterations {
+            if lm.is_done || lm.gain < GAIN {
+                break;
+            }
+            lm.iterate(self.compute, self.points, self.values)?;
+        }
+        Ok(lm)
+    }
+
+    fn empty(&self) -> GaussianField<f64> {
+        GaussianField {
+            means: Vec::new(),
+            chol: Vec::new(),
+            weights: Vec::new(),
+            weight_mode: self.mode,
+            covariance: self.covariance,
+            bounds: None,
+        }
+    }
+
+    /// The Gaussian that explains most of the residuals, and what is then left.
+    pub(crate) fn next(
+        &self,
+        leaves: &Leaves<f64>,
+        residuals: &[f64],
+    ) -> Result<Option<(GaussianField<f64>, Vec<f64>)>, FitError> {
+        // Positive weights can only explain positive residuals.
+        let usable = |r: f64| if self.mode == WeightMode::Raw { r.abs() } else { r.max(0.0) };
+        let mut ranked: Vec<(f64, usize)> = leaves
+            .order
+            .chunks(crate::accel::LEAF)
+            .map(|slots| slots.iter().map(|&i| usable(residuals[i as usize]).powi(2)).sum())
+            .zip(0..)
+            .collect();
+        ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let before = square(residuals);
+        let worth = WORTH * self.covariance.parameters() as f64 * before / residuals.len() as f64;
+        let mut best: Option<(GaussianField<f64>, Vec<f64>)> = None;
+        let mut least = before - worth;
+        for &(energy, leaf) in ranked.iter().take(CANDIDATES) {
+            let slots = &leaves.order[leaf * crate::accel::LEAF..][..crate::accel::LEAF];
+            let peak = slots.iter().copied().max_by(|&a, &b| {
+                usable(residuals[a as usize]).total_cmp(&usable(residuals[b as usize])).then(b.cmp(&a))
+            });
+            let (Some(peak), true) = (peak, energy > 0.0) else { continue };
+            let Some(gaussian) = self.bump(residuals, peak as usize)? else { continue };
+            let values = crate::eval::Evaluator::new(self.compute, &gaussian)?.values(self.points)?;
+            let rest: Vec<f64> = residuals.iter().zip(&values).map(|(r, f)| r - f).collect();
+            let after = square(&rest);
+            if after < least {
+                least = after;
+                best = Some((gaussian, rest));
+            }
+        }
+        Ok(best)
+    }
+
+    /// A Gaussian fitted to the residuals about a sample.
+    fn bump(&self, residuals: &[f64], peak: usize) -> Result<Option<GaussianField<f64>>, FitError> {
+        let center = self.points[peak];
+        let per_sample = self.volume / self.points.len() as f64;
+        let radius = libm::cbrt(per_sample * WINDOW_SAMPLES * 3.0 / (4.0 * std::f64::consts::PI));
+        let log = libm::log(radius / 3.0);
+        let mut gaussian = self.empty();
+        gaussian.means.push(center);
+        gaussian.chol.push([log, 0.0, log, 0.0, 0.0, log]);
+        gaussian.weights.push(self.mode.raw(residuals[peak]));
+        for _ in 0..ROUNDS {
+            let inverse = crate::field::inverse_factor(&gaussian.factor(0));
+            let mean = gaussian.means[0];
+            let is_near = |x: &[f64; 3]| {
+                let from = |c: [f64; 3]| -> [f64; 3] { std::array::from_fn(|k| x[k] - c[k]) };
+                let (d, e) = (from(mean), from(center));
+                let [a00, a10, a11, a20, a21, a22] = inverse;
+                let v = [a00 * d[0], a10 * d[0] + a11 * d[1], a20 * d[0] + a21 * d[1] + a22 * d[2]];
+                length_squared(v) < WINDOW_SIGMAS * WINDOW_SIGMAS || length_squared(e) < radius * radius
+            };
+            let near = (0..self.points.len()).filter(|&i| is_near(&self.points[i]));
+            let (points, values): (Vec<[f64; 3]>, Vec<f64>) =
+                near.map(|i| (self.points[i], residuals[i])).unzip();
+            if points.len() < 2 * self.covariance.parameters() {
+                return Ok(None);
+            }
+            let mut lm = LmState::new(gaussian.clone(), self.compute, &points, &values)?;
+            for _ in 0..ITERATIONS {
+                if lm.is_done {
+                    break;
+                }
+                lm.iterate(self.compute, &points, &values)?;
+            }
+            gaussian = lm.field;
+        }
+        Ok(Some(gaussian))
+    }
+}
+
+fn square(values: &[f64]) -> f64 {
+    values.iter().map(|v| v * v).sum()
+}
+
+fn length_squared(v: [f64; 3]) -> f64 {
+    v[0] * v[0] + v[1] * v[1] + v[2] * v[2]
+}
