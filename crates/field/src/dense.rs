@@ -1,11 +1,16 @@
 //! Stage `forward`, dense: every Gaussian at every point, lanes = points.
 //!
 //! ```text
-//! for a tile of 512 Gaussians (20 KB, first-level cache)
-//!   for a register block of points (64 with AVX-512, 16 with AVX2)
-//!     for a Gaussian of the tile: broadcast its ten numbers
-//!       d = x - µ;  v = A' d;  q = |v|²;  G = 2^-q;  f += w G        15 multiply-adds and the exponential's two ends
+//! for a tile of 256 Gaussians (13 KB, first-level cache)
+//!   for a register block of four vectors of points
+//!     for a Gaussian of the tile (or for a group of them, in two loops): broadcast its numbers
+//!       d = x - µ;  v = A' d;  q = |v|²                              9 multiply-adds
+//!       f += w 2^-q                                                  4 (see `real`)
 //! ```
+//! Operations are written for all vectors of the block before the next operation, and with 16 registers in two loops
+//! with `q` in a buffer between them: the chain from `x` to `f` is 60 cycles long, and a processor that looks fifty
+//! operations ahead would wait for it.
+//!
 //! The difference `x - µ` comes first: expanding the square loses half of the digits far from the origin. Sums run
 //! over the Gaussians of a tile, then over the tiles, for each point on its own: threads share out points, and no
 //! number of them changes a bit.
@@ -16,11 +21,14 @@
 use fearless_simd::{Level, prelude::*};
 use gausset_compute::{Pool, at_level};
 
-use crate::packed::{FIELDS, Packed, PointRows, Record};
+use crate::packed::{PointRows, Term};
 use crate::real::{INV_K2, Lanes, Real};
 
 /// Gaussians of a tile.
-const TILE: usize = 512;
+const TILE: usize = 256;
+
+/// Vectors of points that stay in registers while the Gaussians pass.
+const VECTORS: usize = 4;
 
 /// Most points of a task; fewer when there are few.
 const TASK_POINTS: usize = 1024;
@@ -51,7 +59,7 @@ impl Order {
 pub(crate) fn forward<T: Real>(
     level: Level,
     pool: &Pool,
-    field: &Packed<T>,
+    terms: &[Term<T>],
     points: &PointRows<T>,
     order: Order,
 ) -> Vec<Vec<T>> {
@@ -70,7 +78,7 @@ pub(crate) fn forward<T: Real>(
         let first = index * task;
         let count = (padded - first).min(task);
         let points: [&[T]; 3] = [0, 1, 2].map(|k| &points.axis[k][first..first + count]);
-        at_level!(level, simd => chunk(simd, &field.records, points, order, out));
+        at_level!(level, simd => chunk(simd, terms, points, order, out));
     });
     rows
 }
@@ -78,39 +86,29 @@ pub(crate) fn forward<T: Real>(
 #[inline(always)]
 fn chunk<T: Real, S: Lanes>(
     simd: S,
-    records: &[Record<T>],
+    terms: &[Term<T>],
     points: [&[T]; 3],
     order: Order,
     out: &mut [&mut [T]],
 ) {
-    for tile in records.chunks(TILE) {
-        match order {
-            Order::Value if S::POINT_VECTORS == 4 => blocks::<T, S, 4, 0>(simd, tile, points, out),
-            Order::Value => blocks::<T, S, 2, 0>(simd, tile, points, out),
-            Order::Gradient if S::POINT_VECTORS == 4 => blocks::<T, S, 2, 1>(simd, tile, points, out),
-            Order::Gradient => blocks::<T, S, 1, 1>(simd, tile, points, out),
-            Order::Hessian => blocks::<T, S, 1, 2>(simd, tile, points, out),
-        }
-    }
-}
-
-/// Register blocks of `P` vectors of points, with derivatives up to order `D`.
-#[inline(always)]
-fn blocks<T: Real, S: Lanes, const P: usize, const D: usize>(
-    simd: S,
-    tile: &[Record<T>],
-    points: [&[T]; 3],
-    out: &mut [&mut [T]],
-) {
     let width = T::V::<S>::LEN;
-    let mut at = 0;
-    while at + P * width <= points[0].len() {
-        match D {
-            0 => values::<T, S, P>(simd, tile.iter(), points, at, out),
-            1 => gradients::<T, S, P>(simd, tile.iter(), points, at, out),
-            _ => hessians::<T, S>(simd, tile.iter(), points, at, out),
+    for tile in terms.chunks(TILE) {
+        let term = gausset_compute::simd::inlined(
+            #[inline(always)]
+            |i: usize| &tile[i],
+        );
+        let mut at = 0;
+        while at < points[0].len() {
+            match order {
+                Order::Value if S::GROUP == 1 => {
+                    values::<T, S, VECTORS, 1>(simd, tile.len(), term, points, at, out);
+                }
+                Order::Value => values::<T, S, VECTORS, 32>(simd, tile.len(), term, points, at, out),
+                Order::Gradient => gradients::<T, S, 1>(simd, tile.len(), term, points, at, out),
+                Order::Hessian => hessians::<T, S>(simd, tile, points, at, out),
+            }
+            at += if order == Order::Value { VECTORS * width } else { width };
         }
-        at += P * width;
     }
 }
 
@@ -131,9 +129,9 @@ fn add<T: Real, S: Lanes>(simd: S, row: &mut [T], at: usize, value: T::V<S>) {
     (T::V::<S>::from_slice(simd, row) + value).store_slice(row);
 }
 
-/// `v = A' d` for a Gaussian and a vector of points.
+/// `v = A' d` for a Gaussian and a vector of points; `g` begins with mean and inverse factor.
 #[inline(always)]
-pub(crate) fn whitened<T: Real, S: Lanes>(simd: S, g: &[T::V<S>; FIELDS], x: [T::V<S>; 3]) -> [T::V<S>; 3] {
+pub(crate) fn whitened<T: Real, S: Lanes>(simd: S, g: &[T::V<S>], x: [T::V<S>; 3]) -> [T::V<S>; 3] {
     let d = [x[0] - g[0], x[1] - g[1], x[2] - g[2]];
     let v0 = g[3] * d[0];
     let v1 = T::fma(simd, g[5], d[1], g[4] * d[0]);
@@ -147,67 +145,123 @@ pub(crate) fn square<T: Real, S: Lanes>(simd: S, v: [T::V<S>; 3]) -> T::V<S> {
     T::fma(simd, v[2], v[2], T::fma(simd, v[1], v[1], v[0] * v[0]))
 }
 
+/// The first nine numbers of a term in all lanes.
 #[inline(always)]
-fn broadcast<T: Real, S: Lanes>(simd: S, record: &Record<T>) -> [T::V<S>; FIELDS] {
-    let mut out = [splat::<T, S>(simd, record[0]); FIELDS];
-    for i in 1..FIELDS {
-        out[i] = splat::<T, S>(simd, record[i]);
+fn shape<T: Real, S: Lanes>(simd: S, term: &Term<T>) -> [T::V<S>; 9] {
+    let mut out = [splat::<T, S>(simd, term[0]); 9];
+    for i in 1..9 {
+        out[i] = splat::<T, S>(simd, term[i]);
     }
     out
 }
 
+/// The coefficients of a term in all lanes.
 #[inline(always)]
-pub(crate) fn values<'r, T: Real, S: Lanes, const P: usize>(
+fn coefficients<T: Real, S: Lanes>(simd: S, term: &Term<T>) -> [T::V<S>; 4] {
+    let mut out = [splat::<T, S>(simd, term[9]); 4];
+    for i in 1..4 {
+        out[i] = splat::<T, S>(simd, term[9 + i]);
+    }
+    out
+}
+
+/// `q` of a Gaussian at vectors of points: what [`whitened`] and [`square`] say, an operation for all vectors at a
+/// time.
+#[inline(always)]
+fn squares<T: Real, S: Lanes, const P: usize>(
     simd: S,
-    tile: impl Iterator<Item = &'r Record<T>>,
+    term: &Term<T>,
+    x: &[[T::V<S>; 3]; P],
+) -> [T::V<S>; P] {
+    let g = shape::<T, S>(simd, term);
+    let mut d = *x;
+    for p in 0..P {
+        for k in 0..3 {
+            d[p][k] = x[p][k] - g[k];
+        }
+    }
+    let mut v = d;
+    for p in 0..P {
+        v[p] = [g[3] * d[p][0], g[4] * d[p][0], g[6] * d[p][0]];
+    }
+    let mut q = [splat::<T, S>(simd, T::ZERO); P];
+    for p in 0..P {
+        v[p][1] = T::fma(simd, g[5], d[p][1], v[p][1]);
+        v[p][2] = T::fma(simd, g[7], d[p][1], v[p][2]);
+        q[p] = v[p][0] * v[p][0];
+    }
+    for p in 0..P {
+        v[p][2] = T::fma(simd, g[8], d[p][2], v[p][2]);
+        q[p] = T::fma(simd, v[p][1], v[p][1], q[p]);
+    }
+    for p in 0..P {
+        q[p] = T::fma(simd, v[p][2], v[p][2], q[p]);
+    }
+    q
+}
+
+#[inline(always)]
+fn points_at<T: Real, S: Lanes, const P: usize>(simd: S, points: [&[T]; 3], at: usize) -> [[T::V<S>; 3]; P] {
+    let mut x = [[splat::<T, S>(simd, T::ZERO); 3]; P];
+    for p in 0..P {
+        for k in 0..3 {
+            x[p][k] = load::<T, S>(simd, points[k], at + p * T::V::<S>::LEN);
+        }
+    }
+    x
+}
+
+/// Adds `count` Gaussians at `P` vectors of points from `at` on; the squares of `G` Gaussians are computed before the
+/// first of their exponentials.
+#[inline(always)]
+pub(crate) fn values<'r, T: Real, S: Lanes, const P: usize, const G: usize>(
+    simd: S,
+    count: usize,
+    term: impl Fn(usize) -> &'r Term<T>,
     points: [&[T]; 3],
     at: usize,
     out: &mut [&mut [T]],
 ) {
-    let width = T::V::<S>::LEN;
     let zero = splat::<T, S>(simd, T::ZERO);
-    let mut x = [[zero; 3]; P];
-    for p in 0..P {
-        for k in 0..3 {
-            x[p][k] = load::<T, S>(simd, points[k], at + p * width);
-        }
-    }
+    let x = points_at::<T, S, P>(simd, points, at);
     let mut sum = [zero; P];
-    for record in tile {
-        let g = broadcast::<T, S>(simd, record);
-        for p in 0..P {
-            let v = whitened::<T, S>(simd, &g, x[p]);
-            let gauss = T::gauss(simd, square::<T, S>(simd, v));
-            sum[p] = T::fma(simd, g[9], gauss, sum[p]);
+    let mut buffer = [[zero; P]; G];
+    let mut first = 0;
+    while first < count {
+        let group = (count - first).min(G);
+        for i in 0..group {
+            buffer[i] = squares::<T, S, P>(simd, term(first + i), &x);
         }
+        for i in 0..group {
+            let c = coefficients::<T, S>(simd, term(first + i));
+            T::add_weighted(simd, &c, &buffer[i], &mut sum);
+        }
+        first += group;
     }
     for p in 0..P {
-        add::<T, S>(simd, out[0], at + p * width, sum[p]);
+        add::<T, S>(simd, out[0], at + p * T::V::<S>::LEN, sum[p]);
     }
 }
 
 #[inline(always)]
 pub(crate) fn gradients<'r, T: Real, S: Lanes, const P: usize>(
     simd: S,
-    tile: impl Iterator<Item = &'r Record<T>>,
+    count: usize,
+    term: impl Fn(usize) -> &'r Term<T>,
     points: [&[T]; 3],
     at: usize,
     out: &mut [&mut [T]],
 ) {
     let width = T::V::<S>::LEN;
     let zero = splat::<T, S>(simd, T::ZERO);
-    let mut x = [[zero; 3]; P];
-    for p in 0..P {
-        for k in 0..3 {
-            x[p][k] = load::<T, S>(simd, points[k], at + p * width);
-        }
-    }
+    let x = points_at::<T, S, P>(simd, points, at);
     let mut sum = [[zero; 4]; P];
-    for record in tile {
-        let g = broadcast::<T, S>(simd, record);
+    for i in 0..count {
+        let g = shape::<T, S>(simd, term(i));
+        let c = coefficients::<T, S>(simd, term(i));
         for p in 0..P {
             let v = whitened::<T, S>(simd, &g, x[p]);
-            let s = g[9] * T::gauss(simd, square::<T, S>(simd, v));
+            let s = T::weighted(simd, &c, square::<T, S>(simd, v));
             let sv = [s * v[0], s * v[1], s * v[2]];
             sum[p][0] += s;
             let px = T::fma(simd, g[6], sv[2], T::fma(simd, g[4], sv[1], g[3] * sv[0]));
@@ -226,9 +280,9 @@ pub(crate) fn gradients<'r, T: Real, S: Lanes, const P: usize>(
 }
 
 #[inline(always)]
-pub(crate) fn hessians<'r, T: Real, S: Lanes>(
+fn hessians<T: Real, S: Lanes>(
     simd: S,
-    tile: impl Iterator<Item = &'r Record<T>>,
+    tile: &[Term<T>],
     points: [&[T]; 3],
     at: usize,
     out: &mut [&mut [T]],
@@ -241,10 +295,11 @@ pub(crate) fn hessians<'r, T: Real, S: Lanes>(
         load::<T, S>(simd, points[2], at),
     ];
     let mut sum = [zero; 10];
-    for record in tile {
-        let g = broadcast::<T, S>(simd, record);
+    for term in tile {
+        let g = shape::<T, S>(simd, term);
+        let c = coefficients::<T, S>(simd, term);
         let v = whitened::<T, S>(simd, &g, x);
-        let s = g[9] * T::gauss(simd, square::<T, S>(simd, v));
+        let s = T::weighted(simd, &c, square::<T, S>(simd, v));
         // p = A'ᵀ v / k², and s p from s v: s p pᵀ stays finite where p pᵀ does not.
         let upper = |v: [T::V<S>; 3]| {
             [

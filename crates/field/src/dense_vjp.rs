@@ -3,11 +3,12 @@
 //! ```text
 //! for a block of Gaussians (a vector of them; their ten numbers are in registers)
 //!   for 32 points: x and the cotangent are broadcast
-//!     phase 1:  d, v, q, G as in `forward`;  s = gbar G;  v and s go to a buffer in the first-level cache
+//!     phase 1:  d, v, q as in `forward`;  v and q go to a buffer in the first-level cache
+//!     then:     s = gbar 2^-q in the place of q (for groups of points)
 //!   for the same 32 points
-//!     phase 2:  M0 += s;  M1 += s v;  M2 += (s v) vᵀ                      24 multiply-adds with phase 1
+//!     phase 2:  M0 += s;  M1 += s v;  M2 += (s v) vᵀ                      22 multiply-adds with phase 1
 //! ```
-//! One fused loop would need more registers than there are. Sums run in `T` over tiles of 1024 points and in f64
+//! One fused loop would need more registers than there are, and chains of operations longer than processors look ahead. Sums run in `T` over tiles of 1024 points and in f64
 //! over the tiles. Threads share out Gaussians; when there are few, also chunks of points whose sums are added in
 //! order. Where the chunks lie depends on the sizes of the problem only.
 //!
@@ -17,12 +18,12 @@ use fearless_simd::{Level, prelude::*};
 use gausset_compute::{Pool, at_level};
 
 use crate::dense::{square, whitened};
-use crate::gradients::{FieldGradients, Moments};
+use crate::gradients::{BlockMoments, FieldGradients};
 use crate::packed::{BLOCK, Block, FIELDS, Packed};
 use crate::real::{INV_K2, Lanes, Real};
 
-/// Points between the two phases.
-const PHASE: usize = 32;
+/// Points between the phases.
+pub(crate) const PHASE: usize = 32;
 /// Points whose sums are kept in `T`.
 const TILE: usize = 1024;
 /// With at least so many Gaussians there is enough to share out without cutting the points.
@@ -37,13 +38,11 @@ const TASK_BLOCKS: usize = 4;
 /// A point with its cotangents: `x y z gbar` or `x y z ux uy uz`.
 pub(crate) type Sample<T, const N: usize> = [T; N];
 
-/// Moments of a block of Gaussians.
-type BlockMoments = [[f64; BLOCK]; 10];
+/// What becomes of the ten sums of a block of Gaussians: its number and the sums → gradients (means, chol, weight).
+type Unpack<'a> = &'a (dyn Fn(usize, &BlockMoments) -> BlockMoments + Sync);
 
-/// What becomes of the ten sums of a Gaussian: its number and the sums → gradients (means, chol, weight).
-type Unpack<'a> = &'a (dyn Fn(usize, &Moments) -> [f64; 10] + Sync);
-
-/// The gradients that the ten moments of each Gaussian over points `x y z gbar` give.
+/// The gradients that the ten moments of each Gaussian over points `x y z gbar` give; the number of points is a
+/// multiple of [`PHASE`].
 pub(crate) fn moments<T: Real>(
     level: Level,
     pool: &Pool,
@@ -119,12 +118,19 @@ fn sums<T: Real, const N: usize>(
                 }
             }
         }
-        for i in 0..means.len() {
-            let moments: Moments = std::array::from_fn(|row| sums[i / BLOCK][row][i % BLOCK]);
-            let g = unpack(part * task + i, &moments).map(T::from_f64);
-            means[i] = [g[0], g[1], g[2]];
-            chol[i] = [g[3], g[4], g[5], g[6], g[7], g[8]];
-            weights[i] = g[9];
+        for (b, sums) in sums.iter().enumerate() {
+            let rows = unpack(first + b, sums);
+            let range = b * BLOCK..means.len().min((b + 1) * BLOCK);
+            let to = means[range.clone()].iter_mut().zip(&mut chol[range.clone()]).zip(&mut weights[range]);
+            for (lane, ((mean, chol), weight)) in to.enumerate() {
+                let mut g = [T::ZERO; 10];
+                for row in 0..10 {
+                    g[row] = T::from_f64(rows[row][lane]);
+                }
+                *mean = [g[0], g[1], g[2]];
+                *chol = [g[3], g[4], g[5], g[6], g[7], g[8]];
+                *weight = g[9];
+            }
         }
     });
 }
@@ -164,9 +170,13 @@ fn tiles<T: Real, S: Lanes>(
             while at + width <= BLOCK {
                 let g = gaussians::<T, S>(simd, block, at);
                 let mut sum = [zero; 10];
-                for points in tile.chunks(PHASE) {
-                    phase_one::<T, S>(simd, &g, points, &mut buffer);
-                    phase_two::<T, S>(simd, &buffer[..points.len()], &mut sum);
+                for points in tile.as_chunks::<PHASE>().0 {
+                    if S::POINTS == PHASE {
+                        phase_one::<T, S, PHASE>(simd, &g, points, &mut buffer);
+                    } else {
+                        phase_one::<T, S, 4>(simd, &g, points, &mut buffer);
+                    }
+                    phase_two::<T, S>(simd, &buffer, &mut sum);
                 }
                 for row in 0..10 {
                     fold::<T, S>(&mut out[row], at, sum[row]);
@@ -177,29 +187,39 @@ fn tiles<T: Real, S: Lanes>(
     }
 }
 
+/// Squares of `G` points before the first of their exponentials.
 #[inline(always)]
-fn phase_one<T: Real, S: Lanes>(
+fn phase_one<T: Real, S: Lanes, const G: usize>(
     simd: S,
     g: &[T::V<S>; FIELDS],
-    points: &[Sample<T, 4>],
+    points: &[Sample<T, 4>; PHASE],
     buffer: &mut [[T::V<S>; 4]; PHASE],
 ) {
-    for (sample, out) in points.iter().zip(buffer) {
-        let x = [
-            T::V::<S>::splat(simd, sample[0]),
-            T::V::<S>::splat(simd, sample[1]),
-            T::V::<S>::splat(simd, sample[2]),
-        ];
-        let v = whitened::<T, S>(simd, g, x);
-        let gauss = T::gauss(simd, square::<T, S>(simd, v));
-        *out = [v[0], v[1], v[2], T::V::<S>::splat(simd, sample[3]) * gauss];
+    let mut first = 0;
+    while first < PHASE {
+        for i in 0..G {
+            let sample = points[first + i];
+            let x = [
+                T::V::<S>::splat(simd, sample[0]),
+                T::V::<S>::splat(simd, sample[1]),
+                T::V::<S>::splat(simd, sample[2]),
+            ];
+            let v = whitened::<T, S>(simd, g, x);
+            buffer[first + i] = [v[0], v[1], v[2], square::<T, S>(simd, v)];
+        }
+        for i in 0..G {
+            let gauss = T::gauss(simd, buffer[first + i][3]);
+            buffer[first + i][3] = T::V::<S>::splat(simd, points[first + i][3]) * gauss;
+        }
+        first += G;
     }
 }
 
 #[inline(always)]
-pub(crate) fn phase_two<T: Real, S: Lanes>(simd: S, buffer: &[[T::V<S>; 4]], sum: &mut [T::V<S>; 10]) {
+pub(crate) fn phase_two<T: Real, S: Lanes>(simd: S, buffer: &[[T::V<S>; 4]; PHASE], sum: &mut [T::V<S>; 10]) {
     let mut m = *sum;
-    for &[v0, v1, v2, s] in buffer {
+    for i in 0..PHASE {
+        let [v0, v1, v2, s] = buffer[i];
         let (s0, s1, s2) = (s * v0, s * v1, s * v2);
         m[0] += s;
         m[1] += s0;

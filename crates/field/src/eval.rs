@@ -4,15 +4,18 @@
 //! would implement under the same names: `pack` (raw parameters → records), `forward` (values, gradients, Hessians),
 //! `backward` (moments) and `unpack` (moments → gradients by raw parameters). No call makes a B x N matrix.
 
+use std::any::Any;
+use std::sync::Mutex;
+
 use fearless_simd::Level;
-use gausset_compute::{Pool, VectorLevel};
+use gausset_compute::{Pool, VectorLevel, at_level};
 
 use crate::dense::{self, Order};
-use crate::dense_vjp;
+use crate::dense_vjp::{self, PHASE};
 use crate::error::FieldError;
 use crate::field::GaussianField;
-use crate::gradients::{FieldGradients, from_moments};
-use crate::packed::{Packed, PointRows};
+use crate::gradients::{FieldGradients, block_from_moments};
+use crate::packed::{BLOCK, FIELDS, Packed, PointRows};
 use crate::real::{INV_K2, K, Real};
 use crate::reference;
 
@@ -23,6 +26,31 @@ pub struct Compute {
     pub pool: Pool,
     /// The vector instructions.
     pub level: Level,
+    spare: Spare,
+}
+
+/// Memory of evaluators that are gone, for the next: a training loop packs other parameters at each step, and new
+/// memory costs more than the packing.
+#[derive(Debug, Default)]
+struct Spare(Mutex<Vec<Box<dyn Any + Send>>>);
+
+impl Spare {
+    /// Most pieces that are kept.
+    const MOST: usize = 4;
+
+    fn take<P: Any + Default>(&self) -> P {
+        let Ok(mut pieces) = self.0.lock() else { return P::default() };
+        let Some(at) = pieces.iter().position(|piece| piece.is::<P>()) else { return P::default() };
+        pieces.swap_remove(at).downcast().map_or_else(|_| P::default(), |piece| *piece)
+    }
+
+    fn give<P: Any + Send>(&self, piece: P) {
+        if let Ok(mut pieces) = self.0.lock()
+            && pieces.len() < Self::MOST
+        {
+            pieces.push(Box::new(piece));
+        }
+    }
 }
 
 impl Compute {
@@ -30,13 +58,17 @@ impl Compute {
     #[must_use]
     pub fn new(threads: usize, level: VectorLevel) -> Option<Self> {
         let level = gausset_compute::level(level)?;
-        Some(Self { pool: if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) }, level })
+        Some(Self {
+            pool: if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) },
+            level,
+            spare: Spare::default(),
+        })
     }
 
     /// All processors, the best vector level.
     #[must_use]
     pub fn best() -> Self {
-        Self { pool: Pool::with_all_cores(), level: Level::new() }
+        Self { pool: Pool::with_all_cores(), level: Level::new(), spare: Spare::default() }
     }
 }
 
@@ -59,6 +91,12 @@ pub struct Evaluator<'a, T: Real> {
     packed: Packed<T>,
 }
 
+impl<T: Real> Drop for Evaluator<'_, T> {
+    fn drop(&mut self) {
+        self.compute.spare.give(std::mem::take(&mut self.packed));
+    }
+}
+
 impl<'a, T: Real> Evaluator<'a, T> {
     /// Makes a field ready.
     ///
@@ -66,14 +104,13 @@ impl<'a, T: Real> Evaluator<'a, T> {
     /// As [`GaussianField::check`].
     pub fn new(compute: &'a Compute, field: &'a GaussianField<T>) -> Result<Self, FieldError> {
         field.check_shape()?;
-        let packed = Packed::new(compute.level, &compute.pool, field);
+        let mut packed: Packed<T> = compute.spare.take();
+        packed.renew(compute.level, &compute.pool, field);
         // The inverse factors are there already; looking at them is cheaper than making them again.
-        match packed.first_unusable() {
-            Some(_) => {
-                Err(field.check().err().unwrap_or(FieldError::Singular { index: 0, precision: T::NAME }))
-            }
-            None => Ok(Self { compute, field, packed }),
+        if packed.is_usable {
+            return Ok(Self { compute, field, packed });
         }
+        Err(field.check().err().unwrap_or(FieldError::Singular { index: 0, precision: T::NAME }))
     }
 
     /// f at points.
@@ -124,11 +161,16 @@ impl<'a, T: Real> Evaluator<'a, T> {
         out: &mut FieldGradients<T>,
     ) -> Result<(), FieldError> {
         self.check(points, gbar.len())?;
-        let samples: Vec<[T; 4]> = points.iter().zip(gbar).map(|(x, g)| [x[0], x[1], x[2], *g]).collect();
+        let mut samples: Vec<[T; 4]> = Vec::with_capacity(points.len().next_multiple_of(PHASE));
+        samples.extend(points.iter().zip(gbar).map(|(x, g)| [x[0], x[1], x[2], *g]));
+        if let Some(&[x, y, z, _]) = samples.last() {
+            // Padding: points that nothing depends on.
+            samples.resize(points.len().next_multiple_of(PHASE), [x, y, z, T::ZERO]);
+        }
         let (level, pool) = (self.compute.level, &self.compute.pool);
-        dense_vjp::moments(level, pool, &self.packed, &samples, out, &|i, moments| {
-            let (inverse, weight) = self.packed.inverse_and_weight(i);
-            from_moments(&inverse, weight, self.slope(i), moments)
+        dense_vjp::moments(level, pool, &self.packed, &samples, out, &|b, moments| {
+            let (block, slopes) = (&self.packed.blocks[b], self.slopes(b));
+            at_level!(level, simd => block_from_moments(simd, block, &slopes, moments))
         });
         Ok(())
     }
@@ -158,17 +200,23 @@ impl<'a, T: Real> Evaluator<'a, T> {
             points.iter().zip(ubar).map(|(x, u)| [x[0], x[1], x[2], u[0], u[1], u[2]]).collect();
         let (level, pool) = (self.compute.level, &self.compute.pool);
         let mut out = FieldGradients::zeros(0);
-        dense_vjp::gradient_sums(level, pool, &self.packed, &samples, &mut out, &|i, s| {
-            let (inverse, weight) = self.packed.inverse_and_weight(i);
-            // `c` and `r` carry k², `p tᵀ` and `c vᵀ` k³; L_kk = k / a_kk.
-            let (w2, w3) = (weight * INV_K2, weight * INV_K2 / K);
-            let diagonal = [inverse[0], inverse[2], inverse[5]];
-            let mut chol: [f64; 6] = std::array::from_fn(|entry| w3 * s[3 + entry]);
-            for (entry, a) in [0, 2, 5].into_iter().zip(diagonal) {
-                chol[entry] *= K / a;
+        dense_vjp::gradient_sums(level, pool, &self.packed, &samples, &mut out, &|b, sums| {
+            let (block, slopes) = (&self.packed.blocks[b], self.slopes(b));
+            let mut out = [[0.0; BLOCK]; 10];
+            for lane in 0..BLOCK {
+                let a: [f64; FIELDS] = std::array::from_fn(|row| block[row][lane].into());
+                // `c` and `r` carry k², `p tᵀ` and `c vᵀ` k³; L_kk = k / a_kk.
+                let (w2, w3) = (a[9] * INV_K2, a[9] * INV_K2 / K);
+                for row in 0..3 {
+                    out[row][lane] = w2 * sums[row][lane];
+                }
+                for row in 3..9 {
+                    let length = if matches!(row, 3 | 5 | 8) { K / a[row] } else { 1.0 };
+                    out[row][lane] = w3 * sums[row][lane] * length;
+                }
+                out[9][lane] = -slopes[lane] * sums[9][lane];
             }
-            let [c0, c1, c2, c3, c4, c5] = chol;
-            [w2 * s[0], w2 * s[1], w2 * s[2], c0, c1, c2, c3, c4, c5, -self.slope(i) * s[9]]
+            out
         });
         Ok(out)
     }
@@ -204,8 +252,13 @@ impl<'a, T: Real> Evaluator<'a, T> {
         Ok(points.iter().map(|x| T::from_f64(distance(x))).collect())
     }
 
-    fn slope(&self, i: usize) -> f64 {
-        self.field.weight_mode.derivative(self.field.weights[i].into())
+    /// Derivatives of the weights of a block by their raw values.
+    fn slopes(&self, block: usize) -> [f64; BLOCK] {
+        let mut out = [1.0; BLOCK];
+        for (to, raw) in out.iter_mut().zip(&self.field.weights[block * BLOCK..]) {
+            *to = self.field.weight_mode.derivative((*raw).into());
+        }
+        out
     }
 
     fn check(&self, points: &[[T; 3]], cotangents: usize) -> Result<(), FieldError> {
@@ -219,7 +272,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
     fn forward(&self, points: &[[T; 3]], order: Order) -> Result<Vec<Vec<T>>, FieldError> {
         GaussianField::check_points(points)?;
         let rows = PointRows::new(points);
-        Ok(dense::forward(self.compute.level, &self.compute.pool, &self.packed, &rows, order))
+        Ok(dense::forward(self.compute.level, &self.compute.pool, &self.packed.terms, &rows, order))
     }
 
     fn derivatives(&self, points: &[[T; 3]], order: Order) -> Result<Derivatives<T>, FieldError> {

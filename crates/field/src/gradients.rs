@@ -3,10 +3,15 @@
 //! A kernel adds for each Gaussian, with `s_b = gbar_b G(x_b)`: `M0 = Σ s`, `M1 = Σ s v`, `M2 = Σ s v vᵀ`. Once per
 //! Gaussian, in f64: `∂µ = w L⁻ᵀ M1`, `∂L = w tril(L⁻ᵀ M2)`, raw diagonal entries times `L_kk`, `∂raw = (dw/draw) M0`.
 
-use crate::real::{INV_K2, K, Real};
+use std::ops::{Add, Div, Mul};
 
-/// `M0, M1 (3), M2 (00 10 11 20 21 22)` of a Gaussian in scaled coordinates `v' = k v`.
-pub(crate) type Moments = [f64; 10];
+use fearless_simd::prelude::*;
+
+use crate::packed::{BLOCK, Block};
+use crate::real::{INV_K2, K, Lanes, Real};
+
+/// `M0, M1 (3), M2 (00 10 11 20 21 22)` of a block of Gaussians in scaled coordinates `v' = k v`, row by row.
+pub(crate) type BlockMoments = [[f64; BLOCK]; 10];
 
 /// A gradient for each raw parameter of a field; same shapes as the field.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,12 +39,17 @@ impl<T: Real> FieldGradients<T> {
     }
 }
 
-/// The gradient by the ten raw parameters (means, chol, weight) from the moments, the scaled inverse factor
-/// `k L⁻¹`, the weight and its derivative by the raw weight.
-pub(crate) fn from_moments(scaled_inverse: &[f64; 6], weight: f64, slope: f64, m: &Moments) -> [f64; 10] {
+/// One power of `1/k` for the inverse factor and one for each `v` in a moment: `k⁻²` and `k⁻³`.
+pub(crate) const WEIGHT_SCALES: [f64; 2] = [INV_K2, INV_K2 / K];
+
+/// The gradient by the ten raw parameters (means, chol, weight) from the moments, the scaled inverse factor `k L⁻¹`,
+/// the weight times [`WEIGHT_SCALES`] and its derivative by the raw weight; for a number or a vector of them.
+#[inline(always)]
+pub(crate) fn from_moments<V>(scaled_inverse: &[V; 6], [w2, w3]: [V; 2], slope: V, m: &[V; 10]) -> [V; 10]
+where
+    V: Copy + Add<Output = V> + Mul<Output = V> + Div<Output = V>,
+{
     let [a00, a10, a11, a20, a21, a22] = *scaled_inverse;
-    // One power of k for the inverse factor, one for each v in the moment.
-    let (w2, w3) = (weight * INV_K2, weight * INV_K2 / K);
     let [m00, m10, m11, m20, m21, m22] = [m[4], m[5], m[6], m[7], m[8], m[9]];
     [
         w2 * (a00 * m[1] + a10 * m[2] + a20 * m[3]),
@@ -54,4 +64,45 @@ pub(crate) fn from_moments(scaled_inverse: &[f64; 6], weight: f64, slope: f64, m
         w2 * m22,
         slope * m[0],
     ]
+}
+
+/// [`from_moments`] for a block of Gaussians.
+#[inline(always)]
+pub(crate) fn block_from_moments<T: Real, S: Lanes>(
+    simd: S,
+    block: &Block<T>,
+    slopes: &[f64; BLOCK],
+    moments: &BlockMoments,
+) -> BlockMoments {
+    let mut out = [[0.0; BLOCK]; 10];
+    let mut rows = [[0.0; BLOCK]; 7];
+    // Loops over indices: the adapters of iterators are not always inlined into a kernel.
+    for row in 0..7 {
+        for lane in 0..BLOCK {
+            rows[row][lane] = block[3 + row][lane].into();
+        }
+    }
+    let width = S::f64s::LEN;
+    let mut at = 0;
+    while at < BLOCK {
+        let load = gausset_compute::simd::inlined(
+            #[inline(always)]
+            |row: &[f64; BLOCK]| S::f64s::from_slice(simd, &row[at..at + width]),
+        );
+        let mut inverse = [load(&rows[0]); 6];
+        for k in 1..6 {
+            inverse[k] = load(&rows[k]);
+        }
+        let mut m = [load(&moments[0]); 10];
+        for k in 1..10 {
+            m[k] = load(&moments[k]);
+        }
+        let weights = [load(&rows[6]) * WEIGHT_SCALES[0], load(&rows[6]) * WEIGHT_SCALES[1]];
+        let gradient = from_moments(&inverse, weights, load(slopes), &m);
+        for k in 0..10 {
+            gradient[k].store_slice(&mut out[k][at..at + width]);
+        }
+        at += width;
+    }
+    out
 }

@@ -1,9 +1,12 @@
 //! Stage `pack`: raw parameters → what the kernels read.
 //!
-//! Per Gaussian ten numbers: mean (3), scaled inverse factor `k L⁻¹` (`a00 a10 a11 a20 a21 a22`), weight. They are
-//! computed in f64 (`exp(-raw)` is the inverse of the diagonal, so nothing is divided) and rounded once.
-//! - `blocks`: 16 Gaussians as ten rows of 16, for kernels with lanes = Gaussians; padded with Gaussians of weight 0;
-//! - `records`: ten numbers in a row, for kernels with lanes = points.
+//! Per Gaussian the mean, the inverse factor `A' = k L⁻¹` (`k = sqrt(log2(e)/2)`, so that `G = 2^(-|A'd|²)`) and the
+//! weight, computed in f64 and rounded. Two layouts:
+//!
+//! - `blocks`: rows of 16 Gaussians, for kernels with lanes = Gaussians; the last block is padded with Gaussians of
+//!   weight 0;
+//! - `terms`: 13 numbers in a row, for kernels with lanes = points. The weight is multiplied into the coefficients of
+//!   the exponential (see `real`).
 
 use fearless_simd::{Level, prelude::*};
 use gausset_compute::{Pool, at_level};
@@ -23,89 +26,135 @@ pub(crate) type Block<T> = [[T; BLOCK]; FIELDS];
 /// The ten numbers of a Gaussian.
 pub(crate) type Record<T> = [T; FIELDS];
 
+/// Mean (3), scaled inverse factor (6), coefficients of the weighted exponential (4).
+pub(crate) type Term<T> = [T; 13];
+
 /// Blocks of a task.
 const TASK_BLOCKS: usize = 64;
 
 /// A field as the kernels read it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Packed<T: Real> {
     pub(crate) len: usize,
     pub(crate) blocks: Vec<Block<T>>,
-    pub(crate) records: Vec<Record<T>>,
+    pub(crate) terms: Vec<Term<T>>,
+    /// Whether everything is finite and small enough to square.
+    pub(crate) is_usable: bool,
+}
+
+/// The term of a record.
+#[inline(always)]
+pub(crate) fn term<T: Real>(record: &Record<T>) -> Term<T> {
+    let [x, y, z, a, b, c, d, e, f, w] = *record;
+    let [c3, c2, c1, c0] = T::coefficients(w);
+    [x, y, z, a, b, c, d, e, f, c3, c2, c1, c0]
 }
 
 impl<T: Real> Packed<T> {
-    /// Packs a field that has been checked.
+    /// Packs a field whose arrays have one entry per Gaussian.
     pub(crate) fn new(level: Level, pool: &Pool, field: &GaussianField<T>) -> Self {
-        let len = field.len();
-        let blocks = len.div_ceil(BLOCK);
-        let empty = [[T::ZERO; BLOCK]; FIELDS];
-        let mut packed =
-            Self { len, blocks: vec![empty; blocks], records: vec![[T::ZERO; FIELDS]; blocks * BLOCK] };
-        let mut parts: Vec<_> = packed
-            .blocks
-            .chunks_mut(TASK_BLOCKS)
-            .zip(packed.records.chunks_mut(TASK_BLOCKS * BLOCK))
-            .collect();
-        pool.run_parts(&mut parts, |part, (blocks, records)| {
-            let first = part * TASK_BLOCKS * BLOCK;
-            at_level!(level, simd => pack(simd, field, first, blocks, records));
-        });
-        packed.records.truncate(len);
+        let mut packed = Self::default();
+        packed.renew(level, pool, field);
         packed
     }
 
-    /// The first Gaussian that cannot be computed with: something is not finite, or too large to square.
-    pub(crate) fn first_unusable(&self) -> Option<usize> {
-        let limit = T::from_f64(T::MAX_COORDINATE);
-        let low = T::from_f64(-T::MAX_COORDINATE);
-        // Not `any`, so that the loop over a record has no branches. NaN compares false.
-        let is_good = |record: &Record<T>| {
-            record.iter().fold(true, |good, value| good & (*value <= limit) & (*value >= low))
-        };
-        self.records.iter().position(|record| !is_good(record))
+    /// Packs another field into the same memory.
+    pub(crate) fn renew(&mut self, level: Level, pool: &Pool, field: &GaussianField<T>) {
+        let len = field.len();
+        let blocks = len.div_ceil(BLOCK);
+        self.len = len;
+        self.blocks.resize(blocks, [[T::ZERO; BLOCK]; FIELDS]);
+        self.terms.resize(blocks * BLOCK, [T::ZERO; 13]);
+        let mut parts: Vec<_> = self
+            .blocks
+            .chunks_mut(TASK_BLOCKS)
+            .zip(self.terms.chunks_mut(TASK_BLOCKS * BLOCK))
+            .map(|(blocks, terms)| (blocks, terms, true))
+            .collect();
+        pool.run_parts(&mut parts, |part, (blocks, terms, is_usable)| {
+            let first = part * TASK_BLOCKS * BLOCK;
+            *is_usable = at_level!(level, simd => pack(simd, field, first, blocks, terms));
+        });
+        self.is_usable = parts.iter().all(|(_, _, is_usable)| *is_usable);
+        self.terms.truncate(len);
     }
 
-    /// The scaled inverse factor and the weight of a Gaussian.
-    pub(crate) fn inverse_and_weight(&self, i: usize) -> ([f64; 6], f64) {
-        let r: [f64; FIELDS] = self.records[i].map(Into::into);
-        ([r[3], r[4], r[5], r[6], r[7], r[8]], r[9])
+    /// The ten numbers of each Gaussian.
+    pub(crate) fn records(&self) -> Vec<Record<T>> {
+        let mut records = Vec::with_capacity(self.len.next_multiple_of(BLOCK));
+        for block in &self.blocks {
+            for lane in 0..BLOCK {
+                let mut record = [T::ZERO; FIELDS];
+                for row in 0..FIELDS {
+                    record[row] = block[row][lane];
+                }
+                records.push(record);
+            }
+        }
+        records.truncate(self.len);
+        records
     }
 }
 
+/// Whether everything could be used: finite, and small enough to square.
 #[inline(always)]
 fn pack<T: Real, S: Lanes>(
     simd: S,
     field: &GaussianField<T>,
     first: usize,
     blocks: &mut [Block<T>],
-    records: &mut [Record<T>],
-) {
-    for (b, (block, records)) in blocks.iter_mut().zip(records.as_chunks_mut::<BLOCK>().0).enumerate() {
+    terms: &mut [Term<T>],
+) -> bool {
+    let (low, limit) = (T::from_f64(-T::MAX_COORDINATE), T::from_f64(T::MAX_COORDINATE));
+    let mut is_usable = true;
+    // Loops over indices: the adapters of iterators are not always inlined into a kernel.
+    for b in 0..blocks.len() {
         let start = first + b * BLOCK;
         let count = (field.len() - start).min(BLOCK);
+        let (chol, means) = (&field.chol[start..start + count], &field.means[start..start + count]);
+        let weights = &field.weights[start..start + count];
         let mut raw = [[0.0f64; BLOCK]; 6];
-        for (lane, chol) in field.chol[start..start + count].iter().enumerate() {
+        let mut block = [[T::ZERO; BLOCK]; FIELDS];
+        for lane in 0..count {
             for entry in 0..6 {
-                raw[entry][lane] = chol[entry].into();
+                raw[entry][lane] = chol[lane][entry].into();
             }
+            for k in 0..3 {
+                block[k][lane] = means[lane][k];
+            }
+            block[9][lane] = match field.weight_mode {
+                WeightMode::Raw => weights[lane],
+                mode => T::from_f64(mode.weight(weights[lane].into())),
+            };
         }
         let inverse = inverse_rows(simd, T::MAX_LOG, &raw);
-        for lane in 0..count {
-            let (i, record) = (start + lane, &mut records[lane]);
-            record[..3].copy_from_slice(&field.means[i]);
-            for entry in 0..6 {
-                record[3 + entry] = T::from_f64(inverse[entry][lane]);
-            }
-            record[9] = match field.weight_mode {
-                WeightMode::Raw => field.weights[i],
-                mode => T::from_f64(mode.weight(field.weights[i].into())),
-            };
-            for (row, value) in block.iter_mut().zip(record) {
-                row[lane] = *value;
+        for entry in 0..6 {
+            for lane in 0..BLOCK {
+                block[3 + entry][lane] = T::from_f64(inverse[entry][lane]);
             }
         }
+        // No branches, so that rows are looked at as vectors. NaN compares false.
+        for row in 0..FIELDS {
+            for lane in 0..BLOCK {
+                is_usable &= (block[row][lane] <= limit) & (block[row][lane] >= low);
+            }
+        }
+        for lane in 0..BLOCK {
+            let mut record = [T::ZERO; FIELDS];
+            for row in 0..FIELDS {
+                record[row] = block[row][lane];
+            }
+            terms[b * BLOCK + lane] = term(&record);
+        }
+        // Padding: everything 0, in case a kernel multiplies it with something far.
+        for lane in count..BLOCK {
+            for row in 0..FIELDS {
+                block[row][lane] = T::ZERO;
+            }
+        }
+        blocks[b] = block;
     }
+    is_usable
 }
 
 /// `k L⁻¹` of 16 raw factors.
@@ -117,7 +166,10 @@ fn inverse_rows<S: Lanes>(simd: S, max_log: f64, raw: &[[f64; BLOCK]; 6]) -> [[f
     let k = S::f64s::splat(simd, K);
     let mut at = 0;
     while at + width <= BLOCK {
-        let row = |entry: usize| S::f64s::from_slice(simd, &raw[entry][at..at + width]);
+        let row = gausset_compute::simd::inlined(
+            #[inline(always)]
+            |entry: usize| S::f64s::from_slice(simd, &raw[entry][at..at + width]),
+        );
         // The inverse of exp(raw); k belongs to one factor of each product below.
         let e0 = exp_f64(simd, -row(0).max(-limit).min(limit));
         let e1 = exp_f64(simd, -row(2).max(-limit).min(limit));
@@ -126,8 +178,9 @@ fn inverse_rows<S: Lanes>(simd: S, max_log: f64, raw: &[[f64; BLOCK]; 6]) -> [[f
         let a10 = -(row(1) * a00 * e1);
         let a21 = -(row(4) * a11 * e2);
         let a20 = -((row(3) * a00 + row(4) * a10) * e2);
-        for (entry, value) in [a00, a10, a11, a20, a21, a22].into_iter().enumerate() {
-            value.store_slice(&mut out[entry][at..at + width]);
+        let rows = [a00, a10, a11, a20, a21, a22];
+        for entry in 0..6 {
+            rows[entry].store_slice(&mut out[entry][at..at + width]);
         }
         at += width;
     }

@@ -3,10 +3,18 @@
 //! Kernels are written once over [`Real`] (f32 or f64) and [`Lanes`] (the processor's widest vectors). Lanes never
 //! meet in a kernel, so the width does not change a bit of the result: AVX-512, AVX2, NEON and SSE2 agree.
 //!
-//! The Gaussian itself is `2^-q` with the scale `k = sqrt(log2(e)/2)` folded into the inverse factor. The exponential
-//! is a minimax polynomial (coefficients: relative minimax fits of `2^r`) and an exponent insertion; AVX-512 has
-//! an instruction for the latter (`vscalef`) that gives the same bits. Beyond [`Real::FAR`] the value
-//! is exactly 0: denormals would cost a factor of two in everything that is multiplied with them.
+//! The Gaussian itself is `2^-q` with the scale `k = sqrt(log2(e)/2)` folded into the inverse factor. In f32, with `n`
+//! the multiple of 1/8 nearest to `-q`:
+//!
+//! ```text
+//! m = 1.5 2²⁰ - q          low three bits of m: which eighth; the others: the exponent
+//! r = (m - 1.5 2²⁰) + q    -1/16 ..= 1/16, exact
+//! 2^-q = (c0 + c1 r + c2 r² + c3 r³) * (table[m & 7] + (m << 20))
+//! ```
+//! The second factor is a look-up, a shift and an integer addition: the multiply-add pipes see four operations
+//! instead of six, and a weight goes into the `c` beforehand. In f64: a minimax polynomial and an exponent insertion.
+//! Coefficients are relative minimax fits. Beyond [`Real::FAR`] the value is exactly 0: denormals would cost a factor
+//! of two in everything that is multiplied with them.
 
 use fearless_simd::{Simd, prelude::*};
 
@@ -17,21 +25,45 @@ pub(crate) const INV_K2: f64 = 2.0 * std::f64::consts::LN_2;
 
 /// A vector level with the operations of the kernels.
 pub trait Lanes: Simd {
-    /// Points that stay in registers while the Gaussians pass, in f32 vectors: as many as the registers hold.
-    const POINT_VECTORS: usize;
+    /// Gaussians whose squares are computed before the first of their exponentials: 1 where a block of points and all
+    /// of its intermediate values fit in the registers.
+    const GROUP: usize;
+    /// Points whose squares are computed before the first of their exponentials, in gradients.
+    const POINTS: usize;
     /// `a b + c` with one rounding.
     fn fma_f32(self, a: Self::f32s, b: Self::f32s, c: Self::f32s) -> Self::f32s;
     /// `a b + c` with one rounding.
     fn fma_f64(self, a: Self::f64s, b: Self::f64s, c: Self::f64s) -> Self::f64s;
-    /// `2^-q`, 0 for `q > 64` and for NaN; relative error below 2e-7.
-    fn gauss_f32(self, q: Self::f32s) -> Self::f32s;
+    /// The power of two that `m = EIGHTHS - q` stands for; anything where `q` is beyond the limit.
+    fn power_f32(self, m: Self::f32s) -> Self::f32s;
+    /// `p power + sum` with one rounding where `m` is within the limit, `sum` elsewhere.
+    fn fma_near_f32(self, m: Self::f32s, p: Self::f32s, power: Self::f32s, sum: Self::f32s) -> Self::f32s;
+    /// `p power` where `m` is within the limit, 0 elsewhere.
+    fn mul_near_f32(self, m: Self::f32s, p: Self::f32s, power: Self::f32s) -> Self::f32s;
     /// `2^-q`, 0 for `q > 1000` and for NaN; relative error below 4e-16.
     fn gauss_f64(self, q: Self::f64s) -> Self::f64s;
 }
 
-/// `2^r` on [0, 1), degree 5, relative error 7.5e-8; from the highest power down.
-const EXP2_F32: [f32; 6] =
-    [0.001_877_576_7, 0.008_989_341, 0.055_826_318, 0.240_153_61, 0.693_153_1, 0.999_999_94];
+/// Subtracting from this rounds to a multiple of 1/8.
+const EIGHTHS: f32 = 1_572_864.0;
+/// Bits of [`EIGHTHS`] - 64, the smallest `m` that counts (their order is that of integers).
+const NEAREST_FAR: i32 = 0x49C0_0000 - 8 * 64;
+
+/// `2^-r` on [-1/16, 1/16], degree 3, relative error 1.9e-8; from the highest power down.
+const EXP2_F32: [f32; 4] = [-0.055_498_9, 0.240_264_07, -0.693_147_24, 0.999_999_99];
+
+/// Bits of `2^(k/8)`, less the `k` that the shift by 20 adds to them.
+const EIGHTH_POWERS: [i32; 8] = {
+    let powers: [f32; 8] =
+        [1.0, 1.090_507_7, 1.189_207_1, 1.296_839_6, 1.414_213_5, 1.542_210_8, 1.681_792_9, 1.834_008_1];
+    let mut bits = [0; 8];
+    let mut k = 0;
+    while k < 8 {
+        bits[k] = powers[k].to_bits().cast_signed() - ((k as i32) << 20);
+        k += 1;
+    }
+    bits
+};
 
 /// `2^r` on [-1/2, 1/2], degree 11, relative error 2.2e-16; from the highest power down.
 #[allow(clippy::excessive_precision, reason = "the digits of the fit")]
@@ -51,18 +83,7 @@ const EXP2_F64: [f64; 12] = [
 ];
 
 /// Adding and dropping this rounds to whole numbers and leaves them in the low bits.
-const MAGIC_F32: f32 = 12_582_912.0;
-/// The same for f64.
 const MAGIC_F64: f64 = 6_755_399_441_055_744.0;
-
-#[inline(always)]
-fn polynomial_f32<S: Lanes>(simd: S, r: S::f32s) -> S::f32s {
-    let mut sum = S::f32s::splat(simd, EXP2_F32[0]);
-    for &c in &EXP2_F32[1..] {
-        sum = simd.fma_f32(sum, r, S::f32s::splat(simd, c));
-    }
-    sum
-}
 
 #[inline(always)]
 fn polynomial_f64<S: Lanes>(simd: S, r: S::f64s) -> S::f64s {
@@ -76,18 +97,25 @@ fn polynomial_f64<S: Lanes>(simd: S, r: S::f64s) -> S::f64s {
 /// The integers that a vector's bits are.
 type Bits<S, V> = <V as SimdFloat<S>>::Bits;
 
-/// [`Lanes::gauss_f32`] from operations that every level has.
+/// [`Lanes::power_f32`] for levels without a permutation by numbers: lane by lane.
 #[inline(always)]
-fn gauss_f32<S: Lanes>(simd: S, q: S::f32s) -> S::f32s {
-    let zero = S::f32s::splat(simd, 0.0);
-    let t = -q;
-    let whole = t.floor();
-    let p = polynomial_f32(simd, t - whole);
-    // `bitcast`, because `to_bits` and `from_bits` are not always inlined.
-    let exponent: Bits<S, S::f32s> = (whole + S::f32s::splat(simd, MAGIC_F32)).bitcast();
-    let mantissa: Bits<S, S::f32s> = p.bitcast();
-    let g: S::f32s = (mantissa + (exponent << 23)).bitcast();
-    q.simd_le(S::f32s::splat(simd, f32::FAR)).select(g, zero)
+fn power_f32<S: Lanes>(simd: S, m: S::f32s) -> S::f32s {
+    let mut out = m;
+    for lane in 0..S::f32s::LEN {
+        let bits = m.as_slice()[lane].to_bits().cast_signed();
+        let power = EIGHTH_POWERS[(bits & 7) as usize].wrapping_add(bits << 20);
+        out.as_mut_slice()[lane] = f32::from_bits(power.cast_unsigned());
+    }
+    let _ = simd;
+    out
+}
+
+/// A value where `m` is within the limit, 0 elsewhere. `m` is positive there, or negative and not within the limit:
+/// comparing as floats says the same.
+#[inline(always)]
+fn near_f32<S: Lanes>(simd: S, m: S::f32s, value: S::f32s) -> S::f32s {
+    let limit = S::f32s::splat(simd, f32::from_bits(NEAREST_FAR.cast_unsigned()));
+    m.simd_ge(limit).select(value, S::f32s::splat(simd, 0.0))
 }
 
 /// `p 2^n` for the whole number `n` in the low bits of `shifted`.
@@ -127,11 +155,12 @@ fn fma_precise<S: Simd, V: SimdFloat<S>>(a: V, b: V, c: V) -> V {
     a.mul_add_precise(b, c)
 }
 
-/// Levels with a fused multiply-add and no instructions of their own for the exponential.
+/// What levels have in common that differ in little.
 macro_rules! lanes {
-    ($token:ty, $vectors:literal, $fma_f32:expr, $fma_f64:expr) => {
+    ($token:ty, $fma_f32:expr, $fma_f64:expr) => {
         impl Lanes for $token {
-            const POINT_VECTORS: usize = $vectors;
+            const GROUP: usize = 32;
+            const POINTS: usize = 4;
             #[inline(always)]
             fn fma_f32(self, a: Self::f32s, b: Self::f32s, c: Self::f32s) -> Self::f32s {
                 $fma_f32(a, b, c)
@@ -141,8 +170,22 @@ macro_rules! lanes {
                 $fma_f64(a, b, c)
             }
             #[inline(always)]
-            fn gauss_f32(self, q: Self::f32s) -> Self::f32s {
-                gauss_f32(self, q)
+            fn power_f32(self, m: Self::f32s) -> Self::f32s {
+                power_f32(self, m)
+            }
+            #[inline(always)]
+            fn fma_near_f32(
+                self,
+                m: Self::f32s,
+                p: Self::f32s,
+                power: Self::f32s,
+                sum: Self::f32s,
+            ) -> Self::f32s {
+                self.fma_f32(near_f32(self, m, p), near_f32(self, m, power), sum)
+            }
+            #[inline(always)]
+            fn mul_near_f32(self, m: Self::f32s, p: Self::f32s, power: Self::f32s) -> Self::f32s {
+                near_f32(self, m, p * power)
             }
             #[inline(always)]
             fn gauss_f64(self, q: Self::f64s) -> Self::f64s {
@@ -155,16 +198,21 @@ macro_rules! lanes {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use std::arch::x86_64::{
-        __m512, __m512d, _CMP_LE_OQ, _mm512_cmp_pd_mask, _mm512_cmp_ps_mask, _mm512_fmadd_pd,
-        _mm512_fmadd_ps, _mm512_maskz_scalef_pd, _mm512_maskz_scalef_ps, _mm512_roundscale_pd,
-        _mm512_roundscale_ps, _mm512_set1_pd, _mm512_set1_ps, _mm512_setzero_pd, _mm512_setzero_ps,
-        _mm512_sub_pd, _mm512_sub_ps,
+        __m256, __m256i, __m512, __m512d, _CMP_LE_OQ, _mm256_add_epi32, _mm256_and_ps, _mm256_castps_si256,
+        _mm256_castsi256_ps, _mm256_cmpgt_epi32, _mm256_fmadd_ps, _mm256_mul_ps, _mm256_permutevar8x32_epi32,
+        _mm256_set1_epi32, _mm256_setr_epi32, _mm256_slli_epi32, _mm512_add_epi32, _mm512_castps_si512,
+        _mm512_castsi512_ps, _mm512_cmp_pd_mask, _mm512_cmpge_epi32_mask, _mm512_fmadd_pd,
+        _mm512_mask3_fmadd_ps, _mm512_maskz_mul_ps, _mm512_maskz_scalef_pd, _mm512_permutexvar_epi32,
+        _mm512_roundscale_pd, _mm512_set1_epi32, _mm512_set1_pd, _mm512_setr_epi32, _mm512_setzero_pd,
+        _mm512_slli_epi32, _mm512_sub_pd,
     };
 
     use fearless_simd::prelude::*;
-    use fearless_simd::{Avx2, Avx512, Sse2, f32x4, f32x16, f64x2, f64x8};
+    use fearless_simd::{Avx2, Avx512, Sse2, f32x4, f32x8, f32x16, f64x2, f64x4, f64x8};
 
-    use super::{EXP2_F32, EXP2_F64, Lanes, Real, fma_precise, gauss_f32, gauss_f64};
+    use super::{
+        EIGHTH_POWERS as E, EXP2_F64, Lanes, NEAREST_FAR, Real, fma_precise, gauss_f64, near_f32, power_f32,
+    };
 
     /// The emulation of a fused multiply-add is long: out of line, or kernels take minutes to compile.
     #[inline(never)]
@@ -177,53 +225,147 @@ mod x86 {
         a.mul_add_precise(b, c)
     }
 
-    lanes!(Sse2, 2, fma_f32_sse2, fma_f64_sse2);
-    lanes!(Avx2, 2, fma_precise, fma_precise);
+    lanes!(Sse2, fma_f32_sse2, fma_f64_sse2);
 
-    impl Lanes for Avx512 {
-        const POINT_VECTORS: usize = 4;
+    impl Lanes for Avx2 {
+        const GROUP: usize = 32;
+        const POINTS: usize = 4;
         #[inline(always)]
-        fn fma_f32(self, a: Self::f32s, b: Self::f32s, c: Self::f32s) -> Self::f32s {
-            a.mul_add_precise(b, c)
+        fn fma_f32(self, a: f32x8<Self>, b: f32x8<Self>, c: f32x8<Self>) -> f32x8<Self> {
+            fma_precise(a, b, c)
         }
         #[inline(always)]
-        fn fma_f64(self, a: Self::f64s, b: Self::f64s, c: Self::f64s) -> Self::f64s {
-            a.mul_add_precise(b, c)
+        fn fma_f64(self, a: f64x4<Self>, b: f64x4<Self>, c: f64x4<Self>) -> f64x4<Self> {
+            fma_precise(a, b, c)
         }
         #[inline(always)]
-        fn gauss_f32(self, q: f32x16<Self>) -> f32x16<Self> {
-            gauss_ps(self, q.into()).simd_into(self)
+        fn power_f32(self, m: f32x8<Self>) -> f32x8<Self> {
+            power_avx2(self, m.into()).simd_into(self)
         }
         #[inline(always)]
-        fn gauss_f64(self, q: f64x8<Self>) -> f64x8<Self> {
-            gauss_pd(self, q.into()).simd_into(self)
+        fn fma_near_f32(
+            self,
+            m: f32x8<Self>,
+            p: f32x8<Self>,
+            power: f32x8<Self>,
+            sum: f32x8<Self>,
+        ) -> f32x8<Self> {
+            fma_near_avx2(self, m.into(), p.into(), power.into(), sum.into()).simd_into(self)
+        }
+        #[inline(always)]
+        fn mul_near_f32(self, m: f32x8<Self>, p: f32x8<Self>, power: f32x8<Self>) -> f32x8<Self> {
+            mul_near_avx2(self, m.into(), p.into(), power.into()).simd_into(self)
+        }
+        #[inline(always)]
+        fn gauss_f64(self, q: f64x4<Self>) -> f64x4<Self> {
+            gauss_f64(self, q)
         }
     }
 
+    impl Lanes for Avx512 {
+        const GROUP: usize = 1;
+        const POINTS: usize = 32;
+        #[inline(always)]
+        fn fma_f32(self, a: f32x16<Self>, b: f32x16<Self>, c: f32x16<Self>) -> f32x16<Self> {
+            fma_precise(a, b, c)
+        }
+        #[inline(always)]
+        fn fma_f64(self, a: f64x8<Self>, b: f64x8<Self>, c: f64x8<Self>) -> f64x8<Self> {
+            fma_precise(a, b, c)
+        }
+        #[inline(always)]
+        fn power_f32(self, m: f32x16<Self>) -> f32x16<Self> {
+            power_avx512(self, m.into()).simd_into(self)
+        }
+        #[inline(always)]
+        fn fma_near_f32(
+            self,
+            m: f32x16<Self>,
+            p: f32x16<Self>,
+            power: f32x16<Self>,
+            sum: f32x16<Self>,
+        ) -> f32x16<Self> {
+            fma_near_avx512(self, m.into(), p.into(), power.into(), sum.into()).simd_into(self)
+        }
+        #[inline(always)]
+        fn mul_near_f32(self, m: f32x16<Self>, p: f32x16<Self>, power: f32x16<Self>) -> f32x16<Self> {
+            mul_near_avx512(self, m.into(), p.into(), power.into()).simd_into(self)
+        }
+        #[inline(always)]
+        fn gauss_f64(self, q: f64x8<Self>) -> f64x8<Self> {
+            gauss_avx512(self, q.into()).simd_into(self)
+        }
+    }
+
+    // Comparisons are of integers: those of floats would wait for the multiply-add pipes.
+
     fearless_simd::kernel!(
-        /// `vscalef` multiplies by `2^floor(t)`: the bits of the general form. (`vreduce` would not give them: it
-        /// rounds `t - floor(t)` in the direction of its own rounding control.)
+        /// The permutation looks at the low three bits.
         #[inline]
-        fn gauss_ps(avx512: Avx512, q: __m512) -> __m512 {
-            // Bits 0 and 1: towards minus infinity; bit 3: no exceptions; no fraction bits.
-            const FLOOR: i32 = 0x09;
-            let t = _mm512_sub_ps(_mm512_setzero_ps(), q);
-            let r = _mm512_sub_ps(t, _mm512_roundscale_ps::<FLOOR>(t));
-            let mut p = _mm512_set1_ps(EXP2_F32[0]);
-            let mut i = 1;
-            while i < EXP2_F32.len() {
-                p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(EXP2_F32[i]));
-                i += 1;
-            }
-            let near = _mm512_cmp_ps_mask::<_CMP_LE_OQ>(q, _mm512_set1_ps(<f32 as Real>::FAR));
-            _mm512_maskz_scalef_ps(near, p, t)
+        fn power_avx2(avx2: Avx2, m: __m256) -> __m256 {
+            let table: __m256i = _mm256_setr_epi32(E[0], E[1], E[2], E[3], E[4], E[5], E[6], E[7]);
+            let m = _mm256_castps_si256(m);
+            let power = _mm256_permutevar8x32_epi32(table, m);
+            _mm256_castsi256_ps(_mm256_add_epi32(power, _mm256_slli_epi32::<20>(m)))
         }
     );
 
     fearless_simd::kernel!(
-        /// As `gauss_ps`, rounding to the nearest whole number.
+        /// Both factors are masked: either can be infinite far away.
         #[inline]
-        fn gauss_pd(avx512: Avx512, q: __m512d) -> __m512d {
+        fn fma_near_avx2(avx2: Avx2, m: __m256, p: __m256, power: __m256, sum: __m256) -> __m256 {
+            let near = _mm256_cmpgt_epi32(_mm256_castps_si256(m), _mm256_set1_epi32(NEAREST_FAR - 1));
+            let near = _mm256_castsi256_ps(near);
+            _mm256_fmadd_ps(_mm256_and_ps(near, p), _mm256_and_ps(near, power), sum)
+        }
+    );
+
+    fearless_simd::kernel!(
+        /// As its name says.
+        #[inline]
+        fn mul_near_avx2(avx2: Avx2, m: __m256, p: __m256, power: __m256) -> __m256 {
+            let near = _mm256_cmpgt_epi32(_mm256_castps_si256(m), _mm256_set1_epi32(NEAREST_FAR - 1));
+            _mm256_and_ps(_mm256_castsi256_ps(near), _mm256_mul_ps(p, power))
+        }
+    );
+
+    fearless_simd::kernel!(
+        /// The permutation looks at the low four bits: the table stands there twice.
+        #[inline]
+        fn power_avx512(avx512: Avx512, m: __m512) -> __m512 {
+            let table = _mm512_setr_epi32(
+                E[0], E[1], E[2], E[3], E[4], E[5], E[6], E[7], E[0], E[1], E[2], E[3], E[4], E[5], E[6],
+                E[7],
+            );
+            let m = _mm512_castps_si512(m);
+            let power = _mm512_permutexvar_epi32(m, table);
+            _mm512_castsi512_ps(_mm512_add_epi32(power, _mm512_slli_epi32::<20>(m)))
+        }
+    );
+
+    fearless_simd::kernel!(
+        /// As its name says.
+        #[inline]
+        fn fma_near_avx512(avx512: Avx512, m: __m512, p: __m512, power: __m512, sum: __m512) -> __m512 {
+            let near = _mm512_cmpge_epi32_mask(_mm512_castps_si512(m), _mm512_set1_epi32(NEAREST_FAR));
+            _mm512_mask3_fmadd_ps(p, power, sum, near)
+        }
+    );
+
+    fearless_simd::kernel!(
+        /// As its name says.
+        #[inline]
+        fn mul_near_avx512(avx512: Avx512, m: __m512, p: __m512, power: __m512) -> __m512 {
+            let near = _mm512_cmpge_epi32_mask(_mm512_castps_si512(m), _mm512_set1_epi32(NEAREST_FAR));
+            _mm512_maskz_mul_ps(near, p, power)
+        }
+    );
+
+    fearless_simd::kernel!(
+        /// `vscalef` multiplies by a power of two: the bits of the general form.
+        #[inline]
+        fn gauss_avx512(avx512: Avx512, q: __m512d) -> __m512d {
+            // Bit 3: no exceptions; bits 0 and 1: to the nearest.
             const NEAREST: i32 = 0x08;
             let t = _mm512_sub_pd(_mm512_setzero_pd(), q);
             let whole = _mm512_roundscale_pd::<NEAREST>(t);
@@ -244,16 +386,12 @@ mod x86 {
 mod other {
     use fearless_simd::prelude::*;
 
-    use super::{Lanes, fma_precise, gauss_f32, gauss_f64};
+    use super::{Lanes, fma_precise, gauss_f64, near_f32, power_f32};
 
-    lanes!(
-        fearless_simd::Fallback,
-        2,
-        |a: Self::f32s, b, c| a.mul_add_precise(b, c),
-        |a: Self::f64s, b, c| a.mul_add_precise(b, c)
-    );
+    lanes!(fearless_simd::Fallback, |a: Self::f32s, b, c| a.mul_add_precise(b, c), |a: Self::f64s, b, c| a
+        .mul_add_precise(b, c));
     #[cfg(target_arch = "aarch64")]
-    lanes!(fearless_simd::Neon, 2, fma_precise, fma_precise);
+    lanes!(fearless_simd::Neon, fma_precise, fma_precise);
 }
 
 mod sealed {
@@ -279,7 +417,7 @@ pub trait Real:
 {
     /// Its name as in file formats.
     const NAME: &'static str;
-    /// Gaussians of `q = k² |L^-1 d|²` above this are 0.
+    /// Gaussians of `q = k² |L^-1 d|²` above this are 0 (f32: to the nearest eighth).
     const FAR: Self;
     /// Zero.
     const ZERO: Self;
@@ -293,7 +431,18 @@ pub trait Real:
     fn from_f64(value: f64) -> Self;
     /// `a b + c` with one rounding.
     fn fma<S: Lanes>(simd: S, a: Self::V<S>, b: Self::V<S>, c: Self::V<S>) -> Self::V<S>;
-    /// The Gaussian `2^-q`; see [`Lanes`].
+    /// What a weight makes of the coefficients of the exponential.
+    fn coefficients(weight: Self) -> [Self; 4];
+    /// `w 2^-q` with the coefficients of `w`.
+    fn weighted<S: Lanes>(simd: S, coefficients: &[Self::V<S>; 4], q: Self::V<S>) -> Self::V<S>;
+    /// Adds `w 2^-q` to sums, vector by vector.
+    fn add_weighted<S: Lanes, const P: usize>(
+        simd: S,
+        coefficients: &[Self::V<S>; 4],
+        q: &[Self::V<S>; P],
+        sum: &mut [Self::V<S>; P],
+    );
+    /// The Gaussian `2^-q`.
     fn gauss<S: Lanes>(simd: S, q: Self::V<S>) -> Self::V<S>;
 }
 
@@ -313,8 +462,50 @@ impl Real for f32 {
         simd.fma_f32(a, b, c)
     }
     #[inline(always)]
+    fn coefficients(weight: Self) -> [Self; 4] {
+        [EXP2_F32[0] * weight, EXP2_F32[1] * weight, EXP2_F32[2] * weight, EXP2_F32[3] * weight]
+    }
+    #[inline(always)]
+    fn weighted<S: Lanes>(simd: S, c: &[S::f32s; 4], q: S::f32s) -> S::f32s {
+        let magic = S::f32s::splat(simd, EIGHTHS);
+        let m = magic - q;
+        let r = (m - magic) + q;
+        let p = simd.fma_f32(simd.fma_f32(simd.fma_f32(c[0], r, c[1]), r, c[2]), r, c[3]);
+        simd.mul_near_f32(m, p, simd.power_f32(m))
+    }
+    #[inline(always)]
+    fn add_weighted<S: Lanes, const P: usize>(
+        simd: S,
+        c: &[S::f32s; 4],
+        q: &[S::f32s; P],
+        sum: &mut [S::f32s; P],
+    ) {
+        // One operation for all vectors after the other: chains of operations on one vector are longer than what the
+        // processor looks ahead.
+        let magic = S::f32s::splat(simd, EIGHTHS);
+        let (mut m, mut r, mut p) = ([magic; P], [magic; P], [c[0]; P]);
+        for i in 0..P {
+            m[i] = magic - q[i];
+        }
+        for i in 0..P {
+            r[i] = (m[i] - magic) + q[i];
+        }
+        for k in 1..4 {
+            for i in 0..P {
+                p[i] = simd.fma_f32(p[i], r[i], c[k]);
+            }
+        }
+        for i in 0..P {
+            sum[i] = simd.fma_near_f32(m[i], p[i], simd.power_f32(m[i]), sum[i]);
+        }
+    }
+    #[inline(always)]
     fn gauss<S: Lanes>(simd: S, q: S::f32s) -> S::f32s {
-        simd.gauss_f32(q)
+        let mut c = [S::f32s::splat(simd, EXP2_F32[0]); 4];
+        for k in 1..4 {
+            c[k] = S::f32s::splat(simd, EXP2_F32[k]);
+        }
+        Self::weighted(simd, &c, q)
     }
 }
 
@@ -332,6 +523,25 @@ impl Real for f64 {
     #[inline(always)]
     fn fma<S: Lanes>(simd: S, a: S::f64s, b: S::f64s, c: S::f64s) -> S::f64s {
         simd.fma_f64(a, b, c)
+    }
+    #[inline(always)]
+    fn coefficients(weight: Self) -> [Self; 4] {
+        [weight, 0.0, 0.0, 0.0]
+    }
+    #[inline(always)]
+    fn weighted<S: Lanes>(simd: S, c: &[S::f64s; 4], q: S::f64s) -> S::f64s {
+        c[0] * simd.gauss_f64(q)
+    }
+    #[inline(always)]
+    fn add_weighted<S: Lanes, const P: usize>(
+        simd: S,
+        c: &[S::f64s; 4],
+        q: &[S::f64s; P],
+        sum: &mut [S::f64s; P],
+    ) {
+        for i in 0..P {
+            sum[i] = simd.fma_f64(c[0], simd.gauss_f64(q[i]), sum[i]);
+        }
     }
     #[inline(always)]
     fn gauss<S: Lanes>(simd: S, q: S::f64s) -> S::f64s {

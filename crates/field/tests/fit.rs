@@ -175,10 +175,10 @@ fn rotated_truth(compute: &Compute, seed: u64) -> (GaussianField<f64>, Samples) 
 #[test]
 fn rotated_anisotropic_gaussians_are_found() {
     let compute = compute();
-    for seed in 3..9 {
+    // Any seed will do (3 to 14 were tried); 7 and 11 are those that need exchanges.
+    for seed in [3, 7, 11] {
         let (truth, samples) = rotated_truth(&compute, seed);
         let options = FitOptions { gaussians: truth.len(), ..FitOptions::default() };
-        let started = std::time::Instant::now();
         let found = fitted(&compute, &samples, &options);
         let r2 = found.test.r2.unwrap();
         let degrees = |i: usize| {
@@ -191,7 +191,8 @@ fn rotated_anisotropic_gaussians_are_found() {
             cosine.acos().to_degrees()
         };
         let worst = (0..truth.len()).map(degrees).fold(0.0, f64::max);
-        eprintln!("seed {seed}: 1-R2 {:e} worst axis {worst} steps {} best {} {:?}", 1.0 - r2, found.steps, found.best_step, started.elapsed());
+        assert!(r2 > 0.999, "seed {seed}: R2 {r2}");
+        assert!(worst < 1.0, "seed {seed}: an axis is {worst} degrees off");
     }
 }
 

@@ -8,6 +8,7 @@ use gausset_compute::Pool;
 
 use crate::accel::leaves::Box3;
 use crate::field::{Bounds, GaussianField, covariance_of};
+use crate::packed::{BLOCK, Packed};
 use crate::real::{K, Real};
 
 /// Gaussians tested at a time.
@@ -91,8 +92,13 @@ pub(crate) fn bounds_of(mean: [f64; 3], factor: &[f64; 6], weight: f64) -> [f32;
 }
 
 impl GaussianIndex {
-    /// The Gaussians of a field in a given order.
-    pub(crate) fn new<T: Real>(field: &GaussianField<T>, order: Vec<u32>, pool: &Pool) -> Self {
+    /// The Gaussians of a field, packed, in a given order.
+    pub(crate) fn new<T: Real>(
+        field: &GaussianField<T>,
+        packed: &Packed<T>,
+        order: Vec<u32>,
+        pool: &Pool,
+    ) -> Self {
         let blocks = order.len().div_ceil(GROUP) * (GROUP / LANES);
         let mut empty = [[0.0; LANES]; 8];
         empty[7] = [f32::NEG_INFINITY; LANES];
@@ -100,7 +106,11 @@ impl GaussianIndex {
         pool.run_chunks(&mut bounds, GROUP, |part, blocks| {
             for (slot, &i) in order.iter().enumerate().skip(part * GROUP * LANES).take(blocks.len() * LANES) {
                 let i = i as usize;
-                let row = bounds_of(field.means[i].map(Into::into), &field.factor(i), field.weight(i));
+                let number = |row: usize| -> f64 { packed.blocks[i / BLOCK][row][i % BLOCK].into() };
+                // The diagonal from its inverse, which costs no exponential; `SLACK` holds the rounding.
+                let [_, l10, _, l20, l21, _] = field.chol[i].map(Into::into);
+                let l = [K / number(3), l10, K / number(5), l20, l21, K / number(8)];
+                let row = bounds_of([number(0), number(1), number(2)], &l, number(9));
                 let local = slot - part * GROUP * LANES;
                 for (rows, value) in blocks[local / LANES].iter_mut().zip(row) {
                     rows[local % LANES] = value;

@@ -17,7 +17,7 @@ use crate::dense::{self, Order};
 use crate::error::FieldError;
 use crate::eval::{Compute, Derivatives};
 use crate::field::GaussianField;
-use crate::packed::{Packed, Record};
+use crate::packed::{Packed, Term};
 use crate::real::{K, Lanes, Real};
 
 pub(crate) use index::{GaussianIndex, morton_order};
@@ -81,8 +81,8 @@ impl<T: Real> PointSet<T> {
 #[derive(Debug)]
 pub struct AcceleratedEvaluator<'a, T: Real> {
     compute: &'a Compute,
-    /// Records in the order of the index.
-    records: Vec<Record<T>>,
+    /// Terms in the order of the index.
+    terms: Vec<Term<T>>,
     index: GaussianIndex,
     /// Memory of lists, used again.
     scratch: Mutex<Vec<Scratch<T>>>,
@@ -92,7 +92,7 @@ pub struct AcceleratedEvaluator<'a, T: Real> {
 #[derive(Debug, Default)]
 struct Scratch<T> {
     lists: Lists,
-    records: Vec<Record<T>>,
+    terms: Vec<Term<T>>,
 }
 
 impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
@@ -106,13 +106,13 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
             return Err(FieldError::TooMany { what: "Gaussians", count: field.len() });
         }
         let packed = Packed::new(compute.level, &compute.pool, field);
-        if packed.first_unusable().is_some() {
+        if !packed.is_usable {
             field.check()?;
         }
         let order = morton_order(field);
-        let records = order.iter().map(|&i| packed.records[i as usize]).collect();
-        let index = GaussianIndex::new(field, order, &compute.pool);
-        Ok(Self { compute, records, index, scratch: Mutex::default() })
+        let terms = order.iter().map(|&i| packed.terms[i as usize]).collect();
+        let index = GaussianIndex::new(field, &packed, order, &compute.pool);
+        Ok(Self { compute, terms, index, scratch: Mutex::default() })
     }
 
     /// f at points.
@@ -161,9 +161,8 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         let step = leaves.rows.len().div_ceil(SAMPLE).max(1);
         let sample: Vec<[T; 3]> =
             leaves.rows.iter().step_by(step).map(|rows| [rows[0][0], rows[1][0], rows[2][0]]).collect();
-        let packed = Packed { len: self.records.len(), blocks: Vec::new(), records: self.records.clone() };
         let rows = crate::packed::PointRows::new(&sample);
-        let values = dense::forward(self.compute.level, &self.compute.pool, &packed, &rows, Order::Value);
+        let values = dense::forward(self.compute.level, &self.compute.pool, &self.terms, &rows, Order::Value);
         // A thousandth off for the rounding of the sample.
         values[0].iter().fold(0.0f64, |most, v| most.max((*v).into().abs())) * (1.0 - 1e-3)
     }
@@ -221,10 +220,10 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         scratch: &mut Scratch<T>,
         out: &mut [T],
     ) -> (u64, f32) {
-        let Scratch { lists, records } = scratch;
+        let Scratch { lists, terms } = scratch;
         lists.start(simd, &self.index, &leaves.supers[part], rule);
-        records.clear();
-        records.extend(lists.candidates.iter().map(|&slot| self.records[slot as usize]));
+        terms.clear();
+        terms.extend(lists.candidates.iter().map(|&slot| self.terms[slot as usize]));
         let (mut pairs, mut bound) = (0, 0.0f32);
         let first = part * SUPER;
         let count = leaves.rows.len().min(first + SUPER) - first;
@@ -239,16 +238,23 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
                 *to = &mut row[leaf * LEAF..(leaf + 1) * LEAF];
             }
             let points: [&[T]; 3] = [x, y, z];
-            let list = || lists.kept.iter().map(|&position| &records[position as usize]);
+            let count = lists.kept.len();
+            let term = gausset_compute::simd::inlined(
+                #[inline(always)]
+                |i: usize| &terms[lists.kept[i] as usize],
+            );
             let width = <T::V<S> as fearless_simd::SimdBase<S>>::LEN;
             let mut at = 0;
             while at < LEAF {
-                if order == Order::Value {
-                    dense::values::<T, S, 2>(simd, list(), points, at, &mut leaf_rows);
-                    at += 2 * width;
-                } else {
-                    dense::gradients::<T, S, 1>(simd, list(), points, at, &mut leaf_rows);
+                if order == Order::Gradient {
+                    dense::gradients::<T, S, 1>(simd, count, term, points, at, &mut leaf_rows);
                     at += width;
+                } else if 4 * width <= LEAF {
+                    dense::values::<T, S, 4, 32>(simd, count, term, points, at, &mut leaf_rows);
+                    at += 4 * width;
+                } else {
+                    dense::values::<T, S, 2, 32>(simd, count, term, points, at, &mut leaf_rows);
+                    at += 2 * width;
                 }
             }
         }

@@ -260,14 +260,17 @@ fn forward<S: Lanes>(
         let mut at = 0;
         while at < BLOCK {
             let g = rows(simd, block, at);
+            let mut q = [g[0]; LEAF];
             for p in 0..LEAF {
                 let x = [
                     S::f32s::splat(simd, points[0][p]),
                     S::f32s::splat(simd, points[1][p]),
                     S::f32s::splat(simd, points[2][p]),
                 ];
-                let v = whitened::<f32, S>(simd, &g, x);
-                let value = <f32 as Real>::gauss(simd, square::<f32, S>(simd, v));
+                q[p] = square::<f32, S>(simd, whitened::<f32, S>(simd, &g, x));
+            }
+            for p in 0..LEAF {
+                let value = <f32 as Real>::gauss(simd, q[p]);
                 value.store_slice(&mut gauss[p][at..at + width]);
                 let sum = &mut sums[p][at..at + width];
                 simd.fma_f32(g[9], value, S::f32s::from_slice(simd, sum)).store_slice(sum);
@@ -301,6 +304,7 @@ fn backward<S: Lanes>(
     while at < BLOCK {
         let g = rows(simd, block, at);
         let mut m = [S::f32s::splat(simd, 0.0); 10];
+        let mut buffer = [[m[0]; 4]; LEAF];
         for p in 0..LEAF {
             let x = [
                 S::f32s::splat(simd, points[0][p]),
@@ -309,8 +313,9 @@ fn backward<S: Lanes>(
             ];
             let v = whitened::<f32, S>(simd, &g, x);
             let s = S::f32s::from_slice(simd, &gauss[p][at..at + width]) * S::f32s::splat(simd, residual[p]);
-            crate::dense_vjp::phase_two::<f32, S>(simd, &[[v[0], v[1], v[2], s]], &mut m);
+            buffer[p] = [v[0], v[1], v[2], s];
         }
+        crate::dense_vjp::phase_two::<f32, S>(simd, &buffer, &mut m);
         for row in 0..10 {
             m[row].store_slice(&mut out[row][at..at + width]);
         }

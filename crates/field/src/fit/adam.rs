@@ -5,8 +5,8 @@
 
 use gausset_compute::Pool;
 
-use crate::field::{Covariance, GaussianField, factor};
-use crate::gradients::from_moments;
+use crate::field::{Covariance, GaussianField};
+use crate::gradients::{WEIGHT_SCALES, from_moments};
 use crate::packed::Record;
 
 const BETA1: f32 = 0.9;
@@ -32,7 +32,7 @@ pub(crate) struct Rates {
 
 impl Default for Rates {
     fn default() -> Self {
-        Self { means: 0.06, logs: 0.04, off_diagonals: 0.04, weights: 0.01 }
+        Self { means: 0.09, logs: 0.06, off_diagonals: 0.06, weights: 0.015 }
     }
 }
 
@@ -72,14 +72,17 @@ impl AdamStep<'_> {
             .zip(state.chunks_mut(TASK))
             .collect();
         pool.run_parts(&mut parts, |part, (((means, chol), weights), state)| {
+            // Most Gaussians have seen the same number of steps.
+            let (mut corrected, mut correct1, mut correct2) = (0, 1.0, 1.0);
             for i in 0..means.len() {
                 let record = &self.records[part * TASK + i];
                 let moments = self.moments[part * TASK + i].map(f64::from);
                 let inverse: [f64; 6] = std::array::from_fn(|k| f64::from(record[3 + k]));
                 let slope = mode.derivative(f64::from(weights[i]));
-                let gradient = from_moments(&inverse, f64::from(record[9]), slope, &moments);
-                let l = factor(&chol[i]);
-                let size = libm::cbrt(l[0] * l[2] * l[5]) as f32;
+                let gradient =
+                    from_moments(&inverse, WEIGHT_SCALES.map(|k| k * f64::from(record[9])), slope, &moments);
+                // (L00 L11 L22)^(1/3)
+                let size = libm::expf((chol[i][0] + chol[i][2] + chol[i][5]) / 3.0);
                 let rates = self.rates;
                 // How far a unit of each scaled variable goes.
                 let unit = [size, size, size, 1.0, size, 1.0, size, size, 1.0, 1.0];
@@ -97,8 +100,11 @@ impl AdamStep<'_> {
                 ];
                 let state = &mut state[i];
                 state.steps += 1;
-                let correct1 = 1.0 - libm::powf(BETA1, state.steps as f32);
-                let correct2 = 1.0 - libm::powf(BETA2, state.steps as f32);
+                if state.steps != corrected {
+                    corrected = state.steps;
+                    correct1 = 1.0 - libm::powf(BETA1, corrected as f32);
+                    correct2 = 1.0 - libm::powf(BETA2, corrected as f32);
+                }
                 let mut moved = [0.0f32; 10];
                 for k in 0..10 {
                     let g = (gradient[k] as f32) * self.scale * unit[k];

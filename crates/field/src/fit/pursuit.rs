@@ -80,6 +80,10 @@ impl Pursuit<'_> {
         };
         let found = values(&lm.field)?;
         let residuals: Vec<f64> = self.values.iter().zip(&found).map(|(y, f)| y - f).collect();
+        let leaves = Leaves::new(self.points);
+        if is_noise(&leaves, &residuals) {
+            return Ok(None);
+        }
         let mut without = Vec::with_capacity(n);
         for i in 0..n {
             let own = values(&lm.field.select(&[i]))?;
@@ -93,7 +97,7 @@ impl Pursuit<'_> {
         let others = self.adjusted(lm.field.select(&kept), EXCHANGE_ITERATIONS)?;
         let found = values(&others.field)?;
         let rest: Vec<f64> = self.values.iter().zip(&found).map(|(y, f)| y - f).collect();
-        let Some((gaussian, _)) = self.next(&Leaves::new(self.points), &rest)? else { return Ok(None) };
+        let Some((gaussian, _)) = self.next(&leaves, &rest)? else { return Ok(None) };
         let mut field = others.field;
         field.means.extend(gaussian.means);
         field.chol.extend(gaussian.chol);
@@ -103,11 +107,7 @@ impl Pursuit<'_> {
     }
 
     /// A field after some iterations on all samples.
-    pub(crate) fn adjusted(
-        &self,
-        field: GaussianField<f64>,
-        iterations: usize,
-    ) -> Result<LmState, FitError> {
+    pub(crate) fn adjusted(&self, field: GaussianField<f64>, iterations: usize) -> Result<LmState, FitError> {
         let mut lm = LmState::new(field, self.compute, self.points, self.values)?;
         for _ in 0..iterations {
             if lm.is_done || lm.gain < GAIN {
@@ -203,6 +203,20 @@ impl Pursuit<'_> {
         }
         Ok(Some(gaussian))
     }
+}
+
+/// Whether residuals of neighbours have nothing to do with each other: the squares of their sums over leaves are then
+/// what the sums of their squares are, give or take four standard deviations.
+fn is_noise(leaves: &Leaves<f64>, residuals: &[f64]) -> bool {
+    let slots = leaves.order[..leaves.len].chunks(crate::accel::LEAF);
+    let count = slots.len() as f64;
+    let (mut sums, mut squares) = (0.0, 0.0);
+    for slots in slots {
+        let sum: f64 = slots.iter().map(|&i| residuals[i as usize]).sum();
+        sums += sum * sum;
+        squares += slots.iter().map(|&i| residuals[i as usize].powi(2)).sum::<f64>();
+    }
+    sums <= squares * (1.0 + 4.0 * (2.0 / count).sqrt())
 }
 
 fn square(values: &[f64]) -> f64 {

@@ -68,7 +68,10 @@ impl<'a> Fit<'a> {
             metadata.push(("best", format!("{} {loss:e}", best.step)));
         }
         if let Some(lm) = &self.lm {
-            metadata.push(("lm", format!("{:e} {:e} {} {:e} {}", lm.lambda, lm.loss, u8::from(lm.is_done), lm.gain, lm.tried)));
+            metadata.push((
+                "lm",
+                format!("{:e} {:e} {} {:e} {}", lm.lambda, lm.loss, u8::from(lm.is_done), lm.gain, lm.tried),
+            ));
         }
         serialize(views, metadata)
     }

@@ -24,7 +24,7 @@ const VALIDATE_EVERY: u64 = 20;
 /// Steps without a better validation loss after which a fit stops.
 const PATIENCE: u64 = 120;
 /// Gaussians that are exchanged for others in vain before a fit by Levenberg-Marquardt is what it is.
-const MAX_EXCHANGES: usize = 10;
+const MAX_EXCHANGES: usize = 12;
 /// Share of the loss below which the gain of an iteration says that a fit is done.
 const SETTLED: f64 = 1e-6;
 /// Iterations of the linear solver at the start and at the end.
@@ -365,15 +365,15 @@ impl<'a> Fit<'a> {
         Rule::Radius((K * K * radius * radius) as f32)
     }
 
-    fn packed(&self) -> (Packed<f32>, GaussianIndex) {
+    fn packed(&self) -> (Vec<Record<f32>>, GaussianIndex) {
         let pool = &self.compute.pool;
         let packed = Packed::new(self.compute.level, pool, &self.field);
         let order = (0..self.field.len() as u32).collect();
-        (packed, GaussianIndex::new(&self.field, order, pool))
+        (packed.records(), GaussianIndex::new(&self.field, &packed, order, pool))
     }
 
     fn adam_step(&mut self, steps: u64) -> Result<PassResult, FitError> {
-        let (packed, index) = self.packed();
+        let (records, index) = self.packed();
         let batches = u64::from(self.options.batches);
         let batch = Batch { turns: &self.turns, turn: (self.step % batches) as u8 };
         let mut moments = std::mem::take(&mut self.moments);
@@ -382,7 +382,7 @@ impl<'a> Fit<'a> {
             level: self.compute.level,
             pool: &self.compute.pool,
             index: &index,
-            records: &packed.records,
+            records: &records,
             samples: &self.train,
             rule: self.rule(self.field.len()),
             want: Want::Moments,
@@ -396,7 +396,7 @@ impl<'a> Fit<'a> {
         let step = AdamStep {
             rates: Rates::default(),
             progress: self.step as f64 / steps as f64,
-            records: &packed.records,
+            records: &records,
             moments: &moments,
             scale: 2.0 / result.samples.max(1) as f32,
             logs: self.logs,
@@ -440,12 +440,12 @@ impl<'a> Fit<'a> {
 
     /// The field at samples, slot by slot; returns the sum of squared residuals.
     fn evaluate(&self, samples: &LeafSamples, values: &mut [f32]) -> PassResult {
-        let (packed, index) = self.packed();
+        let (records, index) = self.packed();
         let pass = Pass {
             level: self.compute.level,
             pool: &self.compute.pool,
             index: &index,
-            records: &packed.records,
+            records: &records,
             samples,
             rule: self.rule(self.field.len()),
             want: Want::Values,
@@ -457,20 +457,20 @@ impl<'a> Fit<'a> {
     }
 
     fn solve_weights(&mut self, iterations: usize) {
-        let (packed, index) = self.packed();
-        let mut records: Vec<Record<f32>> = packed.records.clone();
+        let (mut solved, index) = self.packed();
+        let records = solved.clone();
         let pass = Pass {
             level: self.compute.level,
             pool: &self.compute.pool,
             index: &index,
-            records: &packed.records,
+            records: &records,
             samples: &self.train,
             rule: self.rule(self.field.len()),
             want: Want::Zeroth,
             batch: None,
             zero_targets: false,
         };
-        let weights = weights::solve(&pass, &self.passes, &mut records, LAMBDA, iterations);
+        let weights = weights::solve(&pass, &self.passes, &mut solved, LAMBDA, iterations);
         let mode = self.field.weight_mode;
         let smallest = if mode == WeightMode::Raw { f64::NEG_INFINITY } else { 1e-3 };
         for (raw, weight) in self.field.weights.iter_mut().zip(weights) {

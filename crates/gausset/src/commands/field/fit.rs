@@ -51,7 +51,7 @@ pub(crate) struct FitArgs {
     /// Most Gaussians: more than at the start lets the fit split [default: as many as at the start].
     #[arg(long, value_name = "N")]
     max_gaussians: Option<u32>,
-    /// Steps [default: 400, Levenberg-Marquardt: 20].
+    /// Steps [default: 400, Levenberg-Marquardt: at most 100].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(0..=100_000_000))]
     steps: Option<u64>,
     /// Covariances: full|diag.
