@@ -2,6 +2,8 @@
 
 use gausset_testkit::workspace_root;
 
+#[path = "../../../fuzz/oracles/field_input.rs"]
+mod field_input;
 #[path = "../../../fuzz/oracles/field_model.rs"]
 mod field_model;
 #[path = "../../../fuzz/oracles/field_nrrd.rs"]
@@ -28,6 +30,12 @@ fn replay(target: &str, check: fn(&[u8])) {
 #[test]
 fn nrrd_seeds() {
     replay("field_nrrd", field_nrrd::check);
+}
+
+#[test]
+fn input_seeds() {
+    assert!(field_input::NAMES.len() < 256);
+    replay("field_input", field_input::check);
 }
 
 #[test]

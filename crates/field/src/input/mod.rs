@@ -29,6 +29,8 @@ use crate::fit::{Grid, Samples};
 const MAX_SAMPLES: u64 = u32::MAX as u64 - 64;
 /// Largest file that is read whole.
 const MAX_BYTES: u64 = 64 << 30;
+/// Farthest that data may begin in a file, frames apart.
+const MAX_SKIP: u64 = 1 << 30;
 
 /// An affine map of ℝ³: three rows of a 4x4 matrix.
 pub type Affine = [[f64; 4]; 3];
@@ -147,28 +149,88 @@ pub(crate) type Wrong = String;
 /// # Errors
 /// It cannot be read or makes no sense.
 pub fn read(path: &Path, frame: usize) -> Result<Input, InputError> {
-    let content = |what: Wrong| InputError::Content { path: path.to_owned(), what };
-    let name = path.file_name().map(|n| n.to_string_lossy().to_lowercase()).unwrap_or_default();
-    let ends = |suffix: &str| name.ends_with(suffix);
-    let bytes = || read_whole(path).map_err(|source| InputError::Io { path: path.to_owned(), source });
-    if ends(".csv") || ends(".txt") || ends(".tsv") {
-        table::read(&bytes()?).map(Input::Samples).map_err(content)
-    } else if ends(".npy") {
-        npy::read_npy(&bytes()?).map_err(content)
-    } else if ends(".npz") {
-        npy::read_npz(&bytes()?).map_err(content)
-    } else if ends(".nrrd") || ends(".nhdr") {
-        nrrd::read(path, &bytes()?, frame).map(Input::Volume)
-    } else if ends(".nii") || ends(".nii.gz") || ends(".hdr") || ends(".hdr.gz") {
-        nifti::read(path, &bytes()?, frame).map(Input::Volume)
-    } else if ends(".tif") || ends(".tiff") {
-        tiff::read(&bytes()?).map(Input::Volume).map_err(content)
-    } else {
-        Err(content(
-            "name: no known format (expected .csv, .npy, .npz, .nrrd, .nhdr, .nii, .nii.gz, .hdr, .tif)"
-                .to_owned(),
-        ))
+    let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+    if format(&name).is_none() {
+        return Err(InputError::Content { path: path.to_owned(), what: NO_FORMAT.to_owned() });
     }
+    let beside = |name: &str| read_whole(&path.parent().unwrap_or(Path::new("")).join(name));
+    let bytes = read_whole(path).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
+    decode(&name, &bytes, frame, &beside).map_err(|error| match error {
+        DecodeError::Content(what) => InputError::Content { path: path.to_owned(), what },
+        DecodeError::Beside { name, source } => {
+            InputError::Io { path: path.parent().unwrap_or(Path::new("")).join(name), source }
+        }
+    })
+}
+
+const NO_FORMAT: &str =
+    "name: no known format (expected .csv, .npy, .npz, .nrrd, .nhdr, .nii, .nii.gz, .hdr, .tif)";
+
+/// Why bytes cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DecodeError {
+    /// `place: what is wrong (expected …, found …)`.
+    #[error("{0}")]
+    Content(String),
+    /// A file that the header names cannot be read.
+    #[error("{name}: read: {}", gausset_io::atomic::plain_reason(source))]
+    Beside {
+        /// The file.
+        name: String,
+        /// The system's answer.
+        source: io::Error,
+    },
+}
+
+impl From<Wrong> for DecodeError {
+    fn from(what: Wrong) -> Self {
+        // Names in files and the words of other libraries may have several lines.
+        Self::Content(what.split(|c: char| c.is_control()).collect::<Vec<_>>().join(" "))
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Format {
+    Table,
+    Npy,
+    Npz,
+    Nrrd,
+    Nifti,
+    Tiff,
+}
+
+fn format(name: &str) -> Option<Format> {
+    let name = name.to_lowercase();
+    let known: [(&[&str], Format); 6] = [
+        (&[".csv", ".txt", ".tsv"], Format::Table),
+        (&[".npy"], Format::Npy),
+        (&[".npz"], Format::Npz),
+        (&[".nrrd", ".nhdr"], Format::Nrrd),
+        (&[".nii", ".nii.gz", ".hdr", ".hdr.gz"], Format::Nifti),
+        (&[".tif", ".tiff"], Format::Tiff),
+    ];
+    known.iter().find(|(ends, _)| ends.iter().any(|end| name.ends_with(end))).map(|(_, format)| *format)
+}
+
+/// The content of a file of this name, which says the format; `beside` reads files that headers name.
+///
+/// # Errors
+/// It makes no sense, or a file beside it cannot be read.
+pub fn decode(
+    name: &str,
+    bytes: &[u8],
+    frame: usize,
+    beside: &dyn Fn(&str) -> io::Result<Vec<u8>>,
+) -> Result<Input, DecodeError> {
+    Ok(match format(name) {
+        Some(Format::Table) => Input::Samples(table::read(bytes)?),
+        Some(Format::Npy) => npy::read_npy(bytes)?,
+        Some(Format::Npz) => npy::read_npz(bytes)?,
+        Some(Format::Nrrd) => Input::Volume(nrrd::read(bytes, frame, beside)?),
+        Some(Format::Nifti) => Input::Volume(nifti::read(name, bytes, frame, beside)?),
+        Some(Format::Tiff) => Input::Volume(tiff::read(bytes)?),
+        None => return Err(NO_FORMAT.to_owned().into()),
+    })
 }
 
 /// Reads points `x y z` (further columns are ignored): `.csv` or `.npy`.
@@ -202,9 +264,39 @@ pub(crate) fn voxels(dims: &[u64]) -> Result<u64, Wrong> {
     let count = dims.iter().try_fold(1u64, |count, d| count.checked_mul(*d)).filter(|n| *n <= MAX_SAMPLES);
     match count {
         Some(0) => Err(format!("size: no voxels (expected at least one along each axis, found {dims:?})")),
-        Some(count) => Ok(count),
+        Some(count) => fits_in_memory(count, dims),
         None => Err(format!("size: too many voxels (expected at most {MAX_SAMPLES}, found {dims:?})")),
     }
+}
+
+/// Compressed files can hold a thousand times their length: what this machine could never hold is refused before it
+/// tries.
+fn fits_in_memory(count: u64, dims: &[u64]) -> Result<u64, Wrong> {
+    /// Value, and the bytes it is read from.
+    const BYTES: u64 = 16;
+    let memory = total_memory();
+    if count.saturating_mul(BYTES) <= memory {
+        return Ok(count);
+    }
+    let gib = |bytes: u64| bytes.div_ceil(1 << 30);
+    Err(format!(
+        "size: too many voxels for the memory of this machine (expected at most {} GiB, found {dims:?} which take {} GiB)",
+        gib(memory),
+        gib(count.saturating_mul(BYTES))
+    ))
+}
+
+/// Bytes of memory of this machine.
+#[cfg(target_os = "linux")]
+fn total_memory() -> u64 {
+    let info = rustix::system::sysinfo();
+    u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
+}
+
+/// Bytes of memory of this machine: not known here.
+#[cfg(not(target_os = "linux"))]
+fn total_memory() -> u64 {
+    u64::MAX
 }
 
 /// Reads exactly `wanted` bytes of a stream that may lie about its length.

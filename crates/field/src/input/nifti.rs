@@ -4,27 +4,32 @@
 //! World coordinates: sform if its code is set, else qform, else the voxel sizes; RAS+ millimetres.
 
 use std::io::Read;
-use std::path::{Path, PathBuf};
 
 use nifti::Endianness;
 use nifti::NiftiHeader;
 
 use crate::input::scalar::Scalar;
-use crate::input::{Affine, InputError, MAX_BYTES, Volume, Wrong, all_finite, read_exactly, scaling, voxels};
+use crate::input::{
+    Affine, DecodeError, MAX_BYTES, MAX_SKIP, Volume, Wrong, all_finite, read_exactly, scaling, voxels,
+};
 
 const HEADER: usize = 348;
 
-/// Reads a volume.
-pub(crate) fn read(path: &Path, bytes: &[u8], frame: usize) -> Result<Volume, InputError> {
-    let content = |what: Wrong| InputError::Content { path: path.to_owned(), what };
-    let header_bytes = read_exactly(stream(bytes), HEADER as u64, "header").map_err(content)?;
-    let header = parse(&header_bytes).map_err(content)?;
+/// Reads a volume from the bytes of a file of this name.
+pub(crate) fn read(
+    name: &str,
+    bytes: &[u8],
+    frame: usize,
+    beside: &dyn Fn(&str) -> std::io::Result<Vec<u8>>,
+) -> Result<Volume, DecodeError> {
+    let header_bytes = read_exactly(stream(bytes), HEADER as u64, "header")?;
+    let header = parse(&header_bytes)?;
     if header.magic.starts_with(b"ni1") {
-        let image = image_beside(path);
-        let data = super::read_whole(&image).map_err(|source| InputError::Io { path: image, source })?;
-        volume(&header, stream(&data), frame).map_err(content)
+        let name = image_beside(name);
+        let data = beside(&name).map_err(|source| DecodeError::Beside { name, source })?;
+        Ok(volume(&header, stream(&data), frame)?)
     } else {
-        volume(&header, stream(bytes), frame).map_err(content)
+        Ok(volume(&header, stream(bytes), frame)?)
     }
 }
 
@@ -37,13 +42,15 @@ fn stream(bytes: &[u8]) -> Box<dyn Read + '_> {
     }
 }
 
-fn image_beside(path: &Path) -> PathBuf {
-    let name = path.to_string_lossy();
-    let (stem, suffix) = match name.strip_suffix(".gz") {
-        Some(stem) => (stem, ".gz"),
-        None => (&*name, ""),
+/// `NAME.hdr` → `NAME.img`, with `.gz` as it is there.
+fn image_beside(name: &str) -> String {
+    let cut = |name: &str, end: &str| -> Option<String> {
+        let at = name.len().checked_sub(end.len())?;
+        let (stem, found) = (name.get(..at)?, name.get(at..)?);
+        found.eq_ignore_ascii_case(end).then(|| stem.to_owned())
     };
-    PathBuf::from(format!("{}.img{suffix}", stem.trim_end_matches(".hdr")))
+    let (stem, suffix) = cut(name, ".gz").map_or_else(|| (name.to_owned(), ""), |stem| (stem, ".gz"));
+    format!("{}.img{suffix}", cut(&stem, ".hdr").unwrap_or(stem))
 }
 
 fn parse(bytes: &[u8]) -> Result<NiftiHeader, Wrong> {
@@ -87,10 +94,10 @@ fn volume(header: &NiftiHeader, mut data: impl Read, frame: usize) -> Result<Vol
     };
     let bytes = count * scalar.bytes() as u64;
     let is_single_file = header.magic.starts_with(b"n+1");
-    let offset = if header.vox_offset.is_finite() && header.vox_offset >= 0.0 {
+    let offset = if header.vox_offset >= 0.0 && header.vox_offset <= MAX_SKIP as f32 {
         (header.vox_offset as u64).max(if is_single_file { HEADER as u64 } else { 0 })
     } else {
-        return Err(format!("header: vox_offset (expected at least 0, found {})", header.vox_offset));
+        return Err(format!("header: vox_offset (expected 0 to {MAX_SKIP}, found {})", header.vox_offset));
     };
     let skip = (frame as u64)
         .checked_mul(bytes)

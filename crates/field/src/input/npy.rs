@@ -5,7 +5,7 @@ use std::io::{Cursor, Read};
 use npyz::{DType, NpyFile, Order, TypeChar};
 
 use crate::fit::Samples;
-use crate::input::{Input, MAX_BYTES, Volume, Wrong, all_finite, voxels};
+use crate::input::{Input, Volume, Wrong, all_finite, read_exactly, voxels};
 
 /// An array as f64, in C order.
 struct Array {
@@ -34,9 +34,12 @@ pub(crate) fn read_npz(bytes: &[u8]) -> Result<Input, Wrong> {
     let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("archive: {e}"))?;
     let names: Vec<String> = archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
     let mut load = |name: &str| -> Result<Array, Wrong> {
-        let file = archive.by_name(name).map_err(|e| format!("{name}: {e}"))?;
-        let mut content = Vec::new();
-        file.take(MAX_BYTES).read_to_end(&mut content).map_err(|e| format!("{name}: damaged ({e})"))?;
+        let mut file = archive.by_name(name).map_err(|e| format!("{name}: {e}"))?;
+        let mut content = read_header(&mut file).map_err(|e| format!("{name}: header: {e}"))?;
+        // The header says how much there is to inflate: an archive can hold a thousand times its length.
+        let (shape, size) = declared(&content, name)?;
+        let data = voxels(&shape).map_err(|what| format!("{name}: {what}"))?.saturating_mul(size);
+        content.extend(read_exactly(file, data, name)?);
         array(&content, name)
     };
     let find =
@@ -88,19 +91,57 @@ fn interpret(array: Array) -> Result<Input, Wrong> {
     }
 }
 
-fn array(bytes: &[u8], place: &str) -> Result<Array, Wrong> {
-    let file = NpyFile::new(bytes).map_err(|e| format!("{place}: header: not a .npy file ({e})"))?;
-    let header = file.header().clone();
-    let shape = header.shape().to_vec();
-    let count = shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d)).unwrap_or(u64::MAX);
+/// The header of a `.npy` stream: magic, version, length, text.
+fn read_header(stream: &mut impl Read) -> Result<Vec<u8>, Wrong> {
+    let mut bytes = read_exactly(&mut *stream, 8, "magic")?;
+    let wide = bytes[6] >= 2;
+    bytes.extend(read_exactly(&mut *stream, if wide { 4 } else { 2 }, "length")?);
+    let length = header_length(&bytes)?;
+    bytes.extend(read_exactly(stream, length - bytes.len() as u64, "text")?);
+    Ok(bytes)
+}
+
+/// Bytes of the header with everything before its text.
+fn header_length(bytes: &[u8]) -> Result<u64, Wrong> {
+    /// Headers are a line of text.
+    const MOST: u64 = 1 << 20;
+    let length = match bytes {
+        [0x93, b'N', b'U', b'M', b'P', b'Y', 1, _, a, b, ..] => 10 + u64::from(u16::from_le_bytes([*a, *b])),
+        [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
+            12 + u64::from(u32::from_le_bytes([*a, *b, *c, *d]))
+        }
+        _ => return Err("not a .npy file (expected its magic and version 1 to 3)".to_owned()),
+    };
+    if length > MOST {
+        return Err(format!("too long (expected at most {MOST} bytes, found {length})"));
+    }
+    Ok(length)
+}
+
+/// Shape and bytes of a number.
+fn declared(header: &[u8], place: &str) -> Result<(Vec<u64>, u64), Wrong> {
+    let file = NpyFile::new(header).map_err(|e| format!("{place}: header: not a .npy file ({e})"))?;
+    let header = file.header();
     let DType::Plain(kind) = header.dtype() else {
         return Err(format!("{place}: wrong type (expected numbers, found {})", header.dtype().descr()));
     };
-    let size = kind.size_field().max(1);
-    // The length of the header is not told; all of the file is more than the data can be.
-    if count.checked_mul(size).is_none_or(|wanted| wanted > bytes.len() as u64) {
-        return Err(format!("{place}: shape {shape:?} needs more bytes than the file has ({})", bytes.len()));
+    Ok((header.shape().to_vec(), kind.size_field().max(1)))
+}
+
+fn array(bytes: &[u8], place: &str) -> Result<Array, Wrong> {
+    let length = header_length(bytes).map_err(|e| format!("{place}: header: {e}"))?;
+    let held = (bytes.len() as u64).checked_sub(length);
+    let held = held.ok_or_else(|| format!("{place}: header: cut off (expected {length} bytes)"))?;
+    let (shape, size) = declared(bytes, place)?;
+    let count = shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d)).unwrap_or(u64::MAX);
+    if count.checked_mul(size).is_none_or(|wanted| wanted > held) {
+        return Err(format!("{place}: shape {shape:?} needs more bytes than there are ({held})"));
     }
+    let file = NpyFile::new(bytes).map_err(|e| format!("{place}: header: not a .npy file ({e})"))?;
+    let header = file.header().clone();
+    let DType::Plain(kind) = header.dtype() else {
+        return Err(format!("{place}: wrong type (expected numbers, found {})", header.dtype().descr()));
+    };
     let wrong = |e: std::io::Error| format!("{place}: data: {e}");
     macro_rules! read {
         ($type:ty) => {{

@@ -4,10 +4,9 @@
 //! `byte skip`; one axis that is not of space becomes frames. Not read: `block` and `hex`, lists of data files.
 
 use std::io::Read;
-use std::path::Path;
 
 use crate::input::scalar::Scalar;
-use crate::input::{Affine, InputError, MAX_BYTES, Volume, Wrong, all_finite, read_exactly, scaling, voxels};
+use crate::input::{Affine, DecodeError, MAX_SKIP, Volume, all_finite, read_exactly, scaling, voxels};
 
 /// How data are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,19 +38,18 @@ pub struct NrrdHeader {
 }
 
 /// Reads a volume.
-pub(crate) fn read(path: &Path, bytes: &[u8], frame: usize) -> Result<Volume, InputError> {
-    let content = |what: Wrong| InputError::Content { path: path.to_owned(), what };
-    let header = parse_header(bytes).map_err(content)?;
-    let detached = match &header.data_file {
-        None => None,
-        Some(name) => {
-            let file = path.parent().unwrap_or(Path::new("")).join(name);
-            let read = super::read_whole(&file).map_err(|source| InputError::Io { path: file, source });
-            Some(read?)
-        }
-    };
+pub(crate) fn read(
+    bytes: &[u8],
+    frame: usize,
+    beside: &dyn Fn(&str) -> std::io::Result<Vec<u8>>,
+) -> Result<Volume, DecodeError> {
+    let header = parse_header(bytes)?;
+    let data_file = header.data_file.as_deref();
+    let detached = data_file
+        .map(|name| beside(name).map_err(|source| DecodeError::Beside { name: name.to_owned(), source }))
+        .transpose()?;
     let data = detached.as_deref().unwrap_or_else(|| bytes.get(header.length..).unwrap_or_default());
-    header.volume(data, frame).map_err(content)
+    Ok(header.volume(data, frame)?)
 }
 
 /// Parses a header.
@@ -336,7 +334,10 @@ impl NrrdHeader {
     }
 
     fn inflate(&self, mut stream: impl Read, wanted: u64) -> Result<Vec<f64>, String> {
-        let skip = u64::try_from(self.byte_skip).unwrap_or(0).min(MAX_BYTES);
+        let skip = u64::try_from(self.byte_skip).unwrap_or(0);
+        if skip > MAX_SKIP {
+            return Err(format!("byte skip: too far (expected at most {MAX_SKIP}, found {skip})"));
+        }
         std::io::copy(&mut stream.by_ref().take(skip), &mut std::io::sink())
             .map_err(|error| format!("data: damaged ({error})"))?;
         Ok(self.decode(&read_exactly(stream, wanted, "data")?))

@@ -1,0 +1,29 @@
+//! Samples and volumes: the first byte chooses the format, any others give finite samples or one line.
+
+use gausset_field::input::{self, Input};
+
+/// Names that say the format, in the order of the first byte.
+pub(crate) const NAMES: [&str; 8] =
+    ["a.csv", "a.npy", "a.npz", "a.nrrd", "a.nii", "a.nii.gz", "a.hdr", "a.tif"];
+
+pub(crate) fn check(bytes: &[u8]) {
+    let Some((first, content)) = bytes.split_first() else { return };
+    let name = NAMES[usize::from(*first) % NAMES.len()];
+    // What a header names lies beside it: half of the same bytes.
+    let beside = |_: &str| Ok(content[content.len() / 2..].to_vec());
+    match input::decode(name, content, 0, &beside) {
+        Err(error) => {
+            let line = error.to_string();
+            assert!(!line.contains('\n') && !line.is_empty(), "{line:?}");
+        }
+        Ok(Input::Samples(samples)) => {
+            assert_eq!(samples.points.len(), samples.values.len());
+            assert!(samples.points.as_flattened().iter().chain(&samples.values).all(|v| v.is_finite()));
+        }
+        Ok(Input::Volume(volume)) => {
+            assert_eq!(volume.values.len(), volume.dims.iter().product::<usize>());
+            assert!(volume.values.iter().all(|v| v.is_finite()));
+            assert!(volume.spacing.iter().all(|s| *s > 0.0 && s.is_finite()));
+        }
+    }
+}
