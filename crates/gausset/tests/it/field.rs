@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use crate::support::Workshop;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::support::{Finished, Workshop, wait_until};
 
 /// Samples of one bump, with a header line.
 fn samples() -> String {
@@ -80,6 +82,28 @@ fn a_fit_gives_the_same_bytes_on_any_number_of_threads_and_vector_level() {
     let first = fit("a.safetensors", &["--threads", "1"]);
     assert!(first == fit("b.safetensors", &["--threads", "3"]), "threads");
     assert!(first == fit("c.safetensors", &["--simd", "fallback"]), "vector level");
+}
+
+#[test]
+fn an_interrupted_fit_goes_on_to_the_same_bytes_and_its_state_is_not_lost() {
+    let workshop = workshop();
+    let fit = |name: &'static str| {
+        ["field", "fit", "samples.csv", "-o", name, "-n", "400", "--solver", "adam", "--steps", "600"]
+    };
+    workshop.succeed(&fit("whole.safetensors"));
+    let child = workshop.start(&fit("part.safetensors"));
+    // Signals are watched by then; a fit that is done already has left nothing to go on from.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    kill_process(Pid::from_child(&child), Signal::INT).expect("the signal is sent");
+    let stopped = Finished::new(&fit("part.safetensors"), child.wait_with_output().expect("wait"));
+    if stopped.code == 130 {
+        wait_until("the state is there", || workshop.path("part.safetensors.state").is_file());
+        let again = workshop.run(&fit("part.safetensors"));
+        assert!(again.code == 2 && again.stderr.contains("--resume"), "{again:?}");
+        workshop.succeed(&[&fit("part.safetensors")[..], &["--resume"]].concat());
+    }
+    assert!(workshop.read("whole.safetensors") == workshop.read("part.safetensors"));
+    assert!(!workshop.path("part.safetensors.state").exists());
 }
 
 #[test]

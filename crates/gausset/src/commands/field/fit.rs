@@ -9,7 +9,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_field::fit::{Fit, FitOptions, FitProgress, Fitted, Metrics, Samples, Solver};
 use gausset_field::input;
 use gausset_field::model::Model;
-use gausset_field::{Compute, Covariance, WeightMode};
+use gausset_field::{Covariance, WeightMode};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, refuse_existing, write_atomic};
 use serde::Serialize;
 
@@ -164,7 +164,12 @@ pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
         let failure = Failure::from(error);
         Failure::new(failure.code, format!("{}: {}", args.input.display(), failure.message))
     };
-    let fit = start(args, &compute, &samples, &options, &state_path).map_err(in_file)?;
+    let state = read_state(args, console, &state_path)?;
+    let fit = match &state {
+        Some(bytes) => Fit::resume(&compute, &samples, &options, bytes),
+        None => Fit::new(&compute, &samples, &options),
+    };
+    let fit = fit.map_err(in_file)?;
     let fit = match steps(fit, console, &state_path)? {
         Stepped::Done(fit) => *fit,
         Stepped::Interrupted(status) => return Ok(status),
@@ -199,16 +204,23 @@ fn state_path(output: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn start<'a>(
-    args: &FitArgs,
-    compute: &'a Compute,
-    samples: &Samples,
-    options: &FitOptions,
-    state: &Path,
-) -> Result<Fit<'a>, gausset_field::fit::FitError> {
-    match std::fs::read(state) {
-        Ok(bytes) if args.resume => Fit::resume(compute, samples, options, &bytes),
-        _ => Fit::new(compute, samples, options),
+/// The state to go on from, if there is one and that is wanted. One that would be lost unnoticed is refused.
+fn read_state(args: &FitArgs, console: &Console, path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+    let place = path.display();
+    match std::fs::read(path) {
+        Ok(bytes) if args.resume => Ok(Some(bytes)),
+        Ok(_) if args.force => Ok(None),
+        Ok(_) => Err(Failure::new(
+            "resume",
+            format!("{place}: an interrupted fit (expected none); add --resume to go on, --force to begin again"),
+        )),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            if args.resume {
+                console.note(format!("{place}: no such file; the fit begins at step 0"));
+            }
+            Ok(None)
+        }
+        Err(error) => Err(Failure::new("read", format!("{place}: read: {error}"))),
     }
 }
 
