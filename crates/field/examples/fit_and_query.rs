@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let found = evaluator.gradients(&at)?;
     for (b, x) in at.iter().enumerate() {
         let value = fitted.frame.offset + fitted.frame.scale * found.values[b];
-        println!("f({x:?}) = {value:.6} (truth {:.6}), gradient {:.2e?}", truth(x), found.gradients[b]);
+        println!("f({x:?}) = {value:.6} (truth {:.6}), gradient {:.4?}", truth(x), found.gradients[b]);
     }
     let gradients = evaluator.vjp(&at, &[1.0, 1.0])?;
     println!("by the weights: {:.3?}", gradients.weights);

@@ -16,6 +16,8 @@
 //! Coefficients are relative minimax fits. Beyond [`Real::FAR`] the value is exactly 0: denormals would cost a factor
 //! of two in everything that is multiplied with them.
 
+use std::f32::consts::SQRT_2;
+
 use fearless_simd::{Simd, prelude::*};
 
 /// `sqrt(log2(e) / 2)`: with `v' = k L^-1 d`, `exp(-|v|²/2) = 2^(-|v'|²)`.
@@ -55,7 +57,7 @@ const EXP2_F32: [f32; 4] = [-0.055_498_9, 0.240_264_07, -0.693_147_24, 0.999_999
 /// Bits of `2^(k/8)`, less the `k` that the shift by 20 adds to them.
 const EIGHTH_POWERS: [i32; 8] = {
     let powers: [f32; 8] =
-        [1.0, 1.090_507_7, 1.189_207_1, 1.296_839_6, 1.414_213_5, 1.542_210_8, 1.681_792_9, 1.834_008_1];
+        [1.0, 1.090_507_7, 1.189_207_1, 1.296_839_6, SQRT_2, 1.542_210_8, 1.681_792_9, 1.834_008_1];
     let mut bits = [0; 8];
     let mut k = 0;
     while k < 8 {

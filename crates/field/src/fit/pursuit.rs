@@ -34,7 +34,7 @@ const EXCHANGE_ITERATIONS: usize = 8;
 /// Share of the loss that an exchange must save, and below which an iteration's gain says that a fit is stuck.
 pub(crate) const GAIN: f64 = 1e-2;
 /// Share of Σ y² below which an exchange is not worth its time.
-const EXPLAINED: f64 = 1e-12;
+const EXPLAINED: f64 = 1e-6;
 /// Share of Σ y² below which there is nothing left to explain.
 const NOTHING: f64 = 1e-20;
 
@@ -49,6 +49,14 @@ pub(crate) struct Pursuit<'a> {
     pub(crate) covariance: Covariance,
 }
 
+/// What one look at the residuals finds.
+struct Found {
+    /// A field of one Gaussian.
+    gaussian: GaussianField<f64>,
+    /// The residuals without it.
+    rest: Vec<f64>,
+}
+
 impl Pursuit<'_> {
     /// Gaussians until there are `count`, or none is worth its parameters.
     pub(crate) fn run(&self, count: usize) -> Result<GaussianField<f64>, FitError> {
@@ -57,7 +65,7 @@ impl Pursuit<'_> {
         let all = square(&residuals);
         let mut found = self.empty();
         while found.len() < count && square(&residuals) > NOTHING * all {
-            let Some((gaussian, rest)) = self.next(&leaves, &residuals)? else { break };
+            let Some(Found { gaussian, rest }) = self.next(&leaves, &residuals)? else { break };
             found.means.extend(gaussian.means);
             found.chol.extend(gaussian.chol);
             found.weights.extend(gaussian.weights);
@@ -97,7 +105,7 @@ impl Pursuit<'_> {
         let others = self.adjusted(lm.field.select(&kept), EXCHANGE_ITERATIONS)?;
         let found = values(&others.field)?;
         let rest: Vec<f64> = self.values.iter().zip(&found).map(|(y, f)| y - f).collect();
-        let Some((gaussian, _)) = self.next(&leaves, &rest)? else { return Ok(None) };
+        let Some(Found { gaussian, .. }) = self.next(&leaves, &rest)? else { return Ok(None) };
         let mut field = others.field;
         field.means.extend(gaussian.means);
         field.chol.extend(gaussian.chol);
@@ -107,7 +115,7 @@ impl Pursuit<'_> {
     }
 
     /// A field after some iterations on all samples.
-    pub(crate) fn adjusted(&self, field: GaussianField<f64>, iterations: usize) -> Result<LmState, FitError> {
+    fn adjusted(&self, field: GaussianField<f64>, iterations: usize) -> Result<LmState, FitError> {
         let mut lm = LmState::new(field, self.compute, self.points, self.values)?;
         for _ in 0..iterations {
             if lm.is_done || lm.gain < GAIN {
@@ -130,11 +138,7 @@ impl Pursuit<'_> {
     }
 
     /// The Gaussian that explains most of the residuals, and what is then left.
-    pub(crate) fn next(
-        &self,
-        leaves: &Leaves<f64>,
-        residuals: &[f64],
-    ) -> Result<Option<(GaussianField<f64>, Vec<f64>)>, FitError> {
+    fn next(&self, leaves: &Leaves<f64>, residuals: &[f64]) -> Result<Option<Found>, FitError> {
         // Positive weights can only explain positive residuals.
         let usable = |r: f64| if self.mode == WeightMode::Raw { r.abs() } else { r.max(0.0) };
         let mut ranked: Vec<(f64, usize)> = leaves
@@ -146,7 +150,7 @@ impl Pursuit<'_> {
         ranked.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let before = square(residuals);
         let worth = WORTH * self.covariance.parameters() as f64 * before / residuals.len() as f64;
-        let mut best: Option<(GaussianField<f64>, Vec<f64>)> = None;
+        let mut best = None;
         let mut least = before - worth;
         for &(energy, leaf) in ranked.iter().take(CANDIDATES) {
             let slots = &leaves.order[leaf * crate::accel::LEAF..][..crate::accel::LEAF];
@@ -160,7 +164,7 @@ impl Pursuit<'_> {
             let after = square(&rest);
             if after < least {
                 least = after;
-                best = Some((gaussian, rest));
+                best = Some(Found { gaussian, rest });
             }
         }
         Ok(best)

@@ -288,6 +288,7 @@ fn fits_in_memory(count: u64, dims: &[u64]) -> Result<u64, Wrong> {
 
 /// Bytes of memory of this machine.
 #[cfg(target_os = "linux")]
+#[allow(clippy::useless_conversion, reason = "the fields are as wide as the machine's words")]
 fn total_memory() -> u64 {
     let info = rustix::system::sysinfo();
     u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))

@@ -212,7 +212,9 @@ fn read_state(args: &FitArgs, console: &Console, path: &Path) -> Result<Option<V
         Ok(_) if args.force => Ok(None),
         Ok(_) => Err(Failure::new(
             "resume",
-            format!("{place}: an interrupted fit (expected none); add --resume to go on, --force to begin again"),
+            format!(
+                "{place}: an interrupted fit (expected none); add --resume to go on, --force to begin again"
+            ),
         )),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
             if args.resume {
