@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gaussian fields: Gausset against PyTorch, torch.compile, JAX and KeOps, paired in one run.
 
-    python bench/field_peers.py [--gausset PATH] [--rounds 9] [--sizes 1000,10000]
+    python bench/field_peers.py [--gausset PATH] [--rounds 9] [--sizes 1000,10000] [--skip keops]
 
 Every peer that is installed evaluates the same formula at the same sizes (B = 500 points), forward and
 forward + backward to means, factors and weights, in f32, on one thread; CPU time, medians, in ms. Rounds of all
@@ -47,7 +47,7 @@ def formula(exp, means, chol, weights, x):
     return (exp(-0.5 * (v0 * v0 + v1 * v1 + v2 * v2)) * weights).sum(-1)
 
 
-def torch_peers(n):
+def torch_peers(n, skip):
     try:
         import torch
     except ImportError:
@@ -74,6 +74,8 @@ def torch_peers(n):
         peers["torch.compile"] = (lambda: compiled(*parameters, x).detach(), both(compiled))
     except Exception as error:  # no C++ compiler, for example
         print(f"torch.compile: {error}", file=sys.stderr)
+    if "keops" in skip:
+        return peers
     try:
         from pykeops.torch import LazyTensor
 
@@ -129,10 +131,11 @@ def main():
     parser.add_argument("--gausset", default="target/release/gausset")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--sizes", default="1000,10000")
+    parser.add_argument("--skip", default="", help="keops: its modules take minutes to compile")
     args = parser.parse_args()
     rows = []
     for n in map(int, args.sizes.split(",")):
-        peers = {**torch_peers(n), **jax_peers(n)}
+        peers = {**torch_peers(n, args.skip.lower().split(",")), **jax_peers(n)}
         if not peers:
             print("no peer is installed (looked for torch, jax, pykeops)", file=sys.stderr)
         times = {name: ([], []) for name in (*peers, "Gausset")}

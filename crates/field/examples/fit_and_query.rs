@@ -9,7 +9,7 @@ use gausset_field::{Compute, Evaluator};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Two bumps, sampled on an irregular set of points of the box [0, 1]³.
     let points: Vec<[f64; 3]> = (1..=4000)
-        .map(|i| [0.754_877_666, 0.569_840_291, 0.430_159_709].map(|step| (f64::from(i) * step).fract()))
+        .map(|i| [0.819_172_513, 0.671_043_607, 0.549_700_478].map(|step| (f64::from(i) * step).fract()))
         .collect();
     let bump = |x: &[f64; 3], c: [f64; 3], s: f64| {
         (-(0..3).map(|k| (x[k] - c[k]).powi(2)).sum::<f64>() / (2.0 * s * s)).exp()

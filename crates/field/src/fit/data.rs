@@ -111,16 +111,16 @@ impl Frame {
     }
 }
 
-/// The centre of the fullest of 256 bins.
+/// The median of the fullest of 256 bins: where values repeat, as in a background, that value itself.
 fn most_frequent(values: &[f64], low: f64, range: f64) -> f64 {
     const BINS: usize = 256;
-    let mut counts = [(0u64, 0.0f64); BINS];
+    let bin = |v: f64| (((v - low) / range * BINS as f64) as usize).min(BINS - 1);
+    let mut counts = [0u64; BINS];
     for &v in values {
-        let bin = ((v - low) / range * BINS as f64) as usize;
-        let (count, sum) = &mut counts[bin.min(BINS - 1)];
-        *count += 1;
-        *sum += v;
+        counts[bin(v)] += 1;
     }
-    let (count, sum) = counts.iter().fold((0, 0.0), |best, bin| if bin.0 > best.0 { *bin } else { best });
-    sum / count.max(1) as f64
+    let fullest = (0..BINS).fold(0, |best, b| if counts[b] > counts[best] { b } else { best });
+    let mut inside: Vec<f64> = values.iter().copied().filter(|v| bin(*v) == fullest).collect();
+    let middle = inside.len() / 2;
+    if inside.is_empty() { low } else { *inside.select_nth_unstable_by(middle, f64::total_cmp).1 }
 }

@@ -5,14 +5,14 @@
 //! residual r = y - f
 //! repeat: the leaves with the largest Σ r²; in each the sample of largest |r|
 //!         a round Gaussian there, fitted to r in a window about it; the window follows its shape
-//!         the candidate that explains most of Σ r² stays;  r -= its values
+//!         the candidate that explains most of Σ r² stays, and all so far adjust together
 //! until there are enough, or none explains more than noise would
 //! ```
 //! A least-squares fit from round Gaussians drawn at random finds neither the shape nor the number of narrow, rotated
 //! bumps: several share one and others have none. Fitted one by one in a window, each takes the shape of its bump.
 
 use crate::accel::Leaves;
-use crate::eval::Compute;
+use crate::eval::{Compute, Evaluator};
 use crate::field::{Covariance, GaussianField, WeightMode};
 use crate::fit::FitError;
 use crate::fit::lm::LmState;
@@ -49,14 +49,6 @@ pub(crate) struct Pursuit<'a> {
     pub(crate) covariance: Covariance,
 }
 
-/// What one look at the residuals finds.
-struct Found {
-    /// A field of one Gaussian.
-    gaussian: GaussianField<f64>,
-    /// The residuals without it.
-    rest: Vec<f64>,
-}
-
 impl Pursuit<'_> {
     /// Gaussians until there are `count`, or none is worth its parameters.
     pub(crate) fn run(&self, count: usize) -> Result<GaussianField<f64>, FitError> {
@@ -65,13 +57,20 @@ impl Pursuit<'_> {
         let all = square(&residuals);
         let mut found = self.empty();
         while found.len() < count && square(&residuals) > NOTHING * all {
-            let Some(Found { gaussian, rest }) = self.next(&leaves, &residuals)? else { break };
+            let Some(gaussian) = self.next(&leaves, &residuals)? else { break };
             found.means.extend(gaussian.means);
             found.chol.extend(gaussian.chol);
             found.weights.extend(gaussian.weights);
-            residuals = rest;
+            found = self.adjusted(found, ITERATIONS)?.field;
+            residuals = self.residuals(&found)?;
         }
-        Ok(self.adjusted(found, ITERATIONS)?.field)
+        Ok(found)
+    }
+
+    /// `y - f`.
+    fn residuals(&self, field: &GaussianField<f64>) -> Result<Vec<f64>, FitError> {
+        let found = Evaluator::new(self.compute, field)?.values(self.points)?;
+        Ok(self.values.iter().zip(&found).map(|(y, f)| y - f).collect())
     }
 
     /// Takes the Gaussian that is the `rank`-th least needed away, puts one where most is then unexplained, and lets
@@ -83,29 +82,24 @@ impl Pursuit<'_> {
             return Ok(None);
         }
         let n = lm.field.len();
-        let values = |field: &GaussianField<f64>| {
-            crate::eval::Evaluator::new(self.compute, field)?.values(self.points)
-        };
-        let found = values(&lm.field)?;
-        let residuals: Vec<f64> = self.values.iter().zip(&found).map(|(y, f)| y - f).collect();
+        let residuals = self.residuals(&lm.field)?;
         let leaves = Leaves::new(self.points);
         if is_noise(&leaves, &residuals) {
             return Ok(None);
         }
         let mut without = Vec::with_capacity(n);
         for i in 0..n {
-            let own = values(&lm.field.select(&[i]))?;
-            let rest: Vec<f64> = residuals.iter().zip(&own).map(|(r, f)| r + f).collect();
-            without.push((square(&rest), i, rest));
+            let own = Evaluator::new(self.compute, &lm.field.select(&[i]))?.values(self.points)?;
+            let rest: f64 = residuals.iter().zip(&own).map(|(r, f)| (r + f) * (r + f)).sum();
+            without.push((rest, i));
         }
         without.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        let Some((_, least, _)) = without.get(rank) else { return Ok(None) };
+        let Some((_, least)) = without.get(rank) else { return Ok(None) };
         // The others take over first: what they cannot is where a Gaussian is missing.
         let kept: Vec<usize> = (0..n).filter(|i| i != least).collect();
         let others = self.adjusted(lm.field.select(&kept), EXCHANGE_ITERATIONS)?;
-        let found = values(&others.field)?;
-        let rest: Vec<f64> = self.values.iter().zip(&found).map(|(y, f)| y - f).collect();
-        let Some(Found { gaussian, .. }) = self.next(&leaves, &rest)? else { return Ok(None) };
+        let rest = self.residuals(&others.field)?;
+        let Some(gaussian) = self.next(&leaves, &rest)? else { return Ok(None) };
         let mut field = others.field;
         field.means.extend(gaussian.means);
         field.chol.extend(gaussian.chol);
@@ -137,8 +131,8 @@ impl Pursuit<'_> {
         }
     }
 
-    /// The Gaussian that explains most of the residuals, and what is then left.
-    fn next(&self, leaves: &Leaves<f64>, residuals: &[f64]) -> Result<Option<Found>, FitError> {
+    /// The Gaussian that explains most of the residuals.
+    fn next(&self, leaves: &Leaves<f64>, residuals: &[f64]) -> Result<Option<GaussianField<f64>>, FitError> {
         // Positive weights can only explain positive residuals.
         let usable = |r: f64| if self.mode == WeightMode::Raw { r.abs() } else { r.max(0.0) };
         let mut ranked: Vec<(f64, usize)> = leaves
@@ -159,12 +153,11 @@ impl Pursuit<'_> {
             });
             let (Some(peak), true) = (peak, energy > 0.0) else { continue };
             let Some(gaussian) = self.bump(residuals, peak as usize)? else { continue };
-            let values = crate::eval::Evaluator::new(self.compute, &gaussian)?.values(self.points)?;
-            let rest: Vec<f64> = residuals.iter().zip(&values).map(|(r, f)| r - f).collect();
-            let after = square(&rest);
+            let values = Evaluator::new(self.compute, &gaussian)?.values(self.points)?;
+            let after: f64 = residuals.iter().zip(&values).map(|(r, f)| (r - f) * (r - f)).sum();
             if after < least {
                 least = after;
-                best = Some(Found { gaussian, rest });
+                best = Some(gaussian);
             }
         }
         Ok(best)
