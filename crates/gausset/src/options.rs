@@ -8,7 +8,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, MemoryLimit, Plan, Quality, Strategy, TimeBudget, TrainOptions, Up,
+    Adam, Alpha, Background, MemoryLimit, Plan, Quality, RandomBackground, Strategy, TimeBudget,
+    TrainOptions, Up,
 };
 
 /// Defines the options: the struct for clap, and its form for the trainer. A field that `TrainOptions` has and this
@@ -78,12 +79,14 @@ option_args! {
     /// Colour behind the splats: auto|black|white|R,G,B in 0..1; auto = white for Blender-style data, else black.
     #[arg(long, value_name = "COLOUR", help_heading = DATA)]
     background: Background,
-    /// Another background colour each step, so that no splat can pretend to be it.
+    /// Another background colour each step, so that no splat can pretend to be it: auto|always|never; auto = where
+    /// training starts from random splats.
     #[arg(
-        long, value_name = "BOOL", help_heading = DATA, num_args = 0..=1, default_missing_value = "true",
-        require_equals = true, hide_possible_values = true
+        long, value_name = "WHEN", help_heading = DATA, num_args = 0..=1, default_missing_value = "always",
+        require_equals = true, hide_possible_values = true,
+        value_parser = words::<RandomBackground>(RandomBackground::WORDS)
     )]
-    random_background: bool,
+    random_background: RandomBackground,
 
     /// The recipe at three scales: fast, default or best. It sets steps, splats and picture sizes that are not given.
     #[arg(long, value_name = "SCALE", help_heading = RUN, value_parser = words::<Quality>(Quality::WORDS))]
@@ -283,8 +286,8 @@ pub(crate) fn with_defaults_in_help(command: clap::Command) -> clap::Command {
     let general = defaults().given();
     let mcmc = strategy_defaults(Strategy::Mcmc, false).given();
     let classic = strategy_defaults(Strategy::Classic, false).given();
-    let [fast, usual, best] =
-        [Quality::Fast, Quality::Default, Quality::Best].map(|quality| quality_defaults(quality).given());
+    let [fast, usual, best] = [Quality::Fast, Quality::Default, Quality::Best]
+        .map(|quality| quality_defaults(quality, None, TimeBudget::None).given());
     let value_in = |table: &[(String, toml::Value)], key: &str| {
         table.iter().find(|(known, _)| known == key).map(|(_, value)| shown(value))
     };

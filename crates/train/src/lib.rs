@@ -34,4 +34,6 @@ pub use options::{OptionsError, TrainOptions};
 pub use plan::Plan;
 pub use recipe::{Recipe, SceneFacts};
 pub use run::{Run, Session, TrainError, read_summary, resumable_config, with_refined_poses};
-pub use words::{Adam, Alpha, Background, MemoryLimit, Quality, Split, Strategy, TimeBudget, Up};
+pub use words::{
+    Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Split, Strategy, TimeBudget, Up,
+};

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
-use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, TimeBudget, Up};
+use crate::words::{
+    Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Strategy, TimeBudget, Up,
+};
 
 /// Largest config file that is read, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -66,8 +68,8 @@ options! {
     alpha: Alpha,
     /// Colour behind the splats.
     background: Background,
-    /// A new background colour every step.
-    random_background: bool,
+    /// Whether each step has a background colour of its own.
+    random_background: RandomBackground,
 
     /// The preset from which options come that nobody gave.
     quality: Quality,

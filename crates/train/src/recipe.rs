@@ -16,7 +16,7 @@ use gausset_core::engine::{
     RenderOptions, StepParams,
 };
 
-use crate::words::Strategy;
+use crate::words::{RandomBackground, Strategy};
 
 /// Steps between two changes of the set of splats in runs of at least [`FULL_CADENCE_STEPS`] steps.
 const DENSITY_CADENCE: u64 = 100;
@@ -48,8 +48,8 @@ pub struct Recipe {
     pub antialiased: bool,
     /// Longest list of a tile; 0 = no limit.
     pub max_splats_per_tile: u32,
-    /// A new background colour every step.
-    pub random_background: bool,
+    /// Whether each step has a background colour of its own; see [`SceneFacts::random_background`].
+    pub random_background: RandomBackground,
     /// Sizes of the pictures over the run.
     pub coarse: CoarseRecipe,
     /// Splats at the start.
@@ -204,6 +204,8 @@ pub struct SceneFacts {
     pub extent: f64,
     /// Colour behind the splats where it is not random.
     pub background: [f32; 3],
+    /// Whether each training step has a background colour of its own.
+    pub random_background: bool,
 }
 
 impl Recipe {
@@ -272,7 +274,7 @@ impl Recipe {
     /// Colour behind the splats in a step.
     #[must_use]
     pub fn background_at(&self, step: u64, scene: &SceneFacts) -> [f32; 3] {
-        if !self.random_background {
+        if !scene.random_background {
             return scene.background;
         }
         let [r, g, b, _] = rng::philox(self.seed, rng::stream::BACKGROUND, step, 0);

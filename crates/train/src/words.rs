@@ -15,6 +15,26 @@ pub struct ParseWordError {
     pub found: String,
 }
 
+/// A type is written into files as its `Display` and read back with its `FromStr`: what serde's `into` and `try_from`
+/// need.
+macro_rules! string_in_files {
+    ($name:ty) => {
+        impl TryFrom<String> for $name {
+            type Error = ParseWordError;
+
+            fn try_from(text: String) -> Result<Self, ParseWordError> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(value: $name) -> Self {
+                value.to_string()
+            }
+        }
+    };
+}
+
 /// Defines an enum of unit variants with its words: `FromStr`, `Display`, serde as a string, and the list of words.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal,)+ }) => {
@@ -55,19 +75,7 @@ macro_rules! words {
             }
         }
 
-        impl TryFrom<String> for $name {
-            type Error = ParseWordError;
-
-            fn try_from(text: String) -> Result<Self, ParseWordError> {
-                text.parse()
-            }
-        }
-
-        impl From<$name> for String {
-            fn from(value: $name) -> Self {
-                value.word().to_owned()
-            }
-        }
+        string_in_files!($name);
     };
 }
 
@@ -100,6 +108,18 @@ words! {
         Composite = "composite",
         /// A mask: transparent pixels are ignored.
         Mask = "mask",
+    }
+}
+
+words! {
+    /// Whether each step has a background colour of its own.
+    RandomBackground {
+        /// When training starts from random splats.
+        Auto = "auto",
+        /// Yes.
+        Always = "always",
+        /// No.
+        Never = "never",
     }
 }
 
@@ -187,19 +207,7 @@ impl fmt::Display for Background {
     }
 }
 
-impl TryFrom<String> for Background {
-    type Error = ParseWordError;
-
-    fn try_from(text: String) -> Result<Self, ParseWordError> {
-        text.parse()
-    }
-}
-
-impl From<Background> for String {
-    fn from(value: Background) -> Self {
-        value.to_string()
-    }
-}
+string_in_files!(Background);
 
 /// An amount of memory: `512MiB`, `4GiB`, `1500000000`, or `auto`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -265,19 +273,7 @@ impl fmt::Display for MemoryLimit {
     }
 }
 
-impl TryFrom<String> for MemoryLimit {
-    type Error = ParseWordError;
-
-    fn try_from(text: String) -> Result<Self, ParseWordError> {
-        text.parse()
-    }
-}
-
-impl From<MemoryLimit> for String {
-    fn from(value: MemoryLimit) -> Self {
-        value.to_string()
-    }
-}
+string_in_files!(MemoryLimit);
 
 /// Wall time that a run may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -336,19 +332,7 @@ impl fmt::Display for TimeBudget {
     }
 }
 
-impl TryFrom<String> for TimeBudget {
-    type Error = ParseWordError;
-
-    fn try_from(text: String) -> Result<Self, ParseWordError> {
-        text.parse()
-    }
-}
-
-impl From<TimeBudget> for String {
-    fn from(value: TimeBudget) -> Self {
-        value.to_string()
-    }
-}
+string_in_files!(TimeBudget);
 
 #[cfg(test)]
 mod tests {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, ConfigError, MemoryLimit, Quality, RecordedRun, RunRecord, Strategy,
+    Adam, Alpha, Background, ConfigError, MemoryLimit, Quality, RecordedRun, RunRecord, Strategy, TimeBudget,
     TrainConfig, TrainOptions, Up,
 };
 use proptest::prelude::{any, prop, prop_assert_eq, prop_compose, proptest};
@@ -24,6 +24,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         start: "100 points".to_owned(),
         scene_extent: 1.0 / 3.0,
         background: [0.1, 0.2, 0.3],
+        random_background: false,
         up_rotation: [[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]],
     };
     RecordedRun { config, record }
@@ -58,8 +59,28 @@ fn a_quality_fills_in_what_nobody_gave() {
 }
 
 #[test]
+fn longer_runs_decay_further_and_are_coarse_for_a_shorter_share() {
+    let of = |steps, time_budget| {
+        let config = resolve(TrainOptions { steps, time_budget, ..TrainOptions::default() }).unwrap();
+        let rates = config.recipe.rates;
+        ((rates.means_final / rates.means).log10(), config.recipe.coarse.until)
+    };
+    let is = |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() < 0.01 && (b - d).abs() < 0.01;
+    let (short, long) = ((-1.0, 0.4), (-2.0, 0.2));
+    assert!(is(of(Some(500), None), short) && is(of(Some(3_000), None), short));
+    assert!(is(of(Some(4_500), None), (-1.5, 0.3)));
+    assert!(is(of(Some(6_000), None), long) && is(of(None, None), long));
+    assert!(is(of(None, Some(TimeBudget::Milliseconds(30_000))), short));
+    assert!(is(of(None, Some(TimeBudget::Milliseconds(600_000))), long));
+}
+
+#[test]
 fn every_option_has_a_default_but_the_paths() {
-    let presets = strategy_defaults(Strategy::Mcmc, false).or(quality_defaults(Quality::Default));
+    let presets = strategy_defaults(Strategy::Mcmc, false).or(quality_defaults(
+        Quality::Default,
+        None,
+        TimeBudget::None,
+    ));
     let complete = presets.or(defaults());
     let given: Vec<String> = complete.given().into_iter().map(|(key, _)| key).collect();
     let without: Vec<String> = TrainOptions::keys().filter(|key| !given.contains(key)).collect();

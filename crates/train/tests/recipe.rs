@@ -4,7 +4,7 @@ use gausset_core::engine::{CorrectionRates, DensityRule, GradientStatistic, Mcmc
 use gausset_train::recipe::DensityRules;
 use gausset_train::{Quality, Recipe, SceneFacts, Strategy, TrainConfig, TrainOptions};
 
-const SCENE: SceneFacts = SceneFacts { extent: 2.0, background: [0.1, 0.2, 0.3] };
+const SCENE: SceneFacts = SceneFacts { extent: 2.0, background: [0.1, 0.2, 0.3], random_background: false };
 
 fn recipe(given: TrainOptions) -> Recipe {
     let given = TrainOptions {
@@ -195,12 +195,14 @@ fn poses_move_in_their_window_and_exposure_all_the_time() {
 
 #[test]
 fn random_backgrounds_depend_on_seed_and_step_only() {
-    let given = |seed| TrainOptions { random_background: Some(true), seed: Some(seed), ..Default::default() };
+    let given = |seed| TrainOptions { seed: Some(seed), ..Default::default() };
     let (a, b) = (recipe(given(1)), recipe(given(2)));
-    assert_eq!(a.background_at(5, &SCENE), a.background_at(5, &SCENE));
-    assert_ne!(a.background_at(5, &SCENE), a.background_at(6, &SCENE));
-    assert_ne!(a.background_at(5, &SCENE), b.background_at(5, &SCENE));
-    assert!(a.background_at(5, &SCENE).iter().all(|v| (0.0..1.0).contains(v)));
+    assert_eq!(a.background_at(5, &SCENE), SCENE.background);
+    let random = SceneFacts { random_background: true, ..SCENE };
+    assert_eq!(a.background_at(5, &random), a.background_at(5, &random));
+    assert_ne!(a.background_at(5, &random), a.background_at(6, &random));
+    assert_ne!(a.background_at(5, &random), b.background_at(5, &random));
+    assert!(a.background_at(5, &random).iter().all(|v| (0.0..1.0).contains(v)));
     // Evaluation never uses them.
-    assert_eq!(a.eval_options(5, &SCENE).background, SCENE.background);
+    assert_eq!(a.eval_options(5, &random).background, SCENE.background);
 }

@@ -203,7 +203,9 @@ fn the_gradient_of_a_rig_is_that_of_its_twist() {
         camera_from_rig: Some(camera_from_rig),
     };
     let twist = [0.02, -0.01, 0.03, 0.01, 0.02, -0.015];
-    let mut params = config.recipe.step_params(0, &SceneFacts { extent: 1.0, background: [0.0; 3] });
+    let mut params = config
+        .recipe
+        .step_params(0, &SceneFacts { extent: 1.0, background: [0.0; 3], random_background: false });
     params.noise = None;
     let run = |view: &TrainView, rates: Option<CorrectionRates>| {
         let mut group = ExtraGroup::poses(1);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{copy_folder, cpu, ignore, options, resume, runs, splats_of, stop_at, train};
 use gausset_core::engine::Engine;
-use gausset_train::{Adam, End, Event, RunWarning, Strategy, TrainOptions};
+use gausset_train::{Adam, End, Event, RandomBackground, RunWarning, Strategy, TrainOptions};
 
 const STEPS: u64 = 60;
 
@@ -17,7 +17,7 @@ fn everything(strategy: Strategy) -> TrainOptions {
         // Grow eagerly: the gradients of this scene are small.
         grow_gradient: Some(2e-6),
         opacity_reset_every: Some(0.3),
-        random_background: Some(true),
+        random_background: Some(RandomBackground::Always),
         exposure: Some(true),
         refine_poses: Some(true),
         seed: Some(7),

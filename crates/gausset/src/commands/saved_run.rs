@@ -103,7 +103,11 @@ impl SavedRun {
     /// How views of the finished run are rendered.
     pub(crate) fn render_options(&self) -> RenderOptions {
         let record = &self.recorded.record;
-        let scene = SceneFacts { extent: record.scene_extent, background: record.background };
+        let scene = SceneFacts {
+            extent: record.scene_extent,
+            background: record.background,
+            random_background: record.random_background,
+        };
         let recipe = &self.recorded.config.recipe;
         recipe.eval_options(recipe.steps, &scene)
     }

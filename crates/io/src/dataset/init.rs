@@ -63,6 +63,8 @@ pub struct Start {
     pub splats: Splats,
     /// One line for people, e.g. `100000 random splats in [-1.3, 1.3]^3 (the dataset has no points)`.
     pub note: String,
+    /// Whether they are placed at random.
+    pub is_random: bool,
 }
 
 /// A cube in the world.
@@ -127,7 +129,7 @@ pub fn from_points(points: &[[f64; 3]], colours: Option<&[[f32; 3]]>, options: &
     if !details.is_empty() {
         note += &format!(" ({})", details.join("; "));
     }
-    Start { splats, note }
+    Start { splats, note, is_random: false }
 }
 
 /// Random grey splats in a cube; `random_count` of them, or `max_splats` if that is less.
@@ -155,7 +157,7 @@ pub fn random(cube: &StartCube, options: &InitOptions) -> Start {
         let [x, y, z] = cube.centre;
         format!("a cube of half side {h:.3} around ({x:.3}, {y:.3}, {z:.3}), where the cameras look")
     };
-    Start { splats, note: format!("{count} random splats in {place}") }
+    Start { splats, note: format!("{count} random splats in {place}"), is_random: true }
 }
 
 /// The cube that cameras look at: around the point nearest to all optical axes (least squares), the median camera

@@ -3,7 +3,9 @@
 use gausset_core::sh;
 
 use crate::options::TrainOptions;
-use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, TimeBudget, Up};
+use crate::words::{
+    Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Strategy, TimeBudget, Up,
+};
 
 /// The defaults that do not depend on the strategy (`training.md` 1 to 6).
 #[must_use]
@@ -13,7 +15,7 @@ pub fn defaults() -> TrainOptions {
         test_every: Some(8),
         alpha: Some(Alpha::Composite),
         background: Some(Background::Auto),
-        random_background: Some(false),
+        random_background: Some(RandomBackground::Auto),
         quality: Some(Quality::Default),
         time_budget: Some(TimeBudget::None),
         seed: Some(0),
@@ -22,7 +24,6 @@ pub fn defaults() -> TrainOptions {
         sh_every: Some(1.0 / 30.0),
         antialiased: Some(false),
         max_splats_per_tile: Some(0),
-        initial_splats: Some(100_000),
         dssim_weight: Some(0.2),
         adam: Some(Adam::Dense),
         density_from: Some(1.0 / 60.0),
@@ -57,32 +58,60 @@ pub fn defaults() -> TrainOptions {
     }
 }
 
-/// The recipe at three scales. Costs follow `splats x a + pixels x b` per step (docs/benchmarks.md), so steps, splats
-/// and sizes shrink together. Fewer steps want higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 steps
-/// and nothing in 5,000 (docs/experiments.md).
+/// Runs of at most so many steps are short …
+const SHORT_STEPS: f64 = 3_000.0;
+/// … and of at least so many are long.
+const LONG_STEPS: f64 = 6_000.0;
+/// Steps that a run with a time budget is expected to make per second.
+const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
+
+/// The recipe at three scales, for a run of so many steps where they are given. Costs follow `splats x a + pixels x b` per step (docs/benchmarks.md), so steps, splats
+/// and sizes shrink together. What was measured (docs/experiments.md):
+///
+/// - Fewer steps want higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 to 3,000 steps.
+/// - Short runs want a decade of decay of the means, where two are published; from 6,000 steps on two are better.
+/// - Small pictures at the start pay in short runs and cost quality in long ones.
+/// - A random start with fewer splats, which then grow, costs a third less time and 0.1 to 0.2 dB.
 #[must_use]
-pub fn quality_defaults(quality: Quality) -> TrainOptions {
-    let scale = |steps, max_splats, max_resolution, coarse_until, pace: f64| TrainOptions {
-        steps: Some(steps),
+pub fn quality_defaults(quality: Quality, steps: Option<u64>, budget: TimeBudget) -> TrainOptions {
+    let (preset_steps, [initial_splats, max_splats], max_resolution, pace) = match quality {
+        Quality::Fast => (2_000, [15_000, 60_000], 800, 2.0),
+        Quality::Default => (6_000, [20_000, 200_000], 1_600, 2.0),
+        Quality::Best => (30_000, [100_000, 400_000], 1_600, 1.0),
+    };
+    // How long the run will be: 0 = short, 1 = long. The steps of a run with a time budget are not known yet.
+    let expected = match (steps, budget.seconds()) {
+        (Some(steps), _) => steps as f64,
+        (None, Some(seconds)) => seconds * BUDGET_STEPS_PER_SECOND,
+        (None, None) => preset_steps as f64,
+    };
+    let length = ((expected - SHORT_STEPS) / (LONG_STEPS - SHORT_STEPS)).clamp(0.0, 1.0);
+    let coarse_until = match quality {
+        Quality::Fast => 0.7,
+        Quality::Default | Quality::Best => 0.4 - 0.2 * length,
+    };
+    let lr_means = 1.6e-4 * pace;
+    TrainOptions {
+        steps: Some(steps.unwrap_or(preset_steps)),
+        initial_splats: Some(initial_splats),
         max_splats: Some(max_splats),
         max_resolution: Some(max_resolution),
         coarse_factor: Some(4),
-        coarse_until: Some(coarse_until),
-        lr_means: Some(1.6e-4 * pace),
-        // A decade of decay, where two are published: runs of a few thousand steps gain 0.2 to 0.9 dB by it.
-        lr_means_final: Some(1.6e-5 * pace),
+        coarse_until: Some(round(coarse_until)),
+        lr_means: Some(lr_means),
+        lr_means_final: Some(round(lr_means * libm::exp10(-1.0 - length))),
         lr_scales: Some(5e-3 * pace),
         lr_quats: Some(1e-3 * pace),
         lr_opacities: Some(5e-2 * pace),
         lr_sh_dc: Some(2.5e-3 * pace),
         lr_sh_rest: Some(2.5e-3 / 20.0 * pace),
         ..TrainOptions::default()
-    };
-    match quality {
-        Quality::Fast => scale(2_000, 60_000, 800, 0.7, 2.0),
-        Quality::Default => scale(7_000, 200_000, 1_600, 0.4, 2.0),
-        Quality::Best => scale(30_000, 400_000, 1_600, 0.2, 1.0),
     }
+}
+
+/// A number with three digits, as people write it into a config file.
+fn round(value: f64) -> f64 {
+    format!("{value:.2e}").parse().unwrap_or(value)
 }
 
 /// The defaults that a strategy brings with it; `absolute_gradient` has a threshold of its own.

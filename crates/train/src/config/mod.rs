@@ -166,7 +166,9 @@ impl TrainConfig {
         let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
         let absolute_gradient = given.abs_grad.unwrap_or(false);
         let quality = given.quality.or(base.quality).unwrap_or(Quality::Default);
-        let presets = quality_defaults(quality).or(strategy_defaults(strategy, absolute_gradient));
+        let budget = given.time_budget.unwrap_or(TimeBudget::None);
+        let presets =
+            quality_defaults(quality, given.steps, budget).or(strategy_defaults(strategy, absolute_gradient));
         Self::from_complete(given.or(presets).or(base))
     }
 
@@ -230,7 +232,7 @@ impl TrainConfig {
             sh_every: share("sh-every", o.sh_every)?,
             antialiased: flag("antialiased", o.antialiased)?,
             max_splats_per_tile: need(o.max_splats_per_tile, "max-splats-per-tile", "a number")?,
-            random_background: flag("random-background", o.random_background)?,
+            random_background: need(o.random_background, "random-background", "auto|always|never")?,
             coarse: CoarseRecipe {
                 factor: match need(o.coarse_factor, "coarse-factor", "1, 2, 4 or 8")? {
                     factor @ (1 | 2 | 4 | 8) => factor,

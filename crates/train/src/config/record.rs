@@ -29,6 +29,8 @@ pub struct RunRecord {
     pub scene_extent: f64,
     /// Colour behind the splats.
     pub background: [f32; 3],
+    /// Whether each training step had a colour of its own behind them.
+    pub random_background: bool,
     /// Rotation `saved_from_dataset` of everything that is saved (rows), which turns up to -y.
     pub up_rotation: [[f64; 3]; 3],
 }

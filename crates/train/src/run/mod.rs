@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         // Everything that can be refused is, before anything is written or removed.
         let start = prepare::first_splats(&config, &dataset)?;
         let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
-        let record = prepare::record(&config, &dataset, &session.engine.describe(), &start.note);
+        let record = prepare::record(&config, &dataset, &session.engine.describe(), &start);
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(session.fs, folder, overwrite)?;
         folder.write_config(session.fs, &recorded.to_toml())?;

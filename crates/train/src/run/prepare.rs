@@ -14,7 +14,7 @@ use crate::config::{RunRecord, TrainConfig};
 use crate::memory::MemoryPlan;
 use crate::recipe::SceneFacts;
 use crate::up;
-use crate::words::Background;
+use crate::words::{Background, RandomBackground};
 
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
@@ -46,7 +46,7 @@ fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<in
     let mut start = match splat::read_initial(path, &ReadLimits { memory_bytes })? {
         Initial::Splats(file) => {
             let splats = finite(&file.splats).with_sh_degree(options.sh_degree);
-            init::Start { note: format!("{} splats", splats.len()), splats }
+            init::Start { note: format!("{} splats", splats.len()), splats, is_random: false }
         }
         Initial::Points(cloud) => {
             let positions: Vec<[f64; 3]> = cloud.positions.iter().map(|p| p.map(f64::from)).collect();
@@ -73,7 +73,7 @@ pub(super) fn record(
     config: &TrainConfig,
     dataset: &Dataset,
     device: &gausset_core::engine::DeviceInfo,
-    start_note: &str,
+    start: &init::Start,
 ) -> RunRecord {
     RunRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -82,11 +82,16 @@ pub(super) fn record(
         fingerprint: dataset.fingerprint.clone(),
         train_images: dataset.split.train.len() as u64,
         test_images: dataset.split.test.len() as u64,
-        start: start_note.to_owned(),
+        start: start.note.clone(),
         scene_extent: dataset.scene_extent,
         background: match config.background {
             Background::Auto => dataset.background,
             Background::Colour(colour) => colour,
+        },
+        random_background: match config.recipe.random_background {
+            RandomBackground::Auto => start.is_random,
+            RandomBackground::Always => true,
+            RandomBackground::Never => false,
         },
         up_rotation: up::rotation(config.up, &train_poses(dataset)),
     }
@@ -94,7 +99,11 @@ pub(super) fn record(
 
 /// What the recipe needs to know about the scene.
 pub(super) fn scene_facts(record: &RunRecord) -> SceneFacts {
-    SceneFacts { extent: record.scene_extent, background: record.background }
+    SceneFacts {
+        extent: record.scene_extent,
+        background: record.background,
+        random_background: record.random_background,
+    }
 }
 
 /// Predicts the memory of a run and refuses one that would not fit.
