@@ -173,6 +173,23 @@ fn rotated_truth(compute: &Compute, seed: u64) -> (GaussianField<f64>, Samples) 
 }
 
 #[test]
+fn constant_samples_and_single_gaussians_are_fitted_too() {
+    let compute = compute();
+    let [mut train, _] = synthetic(0);
+    let one = FitOptions { gaussians: 1, ..FitOptions::default() };
+    // One Gaussian for three bumps: stuck, and nothing can be exchanged for the better.
+    assert!(fitted(&compute, &train, &one).train.r2.unwrap() > 0.1);
+    for value in [0.0, 7.0] {
+        train.values.fill(value);
+        for gaussians in [1, 3] {
+            let found = fitted(&compute, &train, &FitOptions { gaussians, ..one.clone() });
+            assert!(found.train.mse < 1e-9, "{value}, {gaussians}: {}", found.train.mse);
+            assert_eq!(found.train.r2, None);
+        }
+    }
+}
+
+#[test]
 fn rotated_anisotropic_gaussians_are_found() {
     let compute = compute();
     // Any seed will do (3 to 14 were tried); 7 and 11 are those that need exchanges.

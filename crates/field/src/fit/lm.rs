@@ -56,6 +56,10 @@ impl LmState {
         values: &[f64],
     ) -> Result<(), FitError> {
         let columns = Columns::of(&self.field);
+        if columns.count == 0 {
+            self.is_done = true;
+            return Ok(());
+        }
         let (matrix, gradient) = normal_equations(&self.field, &columns, compute, points, values);
         for _ in 0..TRIES {
             if let Some(delta) = solve(&matrix, &gradient, columns.count, columns.stride, self.lambda) {

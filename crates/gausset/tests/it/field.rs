@@ -92,7 +92,8 @@ fn an_interrupted_fit_goes_on_to_the_same_bytes_and_its_state_is_not_lost() {
     };
     workshop.succeed(&fit("whole.safetensors"));
     let child = workshop.start(&fit("part.safetensors"));
-    // Signals are watched by then; a fit that is done already has left nothing to go on from.
+    // Steps are under way by then on an idle machine. On others it may be done, or not yet watching for signals: then
+    // there is nothing to go on from.
     std::thread::sleep(std::time::Duration::from_millis(300));
     kill_process(Pid::from_child(&child), Signal::INT).expect("the signal is sent");
     let stopped = Finished::new(&fit("part.safetensors"), child.wait_with_output().expect("wait"));
@@ -101,6 +102,8 @@ fn an_interrupted_fit_goes_on_to_the_same_bytes_and_its_state_is_not_lost() {
         let again = workshop.run(&fit("part.safetensors"));
         assert!(again.code == 2 && again.stderr.contains("--resume"), "{again:?}");
         workshop.succeed(&[&fit("part.safetensors")[..], &["--resume"]].concat());
+    } else if !workshop.path("part.safetensors").is_file() {
+        workshop.succeed(&fit("part.safetensors"));
     }
     assert!(workshop.read("whole.safetensors") == workshop.read("part.safetensors"));
     assert!(!workshop.path("part.safetensors.state").exists());
