@@ -11,6 +11,7 @@ pub mod pool;
 pub mod prefetch;
 pub mod rates;
 pub mod rng;
+pub mod scatter;
 pub mod simd;
 
 #[doc(hidden)]

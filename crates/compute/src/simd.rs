@@ -17,6 +17,11 @@ pub const LN_2: f32 = std::f32::consts::LN_2;
 /// One row of a block: what a vector loads and stores.
 pub type Row = [f32; LANES];
 
+/// A row that starts on a cache line, so that a 16-lane load never touches two.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C, align(64))]
+pub struct AlignedRow(pub Row);
+
 /// Loads a row.
 #[inline(always)]
 pub fn load<S: Simd>(simd: S, row: &Row) -> f32x16<S> {

@@ -4,12 +4,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gausset_compute::VectorLevel;
+use gausset_compute::{Pool, VectorLevel};
+use gausset_compute::huge_pages::HugePages;
 use gausset_core::engine::{
     AdamMode, Engine, GradientStatistic, Rates, RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_scenes::workload::{State, Workload};
+
+/// As in the program.
+#[global_allocator]
+static MEMORY: HugePages = HugePages;
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();
@@ -21,9 +26,12 @@ fn main() {
     let adam = if arg(5, "sparse") == "dense" { AdamMode::Dense } else { AdamMode::Sparse };
 
     let workload = Workload::new(state);
+    // As a training keeps them.
+    let order = gausset_raster::morton::order(&workload.splats.means, &Pool::new(1));
+    let splats = workload.splats.select(&order.into_iter().map(|i| i as usize).collect::<Vec<_>>());
     let mut engine = CpuEngine::new(CpuOptions { threads, level: wanted }).expect("level");
     println!("{}", engine.describe().name);
-    engine.load(TrainState::new(workload.splats.clone(), Vec::new())).expect("load");
+    engine.load(TrainState::new(splats, Vec::new())).expect("load");
     let view = TrainView {
         index: 0,
         name: "workload".into(),

@@ -6,14 +6,13 @@
 //! The floors are those of docs/benchmarks.md: bytes that have to be moved at least once, 16-lane multiply-adds (and
 //! operations that take their place in a pipe), and stores to places that lie anywhere in memory.
 
-use std::sync::atomic::Ordering;
-
 use gausset_compute::Rates;
 use gausset_compute::simd::LANES;
 use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::{AdamMode, Rendering};
 use gausset_core::{Stage, sh};
 use gausset_prof::{counter, span};
+use gausset_raster::blend_vjp::Slot;
 use gausset_raster::layout::{LOGIT, MEAN};
 use gausset_raster::view::KernelView;
 
@@ -265,16 +264,14 @@ pub(crate) fn count_backward(engine: &CpuEngine, adam: AdamMode, step: u64) {
     }
     let _span = span("statistics");
     let pipeline = &engine.pipeline;
-    let live = &pipeline.sums.live;
-    let entries: u64 = live.iter().map(|word| u64::from(word.count_ones())).sum();
-    counter(name::LIVE, entries as f64);
+    let slots = &pipeline.sums.slots[..pipeline.lists.entry_count];
+    let is_live = |slot: &&Slot| pipeline.sums.is_live(slot);
+    counter(name::LIVE, slots.iter().filter(is_live).count() as f64);
     let blocks = engine.state.parameters.geometry.len();
     if adam == AdamMode::Dense {
         counter(name::BLOCKS, blocks as f64);
         return;
     }
-    let is_live =
-        |entry: u32| live.get(entry as usize / 32).is_some_and(|word| word >> (entry % 32) & 1 == 1);
     let mut is_touched = vec![false; blocks];
     for &key in &pipeline.projected.keys {
         let splat = key as u32 as usize;
@@ -283,8 +280,7 @@ pub(crate) fn count_backward(engine: &CpuEngine, adam: AdamMode, step: u64) {
         }
         let first = pipeline.projected.first_entry(splat);
         let count = pipeline.projected.rects[splat].area() as usize;
-        let mut entries = pipeline.lists.position[first..first + count].iter();
-        is_touched[splat / LANES] = entries.any(|entry| is_live(entry.load(Ordering::Relaxed)));
+        is_touched[splat / LANES] = slots[first..first + count].iter().any(|slot| is_live(&slot));
     }
     counter(name::BLOCKS, is_touched.iter().filter(|&&touched| touched).count() as f64);
 }

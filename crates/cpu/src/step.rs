@@ -155,7 +155,6 @@ impl CpuEngine {
         self.state.group_clock += 1;
         let input = UpdateInput {
             projected: &self.pipeline.projected,
-            lists: &self.pipeline.lists,
             sums: &self.pipeline.sums,
             view,
             params,

@@ -12,8 +12,6 @@
 //! Blending (fixtures, section 3): `T' = T (1 - alpha)`; a splat is blended while `T' > 1e-4`. `T` simply goes on
 //! falling after a pixel has stopped: it is monotone, so "stopped" needs no state of its own.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{LANES, each, fma, fnma, inlined, load, splat, transpose};
@@ -25,7 +23,7 @@ use crate::pixel::{
     CELL_SIDE, CELLS, CELLS_PER_ROW, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin,
 };
 use crate::project::{EXTENT_SLACK, LOG2_255, Record, record};
-use crate::tile::TileSplats;
+use crate::tile::{Entry, TileSplats};
 use crate::view::KernelView;
 
 /// Entries per batch: their records (16 KiB) stay in the first-level cache while the cells walk them.
@@ -109,7 +107,7 @@ impl Blended {
         self.extras.resize(if outputs == Outputs::All { tiles } else { 0 }, TileExtras::default());
         self.processed.resize(tiles, 0);
         if self.masks.len() < lists.padded_entries {
-            self.masks.resize(lists.splat_of_entry.len(), 0);
+            self.masks.resize(lists.entries.len(), 0);
         }
 
         let mut extras = self.extras.iter_mut();
@@ -123,7 +121,7 @@ impl Blended {
         }
         pool.run_parts(&mut parts, |tile, part| {
             let first = lists.first[tile] as usize;
-            let entries = &lists.splat_of_entry[first..first + lists.len[tile] as usize];
+            let entries = &lists.entries[first..first + lists.len[tile] as usize];
             let input = TileInput { view, tile, entries, records, background };
             at_level!(level, simd => match outputs {
                 Outputs::Color => blend_tile::<_, false>(simd, &input, part),
@@ -136,7 +134,7 @@ impl Blended {
 struct TileInput<'a> {
     view: &'a KernelView,
     tile: usize,
-    entries: &'a [AtomicU32],
+    entries: &'a [Entry],
     records: &'a [Record],
     background: [f32; 3],
 }
@@ -218,12 +216,12 @@ fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>,
 
 /// Copies the records of the first entries, as many as fit.
 #[inline(always)]
-pub(crate) fn copy_records(records: &[Record], entries: &[AtomicU32], local: &mut [Record; BATCH]) {
+pub(crate) fn copy_records(records: &[Record], entries: &[Entry], local: &mut [Record; BATCH]) {
     for (i, (to, entry)) in local.iter_mut().zip(entries).enumerate() {
         if let Some(ahead) = entries.get(i + RECORDS_AHEAD) {
-            prefetch(records, ahead.load(Ordering::Relaxed) as usize);
+            prefetch(records, ahead.splat());
         }
-        *to = records[entry.load(Ordering::Relaxed) as usize];
+        *to = records[entry.splat()];
     }
 }
 

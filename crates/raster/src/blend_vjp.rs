@@ -14,23 +14,27 @@
 //! the pixels of a tile go to one [`Slot`] per (tile, splat) entry; nothing is added atomically, and a later stage adds
 //! the slots of a splat in a fixed order.
 
-use std::sync::atomic::AtomicU32;
-
-use fearless_simd::{Level, f32x16, prelude::*};
+use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::simd::{LANES, Row, each, each_of, fma, fnma, fold, inlined, load, splat, sum_lanes};
+use gausset_compute::prefetch::prefetch;
+use gausset_compute::scatter::{SharedRow, shared};
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
 
 use crate::blend::{BATCH, Blended, TileExtras, TilePixels, copy_records};
+use crate::layout::AlignedRow;
 use crate::pixel::{
     CELL_SIDE, CELLS, PixelAlpha, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin,
 };
 use crate::project::{Record, record};
-use crate::tile::TileSplats;
+use crate::tile::{Entry, TileSplats};
 use crate::view::KernelView;
 
 /// Sums over the pixels of a tile for one splat; names in [`slot`].
-pub type Slot = [f32; 12];
+pub type Slot = AlignedRow;
+
+/// Entries between asking for a slot and writing it.
+const SLOTS_AHEAD: usize = 16;
 
 /// Names of the values of a [`Slot`]; `v = dL/d ln alpha`, `(dx, dy)` from the mean to the pixel.
 pub mod slot {
@@ -54,6 +58,10 @@ pub mod slot {
     pub const ABS_X: usize = 10;
     /// `Σ |dL/dv|` per pixel, in units of `1/ln 2`.
     pub const ABS_Y: usize = 11;
+    /// Number of values; what follows belongs to the bookkeeping.
+    pub const VALUES: usize = 12;
+    /// The bits of the number of the pass that wrote the slot.
+    pub const PASS: usize = 12;
 }
 
 /// A picture of several channels, line by line: channel `c` of pixel row `y` starts at `y · row_len + c · stride`.
@@ -81,10 +89,10 @@ pub struct Upstream<'a> {
 /// Output of the stage; reused from step to step.
 #[derive(Clone, Debug, Default)]
 pub struct SlotSums {
-    /// One per tile entry; meaningful where live.
+    /// One per tile entry in the order of splats; meaningful where live.
     pub slots: Vec<Slot>,
-    /// One bit per tile entry.
-    pub live: Vec<u32>,
+    /// Number of the last pass: its slots are live.
+    pub pass: u32,
     /// `dL/d background`.
     pub background: [f64; 3],
 }
@@ -99,35 +107,32 @@ pub enum AbsoluteSums {
     On,
 }
 
-struct TilePart<'a> {
-    slots: &'a mut [Slot],
-    live: &'a mut [u32],
-    background: [f32; 3],
-}
 
 struct TileInput<'a> {
     view: &'a KernelView,
     tile: usize,
-    entries: &'a [AtomicU32],
+    entries: &'a [Entry],
     records: &'a [Record],
     masks: &'a [u16],
     pixels: &'a TilePixels,
     extras: Option<&'a TileExtras>,
     upstream: Upstream<'a>,
+    slots: &'a [SharedRow],
+    pass: u32,
 }
 
 impl SlotSums {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.slots.capacity() * size_of::<Slot>() + self.live.capacity() * 4
+        self.slots.capacity() * size_of::<Slot>()
     }
 
-    /// Whether an entry has a slot.
+    /// Whether a slot was written by the last pass.
     #[must_use]
     #[inline(always)]
-    pub fn is_live(&self, entry: usize) -> bool {
-        self.live[entry / 32] >> (entry % 32) & 1 != 0
+    pub fn is_live(&self, slot: &Slot) -> bool {
+        slot.0[slot::PASS].to_bits() == self.pass
     }
 
     /// Runs the stage.
@@ -148,46 +153,42 @@ impl SlotSums {
             upstream.alpha_depth.is_none() || blended.extras.len() == blended.tiles.len(),
             "gradients of depth need the forward pass with depth"
         );
-        if self.slots.len() < lists.padded_entries {
-            self.slots.resize(lists.splat_of_entry.len(), Slot::default());
-            self.live.resize(lists.splat_of_entry.len().div_ceil(32), 0);
+        if self.slots.len() < lists.entry_count {
+            self.slots.resize(lists.entries.len(), Slot::default());
         }
-        let mut slots = &mut self.slots[..lists.padded_entries];
-        let mut live = &mut self.live[..lists.padded_entries / 32];
-        let mut parts = Vec::with_capacity(view.tile_count());
-        for tile in 0..view.tile_count() {
-            let end = lists.first.get(tile + 1).map_or(lists.padded_entries, |&f| f as usize);
-            let len = end - lists.first[tile] as usize;
-            let (my_slots, rest) = slots.split_at_mut(len);
-            slots = rest;
-            let (my_live, rest) = live.split_at_mut(len / 32);
-            live = rest;
-            parts.push(TilePart { slots: my_slots, live: my_live, background: [0.0; 3] });
+        if self.pass == u32::MAX {
+            self.slots.fill(Slot::default());
+            self.pass = 0;
         }
-        pool.run_parts(&mut parts, |tile, part| {
+        self.pass += 1;
+        let (slots, pass) = (shared(&mut self.slots), self.pass);
+        let mut backgrounds = vec![[0.0f32; 3]; view.tile_count()];
+        pool.run_parts(&mut backgrounds, |tile, background| {
             let first = lists.first[tile] as usize;
             let processed = (blended.processed[tile] as usize).min(lists.len[tile] as usize);
             let input = TileInput {
                 view,
                 tile,
-                entries: &lists.splat_of_entry[first..first + processed],
+                entries: &lists.entries[first..first + processed],
                 records,
                 masks: &blended.masks[first..first + processed],
                 pixels: &blended.tiles[tile],
                 extras: blended.extras.get(tile),
                 upstream,
+                slots,
+                pass,
             };
             let extra = upstream.alpha_depth.is_some();
             at_level!(level, simd => match (extra, absolute) {
-                (false, AbsoluteSums::Off) => tile_vjp::<_, false, false>(simd, &input, part),
-                (false, AbsoluteSums::On) => tile_vjp::<_, false, true>(simd, &input, part),
-                (true, AbsoluteSums::Off) => tile_vjp::<_, true, false>(simd, &input, part),
-                (true, AbsoluteSums::On) => tile_vjp::<_, true, true>(simd, &input, part),
+                (false, AbsoluteSums::Off) => tile_vjp::<_, false, false>(simd, &input, background),
+                (false, AbsoluteSums::On) => tile_vjp::<_, false, true>(simd, &input, background),
+                (true, AbsoluteSums::Off) => tile_vjp::<_, true, false>(simd, &input, background),
+                (true, AbsoluteSums::On) => tile_vjp::<_, true, true>(simd, &input, background),
             });
         });
         self.background = [0.0; 3];
-        for part in &parts {
-            for (sum, value) in self.background.iter_mut().zip(part.background) {
+        for background in backgrounds {
+            for (sum, value) in self.background.iter_mut().zip(background) {
                 *sum += f64::from(value);
             }
         }
@@ -222,16 +223,16 @@ struct Cell<S: Simd> {
 fn tile_vjp<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     simd: S,
     input: &TileInput<'_>,
-    part: &mut TilePart<'_>,
+    background_gradient: &mut [f32; 3],
 ) {
-    tile_vjp_inner::<S, EXTRAS, ABSOLUTE>(simd, input, part);
+    tile_vjp_inner::<S, EXTRAS, ABSOLUTE>(simd, input, background_gradient);
 }
 
 #[inline(always)]
 fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     simd: S,
     input: &TileInput<'_>,
-    part: &mut TilePart<'_>,
+    background_gradient: &mut [f32; 3],
 ) {
     let zero = splat(simd, 0.0);
     let mut background = [zero; 3];
@@ -240,18 +241,30 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
         #[inline(always)]
         |c| start_cell::<S, EXTRAS>(simd, input, origin, c, &mut background),
     );
-    part.background = each_of(background, sum_lanes);
-    part.live.fill(0);
+    *background_gradient = each_of(background, sum_lanes);
 
     let alpha_min = splat(simd, ALPHA_MIN);
     let alpha_max = splat(simd, ALPHA_MAX);
     let stop = splat(simd, TRANSMITTANCE_STOP);
     let one = splat(simd, 1.0);
+    let lane_numbers = u32x16::from_fn(simd, |i| i as u32);
+    let lane_is = inlined(
+        #[inline(always)]
+        |lane: usize| lane_numbers.simd_eq(u32x16::splat(simd, lane as u32)),
+    );
+    let first_nine = lane_numbers.simd_lt(u32x16::splat(simd, 9));
+    let pass_row = lane_is(slot::PASS).select(splat(simd, f32::from_bits(input.pass)), zero);
     let mut local = [Record::default(); BATCH];
     let mut alphas = [PixelAlpha { dx: zero, dy: zero, raw: zero, alpha: zero }; CELLS];
     for base in (0..input.entries.len()).step_by(BATCH) {
         copy_records(input.records, &input.entries[base..], &mut local);
         for i in 0..BATCH.min(input.entries.len() - base) {
+            if let (Some(entry), Some(mask)) =
+                (input.entries.get(base + i + SLOTS_AHEAD), input.masks.get(base + i + SLOTS_AHEAD))
+                && *mask != 0
+            {
+                prefetch(input.slots, entry.slot());
+            }
             let mut mask = u32::from(input.masks[base + i]);
             if mask == 0 {
                 continue;
@@ -312,19 +325,15 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
                     absolute[1] += (v * slope_y).abs();
                 }
             }
-            let entry = base + i;
-            part.live[entry / 32] |= 1 << (entry % 32);
-            let slot = &mut part.slots[entry];
-            reduce(simd, &sums, slot);
+            let mut row = reduce(&sums, pass_row, first_nine);
             if EXTRAS {
-                slot[slot::DEPTH] = sum_lanes(depth_sum);
-            } else {
-                slot[slot::DEPTH] = 0.0;
+                row = lane_is(slot::DEPTH).select(splat(simd, sum_lanes(depth_sum)), row);
             }
             if ABSOLUTE {
-                slot[slot::ABS_X] = sum_lanes(absolute[0]);
-                slot[slot::ABS_Y] = sum_lanes(absolute[1]);
+                row = lane_is(slot::ABS_X).select(splat(simd, sum_lanes(absolute[0])), row);
+                row = lane_is(slot::ABS_Y).select(splat(simd, sum_lanes(absolute[1])), row);
             }
+            input.slots[input.entries[base + i].slot()].store(&AlignedRow(row.to_array()));
         }
     }
 }
@@ -367,10 +376,13 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
     Cell { x, y, transmittance, behind, color_gradient, alpha_gradient, depth_gradient }
 }
 
-/// Sums of the lanes of nine vectors into the first nine values of a slot: eight at once by pairwise folding, then the
-/// ninth.
+/// Sums of the lanes of nine vectors, each over lanes 8, 4, 2, 1 apart, in the first nine lanes; the others are those of
+/// `rest`.
+///
+/// All of it stays in vectors: a row put together in memory out of several stores could not be read back before they
+/// have left the store queue, behind all slots that were written before.
 #[inline(always)]
-fn reduce<S: Simd>(_simd: S, sums: &[f32x16<S>; 9], slot: &mut Slot) {
+fn reduce<S: Simd>(sums: &[f32x16<S>; 9], rest: f32x16<S>, first_nine: mask32x16<S>) -> f32x16<S> {
     let a: [f32x16<S>; 4] = each(
         #[inline(always)]
         |i| fold(sums[i], sums[i + 4]),
@@ -380,7 +392,10 @@ fn reduce<S: Simd>(_simd: S, sums: &[f32x16<S>; 9], slot: &mut Slot) {
         |i| fold(a[i], a[i + 2]),
     );
     let c = fold(b[0], b[1]);
-    let total: [f32; LANES] = (c + c.slide::<8>(c)).to_array();
-    slot[..8].copy_from_slice(&total[..8]);
-    slot[8] = sum_lanes(sums[8]);
+    let eight = c + c.slide::<8>(c);
+    let ninth = sums[8] + sums[8].slide::<8>(sums[8]);
+    let ninth = ninth + ninth.slide::<4>(ninth);
+    let ninth = ninth + ninth.slide::<2>(ninth);
+    let ninth = ninth + ninth.slide::<1>(ninth);
+    first_nine.select(eight.slide::<8>(ninth), rest)
 }

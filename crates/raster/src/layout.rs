@@ -7,7 +7,8 @@
 //! is never visible: their quaternion is zero and their logit `-inf`-like.
 
 use gausset_compute::Pool;
-use gausset_compute::simd::{LANES, Row};
+pub use gausset_compute::simd::AlignedRow;
+use gausset_compute::simd::LANES;
 use gausset_core::{Splats, sh};
 
 /// Rows of a block's geometry.
@@ -27,11 +28,6 @@ pub const DC: usize = 11;
 const CHUNK_BLOCKS: usize = 256;
 /// Logit of the padding lanes: their opacity is far below the visible threshold.
 const PADDING_LOGIT: f32 = -80.0;
-
-/// A row that starts on a cache line, so that a 16-lane load never touches two.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-#[repr(C, align(64))]
-pub struct AlignedRow(pub Row);
 
 /// The geometry of 16 splats.
 pub type GeometryBlock = [AlignedRow; GEOMETRY_ROWS];

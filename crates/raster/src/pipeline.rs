@@ -104,7 +104,7 @@ impl Pipeline {
             splats,
             options.sh_degree,
             options.antialiased,
-            (&self.projected, &self.lists, &self.sums),
+            (&self.projected, &self.sums),
             view,
         )
     }

@@ -4,7 +4,6 @@
 //! run the very code that these stages are made of on all splats, one block after the other, and write down what it
 //! gives; nothing is computed by a second formula, except where a result exists nowhere in the engine (Σ itself).
 
-use std::sync::atomic::AtomicU32;
 
 use fearless_simd::{Level, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, each, each_of, load, splat};
@@ -19,7 +18,6 @@ use crate::project::{Projected, SPLATS_PER_CHUNK, TileRect};
 use crate::project_vjp::Gradients;
 use crate::shape::Shape;
 use crate::spherical::{C0, basis, colour_gradient, colours};
-use crate::tile::TileLists;
 use crate::view::KernelView;
 
 /// A splat on the screen; all zero when it is not in front of the near plane.
@@ -166,11 +164,8 @@ pub fn screen_vjp(
     projected.rects.resize(entries, TileRect { x0: 0, x1: 1, y0: 0, y1: 1 });
     projected.entry_offset.extend((0..entries).map(|i| (i % SPLATS_PER_CHUNK) as u32));
     projected.chunk_entry_base.extend((0..entries).step_by(SPLATS_PER_CHUNK).map(|i| i as u32));
-    let mut lists = TileLists::default();
-    lists.position.extend((0..entries as u32).map(AtomicU32::new));
     let mut sums = SlotSums {
         slots: vec![Slot::default(); entries],
-        live: vec![u32::MAX; entries.div_ceil(32)],
         ..SlotSums::default()
     };
     for (i, (s, g)) in screen_splats(level, splats, view, options).iter().zip(upstream).enumerate() {
@@ -178,7 +173,7 @@ pub fn screen_vjp(
             sums.slots[i] = slot_of(s, g);
         }
     }
-    let stages = (&projected, &lists, &sums);
+    let stages = (&projected, &sums);
     Gradients::compute(&Pool::new(1), level, splats, options.sh_degree, options.antialiased, stages, view)
 }
 
@@ -186,14 +181,14 @@ fn slot_of(s: &ScreenSplat, g: &ScreenGradient) -> Slot {
     let [a, b, c] = s.cov2d;
     let (a, c) = (a + LOW_PASS_VARIANCE, c + LOW_PASS_VARIANCE);
     let mut sums = Slot::default();
-    sums[slot::V] = s.opacity * g.opacity;
-    sums[slot::VX] = a * g.mean2d[0] + b * g.mean2d[1];
-    sums[slot::VY] = b * g.mean2d[0] + c * g.mean2d[1];
-    sums[slot::VXX] = -2.0 * g.conic[0];
-    sums[slot::VXY] = -g.conic[1];
-    sums[slot::VYY] = -2.0 * g.conic[2];
-    sums[slot::RED..slot::RED + 3].copy_from_slice(&g.color);
-    sums[slot::DEPTH] = g.z;
+    sums.0[slot::V] = s.opacity * g.opacity;
+    sums.0[slot::VX] = a * g.mean2d[0] + b * g.mean2d[1];
+    sums.0[slot::VY] = b * g.mean2d[0] + c * g.mean2d[1];
+    sums.0[slot::VXX] = -2.0 * g.conic[0];
+    sums.0[slot::VXY] = -g.conic[1];
+    sums.0[slot::VYY] = -2.0 * g.conic[2];
+    sums.0[slot::RED..slot::RED + 3].copy_from_slice(&g.color);
+    sums.0[slot::DEPTH] = g.z;
     sums
 }
 

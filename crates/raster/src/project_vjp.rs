@@ -12,7 +12,7 @@
 //! In antialiased mode `ln o` has the further term `½ ln(det_raw / det)`. Gradients of a block stay in registers and on
 //! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
 
-use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
+use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{
     LANES, LN_2, Row, each, each_of, fma, inlined, load, splat, sum_lanes, transpose,
@@ -20,21 +20,18 @@ use gausset_compute::simd::{
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 use gausset_core::{Pose, se3};
-use std::sync::atomic::Ordering;
 
 use crate::blend_vjp::{SlotSums, slot};
 use crate::geometry::{Direction, Geometry, dot3, dot3s};
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
-use crate::project::{BLOCKS_PER_CHUNK, Projected};
+use crate::project::{BLOCKS_PER_CHUNK, Projected, TileRect};
 use crate::spherical::{ColourGradient, colour_gradient};
-use crate::tile::TileLists;
 use crate::view::KernelView;
 
 /// Everything that the stage reads.
 #[derive(Clone, Copy)]
 pub(crate) struct VjpInput<'a> {
     pub projected: &'a Projected,
-    pub lists: &'a TileLists,
     pub sums: &'a SlotSums,
     pub view: &'a KernelView,
     pub antialiased: bool,
@@ -137,84 +134,61 @@ impl PoseGradientSums {
     }
 }
 
-/// The live slots of a block, and of the block after it, which are on their way from memory.
-///
-/// Slots lie all over the tiles, so that each is a miss. Collecting them one block ahead lets a block's arithmetic hide
-/// the misses of the next, and leaves no branch per entry in the sum.
-#[derive(Debug, Default)]
-pub(crate) struct LiveSlots {
-    current: Vec<LiveSlot>,
-    next: Vec<LiveSlot>,
-}
+/// Slots between asking for one and adding it up: about those of a block.
+const SLOTS_AHEAD: usize = 40;
 
-/// A slot and the lane to which it belongs.
-#[derive(Clone, Copy, Debug, Default)]
-struct LiveSlot {
-    lane: u32,
-    entry: u32,
-}
-
-impl LiveSlots {
-    /// Ready for the blocks from `first` on.
-    #[inline(always)]
-    pub(crate) fn new(input: &VjpInput<'_>, first: usize) -> Self {
-        let mut slots = Self::default();
-        collect(input, first, &mut slots.next);
-        slots
-    }
-
-    /// Adds up the slots of the 16 splats of the next block; row `i` of the result is value `i` of a slot for each
-    /// lane.
-    #[inline(always)]
-    fn sum_block<S: Simd>(&mut self, simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>; LANES] {
-        std::mem::swap(&mut self.current, &mut self.next);
-        collect(input, block + 1, &mut self.next);
-        let mut lanes = [[0.0; LANES]; LANES];
-        for slot in &self.current {
-            let values = &input.sums.slots[slot.entry as usize];
-            for (sum, value) in lanes[slot.lane as usize % LANES].iter_mut().zip(values) {
-                *sum += value;
-            }
-        }
-        transpose(each(
-            #[inline(always)]
-            |i| load(simd, &lanes[i]),
-        ))
-    }
-}
-
-/// Lists the live slots of a block by lane and tile, and asks for them.
+/// Whether a block has tile entries.
 #[inline(always)]
-fn collect(input: &VjpInput<'_>, block: usize, found: &mut Vec<LiveSlot>) {
-    found.clear();
-    let lanes = block * LANES..(block + 1) * LANES;
-    let Some(rects) = input.projected.rects.get(lanes.clone()) else { return };
-    let mut first = input.projected.first_entry(lanes.start);
-    let last = input.projected.first_entry(lanes.end - 1) + rects[LANES - 1].area() as usize;
-    // Room for all, so that each is written and only live ones advance: whether one is live cannot be foreseen.
-    found.resize(last - first + 1, LiveSlot::default());
-    let mut count = 0;
-    for (lane, rect) in (0u32..).zip(rects) {
-        let entries = rect.area() as usize;
-        for position in &input.lists.position[first..first + entries] {
-            let entry = position.load(Ordering::Relaxed);
-            found[count] = LiveSlot { lane, entry };
-            count += usize::from(input.sums.is_live(entry as usize));
-        }
-        first += entries;
-    }
-    found.truncate(count);
-    for slot in found {
-        prefetch(&input.sums.slots, slot.entry as usize);
-    }
+pub(crate) fn has_entries(projected: &Projected, block: usize) -> bool {
+    projected.rects.get(block * LANES..(block + 1) * LANES).is_some_and(|rects| entries_of(projected, rects, block).len() > 0)
 }
 
-/// Gradients of the splats of a block. Blocks are asked for in order, the first being that of `slots`.
+/// The entries of a block, in the order of splats.
+#[inline(always)]
+fn entries_of(projected: &Projected, rects: &[TileRect], block: usize) -> std::ops::Range<usize> {
+    let last = projected.first_entry(block * LANES + LANES - 1) + rects[LANES - 1].area() as usize;
+    projected.first_entry(block * LANES)..last
+}
+
+/// Adds up the live slots of the 16 splats of a block, those of a splat by tile; row `i` of the result is value `i` of a
+/// slot for each lane.
+#[inline(always)]
+fn sum_slots<S: Simd>(simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>; LANES] {
+    let zero = splat(simd, 0.0);
+    let rects = &input.projected.rects[block * LANES..(block + 1) * LANES];
+    let entries = entries_of(input.projected, rects, block);
+    let slots = &input.sums.slots[entries.start..];
+    if entries.is_empty() {
+        return [zero; LANES];
+    }
+    let values: u32x16<S> = u32x16::from_fn(simd, |i| if i < slot::VALUES { u32::MAX } else { 0 });
+    let mut lanes = [AlignedRow::default(); LANES];
+    let mut next = 0;
+    for (lane, rect) in lanes.iter_mut().zip(rects) {
+        let mut sum = zero;
+        let end = next + rect.area() as usize;
+        while next < end {
+            prefetch(slots, next + SLOTS_AHEAD);
+            let slot = &slots[next];
+            // Whether a slot is live cannot be foreseen: what is not is masked.
+            let live = u32::from(input.sums.is_live(slot)).wrapping_neg();
+            let bits: u32x16<S> = load(simd, &slot.0).to_bits();
+            sum += f32x16::from_bits(bits & values & u32x16::splat(simd, live));
+            next += 1;
+        }
+        sum.store_array(&mut lane.0);
+    }
+    transpose(each(
+        #[inline(always)]
+        |i| load(simd, &lanes[i].0),
+    ))
+}
+
+/// Gradients of the splats of a block.
 #[inline(always)]
 pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     simd: S,
     input: &VjpInput<'_>,
-    slots: &mut LiveSlots,
     block_index: usize,
     block: &GeometryBlock,
     rest: &[AlignedRow],
@@ -225,7 +199,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let one = splat(simd, 1.0);
     let two = splat(simd, 2.0);
     let view = input.view;
-    let sums = slots.sum_block(simd, input, block_index);
+    let sums = sum_slots(simd, input, block_index);
     let mut touched = sums[0].simd_ne(zero);
     for sum in &sums[1..slot::ABS_X] {
         touched |= sum.simd_ne(zero);
@@ -428,7 +402,7 @@ impl Gradients {
         splats: &Blocks,
         sh_degree: u8,
         antialiased: bool,
-        stages: (&Projected, &TileLists, &SlotSums),
+        stages: (&Projected, &SlotSums),
         view: &KernelView,
     ) -> Self {
         let mut parameters = Blocks::zeros(splats.sh_degree(), splats.len());
@@ -436,7 +410,7 @@ impl Gradients {
         let mut mean2d = vec![[0.0; 2]; lanes];
         let mut mean2d_abs = vec![[0.0; 2]; lanes];
         let rest_rows = splats.rest_rows();
-        let input = VjpInput { projected: stages.0, lists: stages.1, sums: stages.2, view, antialiased };
+        let input = VjpInput { projected: stages.0, sums: stages.1, view, antialiased };
         let mut rest_parts = parameters.rest.chunks_mut((BLOCKS_PER_CHUNK * rest_rows).max(1));
         let mut parts: Vec<GradientChunk<'_>> = parameters
             .geometry
@@ -483,13 +457,11 @@ fn gradient_chunk<S: Simd, const DEGREE: u8>(
         || {
             let rows = splats.rest_rows();
             let mut pose = PoseSums::new(simd);
-            let mut slots = LiveSlots::new(input, chunk * BLOCKS_PER_CHUNK);
             for (local, out) in part.geometry.iter_mut().enumerate() {
                 let block = chunk * BLOCKS_PER_CHUNK + local;
                 let g = block_gradient::<S, DEGREE>(
                     simd,
                     input,
-                    &mut slots,
                     block,
                     &splats.geometry[block],
                     splats.rest_of(block),

@@ -12,7 +12,7 @@
 //! The rectangle of a splat may contain tiles that its ellipse does not reach; the exact test comes later, where it is
 //! cheap (stage `blend`).
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use fearless_simd::{Level, prelude::*};
 use gausset_compute::prefetch::prefetch;
@@ -28,8 +28,6 @@ use crate::view::KernelView;
 const DEPTH_CHUNKS: usize = 16;
 /// Splats between asking for a rectangle and using it.
 const RECT_AHEAD: usize = 32;
-/// Splats between asking for the places of a splat's entries and writing them.
-const POSITION_AHEAD: usize = 12;
 /// Alignment of each tile's first entry.
 const ENTRY_ALIGNMENT: usize = 32;
 
@@ -44,17 +42,44 @@ pub struct TileSplats<'a> {
     pub records: &'a [Record],
 }
 
+/// A splat in the list of a tile, and the number of this entry among all entries in the order of splats: those of a
+/// splat follow each other, tile rows first.
+#[derive(Debug, Default)]
+pub struct Entry(AtomicU64);
+
+impl Entry {
+    /// Places are disjoint; relaxed atomic stores are plain stores that need no `unsafe`.
+    #[inline(always)]
+    fn set(&self, splat: u32, slot: u32) {
+        self.0.store(u64::from(slot) << 32 | u64::from(splat), Ordering::Relaxed);
+    }
+
+    /// Number of the splat.
+    #[must_use]
+    #[inline(always)]
+    pub fn splat(&self) -> usize {
+        self.0.load(Ordering::Relaxed) as u32 as usize
+    }
+
+    /// Number of the entry in the order of splats.
+    #[must_use]
+    #[inline(always)]
+    pub fn slot(&self) -> usize {
+        (self.0.load(Ordering::Relaxed) >> 32) as usize
+    }
+}
+
 /// The lists; reused from step to step.
 #[derive(Debug, Default)]
 pub struct TileLists {
-    /// Splat of each entry.
-    pub splat_of_entry: Vec<AtomicU32>,
-    /// For each splat, from its first entry on: where its entries lie in `splat_of_entry`, tile rows first.
-    pub position: Vec<AtomicU32>,
+    /// The entries, tile by tile.
+    pub entries: Vec<Entry>,
     /// First entry of each tile.
     pub first: Vec<u32>,
     /// Entries of each tile (after the cap).
     pub len: Vec<u32>,
+    /// Entries of all tiles before the cap.
+    pub entry_count: usize,
     /// Entries of all tiles with the gaps in between.
     pub padded_entries: usize,
     /// Tiles whose list was cut.
@@ -66,12 +91,8 @@ impl TileLists {
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        (self.splat_of_entry.capacity()
-            + self.position.capacity()
-            + self.first.capacity()
-            + self.len.capacity()
-            + self.counts.capacity())
-            * 4
+        self.entries.capacity() * size_of::<Entry>()
+            + (self.first.capacity() + self.len.capacity() + self.counts.capacity()) * 4
     }
 
     /// Builds the lists from the splats in depth order (`keys`, sorted).
@@ -107,10 +128,10 @@ impl TileLists {
             self.len.push((next - start) as u32);
         }
         self.padded_entries = next.next_multiple_of(ENTRY_ALIGNMENT);
-        grow(&mut self.splat_of_entry, self.padded_entries);
-        grow(&mut self.position, projected.entries as usize);
+        self.entry_count = projected.entries as usize;
+        grow(&mut self.entries, self.padded_entries);
 
-        let (splat_of_entry, position) = (&*self.splat_of_entry, &*self.position);
+        let entries = &*self.entries;
         let mut parts: Vec<&mut [u32]> = self.counts.chunks_mut(tiles).collect();
         pool.run_parts(&mut parts, |chunk, places| {
             let keys = chunk_of(keys, chunk, chunk_len);
@@ -119,21 +140,16 @@ impl TileLists {
                     prefetch(&projected.rects, key as u32 as usize);
                     prefetch(&projected.entry_offset, key as u32 as usize);
                 }
-                if let Some(&key) = keys.get(i + POSITION_AHEAD) {
-                    prefetch(position, projected.first_entry(key as u32 as usize));
-                }
                 let splat = key as u32;
                 let rect = projected.rects[splat as usize];
-                let mut entry_of_splat = projected.first_entry(splat as usize);
+                let mut slot = projected.first_entry(splat as usize) as u32;
                 for y in usize::from(rect.y0)..usize::from(rect.y1) {
                     for place in
                         &mut places[y * columns + usize::from(rect.x0)..y * columns + usize::from(rect.x1)]
                     {
-                        // Places are disjoint; relaxed atomic stores are plain stores that need no `unsafe`.
-                        splat_of_entry[*place as usize].store(splat, Ordering::Relaxed);
-                        position[entry_of_splat].store(*place, Ordering::Relaxed);
+                        entries[*place as usize].set(splat, slot);
                         *place += 1;
-                        entry_of_splat += 1;
+                        slot += 1;
                     }
                 }
             }
@@ -146,12 +162,12 @@ impl TileLists {
     /// Forward and backward then walk the same shortened lists. The test evaluates every pixel, with the arithmetic of
     /// the blending kernel: exact, and only paid for when a cap is asked for.
     pub fn cap(&mut self, pool: &Pool, level: Level, view: &KernelView, records: &[Record], cap: u32) {
-        let (first, splat_of_entry) = (&self.first, &*self.splat_of_entry);
+        let (first, all) = (&self.first, &*self.entries);
         let mut hit = vec![false; self.len.len()];
         let mut parts: Vec<(&mut u32, &mut bool)> = self.len.iter_mut().zip(&mut hit).collect();
         pool.run_parts(&mut parts, |tile, (len, hit)| {
             let start = first[tile] as usize;
-            let entries = &splat_of_entry[start..start + **len as usize];
+            let entries = &all[start..start + **len as usize];
             let kept = at_level!(level, simd => capped_length(simd, view, tile, entries, records, cap));
             if let Some(kept) = kept {
                 **len = kept;
@@ -168,7 +184,7 @@ fn capped_length<S: Simd>(
     simd: S,
     view: &KernelView,
     tile: usize,
-    entries: &[AtomicU32],
+    entries: &[Entry],
     records: &[Record],
     cap: u32,
 ) -> Option<u32> {
@@ -180,7 +196,7 @@ fn capped_length<S: Simd>(
             let mut drawing = 0;
             let mut cut = 0;
             for (i, entry) in entries.iter().enumerate() {
-                let record = &records[entry.load(Ordering::Relaxed) as usize];
+                let record = &records[entry.splat()];
                 let draws = (0..CELLS).any(|cell| {
                     let (x, y) = cell_pixels(simd, origin, cell);
                     let alpha = pixel_alpha(simd, record, x, y).alpha;
@@ -234,10 +250,10 @@ fn chunk_of(keys: &[u64], chunk: usize, chunk_len: usize) -> &[u64] {
     &keys[start..(start + chunk_len).min(keys.len())]
 }
 
-fn grow(values: &mut Vec<AtomicU32>, len: usize) {
+fn grow(values: &mut Vec<Entry>, len: usize) {
     if values.len() < len {
         // Head room, so that a slowly growing scene does not reallocate at every step.
         values.reserve_exact(len + len / 8 - values.len());
-        values.resize_with(len, AtomicU32::default);
+        values.resize_with(len, Entry::default);
     }
 }

@@ -4,6 +4,7 @@
 //! statistics. See [`crate::project_vjp`], [`crate::adam`].
 
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
+use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{LANES, Row, each, exp, fma, inlined, ln, load, sigmoid, sin_cos_turns, splat};
 use gausset_compute::{Pool, at_level, rng};
 use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
@@ -11,10 +12,10 @@ use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
 use crate::adam::{BiasCorrection, CorrectionTable, LaneUpdate, update_row};
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
 use crate::project::BLOCKS_PER_CHUNK;
-use crate::project_vjp::{BlockGradient, LiveSlots, PoseGradientSums, PoseSums, VjpInput, block_gradient};
+use crate::project_vjp::{BlockGradient, PoseGradientSums, PoseSums, VjpInput, block_gradient, has_entries};
 use crate::shape::Shape;
 use crate::spherical::rest_coefficients;
-use crate::{blend_vjp::SlotSums, project::Projected, tile::TileLists, view::KernelView};
+use crate::{blend_vjp::SlotSums, project::Projected, view::KernelView};
 
 /// Noise fades by `sigmoid(-100 (opacity - fade))`; where the exponent is beyond this it is below 1e-13 and skipped.
 const NOISE_CUTOFF: f32 = 30.0;
@@ -45,8 +46,6 @@ pub struct UpdateState<'a> {
 pub struct UpdateInput<'a> {
     /// Output of `project`.
     pub projected: &'a Projected,
-    /// Output of `tile`.
-    pub lists: &'a TileLists,
     /// Output of `blend_vjp`.
     pub sums: &'a SlotSums,
     /// The view of this step.
@@ -105,7 +104,6 @@ impl<'a> Step<'a> {
     fn vjp_input(&self) -> VjpInput<'a> {
         VjpInput {
             projected: self.input.projected,
-            lists: self.input.lists,
             sums: self.input.sums,
             view: self.input.view,
             antialiased: self.input.params.render.antialiased,
@@ -116,7 +114,6 @@ impl<'a> Step<'a> {
 /// What a task carries from block to block.
 struct BlockSums<S: Simd> {
     pose: PoseSums<S>,
-    slots: LiveSlots,
 }
 
 /// Runs the fused stage.
@@ -195,7 +192,6 @@ fn update_chunk<S: Simd, const DEGREE: u8>(simd: S, step: &Step<'_>, chunk: usiz
         || {
             let mut sums = BlockSums {
                 pose: PoseSums::new(simd),
-                slots: LiveSlots::new(&step.vjp_input(), chunk * BLOCKS_PER_CHUNK),
             };
             for local in 0..part.geometry.len() {
                 let block = chunk * BLOCKS_PER_CHUNK + local;
@@ -225,7 +221,6 @@ fn update_block<S: Simd, const DEGREE: u8>(
     let mut g = block_gradient::<S, DEGREE>(
         simd,
         &step.vjp_input(),
-        &mut sums.slots,
         block,
         &part.geometry[local],
         &part.rest[rest.clone()],
@@ -248,6 +243,7 @@ fn update_block<S: Simd, const DEGREE: u8>(
     part.report.skipped += u64::from((receives & real & !finite).to_bitmask().count_ones());
 
     if moves.any_true() {
+        let ahead = !sparse || has_entries(step.input.projected, block + 1);
         let update = lane_update(simd, step, moves, sparse, &mut part.clocks[lanes]);
         for (row, gradient) in g.geometry.into_iter().enumerate() {
             update_row(
@@ -259,19 +255,25 @@ fn update_block<S: Simd, const DEGREE: u8>(
                 step.rates[row],
                 &update,
             );
+            if ahead && let Some(next) = part.geometry.get(local + 1) {
+                prefetch(next, row);
+                prefetch(&part.geometry1[local + 1], row);
+                prefetch(&part.geometry2[local + 1], row);
+            }
         }
-        let rows = part.rest[rest.clone()]
-            .chunks_exact_mut(3)
-            .zip(part.rest1[rest.clone()].chunks_exact_mut(3))
-            .zip(part.rest2[rest].chunks_exact_mut(3))
-            .take(rest_coefficients(DEGREE));
-        for (k, ((p, m), v)) in rows.enumerate() {
+        for k in 0..rest_coefficients(DEGREE) {
             for c in 0..3 {
+                let row = rest.start + 3 * k + c;
+                if ahead {
+                    prefetch(part.rest, row + step.rest_rows);
+                    prefetch(part.rest1, row + step.rest_rows);
+                    prefetch(part.rest2, row + step.rest_rows);
+                }
                 update_row(
                     simd,
-                    &mut p[c].0,
-                    &mut m[c].0,
-                    &mut v[c].0,
+                    &mut part.rest[row].0,
+                    &mut part.rest1[row].0,
+                    &mut part.rest2[row].0,
                     g.colour.rest(k, c),
                     params.rates.sh_rest,
                     &update,

@@ -1,0 +1,74 @@
+//! Rows of values that the tasks of a job write in any order.
+//!
+//! Where each task knows the places of its results, but the places of different tasks are interleaved, no slice can be
+//! cut into parts. A row is then written through relaxed atomic stores of eight bytes, which are plain moves on every
+//! processor of today: two tasks that write the same row would mix it up, but nothing worse.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::simd::AlignedRow;
+
+/// Stores per row: two values each.
+const PAIRS: usize = crate::simd::LANES / 2;
+
+/// An [`AlignedRow`] that several threads may write.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct SharedRow([AtomicU64; PAIRS]);
+
+impl SharedRow {
+    /// Writes all values of the row.
+    #[inline(always)]
+    pub fn store(&self, row: &AlignedRow) {
+        let pairs: [u64; PAIRS] = bytemuck::cast(row.0);
+        for i in 0..PAIRS {
+            self.0[i].store(pairs[i], Ordering::Relaxed);
+        }
+    }
+}
+
+/// The same rows, for as long as they are borrowed, to be written by several threads.
+#[must_use]
+pub fn shared(rows: &mut [AlignedRow]) -> &[SharedRow] {
+    const { assert!(size_of::<SharedRow>() == size_of::<AlignedRow>()) };
+    const { assert!(align_of::<SharedRow>() == align_of::<AlignedRow>()) };
+    #[allow(unsafe_code)]
+    // SAFETY: both types are 64 bytes without gaps at multiples of 64, and every content is valid for both. The rows
+    // are borrowed exclusively while the result lives, so that all access goes through its atomics.
+    unsafe {
+        std::slice::from_raw_parts(rows.as_mut_ptr().cast_const().cast::<SharedRow>(), rows.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Pool;
+
+    #[test]
+    fn rows_written_by_any_task_are_there_afterwards() {
+        let value = |row: usize, lane: usize| (row * 16 + lane) as f32 - 7.5;
+        for threads in [1, 3] {
+            let mut rows = vec![AlignedRow::default(); 1000];
+            let places = shared(&mut rows);
+            Pool::new(threads).run(10, |task, _| {
+                for row in (task..1000).step_by(10) {
+                    places[row].store(&AlignedRow(std::array::from_fn(|lane| value(row, lane))));
+                }
+            });
+            for (row, values) in rows.iter().enumerate() {
+                assert_eq!(values.0, std::array::from_fn(|lane| value(row, lane)));
+            }
+        }
+    }
+
+    #[test]
+    fn every_bit_of_a_value_survives() {
+        let bits = [0x7F80_0001, 0xFFC0_1234, 0x0000_0001, 0x8000_0000];
+        let mut rows = [AlignedRow::default()];
+        shared(&mut rows)[0].store(&AlignedRow(std::array::from_fn(|lane| f32::from_bits(bits[lane % 4]))));
+        for (lane, value) in rows[0].0.iter().enumerate() {
+            assert_eq!(value.to_bits(), bits[lane % 4]);
+        }
+    }
+}
