@@ -6,10 +6,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::simd::AlignedRow;
+use crate::simd::{AlignedRow, LANES};
 
 /// Stores per row: two values each.
-const PAIRS: usize = crate::simd::LANES / 2;
+const PAIRS: usize = LANES / 2;
 
 /// An [`AlignedRow`] that several threads may write.
 #[derive(Debug)]
@@ -17,12 +17,14 @@ const PAIRS: usize = crate::simd::LANES / 2;
 pub struct SharedRow([AtomicU64; PAIRS]);
 
 impl SharedRow {
-    /// Writes all values of the row.
+    /// Writes all values of the row, given in two halves.
     #[inline(always)]
-    pub fn store(&self, row: &AlignedRow) {
-        let pairs: [u64; PAIRS] = bytemuck::cast(row.0);
-        for i in 0..PAIRS {
-            self.0[i].store(pairs[i], Ordering::Relaxed);
+    pub fn store(&self, low: [f32; LANES / 2], high: [f32; LANES / 2]) {
+        let low: [u64; PAIRS / 2] = bytemuck::cast(low);
+        let high: [u64; PAIRS / 2] = bytemuck::cast(high);
+        for i in 0..PAIRS / 2 {
+            self.0[i].store(low[i], Ordering::Relaxed);
+            self.0[PAIRS / 2 + i].store(high[i], Ordering::Relaxed);
         }
     }
 }
@@ -53,7 +55,8 @@ mod tests {
             let places = shared(&mut rows);
             Pool::new(threads).run(10, |task, _| {
                 for row in (task..1000).step_by(10) {
-                    places[row].store(&AlignedRow(std::array::from_fn(|lane| value(row, lane))));
+                    let half = |first| std::array::from_fn(|lane| value(row, first + lane));
+                    places[row].store(half(0), half(8));
                 }
             });
             for (row, values) in rows.iter().enumerate() {
@@ -66,7 +69,8 @@ mod tests {
     fn every_bit_of_a_value_survives() {
         let bits = [0x7F80_0001, 0xFFC0_1234, 0x0000_0001, 0x8000_0000];
         let mut rows = [AlignedRow::default()];
-        shared(&mut rows)[0].store(&AlignedRow(std::array::from_fn(|lane| f32::from_bits(bits[lane % 4]))));
+        let half = std::array::from_fn(|lane| f32::from_bits(bits[lane % 4]));
+        shared(&mut rows)[0].store(half, half);
         for (lane, value) in rows[0].0.iter().enumerate() {
             assert_eq!(value.to_bits(), bits[lane % 4]);
         }

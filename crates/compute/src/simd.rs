@@ -123,7 +123,12 @@ pub fn exp2<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
 /// (relative error 7.5e-8 around 7.5e-8). Lower degrees save one multiply-add each and lose a digit and a half.
 #[inline(always)]
 pub fn exp2_bounded_above<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
-    let x = x.max(splat(simd, -125.0));
+    exp2_in_range(simd, x.max(splat(simd, -125.0)))
+}
+
+/// [`exp2`] for `x` in -125..=126; beyond, lanes hold anything.
+#[inline(always)]
+pub fn exp2_in_range<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     let round = splat(simd, 12_582_912.0);
     let shifted = x + round;
     let fraction = x - (shifted - round);

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use gausset_compute::{Pool, VectorLevel};
 use gausset_compute::huge_pages::HugePages;
+use gausset_compute::{Pool, VectorLevel};
 use gausset_core::engine::{
     AdamMode, Engine, GradientStatistic, Rates, RenderOptions, StepParams, TrainState, TrainView,
 };

@@ -16,18 +16,19 @@ use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{LANES, each, fma, fnma, inlined, load, splat, transpose};
 use gausset_compute::{Pool, at_level};
-use gausset_core::constants::{ALPHA_MIN, TILE_SIZE, TRANSMITTANCE_STOP};
+use gausset_core::constants::{TILE_SIZE, TRANSMITTANCE_STOP};
 
 use crate::layout::AlignedRow;
 use crate::pixel::{
-    CELL_SIDE, CELLS, CELLS_PER_ROW, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin,
+    CELL_SIDE, CELLS, CELLS_PER_ROW, cell_origin, cell_pixels, clamped_alpha, exponent, inside_image,
+    tile_origin,
 };
 use crate::project::{EXTENT_SLACK, LOG2_255, Record, record};
 use crate::tile::{Entry, TileSplats};
 use crate::view::KernelView;
 
 /// Entries per batch: their records (16 KiB) stay in the first-level cache while the cells walk them.
-pub(crate) const BATCH: usize = 256;
+const BATCH: usize = 256;
 /// Entries between asking for a record and copying it.
 const RECORDS_AHEAD: usize = 16;
 
@@ -180,16 +181,20 @@ fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>,
     while base < input.entries.len() && active != 0 {
         let batch = &input.entries[base..input.entries.len().min(base + BATCH)];
         copy_records(input.records, &input.entries[base..], &mut local);
-        let lengths = cell_lists(simd, origin, &local, batch.len(), active, &mut lists, &mut masks);
+        let ahead = &input.entries[base + batch.len()..];
+        let next = BatchAhead { records: input.records, entries: ahead };
+        let lengths = cell_lists(simd, origin, &local, batch.len(), active, &mut lists, &mut masks, next);
         for c in 0..CELLS {
             if active >> c & 1 == 0 {
                 continue;
             }
-            let list = &lists[c][..lengths[c]];
-            if let Some(stopped_after) = blend_cell::<S, EXTRAS>(simd, origin, c, list, &local, &mut cells[c])
+            let list = &lists[c];
+            let length = lengths[c];
+            if let Some(stopped_after) =
+                blend_cell::<S, EXTRAS>(simd, origin, c, (list, length), &local, &mut cells[c])
             {
                 active &= !(1 << c);
-                for &entry in &list[stopped_after..] {
+                for &entry in &list[stopped_after..length] {
                     masks[entry as usize] &= !(1 << c);
                 }
             }
@@ -216,7 +221,7 @@ fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>,
 
 /// Copies the records of the first entries, as many as fit.
 #[inline(always)]
-pub(crate) fn copy_records(records: &[Record], entries: &[Entry], local: &mut [Record; BATCH]) {
+fn copy_records(records: &[Record], entries: &[Entry], local: &mut [Record; BATCH]) {
     for (i, (to, entry)) in local.iter_mut().zip(entries).enumerate() {
         if let Some(ahead) = entries.get(i + RECORDS_AHEAD) {
             prefetch(records, ahead.splat());
@@ -225,26 +230,36 @@ pub(crate) fn copy_records(records: &[Record], entries: &[Entry], local: &mut [R
     }
 }
 
-/// Blends a cell's list; `Some(n)` when the cell stopped after `n` entries of it.
+/// Blends the first `length` entries of a cell's list; `Some(n)` when the cell stopped after `n` of them.
+///
+/// The loop is a pipeline of three: the exponent of the entry after the next, the power of the next, and blending. One
+/// after the other they are a chain of some fifty cycles, and the scheduler of a processor holds less than two entries.
 #[inline(always)]
 fn blend_cell<S: Simd, const EXTRAS: bool>(
     simd: S,
     origin: [usize; 2],
     c: usize,
-    list: &[u32],
+    (list, length): (&CellList, usize),
     local: &[Record; BATCH],
     cell: &mut Cell<S>,
 ) -> Option<usize> {
     let zero = splat(simd, 0.0);
-    let alpha_min = splat(simd, ALPHA_MIN);
     let stop = splat(simd, TRANSMITTANCE_STOP);
     let (x, y) = cell_pixels(simd, origin, c);
     let mut state = *cell;
     let mut stopped = None;
-    for (n, &entry) in list.iter().enumerate() {
-        let splat_record = &local[entry as usize % BATCH];
-        let at = pixel_alpha(simd, splat_record, x, y);
-        let alpha = at.alpha.simd_ge(alpha_min).select(at.alpha, zero);
+    // Behind the end there are entries of earlier batches, or zeros: evaluated and not used.
+    let record_of = inlined(
+        #[inline(always)]
+        |n: usize| &local[list[n % list.len()] as usize % BATCH],
+    );
+    let mut next_alpha = clamped_alpha(simd, exponent(simd, record_of(0), x, y));
+    let mut next_exponent = exponent(simd, record_of(1), x, y);
+    for n in 0..length {
+        let alpha = next_alpha;
+        next_alpha = clamped_alpha(simd, next_exponent);
+        next_exponent = exponent(simd, record_of(n + 2), x, y);
+        let splat_record = record_of(n);
         let next = fnma(alpha, state.transmittance, state.transmittance);
         let blends = next.simd_gt(stop);
         let weight = blends.select(alpha * state.transmittance, zero);
@@ -266,6 +281,13 @@ fn blend_cell<S: Simd, const EXTRAS: bool>(
     stopped
 }
 
+/// What the batch after the current one will read.
+#[derive(Clone, Copy)]
+struct BatchAhead<'a> {
+    records: &'a [Record],
+    entries: &'a [Entry],
+}
+
 /// Sorts the entries of a batch into the lists of the active cells that they touch; returns the lengths.
 #[inline(always)]
 fn cell_lists<S: Simd>(
@@ -276,11 +298,17 @@ fn cell_lists<S: Simd>(
     active: u32,
     lists: &mut [CellList; CELLS],
     masks: &mut [u32; BATCH],
+    next: BatchAhead<'_>,
 ) -> [usize; CELLS] {
     let mut lengths = [0usize; CELLS];
     let lane_numbers = u32x16::from_fn(simd, |i| i as u32);
     for group in 0..entries.div_ceil(LANES) {
         let first = group * LANES;
+        for i in first..first + LANES {
+            if let Some(entry) = next.entries.get(i) {
+                prefetch(next.records, entry.splat());
+            }
+        }
         let rows = transpose(each(
             #[inline(always)]
             |i| load(simd, &local[first + i].0),

@@ -14,17 +14,17 @@
 //! the pixels of a tile go to one [`Slot`] per (tile, splat) entry; nothing is added atomically, and a later stage adds
 //! the slots of a splat in a fixed order.
 
-use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
-use gausset_compute::simd::{LANES, Row, each, each_of, fma, fnma, fold, inlined, load, splat, sum_lanes};
+use fearless_simd::{Level, f32x8, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::scatter::{SharedRow, shared};
+use gausset_compute::simd::{LANES, Row, each, each_of, fma, fnma, inlined, load, splat, sum_lanes};
 use gausset_compute::{Pool, at_level};
-use gausset_core::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
+use gausset_core::constants::{ALPHA_MAX, TRANSMITTANCE_STOP};
 
-use crate::blend::{BATCH, Blended, TileExtras, TilePixels, copy_records};
+use crate::blend::{Blended, TileExtras, TilePixels};
 use crate::layout::AlignedRow;
 use crate::pixel::{
-    CELL_SIDE, CELLS, PixelAlpha, cell_origin, cell_pixels, inside_image, pixel_alpha, tile_origin,
+    CELL_SIDE, CELLS, cell_origin, cell_pixels, exponent, inside_image, offset, raw_alpha, tile_origin,
 };
 use crate::project::{Record, record};
 use crate::tile::{Entry, TileSplats};
@@ -33,8 +33,14 @@ use crate::view::KernelView;
 /// Sums over the pixels of a tile for one splat; names in [`slot`].
 pub type Slot = AlignedRow;
 
+/// Values of half a slot.
+const HALF: usize = LANES / 2;
+/// Entries whose records and alphas are in the first-level cache together.
+const GROUP: usize = 16;
+/// Entries between asking for a record and copying it: some microseconds of arithmetic.
+const RECORDS_AHEAD: usize = 64;
 /// Entries between asking for a slot and writing it.
-const SLOTS_AHEAD: usize = 16;
+const SLOTS_AHEAD: usize = 32;
 
 /// Names of the values of a [`Slot`]; `v = dL/d ln alpha`, `(dx, dy)` from the mean to the pixel.
 pub mod slot {
@@ -106,7 +112,6 @@ pub enum AbsoluteSums {
     /// Sums of the absolute screen gradients of each pixel.
     On,
 }
-
 
 struct TileInput<'a> {
     view: &'a KernelView,
@@ -243,30 +248,56 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     );
     *background_gradient = each_of(background, sum_lanes);
 
-    let alpha_min = splat(simd, ALPHA_MIN);
     let alpha_max = splat(simd, ALPHA_MAX);
     let stop = splat(simd, TRANSMITTANCE_STOP);
     let one = splat(simd, 1.0);
     let lane_numbers = u32x16::from_fn(simd, |i| i as u32);
-    let lane_is = inlined(
-        #[inline(always)]
-        |lane: usize| lane_numbers.simd_eq(u32x16::splat(simd, lane as u32)),
-    );
-    let first_nine = lane_numbers.simd_lt(u32x16::splat(simd, 9));
-    let pass_row = lane_is(slot::PASS).select(splat(simd, f32::from_bits(input.pass)), zero);
-    let mut local = [Record::default(); BATCH];
-    let mut alphas = [PixelAlpha { dx: zero, dy: zero, raw: zero, alpha: zero }; CELLS];
-    for base in (0..input.entries.len()).step_by(BATCH) {
-        copy_records(input.records, &input.entries[base..], &mut local);
-        for i in 0..BATCH.min(input.entries.len() - base) {
+    let mut local = [Record::default(); GROUP];
+    let mut pairs = [0u32; GROUP * CELLS + LANES];
+    let mut raw_alphas = [zero; GROUP * CELLS];
+    for base in (0..input.entries.len()).step_by(GROUP) {
+        let count = GROUP.min(input.entries.len() - base);
+        let mut pair_count = 0;
+        for i in 0..count {
+            if let Some(entry) = input.entries.get(base + i + RECORDS_AHEAD) {
+                prefetch(input.records, entry.splat());
+            }
             if let (Some(entry), Some(mask)) =
                 (input.entries.get(base + i + SLOTS_AHEAD), input.masks.get(base + i + SLOTS_AHEAD))
                 && *mask != 0
             {
                 prefetch(input.slots, entry.slot());
             }
-            let mut mask = u32::from(input.masks[base + i]);
-            if mask == 0 {
+            local[i] = input.records[input.entries[base + i].splat()];
+            let mask = input.masks[base + i];
+            let cells_of_entry = mask32x16::from_bitmask(simd, u64::from(mask));
+            let numbers = lane_numbers + (i * CELLS) as u32;
+            numbers.compress(cells_of_entry).store_slice(&mut pairs[pair_count..pair_count + LANES]);
+            pair_count += mask.count_ones() as usize;
+        }
+        if pair_count == 0 {
+            continue;
+        }
+        // Behind the end there are pairs of earlier groups, or zeros: evaluated and not used.
+        let exponent_of = inlined(
+            #[inline(always)]
+            |pair: usize| {
+                let pair = pairs[pair] as usize;
+                let cell = &cells[pair % CELLS];
+                exponent(simd, &local[pair / CELLS % GROUP], cell.x, cell.y)
+            },
+        );
+        let mut next_exponent = exponent_of(0);
+        for pair in 0..pair_count {
+            let this = next_exponent;
+            next_exponent = exponent_of(pair + 1);
+            raw_alphas[pair] = raw_alpha(simd, this);
+        }
+
+        let mut pair = 0;
+        for i in 0..count {
+            let end = pair + input.masks[base + i].count_ones() as usize;
+            if pair == end {
                 continue;
             }
             let splat_record = &local[i];
@@ -274,19 +305,12 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
             let mut sums = [zero; 9];
             let mut depth_sum = zero;
             let mut absolute = [zero; 2];
-            let mut remaining = mask;
-            while remaining != 0 {
-                let c = remaining.trailing_zeros() as usize % CELLS;
-                remaining &= remaining - 1;
-                let cell = &cells[c];
-                alphas[c] = pixel_alpha(simd, splat_record, cell.x, cell.y);
-            }
-            while mask != 0 {
-                let c = mask.trailing_zeros() as usize % CELLS;
-                mask &= mask - 1;
-                let cell = &mut cells[c];
-                let at = alphas[c];
-                let alpha = at.alpha.simd_ge(alpha_min).select(at.alpha, zero);
+            while pair < end {
+                let cell = &mut cells[pairs[pair] as usize % CELLS];
+                let raw = raw_alphas[pair];
+                pair += 1;
+                let alpha = raw.min(alpha_max);
+                let (dx, dy) = offset(simd, splat_record, cell.x, cell.y);
                 let next = fnma(alpha, cell.transmittance, cell.transmittance);
                 let blends = next.simd_gt(stop);
                 let weight = blends.select(alpha * cell.transmittance, zero);
@@ -304,36 +328,35 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
                 let own = weight * gain;
                 cell.behind -= own;
                 let lost = cell.behind * (alpha / (one - alpha));
-                let v = (blends & at.raw.simd_le(alpha_max)).select(own - lost, zero);
-                let (vx, vy) = (v * at.dx, v * at.dy);
+                let v = (blends & raw.simd_le(alpha_max)).select(own - lost, zero);
+                let (vx, vy) = (v * dx, v * dy);
                 sums[0] += v;
                 sums[1] += vx;
                 sums[2] += vy;
-                sums[3] = fma(vx, at.dx, sums[3]);
-                sums[4] = fma(vx, at.dy, sums[4]);
-                sums[5] = fma(vy, at.dy, sums[5]);
+                sums[3] = fma(vx, dx, sums[3]);
+                sums[4] = fma(vx, dy, sums[4]);
+                sums[5] = fma(vy, dy, sums[5]);
                 for k in 0..3 {
                     sums[6 + k] = fma(weight, g[k], sums[6 + k]);
                 }
                 if ABSOLUTE {
                     let two = splat(simd, 2.0);
-                    let slope_x =
-                        fma(two * splat(simd, r[record::A]), at.dx, splat(simd, r[record::B]) * at.dy);
-                    let slope_y =
-                        fma(two * splat(simd, r[record::C]), at.dy, splat(simd, r[record::B]) * at.dx);
+                    let slope_x = fma(two * splat(simd, r[record::A]), dx, splat(simd, r[record::B]) * dy);
+                    let slope_y = fma(two * splat(simd, r[record::C]), dy, splat(simd, r[record::B]) * dx);
                     absolute[0] += (v * slope_x).abs();
                     absolute[1] += (v * slope_y).abs();
                 }
             }
-            let mut row = reduce(&sums, pass_row, first_nine);
+            let (low, mut high) = reduce(simd, &sums);
+            high[slot::PASS - HALF] = f32::from_bits(input.pass);
             if EXTRAS {
-                row = lane_is(slot::DEPTH).select(splat(simd, sum_lanes(depth_sum)), row);
+                high[slot::DEPTH - HALF] = sum_lanes(depth_sum);
             }
             if ABSOLUTE {
-                row = lane_is(slot::ABS_X).select(splat(simd, sum_lanes(absolute[0])), row);
-                row = lane_is(slot::ABS_Y).select(splat(simd, sum_lanes(absolute[1])), row);
+                high[slot::ABS_X - HALF] = sum_lanes(absolute[0]);
+                high[slot::ABS_Y - HALF] = sum_lanes(absolute[1]);
             }
-            input.slots[input.entries[base + i].slot()].store(&AlignedRow(row.to_array()));
+            input.slots[input.entries[base + i].slot()].store(low, high);
         }
     }
 }
@@ -376,26 +399,33 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
     Cell { x, y, transmittance, behind, color_gradient, alpha_gradient, depth_gradient }
 }
 
-/// Sums of the lanes of nine vectors, each over lanes 8, 4, 2, 1 apart, in the first nine lanes; the others are those of
-/// `rest`.
+/// Sums of the lanes of nine vectors, each over lanes 8, 4, 2, 1 apart: eight of them, and the ninth as the first of a
+/// row of zeros.
 ///
-/// All of it stays in vectors: a row put together in memory out of several stores could not be read back before they
+/// Adding the halves first leaves eight lanes, which cost half as much to turn about and on AVX2 are a register each.
+/// Nothing is put together in memory: a row that is read back in other pieces than it was written in waits until these
 /// have left the store queue, behind all slots that were written before.
 #[inline(always)]
-fn reduce<S: Simd>(sums: &[f32x16<S>; 9], rest: f32x16<S>, first_nine: mask32x16<S>) -> f32x16<S> {
-    let a: [f32x16<S>; 4] = each(
+fn reduce<S: Simd>(_simd: S, sums: &[f32x16<S>; 9]) -> ([f32; HALF], [f32; HALF]) {
+    let v: [f32x8<S>; 9] = each(
         #[inline(always)]
-        |i| fold(sums[i], sums[i + 4]),
+        |i| {
+            let (low, high) = sums[i].split();
+            low + high
+        },
     );
-    let b: [f32x16<S>; 2] = each(
+    let fold = inlined(
         #[inline(always)]
-        |i| fold(a[i], a[i + 2]),
+        |a: f32x8<S>, b: f32x8<S>| a.zip_low(b) + a.zip_high(b),
     );
-    let c = fold(b[0], b[1]);
-    let eight = c + c.slide::<8>(c);
-    let ninth = sums[8] + sums[8].slide::<8>(sums[8]);
-    let ninth = ninth + ninth.slide::<4>(ninth);
-    let ninth = ninth + ninth.slide::<2>(ninth);
-    let ninth = ninth + ninth.slide::<1>(ninth);
-    first_nine.select(eight.slide::<8>(ninth), rest)
+    let a: [f32x8<S>; 4] = each(
+        #[inline(always)]
+        |i| fold(v[i], v[i + 4]),
+    );
+    let eight = fold(fold(a[0], a[2]), fold(a[1], a[3]));
+    let (low, high) = v[8].split();
+    let four: [f32; 4] = (low + high).to_array();
+    let mut rest = [0.0; HALF];
+    rest[slot::RED + 2 - HALF] = (four[0] + four[2]) + (four[1] + four[3]);
+    (eight.to_array(), rest)
 }

@@ -1,14 +1,14 @@
 //! The arithmetic of one splat at the 16 pixels of a cell.
 //!
 //! A tile of 16x16 px is 4x4 *cells* of 4x4 px; a vector holds one cell, lane `4 row + column`. Small cells waste few
-//! lanes on small splats, and most splats are small. Everything that evaluates alpha goes through [`pixel_alpha`], so
-//! that forward, backward and the cap agree to the bit.
+//! lanes on small splats, and most splats are small. Everything that evaluates alpha goes through [`exponent`] and
+//! [`raw_alpha`], so that forward, backward and the cap agree to the bit.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{Row, exp2_bounded_above, fma, splat};
+use gausset_compute::simd::{Row, exp2_in_range, fma, splat};
 use gausset_core::constants::{ALPHA_MAX, TILE_SIZE};
 
-use crate::project::{Record, record};
+use crate::project::{LOG2_255, Record, record};
 use crate::view::KernelView;
 
 /// Cells per tile.
@@ -52,33 +52,40 @@ pub(crate) fn inside_image<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y:
     x.simd_lt(splat(simd, view.size[0] as f32)) & y.simd_lt(splat(simd, view.size[1] as f32))
 }
 
-/// Alpha of a splat at the pixels of a cell.
-#[derive(Clone, Copy)]
-pub(crate) struct PixelAlpha<S: Simd> {
-    /// Offset of the pixel centres from the mean, px.
-    pub dx: f32x16<S>,
-    /// Offset of the pixel centres from the mean, px.
-    pub dy: f32x16<S>,
-    /// `o e^-σ`, not clamped.
-    pub raw: f32x16<S>,
-    /// `min(0.99, o e^-σ)`.
-    pub alpha: f32x16<S>,
-}
-
-/// `alpha = min(0.99, 2^((A dx + B dy) dx + C dy² + L))`.
+/// The offset of the pixel centres of a cell from the mean of a splat, px.
 #[inline(always)]
-pub(crate) fn pixel_alpha<S: Simd>(
+pub(crate) fn offset<S: Simd>(
     simd: S,
     splat_record: &Record,
     x: f32x16<S>,
     y: f32x16<S>,
-) -> PixelAlpha<S> {
+) -> (f32x16<S>, f32x16<S>) {
     let r = &splat_record.0;
-    let dx = x - splat(simd, r[record::X]);
-    let dy = y - splat(simd, r[record::Y]);
+    (x - splat(simd, r[record::X]), y - splat(simd, r[record::Y]))
+}
+
+/// The base-2 logarithm of alpha before its thresholds: `(A dx + B dy) dx + C dy² + L`.
+#[inline(always)]
+pub(crate) fn exponent<S: Simd>(simd: S, splat_record: &Record, x: f32x16<S>, y: f32x16<S>) -> f32x16<S> {
+    let r = &splat_record.0;
+    let (dx, dy) = offset(simd, splat_record, x, y);
     let along_x = fma(splat(simd, r[record::B]), dy, splat(simd, r[record::A]) * dx);
     let along_y = fma(splat(simd, r[record::C]) * dy, dy, splat(simd, r[record::L]));
-    // At most log2 of the opacity, but for rounding.
-    let raw = exp2_bounded_above(simd, fma(along_x, dx, along_y));
-    PixelAlpha { dx, dy, raw, alpha: raw.min(splat(simd, ALPHA_MAX)) }
+    fma(along_x, dx, along_y)
+}
+
+/// `o e^-σ`, not clamped, from its logarithm: 0 where it does not reach 1/255.
+///
+/// The threshold is that of the logarithm, so that comparing does not wait for the power and nothing has to be clamped;
+/// the exponent is at most log2 of the opacity, but for rounding.
+#[inline(always)]
+pub(crate) fn raw_alpha<S: Simd>(simd: S, exponent: f32x16<S>) -> f32x16<S> {
+    let drawn = exponent.simd_ge(splat(simd, -LOG2_255));
+    drawn.select(exp2_in_range(simd, exponent), splat(simd, 0.0))
+}
+
+/// `min(0.99, o e^-σ)`, 0 where it does not reach 1/255.
+#[inline(always)]
+pub(crate) fn clamped_alpha<S: Simd>(simd: S, exponent: f32x16<S>) -> f32x16<S> {
+    raw_alpha(simd, exponent).min(splat(simd, ALPHA_MAX))
 }

@@ -4,7 +4,6 @@
 //! run the very code that these stages are made of on all splats, one block after the other, and write down what it
 //! gives; nothing is computed by a second formula, except where a result exists nowhere in the engine (Σ itself).
 
-
 use fearless_simd::{Level, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, each, each_of, load, splat};
 use gausset_compute::{Pool, at_level};
@@ -164,10 +163,7 @@ pub fn screen_vjp(
     projected.rects.resize(entries, TileRect { x0: 0, x1: 1, y0: 0, y1: 1 });
     projected.entry_offset.extend((0..entries).map(|i| (i % SPLATS_PER_CHUNK) as u32));
     projected.chunk_entry_base.extend((0..entries).step_by(SPLATS_PER_CHUNK).map(|i| i as u32));
-    let mut sums = SlotSums {
-        slots: vec![Slot::default(); entries],
-        ..SlotSums::default()
-    };
+    let mut sums = SlotSums { slots: vec![Slot::default(); entries], ..SlotSums::default() };
     for (i, (s, g)) in screen_splats(level, splats, view, options).iter().zip(upstream).enumerate() {
         if s.in_front {
             sums.slots[i] = slot_of(s, g);

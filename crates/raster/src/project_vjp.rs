@@ -140,7 +140,10 @@ const SLOTS_AHEAD: usize = 40;
 /// Whether a block has tile entries.
 #[inline(always)]
 pub(crate) fn has_entries(projected: &Projected, block: usize) -> bool {
-    projected.rects.get(block * LANES..(block + 1) * LANES).is_some_and(|rects| entries_of(projected, rects, block).len() > 0)
+    projected
+        .rects
+        .get(block * LANES..(block + 1) * LANES)
+        .is_some_and(|rects| entries_of(projected, rects, block).len() > 0)
 }
 
 /// The entries of a block, in the order of splats.

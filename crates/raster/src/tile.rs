@@ -18,9 +18,8 @@ use fearless_simd::{Level, prelude::*};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::splat;
 use gausset_compute::{Pool, at_level};
-use gausset_core::constants::ALPHA_MIN;
 
-use crate::pixel::{CELLS, cell_pixels, inside_image, pixel_alpha, tile_origin};
+use crate::pixel::{CELLS, cell_pixels, exponent, inside_image, raw_alpha, tile_origin};
 use crate::project::{Projected, Record, TileRect};
 use crate::view::KernelView;
 
@@ -192,15 +191,14 @@ fn capped_length<S: Simd>(
         #[inline(always)]
         || {
             let origin = tile_origin(view, tile);
-            let threshold = splat(simd, ALPHA_MIN);
             let mut drawing = 0;
             let mut cut = 0;
             for (i, entry) in entries.iter().enumerate() {
                 let record = &records[entry.splat()];
                 let draws = (0..CELLS).any(|cell| {
                     let (x, y) = cell_pixels(simd, origin, cell);
-                    let alpha = pixel_alpha(simd, record, x, y).alpha;
-                    (alpha.simd_ge(threshold) & inside_image(simd, view, x, y)).any_true()
+                    let alpha = raw_alpha(simd, exponent(simd, record, x, y));
+                    (alpha.simd_gt(splat(simd, 0.0)) & inside_image(simd, view, x, y)).any_true()
                 });
                 if draws {
                     drawing += 1;

@@ -20,6 +20,9 @@ use crate::{blend_vjp::SlotSums, project::Projected, view::KernelView};
 /// Noise fades by `sigmoid(-100 (opacity - fade))`; where the exponent is beyond this it is below 1e-13 and skipped.
 const NOISE_CUTOFF: f32 = 30.0;
 
+/// Splats between asking for density statistics and adding to them.
+const STATISTICS_AHEAD: usize = 2 * LANES;
+
 /// The arrays that an update changes; each is padded to whole blocks.
 #[derive(Debug)]
 pub struct UpdateState<'a> {
@@ -190,9 +193,7 @@ fn update_chunk<S: Simd, const DEGREE: u8>(simd: S, step: &Step<'_>, chunk: usiz
     simd.vectorize(
         #[inline(always)]
         || {
-            let mut sums = BlockSums {
-                pose: PoseSums::new(simd),
-            };
+            let mut sums = BlockSums { pose: PoseSums::new(simd) };
             for local in 0..part.geometry.len() {
                 let block = chunk * BLOCKS_PER_CHUNK + local;
                 update_block::<S, DEGREE>(simd, step, block, local, part, &mut sums);
@@ -217,6 +218,11 @@ fn update_block<S: Simd, const DEGREE: u8>(
     let zero = splat(simd, 0.0);
     let params = step.input.params;
     let lanes = local * LANES..(local + 1) * LANES;
+    let lane_ahead = lanes.start + STATISTICS_AHEAD;
+    prefetch(part.gradient_sum, lane_ahead);
+    prefetch(part.visible_steps, lane_ahead);
+    prefetch(part.max_radius, lane_ahead);
+    prefetch(part.clocks, lane_ahead);
     let rest = local * step.rest_rows..(local + 1) * step.rest_rows;
     let mut g = block_gradient::<S, DEGREE>(
         simd,
