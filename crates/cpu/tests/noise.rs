@@ -1,0 +1,91 @@
+//! The noise that a step adds to the means is that of the scalar reference.
+
+use std::sync::Arc;
+
+use gausset_compute::{VectorLevel, level, rng};
+use gausset_core::engine::{
+    AdamMode, Engine, Noise, Rates, RenderOptions, StepParams, TrainState, TrainView,
+};
+use gausset_core::{Camera, Pose, Splats, TargetImage};
+use gausset_cpu::{CpuEngine, CpuOptions};
+use gausset_raster::density::noise_of_splat;
+use gausset_scenes::workload::pattern;
+
+const NOISE: Noise = Noise { scale: 3.0, opacity_fade: 0.005 };
+/// No multiple of 16, so that a block has padding.
+const SPLATS: usize = 1000;
+
+/// Splats of all shapes and opacities in front of the camera and behind it.
+fn splats() -> Splats {
+    let mut splats = Splats::zeros(1, SPLATS);
+    for i in 0..SPLATS {
+        let u = |what| rng::philox(9, rng::stream::TEST, what, i as u32).map(rng::uniform);
+        let (a, b, c) = (u(0), u(1), u(2));
+        splats.means[i] = [4.0 * a[0] - 2.0, 4.0 * a[1] - 2.0, 8.0 * a[2] - 2.0];
+        splats.log_scales[i] = [5.0 * b[0] - 6.0, 5.0 * b[1] - 6.0, 5.0 * b[2] - 6.0];
+        splats.quats[i] = c.map(|v| 4.0 * v - 2.0);
+        splats.opacity_logits[i] = 10.0 * b[3] - 8.0;
+    }
+    splats
+}
+
+fn view() -> TrainView {
+    let camera = Camera { width: 40, height: 24, fx: 30.0, fy: 30.0, cx: 20.0, cy: 12.0 };
+    let target: TargetImage = pattern(camera.width, camera.height);
+    TrainView {
+        index: 0,
+        name: "view".into(),
+        camera,
+        pose: Pose::IDENTITY,
+        target: Arc::new(target),
+        exposure_row: None,
+        pose_row: None,
+        camera_from_rig: None,
+    }
+}
+
+#[test]
+fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
+    let (splats, view) = (splats(), view());
+    let still =
+        Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+    let mut first: Option<Splats> = None;
+    for wanted in VectorLevel::ALL {
+        if level(wanted).is_none() {
+            continue;
+        }
+        for adam in [AdamMode::Dense, AdamMode::Sparse] {
+            let mut engine = CpuEngine::new(CpuOptions { threads: 2, level: wanted }).unwrap();
+            engine.load(TrainState::new(splats.clone(), Vec::new())).unwrap();
+            let mut params = StepParams::new(7, 5, RenderOptions::default(), still);
+            params.noise = Some(NOISE);
+            params.adam = adam;
+            engine.step(&view, None, &params).unwrap();
+            let after = engine.save().unwrap().splats;
+            assert!(first.get_or_insert_with(|| after.clone()) == &after, "{} {adam:?}", wanted.name());
+        }
+    }
+    let after = first.unwrap();
+    assert_eq!(after.log_scales, splats.log_scales);
+    let mut moved = 0;
+    for i in 0..SPLATS {
+        let (log_scale, quat) = (splats.log_scales[i], splats.quats[i]);
+        let shift = noise_of_splat(log_scale, quat, splats.opacity_logits[i], &NOISE, 5, 7, i as u32);
+        let opacity = 1.0 / (1.0 + libm::expf(-splats.opacity_logits[i]));
+        let strength = NOISE.scale / (1.0 + libm::expf(100.0 * (opacity - NOISE.opacity_fade)));
+        let normals = rng::normals(5, rng::stream::NOISE, 7, i as u32);
+        let length = normals[..3].iter().map(|v| v * v).sum::<f32>().sqrt();
+        let largest = log_scale.iter().fold(f32::MIN, |a, &b| a.max(b));
+        // The most that Σ can do to the normals; its exponents and the fade's lose up to 1e-5 of it on either side.
+        let size = libm::expf(2.0 * largest) * strength * length;
+        for k in 0..3 {
+            let found = after.means[i][k] - splats.means[i][k];
+            // Half a unit in the last place of the mean is lost when the shift is added, another in the difference.
+            let tolerance = 3e-5 * size + 1.3e-7 * splats.means[i][k].abs().max(1.0);
+            assert!((found - shift[k]).abs() <= tolerance, "{i}.{k}: {found} {}", shift[k]);
+            moved += usize::from(found.abs() > 1e-3);
+        }
+    }
+    // Enough of them move visibly for the test to say something.
+    assert!(moved > 100, "{moved}");
+}
