@@ -181,9 +181,13 @@ fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>,
     while base < input.entries.len() && active != 0 {
         let batch = &input.entries[base..input.entries.len().min(base + BATCH)];
         copy_records(input.records, &input.entries[base..], &mut local);
-        let ahead = &input.entries[base + batch.len()..];
-        let next = BatchAhead { records: input.records, entries: ahead };
-        let lengths = cell_lists(simd, origin, &local, batch.len(), active, &mut lists, &mut masks, next);
+        let batch = Batch {
+            local: &local,
+            len: batch.len(),
+            records: input.records,
+            following: &input.entries[base + batch.len()..],
+        };
+        let lengths = cell_lists(simd, origin, &batch, active, &mut lists, &mut masks);
         for c in 0..CELLS {
             if active >> c & 1 == 0 {
                 continue;
@@ -199,10 +203,10 @@ fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>,
                 }
             }
         }
-        for (out, mask) in part.masks[base..].iter_mut().zip(&masks[..batch.len()]) {
+        for (out, mask) in part.masks[base..].iter_mut().zip(&masks[..batch.len]) {
             *out = *mask as u16;
         }
-        base += batch.len();
+        base += batch.len;
     }
     *part.processed = base as u32;
 
@@ -281,11 +285,14 @@ fn blend_cell<S: Simd, const EXTRAS: bool>(
     stopped
 }
 
-/// What the batch after the current one will read.
-#[derive(Clone, Copy)]
-struct BatchAhead<'a> {
+/// Entries that are sorted into cells together, and what is asked for meanwhile.
+struct Batch<'a> {
+    /// Their records; `len` of them are of this batch.
+    local: &'a [Record; BATCH],
+    len: usize,
     records: &'a [Record],
-    entries: &'a [Entry],
+    /// The entries after this batch.
+    following: &'a [Entry],
 }
 
 /// Sorts the entries of a batch into the lists of the active cells that they touch; returns the lengths.
@@ -293,29 +300,27 @@ struct BatchAhead<'a> {
 fn cell_lists<S: Simd>(
     simd: S,
     origin: [usize; 2],
-    local: &[Record; BATCH],
-    entries: usize,
+    batch: &Batch<'_>,
     active: u32,
     lists: &mut [CellList; CELLS],
     masks: &mut [u32; BATCH],
-    next: BatchAhead<'_>,
 ) -> [usize; CELLS] {
     let mut lengths = [0usize; CELLS];
     let lane_numbers = u32x16::from_fn(simd, |i| i as u32);
-    for group in 0..entries.div_ceil(LANES) {
+    for group in 0..batch.len.div_ceil(LANES) {
         let first = group * LANES;
         for i in first..first + LANES {
-            if let Some(entry) = next.entries.get(i) {
-                prefetch(next.records, entry.splat());
+            if let Some(entry) = batch.following.get(i) {
+                prefetch(batch.records, entry.splat());
             }
         }
         let rows = transpose(each(
             #[inline(always)]
-            |i| load(simd, &local[first + i].0),
+            |i| load(simd, &batch.local[first + i].0),
         ));
         let spans = Spans::new(simd, &rows, origin);
         let numbers = lane_numbers + first as u32;
-        let valid = numbers.simd_lt(u32x16::splat(simd, entries as u32));
+        let valid = numbers.simd_lt(u32x16::splat(simd, batch.len as u32));
         let mut bits = u32x16::splat(simd, 0);
         for band in 0..CELLS / CELLS_PER_ROW {
             if active >> (band * CELLS_PER_ROW) & 0xF == 0 {

@@ -143,7 +143,7 @@ pub(crate) fn has_entries(projected: &Projected, block: usize) -> bool {
     projected
         .rects
         .get(block * LANES..(block + 1) * LANES)
-        .is_some_and(|rects| entries_of(projected, rects, block).len() > 0)
+        .is_some_and(|rects| !entries_of(projected, rects, block).is_empty())
 }
 
 /// The entries of a block, in the order of splats.
