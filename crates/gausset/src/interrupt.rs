@@ -4,8 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::{SIGCONT, SIGINT, SIGTERM, SIGTSTP, SIGXFSZ};
 use signal_hook::flag;
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 
 /// From now on a write beyond the file size limit fails with an error, which has a line of its own, instead of ending
 /// the process by a signal.
@@ -48,6 +50,24 @@ pub(crate) struct Interrupt {
 }
 
 impl Interrupt {
+    /// Ctrl-Z pauses outside programs, too; they go on with this one.
+    fn watch_pauses() {
+        let Ok(mut signals) = Signals::new([SIGTSTP, SIGCONT]) else { return };
+        let watch = move || {
+            for signal in signals.forever() {
+                if signal == SIGCONT {
+                    gausset_process::go_on();
+                } else {
+                    gausset_process::pause();
+                    // Stops this process, as if nobody had looked.
+                    let _ = emulate_default_handler(SIGTSTP);
+                }
+            }
+        };
+        // A system that refuses a thread has larger worries than pauses.
+        let _ = std::thread::Builder::new().name("gausset-pause".to_owned()).spawn(watch);
+    }
+
     /// Takes over the signals. From now on the first one only sets the flag, the second ends the process.
     pub(crate) fn watch() -> Self {
         let watched = Self { stop: Arc::default(), signal: Arc::default() };
@@ -63,6 +83,7 @@ impl Interrupt {
             let _ = flag::register_usize(number, Arc::clone(&watched.signal), number as usize);
             let _ = flag::register(number, Arc::clone(&watched.stop));
         }
+        Self::watch_pauses();
         watched
     }
 

@@ -108,7 +108,7 @@ fn cameras(views: &[View]) -> Vec<SourceCamera> {
 }
 
 /// Registered frames: index in the description, pose.
-fn registered<'a>(
+pub(crate) fn registered<'a>(
     description: &'a Description,
     poses: &'a Poses,
 ) -> impl Iterator<Item = (usize, Pose)> + 'a {

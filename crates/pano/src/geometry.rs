@@ -127,6 +127,38 @@ pub fn direction_from_equirect(u: f64, v: f64, width: f64, height: f64) -> [f64;
     [cos_lat * libm::sin(lon), -sin_lat, cos_lat * libm::cos(lon)]
 }
 
+/// Views as seen by a panorama whose camera had this pitch and roll (degrees): angles of the same directions.
+pub(crate) fn levelled(views: &[View], [pitch, roll]: [f64; 2]) -> Vec<View> {
+    if pitch == 0.0 && roll == 0.0 {
+        return views.to_vec();
+    }
+    // level_from_pano = Rx(pitch) Rz(roll); a view of the level panorama looks at its inverse in the stored one.
+    let pano_from_level = se3::transpose(&se3::mul(&rotation_x(pitch), &rotation_z(roll)));
+    views
+        .iter()
+        .map(|view| {
+            let r = se3::mul(&pano_from_level, &view.pano_from_camera());
+            let (yaw, pitch, roll) = angles(&r);
+            View { yaw, pitch, roll, ..view.clone() }
+        })
+        .collect()
+}
+
+/// Yaw, pitch and roll (degrees) of a rotation `Ry Rx Rz`.
+#[must_use]
+pub fn angles(r: &Mat3) -> (f64, f64, f64) {
+    // Third column: (sin yaw cos pitch, -sin pitch, cos yaw cos pitch).
+    let pitch = libm::atan2(-r[1][2], libm::sqrt(r[1][0] * r[1][0] + r[1][1] * r[1][1]));
+    if pitch.abs() > 89.999_f64.to_radians() {
+        // Straight up or down: the yaw says everything.
+        let yaw = libm::atan2(-r[2][0], r[0][0]);
+        return (yaw.to_degrees(), pitch.to_degrees(), 0.0);
+    }
+    let yaw = libm::atan2(r[0][2], r[2][2]);
+    let roll = libm::atan2(r[1][0], r[1][1]);
+    (yaw.to_degrees(), pitch.to_degrees(), roll.to_degrees())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +209,18 @@ mod tests {
             let back = equirect_from_direction(direction_from_equirect(u, v, 8.0, 4.0), 8.0, 4.0);
             assert!((back[0] - u).abs() + (back[1] - v).abs() < 1e-12);
         }
+    }
+
+    #[test]
+    fn angles_undo_rotations() {
+        for (yaw, pitch, roll) in [(0.0, 0.0, 0.0), (100.0, 30.0, -20.0), (-170.0, -80.0, 179.0)] {
+            let (y, p, r) = angles(&rotation(yaw, pitch, roll));
+            assert!((y - yaw).abs() + (p - pitch).abs() + (r - roll).abs() < 1e-9);
+        }
+        // Straight up: yaw and roll turn about the same axis.
+        let r = rotation(30.0, 90.0, 0.0);
+        let (y, p, roll) = angles(&r);
+        let again = rotation(y, p, roll);
+        assert!((0..3).all(|i| (0..3).all(|j| (again[i][j] - r[i][j]).abs() < 1e-9)));
     }
 }

@@ -23,6 +23,8 @@ pub mod preview;
 pub mod projection;
 pub mod remap;
 pub mod rig;
+pub mod room;
+pub mod shell;
 pub mod split;
 pub mod synthetic;
 pub mod table;

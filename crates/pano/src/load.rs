@@ -12,6 +12,7 @@ use gausset_compute::fearless_simd::Level;
 use crate::jpeg::{DecodeError, Decoder, Header};
 use crate::metadata::Metadata;
 use crate::plane::{Colour, Frame, FrameShape, Plane};
+use crate::projection::Equirect;
 
 /// Limits on source pictures.
 #[derive(Clone, Copy, Debug)]
@@ -145,6 +146,30 @@ pub fn parse(path: &Path, limits: &Limits, data: Vec<u8>) -> Result<Opened, Load
 }
 
 impl Opened {
+    /// Width and height as the EXIF orientation wants the picture to be seen, px.
+    #[must_use]
+    pub fn upright_size(&self) -> [u32; 2] {
+        let [w, h] = self.size;
+        if self.metadata.orientation >= 5 { [h, w] } else { [w, h] }
+    }
+
+    /// How it shows the sphere; with two eyes, one above the other, how the upper one does.
+    ///
+    /// # Errors
+    /// `PLACE: what is wrong`: neither twice as wide as high nor a sensible part of such a panorama.
+    pub fn equirect(&self, is_stereo: bool) -> Result<Equirect, String> {
+        let [w, h] = self.upright_size();
+        if !is_stereo {
+            return self.metadata.equirect(w, h);
+        }
+        if w != h || !h.is_multiple_of(4) {
+            return Err(format!(
+                "picture: {w}x{h} px does not show two eyes (expected a square with sides of a multiple of 4)"
+            ));
+        }
+        Ok(Equirect::whole(w, h / 2))
+    }
+
     /// Sizes of the planes that [`Self::decode`] gives. For files that need the general decoder this is a guess about
     /// colour and alpha that holds for all frames of one kind.
     #[must_use]

@@ -149,6 +149,35 @@ impl Frame {
         FrameShape { colour: self.colour, sizes, has_alpha: self.alpha.is_some() }
     }
 
+    /// Becomes frames of equal shape, below each other; `None` when their shapes differ or there is none.
+    pub fn stack(&mut self, parts: &[Self]) -> Option<()> {
+        let first = parts.first()?;
+        if parts.iter().any(|p| p.shape() != first.shape()) {
+            return None;
+        }
+        self.colour = first.colour;
+        self.alpha = None;
+        self.planes.resize_with(first.planes.len(), Plane::default);
+        for (index, plane) in self.planes.iter_mut().enumerate() {
+            let (width, height) = (first.planes[index].width, first.planes[index].height);
+            let all = height * parts.len();
+            plane.reshape(width, all, [0, all as i32]);
+            for (k, part) in parts.iter().enumerate() {
+                for y in 0..height {
+                    plane.row_mut((k * height + y) as i32).copy_from_slice(part.planes[index].row(y as i32));
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Takes the lower half of the rows for another picture.
+    pub fn keep_upper_half(&mut self) {
+        for plane in self.planes.iter_mut().chain(&mut self.alpha) {
+            plane.height /= 2;
+        }
+    }
+
     /// Bytes that the planes hold.
     #[must_use]
     pub fn bytes(&self) -> usize {

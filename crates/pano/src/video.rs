@@ -8,13 +8,15 @@
 //! ffmpeg it is tested.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use gausset_compute::fearless_simd::Level;
 use gausset_process::{ProcessError, Program, Stream, Streaming, find};
 use serde::Deserialize;
 
 use crate::eac::Eac;
+use crate::jpeg::encode::{Band, Encoder, Sampling};
 use crate::plane::{Colour, Frame, FrameShape, Plane};
 
 /// Longest video, seconds.
@@ -22,16 +24,28 @@ const MAX_SECONDS: f64 = 24.0 * 3600.0;
 /// Most frames that are kept.
 const MAX_FRAMES: f64 = 1e6;
 
+/// What a video shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Footage {
+    /// The whole sphere.
+    #[default]
+    Panorama,
+    /// What an ordinary camera sees.
+    Ordinary,
+}
+
 /// Which frames of a video.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
+    /// What it shows.
+    pub footage: Footage,
     /// Frames per second; `None` = all.
     pub fps: Option<f64>,
     /// First second.
     pub start: f64,
     /// Last second.
     pub end: Option<f64>,
-    /// Of so many neighbouring frames the sharpest; 1 = all.
+    /// Of so many neighbouring frames the sharpest; 1 = all; 0 = of all frames of a period of `fps`.
     pub sharpest_of: u32,
     /// Top and bottom are two eyes: the upper is taken.
     pub is_stereo: bool,
@@ -67,6 +81,23 @@ struct ProbeStream {
     height: Option<u32>,
     avg_frame_rate: Option<String>,
     duration: Option<String>,
+    #[serde(default)]
+    side_data_list: Vec<ProbeSideData>,
+}
+
+#[derive(Deserialize)]
+struct ProbeSideData {
+    /// Degrees by which ffmpeg turns the pictures.
+    rotation: Option<f64>,
+}
+
+impl ProbeStream {
+    /// Width and height as they are shown.
+    fn shown_size(&self) -> Option<[u32; 2]> {
+        let stored = [self.width?, self.height?];
+        let is_turned = |data: &ProbeSideData| data.rotation.is_some_and(|r| r.rem_euclid(180.0) == 90.0);
+        Some(if self.side_data_list.iter().any(is_turned) { [stored[1], stored[0]] } else { stored })
+    }
 }
 
 #[derive(Deserialize)]
@@ -113,7 +144,7 @@ impl Video {
             .arg("-select_streams")
             .arg("v")
             .arg("-show_entries")
-            .arg("stream=width,height,avg_frame_rate,duration:format=duration")
+            .arg("stream=width,height,avg_frame_rate,duration:stream_side_data=rotation:format=duration")
             .arg("-of")
             .arg("json")
             .file(path)
@@ -123,16 +154,20 @@ impl Video {
         let probe: Probe =
             serde_json::from_str(&text).map_err(|_| error("ffprobe tells nothing about it".to_owned()))?;
         let first = probe.streams.first().ok_or_else(|| error("has no pictures".to_owned()))?;
-        let (Some(width), Some(height)) = (first.width, first.height) else {
+        let Some([width, height]) = first.shown_size() else {
             return Err(error("has no size".to_owned()));
         };
+        let is_panorama = choice.footage == Footage::Panorama;
         let eac = Eac::of_stream(width, height).filter(|_| {
-            probe.streams.get(1).is_some_and(|s| (s.width, s.height) == (Some(width), Some(height)))
+            is_panorama
+                && probe.streams.get(1).is_some_and(|s| (s.width, s.height) == (Some(width), Some(height)))
         });
         let size = match &eac {
             Some(eac) => eac.canvas(),
             None if choice.is_stereo => [width, height / 2],
-            None => [width, height],
+            None if is_panorama => [width, height],
+            // Planes of 4:2:0 have even sides; ffmpeg cuts the last column or row off.
+            None => [width & !1, height & !1],
         };
         if size[0] > limits[0] || size[1] > limits[1] {
             let ([w, h], [mw, mh]) = (size, limits);
@@ -143,7 +178,7 @@ impl Video {
         if size[0] % 2 == 1 || size[1] % 2 == 1 || size[0] < 16 || size[1] < 16 {
             return Err(error(format!("{}x{} px (expected even sides of at least 16)", size[0], size[1])));
         }
-        if eac.is_none() && size[0] != 2 * size[1] {
+        if is_panorama && eac.is_none() && size[0] != 2 * size[1] {
             return Err(error(format!(
                 "{}x{} px is no panorama (expected twice as wide as high, or the two streams of a GoPro MAX); for stacked eyes say --stereo tb",
                 size[0], size[1]
@@ -156,7 +191,14 @@ impl Video {
         if duration > MAX_SECONDS {
             return Err(error(format!("lasts {duration:.0} s (expected at most {MAX_SECONDS:.0})")));
         }
-        let rate = choice.fps.or_else(|| ratio(first.avg_frame_rate.as_deref()?)).unwrap_or(30.0);
+        let stored_rate = ratio(first.avg_frame_rate.as_deref().unwrap_or_default()).unwrap_or(30.0);
+        let mut choice = choice;
+        if let (0, fps) = (choice.sharpest_of, choice.fps.unwrap_or(stored_rate)) {
+            // All frames are looked at; of each period the sharpest stays.
+            choice.sharpest_of = (stored_rate / fps).round().clamp(1.0, 1000.0) as u32;
+            choice.fps = None;
+        }
+        let rate = choice.fps.unwrap_or(stored_rate);
         let seconds = choice.end.unwrap_or(duration).min(duration) - choice.start;
         let frames = (seconds * rate / f64::from(choice.sharpest_of)).ceil();
         if frames.is_nan() || frames < 1.0 {
@@ -191,6 +233,8 @@ impl Video {
         let mut filters: Vec<String> = Vec::new();
         if *is_stereo {
             filters.push("crop=iw:ih/2:0:0".to_owned());
+        } else if self.choice.footage == Footage::Ordinary {
+            filters.push(format!("crop={}:{}:0:0", self.size[0], self.size[1]));
         }
         if let Some(fps) = fps {
             filters.push(format!("fps={fps}"));
@@ -303,6 +347,65 @@ impl Reader {
         }
         self.stream = None;
     }
+}
+
+/// Quality of pictures made of frames.
+const PICTURE_QUALITY: u8 = 95;
+
+/// Writes the frames of a video as JPEG pictures `frame_NNNNNN.jpg`, at most `most`; `tell` hears how many there are.
+/// Gives their number.
+///
+/// # Errors
+/// One line: ffmpeg fails or delivers nothing, a picture cannot be written. `stop` ends it early, without error.
+pub fn extract(
+    video: &Video,
+    folder: &Path,
+    most: usize,
+    level: Level,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(usize),
+) -> Result<usize, String> {
+    let mut reader = video.start().map_err(|e| format!("{}: video: {e}", video.path.display()))?;
+    let mut frame = Frame::default();
+    let all = [[-1, i32::MAX / 2]; 3];
+    for index in 0..video.frames.min(most) {
+        if stop.load(Ordering::Relaxed) || !reader.read(video, index, &all, &mut frame)? {
+            return Ok(index);
+        }
+        let path = folder.join(format!("frame_{index:06}.jpg"));
+        std::fs::write(&path, picture_of(&frame, PICTURE_QUALITY, level))
+            .map_err(|e| format!("{}: write: {}", path.display(), gausset_io::atomic::plain_reason(&e)))?;
+        tell(index + 1);
+    }
+    Ok(video.frames.min(most))
+}
+
+/// A whole 4:2:0 frame as a JPEG.
+#[must_use]
+pub fn picture_of(frame: &Frame, quality: u8, level: Level) -> Vec<u8> {
+    let luma = &frame.planes[0];
+    let mut encoder = Encoder::new(luma.width, luma.height, Sampling::Half, quality);
+    let mut band = Band::default();
+    band.reshape(luma.width, Sampling::Half);
+    encoder.start(&[]);
+    // Rows beyond the picture repeat its last row, columns its last column.
+    let copy = |plane: &Plane, out: &mut [u8], top: usize, stride: usize| {
+        for (k, out) in out.chunks_exact_mut(stride).enumerate() {
+            let row = plane.row((top + k).min(plane.height - 1) as i32);
+            let (inside, rest) = out.split_at_mut(row.len());
+            inside.copy_from_slice(row);
+            rest.fill(row[row.len() - 1]);
+        }
+    };
+    let stride = band.stride;
+    for top in (0..luma.height).step_by(encoder.band_rows()) {
+        copy(luma, &mut band.luma, top, stride);
+        for (out, plane) in band.chroma.iter_mut().zip(&frame.planes[1..]) {
+            copy(plane, out, top / 2, stride / 2);
+        }
+        encoder.band(level, &band);
+    }
+    encoder.finish().to_vec()
 }
 
 /// Raw planes into a frame.

@@ -24,6 +24,8 @@ fn settings(layout: Layout, side: u32) -> Settings {
         level_gpano: false,
         projection: None,
         masks: None,
+        mask_command: None,
+        is_stereo: false,
         limits: Limits::default(),
         video: None,
     }
@@ -265,8 +267,15 @@ fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
 #[test]
 fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     use gausset_pano::split::video_frames;
-    use gausset_pano::video::{Choice, Video};
-    let choice = || Choice { fps: None, start: 0.0, end: None, sharpest_of: 1, is_stereo: false };
+    use gausset_pano::video::{Choice, Footage, Video};
+    let choice = || Choice {
+        footage: Footage::Panorama,
+        fps: None,
+        start: 0.0,
+        end: None,
+        sharpest_of: 1,
+        is_stereo: false,
+    };
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.mkv");
     let silence = std::time::Duration::from_secs(60);

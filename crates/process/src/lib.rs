@@ -7,7 +7,7 @@
 //! ```
 #![forbid(unsafe_code)]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -23,6 +23,53 @@ const TAIL_LINES: usize = 20;
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 /// How often the stop flag and the clock are looked at.
 const POLL: Duration = Duration::from_millis(20);
+/// A longer time between two looks at the clock means that this process was stopped itself, or the machine slept.
+const LONGEST_LOOK: Duration = Duration::from_secs(1);
+
+/// Groups that are running, by the number of their leader.
+static RUNNING: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+
+/// Stops everything that was started, until [`go_on`]: for a person who pauses the program.
+pub fn pause() {
+    #[cfg(unix)]
+    signal_all(rustix::process::Signal::STOP);
+}
+
+/// Lets everything go on that [`pause`] has stopped.
+pub fn go_on() {
+    #[cfg(unix)]
+    signal_all(rustix::process::Signal::CONT);
+}
+
+#[cfg(unix)]
+fn signal_all(signal: rustix::process::Signal) {
+    for pid in lock(&RUNNING).iter().filter_map(|&id| i32::try_from(id).ok()) {
+        if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+            // A group that has just ended is no error.
+            let _ = rustix::process::kill_process_group(pid, signal);
+        }
+    }
+}
+
+/// How long nothing was heard. Time in which this process stood still does not count.
+#[derive(Debug)]
+struct Silence {
+    silent: Duration,
+    last_look: Instant,
+}
+
+impl Silence {
+    fn new() -> Self {
+        Self { silent: Duration::ZERO, last_look: Instant::now() }
+    }
+
+    fn elapsed(&mut self) -> Duration {
+        let now = Instant::now();
+        self.silent += now.duration_since(self.last_look).min(LONGEST_LOOK);
+        self.last_look = now;
+        self.silent
+    }
+}
 
 /// A program to run.
 #[derive(Clone, Debug)]
@@ -165,7 +212,10 @@ impl Program {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let program = self.name();
         match command.spawn() {
-            Ok(child) => Ok(Group { child, is_over: false }),
+            Ok(child) => {
+                lock(&RUNNING).insert(child.id());
+                Ok(Group { child, is_over: false })
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(ProcessError::NotFound { program }),
             Err(e) => Err(ProcessError::Start { program, reason: e.to_string() }),
         }
@@ -191,11 +241,11 @@ impl Program {
         }
         let program = self.name();
         let mut tail: VecDeque<String> = VecDeque::new();
-        let mut alive = Instant::now();
+        let mut silence = Silence::new();
         loop {
             match receiver.recv_timeout(POLL) {
                 Ok((stream, line)) => {
-                    alive = Instant::now();
+                    silence = Silence::new();
                     on_line(stream, &line);
                     if tail.len() == TAIL_LINES {
                         tail.pop_front();
@@ -215,7 +265,8 @@ impl Program {
                 group.end();
                 return Err(ProcessError::Stopped { program });
             }
-            if alive.elapsed() > self.silence {
+            let silent = silence.elapsed();
+            if silent > self.silence {
                 group.end();
                 return Err(ProcessError::Silent {
                     program,
@@ -224,7 +275,7 @@ impl Program {
                 });
             }
             // A grandchild may hold the pipes open after the program has ended.
-            if alive.elapsed() > Duration::from_secs(1)
+            if silent > Duration::from_secs(1)
                 && let Some(status) = group.try_wait()
             {
                 group.end();
@@ -326,6 +377,7 @@ impl Drop for Group {
         if !self.is_over {
             self.end();
         }
+        lock(&RUNNING).remove(&self.child.id());
     }
 }
 
@@ -370,14 +422,14 @@ struct Watch {
 
 impl Watch {
     fn guard(&self, group: &Mutex<Group>, silence: Duration) {
-        let (mut seen, mut alive) = (0, Instant::now());
+        let (mut seen, mut quiet) = (0, Silence::new());
         while !self.is_over.load(Ordering::Relaxed) {
             std::thread::sleep(POLL);
             let bytes = self.bytes.load(Ordering::Relaxed);
             if bytes != seen || !self.is_waiting.load(Ordering::Relaxed) {
-                (seen, alive) = (bytes, Instant::now());
+                (seen, quiet) = (bytes, Silence::new());
             }
-            let is_silent = alive.elapsed() > silence;
+            let is_silent = quiet.elapsed() > silence;
             if is_silent || self.is_stopped.load(Ordering::Relaxed) {
                 self.is_silent.store(is_silent, Ordering::Relaxed);
                 lock(group).end();
@@ -439,7 +491,7 @@ impl Streaming {
     /// It ended with an error or does not end.
     pub fn finish(mut self) -> Result<Finished, ProcessError> {
         self.out = None;
-        let waited = Instant::now();
+        let mut waited = Silence::new();
         loop {
             let status = lock(&self.group).try_wait();
             if let Some(status) = status {
@@ -538,6 +590,30 @@ mod tests {
         assert_eq!(lines, ["started"]);
         std::thread::sleep(Duration::from_millis(3200));
         assert!(!mark.exists(), "the child of the program lived on");
+    }
+
+    #[test]
+    fn a_paused_program_stands_still_and_the_pause_is_no_silence() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = folder.path().join("count");
+        let script = format!("for i in 1 2 3 4 5 6 7 8; do echo x >> {}; sleep 0.1; done", count.display());
+        let length = || std::fs::metadata(&count).map_or(0, |m| m.len());
+        let runner = std::thread::spawn(move || run(&sh(&script).silence(Duration::from_secs(30))).0);
+        while length() < 4 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        pause();
+        // What was under way when the signal came may still be written.
+        std::thread::sleep(Duration::from_millis(100));
+        let before = length();
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(length(), before);
+        go_on();
+        runner.join().unwrap().unwrap();
+        assert_eq!(length(), 16);
+        let mut silence = Silence::new();
+        silence.last_look = Instant::now().checked_sub(Duration::from_secs(600)).unwrap();
+        assert!(silence.elapsed() <= LONGEST_LOOK);
     }
 
     #[test]

@@ -1,20 +1,30 @@
-//! `gausset align` and `gausset run` for ordinary photographs: structure from motion, and from pictures to a splat.
+//! `gausset align` and `gausset run` for ordinary photographs and video: structure from motion, and from pictures to a
+//! splat.
+//!
+//! ```text
+//! video ─▶ OUTPUT/frames/ (the sharpest of each period) ┐
+//! photographs ──────────────────────────────────────────┴▶ OUTPUT/sparse/0 ─▶ OUTPUT/run/
+//! ```
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
-use gausset_io::atomic::Overwrite;
+use gausset_compute::{VectorLevel, level};
 use gausset_io::lock::FolderLock;
-use gausset_io::run_folder::{checkpoints_folder, splats_path};
-use gausset_pano::split::list_frames;
+use gausset_io::run_folder::splats_path;
+use gausset_pano::split::{list_frames, video_frames};
+use gausset_pano::video::{Choice, Footage, Video, extract};
 use gausset_sfm::align::{Cameras, Job};
 use gausset_sfm::model::{FrameImages, Model};
 use gausset_sfm::{Aligned, Progress};
-use gausset_train::{TrainConfig, TrainOptions, resumable_config};
+use gausset_train::TrainOptions;
 use serde::Serialize;
 
 use super::pano::align::{ToolArgs, tell_progress};
-use super::training::{self, Place};
+use super::pano::run::EffortArgs;
+use super::pano::split::{self, parse_positive};
+use super::training;
 use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -22,6 +32,7 @@ use crate::exit::Status;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Signal};
 use crate::numbers::{counted, grouped};
+use crate::progress::Reporter;
 use crate::table;
 
 const ALIGN_HELP: &str = "\
@@ -31,15 +42,16 @@ Examples:
 COLMAP does the work: pip install pycolmap, or colmap 3.12 or later in PATH.";
 
 const RUN_HELP: &str = "\
-Example:
+Examples:
   gausset run photos/ -o scene/            scene/run/splats.ply, scene/run/eval/
+  gausset run walk.mp4 -o scene/ --fps 3 --quality fast
 The same command goes on where it was interrupted.";
 
 /// Arguments of `align`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = ALIGN_HELP)]
 pub(crate) struct AlignArgs {
-    /// Folder of photographs.
+    /// Folder of photographs, or a video (through ffmpeg).
     #[arg(value_name = "PHOTOS")]
     photos: PathBuf,
     /// Folder for the model (sparse/0).
@@ -69,13 +81,25 @@ struct LensArgs {
     /// Folder of masks NAME.png (0 = ignore).
     #[arg(long, value_name = "DIR", help_heading = "Photographs")]
     masks: Option<PathBuf>,
+    /// Video: pictures per second; of each period the sharpest frame is taken.
+    #[arg(long, value_name = "FPS", default_value_t = 2.0, help_heading = "Photographs", value_parser = parse_positive)]
+    fps: f64,
+    /// Video: first second.
+    #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Photographs")]
+    start: f64,
+    /// Video: last second.
+    #[arg(long, value_name = "S", help_heading = "Photographs", value_parser = parse_positive)]
+    end: Option<f64>,
+    /// Video: at most so many pictures.
+    #[arg(long, value_name = "N", default_value_t = 300, help_heading = "Photographs", value_parser = clap::value_parser!(u32).range(1..))]
+    max_frames: u32,
 }
 
 /// Arguments of `run`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = RUN_HELP)]
 pub(crate) struct RunArgs {
-    /// Folder of photographs.
+    /// Folder of photographs, or a video (through ffmpeg).
     #[arg(value_name = "PHOTOS")]
     photos: PathBuf,
     /// Folder for everything.
@@ -85,18 +109,11 @@ pub(crate) struct RunArgs {
     lens: LensArgs,
     #[command(flatten)]
     tool: ToolArgs,
-    /// Steps of the training.
-    #[arg(long, value_name = "N", default_value_t = 7000, help_heading = "Training")]
-    steps: u64,
-    /// Largest number of splats.
-    #[arg(long, value_name = "N", default_value_t = 500_000, help_heading = "Training")]
-    max_splats: u64,
-    /// Longest side of a picture in px; larger ones are downscaled.
-    #[arg(long, value_name = "PX", default_value_t = 1600, help_heading = "Training")]
-    max_resolution: u32,
-    /// Seed of the training.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Training")]
-    seed: u64,
+    #[command(flatten)]
+    effort: EffortArgs,
+    /// Longest side of a picture in px, larger ones are downscaled [default: the preset's].
+    #[arg(long, value_name = "PX", help_heading = "Training")]
+    max_resolution: Option<u32>,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -133,7 +150,9 @@ impl Facts {
 /// Runs `align`.
 pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
-    match align(&args.photos, &args.output, &args.lens, &args.tool, &interrupt, console) {
+    let done = Pictures::of(&args.photos, &args.output, &args.lens, &args.tool, &interrupt, console)
+        .and_then(|pictures| align(&pictures, &args.output, &args.lens, &args.tool, &interrupt, console));
+    match done {
         Ok(facts) => {
             console.object_or(&facts, || facts.table(&args.output))?;
             Ok(Status::done(!facts.unregistered.is_empty()))
@@ -145,6 +164,82 @@ pub(crate) fn run_align(args: &AlignArgs, console: &Console) -> Result<Status, E
 
 fn stopped(interrupt: &Interrupt) -> Result<Status, Ending> {
     Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)))
+}
+
+/// The pictures of one camera or more.
+struct Pictures {
+    folder: PathBuf,
+    /// Frames of one video: one camera, neighbours in time.
+    is_video: bool,
+}
+
+impl Pictures {
+    /// The folder as it is, or the frames of a video, which are written to `output/frames` first.
+    fn of(
+        photos: &Path,
+        output: &Path,
+        lens: &LensArgs,
+        tool: &ToolArgs,
+        interrupt: &Interrupt,
+        console: &Console,
+    ) -> Result<Self, Failure> {
+        if !photos.is_file() {
+            return Ok(Self { folder: photos.to_owned(), is_video: false });
+        }
+        // A COLMAP that is missing is told before the work begins.
+        tool.find()?;
+        let choice = Choice {
+            footage: Footage::Ordinary,
+            fps: Some(lens.fps),
+            start: lens.start,
+            end: lens.end,
+            sharpest_of: 0,
+            is_stereo: false,
+        };
+        let silence = Duration::from_secs(tool.tool_timeout.unwrap_or(split::SILENCE));
+        let video =
+            Video::open(photos, choice, [16_384, 16_384], silence).map_err(|e| Failure::new("video", e))?;
+        let folder = output.join("frames");
+        // What the frames depend on: a folder with the same is used again.
+        let source = video_frames(&video).into_iter().next();
+        let stamp =
+            format!("{:?} {:?} {}", video.choice, source.map(|s| (s.bytes, s.modified)), lens.max_frames);
+        let stamp_path = folder.join("frames.txt");
+        if std::fs::read_to_string(&stamp_path).is_ok_and(|known| known == stamp) {
+            return Ok(Self { folder, is_video: true });
+        }
+        let io = |path: &Path, action: &'static str| {
+            let place = format!("{}: {action}", path.display());
+            move |e: std::io::Error| {
+                Failure::new("write", format!("{place}: {}", gausset_io::atomic::plain_reason(&e)))
+            }
+        };
+        let part = output.join("frames.part");
+        for old in [&part, &folder] {
+            if old.exists() {
+                std::fs::remove_dir_all(old).map_err(io(old, "empty"))?;
+            }
+        }
+        std::fs::create_dir_all(&part).map_err(io(&part, "folder"))?;
+        let expected = video.frames.min(lens.max_frames as usize);
+        console.note(format!("taking about {} from the video", counted(expected as u64, "frame")));
+        let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+        let mut reporter = Reporter::start(console, "frame", 0, expected as u64);
+        let taken = extract(&video, &part, lens.max_frames as usize, level, interrupt.stop(), &mut |done| {
+            reporter.at(done as u64, String::new);
+        });
+        reporter.finish();
+        let taken = taken.map_err(|e| Failure::new("video", e))?;
+        if interrupt.signal().is_some() {
+            return Err(Failure::new("video", "stopped"));
+        }
+        if taken == 0 {
+            return Err(Failure::new("video", format!("{}: video: gave no frame", photos.display())));
+        }
+        std::fs::write(part.join("frames.txt"), stamp).map_err(io(&part, "write"))?;
+        std::fs::rename(&part, &folder).map_err(io(&folder, "rename"))?;
+        Ok(Self { folder, is_video: true })
+    }
 }
 
 /// The photographs as moments of their own.
@@ -171,14 +266,14 @@ fn facts_of(model: &Model, frames: &[FrameImages]) -> Facts {
 
 /// Aligns photographs and writes the model to `output/sparse/0`.
 fn align(
-    photos: &Path,
+    pictures: &Pictures,
     output: &Path,
     lens: &LensArgs,
     tool: &ToolArgs,
     interrupt: &Interrupt,
     console: &Console,
 ) -> Result<Facts, Failure> {
-    let frames = photographs(photos)?;
+    let frames = photographs(&pictures.folder)?;
     let found = tool.find()?;
     let folder_error = |e: std::io::Error| {
         let reason = gausset_io::atomic::plain_reason(&e);
@@ -194,14 +289,14 @@ fn align(
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let work = absolute(output).join("sfm");
     let job = Job {
-        images: absolute(photos),
+        images: absolute(&pictures.folder),
         masks: lens.masks.as_deref().map(absolute),
         frames,
         rig_config: None,
         camera_model: lens.camera_model.clone(),
         camera_params: None,
-        cameras: if lens.single_camera { Cameras::Single } else { Cameras::Auto },
-        is_sequence: lens.sequence,
+        cameras: if lens.single_camera || pictures.is_video { Cameras::Single } else { Cameras::Auto },
+        is_sequence: lens.sequence || pictures.is_video,
         work: work.clone(),
         threads: tool.threads(),
         seed: tool.sfm_seed,
@@ -223,45 +318,37 @@ fn align(
 /// Runs `run`.
 pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
+    let pictures = match Pictures::of(&args.photos, &args.output, &args.lens, &args.tool, &interrupt, console)
+    {
+        Err(_) if interrupt.signal().is_some() => return stopped(&interrupt),
+        other => other?,
+    };
     let model = args.output.join("sparse").join("0");
-    let frames = photographs(&args.photos)?;
+    let frames = photographs(&pictures.folder)?;
     // A model that is there and is one of these photographs is used again.
     let facts = match Model::read(&model, &frames) {
         Ok(known) if !known.frames.is_empty() => facts_of(&known, &frames),
-        _ => match align(&args.photos, &args.output, &args.lens, &args.tool, &interrupt, console) {
+        _ => match align(&pictures, &args.output, &args.lens, &args.tool, &interrupt, console) {
             Err(_) if interrupt.signal().is_some() => return stopped(&interrupt),
             other => other?,
         },
     };
     console.note(facts.table(&args.output).trim_end());
     let folder = args.output.join("run");
-    if splats_path(&folder).is_file() && folder.join("eval").is_dir() {
-        console.note("the training is finished already");
+    let options = TrainOptions {
+        data: Some(args.output.clone()),
+        images: Some(pictures.folder),
+        masks: args.lens.masks.clone(),
+        max_resolution: args.max_resolution,
+        threads: Some(args.compute.threads),
+        ..args.effort.options(facts.points)
+    };
+    let device = args.compute.device;
+    let trained = training::fresh_or_resumed(folder.clone(), &options, device, &interrupt, console)?;
+    let Some(trained) = trained else {
         console.result(&splats_path(&folder).display().to_string())?;
         return Ok(Status::done(!facts.unregistered.is_empty()));
-    }
-    let has_checkpoint = std::fs::read_dir(checkpoints_folder(&folder)).is_ok_and(|mut d| d.next().is_some());
-    let threads = Some(args.compute.threads);
-    let (config, place) = if has_checkpoint {
-        let only = TrainOptions { threads, ..TrainOptions::default() };
-        (resumable_config(&folder, &only).map_err(Failure::from)?, Place::Resume(folder))
-    } else {
-        let options = TrainOptions {
-            data: Some(args.output.clone()),
-            images: Some(args.photos.clone()),
-            masks: args.lens.masks.clone(),
-            steps: Some(args.steps),
-            max_splats: Some(args.max_splats),
-            max_resolution: Some(args.max_resolution),
-            seed: Some(args.seed),
-            threads,
-            ..TrainOptions::default()
-        };
-        let config = TrainConfig::resolve(&options, None).map_err(Failure::from)?;
-        (config, Place::New(folder, Overwrite::Replace))
     };
-    let job = training::Job { config, place, device: args.compute.device, profile: false };
-    let trained = training::train(job, &interrupt, console)?;
     console.object_or(&trained.outcome.summary, || facts.table(&args.output) + &trained.table())?;
     match trained.status {
         Status::Done => Ok(Status::done(!facts.unregistered.is_empty())),

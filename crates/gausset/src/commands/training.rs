@@ -6,10 +6,13 @@ use std::sync::Arc;
 use gausset_core::engine::Engine;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset;
-use gausset_io::run_folder::{eval_folder, splats_path};
+use gausset_io::run_folder::{checkpoints_folder, config_path, eval_folder, splats_path};
 use gausset_io::units;
 use gausset_train::eval::CONTACT_SHEET;
-use gausset_train::{End, Event, Outcome, Run, RunWarning, Session, Started, TimeBudget, TrainConfig};
+use gausset_train::{
+    End, Event, Outcome, RecordedRun, Run, RunWarning, Session, Started, TimeBudget, TrainConfig,
+    TrainOptions, resumable_config,
+};
 
 use crate::console::Console;
 use crate::device::DeviceArgs;
@@ -119,6 +122,43 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
         }
     };
     Ok(Trained { folder, outcome, status })
+}
+
+/// Trains in a folder that may hold the same run: finished (`None`), begun (goes on), or another one (replaced).
+pub(crate) fn fresh_or_resumed(
+    folder: PathBuf,
+    options: &TrainOptions,
+    device: DeviceArgs,
+    interrupt: &Interrupt,
+    console: &Console,
+) -> Result<Option<Trained>, Failure> {
+    let place = match same_run(&folder, options) {
+        Some(_) if splats_path(&folder).is_file() && eval_folder(&folder).is_dir() => {
+            console.note("the training is finished already");
+            return Ok(None);
+        }
+        Some(config) if has_checkpoint(&folder) => (config, Place::Resume(folder)),
+        _ => {
+            if splats_path(&folder).is_file() {
+                console.note("views or options are others than before: the training begins anew");
+            }
+            (TrainConfig::resolve(options, None)?, Place::New(folder, Overwrite::Replace))
+        }
+    };
+    let (config, place) = place;
+    train(Job { config, place, device, profile: false }, interrupt, console).map(Some)
+}
+
+/// The configuration of the run in a folder, if it is one with these options on the same data.
+fn same_run(folder: &Path, options: &TrainOptions) -> Option<TrainConfig> {
+    let config = resumable_config(folder, options).ok()?;
+    let recorded = RecordedRun::read(&config_path(folder)).ok()?.record.fingerprint;
+    let dataset = dataset::open(&config.data.path, &config.open_options()).ok()?;
+    (dataset.fingerprint == recorded).then_some(config)
+}
+
+fn has_checkpoint(folder: &Path) -> bool {
+    std::fs::read_dir(checkpoints_folder(folder)).is_ok_and(|mut entries| entries.next().is_some())
 }
 
 /// Tells a person what happens in a run.

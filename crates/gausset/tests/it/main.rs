@@ -3,6 +3,7 @@
 
 mod bounds;
 mod bytes;
+mod colmap;
 mod demo;
 mod field;
 mod help;

@@ -2,23 +2,9 @@
 
 use std::path::Path;
 
-use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::synthetic::detailed;
 use serde_json::Value;
 
-use crate::support::Workshop;
-
-/// A folder with `count` panoramas of 256x128 px in `walk`.
-fn with_walk(count: u32) -> Workshop {
-    let workshop = Workshop::empty();
-    std::fs::create_dir(workshop.path("walk")).expect("a folder");
-    let level = level(VectorLevel::Auto).expect("a level");
-    for k in 0..count {
-        let bytes = detailed(256, 90, k, level, &Pool::new(1));
-        std::fs::write(workshop.path(&format!("walk/p{k}.jpg")), bytes).expect("a panorama");
-    }
-    workshop
-}
+use crate::support::{Workshop, with_walk};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
@@ -171,32 +157,4 @@ fn the_bench_keeps_its_contract() {
         assert!(!result[key].is_null(), "{key}");
     }
     assert_eq!(result["stages"].as_array().map(Vec::len), Some(5));
-}
-
-/// The real walk through the real COLMAP: five of five, as in the published run.
-#[test]
-fn the_real_walk_registers() {
-    let data = std::env::var_os("GAUSSET_DATA").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        std::path::PathBuf::from,
-    );
-    let walk = data.join("pano/walk");
-    let skip = |why: &str| println!("SKIPPED the_real_walk_registers: {why}");
-    if !walk.is_dir() {
-        return skip("no real data (set GAUSSET_DATA)");
-    }
-    if gausset_sfm::Tool::find(None, None).is_err() {
-        return skip("no pycolmap (pip install pycolmap, or set GAUSSET_PYTHON)");
-    }
-    let workshop = Workshop::empty();
-    let input = walk.to_str().expect("a name");
-    workshop.succeed(&["pano", "split", input, "-o", "w"]);
-    let finished = workshop.succeed(&["pano", "align", "w", "--json"]);
-    let result = json(&finished.stdout);
-    assert_eq!((result["frames"].as_u64(), result["registered"].as_u64()), (Some(5), Some(5)));
-    assert!(result["mean_reprojection_px"].as_f64().is_some_and(|e| e < 0.8), "{result}");
-    assert_eq!(result["is_metric"], true);
-    // The model reads back as a dataset, held out by frame.
-    let info = workshop.succeed(&["info", "w", "--json"]);
-    assert!(info.stdout.contains("40"), "{}", info.stdout);
 }

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use gausset_compute::Pool;
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_pano::synthetic::detailed;
 use gausset_scenes::{tiny, write_dataset};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -65,6 +66,18 @@ impl Workshop {
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
+}
+
+/// A folder with `count` panoramas of 256x128 px in `walk`.
+pub(crate) fn with_walk(count: u32) -> Workshop {
+    let workshop = Workshop::empty();
+    std::fs::create_dir(workshop.path("walk")).expect("a folder");
+    let level = level(VectorLevel::Auto).expect("a level");
+    for k in 0..count {
+        let bytes = detailed(256, 90, k, level, &Pool::new(1));
+        std::fs::write(workshop.path(&format!("walk/p{k}.jpg")), bytes).expect("a panorama");
+    }
+    workshop
 }
 
 /// A program that has ended.

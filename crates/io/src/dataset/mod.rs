@@ -35,6 +35,7 @@ pub(crate) use error::excerpt;
 pub use error::{DatasetError, Problem};
 pub use loader::{Loader, LoaderOptions, LoaderStats};
 pub use report::{SkipReason, Skipped, Warning};
+pub use sizes::extent_of as scene_extent;
 
 /// What to do with the alpha channel of pictures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -48,6 +48,13 @@ pub(super) fn training_size(stored: [u32; 2], longest: u32) -> [u32; 2] {
     stored.map(|side| ((f64::from(side) * scale).round() as u32).clamp(1, longest))
 }
 
+/// Size of a scene from the centres of its training cameras and its points: what rates of training are told in.
+#[must_use]
+pub fn extent_of(centres: &[[f64; 3]], points: &[[f64; 3]]) -> f64 {
+    let point = |&position: &[f64; 3]| Point { position, colour: [0; 3], error: 0.0, track_length: 0 };
+    scene_extent(centres, &points.iter().map(point).collect::<Vec<_>>()).0
+}
+
 /// Scene extent, and the largest distance of a camera from their mean.
 pub(super) fn scene_extent(centres: &[[f64; 3]], points: &[Point]) -> (f64, f64) {
     let share = 1.0 / centres.len().max(1) as f64;

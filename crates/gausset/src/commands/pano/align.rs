@@ -44,6 +44,9 @@ pub(crate) struct AlignArgs {
     pub(crate) json: bool,
 }
 
+/// Seconds for which COLMAP may say nothing: matching many pictures takes long without a word.
+const COLMAP_SILENCE: u64 = 1800;
+
 /// Which COLMAP, and how it runs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ToolArgs {
@@ -53,9 +56,9 @@ pub(crate) struct ToolArgs {
     /// The colmap executable, 3.12 or later, instead of pycolmap.
     #[arg(long, value_name = "PROGRAM", conflicts_with = "python", help_heading = "COLMAP")]
     pub(crate) colmap: Option<PathBuf>,
-    /// Seconds for which an outside program may say nothing.
-    #[arg(long, value_name = "S", default_value_t = 1800, help_heading = "COLMAP", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) tool_timeout: u64,
+    /// Seconds for which an outside program may say nothing [default: 1800 for COLMAP, 120 for others].
+    #[arg(long, value_name = "S", help_heading = "COLMAP", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) tool_timeout: Option<u64>,
     /// Seed of the alignment.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "COLMAP")]
     pub(crate) sfm_seed: u32,
@@ -77,7 +80,7 @@ impl ToolArgs {
     }
 
     pub(crate) fn silence(&self) -> Duration {
-        Duration::from_secs(self.tool_timeout)
+        Duration::from_secs(self.tool_timeout.unwrap_or(COLMAP_SILENCE))
     }
 }
 

@@ -10,13 +10,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_io::atomic::Overwrite;
-use gausset_io::dataset::colmap::ModelFormat;
-use gausset_io::run_folder::{checkpoints_folder, splats_path};
+use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
+use gausset_io::dataset::scene_extent;
+use gausset_io::run_folder::splats_path;
 use gausset_pano::export::Poses;
 use gausset_pano::layout::Layout;
+use gausset_pano::shell::far_points;
 use gausset_pano::split::{Description, Naming, OnError};
-use gausset_train::{TrainConfig, TrainOptions, resumable_config};
+use gausset_train::config::quality_defaults;
+use gausset_train::{Quality, TrainOptions};
 use serde::Serialize;
 
 use super::align::{self, ToolArgs};
@@ -24,17 +26,18 @@ use super::export;
 use super::split::{self, ChoiceArgs, SplitArgs};
 use super::views::ViewArgs;
 use crate::Ending;
-use crate::commands::training::{self, Job, Place};
+use crate::commands::training;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Signal};
+use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
 Examples:
   gausset pano run walk/ -o out/                   out/run/splats.ply, out/run/eval/
-  gausset pano run walk/ -o out/ --crop-bottom 35 --steps 7000
+  gausset pano run walk/ -o out/ --crop-bottom 35 --quality fast
 The same command goes on where it was interrupted.";
 
 /// Widest views for alignment: more pixels cost matching time and registered nothing more.
@@ -68,27 +71,65 @@ pub(crate) struct RunArgs {
     /// Folder with a mask per frame (0 = remove).
     #[arg(long, value_name = "DIR", help_heading = "Views")]
     masks: Option<PathBuf>,
+    /// A program that writes a mask per frame, as for `pano split`.
+    #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
+    mask_command: Option<String>,
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
     tool: ToolArgs,
-    /// Steps of the training.
-    #[arg(long, value_name = "N", default_value_t = 7000, help_heading = "Training")]
-    steps: u64,
-    /// Largest number of splats.
-    #[arg(long, value_name = "N", default_value_t = 500_000, help_heading = "Training")]
-    max_splats: u64,
+    #[command(flatten)]
+    effort: EffortArgs,
     /// Every n-th frame is held out [default: 4, from 16 frames on 8].
     #[arg(long, value_name = "N", help_heading = "Training")]
     test_every: Option<u32>,
-    /// Seed of the training.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Training")]
-    seed: u64,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
     compute: ComputeArgs,
+}
+
+/// How much work the training is.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct EffortArgs {
+    /// Preset: fast|default|best.
+    #[arg(
+        long, value_name = "PRESET", default_value = "default", hide_possible_values = true, help_heading = "Training",
+        value_parser = PossibleValuesParser::new(Quality::WORDS).try_map(|word| word.parse::<Quality>())
+    )]
+    quality: Quality,
+    /// Steps [default: the preset's].
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    steps: Option<u64>,
+    /// Largest number of splats [default: the preset's].
+    #[arg(long, value_name = "N", help_heading = "Training")]
+    max_splats: Option<u64>,
+    /// Seed of the training.
+    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Training")]
+    seed: u64,
+}
+
+impl EffortArgs {
+    /// The training options that they are; `points`: how many there are to start from.
+    pub(crate) fn options(&self, points: usize) -> TrainOptions {
+        let preset = quality_defaults(self.quality);
+        let steps = self.steps.or(preset.steps).unwrap_or(0);
+        let most = self.max_splats.or(preset.max_splats).unwrap_or(0);
+        // Few points in many directions: at 5 % every 100 steps a short run would end far below its limit. The limit
+        // is to be reached at three fifths of the run.
+        let changes = 0.6 * steps as f64 / 100.0;
+        let factor = most as f64 / points.max(1) as f64;
+        let growth = factor.max(1.0).powf(1.0 / changes.max(1.0)).clamp(1.05, 1.3);
+        TrainOptions {
+            quality: Some(self.quality),
+            steps: self.steps,
+            max_splats: self.max_splats,
+            seed: Some(self.seed),
+            growth: Some((growth * 1e3).round() / 1e3),
+            ..TrainOptions::default()
+        }
+    }
 }
 
 /// The result.
@@ -136,7 +177,13 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         return stopped();
     }
     let description = Description::read(&train_folder).map_err(|e| Failure::new("frames", e))?;
-    let points = export::points_of(&align_folder)?;
+    let mut points = export::points_of(&align_folder)?;
+    let far = far_points(&train_folder, &description, &poses, &points);
+    if !far.is_empty() {
+        console.note(format!("start: {} far away where there is sky", counted(far.len() as u64, "point")));
+    }
+    let extent = extent(&poses, &points);
+    points.extend(far);
     export::write_colmap(
         &train_folder.join("sparse").join("0"),
         &description,
@@ -144,7 +191,8 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         &points,
         ModelFormat::Binary,
     )?;
-    let trained = train(args, &poses, train_folder, &interrupt, console)?;
+    let start = Start { data: train_folder, points: points.len(), extent };
+    let trained = train(args, &poses, start, &interrupt, console)?;
     let Some(trained) = trained else {
         console.result(&format!("{}\n", splats_path(&args.output.join("run")).display()))?;
         return Ok(Status::done(has_skipped || poses.registered() < poses.frames.len()));
@@ -165,11 +213,25 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     Ok(Status::done(is_partial))
 }
 
+/// What the training starts from.
+struct Start {
+    data: PathBuf,
+    points: usize,
+    extent: f64,
+}
+
+/// Size of the scene, from cameras and points without those far away: what rates are told in.
+fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
+    let centres: Vec<[f64; 3]> = poses.frames.iter().filter_map(|f| Some(f.pose()?.centre())).collect();
+    let points: Vec<[f64; 3]> = points.iter().map(|p| p.position).collect();
+    scene_extent(&centres, &points)
+}
+
 /// Trains on the views; `None` when that was finished before.
 fn train(
     args: &RunArgs,
     poses: &Poses,
-    data: PathBuf,
+    start: Start,
     interrupt: &Interrupt,
     console: &Console,
 ) -> Result<Option<training::Trained>, Failure> {
@@ -182,28 +244,16 @@ fn train(
         None => 8,
     };
     let options = TrainOptions {
-        data: Some(data),
-        steps: Some(args.steps),
-        max_splats: Some(args.max_splats),
-        seed: Some(args.seed),
+        data: Some(start.data),
         test_every: Some(every),
+        scene_extent: Some(start.extent),
+        // One of each per panorama: its views share the moment.
         exposure: Some(true),
+        refine_poses: Some(true),
         threads: Some(args.compute.threads),
-        ..TrainOptions::default()
+        ..args.effort.options(start.points)
     };
-    let has_checkpoint = std::fs::read_dir(checkpoints_folder(&folder)).is_ok_and(|mut d| d.next().is_some());
-    if splats_path(&folder).is_file() && folder.join("eval").is_dir() {
-        console.note("the training is finished already");
-        return Ok(None);
-    }
-    let (config, place) = if has_checkpoint {
-        let none = TrainOptions { threads: Some(args.compute.threads), ..TrainOptions::default() };
-        (resumable_config(&folder, &none)?, Place::Resume(folder))
-    } else {
-        (TrainConfig::resolve(&options, None)?, Place::New(folder, Overwrite::Replace))
-    };
-    let job = Job { config, place, device: args.compute.device, profile: false };
-    training::train(job, interrupt, console).map(Some)
+    training::fresh_or_resumed(folder, &options, args.compute.device, interrupt, console)
 }
 
 fn split_args(args: &RunArgs, output: PathBuf, layout: Layout, size: Option<u32>) -> SplitArgs {
@@ -214,12 +264,14 @@ fn split_args(args: &RunArgs, output: PathBuf, layout: Layout, size: Option<u32>
         choice: args.choice.clone(),
         crop_bottom: args.crop_bottom,
         masks: args.masks.clone(),
+        mask_command: args.mask_command.clone(),
         level: None,
         format: "jpg".to_owned(),
         quality: 95,
         naming: Naming::Rig,
         on_error: OnError::Skip,
         force: false,
+        tool_timeout: args.tool.tool_timeout.unwrap_or(split::SILENCE),
         max_side: [16_384, 8_192],
         max_file: 256,
         dry_run: false,

@@ -13,11 +13,11 @@ use gausset_pano::cutter::Format;
 use gausset_pano::eac::Eac;
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::load::{self, Limits};
-use gausset_pano::projection::{Equirect, Projection};
+use gausset_pano::projection::Projection;
 use gausset_pano::split::{
-    self, Event, Naming, OnError, Report, Settings, Skipped, SourceFrame, SplitError, Work,
+    self, Event, MaskCommand, Naming, OnError, Report, Settings, Skipped, SourceFrame, SplitError, Work,
 };
-use gausset_pano::video::{Choice, Video};
+use gausset_pano::video::{Choice, Footage, Video};
 use serde::Serialize;
 
 use super::views::ViewArgs;
@@ -37,6 +37,9 @@ Examples:
   gausset pano split walk/ -o work/ --layout cube6 --size 1024 --crop-bottom 35
   gausset pano split walk/ -o work/ --dry-run          frames, views, disk, time; writes nothing
 Finished frames are kept: the same command goes on after an interruption.";
+
+/// Seconds for which ffmpeg or a mask command may say nothing.
+pub(crate) const SILENCE: u64 = 120;
 
 /// Arguments of `pano split`.
 #[derive(Clone, Debug, Args)]
@@ -58,6 +61,10 @@ pub(crate) struct SplitArgs {
     /// Folder with a mask per frame (0 = remove) [default: INPUT/masks].
     #[arg(long, value_name = "DIR", help_heading = "Views")]
     pub(crate) masks: Option<PathBuf>,
+    /// A program that writes a mask per frame, with its arguments; {frame} and {mask} stand for the picture and for the
+    /// PNG to write (0 = remove).
+    #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
+    pub(crate) mask_command: Option<String>,
     /// Turn panoramas level: gpano = by the pitch and roll that their metadata say.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
     pub(crate) level: Option<String>,
@@ -87,6 +94,9 @@ pub(crate) struct SplitArgs {
     /// Redo frames that are finished.
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
+    /// Seconds for which an outside program (ffmpeg, mask command) may say nothing.
+    #[arg(long, value_name = "S", default_value_t = SILENCE, help_heading = "Files", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) tool_timeout: u64,
     /// Largest panorama, as WIDTHxHEIGHT px.
     #[arg(long, value_name = "WxH", default_value = "16384x8192", value_parser = parse_size, help_heading = "Files")]
     pub(crate) max_side: [u32; 2],
@@ -121,21 +131,18 @@ pub(crate) struct ChoiceArgs {
     /// Video: of so many neighbouring frames, the sharpest.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) sharpest_of: u32,
-    /// Video: two eyes, one above the other; the upper one is taken (tb).
+    /// Two eyes, one above the other; the upper one is taken (tb).
     #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
     pub(crate) stereo: Option<String>,
     /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
     #[arg(long, value_name = "FILE", help_heading = "Frames")]
     pub(crate) lens: Option<PathBuf>,
-    /// Seconds for which ffmpeg may deliver nothing.
-    #[arg(long = "video-timeout", value_name = "S", default_value_t = 120, help_heading = "Frames", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) timeout: u64,
     /// At most so many frames, spread evenly.
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_frames: Option<u32>,
 }
 
-fn parse_positive(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_positive(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| v.is_finite() && *v > 0.0 && *v <= 1e6);
     value.ok_or_else(|| format!("expected a number above 0, found `{text}`"))
 }
@@ -252,6 +259,24 @@ pub(crate) fn prepare(args: &SplitArgs) -> Result<(Vec<SourceFrame>, Settings), 
     let [width, height] = args.max_side;
     let limits = Limits { width, height, bytes: args.max_file.saturating_mul(1 << 20) };
     let Found { frames, around, projection, video } = find_frames(args, &limits)?;
+    let is_stereo = args.choice.stereo.is_some();
+    let is_eac =
+        matches!(projection, Some(Projection::Eac(_))) || video.as_ref().is_some_and(|v| v.eac.is_some());
+    if is_stereo && projection.is_some() {
+        return Err(Failure::usage("--stereo: is for panoramas (found other frames)"));
+    }
+    let mask_command = match &args.mask_command {
+        Some(_) if is_eac => {
+            return Err(Failure::usage(
+                "--mask-command: is for panoramas and fisheyes (found GoPro MAX streams)",
+            ));
+        }
+        Some(text) => {
+            let command = MaskCommand::parse(text, Duration::from_secs(args.tool_timeout));
+            Some(command.map_err(|what| Failure::usage(format!("--mask-command: {what}")))?)
+        }
+        None => None,
+    };
     let views = args.views.views(around)?;
     let format = if args.format == "png" { Format::Png } else { Format::Jpeg(args.quality) };
     let settings = Settings {
@@ -262,6 +287,8 @@ pub(crate) fn prepare(args: &SplitArgs) -> Result<(Vec<SourceFrame>, Settings), 
         level_gpano: args.level.is_some(),
         projection,
         masks: args.masks.clone(),
+        mask_command,
+        is_stereo: is_stereo && video.is_none(),
         limits,
         video,
     };
@@ -278,14 +305,15 @@ struct Found {
 }
 
 fn find_frames(args: &SplitArgs, limits: &Limits) -> Result<Found, Failure> {
-    let ChoiceArgs { fps, start, end, sharpest_of, stereo, lens, timeout, .. } = &args.choice;
+    let ChoiceArgs { fps, start, end, sharpest_of, stereo, lens, .. } = &args.choice;
+    let is_stereo = stereo.is_some();
     let is_picture = |e: &std::ffi::OsStr| {
         ["jpg", "jpeg", "png", "tif", "tiff"].iter().any(|known| e.eq_ignore_ascii_case(known))
     };
     if args.input.is_file() && args.input.extension().is_some_and(is_picture) {
         let stem = args.input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let frames = vec![split::source_frame(&stem, vec![args.input.clone()])];
-        let around = width_of_first(&frames, limits)?;
+        let around = width_of_first(&frames, limits, is_stereo)?;
         return Ok(Found { frames, around, projection: None, video: None });
     }
     if args.input.is_file() {
@@ -298,13 +326,14 @@ fn find_frames(args: &SplitArgs, limits: &Limits) -> Result<Found, Failure> {
             return Err(Failure::usage(format!("--start: expected a number from 0 on, found {start}")));
         }
         let choice = Choice {
+            footage: Footage::Panorama,
             fps: *fps,
             start: *start,
             end: *end,
             sharpest_of: *sharpest_of,
-            is_stereo: stereo.is_some(),
+            is_stereo,
         };
-        let silence = Duration::from_secs(*timeout);
+        let silence = Duration::from_secs(args.tool_timeout);
         let video = Video::open(&args.input, choice, [limits.width, limits.height], silence)
             .map_err(|e| Failure::new("video", e))?;
         let around = match &video.eac {
@@ -320,10 +349,8 @@ fn find_frames(args: &SplitArgs, limits: &Limits) -> Result<Found, Failure> {
         }
         return Ok(Found { frames, around, projection: None, video: Some(video) });
     }
-    if fps.is_some() || stereo.is_some() || end.is_some() || *start != 0.0 || *sharpest_of != 1 {
-        return Err(Failure::usage(
-            "--fps, --start, --end, --sharpest-of, --stereo: are for videos (found a folder)",
-        ));
+    if fps.is_some() || end.is_some() || *start != 0.0 || *sharpest_of != 1 {
+        return Err(Failure::usage("--fps, --start, --end, --sharpest-of: are for videos (found a folder)"));
     }
     let listed = split::list_frames(&args.input)?;
     if let Some(lens) = lens {
@@ -350,7 +377,7 @@ fn find_frames(args: &SplitArgs, limits: &Limits) -> Result<Found, Failure> {
         return Ok(Found { frames, around, projection: Some(Projection::Eac(eac)), video: None });
     }
     let frames = choose(listed, &args.choice);
-    let around = width_of_first(&frames, limits)?;
+    let around = width_of_first(&frames, limits, is_stereo)?;
     Ok(Found { frames, around, projection: None, video: None })
 }
 
@@ -372,16 +399,14 @@ fn choose(frames: Vec<SourceFrame>, choice: &ChoiceArgs) -> Vec<SourceFrame> {
 }
 
 /// Pixels around the horizon in the first frame that can be read.
-fn width_of_first(frames: &[SourceFrame], limits: &Limits) -> Result<u32, Failure> {
+fn width_of_first(frames: &[SourceFrame], limits: &Limits, is_stereo: bool) -> Result<u32, Failure> {
     let mut first_error = None;
     for file in frames.iter().flat_map(|frame| &frame.files) {
         let found = load::open(file, limits, Vec::new()).map_err(|e| e.to_string()).and_then(|opened| {
-            let [w, h] = opened.size;
-            let [w, h] = if opened.metadata.orientation >= 5 { [h, w] } else { [w, h] };
-            opened.metadata.equirect(w, h).map_err(|what| format!("{}: {what}", file.display()))
+            opened.equirect(is_stereo).map_err(|what| format!("{}: {what}", file.display()))
         });
         match found {
-            Ok(equirect) => return Ok(Projection::Equirect(Equirect { ..equirect }).pixels_around()),
+            Ok(equirect) => return Ok(Projection::Equirect(equirect).pixels_around()),
             Err(error) => {
                 first_error.get_or_insert(error);
             }
