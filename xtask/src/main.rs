@@ -1,7 +1,8 @@
-//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | man | completions`.
+//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | man | completions`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
+mod full;
 mod lint;
 mod runs;
 
@@ -32,6 +33,8 @@ enum Chore {
     },
     /// Watch the memory of a long run at a fixed number of splats: resident size at step 2000 against step 200.
     Memory,
+    /// The long forms of what CI checks in short: tests marked as ignored, the bench of panoramas. Takes an hour.
+    Full,
     /// Write the manual pages.
     Man {
         /// Folder for them.
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
         Chore::Lint => lint::run(&workspace()),
         Chore::CrashLoop { kills, seed } => runs::crash_loop(kills, seed),
         Chore::Memory => runs::memory(),
+        Chore::Full => full::run(&workspace()),
         Chore::Man { folder } => man(&folder),
         Chore::Completions { folder } => completions(&folder),
     };

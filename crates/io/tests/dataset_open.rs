@@ -332,7 +332,7 @@ fn zero_points_are_a_warning() {
 }
 
 #[test]
-fn equirectangular_cameras_are_named_and_not_trained_on() {
+fn panoramas_of_a_wrong_shape_are_named_and_not_trained_on() {
     let scene = Scene::colmap(ModelFormat::Binary);
     let mut model = tiny_model();
     let panorama =
@@ -346,8 +346,8 @@ fn equirectangular_cameras_are_named_and_not_trained_on() {
     scene.model(&model, ModelFormat::Binary);
     assert_eq!(
         scene.error(),
-        "DATA/sparse/0/cameras.bin: camera 2: EQUIRECTANGULAR cannot be trained on yet (expected a perspective or \
-         fisheye model); split the panoramas into views first"
+        "DATA/sparse/0/cameras.bin: camera 2: EQUIRECTANGULAR cannot be trained on in this shape (expected a \
+         panorama twice as wide as high); check the camera's size"
     );
 }
 

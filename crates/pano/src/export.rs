@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::geometry::View;
 use crate::metadata::xmp_packet;
 use crate::rig;
-use crate::split::{Description, Naming};
+use crate::split::{Description, ManifestLine, Naming};
 
 /// The result of an alignment: `poses.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -186,16 +186,18 @@ pub fn transforms(description: &Description, poses: &Poses, points_file: Option<
     serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
 }
 
-/// `panoramas.json`: the panoramas themselves, for viewers of 360-degree pictures (`transforms.json` form, camera model
-/// EQUIRECTANGULAR).
+/// `panoramas.json`: the panoramas themselves (`transforms.json` form, camera model EQUIRECTANGULAR), for viewers of
+/// 360-degree pictures and for `gausset train`. `sources` are the frames' files as the manifest names them.
 #[must_use]
-pub fn panoramas(description: &Description, poses: &Poses) -> String {
+pub fn panoramas(description: &Description, poses: &Poses, sources: &[ManifestLine]) -> String {
     let frames: Vec<Value> = registered(description, poses)
         .map(|(frame, pose)| {
+            let name = &description.frames[frame];
+            let file = sources.iter().find(|line| line.frame == *name).map_or(name, |line| &line.source);
             let r = se3::transpose(&pose.rotation);
             let c = pose.centre();
             let row = |i: usize| [r[i][0], -r[i][1], -r[i][2], c[i]];
-            json!({ "file_path": description.frames[frame],
+            json!({ "file_path": file,
                 "transform_matrix": [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]] })
         })
         .collect();

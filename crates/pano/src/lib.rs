@@ -8,6 +8,7 @@
 #![deny(unsafe_code)]
 
 pub mod bench;
+pub mod colours;
 pub mod cutter;
 pub mod eac;
 pub mod export;

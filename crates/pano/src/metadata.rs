@@ -14,6 +14,13 @@ use crate::projection::Equirect;
 /// Namespace of the packet that views carry.
 pub const XMP_NAMESPACE: &str = "https://gausset.dev/ns/pano/1.0/";
 
+/// Last tag of the GPS directory.
+const LAST_GPS_TAG: u16 = 0x1F;
+/// Entries of a GPS directory that are looked at: more than there are tags, because they may come twice.
+const MAX_GPS_ENTRIES: usize = 64;
+/// Longest value of the GPS directory that is kept: all of them together fit into the segment of a view.
+const MAX_GPS_BYTES: usize = 1024;
+
 /// A value of the GPS directory, numbers big-endian as they are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GpsEntry {
@@ -125,11 +132,12 @@ impl Metadata {
                 0x8825 => {
                     let entries = tiff.directory(entry.offset(&tiff));
                     self.gps = entries
+                        .filter(|e| e.tag <= LAST_GPS_TAG)
+                        .take(MAX_GPS_ENTRIES)
                         .filter_map(|e| {
-                            let bytes = e.bytes(&tiff)?;
+                            let bytes = e.bytes(&tiff).filter(|bytes| bytes.len() <= MAX_GPS_BYTES)?;
                             Some(GpsEntry { tag: e.tag, kind: e.kind, count: e.count, bytes })
                         })
-                        .filter(|e| e.tag <= 0x1F)
                         .collect();
                     self.gps.sort_by_key(|e| e.tag);
                     self.gps.dedup_by_key(|e| e.tag);
@@ -162,7 +170,7 @@ impl Metadata {
     pub fn heading(&self) -> Option<f64> {
         let gpano = self.gpano.and_then(|g| g.heading);
         let exif = || self.gps.iter().find(|e| e.tag == 0x11)?.rationals::<1>().map(|[h]| h);
-        gpano.or_else(exif).filter(|h| h.is_finite())
+        gpano.or_else(exif).filter(|h| h.is_finite()).map(|h| h.rem_euclid(360.0))
     }
 
     /// How a picture of this size shows the sphere.

@@ -10,10 +10,14 @@
 use std::sync::{Mutex, PoisonError};
 
 use gausset_compute::Pool;
+use gausset_compute::fearless_simd::Level;
 use gausset_core::se3::{self, Mat3};
 use gausset_core::{Pose, RgbImage8};
 
 use crate::geometry::{self, View};
+use crate::load::ycbcr_from_rgb;
+use crate::plane::{Colour, Frame, Plane};
+use crate::video::picture_of;
 
 /// Half extents of the room, m.
 const HALF: [f64; 3] = [3.0, 1.5, 4.0];
@@ -100,6 +104,27 @@ impl Room {
         drop(rows);
         RgbImage8 { width, height, data }
     }
+}
+
+/// A picture as a 4:2:0 JPEG; even sides.
+#[must_use]
+pub fn jpeg(picture: &RgbImage8, quality: u8, level: Level) -> Vec<u8> {
+    let (width, height) = (picture.width as usize, picture.height as usize);
+    let pixels: Vec<[u8; 3]> =
+        picture.data.chunks_exact(3).map(|p| ycbcr_from_rgb([p[0], p[1], p[2]])).collect();
+    let mut frame = Frame { colour: Colour::YCbCr, planes: vec![Plane::default(); 3], alpha: None };
+    for (c, plane) in frame.planes.iter_mut().enumerate() {
+        let step = if c == 0 { 1 } else { 2 };
+        plane.reshape(width / step, height / step, [0, (height / step) as i32 - 1]);
+        for y in 0..height / step {
+            for (x, out) in plane.row_mut(y as i32).iter_mut().enumerate() {
+                let at = |i: usize, j: usize| u32::from(pixels[(step * y + j) * width + step * x + i][c]);
+                let sum = if c == 0 { 4 * at(0, 0) } else { at(0, 0) + at(1, 0) + at(0, 1) + at(1, 1) };
+                *out = ((sum + 2) / 4) as u8;
+            }
+        }
+    }
+    picture_of(&frame, quality, level)
 }
 
 /// `pano_from_world` of frame `k` of `count` on the path.

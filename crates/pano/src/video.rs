@@ -1,9 +1,11 @@
 //! Video through the system's ffmpeg: frames as planes over a pipe, never through a picture file.
 //!
 //! ```text
-//! ffprobe: streams, sizes, duration (checked) ─▶ ffmpeg -vf fps,scale(full range, BT.601) -f rawvideo ─▶ W·H·1.5 bytes a frame
+//! ffprobe: streams, sizes, duration, colours (checked) ─▶ ffmpeg -vf fps -f rawvideo ─▶ W·H·1.5 bytes a frame ─▶ planes
 //! ```
-//! Video is limited range and BT.709, JPEG full range and BT.601: ffmpeg converts on the way. A GoPro MAX `.360` file has
+//! Video is usually of limited range and BT.709, JPEG of full range and BT.601. The usual kinds are converted when a
+//! frame's needed rows are copied out of the pipe ([`crate::colours`]); for the others ffmpeg does it, which takes
+//! longer. A GoPro MAX `.360` file has
 //! its two pictures in two streams, which are stacked. Not tried on `.360` files of a camera; on streams made with
 //! ffmpeg it is tested.
 
@@ -15,6 +17,7 @@ use gausset_compute::fearless_simd::Level;
 use gausset_process::{ProcessError, Program, Stream, Streaming, find};
 use serde::Deserialize;
 
+use crate::colours::{Colours, Matrix};
 use crate::eac::Eac;
 use crate::jpeg::encode::{Band, Encoder, Sampling};
 use crate::plane::{Colour, Frame, FrameShape, Plane};
@@ -66,6 +69,8 @@ pub struct Video {
     pub choice: Choice,
     /// How long ffmpeg may deliver nothing.
     pub silence: Duration,
+    /// What turns its samples into those of a JPEG; `None`: ffmpeg does that.
+    pub colours: Option<Colours>,
 }
 
 #[derive(Deserialize)]
@@ -81,6 +86,9 @@ struct ProbeStream {
     height: Option<u32>,
     avg_frame_rate: Option<String>,
     duration: Option<String>,
+    pix_fmt: Option<String>,
+    color_range: Option<String>,
+    color_space: Option<String>,
     #[serde(default)]
     side_data_list: Vec<ProbeSideData>,
 }
@@ -92,6 +100,22 @@ struct ProbeSideData {
 }
 
 impl ProbeStream {
+    /// How its samples become those of a JPEG, if they are of a usual kind.
+    fn colours(&self) -> Option<Colours> {
+        let is_full = match self.pix_fmt.as_deref()? {
+            "yuvj420p" => true,
+            "yuv420p" => self.color_range.as_deref() == Some("pc"),
+            _ => return None,
+        };
+        let matrix = match self.color_space.as_deref().unwrap_or("unknown") {
+            "bt709" => Matrix::Bt709,
+            // What ffmpeg takes those for that say nothing.
+            "smpte170m" | "bt470bg" | "unknown" => Matrix::Bt601,
+            _ => return None,
+        };
+        Some(Colours::new(matrix, is_full))
+    }
+
     /// Width and height as they are shown.
     fn shown_size(&self) -> Option<[u32; 2]> {
         let stored = [self.width?, self.height?];
@@ -144,7 +168,7 @@ impl Video {
             .arg("-select_streams")
             .arg("v")
             .arg("-show_entries")
-            .arg("stream=width,height,avg_frame_rate,duration:stream_side_data=rotation:format=duration")
+            .arg("stream=width,height,avg_frame_rate,duration,pix_fmt,color_range,color_space:stream_side_data=rotation:format=duration")
             .arg("-of")
             .arg("json")
             .file(path)
@@ -210,7 +234,8 @@ impl Video {
             )));
         }
         // Rates and durations are rounded: a frame more may come.
-        Ok(Self { path: path.to_owned(), size, frames: frames as usize + 1, eac, choice, silence })
+        let colours = first.colours();
+        Ok(Self { path: path.to_owned(), size, frames: frames as usize + 1, eac, choice, silence, colours })
     }
 
     /// Shape of its frames: 4:2:0.
@@ -239,8 +264,12 @@ impl Video {
         if let Some(fps) = fps {
             filters.push(format!("fps={fps}"));
         }
-        filters.push("scale=out_color_matrix=bt601:out_range=full".to_owned());
-        filters.push("format=yuv420p".to_owned());
+        if self.colours.is_some() {
+            filters.push("format=yuv420p|yuvj420p".to_owned());
+        } else {
+            filters.push("scale=out_color_matrix=bt601:out_range=full".to_owned());
+            filters.push("format=yuv420p".to_owned());
+        }
         let filters = filters.join(",");
         let mut program = Program::new("ffmpeg").silence(self.silence);
         for argument in ["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "file,pipe"] {
@@ -290,6 +319,7 @@ impl Reader {
         video: &Video,
         index: usize,
         rows: &[[i32; 2]],
+        level: Level,
         frame: &mut Frame,
     ) -> Result<bool, String> {
         let window = video.choice.sharpest_of as usize;
@@ -304,13 +334,13 @@ impl Reader {
                 break;
             }
             if window == 1 {
-                fill(video, &self.buffer, rows, frame);
+                fill(video, &self.buffer, rows, level, frame);
                 return Ok(true);
             }
             let sharpness = sharpness(&self.buffer, video.size);
             if best.is_none_or(|b| sharpness > b) {
                 best = Some(sharpness);
-                fill(video, &self.buffer, rows, &mut self.spare);
+                fill(video, &self.buffer, rows, level, &mut self.spare);
             }
         }
         if best.is_some() {
@@ -369,7 +399,7 @@ pub fn extract(
     let mut frame = Frame::default();
     let all = [[-1, i32::MAX / 2]; 3];
     for index in 0..video.frames.min(most) {
-        if stop.load(Ordering::Relaxed) || !reader.read(video, index, &all, &mut frame)? {
+        if stop.load(Ordering::Relaxed) || !reader.read(video, index, &all, level, &mut frame)? {
             return Ok(index);
         }
         let path = folder.join(format!("frame_{index:06}.jpg"));
@@ -408,21 +438,20 @@ pub fn picture_of(frame: &Frame, quality: u8, level: Level) -> Vec<u8> {
     encoder.finish().to_vec()
 }
 
-/// Raw planes into a frame.
-fn fill(video: &Video, raw: &[u8], rows: &[[i32; 2]], frame: &mut Frame) {
+/// Raw planes into a frame, in the colours of a JPEG.
+fn fill(video: &Video, raw: &[u8], rows: &[[i32; 2]], level: Level, frame: &mut Frame) {
     frame.colour = Colour::YCbCr;
     frame.alpha = None;
     frame.planes.resize_with(3, Plane::default);
-    let mut at = 0;
     for (index, [w, h]) in video.shape().sizes.into_iter().enumerate() {
-        let (w, h) = (w as usize, h as usize);
-        let plane = &mut frame.planes[index];
-        plane.reshape(w, h, rows.get(index).copied().unwrap_or([-1, h as i32]));
-        for y in plane.picture_rows() {
-            plane.row_mut(y as i32).copy_from_slice(&raw[at + y * w..at + (y + 1) * w]);
-        }
-        at += w * h;
+        let all = [-1, h as i32];
+        frame.planes[index].reshape(w as usize, h as usize, rows.get(index).copied().unwrap_or(all));
     }
+    let [width, height] = video.size.map(|s| s as usize);
+    let (luma, chroma) = raw.split_at(width * height);
+    let (cb, cr) = chroma.split_at(width * height / 4);
+    let colours = video.colours.unwrap_or(Colours::SAME);
+    colours.convert(level, [luma, cb, cr], &mut frame.planes);
 }
 
 /// Variance of the Laplacian of the luma at a quarter of the size: low where motion blurs.

@@ -214,3 +214,230 @@ fn the_real_walk_registers() {
     let info = workshop.succeed(&["info", "w", "--json"]);
     assert!(info.stdout.contains("40"), "{}", info.stdout);
 }
+
+/// Stand-ins that replay what a real COLMAP said and made (`testdata/colmap`).
+#[cfg(unix)]
+mod recorded {
+    use super::*;
+    use gausset_io::dataset::colmap::{ModelFolder, ModelFormat, Observations};
+
+    fn recording() -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/colmap")
+    }
+
+    fn script(path: &Path, text: &str) {
+        use std::os::unix::fs::PermissionsExt;
+        std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+    }
+
+    /// Three panoramas with the names of the recording, split into views of the same cameras, and a model to copy.
+    fn workshop(model: &Path) -> Workshop {
+        let workshop = with_walk(3);
+        for k in 0..3 {
+            let name = |stem: &str| workshop.path(&format!("walk/{stem}{k}.jpg"));
+            std::fs::rename(name("p"), name("frame_0")).expect("a file");
+        }
+        workshop.succeed(&["-q", "pano", "split", "walk", "-o", "w", "--size", "224"]);
+        let (transcript, model) = (recording().join("pycolmap_4.2.1.txt"), model.display());
+        script(
+            &workshop.path("python"),
+            &format!(
+                "case \"$*\" in *--version*) echo '{{\"event\": \"version\", \"version\": \"4.2.1\"}}'; exit 0;; esac
+while IFS= read -r line; do
+  case \"$line\" in 'O '*) echo \"${{line#O }}\";; *) echo \"${{line#E }}\" >&2;; esac
+done < {}
+models=$(sed -n 's/.*\"models\": \"\\(.*\\)\",.*/\\1/p' \"$2\")
+mkdir -p \"$models/0\" && cp {model}/* \"$models/0\"",
+                transcript.display()
+            ),
+        );
+        script(
+            &workshop.path("colmap"),
+            &format!(
+                "if [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion and Multi-View Stereo'; exit 0; fi
+echo \"$@\" >> {}
+[ \"$1\" = mapper ] || exit 0
+while [ \"$1\" != --output_path ]; do shift; done
+mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
+                workshop.path("calls").display()
+            ),
+        );
+        workshop
+    }
+
+    fn heading_of(workshop: &Workshop, frame: usize) -> f64 {
+        let poses = Poses::read(&workshop.path("w/poses.json")).expect("poses");
+        let [first, other] = [0, frame].map(|k| poses.frames[k].pose().expect("a pose"));
+        let turn = se3::mul(&other.rotation, &se3::transpose(&first.rotation));
+        ((turn[0][0] + turn[1][1] + turn[2][2] - 1.0) / 2.0).acos()
+    }
+
+    #[test]
+    fn a_recorded_run_of_pycolmap_gives_its_poses() {
+        let workshop = workshop(&recording().join("model"));
+        let finished = workshop.succeed(&["pano", "align", "w", "--python", "./python", "--json"]);
+        let result = finished.json();
+        assert_eq!((result["frames"].as_u64(), result["registered"].as_u64()), (Some(3), Some(3)));
+        assert_eq!(result["points"].as_u64(), Some(150));
+        assert!(result["mean_reprojection_px"].as_f64().is_some_and(|e| e > 0.01 && e < 0.8), "{result}");
+        for word in ["pycolmap 4.2.1", "features", "matching", "mapping", " %"] {
+            assert!(finished.stderr.contains(word), "{}", finished.stderr);
+        }
+        // The room's frames turn by 0.35 rad each.
+        for frame in [1, 2] {
+            let heading = heading_of(&workshop, frame);
+            assert!((heading - 0.35 * frame as f64).abs() < 5e-3, "{frame}: {heading}");
+        }
+        assert!(workshop.path("w/sparse/0/rigs.bin").is_file() && !workshop.path("w/sfm").exists());
+    }
+
+    #[test]
+    fn the_executable_gets_the_same_recipe() {
+        let workshop = workshop(&recording().join("model"));
+        let finished = workshop.succeed(&["pano", "align", "w", "--colmap", "./colmap", "--json"]);
+        assert_eq!(finished.json()["registered"].as_u64(), Some(3));
+        let calls = String::from_utf8(workshop.read("calls")).expect("text");
+        let wanted: [(&str, &[&str]); 4] = [
+            (
+                "feature_extractor",
+                &[
+                    "--ImageReader.single_camera_per_folder 1",
+                    "--ImageReader.camera_model PINHOLE",
+                    "--ImageReader.camera_params 112,112,112,112",
+                    "--SiftExtraction.max_num_features 8192",
+                ],
+            ),
+            ("rig_configurator", &["rig_config.json"]),
+            (
+                "exhaustive_matcher",
+                &[
+                    "--FeatureMatching.rig_verification 1",
+                    "--FeatureMatching.skip_image_pairs_in_same_frame 1",
+                ],
+            ),
+            ("mapper", &["--Mapper.ba_refine_sensor_from_rig 0", "--Mapper.ba_refine_focal_length 0"]),
+        ];
+        assert_eq!(calls.lines().count(), wanted.len(), "{calls}");
+        for (line, (command, options)) in calls.lines().zip(wanted) {
+            assert!(line.starts_with(&format!("{command} --database_path ")), "{line}");
+            assert!(options.iter().all(|option| line.contains(option)), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_frame_that_did_not_register_is_named_and_the_exit_code_is_1() {
+        let found = ModelFolder::find(&recording().join("model")).expect("a folder").expect("a model");
+        let mut model = found.read(Observations::Keep).expect("a model");
+        model.images.retain(|image| !image.name.ends_with("frame_02.jpg"));
+        let partial = tempfile::tempdir().expect("a folder");
+        for (name, bytes) in model.to_files(ModelFormat::Binary) {
+            std::fs::write(partial.path().join(name), bytes).expect("a file");
+        }
+        let workshop = workshop(partial.path());
+        let finished = workshop.run(&["pano", "align", "w", "--colmap", "./colmap", "--json"]);
+        assert_eq!(finished.code, 1, "{finished:?}");
+        assert_eq!(finished.json()["unregistered"], serde_json::json!(["frame_02"]));
+        assert!(finished.stderr.contains("frame_02: frame: did not register"), "{}", finished.stderr);
+        // Two of three are too few: every recipe of the ladder was tried.
+        let calls = String::from_utf8(workshop.read("calls")).expect("text");
+        assert_eq!(calls.lines().filter(|line| line.starts_with("mapper")).count(), 4);
+    }
+}
+
+/// Largest error of centres (share of the path) and of rotations (degrees) after the best similarity.
+fn errors_of(found: &[Pose], truth: &[Pose], path: f64) -> (f64, f64) {
+    let count = found.len() as f64;
+    // truth_from_found: each frame says the same rotation up to its error; their mean, made orthonormal again.
+    let mut sum = [[0.0; 3]; 3];
+    for (f, t) in found.iter().zip(truth) {
+        let one = se3::mul(&se3::transpose(&t.rotation), &f.rotation);
+        (0..9).for_each(|k| sum[k / 3][k % 3] += one[k / 3][k % 3] / count);
+    }
+    let mean = se3::rotation_from_quaternion(se3::quaternion_from_rotation(&sum));
+    let turned: Vec<[f64; 3]> = found.iter().map(|p| se3::mul_vec(&mean, p.centre())).collect();
+    let wanted: Vec<[f64; 3]> = truth.iter().map(Pose::centre).collect();
+    let middle = |list: &[[f64; 3]]| [0, 1, 2].map(|k| list.iter().map(|p| p[k]).sum::<f64>() / count);
+    let (a, b) = (middle(&turned), middle(&wanted));
+    let (mut along, mut square) = (0.0, 0.0);
+    for (p, q) in turned.iter().zip(&wanted) {
+        for k in 0..3 {
+            along += (p[k] - a[k]) * (q[k] - b[k]);
+            square += (p[k] - a[k]).powi(2);
+        }
+    }
+    let scale = along / square;
+    let (mut worst, mut angle_worst): (f64, f64) = (0.0, 0.0);
+    for ((p, q), (f, t)) in turned.iter().zip(&wanted).zip(found.iter().zip(truth)) {
+        worst = worst.max(se3::norm([0, 1, 2].map(|k| scale * (p[k] - a[k]) + b[k] - q[k])));
+        let own: Vec<f64> = f.rotation.iter().flatten().copied().collect();
+        angle_worst = angle_worst.max(angle(&own, &se3::mul(&t.rotation, &mean)).to_degrees());
+    }
+    (worst / path, angle_worst)
+}
+
+/// The room in 16 frames, aligned by the real COLMAP: `cargo xtask full`.
+#[test]
+#[ignore = "ten minutes of CPU time"]
+fn the_poses_of_the_room_are_recovered() {
+    use gausset_compute::{Pool, VectorLevel, level};
+    use gausset_pano::room::{self, Room};
+    const FRAMES: usize = 16;
+    if python("the_poses_of_the_room_are_recovered").is_none() {
+        return;
+    }
+    let workshop = Workshop::empty();
+    std::fs::create_dir(workshop.path("room")).expect("a folder");
+    let (pool, level) = (Pool::with_all_cores(), level(VectorLevel::Auto).expect("a level"));
+    let truth: Vec<Pose> = (0..FRAMES).map(|k| room::pose(k, FRAMES)).collect();
+    for (k, pose) in truth.iter().enumerate() {
+        let picture = Room::FOR_REGISTRATION.panorama(2048, pose, &pool);
+        let path = workshop.path(&format!("room/frame_{k:02}.jpg"));
+        std::fs::write(path, room::jpeg(&picture, 92, level)).expect("a panorama");
+    }
+    let finished = workshop.succeed(&[
+        "pano",
+        "run",
+        "room",
+        "-o",
+        "out",
+        "--quality",
+        "fast",
+        "--train-size",
+        "400",
+        "--json",
+    ]);
+    println!("room: {}", finished.stdout);
+    let poses = Poses::read(&workshop.path("out/align/poses.json")).expect("poses");
+    let found: Vec<Pose> = poses.frames.iter().map(|f| f.pose().expect("registered")).collect();
+    let centre = |k: usize| truth[k % FRAMES].centre();
+    let step = |k: usize| se3::norm([0, 1, 2].map(|i| centre(k + 1)[i] - centre(k)[i]));
+    let path: f64 = (0..FRAMES).map(step).sum();
+    let (position, rotation) = errors_of(&found, &truth, path);
+    println!(
+        "room: centres within {position:.2e} of a path of {path:.2} m, rotations within {rotation:.4} degrees"
+    );
+    assert!(position < 1e-3 && rotation < 0.05);
+}
+
+/// Both real walks from panoramas to splats: `cargo xtask full`.
+#[test]
+#[ignore = "ten minutes of CPU time"]
+fn real_walks_become_splats() {
+    let test = "real_walks_become_splats";
+    for (name, frames) in [("walk", 5), ("garden", 8)] {
+        let Some(input) = real(test, &format!("pano/{name}")) else { return };
+        if python(test).is_none() {
+            return;
+        }
+        let workshop = Workshop::empty();
+        let input = input.to_str().expect("a name");
+        let options = ["--crop-bottom", "35", "--quality", "fast", "--train-size", "400", "--json"];
+        let finished = workshop.succeed(&[&["pano", "run", input, "-o", "out"][..], &options].concat());
+        println!("{name}: {}", finished.stdout);
+        let result = finished.json();
+        assert_eq!(result["registered"].as_u64(), Some(frames));
+        assert!(result["mean_reprojection_px"].as_f64().is_some_and(|e| e < 0.8), "{result}");
+        assert!(workshop.path("out/run/splats.ply").is_file());
+    }
+}

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::support::{Workshop, with_walk};
+use crate::support::{Workshop, wait_until, with_walk};
 
 fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
@@ -145,6 +145,110 @@ fn a_split_that_is_killed_again_and_again_ends_as_if_it_never_was() {
         files
     };
     assert!(list("torn") == list("whole"));
+}
+
+/// A program that copies the mask `keep.png` for every frame.
+#[cfg(unix)]
+#[test]
+fn a_mask_command_makes_masks_frame_by_frame() {
+    let workshop = with_walk(2);
+    // The lower half of the panorama is to be removed.
+    let pixels: Vec<u8> = (0..256 * 128).map(|i| if i < 256 * 64 { 255 } else { 0 }).collect();
+    let png =
+        gausset_io::image::encode::png(256, 128, gausset_io::image::encode::PngPixels::Grey8(&pixels), &[]);
+    std::fs::write(workshop.path("keep.png"), png.expect("a picture")).expect("a file");
+    script(&workshop.path("mask"), "test -s \"$2\" && cp \"$1\" \"$3\"");
+    let arguments = |out: &'static str, command: &'static str| {
+        [
+            "-q",
+            "pano",
+            "split",
+            "walk",
+            "-o",
+            out,
+            "--size",
+            "64",
+            "--layout",
+            "ring4",
+            "--mask-command",
+            command,
+        ]
+    };
+    workshop.succeed(&arguments("w", "./mask keep.png {frame} '{mask}'"));
+    let mask = gausset_io::image::decode_mask_file(&workshop.path("w/masks/view00/p1.jpg.png"));
+    let keep = mask.expect("a mask").keep;
+    assert!(keep[..64 * 30].iter().all(|&k| k == 255) && keep[64 * 34..].iter().all(|&k| k == 0));
+    assert!(!workshop.path("w/.masks").exists());
+    // A program that writes nothing removes nothing; one that fails takes its frames with it.
+    workshop.succeed(&arguments("n", "true"));
+    assert!(!workshop.path("n/masks").exists());
+    let failed = workshop.run(&arguments("f", "false"));
+    assert_eq!(failed.code, 2, "{failed:?}");
+    assert!(failed.stderr.contains("p0: mask command: false: ended with exit code 1"), "{}", failed.stderr);
+    for (command, wanted) in
+        [("nonexistent-program x", "is no program"), ("'x", "quotes do not match"), ("", "is empty")]
+    {
+        let failed = workshop.run(&arguments("o", command));
+        assert_eq!(failed.code, 2);
+        assert!(failed.stderr.starts_with("gausset: --mask-command: "), "{}", failed.stderr);
+        assert!(failed.stderr.contains(wanted), "{}", failed.stderr);
+    }
+    assert!(!workshop.path("o").exists());
+}
+
+#[test]
+fn of_two_eyes_the_upper_one_is_taken() {
+    let workshop = with_walk(1);
+    let eye = gausset_io::image::decode_file(&workshop.path("walk/p0.jpg")).expect("a panorama");
+    let square: Vec<u8> = eye.rgb.iter().copied().chain(eye.rgb.iter().rev().copied()).collect();
+    for (folder, height, pixels) in [("one", 128, &eye.rgb), ("two", 256, &square)] {
+        std::fs::create_dir(workshop.path(folder)).expect("a folder");
+        let kind = gausset_io::image::encode::PngPixels::Rgb8(pixels);
+        let png = gausset_io::image::encode::png(256, height, kind, &[]).expect("a picture");
+        std::fs::write(workshop.path(&format!("{folder}/p.png")), png).expect("a file");
+    }
+    let common = ["--size", "64", "--layout", "cube6"];
+    workshop.succeed(&[&["pano", "split", "one", "-o", "a"][..], &common].concat());
+    workshop.succeed(&[&["pano", "split", "two", "-o", "b", "--stereo", "tb"][..], &common].concat());
+    for view in 0..6 {
+        let name = format!("images/view{view:02}/p.jpg");
+        assert!(workshop.read(&format!("a/{name}")) == workshop.read(&format!("b/{name}")), "{name}");
+    }
+    // Without the option a square is no panorama.
+    assert_eq!(workshop.run(&["pano", "split", "two", "-o", "c"]).code, 2);
+}
+
+/// The letter of a process's state: `T` when it is stopped.
+#[cfg(target_os = "linux")]
+fn state(pid: u32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_split_can_be_paused_with_everything_it_started() {
+    let workshop = with_walk(3);
+    script(&workshop.path("mask"), "echo x >> count; sleep 0.4; echo x >> count");
+    let arguments =
+        ["pano", "split", "walk", "-o", "w", "--size", "32", "--threads", "1", "--mask-command", "./mask"];
+    let mut child = workshop.start(&arguments);
+    let signal = |name: &str| {
+        let sent = std::process::Command::new("kill").arg(name).arg(child.id().to_string()).status();
+        assert!(sent.is_ok_and(|s| s.success()));
+    };
+    let count = || std::fs::metadata(workshop.path("count")).map_or(0, |m| m.len());
+    wait_until("the first mask is under way", || count() > 0);
+    signal("-TSTP");
+    wait_until("it is paused", || state(child.id()) == Some('T'));
+    let before = count();
+    std::thread::sleep(std::time::Duration::from_millis(700));
+    // The script would have written its second line by now.
+    assert_eq!(count(), before);
+    signal("-CONT");
+    let output = child.wait_with_output().expect("its end");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(count(), 3 * 4);
 }
 
 #[test]

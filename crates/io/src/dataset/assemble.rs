@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use gausset_core::Pose;
 
-use super::camera_model::SourceCamera;
+use super::camera_model::{CameraModel, SourceCamera};
 use super::error::{DatasetError, MAX_DISTANCE};
 use super::lens::Lens;
+use super::panorama::{Face, face_camera};
 use super::paths::{Extension, Found, Root, find_mask};
 use super::report::{SkipReason, Skipped, Warning};
 use super::sizes::{check_shape, lens_at, scene_extent, training_size};
@@ -223,10 +224,10 @@ impl Assembly {
         for picture in present {
             let (name, role) = (picture.found.name.clone(), picture.role);
             match self.entry(picture, options, &mut seen) {
-                Ok(entry) => {
+                Ok(entries) => {
                     let half = if role == Role::Test { &mut split.test } else { &mut split.train };
-                    half.push(images.len());
-                    images.push(entry);
+                    half.extend(images.len()..images.len() + entries.len());
+                    images.extend(entries);
                 }
                 Err(Refusal::Picture(reason)) => report.skip(&name, reason),
                 Err(Refusal::Dataset(error)) => return Err(error),
@@ -236,12 +237,13 @@ impl Assembly {
         Ok((images, split))
     }
 
+    /// The entry of a picture, or those of a panorama's faces.
     fn entry(
         &mut self,
         picture: Present,
         options: &OpenOptions,
         seen: &mut Seen,
-    ) -> Result<ImageEntry, Refusal> {
+    ) -> Result<Vec<ImageEntry>, Refusal> {
         let Present { listed, found, pose, .. } = picture;
         let header = read_header(&found.path).map_err(|e| SkipReason::Unreadable(e.problem))?;
         seen.notes.orientation(&found.name, &header);
@@ -261,11 +263,17 @@ impl Assembly {
         let source = &self.cameras[source_camera];
         check_shape(source, stored)?;
         seen.notes.rescaled(&found.name, source, stored);
-        let [width, height] = training_size(stored, options.max_resolution);
-        let lens = seen.lenses.entry((source_camera, stored)).or_insert_with(|| lens_at(source, stored));
-        let camera = warp::pinhole_for(lens, stored, width, height).map_err(SkipReason::Camera)?;
+        let is_panorama = source.model == CameraModel::Equirectangular;
+        let camera = if is_panorama {
+            face_camera(stored, options.max_resolution)
+        } else {
+            let [width, height] = training_size(stored, options.max_resolution);
+            let lens = seen.lenses.entry((source_camera, stored)).or_insert_with(|| lens_at(source, stored));
+            warp::pinhole_for(lens, stored, width, height)
+        };
+        let camera = camera.map_err(SkipReason::Camera)?;
         let mask = self.mask_of(&found.name, listed.mask.as_deref(), stored, &mut seen.notes)?;
-        Ok(ImageEntry {
+        let entry = ImageEntry {
             name: Arc::from(found.name.as_str()),
             file_bytes: std::fs::metadata(&found.path).map_or(0, |m| m.len()),
             path: found.path,
@@ -276,7 +284,21 @@ impl Assembly {
             camera,
             pose,
             mask,
-        })
+            face: None,
+        };
+        if !is_panorama {
+            return Ok(vec![entry]);
+        }
+        // Faces of a panorama are one moment. Numbers of moments in files are small.
+        let frame = entry.frame.unwrap_or(u32::MAX - entry.id);
+        let face = |face: Face| ImageEntry {
+            name: Arc::from(format!("{}/{}", entry.name, face.name())),
+            pose: face.pose(&entry.pose),
+            frame: Some(frame),
+            face: Some(face),
+            ..entry.clone()
+        };
+        Ok(Face::ALL.map(face).into())
     }
 
     /// The mask file of a picture, whose header must be readable.

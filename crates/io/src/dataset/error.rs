@@ -75,8 +75,8 @@ pub enum DatasetError {
     },
     /// A camera model for which there is no way to train yet.
     #[error(
-        "{}: camera {camera}: {} cannot be trained on yet (expected a perspective or fisheye model); \
-         split the panoramas into views first",
+        "{}: camera {camera}: {} cannot be trained on in this shape (expected a panorama twice \
+         as wide as high); check the camera's size",
         path.display(), model.name()
     )]
     Untrainable {

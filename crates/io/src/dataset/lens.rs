@@ -17,6 +17,8 @@
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
+use gausset_core::se3::{self, Mat3};
+
 use super::camera_model::CameraModel;
 
 /// Steps of the search for the radius at which a distortion folds back.
@@ -40,6 +42,8 @@ pub struct Lens {
     k: [f64; 12],
     /// Largest radius before distortion that is in use: r for perspective models, θ for fisheye ones.
     fold: f64,
+    /// Rotation from the axes of rays to those of the lens: for a face of a panorama.
+    turn: Option<Mat3>,
 }
 
 impl Lens {
@@ -52,8 +56,14 @@ impl Lens {
             _ if model.has_single_focal() => ([at(0), at(0)], [at(1), at(2)], 3),
             _ => ([at(0), at(1)], [at(2), at(3)], 4),
         };
-        let mut lens =
-            Self { model, focal, centre, k: std::array::from_fn(|i| at(first + i)), fold: f64::INFINITY };
+        let mut lens = Self {
+            model,
+            focal,
+            centre,
+            k: std::array::from_fn(|i| at(first + i)),
+            fold: f64::INFINITY,
+            turn: None,
+        };
         lens.fold = lens.find_fold();
         lens
     }
@@ -66,6 +76,24 @@ impl Lens {
             centre: [self.centre[0] * sx, self.centre[1] * sy],
             ..self.clone()
         }
+    }
+
+    /// The same lens for rays in axes that `lens_from_ray` takes to its own.
+    #[must_use]
+    pub fn turned(&self, lens_from_ray: Mat3) -> Self {
+        Self { turn: Some(lens_from_ray), ..self.clone() }
+    }
+
+    /// The same lens for a picture that begins `columns` further to the left.
+    #[must_use]
+    pub fn shifted(&self, columns: f64) -> Self {
+        Self { centre: [self.centre[0] + columns, self.centre[1]], ..self.clone() }
+    }
+
+    /// Columns after which the picture shows the same again; infinite where it never does.
+    #[must_use]
+    pub fn period(&self) -> f64 {
+        if self.model == CameraModel::Equirectangular { self.focal[0] } else { f64::INFINITY }
     }
 
     /// Model.
@@ -114,12 +142,13 @@ impl Lens {
     /// Pixel of a ray; `None` where the model has no pixel for it (behind the camera, beyond the fold).
     #[must_use]
     pub fn project(&self, ray: [f64; 3]) -> Option<[f64; 2]> {
+        let ray = self.turn.map_or(ray, |turn| se3::mul_vec(&turn, ray));
         let [x, y, z] = ray;
         if self.model == CameraModel::Equirectangular {
             let length = (x * x + y * y + z * z).sqrt();
             let pixel = [
-                (libm::atan2(x, z) / (2.0 * PI) + 0.5) * self.focal[0],
-                (0.5 + libm::asin((y / length).clamp(-1.0, 1.0)) / PI) * self.focal[1],
+                self.centre[0] + libm::atan2(x, z) / (2.0 * PI) * self.focal[0],
+                self.centre[1] + libm::asin((y / length).clamp(-1.0, 1.0)) / PI * self.focal[1],
             ];
             return pixel.iter().all(|v| v.is_finite()).then_some(pixel);
         }
@@ -131,10 +160,15 @@ impl Lens {
     /// Direction (unit length) that lands on a pixel; `None` when no direction does.
     #[must_use]
     pub fn unproject(&self, pixel: [f64; 2]) -> Option<[f64; 3]> {
+        let ray = self.unproject_in_lens(pixel)?;
+        Some(self.turn.map_or(ray, |turn| se3::transpose_mul_vec(&turn, ray)))
+    }
+
+    fn unproject_in_lens(&self, pixel: [f64; 2]) -> Option<[f64; 3]> {
         use CameraModel as M;
         let [f, c] = [self.focal, self.centre];
         if self.model == M::Equirectangular {
-            let (theta, phi) = (2.0 * PI * (pixel[0] / f[0] - 0.5), PI * (0.5 - pixel[1] / f[1]));
+            let (theta, phi) = (2.0 * PI * (pixel[0] - c[0]) / f[0], PI * (c[1] - pixel[1]) / f[1]);
             let cos_phi = libm::cos(phi);
             return unit([cos_phi * libm::sin(theta), -libm::sin(phi), cos_phi * libm::cos(theta)]);
         }

@@ -18,6 +18,7 @@ pub mod init;
 pub mod lens;
 pub mod loader;
 mod open;
+pub mod panorama;
 mod paths;
 pub mod report;
 mod sizes;
@@ -34,6 +35,7 @@ pub use camera_model::{CameraModel, SourceCamera};
 pub(crate) use error::excerpt;
 pub use error::{DatasetError, Problem};
 pub use loader::{Loader, LoaderOptions, LoaderStats};
+pub use panorama::Face;
 pub use report::{SkipReason, Skipped, Warning};
 pub use sizes::extent_of as scene_extent;
 
@@ -96,6 +98,19 @@ pub enum DatasetKind {
     Blender,
 }
 
+impl ImageEntry {
+    /// Name of the stored picture: a face's without the face.
+    #[must_use]
+    pub fn picture_name(&self) -> &str {
+        match self.face {
+            Some(face) => {
+                self.name.strip_suffix(face.name()).map_or(&*self.name, |n| n.trim_end_matches('/'))
+            }
+            None => &self.name,
+        }
+    }
+}
+
 impl DatasetKind {
     /// Stable name, for people and scripts.
     #[must_use]
@@ -133,6 +148,8 @@ pub struct ImageEntry {
     pub pose: Pose,
     /// Mask file, if there is one.
     pub mask: Option<PathBuf>,
+    /// Which face of a panorama it is; the name is then that of the picture, `/` and the face's.
+    pub face: Option<Face>,
 }
 
 /// A point of the sparse reconstruction.
@@ -218,7 +235,11 @@ impl Dataset {
     #[must_use]
     pub fn lens(&self, index: usize) -> lens::Lens {
         let image = &self.images[index];
-        sizes::lens_at(&self.cameras[image.source_camera], image.stored_size)
+        let lens = sizes::lens_at(&self.cameras[image.source_camera], image.stored_size);
+        match image.face {
+            Some(face) => lens.turned(face.picture_from_face()),
+            None => lens,
+        }
     }
 
     /// Whether some inputs were left out: the work succeeds, the exit code is 1.

@@ -65,7 +65,7 @@ pub enum SkipReason {
     #[error("camera: {0}")]
     Camera(#[from] CameraError),
     /// The camera's model cannot be trained on.
-    #[error("camera: {} cannot be trained on yet (expected a perspective or fisheye model)", .0.name())]
+    #[error("camera: {} cannot be trained on in this shape (expected a panorama twice as wide as high)", .0.name())]
     Untrainable(CameraModel),
     /// The mask cannot be read.
     #[error("mask {}: {problem}", path.display())]

@@ -5,6 +5,7 @@ use gausset_core::se3;
 use super::Point;
 use super::camera_model::{CameraModel, SourceCamera};
 use super::lens::Lens;
+use super::panorama::is_whole;
 use super::report::SkipReason;
 
 /// Factor on the largest distance of a camera from the mean of all (Kerbl et al. 2023, code).
@@ -12,7 +13,9 @@ const EXTENT_MARGIN: f64 = 1.1;
 
 /// Whether a picture can be of a camera: one ratio for both sides, each within a pixel, and a model that trains.
 pub(super) fn check_shape(camera: &SourceCamera, stored: [u32; 2]) -> Result<(), SkipReason> {
-    if camera.model == CameraModel::Equirectangular {
+    if camera.model == CameraModel::Equirectangular
+        && !(is_whole(stored) && is_whole([camera.width, camera.height]))
+    {
         return Err(SkipReason::Untrainable(camera.model));
     }
     let size = [camera.width, camera.height];

@@ -5,7 +5,7 @@ use std::path::Path;
 use gausset_core::TargetImage;
 
 use super::report::SkipReason;
-use super::{AlphaMode, Dataset};
+use super::{AlphaMode, Dataset, panorama};
 use crate::image::{ImageProblem, Mask, Picture, area, decode, decode_mask_file, warp};
 
 /// Share of ignored pixels from which a mask looks inverted.
@@ -39,6 +39,14 @@ pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipR
         picture = area::downscale(picture, width, height);
         mask.as_ref().map(|mask| nearest(mask, width, height))
     } else {
+        let mut lens = lens;
+        if image.face.is_some() {
+            let size = [picture.width, picture.height];
+            let strip = panorama::strip(size[0], width);
+            picture = panorama::with_strips(&picture, strip);
+            mask = mask.map(|mask| panorama::mask_with_strips(&mask, size, strip));
+            lens = lens.shifted(f64::from(strip));
+        }
         let warped = warp::warp(&picture, mask.as_ref(), &lens, &image.camera);
         picture = warped.picture;
         warped.keep

@@ -81,7 +81,7 @@ fn warp_at(level: Level, picture: &Picture, mask: Option<&Mask>, lens: &Lens, ca
     let mut here = vec![OUTSIDE; width];
     positions(lens, camera, 0, &mut here);
     let mut below = vec![OUTSIDE; width];
-    let mut sampler = Sampler::new(picture, camera);
+    let mut sampler = Sampler::new(picture, lens, camera);
     for y in 0..camera.height {
         positions(lens, camera, y + 1, &mut below);
         let start = y as usize * width;
@@ -131,10 +131,15 @@ fn positions(lens: &Lens, camera: &Camera, row: u32, out: &mut [[f64; 2]]) {
     }
 }
 
-/// Change of position per output pixel along one direction; 0 where no neighbour has a position.
+/// Change of position per output pixel along one direction, in a picture that goes around after `period` columns; 0
+/// where no neighbour has a position.
 #[inline(always)]
-fn difference(here: [f64; 2], before: Option<[f64; 2]>, after: Option<[f64; 2]>) -> [f64; 2] {
-    let between = |a: [f64; 2], b: [f64; 2]| [b[0] - a[0], b[1] - a[1]];
+fn difference(here: [f64; 2], before: Option<[f64; 2]>, after: Option<[f64; 2]>, period: f64) -> [f64; 2] {
+    let between = |a: [f64; 2], b: [f64; 2]| {
+        let across = b[0] - a[0];
+        // The other way around is shorter.
+        [if across.abs() > 0.5 * period { across - period.copysign(across) } else { across }, b[1] - a[1]]
+    };
     let known = |d: &[f64; 2]| d[0].is_finite() && d[1].is_finite();
     after
         .map(|after| between(here, after))
@@ -148,16 +153,18 @@ struct Sampler<'a> {
     picture: &'a Picture,
     /// Widest footprint per axis in source px.
     widest: [f64; 2],
+    /// Columns after which the picture repeats.
+    period: f64,
     columns: Vec<f32>,
     rows: Vec<f32>,
 }
 
 impl<'a> Sampler<'a> {
-    fn new(picture: &'a Picture, camera: &Camera) -> Self {
+    fn new(picture: &'a Picture, lens: &Lens, camera: &Camera) -> Self {
         let mean = |source: u32, out: u32| (f64::from(source) / f64::from(out)).max(1.0);
         let means = [mean(picture.width, camera.width), mean(picture.height, camera.height)];
         let widest = means.map(|mean| WIDEST_FOOTPRINT * mean);
-        Self { picture, widest, columns: Vec::new(), rows: Vec::new() }
+        Self { picture, widest, period: lens.period(), columns: Vec::new(), rows: Vec::new() }
     }
 
     /// Fills a row whose bytes are all 0.
@@ -175,8 +182,9 @@ impl<'a> Sampler<'a> {
             }
             out.keep[x] = mask.map_or(255, |m| m.at_share(sx / source_width, sy / source_height));
             let left = x.checked_sub(1).map(|left| rows.here[left]);
-            let along = difference(position, left, rows.here.get(x + 1).copied());
-            let down = difference(position, rows.above.map(|above| above[x]), Some(rows.below[x]));
+            let along = difference(position, left, rows.here.get(x + 1).copied(), self.period);
+            let down =
+                difference(position, rows.above.map(|above| above[x]), Some(rows.below[x]), self.period);
             let squared = [along[0] * along[0] + down[0] * down[0], along[1] * along[1] + down[1] * down[1]];
             let is_cubic = squared[0].max(squared[1]) <= CUBIC_UP_TO * CUBIC_UP_TO;
             if is_cubic && is_opaque {

@@ -8,7 +8,10 @@
 pub mod dct;
 pub mod decode;
 pub mod encode;
+pub mod header;
+mod huffman;
 pub mod tables;
 
-pub use decode::{DecodeError, Decoder, Header};
+pub use decode::Decoder;
 pub use encode::{Encoder, Sampling};
+pub use header::{DecodeError, Header};

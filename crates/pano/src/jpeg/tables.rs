@@ -50,16 +50,13 @@ pub struct HuffmanSpec {
     pub symbols: &'static [u8],
 }
 
+/// Sizes of DC differences: symbols of both DC tables.
+const DC_SYMBOLS: &[u8] = &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11];
+
 /// Tables K.3 and K.4: DC, luma and chroma.
 pub const DC: [HuffmanSpec; 2] = [
-    HuffmanSpec {
-        counts: [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0],
-        symbols: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    },
-    HuffmanSpec {
-        counts: [0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0],
-        symbols: &[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],
-    },
+    HuffmanSpec { counts: [0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0], symbols: DC_SYMBOLS },
+    HuffmanSpec { counts: [0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0], symbols: DC_SYMBOLS },
 ];
 
 /// Tables K.5 and K.6: AC, luma and chroma.

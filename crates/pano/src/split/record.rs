@@ -19,7 +19,7 @@ pub const MANIFEST: &str = "pano.jsonl";
 /// Name of the description of the split.
 pub const DESCRIPTION: &str = "pano.json";
 /// Part of the settings hash: changes when the same input would give other bytes.
-const BYTES_VERSION: u32 = 1;
+const BYTES_VERSION: u32 = 2;
 
 /// How files are named.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

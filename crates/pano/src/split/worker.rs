@@ -226,7 +226,7 @@ fn next_of_video(
     // A mask command sees the whole frame.
     let all = [[-1, i32::MAX / 2]; 3];
     let rows = if shared.settings.mask_command.is_some() { &all } else { plan.rows.as_slice() };
-    match running.read(video, index, rows, &mut bench.frame) {
+    match running.read(video, index, rows, shared.work.level, &mut bench.frame) {
         Ok(true) => Ok(Some(index)),
         Ok(false) => Ok(None),
         Err(reason) => Err((index, reason)),

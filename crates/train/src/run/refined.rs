@@ -12,7 +12,7 @@ use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, FileSystem, WriteError, write_atomic};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFolder, ModelFormat};
-use gausset_io::dataset::{Dataset, DatasetKind, SourceCamera};
+use gausset_io::dataset::{Dataset, DatasetKind, Face, ImageEntry, SourceCamera};
 use gausset_io::run_folder::{cameras_folder, checkpoints_folder, newest_checkpoint};
 use serde_json::{Map, Value, json};
 
@@ -89,6 +89,15 @@ pub fn with_refined_poses(
     Ok(dataset)
 }
 
+/// Pose of the stored picture; of a panorama's faces, which move together, the first tells it.
+fn stored_pose(image: &ImageEntry, pose: &Pose) -> Option<Pose> {
+    match image.face {
+        None => Some(*pose),
+        Some(Face::Front) => Some(Face::Front.panorama_pose(pose)),
+        Some(_) => None,
+    }
+}
+
 /// The files of a COLMAP model, in the encoding of the dataset's.
 fn colmap_files(dataset: &Dataset, poses: &[Pose], turn: &Similarity) -> Vec<(&'static str, Vec<u8>)> {
     let format = match ModelFolder::find(&dataset.source) {
@@ -99,9 +108,14 @@ fn colmap_files(dataset: &Dataset, poses: &[Pose], turn: &Similarity) -> Vec<(&'
         .images
         .iter()
         .zip(poses)
-        .map(|(image, pose)| {
+        .filter_map(|(image, pose)| {
             let camera = dataset.cameras.get(image.source_camera).map_or(0, |camera| camera.id);
-            ColmapImage::new(image.id, image.name.to_string(), camera, pose)
+            Some(ColmapImage::new(
+                image.id,
+                image.picture_name().to_owned(),
+                camera,
+                &stored_pose(image, pose)?,
+            ))
         })
         .collect();
     images.sort_by_key(|image| image.id);
@@ -123,11 +137,12 @@ fn transforms_file(dataset: &Dataset, poses: &[Pose]) -> Vec<u8> {
         .images
         .iter()
         .zip(poses)
-        .map(|(image, pose)| {
+        .filter_map(|(image, pose)| {
+            let pose = &stored_pose(image, pose)?;
             let mut frame = dataset.cameras.get(image.source_camera).map(intrinsics).unwrap_or_default();
-            frame.insert("file_path".to_owned(), json!(*image.name));
+            frame.insert("file_path".to_owned(), json!(image.picture_name()));
             frame.insert("transform_matrix".to_owned(), json!(opengl_matrix(pose)));
-            Value::Object(frame)
+            Some(Value::Object(frame))
         })
         .collect();
     let mut text = serde_json::to_vec_pretty(&json!({ "frames": frames })).unwrap_or_default();

@@ -8,7 +8,7 @@ use clap::builder::PossibleValuesParser;
 use gausset_io::atomic::{Disk, FileSystem, write_atomic};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFolder, ModelFormat, Observations};
 use gausset_pano::export::{self, Poses};
-use gausset_pano::split::Description;
+use gausset_pano::split::{Description, read_manifest};
 
 use super::align::poses_path;
 use crate::Ending;
@@ -56,7 +56,9 @@ pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
                 &folder.join("transforms.json"),
                 export::transforms(&description, &poses, None).as_bytes(),
             )?;
-            write(&folder.join("panoramas.json"), export::panoramas(&description, &poses).as_bytes())?;
+            let sources = read_manifest(&args.folder);
+            let panoramas = export::panoramas(&description, &poses, &sources);
+            write(&folder.join("panoramas.json"), panoramas.as_bytes())?;
             folder.join("transforms.json")
         }
         "xmp" => {

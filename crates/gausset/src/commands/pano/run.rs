@@ -24,7 +24,7 @@ use serde::Serialize;
 use super::align::{self, ToolArgs};
 use super::export;
 use super::split::{self, ChoiceArgs, SplitArgs};
-use super::views::ViewArgs;
+use super::views::{ViewArgs, layout_parser};
 use crate::Ending;
 use crate::commands::training;
 use crate::console::Console;
@@ -58,8 +58,7 @@ pub(crate) struct RunArgs {
     /// Views to train on.
     #[arg(
         long, value_name = "LAYOUT", default_value = "cube6", hide_possible_values = true, help_heading = "Views",
-        value_parser = PossibleValuesParser::new(Layout::ALL.map(Layout::name))
-            .map(|name| Layout::from_name(&name).unwrap_or(Layout::Cube6))
+        value_parser = layout_parser()
     )]
     train_layout: Layout,
     /// Side of a view to train on, px [default: a quarter of the panorama's width].

@@ -9,14 +9,20 @@ use gausset_pano::layout::{Layout, check_view, natural_side, read_views};
 
 use crate::failure::Failure;
 
+/// A layout by its name.
+pub(crate) fn layout_parser() -> impl TypedValueParser<Value = Layout> {
+    // Only names of layouts come here.
+    PossibleValuesParser::new(Layout::ALL.map(Layout::name))
+        .map(|name| Layout::from_name(&name).unwrap_or(Layout::Ring8))
+}
+
 /// Which views.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ViewArgs {
     /// Views: ring8|ring8-110|ring12-110|ring4|dome16|dense17|cube6|cube8|colmap12|ring8-caps.
     #[arg(
         long, value_name = "LAYOUT", default_value = "ring8", hide_possible_values = true, help_heading = "Views",
-        value_parser = PossibleValuesParser::new(Layout::ALL.map(Layout::name))
-            .map(|name| Layout::from_name(&name).unwrap_or(Layout::Ring8))
+        value_parser = layout_parser()
     )]
     pub(crate) layout: Layout,
     /// Views from a JSON list of {yaw, pitch, roll, hfov, width, height}.

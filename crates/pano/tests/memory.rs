@@ -1,0 +1,96 @@
+//! Memory over a long split, in a process of its own: what is measured is the resident size.
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_pano::cutter::Format;
+use gausset_pano::layout::Layout;
+use gausset_pano::load::Limits;
+use gausset_pano::split::{Event, Naming, OnError, Settings, Work, list_frames, split};
+use gausset_pano::synthetic::detailed;
+
+fn resident_kib() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches("kB").trim().parse().unwrap()
+}
+
+fn pictures(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut out = BTreeMap::new();
+    for view in std::fs::read_dir(folder.join("images")).unwrap() {
+        let view = view.unwrap();
+        for file in std::fs::read_dir(view.path()).unwrap() {
+            let path = file.unwrap().path();
+            let name = format!("{}/{}", view.file_name().display(), path.file_name().unwrap().display());
+            out.insert(name, std::fs::read(&path).unwrap());
+        }
+    }
+    out
+}
+
+/// 200 frames, every twentieth damaged: the others are as in a clean run, the bad ones are named, memory stays.
+#[test]
+fn two_hundred_frames_take_the_memory_of_twenty() {
+    let level = level(VectorLevel::Auto).unwrap();
+    let sources: Vec<Vec<u8>> = (0..4).map(|k| detailed(1024, 90, k, level, &Pool::new(1))).collect();
+    let [clean, dirty] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    for k in 0..200usize {
+        let good = &sources[k % 4];
+        let name = format!("p{k:03}.jpg");
+        if k % 20 == 7 {
+            let mut bad = good.clone();
+            match k / 20 % 4 {
+                // Cut, emptied, a marker where none may be, a header that asks for much.
+                0 => bad.truncate(good.len() / 2),
+                1 => bad.clear(),
+                2 => bad[good.len() / 2..][..2].copy_from_slice(&[0xFF, 0xC4]),
+                _ => {
+                    let at = bad.windows(2).position(|w| w == [0xFF, 0xC0]).unwrap() + 5;
+                    bad[at..at + 4].fill(0xFF);
+                }
+            }
+            std::fs::write(dirty.path().join(name), bad).unwrap();
+        } else {
+            std::fs::write(clean.path().join(&name), good).unwrap();
+            std::fs::write(dirty.path().join(name), good).unwrap();
+        }
+    }
+    let settings = Settings {
+        views: Layout::Ring8.views(160, 160, None),
+        format: Format::Jpeg(90),
+        naming: Naming::Rig,
+        crop_bottom: 0.0,
+        level_gpano: false,
+        projection: None,
+        masks: None,
+        mask_command: None,
+        is_stereo: false,
+        limits: Limits::default(),
+        video: None,
+    };
+    let work = Work { threads: 2, level, on_error: OnError::Skip, force: false, budget: 64 << 20 };
+    let run = |input: &Path| {
+        let out = tempfile::tempdir().unwrap();
+        let mut sizes = BTreeMap::new();
+        let mut tell = |event: Event| {
+            if let Event::Frame { done, .. } = event {
+                sizes.insert(done, resident_kib());
+            }
+        };
+        let never = AtomicBool::new(false);
+        let report =
+            split(&list_frames(input).unwrap(), &settings, &work, out.path(), &never, &mut tell).unwrap();
+        (report, sizes, pictures(out.path()))
+    };
+    let (report, sizes, views) = run(dirty.path());
+    let names: Vec<&str> = report.skipped.iter().map(|s| s.frame.as_str()).collect();
+    let expected: Vec<String> = (0..10).map(|k| format!("p{:03}", 20 * k + 7)).collect();
+    assert_eq!(names, expected);
+    assert_eq!((report.frames, views.len()), (190, 190 * 8));
+    let (early, late) = (sizes[&20], sizes[&200]);
+    assert!(late <= 1.1 * early, "{early} KiB after 20 frames, {late} KiB after 200");
+    assert!(run(clean.path()).2 == views);
+}

@@ -1,0 +1,131 @@
+//! GoPro MAX streams made of a known room, through a real ffmpeg.
+#![allow(clippy::print_stderr, reason = "tests say why they skip something")]
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::{RgbImage8, se3};
+use gausset_io::image::encode::png_rgb8;
+use gausset_pano::cutter::Format;
+use gausset_pano::eac::Eac;
+use gausset_pano::layout::Layout;
+use gausset_pano::load::Limits;
+use gausset_pano::room::{self, Room};
+use gausset_pano::split::{Naming, OnError, Settings, Work, split, video_frames};
+use gausset_pano::video::{Choice, Footage, Video};
+
+/// Direction of a place on a face: `t` down, both 0 to 1.
+fn direction(stream: usize, face: usize, s: f64, t: f64) -> [f64; 3] {
+    // Equi-angular: the tangent of the angle across the face.
+    let tangent = |v: f64| ((2.0 * v - 1.0) * std::f64::consts::FRAC_PI_4).tan();
+    // Stream A upright: (s, t) = (U, 1 - V); stream B turned: (s, t) = (V, U). Up is -y.
+    let (u, v) = if stream == 0 { (s, 1.0 - t) } else { (t, s) };
+    let (a, b) = (tangent(u), tangent(v));
+    match (stream, face) {
+        (0, 0) => [-1.0, -b, a],
+        (0, 1) => [a, -b, 1.0],
+        (0, _) => [1.0, -b, -a],
+        (_, 0) => [-a, 1.0, -b],
+        (_, 1) => [-a, -b, -1.0],
+        (_, _) => [-a, -1.0, b],
+    }
+}
+
+/// A stream's picture of the room: the faces at the sides hold a strip in their middle twice.
+fn stream(eac: &Eac, index: usize, pose: &gausset_core::Pose) -> RgbImage8 {
+    let [width, height] = eac.stream();
+    let mut picture = RgbImage8::new(width, height);
+    for (i, pixel) in picture.data.chunks_exact_mut(3).enumerate() {
+        let (x, y) = ((i as u32 % width) as f64 + 0.5, (i as u32 / width) as f64 + 0.5);
+        let (side, centre) = (f64::from(eac.side), f64::from(eac.centre));
+        let (face, q) = if x < side {
+            (0, x / side)
+        } else if x < side + centre {
+            (1, (x - side) / centre)
+        } else {
+            (2, (x - side - centre) / side)
+        };
+        let strip = if face == 1 { 0.0 } else { 2.0 * f64::from(eac.overlap) / side };
+        let s = (if q < 0.5 { q } else { q - strip }) / (1.0 - strip);
+        let ray = direction(index, face, s, y / f64::from(height));
+        let colour = Room::SMOOTH.colour(pose.centre(), se3::transpose_mul_vec(&pose.rotation, ray));
+        for (out, value) in pixel.iter_mut().zip(colour) {
+            *out = (255.0 * value + 0.5) as u8;
+        }
+    }
+    picture
+}
+
+fn ffmpeg(arguments: &[&str], folder: &Path) {
+    let status =
+        Command::new("ffmpeg").args(arguments).current_dir(folder).stdin(Stdio::null()).status().unwrap();
+    assert!(status.success());
+}
+
+#[test]
+fn views_of_two_stream_files_are_the_room_rendered_directly() {
+    if gausset_process::find("ffmpeg").is_none() {
+        eprintln!("SKIPPED views_of_two_stream_files: ffmpeg is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (eac, pose) = (Eac::of_stream(2272, 736).unwrap(), room::pose(1, 8));
+    for index in 0..2 {
+        let bytes = png_rgb8(&stream(&eac, index, &pose)).unwrap();
+        std::fs::write(folder.path().join(format!("{index}.png")), bytes).unwrap();
+    }
+    let input = ["-v", "error", "-framerate", "2", "-loop", "1", "-t", "1", "-i"];
+    let both = [&input[..], &["0.png"], &input[2..], &["1.png", "-map", "0:v", "-map", "1:v"]].concat();
+    let code = ["-c:v", "ffv1", "-pix_fmt", "yuv420p", "-colorspace", "bt709", "-color_range", "tv"];
+    // The filter converts as the flags say; ffmpeg alone would leave the matrix of BT.601.
+    let filter = ["-vf", "scale=out_color_matrix=bt709:out_range=tv"];
+    ffmpeg(&[&both[..], &filter, &code, &["-f", "matroska", "max.360"]].concat(), folder.path());
+    let choice = Choice {
+        footage: Footage::Panorama,
+        fps: None,
+        start: 0.0,
+        end: None,
+        sharpest_of: 1,
+        is_stereo: false,
+    };
+    let video =
+        Video::open(&folder.path().join("max.360"), choice, [16_384, 8192], Duration::from_secs(60)).unwrap();
+    assert_eq!(video.eac, Some(eac));
+    let mut views = Layout::Ring8.views(256, 256, None);
+    views.extend(Layout::Cube6.views(256, 256, None).into_iter().skip(4));
+    for (index, view) in views.iter_mut().enumerate() {
+        view.name = format!("view{index:02}");
+    }
+    let settings = Settings {
+        views: views.clone(),
+        format: Format::Png,
+        naming: Naming::Rig,
+        crop_bottom: 0.0,
+        level_gpano: false,
+        projection: None,
+        masks: None,
+        mask_command: None,
+        is_stereo: false,
+        limits: Limits::default(),
+        video: Some(video.clone()),
+    };
+    let level = level(VectorLevel::Auto).unwrap();
+    let work = Work { threads: 2, level, on_error: OnError::Skip, force: false, budget: 256 << 20 };
+    let out = folder.path().join("out");
+    let never = AtomicBool::new(false);
+    let report = split(&video_frames(&video), &settings, &work, &out, &never, &mut |_| {}).unwrap();
+    assert_eq!((report.frames, report.skipped.len()), (2, 0));
+    for view in &views {
+        let cut = gausset_io::image::decode_file(&out.join(format!("images/{}/frame_000001.png", view.name)))
+            .unwrap();
+        let direct = Room::SMOOTH.view(view, &pose, &Pool::new(1));
+        let sum: f64 =
+            cut.rgb.iter().zip(&direct.data).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum();
+        let psnr = 10.0 * (255.0 * 255.0 * cut.rgb.len() as f64 / sum).log10();
+        // Limited range, two colour conversions and chroma at half size; a face that is turned or swapped is below 15.
+        assert!(psnr > 38.0, "{}: {psnr:.1} dB", view.name);
+    }
+}
