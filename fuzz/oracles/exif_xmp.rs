@@ -46,8 +46,9 @@ pub(crate) fn check(bytes: &[u8]) {
         [(&again.make, &found.make), (&again.model, &found.model), (&again.taken, &found.taken)]
     {
         // Views carry printable ASCII, at most 200 characters of it.
-        let is_plain =
-            |text: &&String| text.len() <= 200 && text.trim() == *text && text.bytes().all(|b| (0x20..0x7F).contains(&b));
+        let is_plain = |text: &&String| {
+            text.len() <= 200 && text.trim() == *text && text.bytes().all(|b| (0x20..0x7F).contains(&b))
+        };
         if let Some(text) = found.as_ref().filter(is_plain).filter(|text| !text.is_empty()) {
             assert_eq!(again.as_ref(), Some(text));
         }

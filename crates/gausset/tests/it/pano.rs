@@ -232,7 +232,7 @@ fn a_split_can_be_paused_with_everything_it_started() {
     script(&workshop.path("mask"), "echo x >> count; sleep 0.4; echo x >> count");
     let arguments =
         ["pano", "split", "walk", "-o", "w", "--size", "32", "--threads", "1", "--mask-command", "./mask"];
-    let mut child = workshop.start(&arguments);
+    let child = workshop.start(&arguments);
     let signal = |name: &str| {
         let sent = std::process::Command::new("kill").arg(name).arg(child.id().to_string()).status();
         assert!(sent.is_ok_and(|s| s.success()));
