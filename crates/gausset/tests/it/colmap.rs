@@ -304,7 +304,9 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
                 &[
                     "--ImageReader.single_camera_per_folder 1",
                     "--ImageReader.camera_model PINHOLE",
-                    "--ImageReader.camera_params 112,112,112,112",
+                    // Focal lengths of 112 px but for their last bits, and the centre.
+                    "--ImageReader.camera_params 11",
+                    ",112,112",
                     "--SiftExtraction.max_num_features 8192",
                 ],
             ),
