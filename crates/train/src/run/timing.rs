@@ -15,7 +15,7 @@ const WORTH_PREDICTING: u64 = 50;
 
 impl Run<'_> {
     /// Predicts how long the run will take, from a few steps on its next views, which leave no trace: the state is
-    /// read back before them and loaded again after them. The prediction comes with [`Event::Started`].
+    /// read back before them and loaded again after them. The prediction comes with [`crate::Event::Started`].
     ///
     /// # Errors
     /// The device failed.
