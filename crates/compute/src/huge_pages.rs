@@ -59,7 +59,8 @@ unsafe impl GlobalAlloc for HugePages {
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        // SAFETY: as above.
+        // SAFETY: the caller says the layout with which it asked for the memory, so each kind goes back where it came
+        // from.
         unsafe {
             if maps::is_large(layout) {
                 maps::unmap(memory, layout.size());
@@ -168,11 +169,13 @@ mod maps {
         std::ptr::null_mut()
     }
 
+    // SAFETY: unsafe only to have the shape of the other; nothing is touched.
     #[allow(unsafe_code)]
     pub(super) unsafe fn remap(_memory: *mut u8, _size: usize, _new: usize) -> *mut u8 {
         std::ptr::null_mut()
     }
 
+    // SAFETY: as above.
     #[allow(unsafe_code)]
     pub(super) unsafe fn unmap(_memory: *mut u8, _size: usize) {}
 }
