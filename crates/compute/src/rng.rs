@@ -25,6 +25,8 @@ pub mod stream {
     pub const TEST: u32 = 9;
     /// Gaussian fields.
     pub const FIELD: u32 = 10;
+    /// Splats left out of a step.
+    pub const DROPOUT: u32 = 11;
 }
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];

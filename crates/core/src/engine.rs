@@ -109,12 +109,27 @@ pub struct RenderOptions {
     pub antialiased: bool,
     /// Longest list of a tile, nearest first; 0 = no limit.
     pub max_splats_per_tile: u32,
+    /// Splats left out at random; training only.
+    pub dropout: Option<Dropout>,
 }
 
 impl Default for RenderOptions {
     fn default() -> Self {
-        Self { sh_degree: 3, background: [0.0; 3], antialiased: false, max_splats_per_tile: 0 }
+        Self { sh_degree: 3, background: [0.0; 3], antialiased: false, max_splats_per_tile: 0, dropout: None }
     }
+}
+
+/// Splats left out of a picture at random, so that few views are not learnt by heart (Park et al. 2025, DropGaussian).
+///
+/// Which ones is a function of the seed, the step and the index of a splat; a splat left out gets no gradient.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dropout {
+    /// Share of the splats, in 0..1.
+    pub share: f32,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Number of the step.
+    pub step: u64,
 }
 
 /// Everything that one step needs besides its view.
@@ -164,6 +179,16 @@ impl StepParams {
             exposure: None,
             pose: None,
         }
+    }
+
+    /// The same step under another number: its random numbers are others.
+    #[must_use]
+    pub fn numbered(mut self, step: u64) -> Self {
+        self.step = step;
+        if let Some(dropout) = &mut self.render.dropout {
+            dropout.step = step;
+        }
+        self
     }
 }
 

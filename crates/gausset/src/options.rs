@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
+use gausset_train::config::{Asked, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
     Adam, Alpha, Background, MemoryLimit, Plan, Quality, RandomBackground, Strategy, TimeBudget,
     TrainOptions, Up,
@@ -130,6 +130,9 @@ option_args! {
     /// Splats drawn per 16x16 px tile at most, nearest first; 0 = no limit.
     #[arg(long, value_name = "N", help_heading = MODEL, hide_short_help = true)]
     max_splats_per_tile: u32,
+    /// Share of the splats that each step leaves out at random, so that few pictures are not learnt by heart.
+    #[arg(long, value_name = "SHARE", help_heading = LOSS, hide_short_help = true)]
+    dropout: f64,
     /// Random splats to start from when a dataset has no points.
     #[arg(long, value_name = "N", help_heading = START, hide_short_help = true)]
     initial_splats: u64,
@@ -287,7 +290,7 @@ pub(crate) fn with_defaults_in_help(command: clap::Command) -> clap::Command {
     let mcmc = strategy_defaults(Strategy::Mcmc, false).given();
     let classic = strategy_defaults(Strategy::Classic, false).given();
     let [fast, usual, best] = [Quality::Fast, Quality::Default, Quality::Best]
-        .map(|quality| quality_defaults(quality, None, TimeBudget::None).given());
+        .map(|quality| quality_defaults(&Asked::only(quality)).given());
     let value_in = |table: &[(String, toml::Value)], key: &str| {
         table.iter().find(|(known, _)| known == key).map(|(_, value)| shown(value))
     };

@@ -14,7 +14,8 @@ use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
 
 use crate::geometry::View;
-use crate::jpeg::encode::{Band, Encoder, Sampling};
+use crate::jpeg::encode::Band;
+use crate::jpeg::{Encoder, Sampling};
 use crate::load::rgb_from_ycbcr;
 use crate::plane::{Colour, Frame, FrameShape, Plane};
 use crate::projection::Projection;

@@ -6,7 +6,8 @@
 use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
 
-use crate::jpeg::encode::{Band, Encoder, Sampling};
+use crate::jpeg::encode::Band;
+use crate::jpeg::{Encoder, Sampling};
 
 fn hash(x: u32, y: u32, seed: u32) -> u32 {
     let mut n = x.wrapping_mul(0x8da6_b343) ^ y.wrapping_mul(0xd816_3841) ^ seed.wrapping_mul(0x9e37_79b9);

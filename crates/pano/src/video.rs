@@ -19,7 +19,8 @@ use serde::Deserialize;
 
 use crate::colours::{Colours, Matrix};
 use crate::eac::Eac;
-use crate::jpeg::encode::{Band, Encoder, Sampling};
+use crate::jpeg::encode::Band;
+use crate::jpeg::{Encoder, Sampling};
 use crate::plane::{Colour, Frame, FrameShape, Plane};
 
 /// Longest video, seconds.

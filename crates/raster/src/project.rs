@@ -11,9 +11,9 @@
 
 use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, ln, splat, transpose};
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Pool, at_level, rng};
 use gausset_core::constants::TILE_SIZE;
-use gausset_core::engine::RenderOptions;
+use gausset_core::engine::{Dropout, RenderOptions};
 
 use crate::geometry::{Direction, Geometry};
 use crate::layout::{AlignedRow, Blocks};
@@ -169,6 +169,7 @@ impl Projected {
                 first_block: chunk * BLOCKS_PER_CHUNK,
                 view,
                 antialiased: options.antialiased,
+                dropout: options.dropout,
             };
             at_level!(level, simd => match degree {
                 0 => project_chunk::<_, 0>(simd, &input, part),
@@ -208,6 +209,7 @@ struct ChunkInput<'a> {
     first_block: usize,
     view: &'a KernelView,
     antialiased: bool,
+    dropout: Option<Dropout>,
 }
 
 #[inline(always)]
@@ -226,7 +228,7 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
                     input.antialiased,
                 );
                 let first_lane = local * LANES;
-                let mut visible = screen.visible;
+                let mut visible = screen.visible & input.dropout.map_or(u64::MAX, |d| kept(d, block));
                 part.visible[local] = visible as u16;
                 let rects = &mut part.rects[first_lane..first_lane + LANES];
                 let offsets = &mut part.offsets[first_lane..first_lane + LANES];
@@ -262,6 +264,23 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
             }
         },
     );
+}
+
+/// Which lanes of a block `dropout` leaves in, one bit each.
+fn kept(dropout: Dropout, block: usize) -> u64 {
+    // 16 bits of randomness for each of 16 lanes.
+    let limit = (dropout.share * 65_536.0) as u32;
+    let mut kept = 0;
+    for half in 0..2 {
+        let index = 2 * block as u32 + half;
+        let words = rng::philox(dropout.seed, rng::stream::DROPOUT, dropout.step, index);
+        for (i, word) in words.into_iter().enumerate() {
+            let lane = 8 * half as usize + 2 * i;
+            kept |= u64::from(word & 0xFFFF >= limit) << lane;
+            kept |= u64::from(word >> 16 >= limit) << (lane + 1);
+        }
+    }
+    kept
 }
 
 /// Screen splats of a block, one row per value of a record.

@@ -50,14 +50,14 @@ impl Workload {
     /// The workload with [`SPLATS`] splats at [`WIDTH`] x [`HEIGHT`].
     #[must_use]
     pub fn new(state: State) -> Self {
-        Self::scaled(state, SPLATS, 1)
+        Self::sized(state, SPLATS, [WIDTH, HEIGHT])
     }
 
-    /// The same with another number of splats (the first `splats` draws) and an image `image_scale` times as large.
+    /// The same with another number of splats (the first `splats` draws) and an image of another size in px that shows
+    /// the same width of the scene.
     #[must_use]
-    pub fn scaled(state: State, splats: usize, image_scale: u32) -> Self {
-        let (width, height) = (WIDTH * image_scale, HEIGHT * image_scale);
-        let focal = FOCAL * f64::from(image_scale);
+    pub fn sized(state: State, splats: usize, [width, height]: [u32; 2]) -> Self {
+        let focal = FOCAL * f64::from(width) / f64::from(WIDTH);
         let (cx, cy) = (f64::from(width) / 2.0, f64::from(height) / 2.0);
         let camera = Camera { width, height, fx: focal, fy: focal, cx, cy };
         let translation = std::array::from_fn(|i| -dot(ROTATION[i], CENTRE));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn the_first_splats_of_the_trained_state_have_the_published_values() {
-        let splats = Workload::scaled(State::Trained, 1000, 1).splats;
+        let splats = Workload::sized(State::Trained, 1000, [WIDTH, HEIGHT]).splats;
         assert_eq!(splats.means[0], [-0.092_425_51, 0.207_951_47, 3.314_179_2]);
         assert_eq!(splats.log_scales[0], [-3.413_164_1, -4.223_690_5, -4.141_124]);
         assert_eq!(splats.quats[0], [1.652_444_4, -0.407_467_25, -0.608_866_33, 0.142_512_26]);
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn the_initial_state_has_the_same_places_and_colours_but_round_faint_splats() {
-        let trained = Workload::scaled(State::Trained, 500, 1).splats;
-        let initial = Workload::scaled(State::Initial, 500, 1).splats;
+        let trained = Workload::sized(State::Trained, 500, [WIDTH, HEIGHT]).splats;
+        let initial = Workload::sized(State::Initial, 500, [WIDTH, HEIGHT]).splats;
         assert_eq!(initial.means, trained.means);
         assert_eq!(initial.sh, trained.sh);
         assert!(initial.log_scales.iter().all(|s| s[0] == s[1] && s[1] == s[2]));
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn the_camera_stands_where_it_should_and_sees_most_splats() {
-        let workload = Workload::scaled(State::Trained, 2000, 1);
+        let workload = Workload::sized(State::Trained, 2000, [WIDTH, HEIGHT]);
         let centre = workload.pose.centre();
         assert!((0..3).all(|k| (centre[k] - CENTRE[k]).abs() < 1e-15));
         let visible = workload.splats.means.iter().filter(|m| {
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_target_is_the_published_pattern_at_any_size() {
-        let target = Workload::scaled(State::Trained, 0, 2).target;
+        let target = Workload::sized(State::Trained, 0, [2 * WIDTH, 2 * HEIGHT]).target;
         assert_eq!((target.width, target.height, target.rgb.len()), (1032, 688, 1032 * 688 * 3));
         let at = |x: usize, y: usize, c: usize| target.rgb[(y * 1032 + x) * 3 + c];
         assert_eq!(at(0, 0, 0), 16);

@@ -156,6 +156,7 @@ impl Case {
             background,
             antialiased: self.settings.antialiased,
             max_splats_per_tile,
+            ..RenderOptions::default()
         }
     }
 

@@ -97,6 +97,8 @@ options! {
     antialiased: bool,
     /// Longest list of a tile, nearest first; 0 = no limit.
     max_splats_per_tile: u32,
+    /// Share of the splats that a step leaves out at random.
+    dropout: f64,
     /// Random splats at the start of a dataset without points.
     initial_splats: u64,
     /// Opacity of splats that start from points.

@@ -12,7 +12,7 @@
 
 use gausset_compute::rng;
 use gausset_core::engine::{
-    AdamMode, ClassicRule, CorrectionRates, DensityRule, GradientStatistic, McmcRule, Noise, Rates,
+    AdamMode, ClassicRule, CorrectionRates, DensityRule, Dropout, GradientStatistic, McmcRule, Noise, Rates,
     RenderOptions, StepParams,
 };
 
@@ -48,6 +48,8 @@ pub struct Recipe {
     pub antialiased: bool,
     /// Longest list of a tile; 0 = no limit.
     pub max_splats_per_tile: u32,
+    /// Share of the splats that a step leaves out.
+    pub dropout: f64,
     /// Whether each step has a background colour of its own; see [`SceneFacts::random_background`].
     pub random_background: RandomBackground,
     /// Sizes of the pictures over the run.
@@ -281,6 +283,11 @@ impl Recipe {
         [r, g, b].map(rng::uniform)
     }
 
+    /// Which splats a step leaves out.
+    fn dropout_at(&self, step: u64) -> Option<Dropout> {
+        (self.dropout > 0.0).then(|| Dropout { share: self.dropout as f32, seed: self.seed, step })
+    }
+
     /// How pictures of a step are rendered.
     #[must_use]
     pub fn render_options_at(&self, step: u64, scene: &SceneFacts) -> RenderOptions {
@@ -289,6 +296,7 @@ impl Recipe {
             background: self.background_at(step, scene),
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
+            dropout: self.dropout_at(step),
         }
     }
 
@@ -300,6 +308,7 @@ impl Recipe {
             background: scene.background,
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
+            dropout: None,
         }
     }
 

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
+use gausset_train::config::{Asked, Pictures, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, ConfigError, MemoryLimit, Quality, RecordedRun, RunRecord, Strategy, TimeBudget,
-    TrainConfig, TrainOptions, Up,
+    Adam, Alpha, Background, ConfigError, MemoryLimit, Quality, RandomBackground, RecordedRun, RunRecord,
+    Strategy, TimeBudget, TrainConfig, TrainOptions, Up,
 };
 use proptest::prelude::{any, prop, prop_assert_eq, prop_compose, proptest};
 
@@ -59,6 +59,28 @@ fn a_quality_fills_in_what_nobody_gave() {
 }
 
 #[test]
+fn presets_know_how_many_pictures_there_are_and_how_large() {
+    let of = |quality, count: u64, pixels_each: f64| {
+        let pictures = Some(Pictures { count, pixels: pixels_each * count as f64 });
+        quality_defaults(&Asked { pictures, ..Asked::only(quality) })
+    };
+    // Few pictures are kept from being learnt by heart, in every preset.
+    for quality in [Quality::Fast, Quality::Default, Quality::Best] {
+        let (few, many) = (of(quality, 15, 4e5), of(quality, 64, 4e5));
+        assert_eq!((few.dropout, many.dropout), (Some(0.1), Some(0.0)));
+        assert_eq!(few.random_background, Some(RandomBackground::Always));
+        assert_eq!(many.random_background, Some(RandomBackground::Auto));
+    }
+    // The default preset looks at the same number of pixels, within limits; the others have fixed steps.
+    let steps = |quality, pixels_each| of(quality, 64, pixels_each).steps.unwrap();
+    let ratio = steps(Quality::Default, 250e3) as f64 / steps(Quality::Default, 500e3) as f64;
+    assert!((ratio - 2.0).abs() < 0.05, "{ratio}");
+    assert_eq!(steps(Quality::Default, 1e3), steps(Quality::Default, 2e3));
+    assert_eq!(steps(Quality::Default, 1e8), steps(Quality::Default, 2e8));
+    assert_eq!(steps(Quality::Fast, 1e5), steps(Quality::Fast, 1e6));
+}
+
+#[test]
 fn longer_runs_decay_further_and_are_coarse_for_a_shorter_share() {
     let of = |steps, time_budget| {
         let config = resolve(TrainOptions { steps, time_budget, ..TrainOptions::default() }).unwrap();
@@ -76,11 +98,8 @@ fn longer_runs_decay_further_and_are_coarse_for_a_shorter_share() {
 
 #[test]
 fn every_option_has_a_default_but_the_paths() {
-    let presets = strategy_defaults(Strategy::Mcmc, false).or(quality_defaults(
-        Quality::Default,
-        None,
-        TimeBudget::None,
-    ));
+    let presets =
+        strategy_defaults(Strategy::Mcmc, false).or(quality_defaults(&Asked::only(Quality::Default)));
     let complete = presets.or(defaults());
     let given: Vec<String> = complete.given().into_iter().map(|(key, _)| key).collect();
     let without: Vec<String> = TrainOptions::keys().filter(|key| !given.contains(key)).collect();

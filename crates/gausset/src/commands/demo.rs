@@ -15,11 +15,11 @@ use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_scenes::{DemoSize, write_dataset};
 use gausset_train::eval::REPORT;
-use gausset_train::{TrainConfig, TrainOptions, resumable_config};
+use gausset_train::{TrainConfig, TrainOptions};
 use serde::{Deserialize, Serialize};
 
 use super::saved_run::SavedRun;
-use super::training::{self, Job, Place};
+use super::training::{self, Job, Task};
 use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -124,7 +124,7 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
     let (data, run) = (args.output.join("data"), args.output.join("run"));
     // A mistake in the options is told before the scene is made.
     let options = options(args, data.clone());
-    let config = TrainConfig::resolve(&options, None).map_err(Failure::from)?;
+    TrainConfig::resolve(&options, None).map_err(Failure::from)?;
     let is_same_scene = SceneNote::read(&data) == Some(SceneNote::of(args));
     let has_run = SavedRun::is_one(&run);
     let goes_on = !args.force && has_run && is_same_scene && !is_finished(&run);
@@ -142,14 +142,14 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
     }
     // Not before: half a scene is of no use, so there a signal simply ends the program.
     let interrupt = Interrupt::watch();
-    let (config, place) = if goes_on {
+    let task = if goes_on {
         console.note(format!("going on with the run in {}", run.display()));
-        (resumable_config(&run, &options).map_err(Failure::from)?, Place::Resume(run))
+        Task::resume(run, &options)?
     } else {
         let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-        (config, Place::New(run, overwrite))
+        Task::new(options, run, overwrite)?
     };
-    let job = Job { config, place, device: args.compute.device, profile: args.profile };
+    let job = Job { task, device: args.compute.device, profile: args.profile };
     let trained = training::train(job, &interrupt, console)?;
     console.object_or(&trained.outcome.summary, || trained.table())?;
     Ok(trained.status)

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset_io::atomic::Overwrite;
-use gausset_train::{TrainConfig, TrainOptions, resumable_config};
+use gausset_train::TrainOptions;
 
-use super::training::{self, Job, Place};
+use super::training::{self, Job, Task};
 use crate::Ending;
 use crate::console::Console;
 use crate::device::DeviceArgs;
@@ -55,17 +55,10 @@ pub(crate) struct TrainArgs {
 }
 
 /// What the arguments mean, before any file is looked at but the config file.
-struct Resolved {
-    config: TrainConfig,
-    place: Place,
-}
-
-/// Resolves the arguments, in this one place.
-fn resolve(args: TrainArgs) -> Result<Resolved, Failure> {
+fn resolve(args: TrainArgs) -> Result<Task, Failure> {
     let given = args.options.into_options(args.data);
     if let Some(run) = args.resume {
-        let config = resumable_config(&run, &given)?;
-        return Ok(Resolved { config, place: Place::Resume(run) });
+        return Task::resume(run, &given);
     }
     let file = args.config.as_deref().map(TrainOptions::read).transpose()?;
     if given.data.is_none() && file.as_ref().is_none_or(|file| file.data.is_none()) {
@@ -78,17 +71,16 @@ fn resolve(args: TrainArgs) -> Result<Resolved, Failure> {
             "--output: not given (expected -o RUN, a folder for the run); see --help",
         ));
     };
-    let config = TrainConfig::resolve(&given, file.as_ref())?;
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    Ok(Resolved { config, place: Place::New(output, overwrite) })
+    Task::new(given.or(file.unwrap_or_default()), output, overwrite)
 }
 
 /// Runs the command.
 pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, Ending> {
     let (device, profile) = (args.device, args.profile);
-    let Resolved { config, place } = resolve(args)?;
+    let task = resolve(args)?;
     let interrupt = Interrupt::watch();
-    let job = Job { config, place, device, profile };
+    let job = Job { task, device, profile };
     let trained = training::train(job, &interrupt, console)?;
     console.object_or(&trained.outcome.summary, || trained.table())?;
     Ok(trained.status)

@@ -23,28 +23,55 @@ use crate::numbers::{counted, decibels, duration, grouped, three_digits};
 use crate::progress::{Reporter, training_message};
 use crate::{crash, profiling, table};
 
-/// Where a run takes place.
-#[derive(Clone, Debug)]
-pub(crate) enum Place {
-    /// A new folder, or one that may be replaced.
-    New(PathBuf, Overwrite),
-    /// The folder of a run that goes on.
-    Resume(PathBuf),
+/// Which run, and where.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// A run with the options that somebody gave, in a new folder or one that may be replaced.
+    New(Box<TrainOptions>, PathBuf, Overwrite),
+    /// The run in this folder goes on.
+    Resume(Box<TrainConfig>, PathBuf),
 }
 
-impl Place {
+impl Task {
+    /// A new run; options that nobody may give are refused before any picture is looked at.
+    pub(crate) fn new(options: TrainOptions, folder: PathBuf, overwrite: Overwrite) -> Result<Self, Failure> {
+        TrainConfig::resolve(&options, None)?;
+        Ok(Self::New(Box::new(options), folder, overwrite))
+    }
+
+    /// The run in a folder, with what `given` may change of it.
+    pub(crate) fn resume(folder: PathBuf, given: &TrainOptions) -> Result<Self, Failure> {
+        Ok(Self::Resume(Box::new(resumable_config(&folder, given)?), folder))
+    }
+
     fn folder(&self) -> &Path {
         match self {
-            Self::New(folder, _) | Self::Resume(folder) => folder,
+            Self::New(_, folder, _) | Self::Resume(_, folder) => folder,
         }
     }
+
+    /// The configuration as far as it is known without the dataset.
+    fn first_config(&self) -> Result<TrainConfig, Failure> {
+        let config = match self {
+            Self::New(options, ..) => TrainConfig::resolve(options, None)?,
+            Self::Resume(config, _) => (**config).clone(),
+        };
+        with_absolute_paths(config)
+    }
+}
+
+/// Paths from the root, so that a run can go on from any folder.
+fn with_absolute_paths(config: TrainConfig) -> Result<TrainConfig, Failure> {
+    config.with_absolute_paths().map_err(|error| {
+        let reason = gausset_io::atomic::plain_reason(&error);
+        Failure::new("option", format!("working folder: cannot be named: {reason}"))
+    })
 }
 
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) config: TrainConfig,
-    pub(crate) place: Place,
+    pub(crate) task: Task,
     pub(crate) device: DeviceArgs,
     pub(crate) profile: bool,
 }
@@ -62,11 +89,8 @@ pub(crate) struct Trained {
 /// # Errors
 /// Everything that can be wrong with dataset, folder, options and device.
 pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Result<Trained, Failure> {
-    let folder = job.place.folder().to_owned();
-    let config = job.config.with_absolute_paths().map_err(|error| {
-        let reason = gausset_io::atomic::plain_reason(&error);
-        Failure::new("option", format!("working folder: cannot be named: {reason}"))
-    })?;
+    let folder = job.task.folder().to_owned();
+    let config = job.task.first_config()?;
     let mut engine = job.device.engine(config.threads())?;
     if job.profile {
         profiling::start();
@@ -78,12 +102,20 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
     let has_skipped = dataset.has_skipped();
     let mut listener = Listener::new(console, interrupt);
     let mut tell = |event: &Event| listener.take(event);
-    let session =
-        Session { dataset, engine: &mut engine, fs: &Disk, stop: interrupt.stop(), events: &mut tell };
+    let session = Session {
+        dataset: Arc::clone(&dataset),
+        engine: &mut engine,
+        fs: &Disk,
+        stop: interrupt.stop(),
+        events: &mut tell,
+    };
     let has_budget = config.time_budget != TimeBudget::None;
-    let mut run = match job.place {
-        Place::New(folder, overwrite) => Run::start(config, &folder, overwrite, session)?,
-        Place::Resume(folder) => Run::resume(config, &folder, session)?,
+    let mut run = match job.task {
+        Task::New(options, folder, overwrite) => {
+            let config = with_absolute_paths(TrainConfig::resolve_for(&options, &dataset)?)?;
+            Run::start(config, &folder, overwrite, session)?
+        }
+        Task::Resume(_, folder) => Run::resume(config, &folder, session)?,
     };
     crash::report_into(&folder);
     run.keep_to_budget(*crate::STARTED)?;
@@ -132,21 +164,20 @@ pub(crate) fn fresh_or_resumed(
     interrupt: &Interrupt,
     console: &Console,
 ) -> Result<Option<Trained>, Failure> {
-    let place = match same_run(&folder, options) {
+    let task = match same_run(&folder, options) {
         Some(_) if splats_path(&folder).is_file() && eval_folder(&folder).is_dir() => {
             console.note("the training is finished already");
             return Ok(None);
         }
-        Some(config) if has_checkpoint(&folder) => (config, Place::Resume(folder)),
+        Some(config) if has_checkpoint(&folder) => Task::Resume(Box::new(config), folder),
         _ => {
             if splats_path(&folder).is_file() {
                 console.note("views or options are others than before: the training begins anew");
             }
-            (TrainConfig::resolve(options, None)?, Place::New(folder, Overwrite::Replace))
+            Task::new(options.clone(), folder, Overwrite::Replace)?
         }
     };
-    let (config, place) = place;
-    train(Job { config, place, device, profile: false }, interrupt, console).map(Some)
+    train(Job { task, device, profile: false }, interrupt, console).map(Some)
 }
 
 /// The configuration of the run in a folder, if it is one with these options on the same data.

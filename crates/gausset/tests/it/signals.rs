@@ -39,6 +39,26 @@ fn a_signal_saves_a_checkpoint_and_stops_the_run_with_its_own_exit_code() {
 }
 
 #[test]
+fn a_second_signal_ends_the_run_at_once_and_it_can_go_on() {
+    let workshop = Workshop::with_data();
+    let child = endless(&workshop, &[]);
+    // Both wait while the process stands still, so the second one comes before the first could be answered.
+    for signal in [Signal::STOP, Signal::INT, Signal::TERM, Signal::CONT] {
+        send(&child, signal);
+    }
+    let finished = Finished::new(&ENDLESS, child.wait_with_output().expect("wait"));
+    assert!([130, 143].contains(&finished.code), "{finished:?}");
+    assert!(!finished.stderr.contains("go on with"), "it did not take the time to save: {finished:?}");
+    let before = checkpoints(&workshop.path("run"));
+    assert!(!before.is_empty());
+    let mut child = workshop.start(&["train", "--resume", "run"]);
+    let is_further = || checkpoints(&workshop.path("run")).last() > before.last();
+    wait_until("the run goes on", is_further);
+    child.kill().expect("kill");
+    child.wait().expect("wait");
+}
+
+#[test]
 fn a_folder_in_use_is_refused() {
     let workshop = Workshop::with_data();
     let mut child = endless(&workshop, &[]);

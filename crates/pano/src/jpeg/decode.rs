@@ -74,19 +74,10 @@ impl Decoder {
             };
             ready.push(Ready { component, dc, ac, scale: dct::inverse_scale(&quantisation) });
         }
+        let wanted = reshape_planes(header, rows, planes);
         let [mcu_width, mcu_height] = header.mcu();
         let across = header.width.div_ceil(mcu_width);
         let down = header.height.div_ceil(mcu_height);
-        let wanted = wanted_mcu_rows(header, rows, mcu_height, down);
-        planes.resize_with(count, Plane::default);
-        for (index, plane) in planes.iter_mut().enumerate() {
-            let [width, height] = header.plane_size(index);
-            let unit = 8 * usize::from(header.components[index].v);
-            let first = wanted.start * unit;
-            let last = (wanted.end * unit).min(height);
-            // Columns of whole MCUs are written; those beyond the picture fall into the padding.
-            plane.reshape(width, height, decoded_rows(first, last, height));
-        }
         let scan = data.get_mut(header.scan..).ok_or(Truncated)?;
         let used = unstuff(scan, &mut self.ends)?;
         let scan = &scan[..used];
@@ -94,6 +85,26 @@ impl Decoder {
             Job { ready: &ready, across, down, wanted, interval: header.restart_interval, ends: &self.ends };
         at_level!(level, simd => job.run(simd, scan, planes))
     }
+}
+
+/// Gives the planes the shape of the MCU rows that hold the rows asked for, and tells which those are.
+pub(super) fn reshape_planes(
+    header: &Header,
+    rows: &[[i32; 2]],
+    planes: &mut Vec<Plane>,
+) -> std::ops::Range<usize> {
+    let [_, mcu_height] = header.mcu();
+    let wanted = wanted_mcu_rows(header, rows, mcu_height, header.height.div_ceil(mcu_height));
+    planes.resize_with(header.components.len(), Plane::default);
+    for (index, plane) in planes.iter_mut().enumerate() {
+        let [width, height] = header.plane_size(index);
+        let unit = 8 * usize::from(header.components[index].v);
+        let first = wanted.start * unit;
+        let last = (wanted.end * unit).min(height);
+        // Columns of whole MCUs are written; those beyond the picture fall into the padding.
+        plane.reshape(width, height, decoded_rows(first, last, height));
+    }
+    wanted
 }
 
 /// MCU rows that hold the rows asked for.

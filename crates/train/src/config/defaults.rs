@@ -1,6 +1,7 @@
 //! Presets as data: ordinary [`TrainOptions`] that fill in what nobody said.
 
 use gausset_core::sh;
+use gausset_io::dataset::Dataset;
 
 use crate::options::TrainOptions;
 use crate::words::{
@@ -15,7 +16,6 @@ pub fn defaults() -> TrainOptions {
         test_every: Some(8),
         alpha: Some(Alpha::Composite),
         background: Some(Background::Auto),
-        random_background: Some(RandomBackground::Auto),
         quality: Some(Quality::Default),
         time_budget: Some(TimeBudget::None),
         seed: Some(0),
@@ -64,38 +64,96 @@ const SHORT_STEPS: f64 = 3_000.0;
 const LONG_STEPS: f64 = 6_000.0;
 /// Steps that a run with a time budget is expected to make per second.
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
+/// Pixels that the default preset looks at, which decides its steps: 10,000 of 400x400 px, 3,300 of 800x600.
+const DEFAULT_PIXELS: f64 = 1.6e9;
+/// Fewest and most steps of the default preset.
+const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
+/// Sets of fewer training pictures are learnt by heart unless something is done about it.
+const FEW_PICTURES: u64 = 40;
+/// Share of the splats that each step leaves out where there are few pictures.
+const DROPOUT: f64 = 0.1;
 
-/// The recipe at three scales, for a run of so many steps where they are given. Costs follow `splats x a + pixels x b` per step (docs/benchmarks.md), so steps, splats
-/// and sizes shrink together. What was measured (docs/experiments.md):
+/// The training pictures of a dataset, as far as presets depend on them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Pictures {
+    /// How many there are.
+    pub count: u64,
+    /// Pixels of all of them at the size at which they are trained on.
+    pub pixels: f64,
+}
+
+impl Pictures {
+    /// Those of a dataset that was opened at its training size.
+    #[must_use]
+    pub fn of(dataset: &Dataset) -> Self {
+        let train = &dataset.split.train;
+        let pixels = train.iter().map(|&index| dataset.images[index].camera.pixels() as f64).sum();
+        Self { count: train.len() as u64, pixels }
+    }
+
+    /// Mean pixels of a picture.
+    fn pixels_each(&self) -> f64 {
+        self.pixels / self.count.max(1) as f64
+    }
+}
+
+/// What decides the values of a preset.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Asked {
+    /// The preset.
+    pub quality: Quality,
+    /// Steps, where somebody gave them.
+    pub steps: Option<u64>,
+    /// Time that the run may take.
+    pub budget: TimeBudget,
+    /// The pictures, where they are known.
+    pub pictures: Option<Pictures>,
+}
+
+impl Asked {
+    /// A preset, and nothing known.
+    #[must_use]
+    pub fn only(quality: Quality) -> Self {
+        Self { quality, steps: None, budget: TimeBudget::None, pictures: None }
+    }
+}
+
+/// The recipe at three scales, for a run of so many steps on such pictures where that is known. Costs follow
+/// `splats x a + pixels x b` per step (docs/benchmarks.md), so steps, splats and sizes shrink together. What was
+/// measured (docs/experiments.md):
 ///
 /// - Fewer steps want higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 to 3,000 steps.
 /// - Short runs want a decade of decay of the means, where two are published; from 6,000 steps on two are better.
 /// - Small pictures at the start pay in short runs and cost quality in long ones.
 /// - A random start with fewer splats, which then grow, costs a third less time and 0.1 to 0.2 dB.
+/// - Few pictures are learnt by heart: leaving out splats and changing the background gain 0.3 to 0.9 dB.
 #[must_use]
-pub fn quality_defaults(quality: Quality, steps: Option<u64>, budget: TimeBudget) -> TrainOptions {
-    let (preset_steps, [initial_splats, max_splats], max_resolution, pace) = match quality {
+pub fn quality_defaults(asked: &Asked) -> TrainOptions {
+    let (preset_steps, [initial_splats, max_splats], max_resolution, pace) = match asked.quality {
         Quality::Fast => (2_000, [15_000, 60_000], 800, 2.0),
-        Quality::Default => (6_000, [20_000, 200_000], 1_600, 2.0),
+        Quality::Default => (default_steps(asked.pictures), [20_000, 200_000], 1_600, 2.0),
         Quality::Best => (30_000, [100_000, 400_000], 1_600, 1.0),
     };
     // How long the run will be: 0 = short, 1 = long. The steps of a run with a time budget are not known yet.
-    let expected = match (steps, budget.seconds()) {
+    let expected = match (asked.steps, asked.budget.seconds()) {
         (Some(steps), _) => steps as f64,
         (None, Some(seconds)) => seconds * BUDGET_STEPS_PER_SECOND,
         (None, None) => preset_steps as f64,
     };
     let length = ((expected - SHORT_STEPS) / (LONG_STEPS - SHORT_STEPS)).clamp(0.0, 1.0);
-    let coarse_until = match quality {
+    let coarse_until = match asked.quality {
         Quality::Fast => 0.7,
         Quality::Default | Quality::Best => 0.4 - 0.2 * length,
     };
+    let is_few = asked.pictures.is_some_and(|pictures| pictures.count < FEW_PICTURES);
     let lr_means = 1.6e-4 * pace;
     TrainOptions {
-        steps: Some(steps.unwrap_or(preset_steps)),
+        steps: Some(asked.steps.unwrap_or(preset_steps)),
         initial_splats: Some(initial_splats),
         max_splats: Some(max_splats),
         max_resolution: Some(max_resolution),
+        dropout: Some(if is_few { DROPOUT } else { 0.0 }),
+        random_background: Some(if is_few { RandomBackground::Always } else { RandomBackground::Auto }),
         coarse_factor: Some(4),
         coarse_until: Some(round(coarse_until)),
         lr_means: Some(lr_means),
@@ -107,6 +165,15 @@ pub fn quality_defaults(quality: Quality, steps: Option<u64>, budget: TimeBudget
         lr_sh_rest: Some(2.5e-3 / 20.0 * pace),
         ..TrainOptions::default()
     }
+}
+
+/// Steps of the default preset: as many as make the same number of pixels, so that small and large pictures take about
+/// the same time.
+fn default_steps(pictures: Option<Pictures>) -> u64 {
+    let [fewest, most] = DEFAULT_STEPS;
+    let Some(pictures) = pictures else { return 6_000 };
+    let steps = (DEFAULT_PIXELS / pictures.pixels_each().max(1.0)).clamp(fewest, most);
+    (steps / 100.0).round() as u64 * 100
 }
 
 /// A number with three digits, as people write it into a config file.

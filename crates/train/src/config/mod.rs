@@ -14,9 +14,9 @@ use std::path::PathBuf;
 
 use gausset_core::engine::AdamMode;
 use gausset_core::sh;
-use gausset_io::dataset::{AlphaMode, OpenOptions};
+use gausset_io::dataset::{AlphaMode, Dataset, OpenOptions};
 
-pub use defaults::{defaults, quality_defaults, strategy_defaults};
+pub use defaults::{Asked, Pictures, defaults, quality_defaults, strategy_defaults};
 pub use record::{RecordedRun, RunRecord};
 
 use crate::options::{OptionsError, TrainOptions};
@@ -156,19 +156,34 @@ pub enum ConfigError {
 }
 
 impl TrainConfig {
-    /// Resolves the options of command line and config file.
+    /// Resolves the options of command line and config file, without a look at the dataset.
     ///
     /// # Errors
     /// No dataset, a value out of range, a window that is empty or out of order.
     pub fn resolve(command_line: &TrainOptions, file: Option<&TrainOptions>) -> Result<Self, ConfigError> {
-        let given = command_line.clone().or(file.cloned().unwrap_or_default());
+        Self::from_given(command_line.clone().or(file.cloned().unwrap_or_default()), None)
+    }
+
+    /// Resolves the options that somebody gave for a dataset whose pictures are known. A run's own `config.toml` gives
+    /// all of them, and then the pictures change nothing.
+    ///
+    /// # Errors
+    /// As [`Self::resolve`].
+    pub fn resolve_for(given: &TrainOptions, dataset: &Dataset) -> Result<Self, ConfigError> {
+        Self::from_given(given.clone(), Some(Pictures::of(dataset)))
+    }
+
+    fn from_given(given: TrainOptions, pictures: Option<Pictures>) -> Result<Self, ConfigError> {
         let base = defaults();
         let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
         let absolute_gradient = given.abs_grad.unwrap_or(false);
-        let quality = given.quality.or(base.quality).unwrap_or(Quality::Default);
-        let budget = given.time_budget.unwrap_or(TimeBudget::None);
-        let presets =
-            quality_defaults(quality, given.steps, budget).or(strategy_defaults(strategy, absolute_gradient));
+        let asked = Asked {
+            quality: given.quality.or(base.quality).unwrap_or(Quality::Default),
+            steps: given.steps,
+            budget: given.time_budget.unwrap_or(TimeBudget::None),
+            pictures,
+        };
+        let presets = quality_defaults(&asked).or(strategy_defaults(strategy, absolute_gradient));
         Self::from_complete(given.or(presets).or(base))
     }
 
@@ -232,6 +247,7 @@ impl TrainConfig {
             sh_every: share("sh-every", o.sh_every)?,
             antialiased: flag("antialiased", o.antialiased)?,
             max_splats_per_tile: need(o.max_splats_per_tile, "max-splats-per-tile", "a number")?,
+            dropout: number("dropout", o.dropout, "0 or more, less than 1", |v| (0.0..1.0).contains(&v))?,
             random_background: need(o.random_background, "random-background", "auto|always|never")?,
             coarse: CoarseRecipe {
                 factor: match need(o.coarse_factor, "coarse-factor", "1, 2, 4 or 8")? {
@@ -431,6 +447,7 @@ impl TrainConfig {
             sh_every: Some(recipe.sh_every),
             antialiased: Some(recipe.antialiased),
             max_splats_per_tile: Some(recipe.max_splats_per_tile),
+            dropout: Some(recipe.dropout),
             initial_splats: Some(recipe.start.random_splats),
             initial_opacity: Some(recipe.start.opacity),
             initial_scale: Some(recipe.start.scale),

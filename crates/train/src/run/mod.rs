@@ -32,7 +32,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_core::engine::{Engine, EngineError, StepParams, TrainState};
+use gausset_core::engine::{Engine, EngineError, TrainState};
 use gausset_io::atomic::{FileSystem, Overwrite};
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::metrics_log::MetricsLog;
@@ -296,7 +296,7 @@ impl<'a> Run<'a> {
             self.coarse.reduce(view, reduction)
         };
         // Random numbers count the steps of the run, of which several may be one of the schedules.
-        let params = StepParams { step: self.done, ..recipe.step_params(now, &self.scene) };
+        let params = recipe.step_params(now, &self.scene).numbered(self.done);
         // A view that will be reduced is no help to a device that looks ahead.
         let next = self.feed.next().filter(|next| {
             recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)

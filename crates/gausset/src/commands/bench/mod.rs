@@ -119,8 +119,8 @@ struct MeasureArgs {
     /// Which camera of that file, from 0.
     #[arg(long, value_name = "N", default_value_t = 0, requires = "camera")]
     view: usize,
-    /// Size of the picture, if it is not that of the camera [default: 1280x720].
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, requires = "ply")]
+    /// Size of the picture [default: 516x344; of a file that of the camera, or 1280x720].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     size: Option<[u32; 2]>,
     /// Which splats a training step moves: dense or sparse.
     #[arg(

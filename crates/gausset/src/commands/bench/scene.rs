@@ -7,7 +7,7 @@ use gausset_compute::Pool;
 use gausset_core::engine::{RenderOptions, TrainView};
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_io::splat::read_splats;
-use gausset_scenes::workload::{SPLATS, State, Workload, pattern};
+use gausset_scenes::workload::{HEIGHT, SPLATS, State, WIDTH, Workload, pattern};
 use gausset_train::cameras;
 use gausset_train::orbit::{self, PictureShape};
 
@@ -35,7 +35,8 @@ impl Scene {
     fn of_workload(args: &MeasureArgs) -> Self {
         let state = if args.workload == "initial" { State::Initial } else { State::Trained };
         let count = args.splats.map_or(SPLATS, |splats| splats as usize);
-        let Workload { splats, camera, pose, target } = Workload::scaled(state, count, 1);
+        let Workload { splats, camera, pose, target } =
+            Workload::sized(state, count, args.size.unwrap_or([WIDTH, HEIGHT]));
         let view = view("workload", camera, pose, target);
         Self { splats: in_training_order(&splats), view, options: RenderOptions::default() }
     }

@@ -109,7 +109,7 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
             stage("write", m.write),
         ],
         peak_bytes: peak_bytes(),
-        jpeg_backend: "own",
+        jpeg_backend: gausset_pano::jpeg::BACKEND,
         ratio_to_floor: m.total / FLOOR_MS,
         width: args.width,
         views: m.views,

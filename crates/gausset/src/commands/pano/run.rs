@@ -17,8 +17,8 @@ use gausset_pano::export::Poses;
 use gausset_pano::layout::Layout;
 use gausset_pano::shell::far_points;
 use gausset_pano::split::{Description, Naming, OnError};
-use gausset_train::config::quality_defaults;
-use gausset_train::{Quality, TimeBudget, TrainOptions};
+use gausset_train::config::{Asked, quality_defaults};
+use gausset_train::{Quality, TrainOptions};
 use serde::Serialize;
 
 use super::align::{self, ToolArgs};
@@ -112,7 +112,7 @@ pub(crate) struct EffortArgs {
 impl EffortArgs {
     /// The training options that they are; `points`: how many there are to start from.
     pub(crate) fn options(&self, points: usize) -> TrainOptions {
-        let preset = quality_defaults(self.quality, self.steps, TimeBudget::None);
+        let preset = quality_defaults(&Asked { steps: self.steps, ..Asked::only(self.quality) });
         let steps = self.steps.or(preset.steps).unwrap_or(0);
         let most = self.max_splats.or(preset.max_splats).unwrap_or(0);
         // Few points in many directions: at 5 % every 100 steps a short run would end far below its limit. The limit
