@@ -80,7 +80,7 @@ option_args! {
     #[arg(long, value_name = "COLOUR", help_heading = DATA)]
     background: Background,
     /// Another background colour each step, so that no splat can pretend to be it: auto|always|never; auto = where
-    /// training starts from random splats.
+    /// training starts from random splats; always where there are fewer than 40 pictures.
     #[arg(
         long, value_name = "WHEN", help_heading = DATA, num_args = 0..=1, default_missing_value = "always",
         require_equals = true, hide_possible_values = true,
@@ -91,7 +91,8 @@ option_args! {
     /// The recipe at three scales: fast, default or best. It sets steps, splats and picture sizes that are not given.
     #[arg(long, value_name = "SCALE", help_heading = RUN, value_parser = words::<Quality>(Quality::WORDS))]
     quality: Quality,
-    /// Steps of the whole run; all schedules scale with it.
+    /// Steps of the whole run; all schedules scale with it. The default preset takes 3,000 for large pictures (540 Kpx)
+    /// and up to 10,000 for small ones (160 Kpx).
     #[arg(long, value_name = "N", help_heading = RUN)]
     steps: u64,
     /// Finish in this time, for instance 90s or 5m: finds steps and splats that fit, and keeps to it.
@@ -130,9 +131,6 @@ option_args! {
     /// Splats drawn per 16x16 px tile at most, nearest first; 0 = no limit.
     #[arg(long, value_name = "N", help_heading = MODEL, hide_short_help = true)]
     max_splats_per_tile: u32,
-    /// Share of the splats that each step leaves out at random, so that few pictures are not learnt by heart.
-    #[arg(long, value_name = "SHARE", help_heading = LOSS, hide_short_help = true)]
-    dropout: f64,
     /// Random splats to start from when a dataset has no points.
     #[arg(long, value_name = "N", help_heading = START, hide_short_help = true)]
     initial_splats: u64,
@@ -151,6 +149,10 @@ option_args! {
     /// Weight of the mean scale in the loss.
     #[arg(long, value_name = "WEIGHT", help_heading = LOSS, hide_short_help = true)]
     scale_regularisation: f64,
+    /// Share of the splats that each step leaves out at random, so that few pictures are not learnt by heart; 0.1
+    /// where there are fewer than 40 of them.
+    #[arg(long, value_name = "SHARE", help_heading = LOSS, hide_short_help = true)]
+    dropout: f64,
 
     /// Which splats Adam moves: all of them (dense) or those with a gradient (sparse).
     #[arg(long, value_name = "FORM", help_heading = LOSS, hide_short_help = true, value_parser = words::<Adam>(Adam::WORDS))]

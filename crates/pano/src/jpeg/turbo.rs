@@ -61,8 +61,9 @@ impl Decoder {
         for plane in planes {
             let (own, next) = rest.split_at(plane.width * plane.height);
             rest = next;
+            let width = plane.width;
             for y in plane.picture_rows() {
-                plane.row_mut(y as i32).copy_from_slice(&own[y * plane.width..(y + 1) * plane.width]);
+                plane.row_mut(y as i32).copy_from_slice(&own[y * width..(y + 1) * width]);
             }
         }
         Ok(())
