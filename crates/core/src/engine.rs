@@ -109,7 +109,7 @@ pub struct RenderOptions {
     pub antialiased: bool,
     /// Longest list of a tile, nearest first; 0 = no limit.
     pub max_splats_per_tile: u32,
-    /// Splats left out at random; training only.
+    /// Splats left out at random; training only, and not part of the reference renderer.
     pub dropout: Option<Dropout>,
 }
 

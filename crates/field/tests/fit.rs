@@ -1,4 +1,5 @@
 //! Fits: how good, how repeatable, how they are resumed.
+#![allow(clippy::print_stdout, reason = "figures for docs/benchmarks.md")]
 
 use gausset_compute::{VectorLevel, rng};
 use gausset_field::fit::{Fit, FitOptions, Fitted, Samples, Solver};

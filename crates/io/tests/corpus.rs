@@ -1,6 +1,6 @@
 //! The seeds and past findings of the fuzz targets, so that a clone without cargo-fuzz checks them, too.
 
-use std::path::Path;
+use gausset_testkit::corpus::replay;
 
 #[path = "../../../fuzz/oracles/checkpoint_read.rs"]
 mod checkpoint_read;
@@ -17,47 +17,40 @@ mod ply_read;
 #[path = "../../../fuzz/oracles/transforms_json.rs"]
 mod transforms_json;
 
-/// Checks every file of a corpus.
-fn replay(target: &str, check: fn(&[u8])) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
-    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|e| e.unwrap().path()).collect();
-    assert!(!files.is_empty(), "{} is empty", folder.display());
-    for file in files {
-        check(&std::fs::read(file).unwrap());
-    }
-}
+/// Cuts and damages of a seed, at most this many of each.
+const VARIANTS: usize = 50;
 
 #[test]
 fn the_corpus_of_checkpoint_read_holds() {
-    replay("checkpoint_read", checkpoint_read::check);
+    replay("checkpoint_read", VARIANTS, checkpoint_read::check);
 }
 
 #[test]
 fn the_corpus_of_colmap_bin_holds() {
-    replay("colmap_bin", colmap_bin::check);
+    replay("colmap_bin", VARIANTS, colmap_bin::check);
 }
 
 #[test]
 fn the_corpus_of_colmap_txt_holds() {
-    replay("colmap_txt", colmap_txt::check);
+    replay("colmap_txt", VARIANTS, colmap_txt::check);
 }
 
 #[test]
 fn the_corpus_of_image_decode_holds() {
-    replay("image_decode", image_decode::check);
+    replay("image_decode", VARIANTS, image_decode::check);
 }
 
 #[test]
 fn the_corpus_of_metrics_jsonl_holds() {
-    replay("metrics_jsonl", metrics_jsonl::check);
+    replay("metrics_jsonl", VARIANTS, metrics_jsonl::check);
 }
 
 #[test]
 fn the_corpus_of_ply_read_holds() {
-    replay("ply_read", ply_read::check);
+    replay("ply_read", VARIANTS, ply_read::check);
 }
 
 #[test]
 fn the_corpus_of_transforms_json_holds() {
-    replay("transforms_json", transforms_json::check);
+    replay("transforms_json", VARIANTS, transforms_json::check);
 }

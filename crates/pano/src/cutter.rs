@@ -284,7 +284,9 @@ impl Cutter {
                 Format::Jpeg(quality) => {
                     let at = self.jpeg(level, plan, index, quality, frame, cancel, times, &segments);
                     let Some(at) = at else { return Err(CutError::Cancelled) };
+                    let finishing = Instant::now();
                     let picture = self.encoders[at].finish();
+                    times.encode += finishing.elapsed().as_secs_f64();
                     receive(CutView { index, picture, mask }).map_err(CutError::Receiver)?;
                 }
                 Format::Png => {

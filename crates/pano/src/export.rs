@@ -126,7 +126,7 @@ pub fn colmap_files(
     points: &[ColmapPoint],
     format: ModelFormat,
 ) -> Vec<(&'static str, Vec<u8>)> {
-    let views = description.view_list();
+    let views = &description.views;
     let mut images = Vec::new();
     let mut frames = Vec::new();
     for (frame, pano_from_world) in registered(description, poses) {
@@ -144,7 +144,7 @@ pub fn colmap_files(
         });
     }
     let sensor = |index: usize| {
-        let pose = Pose { rotation: rig::cam_from_rig(&views, index), translation: [0.0; 3] };
+        let pose = Pose { rotation: rig::cam_from_rig(views, index), translation: [0.0; 3] };
         (index as u32 + 1, pose)
     };
     let mut out = Vec::new();
@@ -154,7 +154,7 @@ pub fn colmap_files(
     }
     let bare = |p: &ColmapPoint| ColmapPoint { track: Vec::new(), ..p.clone() };
     let points = points.iter().map(bare).collect();
-    let model = ColmapModel { cameras: cameras(&views), images, points };
+    let model = ColmapModel { cameras: cameras(views), images, points };
     out.extend(model.to_files(format));
     out
 }
@@ -162,7 +162,7 @@ pub fn colmap_files(
 /// `transforms.json` (Nerfstudio): camera-to-world in OpenGL axes, the world as it is.
 #[must_use]
 pub fn transforms(description: &Description, poses: &Poses, points_file: Option<&str>) -> String {
-    let views = description.view_list();
+    let views = &description.views;
     let mut frames: Vec<Value> = Vec::new();
     for (frame, pano_from_world) in registered(description, poses) {
         for (index, view) in views.iter().enumerate() {
@@ -211,7 +211,7 @@ pub fn panoramas(description: &Description, poses: &Poses, sources: &[ManifestLi
 /// sensor.
 #[must_use]
 pub fn xmp_sidecars(description: &Description, poses: &Poses) -> Vec<(String, String)> {
-    let views = description.view_list();
+    let views = &description.views;
     let mut out = Vec::new();
     for (frame, pano_from_world) in registered(description, poses) {
         for (index, view) in views.iter().enumerate() {
@@ -244,20 +244,12 @@ mod tests {
     use super::*;
     use crate::layout::Layout;
     use crate::projection::angle_between;
-    use crate::split::DescribedView;
 
     fn example(layout: Layout) -> (Description, Poses) {
-        let views = layout.views(100, 80, None).into_iter().map(|v| DescribedView {
-            name: v.name,
-            yaw: v.yaw,
-            pitch: v.pitch,
-            roll: v.roll + 3.0,
-            hfov: v.hfov,
-            width: v.width,
-            height: v.height,
-        });
+        let mut views = layout.views(100, 80, None);
+        views.iter_mut().for_each(|view| view.roll += 3.0);
         let description = Description {
-            views: views.collect(),
+            views,
             naming: Naming::Rig,
             extension: "jpg".into(),
             frames: vec!["a".into(), "b".into(), "c".into()],
@@ -286,7 +278,7 @@ mod tests {
         y: f64,
     ) -> [f64; 3] {
         let pose = poses.frames[frame].pose().unwrap();
-        let view = &description.view_list()[view];
+        let view = &description.views[view];
         let in_pano = se3::mul_vec(&view.pano_from_camera(), view.ray_in_camera(x, y));
         se3::transpose_mul_vec(&pose.rotation, in_pano)
     }

@@ -13,9 +13,11 @@
 use std::f64::consts::PI;
 
 use gausset_core::se3::{self, Mat3};
+use serde::{Deserialize, Serialize};
 
-/// A perspective view out of a panorama: square pixels, principal point in the middle.
-#[derive(Clone, Debug, PartialEq)]
+/// A perspective view out of a panorama: square pixels, principal point in the middle. Written into the description of
+/// a split under these names.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct View {
     /// Name of its folder: `view00`.
     pub name: String,

@@ -96,7 +96,7 @@ fn add_colours(
     directions: &[[f64; 3]],
     sums: &mut [[f64; 4]],
 ) {
-    let views = description.view_list();
+    let views = &description.views;
     let axes: Vec<[f64; 3]> =
         views.iter().map(|v| se3::mul_vec(&v.pano_from_camera(), [0.0, 0.0, 1.0])).collect();
     let best = |d: [f64; 3]| {
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use crate::export::FramePose;
     use crate::layout::Layout;
-    use crate::split::{DescribedView, Naming};
+    use crate::split::Naming;
 
     #[test]
     fn the_shell_has_the_colours_of_the_panorama_and_leaves_out_what_is_known() {
@@ -170,21 +170,8 @@ mod tests {
             std::fs::write(path.join("a.png"), gausset_io::image::encode::png(16, 16, kind, &[]).unwrap())
                 .unwrap();
         }
-        let described = |v: crate::geometry::View| DescribedView {
-            name: v.name,
-            yaw: v.yaw,
-            pitch: v.pitch,
-            roll: v.roll,
-            hfov: v.hfov,
-            width: v.width,
-            height: v.height,
-        };
-        let description = Description {
-            views: views.into_iter().map(described).collect(),
-            naming: Naming::Rig,
-            extension: "png".into(),
-            frames: vec!["a".into()],
-        };
+        let description =
+            Description { views, naming: Naming::Rig, extension: "png".into(), frames: vec!["a".into()] };
         // world_from_pano = Ry(90): the panorama's right is the world's -z.
         let half = std::f64::consts::FRAC_1_SQRT_2;
         let rotation = Some([half, 0.0, -half, 0.0]);

@@ -8,8 +8,7 @@ use std::sync::atomic::AtomicBool;
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_pano::cutter::Format;
 use gausset_pano::layout::Layout;
-use gausset_pano::load::Limits;
-use gausset_pano::split::{Event, Naming, OnError, Settings, Work, list_frames, split};
+use gausset_pano::split::{Event, OnError, Settings, Work, list_frames, split};
 use gausset_pano::synthetic::detailed;
 
 fn resident_kib() -> f64 {
@@ -58,19 +57,7 @@ fn two_hundred_frames_take_the_memory_of_twenty() {
             std::fs::write(dirty.path().join(name), good).unwrap();
         }
     }
-    let settings = Settings {
-        views: Layout::Ring8.views(160, 160, None),
-        format: Format::Jpeg(90),
-        naming: Naming::Rig,
-        crop_bottom: 0.0,
-        level_gpano: false,
-        projection: None,
-        masks: None,
-        mask_command: None,
-        is_stereo: false,
-        limits: Limits::default(),
-        video: None,
-    };
+    let settings = Settings::new(Layout::Ring8.views(160, 160, None), Format::Jpeg(90));
     let work = Work { threads: 2, level, on_error: OnError::Skip, force: false, budget: 64 << 20 };
     let run = |input: &Path| {
         let out = tempfile::tempdir().unwrap();

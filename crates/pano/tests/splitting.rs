@@ -9,26 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_pano::cutter::Format;
 use gausset_pano::layout::Layout;
-use gausset_pano::load::Limits;
 use gausset_pano::split::{
-    Event, Naming, OnError, Report, Settings, SplitError, Work, eac_pairs, list_frames, split,
+    Event, OnError, Report, Settings, SplitError, Work, eac_pairs, list_frames, split,
 };
 use gausset_pano::synthetic::detailed;
 
 fn settings(layout: Layout, side: u32) -> Settings {
-    Settings {
-        views: layout.views(side, side, None),
-        format: Format::Jpeg(90),
-        naming: Naming::Rig,
-        crop_bottom: 0.0,
-        level_gpano: false,
-        projection: None,
-        masks: None,
-        mask_command: None,
-        is_stereo: false,
-        limits: Limits::default(),
-        video: None,
-    }
+    Settings::new(layout.views(side, side, None), Format::Jpeg(90))
 }
 
 fn work(threads: usize, wanted: VectorLevel) -> Option<Work> {

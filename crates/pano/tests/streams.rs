@@ -12,9 +12,8 @@ use gausset_io::image::encode::png_rgb8;
 use gausset_pano::cutter::Format;
 use gausset_pano::eac::Eac;
 use gausset_pano::layout::Layout;
-use gausset_pano::load::Limits;
 use gausset_pano::room::{self, Room};
-use gausset_pano::split::{Naming, OnError, Settings, Work, split, video_frames};
+use gausset_pano::split::{OnError, Settings, Work, split, video_frames};
 use gausset_pano::video::{Choice, Footage, Video};
 
 /// Direction of a place on a face: `t` down, both 0 to 1.
@@ -99,19 +98,7 @@ fn views_of_two_stream_files_are_the_room_rendered_directly() {
     for (index, view) in views.iter_mut().enumerate() {
         view.name = format!("view{index:02}");
     }
-    let settings = Settings {
-        views: views.clone(),
-        format: Format::Png,
-        naming: Naming::Rig,
-        crop_bottom: 0.0,
-        level_gpano: false,
-        projection: None,
-        masks: None,
-        mask_command: None,
-        is_stereo: false,
-        limits: Limits::default(),
-        video: Some(video.clone()),
-    };
+    let settings = Settings { video: Some(video.clone()), ..Settings::new(views.clone(), Format::Png) };
     let level = level(VectorLevel::Auto).unwrap();
     let work = Work { threads: 2, level, on_error: OnError::Skip, force: false, budget: 256 << 20 };
     let out = folder.path().join("out");

@@ -180,6 +180,7 @@ fn scene_of(recipe: RandomScene, antialiased: bool) -> Scene {
         background: [0.2, 0.7, 1.1],
         antialiased,
         max_splats_per_tile: 0,
+        ..Default::default()
     };
     Scene::new(&made.splats, &made.camera, &made.pose, &options)
 }

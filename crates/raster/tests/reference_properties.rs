@@ -11,8 +11,12 @@ use proptest::prelude::*;
 
 fn scene(seed: u64, antialiased: bool, max_splats_per_tile: u32) -> Scene {
     let made = RandomScene { seed, ..RandomScene::default() }.make();
-    let options =
-        RenderOptions { sh_degree: 3, background: [0.3, 0.6, 0.9], antialiased, max_splats_per_tile };
+    let options = RenderOptions {
+        background: [0.3, 0.6, 0.9],
+        antialiased,
+        max_splats_per_tile,
+        ..RenderOptions::default()
+    };
     Scene::new(&made.splats, &made.camera, &made.pose, &options)
 }
 
@@ -293,6 +297,7 @@ proptest! {
             background: [0.1, 0.5, 2.0],
             antialiased,
             max_splats_per_tile: cap,
+            ..RenderOptions::default()
         };
         let scene = Scene::new(&splats, &camera, &Pose::IDENTITY, &options);
         let rendering = render(&scene);

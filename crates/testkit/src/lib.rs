@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 pub mod backend;
+pub mod corpus;
 pub mod fixtures;
 pub mod image;
 pub mod pass_rule;

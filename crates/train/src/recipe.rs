@@ -285,7 +285,7 @@ impl Recipe {
 
     /// Which splats a step leaves out.
     fn dropout_at(&self, step: u64) -> Option<Dropout> {
-        (self.dropout > 0.0).then(|| Dropout { share: self.dropout as f32, seed: self.seed, step })
+        (self.dropout > 0.0).then_some(Dropout { share: self.dropout as f32, seed: self.seed, step })
     }
 
     /// How pictures of a step are rendered.

@@ -372,23 +372,35 @@ impl<'a> Fit<'a> {
         (packed.records(), GaussianIndex::new(&self.field, &packed, order, pool))
     }
 
+    /// A pass of packed Gaussians over samples, all of them.
+    fn pass<'p>(
+        &'p self,
+        records: &'p [Record<f32>],
+        index: &'p GaussianIndex,
+        samples: &'p LeafSamples,
+        want: Want,
+    ) -> Pass<'p> {
+        Pass {
+            level: self.compute.level,
+            pool: &self.compute.pool,
+            index,
+            records,
+            samples,
+            rule: self.rule(self.field.len()),
+            want,
+            batch: None,
+            zero_targets: false,
+        }
+    }
+
     fn adam_step(&mut self, steps: u64) -> Result<PassResult, FitError> {
         let (records, index) = self.packed();
         let batches = u64::from(self.options.batches);
         let batch = Batch { turns: &self.turns, turn: (self.step % batches) as u8 };
         let mut moments = std::mem::take(&mut self.moments);
         moments.resize(self.field.len(), [0.0; 10]);
-        let pass = Pass {
-            level: self.compute.level,
-            pool: &self.compute.pool,
-            index: &index,
-            records: &records,
-            samples: &self.train,
-            rule: self.rule(self.field.len()),
-            want: Want::Moments,
-            batch: (batches > 1).then_some(batch),
-            zero_targets: false,
-        };
+        let batch = (batches > 1).then_some(batch);
+        let pass = Pass { batch, ..self.pass(&records, &index, &self.train, Want::Moments) };
         let result = pass.run(&self.passes, &mut moments, None);
         if !result.loss.is_finite() {
             return Err(FitError::Loss { step: self.step });
@@ -441,17 +453,7 @@ impl<'a> Fit<'a> {
     /// The field at samples, slot by slot; returns the sum of squared residuals.
     fn evaluate(&self, samples: &LeafSamples, values: &mut [f32]) -> PassResult {
         let (records, index) = self.packed();
-        let pass = Pass {
-            level: self.compute.level,
-            pool: &self.compute.pool,
-            index: &index,
-            records: &records,
-            samples,
-            rule: self.rule(self.field.len()),
-            want: Want::Values,
-            batch: None,
-            zero_targets: false,
-        };
+        let pass = self.pass(&records, &index, samples, Want::Values);
         let mut moments = Vec::new();
         pass.run(&self.passes, &mut moments, (!values.is_empty()).then_some(values))
     }
@@ -459,17 +461,7 @@ impl<'a> Fit<'a> {
     fn solve_weights(&mut self, iterations: usize) {
         let (mut solved, index) = self.packed();
         let records = solved.clone();
-        let pass = Pass {
-            level: self.compute.level,
-            pool: &self.compute.pool,
-            index: &index,
-            records: &records,
-            samples: &self.train,
-            rule: self.rule(self.field.len()),
-            want: Want::Zeroth,
-            batch: None,
-            zero_targets: false,
-        };
+        let pass = self.pass(&records, &index, &self.train, Want::Zeroth);
         let weights = weights::solve(&pass, &self.passes, &mut solved, LAMBDA, iterations);
         let mode = self.field.weight_mode;
         let smallest = if mode == WeightMode::Raw { f64::NEG_INFINITY } else { 1e-3 };

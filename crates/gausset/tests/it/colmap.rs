@@ -93,7 +93,7 @@ fn pycolmap_reads_exported_models_with_their_rigs() {
         let poses = Poses { frames: frames.collect(), ..Poses::default() };
         std::fs::write(workshop.path("w/poses.json"), serde_json::to_vec(&poses).expect("JSON"))
             .expect("a file");
-        let views = description.view_list();
+        let views = &description.views;
         for form in ["binary", "text"] {
             let mut arguments = vec!["pano", "export", "w", "--format", "colmap", "-o", form];
             if form == "text" {
@@ -111,7 +111,7 @@ fn pycolmap_reads_exported_models_with_their_rigs() {
                 assert!((numbers(&camera[3])[0] - view.focal()).abs() < 1e-9);
                 if index > 0 {
                     let sensor = &rigs[0]["sensors"][(index + 1).to_string()];
-                    assert!(angle(&numbers(&sensor[0]), &rig::cam_from_rig(&views, index)) < 1e-9);
+                    assert!(angle(&numbers(&sensor[0]), &rig::cam_from_rig(views, index)) < 1e-9);
                     assert_eq!(numbers(&sensor[1]), [0.0; 3]);
                 }
             }

@@ -27,9 +27,7 @@ use gausset_io::atomic::{WriteError, plain_reason};
 use serde::Serialize;
 
 pub use self::masks::MaskCommand;
-pub use self::record::{
-    DESCRIPTION, DescribedView, Description, MANIFEST, ManifestLine, Naming, read_manifest,
-};
+pub use self::record::{DESCRIPTION, Description, MANIFEST, ManifestLine, Naming, read_manifest};
 pub use self::source::{SourceFrame, eac_pairs, list_frames, source_frame, video_frames};
 use self::worker::{Shared, Told};
 use crate::cutter::Format;
@@ -73,6 +71,26 @@ pub struct Settings {
     pub limits: Limits,
     /// The frames are those of this video.
     pub video: Option<Video>,
+}
+
+impl Settings {
+    /// These views in that format, and nothing out of the ordinary: frames are panoramas in files, without masks.
+    #[must_use]
+    pub fn new(views: Vec<View>, format: Format) -> Self {
+        Self {
+            views,
+            format,
+            naming: Naming::Rig,
+            crop_bottom: 0.0,
+            level_gpano: false,
+            projection: None,
+            masks: None,
+            mask_command: None,
+            is_stereo: false,
+            limits: Limits::default(),
+            video: None,
+        }
+    }
 }
 
 /// How the work is done; no influence on the bytes.

@@ -65,41 +65,13 @@ pub fn read_manifest(folder: &Path) -> Vec<ManifestLine> {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// The views.
-    pub views: Vec<DescribedView>,
+    pub views: Vec<View>,
     /// How files are named.
     pub naming: Naming,
     /// Extension of the views.
     pub extension: String,
     /// Names of the frames, in order.
     pub frames: Vec<String>,
-}
-
-/// A view in a [`Description`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct DescribedView {
-    /// Name, also of its folder.
-    pub name: String,
-    /// Degrees.
-    pub yaw: f64,
-    /// Degrees.
-    pub pitch: f64,
-    /// Degrees.
-    pub roll: f64,
-    /// Degrees.
-    pub hfov: f64,
-    /// Pixels.
-    pub width: u32,
-    /// Pixels.
-    pub height: u32,
-}
-
-impl DescribedView {
-    /// The view.
-    #[must_use]
-    pub fn view(&self) -> View {
-        let Self { name, yaw, pitch, roll, hfov, width, height } = self.clone();
-        View { name, yaw, pitch, roll, hfov, width, height }
-    }
 }
 
 impl Description {
@@ -120,7 +92,7 @@ impl Description {
         let found: Self =
             serde_json::from_slice(&bytes).map_err(|e| error(format!("line {}: {e}", e.line())))?;
         for (k, view) in found.views.iter().enumerate() {
-            crate::layout::check_view(&view.view()).map_err(|what| error(format!("view {k}: {what}")))?;
+            crate::layout::check_view(view).map_err(|what| error(format!("view {k}: {what}")))?;
         }
         if found.views.is_empty() {
             return Err(error("views: none".to_owned()));
@@ -129,12 +101,6 @@ impl Description {
             return Err(error(format!("frames: {bad:?} is no name of a frame")));
         }
         Ok(found)
-    }
-
-    /// The views.
-    #[must_use]
-    pub fn view_list(&self) -> Vec<View> {
-        self.views.iter().map(DescribedView::view).collect()
     }
 
     /// Name of a picture relative to `images/`.
@@ -254,17 +220,8 @@ pub(super) fn describe(
     lines: &BTreeMap<usize, ManifestLine>,
     folder: &Path,
 ) -> Result<(), SplitError> {
-    let views = settings.views.iter().map(|v| DescribedView {
-        name: v.name.clone(),
-        yaw: v.yaw,
-        pitch: v.pitch,
-        roll: v.roll,
-        hfov: v.hfov,
-        width: v.width,
-        height: v.height,
-    });
     let description = Description {
-        views: views.collect(),
+        views: settings.views.clone(),
         naming: settings.naming,
         extension: settings.format.extension().to_owned(),
         frames: lines.keys().map(|&i| frames[i].stem.clone()).collect(),

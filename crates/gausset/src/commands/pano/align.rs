@@ -216,7 +216,7 @@ pub(crate) fn perform(
             images: (0..description.views.len()).map(|view| description.picture_name(frame, view)).collect(),
         })
         .collect();
-    let views = description.view_list();
+    let views = &description.views;
     let first = &views[0];
     let f = first.focal();
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
@@ -308,7 +308,7 @@ fn poses_of(
     input: String,
     is_metric: bool,
 ) -> Result<Poses, Failure> {
-    let views = description.view_list();
+    let views = &description.views;
     let frame = |(index, name): (usize, &String)| {
         let pose: Option<Pose> = model.frames.get(&index).and_then(|&image| {
             let own = &model.colmap.images[image].name;
