@@ -6,6 +6,7 @@ use gausset_io::atomic::WriteError;
 use gausset_io::dataset::DatasetError;
 use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
+use gausset_io::units::one_line;
 use gausset_train::cameras::CameraPathError;
 use gausset_train::{ConfigError, EvalError, OptionsError, TrainError};
 use serde::Serialize;
@@ -20,11 +21,9 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// A failure with its code; line breaks in the message become spaces.
+    /// A failure with its code; the message becomes one line.
     pub(crate) fn new(code: &'static str, message: impl ToString) -> Self {
-        let message = message.to_string();
-        let message = message.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>();
-        Self { code, message: message.join(" ") }
+        Self { code, message: one_line(&message.to_string()) }
     }
 
     /// A mistake in the arguments.

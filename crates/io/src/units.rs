@@ -25,8 +25,42 @@ pub fn quote(text: &str) -> String {
     format!("\"{}{cut}\"", short.escape_debug())
 }
 
+/// A message that may hold text from outside, on one line: line breaks become spaces, what else a terminal would obey is
+/// escaped.
+#[must_use]
+pub fn one_line(message: &str) -> String {
+    let mut line = String::with_capacity(message.len());
+    for part in message.split(['\n', '\r']).map(str::trim).filter(|part| !part.is_empty()) {
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        for c in part.chars() {
+            if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        }
+    }
+    line
+}
+
+/// What is wrong with a JSON file, on one line that begins with its place: `line 3: unknown field …`.
+#[must_use]
+pub fn json_problem(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    // serde_json ends with the place, if it knows one.
+    let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
+    format!("line {}: {}", error.line(), one_line(what))
+}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn messages_have_one_line_whatever_stands_in_a_file() {
+        assert_eq!(super::one_line("a \r\n\n b\x1b[31m\tc"), "a b\\u{1b}[31m\\tc");
+        let error = serde_json::from_str::<u8>("\n\"x\\ny at line 7\"").unwrap_err();
+        let line = super::json_problem(&error);
+        assert!(line.starts_with("line 2: invalid type: string \"x") && line.contains("at line 7"), "{line}");
+        assert!(!line.contains('\n'));
+    }
+
     #[test]
     fn foreign_text_is_harmless() {
         assert_eq!(super::quote("a\x1b[31m\"b\"\n"), r#""a\u{1b}[31m\"b\"\n""#);

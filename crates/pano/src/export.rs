@@ -9,6 +9,7 @@ use gausset_core::{Pose, se3};
 use gausset_io::dataset::colmap::rigs::{RigFrame, RigModel};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
 use gausset_io::dataset::{CameraModel, SourceCamera};
+use gausset_io::units::json_problem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -79,8 +80,7 @@ impl Poses {
         }
         let bytes = std::fs::read(path)
             .map_err(|e| error(format!("read: {}", gausset_io::atomic::plain_reason(&e))))?;
-        let found: Self =
-            serde_json::from_slice(&bytes).map_err(|e| error(format!("line {}: {e}", e.line())))?;
+        let found: Self = serde_json::from_slice(&bytes).map_err(|e| error(json_problem(&e)))?;
         if let Some(bad) = found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
             return Err(error(format!("frames: {:?}: its pose is not finite or no rotation", bad.name)));
         }

@@ -15,6 +15,7 @@
 use std::path::Path;
 
 use gausset_core::se3::{self, Mat3};
+use gausset_io::units::json_problem;
 use serde::Deserialize;
 
 use crate::geometry::rotation;
@@ -105,7 +106,7 @@ impl DualFisheye {
     /// # Errors
     /// What is wrong, with its place.
     pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let raw: RawFile = serde_json::from_slice(bytes).map_err(|e| format!("line {}: {}", e.line(), e))?;
+        let raw: RawFile = serde_json::from_slice(bytes).map_err(|e| json_problem(&e))?;
         let sides = 16..=16_384;
         if !sides.contains(&raw.width) || !sides.contains(&raw.height) {
             return Err(format!("width, height: {}x{} px (expected 16..16384)", raw.width, raw.height));

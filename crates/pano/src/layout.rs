@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 
+use gausset_io::units::one_line;
 use serde::Deserialize;
 
 use crate::geometry::View;
@@ -220,7 +221,7 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
     let raw: Vec<RawView> = serde_json::from_slice(bytes).map_err(|e| LayoutError::Syntax {
         path: path.to_owned(),
         line: e.line(),
-        what: e.to_string().split(" at line").next().unwrap_or_default().to_owned(),
+        what: one_line(e.to_string().split(" at line").next().unwrap_or_default()),
     })?;
     let bad = |index, what| Err(LayoutError::View { path: path.to_owned(), index, what });
     if raw.is_empty() || raw.len() > MAX_VIEWS {

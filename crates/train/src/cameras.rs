@@ -12,6 +12,7 @@ use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::{Dataset, DatasetError, SourceCamera, transforms};
+use gausset_io::units::one_line;
 use serde::Deserialize;
 
 use crate::words::Split;
@@ -144,7 +145,7 @@ fn malformed(path: &Path, place: impl Into<String>, what: impl Into<String>) -> 
 fn json_error(path: &Path, error: &serde_json::Error) -> CameraPathError {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or_default();
-    let what = format!("{what} (expected a Nerfstudio camera path or a transforms.json)");
+    let what = format!("{} (expected a Nerfstudio camera path or a transforms.json)", one_line(what));
     malformed(path, format!("line {}", error.line()), what)
 }
 

@@ -118,8 +118,29 @@ fn header_length(bytes: &[u8]) -> Result<u64, Wrong> {
     Ok(length)
 }
 
+/// Refuses a header that is deeper than headers are: the library's parser takes twice as long for each bracket more.
+fn check_depth(header: &[u8]) -> Result<(), Wrong> {
+    /// A dictionary that holds tuples and, for records, lists of tuples of lists.
+    const DEEPEST: usize = 6;
+    let mut depth = 0usize;
+    for byte in header {
+        match byte {
+            b'{' | b'[' | b'(' => depth += 1,
+            b'}' | b']' | b')' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth > DEEPEST {
+            return Err(format!("brackets in brackets (expected at most {DEEPEST} deep)"));
+        }
+    }
+    Ok(())
+}
+
 /// Shape and bytes of a number.
-fn declared(header: &[u8], place: &str) -> Result<(Vec<u64>, u64), Wrong> {
+fn declared(bytes: &[u8], place: &str) -> Result<(Vec<u64>, u64), Wrong> {
+    let length = header_length(bytes).map_err(|e| format!("{place}: header: {e}"))?;
+    let header = usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes);
+    check_depth(header).map_err(|e| format!("{place}: header: {e}"))?;
     let file = NpyFile::new(header).map_err(|e| format!("{place}: header: not a .npy file ({e})"))?;
     let header = file.header();
     let DType::Plain(kind) = header.dtype() else {

@@ -7,6 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use gausset_io::atomic::{Disk, plain_reason, write_atomic};
+use gausset_io::units::json_problem;
 use serde::{Deserialize, Serialize};
 
 use super::source::{SourceFrame, plain_stem};
@@ -89,8 +90,7 @@ impl Description {
             return Err(error("file: is not a description of at most 64 MiB".to_owned()));
         }
         let bytes = fs::read(&path).map_err(|e| error(format!("read: {}", plain_reason(&e))))?;
-        let found: Self =
-            serde_json::from_slice(&bytes).map_err(|e| error(format!("line {}: {e}", e.line())))?;
+        let found: Self = serde_json::from_slice(&bytes).map_err(|e| error(json_problem(&e)))?;
         for (k, view) in found.views.iter().enumerate() {
             crate::layout::check_view(view).map_err(|what| error(format!("view {k}: {what}")))?;
         }
