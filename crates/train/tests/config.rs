@@ -71,11 +71,11 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
         assert_eq!(few.random_background, Some(RandomBackground::Always));
         assert_eq!(many.random_background, Some(RandomBackground::Auto));
     }
-    // The default preset looks at the same number of pixels, within limits; the others have fixed steps.
+    // The default preset does the same work on pictures of any size, within limits; the others have fixed steps.
     let steps = |quality, pixels_each| of(quality, 64, pixels_each).steps.unwrap();
-    let ratio = steps(Quality::Default, 250e3) as f64 / steps(Quality::Default, 500e3) as f64;
-    assert!((ratio - 2.0).abs() < 0.05, "{ratio}");
-    assert_eq!(steps(Quality::Default, 1e3), steps(Quality::Default, 2e3));
+    let work = |pixels_each: f64| steps(Quality::Default, pixels_each) as f64 * (pixels_each + 240e3);
+    assert!((work(160e3) / work(500e3) - 1.0).abs() < 0.02);
+    assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 7_200);
     assert_eq!(steps(Quality::Default, 1e8), steps(Quality::Default, 2e8));
     assert_eq!(steps(Quality::Fast, 1e5), steps(Quality::Fast, 1e6));
 }

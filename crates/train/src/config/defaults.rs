@@ -64,8 +64,10 @@ const SHORT_STEPS: f64 = 3_000.0;
 const LONG_STEPS: f64 = 6_000.0;
 /// Steps that a run with a time budget is expected to make per second.
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
-/// Pixels that the default preset looks at, which decides its steps: 10,000 of 400x400 px, 3,300 of 800x600.
-const DEFAULT_PIXELS: f64 = 1.6e9;
+/// Work of the default preset, which decides its steps, in pixels: 7,200 steps of 400x400 px, 4,000 of 800x600.
+const DEFAULT_WORK: f64 = 2.86e9;
+/// What the splats of a step cost, in pixels: 200,000 splats are as much work as this (docs/benchmarks.md, "Presets").
+const SPLAT_PIXELS: f64 = 240e3;
 /// Fewest and most steps of the default preset.
 const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
 /// Sets of fewer training pictures are learnt by heart unless something is done about it.
@@ -167,12 +169,11 @@ pub fn quality_defaults(asked: &Asked) -> TrainOptions {
     }
 }
 
-/// Steps of the default preset: as many as make the same number of pixels, so that small and large pictures take about
-/// the same time.
+/// Steps of the default preset: as many as are the same work, so that small and large pictures take about the same time.
 fn default_steps(pictures: Option<Pictures>) -> u64 {
     let [fewest, most] = DEFAULT_STEPS;
     let Some(pictures) = pictures else { return 6_000 };
-    let steps = (DEFAULT_PIXELS / pictures.pixels_each().max(1.0)).clamp(fewest, most);
+    let steps = (DEFAULT_WORK / (SPLAT_PIXELS + pictures.pixels_each())).clamp(fewest, most);
     (steps / 100.0).round() as u64 * 100
 }
 
