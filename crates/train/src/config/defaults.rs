@@ -66,7 +66,7 @@ const LONG_STEPS: f64 = 6_000.0;
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
 /// Work of the default preset, which decides its steps, in pixels: 7,200 steps of 400x400 px, 4,000 of 800x600.
 const DEFAULT_WORK: f64 = 2.86e9;
-/// What the splats of a step cost, in pixels: 200,000 splats are as much work as this (docs/benchmarks.md, "Presets").
+/// What the splats of a step cost, in pixels, fitted to a few runs (docs/benchmarks.md, "Time budgets and presets").
 const SPLAT_PIXELS: f64 = 240e3;
 /// Fewest and most steps of the default preset.
 const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
