@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_train::config::{Asked, defaults, quality_defaults, strategy_defaults};
+use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
     Adam, Alpha, Background, MemoryLimit, Plan, Quality, RandomBackground, Strategy, TimeBudget,
     TrainOptions, Up,
@@ -113,7 +113,7 @@ option_args! {
     /// How the set of splats changes: mcmc (relocation) or classic (clone, split, prune).
     #[arg(long, value_name = "STRATEGY", help_heading = MODEL, value_parser = words::<Strategy>(Strategy::WORDS))]
     strategy: Strategy,
-    /// Largest number of splats.
+    /// Largest number of splats; for few or small pictures the default is one for 40 of their pixels.
     #[arg(long, value_name = "N", help_heading = MODEL)]
     max_splats: u64,
     /// Highest degree of spherical harmonics, 0..3: how much colour depends on direction.
@@ -215,7 +215,7 @@ option_args! {
     /// MCMC: splats of at most this opacity are relocated.
     #[arg(long, value_name = "OPACITY", help_heading = DENSITY, hide_short_help = true)]
     dead_opacity: f64,
-    /// MCMC: growth of the set per change, 1..2.
+    /// MCMC: growth of the set per change, 1..2; the default has --max-splats after 0.6 of the run.
     #[arg(long, value_name = "FACTOR", help_heading = DENSITY, hide_short_help = true)]
     growth: f64,
     /// MCMC: noise on the means, as a multiple of their rate.
@@ -292,7 +292,8 @@ pub(crate) fn with_defaults_in_help(command: clap::Command) -> clap::Command {
     let mcmc = strategy_defaults(Strategy::Mcmc, false).given();
     let classic = strategy_defaults(Strategy::Classic, false).given();
     let [fast, usual, best] = [Quality::Fast, Quality::Default, Quality::Best]
-        .map(|quality| quality_defaults(&Asked::only(quality)).given());
+        .map(|quality| TrainOptions { quality: Some(quality), ..TrainOptions::default() })
+        .map(|given| quality_defaults(&given, None).given());
     let value_in = |table: &[(String, toml::Value)], key: &str| {
         table.iter().find(|(known, _)| known == key).map(|(_, value)| shown(value))
     };

@@ -22,6 +22,11 @@ use crate::words::{RandomBackground, Strategy};
 const DENSITY_CADENCE: u64 = 100;
 /// Shorter runs change the set proportionally more often, so that they have as many changes as a run of this length.
 const FULL_CADENCE_STEPS: u64 = 3_000;
+/// Steps between two changes of the set in a run of so many steps, unless somebody said how many.
+pub(crate) fn automatic_cadence(steps: u64) -> u64 {
+    (steps * DENSITY_CADENCE / FULL_CADENCE_STEPS).clamp(1, DENSITY_CADENCE)
+}
+
 /// No opacity reset after this fraction of the run: opacities need time to come back.
 const LAST_RESET: f64 = 0.75;
 /// Pictures are not reduced below this side, px.
@@ -379,7 +384,7 @@ impl Recipe {
     #[must_use]
     pub fn density_cadence(&self) -> u64 {
         match self.density.every {
-            0 => (self.steps * DENSITY_CADENCE / FULL_CADENCE_STEPS).clamp(1, DENSITY_CADENCE),
+            0 => automatic_cadence(self.steps),
             every => every,
         }
     }

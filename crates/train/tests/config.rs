@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gausset_train::config::{Asked, Pictures, defaults, quality_defaults, strategy_defaults};
+use gausset_train::config::{Known, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
     Adam, Alpha, Background, ConfigError, MemoryLimit, Quality, RandomBackground, RecordedRun, RunRecord,
     Strategy, TimeBudget, TrainConfig, TrainOptions, Up,
@@ -60,9 +60,9 @@ fn a_quality_fills_in_what_nobody_gave() {
 
 #[test]
 fn presets_know_how_many_pictures_there_are_and_how_large() {
-    let of = |quality, count: u64, pixels_each: f64| {
-        let pictures = Some(Pictures { count, pixels: pixels_each * count as f64 });
-        quality_defaults(&Asked { pictures, ..Asked::only(quality) })
+    let of = |quality, pictures: u64, pixels_each: f64| {
+        let known = Known { pictures, pixels: pixels_each * pictures as f64, points: 0 };
+        quality_defaults(&TrainOptions { quality: Some(quality), ..TrainOptions::default() }, Some(known))
     };
     // Few pictures are kept from being learnt by heart, in every preset.
     for quality in [Quality::Fast, Quality::Default, Quality::Best] {
@@ -78,6 +78,33 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
     assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 7_200);
     assert_eq!(steps(Quality::Default, 1e8), steps(Quality::Default, 2e8));
     assert_eq!(steps(Quality::Fast, 1e5), steps(Quality::Fast, 1e6));
+}
+
+#[test]
+fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
+    let of = |points, pixels, given: TrainOptions| {
+        quality_defaults(&given, Some(Known { pictures: 50, pixels, points }))
+    };
+    let steps = |steps| TrainOptions { steps: Some(steps), ..TrainOptions::default() };
+    // One splat for 40 pixels, within limits.
+    let most = |pixels| of(0, pixels, steps(6_000)).max_splats.unwrap();
+    assert_eq!([most(1.0), most(2e6), most(1e9)], [2_000, 50_000, 200_000]);
+    // Three fifths of 6,000 steps are 36 changes, of 1,500 steps 18.
+    for (points, given, expected) in [
+        (0, steps(6_000), 10f64.powf(1.0 / 36.0)),
+        (5_000, steps(6_000), 40f64.powf(1.0 / 36.0)),
+        (5_000, steps(1_500), 40f64.powf(1.0 / 18.0)),
+        (5_000, TrainOptions { max_splats: Some(40_000), ..steps(1_500) }, 8f64.powf(1.0 / 18.0)),
+        (0, TrainOptions { initial_splats: Some(2_000), ..steps(6_000) }, 100f64.powf(1.0 / 36.0)),
+        (190_000, steps(6_000), 1.05),
+        (10, steps(600), 1.3),
+    ] {
+        let growth = of(points, 1e9, given).growth.unwrap();
+        assert!((growth - expected).abs() < 1e-3, "{points}: {growth}, {expected}");
+    }
+    // What a file holds is not known yet.
+    let from_file = TrainOptions { init: Some("start.ply".into()), ..steps(6_000) };
+    assert_eq!(of(5_000, 1e9, from_file).growth, None);
 }
 
 #[test]
@@ -99,7 +126,7 @@ fn longer_runs_decay_further_and_are_coarse_for_a_shorter_share() {
 #[test]
 fn every_option_has_a_default_but_the_paths() {
     let presets =
-        strategy_defaults(Strategy::Mcmc, false).or(quality_defaults(&Asked::only(Quality::Default)));
+        strategy_defaults(Strategy::Mcmc, false).or(quality_defaults(&TrainOptions::default(), None));
     let complete = presets.or(defaults());
     let given: Vec<String> = complete.given().into_iter().map(|(key, _)| key).collect();
     let without: Vec<String> = TrainOptions::keys().filter(|key| !given.contains(key)).collect();

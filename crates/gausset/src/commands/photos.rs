@@ -341,7 +341,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         masks: args.lens.masks.clone(),
         max_resolution: args.max_resolution,
         threads: Some(args.compute.threads),
-        ..args.effort.options(facts.points)
+        ..args.effort.options()
     };
     let device = args.compute.device;
     let trained = training::fresh_or_resumed(folder.clone(), &options, device, &interrupt, console)?;

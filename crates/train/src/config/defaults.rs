@@ -4,6 +4,7 @@ use gausset_core::sh;
 use gausset_io::dataset::Dataset;
 
 use crate::options::TrainOptions;
+use crate::recipe::automatic_cadence;
 use crate::words::{
     Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Strategy, TimeBudget, Up,
 };
@@ -70,57 +71,47 @@ const DEFAULT_WORK: f64 = 2.86e9;
 const SPLAT_PIXELS: f64 = 240e3;
 /// Fewest and most steps of the default preset.
 const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
+/// Training pixels for each splat, below which more splats cost time and gain nothing …
+const PIXELS_PER_SPLAT: f64 = 40.0;
+/// … but so many may be there in any case.
+const FEWEST_SPLATS: u64 = 2_000;
+/// Share of a run after which the set has its full size.
+const GROWN_AT: f64 = 0.6;
+/// Least growth per change (Kheradmand et al. 2024) and most.
+const GROWTH: [f64; 2] = [1.05, 1.3];
 /// Sets of fewer training pictures are learnt by heart unless something is done about it.
 const FEW_PICTURES: u64 = 40;
 /// Share of the splats that each step leaves out where there are few pictures.
 const DROPOUT: f64 = 0.1;
 
-/// The training pictures of a dataset, as far as presets depend on them.
+/// What a dataset tells presets about itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pictures {
-    /// How many there are.
-    pub count: u64,
+pub struct Known {
+    /// Training pictures.
+    pub pictures: u64,
     /// Pixels of all of them at the size at which they are trained on.
     pub pixels: f64,
+    /// Points to start from.
+    pub points: u64,
 }
 
-impl Pictures {
-    /// Those of a dataset that was opened at its training size.
+impl Known {
+    /// Of a dataset that was opened at its training size.
     #[must_use]
     pub fn of(dataset: &Dataset) -> Self {
         let train = &dataset.split.train;
         let pixels = train.iter().map(|&index| dataset.images[index].camera.pixels() as f64).sum();
-        Self { count: train.len() as u64, pixels }
+        Self { pictures: train.len() as u64, pixels, points: dataset.points.len() as u64 }
     }
 
     /// Mean pixels of a picture.
     fn pixels_each(&self) -> f64 {
-        self.pixels / self.count.max(1) as f64
+        self.pixels / self.pictures.max(1) as f64
     }
 }
 
-/// What decides the values of a preset.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Asked {
-    /// The preset.
-    pub quality: Quality,
-    /// Steps, where somebody gave them.
-    pub steps: Option<u64>,
-    /// Time that the run may take.
-    pub budget: TimeBudget,
-    /// The pictures, where they are known.
-    pub pictures: Option<Pictures>,
-}
-
-impl Asked {
-    /// A preset, and nothing known.
-    #[must_use]
-    pub fn only(quality: Quality) -> Self {
-        Self { quality, steps: None, budget: TimeBudget::None, pictures: None }
-    }
-}
-
-/// The recipe at three scales, for a run of so many steps on such pictures where that is known. Costs follow
+/// The recipe at three scales, for a run with the options that somebody gave on such pictures where they are known.
+/// Costs follow
 /// `splats x a + pixels x b` per step (docs/benchmarks.md), so steps, splats and sizes shrink together. What was
 /// measured (docs/experiments.md):
 ///
@@ -128,31 +119,44 @@ impl Asked {
 /// - Short runs want a decade of decay of the means, where two are published; from 6,000 steps on two are better.
 /// - Small pictures at the start pay in short runs and cost quality in long ones.
 /// - A random start with fewer splats, which then grow, costs a third less time and 0.1 to 0.2 dB.
+/// - More splats pay until there is one for about 40 pixels of the training pictures; growth is as fast as it takes to
+///   have them in time.
 /// - Few pictures are learnt by heart: leaving out splats and changing the background gain 0.3 to 0.9 dB.
 #[must_use]
-pub fn quality_defaults(asked: &Asked) -> TrainOptions {
-    let (preset_steps, [initial_splats, max_splats], max_resolution, pace) = match asked.quality {
+pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOptions {
+    let quality = given.quality.unwrap_or(Quality::Default);
+    let (preset_steps, [initial_splats, max_splats], max_resolution, pace) = match quality {
         Quality::Fast => (2_000, [15_000, 60_000], 800, 2.0),
-        Quality::Default => (default_steps(asked.pictures), [20_000, 200_000], 1_600, 2.0),
+        Quality::Default => (default_steps(known), [20_000, 200_000], 1_600, 2.0),
         Quality::Best => (30_000, [100_000, 400_000], 1_600, 1.0),
     };
     // How long the run will be: 0 = short, 1 = long. The steps of a run with a time budget are not known yet.
-    let expected = match (asked.steps, asked.budget.seconds()) {
+    let expected = match (given.steps, given.time_budget.and_then(|budget| budget.seconds())) {
         (Some(steps), _) => steps as f64,
         (None, Some(seconds)) => seconds * BUDGET_STEPS_PER_SECOND,
         (None, None) => preset_steps as f64,
     };
+    let max_splats = known.map_or(max_splats, |known| {
+        max_splats.min((known.pixels / PIXELS_PER_SPLAT) as u64).max(FEWEST_SPLATS)
+    });
+    let most = given.max_splats.unwrap_or(max_splats);
+    let start = match known {
+        Some(Known { points: 0, .. }) => Some(given.initial_splats.unwrap_or(initial_splats)),
+        Some(Known { points, .. }) => Some(points),
+        None => None,
+    };
     let length = ((expected - SHORT_STEPS) / (LONG_STEPS - SHORT_STEPS)).clamp(0.0, 1.0);
-    let coarse_until = match asked.quality {
+    let coarse_until = match quality {
         Quality::Fast => 0.7,
         Quality::Default | Quality::Best => 0.4 - 0.2 * length,
     };
-    let is_few = asked.pictures.is_some_and(|pictures| pictures.count < FEW_PICTURES);
+    let is_few = known.is_some_and(|known| known.pictures < FEW_PICTURES);
     let lr_means = 1.6e-4 * pace;
     TrainOptions {
-        steps: Some(asked.steps.unwrap_or(preset_steps)),
+        steps: Some(given.steps.unwrap_or(preset_steps)),
         initial_splats: Some(initial_splats),
         max_splats: Some(max_splats),
+        growth: start.filter(|_| given.init.is_none()).map(|start| growth(start, most, expected)),
         max_resolution: Some(max_resolution),
         dropout: Some(if is_few { DROPOUT } else { 0.0 }),
         random_background: Some(if is_few { RandomBackground::Always } else { RandomBackground::Auto }),
@@ -170,11 +174,20 @@ pub fn quality_defaults(asked: &Asked) -> TrainOptions {
 }
 
 /// Steps of the default preset: as many as are the same work, so that small and large pictures take about the same time.
-fn default_steps(pictures: Option<Pictures>) -> u64 {
+fn default_steps(known: Option<Known>) -> u64 {
     let [fewest, most] = DEFAULT_STEPS;
-    let Some(pictures) = pictures else { return 6_000 };
-    let steps = (DEFAULT_WORK / (SPLAT_PIXELS + pictures.pixels_each())).clamp(fewest, most);
+    let Some(known) = known else { return 6_000 };
+    let steps = (DEFAULT_WORK / (SPLAT_PIXELS + known.pixels_each())).clamp(fewest, most);
     (steps / 100.0).round() as u64 * 100
+}
+
+/// Growth per change of the set that makes `start` splats `most` at [`GROWN_AT`] of a run of so many steps.
+fn growth(start: u64, most: u64, steps: f64) -> f64 {
+    let changes = GROWN_AT * steps / automatic_cadence(steps as u64) as f64;
+    let factor = most as f64 / start.max(1) as f64;
+    let [least, fastest] = GROWTH;
+    let growth = libm::pow(factor.max(1.0), 1.0 / changes.max(1.0)).clamp(least, fastest);
+    (growth * 1e3).round() / 1e3
 }
 
 /// A number with three digits, as people write it into a config file.

@@ -16,7 +16,7 @@ use gausset_core::engine::AdamMode;
 use gausset_core::sh;
 use gausset_io::dataset::{AlphaMode, Dataset, OpenOptions};
 
-pub use defaults::{Asked, Pictures, defaults, quality_defaults, strategy_defaults};
+pub use defaults::{Known, defaults, quality_defaults, strategy_defaults};
 pub use record::{RecordedRun, RunRecord};
 
 use crate::options::{OptionsError, TrainOptions};
@@ -170,20 +170,14 @@ impl TrainConfig {
     /// # Errors
     /// As [`Self::resolve`].
     pub fn resolve_for(given: &TrainOptions, dataset: &Dataset) -> Result<Self, ConfigError> {
-        Self::from_given(given.clone(), Some(Pictures::of(dataset)))
+        Self::from_given(given.clone(), Some(Known::of(dataset)))
     }
 
-    fn from_given(given: TrainOptions, pictures: Option<Pictures>) -> Result<Self, ConfigError> {
+    fn from_given(given: TrainOptions, known: Option<Known>) -> Result<Self, ConfigError> {
         let base = defaults();
         let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
         let absolute_gradient = given.abs_grad.unwrap_or(false);
-        let asked = Asked {
-            quality: given.quality.or(base.quality).unwrap_or(Quality::Default),
-            steps: given.steps,
-            budget: given.time_budget.unwrap_or(TimeBudget::None),
-            pictures,
-        };
-        let presets = quality_defaults(&asked).or(strategy_defaults(strategy, absolute_gradient));
+        let presets = quality_defaults(&given, known).or(strategy_defaults(strategy, absolute_gradient));
         Self::from_complete(given.or(presets).or(base))
     }
 

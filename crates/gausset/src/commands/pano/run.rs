@@ -17,7 +17,6 @@ use gausset_pano::export::Poses;
 use gausset_pano::layout::Layout;
 use gausset_pano::shell::far_points;
 use gausset_pano::split::{Description, Naming, OnError};
-use gausset_train::config::{Asked, quality_defaults};
 use gausset_train::{Quality, TrainOptions};
 use serde::Serialize;
 
@@ -110,22 +109,13 @@ pub(crate) struct EffortArgs {
 }
 
 impl EffortArgs {
-    /// The training options that they are; `points`: how many there are to start from.
-    pub(crate) fn options(&self, points: usize) -> TrainOptions {
-        let preset = quality_defaults(&Asked { steps: self.steps, ..Asked::only(self.quality) });
-        let steps = self.steps.or(preset.steps).unwrap_or(0);
-        let most = self.max_splats.or(preset.max_splats).unwrap_or(0);
-        // Few points in many directions: at 5 % every 100 steps a short run would end far below its limit. The limit
-        // is to be reached at three fifths of the run.
-        let changes = 0.6 * steps as f64 / 100.0;
-        let factor = most as f64 / points.max(1) as f64;
-        let growth = factor.max(1.0).powf(1.0 / changes.max(1.0)).clamp(1.05, 1.3);
+    /// The training options that they are.
+    pub(crate) fn options(&self) -> TrainOptions {
         TrainOptions {
             quality: Some(self.quality),
             steps: self.steps,
             max_splats: self.max_splats,
             seed: Some(self.seed),
-            growth: Some((growth * 1e3).round() / 1e3),
             ..TrainOptions::default()
         }
     }
@@ -190,8 +180,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         &points,
         ModelFormat::Binary,
     )?;
-    let start = Start { data: train_folder, points: points.len(), extent };
-    let trained = train(args, &poses, start, &interrupt, console)?;
+    let trained = train(args, &poses, train_folder, extent, &interrupt, console)?;
     let Some(trained) = trained else {
         console.result(&format!("{}\n", splats_path(&args.output.join("run")).display()))?;
         return Ok(Status::done(has_skipped || poses.registered() < poses.frames.len()));
@@ -212,13 +201,6 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     Ok(Status::done(is_partial))
 }
 
-/// What the training starts from.
-struct Start {
-    data: PathBuf,
-    points: usize,
-    extent: f64,
-}
-
 /// Size of the scene, from cameras and points without those far away: what rates are told in.
 fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
     let centres: Vec<[f64; 3]> = poses.frames.iter().filter_map(|f| Some(f.pose()?.centre())).collect();
@@ -230,7 +212,8 @@ fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
 fn train(
     args: &RunArgs,
     poses: &Poses,
-    start: Start,
+    data: PathBuf,
+    extent: f64,
     interrupt: &Interrupt,
     console: &Console,
 ) -> Result<Option<training::Trained>, Failure> {
@@ -243,14 +226,14 @@ fn train(
         None => 8,
     };
     let options = TrainOptions {
-        data: Some(start.data),
+        data: Some(data),
         test_every: Some(every),
-        scene_extent: Some(start.extent),
+        scene_extent: Some(extent),
         // One of each per panorama: its views share the moment.
         exposure: Some(true),
         refine_poses: Some(true),
         threads: Some(args.compute.threads),
-        ..args.effort.options(start.points)
+        ..args.effort.options()
     };
     training::fresh_or_resumed(folder, &options, args.compute.device, interrupt, console)
 }
