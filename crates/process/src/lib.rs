@@ -23,9 +23,6 @@ const TAIL_LINES: usize = 20;
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 /// How often the stop flag and the clock are looked at.
 const POLL: Duration = Duration::from_millis(20);
-/// Bytes of a pipe whose content is read as bytes: the most that Linux allows everybody.
-#[cfg(target_os = "linux")]
-const PIPE_BYTES: usize = 1 << 20;
 /// A longer time between two looks at the clock means that this process was stopped itself, or the machine slept.
 const LONGEST_LOOK: Duration = Duration::from_secs(1);
 
@@ -294,11 +291,6 @@ impl Program {
     pub fn stream(&self) -> Result<Streaming, ProcessError> {
         let mut group = self.spawn()?;
         let out = group.child.stdout.take();
-        // A larger pipe means fewer changes between the two programs; the usual one works as well.
-        #[cfg(target_os = "linux")]
-        if let Some(out) = &out {
-            let _ = rustix::pipe::fcntl_setpipe_size(out, PIPE_BYTES);
-        }
         let tail: Arc<Mutex<VecDeque<String>>> = Arc::default();
         let reader = group.child.stderr.take().map(|err| {
             let tail = Arc::clone(&tail);
