@@ -58,6 +58,20 @@ pub struct Choice {
     pub is_stereo: bool,
 }
 
+impl Default for Choice {
+    /// All frames of a panorama.
+    fn default() -> Self {
+        Self {
+            footage: Footage::Panorama,
+            fps: None,
+            start: 0.0,
+            end: None,
+            sharpest_of: 1,
+            is_stereo: false,
+        }
+    }
+}
+
 /// A video that can be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Video {

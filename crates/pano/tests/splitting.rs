@@ -254,19 +254,11 @@ fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
 #[test]
 fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     use gausset_pano::split::video_frames;
-    use gausset_pano::video::{Choice, Footage, Video};
-    let choice = || Choice {
-        footage: Footage::Panorama,
-        fps: None,
-        start: 0.0,
-        end: None,
-        sharpest_of: 1,
-        is_stereo: false,
-    };
+    use gausset_pano::video::{Choice, Video};
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.mkv");
     let silence = std::time::Duration::from_secs(60);
-    let open = |path: &Path| Video::open(path, choice(), [16_384, 8192], silence);
+    let open = |path: &Path| Video::open(path, Choice::default(), [16_384, 8192], silence);
     if gausset_process::find("ffmpeg").is_none() {
         std::fs::write(&path, b"x").unwrap();
         assert!(open(&path).unwrap_err().contains("ffmpeg is not installed"));

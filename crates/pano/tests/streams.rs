@@ -14,7 +14,7 @@ use gausset_pano::eac::Eac;
 use gausset_pano::layout::Layout;
 use gausset_pano::room::{self, Room};
 use gausset_pano::split::{OnError, Settings, Work, split, video_frames};
-use gausset_pano::video::{Choice, Footage, Video};
+use gausset_pano::video::{Choice, Video};
 
 /// Direction of a place on a face: `t` down, both 0 to 1.
 fn direction(stream: usize, face: usize, s: f64, t: f64) -> [f64; 3] {
@@ -82,14 +82,7 @@ fn views_of_two_stream_files_are_the_room_rendered_directly() {
     // The filter converts as the flags say; ffmpeg alone would leave the matrix of BT.601.
     let filter = ["-vf", "scale=out_color_matrix=bt709:out_range=tv"];
     ffmpeg(&[&both[..], &filter, &code, &["-f", "matroska", "max.360"]].concat(), folder.path());
-    let choice = Choice {
-        footage: Footage::Panorama,
-        fps: None,
-        start: 0.0,
-        end: None,
-        sharpest_of: 1,
-        is_stereo: false,
-    };
+    let choice = Choice::default();
     let video =
         Video::open(&folder.path().join("max.360"), choice, [16_384, 8192], Duration::from_secs(60)).unwrap();
     assert_eq!(video.eac, Some(eac));

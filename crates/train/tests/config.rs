@@ -102,9 +102,11 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
         let growth = of(points, 1e9, given).growth.unwrap();
         assert!((growth - expected).abs() < 1e-3, "{points}: {growth}, {expected}");
     }
-    // What a file holds is not known yet.
+    // What a file holds is not known yet, nor what a time budget allows.
     let from_file = TrainOptions { init: Some("start.ply".into()), ..steps(6_000) };
-    assert_eq!(of(5_000, 1e9, from_file).growth, None);
+    let budget =
+        TrainOptions { time_budget: Some(TimeBudget::Milliseconds(30_000)), ..TrainOptions::default() };
+    assert_eq!((of(5_000, 1e9, from_file).growth, of(0, 1e9, budget).growth), (None, None));
 }
 
 #[test]

@@ -131,7 +131,8 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         Quality::Best => (30_000, [100_000, 400_000], 1_600, 1.0),
     };
     // How long the run will be: 0 = short, 1 = long. The steps of a run with a time budget are not known yet.
-    let expected = match (given.steps, given.time_budget.and_then(|budget| budget.seconds())) {
+    let budget = given.time_budget.and_then(|budget| budget.seconds());
+    let expected = match (given.steps, budget) {
         (Some(steps), _) => steps as f64,
         (None, Some(seconds)) => seconds * BUDGET_STEPS_PER_SECOND,
         (None, None) => preset_steps as f64,
@@ -140,11 +141,12 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         max_splats.min((known.pixels / PIXELS_PER_SPLAT) as u64).max(FEWEST_SPLATS)
     });
     let most = given.max_splats.unwrap_or(max_splats);
-    let start = match known {
-        Some(Known { points: 0, .. }) => Some(given.initial_splats.unwrap_or(initial_splats)),
-        Some(Known { points, .. }) => Some(points),
-        None => None,
-    };
+    // What a file holds is not known, nor how many steps a time budget leaves.
+    let is_open = given.init.is_some() || (given.steps.is_none() && budget.is_some());
+    let start = known.filter(|_| !is_open).map(|known| match known.points {
+        0 => given.initial_splats.unwrap_or(initial_splats),
+        points => points,
+    });
     let length = ((expected - SHORT_STEPS) / (LONG_STEPS - SHORT_STEPS)).clamp(0.0, 1.0);
     let coarse_until = match quality {
         Quality::Fast => 0.7,
@@ -156,7 +158,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         steps: Some(given.steps.unwrap_or(preset_steps)),
         initial_splats: Some(initial_splats),
         max_splats: Some(max_splats),
-        growth: start.filter(|_| given.init.is_none()).map(|start| growth(start, most, expected)),
+        growth: start.map(|start| growth(start, most, expected)),
         max_resolution: Some(max_resolution),
         dropout: Some(if is_few { DROPOUT } else { 0.0 }),
         random_background: Some(if is_few { RandomBackground::Always } else { RandomBackground::Auto }),
