@@ -12,8 +12,10 @@ const PICTURE_SHARE: u64 = 4;
 /// CPU (`lego` at 400x400 px, 100,000 and 200,000 splats): 170.
 const WORKING_BYTES_PER_SPLAT: u64 = 200;
 
-/// Bytes per pixel in the buffers of a step: colours, their gradient, and the windows of the loss.
-const WORKING_BYTES_PER_PIXEL: u64 = 100;
+/// Bytes per pixel of the largest picture in the buffers of a step: colours, their gradient, the windows of the loss,
+/// and what every tile has of list entries and their gradients however few splats there are. Measured: 211 (`plush` at
+/// 320x240 px, 50,000 splats) to 275 (`fox` at 540x960 px, 60,000 random splats that are seen at full size at once).
+const WORKING_BYTES_PER_PIXEL: u64 = 280;
 
 /// The program itself, its stacks and what the allocator keeps.
 const PROGRAM_BYTES: u64 = 24 << 20;
