@@ -42,6 +42,7 @@ def main():
         sys.exit(f"recipe_curves.py: {error}; pip install matplotlib")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib import ticker
 
     scenes = {}
     for argument in arguments[1:]:
@@ -61,6 +62,9 @@ def main():
             axis.plot(seconds, psnr, "-", color=colours[label], linewidth=1.2)
             axis.plot(seconds[-1:], psnr[-1:], "o", color=colours[label], label=label)
         axis.set_xscale("log")
+        axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.xaxis.set_major_formatter(ticker.StrMethodFormatter("{x:g}"))
+        axis.xaxis.set_minor_formatter(ticker.NullFormatter())
         axis.set_title(scene)
         axis.set_xlabel("CPU seconds" if clock == "cpu_seconds" else "seconds")
         axis.set_ylabel("held-out PSNR, dB")

@@ -92,7 +92,7 @@ option_args! {
     #[arg(long, value_name = "SCALE", help_heading = RUN, value_parser = words::<Quality>(Quality::WORDS))]
     quality: Quality,
     /// Steps of the whole run; all schedules scale with it. The default preset takes 7,200 for small pictures
-    /// (400x400), 4,000 for larger ones (800x600), never fewer than 3,000.
+    /// (400x400), 3,600 for larger ones (800x600), never fewer than 3,000.
     #[arg(long, value_name = "N", help_heading = RUN)]
     steps: u64,
     /// Finish in this time, for instance 90s or 5m: finds steps and splats that fit, and keeps to it.

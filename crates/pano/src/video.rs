@@ -1,11 +1,8 @@
 //! Video through the system's ffmpeg: frames as planes over a pipe, never through a picture file.
 //!
 //! ```text
-//! ffprobe: streams, sizes, duration, colours (checked) ─▶ ffmpeg -vf fps -f yuv4mpegpipe ─▶ W·H·1.5 bytes a frame ─▶ planes
+//! ffprobe: streams, sizes, duration, colours (checked) ─▶ ffmpeg -vf fps -f rawvideo ─▶ W·H·1.5 bytes a frame ─▶ planes
 //! ```
-//! YUV4MPEG2 rather than raw planes: ffmpeg writes the rows of its frame as they are, where `rawvideo` copies each
-//! frame into new memory first, and the stream says the size of its frames.
-//!
 //! Video is usually of limited range and BT.709, JPEG of full range and BT.601. The usual kinds are converted when a
 //! frame's needed rows are copied out of the pipe ([`crate::colours`]); for the others ffmpeg does it, which takes
 //! longer. A GoPro MAX `.360` file has
@@ -306,12 +303,11 @@ impl Video {
         } else {
             program.arg("-map").arg("0:v:0").arg("-vf").arg(filters)
         };
-        for argument in ["-an", "-f", "yuv4mpegpipe", "-"] {
+        for argument in ["-an", "-f", "rawvideo", "-"] {
             program = program.arg(argument);
         }
         Ok(Reader {
             stream: Some(program.stream()?),
-            has_header: false,
             position: 0,
             buffer: Vec::new(),
             spare: Frame::default(),
@@ -322,8 +318,6 @@ impl Video {
 /// A running ffmpeg.
 pub struct Reader {
     stream: Option<Streaming>,
-    /// The header of the stream was read.
-    has_header: bool,
     /// Number of the next frame.
     position: usize,
     buffer: Vec<u8>,
@@ -355,14 +349,13 @@ impl Reader {
                 break;
             }
             if window == 1 {
-                fill(video, &self.buffer[FRAME_MARK.len()..], rows, level, frame);
+                fill(video, &self.buffer, rows, level, frame);
                 return Ok(true);
             }
-            let planes = &self.buffer[FRAME_MARK.len()..];
-            let sharpness = sharpness(planes, video.size);
+            let sharpness = sharpness(&self.buffer, video.size);
             if best.is_none_or(|b| sharpness > b) {
                 best = Some(sharpness);
-                fill(video, planes, rows, level, &mut self.spare);
+                fill(video, &self.buffer, rows, level, &mut self.spare);
             }
         }
         if best.is_some() {
@@ -374,24 +367,10 @@ impl Reader {
     /// Reads the next frame into the buffer; false at the end.
     fn raw(&mut self, video: &Video) -> Result<bool, String> {
         let Some(stream) = &mut self.stream else { return Ok(false) };
-        let path = video.path.display();
-        let fails = |e: ProcessError| format!("{path}: video: {e}");
-        if !self.has_header {
-            self.has_header = true;
-            let header = y4m_header(stream).map_err(fails)?;
-            let found = header.as_deref().map(y4m_size);
-            if found.is_some_and(|size| size != Some(video.size)) {
-                let [w, h] = video.size;
-                let found = header.unwrap_or_default();
-                return Err(format!("{path}: video: ffmpeg delivers {found:?} (expected {w}x{h} px)"));
-            }
-        }
         let [w, h] = video.size.map(|s| s as usize);
-        self.buffer.resize(FRAME_MARK.len() + w * h * 3 / 2, 0);
-        let got = stream.fill(&mut self.buffer).map_err(fails)?;
-        if got >= FRAME_MARK.len() && !self.buffer.starts_with(FRAME_MARK) {
-            return Err(format!("{path}: video: ffmpeg delivers no frame where one begins"));
-        }
+        self.buffer.resize(w * h * 3 / 2, 0);
+        let path = video.path.display();
+        let got = stream.fill(&mut self.buffer).map_err(|e| format!("{path}: video: {e}"))?;
         if got == self.buffer.len() {
             self.position += 1;
             return Ok(true);
@@ -413,28 +392,6 @@ impl Reader {
         }
         self.stream = None;
     }
-}
-
-/// What each frame begins with.
-const FRAME_MARK: &[u8] = b"FRAME\n";
-/// Longest header of a stream in bytes; ffmpeg's have about 80.
-const MAX_HEADER: usize = 512;
-
-/// The first line of a YUV4MPEG2 stream; `None` if there is nothing.
-fn y4m_header(stream: &mut Streaming) -> Result<Option<String>, ProcessError> {
-    let (mut line, mut byte) = (Vec::new(), [0]);
-    while line.len() < MAX_HEADER && stream.fill(&mut byte)? == 1 && byte != *b"\n" {
-        line.push(byte[0]);
-    }
-    Ok((!line.is_empty()).then(|| String::from_utf8_lossy(&line).into_owned()))
-}
-
-/// Width and height in the header of a YUV4MPEG2 stream of 4:2:0.
-fn y4m_size(header: &str) -> Option<[u32; 2]> {
-    let fields: Vec<&str> = header.strip_prefix("YUV4MPEG2 ")?.split(' ').collect();
-    let field = |letter: char| fields.iter().find_map(|field| field.strip_prefix(letter));
-    field('C')?.starts_with("420").then_some(())?;
-    Some([field('W')?.parse().ok()?, field('H')?.parse().ok()?])
 }
 
 /// Quality of pictures made of frames.
@@ -528,25 +485,4 @@ fn sharpness(raw: &[u8], [w, h]: [u32; 2]) -> f64 {
     }
     let mean: f64 = sum / f64::max(count, 1.0);
     squares / f64::max(count, 1.0) - mean * mean
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_header_of_a_stream_tells_its_size() {
-        let header = "YUV4MPEG2 W3840 H1920 F25:1 Ip A0:0 C420jpeg XYSCSS=420JPEG XCOLORRANGE=LIMITED";
-        assert_eq!(y4m_size(header), Some([3840, 1920]));
-        assert_eq!(y4m_size("YUV4MPEG2 H16 W32 C420mpeg2"), Some([32, 16]));
-        for bad in [
-            "",
-            "YUV4MPEG2 W32 H16 C444",
-            "YUV4MPEG2 W32 H16",
-            "YUV4MPEG W32 H16 C420",
-            "YUV4MPEG2 W-1 H16 C420",
-        ] {
-            assert_eq!(y4m_size(bad), None, "{bad}");
-        }
-    }
 }

@@ -65,10 +65,10 @@ const SHORT_STEPS: f64 = 3_000.0;
 const LONG_STEPS: f64 = 6_000.0;
 /// Steps that a run with a time budget is expected to make per second.
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
-/// Work of the default preset, which decides its steps, in pixels: 7,200 steps of 400x400 px, 4,000 of 800x600.
-const DEFAULT_WORK: f64 = 2.86e9;
+/// Work of the default preset, which decides its steps, in pixels: 7,200 steps of 400x400 px, 3,600 of 800x600.
+const DEFAULT_WORK: f64 = 2.29e9;
 /// What the splats of a step cost, in pixels, fitted to a few runs (docs/benchmarks.md, "Time budgets and presets").
-const SPLAT_PIXELS: f64 = 240e3;
+const SPLAT_PIXELS: f64 = 160e3;
 /// Fewest and most steps of the default preset.
 const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
 /// Training pixels for each splat, below which more splats cost time and gain nothing …
