@@ -102,6 +102,9 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
         let growth = of(points, 1e9, given).growth.unwrap();
         assert!((growth - expected).abs() < 1e-3, "{points}: {growth}, {expected}");
     }
+    // Few pictures: until the changes end, which are 25 in 1,500 steps.
+    let few = quality_defaults(&steps(1_500), Some(Known { pictures: 15, pixels: 1e9, points: 5_000 }));
+    assert!((few.growth.unwrap() - 40f64.powf(1.0 / 25.0)).abs() < 1e-3);
     // What a file holds is not known yet, nor what a time budget allows.
     let from_file = TrainOptions { init: Some("start.ply".into()), ..steps(6_000) };
     let budget =

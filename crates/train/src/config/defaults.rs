@@ -75,8 +75,10 @@ const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
 const PIXELS_PER_SPLAT: f64 = 40.0;
 /// … but so many may be there in any case.
 const FEWEST_SPLATS: u64 = 2_000;
-/// Share of a run after which the set has its full size.
+/// Share of a run after which the set has its full size …
 const GROWN_AT: f64 = 0.6;
+/// … and with few pictures: when the changes of the set end.
+const GROWN_AT_IF_FEW: f64 = 5.0 / 6.0;
 /// Least growth per change (Kheradmand et al. 2024) and most.
 const GROWTH: [f64; 2] = [1.05, 1.3];
 /// Sets of fewer training pictures are learnt by heart unless something is done about it.
@@ -153,12 +155,13 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         Quality::Default | Quality::Best => 0.4 - 0.2 * length,
     };
     let is_few = known.is_some_and(|known| known.pictures < FEW_PICTURES);
+    let grown_at = if is_few { GROWN_AT_IF_FEW } else { GROWN_AT };
     let lr_means = 1.6e-4 * pace;
     TrainOptions {
         steps: Some(given.steps.unwrap_or(preset_steps)),
         initial_splats: Some(initial_splats),
         max_splats: Some(max_splats),
-        growth: start.map(|start| growth(start, most, expected)),
+        growth: start.map(|start| growth(start, most, grown_at * expected, expected)),
         max_resolution: Some(max_resolution),
         dropout: Some(if is_few { DROPOUT } else { 0.0 }),
         random_background: Some(if is_few { RandomBackground::Always } else { RandomBackground::Auto }),
@@ -183,9 +186,9 @@ fn default_steps(known: Option<Known>) -> u64 {
     (steps / 100.0).round() as u64 * 100
 }
 
-/// Growth per change of the set that makes `start` splats `most` at [`GROWN_AT`] of a run of so many steps.
-fn growth(start: u64, most: u64, steps: f64) -> f64 {
-    let changes = GROWN_AT * steps / automatic_cadence(steps as u64) as f64;
+/// Growth per change of the set that makes `start` splats `most` after so many steps of a run of `expected` steps.
+fn growth(start: u64, most: u64, steps: f64, expected: f64) -> f64 {
+    let changes = steps / automatic_cadence(expected as u64) as f64;
     let factor = most as f64 / start.max(1) as f64;
     let [least, fastest] = GROWTH;
     let growth = libm::pow(factor.max(1.0), 1.0 / changes.max(1.0)).clamp(least, fastest);
