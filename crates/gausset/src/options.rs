@@ -215,7 +215,8 @@ option_args! {
     /// MCMC: splats of at most this opacity are relocated.
     #[arg(long, value_name = "OPACITY", help_heading = DENSITY, hide_short_help = true)]
     dead_opacity: f64,
-    /// MCMC: growth of the set per change, 1..2; the default has --max-splats after 0.6 of the run.
+    /// MCMC: growth of the set per change, 1..2; the default has --max-splats after 0.6 of the run, with fewer than 40
+    /// pictures when density control ends.
     #[arg(long, value_name = "FACTOR", help_heading = DENSITY, hide_short_help = true)]
     growth: f64,
     /// MCMC: noise on the means, as a multiple of their rate.

@@ -77,8 +77,8 @@ const PIXELS_PER_SPLAT: f64 = 40.0;
 const FEWEST_SPLATS: u64 = 2_000;
 /// Share of a run after which the set has its full size …
 const GROWN_AT: f64 = 0.6;
-/// … and with few pictures: when the changes of the set end.
-const GROWN_AT_IF_FEW: f64 = 5.0 / 6.0;
+/// … which with few pictures is when its changes end (MCMC).
+const MCMC_UNTIL: f64 = 5.0 / 6.0;
 /// Least growth per change (Kheradmand et al. 2024) and most.
 const GROWTH: [f64; 2] = [1.05, 1.3];
 /// Sets of fewer training pictures are learnt by heart unless something is done about it.
@@ -155,7 +155,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         Quality::Default | Quality::Best => 0.4 - 0.2 * length,
     };
     let is_few = known.is_some_and(|known| known.pictures < FEW_PICTURES);
-    let grown_at = if is_few { GROWN_AT_IF_FEW } else { GROWN_AT };
+    let grown_at = if is_few { MCMC_UNTIL } else { GROWN_AT };
     let lr_means = 1.6e-4 * pace;
     TrainOptions {
         steps: Some(given.steps.unwrap_or(preset_steps)),
@@ -206,7 +206,7 @@ pub fn strategy_defaults(strategy: Strategy, absolute_gradient: bool) -> TrainOp
     let grow_gradient = Some(if absolute_gradient { 8e-4 } else { 2e-4 });
     match strategy {
         Strategy::Mcmc => TrainOptions {
-            density_until: Some(5.0 / 6.0),
+            density_until: Some(MCMC_UNTIL),
             // Published: 0.5 and 0.1, which leave short runs far behind (docs/experiments.md).
             initial_opacity: Some(0.1),
             initial_scale: Some(1.0),
