@@ -91,8 +91,9 @@ option_args! {
     /// The recipe at three scales: fast, default or best. It sets steps, splats and picture sizes that are not given.
     #[arg(long, value_name = "SCALE", help_heading = RUN, value_parser = words::<Quality>(Quality::WORDS))]
     quality: Quality,
-    /// Steps of the whole run; all schedules scale with it. The default preset takes 7,200 for small pictures
-    /// (400x400), 3,600 for larger ones (800x600), never fewer than 3,000.
+    /// Steps of the whole run; all schedules scale with it. The default preset takes 7,800 for small pictures
+    /// (400x400), 3,900 for larger ones (800x600), never fewer than 3,000; the best one four times as many, at most
+    /// 30,000.
     #[arg(long, value_name = "N", help_heading = RUN)]
     steps: u64,
     /// Finish in this time, for instance 90s or 5m: finds steps and splats that fit, and keeps to it.
@@ -146,6 +147,9 @@ option_args! {
     /// Weight of the mean opacity in the loss.
     #[arg(long, value_name = "WEIGHT", help_heading = LOSS, hide_short_help = true)]
     opacity_regularisation: f64,
+    /// Fraction of the run after which the mean opacity is free.
+    #[arg(long, value_name = "FRACTION", help_heading = LOSS, hide_short_help = true)]
+    opacity_regularisation_until: f64,
     /// Weight of the mean scale in the loss.
     #[arg(long, value_name = "WEIGHT", help_heading = LOSS, hide_short_help = true)]
     scale_regularisation: f64,

@@ -109,6 +109,8 @@ options! {
     dssim_weight: f64,
     /// Weight of the mean opacity in the loss.
     opacity_regularisation: f64,
+    /// The same ends at this fraction of the run.
+    opacity_regularisation_until: f64,
     /// Weight of the mean scale in the loss.
     scale_regularisation: f64,
 

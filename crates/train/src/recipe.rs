@@ -103,8 +103,10 @@ pub struct StartRecipe {
 pub struct LossRecipe {
     /// Share of D-SSIM; the rest is L1.
     pub dssim_weight: f64,
-    /// Weight of the mean opacity.
+    /// Weight of the mean opacity …
     pub opacity_regularisation: f64,
+    /// … before this fraction of the run.
+    pub opacity_regularisation_until: f64,
     /// Weight of the mean scale over splats and axes.
     pub scale_regularisation: f64,
 }
@@ -288,6 +290,12 @@ impl Recipe {
         [r, g, b].map(rng::uniform)
     }
 
+    /// Weight of the mean opacity in the loss of a step.
+    fn opacity_regularisation_at(&self, step: u64) -> f64 {
+        let is_on = step < self.steps_of(self.loss.opacity_regularisation_until);
+        if is_on { self.loss.opacity_regularisation } else { 0.0 }
+    }
+
     /// Which splats a step leaves out.
     fn dropout_at(&self, step: u64) -> Option<Dropout> {
         (self.dropout > 0.0).then_some(Dropout { share: self.dropout as f32, seed: self.seed, step })
@@ -328,7 +336,7 @@ impl Recipe {
             dssim_weight: self.loss.dssim_weight as f32,
             rates,
             adam: self.adam,
-            opacity_regularisation: self.loss.opacity_regularisation as f32,
+            opacity_regularisation: self.opacity_regularisation_at(step) as f32,
             scale_regularisation: self.loss.scale_regularisation as f32,
             noise: self.noise(rates.means),
             statistic: self.statistic_at(step),

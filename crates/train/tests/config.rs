@@ -71,13 +71,14 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
         assert_eq!(few.random_background, Some(RandomBackground::Always));
         assert_eq!(many.random_background, Some(RandomBackground::Auto));
     }
-    // The default preset does the same work on pictures of any size, within limits; the others have fixed steps.
+    // The default preset does the same work on pictures of any size, within limits; the best one four times as much.
     let steps = |quality, pixels_each| of(quality, 64, pixels_each).steps.unwrap();
     let work = |pixels_each: f64| steps(Quality::Default, pixels_each) as f64 * (pixels_each + 160e3);
     assert!((work(160e3) / work(500e3) - 1.0).abs() < 0.02);
-    assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 7_200);
+    assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 7_800);
     assert_eq!(steps(Quality::Default, 1e8), steps(Quality::Default, 2e8));
     assert_eq!(steps(Quality::Fast, 1e5), steps(Quality::Fast, 1e6));
+    assert_eq!([1.0, 480e3].map(|pixels| steps(Quality::Best, pixels)), [30_000, 15_600]);
 }
 
 #[test]

@@ -172,8 +172,16 @@ fn mcmc_noise_is_proportional_to_the_rate_of_the_means() {
     // 5e5 x 1.6e-4 x extent 2.
     assert!((noise(0).scale - 160.0).abs() < 1e-4 && noise(0).opacity_fade == 0.005);
     assert!((noise(500).scale - 16.0).abs() < 1e-4);
-    let params = recipe.step_params(999, &SCENE);
-    assert_eq!((params.opacity_regularisation, params.scale_regularisation), (0.01, 0.01));
+}
+
+#[test]
+fn opacities_are_pulled_down_only_while_the_set_grows() {
+    let recipe = of_steps(1_000, Strategy::Mcmc);
+    let weights = |step| {
+        let params = recipe.step_params(step, &SCENE);
+        (params.opacity_regularisation, params.scale_regularisation)
+    };
+    assert_eq!([0, 599, 600, 999].map(weights), [(0.01, 0.01), (0.01, 0.01), (0.0, 0.01), (0.0, 0.01)]);
 }
 
 #[test]

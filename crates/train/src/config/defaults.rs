@@ -65,12 +65,16 @@ const SHORT_STEPS: f64 = 3_000.0;
 const LONG_STEPS: f64 = 6_000.0;
 /// Steps that a run with a time budget is expected to make per second.
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
-/// Work of the default preset, which decides its steps, in pixels: 7,200 steps of 400x400 px, 3,600 of 800x600.
-const DEFAULT_WORK: f64 = 2.29e9;
+/// Work of the default preset, which decides its steps, in pixels: 7,800 steps of 400x400 px, 3,900 of 800x600.
+const DEFAULT_WORK: f64 = 2.5e9;
 /// What the splats of a step cost, in pixels, fitted to a few runs (docs/benchmarks.md, "Time budgets and presets").
 const SPLAT_PIXELS: f64 = 160e3;
 /// Fewest and most steps of the default preset.
 const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
+/// Steps of the best preset for each of the default preset …
+const BEST_FACTOR: u64 = 4;
+/// … and most: real scenes are best after 9,000 to 15,000 steps and are learnt by heart in 30,000.
+const BEST_STEPS: u64 = 30_000;
 /// Training pixels for each splat, below which more splats cost time and gain nothing …
 const PIXELS_PER_SPLAT: f64 = 40.0;
 /// … but so many may be there in any case.
@@ -123,6 +127,8 @@ impl Known {
 /// - A random start with fewer splats, which then grow, costs a third less time and 0.1 to 0.2 dB.
 /// - More splats pay until there is one for about 40 pixels of the training pictures; growth is as fast as it takes to
 ///   have them in time.
+/// - Splats are pulled towards transparency only while the set grows: afterwards it costs 0.2 to 0.4 dB and makes
+///   lists longer.
 /// - Few pictures are learnt by heart: leaving out splats and changing the background gain 0.3 to 0.9 dB.
 #[must_use]
 pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOptions {
@@ -130,7 +136,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
     let (preset_steps, [initial_splats, max_splats], max_resolution, pace) = match quality {
         Quality::Fast => (2_000, [15_000, 60_000], 800, 2.0),
         Quality::Default => (default_steps(known), [20_000, 200_000], 1_600, 2.0),
-        Quality::Best => (30_000, [100_000, 400_000], 1_600, 1.0),
+        Quality::Best => (best_steps(known), [100_000, 400_000], 1_600, 1.0),
     };
     // How long the run will be: 0 = short, 1 = long. The steps of a run with a time budget are not known yet.
     let budget = given.time_budget.and_then(|budget| budget.seconds());
@@ -165,6 +171,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         max_resolution: Some(max_resolution),
         dropout: Some(if is_few { DROPOUT } else { 0.0 }),
         random_background: Some(if is_few { RandomBackground::Always } else { RandomBackground::Auto }),
+        opacity_regularisation_until: Some(round(grown_at)),
         coarse_factor: Some(4),
         coarse_until: Some(round(coarse_until)),
         lr_means: Some(lr_means),
@@ -184,6 +191,11 @@ fn default_steps(known: Option<Known>) -> u64 {
     let Some(known) = known else { return 6_000 };
     let steps = (DEFAULT_WORK / (SPLAT_PIXELS + known.pixels_each())).clamp(fewest, most);
     (steps / 100.0).round() as u64 * 100
+}
+
+/// Steps of the best preset: a multiple of those of the default preset.
+fn best_steps(known: Option<Known>) -> u64 {
+    (BEST_FACTOR * default_steps(known)).min(BEST_STEPS)
 }
 
 /// Growth per change of the set that makes `start` splats `most` after so many steps of a run of `expected` steps.

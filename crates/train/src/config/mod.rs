@@ -266,6 +266,10 @@ impl TrainConfig {
             loss: LossRecipe {
                 dssim_weight: share("dssim-weight", o.dssim_weight)?,
                 opacity_regularisation: at_least_zero("opacity-regularisation", o.opacity_regularisation)?,
+                opacity_regularisation_until: share(
+                    "opacity-regularisation-until",
+                    o.opacity_regularisation_until,
+                )?,
                 scale_regularisation: at_least_zero("scale-regularisation", o.scale_regularisation)?,
             },
             adam: match need(o.adam, "adam", "dense|sparse")? {
@@ -447,6 +451,7 @@ impl TrainConfig {
             initial_scale: Some(recipe.start.scale),
             dssim_weight: Some(recipe.loss.dssim_weight),
             opacity_regularisation: Some(recipe.loss.opacity_regularisation),
+            opacity_regularisation_until: Some(recipe.loss.opacity_regularisation_until),
             scale_regularisation: Some(recipe.loss.scale_regularisation),
             adam: Some(match recipe.adam {
                 AdamMode::Dense => Adam::Dense,
