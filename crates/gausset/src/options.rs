@@ -91,8 +91,8 @@ option_args! {
     /// The recipe at three scales: fast, default or best. It sets steps, splats and picture sizes that are not given.
     #[arg(long, value_name = "SCALE", help_heading = RUN, value_parser = words::<Quality>(Quality::WORDS))]
     quality: Quality,
-    /// Steps of the whole run; all schedules scale with it. The default preset takes 7,800 for small pictures
-    /// (400x400), 3,900 for larger ones (800x600), never fewer than 3,000; the best one four times as many, at most
+    /// Steps of the whole run; all schedules scale with it. The default preset takes 8,800 for small pictures
+    /// (400x400), 4,400 for larger ones (800x600), never fewer than 3,000; the best one three times as many, at most
     /// 30,000.
     #[arg(long, value_name = "N", help_heading = RUN)]
     steps: u64,
@@ -219,7 +219,7 @@ option_args! {
     /// MCMC: splats of at most this opacity are relocated.
     #[arg(long, value_name = "OPACITY", help_heading = DENSITY, hide_short_help = true)]
     dead_opacity: f64,
-    /// MCMC: growth of the set per change, 1..2; the default has --max-splats after 0.6 of the run, with fewer than 40
+    /// MCMC: growth of the set per change, 1..2; the default has --max-splats after 0.4 of the run, with fewer than 40
     /// pictures when density control ends.
     #[arg(long, value_name = "FACTOR", help_heading = DENSITY, hide_short_help = true)]
     growth: f64,

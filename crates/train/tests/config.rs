@@ -71,14 +71,14 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
         assert_eq!(few.random_background, Some(RandomBackground::Always));
         assert_eq!(many.random_background, Some(RandomBackground::Auto));
     }
-    // The default preset does the same work on pictures of any size, within limits; the best one four times as much.
+    // The default preset does the same work on pictures of any size, within limits; the best one three times as much.
     let steps = |quality, pixels_each| of(quality, 64, pixels_each).steps.unwrap();
     let work = |pixels_each: f64| steps(Quality::Default, pixels_each) as f64 * (pixels_each + 160e3);
     assert!((work(160e3) / work(500e3) - 1.0).abs() < 0.02);
-    assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 7_800);
+    assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 8_800);
     assert_eq!(steps(Quality::Default, 1e8), steps(Quality::Default, 2e8));
     assert_eq!(steps(Quality::Fast, 1e5), steps(Quality::Fast, 1e6));
-    assert_eq!([1.0, 480e3].map(|pixels| steps(Quality::Best, pixels)), [30_000, 15_600]);
+    assert_eq!([1.0, 480e3].map(|pixels| steps(Quality::Best, pixels)), [30_000, 13_200]);
 }
 
 #[test]
@@ -90,13 +90,13 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
     // One splat for 40 pixels, within limits.
     let most = |pixels| of(0, pixels, steps(6_000)).max_splats.unwrap();
     assert_eq!([most(1.0), most(2e6), most(1e9)], [2_000, 50_000, 200_000]);
-    // Three fifths of 6,000 steps are 36 changes, of 1,500 steps 18.
+    // Two fifths of 6,000 steps are 24 changes, of 1,500 steps 12.
     for (points, given, expected) in [
-        (0, steps(6_000), 10f64.powf(1.0 / 36.0)),
-        (5_000, steps(6_000), 40f64.powf(1.0 / 36.0)),
-        (5_000, steps(1_500), 40f64.powf(1.0 / 18.0)),
-        (5_000, TrainOptions { max_splats: Some(40_000), ..steps(1_500) }, 8f64.powf(1.0 / 18.0)),
-        (0, TrainOptions { initial_splats: Some(2_000), ..steps(6_000) }, 100f64.powf(1.0 / 36.0)),
+        (0, steps(6_000), 10f64.powf(1.0 / 24.0)),
+        (5_000, steps(6_000), 40f64.powf(1.0 / 24.0)),
+        (10_000, steps(1_500), 20f64.powf(1.0 / 12.0)),
+        (5_000, TrainOptions { max_splats: Some(40_000), ..steps(1_500) }, 8f64.powf(1.0 / 12.0)),
+        (0, TrainOptions { initial_splats: Some(2_000), ..steps(6_000) }, 100f64.powf(1.0 / 24.0)),
         (190_000, steps(6_000), 1.05),
         (10, steps(600), 1.3),
     ] {
@@ -106,6 +106,14 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
     // Few pictures: until the changes end, which are 25 in 1,500 steps.
     let few = quality_defaults(&steps(1_500), Some(Known { pictures: 15, pixels: 1e9, points: 5_000 }));
     assert!((few.growth.unwrap() - 40f64.powf(1.0 / 25.0)).abs() < 1e-3);
+    // Long runs need the pull on opacities to the end; with few pictures it ends with the growth.
+    let until = |quality, pictures| {
+        let given = TrainOptions { quality: Some(quality), ..steps(6_000) };
+        let known = Known { pictures, pixels: 1e9, points: 5_000 };
+        quality_defaults(&given, Some(known)).opacity_regularisation_until.unwrap()
+    };
+    assert_eq!([15, 50].map(|pictures| until(Quality::Default, pictures)), [0.833, 0.6]);
+    assert_eq!([15, 50].map(|pictures| until(Quality::Best, pictures)), [1.0, 1.0]);
     // What a file holds is not known yet, nor what a time budget allows.
     let from_file = TrainOptions { init: Some("start.ply".into()), ..steps(6_000) };
     let budget =

@@ -175,8 +175,12 @@ fn mcmc_noise_is_proportional_to_the_rate_of_the_means() {
 }
 
 #[test]
-fn opacities_are_pulled_down_only_while_the_set_grows() {
-    let recipe = of_steps(1_000, Strategy::Mcmc);
+fn opacities_are_pulled_down_until_a_share_of_the_run() {
+    let recipe = recipe(TrainOptions {
+        steps: Some(1_000),
+        opacity_regularisation_until: Some(0.6),
+        ..Default::default()
+    });
     let weights = |step| {
         let params = recipe.step_params(step, &SCENE);
         (params.opacity_regularisation, params.scale_regularisation)

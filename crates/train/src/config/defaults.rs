@@ -65,14 +65,14 @@ const SHORT_STEPS: f64 = 3_000.0;
 const LONG_STEPS: f64 = 6_000.0;
 /// Steps that a run with a time budget is expected to make per second.
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
-/// Work of the default preset, which decides its steps, in pixels: 7,800 steps of 400x400 px, 3,900 of 800x600.
-const DEFAULT_WORK: f64 = 2.5e9;
+/// Work of the default preset, which decides its steps, in pixels: 8,800 steps of 400x400 px, 4,400 of 800x600.
+const DEFAULT_WORK: f64 = 2.8e9;
 /// What the splats of a step cost, in pixels, fitted to a few runs (docs/benchmarks.md, "Time budgets and presets").
 const SPLAT_PIXELS: f64 = 160e3;
 /// Fewest and most steps of the default preset.
 const DEFAULT_STEPS: [f64; 2] = [3_000.0, 10_000.0];
 /// Steps of the best preset for each of the default preset …
-const BEST_FACTOR: u64 = 4;
+const BEST_FACTOR: u64 = 3;
 /// … and most: real scenes are best after 9,000 to 15,000 steps and are learnt by heart in 30,000.
 const BEST_STEPS: u64 = 30_000;
 /// Training pixels for each splat, below which more splats cost time and gain nothing …
@@ -80,9 +80,12 @@ const PIXELS_PER_SPLAT: f64 = 40.0;
 /// … but so many may be there in any case.
 const FEWEST_SPLATS: u64 = 2_000;
 /// Share of a run after which the set has its full size …
-const GROWN_AT: f64 = 0.6;
+const GROWN_AT: f64 = 0.4;
 /// … which with few pictures is when its changes end (MCMC).
 const MCMC_UNTIL: f64 = 5.0 / 6.0;
+/// Share of a run during which opacities are pulled down; long runs need it to the end, or splats that training views
+/// hardly see become veils in others.
+const PULL_UNTIL: f64 = 0.6;
 /// Least growth per change (Kheradmand et al. 2024) and most.
 const GROWTH: [f64; 2] = [1.05, 1.3];
 /// Sets of fewer training pictures are learnt by heart unless something is done about it.
@@ -127,8 +130,8 @@ impl Known {
 /// - A random start with fewer splats, which then grow, costs a third less time and 0.1 to 0.2 dB.
 /// - More splats pay until there is one for about 40 pixels of the training pictures; growth is as fast as it takes to
 ///   have them in time.
-/// - Splats are pulled towards transparency only while the set grows: afterwards it costs 0.2 to 0.4 dB and makes
-///   lists longer.
+/// - Splats are pulled towards transparency for the first 0.6 of a short run: afterwards it costs 0.2 to 0.4 dB and
+///   makes lists longer.
 /// - Few pictures are learnt by heart: leaving out splats and changing the background gain 0.3 to 0.9 dB.
 #[must_use]
 pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOptions {
@@ -162,6 +165,10 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
     };
     let is_few = known.is_some_and(|known| known.pictures < FEW_PICTURES);
     let grown_at = if is_few { MCMC_UNTIL } else { GROWN_AT };
+    let pull_until = match quality {
+        Quality::Fast | Quality::Default => round(grown_at.max(PULL_UNTIL)),
+        Quality::Best => 1.0,
+    };
     let lr_means = 1.6e-4 * pace;
     TrainOptions {
         steps: Some(given.steps.unwrap_or(preset_steps)),
@@ -171,7 +178,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         max_resolution: Some(max_resolution),
         dropout: Some(if is_few { DROPOUT } else { 0.0 }),
         random_background: Some(if is_few { RandomBackground::Always } else { RandomBackground::Auto }),
-        opacity_regularisation_until: Some(round(grown_at)),
+        opacity_regularisation_until: Some(pull_until),
         coarse_factor: Some(4),
         coarse_until: Some(round(coarse_until)),
         lr_means: Some(lr_means),
