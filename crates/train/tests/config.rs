@@ -106,14 +106,12 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
     // Few pictures: until the changes end, which are 25 in 1,500 steps.
     let few = quality_defaults(&steps(1_500), Some(Known { pictures: 15, pixels: 1e9, points: 5_000 }));
     assert!((few.growth.unwrap() - 40f64.powf(1.0 / 25.0)).abs() < 1e-3);
-    // Long runs need the pull on opacities to the end; with few pictures it ends with the growth.
-    let until = |quality, pictures| {
-        let given = TrainOptions { quality: Some(quality), ..steps(6_000) };
+    // The pull on opacities ends at 0.6, or with the growth.
+    let until = |pictures| {
         let known = Known { pictures, pixels: 1e9, points: 5_000 };
-        quality_defaults(&given, Some(known)).opacity_regularisation_until.unwrap()
+        quality_defaults(&steps(6_000), Some(known)).opacity_regularisation_until.unwrap()
     };
-    assert_eq!([15, 50].map(|pictures| until(Quality::Default, pictures)), [0.833, 0.6]);
-    assert_eq!([15, 50].map(|pictures| until(Quality::Best, pictures)), [1.0, 1.0]);
+    assert_eq!([15, 50].map(until), [0.833, 0.6]);
     // What a file holds is not known yet, nor what a time budget allows.
     let from_file = TrainOptions { init: Some("start.ply".into()), ..steps(6_000) };
     let budget =

@@ -83,8 +83,7 @@ const FEWEST_SPLATS: u64 = 2_000;
 const GROWN_AT: f64 = 0.4;
 /// … which with few pictures is when its changes end (MCMC).
 const MCMC_UNTIL: f64 = 5.0 / 6.0;
-/// Share of a run during which opacities are pulled down; long runs need it to the end, or splats that training views
-/// hardly see become veils in others.
+/// Share of a run during which opacities are pulled down.
 const PULL_UNTIL: f64 = 0.6;
 /// Least growth per change (Kheradmand et al. 2024) and most.
 const GROWTH: [f64; 2] = [1.05, 1.3];
@@ -130,8 +129,8 @@ impl Known {
 /// - A random start with fewer splats, which then grow, costs a third less time and 0.1 to 0.2 dB.
 /// - More splats pay until there is one for about 40 pixels of the training pictures; growth is as fast as it takes to
 ///   have them in time.
-/// - Splats are pulled towards transparency for the first 0.6 of a short run: afterwards it costs 0.2 to 0.4 dB and
-///   makes lists longer.
+/// - Splats are pulled towards transparency for the first 0.6 of a run: afterwards it costs 0.2 to 0.4 dB and makes
+///   lists longer.
 /// - Few pictures are learnt by heart: leaving out splats and changing the background gain 0.3 to 0.9 dB.
 #[must_use]
 pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOptions {
@@ -165,10 +164,6 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
     };
     let is_few = known.is_some_and(|known| known.pictures < FEW_PICTURES);
     let grown_at = if is_few { MCMC_UNTIL } else { GROWN_AT };
-    let pull_until = match quality {
-        Quality::Fast | Quality::Default => round(grown_at.max(PULL_UNTIL)),
-        Quality::Best => 1.0,
-    };
     let lr_means = 1.6e-4 * pace;
     TrainOptions {
         steps: Some(given.steps.unwrap_or(preset_steps)),
@@ -178,7 +173,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         max_resolution: Some(max_resolution),
         dropout: Some(if is_few { DROPOUT } else { 0.0 }),
         random_background: Some(if is_few { RandomBackground::Always } else { RandomBackground::Auto }),
-        opacity_regularisation_until: Some(pull_until),
+        opacity_regularisation_until: Some(round(grown_at.max(PULL_UNTIL))),
         coarse_factor: Some(4),
         coarse_until: Some(round(coarse_until)),
         lr_means: Some(lr_means),
