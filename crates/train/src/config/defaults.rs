@@ -129,7 +129,7 @@ impl Known {
 /// - A random start with fewer splats, which then grow, costs a third less time and 0.1 to 0.2 dB.
 /// - More splats pay until there is one for about 40 pixels of the training pictures; growth is as fast as it takes to
 ///   have them in time.
-/// - Splats are pulled towards transparency for the first 0.6 of a run: afterwards it costs 0.2 to 0.4 dB and makes
+/// - Splats are pulled towards transparency for the first 0.6 of a run: afterwards it costs up to 0.4 dB and makes
 ///   lists longer.
 /// - Few pictures are learnt by heart: leaving out splats and changing the background gain 0.3 to 0.9 dB.
 #[must_use]
