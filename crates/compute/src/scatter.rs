@@ -42,6 +42,20 @@ pub fn shared(rows: &mut [AlignedRow]) -> &[SharedRow] {
     }
 }
 
+/// The same numbers, for as long as they are borrowed, to be written by several threads; an exclusive borrow is all that
+/// the standard library's `AtomicU64::from_mut_slice` wants as well, once it is stable.
+#[must_use]
+pub fn shared_u64(values: &mut [u64]) -> &[AtomicU64] {
+    const { assert!(size_of::<AtomicU64>() == size_of::<u64>()) };
+    const { assert!(align_of::<AtomicU64>() == align_of::<u64>()) };
+    #[allow(unsafe_code)]
+    // SAFETY: both types have the same size, alignment and valid contents. The numbers are borrowed exclusively while
+    // the result lives, so that all access goes through its atomics.
+    unsafe {
+        std::slice::from_raw_parts(values.as_mut_ptr().cast_const().cast::<AtomicU64>(), values.len())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,6 +76,18 @@ mod tests {
             for (row, values) in rows.iter().enumerate() {
                 assert_eq!(values.0, std::array::from_fn(|lane| value(row, lane)));
             }
+        }
+    }
+
+    #[test]
+    fn numbers_written_by_any_task_are_there_afterwards() {
+        for threads in [1, 3] {
+            let mut values = vec![0u64; 1000];
+            let places = shared_u64(&mut values);
+            Pool::new(threads).run(10, |task, _| {
+                (task..1000).step_by(10).for_each(|i| places[i].store(!(i as u64), Ordering::Relaxed));
+            });
+            assert!(values.iter().enumerate().all(|(i, &value)| value == !(i as u64)));
         }
     }
 

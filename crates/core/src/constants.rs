@@ -3,8 +3,12 @@
 //! They are defined by the fixtures (`testdata/fixtures/raster/README.md`, section 1); changing one changes every
 //! picture, so each stands here once.
 
-/// A splat is dropped unless its camera-space depth is greater than this (scene units).
-pub const NEAR_PLANE: f32 = 0.01;
+/// A splat is dropped unless its camera-space depth is greater than this (scene units), where no other near plane is
+/// chosen. In f64, because the reference renderer takes it as it is; kernels round it.
+pub const NEAR_PLANE: f64 = 0.01;
+
+/// The nearest near plane that can be chosen: screen covariances grow with 1/depth² and have to fit into an f32.
+pub const MIN_NEAR_PLANE: f64 = 1e-3;
 
 /// Low-pass variance added to both diagonal entries of the screen covariance, in px² (Kerbl et al. 2023, code).
 pub const LOW_PASS_VARIANCE: f32 = 0.3;

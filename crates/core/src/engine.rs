@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use crate::constants::{DSSIM_WEIGHT, TILE_SIZE};
+use crate::constants::{DSSIM_WEIGHT, NEAR_PLANE, TILE_SIZE};
 use crate::{Camera, Pose, Splats, TargetImage};
 
 /// A training view: a target picture with the camera that should reproduce it.
@@ -109,13 +109,22 @@ pub struct RenderOptions {
     pub antialiased: bool,
     /// Longest list of a tile, nearest first; 0 = no limit.
     pub max_splats_per_tile: u32,
+    /// A splat is dropped unless its camera-space depth is greater than this (scene units).
+    pub near_plane: f64,
     /// Splats left out at random; training only, and not part of the reference renderer.
     pub dropout: Option<Dropout>,
 }
 
 impl Default for RenderOptions {
     fn default() -> Self {
-        Self { sh_degree: 3, background: [0.0; 3], antialiased: false, max_splats_per_tile: 0, dropout: None }
+        Self {
+            sh_degree: 3,
+            background: [0.0; 3],
+            antialiased: false,
+            max_splats_per_tile: 0,
+            near_plane: NEAR_PLANE,
+            dropout: None,
+        }
     }
 }
 

@@ -201,7 +201,7 @@ impl Engine for CpuEngine {
         pose: &Pose,
         options: &RenderOptions,
     ) -> Result<Rendering, EngineError> {
-        let view = KernelView::new(camera, pose);
+        let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         self.pipeline
             .forward(&self.pool, self.level, &self.state.parameters, &view, options, Outputs::All)
             .map_err(too_many_entries)?;

@@ -8,7 +8,6 @@
 
 use gausset_compute::Rates;
 use gausset_compute::simd::LANES;
-use gausset_core::constants::NEAR_PLANE;
 use gausset_core::engine::{AdamMode, Rendering};
 use gausset_core::{Stage, sh};
 use gausset_prof::{counter, span};
@@ -244,7 +243,7 @@ fn count_culled(engine: &CpuEngine, view: &KernelView) {
         let rows = &parameters.geometry[i / LANES];
         let value = |row: usize| rows[row].0[i % LANES];
         let depth: f32 = (0..3).map(|k| depth_row[k] * value(MEAN + k)).sum::<f32>() + view.translation[2];
-        if depth <= NEAR_PLANE {
+        if depth <= view.near_plane {
             behind += 1;
         } else if value(LOGIT) < FAINTEST_LOGIT {
             faint += 1;

@@ -36,7 +36,7 @@ impl CpuEngine {
             None => twist,
         });
         let pose = twist.map_or(view.pose, |twist| se3::exp(twist).compose(&view.pose));
-        let kernel_view = KernelView::new(camera, &pose);
+        let kernel_view = KernelView::new(camera, &pose).with_near_plane(params.render.near_plane);
 
         self.pipeline
             .forward(

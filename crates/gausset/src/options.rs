@@ -132,6 +132,9 @@ option_args! {
     /// Splats drawn per 16x16 px tile at most, nearest first; 0 = no limit.
     #[arg(long, value_name = "N", help_heading = MODEL, hide_short_help = true)]
     max_splats_per_tile: u32,
+    /// Splats closer to a camera than this are not drawn, in scene units.
+    #[arg(long, value_name = "DISTANCE", help_heading = MODEL, hide_short_help = true)]
+    near_plane: f64,
     /// Random splats to start from when a dataset has no points.
     #[arg(long, value_name = "N", help_heading = START, hide_short_help = true)]
     initial_splats: u64,

@@ -12,7 +12,7 @@
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{each, each_of, fma, inlined, load, sigmoid, splat};
-use gausset_core::constants::{LOW_PASS_VARIANCE, NEAR_PLANE};
+use gausset_core::constants::LOW_PASS_VARIANCE;
 
 use crate::layout::{GeometryBlock, LOGIT, MEAN};
 use crate::shape::Shape;
@@ -164,10 +164,10 @@ impl<S: Simd> Geometry<S> {
         }
     }
 
-    /// Which splats are in front of the near plane.
+    /// Which splats are in front of the near plane of the view.
     #[inline(always)]
-    pub(crate) fn in_front(&self, simd: S) -> mask32x16<S> {
-        self.point[2].simd_gt(splat(simd, NEAR_PLANE))
+    pub(crate) fn in_front(&self, simd: S, view: &KernelView) -> mask32x16<S> {
+        self.point[2].simd_gt(splat(simd, view.near_plane))
     }
 
     /// Opacity after compensation.

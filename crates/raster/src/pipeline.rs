@@ -58,7 +58,7 @@ impl Pipeline {
         }
         {
             let _span = span(Stage::Sort.name());
-            sort_by_depth(&mut self.projected.keys, &mut self.sort_scratch);
+            sort_by_depth(pool, &mut self.projected.keys, &mut self.sort_scratch);
         }
         {
             let _span = span(Stage::Tile.name());

@@ -117,7 +117,7 @@ fn screen_block<S: Simd, const DEGREE: u8>(
     let cov2d = lanes([g.cov[0] - low_pass, g.cov[1], g.cov[2] - low_pass]);
     let conic = lanes(g.conic());
     let scalars = lanes([g.point[2], g.opacity(), compensation(g.det_raw, g.inverse_det)]);
-    let in_front = g.in_front(simd).to_bitmask();
+    let in_front = g.in_front(simd, view).to_bitmask();
     each(
         #[inline(always)]
         |lane| {

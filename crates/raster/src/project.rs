@@ -306,7 +306,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
     let extent_x = (tau * g.cov[0]).max(zero).sqrt();
     let extent_y = (tau * g.cov[2]).max(zero).sqrt();
 
-    let mut visible = g.in_front(simd) & tau.simd_ge(zero);
+    let mut visible = g.in_front(simd, view) & tau.simd_ge(zero);
     let (columns, touches_x) = pixel_range(simd, g.mean2d[0], extent_x, view.size[0]);
     let (rows, touches_y) = pixel_range(simd, g.mean2d[1], extent_y, view.size[1]);
     visible &= touches_x & touches_y;

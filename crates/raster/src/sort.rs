@@ -3,39 +3,103 @@
 //! A stable radix sort, least significant digit first, on the upper 32 bits of the keys: positive floats order like
 //! their bits. Keys arrive in splat order, so equal depths stay in splat order. Three passes of 11 bits (2 048
 //! counters fit the first-level cache).
+//!
+//! Several threads cut the keys into chunks: each chunk counts its digits, prefix sums over (digit, chunk) give every
+//! chunk its places, and each chunk moves its keys. The order of a stable sort is one, so any number of chunks gives
+//! the same; a thread alone counts the digits of all passes in one go instead.
+
+use std::sync::atomic::Ordering;
+
+use gausset_compute::Pool;
+use gausset_compute::scatter::shared_u64;
 
 /// Bits per pass.
 const DIGIT_BITS: u32 = 11;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 const PASSES: u32 = 3;
 
+/// Fewer keys than these are sorted before another thread has woken up.
+const MIN_CHUNK: usize = 8192;
+/// Counters grow with the chunks, and the prefix sums over them are serial.
+const MAX_CHUNKS: usize = 32;
+
+/// How often each digit occurs; then, where the next key with this digit goes.
+type Counts = [u32; BUCKETS];
+
 /// Sorts `keys` by their upper 32 bits, stably; `scratch` is resized to hold as many.
-pub fn sort_by_depth(keys: &mut Vec<u64>, scratch: &mut Vec<u64>) {
+pub fn sort_by_depth(pool: &Pool, keys: &mut Vec<u64>, scratch: &mut Vec<u64>) {
     scratch.resize(keys.len(), 0);
-    let mut counts = vec![[0u32; BUCKETS]; PASSES as usize];
+    let chunks = (keys.len() / MIN_CHUNK).min(2 * pool.threads()).clamp(1, MAX_CHUNKS);
+    if pool.threads() == 1 || chunks == 1 {
+        sort_alone(keys, scratch);
+    } else {
+        sort_in_chunks(pool, chunks, keys, scratch);
+    }
+}
+
+fn sort_alone(keys: &mut Vec<u64>, scratch: &mut Vec<u64>) {
+    let mut counts = vec![[0; BUCKETS]; PASSES as usize];
     for &key in keys.iter() {
         for (pass, count) in counts.iter_mut().enumerate() {
             count[digit(key, pass as u32)] += 1;
         }
     }
     for (pass, count) in counts.iter_mut().enumerate() {
-        // A pass in which all keys share the digit would copy them unchanged.
-        if count.iter().any(|&c| c as usize == keys.len()) {
-            continue;
+        if counts_to_places(std::slice::from_mut(count), keys.len()) {
+            for &key in keys.iter() {
+                let place = &mut count[digit(key, pass as u32)];
+                scratch[*place as usize] = key;
+                *place += 1;
+            }
+            std::mem::swap(keys, scratch);
         }
-        let mut sum = 0;
-        for c in count.iter_mut() {
-            let here = *c;
-            *c = sum;
-            sum += here;
-        }
-        for &key in keys.iter() {
-            let slot = &mut count[digit(key, pass as u32)];
-            scratch[*slot as usize] = key;
-            *slot += 1;
-        }
-        std::mem::swap(keys, scratch);
     }
+}
+
+fn sort_in_chunks(pool: &Pool, chunks: usize, keys: &mut Vec<u64>, scratch: &mut Vec<u64>) {
+    let chunk_len = keys.len().div_ceil(chunks);
+    let mut counts: Vec<Counts> = vec![[0; BUCKETS]; chunks];
+    for pass in 0..PASSES {
+        let chunk_of = |chunk: usize| {
+            let start = (chunk * chunk_len).min(keys.len());
+            &keys[start..(start + chunk_len).min(keys.len())]
+        };
+        pool.run_parts(&mut counts, |chunk, count| {
+            count.fill(0);
+            for &key in chunk_of(chunk) {
+                count[digit(key, pass)] += 1;
+            }
+        });
+        if counts_to_places(&mut counts, keys.len()) {
+            let places = shared_u64(scratch);
+            pool.run_parts(&mut counts, |chunk, count| {
+                for &key in chunk_of(chunk) {
+                    let place = &mut count[digit(key, pass)];
+                    places[*place as usize].store(key, Ordering::Relaxed);
+                    *place += 1;
+                }
+            });
+            std::mem::swap(keys, scratch);
+        }
+    }
+}
+
+/// Turns the counts of all chunks into places, digit by digit and inside a digit chunk by chunk. False if all keys share
+/// the digit: moving them would only copy them.
+fn counts_to_places(counts: &mut [Counts], keys: usize) -> bool {
+    let mut next = 0;
+    for digit in 0..BUCKETS {
+        let first = next;
+        for count in counts.iter_mut() {
+            let here = count[digit];
+            count[digit] = next;
+            next += here;
+        }
+        if (next - first) as usize == keys {
+            return false;
+        }
+    }
+    true
 }
 
 #[inline(always)]
@@ -48,21 +112,31 @@ mod tests {
     use super::*;
     use gausset_compute::rng;
 
+    /// Keys in splat order; with few distinct depths there are ties.
+    fn keys(len: u32, depths: u32) -> Vec<u64> {
+        (0..len)
+            .map(|i| {
+                let w = rng::philox(1, rng::stream::TEST, 0, i);
+                let depth = 0.01 + rng::uniform((w[0] % depths) << 20) * 100.0;
+                u64::from(depth.to_bits()) << 32 | u64::from(i)
+            })
+            .collect()
+    }
+
     #[test]
-    fn keys_come_out_by_depth_and_equal_depths_keep_their_order() {
-        for n in [0u32, 1, 2, 1000, 5000] {
-            let mut keys: Vec<u64> = (0..n)
-                .map(|i| {
-                    let w = rng::philox(1, rng::stream::TEST, 0, i);
-                    // Few distinct depths, so that there are ties.
-                    let depth = 0.01 + rng::uniform((w[0] % 512) << 20) * 100.0;
-                    u64::from(depth.to_bits()) << 32 | u64::from(i)
-                })
-                .collect();
-            let mut expected = keys.clone();
-            expected.sort_by_key(|k| k >> 32);
-            sort_by_depth(&mut keys, &mut Vec::new());
-            assert_eq!(keys, expected);
+    fn keys_come_out_by_depth_and_equal_depths_keep_their_order_on_any_number_of_threads() {
+        let chunk = MIN_CHUNK as u32;
+        for threads in [1, 2, 5] {
+            let pool = Pool::new(threads);
+            for len in [0, 1, 2, 1000, 2 * chunk - 1, 2 * chunk, 5 * chunk + 3, 50_001] {
+                for depths in [1, 2, 512, 4096] {
+                    let mut found = keys(len, depths);
+                    let mut expected = found.clone();
+                    expected.sort_by_key(|key| key >> 32);
+                    sort_by_depth(&pool, &mut found, &mut Vec::new());
+                    assert_eq!(found, expected, "{threads} threads, {len} keys, {depths} depths");
+                }
+            }
         }
     }
 }

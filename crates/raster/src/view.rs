@@ -1,6 +1,6 @@
 //! A camera with its pose in the single precision and the derived numbers that kernels want.
 
-use gausset_core::constants::JACOBIAN_CLAMP_MARGIN;
+use gausset_core::constants::{JACOBIAN_CLAMP_MARGIN, NEAR_PLANE};
 use gausset_core::{Camera, Pose};
 
 /// What the projection of a splat needs to know of a view.
@@ -24,10 +24,12 @@ pub struct KernelView {
     pub size: [u32; 2],
     /// Tiles per row and column.
     pub tiles: [u32; 2],
+    /// Depth that a splat must exceed to be drawn, in scene units.
+    pub near_plane: f32,
 }
 
 impl KernelView {
-    /// Derives everything in f64 and rounds once.
+    /// Derives everything in f64 and rounds once; the near plane is the default one.
     #[must_use]
     pub fn new(camera: &Camera, pose: &Pose) -> Self {
         let margin = f64::from(JACOBIAN_CLAMP_MARGIN);
@@ -46,7 +48,14 @@ impl KernelView {
             ratio_y: ratio(camera.fy, camera.cy, camera.height),
             size: [camera.width, camera.height],
             tiles: camera.tiles(),
+            near_plane: NEAR_PLANE as f32,
         }
+    }
+
+    /// The same view with this near plane (scene units).
+    #[must_use]
+    pub fn with_near_plane(self, near_plane: f64) -> Self {
+        Self { near_plane: near_plane as f32, ..self }
     }
 
     /// Number of tiles.

@@ -36,6 +36,7 @@ fn scene() -> Scene {
         background: [0.1, 0.2, 0.3],
         antialiased: false,
         max_splats_per_tile: 0,
+        near_plane: 0.01,
     }
 }
 

@@ -97,6 +97,8 @@ options! {
     antialiased: bool,
     /// Longest list of a tile, nearest first; 0 = no limit.
     max_splats_per_tile: u32,
+    /// Depth that a splat must exceed to be drawn.
+    near_plane: f64,
     /// Share of the splats that a step leaves out at random.
     dropout: f64,
     /// Random splats at the start of a dataset without points.

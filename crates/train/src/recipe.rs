@@ -53,6 +53,8 @@ pub struct Recipe {
     pub antialiased: bool,
     /// Longest list of a tile; 0 = no limit.
     pub max_splats_per_tile: u32,
+    /// Depth that a splat must exceed to be drawn, in scene units.
+    pub near_plane: f64,
     /// Share of the splats that a step leaves out.
     pub dropout: f64,
     /// Whether each step has a background colour of its own; see [`SceneFacts::random_background`].
@@ -309,6 +311,7 @@ impl Recipe {
             background: self.background_at(step, scene),
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
+            near_plane: self.near_plane,
             dropout: self.dropout_at(step),
         }
     }
@@ -321,6 +324,7 @@ impl Recipe {
             background: scene.background,
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
+            near_plane: self.near_plane,
             dropout: None,
         }
     }

@@ -165,6 +165,10 @@ fn hostile_values_are_refused_with_the_option_and_what_was_expected() {
         message(TrainOptions { sh_degree: Some(4), ..base() }),
         "--sh-degree: 4 is out of range (expected 0..3)"
     );
+    for near_plane in [0.0, -1.0, f64::INFINITY] {
+        let refused = message(TrainOptions { near_plane: Some(near_plane), ..base() });
+        assert!(refused.starts_with("--near-plane: ") && refused.ends_with("(expected 0.001 or more)"));
+    }
     assert_eq!(
         TrainConfig::resolve(&base(), None).unwrap_err().to_string(),
         "--data: not given (expected the folder of a dataset)"

@@ -9,7 +9,7 @@ use gausset_io::run_folder::eval_folder;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{EvalError, EvalOptions, EvalReport, PictureFolder, Split, evaluate};
 
-use super::saved_run::{DataPlace, OtherData, SavedRun};
+use super::saved_run::{DataPlace, OtherData, SavedRun, ViewArgs};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
@@ -44,6 +44,8 @@ pub(crate) struct EvalArgs {
     /// Folder for the pictures truth | render | error [default: RUN/eval, or RUN/eval/train].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    view: ViewArgs,
     /// Evaluate even if the dataset is not the one the run was trained on.
     #[arg(long)]
     force: bool,
@@ -74,9 +76,11 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         Split::Test => eval_folder(&args.run),
         Split::Train => eval_folder(&args.run).join("train"),
     });
+    let mut render = run.render_options();
+    args.view.apply(&mut render);
     let options = EvalOptions {
         split: args.split,
-        render: run.render_options(),
+        render,
         splats_from_dataset: run.splats_from_dataset(),
         colour_corrected: run.recorded.config.recipe.exposure.is_some(),
     };

@@ -15,7 +15,7 @@ use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, PictureShape};
 use gausset_train::{Background, Split};
 
-use super::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, load_splats};
+use super::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, ViewArgs, load_splats};
 use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -94,6 +94,8 @@ pub(crate) struct RenderArgs {
     /// Colour behind the splats: black|white|R,G,B in 0..1 [default: as trained].
     #[arg(long, value_name = "COLOUR")]
     background: Option<Background>,
+    #[command(flatten)]
+    view: ViewArgs,
     /// Replace pictures that exist, and accept a dataset that is not the run's.
     #[arg(long)]
     force: bool,
@@ -160,6 +162,7 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     } else {
         of_file(args, &mut engine, console)?
     };
+    args.view.apply(&mut options);
     if let Some(Background::Colour(colour)) = args.background {
         options.background = colour;
     }

@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::Args;
+use gausset_core::constants::MIN_NEAR_PLANE;
 use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
@@ -13,6 +15,28 @@ use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, TrainError, read_summar
 
 use crate::console::Console;
 use crate::failure::Failure;
+
+/// How pictures are made otherwise than in training.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct ViewArgs {
+    /// Splats closer to a camera than this are not drawn, in scene units [default: as trained, or 0.01].
+    #[arg(long, value_name = "DISTANCE", value_parser = parse_near_plane)]
+    near_plane: Option<f64>,
+}
+
+impl ViewArgs {
+    /// Puts what was said in place of what training did.
+    pub(crate) fn apply(self, options: &mut RenderOptions) {
+        if let Some(near_plane) = self.near_plane {
+            options.near_plane = near_plane;
+        }
+    }
+}
+
+fn parse_near_plane(text: &str) -> Result<f64, String> {
+    let found = text.parse::<f64>().ok().filter(|v| (*v as f32).is_finite() && *v >= MIN_NEAR_PLANE);
+    found.ok_or_else(|| format!("expected {MIN_NEAR_PLANE} or more scene units, found `{text}`"))
+}
 
 /// A run as its folder tells it.
 #[derive(Debug)]

@@ -43,6 +43,33 @@ fn a_bare_splat_file_can_be_orbited() {
 }
 
 #[test]
+fn a_near_plane_behind_everything_leaves_the_background() {
+    let workshop = trained();
+    let psnr = |more: &[&str]| {
+        let seen = workshop.succeed(&[&["eval", "run", "-o", "seen", "--json"][..], more].concat());
+        serde_json::from_str::<Value>(&seen.stdout).expect("JSON")["psnr"].as_f64().expect("a number")
+    };
+    let (all, none) = (psnr(&[]), psnr(&["--near-plane", "1e6"]));
+    assert!(none < all - 1.0, "{none}, {all}");
+    workshop.succeed(&["render", "run", "--near-plane", "1e6", "--alpha", "-o", "cut"]);
+    let alphas: Vec<_> = std::fs::read_dir(workshop.path("cut"))
+        .expect("folder")
+        .map(|entry| entry.expect("entry").path())
+        .filter(|path| path.to_string_lossy().ends_with("_alpha.png"))
+        .collect();
+    assert!(!alphas.is_empty());
+    for path in alphas {
+        let alpha = gausset_io::image::decode_mask_file(&path).expect("PNG");
+        assert!(alpha.keep.iter().all(|&level| level == 0), "{}", path.display());
+    }
+    let refused = workshop.run(&["render", "run", "--near-plane", "0"]);
+    assert!(
+        refused.code == 2 && refused.stderr.contains("expected 0.001 or more scene units"),
+        "{refused:?}"
+    );
+}
+
+#[test]
 fn nothing_is_put_into_a_run_folder_while_a_training_has_it() {
     let workshop = Workshop::with_data();
     let endless = [

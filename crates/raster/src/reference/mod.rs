@@ -51,8 +51,6 @@ pub use scene::{Scene, SplatsF64};
 
 use gausset_core::constants;
 
-/// A splat is dropped unless its camera z is greater (scene units).
-pub const NEAR_PLANE: f64 = 0.01;
 /// Added to both diagonal entries of the screen covariance, in px².
 pub const LOW_PASS_VARIANCE: f64 = 0.3;
 /// A splat is skipped at a pixel if its alpha is below.
@@ -67,8 +65,7 @@ pub const JACOBIAN_CLAMP_MARGIN: f64 = 0.3;
 // Rounding 0.3 to f32 would already cost 4e-8, more than the 1e-9 that the fixtures allow in f64. So these are the
 // exact decimals, and the f32 constants of all other devices must be what they round to.
 const _: () = assert!(
-    NEAR_PLANE as f32 == constants::NEAR_PLANE
-        && LOW_PASS_VARIANCE as f32 == constants::LOW_PASS_VARIANCE
+    LOW_PASS_VARIANCE as f32 == constants::LOW_PASS_VARIANCE
         && ALPHA_MIN as f32 == constants::ALPHA_MIN
         && ALPHA_MAX as f32 == constants::ALPHA_MAX
         && TRANSMITTANCE_STOP as f32 == constants::TRANSMITTANCE_STOP

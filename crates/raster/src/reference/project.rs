@@ -15,7 +15,7 @@ use gausset_core::se3::{Mat3, mul, rotation_from_quaternion, transpose, transpos
 use gausset_core::{Camera, Pose};
 
 use super::scene::Scene;
-use super::{JACOBIAN_CLAMP_MARGIN, LOW_PASS_VARIANCE, NEAR_PLANE, sh};
+use super::{JACOBIAN_CLAMP_MARGIN, LOW_PASS_VARIANCE, sh};
 
 /// A 2x3 matrix, row-major.
 pub type Mat2x3 = [[f64; 3]; 2];
@@ -60,7 +60,7 @@ pub fn project(scene: &Scene, splat: usize) -> Option<ScreenSplat> {
     }
     let mean = splats.means[splat];
     let mean_in_camera = scene.pose.apply(mean);
-    if mean_in_camera[2] <= NEAR_PLANE {
+    if mean_in_camera[2] <= scene.near_plane {
         return None;
     }
 

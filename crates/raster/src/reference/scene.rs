@@ -39,6 +39,8 @@ pub struct Scene {
     pub antialiased: bool,
     /// Longest list of a tile, nearest first; 0 = no limit.
     pub max_splats_per_tile: u32,
+    /// Depth that a splat must exceed to be drawn.
+    pub near_plane: f64,
 }
 
 impl SplatsF64 {
@@ -115,6 +117,7 @@ impl Scene {
             background: options.background.map(f64::from),
             antialiased: options.antialiased,
             max_splats_per_tile: options.max_splats_per_tile,
+            near_plane: options.near_plane,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Presets as data: ordinary [`TrainOptions`] that fill in what nobody said.
 
+use gausset_core::constants::NEAR_PLANE;
 use gausset_core::sh;
 use gausset_io::dataset::Dataset;
 
@@ -25,6 +26,7 @@ pub fn defaults() -> TrainOptions {
         sh_every: Some(1.0 / 30.0),
         antialiased: Some(false),
         max_splats_per_tile: Some(0),
+        near_plane: Some(NEAR_PLANE),
         dssim_weight: Some(0.2),
         adam: Some(Adam::Dense),
         density_from: Some(1.0 / 60.0),

@@ -12,6 +12,7 @@ mod record;
 
 use std::path::PathBuf;
 
+use gausset_core::constants::MIN_NEAR_PLANE;
 use gausset_core::engine::AdamMode;
 use gausset_core::sh;
 use gausset_io::dataset::{AlphaMode, Dataset, OpenOptions};
@@ -241,6 +242,7 @@ impl TrainConfig {
             sh_every: share("sh-every", o.sh_every)?,
             antialiased: flag("antialiased", o.antialiased)?,
             max_splats_per_tile: need(o.max_splats_per_tile, "max-splats-per-tile", "a number")?,
+            near_plane: number("near-plane", o.near_plane, "0.001 or more", |v| v >= MIN_NEAR_PLANE)?,
             dropout: number("dropout", o.dropout, "0 or more, less than 1", |v| (0.0..1.0).contains(&v))?,
             random_background: need(o.random_background, "random-background", "auto|always|never")?,
             coarse: CoarseRecipe {
@@ -445,6 +447,7 @@ impl TrainConfig {
             sh_every: Some(recipe.sh_every),
             antialiased: Some(recipe.antialiased),
             max_splats_per_tile: Some(recipe.max_splats_per_tile),
+            near_plane: Some(recipe.near_plane),
             dropout: Some(recipe.dropout),
             initial_splats: Some(recipe.start.random_splats),
             initial_opacity: Some(recipe.start.opacity),
