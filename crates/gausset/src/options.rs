@@ -135,7 +135,8 @@ option_args! {
     /// Splats closer to a camera than this are not drawn, in scene units.
     #[arg(long, value_name = "DISTANCE", help_heading = MODEL, hide_short_help = true)]
     near_plane: f64,
-    /// Random splats to start from when a dataset has no points.
+    /// Random splats to start from when a dataset has no points; the default preset takes 20,000 for an object in
+    /// front of nothing (Blender-style data).
     #[arg(long, value_name = "N", help_heading = START, hide_short_help = true)]
     initial_splats: u64,
     /// Opacity of splats that start from points, 0..1.

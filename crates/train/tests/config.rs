@@ -61,7 +61,7 @@ fn a_quality_fills_in_what_nobody_gave() {
 #[test]
 fn presets_know_how_many_pictures_there_are_and_how_large() {
     let of = |quality, pictures: u64, pixels_each: f64| {
-        let known = Known { pictures, pixels: pixels_each * pictures as f64, points: 0 };
+        let known = Known { pictures, pixels: pixels_each * pictures as f64, points: 0, is_object: false };
         quality_defaults(&TrainOptions { quality: Some(quality), ..TrainOptions::default() }, Some(known))
     };
     // Few pictures are kept from being learnt by heart, in every preset.
@@ -84,7 +84,7 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
 #[test]
 fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
     let of = |points, pixels, given: TrainOptions| {
-        quality_defaults(&given, Some(Known { pictures: 50, pixels, points }))
+        quality_defaults(&given, Some(Known { pictures: 50, pixels, points, is_object: false }))
     };
     let steps = |steps| TrainOptions { steps: Some(steps), ..TrainOptions::default() };
     // One splat for 40 pixels, within limits.
@@ -92,7 +92,7 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
     assert_eq!([most(1.0), most(2e6), most(1e9)], [2_000, 50_000, 200_000]);
     // Two fifths of 6,000 steps are 24 changes, of 1,500 steps 12.
     for (points, given, expected) in [
-        (0, steps(6_000), 10f64.powf(1.0 / 24.0)),
+        (0, steps(6_000), 1.05),
         (5_000, steps(6_000), 40f64.powf(1.0 / 24.0)),
         (10_000, steps(1_500), 20f64.powf(1.0 / 12.0)),
         (5_000, TrainOptions { max_splats: Some(40_000), ..steps(1_500) }, 8f64.powf(1.0 / 12.0)),
@@ -103,12 +103,23 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
         let growth = of(points, 1e9, given).growth.unwrap();
         assert!((growth - expected).abs() < 1e-3, "{points}: {growth}, {expected}");
     }
+    // An object in front of nothing starts from a fifth of the splats.
+    let object = Known { pictures: 50, pixels: 1e9, points: 0, is_object: true };
+    let object = quality_defaults(&steps(6_000), Some(object));
+    assert_eq!(
+        (object.initial_splats, of(0, 1e9, steps(6_000)).initial_splats),
+        (Some(20_000), Some(100_000))
+    );
+    assert!((object.growth.unwrap() - 10f64.powf(1.0 / 24.0)).abs() < 1e-3);
     // Few pictures: until the changes end, which are 25 in 1,500 steps.
-    let few = quality_defaults(&steps(1_500), Some(Known { pictures: 15, pixels: 1e9, points: 5_000 }));
+    let few = quality_defaults(
+        &steps(1_500),
+        Some(Known { pictures: 15, pixels: 1e9, points: 5_000, is_object: false }),
+    );
     assert!((few.growth.unwrap() - 40f64.powf(1.0 / 25.0)).abs() < 1e-3);
     // The pull on opacities ends at 0.6, or with the growth.
     let until = |pictures| {
-        let known = Known { pictures, pixels: 1e9, points: 5_000 };
+        let known = Known { pictures, pixels: 1e9, points: 5_000, is_object: false };
         quality_defaults(&steps(6_000), Some(known)).opacity_regularisation_until.unwrap()
     };
     assert_eq!([15, 50].map(until), [0.833, 0.6]);
