@@ -131,7 +131,7 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
 }
 
 #[test]
-fn longer_runs_decay_further_and_are_coarse_for_a_shorter_share() {
+fn longer_runs_decay_further_are_coarse_for_a_shorter_share_and_go_slower_from_points() {
     let of = |steps, time_budget| {
         let config = resolve(TrainOptions { steps, time_budget, ..TrainOptions::default() }).unwrap();
         let rates = config.recipe.rates;
@@ -144,6 +144,18 @@ fn longer_runs_decay_further_and_are_coarse_for_a_shorter_share() {
     assert!(is(of(Some(6_000), None), long) && is(of(None, None), long));
     assert!(is(of(None, Some(TimeBudget::Milliseconds(30_000))), short));
     assert!(is(of(None, Some(TimeBudget::Milliseconds(600_000))), long));
+    // Rates are twice the published ones where training starts from random splats, and fall to these from points.
+    let quats = |points, steps| {
+        let known = Known { pictures: 50, pixels: 1e9, points, is_object: false };
+        let given = TrainOptions { steps: Some(steps), ..TrainOptions::default() };
+        quality_defaults(&given, Some(known)).lr_quats.unwrap()
+    };
+    assert_eq!([0, 5_000].map(|points| quats(points, 4_500)), [2e-3, 2e-3]);
+    assert_eq!([0, 5_000].map(|points| quats(points, 5_250)), [2e-3, 1.5e-3]);
+    assert_eq!([0, 5_000].map(|points| quats(points, 9_000)), [2e-3, 1e-3]);
+    let few = Known { pictures: 15, pixels: 1e9, points: 5_000, is_object: false };
+    let given = TrainOptions { steps: Some(9_000), ..TrainOptions::default() };
+    assert_eq!(quality_defaults(&given, Some(few)).lr_quats, Some(2e-3));
 }
 
 #[test]

@@ -65,6 +65,8 @@ pub fn defaults() -> TrainOptions {
 const SHORT_STEPS: f64 = 3_000.0;
 /// … and of at least so many are long.
 const LONG_STEPS: f64 = 6_000.0;
+/// Runs of at most so many steps want twice the published rates also where they start from points.
+const FAST_STEPS: f64 = 4_500.0;
 /// Steps that a run with a time budget is expected to make per second.
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
 /// Work of the default preset, which decides its steps, in pixels: 8,800 steps of 400x400 px, 4,400 of 800x600.
@@ -132,7 +134,8 @@ impl Known {
 /// `splats x a + pixels x b` per step (docs/benchmarks.md), so steps, splats and sizes shrink together. What was
 /// measured (docs/experiments.md):
 ///
-/// - Fewer steps want higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 to 3,000 steps.
+/// - Fewer steps want higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 to 3,000 steps. Random starts
+///   and few pictures want them in longer runs too; from points the published ones are better in 6,000.
 /// - Short runs want a decade of decay of the means, where two are published; from 6,000 steps on two are better.
 /// - Small pictures at the start pay in short runs and cost quality in long ones.
 /// - A random start wants half as many splats as there will be where the scene fills its pictures (0.5 dB in the same
@@ -146,12 +149,12 @@ impl Known {
 pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOptions {
     let quality = given.quality.unwrap_or(Quality::Default);
     let is_object = known.is_some_and(|known| known.is_object);
-    let (preset_steps, [initial_splats, max_splats], max_resolution, pace) = match quality {
-        Quality::Fast => (2_000, [30_000, 60_000], 800, 2.0),
+    let (preset_steps, [initial_splats, max_splats], max_resolution) = match quality {
+        Quality::Fast => (2_000, [30_000, 60_000], 800),
         Quality::Default => {
-            (default_steps(known), [if is_object { 20_000 } else { 100_000 }, 200_000], 1_600, 2.0)
+            (default_steps(known), [if is_object { 20_000 } else { 100_000 }, 200_000], 1_600)
         }
-        Quality::Best => (best_steps(known), [100_000, 400_000], 1_600, 1.0),
+        Quality::Best => (best_steps(known), [100_000, 400_000], 1_600),
     };
     // How long the run will be: 0 = short, 1 = long. The steps of a run with a time budget are not known yet.
     let budget = given.time_budget.and_then(|budget| budget.seconds());
@@ -170,14 +173,20 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         0 => given.initial_splats.unwrap_or(initial_splats),
         points => points,
     });
-    let length = ((expected - SHORT_STEPS) / (LONG_STEPS - SHORT_STEPS)).clamp(0.0, 1.0);
+    let length = share_between(SHORT_STEPS, LONG_STEPS, expected);
     let coarse_until = match quality {
         Quality::Fast => 0.7,
         Quality::Default | Quality::Best => 0.4 - 0.2 * length,
     };
     let is_few = known.is_some_and(|known| known.pictures < FEW_PICTURES);
+    let has_points = given.init.is_some() || known.is_some_and(|known| known.points > 0);
+    let pace = match quality {
+        Quality::Default if has_points && !is_few => 2.0 - share_between(FAST_STEPS, LONG_STEPS, expected),
+        Quality::Fast | Quality::Default => 2.0,
+        Quality::Best => 1.0,
+    };
     let grown_at = if is_few { MCMC_UNTIL } else { GROWN_AT };
-    let lr_means = 1.6e-4 * pace;
+    let rate = |published: f64| Some(round(published * pace));
     TrainOptions {
         steps: Some(given.steps.unwrap_or(preset_steps)),
         initial_splats: Some(initial_splats),
@@ -189,13 +198,13 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         opacity_regularisation_until: Some(round(grown_at.max(PULL_UNTIL))),
         coarse_factor: Some(4),
         coarse_until: Some(round(coarse_until)),
-        lr_means: Some(lr_means),
-        lr_means_final: Some(round(lr_means * libm::exp10(-1.0 - length))),
-        lr_scales: Some(5e-3 * pace),
-        lr_quats: Some(1e-3 * pace),
-        lr_opacities: Some(5e-2 * pace),
-        lr_sh_dc: Some(2.5e-3 * pace),
-        lr_sh_rest: Some(2.5e-3 / 20.0 * pace),
+        lr_means: rate(1.6e-4),
+        lr_means_final: rate(1.6e-4 * libm::exp10(-1.0 - length)),
+        lr_scales: rate(5e-3),
+        lr_quats: rate(1e-3),
+        lr_opacities: rate(5e-2),
+        lr_sh_dc: rate(2.5e-3),
+        lr_sh_rest: rate(2.5e-3 / 20.0),
         ..TrainOptions::default()
     }
 }
@@ -220,6 +229,11 @@ fn growth(start: u64, most: u64, steps: f64, expected: f64) -> f64 {
     let [least, fastest] = GROWTH;
     let growth = libm::pow(factor.max(1.0), 1.0 / changes.max(1.0)).clamp(least, fastest);
     (growth * 1e3).round() / 1e3
+}
+
+/// How far `value` is on the way from `start` to `end`, 0 before and 1 after.
+fn share_between(start: f64, end: f64, value: f64) -> f64 {
+    ((value - start) / (end - start)).clamp(0.0, 1.0)
 }
 
 /// A number with three digits, as people write it into a config file.
