@@ -18,6 +18,7 @@ use super::paths::{Extension, Found, Root, find_mask};
 use super::report::{SkipReason, Skipped, Warning};
 use super::sizes::{check_shape, lens_at, scene_extent, training_size};
 use super::source::Role;
+use super::target;
 use super::transforms::Intrinsics;
 use super::{AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, Point, Split};
 use crate::image::{Header, ImageProblem, read_header, warp};
@@ -298,13 +299,25 @@ impl Assembly {
         let mask = self.mask_of(&found.name, listed.mask.as_deref(), stored, &mut seen.notes)?;
         let io = |e: std::io::Error| ImageProblem::Io(crate::atomic::plain_reason(&e));
         let (file_bytes, sample) = Sample::of_file(&found.path).map_err(|e| SkipReason::Unreadable(io(e)))?;
-        let mask_content = mask.as_ref().map(|path| {
-            Sample::of_file(path).map_err(|e| SkipReason::Mask { path: path.clone(), problem: io(e) })
-        });
+        let mask_content = match &mask {
+            Some((path, _)) => Some(
+                Sample::of_file(path).map_err(|e| SkipReason::Mask { path: path.clone(), problem: io(e) })?,
+            ),
+            None => None,
+        };
+        let stored_mask = mask
+            .as_ref()
+            .zip(mask_content)
+            .map(|((_, header), (file_bytes, _))| target::Stored { header, file_bytes });
         let entry = ImageEntry {
             name: Arc::from(found.name.as_str()),
             file_bytes,
             sample,
+            decode_bytes: target::decode_bytes(
+                target::Stored { header: &header, file_bytes },
+                stored_mask,
+                is_panorama.then_some(camera.width),
+            ),
             path: found.path,
             id: listed.id,
             frame: listed.frame,
@@ -312,8 +325,8 @@ impl Assembly {
             stored_size: stored,
             camera,
             pose,
-            mask,
-            mask_content: mask_content.transpose()?,
+            mask: mask.map(|(path, _)| path),
+            mask_content,
             face: None,
         };
         if !is_panorama {
@@ -331,14 +344,14 @@ impl Assembly {
         Ok(Face::ALL.map(face).into())
     }
 
-    /// The mask file of a picture, whose header must be readable.
+    /// The mask file of a picture with its header, which must be readable.
     fn mask_of(
         &self,
         name: &str,
         named: Option<&str>,
         stored: [u32; 2],
         notes: &mut Notes,
-    ) -> Result<Option<PathBuf>, SkipReason> {
+    ) -> Result<Option<(PathBuf, Header)>, SkipReason> {
         let named = named.zip(self.name_folder.as_ref()).map(|(mask, folder)| {
             folder.find(mask, Extension::Required).map_err(|reason| (folder.path(mask), reason))
         });
@@ -357,10 +370,12 @@ impl Assembly {
             };
         };
         match read_header(&path) {
-            Ok(header) => notes.mask(&path, [header.width, header.height], stored),
-            Err(e) => return Err(SkipReason::Mask { path, problem: e.problem }),
+            Ok(header) => {
+                notes.mask(&path, [header.width, header.height], stored);
+                Ok(Some((path, header)))
+            }
+            Err(e) => Err(SkipReason::Mask { path, problem: e.problem }),
         }
-        Ok(Some(path))
     }
 
     /// Refuses a dataset of which too little is left.
