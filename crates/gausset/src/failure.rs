@@ -107,7 +107,9 @@ impl From<TrainError> for Failure {
             TrainError::Eval(error) => error.into(),
             TrainError::EmptyInit { .. } => Self::new("splats", error),
             TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
-            TrainError::OtherDataset { .. } => Self::new("other-dataset", error),
+            TrainError::OtherDataset { .. } | TrainError::OtherInit { .. } => {
+                Self::new("other-dataset", error)
+            }
             TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
             TrainError::Memory { .. } => Self::new("memory", error),
             TrainError::Checkpoint { .. } => Self::new("checkpoint", error),

@@ -3,6 +3,7 @@
 //! ```text
 //! RUN/
 //!   config.toml          everything needed to repeat the run
+//!   fingerprint.txt      the data it was made of, a line for each picture
 //!   splats.ply           the result
 //!   checkpoints/         step_007000.ckpt (latest) and the one before
 //!   metrics.jsonl        one line per report
@@ -28,8 +29,16 @@ use crate::lock::{FolderLock, LockError};
 use std::io::Write;
 
 /// Files that a run leaves directly in its folder.
-const RUN_FILES: [&str; 7] =
-    ["config.toml", "splats.ply", "metrics.jsonl", "profile.json", "profile.csv", "trace.json", "crash.txt"];
+const RUN_FILES: [&str; 8] = [
+    "config.toml",
+    "fingerprint.txt",
+    "splats.ply",
+    "metrics.jsonl",
+    "profile.json",
+    "profile.csv",
+    "trace.json",
+    "crash.txt",
+];
 /// Files of the folder of refined cameras.
 const CAMERA_FILES: [&str; 7] = [
     "cameras.bin",
@@ -194,6 +203,17 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Writes the list of the data that the run is made of.
+    ///
+    /// # Errors
+    /// A failed write.
+    pub fn write_list_of_data(&self, fs: &dyn FileSystem, list: &str) -> Result<(), RunFolderError> {
+        let options = WriteOptions { label: "fingerprint", ..WriteOptions::default() };
+        let path = data_list_path(&self.root);
+        write_atomic_with(fs, &path, &options, |file| file.write_all(list.as_bytes()))?;
+        Ok(())
+    }
+
     /// Saves the checkpoint of a step; then removes all but this one and the newest before it.
     ///
     /// Checkpoints of later steps are from a future that a resume has given up: they go, too.
@@ -333,6 +353,12 @@ fn io_error(path: &Path, action: &'static str) -> impl Fn(io::Error) -> WriteErr
 /// `step_007000.ckpt`.
 fn checkpoint_name(step: u64) -> String {
     format!("step_{step:06}.ckpt")
+}
+
+/// `RUN/fingerprint.txt`.
+#[must_use]
+pub fn data_list_path(root: &Path) -> PathBuf {
+    root.join("fingerprint.txt")
 }
 
 /// `RUN/config.toml`.

@@ -4,7 +4,6 @@
 //! in the dataset's axes and are turned like the splats were; a Nerfstudio camera path is made in a viewer that shows
 //! the saved splats and is taken as it is.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use gausset_core::camera::CameraError;
@@ -109,7 +108,8 @@ pub fn read_path(
     size: Option<[u32; 2]>,
     splats_from_dataset: &Mat3,
 ) -> Result<Vec<NamedCamera>, CameraPathError> {
-    let bytes = read_bounded(path)?;
+    let io = |source| CameraPathError::Io { path: path.to_owned(), source };
+    let bytes = gausset_io::input::read(path, MAX_PATH_BYTES).map_err(io)?;
     // Only the key that tells the two kinds apart; everything else is looked at by their own readers.
     #[derive(Deserialize)]
     struct Kind {
@@ -121,21 +121,6 @@ pub fn read_path(
     } else {
         transforms_cameras(path, size, splats_from_dataset)
     }
-}
-
-fn read_bounded(path: &Path) -> Result<Vec<u8>, CameraPathError> {
-    let io = |source| CameraPathError::Io { path: path.to_owned(), source };
-    if !std::fs::metadata(path).map_err(io)?.is_file() {
-        return Err(malformed(path, "file", "is not a regular file (expected a camera path)"));
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(io)?;
-    file.take(MAX_PATH_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MAX_PATH_BYTES {
-        let what = format!("is larger than {MAX_PATH_BYTES} bytes (expected a camera path)");
-        return Err(malformed(path, "file", what));
-    }
-    Ok(bytes)
 }
 
 fn malformed(path: &Path, place: impl Into<String>, what: impl Into<String>) -> CameraPathError {

@@ -106,6 +106,8 @@ struct SceneNote {
 
 /// Name of the file of the [`SceneNote`] in the dataset.
 const NOTE: &str = "demo.json";
+/// Largest such file.
+const MAX_NOTE_BYTES: u64 = 1 << 16;
 
 impl SceneNote {
     fn of(args: &DemoArgs) -> Self {
@@ -115,7 +117,7 @@ impl SceneNote {
 
     /// The note of a dataset, if it is one of a demo.
     fn read(data: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(data.join(NOTE)).ok()?).ok()
+        serde_json::from_slice(&gausset_io::input::read(&data.join(NOTE), MAX_NOTE_BYTES).ok()?).ok()
     }
 }
 

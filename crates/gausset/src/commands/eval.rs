@@ -49,7 +49,7 @@ pub(crate) struct EvalArgs {
     /// Evaluate even if the dataset is not the one the run was trained on.
     #[arg(long)]
     force: bool,
-    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
     /// Print the result as a JSON object.

@@ -99,7 +99,7 @@ pub(crate) struct RenderArgs {
     /// Replace pictures that exist, and accept a dataset that is not the run's.
     #[arg(long)]
     force: bool,
-    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
     #[command(flatten)]

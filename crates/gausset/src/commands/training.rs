@@ -11,7 +11,7 @@ use gausset_io::units;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{
     End, Event, Outcome, RecordedRun, Run, RunWarning, Session, Started, TimeBudget, TrainConfig,
-    TrainOptions, resumable_config,
+    TrainOptions, check_dataset, check_init, resumable_config,
 };
 
 use crate::console::Console;
@@ -183,9 +183,10 @@ pub(crate) fn fresh_or_resumed(
 /// The configuration of the run in a folder, if it is one with these options on the same data.
 fn same_run(folder: &Path, options: &TrainOptions) -> Option<TrainConfig> {
     let config = resumable_config(folder, options).ok()?;
-    let recorded = RecordedRun::read(&config_path(folder)).ok()?.record.fingerprint;
+    let recorded = RecordedRun::read(&config_path(folder)).ok()?;
     let dataset = dataset::open(&config.data.path, &config.open_options()).ok()?;
-    (dataset.fingerprint == recorded).then_some(config)
+    check_dataset(folder, &recorded, &dataset).and_then(|()| check_init(&recorded)).ok()?;
+    Some(config)
 }
 
 fn has_checkpoint(folder: &Path) -> bool {

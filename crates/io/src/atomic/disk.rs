@@ -36,7 +36,7 @@ impl FileSystem for Disk {
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn io::Read + Send>> {
-        Ok(Box::new(File::open(path)?))
+        Ok(Box::new(crate::input::open(path, crate::input::STREAMED)?))
     }
 
     fn create_new(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
