@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use common::{MockEngine, cpu, ignore, open, options, runs, tiny_dataset, train};
 use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
-use gausset_io::atomic::Disk;
+use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::splat::read_splats;
 use gausset_train::cameras::of_dataset;
@@ -33,7 +33,7 @@ fn eval_options(split: Split) -> EvalOptions {
 }
 
 fn eval(engine: &mut dyn Engine, options: &EvalOptions, to: Option<&Path>) -> EvalReport {
-    let pictures = to.map(|folder| PictureFolder { fs: &Disk, folder });
+    let pictures = to.map(|folder| PictureFolder { fs: &Disk, folder, overwrite: Overwrite::Refuse });
     evaluate(engine, &loader(), options, pictures.as_ref(), &AtomicBool::new(false)).unwrap()
 }
 
