@@ -13,4 +13,5 @@ mod mistakes;
 mod pano;
 mod profile;
 mod signals;
+mod strangers;
 mod support;
