@@ -14,4 +14,5 @@ mod mistakes;
 mod pano;
 mod profile;
 mod signals;
+mod strangers;
 mod support;
