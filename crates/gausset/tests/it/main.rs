@@ -6,6 +6,8 @@ mod bytes;
 mod colmap;
 mod demo;
 mod field;
+#[cfg(unix)]
+mod goes_on;
 mod help;
 mod kills;
 mod looking;
@@ -14,3 +16,4 @@ mod pano;
 mod profile;
 mod signals;
 mod support;
+mod v01;
