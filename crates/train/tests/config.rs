@@ -182,7 +182,11 @@ fn hostile_values_are_refused_with_the_option_and_what_was_expected() {
     );
     assert_eq!(
         message(TrainOptions { lr_scales: Some(1e39), ..base() }),
-        "--lr-scales: 1000000000000000000000000000000000000000 is out of range (expected 0 or more)"
+        "--lr-scales: 1e39 is out of range (expected 0 or more)"
+    );
+    assert_eq!(
+        message(TrainOptions { scene_extent: Some(1e300), ..base() }),
+        "--scene-extent: 1e300 is out of range (expected 0 or more)"
     );
     assert_eq!(
         message(TrainOptions { sh_degree: Some(4), ..base() }),
