@@ -152,10 +152,10 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     let cut = split_args(args, align_folder.clone(), Layout::Ring8, None);
     let side = split::natural_side_of(&cut)?.min(ALIGN_SIDE);
     let _lock = stages::lock(&args.output)?;
-    let is_other = claim(args, overwrite)?;
+    let is_anew = claim(args, overwrite)?;
     console.note("cutting views for alignment");
     let cut = split_args(args, align_folder.clone(), Layout::Ring8, Some(side));
-    let (report, _) = split::perform(&SplitArgs { force: is_other, ..cut }, &interrupt, console)?;
+    let (report, _) = split::perform(&SplitArgs { force: is_anew, ..cut }, &interrupt, console)?;
     if report.is_cancelled {
         return stopped();
     }
@@ -171,7 +171,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     console.note("cutting views for training");
     let train_folder = args.output.join("train");
     let cut = split_args(args, train_folder.clone(), args.train_layout, args.train_size);
-    let (report, _) = split::perform(&SplitArgs { force: is_other, ..cut }, &interrupt, console)?;
+    let (report, _) = split::perform(&SplitArgs { force: is_anew, ..cut }, &interrupt, console)?;
     if report.is_cancelled {
         return stopped();
     }
@@ -215,7 +215,7 @@ const RECORD: &str = "pano_run.json";
 /// What stands in it under `made-by`.
 const MADE_BY: &str = "gausset pano run";
 
-/// Takes the folder for these options, before anything in it is touched: whether it was made with others.
+/// Takes the folder for these options, before anything in it is touched: whether its views are to be made anew.
 fn claim(args: &RunArgs, overwrite: Overwrite) -> Result<bool, Failure> {
     let path = args.output.join(RECORD);
     let record = made_with(args);
@@ -223,12 +223,13 @@ fn claim(args: &RunArgs, overwrite: Overwrite) -> Result<bool, Failure> {
     if known.is_none() {
         refuse_existing(&Disk, &path, overwrite)?;
     }
+    let is_new = known.is_none();
     let differences = known.map(|known| stages::differences(&known, &record)).unwrap_or_default();
     if !differences.is_empty() && overwrite == Overwrite::Refuse {
         return Err(stages::made_of_others(&args.output, &differences));
     }
     stages::write_record(&path, &record)?;
-    Ok(!differences.is_empty())
+    Ok(overwrite == Overwrite::Replace && (is_new || !differences.is_empty()))
 }
 
 /// Everything that decides what the command makes, under the names of the options.
