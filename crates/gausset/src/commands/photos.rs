@@ -187,7 +187,7 @@ impl Pictures {
             return Ok(Self { folder: photos.to_owned(), is_video: false });
         }
         // A COLMAP that is missing is told before the work begins.
-        tool.find()?;
+        tool.find(interrupt)?;
         let choice = Choice {
             footage: Footage::Ordinary,
             fps: Some(lens.fps),
@@ -197,8 +197,8 @@ impl Pictures {
             is_stereo: false,
         };
         let silence = Duration::from_secs(tool.tool_timeout.unwrap_or(split::SILENCE));
-        let video =
-            Video::open(photos, choice, [16_384, 16_384], silence).map_err(|e| Failure::new("video", e))?;
+        let video = Video::open(photos, choice, [16_384, 16_384], silence, interrupt.stop())
+            .map_err(|e| Failure::new("video", e))?;
         let folder = output.join("frames");
         // What the frames depend on: a folder with the same is used again.
         let source = video_frames(&video).into_iter().next();
@@ -274,7 +274,7 @@ fn align(
     console: &Console,
 ) -> Result<Facts, Failure> {
     let frames = photographs(&pictures.folder)?;
-    let found = tool.find()?;
+    let found = tool.find(interrupt)?;
     let folder_error = |e: std::io::Error| {
         let reason = gausset_io::atomic::plain_reason(&e);
         Failure::new("write", format!("{}: folder: {reason}", output.display()))
@@ -287,7 +287,6 @@ fn align(
         found.describe()
     ));
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    let work = absolute(output).join("sfm");
     let job = Job {
         images: absolute(&pictures.folder),
         masks: lens.masks.as_deref().map(absolute),
@@ -297,7 +296,7 @@ fn align(
         camera_params: None,
         cameras: if lens.single_camera || pictures.is_video { Cameras::Single } else { Cameras::Auto },
         is_sequence: lens.sequence || pictures.is_video,
-        work: work.clone(),
+        work: absolute(output).join("sfm"),
         threads: tool.threads(),
         seed: tool.sfm_seed,
         silence: tool.silence(),
@@ -306,8 +305,6 @@ fn align(
     let mut tell = |progress: &Progress| tell_progress(progress, &mut told, console);
     let Aligned { model, .. } = gausset_sfm::align(&job, &found, interrupt.stop(), &mut tell)?;
     model.write(&output.join("sparse").join("0"), &job.frames)?;
-    // Databases are large and of no further use.
-    let _ = std::fs::remove_dir_all(&work);
     let facts = facts_of(&model, &job.frames);
     for name in &facts.unregistered {
         console.warn("photographs", format!("{name}: photograph: did not register"));

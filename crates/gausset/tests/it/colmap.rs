@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 use gausset_core::{Pose, se3};
 use gausset_pano::export::{FramePose, Poses};
@@ -15,7 +16,7 @@ use crate::support::{Workshop, with_walk};
 
 /// A Python with pycolmap; says why a test is skipped when there is none.
 fn python(test: &str) -> Option<PathBuf> {
-    match Tool::find(None, None) {
+    match Tool::find(None, None, &AtomicBool::new(false)) {
         Ok(Tool::Python { python, .. }) => Some(python),
         Ok(tool) => skip(test, &format!("needs pycolmap, found {}", tool.describe())),
         Err(error) => skip(test, &error.to_string()),

@@ -8,6 +8,7 @@ use clap::Args;
 use gausset_core::Pose;
 use gausset_io::atomic::{Disk, write_atomic};
 use gausset_io::lock::FolderLock;
+use gausset_io::owned::OwnedError;
 use gausset_pano::export::{FramePose, Poses};
 use gausset_pano::rig;
 use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
@@ -68,8 +69,8 @@ pub(crate) struct ToolArgs {
 }
 
 impl ToolArgs {
-    pub(crate) fn find(&self) -> Result<Tool, Failure> {
-        Ok(Tool::find(self.python.as_deref(), self.colmap.as_deref())?)
+    pub(crate) fn find(&self, interrupt: &Interrupt) -> Result<Tool, Failure> {
+        Ok(Tool::find(self.python.as_deref(), self.colmap.as_deref(), interrupt.stop())?)
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -94,7 +95,8 @@ impl From<AlignError> for Failure {
     fn from(error: AlignError) -> Self {
         match error {
             AlignError::Nothing { .. } => Self::new("align", error),
-            AlignError::Folder { .. } => Self::new("write", error),
+            AlignError::Folder(OwnedError::NotOurs { .. }) => Self::new("exists", error),
+            AlignError::Folder(_) => Self::new("write", error),
             _ => Self::new("colmap", error),
         }
     }
@@ -203,7 +205,7 @@ pub(crate) fn perform(
             folder.display()
         )));
     }
-    let tool = args.find()?;
+    let tool = args.find(interrupt)?;
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     console.note(format!(
         "aligning {} with {}",
@@ -221,7 +223,6 @@ pub(crate) fn perform(
     let f = first.focal();
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let masks = absolute.join("masks");
-    let work = absolute.join("sfm");
     let job = Job {
         images: absolute.join("images"),
         masks: masks.is_dir().then_some(masks),
@@ -235,7 +236,7 @@ pub(crate) fn perform(
         )),
         cameras: Cameras::PerFolder,
         is_sequence: true,
-        work: work.clone(),
+        work: absolute.join("sfm"),
         threads: args.threads(),
         seed: args.sfm_seed,
         silence: args.silence(),
@@ -249,8 +250,6 @@ pub(crate) fn perform(
     model.write(&folder.join("sparse").join("0"), &job.frames)?;
     let text = serde_json::to_string_pretty(&poses).unwrap_or_default();
     write_atomic(&Disk, &poses_path(folder), |file| file.write_all(text.as_bytes()))?;
-    // Databases are large and of no further use.
-    let _ = std::fs::remove_dir_all(&work);
     for name in unregistered(&poses) {
         console.warn("frames", format!("{name}: frame: did not register"));
     }
