@@ -243,7 +243,7 @@ impl Scene<'_> {
             is_stereo: false,
         };
         let silence = Duration::from_secs(self.tool.tool_timeout.unwrap_or(split::SILENCE));
-        let video = Video::open(self.photos, choice, [16_384, 16_384], silence);
+        let video = Video::open(self.photos, choice, [16_384, 16_384], silence, self.interrupt.stop());
         Ok(Source::Video(Box::new(video.map_err(|e| Failure::new("video", e))?)))
     }
 
@@ -270,7 +270,7 @@ impl Scene<'_> {
             }
         }
         // A COLMAP that is missing is told before the work begins.
-        self.tool.find()?;
+        self.tool.find(self.interrupt)?;
         let draft = Draft::new(&Disk, self.output, FRAMES)?;
         self.take_frames(&video, draft.path())?;
         stages::write_record(&draft.path().join(FRAMES_RECORD), &record)?;
@@ -353,7 +353,7 @@ impl Scene<'_> {
     fn align(&self, pictures: &Pictures, frames: &[FrameImages]) -> Result<Facts, Failure> {
         let folder = stages::model_folder(self.output);
         stages::may_write_model(&folder, self.overwrite)?;
-        let tool = self.tool.find()?;
+        let tool = self.tool.find(self.interrupt)?;
         self.console.note(format!(
             "aligning {} with {}",
             counted(frames.len() as u64, "photograph"),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 use gausset_core::{Pose, se3};
 use gausset_pano::export::{FramePose, Poses};
@@ -16,7 +17,7 @@ use crate::support::{Workshop, with_walk};
 
 /// A Python with pycolmap; without one the test is skipped.
 fn python(test: &str) -> Option<PathBuf> {
-    let missing = match Tool::find(None, None) {
+    let missing = match Tool::find(None, None, &AtomicBool::new(false)) {
         Ok(Tool::Python { python, .. }) => return Some(python),
         Ok(tool) => format!("needs pycolmap, found {}", tool.describe()),
         Err(error) => error.to_string(),

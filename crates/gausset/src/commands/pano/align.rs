@@ -9,7 +9,7 @@ use gausset_core::Pose;
 use gausset_io::atomic::{Disk, Overwrite, refuse_existing, write_atomic};
 use gausset_io::draft::Draft;
 use gausset_io::lock::FolderLock;
-use gausset_io::owned;
+use gausset_io::owned::{self, OwnedError};
 use gausset_pano::export::{FramePose, Poses};
 use gausset_pano::rig;
 use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
@@ -74,8 +74,8 @@ pub(crate) struct ToolArgs {
 }
 
 impl ToolArgs {
-    pub(crate) fn find(&self) -> Result<Tool, Failure> {
-        Ok(Tool::find(self.python.as_deref(), self.colmap.as_deref())?)
+    pub(crate) fn find(&self, interrupt: &Interrupt) -> Result<Tool, Failure> {
+        Ok(Tool::find(self.python.as_deref(), self.colmap.as_deref(), interrupt.stop())?)
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -100,7 +100,8 @@ impl From<AlignError> for Failure {
     fn from(error: AlignError) -> Self {
         match error {
             AlignError::Nothing { .. } => Self::new("align", error),
-            AlignError::Folder { .. } => Self::new("write", error),
+            AlignError::Folder(OwnedError::NotOurs { .. }) => Self::new("exists", error),
+            AlignError::Folder(_) => Self::new("write", error),
             _ => Self::new("colmap", error),
         }
     }
@@ -211,7 +212,7 @@ pub(crate) fn perform(
             folder.display()
         )));
     }
-    let tool = args.find()?;
+    let tool = args.find(interrupt)?;
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     let (model_folder, poses_file) = (stages::model_folder(folder), poses_path(folder));
     stages::may_write_model(&model_folder, overwrite)?;

@@ -147,15 +147,21 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     let align_folder = args.output.join("align");
     let known = align::finished(&align_folder, &args.tool);
     if known.is_none() {
-        args.tool.find()?;
+        match args.tool.find(&interrupt) {
+            Err(_) if interrupt.signal().is_some() => return stopped(),
+            other => other?,
+        };
     }
     let cut = split_args(args, align_folder.clone(), Layout::Ring8, None);
-    let side = split::natural_side_of(&cut)?.min(ALIGN_SIDE);
+    let side = match split::natural_side_of(&cut, &interrupt) {
+        Err(_) if interrupt.signal().is_some() => return stopped(),
+        other => other?.min(ALIGN_SIDE),
+    };
     let _lock = stages::lock(&args.output)?;
     let is_anew = claim(args, overwrite)?;
     console.note("cutting views for alignment");
     let cut = split_args(args, align_folder.clone(), Layout::Ring8, Some(side));
-    let (report, _) = split::perform(&SplitArgs { force: is_anew, ..cut }, &interrupt, console)?;
+    let report = split::perform(&SplitArgs { force: is_anew, ..cut }, &interrupt, console)?;
     if report.is_cancelled {
         return stopped();
     }
@@ -171,7 +177,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     console.note("cutting views for training");
     let train_folder = args.output.join("train");
     let cut = split_args(args, train_folder.clone(), args.train_layout, args.train_size);
-    let (report, _) = split::perform(&SplitArgs { force: is_anew, ..cut }, &interrupt, console)?;
+    let report = split::perform(&SplitArgs { force: is_anew, ..cut }, &interrupt, console)?;
     if report.is_cancelled {
         return stopped();
     }
