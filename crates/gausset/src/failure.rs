@@ -80,7 +80,7 @@ impl From<RunFolderError> for Failure {
             RunFolderError::Write(error) => error.into(),
             RunFolderError::Checkpoint(error) => Self::new("checkpoint", error),
             RunFolderError::Lock(error) => Self::new("in-use", error),
-            RunFolderError::HoldsARun { .. } => Self::new("exists", error),
+            RunFolderError::HoldsARun { .. } | RunFolderError::Foreign { .. } => Self::new("exists", error),
             RunFolderError::NotARun { .. } => Self::new("not-a-run", error),
         }
     }

@@ -10,6 +10,7 @@ pub mod image;
 pub mod input;
 pub mod lock;
 pub mod metrics_log;
+pub mod names;
 pub mod owned;
 pub mod run_folder;
 pub mod splat;

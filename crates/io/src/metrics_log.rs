@@ -11,6 +11,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::atomic::{FileSystem, OutputFile, Patient, WriteError, WriteOptions, retry, write_atomic_with};
+use crate::input;
 
 /// Size at which every second line is dropped.
 pub const METRICS_LIMIT_BYTES: u64 = 256 << 20;
@@ -157,7 +158,7 @@ fn for_each_line(source: &mut dyn Read, mut visit: impl FnMut(&[u8]) -> io::Resu
 /// A failed read.
 pub fn read_metrics(path: &Path) -> Result<(Vec<Value>, usize), WriteError> {
     let io_error = |source| WriteError::Io { path: path.to_owned(), action: "read", source };
-    parse_metrics(&mut std::fs::File::open(path).map_err(io_error)?).map_err(io_error)
+    parse_metrics(&mut input::open(path, input::STREAMED).map_err(io_error)?).map_err(io_error)
 }
 
 /// [`read_metrics`] from any source.

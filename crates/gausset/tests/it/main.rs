@@ -15,5 +15,6 @@ mod mistakes;
 mod pano;
 mod profile;
 mod signals;
+mod strangers;
 mod support;
 mod v01;

@@ -205,10 +205,7 @@ enum Kind {
 
 fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured, Failure> {
     if let Some(folder) = &args.profile {
-        std::fs::create_dir_all(folder).map_err(|error| {
-            let reason = gausset_io::atomic::plain_reason(&error);
-            Failure::new("write", format!("{}: create folder: {reason}", folder.display()))
-        })?;
+        profiling::take(folder)?;
     }
     let mut engine = args.compute.engine()?;
     let Scene { splats, view, options } = Scene::of(args, console)?;
