@@ -4,6 +4,7 @@ use gausset_core::engine::EngineError;
 use gausset_cpu::LevelMissing;
 use gausset_io::atomic::WriteError;
 use gausset_io::dataset::DatasetError;
+use gausset_io::owned::OwnedError;
 use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
 use gausset_io::units::one_line;
@@ -60,6 +61,15 @@ impl From<ConfigError> for Failure {
             ConfigError::File(error) => error.into(),
             ConfigError::Differs { .. } => Self::new("other-options", error),
             _ => Self::new("option", error),
+        }
+    }
+}
+
+impl From<OwnedError> for Failure {
+    fn from(error: OwnedError) -> Self {
+        match error {
+            OwnedError::Write(error) => error.into(),
+            OwnedError::NotOurs { .. } => Self::new("exists", error),
         }
     }
 }

@@ -7,6 +7,8 @@ mod colmap;
 mod demo;
 mod doors;
 mod field;
+#[cfg(unix)]
+mod goes_on;
 mod help;
 mod kills;
 mod looking;
@@ -16,3 +18,4 @@ mod profile;
 mod signals;
 mod strangers;
 mod support;
+mod v01;
