@@ -105,7 +105,7 @@ impl From<TrainError> for Failure {
             TrainError::Init(error) => error.into(),
             TrainError::Engine(error) => error.into(),
             TrainError::Eval(error) => error.into(),
-            TrainError::EmptyInit { .. } => Self::new("splats", error),
+            TrainError::EmptyInit { .. } | TrainError::NoSplats { .. } => Self::new("splats", error),
             TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
             TrainError::OtherDataset { .. } => Self::new("other-dataset", error),
             TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),

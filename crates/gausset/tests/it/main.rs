@@ -7,6 +7,7 @@ mod colmap;
 mod demo;
 mod field;
 mod help;
+mod hints;
 mod kills;
 mod looking;
 mod mistakes;
