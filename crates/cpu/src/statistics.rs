@@ -348,7 +348,11 @@ mod tests {
 
     /// A machine with a fast cache and a slow memory, and otherwise without limits.
     fn only(vector_ops_per_s: f64, placements_per_s: f64, cache: f64, memory: f64) -> Rates {
-        Rates { vector_ops_per_s, placements_per_s, stream_bytes_per_s: [cache, cache, cache, memory, memory] }
+        Rates {
+            vector_ops_per_s,
+            placements_per_s,
+            stream_bytes_per_s: [cache, cache, cache, memory, memory],
+        }
     }
 
     fn assert_close(a: f64, b: f64) {

@@ -34,10 +34,8 @@ fn view() -> TrainView {
 
 /// Small splats: so many at each place, with an opacity.
 fn splats(groups: &[(usize, [f32; 3], f32)]) -> Splats {
-    let all: Vec<([f32; 3], f32)> = groups
-        .iter()
-        .flat_map(|&(count, mean, logit)| std::iter::repeat_n((mean, logit), count))
-        .collect();
+    let all: Vec<([f32; 3], f32)> =
+        groups.iter().flat_map(|&(count, mean, logit)| std::iter::repeat_n((mean, logit), count)).collect();
     let mut splats = Splats::zeros(0, all.len());
     for (i, (mean, logit)) in all.into_iter().enumerate() {
         splats.means[i] = mean;

@@ -1,7 +1,7 @@
 //! Options resolve in layers, refuse nonsense with a line that helps, and survive the way through `config.toml`.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gausset_train::config::{Known, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
@@ -281,8 +281,14 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
     let given = |choices: &[(&str, &str)]| {
         choices.iter().fold(base.clone(), |given, (key, value)| with(&given, key, value))
     };
-    let classic =
-        ["grow-gradient", "clone-scale", "prune-opacity", "prune-scale", "prune-screen", "opacity-reset-every"];
+    let classic = [
+        "grow-gradient",
+        "clone-scale",
+        "prune-opacity",
+        "prune-scale",
+        "prune-screen",
+        "opacity-reset-every",
+    ];
     let mcmc = [("dead-opacity", "0.1"), ("growth", "1.1"), ("noise", "3.0")];
     let poses = ["lr-poses", "pose-decay", "poses-from"];
     let mut cases: Vec<(Vec<(&str, &str)>, &str, &str, Vec<(&str, &str)>)> = Vec::new();
@@ -320,10 +326,7 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
         let in_file = TrainConfig::resolve(&TrainOptions::default(), Some(&wrong)).unwrap_err().to_string();
         assert_eq!(in_file, message);
         let alone = with(&TrainOptions::default(), key, value);
-        assert_eq!(
-            TrainConfig::resolve(&alone, Some(&given(&choices))).unwrap_err().to_string(),
-            message
-        );
+        assert_eq!(TrainConfig::resolve(&alone, Some(&given(&choices))).unwrap_err().to_string(), message);
         // What it belongs to makes it right, and without it the rest is.
         let repaired = repair.iter().fold(wrong, |given, (key, value)| with(&given, key, value));
         let is_right = TrainConfig::resolve(&repaired, None).is_ok();
@@ -391,6 +394,48 @@ fn what_a_run_has_recorded_is_a_config_file_whatever_it_chose() {
     run.record.start = "500 random splats in [-1, 1]^3".to_owned();
     let file = TrainOptions::from_config_file(&run.to_toml(), path).unwrap();
     assert_eq!(file.initial_splats, run.config.to_options().initial_splats);
+}
+
+#[test]
+fn a_path_is_the_same_however_it_is_spelled() {
+    let root = tempfile::tempdir().unwrap();
+    let photos = root.path().join("photos");
+    std::fs::create_dir_all(photos.join("below")).unwrap();
+    let given =
+        TrainOptions { data: Some("data".into()), images: Some(photos.clone()), ..TrainOptions::default() };
+    let run = recorded(TrainConfig::resolve(&given, None).unwrap().with_absolute_paths().unwrap());
+    let path = Path::new("RUN/config.toml");
+    let with = |images: PathBuf| TrainOptions { images: Some(images), ..given.clone() };
+    let mut spellings = vec![
+        photos.join(""),
+        root.path().join("./photos"),
+        photos.join("below/.."),
+        from_here(&photos),
+        from_here(&photos).join("."),
+    ];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&photos, root.path().join("link")).unwrap();
+        spellings.push(root.path().join("link"));
+    }
+    for spelling in spellings {
+        let resumed = run.resumed_with(&with(spelling.clone()), path);
+        assert_eq!(resumed.unwrap().data, run.config.data, "{}", spelling.display());
+    }
+    // One that is not there is one of its words.
+    let absent =
+        recorded(TrainConfig::resolve(&with("absent".into()), None).unwrap().with_absolute_paths().unwrap());
+    assert!(absent.resumed_with(&with("./absent/".into()), path).is_ok());
+    let refused = run.resumed_with(&with(photos.join("below")), path).unwrap_err().to_string();
+    let expected =
+        format!("images = \"{}\" (given: \"{}\")", photos.display(), photos.join("below").display());
+    assert!(refused.contains(&expected), "{refused}");
+}
+
+/// A path as somebody in the working folder says it, with as many `..` as it takes.
+fn from_here(path: &Path) -> PathBuf {
+    let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
+    up.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 #[test]

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{
-    Call, MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, splats_of, stop_at, tiny_dataset,
-    train,    write_scene,
+    Call, MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, splats_of, stop_at,
+    tiny_dataset, train, write_scene,
 };
 use gausset_core::engine::DensityRule;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_train::{
-    End, Event, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy, TrainConfig, TrainError, TrainOptions, Up,
-    read_summary, resumable_config,
+    End, Event, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy, TrainConfig, TrainError,
+    TrainOptions, Up, read_summary, resumable_config,
 };
 
 fn mock_calls(options: &TrainOptions) -> MockEngine {
@@ -420,7 +420,9 @@ fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
     let (_folder, run) = runs();
     let mut said = Vec::new();
     let mut listen = |event: &Event, _: &_| {
-        if let Event::Warning(warning @ (RunWarning::CutLists { .. } | RunWarning::CutPictures { .. })) = event {
+        if let Event::Warning(warning @ (RunWarning::CutLists { .. } | RunWarning::CutPictures { .. })) =
+            event
+        {
             said.push(warning.clone());
         }
     };

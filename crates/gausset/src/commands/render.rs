@@ -154,7 +154,8 @@ impl RenderArgs {
 /// Runs the command.
 pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending> {
     if args.size.is_some() && args.orbit.is_none() && args.path.is_none() {
-        let what = "--size: has no effect on the cameras of a dataset; leave it out, or give --orbit or --path";
+        let what =
+            "--size: has no effect on the cameras of a dataset; leave it out, or give --orbit or --path";
         return Err(Failure::usage(what).into());
     }
     let mut engine = args.compute.engine().map_err(Failure::from)?;

@@ -87,9 +87,7 @@ const RULES: &[Rule] = &[
     },
     Rule {
         options: &["sparse"],
-        is_idle: |o| {
-            o.data.as_ref().is_some_and(|data| data.extension().is_some_and(|end| end == "json"))
-        },
+        is_idle: |o| o.data.as_ref().is_some_and(|data| data.extension().is_some_and(|end| end == "json")),
         why: "with a dataset that is a JSON file; leave it out, or name the folder of the dataset",
     },
 ];

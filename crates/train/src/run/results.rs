@@ -27,7 +27,11 @@ impl Run<'_> {
         let _span = gausset_prof::span("checkpoint");
         let saved = self.session.engine.save();
         let state = saved.map_err(|error| self.engine_error(error))?;
-        if (0..state.splats.len()).any(|i| state.splats.is_usable(i)) { Ok(state) } else { Err(self.no_splats()) }
+        if (0..state.splats.len()).any(|i| state.splats.is_usable(i)) {
+            Ok(state)
+        } else {
+            Err(self.no_splats())
+        }
     }
 
     /// Writes a checkpoint, unless there is one of this step.

@@ -211,7 +211,9 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
         })?;
     }
     if kind == Kind::Raster && args.adam.is_some() {
-        return Err(Failure::usage("--adam: has no effect on rendering; leave it out, or take `bench train`"));
+        return Err(Failure::usage(
+            "--adam: has no effect on rendering; leave it out, or take `bench train`",
+        ));
     }
     let adam = args.adam.unwrap_or(Adam::Sparse);
     let mut engine = args.compute.engine()?;
