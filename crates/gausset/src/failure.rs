@@ -115,7 +115,7 @@ impl From<TrainError> for Failure {
             TrainError::Init(error) => error.into(),
             TrainError::Engine(error) => error.into(),
             TrainError::Eval(error) => error.into(),
-            TrainError::EmptyInit { .. } => Self::new("splats", error),
+            TrainError::EmptyInit { .. } | TrainError::NoSplats { .. } => Self::new("splats", error),
             TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
             TrainError::OtherDataset { .. } | TrainError::OtherInit { .. } => {
                 Self::new("other-dataset", error)

@@ -94,6 +94,9 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     for view in &report.skipped {
         console.warn("pictures", format!("{}: skipped: {}", view.name, view.reason));
     }
+    if let Some(warning) = report.cut_lists(options.render.max_splats_per_tile) {
+        console.warn("the tile lists", warning.to_string());
+    }
     if report.images == 0 {
         console.warn(
             "the dataset",

@@ -267,6 +267,7 @@ fn kind(warning: &RunWarning) -> &'static str {
         RunWarning::UnreadablePicture(_) => "pictures",
         RunWarning::LossExplosion { .. } => "the loss",
         RunWarning::DeadSplats { .. } | RunWarning::SkippedUpdates { .. } => "splats",
+        RunWarning::CutLists { .. } | RunWarning::CutPictures { .. } => "the tile lists",
         RunWarning::DamagedCheckpoint(_) | RunWarning::NoCheckpoint { .. } => "checkpoints",
         RunWarning::Note(_) => "the run",
     }

@@ -10,6 +10,7 @@ mod field;
 #[cfg(unix)]
 mod goes_on;
 mod help;
+mod hints;
 mod kills;
 mod looking;
 mod mistakes;

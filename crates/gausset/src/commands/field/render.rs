@@ -79,7 +79,7 @@ pub(crate) struct SliceArgs {
     #[arg(long, value_name = "IN")]
     truth: Option<PathBuf>,
     /// Frame of a 4-D volume, from 0.
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "truth")]
     frame: usize,
     /// Axis across the slice: x|y|z.
     #[arg(long, value_name = "AXIS", default_value = "z", hide_possible_values = true, value_parser = axis_parser())]
