@@ -131,6 +131,7 @@ pub fn measure(
                 )
                 .map_err(|e| match e {
                     crate::cutter::CutError::Receiver(what) => what,
+                    crate::cutter::CutError::Encoding(what) => what,
                     crate::cutter::CutError::Cancelled => "cancelled".to_owned(),
                 })?;
             // Wall times share out the CPU time of the loop.

@@ -4,7 +4,8 @@
 //! plane are needed, masks. A [`Cutter`] is a worker's set of buffers; it never allocates after its first frame.
 //!
 //! Views that differ only by a yaw of a whole number of columns share a table (ring8: one for all eight). Planes that
-//! are much finer than a view (more than [`HALVE_ABOVE`] source pixels a pixel) are halved first by 2x2 averages.
+//! are much finer than a view (more than [`HALVE_ABOVE`] source pixels a pixel) are halved first by 2x2 averages. Masks
+//! and alpha go with them: a mask halves to the smallest of 2x2, so that no minification brings back what it removes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,12 +13,13 @@ use std::time::Instant;
 
 use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
+use gausset_io::image::encode::{PngPixels, png};
 
 use crate::geometry::View;
 use crate::jpeg::encode::Band;
 use crate::jpeg::{Encoder, Sampling};
 use crate::load::rgb_from_ycbcr;
-use crate::plane::{Colour, Frame, FrameShape, Plane};
+use crate::plane::{Colour, Frame, FrameShape, Halving, Plane};
 use crate::projection::Projection;
 use crate::remap::{Staging, remap_row};
 use crate::table::{Table, TableSpec, validity};
@@ -226,6 +228,10 @@ pub struct Cutter {
     band: Band,
     encoders: Vec<Encoder>,
     half: Vec<Vec<Plane>>,
+    /// Alpha halved as a picture is, for PNG.
+    half_alpha: Vec<Plane>,
+    /// The frame's mask and its alpha, halved as masks.
+    removed: [Vec<Plane>; 2],
     /// Rows of RGB(A) for PNG.
     pixels: Vec<u8>,
     rows: [Vec<u8>; 4],
@@ -249,14 +255,20 @@ pub enum CutError<E> {
     Cancelled,
     /// The receiver of the views failed.
     Receiver(E),
+    /// A view cannot be encoded: why.
+    Encoding(String),
 }
+
+/// What a minified mask keeps: below, a pixel shows something that the mask removes. A pixel that is half removed is
+/// removed, because what is left of a person shows.
+const KEPT: u8 = 250;
 
 impl Cutter {
     /// Cuts all views of a frame; `mask` is a mask of the frame (0 = remove) at the size of plane 0; `segments` gives
     /// the marker segments of a view; `receive` gets each view as it is ready.
     ///
     /// # Errors
-    /// Cancelled (looked at every 16 rows), or the receiver failed.
+    /// Cancelled (looked at every 16 rows), the receiver failed, or a view cannot be encoded.
     #[allow(
         clippy::too_many_arguments,
         reason = "one call a frame; a struct of references would only rename them"
@@ -273,7 +285,7 @@ impl Cutter {
         receive: &mut dyn FnMut(CutView<'_>) -> Result<(), E>,
     ) -> Result<(), CutError<E>> {
         let started = Instant::now();
-        self.prepare(plan, frame);
+        self.prepare(plan, frame, mask);
         times.remap += started.elapsed().as_secs_f64();
         let mut view_mask = Vec::new();
         for (index, view) in plan.views.iter().enumerate() {
@@ -290,8 +302,7 @@ impl Cutter {
                     receive(CutView { index, picture, mask }).map_err(CutError::Receiver)?;
                 }
                 Format::Png => {
-                    let bytes = self.png(level, plan, index, frame, cancel, times);
-                    let Some(bytes) = bytes else { return Err(CutError::Cancelled) };
+                    let bytes = self.png(level, plan, index, frame, cancel, times)?;
                     receive(CutView { index, picture: &bytes, mask }).map_err(CutError::Receiver)?;
                 }
             }
@@ -299,23 +310,26 @@ impl Cutter {
         Ok(())
     }
 
-    /// Pads and halves the planes.
-    fn prepare(&mut self, plan: &Plan, frame: &mut Frame) {
+    /// Pads and halves the planes, alpha and the mask.
+    fn prepare(&mut self, plan: &Plan, frame: &mut Frame, mask: Option<&Plane>) {
         self.half.resize_with(frame.planes.len(), Vec::new);
         for (plane, (half, &count)) in frame.planes.iter_mut().zip(self.half.iter_mut().zip(&plan.halvings)) {
-            half.resize_with(count as usize, Plane::default);
-            let mut source: &Plane = plane;
-            for out in half.iter_mut() {
-                source.halve_into(out);
-                out.pad(plan.wraps);
-                source = out;
-            }
+            halve(plane, half, count, plan.wraps, Halving::Mean);
             if count == 0 {
                 plane.pad(plan.wraps);
             }
         }
+        // Masks and alpha have the size of plane 0 and are sampled through its tables.
+        let count = plan.halvings.first().copied().unwrap_or(0);
         if let Some(alpha) = &mut frame.alpha {
             alpha.pad(plan.wraps);
+            halve(alpha, &mut self.removed[1], count, plan.wraps, Halving::Smallest);
+            if plan.format == Format::Png {
+                halve(alpha, &mut self.half_alpha, count, plan.wraps, Halving::Mean);
+            }
+        }
+        if let Some(mask) = mask {
+            halve(mask, &mut self.removed[0], count, plan.wraps, Halving::Smallest);
         }
     }
 
@@ -339,21 +353,17 @@ impl Cutter {
         if let Some(validity) = &tables.validity {
             out.extend_from_slice(validity);
         }
-        // Masks are at full size; a table for a halved plane does not fit them.
-        for plane in mask.into_iter().chain(&frame.alpha) {
+        let mut row = vec![0; width];
+        for (plane, halved) in [mask, frame.alpha.as_ref()].into_iter().zip(&self.removed) {
+            let Some(plane) = plane.map(|full| halved.last().unwrap_or(full)) else { continue };
             if out.is_empty() {
                 out.resize(width * height, 255);
             }
-            let table = &tables.luma;
-            if plane.width != table.table.wrap.unwrap_or(plane.width) {
-                continue;
-            }
-            let mut row = vec![0; width];
+            let Placed { table, shift } = &tables.luma;
             for y in 0..height {
-                remap_row(level, &table.table, y, plane, table.shift, &mut self.staging, &mut row);
+                remap_row(level, table, y, plane, *shift, &mut self.staging, &mut row);
                 for (out, &keep) in out[y * width..].iter_mut().zip(&row) {
-                    // A pixel that is half removed is removed: what is left of a person shows.
-                    if keep < 250 {
+                    if keep < KEPT {
                         *out = 0;
                     }
                 }
@@ -434,7 +444,7 @@ impl Cutter {
     }
 
     /// Cuts and encodes a view as PNG.
-    fn png(
+    fn png<E>(
         &mut self,
         level: Level,
         plan: &Plan,
@@ -442,16 +452,45 @@ impl Cutter {
         frame: &Frame,
         cancel: &AtomicBool,
         times: &mut Times,
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Vec<u8>, CutError<E>> {
         let started = Instant::now();
+        // Out of `self` while its planes are read; they come back whatever happens.
+        let mut buffers = (
+            std::mem::take(&mut self.rows),
+            std::mem::take(&mut self.staging),
+            std::mem::take(&mut self.pixels),
+        );
+        let kind = self.pixels_of(level, plan, index, frame, cancel, &mut buffers);
+        (self.rows, self.staging, self.pixels) = buffers;
+        times.remap += started.elapsed().as_secs_f64();
+        let started = Instant::now();
+        let pixels = match kind.ok_or(CutError::Cancelled)? {
+            PngKind::Rgba => PngPixels::Rgba8(&self.pixels),
+            PngKind::Rgb => PngPixels::Rgb8(&self.pixels),
+            PngKind::Grey => PngPixels::Grey8(&self.pixels),
+        };
+        let table = &plan.tables[index].luma.table;
+        let bytes = png(table.width as u32, table.height as u32, pixels, &[])
+            .map_err(|e| CutError::Encoding(e.to_string()))?;
+        times.encode += started.elapsed().as_secs_f64();
+        Ok(bytes)
+    }
+
+    /// Samples the pixels of a view for PNG into the last of the buffers; `None` when cancelled.
+    fn pixels_of(
+        &self,
+        level: Level,
+        plan: &Plan,
+        index: usize,
+        frame: &Frame,
+        cancel: &AtomicBool,
+        (rows, staging, pixels): &mut ([Vec<u8>; 4], Staging, Vec<u8>),
+    ) -> Option<PngKind> {
         let tables = &plan.tables[index];
         let (width, height) = (tables.luma.table.width, tables.luma.table.height);
-        let mut rows = std::mem::take(&mut self.rows);
-        let mut staging = std::mem::take(&mut self.staging);
-        let mut pixels = std::mem::take(&mut self.pixels);
+        let alpha = frame.alpha.as_ref().map(|full| self.half_alpha.last().unwrap_or(full));
         pixels.clear();
-        let alpha = frame.alpha.as_ref().filter(|a| a.width == tables.luma.table.wrap.unwrap_or(a.width));
-        for row in &mut rows {
+        for row in rows.iter_mut() {
             row.resize(width, 0);
         }
         for y in 0..height {
@@ -459,44 +498,52 @@ impl Cutter {
                 return None;
             }
             let Placed { table, shift } = &tables.luma;
-            remap_row(level, table, y, self.plane(frame, 0), *shift, &mut staging, &mut rows[0]);
+            remap_row(level, table, y, self.plane(frame, 0), *shift, staging, &mut rows[0]);
+            if let Some(alpha) = alpha {
+                remap_row(level, table, y, alpha, *shift, staging, &mut rows[3]);
+            }
             if let Some(Placed { table, shift }) = &tables.chroma {
                 for c in 1..3 {
-                    remap_row(level, table, y, self.plane(frame, c), *shift, &mut staging, &mut rows[c]);
+                    remap_row(level, table, y, self.plane(frame, c), *shift, staging, &mut rows[c]);
                 }
-            }
-            if let Some(alpha) = alpha {
-                remap_row(level, table, y, alpha, *shift, &mut staging, &mut rows[3]);
             }
             for x in 0..width {
                 let luma = rows[0][x];
                 if tables.chroma.is_some() {
                     pixels.extend(rgb_from_ycbcr([luma, rows[1][x], rows[2][x]]));
+                } else if alpha.is_some() {
+                    pixels.extend([luma; 3]);
                 } else {
                     pixels.push(luma);
                 }
                 if alpha.is_some() {
-                    if tables.chroma.is_none() {
-                        pixels.extend([luma, luma]);
-                    }
                     pixels.push(rows[3][x]);
                 }
             }
         }
-        use gausset_io::image::encode::PngPixels;
-        times.remap += started.elapsed().as_secs_f64();
-        let started = Instant::now();
-        let kind = match (tables.chroma.is_some(), alpha.is_some()) {
-            (_, true) => PngPixels::Rgba8(&pixels),
-            (true, false) => PngPixels::Rgb8(&pixels),
-            (false, false) => PngPixels::Grey8(&pixels),
-        };
-        // Sizes match by construction, and there is no text.
-        let bytes =
-            gausset_io::image::encode::png(width as u32, height as u32, kind, &[]).unwrap_or_default();
-        times.encode += started.elapsed().as_secs_f64();
-        (self.rows, self.staging, self.pixels) = (rows, staging, pixels);
-        Some(bytes)
+        Some(match (tables.chroma.is_some(), alpha.is_some()) {
+            (_, true) => PngKind::Rgba,
+            (true, false) => PngKind::Rgb,
+            (false, false) => PngKind::Grey,
+        })
+    }
+}
+
+/// Channels of a PNG.
+enum PngKind {
+    Rgba,
+    Rgb,
+    Grey,
+}
+
+/// Halves a plane `count` times; the last of `halves` is the result, if any.
+fn halve(plane: &Plane, halves: &mut Vec<Plane>, count: u32, wraps: bool, how: Halving) {
+    halves.resize_with(count as usize, Plane::default);
+    let mut source = plane;
+    for out in halves {
+        source.halve_into(out, how);
+        out.pad(wraps);
+        source = out;
     }
 }
 

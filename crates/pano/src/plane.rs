@@ -9,6 +9,15 @@
 
 use crate::table::PAD_COLUMNS;
 
+/// What 2x2 samples become when a plane is halved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Halving {
+    /// Their mean: for what is looked at.
+    Mean,
+    /// The smallest: for masks (0 = remove), where a place that is partly removed is removed.
+    Smallest,
+}
+
 /// Rows of 8-bit samples.
 #[derive(Clone, Debug, Default)]
 pub struct Plane {
@@ -99,8 +108,21 @@ impl Plane {
         }
     }
 
-    /// Makes a plane of half the width and height by averages of 2x2 samples.
-    pub fn halve_into(&self, out: &mut Self) {
+    /// Becomes planes of equal shape, below each other.
+    fn stack<'a>(&mut self, parts: impl Iterator<Item = &'a Self> + Clone) {
+        let Some(first) = parts.clone().next() else { return };
+        let (width, height) = (first.width, first.height);
+        let all = height * parts.clone().count();
+        self.reshape(width, all, [0, all as i32]);
+        for (k, part) in parts.enumerate() {
+            for y in 0..height {
+                self.row_mut((k * height + y) as i32).copy_from_slice(part.row(y as i32));
+            }
+        }
+    }
+
+    /// Makes a plane of half the width and height: each sample from 2x2.
+    pub fn halve_into(&self, out: &mut Self, how: Halving) {
         let picture = self.picture_rows();
         let (width, height) = (self.width / 2, self.height / 2);
         let rows = [picture.start.div_ceil(2) as i32, (picture.end / 2) as i32 - 1];
@@ -112,9 +134,15 @@ impl Plane {
         for y in out.picture_rows() {
             let (a, b) = (self.row(2 * y as i32), self.row(2 * y as i32 + 1));
             let out = out.row_mut(y as i32);
-            for ((o, a), b) in out.iter_mut().zip(a.chunks_exact(2)).zip(b.chunks_exact(2)) {
-                let sum = u16::from(a[0]) + u16::from(a[1]) + u16::from(b[0]) + u16::from(b[1]);
-                *o = ((sum + 2) >> 2) as u8;
+            let pairs = out.iter_mut().zip(a.chunks_exact(2).zip(b.chunks_exact(2)));
+            match how {
+                Halving::Mean => pairs.for_each(|(o, (a, b))| {
+                    let sum = u16::from(a[0]) + u16::from(a[1]) + u16::from(b[0]) + u16::from(b[1]);
+                    *o = ((sum + 2) >> 2) as u8;
+                }),
+                Halving::Smallest => {
+                    pairs.for_each(|(o, (a, b))| *o = a[0].min(a[1]).min(b[0]).min(b[1]));
+                }
             }
         }
     }
@@ -156,18 +184,16 @@ impl Frame {
             return None;
         }
         self.colour = first.colour;
-        self.alpha = None;
         self.planes.resize_with(first.planes.len(), Plane::default);
         for (index, plane) in self.planes.iter_mut().enumerate() {
-            let (width, height) = (first.planes[index].width, first.planes[index].height);
-            let all = height * parts.len();
-            plane.reshape(width, all, [0, all as i32]);
-            for (k, part) in parts.iter().enumerate() {
-                for y in 0..height {
-                    plane.row_mut((k * height + y) as i32).copy_from_slice(part.planes[index].row(y as i32));
-                }
-            }
+            plane.stack(parts.iter().map(|part| &part.planes[index]));
         }
+        self.alpha = first.alpha.is_some().then(|| {
+            let mut plane = self.alpha.take().unwrap_or_default();
+            // All shapes are the same: each has one.
+            plane.stack(parts.iter().filter_map(|part| part.alpha.as_ref()));
+            plane
+        });
         Some(())
     }
 

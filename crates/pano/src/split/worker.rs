@@ -327,6 +327,9 @@ fn one_frame(shared: &Shared<'_>, index: usize, bench: &mut Bench) -> Result<Opt
             return Ok(None);
         }
         Err(CutError::Receiver(error)) => return Err(FrameError::Fatal(error)),
+        Err(CutError::Encoding(what)) => {
+            return Err(FrameError::Frame(format!("{}: view: cannot be encoded: {what}", source.stem)));
+        }
     }
     files.name_all().map_err(FrameError::Fatal)?;
     [seconds[2], seconds[3], seconds[4]] = [times.remap, times.encode, files.seconds];
@@ -382,8 +385,9 @@ impl<'a> ViewFiles<'a> {
                 fs::create_dir_all(parent).map_err(write_error(parent, "folder"))?;
             }
             let size = &settings.views[view.index];
-            // The mask has the size of its view, and there is no text.
-            let png = png(size.width, size.height, PngPixels::Grey8(pixels), &[]).unwrap_or_default();
+            let png = png(size.width, size.height, PngPixels::Grey8(pixels), &[]).map_err(|e| {
+                SplitError::Write { path: mask.clone(), action: "encode", reason: e.to_string() }
+            })?;
             fs::write(part_path(&mask), png).map_err(write_error(&mask, "write"))?;
             self.waiting.push((mask, Waiting::ForItsFile));
         } else {
