@@ -14,8 +14,8 @@ use gausset_core::engine::DensityRule;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::checkpoint::{load_train_state, save_train_state};
 use gausset_train::{
-    End, Event, MemoryLimit, RecordedRun, Run, Session, Strategy, TrainConfig, TrainError, TrainOptions, Up,
-    read_summary, resumable_config,
+    End, Event, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy, TrainConfig, TrainError,
+    TrainOptions, Up, read_summary, resumable_config,
 };
 
 fn mock_calls(options: &TrainOptions) -> MockEngine {
@@ -125,10 +125,10 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
         .filter(|name| !name.starts_with('.'))
         .collect();
     names.sort();
-    assert_eq!(
-        names,
-        ["checkpoints", "config.toml", "eval", "fingerprint.txt", "metrics.jsonl", "splats.ply"]
-    );
+    assert_eq!(names, ["checkpoints", "config.toml", "eval", "fingerprint.txt", "metrics.jsonl", "splats.ply"]);
+    // By this line runs of 0.1, which have no marker, are known.
+    let config = std::fs::read_to_string(run.join("config.toml")).unwrap();
+    assert!(config.starts_with(gausset_io::run_folder::CONFIG_START), "{config}");
 }
 
 #[test]
@@ -453,4 +453,78 @@ fn a_prediction_of_the_time_leaves_no_trace_in_the_result() {
     let ((predicted, with), (none, without)) = (result(true), result(false));
     assert!(predicted.is_some_and(|seconds| seconds > 0.0) && none.is_none(), "{predicted:?} {none:?}");
     assert!(with == without);
+}
+
+#[test]
+fn a_set_that_density_control_empties_ends_the_run_and_leaves_the_last_checkpoint() {
+    let (_folder, run) = runs();
+    let given = TrainOptions {
+        strategy: Some(Strategy::Classic),
+        prune_opacity: Some(1.0),
+        density_from: Some(0.4),
+        density_until: Some(0.8),
+        density_every: Some(10),
+        checkpoint_every: Some(15),
+        export_every: Some(15),
+        ..options(100)
+    };
+    let error = train(&given, &mut cpu(1), &run, &mut ignore).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "step 50: splats: none is left that can be drawn (expected at least one); lower --prune-opacity, raise \
+         --prune-scale, or set --opacity-reset-every 0; the last checkpoint is that of step 45"
+    );
+    // What was good stays: checkpoint and export of step 45, from which the run can go on.
+    let ply = splats_of(&run);
+    let count = gausset_io::splat::read_splats(&run.join("splats.ply")).unwrap().splats.len();
+    assert!(count > 0, "{count}");
+    let again = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap_err();
+    assert_eq!(again.to_string(), error.to_string());
+    assert!(splats_of(&run) == ply);
+}
+
+#[test]
+fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
+    let given = TrainOptions { max_splats_per_tile: Some(2), ..options(30) };
+    let (_folder, run) = runs();
+    let mut said = Vec::new();
+    let mut listen = |event: &Event, _: &_| {
+        if let Event::Warning(warning @ (RunWarning::CutLists { .. } | RunWarning::CutPictures { .. })) =
+            event
+        {
+            said.push(warning.clone());
+        }
+    };
+    let outcome = train(&given, &mut cpu(1), &run, &mut listen).unwrap();
+    let tiles = outcome.summary.cut_tiles;
+    // At least one tile in each step: the scene fills its pictures. No more than the four of 32x24 px.
+    assert!((30..=120).contains(&tiles), "{tiles}");
+    let report = outcome.evaluation.unwrap();
+    assert_eq!((report.cut_views, report.images), (1, 1));
+    assert_eq!(
+        said,
+        [
+            RunWarning::CutPictures { limit: 2, tiles: report.cut_tiles, cut_views: 1, views: 1 },
+            RunWarning::CutLists { limit: 2, tiles, cut_steps: 30, steps: 30 },
+        ]
+    );
+    assert_eq!(
+        said[1].to_string(),
+        format!(
+            "--max-splats-per-tile 2: the lists of {tiles} tiles were cut, in 30 of 30 steps; splats behind the \
+             nearest 2 were not drawn there (raise the limit, or 0 for none)"
+        )
+    );
+    assert_eq!(read_summary(&run).unwrap(), outcome.summary);
+
+    let (_folder, cut) = runs();
+    train(&given, &mut cpu(1), &cut, &mut stop_at(10)).unwrap();
+    let resumed = resume(&TrainOptions::default(), &mut cpu(1), &cut, &mut ignore).unwrap();
+    assert_eq!(resumed.summary.cut_tiles, tiles);
+
+    // Where nothing was cut, nothing is said: the keys of the summary are as they were.
+    let (_folder, whole) = runs();
+    let whole = train(&options(5), &mut cpu(1), &whole, &mut ignore).unwrap();
+    let json = serde_json::to_value(&whole.summary).unwrap();
+    assert!(json.get("cut_tiles").is_none() && json["steps"] == 5, "{json}");
 }

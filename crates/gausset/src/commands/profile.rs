@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use gausset_io::input;
 use gausset_io::run_folder::profile_path;
 use gausset_prof::{Profile, changes};
 use serde_json::json;
@@ -106,7 +107,7 @@ fn read(path: &Path) -> Result<Profile, Failure> {
             if error.kind() == std::io::ErrorKind::NotFound { "; record one with --profile" } else { "" };
         failure(format!("read: {}{hint}", gausset_io::atomic::plain_reason(&error)))
     };
-    let text = gausset_io::input::read(&file, MAX_PROFILE_BYTES).map_err(io)?;
+    let text = input::read(&file, MAX_PROFILE_BYTES).map_err(io)?;
     let profile = Profile::from_json(&text).map_err(|error| {
         let what = error.to_string();
         let what = what.split(" at line ").next().unwrap_or_default().to_owned();

@@ -7,9 +7,10 @@ use clap::Args;
 use gausset_core::constants::MIN_NEAR_PLANE;
 use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
+use gausset_io::atomic::Disk;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::lock::SharedLock;
-use gausset_io::run_folder::{config_path, splats_path};
+use gausset_io::run_folder::{config_path, refuse_ways_out, splats_path};
 use gausset_io::splat::{SplatFile, read_splats};
 use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_summary, with_refined_poses};
 
@@ -59,8 +60,9 @@ impl SavedRun {
         Ok(Self { folder: folder.to_owned(), recorded })
     }
 
-    /// Keeps trainings out of the folder while something is put into it.
+    /// Keeps trainings out of the folder while something is put into it; refuses one that a link leads out of.
     pub(crate) fn share(&self) -> Result<SharedLock, Failure> {
+        refuse_ways_out(&Disk, &self.folder)?;
         SharedLock::acquire(&self.folder)
             .map_err(|error| Failure::new("in-use", format!("{error}, or name another folder with -o")))
     }

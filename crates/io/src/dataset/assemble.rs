@@ -217,7 +217,7 @@ impl Assembly {
             if picture.role == Role::Test && stays.role != Role::Test {
                 std::mem::swap(stays, &mut picture);
             }
-            let (name, of) = (&picture.found.spelled, stays.found.name.clone());
+            let (name, of) = (&picture.found.name, stays.found.name.clone());
             count += 1;
             first.get_or_insert_with(|| (picture.found.spelled.clone(), of.clone()));
             report.skip(name, SkipReason::SameFile { of });
@@ -299,12 +299,10 @@ impl Assembly {
         let mask = self.mask_of(&found.name, listed.mask.as_deref(), stored, &mut seen.notes)?;
         let io = |e: std::io::Error| ImageProblem::Io(crate::atomic::plain_reason(&e));
         let (file_bytes, sample) = Sample::of_file(&found.path).map_err(|e| SkipReason::Unreadable(io(e)))?;
-        let mask_content = match &mask {
-            Some((path, _)) => Some(
-                Sample::of_file(path).map_err(|e| SkipReason::Mask { path: path.clone(), problem: io(e) })?,
-            ),
-            None => None,
-        };
+        let mask_content = mask.as_ref().map(|(path, _)| {
+            Sample::of_file(path).map_err(|e| SkipReason::Mask { path: path.clone(), problem: io(e) })
+        });
+        let mask_content = mask_content.transpose()?;
         let stored_mask = mask
             .as_ref()
             .zip(mask_content)

@@ -147,10 +147,10 @@ pub struct ImageEntry {
     pub stored_size: [u32; 2],
     /// Length of the file when the dataset was opened.
     pub file_bytes: u64,
-    /// What else was seen of its content then.
-    pub sample: Sample,
     /// Bytes that decoding it takes at most, with its mask and everything up to the training picture.
     pub decode_bytes: u64,
+    /// What else was seen of its content then.
+    pub sample: Sample,
     /// Pinhole camera at training size: what [`Loader::get`] delivers.
     pub camera: Camera,
     /// `camera_from_world`.

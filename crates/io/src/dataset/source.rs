@@ -276,8 +276,7 @@ pub(super) fn ply_points(
     let found = match data.find(name, Extension::Required) {
         Ok(found) => found,
         Err(reason) => {
-            let reason = reason.of_other_file();
-            return Ok(Err(format!("{}: points: {reason}", data.path(name).display())));
+            return Ok(Err(format!("{}: points: {}", data.path(name).display(), reason.of_other_file())));
         }
     };
     // Of 64 bytes a point the reader counts 24; the others are the point that is made of it.

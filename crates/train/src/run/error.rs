@@ -10,6 +10,13 @@ use gausset_io::splat::SplatError;
 use crate::config::ConfigError;
 use crate::eval::EvalError;
 
+/// What there is to go back to.
+fn last_checkpoint(step: Option<u64>) -> String {
+    step.map_or("there is no checkpoint yet".to_owned(), |step| {
+        format!("the last checkpoint is that of step {step}")
+    })
+}
+
 /// Why a run could not start, go on or end.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
@@ -38,10 +45,20 @@ pub enum TrainError {
     #[error(transparent)]
     Eval(#[from] EvalError),
     /// The loss of a step is not finite.
-    #[error("{source}; {}", match checkpoint { Some(step) => format!("the last checkpoint is that of step {step}"), None => "there is no checkpoint yet".to_owned() })]
+    #[error("{source}; {}", last_checkpoint(*checkpoint))]
     NonFiniteLoss {
         /// Step, view and value.
         source: EngineError,
+        /// Step of the last checkpoint, which is intact.
+        checkpoint: Option<u64>,
+    },
+    /// Nothing is left to train.
+    #[error("step {step}: splats: none is left that can be drawn (expected at least one); {remedy}; {}", last_checkpoint(*checkpoint))]
+    NoSplats {
+        /// Finished steps.
+        step: u64,
+        /// What may help.
+        remedy: &'static str,
         /// Step of the last checkpoint, which is intact.
         checkpoint: Option<u64>,
     },
