@@ -6,7 +6,7 @@ use std::sync::Arc;
 use gausset_core::engine::Engine;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset;
-use gausset_io::run_folder::{checkpoints_folder, config_path, eval_folder, splats_path};
+use gausset_io::run_folder::{config_path, eval_folder, list_checkpoints, splats_path};
 use gausset_io::units;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{
@@ -189,7 +189,7 @@ fn same_run(folder: &Path, options: &TrainOptions) -> Option<TrainConfig> {
 }
 
 fn has_checkpoint(folder: &Path) -> bool {
-    std::fs::read_dir(checkpoints_folder(folder)).is_ok_and(|mut entries| entries.next().is_some())
+    list_checkpoints(&Disk, folder).is_ok_and(|steps| !steps.is_empty())
 }
 
 /// Tells a person what happens in a run.
