@@ -5,8 +5,12 @@ mod bounds;
 mod bytes;
 mod colmap;
 mod demo;
+mod doors;
 mod field;
+#[cfg(unix)]
+mod goes_on;
 mod help;
+mod hints;
 mod kills;
 mod looking;
 mod mistakes;
@@ -15,3 +19,4 @@ mod profile;
 mod signals;
 mod strangers;
 mod support;
+mod v01;
