@@ -14,3 +14,4 @@ mod pano;
 mod profile;
 mod signals;
 mod support;
+mod tools;
