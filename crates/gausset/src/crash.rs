@@ -45,8 +45,8 @@ pub(crate) fn install_hook() {
         // Nobody who waits for them will act any more.
         gausset_process::end_all();
         if let Some(run) = RUN_FOLDER.get().filter(|run| run.is_dir()) {
-            let report = format!("{line}\n{}\n", Backtrace::force_capture());
-            let _ = write_atomic(&Disk, &run.join("crash.txt"), |file| file.write_all(report.as_bytes()));
+            let text = format!("{line}\n{}\n", Backtrace::force_capture());
+            let _ = write_atomic(&Disk, &run.join("crash.txt"), |file| file.write_all(text.as_bytes()));
         }
         std::process::exit(EXIT_CODE);
     }));

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use gausset_core::Pose;
-use gausset_io::atomic::{Disk, write_atomic};
+use gausset_io::atomic::{Disk, Overwrite, refuse_existing, write_atomic};
+use gausset_io::draft::Draft;
 use gausset_io::lock::FolderLock;
-use gausset_io::owned::OwnedError;
+use gausset_io::owned::{self, OwnedError};
 use gausset_pano::export::{FramePose, Poses};
 use gausset_pano::rig;
 use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
@@ -18,6 +19,7 @@ use gausset_sfm::{AlignError, Progress, Tool, ToolError, gps};
 use serde::Serialize;
 
 use crate::Ending;
+use crate::commands::stages;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::failure::Failure;
@@ -40,6 +42,9 @@ pub(crate) struct AlignArgs {
     pub(crate) folder: PathBuf,
     #[command(flatten)]
     pub(crate) tool: ToolArgs,
+    /// Replace the model and the poses that DIR holds, whoever made them.
+    #[arg(long)]
+    force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -117,7 +122,8 @@ struct Aligned {
 /// Runs the command.
 pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
-    let poses = match perform(&args.folder, &args.tool, &interrupt, console) {
+    let overwrite = stages::overwrite(args.force);
+    let poses = match perform(&args.folder, &args.tool, overwrite, &interrupt, console) {
         Ok(poses) => poses,
         Err(_) if interrupt.signal().is_some() => {
             return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
@@ -195,6 +201,7 @@ pub(crate) fn finished(folder: &Path, tool: &ToolArgs) -> Option<Poses> {
 pub(crate) fn perform(
     folder: &Path,
     args: &ToolArgs,
+    overwrite: Overwrite,
     interrupt: &Interrupt,
     console: &Console,
 ) -> Result<Poses, Failure> {
@@ -207,6 +214,11 @@ pub(crate) fn perform(
     }
     let tool = args.find(interrupt)?;
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
+    let (model_folder, poses_file) = (stages::model_folder(folder), poses_path(folder));
+    stages::may_write_model(&model_folder, overwrite)?;
+    if !owned::is_ours(&model_folder, stages::MODEL) {
+        refuse_existing(&Disk, &poses_file, overwrite)?;
+    }
     console.note(format!(
         "aligning {} with {}",
         counted(description.frames.len() as u64, "frame"),
@@ -223,6 +235,7 @@ pub(crate) fn perform(
     let f = first.focal();
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let masks = absolute.join("masks");
+    let work = Draft::new(&Disk, &absolute, stages::WORK)?;
     let job = Job {
         images: absolute.join("images"),
         masks: masks.is_dir().then_some(masks),
@@ -236,7 +249,7 @@ pub(crate) fn perform(
         )),
         cameras: Cameras::PerFolder,
         is_sequence: true,
-        work: absolute.join("sfm"),
+        work: work.path().join("colmap"),
         threads: args.threads(),
         seed: args.sfm_seed,
         silence: args.silence(),
@@ -247,9 +260,10 @@ pub(crate) fn perform(
     let mut model = aligned.model;
     let is_metric = set_scale(&mut model, &description, folder, console);
     let poses = poses_of(&model, &description, &tool, fingerprint(folder, args), is_metric)?;
-    model.write(&folder.join("sparse").join("0"), &job.frames)?;
+    owned::claim(&Disk, &model_folder, stages::MODEL, overwrite)?;
+    model.write(&model_folder, &job.frames)?;
     let text = serde_json::to_string_pretty(&poses).unwrap_or_default();
-    write_atomic(&Disk, &poses_path(folder), |file| file.write_all(text.as_bytes()))?;
+    write_atomic(&Disk, &poses_file, |file| file.write_all(text.as_bytes()))?;
     for name in unregistered(&poses) {
         console.warn("frames", format!("{name}: frame: did not register"));
     }
