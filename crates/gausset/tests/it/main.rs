@@ -19,4 +19,5 @@ mod profile;
 mod signals;
 mod strangers;
 mod support;
+mod tools;
 mod v01;
