@@ -5,6 +5,7 @@ pub mod atomic;
 pub mod checkpoint;
 pub mod container;
 pub mod dataset;
+pub mod guard;
 pub mod image;
 pub mod input;
 pub mod lock;

@@ -66,7 +66,8 @@ fn threads_and_vector_levels_do_not_change_a_byte() {
             let out = tempfile::tempdir().unwrap();
             run(input.path(), &settings(Layout::Dome16, 64), &work, out.path()).unwrap();
             let files = content(out.path());
-            assert_eq!(files.len(), 5 * 16 + 3);
+            // Beside the views: the marker, the manifest, the description, the rig.
+            assert_eq!(files.len(), 5 * 16 + 4);
             assert!(*first.get_or_insert_with(|| files.clone()) == files, "{} {threads}", wanted.name());
         }
     }
@@ -122,7 +123,7 @@ fn frames_that_are_finished_are_kept_and_the_end_is_the_same() {
     };
     let report = split(&frames, &settings, &work, out.path(), &stop, &mut told).unwrap();
     assert!(report.is_cancelled);
-    assert!(content(out.path()).keys().all(|name| !name.to_string_lossy().ends_with(".part")));
+    assert!(content(out.path()).keys().all(|name| !name.to_string_lossy().contains(".tmp-")));
     // A view of a finished frame is cut short, as after a power failure.
     let victim = out.path().join("images/view00/p000.jpg");
     if victim.exists() {
@@ -163,6 +164,135 @@ fn masks_are_split_with_the_frames_and_alpha_becomes_a_mask() {
     let left = keep(3);
     assert!(left[..64 * 30].iter().all(|&k| k == 0) && left[64 * 34..].iter().all(|&k| k == 255));
     assert!(keep(1).iter().all(|&k| k == 0));
+}
+
+/// A mask of 256x128 px that removes `rows`.
+fn mask_without(rows: std::ops::Range<u32>) -> Vec<u8> {
+    use gausset_io::image::encode::{PngPixels, png};
+    let pixels: Vec<u8> = (0..256 * 128).map(|i| if rows.contains(&(i / 256)) { 0 } else { 255 }).collect();
+    png(256, 128, PngPixels::Grey8(&pixels), &[]).unwrap()
+}
+
+#[test]
+fn masks_that_come_change_or_go_are_noticed() {
+    let input = input(3);
+    let masks = input.path().join("masks");
+    std::fs::create_dir(&masks).unwrap();
+    let settings = settings(Layout::Ring4, 64);
+    let work = work(2, VectorLevel::Auto).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let again = || {
+        let report = run(input.path(), &settings, &work, out.path()).unwrap();
+        assert_eq!(report.frames, 3);
+        report.resumed
+    };
+    let has_masks = |frame: &str| {
+        (0..4).filter(|v| out.path().join(format!("masks/view0{v}/{frame}.jpg.png")).is_file()).count()
+    };
+    assert_eq!((again(), again()), (0, 3));
+    // One comes.
+    let mask = masks.join("p001.png");
+    std::fs::write(&mask, mask_without(0..40)).unwrap();
+    assert_eq!((again(), has_masks("p001"), has_masks("p000"), again()), (2, 4, 0, 3));
+    // It changes, but keeps its length and its time.
+    let time = std::fs::metadata(&mask).unwrap().modified().unwrap();
+    let mut other = mask_without(0..41);
+    let length = std::fs::metadata(&mask).unwrap().len() as usize;
+    assert!(other.len() <= length + 8, "{} {length}", other.len());
+    other.resize(length.max(other.len()), 0);
+    std::fs::write(&mask, &other).unwrap();
+    std::fs::File::options().write(true).open(&mask).unwrap().set_modified(time).unwrap();
+    assert_eq!((again(), again()), (2, 3));
+    // A mask of a view is lost, or comes from somewhere.
+    std::fs::remove_file(out.path().join("masks/view02/p001.jpg.png")).unwrap();
+    assert_eq!((again(), has_masks("p001")), (2, 4));
+    std::fs::write(out.path().join("masks/view02/p002.jpg.png"), b"x").unwrap();
+    assert_eq!((again(), has_masks("p002")), (2, 0));
+    // It goes: nothing of it stays.
+    std::fs::remove_file(&mask).unwrap();
+    assert_eq!((again(), has_masks("p001"), again()), (2, 0, 3));
+    // The same folder under another spelling is the same folder.
+    let spelled = Settings {
+        masks: Some(input.path().join("../").join(input.path()).join("masks")),
+        ..settings.clone()
+    };
+    assert_eq!(run(input.path(), &spelled, &work, out.path()).unwrap().resumed, 3);
+}
+
+#[test]
+fn files_of_somebody_else_are_neither_replaced_nor_removed() {
+    let input = input(1);
+    let mut settings = settings(Layout::Ring4, 64);
+    settings.naming = gausset_pano::split::Naming::Flat;
+    let mut work = work(1, VectorLevel::Auto).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let theirs = [
+        "images/frame_00000_cam_00.jpg",
+        "masks/frame_00000_cam_00.jpg.png",
+        ".masks/a",
+        "images/.tmp-1-1-x",
+    ];
+    for name in theirs {
+        let path = out.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, b"theirs").unwrap();
+    }
+    let before = content(out.path());
+    let refusal = run(input.path(), &settings, &work, out.path()).unwrap_err().to_string();
+    assert!(refusal.contains("holds files that gausset did not write"), "{refusal}");
+    assert!(content(out.path()) == before);
+    // Forced, only files of our names change, and the folder stays theirs.
+    work.force = true;
+    run(input.path(), &settings, &work, out.path()).unwrap();
+    let after = content(out.path());
+    assert!(after[Path::new(theirs[0])] != b"theirs" && !after.contains_key(Path::new(theirs[1])));
+    assert!(after[Path::new(theirs[2])] == b"theirs" && after[Path::new(theirs[3])] == b"theirs");
+    work.force = false;
+    assert!(run(input.path(), &settings, &work, out.path()).is_err());
+}
+
+#[test]
+fn an_output_of_version_0_1_goes_on() {
+    let input = input(3);
+    let settings = settings(Layout::Ring4, 64);
+    let work = work(1, VectorLevel::Auto).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    run(input.path(), &settings, &work, out.path()).unwrap();
+    // As 0.1 left it: no marker, no lengths of masks.
+    std::fs::remove_file(out.path().join(".gausset")).unwrap();
+    let manifest = out.path().join("pano.jsonl");
+    let text = std::fs::read_to_string(&manifest).unwrap().replace(",\"masks\":[0,0,0,0]", "");
+    assert!(!text.contains("mask"), "{text}");
+    std::fs::write(&manifest, &text).unwrap();
+    assert_eq!(run(input.path(), &settings, &work, out.path()).unwrap().resumed, 3);
+    assert_eq!(std::fs::read_to_string(&manifest).unwrap(), text);
+    // A frame that has a mask of which 0.1 did not tell is cut again.
+    std::fs::create_dir_all(out.path().join("masks/view00")).unwrap();
+    std::fs::write(out.path().join("masks/view00/p001.jpg.png"), b"old").unwrap();
+    assert_eq!(run(input.path(), &settings, &work, out.path()).unwrap().resumed, 2);
+    assert!(!out.path().join("masks/view00/p001.jpg.png").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_among_the_frames_and_masks_are_named_and_left_out() {
+    let input = input(2);
+    std::fs::create_dir(input.path().join("masks")).unwrap();
+    for name in ["a.jpg", "b.png", "c.tif"] {
+        let made = std::process::Command::new("mkfifo").arg(input.path().join(name)).status().unwrap();
+        assert!(made.success());
+    }
+    std::os::unix::fs::symlink("/dev/zero", input.path().join("d.jpg")).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let settings = settings(Layout::Ring4, 64);
+    let report = run(input.path(), &settings, &work(2, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+    assert_eq!(report.frames, 2);
+    let names: Vec<&str> = report.skipped.iter().map(|s| s.frame.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    for skipped in &report.skipped {
+        let what = if skipped.frame == "d" { "a device" } else { "a pipe" };
+        assert!(skipped.reason.contains(&format!("is {what} (expected a regular file)")), "{skipped:?}");
+    }
 }
 
 #[test]

@@ -13,6 +13,7 @@ pub mod crash;
 mod disk;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
+mod together;
 mod writer;
 
 use std::io;
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 pub use disk::Disk;
+pub use together::{Unnamed, name_together, write_unnamed};
 pub use writer::{
     AtomicWriter, Committed, Overwrite, Temporaries, WriteOptions, refuse_existing, remove_temporaries,
     write_atomic, write_atomic_with,

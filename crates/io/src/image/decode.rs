@@ -6,16 +6,15 @@
 //! Same bytes on every processor: the JPEG decoder (zune-jpeg 0.5) gave equal pixels with and without its vector
 //! code on 60 photographs, 73 million values.
 
-use std::cell::Cell;
 use std::fs::File;
 use std::io::{Cursor, Read};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use super::header::{self, PictureFormat, parse_header};
 use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_SIDE, Mask, Picture};
+use crate::guard;
 
 /// Reads and decodes a picture file.
 ///
@@ -78,26 +77,20 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageProblem> {
     Ok(to_picture(decoded))
 }
 
-thread_local! {
-    static DECODING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside a foreign decoder, whose panics become errors of the picture.
+/// Whether this thread is inside a foreign decoder or other guarded work, whose panics become errors of the picture.
 ///
 /// A panic hook that prints or ends the process asks here and does nothing if so.
 #[must_use]
 pub fn decoder_is_running() -> bool {
-    DECODING.try_with(Cell::get).unwrap_or(false)
+    guard::is_active()
 }
 
 /// Runs a decoder and makes an error of a panic in it: hostile files have found some (zune-jpeg 0.5.15 panics on chroma
 /// sampled more finely than luma, `fuzz/corpus/image_decode/chroma_finer_than_luma.jpg`).
 fn guarded<T>(decoder: impl FnOnce() -> Result<T, ImageProblem>) -> Result<T, ImageProblem> {
-    DECODING.set(true);
     // The decoder works on values of its own, which nobody sees after a panic.
-    let result = catch_unwind(AssertUnwindSafe(decoder));
-    DECODING.set(false);
-    result.unwrap_or_else(|_| Err(ImageProblem::Decode("the decoder broke down; convert it".to_owned())))
+    guard::run(decoder)
+        .unwrap_or_else(|_| Err(ImageProblem::Decode("the decoder broke down; convert it".to_owned())))
 }
 
 /// The decoder's reason as part of a line.
@@ -111,7 +104,9 @@ fn plain(error: &image::ImageError) -> String {
     crate::dataset::excerpt(reason.unwrap_or(&text).trim_end_matches('.'))
 }
 
-fn to_picture(image: DynamicImage) -> Picture {
+/// Decoded pixels of any kind as 8-bit RGB with optional alpha.
+#[must_use]
+pub fn to_picture(image: DynamicImage) -> Picture {
     let (width, height) = (image.width(), image.height());
     let narrow = |v: u16| ((u32::from(v) + 128) / 257) as u8;
     let grey = |v: u8| [v, v, v];
