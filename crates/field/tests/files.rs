@@ -1,13 +1,10 @@
 //! Volumes of other programs, with the values those programs find in them.
 
 use gausset_field::input::{self, Input, Volume};
-use gausset_testkit::{data_dir, skip};
+use gausset_testkit::data_file;
 
 fn volume(test: &str, name: &str, frame: usize) -> Option<Volume> {
-    let Some(folder) = data_dir().map(|data| data.join("volume")).filter(|folder| folder.is_dir()) else {
-        skip(test, "no folder `volume`");
-        return None;
-    };
+    let folder = data_file(test, "volume")?;
     match input::read(&folder.join(name), frame).unwrap() {
         Input::Volume(volume) => Some(volume),
         Input::Samples(_) => panic!("{name}: samples"),
@@ -65,10 +62,8 @@ fn nrrd_in_its_encodings() {
 
 #[test]
 fn a_cut_off_file_is_refused_wherever_it_is_cut() {
-    let Some(folder) = data_dir().map(|data| data.join("volume")).filter(|folder| folder.is_dir()) else {
-        skip("a_cut_off_file_is_refused_wherever_it_is_cut", "no folder `volume`");
-        return;
-    };
+    let test = "a_cut_off_file_is_refused_wherever_it_is_cut";
+    let Some(folder) = data_file(test, "volume") else { return };
     let scratch = tempfile::tempdir().unwrap();
     for name in ["ball30_gz.nrrd", "ball30_bz2.nrrd", "ascii2d.nrrd", "mri_anatomical_be.nii"] {
         let bytes = std::fs::read(folder.join(name)).unwrap();

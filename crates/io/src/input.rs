@@ -4,11 +4,14 @@
 //! the memory. So a file is opened without blocking, links are followed, what is no regular file is refused, and each
 //! reader says how many bytes it is prepared to hold. `clippy.toml` disallows `File::open`, `fs::read` and
 //! `fs::read_to_string` everywhere else.
+//!
+//! A name that stands *inside* a file may have been written by a stranger. [`inside`] holds it, as text, to the folder
+//! of that file. What lies on the disk is the user's: links are followed wherever they lead.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
 
 /// The limit of readers that stream and hold only a part of a file at a time.
 pub const STREAMED: u64 = u64::MAX;
@@ -49,6 +52,60 @@ pub fn read(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
 pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
     String::from_utf8(read(path, limit)?)
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not UTF-8 text"))
+}
+
+/// A name in a file that leads out of the folder it is relative to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("leads out of its folder (expected a file below the folder of the file that names it)")]
+pub struct Outside;
+
+/// Where a name that stands inside a file leads: to a path below `folder`, the folder that such names are relative to.
+///
+/// The name is read as text: `a/../b.jpg` is `b.jpg`, whatever `a` is on the disk, so that the path given back holds
+/// none of its `..` and no link decides what the name means. A name that climbs out is refused; so is an absolute one,
+/// unless one of its folders *is* `folder`. Links below `folder` are then followed by whoever opens the path: the user
+/// laid them, not the file.
+///
+/// # Errors
+/// The name leads out.
+pub fn inside(folder: &Path, name: impl AsRef<Path>) -> Result<PathBuf, Outside> {
+    let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+    // Without a current folder there is only the path as it was given.
+    let here = std::path::absolute(here).unwrap_or_else(|_| here.to_owned());
+    let there = without_dots(&here.join(name)).ok_or(Outside)?;
+    let below = without_dots(&here).and_then(|here| there.strip_prefix(here).ok());
+    if let Some(rest) = below {
+        return Ok(folder.join(rest));
+    }
+    // Another spelling of the folder, through a link or in other letters. Other machines are not asked.
+    let is_local = match there.components().next() {
+        Some(Component::Prefix(prefix)) => {
+            matches!(prefix.kind(), std::path::Prefix::Disk(_) | std::path::Prefix::VerbatimDisk(_))
+        }
+        _ => true,
+    };
+    let here = here.canonicalize().ok().filter(|_| is_local).ok_or(Outside)?;
+    let same = there.ancestors().find(|above| above.canonicalize().is_ok_and(|above| above == here));
+    let rest = same.and_then(|same| there.strip_prefix(same).ok()).ok_or(Outside)?;
+    Ok(folder.join(rest))
+}
+
+/// A path without `.` and `..`, as text; `None` when a relative one begins with `..`.
+fn without_dots(path: &Path) -> Option<PathBuf> {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::CurDir => {}
+            // The folder above the root is the root.
+            Component::ParentDir => {
+                if !plain.pop() && !plain.has_root() {
+                    return None;
+                }
+            }
+            other => plain.push(other),
+        }
+    }
+    Some(plain)
 }
 
 /// Length of a regular file; the reason why anything else is refused.
@@ -120,6 +177,46 @@ mod tests {
         assert_eq!(plain_reason(&read_to_string(&path, 5).unwrap_err()), "the file is not UTF-8 text");
         let refusal = plain_reason(&open(folder.path(), STREAMED).unwrap_err());
         assert_eq!(refusal, "is a folder (expected a file)");
+    }
+
+    #[test]
+    fn a_name_in_a_file_stays_in_its_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let images = folder.path().join("images");
+        std::fs::create_dir(&images).unwrap();
+        let lead = |name: &str| inside(&images, name);
+        assert_eq!(lead("sub/./a.jpg"), Ok(images.join("sub/a.jpg")));
+        assert_eq!(lead("a/../b.jpg"), Ok(images.join("b.jpg")));
+        assert_eq!(lead("../images/a.jpg"), Ok(images.join("a.jpg")), "out and in again");
+        assert_eq!(lead(images.join("a.jpg").to_str().unwrap()), Ok(images.join("a.jpg")));
+        for out in ["../a.jpg", "a/../../a.jpg", "/etc/passwd", "../images2/a.jpg", "..", "/"] {
+            assert_eq!(lead(out), Err(Outside), "{out}");
+        }
+        // Files in the current folder have none in their path.
+        assert_eq!(inside(Path::new(""), "a.raw"), Ok(PathBuf::from("a.raw")));
+        assert_eq!(inside(Path::new(""), "../a.raw"), Err(Outside));
+        assert_eq!(inside(Path::new("not/there"), "../a.raw"), Err(Outside));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn links_do_not_decide_where_a_name_leads_but_are_followed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        std::fs::create_dir_all(at("scene/sub")).unwrap();
+        std::fs::create_dir_all(at("elsewhere/deep")).unwrap();
+        std::fs::write(at("elsewhere/b.jpg"), "elsewhere").unwrap();
+        std::fs::write(at("scene/b.jpg"), "scene").unwrap();
+        std::os::unix::fs::symlink(at("elsewhere/deep"), at("scene/a")).unwrap();
+        std::os::unix::fs::symlink(at("elsewhere/b.jpg"), at("scene/linked.jpg")).unwrap();
+        std::os::unix::fs::symlink(at("scene"), at("other name")).unwrap();
+        let text = |name: &str| read_to_string(&inside(&at("scene"), name).unwrap(), 99).unwrap();
+        // The system would say elsewhere/b.jpg.
+        assert_eq!(text("a/../b.jpg"), "scene");
+        assert_eq!(text("linked.jpg"), "elsewhere");
+        // An absolute name in another spelling of the folder.
+        assert_eq!(text(at("other name/b.jpg").to_str().unwrap()), "scene");
+        assert_eq!(text(at("other name/linked.jpg").to_str().unwrap()), "elsewhere");
     }
 
     #[cfg(unix)]

@@ -1,21 +1,25 @@
 //! A folder that is in use is locked, so that two processes never write to one run.
 //!
-//! `RUN/.lock` is held with `flock`, which the system releases when the process ends, however it ends. Inside stand
-//! process number, host and start time, for the message and for file systems without `flock`: there a lock counts as
-//! held when it names a living process of this host, and as left behind when that process is gone.
+//! Two things are locked, and the system releases both when the process ends, however it ends: the folder itself, which
+//! nobody can remove while it is in use and put another in its place, and `FOLDER/.lock`, for systems and file systems
+//! that cannot lock a folder (Windows, some NFS). In the file stand process number, host and start time, for the message
+//! and for file systems without any locks: there a lock counts as held when it names a living process of this host, and
+//! as left behind when that process is gone.
+//!
+//! `.lock` is a name that others use, too. A link or a file with other words in it is refused and stays as it is; an
+//! empty file is used and left empty.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
-use rustix::process::Pid;
-
 /// Name of the lock file.
 pub const LOCK_NAME: &str = ".lock";
+
+/// What stands in a lock file that nobody has for himself.
+const SHARED_LINE: &[u8] = b"gausset\n";
 
 /// Longest lock file that is looked at.
 const MAX_LOCK_BYTES: u64 = 4096;
@@ -30,6 +34,14 @@ pub enum LockError {
         folder: PathBuf,
         /// `process 123 on host x (since 2026-11-21 09:30:00 UTC)`.
         holder: String,
+    },
+    /// `.lock` is not ours.
+    #[error("{}: lock: {found} (expected no such file, or one that gausset left); choose another folder or move it away", path.display())]
+    NotOurs {
+        /// The lock file.
+        path: PathBuf,
+        /// What stands there.
+        found: &'static str,
     },
     /// The lock file could not be opened or written.
     #[error("{}: lock: {}", path.display(), crate::atomic::plain_reason(source))]
@@ -46,43 +58,49 @@ pub enum LockError {
 pub struct FolderLock {
     /// Something worth telling: a lock left by a process that died, or a file system without locks.
     pub note: Option<String>,
-    path: PathBuf,
-    /// Keeps the `flock`.
-    _file: File,
+    taken: Taken,
 }
 
 impl FolderLock {
     /// Locks a folder without waiting.
     ///
     /// # Errors
-    /// Another process holds it; the lock file cannot be written.
+    /// Another process holds it; `.lock` is not ours; the lock file cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, LockError> {
-        let Taken { mut file, path, previous, is_locked } =
-            take(folder, FlockOperation::NonBlockingLockExclusive)?;
-        let note = match (is_locked, previous) {
-            (true, Some(holder)) => Some(format!("{}: lock: left by {holder}; taken over", folder.display())),
-            (true, None) => None,
+        let mut taken = take(folder, Share::Exclusive)?;
+        let note = match (taken.is_locked, &taken.content) {
+            (true, Content::Holder(holder)) => {
+                Some(format!("{}: lock: left by {holder}; taken over", folder.display()))
+            }
+            (true, _) => None,
             (false, _) => Some(format!(
                 "{}: lock: this file system has no locks; make sure that no other host uses the folder",
                 folder.display()
             )),
         };
-        let written = file.set_len(0).and_then(|()| {
-            io::Seek::rewind(&mut file)?;
-            file.write_all(Holder::current().to_line().as_bytes())
-        });
-        written.map_err(|source| LockError::Io { path: path.clone(), source })?;
-        Ok(Self { note, path, _file: file })
+        let written =
+            taken.empty().and_then(|()| taken.file.write_all(Holder::current().to_line().as_bytes()));
+        written.map_err(|source| LockError::Io { path: taken.path.clone(), source })?;
+        Ok(Self { note, taken })
     }
 }
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Still locked: nobody can have made it his own.
-        if let Err(e) = std::fs::remove_file(&self.path) {
+        let taken = &mut self.taken;
+        // Removed meanwhile by somebody: what stands there now is not ours.
+        if !is_same_file(&taken.file, &taken.path) {
+            return;
+        }
+        let left = match taken.content {
+            Content::Foreign => taken.empty(),
+            // Still locked: nobody can have made it his own.
+            _ => std::fs::remove_file(&taken.path),
+        };
+        if let Err(e) = left {
             tracing::warn!(
                 "{}: could not be removed: {}",
-                self.path.display(),
+                taken.path.display(),
                 crate::atomic::plain_reason(&e)
             );
         }
@@ -93,9 +111,7 @@ impl Drop for FolderLock {
 /// nobody may lock it meanwhile.
 #[derive(Debug)]
 pub struct SharedLock {
-    path: PathBuf,
-    /// Keeps the `flock`.
-    file: File,
+    taken: Taken,
 }
 
 impl SharedLock {
@@ -103,76 +119,221 @@ impl SharedLock {
     /// of this host has left its name.
     ///
     /// # Errors
-    /// A process holds the folder for itself; the lock file cannot be written.
+    /// A process holds the folder for itself; `.lock` is not ours; the lock file cannot be written.
     pub fn acquire(folder: &Path) -> Result<Self, LockError> {
-        let Taken { file, path, .. } = take(folder, FlockOperation::NonBlockingLockShared)?;
-        Ok(Self { path, file })
+        let mut taken = take(folder, Share::Shared)?;
+        if matches!(taken.content, Content::Created) {
+            // So that the last one of those who share it knows that it may go.
+            taken
+                .file
+                .write_all(SHARED_LINE)
+                .map_err(|source| LockError::Io { path: taken.path.clone(), source })?;
+        }
+        Ok(Self { taken })
     }
-}
-
-/// A lock file as it was found.
-struct Taken {
-    file: File,
-    path: PathBuf,
-    /// Who stands in it: a process that is gone.
-    previous: Option<Holder>,
-    /// No, on a file system without locks.
-    is_locked: bool,
-}
-
-/// Opens the lock file of a folder and locks it, or makes sure that nobody holds it by its name.
-fn take(folder: &Path, operation: FlockOperation) -> Result<Taken, LockError> {
-    let path = folder.join(LOCK_NAME);
-    let io_error = |source| LockError::Io { path: path.clone(), source };
-    // A lock file that its owner removed between our open and our flock locks nobody out: try the next one.
-    for _ in 0..100 {
-        let opened = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-        let mut file = opened.map_err(io_error)?;
-        let locked = rustix::fs::flock(&file, operation);
-        let previous = Holder::read(&mut file);
-        let in_use = |holder: Option<Holder>| LockError::InUse {
-            folder: folder.to_owned(),
-            holder: holder.map_or("another process".to_owned(), |holder| holder.to_string()),
-        };
-        let is_locked = match locked {
-            Ok(()) if is_same_file(&file, &path) => true,
-            Ok(()) | Err(Errno::INTR) => continue,
-            Err(Errno::WOULDBLOCK) => return Err(in_use(previous)),
-            Err(Errno::NOLCK | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
-                if previous.as_ref().is_some_and(Holder::is_alive_here) {
-                    return Err(in_use(previous));
-                }
-                false
-            }
-            Err(e) => return Err(io_error(e.into())),
-        };
-        return Ok(Taken { file, path, previous, is_locked });
-    }
-    Err(io_error(io::Error::other("the lock file changes all the time")))
 }
 
 impl Drop for SharedLock {
     fn drop(&mut self) {
-        // Only the last one takes the file away: it alone can have the lock for itself.
-        let is_last = rustix::fs::flock(&self.file, FlockOperation::NonBlockingLockExclusive).is_ok();
-        // A line in it was left by a process that died: the next one to lock the folder will want to tell.
-        let is_empty = self.file.metadata().is_ok_and(|metadata| metadata.len() == 0);
-        if is_last && is_empty && is_same_file(&self.file, &self.path) {
-            // What would be left is an empty file that locks nobody out.
-            let _ = std::fs::remove_file(&self.path);
+        let Taken { file, path, content, .. } = &self.taken;
+        // Only the last one takes the file away: it alone can have the lock for itself. A line in it was left by a
+        // process that died: the next one to lock the folder will want to tell.
+        let is_ours = matches!(content, Content::Created | Content::Ours);
+        if is_ours && file.try_lock().is_ok() && is_same_file(file, path) {
+            // What would be left is a file that locks nobody out.
+            let _ = std::fs::remove_file(path);
         }
     }
 }
 
+/// For how many a lock is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Share {
+    Exclusive,
+    Shared,
+}
+
+impl Share {
+    fn lock(self, file: &File) -> Result<(), TryLockError> {
+        match self {
+            Self::Exclusive => file.try_lock(),
+            Self::Shared => file.try_lock_shared(),
+        }
+    }
+}
+
+/// A lock that was taken.
+#[derive(Debug)]
+struct Taken {
+    file: File,
+    path: PathBuf,
+    /// What stood in the lock file.
+    content: Content,
+    /// No, on a file system without locks.
+    is_locked: bool,
+    /// Keeps the lock of the folder itself, where there are such locks.
+    _folder: Option<File>,
+}
+
+impl Taken {
+    /// Takes everything out of the lock file.
+    fn empty(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        io::Seek::rewind(&mut self.file)
+    }
+}
+
+/// What a lock file holds.
+#[derive(Debug)]
+enum Content {
+    /// Nothing yet: this process made it.
+    Created,
+    /// Nothing, and nobody knows who made it.
+    Foreign,
+    /// [`SHARED_LINE`], or nothing but zeros, which a power failure leaves of a line of ours.
+    Ours,
+    /// Who took the lock.
+    Holder(Holder),
+}
+
+/// Locks a folder and its lock file, or makes sure that nobody holds it by its name.
+fn take(folder: &Path, share: Share) -> Result<Taken, LockError> {
+    let path = folder.join(LOCK_NAME);
+    let io_error = |source| LockError::Io { path: path.clone(), source };
+    let in_use = |holder: Option<Holder>| LockError::InUse {
+        folder: folder.to_owned(),
+        holder: holder.map_or("another process".to_owned(), |holder| holder.to_string()),
+    };
+    let folder_lock = match lock_folder(folder, share) {
+        Err(TryLockError::WouldBlock) => return Err(in_use(Holder::read_at(&path))),
+        // No such locks here: the file alone must do.
+        Err(TryLockError::Error(_)) => None,
+        Ok(file) => file,
+    };
+    // A lock file that its owner removed between our open and our lock locks nobody out: try the next one.
+    for _ in 0..100 {
+        let (mut file, is_new) = open_lock_file(&path)?;
+        let locked = share.lock(&file);
+        let content = if is_new { Ok(Content::Created) } else { Content::read(&mut file) };
+        let is_locked = match locked {
+            Ok(()) if is_same_file(&file, &path) => true,
+            Ok(()) => continue,
+            Err(TryLockError::WouldBlock) => return Err(in_use(content.ok().and_then(Content::holder))),
+            Err(TryLockError::Error(e)) if e.kind() == io::ErrorKind::Interrupted => continue,
+            Err(TryLockError::Error(e)) if has_no_locks(&e) => {
+                if let Ok(Content::Holder(holder)) = &content
+                    && holder.is_alive_here()
+                {
+                    return Err(in_use(content.ok().and_then(Content::holder)));
+                }
+                false
+            }
+            Err(TryLockError::Error(e)) => return Err(io_error(e)),
+        };
+        let content = content.map_err(|found| LockError::NotOurs { path: path.clone(), found })?;
+        return Ok(Taken { file, path, content, is_locked, _folder: folder_lock });
+    }
+    Err(io_error(io::Error::other("the lock file changes all the time")))
+}
+
+/// Locks the folder itself: a lock file can be removed while it is locked, and the next one to come would make another.
+#[cfg(unix)]
+fn lock_folder(folder: &Path, share: Share) -> Result<Option<File>, TryLockError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::DIRECTORY.bits().cast_signed();
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(folder).map_err(TryLockError::Error)?;
+    share.lock(&file).map(|()| Some(file))
+}
+
+/// Folders cannot be opened as files here.
+#[cfg(not(unix))]
+fn lock_folder(_folder: &Path, _share: Share) -> Result<Option<File>, TryLockError> {
+    Ok(None)
+}
+
+/// Opens the lock file, or makes it (`true`); a link is not followed, and what is no regular file is refused.
+fn open_lock_file(path: &Path) -> Result<(File, bool), LockError> {
+    let io_error = |source| LockError::Io { path: path.to_owned(), source };
+    let mut options = OpenOptions::new();
+    options.read(true).write(true);
+    match options.clone().create_new(true).open(path) {
+        Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
+        other => return other.map(|file| (file, true)).map_err(io_error),
+    }
+    let not_ours = |found| LockError::NotOurs { path: path.to_owned(), found };
+    let about = std::fs::symlink_metadata(path).map_err(io_error)?;
+    if about.is_symlink() {
+        return Err(not_ours("is a link"));
+    }
+    if !about.is_file() {
+        return Err(not_ours("is no regular file"));
+    }
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        // It may have become something else since we looked.
+        let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK | rustix::fs::OFlags::NOCTTY;
+        options.custom_flags(flags.bits().cast_signed());
+    }
+    let file = options.open(path).map_err(io_error)?;
+    if !file.metadata().map_err(io_error)?.is_file() {
+        return Err(not_ours("is no regular file"));
+    }
+    Ok((file, false))
+}
+
+/// Whether an error means that the file system knows no locks.
+fn has_no_locks(error: &io::Error) -> bool {
+    #[cfg(unix)]
+    if rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::NOLCK) {
+        return true;
+    }
+    matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
+}
+
 /// Whether an open file is the one that stands under the path now.
+#[cfg(unix)]
 fn is_same_file(file: &File, path: &Path) -> bool {
-    match (rustix::fs::fstat(file), rustix::fs::stat(path)) {
-        (Ok(a), Ok(b)) => (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino),
+    use std::os::unix::fs::MetadataExt;
+    match (file.metadata(), std::fs::symlink_metadata(path)) {
+        (Ok(a), Ok(b)) => (a.dev(), a.ino()) == (b.dev(), b.ino()),
         _ => false,
     }
 }
 
+/// Whether an open file is the one that stands under the path now: here an open file cannot be replaced by another.
+#[cfg(not(unix))]
+fn is_same_file(_file: &File, path: &Path) -> bool {
+    path.exists()
+}
+
+impl Content {
+    /// What stands in a lock file that others have made; what is wrong with it if that is not of ours.
+    fn read(file: &mut File) -> Result<Self, &'static str> {
+        let mut bytes = Vec::new();
+        let read = io::Seek::rewind(file).and_then(|()| file.take(MAX_LOCK_BYTES).read_to_end(&mut bytes));
+        if read.is_err() {
+            return Err("cannot be read");
+        }
+        if bytes.is_empty() {
+            return Ok(Self::Foreign);
+        }
+        if bytes == SHARED_LINE || bytes.iter().all(|&byte| byte == 0) {
+            return Ok(Self::Ours);
+        }
+        Holder::parse(&bytes).map(Self::Holder).ok_or("is a file of somebody else")
+    }
+
+    fn holder(self) -> Option<Holder> {
+        match self {
+            Self::Holder(holder) => Some(holder),
+            Self::Created | Self::Foreign | Self::Ours => None,
+        }
+    }
+}
+
 /// Who holds a lock, as the lock file says: `<pid> <seconds since 1970> <host>`.
+#[derive(Debug)]
 struct Holder {
     pid: u32,
     since: u64,
@@ -189,23 +350,36 @@ impl Holder {
         format!("{} {} {}\n", self.pid, self.since, self.host)
     }
 
-    fn read(file: &mut File) -> Option<Self> {
-        let mut text = String::new();
-        io::Seek::rewind(file).ok()?;
-        file.take(MAX_LOCK_BYTES).read_to_string(&mut text).ok()?;
-        let mut words = text.split_whitespace();
+    /// The line of [`Self::to_line`], whole and nothing else.
+    fn parse(bytes: &[u8]) -> Option<Self> {
+        let line = str::from_utf8(bytes).ok()?.strip_suffix('\n')?;
+        let mut words = line.split(' ');
         let pid = words.next()?.parse().ok()?;
         let since = words.next()?.parse().ok()?;
-        let host = words.next()?.chars().filter(|c| !c.is_control()).collect();
-        Some(Self { pid, since, host })
+        let host = words.next()?.to_owned();
+        let is_plain = !host.is_empty() && !host.contains(char::is_control) && words.next().is_none();
+        is_plain.then_some(Self { pid, since, host })
+    }
+
+    /// Who stands in the lock file of this name, if anybody does.
+    fn read_at(path: &Path) -> Option<Self> {
+        Self::parse(&crate::input::read(path, MAX_LOCK_BYTES).ok()?)
     }
 
     /// Whether that process runs on this host.
+    #[cfg(unix)]
     fn is_alive_here(&self) -> bool {
+        use rustix::process::Pid;
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw);
         // A process of another user answers "not permitted", which means that it lives.
-        let lives = |pid| !matches!(rustix::process::test_kill_process(pid), Err(Errno::SRCH));
+        let lives = |pid| !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH));
         self.host == host_name() && pid.is_some_and(lives)
+    }
+
+    /// Whether that process runs on this host: not known here, where every file system has locks.
+    #[cfg(not(unix))]
+    fn is_alive_here(&self) -> bool {
+        false
     }
 }
 
@@ -215,9 +389,15 @@ impl std::fmt::Display for Holder {
     }
 }
 
+/// Name of this machine, without spaces; never empty.
 fn host_name() -> String {
+    #[cfg(unix)]
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-    name.split_whitespace().collect::<Vec<_>>().join("-")
+    #[cfg(not(unix))]
+    let name = std::env::var("COMPUTERNAME").unwrap_or_default();
+    let name: String = name.replace(char::is_control, "-");
+    let name = name.split_whitespace().collect::<Vec<_>>().join("-");
+    if name.is_empty() { "unknown".to_owned() } else { name }
 }
 
 /// `2026-11-21 09:30:00 UTC` of seconds since 1970 (days to civil date after Hinnant, "chrono-compatible low-level date
@@ -299,10 +479,76 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_file_full_of_rubbish_does_no_harm() {
+    fn a_lock_file_of_somebody_else_is_refused_and_stays_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join(LOCK_NAME), [0xff; 10_000]).unwrap();
-        assert_eq!(FolderLock::acquire(folder.path()).unwrap().note, None);
+        let path = folder.path().join(LOCK_NAME);
+        let like_ours = "4194303 1700000000 elsewhere and more\n";
+        for content in [&[0xff; 10_000][..], b"my thesis", b"12 34", like_ours.as_bytes()] {
+            std::fs::write(&path, content).unwrap();
+            for refusal in [
+                FolderLock::acquire(folder.path()).map(|_| ()).unwrap_err().to_string(),
+                SharedLock::acquire(folder.path()).map(|_| ()).unwrap_err().to_string(),
+            ] {
+                let expected = "/.lock: lock: is a file of somebody else (expected no such file, or one that \
+                                gausset left); choose another folder or move it away";
+                assert!(refusal.ends_with(expected), "{refusal}");
+            }
+            assert_eq!(std::fs::read(&path).unwrap(), content);
+        }
+    }
+
+    #[test]
+    fn an_empty_lock_file_that_was_there_before_stays_there_and_stays_empty() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(LOCK_NAME);
+        std::fs::write(&path, "").unwrap();
+        drop(SharedLock::acquire(folder.path()).unwrap());
+        let lock = FolderLock::acquire(folder.path()).unwrap();
+        assert_eq!(lock.note, None);
+        assert!(FolderLock::acquire(folder.path()).unwrap_err().to_string().contains("in use by process "));
+        drop(lock);
+        assert_eq!(std::fs::read(&path).unwrap(), b"");
+        // Zeros are what a power failure leaves of a line of ours.
+        std::fs::write(&path, [0; 30]).unwrap();
+        drop(FolderLock::acquire(folder.path()).unwrap());
+        assert!(!path.exists());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_lock_file_that_is_a_link_or_a_pipe_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, thesis) = (folder.path().join(LOCK_NAME), folder.path().join("thesis.txt"));
+        std::fs::write(&thesis, "words").unwrap();
+        let refusal = || FolderLock::acquire(folder.path()).unwrap_err().to_string();
+        for target in ["thesis.txt", "nowhere.txt"] {
+            std::os::unix::fs::symlink(target, &path).unwrap();
+            assert!(refusal().contains("/.lock: lock: is a link (expected"), "{}", refusal());
+            std::fs::remove_file(&path).unwrap();
+        }
+        assert_eq!(std::fs::read(&thesis).unwrap(), b"words");
+        assert!(!folder.path().join("nowhere.txt").exists());
+        rustix::fs::mkfifoat(rustix::fs::CWD, &path, rustix::fs::Mode::RWXU).unwrap();
+        assert!(refusal().contains("/.lock: lock: is no regular file"), "{}", refusal());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn who_removes_the_lock_file_does_not_get_in() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(LOCK_NAME);
+        let lock = FolderLock::acquire(folder.path()).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        for refusal in [
+            FolderLock::acquire(folder.path()).map(|_| ()).unwrap_err().to_string(),
+            SharedLock::acquire(folder.path()).map(|_| ()).unwrap_err().to_string(),
+        ] {
+            assert!(refusal.contains("in use by another process"), "{refusal}");
+        }
+        // What somebody put in its place is not ours to remove.
+        std::fs::write(&path, "mine").unwrap();
+        drop(lock);
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
     }
 
     #[test]

@@ -16,6 +16,13 @@ pub fn bytes(count: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
+/// A number for a message: its shortest digits, and as a power of ten where they would be a row of zeros.
+#[must_use]
+pub fn number(value: f64) -> String {
+    let is_long = value != 0.0 && value.is_finite() && !(1e-4..1e9).contains(&value.abs());
+    if is_long { format!("{value:e}") } else { value.to_string() }
+}
+
 /// Text from a file for a message: quoted, short, on one line, without anything that a terminal would obey.
 #[must_use]
 pub fn quote(text: &str) -> String {
@@ -65,6 +72,13 @@ mod tests {
     fn foreign_text_is_harmless() {
         assert_eq!(super::quote("a\x1b[31m\"b\"\n"), r#""a\u{1b}[31m\"b\"\n""#);
         assert_eq!(super::quote(&"ä".repeat(70)), format!("\"{}…\"", "ä".repeat(60)));
+    }
+
+    #[test]
+    fn numbers_are_never_a_row_of_zeros() {
+        let written = [0.0, -0.25, 123_456.5, 1e9, 1e300, -1.5e308, 1e-5, 5e-324].map(super::number);
+        assert_eq!(written, ["0", "-0.25", "123456.5", "1e9", "1e300", "-1.5e308", "1e-5", "5e-324"]);
+        assert_eq!([f64::NAN, f64::INFINITY].map(super::number), ["NaN", "inf"]);
     }
 
     #[test]

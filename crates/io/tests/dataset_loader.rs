@@ -5,11 +5,14 @@ mod dataset_support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dataset_support::{SIZE, Scene, tiny_png};
+use dataset_support::{SIZE, Scene, memory, tiny_png};
 use gausset_io::dataset::colmap::ModelFormat;
 use gausset_io::dataset::{AlphaMode, Loader, LoaderOptions, OpenOptions, SkipReason};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::image::{ImageProblem, decode_file};
+
+#[global_allocator]
+static ALLOCATOR: memory::Counting = memory::Counting;
 
 fn loader(scene: &Scene, options: &OpenOptions, budget_bytes: usize, threads: usize) -> Loader {
     let data = scene.open_with(options).unwrap();
@@ -209,5 +212,106 @@ fn dropping_a_busy_loader_ends_its_threads() {
         let loader = loader(&scene, &OpenOptions::default(), 1 << 30, 3);
         loader.prefetch(&[0, 1, 2, 3, 4, 5, 6, 7, 8]);
         drop(loader);
+    }
+}
+
+/// Side of the pictures whose memory is measured: large against what a decoder takes whatever the size.
+const LARGE: [u32; 2] = [1024, 512];
+/// What decoders, files and rows take whatever the size.
+const BESIDE: usize = 64 << 10;
+
+/// A PNG of one value.
+fn flat_png(
+    size: [u32; 2],
+    colour: png::ColorType,
+    depth: png::BitDepth,
+    extra: fn(&mut png::Info),
+) -> Vec<u8> {
+    let mut info = png::Info::with_size(size[0], size[1]);
+    (info.color_type, info.bit_depth) = (colour, depth);
+    extra(&mut info);
+    let row = info.raw_row_length() - 1;
+    let mut bytes = Vec::new();
+    let mut writer = png::Encoder::with_info(&mut bytes, info).unwrap().write_header().unwrap();
+    writer.write_image_data(&vec![0xFF; row * size[1] as usize]).unwrap();
+    writer.finish().unwrap();
+    bytes
+}
+
+#[test]
+fn making_a_picture_takes_what_is_counted_for_it() {
+    use image::ExtendedColorType;
+    use png::{BitDepth, ColorType};
+    let jpeg = |channels: usize, colour: ExtendedColorType| {
+        let mut bytes = Vec::new();
+        let encoder = &mut image::codecs::jpeg::JpegEncoder::new(&mut bytes);
+        let pixels = vec![99; channels * (LARGE[0] * LARGE[1]) as usize];
+        encoder.encode(&pixels, LARGE[0], LARGE[1], colour).unwrap();
+        bytes
+    };
+    let png = |colour, depth| flat_png(LARGE, colour, depth, |_| {});
+    let transparent =
+        |colour, depth| flat_png(LARGE, colour, depth, |info| info.trns = Some(vec![0; 6].into()));
+    let palette = |info: &mut png::Info| {
+        (info.palette, info.trns) = (Some(vec![7; 256 * 3].into()), Some(vec![9; 100].into()));
+    };
+    let grey_transparent = |info: &mut png::Info| info.trns = Some(vec![0, 7].into());
+    let pictures: Vec<(&str, Vec<u8>)> = vec![
+        ("grey.jpg", jpeg(1, ExtendedColorType::L8)),
+        ("colour.jpg", jpeg(3, ExtendedColorType::Rgb8)),
+        ("progressive.jpg", include_bytes!("files/progressive.jpg").to_vec()),
+        ("bits.png", png(ColorType::Grayscale, BitDepth::One)),
+        ("grey.png", png(ColorType::Grayscale, BitDepth::Eight)),
+        ("grey16.png", png(ColorType::Grayscale, BitDepth::Sixteen)),
+        ("grey_transparent.png", flat_png(LARGE, ColorType::Grayscale, BitDepth::Eight, grey_transparent)),
+        ("grey_alpha.png", png(ColorType::GrayscaleAlpha, BitDepth::Eight)),
+        ("grey_alpha16.png", png(ColorType::GrayscaleAlpha, BitDepth::Sixteen)),
+        ("palette.png", flat_png(LARGE, ColorType::Indexed, BitDepth::Eight, palette)),
+        ("colour.png", png(ColorType::Rgb, BitDepth::Eight)),
+        ("colour_transparent.png", transparent(ColorType::Rgb, BitDepth::Eight)),
+        ("colour16.png", png(ColorType::Rgb, BitDepth::Sixteen)),
+        ("alpha.png", png(ColorType::Rgba, BitDepth::Eight)),
+        ("alpha16.png", png(ColorType::Rgba, BitDepth::Sixteen)),
+    ];
+    let masks = [
+        None,
+        Some(png(ColorType::Grayscale, BitDepth::One)),
+        Some(png(ColorType::Rgba, BitDepth::Eight)),
+        Some(flat_png([2048, 1536], ColorType::Rgb, BitDepth::Sixteen, |_| {})),
+    ];
+    // A pinhole, a lens, a panorama's faces.
+    let cameras = [
+        "\"fl_x\": 500,",
+        "\"fl_x\": 500, \"k1\": 0.01,",
+        "\"camera_model\": \"EQUIRECTANGULAR\", \"w\": 512, \"h\": 256,",
+    ];
+    let pixels = (LARGE[0] * LARGE[1]) as usize;
+    for (kind, camera) in cameras.into_iter().enumerate() {
+        for (name, bytes) in &pictures {
+            // What masks take depends on the picture only by its size and alpha.
+            let masks = &masks[..if ["colour.jpg", "alpha.png"].contains(name) { masks.len() } else { 1 }];
+            for (which, mask) in masks.iter().enumerate() {
+                let scene = Scene::empty();
+                let frame = dataset_support::json_frame(&format!("images/{name}"), 0.3, "");
+                scene.write("transforms.json", format!("{{{camera} \"frames\": [{frame}]}}").as_bytes());
+                scene.write(&format!("images/{name}"), bytes);
+                if let Some(mask) = mask {
+                    scene.write(&format!("masks/images/{name}.png"), mask);
+                }
+                let options = OpenOptions { max_resolution: 64, test_every: 0, ..OpenOptions::default() };
+                let data = scene.open_with(&options).unwrap();
+                let counted = data.images[0].making_bytes();
+                let loader = Loader::new(Arc::new(data), LoaderOptions { budget_bytes: 0, threads: 0 });
+                let (made, peak) = memory::peak(|| loader.get(0));
+                made.unwrap();
+                assert!(
+                    peak <= counted + BESIDE,
+                    "{name}, camera {kind}, mask {which}: {peak} bytes ({:.1} a pixel), counted {counted}",
+                    peak as f64 / pixels as f64
+                );
+                // And not far more than it takes; a chunk with a transparent colour is rare, and counted always.
+                assert!(counted < 2 * (peak + BESIDE), "{name}: {peak} bytes, counted {counted}");
+            }
+        }
     }
 }

@@ -110,7 +110,7 @@ fn all_variants() -> Vec<&'static str> {
         match e {
             E::NotADataset { .. } | E::Io { .. } | E::MissingModelFile { .. } | E::NoImageFolder { .. } => {}
             E::Malformed { .. } | E::Untrainable { .. } | E::NoImages { .. } => {}
-            E::TooManyUnreadable { .. } | E::NothingToTrainOn { .. } => {}
+            E::TooManyUnreadable { .. } | E::NothingToTrainOn { .. } | E::TooManyPoints { .. } => {}
         }
     }
     fn _problems(p: &Problem) {
@@ -156,7 +156,7 @@ fn all_variants() -> Vec<&'static str> {
         (
             "DatasetError",
             "NotADataset Io MissingModelFile NoImageFolder Malformed Untrainable NoImages TooManyUnreadable \
-             NothingToTrainOn",
+             NothingToTrainOn TooManyPoints",
         ),
         (
             "Problem",
@@ -312,6 +312,27 @@ fn colmap_mistakes() -> Vec<Mistake> {
             "everything_held_out",
             Scene::colmap(ModelFormat::Binary),
             OpenOptions { test_every: 1, ..OpenOptions::default() },
+        ),
+        with_options(
+            "more_points_than_fit",
+            Scene::colmap(ModelFormat::Binary),
+            OpenOptions { memory_bytes: 600, ..OpenOptions::default() },
+        ),
+        with_options(
+            "more_text_points_than_fit",
+            Scene::colmap(ModelFormat::Text),
+            OpenOptions { memory_bytes: 600, ..OpenOptions::default() },
+        ),
+        with_options(
+            "json_more_points_than_fit",
+            {
+                let scene = json(&format!("{FOCAL} \"ply_file_path\": \"sparse.ply\","), "");
+                let header = "ply\nformat binary_little_endian 1.0\nelement vertex 40\nproperty float x\n\
+                              property float y\nproperty float z\nend_header\n";
+                scene.write("sparse.ply", &[header.as_bytes(), &[0; 40 * 12]].concat());
+                scene
+            },
+            OpenOptions { memory_bytes: 600, ..OpenOptions::default() },
         ),
         with(
             "only_panoramas",

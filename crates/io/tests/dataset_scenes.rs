@@ -8,18 +8,13 @@ use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, Observations};
 use gausset_io::dataset::{
     self, CameraModel, Dataset, DatasetKind, Loader, LoaderOptions, OpenOptions, Warning,
 };
-use gausset_testkit::{data_dir, skip};
+use gausset_testkit::data_file;
 
 /// The published values are printed with six digits.
 const PRINTED: f64 = 1e-5;
 
 fn scene(test: &str, name: &str) -> Option<PathBuf> {
-    let folder = data_dir().map(|data| data.join("scenes").join(name));
-    let folder = folder.filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        skip(test, "the scene is not there");
-    }
-    folder
+    data_file(test, &format!("scenes/{name}"))
 }
 
 fn open(folder: &Path) -> Dataset {

@@ -295,3 +295,20 @@ proptest! {
         prop_assert!(!opaque || small.rgb.iter().all(|v| v.saturating_add(1) >= *low && v.saturating_sub(1) <= *high));
     }
 }
+
+#[test]
+fn a_header_tells_whether_the_decoder_keeps_coefficients() {
+    // Start, frame header of 8x8 px with three channels, a table to step over, a scan.
+    let jpeg = |frame: u8, channels_in_scan: u8| -> Vec<u8> {
+        let mut bytes = vec![0xFF, 0xD8, 0xFF, frame, 0, 17, 8, 0, 8, 0, 8, 3];
+        bytes.extend([1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0]);
+        bytes.extend([0xFF, 0xC4, 0, 4, 0xFF, 0xDA]);
+        bytes.extend([0xFF, 0xDA, 0, 12, channels_in_scan]);
+        bytes
+    };
+    let keeps = |bytes: &[u8]| parse_header(Cursor::new(bytes)).unwrap().keeps_coefficients;
+    assert!(!keeps(&jpeg(0xC0, 3)), "baseline, all colours together");
+    assert!(keeps(&jpeg(0xC0, 1)), "baseline, one colour after the other");
+    assert!(keeps(&jpeg(0xC2, 3)), "progressive");
+    assert!(keeps(&jpeg(0xC0, 3)[..25]), "nobody knows");
+}

@@ -6,11 +6,12 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::Path;
 
-use files::{Numbers, data_file, some_splats, some_state, temporary_folder};
+use files::{Numbers, some_splats, some_state, temporary_folder};
 use gausset_io::atomic::Disk;
 use gausset_io::checkpoint::{parse_train_state, save_train_state};
 use gausset_io::splat::ply::{PlyOptions, write_ply};
 use gausset_io::splat::{Initial, ReadLimits, parse_initial};
+use gausset_testkit::data_file;
 
 /// Counts the bytes that each thread holds.
 struct Counting;
@@ -114,7 +115,7 @@ fn any_truncation_is_survived() {
             survive(&bytes[..length], &|| format!("{name}, cut to {length}"));
         }
     }
-    let Some(path) = data_file("splats/os4k/os4k.ply") else { return };
+    let Some(path) = data_file("any_truncation_is_survived", "splats/os4k/os4k.ply") else { return };
     let bytes = std::fs::read(path).unwrap();
     for i in 0..512 {
         let length = bytes.len() * i / 512;

@@ -114,12 +114,7 @@ const HEADER_BYTES: u64 = 1 << 20;
 
 /// Tells from the header of a picture file what decoding it takes. No pixel is decoded.
 ///
-/// | kind | decoders hold, bytes a pixel |
-/// |---|---|
-/// | baseline JPEG | nothing: planes only |
-/// | other JPEG | 3 of RGB (CMYK: 4 more), 2 a channel of coefficients, 3 where orientation turns it |
-/// | PNG | its channels, of 1 or 2 bytes; RGB and alpha beside them where those are not the same |
-/// | TIFF | its channels twice; RGB and alpha beside them where those are not the same |
+/// A baseline JPEG takes its planes and nothing else; of other pictures decoders hold the channels, often twice.
 ///
 /// # Errors
 /// Not a regular file, not a picture, beyond the limits, a header that makes no sense.
@@ -147,13 +142,9 @@ pub fn demand(path: &Path, limits: &Limits) -> Result<Demand, LoadError> {
     .map_err(|e| error(path, e.to_string()))?;
     let size = [header.width, header.height];
     check_size(path, limits, size)?;
-    let (channels, bits) = (u64::from(header.channels), u64::from(header.bits));
     if header.format == PictureFormat::Png {
         // A palette or grey becomes RGB, perhaps with alpha.
-        let has_alpha = header.channels != 3;
-        let decoded = if channels == 1 { 4 } else { channels } * bits.div_ceil(8);
-        let converted = if channels == 3 && bits == 8 { 0 } else { 4 };
-        return Ok(Demand::of(length, size, decoded + converted, has_alpha));
+        return Ok(Demand::of(length, size, header.decoding_bytes_per_pixel(), header.channels != 3));
     }
     let turned = header.orientation != 1;
     if let (false, Ok(own)) = (turned, Header::parse(&start)) {
@@ -162,9 +153,8 @@ pub fn demand(path: &Path, limits: &Limits) -> Result<Demand, LoadError> {
         let pixels = u64::from(header.width) * u64::from(header.height);
         return Ok(Demand { pixels, planes, bytes: length + planes + planes / 3 });
     }
-    let cmyk = if channels == 4 { 4 } else { 0 };
     let turn = if turned { 3 } else { 0 };
-    Ok(Demand::of(2 * length, size, 2 * channels + 3 + cmyk + turn, false))
+    Ok(Demand::of(2 * length, size, header.decoding_bytes_per_pixel() + turn, false))
 }
 
 impl Demand {

@@ -107,14 +107,14 @@ fn frames_of_every_kind_stay_within_the_budget_or_are_refused() {
         if has_mask {
             std::fs::create_dir(input.path().join("masks")).unwrap();
             let mask: ImageBuffer<image::Luma<u8>, Vec<u8>> =
-                ImageBuffer::from_fn(WIDTH, HEIGHT, |x, _| image::Luma([if x < 1000 { 0 } else { 255 }]));
+                ImageBuffer::from_fn(WIDTH, HEIGHT, |x, _| image::Luma([if x < 1000 { 0 } else { 255u8 }]));
             for k in 0..3 {
                 let stem = Path::new(kind).with_extension("png");
                 mask.save(input.path().join(format!("masks/{k}_{}", stem.display()))).unwrap();
             }
         }
         let one = demand(&first, &Limits::default()).unwrap();
-        let mask = if has_mask { 6 * one.pixels } else { 0 };
+        let mask = if has_mask { 4 * one.pixels } else { 0 };
         // One frame with the buffers of its views and the tables.
         let budget = one.bytes + mask + (6 << 20);
         let grew = measured(input.path(), budget);

@@ -297,13 +297,8 @@ fn pipes_and_devices_among_the_frames_and_masks_are_named_and_left_out() {
 
 #[test]
 fn real_gopro_streams_are_cut_without_seams() {
-    let Some(data) = gausset_testkit::paths::data_dir() else {
-        return gausset_testkit::paths::skip("real_gopro_streams", "no real data");
-    };
-    let folder = data.join("pano/eac");
-    if !folder.is_dir() {
-        return gausset_testkit::paths::skip("real_gopro_streams", "no pano/eac");
-    }
+    let test = "real_gopro_streams_are_cut_without_seams";
+    let Some(folder) = gausset_testkit::data_file(test, "pano/eac") else { return };
     let frames = eac_pairs(&list_frames(&folder).unwrap()).unwrap();
     assert_eq!(frames.len(), 2);
     let eac = gausset_pano::eac::Eac::of_stream(2272, 736).unwrap();
@@ -392,8 +387,8 @@ fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     if gausset_process::find("ffmpeg").is_none() {
         std::fs::write(&path, b"x").unwrap();
         assert!(open(&path).unwrap_err().contains("ffmpeg is not installed"));
-        eprintln!("SKIPPED videos_are_cut: ffmpeg is not installed");
-        return;
+        let test = "videos_are_cut_frame_by_frame_and_hostile_ones_are_refused";
+        return gausset_testkit::skip_for_tool(test, "ffmpeg is not installed");
     }
     let made = std::process::Command::new("ffmpeg")
         .args([

@@ -67,8 +67,8 @@ fn ffmpeg(arguments: &[&str], folder: &Path) {
 #[test]
 fn views_of_two_stream_files_are_the_room_rendered_directly() {
     if gausset_process::find("ffmpeg").is_none() {
-        eprintln!("SKIPPED views_of_two_stream_files: ffmpeg is not installed");
-        return;
+        let test = "views_of_two_stream_files_are_the_room_rendered_directly";
+        return gausset_testkit::skip_for_tool(test, "ffmpeg is not installed");
     }
     let folder = tempfile::tempdir().unwrap();
     let (eac, pose) = (Eac::of_stream(2272, 736).unwrap(), room::pose(1, 8));

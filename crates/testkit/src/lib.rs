@@ -23,13 +23,15 @@ pub mod pass_rule;
 pub mod paths;
 pub mod raster_case;
 pub mod scene;
+pub mod skip;
 pub mod tensor;
 
 pub use backend::{Backend, Outputs, Report, check, check_backend};
 pub use fixtures::{Case, Fixtures, Kind, Rule, Settings, Tolerance};
 pub use image::psnr;
 pub use pass_rule::{Comparison, Precision, compare};
-pub use paths::{data_dir, fixtures_dir, skip, testdata_dir, workspace_root};
+pub use paths::{data_dir, data_file, fixtures_dir, testdata_dir, workspace_root};
 pub use raster_case::{LinearLoss, RasterGradients, RasterIntermediates, RasterResult};
 pub use scene::{RandomScene, TestScene};
+pub use skip::{skip, skip_for_machine, skip_for_tool};
 pub use tensor::Tensor;

@@ -31,19 +31,21 @@ pub fn fixtures_dir() -> PathBuf {
 
 /// The folder with the real scenes: `$GAUSSET_DATA`, or `../shared/data` beside the workspace; `None` if it is absent.
 ///
-/// A test that gets `None` calls [`skip`] and returns.
+/// A test that gets `None` calls [`crate::skip()`] and returns.
 #[must_use]
 pub fn data_dir() -> Option<PathBuf> {
     Some(data_dir_candidate()).filter(|folder| folder.is_dir())
 }
 
-/// Says on stderr that a test does nothing, and why; shown by `cargo test -- --nocapture` and on failure.
-#[allow(clippy::print_stderr, reason = "the one place where a test announces that it did not run")]
-pub fn skip(test: &str, reason: &str) {
-    eprintln!(
-        "SKIPPED {test}: {reason} (real scenes are looked for in `{}`; set {DATA_VARIABLE})",
-        data_dir_candidate().display()
-    );
+/// A file or folder among the real scenes; `None`, and the test is skipped, if it is absent.
+#[must_use]
+pub fn data_file(test: &str, name: &str) -> Option<PathBuf> {
+    let path = data_dir_candidate().join(name);
+    if path.exists() {
+        return Some(path);
+    }
+    crate::skip(test, &format!("{} is not there (set {DATA_VARIABLE})", path.display()));
+    None
 }
 
 fn data_dir_candidate() -> PathBuf {

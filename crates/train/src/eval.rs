@@ -12,7 +12,7 @@ use gausset_core::{Stage, TargetImage};
 use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
 use gausset_io::dataset::Loader;
 use gausset_metrics::{LossKernel, quality};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::events::SkippedPicture;
 use crate::sheet::{self, ContactSheet};
@@ -32,7 +32,7 @@ pub struct EvalOptions {
 }
 
 /// Scores of one view.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalRecord {
     /// Name of the picture.
     pub name: String,
@@ -41,7 +41,7 @@ pub struct EvalRecord {
     /// Mean SSIM; `None` when no pixel counts.
     pub ssim: Option<f64>,
     /// Share of the pixels that count.
-    #[serde(skip_serializing_if = "is_one")]
+    #[serde(default = "one", skip_serializing_if = "is_one")]
     pub valid_share: f64,
     /// PSNR after an affine colour fit.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -53,8 +53,12 @@ fn is_one(value: &f64) -> bool {
     *value == 1.0
 }
 
+fn one() -> f64 {
+    1.0
+}
+
 /// Scores of a split: the object of `gausset eval --json`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EvalReport {
     /// `test` or `train`.
     pub split: Split,
@@ -72,7 +76,7 @@ pub struct EvalReport {
     /// Scores per view, by name.
     pub per_image: Vec<EvalRecord>,
     /// Views whose picture cannot be read.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedPicture>,
 }
 

@@ -33,7 +33,7 @@ pub use memory::MemoryPlan;
 pub use options::{OptionsError, TrainOptions};
 pub use plan::Plan;
 pub use recipe::{Recipe, SceneFacts};
-pub use run::{Run, Session, TrainError, read_summary, resumable_config, with_refined_poses};
+pub use run::{Run, Session, TrainError, read_finished, read_summary, resumable_config, with_refined_poses};
 pub use words::{
     Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Split, Strategy, TimeBudget, Up,
 };

@@ -1,6 +1,6 @@
 //! Options resolve in layers, refuse nonsense with a line that helps, and survive the way through `config.toml`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gausset_train::config::{Known, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
@@ -182,7 +182,11 @@ fn hostile_values_are_refused_with_the_option_and_what_was_expected() {
     );
     assert_eq!(
         message(TrainOptions { lr_scales: Some(1e39), ..base() }),
-        "--lr-scales: 1000000000000000000000000000000000000000 is out of range (expected 0 or more)"
+        "--lr-scales: 1e39 is out of range (expected 0 or more)"
+    );
+    assert_eq!(
+        message(TrainOptions { scene_extent: Some(1e300), ..base() }),
+        "--scene-extent: 1e300 is out of range (expected 0 or more)"
     );
     assert_eq!(
         message(TrainOptions { sh_degree: Some(4), ..base() }),
@@ -251,6 +255,48 @@ fn a_run_that_goes_on_may_change_its_limits_but_not_its_result() {
     // An option without influence is not a difference.
     let idle = TrainOptions { lr_exposure: Some(0.5), ..TrainOptions::default() };
     assert!(run.resumed_with(&idle, path).is_ok());
+}
+
+#[test]
+fn a_path_is_the_same_however_it_is_spelled() {
+    let root = tempfile::tempdir().unwrap();
+    let photos = root.path().join("photos");
+    std::fs::create_dir_all(photos.join("below")).unwrap();
+    let given =
+        TrainOptions { data: Some("data".into()), images: Some(photos.clone()), ..TrainOptions::default() };
+    let run = recorded(TrainConfig::resolve(&given, None).unwrap().with_absolute_paths().unwrap());
+    let path = Path::new("RUN/config.toml");
+    let with = |images: PathBuf| TrainOptions { images: Some(images), ..given.clone() };
+    let mut spellings = vec![
+        photos.join(""),
+        root.path().join("./photos"),
+        photos.join("below/.."),
+        from_here(&photos),
+        from_here(&photos).join("."),
+    ];
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink(&photos, root.path().join("link")).unwrap();
+        spellings.push(root.path().join("link"));
+    }
+    for spelling in spellings {
+        let resumed = run.resumed_with(&with(spelling.clone()), path);
+        assert_eq!(resumed.unwrap().data, run.config.data, "{}", spelling.display());
+    }
+    // One that is not there is one of its words.
+    let absent =
+        recorded(TrainConfig::resolve(&with("absent".into()), None).unwrap().with_absolute_paths().unwrap());
+    assert!(absent.resumed_with(&with("./absent/".into()), path).is_ok());
+    let refused = run.resumed_with(&with(photos.join("below")), path).unwrap_err().to_string();
+    let expected =
+        format!("images = \"{}\" (given: \"{}\")", photos.display(), photos.join("below").display());
+    assert!(refused.contains(&expected), "{refused}");
+}
+
+/// A path as somebody in the working folder says it, with as many `..` as it takes.
+fn from_here(path: &Path) -> PathBuf {
+    let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
+    up.join(path.strip_prefix("/").unwrap_or(path))
 }
 
 #[test]

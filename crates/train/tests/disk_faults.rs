@@ -2,15 +2,27 @@
 
 mod common;
 
-use std::sync::atomic::AtomicBool;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use common::{MockEngine, ignore, open, options, resume, runs, splats_of, train};
-use gausset_io::atomic::Overwrite;
+use common::{MockEngine, cpu, ignore, open, options, resume, runs, splats_of, train};
+use gausset_core::engine::{
+    DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
+    TrainState, TrainView,
+};
+use gausset_core::{Camera, Pose};
+use gausset_cpu::CpuEngine;
 use gausset_io::atomic::faults::{Fault, FaultyDisk};
-use gausset_train::{Run, Session, TrainConfig, TrainError, TrainOptions};
+use gausset_io::atomic::{Disk, FileInfo, FileSystem, OutputFile, Overwrite};
+use gausset_train::{
+    End, Event, RecordedRun, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions,
+    resumable_config,
+};
 use rustix::io::Errno;
 
-fn run_on(disk: &FaultyDisk, options: &TrainOptions, run: &std::path::Path) -> Result<(), TrainError> {
+fn run_on(disk: &FaultyDisk, options: &TrainOptions, run: &Path) -> Result<(), TrainError> {
     let config = TrainConfig::resolve(options, None)?;
     let (mut engine, stop) = (MockEngine::default(), AtomicBool::new(false));
     let session =
@@ -50,4 +62,141 @@ fn a_disk_that_fails_at_any_call_costs_one_line_and_no_result() {
         assert!(splats_of(&run) == expected, "call {fail_at}");
     }
     assert!(told * 6 > calls, "{told} of {calls}");
+}
+
+/// The real disk, which refuses checkpoints once `config.toml` says that the run has no time budget any more.
+struct RefusesTheLastCheckpoint<'a> {
+    run: &'a Path,
+}
+
+impl FileSystem for RefusesTheLastCheckpoint<'_> {
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let config = std::fs::read_to_string(self.run.join("config.toml")).unwrap_or_default();
+        if to.extension() == Some("ckpt".as_ref()) && config.contains("time-budget = \"none\"") {
+            return Err(Errno::IO.into());
+        }
+        Disk.rename(from, to)
+    }
+
+    fn info(&self, path: &Path) -> io::Result<Option<FileInfo>> {
+        Disk.info(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Box<dyn io::Read + Send>> {
+        Disk.open(path)
+    }
+
+    fn create_new(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
+        Disk.create_new(path)
+    }
+
+    fn append(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
+        Disk.append(path)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        Disk.remove(path)
+    }
+
+    fn create_folder(&self, path: &Path) -> io::Result<()> {
+        Disk.create_folder(path)
+    }
+
+    fn list(&self, folder: &Path) -> io::Result<Vec<std::ffi::OsString>> {
+        Disk.list(folder)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        Disk.sync_folder(folder)
+    }
+
+    fn free_space(&self, folder: &Path) -> io::Result<u64> {
+        Disk.free_space(folder)
+    }
+}
+
+/// A device each step of which takes so much longer.
+struct Slow(CpuEngine, Duration);
+
+impl Engine for Slow {
+    fn step(
+        &mut self,
+        view: &TrainView,
+        next: Option<&TrainView>,
+        params: &StepParams,
+    ) -> Result<(), EngineError> {
+        std::thread::sleep(self.1);
+        self.0.step(view, next, params)
+    }
+
+    fn describe(&self) -> DeviceInfo {
+        self.0.describe()
+    }
+
+    fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
+        self.0.load(state)
+    }
+
+    fn save(&mut self) -> Result<TrainState, EngineError> {
+        self.0.save()
+    }
+
+    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
+        self.0.densify(rule)
+    }
+
+    fn flush(&mut self) -> Result<StepReport, EngineError> {
+        self.0.flush()
+    }
+
+    fn render(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+    ) -> Result<Rendering, EngineError> {
+        self.0.render(camera, pose, options)
+    }
+}
+
+/// `config.toml` is written before the last checkpoint: when that fails, what it says is what the run comes to.
+#[test]
+fn a_time_budget_whose_last_checkpoint_fails_goes_on_to_what_its_config_says() {
+    let (folder, run) = runs();
+    let given =
+        TrainOptions { time_budget: Some(TimeBudget::Milliseconds(2_000)), steps: None, ..options(1) };
+    let config = TrainConfig::resolve(&given, None).unwrap();
+    let begin = |engine: &mut dyn Engine, stop_at: u64, is_new: bool| {
+        let since = Instant::now();
+        let stop = AtomicBool::new(false);
+        let mut events = |event: &Event| {
+            if let Event::Progress(progress) = event {
+                stop.store(progress.step >= stop_at, Ordering::Relaxed);
+            }
+        };
+        let disk = RefusesTheLastCheckpoint { run: &run };
+        let session = Session { dataset: open(&config), engine, fs: &disk, stop: &stop, events: &mut events };
+        let mut begun = if is_new {
+            Run::start(config.clone(), &run, Overwrite::Refuse, session)?
+        } else {
+            Run::resume(resumable_config(&run, &TrainOptions::default())?, &run, session)?
+        };
+        begun.keep_to_budget(since)?;
+        begun.train()
+    };
+    // Stopped once, so that there is a checkpoint that knows the first decision only. Then the machine gets slow.
+    let first = begin(&mut cpu(1), 10, true).unwrap();
+    assert_eq!(first.end, End::Stopped);
+    let planned = RecordedRun::read(&run.join("config.toml")).unwrap().config.plan.end();
+    let error = begin(&mut Slow(cpu(1), Duration::from_millis(10)), u64::MAX, false).unwrap_err().to_string();
+    assert!(error.contains(".ckpt: rename: "), "{error}");
+    let said = RecordedRun::read(&run.join("config.toml")).unwrap().config;
+    assert_eq!(said.time_budget, TimeBudget::None);
+    assert!(said.plan.end() < planned, "{} of {planned}", said.plan.end());
+
+    let resumed = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
+    assert_eq!(resumed.summary.steps, said.plan.end());
+    let again = folder.path().join("again");
+    train(&said.to_options(), &mut cpu(1), &again, &mut ignore).unwrap();
+    assert!(splats_of(&run) == splats_of(&again));
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use common::{copy_folder, cpu, ignore, options, resume, runs, splats_of, stop_at, train};
 use gausset_core::engine::Engine;
-use gausset_train::{Adam, End, Event, RandomBackground, RunWarning, Strategy, TrainOptions};
+use gausset_train::{Adam, End, Event, RandomBackground, RunWarning, Strategy, TrainOptions, read_finished};
 
 const STEPS: u64 = 60;
 
@@ -161,6 +161,28 @@ fn a_run_killed_between_its_last_checkpoint_and_its_result_writes_the_result() {
     let outcome = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
     assert_eq!(outcome.end, End::Finished);
     assert!(splats_of(&run) == whole(&options));
+}
+
+#[test]
+fn a_run_is_finished_when_its_evaluation_is_there_and_not_before() {
+    let options = everything(Strategy::Mcmc);
+    for at in ["exported", "evaluated"] {
+        let folder = tempfile::tempdir().unwrap();
+        let run = folder.path().join("killed");
+        killed(&options, &run, |event| match event {
+            Event::Exported { .. } => at == "exported",
+            Event::Evaluated { .. } => at == "evaluated",
+            _ => false,
+        });
+        assert!(run.join("splats.ply").is_file());
+        assert_eq!(read_finished(&run).unwrap(), None, "killed when it had {at}");
+        let outcome = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
+        assert!(outcome.evaluation.as_ref().is_some_and(|report| report.images == 1));
+        // What is read back is what the call gave.
+        assert_eq!(read_finished(&run).unwrap(), Some(outcome), "killed when it had {at}");
+        std::fs::remove_file(run.join("eval/metrics.json")).unwrap();
+        assert_eq!(read_finished(&run).unwrap(), None);
+    }
 }
 
 #[test]

@@ -9,30 +9,20 @@ use gausset_pano::layout::Layout;
 use gausset_pano::rig;
 use gausset_pano::split::Description;
 use gausset_sfm::Tool;
+use gausset_testkit::data_file;
 use serde_json::Value;
 
 use crate::support::{Workshop, with_walk};
 
-/// A Python with pycolmap; says why a test is skipped when there is none.
+/// A Python with pycolmap; without one the test is skipped.
 fn python(test: &str) -> Option<PathBuf> {
-    match Tool::find(None, None) {
-        Ok(Tool::Python { python, .. }) => Some(python),
-        Ok(tool) => skip(test, &format!("needs pycolmap, found {}", tool.describe())),
-        Err(error) => skip(test, &error.to_string()),
-    }
-}
-
-fn skip<T>(test: &str, why: &str) -> Option<T> {
-    println!("SKIPPED {test}: {why}");
+    let missing = match Tool::find(None, None) {
+        Ok(Tool::Python { python, .. }) => return Some(python),
+        Ok(tool) => format!("needs pycolmap, found {}", tool.describe()),
+        Err(error) => error.to_string(),
+    };
+    gausset_testkit::skip_for_tool(test, &missing);
     None
-}
-
-/// A folder of real data.
-fn real(test: &str, name: &str) -> Option<PathBuf> {
-    let root = std::env::var_os("GAUSSET_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from);
-    let path = root.join(name);
-    if path.exists() { Some(path) } else { skip(test, "no real data (set GAUSSET_DATA)") }
 }
 
 /// Runs a script that prints JSON.
@@ -198,7 +188,7 @@ fn colmap12_and_the_panorama_axes_are_those_of_colmap() {
 #[test]
 fn the_real_walk_registers() {
     let test = "the_real_walk_registers";
-    let Some(walk) = real(test, "pano/walk") else { return };
+    let Some(walk) = data_file(test, "pano/walk") else { return };
     if python(test).is_none() {
         return;
     }
@@ -428,7 +418,7 @@ fn the_poses_of_the_room_are_recovered() {
 fn real_walks_become_splats() {
     let test = "real_walks_become_splats";
     for (name, frames) in [("walk", 5), ("garden", 8)] {
-        let Some(input) = real(test, &format!("pano/{name}")) else { return };
+        let Some(input) = data_file(test, &format!("pano/{name}")) else { return };
         if python(test).is_none() {
             return;
         }

@@ -1,5 +1,5 @@
 //! The program as people and scripts meet it: started as a process, judged by its exit code, output and files.
-#![allow(clippy::print_stdout, reason = "tests say why they skip something")]
+#![allow(clippy::print_stdout, reason = "measured figures, shown with --nocapture")]
 
 mod bounds;
 mod bytes;

@@ -54,7 +54,7 @@ fn mistakes_are_one_line_and_exit_code_2() {
     let cases: [(&[&str], &str); 9] = [
         (&["pano", "split", "nothing", "-o", "o"], "gausset: nothing: folder: no such file or folder"),
         (&["pano", "split", "empty", "-o", "o"], "gausset: empty: frames: none found"),
-        (&["pano", "split", "walk", "-o", "file"], "gausset: file: folder: "),
+        (&["pano", "split", "walk", "-o", "file"], "gausset: file: create folder: "),
         (
             &["pano", "split", "walk", "-o", "o", "--crop-bottom", "200"],
             "gausset: --crop-bottom: expected 0..90",

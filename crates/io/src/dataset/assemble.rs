@@ -17,6 +17,7 @@ use super::paths::{Extension, Found, Root, find_mask};
 use super::report::{SkipReason, Skipped, Warning};
 use super::sizes::{check_shape, lens_at, scene_extent, training_size};
 use super::source::Role;
+use super::target;
 use super::transforms::Intrinsics;
 use super::{AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, Point, Split};
 use crate::image::{Header, read_header, warp};
@@ -273,9 +274,18 @@ impl Assembly {
         };
         let camera = camera.map_err(SkipReason::Camera)?;
         let mask = self.mask_of(&found.name, listed.mask.as_deref(), stored, &mut seen.notes)?;
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
+        let file_bytes = length(&found.path);
+        let stored_mask =
+            mask.as_ref().map(|(path, header)| target::Stored { header, file_bytes: length(path) });
         let entry = ImageEntry {
             name: Arc::from(found.name.as_str()),
-            file_bytes: std::fs::metadata(&found.path).map_or(0, |m| m.len()),
+            file_bytes,
+            decode_bytes: target::decode_bytes(
+                target::Stored { header: &header, file_bytes },
+                stored_mask,
+                is_panorama.then_some(camera.width),
+            ),
             path: found.path,
             id: listed.id,
             frame: listed.frame,
@@ -283,7 +293,7 @@ impl Assembly {
             stored_size: stored,
             camera,
             pose,
-            mask,
+            mask: mask.map(|(path, _)| path),
             face: None,
         };
         if !is_panorama {
@@ -301,14 +311,14 @@ impl Assembly {
         Ok(Face::ALL.map(face).into())
     }
 
-    /// The mask file of a picture, whose header must be readable.
+    /// The mask file of a picture with its header, which must be readable.
     fn mask_of(
         &self,
         name: &str,
         named: Option<&str>,
         stored: [u32; 2],
         notes: &mut Notes,
-    ) -> Result<Option<PathBuf>, SkipReason> {
+    ) -> Result<Option<(PathBuf, Header)>, SkipReason> {
         let named = named.zip(self.name_folder.as_ref());
         let path = match named.and_then(|(mask, folder)| folder.find(mask, Extension::Required).ok()) {
             Some(found) => Some(found.path),
@@ -319,10 +329,12 @@ impl Assembly {
         };
         let Some(path) = path else { return Ok(None) };
         match read_header(&path) {
-            Ok(header) => notes.mask(&path, [header.width, header.height], stored),
-            Err(e) => return Err(SkipReason::Mask { path, problem: e.problem }),
+            Ok(header) => {
+                notes.mask(&path, [header.width, header.height], stored);
+                Ok(Some((path, header)))
+            }
+            Err(e) => Err(SkipReason::Mask { path, problem: e.problem }),
         }
-        Ok(Some(path))
     }
 
     /// Refuses a dataset of which too little is left.

@@ -87,6 +87,22 @@ pub enum DatasetError {
         /// Its model.
         model: CameraModel,
     },
+    /// There are more points than fit into the memory.
+    #[error(
+        "{}: points: too many for the memory (expected at most {possible} in {}, found {found} or more); thin them \
+         out or raise --max-memory",
+        path.display(), crate::units::bytes(*limit)
+    )]
+    TooManyPoints {
+        /// The file.
+        path: PathBuf,
+        /// Points found, as far as it was looked.
+        found: u64,
+        /// Points that fit.
+        possible: u64,
+        /// Bytes that they may take.
+        limit: u64,
+    },
     /// No picture is left.
     #[error(
         "{}: images: none of the {listed} listed can be used{}",

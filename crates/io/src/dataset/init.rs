@@ -90,35 +90,46 @@ pub fn start(dataset: &Dataset, options: &InitOptions) -> Start {
         start.note += " (the dataset has no points)";
         return start;
     }
-    let positions: Vec<[f64; 3]> = dataset.points.iter().map(|p| p.position).collect();
-    let colours: Vec<[f32; 3]> =
-        dataset.points.iter().map(|p| p.colour.map(|c| f32::from(c) / 255.0)).collect();
-    from_points(&positions, Some(&colours), options)
+    let points = &dataset.points;
+    let colour = |i: usize| points[i].colour.map(|c| f32::from(c) / 255.0);
+    from_each(points.len(), |i| points[i].position, colour, options)
 }
 
 /// Initial splats from points and colours in 0..1 (`None`: grey); points or colours that are not finite are
 /// dropped.
 #[must_use]
 pub fn from_points(points: &[[f64; 3]], colours: Option<&[[f32; 3]]>, options: &InitOptions) -> Start {
+    let colour = |i: usize| colours.and_then(|c| c.get(i)).copied().unwrap_or([0.5; 3]);
+    from_each(points.len(), |i| points[i], colour, options)
+}
+
+/// [`from_points`] of points wherever they are.
+fn from_each(
+    count: usize,
+    point: impl Fn(usize) -> [f64; 3],
+    colour: impl Fn(usize) -> [f32; 3],
+    options: &InitOptions,
+) -> Start {
     // Splats are f32: a coordinate beyond its range is not a place either.
-    let fits = |p: &[f64; 3]| p.iter().all(|&v| (v as f32).is_finite());
-    let colour_of = |i: usize| colours.and_then(|c| c.get(i)).copied().unwrap_or([0.5; 3]);
-    let usable: Vec<usize> = (0..points.len())
-        .filter(|&i| fits(&points[i]) && colour_of(i).iter().all(|c| c.is_finite()))
-        .collect();
-    let dropped = points.len() - usable.len();
-    let kept: Vec<usize> = match options.max_splats {
-        limit if limit > 0 && usable.len() > limit => {
-            (0..limit).map(|i| usable[(i as u128 * usable.len() as u128 / limit as u128) as usize]).collect()
-        }
-        _ => usable.clone(),
+    let is_usable = |&i: &usize| {
+        point(i).iter().all(|&v| (v as f32).is_finite()) && colour(i).iter().all(|c| c.is_finite())
     };
-    let means: Vec<[f64; 3]> = kept.iter().map(|&i| points[i]).collect();
-    let (splats, lonely) = make(&means, |i| colour_of(kept[i]), options);
+    let usable = (0..count).filter(is_usable).count();
+    let wanted = if options.max_splats == 0 { usable } else { options.max_splats.min(usable) };
+    // Of the usable ones the numbers `k usable / wanted`, rounded down.
+    let mut kept = Vec::with_capacity(wanted);
+    for (number, i) in (0..count).filter(is_usable).enumerate() {
+        if kept.len() < wanted && (kept.len() as u128 * usable as u128 / wanted as u128) as usize == number {
+            kept.push(i);
+        }
+    }
+    let dropped = count - usable;
+    let means: Vec<[f64; 3]> = kept.iter().map(|&i| point(i)).collect();
+    let (splats, lonely) = make(&means, |i| colour(kept[i]), options);
     let mut note = format!("{} splats from points", splats.len());
     let mut details = Vec::new();
-    if kept.len() < usable.len() {
-        details.push(format!("thinned from {} to --max-splats", usable.len()));
+    if kept.len() < usable {
+        details.push(format!("thinned from {usable} to --max-splats"));
     }
     if dropped > 0 {
         details.push(format!("{dropped} not finite and dropped"));

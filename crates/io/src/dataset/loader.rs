@@ -1,18 +1,23 @@
 //! A bounded background loader: pictures as the trainer sees them, within a byte budget.
 //!
-//! Each picture of the dataset has a slot: empty, being made, ready, or failed. [`Loader::get`] takes what is
-//! ready, waits for what another thread is making, and makes anything else itself, so it never waits for a thread
-//! that does nothing. Background threads make the pictures that [`Loader::prefetch`] named. Ready pictures leave in
-//! the order of their last use when the budget needs room; those still wanted leave last. A failure is a value and
-//! stays one.
+//! Each picture of the dataset is absent, being made, ready, or failed. [`Loader::get`] takes what is ready, waits for
+//! what another thread is making, and makes anything else itself, so it never waits for a thread that does nothing.
+//! Background threads make the pictures that [`Loader::prefetch`] named. Ready pictures leave in the order of their
+//! last use when the budget needs room; those still wanted leave last. A failure is a value and stays one.
 //!
-//! Bytes: a ready picture counts what it holds; one being made counts file, decoded picture and result.
+//! Who does what, and when, is decided in [`schedule`], which knows no threads and is tested without them. Here are the
+//! threads: they ask, make pictures without holding the lock, tell, and sleep until something has changed.
+//!
+//! Bytes: a ready picture counts what it holds; one being made counts what [`ImageEntry::making_bytes`] says.
+
+mod schedule;
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use gausset_core::TargetImage;
 
+use self::schedule::{Schedule, Turn};
 use super::report::Skipped;
 use super::target;
 use super::{Dataset, ImageEntry};
@@ -23,7 +28,7 @@ const MAX_HINTS: usize = 64;
 /// Budget and threads of a [`Loader`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoaderOptions {
-    /// Bytes for ready pictures and for those being made; raised to what two pictures need.
+    /// Bytes for ready pictures and for those being made; raised to what the largest picture needs.
     pub budget_bytes: usize,
     /// Background threads; 0 = every picture is made by the caller of [`Loader::get`].
     pub threads: usize,
@@ -48,38 +53,27 @@ pub struct LoaderStats {
     pub made: u64,
 }
 
-enum Slot {
-    Empty,
-    /// Being made, with the bytes counted for that.
-    Making(usize),
-    Ready {
-        image: Arc<TargetImage>,
-        last_use: u64,
-    },
-    Failed(Box<Skipped>),
-}
+/// A picture, or why there is none.
+type Made = Result<TargetImage, Skipped>;
 
 struct State {
-    slots: Vec<Slot>,
-    /// Pictures wanted next, soonest first.
-    hints: Vec<usize>,
-    clock: u64,
-    /// Slots being made.
-    making: usize,
-    stats: LoaderStats,
+    schedule: Schedule<Arc<TargetImage>, Box<Skipped>>,
+    peak_bytes: usize,
+    made: u64,
     stop: bool,
 }
 
 struct Shared {
-    dataset: Arc<Dataset>,
-    budget: usize,
+    /// Makes the picture of an index.
+    make: Box<dyn Fn(usize) -> Made + Send + Sync>,
     state: Mutex<State>,
-    /// A slot, the hints or `stop` changed.
+    /// The schedule or `stop` changed.
     changed: Condvar,
 }
 
 /// Makes and keeps training pictures; see the module documentation. Shared by reference between threads.
 pub struct Loader {
+    dataset: Arc<Dataset>,
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -88,19 +82,29 @@ impl Loader {
     /// A loader for the pictures of a dataset. If the system refuses a thread, it goes on with those it has.
     #[must_use]
     pub fn new(dataset: Arc<Dataset>, options: LoaderOptions) -> Self {
-        let largest = dataset.images.iter().map(|i| making_bytes(i) + result_bytes(i)).max().unwrap_or(0);
+        let pictures = Arc::clone(&dataset);
+        let make = move |index: usize| {
+            let skipped = |reason| Skipped { name: pictures.images[index].name.to_string(), reason };
+            target::make(&pictures, index).map_err(skipped)
+        };
+        Self::with_maker(dataset, options, Box::new(make))
+    }
+
+    fn with_maker(
+        dataset: Arc<Dataset>,
+        options: LoaderOptions,
+        make: Box<dyn Fn(usize) -> Made + Send + Sync>,
+    ) -> Self {
+        let needs = dataset.images.iter().map(ImageEntry::making_bytes).collect();
         let shared = Arc::new(Shared {
-            budget: options.budget_bytes.max(largest),
+            make,
             state: Mutex::new(State {
-                slots: dataset.images.iter().map(|_| Slot::Empty).collect(),
-                hints: Vec::new(),
-                clock: 0,
-                making: 0,
-                stats: LoaderStats::default(),
+                schedule: Schedule::new(options.budget_bytes, needs),
+                peak_bytes: 0,
+                made: 0,
                 stop: false,
             }),
             changed: Condvar::new(),
-            dataset,
         });
         let threads = (0..options.threads)
             .map_while(|i| {
@@ -109,25 +113,27 @@ impl Loader {
                 std::thread::Builder::new().name(name).spawn(move || shared.work()).ok()
             })
             .collect();
-        Self { shared, threads }
+        Self { dataset, shared, threads }
     }
 
     /// The dataset.
     #[must_use]
     pub fn dataset(&self) -> &Arc<Dataset> {
-        &self.shared.dataset
+        &self.dataset
     }
 
-    /// Bytes that the loader may hold: the option, or what two pictures need if that is more.
+    /// Most bytes that the loader holds: the option, or what its largest picture needs if that is more.
     #[must_use]
     pub fn budget_bytes(&self) -> usize {
-        self.shared.budget
+        self.shared.lock().schedule.budget()
     }
 
     /// What the loader holds now.
     #[must_use]
     pub fn stats(&self) -> LoaderStats {
-        self.shared.lock().stats
+        let State { schedule, peak_bytes, made, .. } = &*self.shared.lock();
+        let (bytes, ready) = (schedule.bytes(), schedule.ready());
+        LoaderStats { bytes, peak_bytes: *peak_bytes, ready, made: *made }
     }
 
     /// The training picture of `dataset.images[index]`; makes it, or waits for the thread that is making it.
@@ -138,38 +144,19 @@ impl Loader {
     /// # Panics
     /// If `index` is out of range.
     pub fn get(&self, index: usize) -> Result<Arc<TargetImage>, Skipped> {
+        assert!(index < self.dataset.images.len());
         let shared = &*self.shared;
         let mut state = shared.lock();
-        let hints = state.hints.len();
-        state.hints.retain(|&hint| hint != index);
-        if state.hints.len() < hints {
-            // One picture fewer to hold on to: there may be room for the next.
-            shared.changed.notify_all();
-        }
+        let ticket = shared.change(&mut state, |state| state.schedule.arrive(index));
         loop {
-            state.clock += 1;
-            let now = state.clock;
-            match &mut state.slots[index] {
-                Slot::Ready { image, last_use } => {
-                    *last_use = now;
-                    return Ok(Arc::clone(image));
+            state = match shared.change(&mut state, |state| state.schedule.ask(ticket)) {
+                Turn::Take(taken) => return taken.map_err(|skipped| *skipped),
+                Turn::Make => {
+                    drop(state);
+                    return shared.make(index);
                 }
-                Slot::Failed(skipped) => return Err((**skipped).clone()),
-                Slot::Making(_) => {
-                    // Whoever makes it finishes, or empties the slot when it panics.
-                    state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                }
-                Slot::Empty => {
-                    let needed = making_bytes(&shared.dataset.images[index]);
-                    let fits = state.make_room(shared.budget, needed, true);
-                    state = if fits || state.making == 0 {
-                        shared.make(state, index)
-                    } else {
-                        // Another thread is making a picture: when it is done, its room is free.
-                        shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
-                    };
-                }
-            }
+                Turn::Wait => shared.wait(state),
+            };
         }
     }
 
@@ -178,15 +165,12 @@ impl Loader {
     /// # Panics
     /// If an index is out of range.
     pub fn prefetch(&self, indices: &[usize]) {
-        assert!(indices.iter().all(|&i| i < self.shared.dataset.images.len()));
+        assert!(indices.iter().all(|&i| i < self.dataset.images.len()));
         if self.threads.is_empty() {
             return;
         }
-        let mut state = self.shared.lock();
-        state.hints.clear();
-        state.hints.extend(indices.iter().take(MAX_HINTS));
-        drop(state);
-        self.shared.changed.notify_all();
+        let hints = indices.iter().copied().take(MAX_HINTS);
+        self.shared.change(&mut self.shared.lock(), |state| state.schedule.hint(hints));
     }
 }
 
@@ -203,7 +187,7 @@ impl Drop for Loader {
 impl std::fmt::Debug for Loader {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Loader")
-            .field("budget_bytes", &self.shared.budget)
+            .field("budget_bytes", &self.budget_bytes())
             .field("threads", &self.threads.len())
             .field("stats", &self.stats())
             .finish_non_exhaustive()
@@ -212,108 +196,205 @@ impl std::fmt::Debug for Loader {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        // Poison only says that a maker panicked; its slot was emptied on the way.
+        // Poison only says that a maker panicked; its picture was given up on the way.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&'a self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        self.changed.wait(state).unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does something to the schedule and wakes everybody if that is a change that others wait for.
+    fn change<T>(&self, state: &mut State, act: impl FnOnce(&mut State) -> T) -> T {
+        let before = state.schedule.changes();
+        let value = act(state);
+        state.peak_bytes = state.peak_bytes.max(state.schedule.bytes());
+        if state.schedule.changes() != before {
+            self.changed.notify_all();
+        }
+        value
     }
 
     /// A background thread: makes hinted pictures as long as they fit beside what is wanted.
     fn work(&self) {
         let mut state = self.lock();
         while !state.stop {
-            let next = state.hints.iter().copied().find(|&i| matches!(state.slots[i], Slot::Empty));
-            let fits = next.filter(|&index| {
-                let needed = making_bytes(&self.dataset.images[index]);
-                state.make_room(self.budget, needed, false)
-            });
-            state = match fits {
-                Some(index) => self.make(state, index),
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+            state = match self.change(&mut state, |state| state.schedule.next_in_background()) {
+                Some(index) => {
+                    drop(state);
+                    // Why there is none is told to whoever asks.
+                    let _ = self.make(index);
+                    self.lock()
+                }
+                None => self.wait(state),
             };
         }
     }
 
-    /// Makes a picture whose slot is empty, without the lock, and fills the slot.
-    fn make<'a>(&'a self, mut state: MutexGuard<'a, State>, index: usize) -> MutexGuard<'a, State> {
-        /// Empties the slot if making panics, so that nobody waits for it.
-        struct Reset<'s>(&'s Shared, usize);
-        impl Drop for Reset<'_> {
+    /// Makes a picture for which there is room, without the lock, and hands it in.
+    fn make(&self, index: usize) -> Result<Arc<TargetImage>, Skipped> {
+        /// Gives the picture up if making it panics, so that nobody waits for it.
+        struct Abandon<'s>(&'s Shared, usize);
+        impl Drop for Abandon<'_> {
             fn drop(&mut self) {
-                let mut state = self.0.lock();
-                state.replace(self.1, Slot::Empty);
-                drop(state);
-                self.0.changed.notify_all();
+                self.0.change(&mut self.0.lock(), |state| state.schedule.abandon(self.1));
             }
         }
 
-        state.replace(index, Slot::Making(making_bytes(&self.dataset.images[index])));
-        drop(state);
-        let reset = Reset(self, index);
-        let made = target::make(&self.dataset, index);
-        std::mem::forget(reset);
-
-        let mut state = self.lock();
-        state.stats.made += 1;
-        state.clock += 1;
-        let slot = match made {
-            Ok(image) => Slot::Ready { image: Arc::new(image), last_use: state.clock },
-            Err(reason) => {
-                let name = self.dataset.images[index].name.to_string();
-                Slot::Failed(Box::new(Skipped { name, reason }))
-            }
+        let abandon = Abandon(self, index);
+        let made = (self.make)(index).map(Arc::new);
+        std::mem::forget(abandon);
+        let told = match &made {
+            Ok(image) => Ok((Arc::clone(image), image.bytes())),
+            Err(skipped) => Err(Box::new(skipped.clone())),
         };
-        state.replace(index, slot);
-        self.changed.notify_all();
-        state
+        self.change(&mut self.lock(), |state| {
+            state.made += 1;
+            state.schedule.finish(index, told);
+        });
+        made
     }
 }
 
-impl State {
-    fn replace(&mut self, index: usize, slot: Slot) {
-        // Bytes, being made, ready.
-        let count = |slot: &Slot| match slot {
-            Slot::Empty | Slot::Failed(_) => (0, 0, 0),
-            Slot::Making(bytes) => (*bytes, 1, 0),
-            Slot::Ready { image, .. } => (image.bytes(), 0, 1),
-        };
-        let old = std::mem::replace(&mut self.slots[index], slot);
-        let (old, new) = (count(&old), count(&self.slots[index]));
-        self.stats.bytes = self.stats.bytes - old.0 + new.0;
-        self.making = self.making - old.1 + new.1;
-        self.stats.ready = self.stats.ready - old.2 + new.2;
-        self.stats.peak_bytes = self.stats.peak_bytes.max(self.stats.bytes);
+impl ImageEntry {
+    /// Bytes of the training picture, at most.
+    #[must_use]
+    pub fn result_bytes(&self) -> usize {
+        // Colour, alpha, mask.
+        self.camera.pixels() * 5
     }
 
-    /// Lets ready pictures go until `needed` bytes fit: least recently used first, hinted ones only if `urgent`,
-    /// the last hint first. Whether they fit in the end.
-    fn make_room(&mut self, budget: usize, needed: usize, urgent: bool) -> bool {
-        while self.stats.bytes + needed > budget {
-            let ready = self.slots.iter().enumerate().filter_map(|(i, slot)| match slot {
-                Slot::Ready { last_use, .. } => Some((i, *last_use)),
-                _ => None,
+    /// Bytes while the training picture is made, at most.
+    #[must_use]
+    pub fn making_bytes(&self) -> usize {
+        usize::try_from(self.decode_bytes).unwrap_or(usize::MAX).saturating_add(self.result_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use gausset_core::{Camera, Pose};
+
+    use super::super::{AlphaMode, DatasetKind, Split};
+    use super::*;
+
+    const SIDE: u32 = 4;
+
+    /// So many pictures of 4x4 px that no file holds.
+    fn pictures(count: u32) -> Arc<Dataset> {
+        let camera = Camera::new(SIDE, SIDE, 4.0, 4.0, 2.0, 2.0).unwrap();
+        let image = |id: u32| ImageEntry {
+            name: format!("{id}.png").into(),
+            path: PathBuf::new(),
+            id,
+            frame: None,
+            source_camera: 0,
+            stored_size: [SIDE; 2],
+            file_bytes: 0,
+            decode_bytes: 1000,
+            camera,
+            pose: Pose::IDENTITY,
+            mask: None,
+            face: None,
+        };
+        Arc::new(Dataset {
+            root: PathBuf::new(),
+            source: PathBuf::new(),
+            images_folder: PathBuf::new(),
+            kind: DatasetKind::Colmap,
+            cameras: Vec::new(),
+            images: (0..count).map(image).collect(),
+            points: Vec::new(),
+            split: Split { train: (0..count as usize).collect(), test: Vec::new() },
+            background: [0.0; 3],
+            alpha: AlphaMode::Composite,
+            scene_extent: 1.0,
+            applied_transform: None,
+            warnings: Vec::new(),
+            skipped: Vec::new(),
+            fingerprint: String::new(),
+        })
+    }
+
+    /// A loader whose makers take `micros` of an index.
+    fn slow_loader(
+        count: u32,
+        options: LoaderOptions,
+        micros: impl Fn(usize) -> u64 + Send + Sync + 'static,
+    ) -> Loader {
+        let make = move |index: usize| {
+            std::thread::sleep(Duration::from_micros(micros(index)));
+            let rgb = vec![index as u8; 3 * (SIDE * SIDE) as usize];
+            Ok(TargetImage { width: SIDE, height: SIDE, rgb, alpha: None, mask: None })
+        };
+        Loader::with_maker(pictures(count), options, Box::new(make))
+    }
+
+    /// Fails when `work` takes longer than anything here could.
+    fn in_time(work: impl FnOnce() + Send + 'static) {
+        let (done, is_done) = mpsc::channel();
+        std::thread::spawn(move || {
+            work();
+            let _ = done.send(());
+        });
+        is_done.recv_timeout(Duration::from_secs(120)).expect("it ends without a panic");
+    }
+
+    #[test]
+    fn with_slow_makers_and_room_for_one_picture_every_call_ends() {
+        for (threads, callers) in [(1, 1), (2, 1), (1, 3), (2, 3)] {
+            in_time(move || {
+                let options = LoaderOptions { budget_bytes: 0, threads };
+                let loader = slow_loader(6, options, |index| 20 * (index as u64 * 7 % 5));
+                let one = loader.dataset().images[0].making_bytes();
+                assert_eq!(loader.budget_bytes(), one);
+                std::thread::scope(|scope| {
+                    for caller in 0..callers {
+                        let loader = &loader;
+                        scope.spawn(move || {
+                            for k in 0..300usize {
+                                let index = (k * (caller + 1) + caller) % 6;
+                                // What comes next, the picture itself first, as a training run says it.
+                                loader.prefetch(&[index, (index + 1) % 6, (index + 2) % 6]);
+                                assert_eq!(loader.get(index).unwrap().rgb[0], index as u8);
+                            }
+                        });
+                    }
+                });
+                assert!(loader.stats().peak_bytes <= one, "{:?}", loader.stats());
             });
-            let idle = ready.filter(|(i, _)| !self.hints.contains(i)).min_by_key(|&(_, last_use)| last_use);
-            let hinted = || {
-                let is_ready = |&&i: &&usize| matches!(self.slots[i], Slot::Ready { .. });
-                self.hints.iter().rev().find(is_ready).copied().filter(|_| urgent)
-            };
-            match idle.map(|(i, _)| i).or_else(hinted) {
-                Some(index) => self.replace(index, Slot::Empty),
-                None => return false,
-            }
         }
-        true
     }
-}
 
-/// Bytes of a finished picture, at most.
-fn result_bytes(image: &ImageEntry) -> usize {
-    // Colour, alpha, mask.
-    image.camera.pixels() * 5
-}
+    #[test]
+    fn a_loader_that_is_dropped_while_pictures_are_made_ends_its_threads() {
+        for _ in 0..20 {
+            in_time(|| {
+                let options = LoaderOptions { budget_bytes: 0, threads: 3 };
+                let loader = slow_loader(6, options, |_| 500);
+                loader.prefetch(&[0, 1, 2, 3]);
+                let _ = loader.get(4);
+            });
+        }
+    }
 
-/// Bytes while a picture is being made: the file, the decoded picture (twice, while channels are rearranged), the
-/// result.
-fn making_bytes(image: &ImageEntry) -> usize {
-    let stored = image.stored_size[0] as usize * image.stored_size[1] as usize;
-    image.file_bytes as usize + stored * 8 + result_bytes(image)
+    #[test]
+    fn a_panic_while_a_picture_is_made_does_not_keep_others_waiting() {
+        in_time(|| {
+            let first = std::sync::atomic::AtomicBool::new(true);
+            let make = move |_| -> Made {
+                assert!(!first.swap(false, std::sync::atomic::Ordering::Relaxed), "the first time fails");
+                Ok(TargetImage { width: 1, height: 1, rgb: vec![0; 3], alpha: None, mask: None })
+            };
+            let options = LoaderOptions { budget_bytes: 0, threads: 0 };
+            let loader = Loader::with_maker(pictures(2), options, Box::new(make));
+            let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| loader.get(0).is_ok()));
+            assert!(caught.is_err());
+            assert!(loader.get(1).is_ok() && loader.get(0).is_ok());
+        });
+    }
 }

@@ -20,6 +20,7 @@ pub mod loader;
 mod open;
 pub mod panorama;
 mod paths;
+mod points;
 pub mod report;
 mod sizes;
 mod source;
@@ -68,6 +69,8 @@ pub struct OpenOptions {
     pub allow_outside: bool,
     /// Scene extent in scene units instead of the computed one.
     pub scene_extent: Option<f64>,
+    /// Bytes that points may take while they are read; more of them are an error.
+    pub memory_bytes: u64,
 }
 
 impl Default for OpenOptions {
@@ -81,6 +84,7 @@ impl Default for OpenOptions {
             alpha: AlphaMode::Composite,
             allow_outside: false,
             scene_extent: None,
+            memory_bytes: u64::MAX,
         }
     }
 }
@@ -142,6 +146,8 @@ pub struct ImageEntry {
     pub stored_size: [u32; 2],
     /// Length of the file when the dataset was opened.
     pub file_bytes: u64,
+    /// Bytes that decoding it takes at most, with its mask and everything up to the training picture.
+    pub decode_bytes: u64,
     /// Pinhole camera at training size: what [`Loader::get`] delivers.
     pub camera: Camera,
     /// `camera_from_world`.

@@ -12,9 +12,10 @@ use std::path::Path;
 use gausset_core::Pose;
 
 use super::assemble::{Assembly, CameraOf, Listed, Report};
-use super::colmap::Observations;
+use super::colmap::{ColmapPoint, NextPoint, Observations};
 use super::error::DatasetError;
 use super::paths::{Extension, Root};
+use super::points::PointList;
 use super::report::{SkipReason, Warning};
 use super::source::{self, ColmapSource, JsonFile, JsonSource, Role, Source};
 use super::{AppliedTransform, Dataset, DatasetKind, OpenOptions, Point};
@@ -60,21 +61,18 @@ fn open_colmap(
             role: Role::Undecided,
         })
         .collect();
-    let mut points = Vec::new();
-    let mut dropped = 0;
-    for point in model.points(Observations::Skip)? {
-        if point.position.iter().all(|v| v.is_finite()) {
-            points.push(Point {
-                position: point.position,
-                colour: point.colour,
-                error: point.error,
-                track_length: u32::try_from(point.track_length).unwrap_or(u32::MAX),
-            });
-        } else {
-            dropped += 1;
-        }
-    }
     let points_path = model.points_path();
+    let mut list = PointList::new(&points_path, options.memory_bytes);
+    model.each_point(Observations::Skip, &mut |next| match next {
+        NextPoint::Expected(count) => list.expect(count),
+        NextPoint::Point(point) => {
+            let ColmapPoint { id, position, colour, error, track_length, .. } = point;
+            let track_length = u32::try_from(track_length).unwrap_or(u32::MAX);
+            list.add(id, Point { position, colour, error, track_length })
+        }
+    })?;
+    let dropped = list.dropped;
+    let points = list.into_points();
     if dropped > 0 {
         report.warnings.push(Warning::PointsDropped { path: points_path.clone(), count: dropped });
     }
@@ -142,7 +140,7 @@ fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> R
             });
         }
         if let (Some(name), true) = (&content.ply_file_path, points.is_empty()) {
-            match source::ply_points(&data, name) {
+            match source::ply_points(&data, name, options.memory_bytes)? {
                 Ok((read, dropped)) => {
                     points = read;
                     if dropped > 0 {

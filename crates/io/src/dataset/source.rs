@@ -11,7 +11,7 @@ use super::paths::{Extension, Root};
 use super::report::Warning;
 use super::transforms::{self, Transforms};
 use super::{DatasetKind, OpenOptions, Point};
-use crate::splat::{self, Initial, ReadLimits};
+use crate::splat::{self, Initial, ReadLimits, SplatError};
 
 /// Places of a COLMAP model below the folder of a dataset that win over a `transforms.json`.
 const MODEL_FOLDERS: [&str; 2] = ["sparse", ""];
@@ -262,25 +262,43 @@ fn roles_of(content: &Transforms, path: &Path, warnings: &mut Vec<Warning>) -> V
     content.frames.iter().map(|f| role(tidy(&f.file_path))).collect()
 }
 
-/// Finite points of the file named by `ply_file_path`, and how many were not finite.
-pub(super) fn ply_points(data: &Root, name: &str) -> Result<(Vec<Point>, usize), String> {
-    let found = data.find(name, Extension::Required).map_err(|reason| {
-        let reason = reason.to_string();
-        format!("{}: points: {}", data.path(name).display(), reason.trim_start_matches("picture: "))
-    })?;
-    let (positions, colours) =
-        match splat::read_initial(&found.path, &ReadLimits::default()).map_err(|e| e.to_string())? {
-            Initial::Points(cloud) => (cloud.positions, cloud.colours),
-            Initial::Splats(file) => {
-                let splats = file.splats;
-                let colour = |i: usize| {
-                    let sh = splats.sh_of(i);
-                    [0, 1, 2].map(|c| gausset_core::sh::colour_from_dc(sh.get(c).copied().unwrap_or(0.0)))
-                };
-                let colours = (0..splats.len()).map(colour).collect();
-                (splats.means, Some(colours))
-            }
-        };
+/// Finite points of the file named by `ply_file_path`, and how many were not finite; or why there are none.
+///
+/// # Errors
+/// They are too many for the memory.
+pub(super) fn ply_points(
+    data: &Root,
+    name: &str,
+    memory_bytes: u64,
+) -> Result<Result<(Vec<Point>, usize), String>, DatasetError> {
+    let found = match data.find(name, Extension::Required) {
+        Ok(found) => found,
+        Err(reason) => {
+            let reason = reason.to_string();
+            let reason = reason.trim_start_matches("picture: ");
+            return Ok(Err(format!("{}: points: {reason}", data.path(name).display())));
+        }
+    };
+    // Of 64 bytes a point the reader counts 24; the others are the point that is made of it.
+    let reading = memory_bytes / 8 * 3;
+    let limits = ReadLimits { memory_bytes: reading.min(ReadLimits::default().memory_bytes) };
+    let (positions, colours) = match splat::read_initial(&found.path, &limits) {
+        Err(SplatError::Memory { path, count, needed, limit }) => {
+            let possible = (u128::from(count) * u128::from(limit) / u128::from(needed.max(1))) as u64;
+            return Err(DatasetError::TooManyPoints { path, found: count, possible, limit: memory_bytes });
+        }
+        Err(error) => return Ok(Err(error.to_string())),
+        Ok(Initial::Points(cloud)) => (cloud.positions, cloud.colours),
+        Ok(Initial::Splats(file)) => {
+            let splats = file.splats;
+            let colour = |i: usize| {
+                let sh = splats.sh_of(i);
+                [0, 1, 2].map(|c| gausset_core::sh::colour_from_dc(sh.get(c).copied().unwrap_or(0.0)))
+            };
+            let colours = (0..splats.len()).map(colour).collect();
+            (splats.means, Some(colours))
+        }
+    };
     let count = positions.len();
     let points: Vec<Point> = positions
         .iter()
@@ -297,5 +315,5 @@ pub(super) fn ply_points(data: &Root, name: &str) -> Result<(Vec<Point>, usize),
         })
         .collect();
     let dropped = count - points.len();
-    Ok((points, dropped))
+    Ok(Ok((points, dropped)))
 }

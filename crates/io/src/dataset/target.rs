@@ -6,7 +6,9 @@ use gausset_core::TargetImage;
 
 use super::report::SkipReason;
 use super::{AlphaMode, Dataset, panorama};
-use crate::image::{ImageProblem, Mask, Picture, area, decode, decode_mask_file, warp};
+use crate::image::{
+    Header, ImageProblem, Mask, Picture, PictureFormat, area, decode, decode_mask_file, warp,
+};
 
 /// Share of ignored pixels from which a mask looks inverted.
 const SUSPICIOUS_SHARE: f64 = 0.95;
@@ -66,6 +68,37 @@ pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipR
         tracing::warn!("{}: {share:.1} % of the pixels are ignored; is the mask inverted?", image.name);
     }
     Ok(target)
+}
+
+/// A file of a picture or mask, as its header tells.
+#[derive(Clone, Copy)]
+pub(super) struct Stored<'a> {
+    pub(super) header: &'a Header,
+    pub(super) file_bytes: u64,
+}
+
+/// Bytes that [`make`] takes at most beside its result, for a picture with its mask. A panorama is cut into faces of the
+/// side `face`.
+pub(super) fn decode_bytes(picture: Stored<'_>, mask: Option<Stored<'_>>, face: Option<u32>) -> u64 {
+    // The JPEG decoder reads the whole file into memory of its own.
+    let files = |stored: Stored<'_>| match stored.header.format {
+        PictureFormat::Jpeg => 2 * stored.file_bytes,
+        PictureFormat::Png => stored.file_bytes,
+    };
+    let pixels = picture.header.pixels();
+    let decoding = files(picture) + pixels * picture.header.decoding_bytes_per_pixel();
+    // Only PNG has alpha; where alpha is a mask, that one has the size of the picture.
+    let has_alpha = u64::from(picture.header.format == PictureFormat::Png);
+    let decoded = pixels * (3 + has_alpha);
+    let decoding_mask =
+        mask.map_or(0, |mask| files(mask) + mask.header.pixels() * mask.header.mask_bytes_per_pixel());
+    let masks = mask.map_or(0, |mask| mask.header.pixels()) + has_alpha * pixels;
+    let around = face.map_or(0, |side| {
+        let width = picture.header.width;
+        let columns = u64::from(width) + 2 * u64::from(panorama::strip(width, side));
+        columns * u64::from(picture.header.height) * (3 + has_alpha + u64::from(masks > 0))
+    });
+    decoding.max(decoded + decoding_mask).max(decoded + masks + around)
 }
 
 /// Decodes a picture that must still be the one whose header was read.

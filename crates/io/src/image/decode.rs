@@ -29,9 +29,15 @@ pub fn decode_file(path: &Path) -> Result<Picture, ImageError> {
 /// # Errors
 /// As [`decode_file`].
 pub fn decode_mask_file(path: &Path) -> Result<Mask, ImageError> {
-    let picture = decode_file(path)?;
-    let keep = picture.rgb.chunks_exact(3).map(|p| if p == [0, 0, 0] { 0 } else { 255 }).collect();
-    Ok(Mask { width: picture.width, height: picture.height, keep })
+    read(path).and_then(|bytes| decode_mask(&bytes)).map_err(|problem| ImageError::new(path, problem))
+}
+
+/// Decodes a mask.
+///
+/// # Errors
+/// As [`decode_file`].
+pub fn decode_mask(bytes: &[u8]) -> Result<Mask, ImageProblem> {
+    decode_pixels(bytes).map(to_mask)
 }
 
 /// Reads a whole picture file within the limits.
@@ -51,6 +57,11 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ImageProblem> {
 /// # Errors
 /// As [`decode_file`].
 pub fn decode(bytes: &[u8]) -> Result<Picture, ImageProblem> {
+    decode_pixels(bytes).map(to_picture)
+}
+
+/// The pixels as they are stored.
+fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
     let head = parse_header(Cursor::new(bytes))?;
     let format = match head.format {
         PictureFormat::Jpeg => {
@@ -66,15 +77,14 @@ pub fn decode(bytes: &[u8]) -> Result<Picture, ImageProblem> {
     limits.max_image_height = Some(MAX_SIDE);
     limits.max_alloc = Some(MAX_DECODED_BYTES);
     reader.limits(limits);
-    let decoded = guarded(|| {
+    guarded(|| {
         let decoder = reader.into_decoder().map_err(failed)?;
         if decoder.dimensions() != (head.width, head.height) || decoder.total_bytes() > MAX_DECODED_BYTES {
             let (width, height) = decoder.dimensions();
             return Err(ImageProblem::Size { width, height });
         }
         DynamicImage::from_decoder(decoder).map_err(failed)
-    })?;
-    Ok(to_picture(decoded))
+    })
 }
 
 /// Whether this thread is inside a foreign decoder or other guarded work, whose panics become errors of the picture.
@@ -104,26 +114,36 @@ fn plain(error: &image::ImageError) -> String {
     crate::dataset::excerpt(reason.unwrap_or(&text).trim_end_matches('.'))
 }
 
+/// 16 bits to the nearest of 8.
+fn narrow(v: u16) -> u8 {
+    ((u32::from(v) + 128) / 257) as u8
+}
+
 /// Decoded pixels of any kind as 8-bit RGB with optional alpha.
 #[must_use]
 pub fn to_picture(image: DynamicImage) -> Picture {
     let (width, height) = (image.width(), image.height());
-    let narrow = |v: u16| ((u32::from(v) + 128) / 257) as u8;
     let grey = |v: u8| [v, v, v];
     let (rgb, alpha): (Vec<u8>, Option<Vec<u8>>) = match image {
         DynamicImage::ImageRgb8(b) => (b.into_raw(), None),
-        DynamicImage::ImageLuma8(b) => (b.into_raw().into_iter().flat_map(grey).collect(), None),
-        DynamicImage::ImageLuma16(b) => (b.iter().flat_map(|&v| grey(narrow(v))).collect(), None),
+        DynamicImage::ImageLuma8(b) => (colours(b.iter().map(|&v| grey(v))), None),
+        DynamicImage::ImageLuma16(b) => (colours(b.iter().map(|&v| grey(narrow(v)))), None),
         DynamicImage::ImageRgb16(b) => (b.iter().map(|&v| narrow(v)).collect(), None),
         DynamicImage::ImageLumaA8(b) => split(b.chunks_exact(2).map(|p| ([p[0]; 3], p[1]))),
         DynamicImage::ImageLumaA16(b) => split(b.chunks_exact(2).map(|p| (grey(narrow(p[0])), narrow(p[1])))),
         DynamicImage::ImageRgba16(b) => {
             split(b.chunks_exact(4).map(|p| ([narrow(p[0]), narrow(p[1]), narrow(p[2])], narrow(p[3]))))
         }
-        other => split(other.into_rgba8().chunks_exact(4).map(|p| ([p[0], p[1], p[2]], p[3]))),
+        other => split_in_place(other.into_rgba8().into_raw()),
     };
     let alpha = alpha.filter(|alpha| alpha.iter().any(|&a| a != 255));
     Picture { width, height, rgb, alpha }
+}
+
+fn colours(pixels: impl ExactSizeIterator<Item = [u8; 3]>) -> Vec<u8> {
+    let mut rgb = Vec::with_capacity(pixels.len() * 3);
+    pixels.for_each(|colour| rgb.extend(colour));
+    rgb
 }
 
 fn split(pixels: impl ExactSizeIterator<Item = ([u8; 3], u8)>) -> (Vec<u8>, Option<Vec<u8>>) {
@@ -134,4 +154,40 @@ fn split(pixels: impl ExactSizeIterator<Item = ([u8; 3], u8)>) -> (Vec<u8>, Opti
         alpha.push(a);
     }
     (rgb, Some(alpha))
+}
+
+/// Colours and alphas of RGBA pixels; the colours move together in the memory that they are in.
+fn split_in_place(mut rgba: Vec<u8>) -> (Vec<u8>, Option<Vec<u8>>) {
+    let alpha: Vec<u8> = rgba.chunks_exact(4).map(|p| p[3]).collect();
+    for i in 0..alpha.len() {
+        rgba.copy_within(4 * i..4 * i + 3, 3 * i);
+    }
+    rgba.truncate(3 * alpha.len());
+    rgba.shrink_to_fit();
+    (rgba, Some(alpha))
+}
+
+/// 0 where every colour is 0, 255 elsewhere, at one byte a pixel.
+fn to_mask(image: DynamicImage) -> Mask {
+    fn keep<T: Copy>(pixels: &[T], channels: usize, byte: impl Fn(T) -> u8) -> Vec<u8> {
+        let colours = if channels < 3 { 1 } else { 3 };
+        let is_black = |pixel: &[T]| pixel[..colours].iter().all(|&v| byte(v) == 0);
+        pixels.chunks_exact(channels).map(|pixel| if is_black(pixel) { 0 } else { 255 }).collect()
+    }
+    let (width, height) = (image.width(), image.height());
+    let keep = match image {
+        DynamicImage::ImageLuma8(b) => {
+            let mut bytes = b.into_raw();
+            bytes.iter_mut().for_each(|v| *v = if *v == 0 { 0 } else { 255 });
+            bytes
+        }
+        DynamicImage::ImageLumaA8(b) => keep(&b, 2, |v| v),
+        DynamicImage::ImageRgb8(b) => keep(&b, 3, |v| v),
+        DynamicImage::ImageLuma16(b) => keep(&b, 1, narrow),
+        DynamicImage::ImageLumaA16(b) => keep(&b, 2, narrow),
+        DynamicImage::ImageRgb16(b) => keep(&b, 3, narrow),
+        DynamicImage::ImageRgba16(b) => keep(&b, 4, narrow),
+        other => keep(&other.into_rgba8(), 4, |v| v),
+    };
+    Mask { width, height, keep }
 }

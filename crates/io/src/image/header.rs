@@ -34,6 +34,48 @@ pub struct Header {
     pub bits: u8,
     /// EXIF orientation, 1..8; 1 when there is none.
     pub orientation: u8,
+    /// Whether the decoder has to keep the coefficients of the whole picture: a JPEG that is progressive, or that has
+    /// its colours one after the other.
+    pub keeps_coefficients: bool,
+}
+
+impl Header {
+    /// Pixels.
+    #[must_use]
+    pub fn pixels(&self) -> u64 {
+        u64::from(self.width) * u64::from(self.height)
+    }
+
+    /// Bytes a pixel at the height of decoding to a [`super::Picture`]: what the decoder gives, beside what is made of
+    /// it where that is something else.
+    #[must_use]
+    pub fn decoding_bytes_per_pixel(&self) -> u64 {
+        match (self.format, self.channels) {
+            // Grey, then three times grey beside it; the coefficients (16 bits) are gone by then.
+            (PictureFormat::Jpeg, 1) => 4,
+            (PictureFormat::Jpeg, channels) if self.keeps_coefficients => 3 + 2 * u64::from(channels),
+            (PictureFormat::Jpeg, _) => 3,
+            // A chunk `tRNS` adds a channel of alpha. A palette needs less than grey with alpha.
+            (PictureFormat::Png, 1 | 2) => self.sample_bytes() * 2 + 4,
+            // Four channels become three in place, beside the fourth.
+            (PictureFormat::Png, _) if self.sample_bytes() == 1 => 5,
+            (PictureFormat::Png, _) => 8 + 4,
+        }
+    }
+
+    /// Bytes a pixel at the height of decoding to a [`super::Mask`].
+    #[must_use]
+    pub fn mask_bytes_per_pixel(&self) -> u64 {
+        match (self.format, self.channels, self.sample_bytes()) {
+            (PictureFormat::Jpeg, 1, _) => 3,
+            (PictureFormat::Jpeg, ..) => self.decoding_bytes_per_pixel() + 1,
+            (PictureFormat::Png, channels, bytes) => bytes * if channels < 3 { 2 } else { 4 } + 1,
+        }
+    }
+
+    fn sample_bytes(&self) -> u64 {
+        u64::from(self.bits.div_ceil(8))
+    }
 }
 
 /// Reads the header of a picture file.
@@ -161,7 +203,11 @@ fn jpeg_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Imag
                 let height = u16::from_be_bytes(take(reader)?);
                 let width = u16::from_be_bytes(take(reader)?);
                 let [channels] = take(reader)?;
-                return jpeg_frame(marker, bits, width, height, channels, orientation);
+                let mut header = jpeg_frame(marker, bits, width, height, channels, orientation)?;
+                // Precision, height, width and the number of channels are read.
+                let in_first_scan = length.checked_sub(6).and_then(|rest| first_scan(reader, rest));
+                header.keeps_coefficients |= in_first_scan.is_none_or(|in_scan| in_scan < channels);
+                return Ok(header);
             }
             0xE1 => {
                 let mut data = vec![0; usize::from(length)];
@@ -205,7 +251,25 @@ fn jpeg_frame(
         channels,
         bits,
         orientation,
+        keeps_coefficients: marker == 0xC2,
     })
+}
+
+/// Channels in the first scan, behind a frame header of which `rest` bytes are left; `None` if the file does not get that
+/// far.
+fn first_scan<R: Read + Seek>(reader: &mut BufReader<R>, rest: u16) -> Option<u8> {
+    reader.seek_relative(i64::from(rest)).ok()?;
+    loop {
+        let [mut byte] = take::<1>(reader).ok().filter(|&[byte]| byte == 0xFF)?;
+        while byte == 0xFF {
+            [byte] = take(reader).ok()?;
+        }
+        let rest = u16::from_be_bytes(take(reader).ok()?).checked_sub(2)?;
+        if byte == 0xDA {
+            return take(reader).ok().map(|[channels]| channels);
+        }
+        reader.seek_relative(i64::from(rest)).ok()?;
+    }
 }
 
 /// Reads the chunks after the signature up to the first with picture data.
@@ -244,7 +308,15 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Image
             _ => reader.seek_relative(i64::from(length) + 4).map_err(|e| io(&e))?,
         }
     }
-    Ok(Header { format: PictureFormat::Png, width, height, channels, bits, orientation })
+    Ok(Header {
+        format: PictureFormat::Png,
+        width,
+        height,
+        channels,
+        bits,
+        orientation,
+        keeps_coefficients: false,
+    })
 }
 
 /// Orientation (tag 0x0112) of the first directory of a TIFF structure.

@@ -32,6 +32,16 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: as above; the pointer came from `alloc`, hence from the system.
         unsafe { System.dealloc(pointer, layout) }
     }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        // A block that grows is counted as one that moves; one that shrinks stays where it is.
+        let moved = if bytes > layout.size() { layout.size() as isize } else { 0 };
+        count(bytes as isize - layout.size() as isize + moved);
+        // SAFETY: as above.
+        let pointer = unsafe { System.realloc(pointer, layout, bytes) };
+        count(-moved);
+        pointer
+    }
 }
 
 /// Runs something and returns the most bytes it held on top of what was there.

@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use gausset_core::Splats;
 use gausset_core::engine::{DensityStatistics, ExtraGroup, Moments, TrainState};
@@ -115,16 +115,4 @@ pub(crate) fn file_names(folder: &Path) -> Vec<String> {
     let mut names: Vec<String> = files.map(|e| e.file_name().into_string().unwrap()).collect();
     names.sort();
     names
-}
-
-/// A file of the data folder (`GAUSSET_DATA`, default beside the repository); `None` (and a line) when it is absent.
-pub(crate) fn data_file(name: &str) -> Option<PathBuf> {
-    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
-    let folder = std::env::var_os("GAUSSET_DATA").map_or(default, PathBuf::from);
-    let path = folder.join(name);
-    let exists = path.exists();
-    if !exists {
-        eprintln!("skipped: {} is not there (set GAUSSET_DATA)", path.display());
-    }
-    exists.then_some(path)
 }

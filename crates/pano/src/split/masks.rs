@@ -105,23 +105,19 @@ pub(super) fn now(settings: &Settings, frame: &SourceFrame) -> Option<MaskFile> 
     Some(MaskFile::of(&path, &content))
 }
 
-/// Bytes a pixel of a grey mask of 8 bits while it is decoded: grey, RGB, its plane, halves of that.
-pub(super) const GREY_BYTES: u64 = 6;
+/// Bytes a pixel of a mask's plane, and of halves of it.
+const PLANE_BYTES: u64 = 2;
+/// Bytes a pixel of a mask that a command makes: as a grey PNG or JPEG of 8 bits.
+pub(super) const MADE_BYTES: u64 = 3 + PLANE_BYTES;
 
 /// Bytes that decoding the mask of a frame takes, if it has one.
 pub(super) fn demand(settings: &Settings, frame: &SourceFrame, pixels: u64) -> u64 {
     if settings.mask_command.is_some() {
-        return GREY_BYTES * pixels;
+        return MADE_BYTES * pixels;
     }
     // One that cannot be read is told when it is.
     let header = path_of(settings, frame).and_then(|path| gausset_io::image::read_header(&path).ok());
-    header.map_or(0, |header| {
-        let channels = if header.channels == 1 { 4 } else { u64::from(header.channels) };
-        let decoded = channels * u64::from(header.bits.div_ceil(8));
-        let is_grey = header.channels == 1 && header.bits == 8;
-        let pixels = u64::from(header.width) * u64::from(header.height);
-        pixels * if is_grey { GREY_BYTES } else { decoded + 6 }
-    })
+    header.map_or(0, |header| header.pixels() * (header.mask_bytes_per_pixel() + PLANE_BYTES))
 }
 
 /// The mask file of a frame.
@@ -196,7 +192,7 @@ fn decode(path: &Path, out: &mut Frame, frame: &Frame, is_stereo: bool) -> Resul
     let error = |what: String| FrameError::Frame(format!("{}: {what}", path.display()));
     let content = input::read(path, MAX_FILE_BYTES)
         .map_err(|e| error(format!("mask: {}", gausset_io::atomic::plain_reason(&e))))?;
-    let picture = gausset_io::image::decode(&content).map_err(|e| error(e.to_string()))?;
+    let picture = gausset_io::image::decode_mask(&content).map_err(|e| error(e.to_string()))?;
     let (w, h) = (frame.planes[0].width, frame.planes[0].height);
     let (width, height) = (picture.width as usize, picture.height as usize);
     let is_both_eyes = is_stereo && height == 2 * h;
@@ -207,10 +203,8 @@ fn decode(path: &Path, out: &mut Frame, frame: &Frame, is_stereo: bool) -> Resul
     out.planes.resize_with(1, Plane::default);
     let plane = &mut out.planes[0];
     plane.reshape(w, h, [-1, h as i32]);
-    for (y, row) in picture.rgb.chunks_exact(3 * w).take(h).enumerate() {
-        for (out, pixel) in plane.row_mut(y as i32).iter_mut().zip(row.chunks_exact(3)) {
-            *out = if pixel == [0, 0, 0] { 0 } else { 255 };
-        }
+    for (y, row) in picture.keep.chunks_exact(w).take(h).enumerate() {
+        plane.row_mut(y as i32).copy_from_slice(row);
     }
     Ok(MaskFile::of(path, &content))
 }

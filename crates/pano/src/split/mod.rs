@@ -27,7 +27,7 @@ use std::time::Instant;
 
 use gausset_compute::fearless_simd::Level;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, plain_reason};
-use gausset_io::owned;
+use gausset_io::owned::{self, OwnedError};
 use serde::Serialize;
 
 use self::files::Cut;
@@ -210,6 +210,9 @@ pub enum SplitError {
         /// Why.
         reason: String,
     },
+    /// The output folder holds files of somebody else.
+    #[error(transparent)]
+    NotOurs(#[from] OwnedError),
     /// A file of the description could not be written.
     #[error(transparent)]
     Atomic(#[from] WriteError),

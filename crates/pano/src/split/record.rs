@@ -147,7 +147,7 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
         limits: _,
         video,
     } = settings;
-    let video = video.as_ref().map(|v| (&v.choice, v.eac, v.size));
+    let video = video.as_ref().map(|v| (v.selection(), v.eac, v.size));
     let command = mask_command.as_ref().map(super::MaskCommand::words);
     // Where `None` stands, the folder of masks stood in version 0.1: masks are compared frame by frame.
     let text = format!(
@@ -167,7 +167,7 @@ pub fn claim(folder: &Path, overwrite: Overwrite) -> Result<(), SplitError> {
     }
     owned::claim(&Disk, folder, PURPOSE, overwrite).map_err(|error| match error {
         OwnedError::Write(error) => SplitError::Atomic(error),
-        other => SplitError::Input(other.to_string()),
+        other => SplitError::NotOurs(other),
     })
 }
 

@@ -228,7 +228,7 @@ fn view_bytes(settings: &Settings) -> u64 {
 /// Bytes that a worker takes for frames of a video.
 pub(super) fn video_demand(settings: &Settings, video: &Video) -> u64 {
     let pixels = u64::from(video.size[0]) * u64::from(video.size[1]);
-    let mask = if settings.mask_command.is_some() { masks::GREY_BYTES * pixels } else { 0 };
+    let mask = if settings.mask_command.is_some() { masks::MADE_BYTES * pixels } else { 0 };
     // Planes of 4:2:0 with their padding, and halves of them.
     pixels * 17 / 8 + mask + view_bytes(settings)
 }

@@ -386,7 +386,7 @@ fn number(
         // -0 and 0 are one number, and only one of them is written back as it was.
         Ok(value + 0.0)
     } else {
-        Err(ConfigError::Range { option, expected, found: value.to_string() })
+        Err(ConfigError::Range { option, expected, found: gausset_io::units::number(value) })
     }
 }
 

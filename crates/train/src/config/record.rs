@@ -1,6 +1,6 @@
 //! `RUN/config.toml`: the configuration of a run, and what the run recorded about itself.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -101,23 +101,62 @@ impl RecordedRun {
     /// Options that differ from the run's and would change its result, all of them listed.
     pub fn resumed_with(&self, given: &TrainOptions, config_path: &Path) -> Result<TrainConfig, ConfigError> {
         let recorded = self.config.to_options();
-        let resumed = TrainConfig::resolve(given, Some(&recorded))?;
-        let (before, after) = (recorded.given(), resumed.to_options().given());
-        let value_in = |list: &[(String, toml::Value)], key: &str| {
-            list.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone())
-        };
-        let show = |value: Option<toml::Value>| value.map_or("nothing".to_owned(), |v| v.to_string());
-        let differences: Vec<String> = TrainOptions::keys()
-            .filter(|key| !options::FREE_ON_RESUME.contains(&key.as_str()))
-            .filter_map(|key| {
-                let (was, is) = (value_in(&before, &key), value_in(&after, &key));
-                (was != is).then(|| format!("{key} = {} (given: {})", show(was), show(is)))
-            })
-            .collect();
+        let resumed = TrainConfig::resolve(&spelled_as(&recorded, given.clone()), Some(&recorded))?;
+        let differences = self.differences(&resumed);
         if differences.is_empty() {
             Ok(resumed)
         } else {
             Err(ConfigError::Differs { config: config_path.to_owned(), differences })
         }
     }
+
+    /// Options with an influence on the result that are others in `config`, each as `steps = 7000 (given: 300)`. Two
+    /// spellings of one place are equal.
+    #[must_use]
+    pub fn differences(&self, config: &TrainConfig) -> Vec<String> {
+        let recorded = self.config.to_options();
+        let (before, after) = (recorded.given(), spelled_as(&recorded, config.to_options()).given());
+        let value_in = |list: &[(String, toml::Value)], key: &str| {
+            list.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone())
+        };
+        let show = |value: Option<toml::Value>| value.map_or("nothing".to_owned(), |v| v.to_string());
+        TrainOptions::keys()
+            .filter(|key| !options::FREE_ON_RESUME.contains(&key.as_str()))
+            .filter_map(|key| {
+                let (was, is) = (value_in(&before, &key), value_in(&after, &key));
+                (was != is).then(|| format!("{key} = {} (given: {})", show(was), show(is)))
+            })
+            .collect()
+    }
+}
+
+/// `given` with every path spelled as in `recorded` if both lead to the same place, and from the root if not: a run
+/// records absolute paths, people say relative ones.
+fn spelled_as(recorded: &TrainOptions, mut given: TrainOptions) -> TrainOptions {
+    for (path, known) in [
+        (&mut given.data, &recorded.data),
+        (&mut given.images, &recorded.images),
+        (&mut given.masks, &recorded.masks),
+        (&mut given.sparse, &recorded.sparse),
+        (&mut given.init, &recorded.init),
+    ] {
+        let Some(path) = path else { continue };
+        match known {
+            Some(known) if is_same_place(path, known) => path.clone_from(known),
+            _ => *path = from_root(path),
+        }
+    }
+    given
+}
+
+/// Whether two paths are spellings of one place: `photos`, `./photos/`, `/home/me/photos` and links to it.
+fn is_same_place(a: &Path, b: &Path) -> bool {
+    // Paths compare by their parts: a slash at the end is none.
+    from_root(a) == from_root(b)
+        || std::fs::canonicalize(a).is_ok_and(|a| std::fs::canonicalize(b).is_ok_and(|b| a == b))
+}
+
+/// The path from the root; as it is where there is no working folder any more.
+fn from_root(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }

@@ -7,10 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use super::corrections::Corrections;
+use crate::config::TrainConfig;
 use crate::events::SkippedPicture;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::views::Cursor;
+use crate::words::TimeBudget;
 
 /// Position of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,12 +50,17 @@ impl CheckpointHeader {
         path: &Path,
         header: &serde_json::Value,
         step_in_name: u64,
-        plan: &Plan,
+        config: &TrainConfig,
         fingerprint: &str,
     ) -> Result<Self, TrainError> {
         let bad = |what| TrainError::Checkpoint { path: path.to_owned(), place: "header".to_owned(), what };
-        let header = Self::deserialize(header).map_err(|error| bad(error.to_string()))?;
-        let steps = header.plan.as_ref().unwrap_or(plan).end();
+        let mut header = Self::deserialize(header).map_err(|error| bad(error.to_string()))?;
+        if config.time_budget == TimeBudget::None {
+            // The run came to its end and wrote all its decisions into `config.toml`, of which this checkpoint knows
+            // only the first: that of its last step could not be saved or used.
+            header.plan = None;
+        }
+        let steps = header.plan.as_ref().unwrap_or(&config.plan).end();
         if header.step != step_in_name || header.step > steps {
             let what = format!(
                 "step is {} (expected {step_in_name}, and at most the {} of the run)",

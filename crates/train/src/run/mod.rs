@@ -57,8 +57,8 @@ use watch::Watch;
 
 pub use error::TrainError;
 pub use refined::with_refined_poses;
-pub use summary::read_summary;
 use summary::{FinishedLine, ReportLine};
+pub use summary::{read_finished, read_summary};
 
 /// Steps between two flushes, after which the device has told how it went. Long enough for a device that works
 /// behind to stay busy, short enough to stop soon after a loss that is not finite.
@@ -176,7 +176,7 @@ impl<'a> Run<'a> {
             &found.path,
             &found.header,
             found.step,
-            &config.plan,
+            &config,
             &recorded.record.fingerprint,
         )?;
         let corrections = Corrections::new(&config.recipe, &dataset);
@@ -388,7 +388,8 @@ impl<'a> Run<'a> {
     fn finish(mut self) -> Result<Outcome, TrainError> {
         let state = self.save()?;
         if self.deadline.take().is_some() {
-            // From now on the run is one of so many steps, and can be repeated.
+            // From now on the run is one of so many steps, and can be repeated. If the checkpoint fails, it is done
+            // from an earlier one with these decisions.
             self.config.plan = self.plan.clone();
             self.config.time_budget = TimeBudget::None;
             self.write_config()?;
@@ -401,7 +402,8 @@ impl<'a> Run<'a> {
             return Ok(self.outcome(End::Stopped, None));
         }
         let outcome = self.outcome(End::Finished, evaluation);
-        self.log.append(&FinishedLine { step: self.done, finished: outcome.summary.clone() })?;
+        let (finished, skipped) = (outcome.summary.clone(), outcome.skipped.clone());
+        self.log.append(&FinishedLine { step: self.done, finished, skipped })?;
         self.log.sync()?;
         (self.session.events)(&Event::Finished(outcome.summary.clone()));
         Ok(outcome)

@@ -2,13 +2,19 @@
 
 use std::path::Path;
 
+use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
-use gausset_io::run_folder::{RunFolderError, config_path, metrics_path};
+use gausset_io::run_folder::{RunFolderError, config_path, eval_folder, metrics_path, splats_path};
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use crate::config::RecordedRun;
-use crate::events::Summary;
+use crate::eval::{EvalReport, REPORT};
+use crate::events::{End, Outcome, SkippedPicture, Summary};
+use crate::words::Split;
+
+/// Longest report of an evaluation that is read: ten thousands of pictures.
+const MAX_REPORT_BYTES: u64 = 64 << 20;
 
 /// How the steps since the line before went.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -45,6 +51,9 @@ pub(super) struct FinishedLine {
     pub(super) step: u64,
     /// The run in numbers.
     pub(super) finished: Summary,
+    /// Pictures that turned out to be unreadable.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) skipped: Vec<SkippedPicture>,
 }
 
 /// Any line, as far as a summary needs it.
@@ -57,6 +66,7 @@ struct AnyLine {
     cpu_seconds: Option<f64>,
     psnr: Option<f64>,
     finished: Option<Summary>,
+    skipped: Vec<SkippedPicture>,
 }
 
 /// Reads the `config.toml` of a run.
@@ -101,4 +111,28 @@ pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
         summary.psnr = line.psnr.or(summary.psnr);
     }
     Ok(summary)
+}
+
+/// What a run that is finished came to: its splats, its evaluation and the last line of its log are there. `None` for
+/// one that is to go on, if only with its evaluation. Reads only.
+///
+/// # Errors
+/// No run there, a log that cannot be read.
+pub fn read_finished(folder: &Path) -> Result<Option<Outcome>, TrainError> {
+    let held_out = read_recorded(folder)?.record.test_images;
+    let path = metrics_path(folder);
+    if !splats_path(folder).is_file() || !path.is_file() {
+        return Ok(None);
+    }
+    let last = read_metrics(&path)?.0.pop().and_then(|line| AnyLine::deserialize(&line).ok());
+    let Some(AnyLine { finished: Some(summary), skipped, .. }) = last else { return Ok(None) };
+    let mut evaluation = None;
+    if held_out > 0 {
+        let report = input::read(&eval_folder(folder).join(REPORT), MAX_REPORT_BYTES).ok();
+        let report = report.and_then(|bytes| serde_json::from_slice::<EvalReport>(&bytes).ok());
+        let Some(report) = report else { return Ok(None) };
+        // `gausset eval` may have put another one in its place since, made with other options.
+        evaluation = Some(report).filter(|r| r.split == Split::Test && r.psnr == summary.psnr);
+    }
+    Ok(Some(Outcome { end: End::Finished, summary, evaluation, skipped }))
 }

@@ -12,7 +12,7 @@
 use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
-use super::{ColmapImage, ColmapModel, ColmapPoint, Observations};
+use super::{ColmapImage, ColmapModel, ColmapPoint, NextPoint, Observations};
 use crate::dataset::camera_model::{CameraModel, SourceCamera};
 use crate::dataset::error::{DatasetError, MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS, Problem};
 
@@ -214,9 +214,22 @@ pub fn read_points(
     file: impl Read + Seek,
     observations: Observations,
 ) -> Result<Vec<ColmapPoint>, DatasetError> {
+    super::collect_points(|take| each_point(path, file, observations, take))
+}
+
+/// Reads `points3D.bin` and hands each point over, in the order of the file.
+///
+/// # Errors
+/// A file that is damaged; what `take` says.
+pub fn each_point(
+    path: &Path,
+    file: impl Read + Seek,
+    observations: Observations,
+    take: &mut dyn FnMut(NextPoint) -> Result<(), DatasetError>,
+) -> Result<(), DatasetError> {
     let mut records = Records::new(path, file)?;
     let count = records.count("points", POINT_BYTES, MAX_POINTS)?;
-    let mut points = room_for(count);
+    take(NextPoint::Expected(count))?;
     for record in 1..=count {
         records.record = record;
         let id = records.u64()?;
@@ -233,11 +246,9 @@ pub fn read_points(
                 }
             }
         }
-        points.push(ColmapPoint { id, position, colour, error, track_length, track });
+        take(NextPoint::Point(ColmapPoint { id, position, colour, error, track_length, track }))?;
     }
-    records.finish()?;
-    points.sort_by_key(|p| p.id);
-    Ok(points)
+    records.finish()
 }
 
 /// Room for so many records: the file is long enough to hold them, so the room is at most twice its length.

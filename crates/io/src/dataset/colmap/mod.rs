@@ -94,6 +94,15 @@ pub struct ColmapPoint {
     pub track: Vec<[u32; 2]>,
 }
 
+/// What a reader of points tells, one after the other.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NextPoint {
+    /// So many points follow, which the file is long enough to hold. Text does not tell.
+    Expected(u64),
+    /// A point.
+    Point(ColmapPoint),
+}
+
 /// Encoding of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModelFormat {
@@ -195,19 +204,31 @@ impl ModelFolder {
         }
     }
 
-    /// Reads the points; none when there is no point file.
+    /// Reads the points, ascending by id; none when there is no point file.
     ///
     /// # Errors
     /// As [`Self::cameras`].
     pub fn points(&self, observations: Observations) -> Result<Vec<ColmapPoint>, DatasetError> {
+        collect_points(|take| self.each_point(observations, take))
+    }
+
+    /// Reads the points and hands each over, in the order of the file; none when there is no point file.
+    ///
+    /// # Errors
+    /// As [`Self::cameras`], and what `take` says.
+    pub fn each_point(
+        &self,
+        observations: Observations,
+        take: &mut dyn FnMut(NextPoint) -> Result<(), DatasetError>,
+    ) -> Result<(), DatasetError> {
         let path = self.points_path();
         if !path.exists() {
-            return Ok(Vec::new());
+            return Ok(());
         }
         let file = open_regular(&path)?;
         match self.format {
-            ModelFormat::Binary => binary::read_points(&path, file, observations),
-            ModelFormat::Text => text::read_points(&path, file, observations),
+            ModelFormat::Binary => binary::each_point(&path, file, observations, take),
+            ModelFormat::Text => text::each_point(&path, file, observations, take),
         }
     }
 
@@ -268,6 +289,23 @@ pub(crate) fn open_regular(path: &Path) -> Result<File, DatasetError> {
         return Err(DatasetError::Io { path: path.to_owned(), action: "open", reason });
     }
     File::open(path).map_err(io)
+}
+
+/// All points that a reader hands over, ascending by id.
+fn collect_points(
+    read: impl FnOnce(&mut dyn FnMut(NextPoint) -> Result<(), DatasetError>) -> Result<(), DatasetError>,
+) -> Result<Vec<ColmapPoint>, DatasetError> {
+    let mut points: Vec<ColmapPoint> = Vec::new();
+    read(&mut |next| {
+        match next {
+            // The file is long enough to hold them, so the room is at most twice its length.
+            NextPoint::Expected(count) => points.reserve_exact(usize::try_from(count).unwrap_or(0)),
+            NextPoint::Point(point) => points.push(point),
+        }
+        Ok(())
+    })?;
+    points.sort_by_key(|point| point.id);
+    Ok(points)
 }
 
 fn sort_cameras(path: &Path, cameras: &mut [SourceCamera]) -> Result<(), DatasetError> {

@@ -15,7 +15,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::str::FromStr;
 
-use super::{ColmapImage, ColmapModel, ColmapPoint, NO_POINT, Observations};
+use super::{ColmapImage, ColmapModel, ColmapPoint, NO_POINT, NextPoint, Observations};
 use crate::dataset::camera_model::{CameraModel, CameraModelError, SourceCamera};
 use crate::dataset::error::{DatasetError, MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS, Problem, excerpt};
 
@@ -235,14 +235,28 @@ pub fn read_points(
     file: impl Read,
     observations: Observations,
 ) -> Result<Vec<ColmapPoint>, DatasetError> {
+    super::collect_points(|take| each_point(path, file, observations, take))
+}
+
+/// Reads `points3D.txt` and hands each point over, in the order of the file.
+///
+/// # Errors
+/// A line that is not a point; what `take` says.
+pub fn each_point(
+    path: &Path,
+    file: impl Read,
+    observations: Observations,
+    take: &mut dyn FnMut(NextPoint) -> Result<(), DatasetError>,
+) -> Result<(), DatasetError> {
     let mut lines = Lines::new(path, file);
-    let mut points = Vec::new();
+    let mut count = 0;
     while lines.advance_to_record()? {
-        points.push(parse_point(lines.text()?, observations).map_err(|p| lines.error(p))?);
-        check_limit(&lines, "points", points.len(), MAX_POINTS)?;
+        let point = parse_point(lines.text()?, observations).map_err(|p| lines.error(p))?;
+        count += 1;
+        check_limit(&lines, "points", count, MAX_POINTS)?;
+        take(NextPoint::Point(point))?;
     }
-    points.sort_by_key(|p: &ColmapPoint| p.id);
-    Ok(points)
+    Ok(())
 }
 
 fn parse_point(line: &str, observations: Observations) -> Result<ColmapPoint, Problem> {

@@ -1,0 +1,538 @@
+//! The decisions of the loader, without threads and without pictures: what is made next, what goes, who waits.
+//!
+//! ```text
+//!            start                 finish
+//!   Empty ──────────▶ Making ──────────────▶ Ready | Failed
+//!     ▲                 │ abandon               │
+//!     └─────────────────┴───────────────────────┘ makes room for another
+//! ```
+//! Three rules keep it going, whatever the order in which threads get their turn:
+//! 1. Callers that need room get it in the order of their arrival, and while one of them waits the background starts
+//!    nothing. So what is being made only becomes less, until there is room.
+//! 2. A picture that a caller waits for does not leave before that caller has it. So nobody waits for it twice.
+//! 3. Pictures leave only when that makes enough room. So nothing is thrown away in vain.
+//!
+//! Bytes stay within the budget, which is at least what the largest picture needs.
+
+use std::collections::BTreeMap;
+
+/// State of a picture.
+#[derive(Debug)]
+pub(super) enum Slot<P, E> {
+    /// Not there.
+    Empty,
+    /// Somebody makes it.
+    Making,
+    /// There, until its room is needed.
+    Ready { picture: P, bytes: usize, last_use: u64 },
+    /// It cannot be made; the same answer for ever.
+    Failed(E),
+}
+
+/// A caller that waits for a picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Ticket(u64);
+
+/// What a caller does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Turn<P, E> {
+    /// Takes the picture, or the reason why there is none; the ticket is used up.
+    Take(Result<P, E>),
+    /// Makes the picture, for which there is room now; the ticket is used up.
+    Make,
+    /// Waits until [`Schedule::changes`] has changed, and asks again.
+    Wait,
+}
+
+/// See the module documentation. `P` is a picture, `E` the reason why there is none.
+#[derive(Debug)]
+pub(super) struct Schedule<P, E> {
+    budget: usize,
+    /// Bytes that each picture takes while it is made: no less than when it is ready.
+    needs: Vec<usize>,
+    slots: Vec<Slot<P, E>>,
+    /// Callers that wait, in the order of their arrival, with the picture that each wants.
+    waiting: BTreeMap<Ticket, usize>,
+    /// Pictures wanted next, soonest first.
+    hints: Vec<usize>,
+    clock: u64,
+    bytes: usize,
+    changes: u64,
+}
+
+impl<P: Clone, E: Clone> Schedule<P, E> {
+    /// All pictures are absent; `needs` are the bytes that making each takes, to which the budget is raised.
+    pub(super) fn new(budget: usize, needs: Vec<usize>) -> Self {
+        Self {
+            budget: needs.iter().fold(budget, |budget, &need| budget.max(need)),
+            slots: needs.iter().map(|_| Slot::Empty).collect(),
+            needs,
+            waiting: BTreeMap::new(),
+            hints: Vec::new(),
+            clock: 0,
+            bytes: 0,
+            changes: 0,
+        }
+    }
+
+    /// Most bytes at a time.
+    pub(super) fn budget(&self) -> usize {
+        self.budget
+    }
+
+    /// Bytes of ready pictures and of those being made.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Ready pictures.
+    pub(super) fn ready(&self) -> usize {
+        self.slots.iter().filter(|slot| matches!(slot, Slot::Ready { .. })).count()
+    }
+
+    /// Grows whenever somebody who waits, or has nothing to do, should look again.
+    pub(super) fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// Says which pictures will be wanted next, soonest first; replaces what was said before.
+    pub(super) fn hint(&mut self, hints: impl IntoIterator<Item = usize>) {
+        self.hints.clear();
+        self.hints.extend(hints);
+        self.changes += 1;
+    }
+
+    /// A caller wants a picture.
+    pub(super) fn arrive(&mut self, index: usize) -> Ticket {
+        self.clock += 1;
+        // One picture fewer to hold on to: there may be room for the next.
+        self.hints.retain(|&hint| hint != index);
+        let ticket = Ticket(self.clock);
+        self.waiting.insert(ticket, index);
+        self.changes += 1;
+        ticket
+    }
+
+    /// What the caller with this ticket does next.
+    pub(super) fn ask(&mut self, ticket: Ticket) -> Turn<P, E> {
+        let index = self.waiting[&ticket];
+        self.clock += 1;
+        let turn = match &mut self.slots[index] {
+            Slot::Ready { picture, last_use, .. } => {
+                *last_use = self.clock;
+                Turn::Take(Ok(picture.clone()))
+            }
+            Slot::Failed(reason) => Turn::Take(Err(reason.clone())),
+            Slot::Making => return Turn::Wait,
+            Slot::Empty => {
+                let is_first = self.first_without_room() == Some(ticket);
+                if !is_first || !self.make_room(index, Wish::Urgent) {
+                    return Turn::Wait;
+                }
+                self.start(index);
+                Turn::Make
+            }
+        };
+        self.waiting.remove(&ticket);
+        self.changes += 1;
+        turn
+    }
+
+    /// The picture that a background thread makes now, if it should make one.
+    pub(super) fn next_in_background(&mut self) -> Option<usize> {
+        if self.first_without_room().is_some() {
+            return None;
+        }
+        let next = self.hints.iter().copied().find(|&index| matches!(self.slots[index], Slot::Empty));
+        let index = next.filter(|&index| self.make_room(index, Wish::Idle))?;
+        self.start(index);
+        Some(index)
+    }
+
+    /// A picture was made, with the bytes that it holds, or cannot be.
+    pub(super) fn finish(&mut self, index: usize, made: Result<(P, usize), E>) {
+        self.clock += 1;
+        let slot = match made {
+            Ok((picture, bytes)) => Slot::Ready { picture, bytes, last_use: self.clock },
+            Err(reason) => Slot::Failed(reason),
+        };
+        self.replace(index, slot);
+    }
+
+    /// A picture was not made after all; somebody else may try.
+    pub(super) fn abandon(&mut self, index: usize) {
+        self.replace(index, Slot::Empty);
+    }
+
+    fn start(&mut self, index: usize) {
+        self.replace(index, Slot::Making);
+    }
+
+    fn replace(&mut self, index: usize, slot: Slot<P, E>) {
+        let old = std::mem::replace(&mut self.slots[index], slot);
+        self.bytes = self.bytes - self.bytes_of(index, &old) + self.bytes_of(index, &self.slots[index]);
+        self.changes += 1;
+    }
+
+    fn bytes_of(&self, index: usize, slot: &Slot<P, E>) -> usize {
+        match slot {
+            Slot::Empty | Slot::Failed(_) => 0,
+            Slot::Making => self.needs[index],
+            Slot::Ready { bytes, .. } => *bytes,
+        }
+    }
+
+    /// The caller that has waited longest for room.
+    fn first_without_room(&self) -> Option<Ticket> {
+        let mut waiting = self.waiting.iter();
+        waiting.find(|&(_, &index)| matches!(self.slots[index], Slot::Empty)).map(|(&ticket, _)| ticket)
+    }
+
+    /// Lets ready pictures go until there is room to make one: the least recently used first, then, if the wish is
+    /// urgent, those that were hinted at, the last hint first. If that would not be enough, nothing goes. Whether there
+    /// is room.
+    fn make_room(&mut self, index: usize, wish: Wish) -> bool {
+        let mut leaving: Vec<(LeavesBefore, usize, usize)> = Vec::new();
+        for (index, slot) in self.slots.iter().enumerate() {
+            let Slot::Ready { bytes, last_use, .. } = *slot else { continue };
+            let is_awaited = self.waiting.values().any(|&wanted| wanted == index);
+            let hint = self.hints.iter().position(|&hint| hint == index);
+            match (hint, wish) {
+                _ if is_awaited => {}
+                (None, _) => leaving.push((LeavesBefore::Unwanted(last_use), index, bytes)),
+                (Some(place), Wish::Urgent) => {
+                    leaving.push((LeavesBefore::Hinted(std::cmp::Reverse(place)), index, bytes));
+                }
+                (Some(_), Wish::Idle) => {}
+            }
+        }
+        let needed = self.needs[index];
+        let staying = self.bytes - leaving.iter().map(|(_, _, bytes)| bytes).sum::<usize>();
+        if staying + needed > self.budget {
+            return false;
+        }
+        leaving.sort_unstable_by_key(|&(order, index, _)| (order, index));
+        for (_, index, _) in leaving {
+            if self.bytes + needed <= self.budget {
+                break;
+            }
+            self.replace(index, Slot::Empty);
+        }
+        true
+    }
+}
+
+/// How much a picture is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// Nobody waits for it yet.
+    Idle,
+    /// A caller waits for it.
+    Urgent,
+}
+
+/// The order in which ready pictures leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum LeavesBefore {
+    /// Nobody has asked for it again: by its last use.
+    Unwanted(u64),
+    /// By the place among the hints, the last first.
+    Hinted(std::cmp::Reverse<usize>),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// SplitMix64: schedules need to be many and the same every time, not good random numbers.
+    struct Dice(u64);
+
+    impl Dice {
+        fn below(&mut self, n: usize) -> usize {
+            self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut z = self.0;
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            ((z ^ (z >> 31)) % n as u64) as usize
+        }
+    }
+
+    /// A thread that calls the loader, or one in the background.
+    #[derive(Debug)]
+    enum Actor {
+        /// Wants so many pictures more.
+        Caller { left: usize, state: CallerState },
+        /// Makes this one, or sleeps since so many changes.
+        Background { making: Option<usize>, slept_at: Option<u64> },
+    }
+
+    #[derive(Debug)]
+    enum CallerState {
+        Between,
+        Waiting { ticket: Ticket, wanted: usize, slept_at: Option<u64> },
+        Making { wanted: usize },
+    }
+
+    /// Who gets the next turn among those that can do something.
+    #[derive(Clone, Copy, Debug)]
+    enum Turns {
+        Random,
+        /// The first in the list always goes first: with background threads there, they never let go.
+        First,
+        Last,
+    }
+
+    struct Model {
+        schedule: Schedule<usize, usize>,
+        actors: Vec<Actor>,
+        dice: Dice,
+        /// Bytes of each picture when it is ready.
+        results: Vec<usize>,
+        /// Pictures that cannot be made.
+        broken: Vec<bool>,
+        lookahead: usize,
+        turns: Turns,
+        /// Nothing is finished as long as somebody else can do something.
+        slow_makers: bool,
+    }
+
+    impl Model {
+        fn random(seed: u64) -> Self {
+            let mut dice = Dice(seed);
+            let pictures = 1 + dice.below(6);
+            let needs: Vec<usize> = (0..pictures).map(|_| 1 + dice.below(100)).collect();
+            let results = needs.iter().map(|&need| 1 + dice.below(need)).collect();
+            let broken = needs.iter().map(|_| dice.below(12) == 0).collect();
+            let all: usize = needs.iter().sum();
+            let largest = needs.iter().copied().max().unwrap_or(0);
+            // Less than one picture, exactly the largest, some, all of them.
+            let budget = [dice.below(largest + 1), largest, dice.below(all + 1), all][dice.below(4)];
+            let background = (0..dice.below(3)).map(|_| Actor::Background { making: None, slept_at: None });
+            let callers: Vec<usize> = (0..1 + dice.below(3)).map(|_| 1 + dice.below(6)).collect();
+            let callers = callers.into_iter().map(|left| Actor::Caller { left, state: CallerState::Between });
+            let actors = background.collect::<Vec<_>>().into_iter().chain(callers).collect();
+            let turns = [Turns::Random, Turns::First, Turns::Last][dice.below(3)];
+            let lookahead = dice.below(pictures + 1);
+            let slow_makers = dice.below(2) == 0;
+            let schedule = Schedule::new(budget, needs);
+            Self { schedule, actors, dice, results, broken, lookahead, turns, slow_makers }
+        }
+
+        /// Whether somebody is not asleep.
+        fn can_act(&self, actor: &Actor) -> bool {
+            let is_awake = |slept_at: &Option<u64>| slept_at.is_none_or(|at| at != self.schedule.changes());
+            match actor {
+                Actor::Caller { left: 0, state: CallerState::Between } => false,
+                Actor::Caller { state: CallerState::Waiting { slept_at, .. }, .. } => is_awake(slept_at),
+                Actor::Caller { .. } => true,
+                Actor::Background { making: Some(_), .. } => true,
+                Actor::Background { making: None, slept_at } => is_awake(slept_at),
+            }
+        }
+
+        fn is_done(&self) -> bool {
+            self.actors.iter().all(|actor| match actor {
+                Actor::Caller { left, state } => *left == 0 && matches!(state, CallerState::Between),
+                Actor::Background { .. } => true,
+            })
+        }
+
+        /// One thing that one actor does under the lock.
+        fn step(&mut self) {
+            let mut able: Vec<usize> =
+                (0..self.actors.len()).filter(|&i| self.can_act(&self.actors[i])).collect();
+            assert!(!able.is_empty(), "everybody sleeps: {:?} {:?}", self.schedule, self.actors);
+            let makes = |&i: &usize| {
+                matches!(
+                    self.actors[i],
+                    Actor::Background { making: Some(_), .. }
+                        | Actor::Caller { state: CallerState::Making { .. }, .. }
+                )
+            };
+            if self.slow_makers && !able.iter().all(makes) {
+                able.retain(|i| !makes(i));
+            }
+            let chosen = match self.turns {
+                Turns::Random => able[self.dice.below(able.len())],
+                Turns::First => able[0],
+                Turns::Last => able[able.len() - 1],
+            };
+            let mut actor = std::mem::replace(
+                &mut self.actors[chosen],
+                Actor::Background { making: None, slept_at: None },
+            );
+            match &mut actor {
+                Actor::Caller { left, state } => self.call(left, state),
+                Actor::Background { making, slept_at } => match making.take() {
+                    Some(index) => self.finish(index),
+                    None => {
+                        *making = self.schedule.next_in_background();
+                        *slept_at = Some(self.schedule.changes());
+                    }
+                },
+            }
+            self.actors[chosen] = actor;
+            self.check();
+        }
+
+        fn call(&mut self, left: &mut usize, state: &mut CallerState) {
+            match *state {
+                CallerState::Between => {
+                    let count = self.results.len();
+                    let wanted = self.dice.below(count);
+                    let hints: Vec<usize> = (0..self.lookahead).map(|k| (wanted + k) % count).collect();
+                    self.schedule.hint(hints);
+                    let ticket = self.schedule.arrive(wanted);
+                    *state = CallerState::Waiting { ticket, wanted, slept_at: None };
+                }
+                CallerState::Waiting { ticket, wanted, .. } => match self.schedule.ask(ticket) {
+                    Turn::Take(taken) => {
+                        assert_eq!(taken.is_err(), self.broken[wanted]);
+                        assert_eq!(taken.unwrap_or_else(|index| index), wanted);
+                        (*left, *state) = (*left - 1, CallerState::Between);
+                    }
+                    Turn::Make => *state = CallerState::Making { wanted },
+                    Turn::Wait => {
+                        *state =
+                            CallerState::Waiting { ticket, wanted, slept_at: Some(self.schedule.changes()) };
+                    }
+                },
+                CallerState::Making { wanted } => {
+                    self.finish(wanted);
+                    (*left, *state) = (*left - 1, CallerState::Between);
+                }
+            }
+        }
+
+        /// A maker is done, one in ten by a panic.
+        fn finish(&mut self, index: usize) {
+            match self.dice.below(10) {
+                0 => self.schedule.abandon(index),
+                _ if self.broken[index] => self.schedule.finish(index, Err(index)),
+                _ => self.schedule.finish(index, Ok((index, self.results[index]))),
+            }
+        }
+
+        /// Bytes are what the slots say, and within the budget.
+        fn check(&self) {
+            let of = |index: usize| self.schedule.bytes_of(index, &self.schedule.slots[index]);
+            assert_eq!((0..self.results.len()).map(of).sum::<usize>(), self.schedule.bytes());
+            assert!(self.schedule.bytes() <= self.schedule.budget, "{:?}", self.schedule);
+        }
+    }
+
+    #[test]
+    fn every_call_ends_and_bytes_stay_within_the_budget() {
+        const SCHEDULES: u64 = 100_000;
+        let mut longest = 0;
+        for seed in 0..SCHEDULES {
+            let mut model = Model::random(seed);
+            let calls: usize = model
+                .actors
+                .iter()
+                .map(|actor| if let Actor::Caller { left, .. } = actor { *left } else { 0 })
+                .sum();
+            // Per call its own picture, and by the background what was hinted at, each with some looks by everybody;
+            // panics let pictures be made again. None of these takes a tenth of it.
+            let limit = 400 * calls;
+            let mut steps = 0;
+            while !model.is_done() {
+                model.step();
+                steps += 1;
+                assert!(
+                    steps < limit,
+                    "schedule {seed} does not end: {:?} {:?}",
+                    model.schedule,
+                    model.actors
+                );
+            }
+            longest = longest.max(steps);
+        }
+        assert!(longest > 100, "schedules are long enough to mean something: {longest} steps");
+    }
+
+    /// Two pictures of 6 bytes while they are made and 2 when they are there.
+    fn two(budget: usize) -> Schedule<char, ()> {
+        Schedule::new(budget, vec![6, 6])
+    }
+
+    #[test]
+    fn the_background_starts_nothing_while_a_caller_waits_for_room() {
+        let mut schedule = Schedule::<char, ()>::new(6, vec![6, 6, 6]);
+        schedule.hint([1, 2]);
+        assert_eq!(schedule.next_in_background(), Some(1));
+        let ticket = schedule.arrive(0);
+        assert_eq!(schedule.ask(ticket), Turn::Wait, "there is room for one only");
+        // It gets the lock before the caller does, there is room, and somebody will want the third picture.
+        schedule.finish(1, Ok(('b', 2)));
+        schedule.hint([2]);
+        assert_eq!(schedule.next_in_background(), None);
+        assert_eq!(schedule.ask(ticket), Turn::Make);
+    }
+
+    #[test]
+    fn nothing_leaves_in_vain() {
+        let mut schedule = Schedule::<char, ()>::new(8, vec![2, 6, 6]);
+        schedule.hint([0, 1]);
+        assert_eq!(schedule.next_in_background(), Some(0));
+        schedule.finish(0, Ok(('a', 2)));
+        assert_eq!(schedule.next_in_background(), Some(1));
+        let ticket = schedule.arrive(2);
+        // 2 + 6 + 6 bytes do not fit, and without the picture that is there it would still be 12 of 8.
+        assert_eq!(schedule.ask(ticket), Turn::Wait);
+        assert_eq!(schedule.ready(), 1);
+    }
+
+    #[test]
+    fn a_picture_that_a_caller_waits_for_stays_until_the_caller_has_it() {
+        let mut schedule = two(6);
+        schedule.hint([0]);
+        assert_eq!(schedule.next_in_background(), Some(0));
+        let (first, second) = (schedule.arrive(0), schedule.arrive(1));
+        schedule.finish(0, Ok(('a', 2)));
+        assert_eq!(schedule.ask(second), Turn::Wait, "its room is that of the picture of the first");
+        assert_eq!(schedule.ask(first), Turn::Take(Ok('a')));
+        assert_eq!(schedule.ask(second), Turn::Make);
+    }
+
+    #[test]
+    fn callers_get_room_in_the_order_of_their_arrival() {
+        let mut schedule = Schedule::<char, ()>::new(6, vec![6, 6, 1]);
+        let first = schedule.arrive(0);
+        assert_eq!(schedule.ask(first), Turn::Make);
+        let (second, third) = (schedule.arrive(1), schedule.arrive(2));
+        schedule.finish(0, Ok(('a', 2)));
+        assert_eq!(schedule.ask(third), Turn::Wait, "a small picture does not pass a large one");
+        assert_eq!(schedule.ask(second), Turn::Make);
+    }
+
+    #[test]
+    fn with_the_smallest_budget_pictures_are_made_one_at_a_time() {
+        let mut schedule = two(0);
+        let ticket = schedule.arrive(0);
+        assert_eq!(schedule.ask(ticket), Turn::Make);
+        let other = schedule.arrive(1);
+        assert_eq!(schedule.ask(other), Turn::Wait);
+        schedule.finish(0, Ok(('a', 2)));
+        assert_eq!(schedule.ask(other), Turn::Make);
+        assert_eq!((schedule.bytes(), schedule.budget()), (6, 6));
+    }
+
+    #[test]
+    fn the_least_recently_used_leaves_first_and_what_was_hinted_at_stays() {
+        let mut schedule = Schedule::<usize, ()>::new(8, vec![2; 5]);
+        for index in 0..4 {
+            let ticket = schedule.arrive(index);
+            assert_eq!(schedule.ask(ticket), Turn::Make);
+            schedule.finish(index, Ok((index, 2)));
+        }
+        let is_ready = |schedule: &Schedule<usize, ()>, index: usize| {
+            matches!(schedule.slots[index], Slot::Ready { .. })
+        };
+        schedule.hint([0, 1]);
+        let ticket = schedule.arrive(4);
+        assert_eq!(schedule.ask(ticket), Turn::Make);
+        // 2 is older than 3; 0 and 1 are older still, and hinted at.
+        assert_eq!([0, 1, 2, 3].map(|i| is_ready(&schedule, i)), [true, true, false, true]);
+    }
+}
