@@ -372,4 +372,29 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn points_are_written_as_a_file_that_transforms_json_names() {
+        let (description, poses) = example(Layout::Ring4);
+        let json: Value = serde_json::from_str(&transforms(&description, &poses, Some("p.ply"))).unwrap();
+        assert_eq!(json["ply_file_path"], "p.ply");
+        let point = |id, position, colour| ColmapPoint {
+            id,
+            position,
+            colour,
+            error: 0.5,
+            track_length: 2,
+            track: Vec::new(),
+        };
+        let points = [point(1, [1.5, -2.0, 3.25], [255, 0, 10]), point(7, [0.0, 1e3, -0.125], [1, 2, 3])];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.ply");
+        std::fs::write(&path, points_ply(&points)).unwrap();
+        let read = gausset_io::splat::read_initial(&path, &gausset_io::splat::ReadLimits::default());
+        let gausset_io::splat::Initial::Points(cloud) = read.unwrap() else { panic!("splats") };
+        assert_eq!(cloud.positions, points.each_ref().map(|p| p.position.map(|v| v as f32)));
+        let colours = cloud.colours.unwrap();
+        let bytes: Vec<[u8; 3]> = colours.iter().map(|c| c.map(gausset_core::image::quantise)).collect();
+        assert_eq!(bytes, points.each_ref().map(|p| p.colour));
+    }
 }

@@ -573,3 +573,35 @@ fn sharpness(raw: &[u8], [w, h]: [u32; 2]) -> f64 {
     let mean: f64 = sum / f64::max(count, 1.0);
     squares / f64::max(count, 1.0) - mean * mean
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sharpness of a picture of 64x32 px of which every fourth sample of a row and every fourth row counts.
+    fn of(value: impl Fn(usize, usize) -> u8) -> f64 {
+        let raw: Vec<u8> = (0..64 * 32).map(|i| value(i % 64 / 4, i / 64 / 4)).collect();
+        sharpness(&raw, [64, 32])
+    }
+
+    #[test]
+    fn sharpness_is_the_variance_of_the_laplacian() {
+        assert_eq!(of(|_, _| 90), 0.0);
+        assert_eq!(of(|x, y| (10 * x + 7 * y) as u8), 0.0);
+        // A checkerboard of 0 and 100: the Laplacian is 400 and -400.
+        let checker = |high: u8| move |x: usize, y: usize| if (x + y) % 2 == 0 { 0 } else { high };
+        assert_eq!(of(checker(100)), 160_000.0);
+        // Half the contrast, a quarter of the variance.
+        assert_eq!(of(checker(50)), 40_000.0);
+        // One column of 100 in 14: Laplacians of -200 there and 100 beside it.
+        let column = of(|x, _| if x == 5 { 100 } else { 0 });
+        assert!((column - 60_000.0 / 14.0).abs() < 1e-9, "{column}");
+    }
+
+    #[test]
+    fn kinds_of_files_are_told_by_their_extension() {
+        let of = |name: &str| container_of(Path::new(name));
+        assert_eq!((of("a.MP4"), of("a.360"), of("b.webm")), (Some("mov"), Some("mov"), Some("matroska")));
+        assert_eq!((of("a.m3u8"), of("mp4"), of("a.mp4.txt")), (None, None, None));
+    }
+}

@@ -376,6 +376,128 @@ fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
     }
 }
 
+/// Colour as a smooth function of the direction, 0..255.
+fn colour(d: [f64; 3]) -> [f64; 3] {
+    let n = d.iter().map(|v| v * v).sum::<f64>().sqrt();
+    let [x, y, z] = d.map(|v| v / n);
+    let wave = |a: f64, b: f64, c: f64| 0.5 + 0.4 * (3.0 * (a * x + b * y + c * z)).sin();
+    [wave(1.0, 2.0, 0.5), wave(-1.5, 0.3, 2.0), wave(0.2, -1.0, 1.7)].map(|v| 255.0 * v)
+}
+
+/// PSNR of a view's file against colours of directions in panorama axes.
+fn psnr(path: &Path, view: &gausset_pano::geometry::View, wanted: impl Fn([f64; 3]) -> [f64; 3]) -> f64 {
+    let picture = gausset_io::image::decode_file(path).unwrap();
+    assert_eq!((picture.width, picture.height), (view.width, view.height));
+    let r = view.pano_from_camera();
+    let side = view.width as usize;
+    let mut error = 0.0;
+    for (i, p) in picture.rgb.chunks_exact(3).enumerate() {
+        let ray = view.ray_in_camera((i % side) as f64 + 0.5, (i / side) as f64 + 0.5);
+        let wanted = wanted(gausset_core::se3::mul_vec(&r, ray));
+        error += p.iter().zip(wanted).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum::<f64>() / 3.0;
+    }
+    10.0 * (255.0f64.powi(2) / (error / (picture.rgb.len() / 3) as f64)).log10()
+}
+
+#[test]
+fn views_of_two_fisheyes_are_the_world_at_their_rays() {
+    use gausset_io::image::encode::{PngPixels, png};
+    // The lenses look right and left, the second turned by a quarter; its mapping is no straight line.
+    const LENSES: &str = r#"{ "width": 1600, "height": 800, "blend_degrees": 4, "lenses": [
+        { "cx": 402, "cy": 397, "radius": 390, "half_angle": 98, "yaw": 90, "pitch": 5 },
+        { "cx": 1195, "cy": 401, "radius": 395, "half_angle": 97, "yaw": -90, "roll": 90,
+          "polynomial": [1, -0.1, 0.02] } ] }"#;
+    let fisheye = gausset_pano::fisheye::DualFisheye::parse(LENSES.as_bytes()).unwrap();
+    // Rendered the other way round: the angle of each pixel from the axis, by bisection of the mapping.
+    let mut pixels = Vec::new();
+    for i in 0..1600 * 800 {
+        let (x, y) = ((i % 1600) as f64 + 0.5, (i / 1600) as f64 + 0.5);
+        let first = x < 800.0;
+        let (cx, cy, radius, half, k) = if first {
+            (402.0, 397.0, 390.0, 98.0f64, [1.0, 0.0, 0.0])
+        } else {
+            (1195.0, 401.0, 395.0, 97.0, [1.0, -0.1, 0.02])
+        };
+        let (dx, dy): (f64, f64) = (x - cx, y - cy);
+        let r = |t: f64| radius * t * (k[0] + k[1] * t * t + k[2] * t.powi(4)) / (k[0] + k[1] + k[2]);
+        let (mut low, mut high) = (0.0, 1.3);
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if r(middle) < dx.hypot(dy) { low = middle } else { high = middle }
+        }
+        let angle = (low * half).to_radians();
+        let n = dx.hypot(dy).max(1e-12);
+        let in_lens = [angle.sin() * dx / n, angle.sin() * dy / n, angle.cos()];
+        let lens = if first {
+            gausset_pano::geometry::rotation(90.0, 5.0, 0.0)
+        } else {
+            gausset_pano::geometry::rotation(-90.0, 0.0, 90.0)
+        };
+        pixels.extend(colour(gausset_core::se3::mul_vec(&lens, in_lens)).map(|v| v.round() as u8));
+    }
+    let input = tempfile::tempdir().unwrap();
+    std::fs::write(input.path().join("a.png"), png(1600, 800, PngPixels::Rgb8(&pixels), &[]).unwrap())
+        .unwrap();
+    let mut settings = settings(Layout::Cube6, 200);
+    settings.format = Format::Png;
+    settings.views[3].roll = 30.0;
+    settings.projection = Some(gausset_pano::projection::Projection::Fisheye(fisheye));
+    let out = tempfile::tempdir().unwrap();
+    run(input.path(), &settings, &work(2, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+    for view in &settings.views {
+        let psnr = psnr(&out.path().join(format!("images/{}/a.png", view.name)), view, colour);
+        // 8 bits of RGB and YCbCr leave about 48 dB; half a pixel of error costs ten.
+        assert!(psnr > 45.0, "{}: {psnr:.1} dB", view.name);
+    }
+    // All of the sphere is seen.
+    assert!(!out.path().join("masks").exists());
+}
+
+#[test]
+fn gpano_levels_a_panorama() {
+    let (w, h) = (1024usize, 512usize);
+    let level_from_pano = {
+        use gausset_pano::geometry::{rotation_x, rotation_z};
+        gausset_core::se3::mul(&rotation_x(15.0), &rotation_z(-8.0))
+    };
+    // The world as a camera sees it that looks 15 degrees up and is turned by -8.
+    let in_world = |d: [f64; 3]| colour(gausset_core::se3::mul_vec(&level_from_pano, d));
+    let mut picture = image::RgbImage::new(w as u32, h as u32);
+    for (x, y, pixel) in picture.enumerate_pixels_mut() {
+        let d = gausset_pano::geometry::direction_from_equirect(
+            f64::from(x) + 0.5,
+            f64::from(y) + 0.5,
+            w as f64,
+            h as f64,
+        );
+        *pixel = image::Rgb(in_world(d).map(|v| v.round() as u8));
+    }
+    let mut jpeg = Vec::new();
+    image::codecs::jpeg::JpegEncoder::new_with_quality(&mut jpeg, 98).encode_image(&picture).unwrap();
+    let mut content = b"http://ns.adobe.com/xap/1.0/\0".to_vec();
+    content.extend(br#"<x GPano:ProjectionType="equirectangular" GPano:PosePitchDegrees="15" GPano:PoseRollDegrees="-8"/>"#);
+    let mut segment = vec![0xFF, 0xE1];
+    segment.extend((content.len() as u16 + 2).to_be_bytes());
+    segment.extend(content);
+    jpeg.splice(2..2, segment);
+    let input = tempfile::tempdir().unwrap();
+    std::fs::write(input.path().join("a.jpg"), jpeg).unwrap();
+    for level_gpano in [true, false] {
+        let mut settings = settings(Layout::Cube6, 256);
+        settings.format = Format::Png;
+        settings.level_gpano = level_gpano;
+        let out = tempfile::tempdir().unwrap();
+        run(input.path(), &settings, &work(1, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+        for view in &settings.views {
+            let path = out.path().join(format!("images/{}/a.png", view.name));
+            let (level, tilted) = (psnr(&path, view, colour), psnr(&path, view, in_world));
+            let (right, wrong) = if level_gpano { (level, tilted) } else { (tilted, level) };
+            // The JPEG leaves about 40 dB (chroma at half the size); the tilt, a few.
+            assert!(right > 36.0 && wrong < 30.0, "{level_gpano} {}: {right:.1} {wrong:.1} dB", view.name);
+        }
+    }
+}
+
 #[test]
 fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     use gausset_pano::split::video_frames;
