@@ -9,7 +9,6 @@
 //! its two pictures in two streams, which are stacked. Not tried on `.360` files of a camera; on streams made with
 //! ffmpeg it is tested.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -180,14 +179,6 @@ fn container_of(path: &Path) -> Option<&'static str> {
     CONTAINERS.iter().find_map(|(names, format)| names.contains(&extension.as_str()).then_some(*format))
 }
 
-/// A path as ffmpeg takes it: never an option, never another protocol.
-fn as_file(path: &Path) -> OsString {
-    let mut argument = OsString::from("file:");
-    // Fails for an empty path only, which no program can open either.
-    argument.push(std::path::absolute(path).unwrap_or_else(|_| path.to_owned()));
-    argument
-}
-
 /// Most pixels that a decoder is to make room for: a frame within the limits, with two eyes or rows that are cut off.
 fn max_pixels([width, height]: [u32; 2]) -> String {
     (2 * u64::from(width) * u64::from(height)).min(u64::from(u32::MAX >> 1)).to_string()
@@ -198,7 +189,13 @@ impl Video {
     ///
     /// # Errors
     /// One line: ffmpeg is missing, the file is no video, is too large or too long.
-    pub fn open(path: &Path, choice: Choice, limits: [u32; 2], silence: Duration) -> Result<Self, String> {
+    pub fn open(
+        path: &Path,
+        choice: Choice,
+        limits: [u32; 2],
+        silence: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Self, String> {
         let error = |what: String| format!("{}: video: {what}", path.display());
         input::open(path, input::STREAMED).map_err(|e| error(gausset_io::atomic::plain_reason(&e)))?;
         let container = container_of(path).ok_or_else(|| {
@@ -233,9 +230,9 @@ impl Video {
             .arg("stream=width,height,avg_frame_rate,duration,pix_fmt,color_range,color_space:stream_side_data=rotation:format=duration")
             .arg("-of")
             .arg("json")
-            .arg(as_file(path))
+            .file_after("file:", path)
             .silence(silence)
-            .run(&AtomicBool::new(false), &mut on_line)
+            .run(stop, &mut on_line)
             .map_err(|e| error(format!("cannot be read: {e}")))?;
         let probe: Probe =
             serde_json::from_str(&text).map_err(|_| error("ffprobe tells nothing about it".to_owned()))?;
@@ -349,11 +346,11 @@ impl Video {
         }
     }
 
-    /// Starts ffmpeg.
+    /// Starts ffmpeg, which ends when `stop` is set.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(&self) -> Result<Reader, ProcessError> {
+    pub fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Reader<'a>, ProcessError> {
         let Choice { start, end, is_stereo, .. } = &self.choice;
         let mut filters: Vec<String> = Vec::new();
         if *is_stereo {
@@ -380,7 +377,7 @@ impl Video {
         if *start > 0.0 {
             program = program.arg("-ss").arg(format!("{start}"));
         }
-        program = program.arg("-i").arg(as_file(&self.path));
+        program = program.arg("-i").file_after("file:", &self.path);
         if let Some(end) = end {
             program = program.arg("-t").arg(format!("{}", (end - start).max(0.0)));
         }
@@ -393,7 +390,7 @@ impl Video {
             program = program.arg(argument);
         }
         Ok(Reader {
-            stream: Some(program.stream()?),
+            stream: Some(program.stream(stop)?),
             position: 0,
             buffer: Vec::new(),
             spare: Frame::default(),
@@ -402,15 +399,15 @@ impl Video {
 }
 
 /// A running ffmpeg.
-pub struct Reader {
-    stream: Option<Streaming>,
+pub struct Reader<'a> {
+    stream: Option<Streaming<'a>>,
     /// Number of the next frame.
     position: usize,
     buffer: Vec<u8>,
     spare: Frame,
 }
 
-impl Reader {
+impl Reader<'_> {
     /// Reads frame `index` (ascending) into `frame`, of which `rows` are kept; false at the end of the video.
     ///
     /// # Errors
@@ -470,14 +467,6 @@ impl Reader {
             _ => Ok(false),
         }
     }
-
-    /// Ends ffmpeg.
-    pub fn stop(&mut self) {
-        if let Some(stream) = &self.stream {
-            stream.stop();
-        }
-        self.stream = None;
-    }
 }
 
 /// Quality of pictures made of frames.
@@ -497,7 +486,7 @@ pub fn extract(
     tell: &mut dyn FnMut(usize),
 ) -> Result<usize, String> {
     let video = &video.clone().at_most(most);
-    let mut reader = video.start().map_err(|e| format!("{}: video: {e}", video.path.display()))?;
+    let mut reader = video.start(stop).map_err(|e| format!("{}: video: {e}", video.path.display()))?;
     let mut frame = Frame::default();
     let all = [[-1, i32::MAX / 2]; 3];
     for index in 0..video.frames {

@@ -56,7 +56,7 @@ fn film(folder: &Path, name: &str, rate: &str, count: usize, is_sharp: impl Fn(u
 }
 
 fn open(path: &Path, choice: Choice) -> Result<Video, String> {
-    Video::open(path, choice, [16_384, 8192], Duration::from_secs(60))
+    Video::open(path, choice, [16_384, 8192], Duration::from_secs(60), &AtomicBool::new(false))
 }
 
 fn number(left: u8, right: u8) -> usize {
@@ -67,7 +67,8 @@ fn number(left: u8, right: u8) -> usize {
 /// Numbers of the frames that are taken.
 fn taken(video: &Video) -> Vec<usize> {
     let level = level(VectorLevel::Auto).unwrap();
-    let mut reader = video.start().unwrap();
+    let never = AtomicBool::new(false);
+    let mut reader = video.start(&never).unwrap();
     let mut frame = Frame::default();
     let all = [[-1, i32::MAX / 2]; 3];
     let mut numbers = Vec::new();
@@ -202,7 +203,9 @@ fn names_that_look_like_options_or_protocols_are_names() {
         assert_eq!(taken(&open(&path, Choice::default()).unwrap()), [0, 1, 2], "{name}");
     }
     // Too large to be decoded, by the limits.
-    let refusal = Video::open(&film, Choice::default(), [32, 32], Duration::from_secs(60)).unwrap_err();
+    let refusal =
+        Video::open(&film, Choice::default(), [32, 32], Duration::from_secs(60), &AtomicBool::new(false))
+            .unwrap_err();
     assert!(refusal.contains("64x32 px are too many (expected at most 32x32)"), "{refusal}");
 }
 

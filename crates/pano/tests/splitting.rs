@@ -505,7 +505,7 @@ fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.mkv");
     let silence = std::time::Duration::from_secs(60);
-    let open = |path: &Path| Video::open(path, Choice::default(), [16_384, 8192], silence);
+    let open = |path: &Path| Video::open(path, Choice::default(), [16_384, 8192], silence, &AtomicBool::new(false));
     if gausset_process::find("ffmpeg").is_none() {
         std::fs::write(&path, b"x").unwrap();
         assert!(open(&path).unwrap_err().contains("ffmpeg is not installed"));

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{
-    Disk, FileSystem, OutputFile, Overwrite, Temporaries, plain_reason, remove_temporaries, write_atomic,
+    Disk, FileSystem, OutputFile, Overwrite, plain_reason, remove_temporaries, write_atomic,
 };
 use gausset_io::input;
 use gausset_io::owned::{self, OwnedError};
@@ -195,12 +195,16 @@ pub(super) fn subfolders(settings: &Settings, folder: &Path) -> (Vec<PathBuf>, V
 /// Makes the folders of the views; in an output folder of ours, removes what a killed process left half-written.
 pub(super) fn make_folders(settings: &Settings, folder: &Path) -> Result<(), SplitError> {
     let (images, masks) = subfolders(settings, folder);
+    for path in images.iter().chain(&masks) {
+        let below = path.strip_prefix(folder).unwrap_or(path);
+        owned::stays_inside(folder, below)?;
+    }
     for path in &images {
         Disk.create_folder(path).map_err(write_error(path, "folder"))?;
     }
     if owned::is_ours(folder, PURPOSE) {
         for path in images.iter().chain(&masks) {
-            remove_temporaries(&Disk, path, Temporaries::All)?;
+            remove_temporaries(&Disk, path)?;
         }
     }
     Ok(())

@@ -42,7 +42,7 @@ pub(super) struct Shared<'a> {
     pub(super) stop: &'a AtomicBool,
     pub(super) failed: AtomicBool,
     /// The running ffmpeg; whoever holds the lock reads the next frame.
-    reader: Mutex<Option<Reader>>,
+    reader: Mutex<Option<Reader<'a>>>,
 }
 
 /// What a plan is good for.
@@ -136,6 +136,8 @@ pub(super) fn worker(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
             match next_of_video(shared, video, &mut bench) {
                 Ok(Some(index)) => index,
                 Ok(None) => return,
+                // What ended because it was to stop is not broken.
+                Err(_) if shared.stop.load(Ordering::Relaxed) => return,
                 Err((index, reason)) => {
                     // What is broken stays broken: the frames before it are kept.
                     shared.next.store(usize::MAX / 2, Ordering::Relaxed);
@@ -165,6 +167,7 @@ pub(super) fn worker(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
             }
         }
         let told = match guard::run(|| one_frame(shared, index, &mut bench)) {
+            Ok(Err(FrameError::Frame(_))) if shared.stop.load(Ordering::Relaxed) => return,
             Ok(Ok(Some((cut, seconds)))) => Told::Cut(cut, seconds),
             Ok(Ok(None)) => return,
             Ok(Err(FrameError::Frame(reason))) => Told::Skipped { index, reason },
@@ -244,7 +247,8 @@ fn next_of_video(
     let turn = shared.next.fetch_add(1, Ordering::Relaxed);
     let Some(&index) = shared.todo.get(turn) else { return Ok(None) };
     if reader.is_none() {
-        let started = video.start().map_err(|e| (index, format!("{}: video: {e}", video.path.display())))?;
+        let started =
+            video.start(shared.stop).map_err(|e| (index, format!("{}: video: {e}", video.path.display())))?;
         *reader = Some(started);
     }
     let Some(running) = reader.as_mut() else { return Ok(None) };
