@@ -274,7 +274,7 @@ pub(crate) fn voxels(dims: &[u64]) -> Result<u64, Wrong> {
 fn fits_in_memory(count: u64, dims: &[u64]) -> Result<u64, Wrong> {
     /// Value, and the bytes it is read from.
     const BYTES: u64 = 16;
-    let memory = total_memory();
+    let memory = gausset_compute::machine::memory_bytes().unwrap_or(u64::MAX);
     if count.saturating_mul(BYTES) <= memory {
         return Ok(count);
     }
@@ -286,19 +286,6 @@ fn fits_in_memory(count: u64, dims: &[u64]) -> Result<u64, Wrong> {
     ))
 }
 
-/// Bytes of memory of this machine.
-#[cfg(target_os = "linux")]
-#[allow(clippy::useless_conversion, reason = "the fields are as wide as the machine's words")]
-fn total_memory() -> u64 {
-    let info = rustix::system::sysinfo();
-    u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
-}
-
-/// Bytes of memory of this machine: not known here.
-#[cfg(not(target_os = "linux"))]
-fn total_memory() -> u64 {
-    u64::MAX
-}
 
 /// Reads exactly `wanted` bytes of a stream that may lie about its length.
 pub(crate) fn read_exactly(stream: impl Read, wanted: u64, place: &str) -> Result<Vec<u8>, Wrong> {
