@@ -286,7 +286,6 @@ fn fits_in_memory(count: u64, dims: &[u64]) -> Result<u64, Wrong> {
     ))
 }
 
-
 /// Reads exactly `wanted` bytes of a stream that may lie about its length.
 pub(crate) fn read_exactly(stream: impl Read, wanted: u64, place: &str) -> Result<Vec<u8>, Wrong> {
     let mut bytes = Vec::new();
