@@ -439,8 +439,7 @@ fn check_space(folder: &Path, frames: &[SourceFrame], settings: &Settings) -> Re
 
 /// A quarter of the machine's memory, at most 2 GiB.
 fn budget() -> u64 {
-    let info = rustix::system::sysinfo();
-    let all = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
+    let all = gausset_compute::machine::memory_bytes().unwrap_or(4 << 30);
     (all / 4).clamp(64 << 20, 2 << 30)
 }
 
