@@ -5,6 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use gausset_io::atomic::{Disk, write_atomic};
+
 /// Exit code after a panic, the same as that of Rust's own handler.
 const EXIT_CODE: i32 = 101;
 
@@ -40,8 +42,8 @@ pub(crate) fn install_hook() {
             let _ = writeln!(stderr, "{backtrace}");
         }
         if let Some(run) = RUN_FOLDER.get().filter(|run| run.is_dir()) {
-            let _ =
-                std::fs::write(run.join("crash.txt"), format!("{line}\n{}\n", Backtrace::force_capture()));
+            let text = format!("{line}\n{}\n", Backtrace::force_capture());
+            let _ = write_atomic(&Disk, &run.join("crash.txt"), |file| file.write_all(text.as_bytes()));
         }
         std::process::exit(EXIT_CODE);
     }));

@@ -156,7 +156,13 @@ impl Video {
     ///
     /// # Errors
     /// One line: ffmpeg is missing, the file is no video, is too large or too long.
-    pub fn open(path: &Path, choice: Choice, limits: [u32; 2], silence: Duration) -> Result<Self, String> {
+    pub fn open(
+        path: &Path,
+        choice: Choice,
+        limits: [u32; 2],
+        silence: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Self, String> {
         let error = |what: String| format!("{}: video: {what}", path.display());
         let info = std::fs::metadata(path).map_err(|e| error(gausset_io::atomic::plain_reason(&e)))?;
         if !info.is_file() {
@@ -188,7 +194,7 @@ impl Video {
             .arg("json")
             .file(path)
             .silence(silence)
-            .run(&AtomicBool::new(false), &mut on_line)
+            .run(stop, &mut on_line)
             .map_err(|e| error(format!("cannot be read: {e}")))?;
         let probe: Probe =
             serde_json::from_str(&text).map_err(|_| error("ffprobe tells nothing about it".to_owned()))?;
@@ -264,11 +270,11 @@ impl Video {
         }
     }
 
-    /// Starts ffmpeg.
+    /// Starts ffmpeg, which ends when `stop` is set.
     ///
     /// # Errors
     /// It cannot be started.
-    pub fn start(&self) -> Result<Reader, ProcessError> {
+    pub fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Reader<'a>, ProcessError> {
         let Choice { fps, start, end, is_stereo, .. } = &self.choice;
         let mut filters: Vec<String> = Vec::new();
         if *is_stereo {
@@ -307,7 +313,7 @@ impl Video {
             program = program.arg(argument);
         }
         Ok(Reader {
-            stream: Some(program.stream()?),
+            stream: Some(program.stream(stop)?),
             position: 0,
             buffer: Vec::new(),
             spare: Frame::default(),
@@ -316,15 +322,15 @@ impl Video {
 }
 
 /// A running ffmpeg.
-pub struct Reader {
-    stream: Option<Streaming>,
+pub struct Reader<'a> {
+    stream: Option<Streaming<'a>>,
     /// Number of the next frame.
     position: usize,
     buffer: Vec<u8>,
     spare: Frame,
 }
 
-impl Reader {
+impl Reader<'_> {
     /// Reads frame `index` (ascending) into `frame`, of which `rows` are kept; false at the end of the video.
     ///
     /// # Errors
@@ -384,14 +390,6 @@ impl Reader {
             _ => Ok(false),
         }
     }
-
-    /// Ends ffmpeg.
-    pub fn stop(&mut self) {
-        if let Some(stream) = &self.stream {
-            stream.stop();
-        }
-        self.stream = None;
-    }
 }
 
 /// Quality of pictures made of frames.
@@ -410,7 +408,7 @@ pub fn extract(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(usize),
 ) -> Result<usize, String> {
-    let mut reader = video.start().map_err(|e| format!("{}: video: {e}", video.path.display()))?;
+    let mut reader = video.start(stop).map_err(|e| format!("{}: video: {e}", video.path.display()))?;
     let mut frame = Frame::default();
     let all = [[-1, i32::MAX / 2]; 3];
     for index in 0..video.frames.min(most) {

@@ -42,9 +42,11 @@ pub fn local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
     const A: f64 = 6_378_137.0;
     const E2: f64 = 6.694_379_990_14e-3;
     let lat = origin[0].to_radians();
-    let w = (1.0 - E2 * lat.sin().powi(2)).sqrt();
+    // `libm`, because models are written with what follows: the same bits on every platform.
+    let (sin, cos) = (libm::sin(lat), libm::cos(lat));
+    let w = (1.0 - E2 * (sin * sin)).sqrt();
     let (meridian, normal) = (A * (1.0 - E2) / (w * w * w), A / w);
-    let east = (position[1] - origin[1]).to_radians() * normal * lat.cos();
+    let east = (position[1] - origin[1]).to_radians() * normal * cos;
     let north = (position[0] - origin[0]).to_radians() * meridian;
     [east, north, position[2] - origin[2]]
 }

@@ -9,12 +9,14 @@ use gausset_core::engine::{Engine, EngineError, RenderOptions, Rendering};
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Stage, TargetImage};
-use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
-use gausset_io::dataset::Loader;
+use gausset_io::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
+use gausset_io::dataset::{Dataset, Loader};
+use gausset_io::owned;
+use gausset_io::run_folder::EVALUATION;
 use gausset_metrics::{LossKernel, quality};
 use serde::{Deserialize, Serialize};
 
-use crate::events::SkippedPicture;
+use crate::events::{RunWarning, SkippedPicture, is_zero};
 use crate::sheet::{self, ContactSheet};
 use crate::words::Split;
 
@@ -73,11 +75,26 @@ pub struct EvalReport {
     /// Mean of the PSNRs after an affine colour fit per picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psnr_colour_corrected: Option<f64>,
+    /// Tiles whose list was cut by `--max-splats-per-tile`, over all views; left out where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut_tiles: u64,
+    /// Views with such a tile.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut_views: u64,
     /// Scores per view, by name.
     pub per_image: Vec<EvalRecord>,
     /// Views whose picture cannot be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedPicture>,
+}
+
+impl EvalReport {
+    /// What is said about lists that a limit has cut.
+    #[must_use]
+    pub fn cut_lists(&self, limit: u32) -> Option<RunWarning> {
+        let (tiles, cut_views, views) = (self.cut_tiles, self.cut_views, self.images as u64);
+        (tiles > 0).then_some(RunWarning::CutPictures { limit, tiles, cut_views, views })
+    }
 }
 
 /// Why an evaluation failed.
@@ -100,6 +117,19 @@ pub struct PictureFolder<'a> {
     pub fs: &'a dyn FileSystem,
     /// The folder, usually `RUN/eval`.
     pub folder: &'a Path,
+    /// Whether files of others in it may be replaced; those of an earlier evaluation always are.
+    pub overwrite: Overwrite,
+}
+
+impl PictureFolder<'_> {
+    /// Takes the folder for the pictures of these views.
+    fn take(&self, dataset: &Dataset, views: &[usize]) -> Result<(), WriteError> {
+        let pictures = views.iter().enumerate();
+        let pictures =
+            pictures.map(|(position, &index)| sheet::file_name(position, &dataset.images[index].name));
+        let names = pictures.chain([CONTACT_SHEET, REPORT].map(str::to_owned));
+        owned::take(self.fs, self.folder, EVALUATION, names, self.overwrite)
+    }
 }
 
 /// Pictures that the loader is told of in advance.
@@ -109,7 +139,8 @@ const LOOKAHEAD: usize = 4;
 /// `truth | render | error` per view, a contact sheet and `metrics.json` are written.
 ///
 /// # Errors
-/// The device failed, a file could not be written, `stop` was set. Unreadable pictures are skipped and listed.
+/// The device failed, the folder holds files of others with names that are needed, a file could not be written, `stop`
+/// was set. Unreadable pictures are skipped and listed.
 pub fn evaluate(
     engine: &mut dyn Engine,
     loader: &Loader,
@@ -124,8 +155,7 @@ pub fn evaluate(
         Split::Test => &dataset.split.test,
     };
     if let Some(to) = pictures {
-        let io = |source| WriteError::Io { path: to.folder.to_owned(), action: "create folder", source };
-        to.fs.create_folder(to.folder).map_err(io)?;
+        to.take(dataset, views)?;
     }
     let turn = Similarity::from_rotation(options.splats_from_dataset);
     let mut scorer = Scorer::new();
@@ -133,6 +163,7 @@ pub fn evaluate(
     let mut records = Vec::with_capacity(views.len());
     let mut skipped = Vec::new();
     let mut pixels = [0.0f64; 2];
+    let (mut cut_tiles, mut cut_views) = (0, 0);
     for (position, &index) in views.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(EvalError::Stopped);
@@ -148,6 +179,8 @@ pub fn evaluate(
         };
         let pose = turn.apply_to_pose(&image.pose);
         let rendering = engine.render(&image.camera, &pose, &options.render)?;
+        cut_tiles += rendering.cut_tiles;
+        cut_views += u64::from(rendering.cut_tiles > 0);
         let quality = scorer.score(&rendering, &target, options.render.background)?;
         let all = image.camera.pixels() as f64;
         pixels = [pixels[0] + quality.valid_share * all, pixels[1] + all];
@@ -175,6 +208,8 @@ pub fn evaluate(
         ssim: mean(records.iter().map(|r| r.ssim)),
         valid_share: if pixels[1] > 0.0 { pixels[0] / pixels[1] } else { 1.0 },
         psnr_colour_corrected: mean(records.iter().map(|r| r.psnr_colour_corrected)),
+        cut_tiles,
+        cut_views,
         per_image: records,
         skipped,
     };
@@ -188,10 +223,7 @@ pub fn evaluate(
     Ok(report)
 }
 
-/// Name of the contact sheet in the folder of an evaluation.
-pub const CONTACT_SHEET: &str = "contact_sheet.png";
-/// Name of the report in the folder of an evaluation.
-pub const REPORT: &str = "metrics.json";
+pub use gausset_io::run_folder::{CONTACT_SHEET, EVALUATION_REPORT as REPORT};
 
 /// `None` for what JSON cannot say: the PSNR of equal pictures is infinite, without valid pixels nothing is a number.
 fn finite(value: f64) -> Option<f64> {

@@ -16,8 +16,8 @@ fn everything(strategy: Strategy) -> TrainOptions {
     TrainOptions {
         strategy: Some(strategy),
         // Grow eagerly: the gradients of this scene are small.
-        grow_gradient: Some(2e-6),
-        opacity_reset_every: Some(0.3),
+        grow_gradient: (strategy == Strategy::Classic).then_some(2e-6),
+        opacity_reset_every: (strategy == Strategy::Classic).then_some(0.3),
         random_background: Some(RandomBackground::Always),
         exposure: Some(true),
         refine_poses: Some(true),

@@ -8,12 +8,15 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_core::camera::CameraError;
 use gausset_core::engine::{Engine, RenderOptions, Rendering};
 use gausset_core::{Camera, RgbImage8};
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, write_atomic_with};
+use gausset_io::atomic::{
+    Disk, FileSystem, Overwrite, WriteOptions, plain_reason, refuse_existing, write_atomic_with,
+};
 use gausset_io::dataset::{self, Dataset, OpenOptions};
 use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::owned;
 use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, PictureShape};
-use gausset_train::{Background, Split};
+use gausset_train::{Background, RunWarning, Split};
 
 use super::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, ViewArgs, load_splats};
 use crate::Ending;
@@ -62,7 +65,7 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count())]
     frames: Option<u32>,
     /// Cameras of a file: a Nerfstudio camera path or transforms.json.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "allow_outside"])]
     path: Option<PathBuf>,
     /// Size of the pictures of an orbit, or of a path that does not tell: WIDTHxHEIGHT in px.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["width", "height", "split"])]
@@ -99,7 +102,7 @@ pub(crate) struct RenderArgs {
     /// Replace pictures that exist, and accept a dataset that is not the run's.
     #[arg(long)]
     force: bool,
-    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
     #[command(flatten)]
@@ -153,6 +156,11 @@ impl RenderArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending> {
+    if args.size.is_some() && args.orbit.is_none() && args.path.is_none() {
+        let what =
+            "--size: has no effect on the cameras of a dataset; leave it out, or give --orbit or --path";
+        return Err(Failure::usage(what).into());
+    }
     let mut engine = args.compute.engine().map_err(Failure::from)?;
     // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
     let is_written_to = args.output.is_none() && SavedRun::is_one(&args.input);
@@ -181,16 +189,24 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     let output = Output { folder: &folder, depth: args.depth, alpha: args.alpha, overwrite };
     output.make_folder(&cameras)?;
     let mut reporter = Reporter::start(console, "picture", 0, cameras.len() as u64);
+    let (mut tiles, mut cut_views) = (0, 0);
     for (done, view) in (1..).zip(&cameras) {
         if interrupt.signal().is_some() {
             reporter.finish();
             return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
         }
         let rendering = engine.render(&view.camera, &view.pose, &options).map_err(Failure::from)?;
+        tiles += rendering.cut_tiles;
+        cut_views += u64::from(rendering.cut_tiles > 0);
         output.save(&view.name, &rendering)?;
         reporter.at(done, String::new);
     }
     reporter.finish();
+    if tiles > 0 {
+        let (limit, views) = (options.max_splats_per_tile, cameras.len() as u64);
+        let warning = RunWarning::CutPictures { limit, tiles, cut_views, views };
+        console.warn("the tile lists", warning.to_string());
+    }
     console.result(&format!("{} in {}", counted(cameras.len() as u64, "picture"), folder.display()))?;
     Ok(Status::Done)
 }
@@ -289,21 +305,23 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Names of pictures may have folders in them.
-    fn path(&self, name: &str, ending: &str) -> PathBuf {
-        self.folder.join(format!("{name}{ending}"))
+    /// Where a file of a picture goes; names may have folders in them.
+    fn path(&self, name: &Path, ending: &str) -> PathBuf {
+        self.folder.join(below(name, ending))
     }
 
-    /// Makes the folders, and refuses names that are taken before anything is rendered.
+    /// Refuses names that are taken or lead out of the folder, before anything is rendered; then makes the folders.
     fn make_folder(&self, cameras: &[NamedCamera]) -> Result<(), Failure> {
         for view in cameras {
-            let path = self.path(&view.name, ".png");
-            if self.overwrite == Overwrite::Refuse {
-                gausset_io::atomic::refuse_existing(&Disk, &path, self.overwrite)?;
+            for ending in self.endings() {
+                owned::stays_inside(self.folder, &below(&view.name, ending))?;
+                refuse_existing(&Disk, &self.path(&view.name, ending), self.overwrite)?;
             }
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(|error| {
-                    let reason = gausset_io::atomic::plain_reason(&error);
+        }
+        for view in cameras {
+            if let Some(parent) = self.path(&view.name, ".png").parent() {
+                Disk.create_folder(parent).map_err(|error| {
+                    let reason = plain_reason(&error);
                     Failure::new("write", format!("{}: folder: {reason}", parent.display()))
                 })?;
             }
@@ -311,7 +329,17 @@ impl Output<'_> {
         Ok(())
     }
 
-    fn save(&self, name: &str, rendering: &Rendering) -> Result<(), Failure> {
+    /// Endings of the files that each picture has.
+    fn endings(&self) -> impl Iterator<Item = &'static str> {
+        let alpha = self.alpha.then_some("_alpha.png");
+        let depth = self.depth.map(|format| match format {
+            DepthFormat::Png => "_depth.png",
+            DepthFormat::Npy => "_depth.npy",
+        });
+        [Some(".png"), alpha, depth].into_iter().flatten()
+    }
+
+    fn save(&self, name: &Path, rendering: &Rendering) -> Result<(), Failure> {
         let (width, height) = (rendering.width, rendering.height);
         let colour = RgbImage8::from_f32(width, height, &rendering.color);
         let write_png = |ending: &str, pixels: PngPixels<'_>, texts: &[(&str, &str)]| {
@@ -346,6 +374,13 @@ impl Output<'_> {
         write_atomic_with(fs, path, &options, |file| file.write_all(bytes))?;
         Ok(())
     }
+}
+
+/// A name with an ending; dots in the name stay.
+fn below(name: &Path, ending: &str) -> PathBuf {
+    let mut path = name.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
 }
 
 /// The expected depth of each pixel in scene units, where something was hit.

@@ -17,8 +17,8 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     let run = demo.json();
     assert_eq!(keys(&run), ["cpu_seconds", "kind", "psnr", "seconds", "splats", "steps"]);
     assert_eq!((&run["kind"], &run["steps"]), (&Value::from("run"), &Value::from(300)));
-    // 21 dB when this was written; the scene takes longer than that to become sharp.
-    assert!(run["psnr"].as_f64().is_some_and(|psnr| psnr > 18.0), "{run}");
+    // 22.3 dB, the same on every machine: a change of the recipe or of a kernel that costs a third of a decibel shows.
+    assert!(run["psnr"].as_f64().is_some_and(|psnr| psnr > 22.0), "{run}");
     for file in [
         "config.toml",
         "splats.ply",
@@ -186,7 +186,7 @@ fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
     assert!(finished.stderr.contains("going on with the run in d/run"), "{finished:?}");
     assert_eq!(finished.json()["steps"], 400);
     // Somebody's own pictures are not replaced, whatever is forced.
-    std::fs::remove_file(workshop.path("d/data/demo.json")).expect("remove");
+    std::fs::remove_file(workshop.path("d/data/.gausset")).expect("remove");
     let forced = workshop.run(&[&demo[..], &["--force"]].concat());
     assert!(forced.code == 2 && forced.stderr.contains("is not of a demo"), "{forced:?}");
     assert!(workshop.path("d/data/images/view_000.png").is_file());

@@ -5,12 +5,18 @@ mod bounds;
 mod bytes;
 mod colmap;
 mod demo;
+mod doors;
 mod field;
+#[cfg(unix)]
+mod goes_on;
 mod help;
+mod hints;
 mod kills;
 mod looking;
 mod mistakes;
 mod pano;
 mod profile;
 mod signals;
+mod strangers;
 mod support;
+mod v01;

@@ -7,8 +7,7 @@
 //! code on 60 photographs, 73 million values.
 
 use std::cell::Cell;
-use std::fs::File;
-use std::io::{Cursor, Read};
+use std::io::Cursor;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
@@ -36,14 +35,7 @@ pub fn decode_mask_file(path: &Path) -> Result<Mask, ImageError> {
 
 /// Reads a whole picture file within the limits.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ImageProblem> {
-    let length = header::check_file(path)?;
-    let file = File::open(path).map_err(|e| header::io(&e))?;
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| header::io(&e))?;
-    match bytes.len() as u64 {
-        found if found > MAX_FILE_BYTES => Err(ImageProblem::FileSize(found)),
-        _ => Ok(bytes),
-    }
+    crate::input::read(path, MAX_FILE_BYTES).map_err(|e| header::io(&e))
 }
 
 /// Decodes a picture.

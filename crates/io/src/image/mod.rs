@@ -43,21 +43,12 @@ impl ImageError {
 /// What is wrong with a picture.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ImageProblem {
-    /// A call to the system failed.
+    /// It cannot be read: the system's reason, no regular file, or one that is too large.
     #[error("picture: {0}")]
     Io(String),
-    /// A folder, pipe or device.
-    #[error("picture: is not a regular file")]
-    NotAFile,
     /// Zero bytes.
     #[error("picture: is empty (0 bytes); copy it again")]
     Empty,
-    /// The file is larger than accepted.
-    #[error(
-        "picture: file has {} (expected at most {})",
-        crate::units::bytes(*.0), crate::units::bytes(MAX_FILE_BYTES)
-    )]
-    FileSize(u64),
     /// Not a format that is read.
     #[error("picture: is {0} (expected JPEG or PNG); convert it")]
     Format(&'static str),

@@ -58,7 +58,8 @@ impl MaskCommand {
     fn run(&self, frame: &Path, mask: &Path, stop: &AtomicBool) -> Result<(), String> {
         let mut words = self.words.iter();
         let Some(program) = words.next() else { return Ok(()) };
-        let mut program = Program::new(program).silence(self.silence);
+        // The user's own command line: its words may be files of the working folder.
+        let mut program = Program::new(program).silence(self.silence).in_working_folder();
         for word in words {
             program = match word.as_str() {
                 "{frame}" => program.file(frame),

@@ -71,7 +71,7 @@ pub(super) struct Shared<'a> {
     pub(super) stop: &'a AtomicBool,
     pub(super) failed: AtomicBool,
     /// The running ffmpeg; whoever holds the lock reads the next frame.
-    reader: Mutex<Option<Reader>>,
+    reader: Mutex<Option<Reader<'a>>>,
 }
 
 /// What a plan is good for.
@@ -162,6 +162,8 @@ pub(super) fn worker(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
             match next_of_video(shared, video, &mut bench) {
                 Ok(Some(index)) => index,
                 Ok(None) => return,
+                // What ended because it was to stop is not broken.
+                Err(_) if shared.stop.load(Ordering::Relaxed) => return,
                 Err((index, reason)) => {
                     // What is broken stays broken: the frames before it are kept.
                     shared.next.store(usize::MAX / 2, Ordering::Relaxed);
@@ -185,6 +187,10 @@ pub(super) fn worker(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
         let result = catch_unwind(AssertUnwindSafe(|| one_frame(shared, index, &mut bench)));
         shared.budget.give(taken);
         let told = match result {
+            Ok(Err(FrameError::Frame(_))) if shared.stop.load(Ordering::Relaxed) => {
+                remove_parts(shared, index);
+                return;
+            }
             Ok(Ok(Some((line, seconds)))) => Told::Done { index, line, seconds },
             Ok(Ok(None)) => return,
             Ok(Err(FrameError::Frame(reason))) => Told::Skipped { index, reason },
@@ -219,7 +225,8 @@ fn next_of_video(
     let turn = shared.next.fetch_add(1, Ordering::Relaxed);
     let Some(&index) = shared.todo.get(turn) else { return Ok(None) };
     if reader.is_none() {
-        let started = video.start().map_err(|e| (index, format!("{}: video: {e}", video.path.display())))?;
+        let started =
+            video.start(shared.stop).map_err(|e| (index, format!("{}: video: {e}", video.path.display())))?;
         *reader = Some(started);
     }
     let Some(running) = reader.as_mut() else { return Ok(None) };
@@ -349,8 +356,8 @@ fn one_frame(shared: &Shared<'_>, index: usize, bench: &mut Bench) -> Result<Opt
 }
 
 /// The files of a frame's views: written as `NAME.part`, named together when the last one is there.
-struct ViewFiles<'a> {
-    shared: &'a Shared<'a>,
+struct ViewFiles<'w, 'a> {
+    shared: &'w Shared<'a>,
     index: usize,
     /// Names that wait for their files, and masks of an earlier run with other settings, which go.
     waiting: Vec<(PathBuf, Waiting)>,
@@ -366,8 +373,8 @@ enum Waiting {
     ForRemoval,
 }
 
-impl<'a> ViewFiles<'a> {
-    fn new(shared: &'a Shared<'a>, index: usize) -> Self {
+impl<'w, 'a> ViewFiles<'w, 'a> {
+    fn new(shared: &'w Shared<'a>, index: usize) -> Self {
         Self { shared, index, waiting: Vec::new(), sizes: vec![0; shared.settings.views.len()], seconds: 0.0 }
     }
 

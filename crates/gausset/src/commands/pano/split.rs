@@ -196,10 +196,10 @@ impl From<SplitError> for Failure {
 pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
     if args.dry_run {
-        let (frames, settings) = prepare(args)?;
+        let (frames, settings) = prepare(args, &interrupt)?;
         return forecast(&frames, &settings, console);
     }
-    let (report, _) = perform(args, &interrupt, console)?;
+    let report = perform(args, &interrupt, console)?;
     let result = Result_ { frames: report.frames, views: report.views, skipped: report.skipped.clone() };
     console.object_or(&result, || describe(&report, args))?;
     if report.is_cancelled {
@@ -209,12 +209,13 @@ pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, Ending>
 }
 
 /// Splits, with progress and warnings.
-pub(crate) fn perform(
-    args: &SplitArgs,
-    interrupt: &Interrupt,
-    console: &Console,
-) -> Result<(Report, Settings), Failure> {
-    let (frames, settings) = prepare(args)?;
+pub(crate) fn perform(args: &SplitArgs, interrupt: &Interrupt, console: &Console) -> Result<Report, Failure> {
+    let (frames, settings) = match prepare(args, interrupt) {
+        Err(_) if interrupt.signal().is_some() => {
+            return Ok(Report { is_cancelled: true, ..Report::default() });
+        }
+        other => other?,
+    };
     let folder = args.output.as_path();
     std::fs::create_dir_all(folder).map_err(|e| {
         let reason = gausset_io::atomic::plain_reason(&e);
@@ -245,11 +246,14 @@ pub(crate) fn perform(
     if report.is_cancelled {
         console.note("stopped; the same command goes on with the frames that are left");
     }
-    Ok((report, settings))
+    Ok(report)
 }
 
 /// The frames and what is to be done with them.
-pub(crate) fn prepare(args: &SplitArgs) -> Result<(Vec<SourceFrame>, Settings), Failure> {
+pub(crate) fn prepare(
+    args: &SplitArgs,
+    interrupt: &Interrupt,
+) -> Result<(Vec<SourceFrame>, Settings), Failure> {
     if !(0.0..=90.0).contains(&args.crop_bottom) {
         return Err(Failure::usage(format!(
             "--crop-bottom: expected 0..90 degrees, found {}",
@@ -258,7 +262,7 @@ pub(crate) fn prepare(args: &SplitArgs) -> Result<(Vec<SourceFrame>, Settings), 
     }
     let [width, height] = args.max_side;
     let limits = Limits { width, height, bytes: args.max_file.saturating_mul(1 << 20) };
-    let Found { frames, around, projection, video } = find_frames(args, &limits)?;
+    let Found { frames, around, projection, video } = find_frames(args, &limits, interrupt)?;
     let is_stereo = args.choice.stereo.is_some();
     let is_eac =
         matches!(projection, Some(Projection::Eac(_))) || video.as_ref().is_some_and(|v| v.eac.is_some());
@@ -304,7 +308,7 @@ struct Found {
     video: Option<Video>,
 }
 
-fn find_frames(args: &SplitArgs, limits: &Limits) -> Result<Found, Failure> {
+fn find_frames(args: &SplitArgs, limits: &Limits, interrupt: &Interrupt) -> Result<Found, Failure> {
     let ChoiceArgs { fps, start, end, sharpest_of, stereo, lens, .. } = &args.choice;
     let is_stereo = stereo.is_some();
     let is_picture = |e: &std::ffi::OsStr| {
@@ -334,7 +338,8 @@ fn find_frames(args: &SplitArgs, limits: &Limits) -> Result<Found, Failure> {
             is_stereo,
         };
         let silence = Duration::from_secs(args.tool_timeout);
-        let video = Video::open(&args.input, choice, [limits.width, limits.height], silence)
+        let limits = [limits.width, limits.height];
+        let video = Video::open(&args.input, choice, limits, silence, interrupt.stop())
             .map_err(|e| Failure::new("video", e))?;
         let around = match &video.eac {
             Some(eac) => 4 * eac.face_side(),
@@ -382,8 +387,8 @@ fn find_frames(args: &SplitArgs, limits: &Limits) -> Result<Found, Failure> {
 }
 
 /// Side that the views of these arguments have by default.
-pub(crate) fn natural_side_of(args: &SplitArgs) -> Result<u32, Failure> {
-    let (_, settings) = prepare(args)?;
+pub(crate) fn natural_side_of(args: &SplitArgs, interrupt: &Interrupt) -> Result<u32, Failure> {
+    let (_, settings) = prepare(args, interrupt)?;
     Ok(settings.views.first().map_or(16, |view| view.width))
 }
 
