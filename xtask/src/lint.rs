@@ -4,25 +4,30 @@
 //!   processor. `mul_add_precise` is. (The scalar `f32::mul_add` is always fused; only files that use
 //!   `fearless_simd` are looked at.)
 //! - Sources name no path of one machine.
+//! - What pages link to and what pages and comments cite exists ([`crate::cited`]).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::cited;
 
 /// Paths of a single machine. Put together here so that this file does not find itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
 
-/// Looks at all Rust sources.
+/// Looks at all Rust sources and all pages.
 pub(crate) fn run(workspace: &Path) -> Result<(), String> {
-    let mut files = Vec::new();
-    for folder in ["crates", "xtask", "fuzz"] {
-        collect(&workspace.join(folder), &mut files)?;
-    }
-    files.sort();
+    let files = cited::files(workspace)?;
     let mut findings = 0;
     for path in &files {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // Tests compute what they expect one number at a time: the scalar form is fused everywhere.
-        let kernels = !path.components().any(|part| part.as_os_str() == "tests");
-        for (number, what) in findings_in(&text, kernels) {
+        let mut found = cited::findings_in(workspace, path, &text);
+        if path.extension() == Some("rs".as_ref()) {
+            // Tests compute what they expect one number at a time: the scalar form is fused everywhere.
+            let kernels = !path.components().any(|part| part.as_os_str() == "tests");
+            found.extend(
+                findings_in(&text, kernels).into_iter().map(|(number, what)| (number, what.to_owned())),
+            );
+        }
+        for (number, what) in found {
             findings += 1;
             let shown = path.strip_prefix(workspace).unwrap_or(path).display();
             println!("{shown}: line {number}: {what}");
@@ -54,20 +59,6 @@ fn findings_in(text: &str, kernels: bool) -> Vec<(usize, &'static str)> {
         }
     }
     findings
-}
-
-/// All `.rs` files below a folder; none if there is no such folder.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
-    for entry in entries {
-        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
-        if path.is_dir() && path.file_name() != Some("target".as_ref()) {
-            collect(&path, files)?;
-        } else if path.extension() == Some("rs".as_ref()) {
-            files.push(path);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
