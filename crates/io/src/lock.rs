@@ -9,7 +9,6 @@
 //! `.lock` is a name that others use, too. A link or a file with other words in it is refused and stays as it is; an
 //! empty file is used and left empty.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
-#![allow(clippy::disallowed_methods, reason = "a lock file is not written by a rename: others hold it open")]
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};

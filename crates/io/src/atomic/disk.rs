@@ -1,5 +1,4 @@
 //! The real file system.
-#![allow(clippy::disallowed_methods, reason = "this is the door")]
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
