@@ -175,9 +175,12 @@ pub(crate) fn describe(poses: &Poses, folder: &Path) -> String {
     table::facts(&rows)
 }
 
+/// Name of the file of the poses.
+const POSES: &str = "poses.json";
+
 /// File of the poses.
 pub(crate) fn poses_path(folder: &Path) -> PathBuf {
-    folder.join("poses.json")
+    folder.join(POSES)
 }
 
 /// What an alignment depends on.
@@ -215,7 +218,8 @@ pub(crate) fn perform(
     let tool = args.find(interrupt)?;
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     let (model_folder, poses_file) = (stages::model_folder(folder), poses_path(folder));
-    stages::may_write_model(&model_folder, overwrite)?;
+    stages::may_write_model(folder, overwrite)?;
+    stages::stay_inside(folder, &[POSES])?;
     if !owned::is_ours(&model_folder, stages::MODEL) {
         refuse_existing(&Disk, &poses_file, overwrite)?;
     }
@@ -260,7 +264,7 @@ pub(crate) fn perform(
     let mut model = aligned.model;
     let is_metric = set_scale(&mut model, &description, folder, console);
     let poses = poses_of(&model, &description, &tool, fingerprint(folder, args), is_metric)?;
-    owned::claim(&Disk, &model_folder, stages::MODEL, overwrite)?;
+    stages::claim_model(folder, overwrite)?;
     model.write(&model_folder, &job.frames)?;
     let text = serde_json::to_string_pretty(&poses).unwrap_or_default();
     write_atomic(&Disk, &poses_file, |file| file.write_all(text.as_bytes()))?;
