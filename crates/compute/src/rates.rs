@@ -1,8 +1,11 @@
-//! What this machine can do at most: arithmetic and memory, measured in a few hundredths of a second.
+//! What this machine can do at most: arithmetic, memory and placing, measured in a tenth of a second.
 //!
-//! A stage cannot be faster than its arithmetic at the full rate of the vector units, nor than its bytes at the full
-//! rate of the memory. Both rates are those of all threads of a pool together: cores add up for the first, and hardly
-//! for the second.
+//! A stage cannot be faster than its multiplications at the full rate of the vector units, nor than its bytes at the
+//! rate of the memory that holds them, nor than its values that go to places of their own. All rates are those of all
+//! threads of a pool together: cores add up for the first and the last, and hardly for the second.
+//!
+//! Each is a rate that no code on this machine beats, so what a stage would take at these rates is a floor: the best
+//! of several repetitions counts, and what fits into a cache is set against the rate of that cache.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -12,14 +15,23 @@ use fearless_simd::{Level, prelude::*};
 use crate::simd::{LANES, Row, fma, load, splat, store, sum_lanes};
 use crate::{Pool, at_level};
 
-/// Independent chains of multiply-adds: enough to hide the latency of any processor at any vector width.
-const CHAINS: usize = 10;
-/// Multiply-adds of a chain in a measurement: about a millisecond.
-const CHAIN_LENGTH: usize = 400_000;
-/// Bytes that are streamed, beyond the last-level caches of most machines.
-const STREAM_BYTES: usize = 64 << 20;
-/// Tasks that a stream is cut into.
+/// Independent chains of multiply-adds: enough to hide the latency where a vector has 16 lanes ...
+const MANY_CHAINS: usize = 10;
+/// ... and where it takes two registers, of which there are only 16. The better of both counts.
+const FEW_CHAINS: usize = 5;
+/// Multiply-adds of a measurement: about a millisecond.
+const CHAIN_OPS: usize = 4_000_000;
+/// Bytes that are streamed, all threads together, smallest first: first-level, second-level and last-level caches of
+/// most machines, and beyond them.
+pub const STREAM_SIZES: [usize; 5] = [32 << 10, 256 << 10, 2 << 20, 16 << 20, 64 << 20];
+/// Tasks that the largest stream is cut into, so that a thread that was held up is no loss.
 const STREAM_TASKS: usize = 64;
+/// Values that each thread places in a measurement.
+const PLACEMENTS: usize = 1 << 20;
+/// Counters of a placement: 4 KiB, so that they stay in a first-level cache beside the values.
+const BUCKETS: usize = 1 << 10;
+/// Places for the values: 8 KiB.
+const PLACES: usize = 1 << 10;
 /// Repetitions, of which the best counts: other work on the machine only ever slows down.
 const REPETITIONS: usize = 5;
 
@@ -28,32 +40,78 @@ const REPETITIONS: usize = 5;
 pub struct Rates {
     /// Multiply-adds on 16 lanes of f32 per second, all threads together.
     pub vector_ops_per_s: f64,
-    /// Bytes read and written per second by an update in place of an array in memory, all threads together.
-    pub stream_bytes_per_s: f64,
+    /// Bytes read and written per second by an update in place of as many bytes as [`STREAM_SIZES`] says, all threads
+    /// together; never more for a larger size.
+    pub stream_bytes_per_s: [f64; STREAM_SIZES.len()],
+    /// Values per second that are put to the place that a counter tells, with the counter going on by one, all threads
+    /// together, where counters and places are in the first-level cache.
+    pub placements_per_s: f64,
 }
 
 impl Rates {
-    /// Measures; takes about 50 ms and 64 MiB for a moment.
+    /// Measures; takes about 0.1 s and 64 MiB for a moment.
     #[must_use]
     pub fn measure(pool: &Pool, level: Level) -> Self {
         let threads = pool.threads();
         let arithmetic = best_seconds(|| {
             pool.run(threads, |_, _| {
-                let sum = at_level!(level, simd => chains(simd));
-                black_box(sum);
+                black_box(at_level!(level, simd => chains::<_, MANY_CHAINS>(simd)));
             });
         });
-        let mut values: Vec<Row> = vec![[1.0; LANES]; STREAM_BYTES / size_of::<Row>()];
-        let chunk = values.len() / STREAM_TASKS;
-        let stream = best_seconds(|| {
-            pool.run_chunks(&mut values, chunk, |_, rows| at_level!(level, simd => update(simd, rows)));
+        let with_few = best_seconds(|| {
+            pool.run(threads, |_, _| {
+                black_box(at_level!(level, simd => chains::<_, FEW_CHAINS>(simd)));
+            });
         });
-        black_box(&values);
+        let placing = best_seconds(|| {
+            pool.run(threads, |_, _| {
+                black_box(place_values());
+            });
+        });
+        let mut stream_bytes_per_s = STREAM_SIZES.map(|bytes| stream_rate(pool, level, bytes));
+        // A smaller array is never slower but by chance.
+        for i in (1..STREAM_SIZES.len()).rev() {
+            stream_bytes_per_s[i - 1] = stream_bytes_per_s[i - 1].max(stream_bytes_per_s[i]);
+        }
         Self {
-            vector_ops_per_s: (threads * CHAINS * CHAIN_LENGTH) as f64 / arithmetic,
-            stream_bytes_per_s: 2.0 * STREAM_BYTES as f64 / stream,
+            vector_ops_per_s: (threads * CHAIN_OPS) as f64 / arithmetic.min(with_few),
+            stream_bytes_per_s,
+            placements_per_s: (threads * PLACEMENTS) as f64 / placing,
         }
     }
+
+    /// Bytes read and written per second by work on an array of so many bytes: the rate of the largest measured size
+    /// that is not larger, so that it errs on the fast side.
+    #[must_use]
+    pub fn stream_of(&self, bytes: f64) -> f64 {
+        let fits = STREAM_SIZES.iter().rposition(|&size| size as f64 <= bytes).unwrap_or(0);
+        self.stream_bytes_per_s[fits]
+    }
+
+    /// Bytes read and written per second in memory, beyond all caches of most machines.
+    #[must_use]
+    pub fn memory_bytes_per_s(&self) -> f64 {
+        self.stream_bytes_per_s[STREAM_SIZES.len() - 1]
+    }
+}
+
+/// Bytes read and written per second by updates in place of an array of this size.
+fn stream_rate(pool: &Pool, level: Level, bytes: usize) -> f64 {
+    let mut values: Vec<Row> = vec![[1.0; LANES]; bytes / size_of::<Row>()];
+    // Each thread keeps to its part where that fits into a cache of its own, and sees it often enough to be timed.
+    let largest = STREAM_SIZES[STREAM_SIZES.len() - 1];
+    let rounds = (largest / bytes).max(1);
+    let tasks = if rounds == 1 { STREAM_TASKS } else { pool.threads() };
+    let chunk = values.len().div_ceil(tasks).max(1);
+    let seconds = best_seconds(|| {
+        pool.run_chunks(&mut values, chunk, |_, rows| {
+            for _ in 0..rounds {
+                at_level!(level, simd => update(simd, black_box(&mut *rows)));
+            }
+        });
+    });
+    black_box(&values);
+    2.0 * (rounds * bytes) as f64 / seconds
 }
 
 /// Seconds of the fastest of some repetitions.
@@ -66,15 +124,15 @@ fn best_seconds(mut work: impl FnMut()) -> f64 {
     (0..REPETITIONS).map(seconds).fold(f64::INFINITY, f64::min).max(1e-9)
 }
 
-/// [`CHAINS`] x [`CHAIN_LENGTH`] multiply-adds on 16 lanes.
+/// [`CHAIN_OPS`] multiply-adds on 16 lanes in so many independent chains.
 #[inline(always)]
-fn chains<S: Simd>(simd: S) -> f32 {
+fn chains<S: Simd, const CHAINS: usize>(simd: S) -> f32 {
     simd.vectorize(
         #[inline(always)]
         || {
             let (factor, addend) = (splat(simd, black_box(0.999)), splat(simd, black_box(0.001)));
             let mut sums = [splat(simd, black_box(1.0)); CHAINS];
-            for _ in 0..CHAIN_LENGTH {
+            for _ in 0..CHAIN_OPS / CHAINS {
                 for sum in &mut sums {
                     *sum = fma(*sum, factor, addend);
                 }
@@ -86,6 +144,20 @@ fn chains<S: Simd>(simd: S) -> f32 {
             total
         },
     )
+}
+
+/// Puts [`PLACEMENTS`] values where counters tell, as a counting sort does.
+fn place_values() -> u32 {
+    let mut counters = [0u32; BUCKETS];
+    let mut places = [0u64; PLACES];
+    for value in 0..PLACEMENTS as u64 {
+        // Neighbours go to different counters, as values that are to be sorted do.
+        let counter = &mut counters[(value as usize).wrapping_mul(0x9E37) % BUCKETS];
+        places[*counter as usize % PLACES] = value;
+        *counter = counter.wrapping_add(1);
+    }
+    black_box(&places);
+    black_box(counters)[BUCKETS / 3]
 }
 
 /// Reads and writes all rows once.
@@ -108,11 +180,62 @@ mod tests {
     use crate::{VectorLevel, level};
 
     #[test]
-    fn every_machine_computes_and_streams_at_some_believable_rate() {
+    fn work_on_an_array_is_set_against_the_largest_measured_size_that_is_not_larger() {
+        let rates = Rates {
+            vector_ops_per_s: 1.0,
+            stream_bytes_per_s: [5.0, 4.0, 3.0, 2.0, 1.0],
+            placements_per_s: 1.0,
+        };
+        let sizes = [0.0, 32e3, 300e3, 2e6, 2.2e6, 20e6, 63e6, 1e12];
+        assert_eq!(sizes.map(|bytes| rates.stream_of(bytes)), [5.0, 5.0, 4.0, 4.0, 3.0, 2.0, 2.0, 1.0]);
+        assert_eq!(rates.memory_bytes_per_s(), 1.0);
+    }
+
+    #[test]
+    fn no_repetition_of_the_measured_work_beats_the_rates() {
         let level = level(VectorLevel::Auto).unwrap();
-        let rates = Rates::measure(&Pool::new(1), level);
-        // From a slow phone under load to a thousand cores.
-        assert!((1e6..1e14).contains(&rates.vector_ops_per_s), "{rates:?}");
-        assert!((1e7..1e14).contains(&rates.stream_bytes_per_s), "{rates:?}");
+        let pool = Pool::new(1);
+        let rates = Rates::measure(&pool, level);
+        let rate = |work: &mut dyn FnMut(), count: f64| {
+            let started = Instant::now();
+            work();
+            count / started.elapsed().as_secs_f64()
+        };
+        let mut values: Vec<Row> = vec![[1.0; LANES]; STREAM_SIZES[2] / size_of::<Row>()];
+        // Other work may have slowed all five repetitions down, but hardly to less than a quarter.
+        let slack = 4.0;
+        let arithmetic = rate(
+            &mut || {
+                black_box(at_level!(level, simd => chains::<_, FEW_CHAINS>(simd)));
+            },
+            CHAIN_OPS as f64,
+        );
+        assert!(arithmetic <= slack * rates.vector_ops_per_s, "{arithmetic} {rates:?}");
+        let placing = rate(
+            &mut || {
+                black_box(place_values());
+            },
+            PLACEMENTS as f64,
+        );
+        assert!(placing <= slack * rates.placements_per_s, "{placing} {rates:?}");
+        let stream = rate(
+            &mut || at_level!(level, simd => update(simd, black_box(&mut values))),
+            2.0 * STREAM_SIZES[2] as f64,
+        );
+        assert!(stream <= slack * rates.stream_of(STREAM_SIZES[2] as f64), "{stream} {rates:?}");
+        // 16 lanes with two operations each at 8 GHz and two a cycle, and a byte for each bit of a cache line a cycle,
+        // are more than any core has.
+        assert!(rates.vector_ops_per_s < 16e9 && rates.stream_bytes_per_s[0] < 512.0 * 8e9, "{rates:?}");
+        // A placement is at least a load and two stores, of which no core does more than four a cycle.
+        assert!(rates.placements_per_s < 8e9, "{rates:?}");
+        assert!(rates.stream_bytes_per_s.is_sorted_by(|a, b| a >= b), "{rates:?}");
+    }
+
+    #[test]
+    fn the_loops_do_as_much_as_they_count() {
+        assert_eq!(CHAIN_OPS % MANY_CHAINS + CHAIN_OPS % FEW_CHAINS, 0);
+        // The steps of the hash are odd, so every counter has its share of the values.
+        assert_eq!(place_values() as usize, PLACEMENTS / BUCKETS);
+        assert!(STREAM_SIZES.is_sorted() && STREAM_SIZES.iter().all(|bytes| bytes % size_of::<Row>() == 0));
     }
 }

@@ -403,6 +403,8 @@ pub struct StepReport {
     pub intersections: u64,
     /// Tiles whose list was cut by `max_splats_per_tile`, over all steps.
     pub cap_hits: u64,
+    /// Steps with such a tile.
+    pub capped_steps: u64,
     /// Updates skipped because a gradient was not finite.
     pub skipped_updates: u64,
     /// Splats that are dead because a parameter is not finite, now.
@@ -434,6 +436,8 @@ pub struct Rendering {
     pub depth: Vec<f32>,
     /// Splats blended.
     pub count: Vec<u32>,
+    /// Tiles whose list was cut by `max_splats_per_tile`.
+    pub cut_tiles: u64,
 }
 
 /// What a device is.

@@ -55,6 +55,8 @@ pub struct CpuEngine {
     report: StepReport,
     /// Size of the last picture in px.
     last_size: [u32; 2],
+    /// SH degree that it was drawn with.
+    last_degree: u8,
     failed: Option<EngineError>,
 }
 
@@ -78,6 +80,7 @@ impl CpuEngine {
             clocks: CorrectionTable::default(),
             report: StepReport::default(),
             last_size: [0; 2],
+            last_degree: 0,
             failed: None,
         })
     }
@@ -93,7 +96,7 @@ impl CpuEngine {
             + self.gradient.bytes()
     }
 
-    /// The rates of this machine with the engine's threads and vector level, which take 50 ms to measure.
+    /// The rates of this machine with the engine's threads and vector level, which take a tenth of a second to measure.
     #[must_use]
     pub fn measure_rates(&self) -> Rates {
         Rates::measure(&self.pool, self.level)
@@ -201,11 +204,12 @@ impl Engine for CpuEngine {
         pose: &Pose,
         options: &RenderOptions,
     ) -> Result<Rendering, EngineError> {
+        self.check()?;
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         self.pipeline
             .forward(&self.pool, self.level, &self.state.parameters, &view, options, Outputs::All)
             .map_err(too_many_entries)?;
-        self.last_size = view.size;
+        (self.last_size, self.last_degree) = (view.size, options.sh_degree);
         let rendering = self.pipeline.rendering(&view);
         statistics::count_contributors(&rendering);
         Ok(rendering)

@@ -48,8 +48,8 @@ impl CpuEngine {
                 Outputs::Color,
             )
             .map_err(too_many_entries)?;
-        self.last_size = kernel_view.size;
-        statistics::count_forward(self, &kernel_view, params.step);
+        (self.last_size, self.last_degree) = (kernel_view.size, params.render.sh_degree);
+        statistics::count_forward(self, &kernel_view, params);
         let (loss, exposure_gradient) = self.loss_and_gradient(view, params, &kernel_view, exposure_row)?;
         if !loss.is_finite() {
             return Err(EngineError::NonFiniteLoss { step: params.step, view: view.name.to_string(), loss });
@@ -95,6 +95,7 @@ impl CpuEngine {
         self.report.visible = self.pipeline.projected.keys.len() as u64;
         self.report.intersections = self.pipeline.projected.entries;
         self.report.cap_hits += self.pipeline.lists.cap_hits;
+        self.report.capped_steps += u64::from(self.pipeline.lists.cap_hits > 0);
         Ok(())
     }
 

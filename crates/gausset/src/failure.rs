@@ -115,9 +115,11 @@ impl From<TrainError> for Failure {
             TrainError::Init(error) => error.into(),
             TrainError::Engine(error) => error.into(),
             TrainError::Eval(error) => error.into(),
-            TrainError::EmptyInit { .. } => Self::new("splats", error),
+            TrainError::EmptyInit { .. } | TrainError::NoSplats { .. } => Self::new("splats", error),
             TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
-            TrainError::OtherDataset { .. } => Self::new("other-dataset", error),
+            TrainError::OtherDataset { .. } | TrainError::OtherInit { .. } => {
+                Self::new("other-dataset", error)
+            }
             TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
             TrainError::Memory { .. } => Self::new("memory", error),
             TrainError::Checkpoint { .. } => Self::new("checkpoint", error),

@@ -43,7 +43,7 @@ pub(crate) fn floors(engine: &CpuEngine, sizes: &StepSizes) -> (Option<Machine>,
     let machine = Machine {
         threads: threads as u32,
         vector_ops_per_s: rates.vector_ops_per_s,
-        stream_bytes_per_s: rates.stream_bytes_per_s,
+        stream_bytes_per_s: rates.memory_bytes_per_s(),
     };
     let floors = sizes.work().into_iter().map(|work| Floor {
         name: work.stage.name().to_owned(),

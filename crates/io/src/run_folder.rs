@@ -3,6 +3,7 @@
 //! ```text
 //! RUN/
 //!   config.toml          everything needed to repeat the run
+//!   fingerprint.txt      the data it was made of, a line for each picture
 //!   splats.ply           the result
 //!   checkpoints/         step_007000.ckpt (latest) and the one before
 //!   metrics.jsonl        one line per report
@@ -54,8 +55,16 @@ pub const CONFIG_START: &str = "# Everything needed to repeat this run";
 const MAX_PROOF_BYTES: u64 = 64 << 20;
 
 /// Files that a run leaves directly in its folder …
-const RUN_FILES: [&str; 7] =
-    ["config.toml", "splats.ply", "metrics.jsonl", "profile.json", "profile.csv", "trace.json", "crash.txt"];
+const RUN_FILES: [&str; 8] = [
+    "config.toml",
+    "fingerprint.txt",
+    "splats.ply",
+    "metrics.jsonl",
+    "profile.json",
+    "profile.csv",
+    "trace.json",
+    "crash.txt",
+];
 /// … and those of them that every run writes.
 const NEEDED_FILES: [&str; 3] = ["config.toml", "splats.ply", "metrics.jsonl"];
 /// Files of the folder of refined cameras.
@@ -242,6 +251,17 @@ impl RunFolder {
     pub fn write_config(&self, fs: &dyn FileSystem, toml: &str) -> Result<(), RunFolderError> {
         let options = WriteOptions { label: "config", ..WriteOptions::default() };
         write_atomic_with(fs, &config_path(&self.root), &options, |file| file.write_all(toml.as_bytes()))?;
+        Ok(())
+    }
+
+    /// Writes the list of the data that the run is made of.
+    ///
+    /// # Errors
+    /// A failed write.
+    pub fn write_list_of_data(&self, fs: &dyn FileSystem, list: &str) -> Result<(), RunFolderError> {
+        let options = WriteOptions { label: "fingerprint", ..WriteOptions::default() };
+        let path = data_list_path(&self.root);
+        write_atomic_with(fs, &path, &options, |file| file.write_all(list.as_bytes()))?;
         Ok(())
     }
 
@@ -558,6 +578,12 @@ fn io_error(path: &Path, action: &'static str) -> impl Fn(io::Error) -> WriteErr
 /// `step_007000.ckpt`.
 fn checkpoint_name(step: u64) -> String {
     format!("step_{step:06}.ckpt")
+}
+
+/// `RUN/fingerprint.txt`.
+#[must_use]
+pub fn data_list_path(root: &Path) -> PathBuf {
+    root.join("fingerprint.txt")
 }
 
 /// `RUN/config.toml`.

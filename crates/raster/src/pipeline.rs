@@ -121,6 +121,7 @@ impl Pipeline {
             alpha: vec![0.0; pixels],
             depth: vec![0.0; if self.blended.extras.is_empty() { 0 } else { pixels }],
             count: vec![0; if self.blended.extras.is_empty() { 0 } else { pixels }],
+            cut_tiles: self.lists.cap_hits,
         };
         for (tile, values) in self.blended.tiles.iter().enumerate() {
             let origin = tile_origin(view, tile);

@@ -110,6 +110,8 @@ pub struct Projected {
     chunk_keys: Vec<u64>,
     /// Number of tile entries.
     pub entries: u64,
+    /// Splats that would be visible if dropout had not left them out.
+    pub left_out: u64,
 }
 
 impl Projected {
@@ -160,6 +162,7 @@ impl Projected {
                 keys,
                 key_count: 0,
                 entries: 0,
+                left_out: 0,
             })
             .collect();
         let degree = options.sh_degree.min(splats.sh_degree());
@@ -180,6 +183,7 @@ impl Projected {
         });
 
         let counts: Vec<(usize, u64)> = parts.iter().map(|p| (p.key_count, p.entries)).collect();
+        self.left_out = parts.iter().map(|part| part.left_out).sum();
         drop(parts);
         self.keys.clear();
         self.chunk_entry_base.clear();
@@ -202,6 +206,7 @@ struct Chunk<'a> {
     keys: &'a mut [u64],
     key_count: usize,
     entries: u64,
+    left_out: u64,
 }
 
 struct ChunkInput<'a> {
@@ -228,7 +233,11 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
                     input.antialiased,
                 );
                 let first_lane = local * LANES;
-                let mut visible = screen.visible & input.dropout.map_or(u64::MAX, |d| kept(d, block));
+                let mut visible = screen.visible;
+                if let Some(dropout) = input.dropout {
+                    visible &= kept(dropout, block);
+                    part.left_out += u64::from((screen.visible & !visible).count_ones());
+                }
                 part.visible[local] = visible as u16;
                 let rects = &mut part.rects[first_lane..first_lane + LANES];
                 let offsets = &mut part.offsets[first_lane..first_lane + LANES];

@@ -26,14 +26,25 @@ const MAX_CHUNKS: usize = 32;
 /// How often each digit occurs; then, where the next key with this digit goes.
 type Counts = [u32; BUCKETS];
 
+/// Chunks that so many keys are sorted in by so many threads; one is sorted by a thread alone.
+#[must_use]
+pub fn chunk_count(keys: usize, threads: usize) -> usize {
+    if threads == 1 { 1 } else { (keys / MIN_CHUNK).min(2 * threads).clamp(1, MAX_CHUNKS) }
+}
+
+/// Passes that move these keys: one for each digit in which they differ.
+#[must_use]
+pub fn moving_passes(keys: &[u64]) -> u32 {
+    let differs = |pass| keys.iter().any(|&key| digit(key, pass) != digit(keys[0], pass));
+    (0..PASSES).filter(|&pass| differs(pass)).count() as u32
+}
+
 /// Sorts `keys` by their upper 32 bits, stably; `scratch` is resized to hold as many.
 pub fn sort_by_depth(pool: &Pool, keys: &mut Vec<u64>, scratch: &mut Vec<u64>) {
     scratch.resize(keys.len(), 0);
-    let chunks = (keys.len() / MIN_CHUNK).min(2 * pool.threads()).clamp(1, MAX_CHUNKS);
-    if pool.threads() == 1 || chunks == 1 {
-        sort_alone(keys, scratch);
-    } else {
-        sort_in_chunks(pool, chunks, keys, scratch);
+    match chunk_count(keys.len(), pool.threads()) {
+        1 => sort_alone(keys, scratch),
+        chunks => sort_in_chunks(pool, chunks, keys, scratch),
     }
 }
 
@@ -121,6 +132,20 @@ mod tests {
                 u64::from(depth.to_bits()) << 32 | u64::from(i)
             })
             .collect()
+    }
+
+    #[test]
+    fn passes_move_keys_where_a_digit_differs_and_threads_share_enough_of_them() {
+        let of = |depth_bits: [u32; 2]| depth_bits.map(|bits| u64::from(bits) << 32);
+        assert_eq!(moving_passes(&[]), 0);
+        assert_eq!(moving_passes(&of([7, 7])), 0);
+        assert_eq!(moving_passes(&of([0, 1])), 1);
+        assert_eq!(moving_passes(&of([0, 1 << 11 | 1])), 2);
+        assert_eq!(moving_passes(&of([0, 1 << 31 | 1 << 11 | 1])), 3);
+        // The lower half of a key is the number of a splat.
+        assert_eq!(moving_passes(&[0, 1]), 0);
+        assert_eq!([0, MIN_CHUNK, 2 * MIN_CHUNK, 100 * MIN_CHUNK].map(|n| chunk_count(n, 2)), [1, 1, 2, 4]);
+        assert_eq!(chunk_count(100 * MIN_CHUNK, 1), 1);
     }
 
     #[test]

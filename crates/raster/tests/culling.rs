@@ -102,6 +102,7 @@ fn brute_force(scene: &TestScene, drawn: &[Drawn]) -> Rendering {
         alpha: vec![0.0; pixels],
         depth: vec![0.0; pixels],
         count: vec![0; pixels],
+        cut_tiles: 0,
     };
     let mut transmittance = vec![1.0f32; pixels];
     let mut last = vec![1.0f32; pixels];

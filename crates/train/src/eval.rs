@@ -1,4 +1,4 @@
-//! Evaluation: renders views of a dataset and scores them against their pictures (`training.md` 1).
+//! Evaluation: renders views of a dataset and scores them against their pictures (docs/training.md, 1).
 
 use std::io::Write;
 use std::path::Path;
@@ -16,7 +16,7 @@ use gausset_io::run_folder::EVALUATION;
 use gausset_metrics::{LossKernel, quality};
 use serde::{Deserialize, Serialize};
 
-use crate::events::SkippedPicture;
+use crate::events::{RunWarning, SkippedPicture, is_zero};
 use crate::sheet::{self, ContactSheet};
 use crate::words::Split;
 
@@ -75,11 +75,26 @@ pub struct EvalReport {
     /// Mean of the PSNRs after an affine colour fit per picture.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub psnr_colour_corrected: Option<f64>,
+    /// Tiles whose list was cut by `--max-splats-per-tile`, over all views; left out where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut_tiles: u64,
+    /// Views with such a tile.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut_views: u64,
     /// Scores per view, by name.
     pub per_image: Vec<EvalRecord>,
     /// Views whose picture cannot be read.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub skipped: Vec<SkippedPicture>,
+}
+
+impl EvalReport {
+    /// What is said about lists that a limit has cut.
+    #[must_use]
+    pub fn cut_lists(&self, limit: u32) -> Option<RunWarning> {
+        let (tiles, cut_views, views) = (self.cut_tiles, self.cut_views, self.images as u64);
+        (tiles > 0).then_some(RunWarning::CutPictures { limit, tiles, cut_views, views })
+    }
 }
 
 /// Why an evaluation failed.
@@ -148,6 +163,7 @@ pub fn evaluate(
     let mut records = Vec::with_capacity(views.len());
     let mut skipped = Vec::new();
     let mut pixels = [0.0f64; 2];
+    let (mut cut_tiles, mut cut_views) = (0, 0);
     for (position, &index) in views.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(EvalError::Stopped);
@@ -163,6 +179,8 @@ pub fn evaluate(
         };
         let pose = turn.apply_to_pose(&image.pose);
         let rendering = engine.render(&image.camera, &pose, &options.render)?;
+        cut_tiles += rendering.cut_tiles;
+        cut_views += u64::from(rendering.cut_tiles > 0);
         let quality = scorer.score(&rendering, &target, options.render.background)?;
         let all = image.camera.pixels() as f64;
         pixels = [pixels[0] + quality.valid_share * all, pixels[1] + all];
@@ -190,6 +208,8 @@ pub fn evaluate(
         ssim: mean(records.iter().map(|r| r.ssim)),
         valid_share: if pixels[1] > 0.0 { pixels[0] / pixels[1] } else { 1.0 },
         psnr_colour_corrected: mean(records.iter().map(|r| r.psnr_colour_corrected)),
+        cut_tiles,
+        cut_views,
         per_image: records,
         skipped,
     };

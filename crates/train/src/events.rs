@@ -136,6 +136,34 @@ pub enum RunWarning {
         /// How many, since the start.
         count: u64,
     },
+    /// The limit of splats per tile has cut lists while training.
+    #[error(
+        "--max-splats-per-tile {limit}: the lists of {tiles} tiles were cut, in {cut_steps} of {steps} steps; splats behind the nearest {limit} were not drawn there (raise the limit, or 0 for none)"
+    )]
+    CutLists {
+        /// The limit.
+        limit: u32,
+        /// Tiles, over all steps.
+        tiles: u64,
+        /// Steps with such a tile.
+        cut_steps: u64,
+        /// Steps done.
+        steps: u64,
+    },
+    /// The limit of splats per tile has cut lists in pictures: of an evaluation, or for their own sake.
+    #[error(
+        "--max-splats-per-tile {limit}: the lists of {tiles} tiles were cut, in {cut_views} of {views} pictures; splats behind the nearest {limit} were not drawn there"
+    )]
+    CutPictures {
+        /// The limit.
+        limit: u32,
+        /// Tiles, over all pictures.
+        tiles: u64,
+        /// Pictures with such a tile.
+        cut_views: u64,
+        /// Pictures.
+        views: u64,
+    },
     /// A checkpoint cannot be used and was set aside.
     #[error("{0}")]
     DamagedCheckpoint(String),
@@ -165,6 +193,14 @@ pub struct Summary {
     pub cpu_seconds: f64,
     /// Mean PSNR of the held-out views in dB; `None` when it was not measured or is infinite.
     pub psnr: Option<f64>,
+    /// Tiles whose list was cut by `--max-splats-per-tile`, over all steps; left out where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cut_tiles: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+pub(crate) fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Summary {

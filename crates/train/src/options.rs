@@ -4,7 +4,6 @@
 //! out. Layers are combined with [`TrainOptions::or`] and resolved once into a [`crate::TrainConfig`]. A key of a
 //! config file is the long name of the option (`max-splats`), so the table below is the only list of names.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -19,6 +18,9 @@ pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
 
 /// Table of a config file that holds what a run recorded about itself; options are never read from it.
 pub const RECORD_TABLE: &str = "run";
+
+/// What a run records about its start when that was random splats.
+const RANDOM_START: &str = " random splats in ";
 
 /// Defines the options once: the struct, its keys, and the combination of layers.
 macro_rules! options {
@@ -43,8 +45,30 @@ macro_rules! options {
             pub fn or(self, lower: Self) -> Self {
                 Self { $($name: self.$name.or(lower.$name),)+ }
             }
+
+            /// What `self` says otherwise than `other`.
+            pub(crate) fn otherwise_than(self, other: &Self) -> Self {
+                Self { $($name: self.$name.filter(|value| other.$name.as_ref() != Some(value)),)+ }
+            }
+
+            /// Whether the option of this long name is given.
+            pub(crate) fn gives(&self, key: &str) -> bool {
+                $((is_key_of(stringify!($name), key) && self.$name.is_some()))||+
+            }
+
+            /// Takes the option of this long name back.
+            pub(crate) fn clear(&mut self, key: &str) {
+                $(if is_key_of(stringify!($name), key) {
+                    self.$name = None;
+                })+
+            }
         }
     };
+}
+
+/// Whether a field has this long name.
+fn is_key_of(field: &str, key: &str) -> bool {
+    field.bytes().map(|b| if b == b'_' { b'-' } else { b }).eq(key.bytes())
 }
 
 options! {
@@ -213,12 +237,6 @@ pub enum OptionsError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// It is larger than a config file can be.
-    #[error("{}: file: is larger than a config file can be (expected at most {MAX_CONFIG_BYTES} bytes)", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
     /// It is not TOML.
     #[error("{}: line {line}: {what} (expected TOML: `key = value` lines)", path.display())]
     Syntax {
@@ -266,15 +284,30 @@ impl TrainOptions {
         (distance <= key.chars().count().max(3) / 3).then_some(nearest)
     }
 
-    /// Reads a config file. A table `[run]`, which runs write into their own `config.toml`, is skipped.
+    /// Reads a config file that somebody names. One that a run has written, with a table `[run]`, holds everything that
+    /// the run resolved: what has no effect there is left out, because nobody gave it.
     ///
     /// # Errors
     /// A file that cannot be read or is not TOML, an unknown key, a value of the wrong type.
     pub fn read(path: &Path) -> Result<Self, OptionsError> {
-        Self::from_toml(&read_text(path)?, path)
+        Self::from_config_file(&read_text(path)?, path)
     }
 
-    /// Options from the text of a config file; `path` is for messages.
+    /// As [`Self::read`], from text; `path` is for messages.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn from_config_file(text: &str, path: &Path) -> Result<Self, OptionsError> {
+        let mut options = Self::from_toml(text, path)?;
+        let Some(record) = parse_table(text, path)?.remove(RECORD_TABLE) else { return Ok(options) };
+        let start = record.get("start").and_then(toml::Value::as_str).unwrap_or_default();
+        if !start.contains(RANDOM_START) {
+            options.initial_splats = None;
+        }
+        Ok(options.without_idle())
+    }
+
+    /// Options from the text of a config file, all of them; a table `[run]` is skipped. `path` is for messages.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -315,12 +348,7 @@ impl TrainOptions {
 /// Reads a text file of bounded size.
 pub(crate) fn read_text(path: &Path) -> Result<String, OptionsError> {
     let io = |source| OptionsError::Io { path: path.to_owned(), source };
-    let file = std::fs::File::open(path).map_err(io)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MAX_CONFIG_BYTES {
-        return Err(OptionsError::TooLarge { path: path.to_owned() });
-    }
+    let bytes = gausset_io::input::read(path, MAX_CONFIG_BYTES).map_err(io)?;
     String::from_utf8(bytes).map_err(|error| {
         let line =
             1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&b| b == b'\n').count();

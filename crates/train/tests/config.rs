@@ -1,5 +1,6 @@
 //! Options resolve in layers, refuse nonsense with a line that helps, and survive the way through `config.toml`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gausset_train::config::{Known, defaults, quality_defaults, strategy_defaults};
@@ -19,6 +20,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         device: "cpu".to_owned(),
         device_name: "CPU, 2 threads".to_owned(),
         fingerprint: "00ff".to_owned(),
+        init_file: None,
         train_images: 7,
         test_images: 1,
         start: "100 points".to_owned(),
@@ -252,9 +254,147 @@ fn a_run_that_goes_on_may_change_its_limits_but_not_its_result() {
         "RUN/config.toml: the run was started with steps = 500 (given: 300), antialiased = false (given: true); \
          resume without these options or start a new run"
     );
-    // An option without influence is not a difference.
-    let idle = TrainOptions { lr_exposure: Some(0.5), ..TrainOptions::default() };
-    assert!(run.resumed_with(&idle, path).is_ok());
+    // What the run recorded may be said again, with effect or without; what it did not is refused.
+    let classic = TrainOptions { strategy: Some(Strategy::Classic), ..TrainOptions::default() };
+    let classic = recorded(resolve(classic).unwrap());
+    let again = classic.config.to_options();
+    assert!(again.opacity_regularisation_until.is_some() && again.opacity_regularisation == Some(0.0));
+    assert_eq!(classic.resumed_with(&again, path).unwrap(), classic.config);
+    let message = |run: &RecordedRun, given| run.resumed_with(&given, path).unwrap_err().to_string();
+    assert_eq!(
+        message(&run, TrainOptions { lr_exposure: Some(0.5), ..TrainOptions::default() }),
+        "--lr-exposure: has no effect without --exposure; leave it out, or give --exposure"
+    );
+    // Another strategy is another run, and its options are not what is wrong.
+    let other = TrainOptions { strategy: Some(Strategy::Classic), ..TrainOptions::default() };
+    assert!(message(&run, other).starts_with("RUN/config.toml: the run was started with strategy = "));
+}
+
+/// Sets an option by its long name.
+fn with(given: &TrainOptions, key: &str, value: &str) -> TrainOptions {
+    let one = TrainOptions::from_toml(&format!("{key} = {value}"), Path::new("given")).unwrap();
+    one.or(given.clone())
+}
+
+#[test]
+fn options_that_the_others_leave_without_effect_are_refused_by_name() {
+    let base = TrainOptions { data: Some("scene".into()), ..TrainOptions::default() };
+    let given = |choices: &[(&str, &str)]| {
+        choices.iter().fold(base.clone(), |given, (key, value)| with(&given, key, value))
+    };
+    let classic = [
+        "grow-gradient",
+        "clone-scale",
+        "prune-opacity",
+        "prune-scale",
+        "prune-screen",
+        "opacity-reset-every",
+    ];
+    let mcmc = [("dead-opacity", "0.1"), ("growth", "1.1"), ("noise", "3.0")];
+    let poses = ["lr-poses", "pose-decay", "poses-from"];
+    let mut cases: Vec<(Vec<(&str, &str)>, &str, &str, Vec<(&str, &str)>)> = Vec::new();
+    for key in classic {
+        cases.push((vec![], key, "0.1", vec![("strategy", "'classic'")]));
+    }
+    cases.push((vec![], "abs-grad", "true", vec![("strategy", "'classic'")]));
+    for (key, value) in mcmc {
+        cases.push((vec![("strategy", "'classic'")], key, value, vec![]));
+    }
+    for key in ["lr-exposure", "lr-exposure-final", "exposure-decay"] {
+        cases.push((vec![], key, "0.1", vec![("exposure", "true")]));
+        cases.push((vec![("exposure", "false")], key, "0.1", vec![("exposure", "true")]));
+    }
+    for key in poses {
+        cases.push((vec![], key, "0.1", vec![("refine-poses", "true")]));
+    }
+    let budget = vec![("time-budget", "'3s'")];
+    cases.push((budget.clone(), "steps", "500", vec![("time-budget", "'none'")]));
+    cases.push((budget, "plan", "'9 0:500'", vec![("time-budget", "'none'"), ("steps", "500")]));
+    cases.push((vec![("coarse-factor", "1")], "coarse-until", "0.3", vec![("coarse-factor", "2")]));
+    cases.push((vec![("sh-degree", "0")], "sh-every", "0.1", vec![("sh-degree", "1")]));
+    cases.push((vec![("sh-degree", "0")], "lr-sh-rest", "0.1", vec![("sh-degree", "1")]));
+    let pull = ("opacity-regularisation", "0.0");
+    cases.push((vec![pull], "opacity-regularisation-until", "0.5", vec![]));
+    cases.push((vec![("strategy", "'classic'")], "opacity-regularisation-until", "0.5", vec![]));
+    cases.push((vec![("test-every", "0")], "eval-every", "50", vec![("test-every", "8")]));
+    cases.push((vec![("init", "'a.ply'")], "initial-splats", "50", vec![]));
+    cases.push((vec![("data", "'a/transforms.json'")], "sparse", "'b'", vec![("data", "'a'")]));
+    for (choices, key, value, repair) in cases {
+        let wrong = with(&given(&choices), key, value);
+        let message = TrainConfig::resolve(&wrong, None).unwrap_err().to_string();
+        assert!(message.starts_with(&format!("--{key}: has no effect with")), "{choices:?}: {message}");
+        // The same in a config file, and on the command line over one.
+        let in_file = TrainConfig::resolve(&TrainOptions::default(), Some(&wrong)).unwrap_err().to_string();
+        assert_eq!(in_file, message);
+        let alone = with(&TrainOptions::default(), key, value);
+        assert_eq!(TrainConfig::resolve(&alone, Some(&given(&choices))).unwrap_err().to_string(), message);
+        // What it belongs to makes it right, and without it the rest is.
+        let repaired = repair.iter().fold(wrong, |given, (key, value)| with(&given, key, value));
+        let is_right = TrainConfig::resolve(&repaired, None).is_ok();
+        assert!(is_right || repair.is_empty(), "{choices:?}, --{key}, {repair:?}");
+        assert!(TrainConfig::resolve(&given(&choices), None).is_ok(), "{choices:?}");
+    }
+    // Nothing is held out, and nothing is asked for.
+    assert!(TrainConfig::resolve(&given(&[("test-every", "0"), ("eval-every", "0")]), None).is_ok());
+}
+
+#[test]
+fn what_belongs_to_a_choice_of_the_file_goes_when_the_command_line_chooses_otherwise() {
+    let file = TrainOptions {
+        data: Some("scene".into()),
+        strategy: Some(Strategy::Mcmc),
+        growth: Some(1.2),
+        exposure: Some(true),
+        lr_exposure: Some(0.5),
+        steps: Some(700),
+        ..TrainOptions::default()
+    };
+    let choices = TrainOptions {
+        strategy: Some(Strategy::Classic),
+        exposure: Some(false),
+        time_budget: Some(TimeBudget::Milliseconds(9_000)),
+        ..TrainOptions::default()
+    };
+    let merged = choices.clone().over(file.clone());
+    assert_eq!((merged.growth, merged.lr_exposure, merged.steps), (None, None, None));
+    let config = TrainConfig::resolve(&choices, Some(&file)).unwrap();
+    assert_eq!((config.recipe.strategy(), config.recipe.exposure), (Strategy::Classic, None));
+    // What the person says as well is not the file's.
+    let both = TrainOptions { growth: Some(1.3), ..choices };
+    let message = TrainConfig::resolve(&both, Some(&file)).unwrap_err().to_string();
+    assert!(message.starts_with("--growth: has no effect with --strategy classic"), "{message}");
+}
+
+#[test]
+fn what_a_run_has_recorded_is_a_config_file_whatever_it_chose() {
+    let path = Path::new("config.toml");
+    for (choices, expected) in [
+        (vec![("strategy", "'classic'")], vec!["opacity-regularisation-until", "initial-splats"]),
+        (vec![("coarse-factor", "1")], vec!["coarse-until", "initial-splats"]),
+        (vec![("sh-degree", "0")], vec!["sh-every", "lr-sh-rest", "initial-splats"]),
+        // A run with a time budget that was stopped.
+        (vec![("time-budget", "'9s'")], vec!["steps", "initial-splats"]),
+    ] {
+        let given = choices.iter().fold(
+            TrainOptions { data: Some("scene".into()), ..TrainOptions::default() },
+            |given, (key, value)| with(&given, key, value),
+        );
+        let run = recorded(TrainConfig::resolve(&given, None).unwrap());
+        let file = TrainOptions::from_config_file(&run.to_toml(), path).unwrap();
+        let keys = |options: &TrainOptions| -> BTreeSet<String> {
+            options.given().into_iter().map(|(key, _)| key).collect()
+        };
+        let (all, kept) = (keys(&run.config.to_options()), keys(&file));
+        let left_out: BTreeSet<&str> = all.difference(&kept).map(String::as_str).collect();
+        assert_eq!(left_out, BTreeSet::from_iter(expected), "{choices:?}");
+        let again = TrainConfig::resolve(&TrainOptions::default(), Some(&file)).unwrap();
+        assert_eq!(again.to_options().without_idle(), run.config.to_options().without_idle());
+    }
+    // Where the start was random, how many there were is part of it.
+    let mut run = recorded(resolve(TrainOptions::default()).unwrap());
+    run.record.start = "500 random splats in [-1, 1]^3".to_owned();
+    let file = TrainOptions::from_config_file(&run.to_toml(), path).unwrap();
+    assert_eq!(file.initial_splats, run.config.to_options().initial_splats);
 }
 
 #[test]
@@ -356,12 +496,13 @@ prop_compose! {
 proptest! {
     #[test]
     fn a_configuration_reads_back_from_its_config_toml_as_it_was(given in some_options()) {
-        let run = recorded(TrainConfig::resolve(&given, None).unwrap());
+        let run = recorded(TrainConfig::resolve(&given.without_idle(), None).unwrap());
         let text = run.to_toml();
         prop_assert_eq!(&RecordedRun::from_toml(&text, Path::new("config.toml")).unwrap(), &run);
-        // The same text serves as a config file.
-        let options = TrainOptions::from_toml(&text, Path::new("config.toml")).unwrap();
-        prop_assert_eq!(TrainConfig::resolve(&TrainOptions::default(), Some(&options)).unwrap(), run.config);
+        // The same text serves as a config file, but for what had no effect.
+        let options = TrainOptions::from_config_file(&text, Path::new("config.toml")).unwrap();
+        let again = TrainConfig::resolve(&TrainOptions::default(), Some(&options)).unwrap().to_options();
+        prop_assert_eq!(again.without_idle(), run.config.to_options().without_idle());
     }
 
     #[test]

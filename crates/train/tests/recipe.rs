@@ -13,7 +13,7 @@ fn recipe(given: TrainOptions) -> Recipe {
         quality: Some(Quality::Best),
         lr_means: Some(1.6e-4),
         lr_means_final: Some(1.6e-6),
-        noise: Some(5e5),
+        noise: (given.strategy != Some(Strategy::Classic)).then_some(5e5),
         ..given
     };
     TrainConfig::resolve(&given, None).unwrap().recipe

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{
-    Call, MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, splats_of, tiny_dataset, train,
-    write_scene,
+    Call, MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, splats_of, stop_at,
+    tiny_dataset, train, write_scene,
 };
 use gausset_core::engine::DensityRule;
 use gausset_io::atomic::{Disk, Overwrite};
+use gausset_io::checkpoint::{load_train_state, save_train_state};
 use gausset_train::{
-    End, Event, MemoryLimit, RecordedRun, Run, Session, Strategy, TrainConfig, TrainError, TrainOptions, Up,
-    read_summary, resumable_config,
+    End, Event, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy, TrainConfig, TrainError,
+    TrainOptions, Up, read_summary, resumable_config,
 };
 
 fn mock_calls(options: &TrainOptions) -> MockEngine {
@@ -124,7 +125,7 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
         .filter(|name| !name.starts_with('.'))
         .collect();
     names.sort();
-    assert_eq!(names, [".gausset", "checkpoints", "config.toml", "eval", "metrics.jsonl", "splats.ply"]);
+    assert_eq!(names, ["checkpoints", "config.toml", "eval", "fingerprint.txt", "metrics.jsonl", "splats.ply"]);
     // By this line runs of 0.1, which have no marker, are known.
     let config = std::fs::read_to_string(run.join("config.toml")).unwrap();
     assert!(config.starts_with(gausset_io::run_folder::CONFIG_START), "{config}");
@@ -133,7 +134,7 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
 #[test]
 fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
     let (_folder, run) = runs();
-    let stopped = train(&options(40), &mut MockEngine::default(), &run, &mut common::stop_at(20)).unwrap();
+    let stopped = train(&options(40), &mut MockEngine::default(), &run, &mut stop_at(20)).unwrap();
     let summary = read_summary(&run).unwrap();
     assert_eq!((summary.steps, summary.splats, summary.psnr), (20, 200, None));
     assert_eq!((stopped.end, stopped.summary.steps), (End::Stopped, 20));
@@ -239,10 +240,75 @@ fn a_run_goes_on_with_its_own_dataset_and_options_only() {
     resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap();
     let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
     assert_eq!(recorded.config.data.path, moved);
-    std::fs::remove_file(moved.join("images/view_003.png")).unwrap();
-    let error = resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap_err();
-    assert!(matches!(error, TrainError::OtherDataset { .. }), "{error}");
-    assert!(error.to_string().contains("not the dataset of this run (expected fingerprint "), "{error}");
+    let refusal = || {
+        let error = resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap_err();
+        assert!(matches!(error, TrainError::OtherDataset { .. }), "{error}");
+        error.to_string()
+    };
+    // The same length, another content: a picture that was edited, and one whose mask was.
+    let picture = moved.join("images/view_003.png");
+    let original = std::fs::read(&picture).unwrap();
+    let mut edited = original.clone();
+    *edited.last_mut().unwrap() ^= 1;
+    std::fs::write(&picture, &edited).unwrap();
+    let line = refusal();
+    let expected = "not the dataset of this run: changed content: view_003.png (expected fingerprint 2-";
+    assert!(line.contains(expected), "{line}");
+    // A copy has other times, and is the same.
+    std::fs::write(&picture, &original).unwrap();
+    resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    std::fs::remove_file(&picture).unwrap();
+    assert!(refusal().contains(": missing: view_003.png (expected"), "{}", refusal());
+    // A run of version 0.1 has no list.
+    std::fs::remove_file(run.join("fingerprint.txt")).unwrap();
+    assert!(refusal().contains("not the dataset of this run (expected fingerprint 2-"), "{}", refusal());
+}
+
+#[test]
+fn a_run_of_version_0_1_goes_on_with_its_fingerprint() {
+    let (_folder, run) = runs();
+    let whole = run.with_extension("whole");
+    train(&options(12), &mut cpu(1), &whole, &mut ignore).unwrap();
+    train(&options(12), &mut cpu(1), &run, &mut stop_at(5)).unwrap();
+    let config = std::fs::read_to_string(run.join("config.toml")).unwrap();
+    let now = RecordedRun::read(&run.join("config.toml")).unwrap().record.fingerprint;
+    // What version 0.1 recorded of this dataset, in config.toml and in the checkpoint.
+    const FROM_0_1: &str = "5a2274f79f860927a3d910b5e620a274";
+    std::fs::write(run.join("config.toml"), config.replace(&now, FROM_0_1)).unwrap();
+    std::fs::remove_file(run.join("fingerprint.txt")).unwrap();
+    for entry in std::fs::read_dir(run.join("checkpoints")).unwrap() {
+        let path = entry.unwrap().path();
+        let (state, mut header) = load_train_state(&path).unwrap();
+        assert_eq!(header["fingerprint"], now.as_str());
+        header["fingerprint"] = FROM_0_1.into();
+        save_train_state(&Disk, &path, &state, &header).unwrap();
+    }
+    resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
+    assert_eq!(splats_of(&run), splats_of(&whole));
+    let recorded = RecordedRun::read(&run.join("config.toml")).unwrap().record;
+    assert_eq!(recorded.fingerprint, FROM_0_1, "what is recorded stays");
+}
+
+#[test]
+fn the_file_of_the_first_splats_is_part_of_the_data() {
+    let (folder, run) = runs();
+    let first = folder.path().join("first.ply");
+    train(&options(3), &mut MockEngine::default(), &folder.path().join("earlier"), &mut ignore).unwrap();
+    std::fs::copy(folder.path().join("earlier/splats.ply"), &first).unwrap();
+    let with_init = TrainOptions { init: Some(first.clone()), ..options(60) };
+    train(&with_init, &mut MockEngine::default(), &run, &mut stop_at(2)).unwrap();
+    let resumed = || resume(&TrainOptions::default(), &mut MockEngine::default(), &run, &mut stop_at(2));
+    resumed().unwrap();
+    let original = std::fs::read(&first).unwrap();
+    let mut other = original.clone();
+    *other.last_mut().unwrap() ^= 1;
+    std::fs::write(&first, &other).unwrap();
+    let line = resumed().unwrap_err().to_string();
+    let expected = format!("{}: file: not the splats that this run began with (expected ", first.display());
+    assert!(line.starts_with(&expected), "{line}");
+    // Behind step 0 nobody reads it any more.
+    std::fs::remove_file(&first).unwrap();
+    resumed().unwrap();
 }
 
 #[test]
@@ -387,4 +453,78 @@ fn a_prediction_of_the_time_leaves_no_trace_in_the_result() {
     let ((predicted, with), (none, without)) = (result(true), result(false));
     assert!(predicted.is_some_and(|seconds| seconds > 0.0) && none.is_none(), "{predicted:?} {none:?}");
     assert!(with == without);
+}
+
+#[test]
+fn a_set_that_density_control_empties_ends_the_run_and_leaves_the_last_checkpoint() {
+    let (_folder, run) = runs();
+    let given = TrainOptions {
+        strategy: Some(Strategy::Classic),
+        prune_opacity: Some(1.0),
+        density_from: Some(0.4),
+        density_until: Some(0.8),
+        density_every: Some(10),
+        checkpoint_every: Some(15),
+        export_every: Some(15),
+        ..options(100)
+    };
+    let error = train(&given, &mut cpu(1), &run, &mut ignore).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "step 50: splats: none is left that can be drawn (expected at least one); lower --prune-opacity, raise \
+         --prune-scale, or set --opacity-reset-every 0; the last checkpoint is that of step 45"
+    );
+    // What was good stays: checkpoint and export of step 45, from which the run can go on.
+    let ply = splats_of(&run);
+    let count = gausset_io::splat::read_splats(&run.join("splats.ply")).unwrap().splats.len();
+    assert!(count > 0, "{count}");
+    let again = resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap_err();
+    assert_eq!(again.to_string(), error.to_string());
+    assert!(splats_of(&run) == ply);
+}
+
+#[test]
+fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
+    let given = TrainOptions { max_splats_per_tile: Some(2), ..options(30) };
+    let (_folder, run) = runs();
+    let mut said = Vec::new();
+    let mut listen = |event: &Event, _: &_| {
+        if let Event::Warning(warning @ (RunWarning::CutLists { .. } | RunWarning::CutPictures { .. })) =
+            event
+        {
+            said.push(warning.clone());
+        }
+    };
+    let outcome = train(&given, &mut cpu(1), &run, &mut listen).unwrap();
+    let tiles = outcome.summary.cut_tiles;
+    // At least one tile in each step: the scene fills its pictures. No more than the four of 32x24 px.
+    assert!((30..=120).contains(&tiles), "{tiles}");
+    let report = outcome.evaluation.unwrap();
+    assert_eq!((report.cut_views, report.images), (1, 1));
+    assert_eq!(
+        said,
+        [
+            RunWarning::CutPictures { limit: 2, tiles: report.cut_tiles, cut_views: 1, views: 1 },
+            RunWarning::CutLists { limit: 2, tiles, cut_steps: 30, steps: 30 },
+        ]
+    );
+    assert_eq!(
+        said[1].to_string(),
+        format!(
+            "--max-splats-per-tile 2: the lists of {tiles} tiles were cut, in 30 of 30 steps; splats behind the \
+             nearest 2 were not drawn there (raise the limit, or 0 for none)"
+        )
+    );
+    assert_eq!(read_summary(&run).unwrap(), outcome.summary);
+
+    let (_folder, cut) = runs();
+    train(&given, &mut cpu(1), &cut, &mut stop_at(10)).unwrap();
+    let resumed = resume(&TrainOptions::default(), &mut cpu(1), &cut, &mut ignore).unwrap();
+    assert_eq!(resumed.summary.cut_tiles, tiles);
+
+    // Where nothing was cut, nothing is said: the keys of the summary are as they were.
+    let (_folder, whole) = runs();
+    let whole = train(&options(5), &mut cpu(1), &whole, &mut ignore).unwrap();
+    let json = serde_json::to_value(&whole.summary).unwrap();
+    assert!(json.get("cut_tiles").is_none() && json["steps"] == 5, "{json}");
 }

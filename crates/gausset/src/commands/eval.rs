@@ -50,7 +50,7 @@ pub(crate) struct EvalArgs {
     /// Replace files of others in the folder, and accept a dataset that is not the run's.
     #[arg(long)]
     force: bool,
-    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
     /// Print the result as a JSON object.
@@ -93,6 +93,9 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     };
     for view in &report.skipped {
         console.warn("pictures", format!("{}: skipped: {}", view.name, view.reason));
+    }
+    if let Some(warning) = report.cut_lists(options.render.max_splats_per_tile) {
+        console.warn("the tile lists", warning.to_string());
     }
     if report.images == 0 {
         console.warn(

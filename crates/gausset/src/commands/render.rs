@@ -16,7 +16,7 @@ use gausset_io::image::encode::{PngPixels, png};
 use gausset_io::owned;
 use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, PictureShape};
-use gausset_train::{Background, Split};
+use gausset_train::{Background, RunWarning, Split};
 
 use super::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, ViewArgs, load_splats};
 use crate::Ending;
@@ -65,7 +65,7 @@ pub(crate) struct RenderArgs {
     #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count())]
     frames: Option<u32>,
     /// Cameras of a file: a Nerfstudio camera path or transforms.json.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "allow_outside"])]
     path: Option<PathBuf>,
     /// Size of the pictures of an orbit, or of a path that does not tell: WIDTHxHEIGHT in px.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, conflicts_with_all = ["width", "height", "split"])]
@@ -102,7 +102,7 @@ pub(crate) struct RenderArgs {
     /// Replace pictures that exist, and accept a dataset that is not the run's.
     #[arg(long)]
     force: bool,
-    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
     #[command(flatten)]
@@ -156,6 +156,11 @@ impl RenderArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending> {
+    if args.size.is_some() && args.orbit.is_none() && args.path.is_none() {
+        let what =
+            "--size: has no effect on the cameras of a dataset; leave it out, or give --orbit or --path";
+        return Err(Failure::usage(what).into());
+    }
     let mut engine = args.compute.engine().map_err(Failure::from)?;
     // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
     let is_written_to = args.output.is_none() && SavedRun::is_one(&args.input);
@@ -184,16 +189,24 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     let output = Output { folder: &folder, depth: args.depth, alpha: args.alpha, overwrite };
     output.make_folder(&cameras)?;
     let mut reporter = Reporter::start(console, "picture", 0, cameras.len() as u64);
+    let (mut tiles, mut cut_views) = (0, 0);
     for (done, view) in (1..).zip(&cameras) {
         if interrupt.signal().is_some() {
             reporter.finish();
             return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
         }
         let rendering = engine.render(&view.camera, &view.pose, &options).map_err(Failure::from)?;
+        tiles += rendering.cut_tiles;
+        cut_views += u64::from(rendering.cut_tiles > 0);
         output.save(&view.name, &rendering)?;
         reporter.at(done, String::new);
     }
     reporter.finish();
+    if tiles > 0 {
+        let (limit, views) = (options.max_splats_per_tile, cameras.len() as u64);
+        let warning = RunWarning::CutPictures { limit, tiles, cut_views, views };
+        console.warn("the tile lists", warning.to_string());
+    }
     console.result(&format!("{} in {}", counted(cameras.len() as u64, "picture"), folder.display()))?;
     Ok(Status::Done)
 }

@@ -12,7 +12,7 @@ use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::lock::SharedLock;
 use gausset_io::run_folder::{config_path, refuse_ways_out, splats_path};
 use gausset_io::splat::{SplatFile, read_splats};
-use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, TrainError, read_summary, with_refined_poses};
+use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_summary, with_refined_poses};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -85,13 +85,7 @@ impl SavedRun {
         for line in dataset.report() {
             console.warn("the dataset", line);
         }
-        let expected = &self.recorded.record.fingerprint;
-        if dataset.fingerprint != *expected {
-            let error = TrainError::OtherDataset {
-                path: path.to_owned(),
-                expected: expected.clone(),
-                found: dataset.fingerprint.clone(),
-            };
+        if let Err(error) = check_dataset(&self.folder, &self.recorded, &dataset) {
             match place.other {
                 OtherData::Refuse => return Err(error.into()),
                 OtherData::Warn => {

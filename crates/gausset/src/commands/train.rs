@@ -72,7 +72,7 @@ fn resolve(args: TrainArgs) -> Result<Task, Failure> {
         ));
     };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    Task::new(given.or(file.unwrap_or_default()), output, overwrite)
+    Task::new(given.over(file.unwrap_or_default()), output, overwrite)
 }
 
 /// Runs the command.

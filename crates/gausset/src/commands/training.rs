@@ -10,8 +10,8 @@ use gausset_io::run_folder::{config_path, eval_folder, splats_path};
 use gausset_io::units;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{
-    End, Event, Outcome, Run, RunWarning, Session, Started, TimeBudget, TrainConfig, TrainError,
-    TrainOptions, read_finished, resumable_config,
+    End, Event, Outcome, Run, RunWarning, Session, Started, TimeBudget, TrainConfig, TrainOptions,
+    check_dataset, check_init, read_finished, resumable_config,
 };
 
 use super::saved_run::SavedRun;
@@ -195,14 +195,8 @@ fn same_run(folder: &Path, options: &TrainOptions) -> Result<Dataset, Failure> {
         );
         return Err(Failure::new("other-options", line));
     }
-    if dataset.fingerprint != recorded.record.fingerprint {
-        let error = TrainError::OtherDataset {
-            path: dataset.root.clone(),
-            expected: recorded.record.fingerprint,
-            found: dataset.fingerprint.clone(),
-        };
-        return Err(error.into());
-    }
+    check_dataset(folder, &recorded, &dataset)?;
+    check_init(&recorded)?;
     Ok(dataset)
 }
 
@@ -273,6 +267,7 @@ fn kind(warning: &RunWarning) -> &'static str {
         RunWarning::UnreadablePicture(_) => "pictures",
         RunWarning::LossExplosion { .. } => "the loss",
         RunWarning::DeadSplats { .. } | RunWarning::SkippedUpdates { .. } => "splats",
+        RunWarning::CutLists { .. } | RunWarning::CutPictures { .. } => "the tile lists",
         RunWarning::DamagedCheckpoint(_) | RunWarning::NoCheckpoint { .. } => "checkpoints",
         RunWarning::Note(_) => "the run",
     }

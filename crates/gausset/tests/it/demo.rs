@@ -17,8 +17,8 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     let run = demo.json();
     assert_eq!(keys(&run), ["cpu_seconds", "kind", "psnr", "seconds", "splats", "steps"]);
     assert_eq!((&run["kind"], &run["steps"]), (&Value::from("run"), &Value::from(300)));
-    // 21 dB when this was written; the scene takes longer than that to become sharp.
-    assert!(run["psnr"].as_f64().is_some_and(|psnr| psnr > 18.0), "{run}");
+    // 22.3 dB, the same on every machine: a change of the recipe or of a kernel that costs a third of a decibel shows.
+    assert!(run["psnr"].as_f64().is_some_and(|psnr| psnr > 22.0), "{run}");
     for file in [
         "config.toml",
         "splats.ply",

@@ -5,10 +5,12 @@ mod bounds;
 mod bytes;
 mod colmap;
 mod demo;
+mod doors;
 mod field;
 #[cfg(unix)]
 mod goes_on;
 mod help;
+mod hints;
 mod kills;
 mod looking;
 mod mistakes;
@@ -17,4 +19,5 @@ mod profile;
 mod signals;
 mod strangers;
 mod support;
+mod tools;
 mod v01;

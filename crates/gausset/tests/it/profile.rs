@@ -59,15 +59,27 @@ fn the_rows_of_a_profile_sum_to_the_wall_time_and_are_shown_and_compared() {
         let found = counters.iter().find(|counter| counter["name"] == name);
         found.unwrap_or_else(|| panic!("{name}: {counters:?}"))["max"].as_f64().expect("a number")
     };
-    // Every splat is drawn or has a reason why not.
-    let reasons = ["culled: behind the camera", "culled: too faint", "culled: outside the picture"];
-    assert!(counter("visible") + reasons.map(counter).iter().sum::<f64>() >= counter("splats"));
+    // Eight pictures are few: a tenth of the splats is left out of each step, of those that would be drawn. In the
+    // steps that are counted in full all other splats have their own reasons (`gausset-cpu`, tests/engine.rs), and the
+    // cameras of this scene stand around it, so that none is behind them.
+    let left_out = counter("left out at random") / (counter("left out at random") + counter("visible"));
+    assert!((0.02..0.25).contains(&left_out), "{left_out}");
+    assert_eq!(counter("culled: behind the camera"), 0.0);
+    assert!(counter("culled: outside the picture") < 0.1 * counter("splats"));
     for name in ["list of a tile, p99", "contributors of a pixel, mean", "cells evaluated", "blocks updated"]
     {
         assert!(counter(name) > 0.0, "{name}");
     }
     let floors = profile["floors"].as_array().expect("floors");
     assert!(floors.len() == 7 && floors.iter().all(|floor| floor["floor_ms"].as_f64() > Some(0.0)));
+    for floor in floors {
+        // What the machine allows is less than what the stage took, also where everything is in a cache. Half of it is
+        // left to other work on the machine, which may slow the measurement of the rates down more than the steps.
+        let name = floor["name"].as_str().expect("a name");
+        let took = row(&format!("step/{name}"))["median_ms"].as_f64().expect("a number");
+        let least = floor["floor_ms"].as_f64().expect("a number");
+        assert!(least < 2.0 * took, "{name}: {took} ms, at least {least} ms");
+    }
 
     let shown = workshop.succeed(&["profile", "show", "a/profile.json"]).stdout;
     assert!(shown.contains("gradients and update") && shown.contains("GB/s read and written"), "{shown}");

@@ -20,11 +20,11 @@ use crate::support::{PATIENCE, Workshop};
 const CASES: &[&[&str]] = &[
     &["demo", "--size", "small", "--steps", "1", "-o", "HERE"],
     &["train", "IN/data", "-o", "HERE", "--steps", "2"],
-    &["train", "IN/data", "-o", "HERE/eval", "--steps", "2"],
+    &["train", "IN/data", "-o", "HERE/results", "--steps", "2"],
     &["train", "IN/data", "-o", "HERE/fresh", "--steps", "2", "--profile"],
     &["train", "--resume", "HERE"],
     &["eval", "IN/run", "-o", "HERE"],
-    &["eval", "IN/run", "-o", "HERE/eval"],
+    &["eval", "IN/run", "-o", "HERE/results"],
     &["eval", "HERE"],
     &["render", "IN/run", "--data", "IN/data", "-o", "HERE", "--alpha", "--depth", "npy"],
     &["render", "IN/run/splats.ply", "--orbit", "2", "--size", "16x16", "-o", "HERE", "--depth", "png"],
@@ -133,6 +133,7 @@ const QUIET: &[&str] = &[
     "notes.txt",
     "render/notes.txt",
     "split/sfm/thesis.txt",
+    "results/notes.txt",
 ];
 
 /// Files of others that have names as a command would give them.
@@ -186,6 +187,8 @@ const COLLIDING: &[&str] = &[
     "run/config.toml",
     "run/splats.ply",
     "out/p0.jpg",
+    "results/metrics.json",
+    "results/eval/metrics.json",
 ];
 
 /// Names that a command would give, as links that lead out.
@@ -227,6 +230,8 @@ const LINKS: &[(&str, &str)] = &[
     ("split/sparse", "folder"),
     ("split/poses.json", "nothing"),
     ("poses.json", "nothing"),
+    ("results/eval", "folder"),
+    ("results/contact_sheet.png", "thesis.txt"),
     (".tmp-9-9-link", "thesis.txt"),
 ];
 

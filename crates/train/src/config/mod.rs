@@ -8,6 +8,7 @@
 //! as a config file itself (`--config RUN/config.toml` repeats the run), and a table `[run]` with what the run recorded.
 
 mod defaults;
+mod idle;
 mod record;
 
 use std::path::PathBuf;
@@ -122,6 +123,14 @@ pub enum ConfigError {
         /// The value.
         found: String,
     },
+    /// An option that the others leave without effect.
+    #[error("--{option}: has no effect {why}")]
+    NoEffect {
+        /// Long name.
+        option: &'static str,
+        /// What leaves it without effect, and what to do.
+        why: &'static str,
+    },
     /// A window of the schedule that is empty or out of order.
     #[error("--{from_option} {from} and --{until_option} {until}: {what}")]
     Window {
@@ -160,26 +169,38 @@ impl TrainConfig {
     /// Resolves the options of command line and config file, without a look at the dataset.
     ///
     /// # Errors
-    /// No dataset, a value out of range, a window that is empty or out of order.
+    /// No dataset, a value out of range, a window that is empty or out of order, an option that the others leave
+    /// without effect.
     pub fn resolve(command_line: &TrainOptions, file: Option<&TrainOptions>) -> Result<Self, ConfigError> {
-        Self::from_given(command_line.clone().or(file.cloned().unwrap_or_default()), None)
+        let given = command_line.clone().over(file.cloned().unwrap_or_default());
+        let config = Self::from_complete(complete(given.clone(), None))?;
+        idle::refuse(&given)?;
+        Ok(config)
     }
 
     /// Resolves the options that somebody gave for a dataset whose pictures are known. A run's own `config.toml` gives
     /// all of them, and then the pictures change nothing.
     ///
     /// # Errors
-    /// As [`Self::resolve`].
+    /// As [`Self::resolve`]; an option that this dataset leaves without effect.
     pub fn resolve_for(given: &TrainOptions, dataset: &Dataset) -> Result<Self, ConfigError> {
-        Self::from_given(given.clone(), Some(Known::of(dataset)))
+        let config = Self::from_complete(complete(given.clone(), Some(Known::of(dataset))))?;
+        idle::refuse(given)?;
+        idle::refuse_for(given, dataset)?;
+        Ok(config)
     }
 
-    fn from_given(given: TrainOptions, known: Option<Known>) -> Result<Self, ConfigError> {
-        let base = defaults();
-        let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
-        let absolute_gradient = given.abs_grad.unwrap_or(false);
-        let presets = quality_defaults(&given, known).or(strategy_defaults(strategy, absolute_gradient));
-        Self::from_complete(given.or(presets).or(base))
+    /// Resolves what a run has recorded, which holds options without effect as well.
+    fn resolve_recorded(recorded: TrainOptions) -> Result<Self, ConfigError> {
+        Self::from_complete(complete(recorded, None))
+    }
+
+    /// Resolves what somebody says about a run that goes on. What is as it was recorded is not said.
+    fn resolve_resumed(given: &TrainOptions, recorded: &TrainOptions) -> Result<Self, ConfigError> {
+        let changed = given.clone().otherwise_than(recorded);
+        let merged = changed.clone().over(recorded.clone());
+        idle::refuse_those(&merged, |option| changed.gives(option))?;
+        Self::resolve_recorded(merged)
     }
 
     /// Resolves options of which every one that has a default is given.
@@ -329,6 +350,15 @@ impl TrainConfig {
             },
         })
     }
+}
+
+/// The options that somebody gave with the defaults of all others, of a dataset's pictures where they are known.
+fn complete(given: TrainOptions, known: Option<Known>) -> TrainOptions {
+    let base = defaults();
+    let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
+    let absolute_gradient = given.abs_grad.unwrap_or(false);
+    let presets = quality_defaults(&given, known).or(strategy_defaults(strategy, absolute_gradient));
+    given.or(presets).or(base)
 }
 
 /// Checks that the windows of density control and pose refinement hold steps.
@@ -564,14 +594,5 @@ impl TrainConfig {
 
 /// Physical memory of the machine, or of nothing better than 4 GiB where the system does not tell.
 fn physical_memory_bytes() -> u64 {
-    #[cfg(target_os = "linux")]
-    {
-        let info = rustix::system::sysinfo();
-        // The C types differ between platforms; neither is ever negative.
-        (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        4 << 30
-    }
+    gausset_compute::machine::memory_bytes().unwrap_or(4 << 30)
 }

@@ -19,6 +19,9 @@ pub struct RunRecord {
     pub device_name: String,
     /// Fingerprint of the dataset.
     pub fingerprint: String,
+    /// Length and sample of the file given with `--init`; runs of version 0.1 did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_file: Option<String>,
     /// Pictures to train on.
     pub train_images: u64,
     /// Pictures held out.
@@ -73,7 +76,7 @@ impl RecordedRun {
     /// # Errors
     /// As [`Self::read`].
     pub fn from_toml(text: &str, path: &Path) -> Result<Self, ConfigError> {
-        let config = TrainConfig::resolve(&TrainOptions::from_toml(text, path)?, None)?;
+        let config = TrainConfig::resolve_recorded(TrainOptions::from_toml(text, path)?)?;
         let bad = |what: String| {
             ConfigError::File(OptionsError::Value {
                 path: path.to_owned(),
@@ -98,10 +101,10 @@ impl RecordedRun {
     /// change, and the place of the data.
     ///
     /// # Errors
-    /// Options that differ from the run's and would change its result, all of them listed.
+    /// Options that differ from the run's and would change its result, all of them listed; an option without effect.
     pub fn resumed_with(&self, given: &TrainOptions, config_path: &Path) -> Result<TrainConfig, ConfigError> {
         let recorded = self.config.to_options();
-        let resumed = TrainConfig::resolve(&spelled_as(&recorded, given.clone()), Some(&recorded))?;
+        let resumed = TrainConfig::resolve_resumed(&spelled_as(&recorded, given.clone()), &recorded)?;
         let differences = self.differences(&resumed);
         if differences.is_empty() {
             Ok(resumed)

@@ -10,6 +10,13 @@ use gausset_io::splat::SplatError;
 use crate::config::ConfigError;
 use crate::eval::EvalError;
 
+/// What there is to go back to.
+fn last_checkpoint(step: Option<u64>) -> String {
+    step.map_or("there is no checkpoint yet".to_owned(), |step| {
+        format!("the last checkpoint is that of step {step}")
+    })
+}
+
 /// Why a run could not start, go on or end.
 #[derive(Debug, thiserror::Error)]
 pub enum TrainError {
@@ -38,21 +45,43 @@ pub enum TrainError {
     #[error(transparent)]
     Eval(#[from] EvalError),
     /// The loss of a step is not finite.
-    #[error("{source}; {}", match checkpoint { Some(step) => format!("the last checkpoint is that of step {step}"), None => "there is no checkpoint yet".to_owned() })]
+    #[error("{source}; {}", last_checkpoint(*checkpoint))]
     NonFiniteLoss {
         /// Step, view and value.
         source: EngineError,
         /// Step of the last checkpoint, which is intact.
         checkpoint: Option<u64>,
     },
+    /// Nothing is left to train.
+    #[error("step {step}: splats: none is left that can be drawn (expected at least one); {remedy}; {}", last_checkpoint(*checkpoint))]
+    NoSplats {
+        /// Finished steps.
+        step: u64,
+        /// What may help.
+        remedy: &'static str,
+        /// Step of the last checkpoint, which is intact.
+        checkpoint: Option<u64>,
+    },
     /// The dataset is not the one the run was started with.
-    #[error("{}: data: not the dataset of this run (expected fingerprint {expected}, found {found}); name the right one with --data", path.display())]
+    #[error("{}: data: not the dataset of this run{} (expected fingerprint {expected}, found {found}); name the right one with --data", path.display(), what.as_ref().map_or_else(String::new, |what| format!(": {what}")))]
     OtherDataset {
         /// The dataset.
         path: PathBuf,
+        /// The first difference in words, if the run has kept the list of its data.
+        what: Option<String>,
         /// Fingerprint recorded by the run.
         expected: String,
         /// Fingerprint found.
+        found: String,
+    },
+    /// The file given with `--init` is not the one the run was started with.
+    #[error("{}: file: not the splats that this run began with (expected {expected}, found {found}); put the first file back or begin a new run", path.display())]
+    OtherInit {
+        /// The file.
+        path: PathBuf,
+        /// Length and sample recorded by the run.
+        expected: String,
+        /// Length and sample found.
         found: String,
     },
     /// Too many pictures cannot be decoded.

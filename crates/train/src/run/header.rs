@@ -39,6 +39,12 @@ pub(super) struct CheckpointHeader {
     pub(super) loss_steps: u64,
     /// Updates skipped so far, because a gradient was not finite.
     pub(super) skipped_updates: u64,
+    /// Tiles whose list was cut so far …
+    #[serde(default)]
+    pub(super) cut_tiles: u64,
+    /// … and steps with such a tile.
+    #[serde(default)]
+    pub(super) cut_steps: u64,
     /// Decisions so far of a run with a time budget.
     #[serde(default)]
     pub(super) plan: Option<Plan>,

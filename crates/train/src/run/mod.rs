@@ -24,6 +24,7 @@ mod header;
 mod prepare;
 mod refined;
 mod results;
+mod same_data;
 mod summary;
 mod timing;
 mod watch;
@@ -45,7 +46,7 @@ use crate::memory::MemoryPlan;
 use crate::options::TrainOptions;
 use crate::plan::Plan;
 use crate::recipe::SceneFacts;
-use crate::words::TimeBudget;
+use crate::words::{Strategy, TimeBudget};
 use budget::Deadline;
 use clock::{CheckpointClock, Rate, Stopwatch, is_multiple};
 use coarse::Coarse;
@@ -57,6 +58,7 @@ use watch::Watch;
 
 pub use error::TrainError;
 pub use refined::with_refined_poses;
+pub use same_data::{check_dataset, check_init};
 use summary::{FinishedLine, ReportLine};
 pub use summary::{read_finished, read_summary};
 
@@ -131,6 +133,7 @@ impl<'a> Run<'a> {
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(session.fs, folder, overwrite)?;
         folder.write_config(session.fs, &recorded.to_toml())?;
+        folder.write_list_of_data(session.fs, &dataset.list_of_data())?;
         let state = TrainState::new(start.splats, Corrections::new(&config.recipe, &dataset).identities());
         Self::assemble(config, recorded, folder, session, memory, state, None)
     }
@@ -147,13 +150,8 @@ impl<'a> Run<'a> {
         let recorded = RecordedRun::read(&config_file)?;
         let config = recorded.resumed_with(&absolute(config).to_options(), &config_file)?;
         let dataset = Arc::clone(&session.dataset);
-        if dataset.fingerprint != recorded.record.fingerprint {
-            return Err(TrainError::OtherDataset {
-                path: dataset.root.clone(),
-                expected: recorded.record.fingerprint,
-                found: dataset.fingerprint.clone(),
-            });
-        }
+        check_dataset(folder.root(), &recorded, &dataset)?;
+        check_init(&recorded)?;
         let search = folder.newest_checkpoint(session.fs)?;
         for line in search.lines() {
             (session.events)(&Event::Warning(RunWarning::DamagedCheckpoint(line)));
@@ -216,6 +214,7 @@ impl<'a> Run<'a> {
             watch.loss_sum = header.loss_sum;
             watch.loss_steps = header.loss_steps;
             watch.skipped_updates = header.skipped_updates;
+            (watch.cut_tiles, watch.cut_steps) = (header.cut_tiles, header.cut_steps);
             feed = feed.without(header.skipped, header.unreadable);
         }
         session.engine.load(state)?;
@@ -348,6 +347,9 @@ impl<'a> Run<'a> {
         let report = flushed.map_err(|error| self.engine_error(error))?;
         let events = &mut *self.session.events;
         self.watch.take_in(self.done, &report, &mut |warning| events(&Event::Warning(warning)));
+        if report.splats == 0 {
+            return Err(self.no_splats());
+        }
         let [seconds, _] = self.stopwatch.read();
         let it_per_s = self.rate.count(report.steps as f64, seconds);
         if report.steps > 0 {
@@ -401,6 +403,9 @@ impl<'a> Run<'a> {
         if evaluation.is_none() && self.is_asked_to_stop() {
             return Ok(self.outcome(End::Stopped, None));
         }
+        if let Some(warning) = self.watch.cut_lists(self.config.recipe.max_splats_per_tile, self.done) {
+            (self.session.events)(&Event::Warning(warning));
+        }
         let outcome = self.outcome(End::Finished, evaluation);
         let (finished, skipped) = (outcome.summary.clone(), outcome.skipped.clone());
         self.log.append(&FinishedLine { step: self.done, finished, skipped })?;
@@ -413,8 +418,18 @@ impl<'a> Run<'a> {
         let [seconds, cpu_seconds] = self.stopwatch.read();
         let psnr = evaluation.as_ref().and_then(|report| report.psnr);
         let (steps, splats) = (self.done, self.watch.splats);
-        let summary = Summary { kind: Summary::KIND.to_owned(), steps, splats, seconds, cpu_seconds, psnr };
+        let (kind, cut_tiles) = (Summary::KIND.to_owned(), self.watch.cut_tiles);
+        let summary = Summary { kind, steps, splats, seconds, cpu_seconds, psnr, cut_tiles };
         Outcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
+    }
+
+    /// The set is empty, or none of it can be drawn.
+    fn no_splats(&self) -> TrainError {
+        let remedy = match self.config.recipe.strategy() {
+            Strategy::Classic => "lower --prune-opacity, raise --prune-scale, or set --opacity-reset-every 0",
+            Strategy::Mcmc => "lower the rates (--lr-means, --lr-scales, --lr-opacities)",
+        };
+        TrainError::NoSplats { step: self.done, remedy, checkpoint: self.checkpoints.last_step }
     }
 
     /// An error of the device, with what is left of the run.

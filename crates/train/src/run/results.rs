@@ -21,12 +21,18 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Reads the whole state back, after the device has told of any failure.
+    /// Reads the whole state back, after the device has told of any failure. A state without a splat that can be drawn
+    /// is none to keep.
     pub(super) fn save(&mut self) -> Result<TrainState, TrainError> {
         self.flush()?;
         let _span = gausset_prof::span("checkpoint");
         let saved = self.session.engine.save();
-        saved.map_err(|error| self.engine_error(error))
+        let state = saved.map_err(|error| self.engine_error(error))?;
+        if (0..state.splats.len()).any(|i| state.splats.is_usable(i)) {
+            Ok(state)
+        } else {
+            Err(self.no_splats())
+        }
     }
 
     /// Writes a checkpoint, unless there is one of this step.
@@ -49,6 +55,8 @@ impl Run<'_> {
             loss_sum: self.watch.loss_sum,
             loss_steps: self.watch.loss_steps,
             skipped_updates: self.watch.skipped_updates,
+            cut_tiles: self.watch.cut_tiles,
+            cut_steps: self.watch.cut_steps,
             plan: (self.config.time_budget != TimeBudget::None).then(|| self.plan.clone()),
         };
         let header = serde_json::to_value(&header).unwrap_or_default();
@@ -103,6 +111,11 @@ impl Run<'_> {
             Ok(report) => {
                 let event = Event::Evaluated { step: self.done, report: report.clone() };
                 (self.session.events)(&event);
+                let cut = report.cut_lists(options.render.max_splats_per_tile);
+                // Said once, of the result.
+                if let Some(warning) = cut.filter(|_| pictures.is_some()) {
+                    (self.session.events)(&Event::Warning(warning));
+                }
                 Ok(Some(report))
             }
             Err(EvalError::Stopped) => Ok(None),

@@ -93,6 +93,7 @@ pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
         seconds: 0.0,
         cpu_seconds: 0.0,
         psnr: None,
+        cut_tiles: 0,
     };
     let path = metrics_path(folder);
     if !path.is_file() {

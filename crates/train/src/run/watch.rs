@@ -24,6 +24,10 @@ pub(super) struct Watch {
     pub(super) loss_steps: u64,
     /// Updates skipped since the start of the run.
     pub(super) skipped_updates: u64,
+    /// Tiles whose list was cut since the start of the run …
+    pub(super) cut_tiles: u64,
+    /// … and steps with such a tile.
+    pub(super) cut_steps: u64,
     /// Splats now.
     pub(super) splats: u64,
     recent: VecDeque<f64>,
@@ -44,6 +48,8 @@ impl Watch {
         self.loss_sum += report.loss_sum;
         self.loss_steps += report.steps;
         self.skipped_updates += report.skipped_updates;
+        self.cut_tiles = self.cut_tiles.saturating_add(report.cap_hits);
+        self.cut_steps = self.cut_steps.saturating_add(report.capped_steps);
         self.splats = report.splats;
         if report.dead_splats > 0 && !self.told_dead {
             self.told_dead = true;
@@ -56,6 +62,12 @@ impl Watch {
         if report.steps > 0 {
             self.watch_loss(step, report.loss_sum / report.steps as f64, report.steps, warn);
         }
+    }
+
+    /// What is said at the end of a run of so many steps about lists that a limit has cut.
+    pub(super) fn cut_lists(&self, limit: u32, steps: u64) -> Option<RunWarning> {
+        let (tiles, cut_steps) = (self.cut_tiles, self.cut_steps);
+        (tiles > 0).then_some(RunWarning::CutLists { limit, tiles, cut_steps, steps })
     }
 
     /// Warns once when the loss stays far above its running median.

@@ -219,6 +219,7 @@ impl Engine for MockEngine {
             alpha: vec![0.0; pixels],
             depth: vec![0.0; pixels],
             count: vec![0; pixels],
+            cut_tiles: 0,
         })
     }
 }

@@ -139,6 +139,7 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
             })
             .collect();
         let median_ms = super::median(&mut times);
+        let bytes = BYTES_PER_SPLAT * splats as f64;
         Size {
             splats,
             clone: counts.clone,
@@ -147,13 +148,13 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
             median_ms,
             min_ms: times.first().copied().unwrap_or(0.0),
             ms_per_million: median_ms * 1e6 / splats as f64,
-            floor_ms: 1e3 * BYTES_PER_SPLAT * splats as f64 / rates.stream_bytes_per_s,
+            floor_ms: 1e3 * bytes / rates.stream_of(bytes),
         }
     });
     let measured = Measured {
         threads: pool.threads(),
         simd: name(level),
-        stream_bytes_per_s: rates.stream_bytes_per_s,
+        stream_bytes_per_s: rates.memory_bytes_per_s(),
         sizes: measured.collect(),
     };
     console.object_or(&measured, || measured.table())?;

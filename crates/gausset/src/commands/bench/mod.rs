@@ -5,8 +5,8 @@
 //! at rates so small that the scene stays the same. Steps are timed one by one after a warm-up; the figures are
 //! medians, because a machine that does something else now and then should not count.
 //!
-//! The floor of a stage is what its bytes and its arithmetic take on this machine, measured in the same process
-//! (`gausset_cpu::statistics`).
+//! The floor of a stage is what its bytes and its arithmetic take at least on this machine, at rates measured in the
+//! same process (`gausset_cpu::statistics`).
 
 mod density;
 mod scene;
@@ -24,7 +24,6 @@ use gausset_cpu::statistics::StepSizes;
 use gausset_io::units;
 use gausset_prof::{Floor, Profile};
 use gausset_train::Adam;
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::bench_field;
@@ -122,12 +121,12 @@ struct MeasureArgs {
     /// Size of the picture [default: 516x344; of a file that of the camera, or 1280x720].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     size: Option<[u32; 2]>,
-    /// Which splats a training step moves: dense or sparse.
+    /// Which splats a training step moves: dense or sparse [default: sparse].
     #[arg(
-        long, value_name = "FORM", default_value = "sparse", hide_possible_values = true,
+        long, value_name = "FORM", hide_possible_values = true,
         value_parser = PossibleValuesParser::new(Adam::WORDS).try_map(|word| word.parse::<Adam>())
     )]
-    adam: Adam,
+    adam: Option<Adam>,
     /// Number of splats, to see how time grows [default: 165751].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000_000))]
     splats: Option<u32>,
@@ -207,13 +206,19 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
     if let Some(folder) = &args.profile {
         profiling::take(folder)?;
     }
+    if kind == Kind::Raster && args.adam.is_some() {
+        return Err(Failure::usage(
+            "--adam: has no effect on rendering; leave it out, or take `bench train`",
+        ));
+    }
+    let adam = args.adam.unwrap_or(Adam::Sparse);
     let mut engine = args.compute.engine()?;
     let Scene { splats, view, options } = Scene::of(args, console)?;
     let count = splats.len() as u64;
     engine.load(TrainState::new(splats, Vec::new()))?;
     let mut one = |step: u64| match kind {
         // Odd numbers: counting for a profile happens at some even ones only.
-        Kind::Train => train_step(&mut engine, &view, &options, args.adam, 2 * step + 1),
+        Kind::Train => train_step(&mut engine, &view, &options, adam, 2 * step + 1),
         Kind::Raster => engine.render(&view.camera, &view.pose, &options).map(|_rendering| ()),
     };
     profiling::start();
@@ -240,7 +245,7 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
             // One more step, which is counted instead of timed.
             gausset_prof::reset();
             gausset_prof::set_enabled(true);
-            train_step(&mut engine, &view, &options, args.adam, 0)?;
+            train_step(&mut engine, &view, &options, adam, 0)?;
             gausset_prof::set_enabled(false);
             let counted = gausset_prof::snapshot();
             profile.counters.clone_from(&counted.counters);
@@ -298,8 +303,7 @@ fn train_step(
 
 /// CPU time of the process, all threads.
 pub(super) fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
+    gausset_prof::process_cpu().map_or(f64::NAN, |time| time.as_secs_f64())
 }
 
 pub(super) fn median(values: &mut [f64]) -> f64 {

@@ -17,7 +17,7 @@ use gausset_pano::export::Poses;
 use gausset_pano::layout::Layout;
 use gausset_pano::shell::far_points;
 use gausset_pano::split::{Description, Naming, OnError};
-use gausset_train::{Quality, TrainConfig, TrainOptions};
+use gausset_train::{MemoryLimit, Quality, TrainConfig, TrainOptions};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -315,6 +315,7 @@ fn split_args(args: &RunArgs, output: PathBuf, layout: Layout, size: Option<u32>
         tool_timeout: args.tool.tool_timeout.unwrap_or(split::SILENCE),
         max_side: [16_384, 8_192],
         max_file: 256,
+        max_memory: MemoryLimit::Auto,
         dry_run: false,
         json: args.json,
         compute: args.compute,

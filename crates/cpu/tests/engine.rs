@@ -1,0 +1,126 @@
+//! What the engine tells about its work, and what it answers after a step that failed.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gausset_core::engine::{
+    Dropout, Engine, EngineError, Rates, RenderOptions, StepParams, TrainState, TrainView,
+};
+use gausset_core::{Camera, Pose, Splats};
+use gausset_cpu::{CpuEngine, CpuOptions};
+use gausset_scenes::workload::pattern;
+
+/// What is recorded for a profile is one for the whole process: these tests go one after the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+const STILL: Rates =
+    Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+const CAMERA: Camera = Camera { width: 40, height: 24, fx: 30.0, fy: 30.0, cx: 20.0, cy: 12.0 };
+
+fn view() -> TrainView {
+    TrainView {
+        index: 0,
+        name: "view".into(),
+        camera: CAMERA,
+        pose: Pose::IDENTITY,
+        target: Arc::new(pattern(CAMERA.width, CAMERA.height)),
+        exposure_row: None,
+        pose_row: None,
+        camera_from_rig: None,
+    }
+}
+
+/// Small splats: so many at each place, with an opacity.
+fn splats(groups: &[(usize, [f32; 3], f32)]) -> Splats {
+    let all: Vec<([f32; 3], f32)> =
+        groups.iter().flat_map(|&(count, mean, logit)| std::iter::repeat_n((mean, logit), count)).collect();
+    let mut splats = Splats::zeros(0, all.len());
+    for (i, (mean, logit)) in all.into_iter().enumerate() {
+        splats.means[i] = mean;
+        splats.log_scales[i] = [-3.0; 3];
+        splats.quats[i] = [1.0, 0.0, 0.0, 0.0];
+        splats.opacity_logits[i] = logit;
+    }
+    splats
+}
+
+fn engine(splats: Splats) -> CpuEngine {
+    let mut engine = CpuEngine::new(CpuOptions { threads: 2, ..CpuOptions::default() }).unwrap();
+    engine.load(TrainState::new(splats, Vec::new())).unwrap();
+    engine
+}
+
+#[test]
+fn every_splat_is_drawn_or_has_the_reason_that_it_has() {
+    let _alone = alone();
+    let splats = splats(&[
+        (100, [0.0, 0.0, 5.0], 2.0),
+        (30, [0.0, 0.0, -5.0], 2.0),
+        (20, [0.0, 0.0, 5.0], -8.0),
+        (25, [100.0, 0.0, 5.0], 2.0),
+    ]);
+    let count = |dropout: Option<Dropout>| {
+        let mut engine = engine(splats.clone());
+        gausset_prof::set_enabled(true);
+        gausset_prof::reset();
+        let render = RenderOptions { dropout, ..RenderOptions::default() };
+        engine.step(&view(), None, &StepParams::new(0, 5, render, STILL)).unwrap();
+        gausset_prof::set_enabled(false);
+        let profile = gausset_prof::snapshot();
+        let names = [
+            "splats",
+            "visible",
+            "left out at random",
+            "culled: behind the camera",
+            "culled: too faint",
+            "culled: outside the picture",
+        ];
+        names.map(|name| profile.counter(name).unwrap_or_else(|| panic!("{name}")).last)
+    };
+    assert_eq!(count(None), [175.0, 100.0, 0.0, 30.0, 20.0, 25.0]);
+    // Half of those that would be drawn, and none of the others, are left out.
+    let [all, visible, left_out, behind, faint, outside] =
+        count(Some(Dropout { share: 0.5, seed: 3, step: 0 }));
+    assert_eq!([all, behind, faint, outside], [175.0, 30.0, 20.0, 25.0]);
+    assert_eq!(visible + left_out, 100.0);
+    // Five standard deviations of a hundred coins.
+    assert!((left_out - 50.0).abs() < 25.0, "{left_out}");
+}
+
+#[test]
+fn tiles_that_a_cap_cuts_are_counted_in_steps_and_pictures() {
+    let _alone = alone();
+    // All splats lie over one point, which is the corner of four of the 3x2 tiles.
+    let mut engine = engine(splats(&[(10, [-4.0 / 6.0, 4.0 / 6.0, 5.0], 0.0)]));
+    for (cap, tiles) in [(0, 0), (10, 0), (9, 4), (1, 4)] {
+        let render = RenderOptions { max_splats_per_tile: cap, ..RenderOptions::default() };
+        for step in 0..3 {
+            engine.step(&view(), None, &StepParams::new(step, 5, render, STILL)).unwrap();
+        }
+        let report = engine.flush().unwrap();
+        let steps = if tiles > 0 { 3 } else { 0 };
+        assert_eq!((report.cap_hits, report.capped_steps), (3 * tiles, steps), "cap {cap}");
+        assert_eq!(engine.render(&CAMERA, &Pose::IDENTITY, &render).unwrap().cut_tiles, tiles, "cap {cap}");
+        // What was counted is told once.
+        assert_eq!(engine.flush().unwrap().cap_hits, 0);
+    }
+}
+
+#[test]
+fn after_a_step_that_failed_nothing_is_rendered_until_a_state_is_loaded() {
+    let _alone = alone();
+    let splats = splats(&[(10, [0.0, 0.0, 5.0], 2.0)]);
+    let mut engine = engine(splats.clone());
+    let options = RenderOptions::default();
+    let render = |engine: &mut CpuEngine| engine.render(&CAMERA, &Pose::IDENTITY, &options);
+    let picture = render(&mut engine).unwrap();
+    let nothing = RenderOptions { background: [f32::NAN; 3], ..options };
+    // It is told at the next chance, not at once.
+    engine.step(&view(), None, &StepParams::new(4, 5, nothing, STILL)).unwrap();
+    assert!(matches!(render(&mut engine), Err(EngineError::NonFiniteLoss { step: 4, .. })));
+    assert!(matches!(engine.flush(), Err(EngineError::NonFiniteLoss { step: 4, .. })));
+    engine.load(TrainState::new(splats, Vec::new())).unwrap();
+    assert_eq!(render(&mut engine).unwrap(), picture);
+}
