@@ -8,6 +8,7 @@ use clap::Args;
 use gausset_core::Pose;
 use gausset_io::atomic::{Disk, Overwrite, refuse_existing, write_atomic};
 use gausset_io::draft::Draft;
+use gausset_io::input;
 use gausset_io::lock::FolderLock;
 use gausset_io::owned::{self, OwnedError};
 use gausset_pano::export::{FramePose, Poses};
@@ -183,9 +184,12 @@ pub(crate) fn poses_path(folder: &Path) -> PathBuf {
     folder.join(POSES)
 }
 
+/// Longest manifest of a split that is looked at.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+
 /// What an alignment depends on.
 fn fingerprint(folder: &Path, tool: &ToolArgs) -> String {
-    let manifest = std::fs::read(folder.join(MANIFEST)).unwrap_or_default();
+    let manifest = input::read(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
     let mut text = manifest;
     text.extend(format!("seed {}", tool.sfm_seed).bytes());
     // FNV-1a: this is a name, not a checksum.
