@@ -5,6 +5,7 @@ mod bounds;
 mod bytes;
 mod colmap;
 mod demo;
+mod effects;
 mod field;
 mod help;
 mod hints;
