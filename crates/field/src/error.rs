@@ -1,5 +1,7 @@
 //! What can be wrong with a field or with points, as values.
 
+use gausset_io::units::number;
+
 /// Why a field, points or cotangents were refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum FieldError {
@@ -16,7 +18,7 @@ pub enum FieldError {
         weights: usize,
     },
     /// A parameter that cannot be computed with.
-    #[error("{tensor}: row {index}: unusable value (expected a finite number in range, found {value})")]
+    #[error("{tensor}: row {index}: unusable value (expected a finite number in range, found {})", number(*value))]
     Parameter {
         /// Which array.
         tensor: &'static str,
@@ -36,7 +38,7 @@ pub enum FieldError {
         precision: &'static str,
     },
     /// A point that is not finite or too far.
-    #[error("points: row {index}: unusable point (expected finite coordinates up to {limit:e}, found {} {} {})", point[0], point[1], point[2])]
+    #[error("points: row {index}: unusable point (expected finite coordinates up to {limit:e}, found {} {} {})", number(point[0]), number(point[1]), number(point[2]))]
     Point {
         /// Which point.
         index: usize,
@@ -78,9 +80,20 @@ pub enum FieldError {
         count: usize,
     },
     /// A cut-off that is no amount.
-    #[error("cut-off: not an amount (expected a number of at least 0, found {found})")]
+    #[error("cut-off: not an amount (expected a number of at least 0, found {})", number(*found))]
     Cutoff {
         /// What was given.
         found: f64,
+    },
+    /// A grid that this machine cannot hold.
+    #[error(
+        "grid: too many points for the memory of this machine (expected at most {most}, found {} x {} x {})",
+        dims[0], dims[1], dims[2]
+    )]
+    Memory {
+        /// Points along x, y, z.
+        dims: [usize; 3],
+        /// Points that would fit.
+        most: u64,
     },
 }

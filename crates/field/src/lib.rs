@@ -11,6 +11,7 @@ pub mod fit;
 mod gradients;
 pub mod inner;
 pub mod input;
+mod memory;
 pub mod model;
 pub mod output;
 mod packed;

@@ -15,6 +15,8 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
+use gausset_io::input;
+use gausset_io::units::quote;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
@@ -22,6 +24,7 @@ use crate::error::FieldError;
 use crate::field::{Bounds, Covariance, GaussianField, WeightMode};
 use crate::fit::Grid;
 use crate::input::{Affine, IDENTITY};
+use crate::memory;
 use crate::real::Real;
 
 /// The word in `format`.
@@ -163,7 +166,8 @@ impl Model {
     /// # Errors
     /// It cannot be read, or is not a model.
     pub fn load(path: &Path) -> Result<Self, ModelError> {
-        let bytes = std::fs::read(path).map_err(|source| ModelError::Io { path: path.to_owned(), source })?;
+        let bytes = input::read(path, memory::largest_file())
+            .map_err(|source| ModelError::Io { path: path.to_owned(), source })?;
         Self::parse(&bytes).map_err(|what| ModelError::Content { path: path.to_owned(), what })
     }
 
@@ -177,7 +181,7 @@ impl Model {
         let tensors = SafeTensors::deserialize(bytes).map_err(not_ours)?;
         let metadata = header.metadata().clone().unwrap_or_default();
         if let Some(format) = metadata.get("format").filter(|format| *format != FORMAT) {
-            return Err(format!("metadata: format (expected `{FORMAT}`, found `{format}`)"));
+            return Err(format!("metadata: format (expected `{FORMAT}`, found {})", quote(format)));
         }
         let (n, weights) = tensor(&tensors, "weights", None)?;
         let (_, means) = tensor(&tensors, "means", Some((n, 3)))?;
@@ -185,11 +189,14 @@ impl Model {
         let word = |key: &str, default: &str| metadata.get(key).map_or(default, String::as_str).to_owned();
         let weight_mode = word("weight_mode", "raw");
         let weight_mode = WeightMode::from_name(&weight_mode).ok_or_else(|| {
-            format!("metadata: weight_mode (expected raw, softplus or sigmoid, found `{weight_mode}`)")
+            format!(
+                "metadata: weight_mode (expected raw, softplus or sigmoid, found {})",
+                quote(&weight_mode)
+            )
         })?;
         let covariance = word("cov", "full");
         let covariance = Covariance::from_name(&covariance)
-            .ok_or_else(|| format!("metadata: cov (expected full or diag, found `{covariance}`)"))?;
+            .ok_or_else(|| format!("metadata: cov (expected full or diag, found {})", quote(&covariance)))?;
         let mut field = GaussianField::new(
             means.as_chunks().0.to_vec(),
             chol.as_chunks().0.to_vec(),
@@ -213,7 +220,8 @@ impl Model {
         };
         let grid = match (numbers::<3>(&metadata, "dims")?, numbers::<3>(&metadata, "spacing")?) {
             (Some(dims), Some(spacing))
-                if dims.iter().all(|d| *d >= 1.0 && *d < 1e9) && spacing.iter().all(|s| *s > 0.0) =>
+                if dims.iter().all(|d| *d >= 1.0 && *d < 1e9 && d.fract() == 0.0)
+                    && spacing.iter().all(|s| *s > 0.0) =>
             {
                 Some(Grid { dims: dims.map(|d| d as usize), spacing })
             }
@@ -294,7 +302,7 @@ pub(crate) fn numbers<const N: usize>(
     let values: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
     let values = values.filter(|v| v.iter().all(|x: &f64| x.is_finite()));
     let values = values.and_then(|v| <[f64; N]>::try_from(v).ok());
-    values.map(Some).ok_or_else(|| format!("metadata: {key} (expected {N} numbers, found `{text}`)"))
+    values.map(Some).ok_or_else(|| format!("metadata: {key} (expected {N} numbers, found {})", quote(text)))
 }
 
 /// A field in the other precision keeps its meaning.

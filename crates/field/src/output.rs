@@ -1,5 +1,7 @@
 //! Dense volumes and points as files: `.npy`, NRRD, VTK image data.
 
+use std::io::{self, Write};
+
 use crate::input::Affine;
 
 /// A volume to be written: values with x fastest.
@@ -13,41 +15,64 @@ pub struct VolumeOut<'a> {
     pub world_from_index: Affine,
 }
 
-/// A `.npy` file of f32 in C order: `shape` with the last axis fastest.
-#[must_use]
-pub fn npy(shape: &[usize], values: impl IntoIterator<Item = f32>) -> Vec<u8> {
+/// Numbers that become bytes at a time.
+const CHUNK: usize = 1 << 14;
+
+/// Writes numbers as little-endian bytes.
+fn write_numbers(out: &mut dyn Write, values: impl IntoIterator<Item = f32>) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(4 * CHUNK);
+    for value in values {
+        bytes.extend(value.to_le_bytes());
+        if bytes.len() == 4 * CHUNK {
+            out.write_all(&bytes)?;
+            bytes.clear();
+        }
+    }
+    out.write_all(&bytes)
+}
+
+/// Writes a `.npy` file of f32 in C order: `shape` with the last axis fastest.
+///
+/// # Errors
+/// Those of the writer.
+pub fn npy(out: &mut dyn Write, shape: &[usize], values: impl IntoIterator<Item = f32>) -> io::Result<()> {
     let list: Vec<String> = shape.iter().map(ToString::to_string).collect();
     let comma = if shape.len() == 1 { "," } else { "" };
     let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{comma}), }}", list.join(", "));
     let padded = (10 + dict.len() + 1).next_multiple_of(64) - 10;
-    let mut out = b"\x93NUMPY\x01\x00".to_vec();
-    out.extend((padded as u16).to_le_bytes());
-    out.extend(dict.bytes());
-    out.resize(10 + padded - 1, b' ');
-    out.push(b'\n');
-    out.extend(values.into_iter().flat_map(f32::to_le_bytes));
-    out
+    let mut head = b"\x93NUMPY\x01\x00".to_vec();
+    head.extend((padded as u16).to_le_bytes());
+    head.extend(dict.bytes());
+    head.resize(10 + padded - 1, b' ');
+    head.push(b'\n');
+    out.write_all(&head)?;
+    write_numbers(out, values)
 }
 
 impl VolumeOut<'_> {
-    /// As `.npy`, indexed `[x][y][z]`.
-    #[must_use]
-    pub fn npy(&self) -> Vec<u8> {
+    /// Writes it as `.npy`, indexed `[x][y][z]`.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn npy(&self, out: &mut dyn Write) -> io::Result<()> {
         let [nx, ny, nz] = self.dims;
         let at = |i: usize| {
             let (x, y, z) = (i / (ny * nz), i / nz % ny, i % nz);
             self.values[x + nx * (y + ny * z)]
         };
-        npy(&self.dims, (0..nx * ny * nz).map(at))
+        npy(out, &self.dims, (0..nx * ny * nz).map(at))
     }
 
-    /// As NRRD, raw, with directions in RAS+.
-    #[must_use]
-    pub fn nrrd(&self) -> Vec<u8> {
+    /// Writes it as NRRD, raw, with directions in RAS+.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn nrrd(&self, out: &mut dyn Write) -> io::Result<()> {
         let [nx, ny, nz] = self.dims;
         let m = &self.world_from_index;
         let column = |k: usize| format!("({},{},{})", m[0][k], m[1][k], m[2][k]);
-        let mut out = format!(
+        write!(
+            out,
             "NRRD0004\ntype: float\ndimension: 3\nspace: right-anterior-superior\nsizes: {nx} {ny} {nz}\n\
              space directions: {} {} {}\nkinds: domain domain domain\nendian: little\nencoding: raw\n\
              space origin: {}\n\n",
@@ -55,22 +80,23 @@ impl VolumeOut<'_> {
             column(1),
             column(2),
             column(3)
-        )
-        .into_bytes();
-        out.extend(self.values.iter().flat_map(|v| v.to_le_bytes()));
-        out
+        )?;
+        write_numbers(out, self.values.iter().copied())
     }
 
-    /// As VTK image data (`.vti`), raw appended, with the direction matrix.
-    #[must_use]
-    pub fn vti(&self) -> Vec<u8> {
+    /// Writes it as VTK image data (`.vti`), raw appended, with the direction matrix.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn vti(&self, out: &mut dyn Write) -> io::Result<()> {
         let [nx, ny, nz] = self.dims.map(|d| d.saturating_sub(1));
         let m = &self.world_from_index;
         let length = |k: usize| (0..3).map(|r| m[r][k] * m[r][k]).sum::<f64>().sqrt();
         let spacing = [length(0), length(1), length(2)];
         let direction: Vec<String> = (0..9).map(|i| (m[i / 3][i % 3] / spacing[i % 3]).to_string()).collect();
         let extent = format!("0 {nx} 0 {ny} 0 {nz}");
-        let mut out = format!(
+        write!(
+            out,
             "<?xml version=\"1.0\"?>\n<VTKFile type=\"ImageData\" version=\"1.0\" byte_order=\"LittleEndian\" \
              header_type=\"UInt64\">\n<ImageData WholeExtent=\"{extent}\" Origin=\"{} {} {}\" \
              Spacing=\"{} {} {}\" Direction=\"{}\">\n<Piece Extent=\"{extent}\"><PointData Scalars=\"field\">\n\
@@ -83,11 +109,9 @@ impl VolumeOut<'_> {
             spacing[1],
             spacing[2],
             direction.join(" ")
-        )
-        .into_bytes();
-        out.extend((4 * self.values.len() as u64).to_le_bytes());
-        out.extend(self.values.iter().flat_map(|v| v.to_le_bytes()));
-        out.extend(b"\n</AppendedData>\n</VTKFile>\n");
-        out
+        )?;
+        out.write_all(&(4 * self.values.len() as u64).to_le_bytes())?;
+        write_numbers(out, self.values.iter().copied())?;
+        out.write_all(b"\n</AppendedData>\n</VTKFile>\n")
     }
 }

@@ -7,6 +7,7 @@ use crate::accel::{AcceleratedEvaluator, Cutoff, CutoffReport, PointSet};
 use crate::error::FieldError;
 use crate::eval::Compute;
 use crate::field::{GaussianField, inverse_factor};
+use crate::memory;
 
 /// A regular grid: point `(i, j, k)` stands at `origin + index * spacing`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,12 +22,18 @@ pub struct Lattice {
 
 /// Points evaluated at a time: bounds the memory.
 const SLAB: usize = 1 << 20;
+/// Lines of a task.
+const LINES: usize = 256;
+
+/// Bytes of a number at a point.
+const VALUE_BYTES: u64 = size_of::<f32>() as u64;
 
 impl Lattice {
-    /// Number of points.
+    /// Number of points; [`Lattice::count`] tells whether that many can be had.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.dims.iter().product()
+        let product = self.dims.iter().try_fold(1usize, |count, d| count.checked_mul(*d));
+        if self.dims.contains(&0) { 0 } else { product.unwrap_or(usize::MAX) }
     }
 
     /// Whether there is no point.
@@ -35,11 +42,42 @@ impl Lattice {
         self.len() == 0
     }
 
+    /// Number of points, if this machine can hold `bytes` for each of them.
+    ///
+    /// # Errors
+    /// It cannot, or there are more points than can be counted.
+    pub fn count(&self, bytes: u64) -> Result<usize, FieldError> {
+        let most = memory::total() / bytes.max(1);
+        let count = self.len();
+        if count == usize::MAX || count as u64 > most { Err(self.too_large(most)) } else { Ok(count) }
+    }
+
+    fn too_large(&self, most: u64) -> FieldError {
+        FieldError::Memory { dims: self.dims, most }
+    }
+
+    /// Memory for a number at each point.
+    fn room(&self) -> Result<Vec<f32>, FieldError> {
+        let count = self.count(VALUE_BYTES)?;
+        let mut room = Vec::new();
+        // A limit on the process may be lower than what the machine has.
+        room.try_reserve_exact(count).map_err(|_| self.too_large(count as u64 - 1))?;
+        Ok(room)
+    }
+
+    /// Its points in the plane number `at` across an axis (0, 1, 2).
+    #[must_use]
+    pub fn plane(mut self, axis: usize, at: usize) -> Self {
+        self.origin[axis] += at as f64 * self.spacing[axis];
+        self.dims[axis] = 1;
+        self
+    }
+
     /// Point number `i`, x fastest.
     #[must_use]
     pub fn point(&self, i: usize) -> [f64; 3] {
         let [nx, ny, _] = self.dims;
-        let index = [i % nx, i / nx % ny, i / (nx * ny)];
+        let index = [i % nx, i / nx % ny, i / nx / ny];
         std::array::from_fn(|k| self.origin[k] + index[k] as f64 * self.spacing[k])
     }
 }
@@ -47,20 +85,20 @@ impl Lattice {
 /// The field at every point of a lattice, x fastest.
 ///
 /// # Errors
-/// The field or the lattice cannot be computed with.
+/// The field or the lattice cannot be computed with, or the values do not fit into memory.
 pub fn voxelize(
     compute: &Compute,
     field: &GaussianField<f64>,
     lattice: &Lattice,
     cutoff: Cutoff,
 ) -> Result<(Vec<f32>, CutoffReport), FieldError> {
+    let mut values = lattice.room()?;
     // About the middle of the lattice f32 has digits to spare.
     let middle: [f64; 3] = std::array::from_fn(|k| {
         lattice.origin[k] + 0.5 * lattice.spacing[k] * lattice.dims[k].saturating_sub(1) as f64
     });
     let moved = moved(field, middle);
     let evaluator = AcceleratedEvaluator::new(compute, &moved)?;
-    let mut values = Vec::with_capacity(lattice.len());
     let mut total = CutoffReport::default();
     for first in (0..lattice.len()).step_by(SLAB) {
         let points: Vec<[f32; 3]> = (first..lattice.len().min(first + SLAB))
@@ -118,22 +156,26 @@ fn integral(field: &GaussianField<f64>, i: usize, origin: [f64; 3], d: [f64; 3])
 
 /// Integrals along an axis (0, 1, 2) over the lines through the lattice's points: a picture whose rows are the higher
 /// of the two other axes.
-#[must_use]
-pub fn integrals(compute: &Compute, field: &GaussianField<f64>, lattice: &Lattice, axis: usize) -> Vec<f32> {
-    let (u, v) = others(axis);
-    let (width, height) = (lattice.dims[u], lattice.dims[v]);
+///
+/// # Errors
+/// The picture does not fit into memory.
+pub fn integrals(
+    compute: &Compute,
+    field: &GaussianField<f64>,
+    lattice: &Lattice,
+    axis: usize,
+) -> Result<Vec<f32>, FieldError> {
+    let plane = lattice.plane(axis, 0);
+    let mut picture = plane.room()?;
+    picture.resize(plane.len(), 0.0);
     let mut direction = [0.0; 3];
     direction[axis] = 1.0;
-    let mut picture = vec![0.0f32; width * height];
-    compute.pool.run_chunks(&mut picture, width.max(1), |row, pixels| {
-        for (column, pixel) in pixels.iter_mut().enumerate() {
-            let mut origin = lattice.origin;
-            origin[u] += column as f64 * lattice.spacing[u];
-            origin[v] += row as f64 * lattice.spacing[v];
-            *pixel = line_integral(field, origin, direction) as f32;
+    compute.pool.run_chunks(&mut picture, LINES, |part, pixels| {
+        for (i, pixel) in pixels.iter_mut().enumerate() {
+            *pixel = line_integral(field, plane.point(part * LINES + i), direction) as f32;
         }
     });
-    picture
+    Ok(picture)
 }
 
 /// The largest value along an axis, of values on a lattice.

@@ -1,7 +1,13 @@
 //! Volumes of other programs, with the values those programs find in them.
 
+use std::path::Path;
+
+use gausset_compute::VectorLevel;
+use gausset_field::fit::Grid;
 use gausset_field::input::{self, Input, Volume};
-use gausset_testkit::data_file;
+use gausset_field::model::Model;
+use gausset_field::{Compute, Evaluator};
+use gausset_testkit::{data_file, testdata_dir};
 
 fn volume(test: &str, name: &str, frame: usize) -> Option<Volume> {
     let folder = data_file(test, "volume")?;
@@ -105,4 +111,108 @@ fn tables_may_be_separated_in_every_usual_way() {
         let samples = input::read(&path, 0).unwrap().samples();
         assert_eq!((samples.points, samples.values), (vec![[1.0, 2.0, 3.0]], vec![4.0]), "{text}");
     }
+}
+
+/// Version 0.1.0 fitted this file with `field fit -n 2 --solver lm` to 24 x 20 x 16 voxels of `10 + two bumps`, 0.5, 0.75
+/// and 1 apart, the first of them at (-3, 2, 1).
+#[test]
+fn a_field_file_of_version_0_1_has_the_values_it_was_fitted_to() {
+    let model = Model::load(&testdata_dir().join("v0.1/field.safetensors")).unwrap();
+    assert_eq!((model.field.len(), model.offset), (2, 10.0));
+    assert_eq!(model.grid, Some(Grid { dims: [24, 20, 16], spacing: [0.5, 0.75, 1.0] }));
+    let bounds = model.field.bounds.unwrap();
+    assert_eq!((bounds.lo, bounds.hi), ([-0.25, -0.375, -0.5], [11.75, 14.625, 15.5]));
+    let to_model = model.model_from_world().unwrap();
+    let world = [[0.5, 7.0, 7.0], [5.0, 11.0, 10.0], [1.5, 8.0, 6.0], [4.2, 11.9, 11.0], [-2.0, 3.0, 2.0]];
+    let points = world.map(|x: [f64; 3]| to_model.map(|[a, b, c, t]| a * x[0] + b * x[1] + c * x[2] + t));
+    assert_eq!(points[0], [3.5, 5.0, 6.0]);
+    let compute = Compute::new(1, VectorLevel::Auto).unwrap();
+    let found = Evaluator::new(&compute, &model.field).unwrap().values(&points).unwrap();
+    for ([x, y, z], f) in world.into_iter().zip(found) {
+        let round =
+            ((x - 0.5) / 1.0f64).powi(2) + ((y - 7.0) / 0.9f64).powi(2) + ((z - 7.0) / 1.5f64).powi(2);
+        let (u, v) = (0.8 * (x - 5.0) + 0.6 * (y - 11.0), -0.6 * (x - 5.0) + 0.8 * (y - 11.0));
+        let turned = (u / 1.6f64).powi(2) + (v / 0.8f64).powi(2) + ((z - 10.0) / 1.2f64).powi(2);
+        let truth = 10.0 + 1.5 * (-0.5 * round).exp() - 0.75 * (-0.5 * turned).exp();
+        // The fit itself is off by 1.3e-7 on the average: voxels and parameters are f32.
+        let value = model.value(f);
+        assert!((value - truth).abs() < 1e-6, "({x}, {y}, {z}): {value}, not {truth}");
+    }
+}
+
+/// An NRRD header whose eight bytes of data lie in another file.
+fn detached(folder: &Path, name: &str) -> String {
+    let header =
+        format!("NRRD0004\ntype: uchar\ndimension: 3\nsizes: 2 2 2\nencoding: raw\ndata file: {name}\n\n");
+    let path = folder.join("volume.nhdr");
+    std::fs::write(&path, header).unwrap();
+    match input::read(&path, 0) {
+        Ok(input) => format!("{:?}", input.samples().values.iter().sum::<f64>()),
+        Err(error) => error.to_string().replace(&format!("{}: ", path.display()), ""),
+    }
+}
+
+#[test]
+fn a_header_names_data_in_its_own_folder_or_below_and_nowhere_else() {
+    let scratch = tempfile::tempdir().unwrap();
+    let folder = scratch.path().join("volume");
+    std::fs::create_dir_all(folder.join("raw")).unwrap();
+    for path in [folder.join("a.raw"), folder.join("raw/a.raw"), scratch.path().join("a.raw")] {
+        std::fs::write(path, [1, 2, 3, 4, 5, 6, 7, 8]).unwrap();
+    }
+    let within = folder.join("raw/a.raw").display().to_string();
+    for name in ["a.raw", "./a.raw", "raw/a.raw", "raw/../a.raw", &within] {
+        assert_eq!(detached(&folder, name), "36.0", "{name}");
+    }
+    let without = scratch.path().join("a.raw").display().to_string();
+    for name in ["../a.raw", "raw/../../a.raw", "/etc/passwd", &without] {
+        let refusal = detached(&folder, name);
+        let expected = "leads out of its folder (expected a file below the folder of the file that names it)";
+        assert!(refusal.starts_with("data file ") && refusal.ends_with(expected), "{name}: {refusal}");
+    }
+    assert_eq!(detached(&folder, "b.raw"), "data file \"b.raw\": no such file or folder");
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_are_refused_wherever_they_are_named() {
+    let scratch = tempfile::tempdir().unwrap();
+    let at = |name: &str| scratch.path().join(name);
+    rustix::fs::mkfifoat(rustix::fs::CWD, at("pipe"), rustix::fs::Mode::RUSR).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", at("zero")).unwrap();
+    for (target, reason) in [("pipe", "is a pipe"), ("zero", "is a device")] {
+        for name in ["a.csv", "a.npy", "a.npz", "a.nrrd", "a.nii", "a.nii.gz", "a.hdr", "a.tif"] {
+            std::os::unix::fs::symlink(target, at(name)).unwrap();
+            let refusal = input::read(&at(name), 0).unwrap_err().to_string();
+            assert!(refusal.contains(name) && refusal.contains(reason), "{refusal}");
+            let refusal = input::read_points(&at(name)).unwrap_err().to_string();
+            assert!(refusal.contains(reason), "{refusal}");
+            let refusal = Model::load(&at(name)).unwrap_err().to_string();
+            assert!(refusal.contains(reason), "{refusal}");
+            std::fs::remove_file(at(name)).unwrap();
+        }
+        let refusal = detached(scratch.path(), target);
+        assert!(refusal.starts_with(&format!("data file \"{target}\": {reason}")), "{refusal}");
+    }
+}
+
+#[test]
+fn a_model_whose_voxels_are_no_numbers_of_voxels_is_refused() {
+    let mut model = Model::load(&testdata_dir().join("v0.1/field.safetensors")).unwrap();
+    let again = |from: &str, to: &str| {
+        let bytes = model.to_bytes();
+        let length = u64::from_le_bytes(*bytes.first_chunk().unwrap()) as usize;
+        let header = std::str::from_utf8(&bytes[8..8 + length]).unwrap().replace(from, to);
+        let mut changed = (header.len() as u64).to_le_bytes().to_vec();
+        changed.extend(header.bytes());
+        changed.extend(&bytes[8 + length..]);
+        Model::parse(&changed).map(|model| model.grid)
+    };
+    assert!(again("24 20 16", "24 20 17").is_ok());
+    for dims in ["24.5 20 16", "0 20 16", "-1 20 16", "1e9 20 16", "inf 20 16", "24 20"] {
+        let refusal = again("24 20 16", dims).unwrap_err();
+        assert!(refusal.starts_with("metadata: dims"), "{dims}: {refusal}");
+    }
+    model.grid = None;
+    assert_eq!(Model::parse(&model.to_bytes()).unwrap().grid, None);
 }

@@ -86,12 +86,15 @@ fn adam_explains_the_synthetic_tasks_on_each_seed_within_500_steps() {
         let fitted = fitted(&compute, &train, &options);
         let rest = unexplained(&compute, &fitted, &test);
         println!("{task}: 1 - R2 = {rest:e}");
-        assert!(rest < 1e-3, "{task}: 1 - R2 = {rest:e}");
+        // Found: 1.6e-6 to 3.0e-6, and 8.0e-7 to 4.1e-5; the bytes are the same everywhere, so twice the worst is room
+        // for another way of fitting, not for another machine.
+        let most = if task.starts_with("synth3") { 6e-6 } else { 8e-5 };
+        assert!(rest < most, "{task}: 1 - R2 = {rest:e}");
     }
 }
 
 #[test]
-fn levenberg_marquardt_explains_them_to_a_millionth_within_20_iterations() {
+fn levenberg_marquardt_explains_them_to_rounding_within_20_iterations() {
     let compute = compute();
     for (task, [train, test]) in synthetic_tasks() {
         let options = FitOptions {
@@ -104,7 +107,9 @@ fn levenberg_marquardt_explains_them_to_a_millionth_within_20_iterations() {
         let fitted = fitted(&compute, &train, &options);
         let rest = unexplained(&compute, &fitted, &test);
         println!("{task}: 1 - R2 = {rest:e}");
-        assert!(rest < 1e-6, "{task}: 1 - R2 = {rest:e}");
+        // Found: below 2e-15 (the values of the fixture are f32) and 2e-31.
+        let most = if task.starts_with("synth3") { 1e-14 } else { 1e-28 };
+        assert!(rest < most, "{task}: 1 - R2 = {rest:e}");
     }
 }
 
@@ -147,6 +152,14 @@ fn a_killed_fit_goes_on_to_the_same_bytes() {
             assert!(resumed.field == whole.field, "{solver:?} stopped at {stop}");
         }
     }
+}
+
+#[test]
+fn more_samples_than_the_machine_can_hold_are_refused_before_they_are_made() {
+    assert!(Samples::check_room(1_000_000).is_ok());
+    // 95 TiB.
+    let wrong = Samples::check_room(1 << 40).unwrap_err().to_string();
+    assert!(wrong.starts_with("samples: too many for the memory of this machine"), "{wrong}");
 }
 
 #[test]

@@ -4,6 +4,7 @@ use gausset_core::engine::EngineError;
 use gausset_cpu::LevelMissing;
 use gausset_io::atomic::WriteError;
 use gausset_io::dataset::DatasetError;
+use gausset_io::owned::OwnedError;
 use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
 use gausset_io::units::one_line;
@@ -64,13 +65,22 @@ impl From<ConfigError> for Failure {
     }
 }
 
+impl From<OwnedError> for Failure {
+    fn from(error: OwnedError) -> Self {
+        match error {
+            OwnedError::Write(error) => error.into(),
+            OwnedError::NotOurs { .. } => Self::new("exists", error),
+        }
+    }
+}
+
 impl From<RunFolderError> for Failure {
     fn from(error: RunFolderError) -> Self {
         match error {
             RunFolderError::Write(error) => error.into(),
             RunFolderError::Checkpoint(error) => Self::new("checkpoint", error),
             RunFolderError::Lock(error) => Self::new("in-use", error),
-            RunFolderError::HoldsARun { .. } => Self::new("exists", error),
+            RunFolderError::HoldsARun { .. } | RunFolderError::Foreign { .. } => Self::new("exists", error),
             RunFolderError::NotARun { .. } => Self::new("not-a-run", error),
         }
     }
@@ -107,7 +117,9 @@ impl From<TrainError> for Failure {
             TrainError::Eval(error) => error.into(),
             TrainError::EmptyInit { .. } | TrainError::NoSplats { .. } => Self::new("splats", error),
             TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
-            TrainError::OtherDataset { .. } => Self::new("other-dataset", error),
+            TrainError::OtherDataset { .. } | TrainError::OtherInit { .. } => {
+                Self::new("other-dataset", error)
+            }
             TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
             TrainError::Memory { .. } => Self::new("memory", error),
             TrainError::Checkpoint { .. } => Self::new("checkpoint", error),

@@ -61,7 +61,7 @@ option_args! {
     /// Splats or points (PLY) to start from, instead of the dataset's points.
     #[arg(long, value_name = "FILE", help_heading = DATA)]
     init: PathBuf,
-    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(
         long, value_name = "BOOL", help_heading = DATA, num_args = 0..=1, default_missing_value = "true",
         require_equals = true, hide_possible_values = true

@@ -6,7 +6,8 @@ use std::path::Path;
 use gausset_compute::pool::{WorkerWatch, watch_workers};
 use gausset_cpu::CpuEngine;
 use gausset_cpu::statistics::StepSizes;
-use gausset_io::atomic::{Disk, write_atomic};
+use gausset_io::atomic::{Disk, Overwrite, WriteError, write_atomic};
+use gausset_io::owned;
 use gausset_io::run_folder::{profile_csv_path, profile_path, trace_path};
 use gausset_prof::{Floor, Machine, Profile, Row, Trace};
 
@@ -51,6 +52,25 @@ pub(crate) fn floors(engine: &CpuEngine, sizes: &StepSizes) -> (Option<Machine>,
         floor_ms: work.floor_ms(&rates, threads),
     });
     (Some(machine), floors.collect())
+}
+
+/// What the marker of a folder says that was made for profiles.
+const PURPOSE: &str = "profile";
+
+/// Takes a folder for `profile.json`, `profile.csv` and `trace.json`; in one of somebody else none of them may exist.
+/// A run folder is taken already.
+///
+/// # Errors
+/// A name that is taken, a folder that cannot be written to.
+pub(crate) fn take(folder: &Path) -> Result<(), Failure> {
+    let names = [profile_path, profile_csv_path, trace_path].map(|path| path(Path::new("")));
+    owned::take(&Disk, folder, PURPOSE, names, Overwrite::Refuse).map_err(|error| match error {
+        WriteError::Exists { path, .. } => {
+            let what = "output: exists already (expected a free name)";
+            Failure::new("write", format!("{}: {what}; choose another folder", path.display()))
+        }
+        other => other.into(),
+    })
 }
 
 /// Writes `profile.json`, `profile.csv` and `trace.json` into a folder.

@@ -20,7 +20,8 @@ use serde_json::Value;
 
 use crate::atomic::{Committed, FileSystem, WriteError, WriteOptions, write_atomic_with};
 use crate::container::{ContainerError, ContainerReader, ContainerWriter, Need};
-use crate::units::quote;
+use crate::splat::ReadLimits;
+use crate::units::{self, quote};
 
 /// `kind` in the header.
 const KIND: &str = "gausset training state";
@@ -132,6 +133,13 @@ pub fn save_train_state(
 pub fn load_train_state(path: &Path) -> Result<(TrainState, Value), CheckpointError> {
     // `section` verifies each section as it reads it, and all of them are read.
     let container = ContainerReader::open_header(path)?;
+    let bytes: u64 = container.sections().iter().map(|section| section.bytes).sum();
+    let limit = ReadLimits::default().memory_bytes.saturating_mul(2);
+    if bytes > limit {
+        let (expected, found) =
+            (format!("at most the memory of this machine, {}", units::bytes(limit)), units::bytes(bytes));
+        return Err(Misfit { place: "sections".to_owned(), expected, found }.at(path));
+    }
     StateReader { container, path }.read()
 }
 

@@ -11,9 +11,13 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::atomic::{FileSystem, OutputFile, Patient, WriteError, WriteOptions, retry, write_atomic_with};
+use crate::input;
 
 /// Size at which every second line is dropped.
 pub const METRICS_LIMIT_BYTES: u64 = 256 << 20;
+
+/// Largest log that is read: one that was thinned too late.
+const LARGEST_LOG_BYTES: u64 = 2 * METRICS_LIMIT_BYTES;
 
 /// Longest line; anything longer is not ours.
 const MAX_LINE_BYTES: u64 = 1 << 20;
@@ -157,7 +161,8 @@ fn for_each_line(source: &mut dyn Read, mut visit: impl FnMut(&[u8]) -> io::Resu
 /// A failed read.
 pub fn read_metrics(path: &Path) -> Result<(Vec<Value>, usize), WriteError> {
     let io_error = |source| WriteError::Io { path: path.to_owned(), action: "read", source };
-    parse_metrics(&mut std::fs::File::open(path).map_err(io_error)?).map_err(io_error)
+    let mut file = input::open(path, LARGEST_LOG_BYTES).map_err(io_error)?;
+    parse_metrics(&mut file).map_err(io_error)
 }
 
 /// [`read_metrics`] from any source.

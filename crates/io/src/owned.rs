@@ -4,11 +4,13 @@
 //! other files prove nothing. What is not ours is neither replaced nor removed, unless the user says `--force`, and even
 //! then only files whose names we are about to write.
 
+use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
-use crate::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
+use crate::atomic::{FileSystem, Overwrite, WriteError, refuse_existing, write_atomic};
 use crate::input;
+use crate::lock::LOCK_NAME;
 
 /// Name of the marker file.
 pub const MARKER: &str = ".gausset";
@@ -56,14 +58,86 @@ pub fn claim(
     if is_ours(folder, purpose) {
         return Ok(());
     }
-    let names = fs.list(folder).map_err(io_error("list"))?;
-    match names.first() {
+    match contents(fs, folder)?.first() {
         Some(name) if overwrite == Overwrite::Refuse => {
             Err(OwnedError::NotOurs { path: folder.to_owned(), found: name.display().to_string() })
         }
         Some(_) => Ok(()),
         None => mark(fs, folder, purpose).map_err(OwnedError::Write),
     }
+}
+
+/// Names in a folder, but for that of the lock with which we may hold it.
+fn contents(fs: &dyn FileSystem, folder: &Path) -> Result<Vec<OsString>, WriteError> {
+    let mut names = fs.list(folder).map_err(|source| WriteError::Io {
+        path: folder.to_owned(),
+        action: "list",
+        source,
+    })?;
+    names.retain(|name| name != LOCK_NAME);
+    Ok(names)
+}
+
+/// Makes a folder for files of these names, or takes one. One that is empty is marked; in one that is marked we may
+/// replace what we wrote before. In a folder of somebody else names that are taken are refused without `--force`, and
+/// it stays theirs. No name may be a link that leads out of the folder, or a pipe or device.
+///
+/// # Errors
+/// A name that is taken or leads out; a folder that cannot be written to.
+pub fn take(
+    fs: &dyn FileSystem,
+    folder: &Path,
+    purpose: &str,
+    names: impl IntoIterator<Item = impl AsRef<Path>>,
+    overwrite: Overwrite,
+) -> Result<(), WriteError> {
+    let io_error = |action| move |source| WriteError::Io { path: folder.to_owned(), action, source };
+    fs.create_folder(folder).map_err(io_error("create folder"))?;
+    if !is_ours(folder, purpose) && contents(fs, folder)?.is_empty() {
+        return mark(fs, folder, purpose);
+    }
+    let overwrite = if is_ours(folder, purpose) { Overwrite::Replace } else { overwrite };
+    for name in names {
+        stays_inside(folder, name.as_ref())?;
+        refuse_existing(fs, &folder.join(name), overwrite)?;
+    }
+    Ok(())
+}
+
+/// Refuses a path below a folder on which a link leads out of that folder, or at which a pipe, device or socket stands.
+/// What is not there yet is fine; the folder itself may be a link.
+///
+/// # Errors
+/// The first name on the way that leads out or nowhere, or is no file and no folder.
+pub fn stays_inside(folder: &Path, below: &Path) -> Result<(), WriteError> {
+    let Ok(real) = std::fs::canonicalize(folder) else { return Ok(()) };
+    let mut path = folder.to_owned();
+    for part in below.components() {
+        if !matches!(part, Component::Normal(_)) {
+            return Err(WriteError::LeadsOut { path: folder.join(below), folder: folder.to_owned() });
+        }
+        path.push(part);
+        let Ok(about) = std::fs::symlink_metadata(&path) else { return Ok(()) };
+        let about = if about.is_symlink() {
+            let Ok(target) = std::fs::canonicalize(&path) else {
+                return Err(WriteError::DanglingLink { path });
+            };
+            if !target.starts_with(&real) {
+                return Err(WriteError::LeadsOut { path, folder: folder.to_owned() });
+            }
+            std::fs::metadata(&path).map_err(|source| WriteError::Io {
+                path: path.clone(),
+                action: "look up",
+                source,
+            })?
+        } else {
+            about
+        };
+        if !about.is_file() && !about.is_dir() {
+            return Err(WriteError::Special { path });
+        }
+    }
+    Ok(())
 }
 
 /// Writes the marker into a folder that this process has made.
@@ -128,6 +202,52 @@ mod tests {
         assert!(!is_ours(root.path(), "frames"), "forced, but still theirs");
         assert!(remove(root.path(), "frames").is_err());
         assert!(root.path().join("thesis.txt").is_file());
+    }
+
+    #[test]
+    fn what_is_taken_in_a_folder_of_somebody_else_is_refused_and_in_ours_replaced() {
+        let root = tempfile::tempdir().unwrap();
+        let (ours, theirs) = (root.path().join("ours"), root.path().join("theirs"));
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join("a.png"), b"x").unwrap();
+        let take_in = |folder: &Path, name: &str, overwrite| take(&Disk, folder, "views", [name], overwrite);
+        take_in(&ours, "a.png", Overwrite::Refuse).unwrap();
+        std::fs::write(ours.join("a.png"), b"x").unwrap();
+        take_in(&ours, "a.png", Overwrite::Refuse).unwrap();
+        take_in(&theirs, "b.png", Overwrite::Refuse).unwrap();
+        assert!(!is_ours(&theirs, "views"));
+        let refusal = take_in(&theirs, "a.png", Overwrite::Refuse).unwrap_err().to_string();
+        assert!(refusal.contains("a.png: output: exists already"), "{refusal}");
+        take_in(&theirs, "a.png", Overwrite::Replace).unwrap();
+        assert!(!is_ours(&theirs, "views"), "forced, but still theirs");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn no_link_leads_out_and_no_pipe_is_written_to() {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let (folder, outside) = (root.path().join("folder"), root.path().join("outside"));
+        for path in [&folder, &outside, &folder.join("sub")] {
+            std::fs::create_dir(path).unwrap();
+        }
+        symlink(&outside, folder.join("out")).unwrap();
+        symlink("nothing", folder.join("nowhere")).unwrap();
+        symlink("sub", folder.join("within")).unwrap();
+        symlink(&folder, root.path().join("link")).unwrap();
+        rustix::fs::mkfifoat(rustix::fs::CWD, folder.join("pipe"), rustix::fs::Mode::RUSR).unwrap();
+        for start in [&folder, &root.path().join("link")] {
+            let refusal =
+                |name: &str| stays_inside(start, Path::new(name)).map_err(|refusal| refusal.to_string());
+            for fine in ["a.png", "sub/a.png", "new/a.png", "within/a.png"] {
+                assert_eq!(refusal(fine), Ok(()));
+            }
+            for out in ["out", "out/a.png", "../a.png", "/a.png"] {
+                assert!(refusal(out).unwrap_err().contains("is a link that leads out of"), "{out}");
+            }
+            assert!(refusal("nowhere").unwrap_err().contains("is a link that leads nowhere"));
+            assert!(refusal("pipe").unwrap_err().contains("is a pipe, device or socket"));
+        }
     }
 
     #[cfg(unix)]

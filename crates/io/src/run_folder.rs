@@ -3,6 +3,7 @@
 //! ```text
 //! RUN/
 //!   config.toml          everything needed to repeat the run
+//!   fingerprint.txt      the data it was made of, a line for each picture
 //!   splats.ply           the result
 //!   checkpoints/         step_007000.ckpt (latest) and the one before
 //!   metrics.jsonl        one line per report
@@ -11,25 +12,61 @@
 //!   eval/                truth | render | error pictures, metrics.json
 //! ```
 //! Every file is written by [`crate::atomic`]; `metrics.jsonl` alone grows by appended lines ([`crate::metrics_log`]).
+//!
+//! A run folder may hold files of others, and may come from others. So what is ours is decided file by file:
+//!
+//! - The folder is one of a run if its marker ([`crate::owned`]) or the first line of its `config.toml` says so; then the
+//!   [`RUN_FILES`] directly in it are ours.
+//! - In a sub-folder with a marker, what has a name of the form that a run gives is ours. Version 0.1 wrote no markers:
+//!   in a sub-folder without one it takes a proof, see [`Place::proof`].
+//! - Anything else is neither replaced nor removed. If it has a name that the run would need, the folder is refused.
+//! - No name of ours may be a link that leads out of the folder, or a pipe or device.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use gausset_core::engine::TrainState;
 use serde_json::Value;
 
 use crate::atomic::{
-    Committed, FileKind, FileSystem, Overwrite, Temporaries, WriteError, WriteOptions, crash,
-    remove_temporaries, retry, write_atomic_with,
+    Committed, FileKind, FileSystem, Overwrite, WriteError, WriteOptions, crash, remove_temporaries, retry,
+    write_atomic_with,
 };
 use crate::checkpoint::{CheckpointError, load_train_state, save_train_state};
+use crate::input;
 use crate::lock::{FolderLock, LockError};
-use std::io::Write;
+use crate::names;
+use crate::owned::{self, MARKER};
 
-/// Files that a run leaves directly in its folder.
-const RUN_FILES: [&str; 7] =
-    ["config.toml", "splats.ply", "metrics.jsonl", "profile.json", "profile.csv", "trace.json", "crash.txt"];
+/// What the marker of a run folder says; those of its sub-folders say their names.
+pub const PURPOSE: &str = "run";
+/// What the marker of a folder of checkpoints says.
+const CHECKPOINTS: &str = "checkpoints";
+/// What the marker of a folder with the pictures of an evaluation says.
+pub const EVALUATION: &str = "evaluation";
+/// What the marker of a folder with refined cameras says.
+pub const CAMERAS: &str = "cameras";
+
+/// Start of the first line of every `config.toml` that a run has written.
+pub const CONFIG_START: &str = "# Everything needed to repeat this run";
+/// Longest `config.toml` and `metrics.json` that are looked at to see whose they are.
+const MAX_PROOF_BYTES: u64 = 64 << 20;
+
+/// Files that a run leaves directly in its folder …
+const RUN_FILES: [&str; 8] = [
+    "config.toml",
+    "fingerprint.txt",
+    "splats.ply",
+    "metrics.jsonl",
+    "profile.json",
+    "profile.csv",
+    "trace.json",
+    "crash.txt",
+];
+/// … and those of them that every run writes.
+const NEEDED_FILES: [&str; 3] = ["config.toml", "splats.ply", "metrics.jsonl"];
 /// Files of the folder of refined cameras.
 const CAMERA_FILES: [&str; 7] = [
     "cameras.bin",
@@ -40,6 +77,11 @@ const CAMERA_FILES: [&str; 7] = [
     "points3D.txt",
     "transforms.json",
 ];
+
+/// Name of the contact sheet in the folder of an evaluation.
+pub const CONTACT_SHEET: &str = "contact_sheet.png";
+/// Name of the report in the folder of an evaluation.
+pub const EVALUATION_REPORT: &str = "metrics.json";
 
 /// Why something in a run folder could not be done.
 #[derive(Debug, thiserror::Error)]
@@ -60,6 +102,16 @@ pub enum RunFolderError {
         path: PathBuf,
         /// The first thing found that a run leaves.
         found: String,
+    },
+    /// Files of somebody else are in the way.
+    #[error("{}: run folder: holds files that gausset did not write (expected an empty or new folder, found {found}); choose another folder{}", path.display(), if *forcible { ", or replace that file with --force" } else { ", or move them away" })]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// The first of them.
+        found: String,
+        /// Whether it would be replaced with `--force`.
+        forcible: bool,
     },
     /// There is no run to go on with.
     #[error("{}: run folder: holds no run (expected {expected}, found {found}); start one with `gausset train DATA -o {}`", path.display(), path.display())]
@@ -116,30 +168,37 @@ impl CheckpointSearch {
 
 impl RunFolder {
     /// Makes (or takes) a folder for a new run and locks it. With [`Overwrite::Replace`] the files of an earlier run
-    /// are removed, and nothing else; without, a folder that holds any of them is refused.
+    /// are removed, and nothing else; without, a folder that holds any of them is refused. Files of somebody else stay;
+    /// a folder in which they have names that the run needs is refused (directly in it, without `Replace`).
     ///
     /// # Errors
-    /// The folder is in use; it holds a run and may not be overwritten; it cannot be written to.
+    /// The folder is in use; it holds a run and may not be overwritten; files of somebody else are in the way; a link
+    /// leads out of it; it cannot be written to.
     pub fn create(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<Self, RunFolderError> {
         retry(|| fs.create_folder(root)).map_err(io_error(root, "create folder"))?;
+        refuse_ways_out(fs, root)?;
         let lock = FolderLock::acquire(root)?;
-        let folder = checkpoints_folder(root);
-        // The lock says that nobody else is writing here.
-        for folder in [root, &folder, &eval_folder(root)] {
-            remove_temporaries(fs, folder, Temporaries::All)?;
+        let old = Survey::of(fs, root)?;
+        let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+        if let Some((first, forcible)) = old.in_the_way(overwrite) {
+            let path = root.to_owned();
+            return Err(RunFolderError::Foreign { path, found: shown(first), forcible });
         }
-        let old = files_of_a_run(fs, root)?;
-        match old.first() {
-            Some(first) if overwrite == Overwrite::Refuse => {
-                let found = first.strip_prefix(root).unwrap_or(first).display().to_string();
-                return Err(RunFolderError::HoldsARun { path: root.to_owned(), found });
-            }
-            _ => {}
+        if let (Overwrite::Refuse, Some(first)) = (overwrite, old.ours.first()) {
+            return Err(RunFolderError::HoldsARun { path: root.to_owned(), found: shown(first) });
         }
-        for path in &old {
+        // The folder is accepted, and the lock says that nobody else is writing here.
+        if old.is_run {
+            clean_up(fs, root)?;
+        }
+        let replaced =
+            old.replaced.iter().filter(|path| NEEDED_FILES.iter().any(|name| path.ends_with(name)));
+        for path in old.ours.iter().chain(replaced) {
             retry(|| fs.remove(path)).map_err(io_error(path, "remove"))?;
         }
-        retry(|| fs.create_folder(&folder)).map_err(io_error(&folder, "create folder"))?;
+        let no_names = std::iter::empty::<&Path>;
+        owned::take(fs, root, PURPOSE, no_names(), overwrite)?;
+        owned::take(fs, &checkpoints_folder(root), CHECKPOINTS, no_names(), overwrite)?;
         // The names of both folders must outlive a power failure, or what is in them does not.
         for folder in [Some(root), root.parent()].into_iter().flatten().filter(|f| !f.as_os_str().is_empty())
         {
@@ -151,7 +210,7 @@ impl RunFolder {
     /// Opens and locks the folder of a run that is to go on.
     ///
     /// # Errors
-    /// The folder is in use, is not there or has no `config.toml`.
+    /// The folder is in use, is not there or has no `config.toml`; a link leads out of it.
     pub fn open(fs: &dyn FileSystem, root: &Path) -> Result<Self, RunFolderError> {
         let not_a_run = |expected, found| RunFolderError::NotARun { path: root.to_owned(), expected, found };
         let look_up = |path: &Path| retry(|| fs.info(path)).map_err(io_error(path, "look up"));
@@ -163,11 +222,12 @@ impl RunFolder {
         if look_up(&config_path(root))?.is_none() {
             return Err(not_a_run("config.toml in it", "none"));
         }
+        refuse_ways_out(fs, root)?;
         let lock = FolderLock::acquire(root)?;
         let folder = checkpoints_folder(root);
-        retry(|| fs.create_folder(&folder)).map_err(io_error(&folder, "create folder"))?;
-        for folder in [root, &folder] {
-            remove_temporaries(fs, folder, Temporaries::All)?;
+        owned::take(fs, &folder, CHECKPOINTS, std::iter::empty::<&Path>(), Overwrite::Replace)?;
+        if is_run(root) {
+            clean_up(fs, root)?;
         }
         Ok(Self { root: root.to_owned(), lock })
     }
@@ -191,6 +251,17 @@ impl RunFolder {
     pub fn write_config(&self, fs: &dyn FileSystem, toml: &str) -> Result<(), RunFolderError> {
         let options = WriteOptions { label: "config", ..WriteOptions::default() };
         write_atomic_with(fs, &config_path(&self.root), &options, |file| file.write_all(toml.as_bytes()))?;
+        Ok(())
+    }
+
+    /// Writes the list of the data that the run is made of.
+    ///
+    /// # Errors
+    /// A failed write.
+    pub fn write_list_of_data(&self, fs: &dyn FileSystem, list: &str) -> Result<(), RunFolderError> {
+        let options = WriteOptions { label: "fingerprint", ..WriteOptions::default() };
+        let path = data_list_path(&self.root);
+        write_atomic_with(fs, &path, &options, |file| file.write_all(list.as_bytes()))?;
         Ok(())
     }
 
@@ -292,30 +363,204 @@ fn step_of(name: &OsStr) -> Option<u64> {
     (*checkpoint_name(step) == *name).then_some(step)
 }
 
-/// Everything in a folder that a run leaves behind.
-fn files_of_a_run(fs: &dyn FileSystem, root: &Path) -> Result<Vec<PathBuf>, WriteError> {
-    let mut found = Vec::new();
-    for name in RUN_FILES {
-        let path = root.join(name);
-        if retry(|| fs.info(&path)).map_err(io_error(&path, "look up"))?.is_some() {
-            found.push(path);
+/// Whether a folder is that of a run: its marker says so, or its `config.toml` begins as ours do.
+fn is_run(root: &Path) -> bool {
+    owned::is_ours(root, PURPOSE)
+        || input::read(&config_path(root), MAX_PROOF_BYTES)
+            .is_ok_and(|text| text.starts_with(CONFIG_START.as_bytes()))
+}
+
+/// Refuses a run folder in which a name of ours is a link that leads out of it, or a pipe or device: what is written
+/// there would go elsewhere, or wait for ever.
+///
+/// # Errors
+/// The first such name; a folder that cannot be listed.
+pub fn refuse_ways_out(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteError> {
+    let folders = ["checkpoints", "eval", "cameras", "render"];
+    // The lock looks after itself.
+    for name in RUN_FILES.iter().chain(&folders).chain(&[MARKER]) {
+        owned::stays_inside(root, Path::new(name))?;
+    }
+    for place in Place::all(root) {
+        for name in names_in(fs, &place.folder)? {
+            let is_one = name.to_str().is_some_and(|name| (place.is_name)(name) || name == MARKER);
+            if is_one || place.is_parent_of(&name) {
+                let path = place.folder.join(name);
+                owned::stays_inside(root, path.strip_prefix(root).unwrap_or(&path))?;
+            }
         }
     }
-    let mut add = |folder: PathBuf, is_ours: &dyn Fn(&str) -> bool| -> Result<(), WriteError> {
-        let names = names_in(fs, &folder)?;
-        let ours = names.iter().filter(|name| name.to_str().is_some_and(is_ours));
-        found.extend(ours.map(|name| folder.join(name)));
-        Ok(())
-    };
-    let ends = |name: &str, endings: &[&str]| endings.iter().any(|e| name.ends_with(e));
-    add(checkpoints_folder(root), &|name| {
-        ends(name, &[".ckpt", ".ckpt.damaged"]) || name.starts_with(".tmp-")
-    })?;
-    for folder in [eval_folder(root), eval_folder(root).join("train")] {
-        add(folder, &|name| ends(name, &[".png", ".json"]) || name.starts_with(".tmp-"))?;
+    Ok(())
+}
+
+/// Removes what killed processes have left in a run folder that is locked.
+fn clean_up(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteError> {
+    remove_temporaries(fs, root)?;
+    for place in Place::all(root) {
+        remove_temporaries(fs, &place.folder)?;
     }
-    add(cameras_folder(root), &|name| CAMERA_FILES.contains(&name) || name.starts_with(".tmp-"))?;
-    Ok(found)
+    Ok(())
+}
+
+/// A sub-folder into which a run writes.
+struct Place {
+    folder: PathBuf,
+    /// What its marker says.
+    purpose: &'static str,
+    /// Whether a name is of the form that a run gives.
+    is_name: fn(&str) -> bool,
+    /// Whether a file of such a name is ours though the folder has no marker, as in version 0.1; told the run's folder.
+    proof: fn(&Path, &Self) -> Proof,
+}
+
+/// Which files of a folder without a marker are ours.
+enum Proof {
+    /// All whose names are of the right form.
+    All,
+    /// Those with these names; of pictures, what comes behind their number.
+    These(BTreeSet<String>),
+}
+
+impl Place {
+    /// All of them, parents before what is in them.
+    fn all(root: &Path) -> [Self; 4] {
+        let eval = eval_folder(root);
+        [
+            Self {
+                folder: checkpoints_folder(root),
+                purpose: CHECKPOINTS,
+                is_name: |name| {
+                    let name = name.strip_suffix(".damaged").unwrap_or(name);
+                    step_of(OsStr::new(name)).is_some()
+                },
+                // No other program gives exactly these names to files in the folder of a run of ours.
+                proof: |_, _| Proof::All,
+            },
+            Self {
+                folder: eval.join("train"),
+                purpose: EVALUATION,
+                is_name: is_evaluation_name,
+                proof: |_, place| evaluation_proof(&place.folder),
+            },
+            Self {
+                folder: eval,
+                purpose: EVALUATION,
+                is_name: is_evaluation_name,
+                proof: |_, place| evaluation_proof(&place.folder),
+            },
+            Self {
+                folder: cameras_folder(root),
+                purpose: CAMERAS,
+                is_name: |name| CAMERA_FILES.contains(&name),
+                // Those are names of COLMAP: ours only if the run refines poses.
+                proof: |root, _| {
+                    let config = input::read_to_string(&config_path(root), MAX_PROOF_BYTES);
+                    let refines = config.is_ok_and(|text| text.lines().any(|l| l == "refine-poses = true"));
+                    if refines { Proof::All } else { Proof::These(BTreeSet::new()) }
+                },
+            },
+        ]
+    }
+
+    fn is_parent_of(&self, name: &OsStr) -> bool {
+        self.folder.ends_with("eval") && name == "train"
+    }
+}
+
+impl Proof {
+    fn holds(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(names) => {
+                names.contains(name) || name.split_once('_').is_some_and(|(_, rest)| names.contains(rest))
+            }
+        }
+    }
+}
+
+/// Whether a name is one that an evaluation gives: `0012_name.png`, the contact sheet, the report.
+fn is_evaluation_name(name: &str) -> bool {
+    let is_picture = || {
+        let (number, rest) = name.split_once('_')?;
+        let is_number = number.len() >= 4 && number.bytes().all(|byte| byte.is_ascii_digit());
+        Some(is_number && rest.len() > ".png".len() && rest.ends_with(".png"))
+    };
+    [CONTACT_SHEET, EVALUATION_REPORT].contains(&name) || is_picture().unwrap_or(false)
+}
+
+/// What an evaluation of version 0.1 wrote into a folder, by its report. Pictures alone prove nothing: without the
+/// report, which is written last, they stay.
+fn evaluation_proof(folder: &Path) -> Proof {
+    let read = || {
+        let report = input::read(&folder.join(EVALUATION_REPORT), MAX_PROOF_BYTES).ok()?;
+        let report: Value = serde_json::from_slice(&report).ok()?;
+        report.get("split")?.as_str()?;
+        let pictures = report.get("per_image")?.as_array()?.iter();
+        let names = pictures.filter_map(|picture| picture.get("name")?.as_str());
+        let ours = [CONTACT_SHEET, EVALUATION_REPORT].map(str::to_owned).into_iter();
+        Some(ours.chain(names.map(|name| format!("{}.png", names::flat(name)))).collect())
+    };
+    Proof::These(read().unwrap_or_default())
+}
+
+/// Whether everything that looks like an evaluation in this folder, `eval` of a run or `train` in it, is of ours.
+#[must_use]
+pub fn evaluation_is_ours(fs: &dyn FileSystem, folder: &Path) -> bool {
+    let proof = evaluation_proof(folder);
+    let holds =
+        |name: &OsStr| name.to_str().is_none_or(|name| !is_evaluation_name(name) || proof.holds(name));
+    owned::is_ours(folder, EVALUATION)
+        || names_in(fs, folder).is_ok_and(|names| names.iter().all(|name| holds(name)))
+}
+
+/// Whose the files are that have names of a run.
+#[derive(Debug, Default)]
+struct Survey {
+    /// The folder is one of a run.
+    is_run: bool,
+    /// Files of a run of ours.
+    ours: Vec<PathBuf>,
+    /// Files of others directly in the folder that a new run would or might replace …
+    replaced: Vec<PathBuf>,
+    /// … and those of theirs in its sub-folders that have names of a run.
+    foreign: Vec<PathBuf>,
+}
+
+impl Survey {
+    fn of(fs: &dyn FileSystem, root: &Path) -> Result<Self, WriteError> {
+        let mut survey = Self { is_run: is_run(root), ..Self::default() };
+        for name in RUN_FILES {
+            let path = root.join(name);
+            if retry(|| fs.info(&path)).map_err(io_error(&path, "look up"))?.is_none() {
+                continue;
+            }
+            let list = if survey.is_run { &mut survey.ours } else { &mut survey.replaced };
+            list.push(path);
+        }
+        for place in Place::all(root) {
+            let names = names_in(fs, &place.folder)?;
+            if names.is_empty() {
+                continue;
+            }
+            let proof = match (owned::is_ours(&place.folder, place.purpose), survey.is_run) {
+                (true, _) => Proof::All,
+                (false, true) => (place.proof)(root, &place),
+                (false, false) => Proof::These(BTreeSet::new()),
+            };
+            for name in names.iter().filter_map(|name| name.to_str()).filter(|name| (place.is_name)(name)) {
+                let list = if proof.holds(name) { &mut survey.ours } else { &mut survey.foreign };
+                list.push(place.folder.join(name));
+            }
+        }
+        Ok(survey)
+    }
+
+    /// The first file of somebody else for which a new run must be refused, and whether `--force` would help.
+    fn in_the_way(&self, overwrite: Overwrite) -> Option<(&Path, bool)> {
+        let foreign = self.foreign.first().map(|path| (path.as_path(), false));
+        let replaced = self.replaced.first().filter(|_| overwrite == Overwrite::Refuse);
+        foreign.or(replaced.map(|path| (path.as_path(), true)))
+    }
 }
 
 /// Names in a folder; none when there is no folder.
@@ -333,6 +578,12 @@ fn io_error(path: &Path, action: &'static str) -> impl Fn(io::Error) -> WriteErr
 /// `step_007000.ckpt`.
 fn checkpoint_name(step: u64) -> String {
     format!("step_{step:06}.ckpt")
+}
+
+/// `RUN/fingerprint.txt`.
+#[must_use]
+pub fn data_list_path(root: &Path) -> PathBuf {
+    root.join("fingerprint.txt")
 }
 
 /// `RUN/config.toml`.

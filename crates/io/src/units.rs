@@ -48,6 +48,30 @@ pub fn one_line(message: &str) -> String {
     line
 }
 
+/// A message with no number longer than ten characters: longer ones are rounded, `3.142`, `1.000e300`.
+#[must_use]
+pub fn short_numbers(message: &str) -> String {
+    const LONGEST: usize = 10;
+    let mut line = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some((before, from)) = rest.find(|c: char| c.is_ascii_digit()).map(|at| rest.split_at(at)) {
+        let end = from.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(from.len());
+        let (number, after) = from.split_at(end);
+        line.push_str(before);
+        match number.parse::<f64>() {
+            // One with an exponent is as short as it gets.
+            Ok(value) if number.len() > LONGEST && !after.starts_with('e') => {
+                let is_plain = (1e-3..1e6).contains(&value) || value == 0.0;
+                let short = if is_plain { format!("{value:.4}") } else { format!("{value:.3e}") };
+                line.push_str(&short);
+            }
+            _ => line.push_str(number),
+        }
+        rest = after;
+    }
+    line + rest
+}
+
 /// What is wrong with a JSON file, on one line that begins with its place: `line 3: unknown field …`.
 #[must_use]
 pub fn json_problem(error: &serde_json::Error) -> String {
@@ -66,6 +90,15 @@ mod tests {
         let line = super::json_problem(&error);
         assert!(line.starts_with("line 2: invalid type: string \"x") && line.contains("at line 7"), "{line}");
         assert!(!line.contains('\n'));
+    }
+
+    #[test]
+    fn numbers_in_messages_are_short() {
+        let short = super::short_numbers;
+        assert_eq!(short(&format!("({}, {})", 1e300, -1.5e-200)), "(1.000e300, -1.500e-200)");
+        assert_eq!(short(&format!("length {} (expected 1)", 50f64.sqrt())), "length 7.0711 (expected 1)");
+        assert_eq!(short("8x6 for 16x12 px, 0.5"), "8x6 for 16x12 px, 0.5");
+        assert_eq!(short("1.2345678901234e-7. 12."), "1.2345678901234e-7. 12.");
     }
 
     #[test]

@@ -11,7 +11,9 @@ use std::process::{Command, Output, Stdio};
 use files::{Numbers, file_names, same_bits, some_splats, some_state, temporary_folder};
 use gausset_core::engine::TrainState;
 use gausset_io::atomic::faults::VolatileDisk;
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, crash, write_atomic};
+use gausset_io::atomic::{
+    Disk, FileSystem, Overwrite, WriteOptions, crash, remove_temporaries, write_atomic, write_atomic_with,
+};
 use gausset_io::metrics_log::{MetricsLog, read_metrics};
 use gausset_io::run_folder::{
     RunFolder, checkpoint_path, checkpoints_folder, list_checkpoints, metrics_path, newest_checkpoint,
@@ -265,14 +267,83 @@ fn a_link_is_followed_and_not_replaced() {
 }
 
 #[test]
-fn old_temporary_files_of_others_are_cleaned_and_young_ones_kept() {
-    use gausset_io::atomic::{Temporaries, remove_temporaries};
+fn a_link_that_leads_nowhere_is_refused_and_stays() {
     let folder = temporary_folder();
-    for (name, hours) in [(".tmp-1-0-old.ply", 25), (".tmp-2-0-young.ply", 23), ("old.ply", 100)] {
-        let file = std::fs::File::create(folder.path().join(name)).unwrap();
-        let age = std::time::Duration::from_secs(hours * 3600);
-        file.set_modified(std::time::SystemTime::now() - age).unwrap();
+    let link = folder.path().join("link.txt");
+    std::os::unix::fs::symlink("nowhere.txt", &link).unwrap();
+    for overwrite in [Overwrite::Refuse, Overwrite::Replace] {
+        let options = WriteOptions { overwrite, ..WriteOptions::default() };
+        let refused = write_atomic_with(&Disk, &link, &options, |file| file.write_all(b"new"));
+        let refused = refused.map(|_| ()).unwrap_err().to_string();
+        let expected =
+            "is a link that leads nowhere (expected a file or a free name); remove it or choose another name";
+        assert_eq!(refused, format!("{}: output: {expected}", link.display()));
     }
-    assert_eq!(remove_temporaries(&Disk, folder.path(), Temporaries::Stale).unwrap(), 1);
-    assert_eq!(file_names(folder.path()), [".tmp-2-0-young.ply", "old.ply"]);
+    assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("nowhere.txt"));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_file_that_is_replaced_keeps_its_mode() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = temporary_folder();
+    let path = folder.path().join("secret.txt");
+    let mode = || std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+    write_atomic(&Disk, &path, |file| file.write_all(b"old")).unwrap();
+    let usual = mode();
+    for kept in [0o600, 0o640, 0o664, 0o777, usual] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(kept)).unwrap();
+        write_atomic(&Disk, &path, |file| {
+            file.write_all(b"new")?;
+            // Not even while it is written may anybody else read it.
+            let temporary = std::fs::read_dir(folder.path())?.map(|entry| entry.unwrap().path());
+            let temporary = temporary.into_iter().find(|path| !path.ends_with("secret.txt")).unwrap();
+            assert_eq!(std::fs::metadata(temporary)?.permissions().mode() & 0o777, kept);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!((mode(), std::fs::read(&path).unwrap()), (kept, b"new".to_vec()), "{kept:o}");
+    }
+}
+
+#[test]
+fn only_temporary_files_of_ours_are_cleaned_up() {
+    let folder = temporary_folder();
+    let name = |name: &str| folder.path().join(name);
+    for ours in [".tmp-1-0-old.ply", ".tmp-4194303-17-a-b.png"] {
+        std::fs::write(name(ours), "x").unwrap();
+    }
+    for theirs in [".tmp-notes", ".tmp-x", "old.ply", ".tmp-1-x-old.ply", ".tmp-1-0-"] {
+        std::fs::write(name(theirs), "x").unwrap();
+    }
+    std::os::unix::fs::symlink("old.ply", name(".tmp-2-0-link")).unwrap();
+    std::fs::create_dir(name(".tmp-3-0-folder")).unwrap();
+    assert_eq!(remove_temporaries(&Disk, folder.path()).unwrap(), 2);
+    let left = [
+        ".tmp-1-0-",
+        ".tmp-1-x-old.ply",
+        ".tmp-2-0-link",
+        ".tmp-3-0-folder",
+        ".tmp-notes",
+        ".tmp-x",
+        "old.ply",
+    ];
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, left);
+}
+
+#[test]
+fn a_temporary_name_that_is_taken_is_left_to_its_owner() {
+    let folder = temporary_folder();
+    // Among them is the name that this process would give next, as if a dead one had had its number.
+    let taken: Vec<PathBuf> =
+        (0..500).map(|n| folder.path().join(format!(".tmp-{}-{n}-a.txt", std::process::id()))).collect();
+    for path in &taken {
+        std::fs::write(path, "mine").unwrap();
+    }
+    write_atomic(&Disk, &folder.path().join("a.txt"), |file| file.write_all(b"new")).unwrap();
+    assert_eq!(std::fs::read(folder.path().join("a.txt")).unwrap(), b"new");
+    assert!(taken.iter().all(|path| std::fs::read(path).unwrap() == b"mine"));
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use files::{file_names, same_bits, some_splats, some_state, temporary_folder};
 use gausset_core::engine::TrainState;
 use gausset_io::atomic::faults::{Fault, FaultyDisk};
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, Temporaries, WriteOptions, remove_temporaries};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, remove_temporaries};
 use gausset_io::checkpoint::{load_train_state, save_train_state};
 use gausset_io::metrics_log::{MetricsLog, read_metrics};
 use gausset_io::run_folder::{RunFolder, checkpoints_folder, metrics_path, newest_checkpoint};
@@ -87,7 +87,7 @@ fn copy_folder(from: &Path, to: &Path) {
 
 /// No temporary file survives the next start.
 fn assert_no_temporaries(folder: &Path) {
-    remove_temporaries(&Disk, folder, Temporaries::All).unwrap();
+    remove_temporaries(&Disk, folder).unwrap();
     let names = file_names(folder);
     assert!(!names.iter().any(|name| name.starts_with(".tmp-")), "{names:?}");
 }

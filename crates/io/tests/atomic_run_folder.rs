@@ -10,15 +10,16 @@ use gausset_io::atomic::{
 };
 use gausset_io::lock::FolderLock;
 use gausset_io::metrics_log::{MetricsLog, read_metrics};
+use gausset_io::owned;
 use gausset_io::run_folder::{
-    self, RunFolder, RunFolderError, checkpoint_path, checkpoints_folder, list_checkpoints, metrics_path,
-    newest_checkpoint,
+    self, CAMERAS, CONFIG_START, EVALUATION, RunFolder, RunFolderError, checkpoint_path, checkpoints_folder,
+    list_checkpoints, metrics_path, newest_checkpoint,
 };
 use serde_json::{Value, json};
 
 fn new_run(folder: &Path) -> RunFolder {
     let run = RunFolder::create(&Disk, folder, Overwrite::Refuse).unwrap();
-    run.write_config(&Disk, "steps = 1\n").unwrap();
+    run.write_config(&Disk, &format!("{CONFIG_START}\nsteps = 1\n")).unwrap();
     run
 }
 
@@ -159,30 +160,196 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
     );
     assert_eq!(list_checkpoints(&Disk, folder.path()).unwrap(), [10], "a refusal changes nothing");
 
-    for place in ["eval", "eval/train", "cameras"] {
-        std::fs::create_dir(folder.path().join(place)).unwrap();
+    let none = std::iter::empty::<&Path>;
+    for (place, purpose) in [("eval", EVALUATION), ("eval/train", EVALUATION), ("cameras", CAMERAS)] {
+        owned::take(&Disk, &folder.path().join(place), purpose, none(), Overwrite::Refuse).unwrap();
     }
     let left = [
-        "eval/sheet.png",
-        "eval/train/sheet.png",
+        "eval/contact_sheet.png",
+        "eval/0003_view.png",
+        "eval/train/metrics.json",
         "cameras/images.bin",
         "cameras/transforms.json",
         "profile.csv",
+        ".tmp-1-0-splats.ply",
+        "eval/.tmp-12-3-0003_view.png",
     ];
-    for file in left {
+    let mine = ["cameras/mine.txt", "eval/holiday.png", ".tmp-notes", "checkpoints/best.ckpt"];
+    for file in left.iter().chain(&mine) {
         std::fs::write(folder.path().join(file), "old").unwrap();
     }
-    std::fs::write(folder.path().join("cameras/mine.txt"), "keep me").unwrap();
     let run = RunFolder::create(&Disk, folder.path(), Overwrite::Replace).unwrap();
     assert!(list_checkpoints(&Disk, folder.path()).unwrap().is_empty());
     for file in left {
         assert!(!folder.path().join(file).exists(), "{file}");
     }
-    assert!(folder.path().join("cameras/mine.txt").exists());
+    for file in mine {
+        assert_eq!(std::fs::read(folder.path().join(file)).unwrap(), b"old", "{file}");
+    }
     assert_eq!(std::fs::read(&keep).unwrap(), b"keep me");
     drop(run);
     // Nothing of a run is left, so nothing stands in the way of the next.
     RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap();
+}
+
+/// A folder as version 0.1 left it, without markers, and with files of its user.
+fn old_run(folder: &Path, refines_poses: bool) {
+    for place in ["checkpoints", "eval", "cameras"] {
+        std::fs::create_dir(folder.join(place)).unwrap();
+    }
+    let config = format!("{CONFIG_START}: …\nsteps = 1\nrefine-poses = {refines_poses}\n");
+    std::fs::write(folder.join("config.toml"), config).unwrap();
+    let report = r#"{"split": "test", "images": 1, "per_image": [{"name": "a/b c.jpg"}]}"#;
+    std::fs::write(folder.join("eval/metrics.json"), report).unwrap();
+    for file in [
+        "splats.ply",
+        "checkpoints/step_000010.ckpt",
+        "eval/0000_a_b_c.png",
+        "eval/contact_sheet.png",
+        "cameras/images.bin",
+        "eval/holiday.png",
+        "checkpoints/notes.txt",
+    ] {
+        std::fs::write(folder.join(file), "x").unwrap();
+    }
+}
+
+#[test]
+fn a_run_without_markers_counts_as_one_and_what_it_proves_to_have_written_is_replaced() {
+    let folder = temporary_folder();
+    old_run(folder.path(), true);
+    let refused = RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap_err();
+    assert!(matches!(refused, RunFolderError::HoldsARun { .. }), "{refused}");
+    drop(RunFolder::open(&Disk, folder.path()).unwrap());
+    drop(RunFolder::create(&Disk, folder.path(), Overwrite::Replace).unwrap());
+    for gone in [
+        "config.toml",
+        "splats.ply",
+        "checkpoints/step_000010.ckpt",
+        "eval/0000_a_b_c.png",
+        "eval/contact_sheet.png",
+        "eval/metrics.json",
+        "cameras/images.bin",
+    ] {
+        assert!(!folder.path().join(gone).exists(), "{gone}");
+    }
+    for mine in ["eval/holiday.png", "checkpoints/notes.txt"] {
+        assert!(folder.path().join(mine).is_file(), "{mine}");
+    }
+}
+
+#[test]
+fn what_a_run_without_markers_does_not_prove_to_have_written_is_in_the_way() {
+    for theirs in ["eval/0001_holiday.png", "cameras/images.bin"] {
+        let folder = temporary_folder();
+        old_run(folder.path(), false);
+        if theirs.starts_with("eval") {
+            std::fs::remove_file(folder.path().join("cameras/images.bin")).unwrap();
+            std::fs::write(folder.path().join(theirs), "x").unwrap();
+        }
+        for overwrite in [Overwrite::Refuse, Overwrite::Replace] {
+            let refused = RunFolder::create(&Disk, folder.path(), overwrite).unwrap_err();
+            assert_eq!(
+                line(&refused, folder.path()),
+                format!(
+                    "RUN: run folder: holds files that gausset did not write (expected an empty or new folder, found \
+                     {theirs}); choose another folder, or move them away"
+                )
+            );
+            assert!(folder.path().join("splats.ply").is_file(), "a refusal changes nothing");
+        }
+    }
+}
+
+#[test]
+fn files_of_somebody_else_are_not_a_run() {
+    let folder = temporary_folder();
+    for place in ["eval", "checkpoints"] {
+        std::fs::create_dir(folder.path().join(place)).unwrap();
+    }
+    for file in ["config.toml", "crash.txt", ".tmp-1-0-a", "eval/holiday.png", "checkpoints/best.ckpt"] {
+        std::fs::write(folder.path().join(file), "mine").unwrap();
+    }
+    let refused = RunFolder::create(&Disk, folder.path(), Overwrite::Refuse).unwrap_err();
+    assert_eq!(
+        line(&refused, folder.path()),
+        "RUN: run folder: holds files that gausset did not write (expected an empty or new folder, found config.toml); \
+         choose another folder, or replace that file with --force"
+    );
+    assert_eq!(std::fs::read(folder.path().join(".tmp-1-0-a")).unwrap(), b"mine", "not our folder");
+    // What is about to be written is replaced, and nothing else.
+    drop(RunFolder::create(&Disk, folder.path(), Overwrite::Replace).unwrap());
+    assert!(!folder.path().join("config.toml").exists());
+    for file in ["crash.txt", ".tmp-1-0-a", "eval/holiday.png", "checkpoints/best.ckpt"] {
+        assert_eq!(std::fs::read(folder.path().join(file)).unwrap(), b"mine", "{file}");
+    }
+    // Checkpoints are removed one after the other while a run goes on: theirs would be among them.
+    std::fs::write(folder.path().join("checkpoints/step_000100.ckpt"), "mine").unwrap();
+    assert!(RunFolder::create(&Disk, folder.path(), Overwrite::Replace).is_err());
+    assert_eq!(std::fs::read(folder.path().join("checkpoints/step_000100.ckpt")).unwrap(), b"mine");
+}
+
+#[test]
+fn no_link_leads_out_of_a_run_folder() {
+    use std::os::unix::fs::symlink;
+    let root = temporary_folder();
+    let (outside, run) = (root.path().join("mine"), root.path().join("run"));
+    std::fs::create_dir(&outside).unwrap();
+    for file in ["thesis.txt", "metrics.json", "holiday.png", "0000_a.png", "step_000007.ckpt"] {
+        std::fs::write(outside.join(file), "mine").unwrap();
+    }
+    let names = [
+        (".lock", "thesis.txt"),
+        ("config.toml", "thesis.txt"),
+        ("splats.ply", "thesis.txt"),
+        ("metrics.jsonl", "thesis.txt"),
+        ("profile.json", "thesis.txt"),
+        ("crash.txt", "thesis.txt"),
+        ("trace.json", "nowhere.txt"),
+        ("eval", "."),
+        ("checkpoints", "."),
+        ("cameras", "."),
+        ("render", "."),
+        ("eval/metrics.json", "metrics.json"),
+        ("eval/train", "."),
+        ("eval/0000_a.png", "0000_a.png"),
+        ("checkpoints/step_000007.ckpt", "step_000007.ckpt"),
+    ];
+    for (name, target) in names {
+        let _ = std::fs::remove_dir_all(&run);
+        std::fs::create_dir(&run).unwrap();
+        std::fs::write(run.join("config.toml"), format!("{CONFIG_START}\n")).unwrap();
+        let link = run.join(name);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        let _ = std::fs::remove_file(&link);
+        symlink(outside.join(target), &link).unwrap();
+        let mut refusals = vec![RunFolder::create(&Disk, &run, Overwrite::Replace).map(|_| ())];
+        if name != "config.toml" {
+            refusals.push(RunFolder::open(&Disk, &run).map(|_| ()));
+        }
+        for refusal in refusals {
+            let refusal = refusal.unwrap_err().to_string();
+            let expected = [": output: is a link that leads ", ": lock: is a link (expected"];
+            let is_told =
+                expected.iter().any(|what| refusal.starts_with(&format!("{}{what}", link.display())));
+            assert!(is_told, "{name}: {refusal}");
+        }
+        for file in file_names(&outside) {
+            assert_eq!(std::fs::read(outside.join(&file)).unwrap(), b"mine", "{name}: {file}");
+        }
+        assert_eq!(file_names(&outside).len(), 5, "{name}");
+    }
+    // The folder itself may be a link, and so may what stays within it.
+    let _ = std::fs::remove_dir_all(&run);
+    std::fs::create_dir(&run).unwrap();
+    symlink(&run, root.path().join("link")).unwrap();
+    let through = new_run(&root.path().join("link"));
+    save(&through, 3);
+    drop(through);
+    std::fs::rename(run.join("checkpoints"), run.join("elsewhere")).unwrap();
+    symlink("elsewhere", run.join("checkpoints")).unwrap();
+    let through = RunFolder::open(&Disk, &root.path().join("link")).unwrap();
+    assert_eq!(through.newest_checkpoint(&Disk).unwrap().found.unwrap().step, 3);
 }
 
 #[test]

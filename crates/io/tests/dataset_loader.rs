@@ -129,7 +129,10 @@ fn a_file_that_changes_after_opening_is_an_error() {
     longer.push(1);
     scene.write("images/left/img 1.png", &longer);
     scene.remove("images/left/img 2.png");
-    for i in 0..2 {
+    let mut edited = tiny_png(SIZE[0], SIZE[1]);
+    *edited.last_mut().unwrap() ^= 1;
+    scene.write("images/left/img 3.png", &edited);
+    for i in [0, 1, 3] {
         let error = loader.get(i).unwrap_err();
         assert!(matches!(error.reason, SkipReason::Unreadable(ImageProblem::Changed { .. })), "{error}");
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use dataset_support::{SIZE, Scene, tiny_model, tiny_png};
+use dataset_support::{SIZE, Scene, json_frame, tiny_model, tiny_png};
 use gausset_io::dataset::colmap::{ColmapModel, ModelFormat};
 use gausset_io::dataset::{
     self, CameraModel, DatasetError, Loader, LoaderOptions, OpenOptions, Problem, SkipReason, SourceCamera,
@@ -127,9 +127,9 @@ fn all_variants() -> Vec<&'static str> {
     fn _skips(s: &SkipReason) {
         use SkipReason as S;
         match s {
-            S::Missing | S::Outside | S::Pose(_) | S::LastRow(_) | S::TooFar(_) | S::DuplicateName => {}
+            S::Missing | S::Outside | S::Pose(_) | S::LastRow(_) | S::TooFar(_) | S::SameFile { .. } => {}
             S::Unreadable(_) | S::Size { .. } | S::Camera(_) | S::Untrainable(_) => {}
-            S::Mask { .. } | S::EmptyMask { .. } | S::NoPixels => {}
+            S::Mask { .. } | S::NoMask { .. } | S::EmptyMask { .. } | S::NoPixels => {}
         }
     }
     fn _warnings(w: &Warning) {
@@ -142,13 +142,13 @@ fn all_variants() -> Vec<&'static str> {
             | W::Orientation { .. }
             | W::UnusedFrames { .. } => {}
             W::UnknownSplitNames { .. } | W::MaskResized { .. } | W::FewImages { .. } => {}
-            W::CoincidentCameras { .. } => {}
+            W::CoincidentCameras { .. } | W::ListedTwice { .. } => {}
         }
     }
     fn _pictures(p: &ImageProblem) {
         use ImageProblem as I;
         match p {
-            I::Io(_) | I::NotAFile | I::Empty | I::FileSize(_) | I::Format(_) | I::Variant(..) => {}
+            I::Io(_) | I::Empty | I::Format(_) | I::Variant(..) => {}
             I::Header(_) | I::Truncated | I::Size { .. } | I::Decode(_) | I::Changed { .. } => {}
         }
     }
@@ -167,15 +167,15 @@ fn all_variants() -> Vec<&'static str> {
         ("CameraModelError", "ParameterCount NotFinite OutOfRange Size"),
         (
             "SkipReason",
-            "Missing Outside Pose LastRow TooFar DuplicateName Unreadable Size Camera Untrainable Mask EmptyMask \
+            "Missing Outside Pose LastRow TooFar SameFile Unreadable Size Camera Untrainable Mask NoMask EmptyMask \
              NoPixels",
         ),
         (
             "Warning",
             "MissingFiles Rescaled SeveralModels TwoSources OtherImageFolder NoPoints PointsDropped PointsUnreadable FramesUnreadable \
-             Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras",
+             Orientation UnusedFrames UnknownSplitNames MaskResized FewImages CoincidentCameras ListedTwice",
         ),
-        ("ImageProblem", "Io NotAFile Empty FileSize Format Variant Header Truncated Size Decode Changed"),
+        ("ImageProblem", "Io Empty Format Variant Header Truncated Size Decode Changed"),
     ];
     let names =
         lists.iter().flat_map(|(kind, names)| names.split_whitespace().map(move |n| format!("{kind}::{n}")));
@@ -382,6 +382,13 @@ fn colmap_mistakes() -> Vec<Mistake> {
             scene
         }),
         with("name_twice", changed(|m| m.images[1].name = "left/img 0.png".to_owned())),
+        with(
+            "names_of_one_file",
+            changed(|m| {
+                m.images[1].name = "right/../left/img 0.png".to_owned();
+                m.images[2].name = "./left//img 0.png".to_owned();
+            }),
+        ),
     ];
     list.push(with("several_models", {
         let scene = Scene::colmap(ModelFormat::Binary);
@@ -551,7 +558,31 @@ fn picture_mistakes() -> Vec<Mistake> {
         mask("mask_unreadable", b"GIF89a"),
         mask("mask_of_other_size", &grey(8, 8, 255)),
         mask("mask_empty", &grey(16, 12, 0)),
+        with(
+            "mask_named_but_missing",
+            crowd(|i| if i == 3 { ("images/3.png", "gone.png") } else { ("", "") }),
+        ),
+        with(
+            "mask_named_outside",
+            crowd(|i| if i == 3 { ("images/3.png", "../../3.png") } else { ("", "") }),
+        ),
     ]
+}
+
+/// Eleven frames, so that one bad picture is less than a tenth; name and mask may be set for each.
+fn crowd(change: impl Fn(u32) -> (&'static str, &'static str)) -> Scene {
+    let scene = Scene::empty();
+    let frames: Vec<String> = (0..11)
+        .map(|i| {
+            let own = format!("images/{i}.png");
+            scene.write(&own, &tiny_png(SIZE[0], SIZE[1]));
+            let (name, mask) = change(i);
+            let mask = if mask.is_empty() { String::new() } else { format!("\"mask_path\": \"{mask}\",") };
+            json_frame(if name.is_empty() { &own } else { name }, f64::from(i), &mask)
+        })
+        .collect();
+    scene.write("transforms.json", format!("{{{FOCAL} \"frames\": [{}]}}", frames.join(",")).as_bytes());
+    scene
 }
 
 /// CRC-32 of PNG chunks.

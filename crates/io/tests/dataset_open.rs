@@ -2,7 +2,7 @@
 
 mod dataset_support;
 
-use dataset_support::{SIZE, Scene, tiny_model, tiny_png};
+use dataset_support::{SIZE, Scene, json_frame, tiny_model, tiny_png};
 use gausset_io::dataset::colmap::{ColmapModel, ModelFormat};
 use gausset_io::dataset::{
     self, AlphaMode, CameraModel, Dataset, DatasetError, OpenOptions, SkipReason, SourceCamera, Warning,
@@ -239,8 +239,83 @@ fn listed_twice_counts_once() {
     let mut model = tiny_model();
     model.images[1].name = "./left/img 0.png".to_owned();
     scene.model(&model, ModelFormat::Binary);
-    assert_eq!(scene.report(), ["left/img 0.png: name: listed twice (expected each picture once); skipped"]);
-    assert_eq!(scene.open().unwrap().images[0].id, 10, "the first one stays");
+    assert_eq!(
+        scene.report(),
+        ["DATA/images: 1 name leads to a file that is listed already (the first: left/img 0.png); \
+             each picture counts once, held out if one of its names is"]
+    );
+    let data = scene.open().unwrap();
+    assert_eq!(
+        (data.images.len(), data.images[0].id, data.has_skipped()),
+        (8, 10, true),
+        "the first one stays"
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn one_file_under_several_names_is_one_picture_and_never_in_both_halves() {
+    // In every second frame the same eight files again: in another spelling, absolute, and through links.
+    let scene = Scene::empty();
+    let mut frames = Vec::new();
+    for i in 0..8 {
+        let name = format!("images/{i}.png");
+        let path = scene.write(&name, &tiny_png(SIZE[0], SIZE[1]));
+        let again = match i % 3 {
+            0 => format!("images/../images/{i}.png"),
+            1 => path.to_str().unwrap().to_owned(),
+            _ => format!("links/{i}.png"),
+        };
+        let link = scene.path().join(format!("links/{i}.png"));
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&path, link).unwrap();
+        for name in [name, again] {
+            frames.push(json_frame(&name, f64::from(i), ""));
+        }
+    }
+    let json = |head: &str| {
+        let text = format!("{{\"fl_x\": 14, {head} \"frames\": [{}]}}", frames.join(","));
+        scene.write("transforms.json", text.as_bytes());
+        scene.open_with(&OpenOptions { test_every: 4, ..OpenOptions::default() }).unwrap()
+    };
+    let names = |data: &Dataset, half: &[usize]| -> Vec<String> {
+        half.iter().map(|&i| data.images[i].name.to_string()).collect()
+    };
+    let data = json("");
+    assert_eq!((data.images.len(), data.skipped.len()), (8, 8));
+    assert_eq!(names(&data, &data.split.test), ["images/0.png", "images/4.png"]);
+    let line =
+        "8 names lead to a file that is listed already (the first: images/../images/0.png is images/0.png); ";
+    assert!(data.report().iter().any(|l| l.contains(line)), "{:?}", data.report());
+    // A list of held-out pictures that names one of them in each of the spellings.
+    let outside = scene.path().join("images/1.png");
+    let head = format!(
+        "\"test_filenames\": [\"images/0.png\", \"{}\", \"links/2.png\", \"./images/x/../3.png\"],",
+        outside.display()
+    );
+    let data = json(&head);
+    assert_eq!(data.images.len(), 8);
+    assert_eq!(
+        names(&data, &data.split.test),
+        ["images/0.png", "images/1.png", "images/3.png", "links/2.png"]
+    );
+    assert_eq!(data.split.train.len(), 4);
+}
+
+#[test]
+fn a_picture_in_both_files_of_a_blender_split_is_held_out() {
+    let scene = Scene::empty();
+    for (half, names) in [("train", [0, 1, 2]), ("test", [2, 3, 4])] {
+        let frames = names.map(|i| {
+            scene.write(&format!("{i}.png"), &tiny_png(SIZE[0], SIZE[1]));
+            json_frame(&format!("{i}"), f64::from(i), "")
+        });
+        let text = format!("{{\"camera_angle_x\": 0.7, \"frames\": [{}]}}", frames.join(","));
+        scene.write(&format!("transforms_{half}.json"), text.as_bytes());
+    }
+    let data = scene.open().unwrap();
+    assert_eq!(test_names(&data), ["2.png", "3.png", "4.png"]);
+    assert_eq!(data.split.train, [0, 1]);
 }
 
 #[test]
@@ -391,41 +466,139 @@ fn the_extent_comes_from_training_cameras_and_points() {
 #[test]
 fn the_fingerprint_tells_data_apart_and_ignores_options() {
     let scene = Scene::colmap(ModelFormat::Binary);
-    let print = || scene.open().unwrap().fingerprint;
+    let print = || scene.open().unwrap().fingerprint.to_string();
     let first = print();
-    assert_eq!((first.len(), print()), (32, first.clone()));
+    assert_eq!((first.len(), &first[..2], print()), (34, "2-", first.clone()));
     let options =
         OpenOptions { max_resolution: 8, test_every: 2, alpha: AlphaMode::Mask, ..OpenOptions::default() };
-    assert_eq!(scene.open_with(&options).unwrap().fingerprint, first);
+    assert_eq!(scene.open_with(&options).unwrap().fingerprint.to_string(), first);
     let mut model = tiny_model();
     model.images[4].translation[0] += 1e-12;
     scene.model(&model, ModelFormat::Binary);
     assert_ne!(print(), first);
     scene.model(&tiny_model(), ModelFormat::Binary);
     assert_eq!(print(), first);
-    let mut longer = tiny_png(16, 12);
-    longer.push(0);
-    scene.write("images/left/img 0.png", &longer);
-    assert_ne!(print(), first);
+    let picture = tiny_png(16, 12);
+    let mut other = picture.clone();
+    *other.last_mut().unwrap() ^= 1;
+    scene.write("images/left/img 0.png", &other);
+    assert_ne!(print(), first, "the same length, another content");
+    scene.write("images/left/img 0.png", &picture);
+    assert_eq!(print(), first, "another time, the same content");
+    let mask = |value: u8| png(16, 12, PngPixels::Grey8(&[value; 16 * 12]), &[]).unwrap();
+    assert_eq!(mask(255).len(), mask(254).len());
+    scene.write("masks/left/img 0.png", &mask(255));
+    let masked = print();
+    scene.write("masks/left/img 0.png", &mask(254));
+    assert!(masked != first && masked != print(), "masks count with their content");
+}
+
+#[test]
+fn the_first_thing_that_differs_from_a_list_of_data_is_named() {
+    let scene = Scene::colmap(ModelFormat::Binary);
+    let list = scene.open().unwrap().list_of_data();
+    let difference = || scene.open().unwrap().difference_from(&list);
+    assert_eq!(difference(), None);
+    let named = |what: &str| assert_eq!(difference().as_deref(), Some(what));
+    let mut model = tiny_model();
+    model.points[3].colour[0] ^= 1;
+    scene.model(&model, ModelFormat::Binary);
+    named("other points");
+    model.images[7].translation[0] += 1e-12;
+    scene.model(&model, ModelFormat::Binary);
+    named("changed camera or pose: right/img 7.png");
+    scene.write("masks/left/img 2.png", &tiny_png(16, 12));
+    named("changed mask: left/img 2.png");
+    for i in [1, 3, 4] {
+        let mut picture = tiny_png(16, 12);
+        *picture.last_mut().unwrap() ^= 1;
+        scene.write(&format!("images/left/img {i}.png"), &picture);
+    }
+    named("changed content: left/img 1.png and 2 more");
+    model.images[0].name = "left/another.png".to_owned();
+    scene.model(&model, ModelFormat::Binary);
+    scene.write("images/left/another.png", &tiny_png(16, 12));
+    named("missing: left/img 0.png");
+    for foreign in ["", "# a comment\n", "some words\n", "a b c d e f\n"] {
+        assert_eq!(scene.open().unwrap().difference_from(foreign), None, "{foreign}");
+    }
+}
+
+#[test]
+fn the_fingerprint_of_an_earlier_version_is_compared_in_its_way() {
+    // What version 0.1 recorded of this dataset.
+    const FROM_0_1: &str = "1a1b815f6c7a47824f2fd0c1a6f190ca";
+    let scene = Scene::colmap(ModelFormat::Binary);
+    scene.write("masks/left/img 2.png", &tiny_png(16, 12));
+    let fingerprint = scene.open().unwrap().fingerprint;
+    assert!(fingerprint.is(&fingerprint.to_string()));
+    assert!(fingerprint.is(FROM_0_1), "{fingerprint:?}");
+    let mut model = tiny_model();
+    model.images[0].translation[0] += 1.0;
+    scene.model(&model, ModelFormat::Binary);
+    assert!(!scene.open().unwrap().fingerprint.is(FROM_0_1));
 }
 
 #[cfg(unix)]
 #[test]
-fn links_out_of_the_folder_are_refused_unless_allowed() {
+fn links_are_followed_and_names_that_lead_out_are_not() {
+    use std::os::unix::fs::symlink;
     let scene = Scene::colmap(ModelFormat::Binary);
-    scene.write("elsewhere/a.png", &tiny_png(16, 12));
-    scene.remove("images/left/img 0.png");
-    std::os::unix::fs::symlink("../../elsewhere/a.png", scene.path().join("images/left/img 0.png")).unwrap();
-    assert_eq!(
-        scene.report(),
-        ["left/img 0.png: picture: lies outside the picture folder; --allow-outside accepts it; skipped"]
-    );
+    let plain = scene.open().unwrap();
+    // As other tools lay out their work: every picture and mask is a link, the folders are links, too.
+    std::fs::rename(scene.path().join("images"), scene.path().join("elsewhere")).unwrap();
+    let mask = png(16, 12, PngPixels::Grey8(&[255; 16 * 12]), &[]).unwrap();
+    for image in &tiny_model().images {
+        let stem = image.name.trim_end_matches(".png");
+        scene.write(&format!("all masks/{stem}.png"), &mask);
+        for (folder, target) in [("links", "elsewhere"), ("mask links", "all masks")] {
+            let link = scene.path().join(folder).join(&image.name);
+            std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+            symlink(scene.path().join(target).join(&image.name), link).unwrap();
+        }
+    }
+    symlink("links", scene.path().join("images")).unwrap();
+    let linked = scene.open().unwrap();
+    assert!(linked.report().is_empty(), "{:?}", linked.report());
+    assert_eq!(linked.images.len(), 9);
+    assert_eq!(linked.fingerprint, plain.fingerprint, "where the pictures lie does not matter");
+    symlink("mask links", scene.path().join("masks")).unwrap();
+    let masked = scene.open().unwrap();
+    assert!(masked.images.iter().all(|image| image.mask.is_some()));
+    // A name that leads out is refused, whether there is a file or not.
+    scene.write("secret.png", &tiny_png(16, 12));
+    let mut model = tiny_model();
+    model.images[0].name = "../secret.png".to_owned();
+    model.images[1].name = "/nowhere/at/all.png".to_owned();
+    scene.model(&model, ModelFormat::Binary);
+    let line = "name: leads out of the folder it is relative to (expected a file below it); --allow-outside accepts it; skipped";
+    assert_eq!(scene.report(), [format!("../secret.png: {line}"), format!("/nowhere/at/all.png: {line}")]);
     let allowed = OpenOptions { allow_outside: true, ..OpenOptions::default() };
-    assert_eq!(scene.open_with(&allowed).unwrap().images.len(), 9);
-    // A linked picture folder is the picture folder.
-    std::fs::rename(scene.path().join("images"), scene.path().join("elsewhere/images")).unwrap();
-    std::os::unix::fs::symlink("elsewhere/images", scene.path().join("images")).unwrap();
-    assert_eq!(scene.open().unwrap().images.len(), 8);
+    let data = scene.open_with(&allowed).unwrap();
+    assert_eq!((data.images.len(), &*data.images[0].name), (8, "../secret.png"));
+}
+
+#[test]
+fn a_mask_that_is_named_is_used_or_costs_its_picture() {
+    let named = |mask: &str| {
+        let scene = Scene::json("\"fl_x\": 14,", &format!("\"mask_path\": \"{mask}\","));
+        let content = png(16, 12, PngPixels::Grey8(&[255; 16 * 12]), &[]).unwrap();
+        scene.write("kept/four.png", &content);
+        scene
+    };
+    let data = named("kept/../kept/four.png").open().unwrap();
+    let masks: Vec<bool> = data.images.iter().map(|image| image.mask.is_some()).collect();
+    assert_eq!(masks, [false, false, false, false, true, false, false, false, false]);
+    assert_eq!(
+        named("kept/for.png").error(),
+        "DATA: images: 1 of 9 cannot be read (expected at most a tenth); the first: images/4.png: mask \
+         DATA/kept/for.png: no such file; repair or remove them"
+    );
+    assert!(
+        named("../four.png")
+            .error()
+            .contains("mask DATA/../four.png: leads out of the folder it is relative to")
+    );
 }
 
 #[test]

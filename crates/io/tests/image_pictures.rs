@@ -3,6 +3,7 @@
 mod dataset_support;
 
 use std::io::Cursor;
+use std::path::Path;
 
 use dataset_support::{Scene, damage, memory, tiny_png};
 use gausset_io::image::encode::{PngPixels, png, png_rgb8};
@@ -199,13 +200,14 @@ fn only_regular_files_of_some_length_are_read() {
     let scene = Scene::empty();
     let empty = scene.write("empty.png", b"");
     assert_eq!(decode_file(&empty).unwrap_err().problem, ImageProblem::Empty);
-    assert_eq!(decode_file(scene.path()).unwrap_err().problem, ImageProblem::NotAFile);
+    let reason = |path: &Path| decode_file(path).unwrap_err().problem.to_string();
+    assert_eq!(reason(scene.path()), "picture: is a folder (expected a file)");
     assert_eq!(
         decode_file(&scene.path().join("none.png")).unwrap_err().problem.to_string(),
         "picture: no such file or folder"
     );
     #[cfg(unix)]
-    assert_eq!(decode_file("/dev/zero".as_ref()).unwrap_err().problem, ImageProblem::NotAFile);
+    assert_eq!(reason("/dev/zero".as_ref()), "picture: is a device (expected a regular file)");
 }
 
 #[test]

@@ -4,10 +4,14 @@
 //! frame skipped, fixed intrinsics and a fixed rig register everything; masks, cube faces or no rig do not. The ladder
 //! when fewer than 80 % of the frames register: twice the features; affine shapes; fewer matches per pair.
 
+use std::ffi::OsString;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
+use gausset_io::owned::{self, OwnedError};
 use gausset_process::{ProcessError, Program, Stream};
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +24,10 @@ const ENOUGH: f64 = 0.8;
 const EXHAUSTIVE_FRAMES: usize = 25;
 /// Single pictures up to which every pair is matched.
 const EXHAUSTIVE_PICTURES: usize = 120;
+/// Neighbours on each side that a picture of a sequence is matched with.
+const SEQUENCE_OVERLAP: u32 = 10;
+/// What the marker of the work folder says.
+const WORK: &str = "alignment";
 
 /// What is to be aligned.
 #[derive(Clone, Debug)]
@@ -40,7 +48,8 @@ pub struct Job {
     pub cameras: Cameras,
     /// Whether neighbours in the list were taken one after the other.
     pub is_sequence: bool,
-    /// Folder for databases and raw models; made, and emptied of what an earlier run left.
+    /// Folder for databases and raw models. It is made, or was made by an earlier run and is emptied; a folder of
+    /// somebody else is refused. It is removed when the alignment has succeeded.
     pub work: PathBuf,
     /// Threads.
     pub threads: usize,
@@ -51,7 +60,8 @@ pub struct Job {
 }
 
 /// Which pictures share a camera.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Cameras {
     /// Those of a folder.
     PerFolder,
@@ -109,15 +119,23 @@ pub enum AlignError {
         frames: usize,
     },
     /// The work folder cannot be used.
-    #[error("{}: {action}: {reason}", path.display())]
-    Folder {
+    #[error(transparent)]
+    Folder(#[from] OwnedError),
+    /// A path that cannot be handed to Python.
+    #[error(
+        "{}: name: is not UTF-8, in which pycolmap is told its files; choose another name, or the executable (--colmap)",
+        path.display()
+    )]
+    Name {
         /// The path.
         path: PathBuf,
-        /// What was being done.
-        action: &'static str,
-        /// Why.
-        reason: String,
     },
+}
+
+impl From<WriteError> for AlignError {
+    fn from(error: WriteError) -> Self {
+        Self::Folder(error.into())
+    }
 }
 
 /// One recipe of the ladder.
@@ -135,27 +153,36 @@ const LADDER: [Recipe; 4] = [
     Recipe { max_features: 16_384, affine_shape: true, min_matches: 10 },
 ];
 
-/// The job as the driver reads it.
-#[derive(Serialize)]
-struct DriverJob<'a> {
-    images: &'a Path,
-    masks: Option<&'a Path>,
+/// Which pictures are matched with which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Matcher {
+    /// All with all.
+    Exhaustive,
+    /// Neighbours in the list.
+    Sequential,
+}
+
+/// One attempt, as the driver reads it. All paths are absolute: COLMAP runs in another folder.
+#[derive(Debug, Serialize)]
+struct Attempt {
+    images: PathBuf,
+    masks: Option<PathBuf>,
     database: PathBuf,
     models: PathBuf,
-    rig_config: Option<&'a Path>,
-    camera_model: &'a str,
-    camera_params: &'a str,
-    camera_mode: &'static str,
+    rig_config: Option<PathBuf>,
+    camera_model: String,
+    camera_params: String,
+    camera_mode: Cameras,
     max_features: u32,
     affine_shape: bool,
-    matcher: &'static str,
+    matcher: Matcher,
     overlap: u32,
     min_matches: u32,
     fixed_intrinsics: bool,
     threads: usize,
     seed: u32,
 }
-
 #[derive(Deserialize)]
 struct DriverLine {
     event: String,
@@ -173,6 +200,9 @@ pub fn align(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Aligned, AlignError> {
+    // What an earlier run left would be read as its result.
+    owned::remove(&job.work, WORK)?;
+    owned::claim(&Disk, &job.work, WORK, Overwrite::Refuse)?;
     let mut best: Option<Aligned> = None;
     let mut failure = None;
     for (rung, recipe) in LADDER.iter().enumerate() {
@@ -197,10 +227,15 @@ pub fn align(
         }
         tracing::info!("{registered} of {} frames with recipe {rung}", job.frames.len());
     }
-    best.ok_or_else(|| {
+    let aligned = best.ok_or_else(|| {
         failure
             .unwrap_or_else(|| AlignError::Nothing { images: job.images.clone(), frames: job.frames.len() })
-    })
+    })?;
+    // Databases are large and of no further use; the model is in memory. One that cannot be removed does no harm.
+    if let Err(error) = owned::remove(&job.work, WORK) {
+        tracing::warn!("{error}");
+    }
+    Ok(aligned)
 }
 
 /// Runs one recipe in an empty folder; the best model it makes.
@@ -213,56 +248,43 @@ fn attempt(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Option<Model>, AlignError> {
-    let io = |path: &Path, action| {
-        let path = path.to_owned();
-        move |e: std::io::Error| AlignError::Folder {
-            path,
-            action,
-            reason: gausset_io::atomic::plain_reason(&e),
-        }
-    };
-    if folder.exists() {
-        std::fs::remove_dir_all(folder).map_err(io(folder, "empty"))?;
-    }
-    std::fs::create_dir_all(folder).map_err(io(folder, "folder"))?;
+    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let folder = absolute(folder);
     let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_PICTURES };
     let is_exhaustive = job.frames.len() <= limit || !job.is_sequence;
-    let driver_job = DriverJob {
-        images: &job.images,
-        masks: job.masks.as_deref(),
+    let attempt = Attempt {
+        images: absolute(&job.images),
+        masks: job.masks.as_deref().map(absolute),
         database: folder.join("database.db"),
         models: folder.join("models"),
-        rig_config: job.rig_config.as_deref(),
-        camera_model: &job.camera_model,
-        camera_params: job.camera_params.as_deref().unwrap_or_default(),
-        camera_mode: match job.cameras {
-            Cameras::PerFolder => "per-folder",
-            Cameras::Single => "single",
-            Cameras::Auto => "auto",
-        },
+        rig_config: job.rig_config.as_deref().map(absolute),
+        camera_model: job.camera_model.clone(),
+        camera_params: job.camera_params.clone().unwrap_or_default(),
+        camera_mode: job.cameras,
         max_features: recipe.max_features,
         affine_shape: recipe.affine_shape,
-        matcher: if is_exhaustive { "exhaustive" } else { "sequential" },
-        overlap: 10,
+        matcher: if is_exhaustive { Matcher::Exhaustive } else { Matcher::Sequential },
+        overlap: SEQUENCE_OVERLAP,
         min_matches: recipe.min_matches,
         fixed_intrinsics: job.camera_params.is_some(),
         threads: job.threads,
         seed: job.seed,
     };
+    Disk.create_folder(&attempt.models).map_err(|source| WriteError::Io {
+        path: attempt.models.clone(),
+        action: "folder",
+        source,
+    })?;
     match tool {
         Tool::Python { python, .. } => {
-            let script = folder.join("driver.py");
             let description = folder.join("job.json");
-            std::fs::write(&script, DRIVER).map_err(io(&script, "write"))?;
-            let text = serde_json::to_string_pretty(&driver_job).unwrap_or_default();
-            std::fs::write(&description, text).map_err(io(&description, "write"))?;
-            let program = Program::new(python).file(&script).file(&description).silence(job.silence);
+            let text = attempt.to_json()?;
+            write_atomic(&Disk, &description, |file| file.write_all(text.as_bytes()))?;
+            let program = Program::new(python).arg("-c").arg(DRIVER).file(&description).silence(job.silence);
             watch(&program, rung, None, stop, tell)?;
         }
         Tool::Colmap { program, .. } => {
-            let models = &driver_job.models;
-            std::fs::create_dir_all(models).map_err(io(models, "folder"))?;
-            for (stage, arguments) in commands(&driver_job) {
+            for (stage, arguments) in attempt.commands() {
                 let mut command = Program::new(program).silence(job.silence);
                 for argument in arguments {
                     command = command.arg(argument);
@@ -271,72 +293,91 @@ fn attempt(
             }
         }
     }
-    Model::best(&driver_job.models, &job.frames).map_err(AlignError::Model)
+    Model::best(&attempt.models, &job.frames).map_err(AlignError::Model)
 }
 
-/// The calls of the executable that do what the driver does.
-fn commands(job: &DriverJob<'_>) -> Vec<(&'static str, Vec<String>)> {
-    let text = |path: &Path| path.display().to_string();
-    let pairs = |list: &[(&str, String)]| -> Vec<String> {
-        list.iter().flat_map(|(name, value)| [format!("--{name}"), value.clone()]).collect()
-    };
-    let threads = job.threads.to_string();
-    let flag = |yes: bool| i32::from(yes).to_string();
-    let mut features = vec![
-        ("database_path", text(&job.database)),
-        ("image_path", text(job.images)),
-        ("ImageReader.camera_model", job.camera_model.to_owned()),
-        ("FeatureExtraction.num_threads", threads.clone()),
-        ("FeatureExtraction.use_gpu", flag(false)),
-        ("SiftExtraction.max_num_features", job.max_features.to_string()),
-        ("SiftExtraction.estimate_affine_shape", flag(job.affine_shape)),
-    ];
-    match job.camera_mode {
-        "per-folder" => features.push(("ImageReader.single_camera_per_folder", flag(true))),
-        "single" => features.push(("ImageReader.single_camera", flag(true))),
-        _ => {}
+impl Attempt {
+    /// As the driver reads it: JSON is UTF-8, so all names have to be.
+    fn to_json(&self) -> Result<String, AlignError> {
+        let paths = [Some(&self.images), self.masks.as_ref(), Some(&self.models), self.rig_config.as_ref()];
+        if let Some(path) = paths.into_iter().flatten().find(|path| path.to_str().is_none()) {
+            return Err(AlignError::Name { path: path.clone() });
+        }
+        serde_json::to_string_pretty(self).map_err(|e| {
+            let (path, source) = (self.models.clone(), std::io::Error::other(e));
+            WriteError::Io { path, action: "describe", source }.into()
+        })
     }
-    if !job.camera_params.is_empty() {
-        features.push(("ImageReader.camera_params", job.camera_params.to_owned()));
+
+    /// The calls of the executable that do what the driver does. Paths keep their bytes.
+    fn commands(&self) -> Vec<(&'static str, Vec<OsString>)> {
+        let path = |path: &Path| path.as_os_str().to_owned();
+        let text = |value: &str| OsString::from(value);
+        let number = |value: u64| OsString::from(value.to_string());
+        let flag = |yes: bool| number(u64::from(yes));
+        let call = |command: &str, options: Vec<(&str, OsString)>| -> Vec<OsString> {
+            let options = options.into_iter().flat_map(|(name, value)| [format!("--{name}").into(), value]);
+            std::iter::once(text(command)).chain(options).collect()
+        };
+        let threads = || number(self.threads as u64);
+        let mut features = vec![
+            ("database_path", path(&self.database)),
+            ("image_path", path(&self.images)),
+            ("ImageReader.camera_model", text(&self.camera_model)),
+            ("FeatureExtraction.num_threads", threads()),
+            ("FeatureExtraction.use_gpu", flag(false)),
+            ("SiftExtraction.max_num_features", number(self.max_features.into())),
+            ("SiftExtraction.estimate_affine_shape", flag(self.affine_shape)),
+        ];
+        match self.camera_mode {
+            Cameras::PerFolder => features.push(("ImageReader.single_camera_per_folder", flag(true))),
+            Cameras::Single => features.push(("ImageReader.single_camera", flag(true))),
+            Cameras::Auto => {}
+        }
+        if !self.camera_params.is_empty() {
+            features.push(("ImageReader.camera_params", text(&self.camera_params)));
+        }
+        if let Some(masks) = &self.masks {
+            features.push(("ImageReader.mask_path", path(masks)));
+        }
+        let mut out = vec![("features", call("feature_extractor", features))];
+        if let Some(rig) = &self.rig_config {
+            let options = vec![("database_path", path(&self.database)), ("rig_config_path", path(rig))];
+            out.push(("features", call("rig_configurator", options)));
+        }
+        let mut matching = vec![
+            ("database_path", path(&self.database)),
+            ("FeatureMatching.num_threads", threads()),
+            ("FeatureMatching.use_gpu", flag(false)),
+        ];
+        if self.rig_config.is_some() {
+            matching.push(("FeatureMatching.rig_verification", flag(true)));
+            matching.push(("FeatureMatching.skip_image_pairs_in_same_frame", flag(true)));
+        }
+        let matcher = match self.matcher {
+            Matcher::Exhaustive => "exhaustive_matcher",
+            Matcher::Sequential => {
+                matching.push(("SequentialMatching.overlap", number(self.overlap.into())));
+                "sequential_matcher"
+            }
+        };
+        out.push(("matching", call(matcher, matching)));
+        let mut mapping = vec![
+            ("database_path", path(&self.database)),
+            ("image_path", path(&self.images)),
+            ("output_path", path(&self.models)),
+            ("Mapper.num_threads", threads()),
+            ("Mapper.min_num_matches", number(self.min_matches.into())),
+            ("Mapper.ba_refine_focal_length", flag(!self.fixed_intrinsics)),
+            ("Mapper.ba_refine_extra_params", flag(!self.fixed_intrinsics)),
+            ("default_random_seed", number(self.seed.into())),
+        ];
+        if self.rig_config.is_some() {
+            mapping.push(("Mapper.ba_refine_sensor_from_rig", flag(false)));
+        }
+        out.push(("mapping", call("mapper", mapping)));
+        out
     }
-    if let Some(masks) = job.masks {
-        features.push(("ImageReader.mask_path", text(masks)));
-    }
-    let mut out = vec![("features", [vec!["feature_extractor".to_owned()], pairs(&features)].concat())];
-    if let Some(rig) = job.rig_config {
-        let arguments = pairs(&[("database_path", text(&job.database)), ("rig_config_path", text(rig))]);
-        out.push(("features", [vec!["rig_configurator".to_owned()], arguments].concat()));
-    }
-    let mut matching = vec![
-        ("database_path", text(&job.database)),
-        ("FeatureMatching.num_threads", threads.clone()),
-        ("FeatureMatching.use_gpu", flag(false)),
-    ];
-    if job.rig_config.is_some() {
-        matching.push(("FeatureMatching.rig_verification", flag(true)));
-        matching.push(("FeatureMatching.skip_image_pairs_in_same_frame", flag(true)));
-    }
-    let matcher = if job.matcher == "exhaustive" { "exhaustive_matcher" } else { "sequential_matcher" };
-    if job.matcher != "exhaustive" {
-        matching.push(("SequentialMatching.overlap", job.overlap.to_string()));
-    }
-    out.push(("matching", [vec![matcher.to_owned()], pairs(&matching)].concat()));
-    let refine = flag(!job.fixed_intrinsics);
-    let mut mapping = vec![
-        ("database_path", text(&job.database)),
-        ("image_path", text(job.images)),
-        ("output_path", text(&job.models)),
-        ("Mapper.num_threads", threads),
-        ("Mapper.min_num_matches", job.min_matches.to_string()),
-        ("Mapper.ba_refine_focal_length", refine.clone()),
-        ("Mapper.ba_refine_extra_params", refine),
-        ("default_random_seed", job.seed.to_string()),
-    ];
-    if job.rig_config.is_some() {
-        mapping.push(("Mapper.ba_refine_sensor_from_rig", flag(false)));
-    }
-    out.push(("mapping", [vec!["mapper".to_owned()], pairs(&mapping)].concat()));
-    out
 }
 
 /// Runs a program and makes progress of what it says.
@@ -402,6 +443,87 @@ fn leading_number(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn attempt_in(folder: &Path) -> Attempt {
+        Attempt {
+            images: folder.join("images"),
+            masks: None,
+            database: folder.join("database.db"),
+            models: folder.join("models"),
+            rig_config: None,
+            camera_model: "PINHOLE".to_owned(),
+            camera_params: String::new(),
+            camera_mode: Cameras::PerFolder,
+            max_features: 1,
+            affine_shape: false,
+            matcher: Matcher::Sequential,
+            overlap: 10,
+            min_matches: 15,
+            fixed_intrinsics: false,
+            threads: 1,
+            seed: 0,
+        }
+    }
+
+    #[test]
+    fn the_driver_reads_the_words_that_it_knows() {
+        let job: serde_json::Value =
+            serde_json::from_str(&attempt_in(Path::new("/w")).to_json().unwrap()).unwrap();
+        assert_eq!((&job["camera_mode"], &job["matcher"]), (&"per-folder".into(), &"sequential".into()));
+        for name in DRIVER.split("job[\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+            assert!(job.get(name).is_some(), "{name}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_is_not_utf8_keeps_its_bytes_or_is_refused() {
+        use std::os::unix::ffi::OsStringExt;
+        let folder = PathBuf::from(OsString::from_vec(b"/data/caf\xe9".to_vec()));
+        let attempt = attempt_in(&folder);
+        for (stage, arguments) in attempt.commands() {
+            assert!(arguments.contains(&attempt.database.clone().into_os_string()), "{stage}");
+        }
+        let refusal = attempt.to_json().unwrap_err().to_string();
+        assert!(refusal.contains("caf\u{fffd}/images: name: is not UTF-8"), "{refusal}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_work_folder_of_somebody_else_is_left_alone_and_our_own_is_emptied() {
+        let root = tempfile::tempdir().unwrap();
+        let job = Job {
+            images: root.path().join("images"),
+            masks: None,
+            frames: Vec::new(),
+            rig_config: None,
+            camera_model: "PINHOLE".to_owned(),
+            camera_params: None,
+            cameras: Cameras::Auto,
+            is_sequence: false,
+            work: root.path().join("sfm"),
+            threads: 1,
+            seed: 0,
+            silence: Duration::from_secs(60),
+        };
+        let run = |program: &str| {
+            let tool = Tool::Colmap { program: program.into(), version: "3.12".to_owned() };
+            align(&job, &tool, &AtomicBool::new(false), &mut |_| {}).map(|_| ()).unwrap_err()
+        };
+        let thesis = job.work.join("thesis.txt");
+        std::fs::create_dir(&job.work).unwrap();
+        std::fs::write(&thesis, "years").unwrap();
+        let refusal = run("/bin/true");
+        assert!(matches!(refusal, AlignError::Folder(OwnedError::NotOurs { .. })), "{refusal}");
+        assert_eq!(std::fs::read(&thesis).unwrap(), b"years");
+        std::fs::remove_dir_all(&job.work).unwrap();
+        // A program that fails leaves its work to be looked at; the next attempt begins with an empty folder.
+        assert!(matches!(run("/bin/false"), AlignError::Process(ProcessError::Failed { .. })));
+        let left = job.work.join("rung3");
+        std::fs::create_dir(&left).unwrap();
+        assert!(matches!(run("/bin/false"), AlignError::Process(ProcessError::Failed { .. })));
+        assert!(!left.exists() && job.work.join("rung0").is_dir());
+    }
 
     #[test]
     fn what_colmap_logs_becomes_progress() {

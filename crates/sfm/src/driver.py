@@ -1,10 +1,16 @@
 # Drives COLMAP through the pycolmap package: a job as JSON in, events as JSON lines out.
 #
-# Run as `python driver.py JOB.json`, or `python driver.py --version`. Progress within a stage is what COLMAP itself
+# Run as `python -c DRIVER JOB.json`, or `python -c DRIVER --version`. Progress within a stage is what COLMAP itself
 # logs on stderr. Models are left in JOB["models"]/0, /1, ... for the caller to choose from.
+import sys
+
+# `python -c` looks for modules in the working folder first: nothing is imported from there. `sys` is built in.
+sys.path[:] = [place for place in sys.path if place]
+
 import json
 import os
-import sys
+import threading
+import time
 
 
 def say(event, **facts):
@@ -23,6 +29,19 @@ try:
 except ImportError as error:
     say("absent", what=str(error))
     sys.exit(4)
+
+
+def end_with_parent():
+    """Ends this process when the one that started it is gone, however that ended."""
+    parent = os.getppid()
+
+    def watch():
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(5)
+
+    # Where Windows has getppid, it never changes.
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def put(options, **values):
@@ -89,6 +108,7 @@ def main():
     if sys.argv[1:] == ["--version"]:
         say("version", version=pycolmap.__version__, python=sys.version.split()[0])
         return
+    end_with_parent()
     with open(sys.argv[1], encoding="utf-8") as file:
         job = json.load(file)
     pycolmap.set_random_seed(job["seed"])

@@ -42,9 +42,11 @@ pub fn local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
     const A: f64 = 6_378_137.0;
     const E2: f64 = 6.694_379_990_14e-3;
     let lat = origin[0].to_radians();
-    let w = (1.0 - E2 * lat.sin().powi(2)).sqrt();
+    // `libm`, because models are written with what follows: the same bits on every platform.
+    let (sin, cos) = (libm::sin(lat), libm::cos(lat));
+    let w = (1.0 - E2 * (sin * sin)).sqrt();
     let (meridian, normal) = (A * (1.0 - E2) / (w * w * w), A / w);
-    let east = (position[1] - origin[1]).to_radians() * normal * lat.cos();
+    let east = (position[1] - origin[1]).to_radians() * normal * cos;
     let north = (position[0] - origin[0]).to_radians() * meridian;
     [east, north, position[2] - origin[2]]
 }
@@ -173,6 +175,13 @@ mod tests {
         let to = [[0.0, 0.0, 0.0], [5.0, 9.0, 0.0], [1.0, -8.0, 3.0]];
         assert!(!similarity(&from, &to).unwrap().0.is_good());
         assert!(fit(&from[..2], &[[0.0; 3]; 2]).is_none());
+    }
+
+    #[test]
+    fn metres_have_the_same_bits_on_every_platform() {
+        // Latitudes at which the sine or cosine of a system (glibc 2.36) gives another last bit.
+        let east = [5.12, 6.06, 6.68].map(|north| local([north, 2.001, 0.0], [north, 2.0, 0.0])[0].to_bits());
+        assert_eq!(east, [0x405b_b835_b912_d78e, 0x405b_ace6_45ef_84d8, 0x405b_a466_fc7d_4675]);
     }
 
     #[test]

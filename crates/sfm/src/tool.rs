@@ -72,25 +72,25 @@ impl Tool {
     /// Finds a COLMAP; `python` and `colmap` are what the caller insists on.
     ///
     /// # Errors
-    /// None is there, or the one insisted on cannot be used.
-    pub fn find(python: Option<&Path>, colmap: Option<&Path>) -> Result<Self, ToolError> {
+    /// None is there, the one insisted on cannot be used, or `stop` is set.
+    pub fn find(python: Option<&Path>, colmap: Option<&Path>, stop: &AtomicBool) -> Result<Self, ToolError> {
         if let Some(program) = colmap {
-            return executable(program).map_err(ToolError::Unusable);
+            return executable(program, stop).map_err(ToolError::Unusable);
         }
         let variable = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
         if let Some(python) = python.map(Path::to_owned).or(variable) {
-            return with_python(&python).map_err(ToolError::Unusable);
+            return with_python(&python, stop).map_err(ToolError::Unusable);
         }
         let mut tried = None;
         for python in ["python3", "python"].iter().filter_map(|name| find(name)) {
-            match with_python(&python) {
+            match with_python(&python, stop) {
                 Ok(tool) => return Ok(tool),
                 Err(reason) => {
                     tried.get_or_insert(reason);
                 }
             }
         }
-        match find("colmap").map(|program| executable(&program)) {
+        match find("colmap").map(|program| executable(&program, stop)) {
             Some(Ok(tool)) => Ok(tool),
             Some(Err(reason)) => Err(ToolError::Absent { tried: Some(reason) }),
             None => Err(ToolError::Absent { tried }),
@@ -107,7 +107,7 @@ impl Tool {
     }
 }
 
-fn with_python(python: &Path) -> Result<Tool, String> {
+fn with_python(python: &Path, stop: &AtomicBool) -> Result<Tool, String> {
     let mut version = None;
     let mut is_absent = false;
     let mut on_line = |stream, line: &str| {
@@ -126,7 +126,7 @@ fn with_python(python: &Path) -> Result<Tool, String> {
         .arg(DRIVER)
         .arg("--version")
         .silence(VERSION_LIMIT)
-        .run(&AtomicBool::new(false), &mut on_line);
+        .run(stop, &mut on_line);
     let path = python.display();
     match (ran, version) {
         _ if is_absent => Err(format!(
@@ -143,7 +143,7 @@ fn with_python(python: &Path) -> Result<Tool, String> {
     }
 }
 
-fn executable(program: &Path) -> Result<Tool, String> {
+fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, String> {
     let path = program.display();
     let mut first = None;
     // `colmap help` prints its version in the first line: "COLMAP 3.12.3 -- Structure-from-Motion …".
@@ -152,8 +152,7 @@ fn executable(program: &Path) -> Result<Tool, String> {
             first.get_or_insert_with(|| line.to_owned());
         }
     };
-    let ran =
-        Program::new(program).arg("help").silence(VERSION_LIMIT).run(&AtomicBool::new(false), &mut on_line);
+    let ran = Program::new(program).arg("help").silence(VERSION_LIMIT).run(stop, &mut on_line);
     if let (Err(error), None) = (ran, &first) {
         return Err(error.to_string());
     }

@@ -4,8 +4,8 @@
 //! in the dataset's axes and are turned like the splats were; a Nerfstudio camera path is made in a viewer that shows
 //! the saved splats and is taken as it is.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gausset_core::camera::CameraError;
 use gausset_core::se3::Mat3;
@@ -13,6 +13,7 @@ use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::{Dataset, DatasetError, SourceCamera, transforms};
 use gausset_io::units::one_line;
+use gausset_io::{input, names};
 use serde::Deserialize;
 
 use crate::words::Split;
@@ -25,8 +26,9 @@ const MAX_CAMERAS: usize = 100_000;
 /// A camera with a name for its picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NamedCamera {
-    /// Name, without extension.
-    pub name: String,
+    /// Name for the files of its picture, without extension: a path that stays below the output folder, another one
+    /// for each camera.
+    pub name: PathBuf,
     /// Intrinsics.
     pub camera: Camera,
     /// `camera_from_world`, in the axes of the saved splats.
@@ -59,7 +61,10 @@ pub enum CameraPathError {
     Transforms(#[from] DatasetError),
 }
 
-/// The cameras of a dataset's split, turned like the saved splats.
+/// What is added to the name of a camera for its files besides the colours.
+pub const ENDINGS: [&str; 2] = ["_alpha", "_depth"];
+
+/// The cameras of a dataset's split, turned like the saved splats. Their names do not depend on the split.
 #[must_use]
 pub fn of_dataset(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -> Vec<NamedCamera> {
     let turn = Similarity::from_rotation(*splats_from_dataset);
@@ -67,18 +72,20 @@ pub fn of_dataset(dataset: &Dataset, split: Split, splats_from_dataset: &Mat3) -
         Split::Train => &dataset.split.train,
         Split::Test => &dataset.split.test,
     };
-    let images = views.iter().map(|&index| &dataset.images[index]);
+    // A name may be an absolute path into the picture folder; where that is, is no part of the picture's name.
+    let folder = format!("{}/", dataset.images_folder.display());
+    let own_name = |name: &'_ Arc<str>| name.strip_prefix(&folder).unwrap_or(name).to_owned();
+    let own_names: Vec<String> = dataset.images.iter().map(|image| own_name(&image.name)).collect();
+    let own_names: Vec<&str> = own_names.iter().map(String::as_str).collect();
+    let names = names::distinct(&own_names, &ENDINGS);
+    let images = views.iter().map(|&index| (&dataset.images[index], &names[index]));
     images
-        .map(|image| NamedCamera {
-            name: without_extension(&image.name),
+        .map(|(image, name)| NamedCamera {
+            name: name.clone(),
             camera: image.camera,
             pose: turn.apply_to_pose(&image.pose),
         })
         .collect()
-}
-
-fn without_extension(name: &str) -> String {
-    Path::new(name).with_extension("").to_string_lossy().into_owned()
 }
 
 /// A Nerfstudio camera path as it is written.
@@ -109,7 +116,8 @@ pub fn read_path(
     size: Option<[u32; 2]>,
     splats_from_dataset: &Mat3,
 ) -> Result<Vec<NamedCamera>, CameraPathError> {
-    let bytes = read_bounded(path)?;
+    let io = |source| CameraPathError::Io { path: path.to_owned(), source };
+    let bytes = input::read(path, MAX_PATH_BYTES).map_err(io)?;
     // Only the key that tells the two kinds apart; everything else is looked at by their own readers.
     #[derive(Deserialize)]
     struct Kind {
@@ -121,21 +129,6 @@ pub fn read_path(
     } else {
         transforms_cameras(path, size, splats_from_dataset)
     }
-}
-
-fn read_bounded(path: &Path) -> Result<Vec<u8>, CameraPathError> {
-    let io = |source| CameraPathError::Io { path: path.to_owned(), source };
-    if !std::fs::metadata(path).map_err(io)?.is_file() {
-        return Err(malformed(path, "file", "is not a regular file (expected a camera path)"));
-    }
-    let mut bytes = Vec::new();
-    let file = std::fs::File::open(path).map_err(io)?;
-    file.take(MAX_PATH_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MAX_PATH_BYTES {
-        let what = format!("is larger than {MAX_PATH_BYTES} bytes (expected a camera path)");
-        return Err(malformed(path, "file", what));
-    }
-    Ok(bytes)
 }
 
 fn malformed(path: &Path, place: impl Into<String>, what: impl Into<String>) -> CameraPathError {
@@ -187,7 +180,7 @@ fn nerfstudio_cameras(
             let pinhole = Camera::new(width, height, focal, focal, cx, cy).map_err(camera_error)?;
             let pose = pose_of(&camera.camera_to_world)
                 .map_err(|what| malformed(path, place() + ".camera_to_world", what))?;
-            Ok(NamedCamera { name: format!("frame_{index:04}"), camera: pinhole, pose })
+            Ok(NamedCamera { name: format!("frame_{index:04}").into(), camera: pinhole, pose })
         })
         .collect()
 }
@@ -242,10 +235,10 @@ fn transforms_cameras(
             let pose = frame
                 .pose()
                 .map_err(|reason| malformed(path, place() + ".transform_matrix", reason.to_string()))?;
-            let name = without_extension(
-                Path::new(&frame.file_path).file_name().map_or("", |n| n.to_str().unwrap_or("")),
-            );
-            Ok(NamedCamera { name: format!("{index:04}_{name}"), camera, pose: turn.apply_to_pose(&pose) })
+            let name = names::below(&frame.file_path).with_extension("");
+            let name = name.file_name().unwrap_or_default().display();
+            let name = format!("{index:04}_{name}").into();
+            Ok(NamedCamera { name, camera, pose: turn.apply_to_pose(&pose) })
         })
         .collect()
 }
@@ -284,7 +277,7 @@ mod tests {
         let cameras = read(path).unwrap();
         assert_eq!(cameras.len(), 1);
         let NamedCamera { name, camera, pose } = &cameras[0];
-        assert_eq!((name.as_str(), camera.width, camera.height), ("frame_0000", 200, 100));
+        assert_eq!((name.to_str(), camera.width, camera.height), (Some("frame_0000"), 200, 100));
         assert!((camera.fy - 50.0).abs() < 1e-9 && camera.fx == camera.fy);
         // It stands at (1, 2, 3) and looks along -z.
         assert!(close(pose.centre(), [1.0, 2.0, 3.0]));
@@ -330,7 +323,7 @@ mod tests {
             "frames": [{"file_path": "images/a.png",
                         "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,4],[0,0,0,1]]}]}"#;
         let cameras = read(text).unwrap();
-        assert_eq!(cameras[0].name, "0000_a");
+        assert_eq!(cameras[0].name, Path::new("0000_a"));
         assert_eq!(cameras[0].camera, Camera::new(100, 50, 80.0, 81.0, 50.0, 25.0).unwrap());
         assert!(close(cameras[0].pose.centre(), [0.0, 0.0, 4.0]));
     }

@@ -1,4 +1,4 @@
-//! Evaluation: renders views of a dataset and scores them against their pictures (`training.md` 1).
+//! Evaluation: renders views of a dataset and scores them against their pictures (docs/training.md, 1).
 
 use std::io::Write;
 use std::path::Path;
@@ -9,8 +9,10 @@ use gausset_core::engine::{Engine, EngineError, RenderOptions, Rendering};
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Stage, TargetImage};
-use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
-use gausset_io::dataset::Loader;
+use gausset_io::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
+use gausset_io::dataset::{Dataset, Loader};
+use gausset_io::owned;
+use gausset_io::run_folder::EVALUATION;
 use gausset_metrics::{LossKernel, quality};
 use serde::{Deserialize, Serialize};
 
@@ -115,6 +117,19 @@ pub struct PictureFolder<'a> {
     pub fs: &'a dyn FileSystem,
     /// The folder, usually `RUN/eval`.
     pub folder: &'a Path,
+    /// Whether files of others in it may be replaced; those of an earlier evaluation always are.
+    pub overwrite: Overwrite,
+}
+
+impl PictureFolder<'_> {
+    /// Takes the folder for the pictures of these views.
+    fn take(&self, dataset: &Dataset, views: &[usize]) -> Result<(), WriteError> {
+        let pictures = views.iter().enumerate();
+        let pictures =
+            pictures.map(|(position, &index)| sheet::file_name(position, &dataset.images[index].name));
+        let names = pictures.chain([CONTACT_SHEET, REPORT].map(str::to_owned));
+        owned::take(self.fs, self.folder, EVALUATION, names, self.overwrite)
+    }
 }
 
 /// Pictures that the loader is told of in advance.
@@ -124,7 +139,8 @@ const LOOKAHEAD: usize = 4;
 /// `truth | render | error` per view, a contact sheet and `metrics.json` are written.
 ///
 /// # Errors
-/// The device failed, a file could not be written, `stop` was set. Unreadable pictures are skipped and listed.
+/// The device failed, the folder holds files of others with names that are needed, a file could not be written, `stop`
+/// was set. Unreadable pictures are skipped and listed.
 pub fn evaluate(
     engine: &mut dyn Engine,
     loader: &Loader,
@@ -139,8 +155,7 @@ pub fn evaluate(
         Split::Test => &dataset.split.test,
     };
     if let Some(to) = pictures {
-        let io = |source| WriteError::Io { path: to.folder.to_owned(), action: "create folder", source };
-        to.fs.create_folder(to.folder).map_err(io)?;
+        to.take(dataset, views)?;
     }
     let turn = Similarity::from_rotation(options.splats_from_dataset);
     let mut scorer = Scorer::new();
@@ -208,10 +223,7 @@ pub fn evaluate(
     Ok(report)
 }
 
-/// Name of the contact sheet in the folder of an evaluation.
-pub const CONTACT_SHEET: &str = "contact_sheet.png";
-/// Name of the report in the folder of an evaluation.
-pub const REPORT: &str = "metrics.json";
+pub use gausset_io::run_folder::{CONTACT_SHEET, EVALUATION_REPORT as REPORT};
 
 /// `None` for what JSON cannot say: the PSNR of equal pictures is infinite, without valid pixels nothing is a number.
 fn finite(value: f64) -> Option<f64> {

@@ -33,7 +33,10 @@ pub use memory::MemoryPlan;
 pub use options::{OptionsError, TrainOptions};
 pub use plan::Plan;
 pub use recipe::{Recipe, SceneFacts};
-pub use run::{Run, Session, TrainError, read_finished, read_summary, resumable_config, with_refined_poses};
+pub use run::{
+    Run, Session, TrainError, check_dataset, check_init, read_finished, read_summary, resumable_config,
+    with_refined_poses,
+};
 pub use words::{
     Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Split, Strategy, TimeBudget, Up,
 };

@@ -4,7 +4,6 @@
 //! out. Layers are combined with [`TrainOptions::or`] and resolved once into a [`crate::TrainConfig`]. A key of a
 //! config file is the long name of the option (`max-splats`), so the table below is the only list of names.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -238,12 +237,6 @@ pub enum OptionsError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// It is larger than a config file can be.
-    #[error("{}: file: is larger than a config file can be (expected at most {MAX_CONFIG_BYTES} bytes)", path.display())]
-    TooLarge {
-        /// The file.
-        path: PathBuf,
-    },
     /// It is not TOML.
     #[error("{}: line {line}: {what} (expected TOML: `key = value` lines)", path.display())]
     Syntax {
@@ -355,12 +348,7 @@ impl TrainOptions {
 /// Reads a text file of bounded size.
 pub(crate) fn read_text(path: &Path) -> Result<String, OptionsError> {
     let io = |source| OptionsError::Io { path: path.to_owned(), source };
-    let file = std::fs::File::open(path).map_err(io)?;
-    let mut bytes = Vec::new();
-    file.take(MAX_CONFIG_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MAX_CONFIG_BYTES {
-        return Err(OptionsError::TooLarge { path: path.to_owned() });
-    }
+    let bytes = gausset_io::input::read(path, MAX_CONFIG_BYTES).map_err(io)?;
     String::from_utf8(bytes).map_err(|error| {
         let line =
             1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&b| b == b'\n').count();

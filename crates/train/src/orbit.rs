@@ -175,7 +175,7 @@ impl Circle {
             .map(|frame| {
                 let offset = self.at(frame as f64 / frames as f64);
                 let position = std::array::from_fn(|k| centre[k] + offset[k]);
-                let name = format!("orbit_{frame:04}");
+                let name = format!("orbit_{frame:04}").into();
                 NamedCamera { name, camera: *camera, pose: look_at(position, centre, up) }
             })
             .collect()

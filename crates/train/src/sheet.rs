@@ -8,6 +8,7 @@ use gausset_core::{RgbImage8, TargetImage};
 use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
 use gausset_io::image::encode::png_rgb8;
 use gausset_io::image::{Picture, area};
+use gausset_io::names;
 use gausset_metrics::quality::truth_values;
 
 /// Mean absolute difference of a pixel's channels that is drawn white.
@@ -21,8 +22,6 @@ const SHEET_VIEWS: usize = 24;
 const GAP: u32 = 4;
 /// Colour of that space.
 const GAP_COLOUR: u8 = 255;
-/// Longest part of a picture's name in a file name.
-const LONGEST_NAME: usize = 60;
 
 /// Truth, render and error side by side.
 ///
@@ -120,12 +119,7 @@ impl ContactSheet {
 /// Name of the picture of a view: its position and as much of its own name as any file system takes.
 #[must_use]
 pub fn file_name(position: usize, name: &str) -> String {
-    let stem = Path::new(name).with_extension("");
-    let stem = stem.to_string_lossy();
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let plain: Vec<char> = stem.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
-    let end: String = plain[plain.len().saturating_sub(LONGEST_NAME)..].iter().collect();
-    format!("{position:04}_{end}.png")
+    format!("{position:04}_{}.png", names::flat(name))
 }
 
 /// Writes a picture as PNG.
@@ -185,7 +179,7 @@ mod tests {
     #[test]
     fn hostile_names_become_plain_file_names() {
         assert_eq!(file_name(3, "a/b c.jpg"), "0003_a_b_c.png");
-        assert_eq!(file_name(0, "../../etc/passwd"), "0000_.._.._etc_passwd.png");
+        assert_eq!(file_name(0, "../../etc/passwd"), "0000_etc_passwd.png");
         let long = file_name(1, &"é".repeat(4000));
         assert!(long.is_ascii() && long.len() < 80);
     }

@@ -20,6 +20,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         device: "cpu".to_owned(),
         device_name: "CPU, 2 threads".to_owned(),
         fingerprint: "00ff".to_owned(),
+        init_file: None,
         train_images: 7,
         test_images: 1,
         start: "100 points".to_owned(),

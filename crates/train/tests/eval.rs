@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use common::{MockEngine, cpu, ignore, open, options, runs, tiny_dataset, train};
 use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
-use gausset_io::atomic::Disk;
+use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::splat::read_splats;
 use gausset_train::cameras::of_dataset;
@@ -33,7 +33,7 @@ fn eval_options(split: Split) -> EvalOptions {
 }
 
 fn eval(engine: &mut dyn Engine, options: &EvalOptions, to: Option<&Path>) -> EvalReport {
-    let pictures = to.map(|folder| PictureFolder { fs: &Disk, folder });
+    let pictures = to.map(|folder| PictureFolder { fs: &Disk, folder, overwrite: Overwrite::Refuse });
     evaluate(engine, &loader(), options, pictures.as_ref(), &AtomicBool::new(false)).unwrap()
 }
 
@@ -54,6 +54,33 @@ fn the_report_has_the_keys_that_scripts_read() {
 }
 
 #[test]
+fn files_of_somebody_else_are_not_replaced_by_an_evaluation() {
+    let folder = tempfile::tempdir().unwrap();
+    for theirs in ["metrics.json", "contact_sheet.png", "0000_view_000.png"] {
+        let to = folder.path().join(theirs.replace('.', "_"));
+        std::fs::create_dir(&to).unwrap();
+        std::fs::write(to.join(theirs), "mine").unwrap();
+        let attempt = |overwrite| {
+            let pictures = PictureFolder { fs: &Disk, folder: &to, overwrite };
+            let options = eval_options(Split::Test);
+            let stop = AtomicBool::new(false);
+            evaluate(&mut MockEngine::default(), &loader(), &options, Some(&pictures), &stop)
+        };
+        let refusal = attempt(Overwrite::Refuse).unwrap_err().to_string();
+        assert!(refusal.contains(&format!("{theirs}: output: exists already")), "{refusal}");
+        assert_eq!(std::fs::read_dir(&to).unwrap().count(), 1, "nothing was written before the refusal");
+        assert_eq!(std::fs::read(to.join(theirs)).unwrap(), b"mine");
+        attempt(Overwrite::Replace).unwrap();
+        assert_ne!(std::fs::read(to.join(theirs)).unwrap(), b"mine");
+    }
+    // What an evaluation wrote into a folder of its own, the next one replaces.
+    let to = folder.path().join("own");
+    for _ in 0..2 {
+        eval(&mut MockEngine::default(), &eval_options(Split::Test), Some(&to));
+    }
+}
+
+#[test]
 fn pictures_of_every_view_and_a_contact_sheet_are_written() {
     let folder = tempfile::tempdir().unwrap();
     let to = folder.path().join("eval");
@@ -63,7 +90,7 @@ fn pictures_of_every_view_and_a_contact_sheet_are_written() {
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["0000_view_000.png", "contact_sheet.png", "metrics.json"]);
+    assert_eq!(names, [".gausset", "0000_view_000.png", "contact_sheet.png", "metrics.json"]);
     let header = gausset_io::image::read_header(&to.join("0000_view_000.png")).unwrap();
     // Three pictures of 32x24 with two gaps of 4.
     assert_eq!((header.width, header.height), (3 * 32 + 8, 24));

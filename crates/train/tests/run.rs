@@ -12,6 +12,7 @@ use common::{
 };
 use gausset_core::engine::DensityRule;
 use gausset_io::atomic::{Disk, Overwrite};
+use gausset_io::checkpoint::{load_train_state, save_train_state};
 use gausset_train::{
     End, Event, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy, TrainConfig, TrainError,
     TrainOptions, Up, read_summary, resumable_config,
@@ -124,7 +125,10 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
         .filter(|name| !name.starts_with('.'))
         .collect();
     names.sort();
-    assert_eq!(names, ["checkpoints", "config.toml", "eval", "metrics.jsonl", "splats.ply"]);
+    assert_eq!(names, ["checkpoints", "config.toml", "eval", "fingerprint.txt", "metrics.jsonl", "splats.ply"]);
+    // By this line runs of 0.1, which have no marker, are known.
+    let config = std::fs::read_to_string(run.join("config.toml")).unwrap();
+    assert!(config.starts_with(gausset_io::run_folder::CONFIG_START), "{config}");
 }
 
 #[test]
@@ -236,10 +240,75 @@ fn a_run_goes_on_with_its_own_dataset_and_options_only() {
     resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap();
     let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
     assert_eq!(recorded.config.data.path, moved);
-    std::fs::remove_file(moved.join("images/view_003.png")).unwrap();
-    let error = resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap_err();
-    assert!(matches!(error, TrainError::OtherDataset { .. }), "{error}");
-    assert!(error.to_string().contains("not the dataset of this run (expected fingerprint "), "{error}");
+    let refusal = || {
+        let error = resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap_err();
+        assert!(matches!(error, TrainError::OtherDataset { .. }), "{error}");
+        error.to_string()
+    };
+    // The same length, another content: a picture that was edited, and one whose mask was.
+    let picture = moved.join("images/view_003.png");
+    let original = std::fs::read(&picture).unwrap();
+    let mut edited = original.clone();
+    *edited.last_mut().unwrap() ^= 1;
+    std::fs::write(&picture, &edited).unwrap();
+    let line = refusal();
+    let expected = "not the dataset of this run: changed content: view_003.png (expected fingerprint 2-";
+    assert!(line.contains(expected), "{line}");
+    // A copy has other times, and is the same.
+    std::fs::write(&picture, &original).unwrap();
+    resume(&given, &mut MockEngine::default(), &run, &mut ignore).unwrap();
+    std::fs::remove_file(&picture).unwrap();
+    assert!(refusal().contains(": missing: view_003.png (expected"), "{}", refusal());
+    // A run of version 0.1 has no list.
+    std::fs::remove_file(run.join("fingerprint.txt")).unwrap();
+    assert!(refusal().contains("not the dataset of this run (expected fingerprint 2-"), "{}", refusal());
+}
+
+#[test]
+fn a_run_of_version_0_1_goes_on_with_its_fingerprint() {
+    let (_folder, run) = runs();
+    let whole = run.with_extension("whole");
+    train(&options(12), &mut cpu(1), &whole, &mut ignore).unwrap();
+    train(&options(12), &mut cpu(1), &run, &mut stop_at(5)).unwrap();
+    let config = std::fs::read_to_string(run.join("config.toml")).unwrap();
+    let now = RecordedRun::read(&run.join("config.toml")).unwrap().record.fingerprint;
+    // What version 0.1 recorded of this dataset, in config.toml and in the checkpoint.
+    const FROM_0_1: &str = "5a2274f79f860927a3d910b5e620a274";
+    std::fs::write(run.join("config.toml"), config.replace(&now, FROM_0_1)).unwrap();
+    std::fs::remove_file(run.join("fingerprint.txt")).unwrap();
+    for entry in std::fs::read_dir(run.join("checkpoints")).unwrap() {
+        let path = entry.unwrap().path();
+        let (state, mut header) = load_train_state(&path).unwrap();
+        assert_eq!(header["fingerprint"], now.as_str());
+        header["fingerprint"] = FROM_0_1.into();
+        save_train_state(&Disk, &path, &state, &header).unwrap();
+    }
+    resume(&TrainOptions::default(), &mut cpu(1), &run, &mut ignore).unwrap();
+    assert_eq!(splats_of(&run), splats_of(&whole));
+    let recorded = RecordedRun::read(&run.join("config.toml")).unwrap().record;
+    assert_eq!(recorded.fingerprint, FROM_0_1, "what is recorded stays");
+}
+
+#[test]
+fn the_file_of_the_first_splats_is_part_of_the_data() {
+    let (folder, run) = runs();
+    let first = folder.path().join("first.ply");
+    train(&options(3), &mut MockEngine::default(), &folder.path().join("earlier"), &mut ignore).unwrap();
+    std::fs::copy(folder.path().join("earlier/splats.ply"), &first).unwrap();
+    let with_init = TrainOptions { init: Some(first.clone()), ..options(60) };
+    train(&with_init, &mut MockEngine::default(), &run, &mut stop_at(2)).unwrap();
+    let resumed = || resume(&TrainOptions::default(), &mut MockEngine::default(), &run, &mut stop_at(2));
+    resumed().unwrap();
+    let original = std::fs::read(&first).unwrap();
+    let mut other = original.clone();
+    *other.last_mut().unwrap() ^= 1;
+    std::fs::write(&first, &other).unwrap();
+    let line = resumed().unwrap_err().to_string();
+    let expected = format!("{}: file: not the splats that this run began with (expected ", first.display());
+    assert!(line.starts_with(&expected), "{line}");
+    // Behind step 0 nobody reads it any more.
+    std::fs::remove_file(&first).unwrap();
+    resumed().unwrap();
 }
 
 #[test]

@@ -3,10 +3,13 @@
 //! The bound of a Gaussian over a box: with `δ_k` the distance of the box to µ along axis `k`,
 //! `q ≥ max_k δ_k² / S_kk` and `q ≥ |δ|² / λ` with `λ` at least the largest eigenvalue of `S`. For `λ` stands the bound
 //! of Wolkowicz and Styan (1980), `tr/3 + sqrt(2/3) ‖S - tr/3 I‖_F`: exact for spheres and needles, never too small.
+//!
+//! The bounds are f32 whatever the field is, so each number of a Gaussian errs to the side on which `q` is too small:
+//! the mean is a box that holds it (a point for f32 fields), far from the origin perhaps many standard deviations wide.
 
 use gausset_compute::Pool;
 
-use crate::accel::leaves::Box3;
+use crate::accel::leaves::{Box3, above, below};
 use crate::field::{Bounds, GaussianField, covariance_of};
 use crate::packed::{BLOCK, Packed};
 use crate::real::{K, Real};
@@ -17,9 +20,26 @@ pub(crate) const LANES: usize = 16;
 pub(crate) const GROUP: usize = 128;
 /// Inverse widths are made this much smaller, so that rounding never loses a pair that counts.
 const SLACK: f64 = 1.0 - 4e-6;
+/// Largest inverse width. Above it the square of a distance that matters has no digits left in f32; no f32 field has
+/// one, because its log diagonals are clamped.
+const MAX_INVERSE: f64 = 1e15;
 
-/// Rows of 16 Gaussians: mean (3), `k/sqrt(S_kk)` (3), `k/sqrt(λ)`, `log2 |w|`.
-pub(crate) type Bounds16 = [[f32; LANES]; 8];
+/// Rows of 16 Gaussians: the box of the mean from [`LO`] and from [`HI`] (3 each), `k/sqrt(S_kk)` from [`INVERSE`] (3),
+/// `k/sqrt(λ)` in [`RADIAL`], `log2 |w|` in [`LOG_WEIGHT`].
+pub(crate) type Bounds16 = [[f32; LANES]; ROWS];
+/// Numbers of a Gaussian in [`Bounds16`].
+pub(crate) const ROWS: usize = 11;
+pub(crate) const LO: usize = 0;
+pub(crate) const HI: usize = 3;
+pub(crate) const INVERSE: usize = 6;
+pub(crate) const RADIAL: usize = 9;
+pub(crate) const LOG_WEIGHT: usize = 10;
+/// What fills rows up: Gaussians without weight.
+pub(crate) const PADDING: Bounds16 = {
+    let mut rows = [[0.0; LANES]; ROWS];
+    rows[LOG_WEIGHT] = [f32::NEG_INFINITY; LANES];
+    rows
+};
 
 /// Gaussians with their bounds.
 #[derive(Clone, Debug)]
@@ -35,7 +55,7 @@ pub(crate) struct GaussianIndex {
 /// What a group of Gaussians has in common.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Group {
-    /// Box of the means.
+    /// Box of the boxes of the means.
     pub(crate) bounds: Box3,
     /// Smallest inverse widths.
     pub(crate) inverse: [f32; 3],
@@ -77,7 +97,7 @@ const fn spread(v: u32) -> u32 {
 }
 
 /// The bounds of a Gaussian: see [`Bounds16`].
-pub(crate) fn bounds_of(mean: [f64; 3], factor: &[f64; 6], weight: f64) -> [f32; 8] {
+pub(crate) fn bounds_of(mean: [f64; 3], factor: &[f64; 6], weight: f64) -> [f32; ROWS] {
     let s = covariance_of(factor);
     let third = (s[0] + s[2] + s[5]) / 3.0;
     let off = (s[0] - third).powi(2)
@@ -85,10 +105,36 @@ pub(crate) fn bounds_of(mean: [f64; 3], factor: &[f64; 6], weight: f64) -> [f32;
         + (s[5] - third).powi(2)
         + 2.0 * (s[1] * s[1] + s[3] * s[3] + s[4] * s[4]);
     let largest = third + (off * (2.0 / 3.0)).sqrt();
-    let inverse = |variance: f64| (SLACK * K / variance.sqrt()) as f32;
-    let log_weight = if weight == 0.0 { f32::NEG_INFINITY } else { libm::log2f(weight.abs() as f32) + 1e-5 };
-    let [x, y, z] = mean.map(|v| v as f32);
-    [x, y, z, inverse(s[0]), inverse(s[2]), inverse(s[5]), inverse(largest), log_weight]
+    let inverse = |variance: f64| {
+        let inverse = SLACK * K / variance.sqrt();
+        // A variance that overflowed to no number bounds nothing.
+        if inverse.is_nan() { 0.0 } else { inverse.min(MAX_INVERSE) as f32 }
+    };
+    let [lo, hi] = [mean.map(below), mean.map(above)];
+    [
+        lo[0],
+        lo[1],
+        lo[2],
+        hi[0],
+        hi[1],
+        hi[2],
+        inverse(s[0]),
+        inverse(s[2]),
+        inverse(s[5]),
+        inverse(largest),
+        log_weight(weight.abs()),
+    ]
+}
+
+/// `log2 |w|` or a little more; `-inf` only for a weight of 0.
+fn log_weight(weight: f64) -> f32 {
+    const MORE: f32 = 1e-5;
+    let rounded = weight as f32;
+    if f64::from(rounded) == weight {
+        return if weight == 0.0 { f32::NEG_INFINITY } else { libm::log2f(rounded) + MORE };
+    }
+    // Weights of f64 fields, which may be larger and smaller than any f32.
+    (libm::log2(weight) as f32).next_up() + MORE
 }
 
 impl GaussianIndex {
@@ -100,9 +146,7 @@ impl GaussianIndex {
         pool: &Pool,
     ) -> Self {
         let blocks = order.len().div_ceil(GROUP) * (GROUP / LANES);
-        let mut empty = [[0.0; LANES]; 8];
-        empty[7] = [f32::NEG_INFINITY; LANES];
-        let mut bounds = vec![empty; blocks];
+        let mut bounds = vec![PADDING; blocks];
         pool.run_chunks(&mut bounds, GROUP, |part, blocks| {
             for (slot, &i) in order.iter().enumerate().skip(part * GROUP * LANES).take(blocks.len() * LANES) {
                 let i = i as usize;
@@ -134,14 +178,20 @@ impl GaussianIndex {
             let mut sum = 0.0f64;
             for slot in 0..(len - g * GROUP).min(GROUP) {
                 let value = |row: usize| blocks[slot / LANES][row][slot % LANES];
-                let mean = [value(0), value(1), value(2)];
-                group.bounds.join(&Box3 { lo: mean, hi: mean });
+                let three = |row: usize| [value(row), value(row + 1), value(row + 2)];
+                group.bounds.join(&Box3 { lo: three(LO), hi: three(HI) });
                 for k in 0..3 {
-                    group.inverse[k] = group.inverse[k].min(value(3 + k));
+                    group.inverse[k] = group.inverse[k].min(value(INVERSE + k));
                 }
-                group.radial = group.radial.min(value(6));
-                group.log_weight = group.log_weight.max(value(7));
-                sum += f64::from(libm::exp2f(value(7)));
+                group.radial = group.radial.min(value(RADIAL));
+                let log_weight = value(LOG_WEIGHT);
+                group.log_weight = group.log_weight.max(log_weight);
+                // What overflows f32 is a weight of an f64 field.
+                sum += if log_weight < 127.0 {
+                    f64::from(libm::exp2f(log_weight))
+                } else {
+                    libm::exp2(f64::from(log_weight))
+                };
             }
             group.log_sum = libm::log2(sum) as f32 + 1e-5;
             group

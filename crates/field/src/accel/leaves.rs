@@ -39,14 +39,20 @@ impl Box3 {
     }
 }
 
-/// A number as f32, rounded down.
-fn below(x: f64) -> f32 {
+/// Coordinates farther out stand here in boxes: squares of distances stay below the largest f32, and no two
+/// coordinates come to lie farther apart than they are. Those of f32 fields and points never are.
+const FARTHEST: f64 = <f32 as Real>::MAX_COORDINATE;
+
+/// A coordinate as f32, rounded down.
+pub(crate) fn below(x: f64) -> f32 {
+    let x = x.clamp(-FARTHEST, FARTHEST);
     let rounded = x as f32;
     if f64::from(rounded) > x { rounded.next_down() } else { rounded }
 }
 
-/// A number as f32, rounded up.
-fn above(x: f64) -> f32 {
+/// A coordinate as f32, rounded up.
+pub(crate) fn above(x: f64) -> f32 {
+    let x = x.clamp(-FARTHEST, FARTHEST);
     let rounded = x as f32;
     if f64::from(rounded) < x { rounded.next_up() } else { rounded }
 }

@@ -12,7 +12,9 @@
 use fearless_simd::{Simd, SimdBase, f32x16, prelude::*};
 use gausset_compute::simd::{exp2, fma, load, splat};
 
-use crate::accel::index::{Bounds16, GROUP, GaussianIndex, LANES};
+use crate::accel::index::{
+    Bounds16, GROUP, GaussianIndex, HI, INVERSE, LANES, LO, LOG_WEIGHT, PADDING, RADIAL,
+};
 use crate::accel::leaves::Box3;
 
 /// When a pair counts.
@@ -30,8 +32,8 @@ const SUPER_SHARE: f32 = 0.1;
 const FIRST_THRESHOLD: f32 = 1.0 / 64.0;
 /// The threshold of a super-block, as a share of that of its leaves.
 const SUPER_THRESHOLD: f32 = 1.0 / 64.0;
-/// Sums of upper bounds are themselves rounded.
-const ROUNDING: f32 = 1.0 - 1e-3;
+/// Sums of upper bounds are themselves rounded: by less than this share as long as they have few terms.
+const ROUNDING: f32 = 1e-3;
 
 /// Lists of a super-block. Kept between calls: its memory is used again.
 #[derive(Clone, Debug, Default)]
@@ -44,6 +46,8 @@ pub(crate) struct Lists {
     pub(crate) kept: Vec<u32>,
     threshold: f32,
     left_out_of_super: f32,
+    /// Terms that were added up for the super-block.
+    terms_of_super: usize,
     /// Upper bound of what the leaf's list leaves out, at any of its points.
     pub(crate) left_out: f32,
 }
@@ -84,6 +88,7 @@ impl Lists {
     ) -> f32 {
         self.candidates.clear();
         self.bounds.clear();
+        self.terms_of_super = 0;
         let log_threshold = libm::log2f(threshold);
         let mut sum = 0.0f32;
         for (g, group) in index.groups.iter().enumerate() {
@@ -94,7 +99,10 @@ impl Lists {
             };
             if is_far {
                 if matches!(rule, Rule::Bound(_)) {
-                    sum += libm::exp2f(group.log_sum - q);
+                    // Never 0, as in lanes. Weights beyond f32 may have an infinite sum: then the threshold falls until
+                    // they are in the list.
+                    sum += libm::exp2f(group.log_sum - q.min(f32::MAX)).max(f32::MIN_POSITIVE);
+                    self.terms_of_super += 1;
                 }
                 continue;
             }
@@ -102,6 +110,7 @@ impl Lists {
             for (b, rows) in index.bounds[first..first + GROUP / LANES].iter().enumerate() {
                 let (bits, dropped) = test(simd, rows, bounds, rule, log_threshold);
                 sum += dropped;
+                self.terms_of_super += 1;
                 let slot = ((first + b) * LANES) as u32;
                 each_bit(
                     bits,
@@ -118,8 +127,7 @@ impl Lists {
             self.candidates.pop();
         }
         for chunk in self.candidates.chunks(LANES) {
-            let mut rows = [[0.0; LANES]; 8];
-            rows[7] = [f32::NEG_INFINITY; LANES];
+            let mut rows = PADDING;
             for (lane, &slot) in chunk.iter().enumerate() {
                 let from = &index.bounds[slot as usize / LANES];
                 for (row, from) in rows.iter_mut().zip(from) {
@@ -158,8 +166,12 @@ impl Lists {
             }
             let Rule::Bound(error) = rule else { return };
             let sum = gausset_compute::simd::sum_lanes(sum);
-            let budget = error * ROUNDING - self.left_out_of_super;
-            self.left_out = sum + self.left_out_of_super;
+            let terms = LANES + self.bounds.len() + self.terms_of_super;
+            // An addition is wrong by half of EPSILON at most.
+            let certain = 1.0 - ROUNDING.max(terms as f32 * f32::EPSILON).min(0.5);
+            let budget = error * certain - self.left_out_of_super;
+            // The sums themselves may be too small by the rounding; at the budget they are the error that was asked for.
+            self.left_out = ((sum + self.left_out_of_super) / certain).min(error);
             if sum > budget && self.threshold > 0.0 {
                 let lower = self.threshold * (0.8 * budget / sum).clamp(1e-3, 0.5);
                 self.threshold = if lower > 1e-35 { lower } else { 0.0 };
@@ -203,22 +215,22 @@ fn test_lanes<S: Simd>(
     let mut most = zero;
     let mut square = zero;
     for k in 0..3 {
-        let mean = load(simd, &rows[k]);
-        let gap = (splat(simd, bounds.lo[k]) - mean).max(mean - splat(simd, bounds.hi[k])).max(zero);
-        let scaled = gap * load(simd, &rows[3 + k]);
+        let (lo, hi) = (load(simd, &rows[LO + k]), load(simd, &rows[HI + k]));
+        let gap = (splat(simd, bounds.lo[k]) - hi).max(lo - splat(simd, bounds.hi[k])).max(zero);
+        let scaled = gap * load(simd, &rows[INVERSE + k]);
         most = most.max(scaled * scaled);
         square = fma(gap, gap, square);
     }
-    let radial = load(simd, &rows[6]);
+    let radial = load(simd, &rows[RADIAL]);
     let q = most.max(square * radial * radial);
     match rule {
         Rule::Radius(limit) => (q.simd_le(splat(simd, limit)).to_bitmask(), zero),
         Rule::Bound(_) => {
-            let log_bound = load(simd, &rows[7]) - q;
+            let log_bound = load(simd, &rows[LOG_WEIGHT]) - q;
             let keep = log_bound.simd_ge(splat(simd, log_threshold));
             // exp2 clamps at 2^-126; a Gaussian without weight contributes nothing at all.
             let bound = exp2(simd, log_bound);
-            let none = load(simd, &rows[7]).simd_eq(splat(simd, f32::NEG_INFINITY));
+            let none = load(simd, &rows[LOG_WEIGHT]).simd_eq(splat(simd, f32::NEG_INFINITY));
             let dropped = none.select(zero, keep.select(zero, bound));
             (keep.to_bitmask() & !none.to_bitmask(), dropped)
         }

@@ -3,7 +3,8 @@
 //! Points are sorted into leaves (`leaves`), Gaussians along a Morton curve (`index`); per super-block of 512 points
 //! and then per leaf of 32 the Gaussians that can count are listed (`lists`), and the dense kernels run over the lists.
 //! With the bound rule the sum of what a list leaves out is known to be below the asked error at every point of the
-//! leaf: `Σ |w| 2^-q` with lower bounds `q` over the leaf's box. Rounding in f32 comes on top, as for dense evaluation.
+//! leaf: `Σ |w| 2^-q` with lower bounds `q` over the leaf's box. Lists are made in f32, with bounds rounded to the safe
+//! side, for f64 fields as well. Rounding of what is computed comes on top, as for dense evaluation.
 
 mod index;
 mod leaves;
@@ -24,6 +25,9 @@ pub(crate) use index::{GaussianIndex, morton_order};
 use leaves::SUPER;
 pub(crate) use leaves::{LEAF, Leaves};
 use lists::{Lists, Rule};
+
+/// A larger error is never made use of: sums of contributions stay below the largest f32.
+const LARGEST_ERROR: f64 = 1e36;
 
 /// How much may be left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -147,9 +151,11 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         }
         Ok(match cutoff {
             // Rounded down, so that the promise is kept.
-            Cutoff::Absolute(error) => Rule::Bound((error as f32).next_down().max(0.0)),
+            Cutoff::Absolute(error) => Rule::Bound((error.min(LARGEST_ERROR) as f32).next_down().max(0.0)),
             Cutoff::Relative(0.0) => Rule::Bound(0.0),
-            Cutoff::Relative(share) => Rule::Bound((share * self.some_large_value(points)) as f32),
+            Cutoff::Relative(share) => {
+                Rule::Bound((share * self.some_large_value(points)).min(LARGEST_ERROR) as f32)
+            }
             Cutoff::Radius(radius) => Rule::Radius((K * K * radius * radius) as f32),
         })
     }

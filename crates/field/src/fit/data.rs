@@ -8,6 +8,10 @@ use gausset_compute::rng;
 
 use crate::field::Bounds;
 use crate::fit::FitError;
+use crate::memory;
+
+/// Bytes that a sample takes in a fit: in the file's volume, as a sample, relative to the centre, in its leaf.
+const SAMPLE_BYTES: u64 = 90;
 
 /// Samples `(x, y, z) → value`, perhaps on a grid.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +34,15 @@ pub struct Grid {
 }
 
 impl Samples {
+    /// Checks that this machine can hold a fit to so many samples, before they are made.
+    ///
+    /// # Errors
+    /// It cannot.
+    pub fn check_room(count: usize) -> Result<(), FitError> {
+        let most = memory::total() / SAMPLE_BYTES;
+        if count as u64 <= most { Ok(()) } else { Err(FitError::Memory { found: count, most }) }
+    }
+
     /// Checks that there are samples and that all are finite.
     ///
     /// # Errors

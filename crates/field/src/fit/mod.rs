@@ -142,8 +142,17 @@ impl FitOptions {
         if self.batches == 0 {
             return bad("batches", "at least 1", 0.0);
         }
-        if self.resolved_solver() == Solver::Lm && 10 * self.gaussians > MAX_LM_UNKNOWNS {
-            return bad("gaussians", "at most 400 with Levenberg-Marquardt", self.gaussians as f64);
+        if self.max_gaussians != 0 && self.max_gaussians < self.gaussians {
+            return bad("max-gaussians", "at least as many as at the start", self.max_gaussians as f64);
+        }
+        if self.resolved_solver() == Solver::Lm {
+            if 10 * self.gaussians > MAX_LM_UNKNOWNS {
+                return bad("gaussians", "at most 400 with Levenberg-Marquardt", self.gaussians as f64);
+            }
+            if self.max_gaussians > self.gaussians {
+                let expected = "as many as at the start with Levenberg-Marquardt, or --solver adam";
+                return bad("max-gaussians", expected, self.max_gaussians as f64);
+            }
         }
         Ok(())
     }
@@ -153,7 +162,7 @@ impl FitOptions {
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
     /// An option that makes no sense.
-    #[error("--{option}: unusable value (expected {expected}, found {found})")]
+    #[error("--{option}: unusable value (expected {expected}, found {})", gausset_io::units::number(*found))]
     Option {
         /// Which.
         option: &'static str,
@@ -181,6 +190,14 @@ pub enum FitError {
     TooMany {
         /// How many.
         found: usize,
+    },
+    /// More samples than this machine has memory for.
+    #[error("samples: too many for the memory of this machine (expected at most {most}, found {found})")]
+    Memory {
+        /// How many.
+        found: usize,
+        /// How many would fit.
+        most: u64,
     },
     /// A sample that is not finite.
     #[error("sample {index}: not finite (expected numbers, found {point:?} -> {value}); remove it")]

@@ -3,6 +3,7 @@
 //! Tensors: the field (`means`, `chol`, `weights`), Adam's `m1`, `m2` (N, 10) and `steps` (N), the best field so far
 //! (`best_*`). Metadata: `format` = `gausset-field-fit/1`, step, options, fingerprint of the samples.
 
+use gausset_io::units::quote;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -94,7 +95,7 @@ impl<'a> Fit<'a> {
         let metadata = header.metadata().clone().unwrap_or_default();
         let word = |key: &str| metadata.get(key).cloned().unwrap_or_default();
         if word("format") != FORMAT {
-            return Err(damaged(format!("format (expected `{FORMAT}`, found `{}`)", word("format"))));
+            return Err(damaged(format!("format (expected `{FORMAT}`, found {})", quote(&word("format")))));
         }
         let expected = [("options", described(options)), ("samples", format!("{:016x}", fit.fingerprint))];
         for (what, expected) in expected {

@@ -8,7 +8,8 @@
 //! | `.nii` `.nii.gz` `.hdr` | NIfTI-1 volume; 4-D with a frame number |
 //! | `.tif` `.tiff` | pages are slices |
 //!
-//! A header is never believed: sizes are checked against the bytes that are there before memory is taken for them.
+//! A header is never believed: sizes are checked against the bytes that are there before memory is taken for them, and
+//! the data file that it names lies in its own folder or below.
 
 mod nifti;
 mod npy;
@@ -17,18 +18,22 @@ mod scalar;
 mod table;
 mod tiff;
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+use gausset_io::image::run_decoder;
+use gausset_io::input::{self, inside};
+use gausset_io::units::quote;
 
 pub use nrrd::{NrrdHeader, parse_header as parse_nrrd_header};
 
 use crate::fit::{Grid, Samples};
+use crate::memory;
 
 /// Most voxels or samples.
 const MAX_SAMPLES: u64 = u32::MAX as u64 - 64;
-/// Largest file that is read whole.
-const MAX_BYTES: u64 = 64 << 30;
+/// Most bytes that a compressed file is inflated to.
+const MAX_INFLATED: u64 = 64 << 30;
 /// Farthest that data may begin in a file, frames apart.
 const MAX_SKIP: u64 = 1 << 30;
 
@@ -101,6 +106,21 @@ pub enum Input {
 }
 
 impl Input {
+    /// Number of voxels or samples.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Volume(volume) => volume.values.len(),
+            Self::Samples(samples) => samples.values.len(),
+        }
+    }
+
+    /// Whether it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
     /// The samples, in the coordinates in which they are fitted.
     #[must_use]
     pub fn samples(&self) -> Samples {
@@ -153,15 +173,20 @@ pub fn read(path: &Path, frame: usize) -> Result<Input, InputError> {
     if format(&name).is_none() {
         return Err(InputError::Content { path: path.to_owned(), what: NO_FORMAT.to_owned() });
     }
-    let beside = |name: &str| read_whole(&path.parent().unwrap_or(Path::new("")).join(name));
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let beside = |name: &str| {
+        let path = inside(folder, name).map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?;
+        read_whole(&path)
+    };
     let bytes = read_whole(path).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
-    decode(&name, &bytes, frame, &beside).map_err(|error| match error {
-        DecodeError::Content(what) => InputError::Content { path: path.to_owned(), what },
-        DecodeError::Beside { name, source } => {
-            InputError::Io { path: path.parent().unwrap_or(Path::new("")).join(name), source }
-        }
-    })
+    let decoded = run_decoder(|| decode(&name, &bytes, frame, &beside).map_err(|error| error.to_string()));
+    decoded
+        .unwrap_or_else(|| Err(BROKE_DOWN.to_owned()))
+        .map_err(|what| InputError::Content { path: path.to_owned(), what })
 }
+
+/// What is said where one of the libraries that read volumes panics.
+const BROKE_DOWN: &str = "the decoder broke down; convert it";
 
 const NO_FORMAT: &str =
     "name: no known format (expected .csv, .npy, .npz, .nrrd, .nhdr, .nii, .nii.gz, .hdr, .tif)";
@@ -173,9 +198,9 @@ pub enum DecodeError {
     #[error("{0}")]
     Content(String),
     /// A file that the header names cannot be read.
-    #[error("{name}: read: {}", gausset_io::atomic::plain_reason(source))]
+    #[error("data file {}: {}", quote(name), gausset_io::atomic::plain_reason(source))]
     Beside {
-        /// The file.
+        /// Its name in the header.
         name: String,
         /// The system's answer.
         source: io::Error,
@@ -222,7 +247,11 @@ pub fn decode(
     frame: usize,
     beside: &dyn Fn(&str) -> io::Result<Vec<u8>>,
 ) -> Result<Input, DecodeError> {
-    Ok(match format(name) {
+    let format = format(name);
+    if frame > 0 && !matches!(format, None | Some(Format::Nrrd | Format::Nifti)) {
+        return Err(format!("frame {frame}: no such frame (expected 0)").into());
+    }
+    Ok(match format {
         Some(Format::Table) => Input::Samples(table::read(bytes)?),
         Some(Format::Npy) => npy::read_npy(bytes)?,
         Some(Format::Npz) => npy::read_npz(bytes)?,
@@ -241,8 +270,8 @@ pub fn read_points(path: &Path) -> Result<Vec<[f64; 3]>, InputError> {
     let content = |what: Wrong| InputError::Content { path: path.to_owned(), what };
     let bytes = read_whole(path).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
-    let points =
-        if is_npy { npy::read_points(&bytes) } else { table::read_points(&bytes) }.map_err(content)?;
+    let decoded = run_decoder(|| if is_npy { npy::read_points(&bytes) } else { table::read_points(&bytes) });
+    let points = decoded.unwrap_or_else(|| Err(BROKE_DOWN.to_owned())).map_err(content)?;
     let bad = points.iter().position(|point| !point.iter().all(|x| x.is_finite()));
     match bad {
         Some(row) => {
@@ -253,10 +282,7 @@ pub fn read_points(path: &Path) -> Result<Vec<[f64; 3]>, InputError> {
 }
 
 fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let mut bytes = Vec::new();
-    file.by_ref().take(MAX_BYTES).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    input::read(path, memory::largest_file())
 }
 
 /// Checks the axes of a volume and returns the number of voxels.
@@ -274,7 +300,7 @@ pub(crate) fn voxels(dims: &[u64]) -> Result<u64, Wrong> {
 fn fits_in_memory(count: u64, dims: &[u64]) -> Result<u64, Wrong> {
     /// Value, and the bytes it is read from.
     const BYTES: u64 = 16;
-    let memory = total_memory();
+    let memory = memory::total();
     if count.saturating_mul(BYTES) <= memory {
         return Ok(count);
     }
@@ -284,20 +310,6 @@ fn fits_in_memory(count: u64, dims: &[u64]) -> Result<u64, Wrong> {
         gib(memory),
         gib(count.saturating_mul(BYTES))
     ))
-}
-
-/// Bytes of memory of this machine.
-#[cfg(target_os = "linux")]
-#[allow(clippy::useless_conversion, reason = "the fields are as wide as the machine's words")]
-fn total_memory() -> u64 {
-    let info = rustix::system::sysinfo();
-    u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
-}
-
-/// Bytes of memory of this machine: not known here.
-#[cfg(not(target_os = "linux"))]
-fn total_memory() -> u64 {
-    u64::MAX
 }
 
 /// Reads exactly `wanted` bytes of a stream that may lie about its length.

@@ -10,7 +10,7 @@ use nifti::NiftiHeader;
 
 use crate::input::scalar::Scalar;
 use crate::input::{
-    Affine, DecodeError, MAX_BYTES, MAX_SKIP, Volume, Wrong, all_finite, read_exactly, scaling, voxels,
+    Affine, DecodeError, MAX_INFLATED, MAX_SKIP, Volume, Wrong, all_finite, read_exactly, scaling, voxels,
 };
 
 const HEADER: usize = 348;
@@ -36,7 +36,7 @@ pub(crate) fn read(
 /// The bytes, inflated if they are gzip.
 fn stream(bytes: &[u8]) -> Box<dyn Read + '_> {
     if bytes.starts_with(&[0x1F, 0x8B]) {
-        Box::new(flate2::read::MultiGzDecoder::new(bytes).take(MAX_BYTES))
+        Box::new(flate2::read::MultiGzDecoder::new(bytes).take(MAX_INFLATED))
     } else {
         Box::new(bytes)
     }
@@ -102,7 +102,7 @@ fn volume(header: &NiftiHeader, mut data: impl Read, frame: usize) -> Result<Vol
     let skip = (frame as u64)
         .checked_mul(bytes)
         .and_then(|skip| skip.checked_add(offset))
-        .filter(|skip| *skip < MAX_BYTES)
+        .filter(|skip| *skip < MAX_INFLATED)
         .ok_or("header: data lie too far into the file")?;
     let skipped = std::io::copy(&mut data.by_ref().take(skip), &mut std::io::sink())
         .map_err(|error| format!("data: damaged ({error})"))?;

@@ -5,6 +5,8 @@
 
 use std::io::Read;
 
+use gausset_io::units::quote;
+
 use crate::input::scalar::Scalar;
 use crate::input::{Affine, DecodeError, MAX_SKIP, Volume, all_finite, read_exactly, scaling, voxels};
 
@@ -87,7 +89,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
             continue;
         }
         let Some((key, value)) = text.split_once(':') else {
-            return Err(format!("line {number}: not a field (expected `key: value`, found `{text}`)"));
+            return Err(format!("line {number}: not a field (expected `key: value`, found {})", quote(text)));
         };
         let key = key.trim().to_lowercase().replace(' ', "");
         fields.push((number, key, value.trim().to_owned()));
@@ -101,17 +103,18 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
         return Err("header: cut off (expected a blank line before the data)".to_owned());
     }
     if let Some(name) = data_file.as_deref().filter(|name| name.starts_with("LIST") || name.contains('%')) {
-        return Err(format!("data file: lists of files are not read (found `{name}`)"));
+        return Err(format!("data file: lists of files are not read (found {})", quote(name)));
     }
     let (line, kind) = need("type")?;
-    let scalar = scalar_of(kind)
-        .ok_or_else(|| format!("line {line}: unknown type (expected a number type, found `{kind}`)"))?;
+    let scalar = scalar_of(kind).ok_or_else(|| {
+        format!("line {line}: unknown type (expected a number type, found {})", quote(kind))
+    })?;
     let (line, dimension) = need("dimension")?;
     let dimension: usize = dimension
         .parse()
         .ok()
         .filter(|d| (1..=4).contains(d))
-        .ok_or_else(|| format!("line {line}: dimension (expected 1 to 4, found `{dimension}`)"))?;
+        .ok_or_else(|| format!("line {line}: dimension (expected 1 to 4, found {})", quote(dimension)))?;
     let (line, sizes) = need("sizes")?;
     let sizes: Vec<u64> = sizes.split_whitespace().map_while(|word| word.parse().ok()).collect();
     if sizes.len() != dimension {
@@ -129,7 +132,8 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
         "ascii" | "text" | "txt" => Encoding::Ascii,
         _ => {
             return Err(format!(
-                "line {line}: encoding (expected raw, gzip, bzip2 or ascii, found `{word}`)"
+                "line {line}: encoding (expected raw, gzip, bzip2 or ascii, found {})",
+                quote(word)
             ));
         }
     };
@@ -137,7 +141,7 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
         Some((_, word)) if word.eq_ignore_ascii_case("big") => true,
         Some((_, word)) if word.eq_ignore_ascii_case("little") => false,
         Some((line, word)) => {
-            return Err(format!("line {line}: endian (expected little or big, found `{word}`)"));
+            return Err(format!("line {line}: endian (expected little or big, found {})", quote(word)));
         }
         None if scalar.bytes() > 1 && encoding != Encoding::Ascii => {
             return Err("header: no field `endian`, which this type needs".to_owned());
@@ -146,7 +150,10 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
     };
     let directions: Option<Vec<Option<[f64; 3]>>> = match find(&["spacedirections"]) {
         Some((line, text)) => Some(vectors(text, dimension).ok_or_else(|| {
-            format!("line {line}: space directions (expected {dimension} vectors or `none`, found `{text}`)")
+            format!(
+                "line {line}: space directions (expected {dimension} vectors or `none`, found {})",
+                quote(text)
+            )
         })?),
         None => None,
     };
@@ -154,7 +161,10 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
         Some((line, text)) => {
             let found: Vec<f64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
             if found.len() != dimension {
-                return Err(format!("line {line}: spacings (expected {dimension} numbers, found `{text}`)"));
+                return Err(format!(
+                    "line {line}: spacings (expected {dimension} numbers, found {})",
+                    quote(text)
+                ));
             }
             found
         }
@@ -233,7 +243,7 @@ fn number_of(field: Option<(usize, &str)>) -> Result<Option<i64>, String> {
         None => Ok(None),
         Some((line, text)) => match text.parse::<i64>() {
             Ok(n) if n >= -1 => Ok(Some(n)),
-            _ => Err(format!("line {line}: skip (expected a whole number, found `{text}`)")),
+            _ => Err(format!("line {line}: skip (expected a whole number, found {})", quote(text))),
         },
     }
 }
@@ -351,8 +361,9 @@ fn ascii(data: &[u8], total: u64) -> Result<Vec<f64>, String> {
         if values.len() as u64 == total {
             break;
         }
-        let value: f64 =
-            word.parse().map_err(|_| format!("value {}: not a number (found `{word}`)", values.len()))?;
+        let value: f64 = word
+            .parse()
+            .map_err(|_| format!("value {}: not a number (found {})", values.len(), quote(word)))?;
         values.push(value);
     }
     if (values.len() as u64) < total {

@@ -1,5 +1,7 @@
 //! Tables of samples: rows `x y z value`, separated by commas, semicolons, tabs or blanks; a header line is skipped.
 
+use gausset_io::units::quote;
+
 use crate::fit::Samples;
 use crate::input::Wrong;
 
@@ -64,7 +66,10 @@ fn rows<const N: usize>(bytes: &[u8], mut each: impl FnMut([f64; N])) -> Result<
         let Some(row) = row.and_then(|row| <[f64; N]>::try_from(row).ok()) else {
             let columns = if N == 4 { "x y z value" } else { "x y z" };
             let found: Vec<_> = record.iter().take(N + 1).map(String::from_utf8_lossy).collect();
-            return Err(format!("line {line}: not a row (expected {columns}, found `{}`)", found.join(" ")));
+            return Err(format!(
+                "line {line}: not a row (expected {columns}, found {})",
+                quote(&found.join(" "))
+            ));
         };
         if !row.iter().all(|v| v.is_finite()) {
             return Err(format!("line {line}: not finite (expected numbers, found {row:?}); remove it"));

@@ -4,14 +4,17 @@
 //! DIR/.tmp-data/  the scene while it is made ──rename──▶ DIR/data/  with demo.json, which says which scene it is
 //! DIR/run/        the run; one that was interrupted goes on
 //! ```
+//! Both folders of the scene have a marker ([`gausset_io::owned`]); without it none is ever removed.
 
-use std::io::{ErrorKind, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_compute::Pool;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
+use gausset_io::input;
+use gausset_io::owned::{self, MARKER, OwnedError};
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_scenes::{DemoSize, write_dataset};
 use gausset_train::eval::REPORT;
@@ -106,6 +109,10 @@ struct SceneNote {
 
 /// Name of the file of the [`SceneNote`] in the dataset.
 const NOTE: &str = "demo.json";
+/// Longest such file.
+const MAX_NOTE_BYTES: u64 = 4096;
+/// What the marker of the dataset says.
+const PURPOSE: &str = "demo";
 
 impl SceneNote {
     fn of(args: &DemoArgs) -> Self {
@@ -115,7 +122,7 @@ impl SceneNote {
 
     /// The note of a dataset, if it is one of a demo.
     fn read(data: &Path) -> Option<Self> {
-        serde_json::from_slice(&std::fs::read(data.join(NOTE)).ok()?).ok()
+        serde_json::from_slice(&input::read(&data.join(NOTE), MAX_NOTE_BYTES).ok()?).ok()
     }
 }
 
@@ -128,13 +135,15 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
     let is_same_scene = SceneNote::read(&data) == Some(SceneNote::of(args));
     let has_run = SavedRun::is_one(&run);
     let goes_on = !args.force && has_run && is_same_scene && !is_finished(&run);
-    let is_in_the_way = has_run || (data.exists() && !is_same_scene);
+    // A link that leads nowhere is in the way as well.
+    let has_data = data.symlink_metadata().is_ok();
+    let is_in_the_way = has_run || (has_data && !is_same_scene);
     if !args.force && is_in_the_way && !goes_on {
         let found = if has_run { "run" } else { "data" };
         return Err(holds_a_demo(&args.output, found).into());
     }
     // Somebody's own pictures are not ours to replace.
-    if args.force && data.exists() && SceneNote::read(&data).is_none() {
+    if args.force && has_data && !owned::is_ours(&data, PURPOSE) {
         return Err(not_a_demo(&data).into());
     }
     if args.force || !is_same_scene {
@@ -175,7 +184,7 @@ fn not_a_demo(data: &Path) -> Failure {
     Failure::new(
         "exists",
         format!(
-            "{data}: folder: is not of a demo (expected {NOTE} in it); choose another folder with -o, or remove it yourself"
+            "{data}: folder: is not of a demo (expected {MARKER} of a demo in it); choose another folder with -o, or remove it yourself"
         ),
     )
 }
@@ -184,7 +193,8 @@ fn not_a_demo(data: &Path) -> Failure {
 fn make_scene(args: &DemoArgs, data: &Path, console: &Console) -> Result<(), Failure> {
     console.note(format!("making the scene in {}", data.display()));
     let unfinished = args.output.join(".tmp-data");
-    remove_folder(&unfinished)?;
+    remove(&unfinished)?;
+    owned::claim(&Disk, &unfinished, PURPOSE, Overwrite::Refuse).map_err(not_ours)?;
     let scene = gausset_scenes::demo(args.size, args.seed);
     let threads = args.compute.threads as usize;
     let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
@@ -195,16 +205,21 @@ fn make_scene(args: &DemoArgs, data: &Path, console: &Console) -> Result<(), Fai
     written.map_err(|error| Failure::new("write", error))?;
     let note = serde_json::to_vec(&SceneNote::of(args)).unwrap_or_default();
     write_atomic(&Disk, &unfinished.join(NOTE), |file| file.write_all(&note))?;
-    remove_folder(data)?;
+    remove(data)?;
     Disk.rename(&unfinished, data).map_err(|error| write_failure(data, "rename", &error))?;
     Disk.sync_folder(&args.output).map_err(|error| write_failure(&args.output, "sync folder", &error))
 }
 
 /// Removes a folder that a demo has made, if it is there.
-fn remove_folder(folder: &Path) -> Result<(), Failure> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(write_failure(folder, "remove", &error)),
-        _ => Ok(()),
+fn remove(folder: &Path) -> Result<(), Failure> {
+    owned::remove(folder, PURPOSE).map_err(not_ours)
+}
+
+fn not_ours(error: OwnedError) -> Failure {
+    match error {
+        OwnedError::Write(error) => error.into(),
+        // `--force` is no help here.
+        OwnedError::NotOurs { path, .. } => not_a_demo(&path),
     }
 }
 

@@ -1,11 +1,12 @@
 //! `gausset eval`: renders the pictures of a split and compares them with the truth.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_io::atomic::Disk;
-use gausset_io::run_folder::eval_folder;
+use gausset_io::atomic::{Disk, Overwrite};
+use gausset_io::owned;
+use gausset_io::run_folder::{EVALUATION, eval_folder, evaluation_is_ours};
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{EvalError, EvalOptions, EvalReport, PictureFolder, Split, evaluate};
 
@@ -46,10 +47,10 @@ pub(crate) struct EvalArgs {
     output: Option<PathBuf>,
     #[command(flatten)]
     view: ViewArgs,
-    /// Evaluate even if the dataset is not the one the run was trained on.
+    /// Replace files of others in the folder, and accept a dataset that is not the run's.
     #[arg(long)]
     force: bool,
-    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
     /// Print the result as a JSON object.
@@ -72,10 +73,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         allow_outside: args.allow_outside,
     };
     let dataset = run.open_dataset(place, console)?;
-    let folder = args.output.clone().unwrap_or_else(|| match args.split {
-        Split::Test => eval_folder(&args.run),
-        Split::Train => eval_folder(&args.run).join("train"),
-    });
+    let (folder, overwrite) = place_of(args)?;
     let mut render = run.render_options();
     args.view.apply(&mut render);
     let options = EvalOptions {
@@ -86,7 +84,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     };
     let interrupt = Interrupt::watch();
     let loader = run.loader(&dataset);
-    let pictures = PictureFolder { fs: &Disk, folder: &folder };
+    let pictures = PictureFolder { fs: &Disk, folder: &folder, overwrite };
     let report = match evaluate(&mut engine, &loader, &options, Some(&pictures), interrupt.stop()) {
         Err(EvalError::Stopped) => {
             return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
@@ -115,6 +113,23 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         scores(&report) + &place
     })?;
     Ok(Status::done(!report.skipped.is_empty() || dataset.has_skipped()))
+}
+
+/// Where the pictures go, and whether files of others may be replaced there.
+fn place_of(args: &EvalArgs) -> Result<(PathBuf, Overwrite), Failure> {
+    let forced = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    if let Some(folder) = &args.output {
+        return Ok((folder.clone(), forced));
+    }
+    let mut folder = eval_folder(&args.run);
+    if args.split == Split::Train {
+        // Made before what is in it, so that it is known to be ours.
+        owned::take(&Disk, &folder, EVALUATION, std::iter::empty::<&Path>(), forced)?;
+        folder = folder.join("train");
+    }
+    // What version 0.1 put into a run folder has no marker, and is ours all the same.
+    let is_ours = evaluation_is_ours(&Disk, &folder);
+    Ok((folder, if is_ours { Overwrite::Replace } else { forced }))
 }
 
 /// The scores as a table, their means last.

@@ -31,7 +31,7 @@ pub(crate) struct InfoArgs {
     /// A splat file, a dataset or a run folder.
     #[arg(value_name = "PATH")]
     path: PathBuf,
-    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
     /// Print the result as a JSON object.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap_mangen::Man;
-use gausset_io::atomic::{Disk, plain_reason, write_atomic};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic_with};
 
 use crate::console::Console;
 use crate::exit::Status;
@@ -17,24 +17,29 @@ pub(crate) struct ManArgs {
     /// Folder for `gausset.1`, `gausset-train.1`, …
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
+    /// Replace pages that exist.
+    #[arg(long)]
+    force: bool,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &ManArgs, console: &Console) -> Result<Status, Ending> {
     let folder = &args.output;
-    std::fs::create_dir_all(folder).map_err(|error| {
+    Disk.create_folder(folder).map_err(|error| {
         Failure::new("write", format!("{}: folder: {}", folder.display(), plain_reason(&error)))
     })?;
     let mut root = cli::definition();
     root.build();
     let visible = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     let pages: Vec<clap::Command> = visible.chain([root.clone()]).collect();
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    let options = WriteOptions { overwrite, ..WriteOptions::default() };
     for page in pages {
         // Built sub-commands know their whole name: `gausset-train`.
         let name = page.get_display_name().unwrap_or_else(|| page.get_name()).to_owned();
         let path = folder.join(format!("{name}.1"));
         let man = Man::new(page);
-        write_atomic(&Disk, &path, |mut file| man.render(&mut file)).map_err(Failure::from)?;
+        write_atomic_with(&Disk, &path, &options, |mut file| man.render(&mut file)).map_err(Failure::from)?;
         console.note(path.display().to_string());
     }
     Ok(Status::Done)

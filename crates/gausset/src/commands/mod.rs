@@ -14,6 +14,7 @@ pub(crate) mod photos;
 pub(crate) mod profile;
 pub(crate) mod render;
 pub(crate) mod saved_run;
+pub(crate) mod stages;
 pub(crate) mod train;
 pub(crate) mod training;
 

@@ -1,9 +1,9 @@
 //! `gausset profile`: reads the profiles that `--profile` has left: where the time went, and what changed.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use gausset_io::input;
 use gausset_io::run_folder::profile_path;
 use gausset_prof::{Profile, changes};
 use serde_json::json;
@@ -107,12 +107,7 @@ fn read(path: &Path) -> Result<Profile, Failure> {
             if error.kind() == std::io::ErrorKind::NotFound { "; record one with --profile" } else { "" };
         failure(format!("read: {}{hint}", gausset_io::atomic::plain_reason(&error)))
     };
-    if std::fs::metadata(&file).map_err(io)?.len() > MAX_PROFILE_BYTES {
-        return Err(failure(format!("is larger than {MAX_PROFILE_BYTES} bytes (expected a profile.json)")));
-    }
-    let mut text = Vec::new();
-    let opened = std::fs::File::open(&file).map_err(io)?;
-    opened.take(MAX_PROFILE_BYTES).read_to_end(&mut text).map_err(io)?;
+    let text = input::read(&file, MAX_PROFILE_BYTES).map_err(io)?;
     let profile = Profile::from_json(&text).map_err(|error| {
         let what = error.to_string();
         let what = what.split(" at line ").next().unwrap_or_default().to_owned();

@@ -8,9 +8,12 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_core::camera::CameraError;
 use gausset_core::engine::{Engine, RenderOptions, Rendering};
 use gausset_core::{Camera, RgbImage8};
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, write_atomic_with};
+use gausset_io::atomic::{
+    Disk, FileSystem, Overwrite, WriteOptions, plain_reason, refuse_existing, write_atomic_with,
+};
 use gausset_io::dataset::{self, Dataset, OpenOptions};
 use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::owned;
 use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, PictureShape};
 use gausset_train::{Background, RunWarning, Split};
@@ -99,7 +102,7 @@ pub(crate) struct RenderArgs {
     /// Replace pictures that exist, and accept a dataset that is not the run's.
     #[arg(long)]
     force: bool,
-    /// Take pictures that lie outside the picture folder (through `..`, absolute names or links).
+    /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
     #[command(flatten)]
@@ -302,21 +305,23 @@ struct Output<'a> {
 }
 
 impl Output<'_> {
-    /// Names of pictures may have folders in them.
-    fn path(&self, name: &str, ending: &str) -> PathBuf {
-        self.folder.join(format!("{name}{ending}"))
+    /// Where a file of a picture goes; names may have folders in them.
+    fn path(&self, name: &Path, ending: &str) -> PathBuf {
+        self.folder.join(below(name, ending))
     }
 
-    /// Makes the folders, and refuses names that are taken before anything is rendered.
+    /// Refuses names that are taken or lead out of the folder, before anything is rendered; then makes the folders.
     fn make_folder(&self, cameras: &[NamedCamera]) -> Result<(), Failure> {
         for view in cameras {
-            let path = self.path(&view.name, ".png");
-            if self.overwrite == Overwrite::Refuse {
-                gausset_io::atomic::refuse_existing(&Disk, &path, self.overwrite)?;
+            for ending in self.endings() {
+                owned::stays_inside(self.folder, &below(&view.name, ending))?;
+                refuse_existing(&Disk, &self.path(&view.name, ending), self.overwrite)?;
             }
-            if let Some(parent) = path.parent() {
-                std::fs::create_dir_all(parent).map_err(|error| {
-                    let reason = gausset_io::atomic::plain_reason(&error);
+        }
+        for view in cameras {
+            if let Some(parent) = self.path(&view.name, ".png").parent() {
+                Disk.create_folder(parent).map_err(|error| {
+                    let reason = plain_reason(&error);
                     Failure::new("write", format!("{}: folder: {reason}", parent.display()))
                 })?;
             }
@@ -324,7 +329,17 @@ impl Output<'_> {
         Ok(())
     }
 
-    fn save(&self, name: &str, rendering: &Rendering) -> Result<(), Failure> {
+    /// Endings of the files that each picture has.
+    fn endings(&self) -> impl Iterator<Item = &'static str> {
+        let alpha = self.alpha.then_some("_alpha.png");
+        let depth = self.depth.map(|format| match format {
+            DepthFormat::Png => "_depth.png",
+            DepthFormat::Npy => "_depth.npy",
+        });
+        [Some(".png"), alpha, depth].into_iter().flatten()
+    }
+
+    fn save(&self, name: &Path, rendering: &Rendering) -> Result<(), Failure> {
         let (width, height) = (rendering.width, rendering.height);
         let colour = RgbImage8::from_f32(width, height, &rendering.color);
         let write_png = |ending: &str, pixels: PngPixels<'_>, texts: &[(&str, &str)]| {
@@ -359,6 +374,13 @@ impl Output<'_> {
         write_atomic_with(fs, path, &options, |file| file.write_all(bytes))?;
         Ok(())
     }
+}
+
+/// A name with an ending; dots in the name stay.
+fn below(name: &Path, ending: &str) -> PathBuf {
+    let mut path = name.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
 }
 
 /// The expected depth of each pixel in scene units, where something was hit.

@@ -7,11 +7,12 @@ use clap::Args;
 use gausset_core::constants::MIN_NEAR_PLANE;
 use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
+use gausset_io::atomic::Disk;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::lock::SharedLock;
-use gausset_io::run_folder::{config_path, splats_path};
+use gausset_io::run_folder::{config_path, refuse_ways_out, splats_path};
 use gausset_io::splat::{SplatFile, read_splats};
-use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, TrainError, read_summary, with_refined_poses};
+use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_summary, with_refined_poses};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -59,8 +60,9 @@ impl SavedRun {
         Ok(Self { folder: folder.to_owned(), recorded })
     }
 
-    /// Keeps trainings out of the folder while something is put into it.
+    /// Keeps trainings out of the folder while something is put into it; refuses one that a link leads out of.
     pub(crate) fn share(&self) -> Result<SharedLock, Failure> {
+        refuse_ways_out(&Disk, &self.folder)?;
         SharedLock::acquire(&self.folder)
             .map_err(|error| Failure::new("in-use", format!("{error}, or name another folder with -o")))
     }
@@ -83,13 +85,7 @@ impl SavedRun {
         for line in dataset.report() {
             console.warn("the dataset", line);
         }
-        let expected = &self.recorded.record.fingerprint;
-        if dataset.fingerprint != *expected {
-            let error = TrainError::OtherDataset {
-                path: path.to_owned(),
-                expected: expected.clone(),
-                found: dataset.fingerprint.clone(),
-            };
+        if let Err(error) = check_dataset(&self.folder, &self.recorded, &dataset) {
             match place.other {
                 OtherData::Refuse => return Err(error.into()),
                 OtherData::Warn => {

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use gausset_core::engine::Engine;
 use gausset_io::atomic::{Disk, Overwrite};
-use gausset_io::dataset;
-use gausset_io::run_folder::{checkpoints_folder, config_path, eval_folder, splats_path};
+use gausset_io::dataset::{self, Dataset};
+use gausset_io::run_folder::{config_path, eval_folder, splats_path};
 use gausset_io::units;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{
-    End, Event, Outcome, RecordedRun, Run, RunWarning, Session, Started, TimeBudget, TrainConfig,
-    TrainOptions, resumable_config,
+    End, Event, Outcome, Run, RunWarning, Session, Started, TimeBudget, TrainConfig, TrainOptions,
+    check_dataset, check_init, read_finished, resumable_config,
 };
 
+use super::saved_run::SavedRun;
 use crate::console::Console;
 use crate::device::DeviceArgs;
 use crate::exit::Status;
@@ -99,7 +100,6 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
     for line in dataset.report() {
         console.warn("the dataset", line);
     }
-    let has_skipped = dataset.has_skipped();
     let mut listener = Listener::new(console, interrupt);
     let mut tell = |event: &Event| listener.take(event);
     let session = Session {
@@ -141,10 +141,7 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
             .warn("pictures left out of the evaluation", format!("{}: skipped: {}", view.name, view.reason));
     }
     let status = match outcome.end {
-        End::Finished => {
-            let in_evaluation = outcome.evaluation.as_ref().is_some_and(|report| !report.skipped.is_empty());
-            Status::done(has_skipped || in_evaluation || !outcome.skipped.is_empty())
-        }
+        End::Finished => status_of_finished(&dataset, &outcome),
         End::Stopped => {
             let (step, folder) = (grouped(outcome.summary.steps), folder.display());
             console.note(format!(
@@ -156,40 +153,57 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
     Ok(Trained { folder, outcome, status })
 }
 
-/// Trains in a folder that may hold the same run: finished (`None`), begun (goes on), or another one (replaced).
+/// Trains in a folder that may hold the same run: one that is finished is told again, one that was begun goes on. A
+/// run of other data or options is replaced with [`Overwrite::Replace`] only.
 pub(crate) fn fresh_or_resumed(
     folder: PathBuf,
     options: &TrainOptions,
+    overwrite: Overwrite,
     device: DeviceArgs,
     interrupt: &Interrupt,
     console: &Console,
-) -> Result<Option<Trained>, Failure> {
-    let task = match same_run(&folder, options) {
-        Some(_) if splats_path(&folder).is_file() && eval_folder(&folder).is_dir() => {
+) -> Result<Trained, Failure> {
+    let task = if overwrite == Overwrite::Replace || !SavedRun::is_one(&folder) {
+        Task::new(options.clone(), folder, overwrite)?
+    } else {
+        let dataset = same_run(&folder, options)?;
+        if let Some(outcome) = read_finished(&folder)? {
             console.note("the training is finished already");
-            return Ok(None);
-        }
-        Some(config) if has_checkpoint(&folder) => Task::Resume(Box::new(config), folder),
-        _ => {
-            if splats_path(&folder).is_file() {
-                console.note("views or options are others than before: the training begins anew");
+            for line in dataset.report() {
+                console.warn("the dataset", line);
             }
-            Task::new(options.clone(), folder, Overwrite::Replace)?
+            let status = status_of_finished(&dataset, &outcome);
+            return Ok(Trained { folder, outcome, status });
         }
+        Task::resume(folder, options)?
     };
-    train(Job { task, device, profile: false }, interrupt, console).map(Some)
+    train(Job { task, device, profile: false }, interrupt, console)
 }
 
-/// The configuration of the run in a folder, if it is one with these options on the same data.
-fn same_run(folder: &Path, options: &TrainOptions) -> Option<TrainConfig> {
-    let config = resumable_config(folder, options).ok()?;
-    let recorded = RecordedRun::read(&config_path(folder)).ok()?.record.fingerprint;
-    let dataset = dataset::open(&config.data.path, &config.open_options()).ok()?;
-    (dataset.fingerprint == recorded).then_some(config)
+/// The dataset of the run in a folder, if it is the run that these options ask for. Options that nobody gives now, but
+/// somebody gave then, are differences, too.
+fn same_run(folder: &Path, options: &TrainOptions) -> Result<Dataset, Failure> {
+    let recorded = SavedRun::read(folder)?.recorded;
+    let first = with_absolute_paths(TrainConfig::resolve(options, None)?)?;
+    let dataset = dataset::open(&first.data.path, &first.open_options())?;
+    let differences = recorded.differences(&TrainConfig::resolve_for(options, &dataset)?);
+    if !differences.is_empty() {
+        let line = format!(
+            "{}: the run was started with {}; give the same options to go on, choose another folder with -o, or replace it with --force",
+            config_path(folder).display(),
+            differences.join(", "),
+        );
+        return Err(Failure::new("other-options", line));
+    }
+    check_dataset(folder, &recorded, &dataset)?;
+    check_init(&recorded)?;
+    Ok(dataset)
 }
 
-fn has_checkpoint(folder: &Path) -> bool {
-    std::fs::read_dir(checkpoints_folder(folder)).is_ok_and(|mut entries| entries.next().is_some())
+/// Whether a run that is finished had to leave something out.
+fn status_of_finished(dataset: &Dataset, outcome: &Outcome) -> Status {
+    let in_evaluation = outcome.evaluation.as_ref().is_some_and(|report| !report.skipped.is_empty());
+    Status::done(dataset.has_skipped() || in_evaluation || !outcome.skipped.is_empty())
 }
 
 /// Tells a person what happens in a run.
@@ -306,6 +320,8 @@ impl Trained {
             if report.valid_share < 1.0 {
                 rows.push(("valid", format!("{:.1} % of the pixels", 100.0 * report.valid_share)));
             }
+        } else if summary.psnr.is_some() {
+            rows.push(("PSNR", decibels(summary.psnr)));
         } else if *end == End::Finished {
             rows.push(("PSNR", "not measured: no picture is held out".to_owned()));
         }

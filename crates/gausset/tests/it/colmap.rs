@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
 use gausset_core::{Pose, se3};
 use gausset_pano::export::{FramePose, Poses};
@@ -16,7 +17,7 @@ use crate::support::{Workshop, with_walk};
 
 /// A Python with pycolmap; without one the test is skipped.
 fn python(test: &str) -> Option<PathBuf> {
-    let missing = match Tool::find(None, None) {
+    let missing = match Tool::find(None, None, &AtomicBool::new(false)) {
         Ok(Tool::Python { python, .. }) => return Some(python),
         Ok(tool) => format!("needs pycolmap, found {}", tool.describe()),
         Err(error) => error.to_string(),
@@ -209,16 +210,11 @@ fn the_real_walk_registers() {
 #[cfg(unix)]
 mod recorded {
     use super::*;
+    use crate::support::script;
     use gausset_io::dataset::colmap::{ModelFolder, ModelFormat, Observations};
 
     fn recording() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/colmap")
-    }
-
-    fn script(path: &Path, text: &str) {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
-        std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
     }
 
     /// Three panoramas with the names of the recording, split into views of the same cameras, and a model to copy.
@@ -279,7 +275,82 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
             let heading = heading_of(&workshop, frame);
             assert!((heading - 0.35 * frame as f64).abs() < 5e-3, "{frame}: {heading}");
         }
-        assert!(workshop.path("w/sparse/0/rigs.bin").is_file() && !workshop.path("w/sfm").exists());
+        assert!(workshop.path("w/sparse/0/rigs.bin").is_file());
+        let left = std::fs::read_dir(workshop.path("w")).expect("a folder").filter_map(Result::ok);
+        let left: Vec<_> =
+            left.map(|e| e.file_name()).filter(|n| n.to_string_lossy().contains("sfm")).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    #[test]
+    fn an_alignment_of_views_leaves_the_files_of_others_where_they_are() {
+        let workshop = workshop(&recording().join("model"));
+        let align = ["pano", "align", "w", "--colmap", "./colmap"];
+        let theirs = ["w/sfm/thesis.txt", "w/sparse/0/notes.txt", "w/poses.json"];
+        for name in theirs {
+            let path = workshop.path(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            std::fs::write(path, b"mine").expect("a file");
+        }
+        let refused = workshop.run(&align);
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains("w/sparse/0: output: holds files that gausset did not write"));
+        std::fs::remove_dir_all(workshop.path("w/sparse")).expect("remove");
+        let refused = workshop.run(&align);
+        assert!(
+            refused.code == 2 && refused.stderr.contains("w/poses.json: output: exists already"),
+            "{refused:?}"
+        );
+        assert!(!workshop.path("calls").exists() && !workshop.path("w/sparse").exists());
+        std::fs::remove_file(workshop.path("w/poses.json")).expect("remove");
+        for _ in 0..2 {
+            workshop.succeed(&align);
+        }
+        assert_eq!(workshop.read("w/sfm/thesis.txt"), b"mine");
+        // By force a model is put among the files of others.
+        std::fs::remove_file(workshop.path("w/sparse/0/.gausset")).expect("the marker");
+        assert_eq!(workshop.run(&align).code, 2);
+        workshop.succeed(&[&align[..], &["--force"]].concat());
+    }
+
+    #[test]
+    fn a_panorama_run_tells_its_result_again_and_is_replaced_by_force_only() {
+        let workshop = workshop(&recording().join("model"));
+        std::fs::remove_dir_all(workshop.path("w")).expect("remove");
+        let here = std::fs::canonicalize(workshop.path("")).expect("a folder").display().to_string();
+        let common = ["--colmap", "./colmap", "--steps", "20", "--train-size", "32", "--json"];
+        let with = |input: &str, out: &str, more: &[&str]| {
+            workshop.run(&[&["pano", "run", input, "-o", out][..], &common, more].concat())
+        };
+        let first = with("walk", "out", &[]);
+        assert_eq!(first.code, 0, "{first:?}");
+        let calls = || workshop.read("calls").iter().filter(|b| **b == b'\n').count();
+        let (asked, splats) = (calls(), workshop.read("out/run/splats.ply"));
+        let absolute = (format!("{here}/walk"), format!("{here}/out"));
+        for (input, out) in [("walk", "out"), ("./walk/", "./out"), (&absolute.0, &absolute.1)] {
+            let again = with(input, out, &[]);
+            assert!(again.code == 0 && again.stderr.contains("finished already"), "{again:?}");
+            assert_eq!(again.json(), first.json());
+        }
+        let view = workshop.read("out/train/images/view00/frame_00.jpg");
+        for (more, words) in [
+            (&["--seed", "1"][..], "seed = 0 (given: 1)"),
+            (&["--train-layout", "ring4"], r#"train-layout = \"cube6\" (given: \"ring4\")"#),
+            (&["--crop-bottom", "30"], "crop-bottom = 0.0 (given: 30.0)"),
+        ] {
+            let other = with("walk", "out", more);
+            assert!(other.code == 2 && other.stderr.contains(words), "{other:?}");
+            assert!(other.stderr.contains("--force"), "{other:?}");
+        }
+        assert!(workshop.read("out/run/splats.ply") == splats);
+        assert!(
+            workshop.read("out/train/images/view00/frame_00.jpg") == view,
+            "the views are those of the run"
+        );
+        let forced = with("walk", "out", &["--seed", "1", "--force"]);
+        assert_eq!(forced.code, 0, "{forced:?}");
+        assert!(workshop.read("out/run/splats.ply") != splats);
+        assert_eq!(calls(), asked, "the alignment is the same and is used again");
     }
 
     #[test]

@@ -186,7 +186,7 @@ fn a_demo_that_is_interrupted_goes_on_and_never_leaves_half_a_scene() {
     assert!(finished.stderr.contains("going on with the run in d/run"), "{finished:?}");
     assert_eq!(finished.json()["steps"], 400);
     // Somebody's own pictures are not replaced, whatever is forced.
-    std::fs::remove_file(workshop.path("d/data/demo.json")).expect("remove");
+    std::fs::remove_file(workshop.path("d/data/.gausset")).expect("remove");
     let forced = workshop.run(&[&demo[..], &["--force"]].concat());
     assert!(forced.code == 2 && forced.stderr.contains("is not of a demo"), "{forced:?}");
     assert!(workshop.path("d/data/images/view_000.png").is_file());

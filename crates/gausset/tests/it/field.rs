@@ -1,10 +1,15 @@
 //! Fields from the command line: fit, query, pictures, mistakes, resume.
 
+use std::time::Instant;
+
+use gausset_field::fit::Grid;
+use gausset_field::model::Model;
+use gausset_field::{Bounds, Covariance, GaussianField, WeightMode};
+use gausset_io::image::decode_file;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use rustix::process::{Pid, Signal, kill_process};
-
-use crate::support::{Finished, Workshop, wait_until};
+use crate::support::{Finished, PATIENCE, Workshop, wait_until};
 
 /// Samples of one bump, with a header line.
 fn samples() -> String {
@@ -84,29 +89,378 @@ fn a_fit_gives_the_same_bytes_on_any_number_of_threads_and_vector_level() {
     assert!(first == fit("c.safetensors", &["--simd", "fallback"]), "vector level");
 }
 
+/// Whether a process has a handler of its own for a signal.
+#[cfg(target_os = "linux")]
+fn handles(child: &std::process::Child, signal: Signal) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap_or_default();
+    let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    caught >> (signal.as_raw() - 1) & 1 == 1
+}
+
+/// A signal that is not handled ends the process; no other system tells.
+#[cfg(not(target_os = "linux"))]
+fn handles(_: &std::process::Child, _: Signal) -> bool {
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    true
+}
+
+/// A command line in words.
+fn words(line: &str) -> Vec<&str> {
+    line.split(' ').collect()
+}
+
 #[test]
 fn an_interrupted_fit_goes_on_to_the_same_bytes_and_its_state_is_not_lost() {
     let workshop = workshop();
-    let fit = |name: &'static str| {
-        ["field", "fit", "samples.csv", "-o", name, "-n", "400", "--solver", "adam", "--steps", "600"]
+    let fit = |name: &str, steps: u32| {
+        format!("field fit samples.csv -o {name} -n 400 --solver adam --validation 0 --steps {steps}")
     };
-    workshop.succeed(&fit("whole.safetensors"));
-    let child = workshop.start(&fit("part.safetensors"));
-    // Steps are under way by then on an idle machine. On others it may be done, or not yet watching for signals: then
-    // there is nothing to go on from.
-    std::thread::sleep(std::time::Duration::from_millis(300));
-    kill_process(Pid::from_child(&child), Signal::INT).expect("the signal is sent");
-    let stopped = Finished::new(&fit("part.safetensors"), child.wait_with_output().expect("wait"));
-    if stopped.code == 130 {
-        wait_until("the state is there", || workshop.path("part.safetensors.state").is_file());
-        let again = workshop.run(&fit("part.safetensors"));
-        assert!(again.code == 2 && again.stderr.contains("--resume"), "{again:?}");
-        workshop.succeed(&[&fit("part.safetensors")[..], &["--resume"]].concat());
-    } else if !workshop.path("part.safetensors").is_file() {
-        workshop.succeed(&fit("part.safetensors"));
+    // A fit that was done before the signal came proves nothing: then one of twice as many steps is interrupted.
+    let mut steps = 600;
+    loop {
+        let line = fit("part.safetensors", steps);
+        let child = workshop.start(&words(&line));
+        wait_until("the fit listens", || handles(&child, Signal::INT));
+        kill_process(Pid::from_child(&child), Signal::INT).expect("the signal is sent");
+        let stopped = Finished::new(&words(&line), child.wait_with_output().expect("wait"));
+        if stopped.code == 130 {
+            assert!(stopped.stderr.contains("go on with --resume"), "{stopped:?}");
+            break;
+        }
+        assert!(stopped.code == 0 && steps < 100_000, "{stopped:?}");
+        std::fs::remove_file(workshop.path("part.safetensors")).expect("the field");
+        steps *= 2;
     }
+    let state = workshop.read("part.safetensors.state");
+    assert!(!workshop.path("part.safetensors").exists());
+    let line = fit("part.safetensors", steps);
+    let again = workshop.run(&words(&line));
+    assert!(again.code == 2 && again.stderr.contains("--resume"), "{again:?}");
+    assert!(workshop.read("part.safetensors.state") == state);
+    workshop.succeed(&words(&format!("{line} --resume")));
+    workshop.succeed(&words(&fit("whole.safetensors", steps)));
     assert!(workshop.read("whole.safetensors") == workshop.read("part.safetensors"));
     assert!(!workshop.path("part.safetensors.state").exists());
+}
+
+#[test]
+fn nothing_is_replaced_without_force() {
+    let workshop = workshop();
+    write_bump(&workshop, "bump.safetensors", GRID, 3.0);
+    std::fs::write(workshop.path("points.csv"), "0,0,0\n").expect("points");
+    for (line, name) in [
+        ("field fit samples.csv -n 2", "f.safetensors"),
+        // There is no state to go on from, so this fit would begin at step 0.
+        ("field fit samples.csv -n 2 --resume", "r.safetensors"),
+        ("field query bump.safetensors points.csv", "q.csv"),
+        ("field query bump.safetensors points.csv", "q.npy"),
+        ("field voxelize bump.safetensors", "v.nrrd"),
+        ("field slice bump.safetensors", "s.png"),
+        ("field mip bump.safetensors", "m.png"),
+        ("field export bump.safetensors", "e.ply"),
+    ] {
+        std::fs::write(workshop.path(name), "mine").expect("a file");
+        let line = format!("{line} -o {name}");
+        let refused = workshop.run(&words(&line));
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(
+            refused.stderr.contains(&format!("{name}: ")) && refused.stderr.contains("--force"),
+            "{refused:?}"
+        );
+        assert_eq!(workshop.read(name), b"mine", "{line}");
+        workshop.succeed(&words(&format!("{line} --force")));
+        assert_ne!(workshop.read(name), b"mine", "{line}");
+    }
+    // What looks like the state of a fit is not replaced either.
+    std::fs::write(workshop.path("g.safetensors.state"), "mine").expect("a file");
+    for more in ["", " --resume"] {
+        let refused = workshop.run(&words(&format!("field fit samples.csv -n 2 -o g.safetensors{more}")));
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert_eq!(workshop.read("g.safetensors.state"), b"mine");
+    }
+}
+
+const GRID: Grid = Grid { dims: [6, 5, 4], spacing: [1.0, 2.0, 3.0] };
+const MEAN: [f64; 3] = [2.0, 4.0, 6.0];
+const SIGMA: [f64; 3] = [1.5, 4.0, 2.5];
+
+/// One Gaussian on the voxel (2, 2, 2) of a grid: `value = 2 + scale G`; the world is shifted by (10, 20, 30).
+fn write_bump(workshop: &Workshop, name: &str, grid: Grid, scale: f64) {
+    let chol = vec![[SIGMA[0].ln(), 0.0, SIGMA[1].ln(), 0.0, 0.0, SIGMA[2].ln()]];
+    let mut field =
+        GaussianField::new(vec![MEAN], chol, vec![1.0], WeightMode::Raw, Covariance::Full).expect("a field");
+    field.bounds = Some(Bounds { lo: [-0.5, -1.0, -1.5], hi: [5.5, 9.0, 10.5] });
+    let world_from_model = [[1.0, 0.0, 0.0, 10.0], [0.0, 1.0, 0.0, 20.0], [0.0, 0.0, 1.0, 30.0]];
+    let model = Model { offset: 2.0, scale, world_from_model, grid: Some(grid), ..Model::plain(field) };
+    std::fs::write(workshop.path(name), model.to_bytes()).expect("a field file");
+}
+
+fn gauss(x: [f64; 3]) -> f64 {
+    (0..3).map(|k| (-0.5 * ((x[k] - MEAN[k]) / SIGMA[k]).powi(2)).exp()).product()
+}
+
+/// Grey levels of a picture whose pixels were enlarged by a whole factor: (column, row from the bottom).
+fn levels(workshop: &Workshop, name: &str, [width, height]: [usize; 2]) -> Vec<Vec<u8>> {
+    let picture = decode_file(&workshop.path(name)).expect("a picture");
+    let factor = picture.width as usize / width;
+    assert_eq!([width * factor, height * factor], [picture.width as usize, picture.height as usize]);
+    // The smallest whole factor that makes the longer side 256 px.
+    assert_eq!(factor, 256usize.div_ceil(width.max(height)));
+    let at = |column: usize, row: usize| {
+        let (x, y) = (column * factor + factor / 2, (height - 1 - row) * factor + factor / 2);
+        let pixel = &picture.rgb[3 * (x + y * picture.width as usize)..][..3];
+        assert!(pixel[0] == pixel[1] && pixel[1] == pixel[2], "{pixel:?} is no grey");
+        pixel[0]
+    };
+    (0..height).map(|row| (0..width).map(|column| at(column, row)).collect()).collect()
+}
+
+/// Compares a picture with values that are drawn from black for the least to white for the most.
+fn assert_drawn(workshop: &Workshop, name: &str, size: [usize; 2], value: impl Fn(usize, usize) -> f64) {
+    let values: Vec<Vec<f64>> =
+        (0..size[1]).map(|row| (0..size[0]).map(|column| value(column, row)).collect()).collect();
+    let all = || values.iter().flatten().copied();
+    let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(f64::NEG_INFINITY, f64::max));
+    for (row, (drawn, values)) in levels(workshop, name, size).iter().zip(&values).enumerate() {
+        for (column, (drawn, value)) in drawn.iter().zip(values).enumerate() {
+            let expected = 255.0 * (value - least) / (most - least);
+            // Half a level of rounding, and the error that pictures may make.
+            assert!(
+                (f64::from(*drawn) - expected).abs() < 0.6,
+                "{name} ({column}, {row}): {drawn}, not {expected}"
+            );
+        }
+    }
+}
+
+#[test]
+fn slices_and_projections_show_the_values_of_their_voxels() {
+    let workshop = Workshop::empty();
+    // Upside down as well: then the background is the largest value.
+    for scale in [3.0, -3.0] {
+        write_bump(&workshop, "bump.safetensors", GRID, scale);
+        for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
+            let [u, v] = [[1, 2], [0, 2], [0, 1]][axis];
+            let size = [GRID.dims[u], GRID.dims[v]];
+            let voxel = |at: usize, column: usize, row: usize| {
+                let mut x = [0.0; 3];
+                x[axis] = at as f64 * GRID.spacing[axis];
+                x[u] = column as f64 * GRID.spacing[u];
+                x[v] = row as f64 * GRID.spacing[v];
+                x
+            };
+            for at in [0, GRID.dims[axis] - 1] {
+                let line = format!("field slice bump.safetensors --axis {name} --at {at} -o s.png --force");
+                workshop.succeed(&words(&line));
+                assert_drawn(&workshop, "s.png", size, |c, r| scale * gauss(voxel(at, c, r)));
+            }
+            let line = format!("field mip bump.safetensors --axis {name} -o m.png --force");
+            workshop.succeed(&words(&line));
+            let along = |c, r| (0..GRID.dims[axis]).map(move |at| scale * gauss(voxel(at, c, r)));
+            assert_drawn(&workshop, "m.png", size, |c, r| along(c, r).fold(f64::NEG_INFINITY, f64::max));
+            workshop.succeed(&words(&format!("{line} --integral")));
+            // Along an axis the width of a Gaussian factors out.
+            let over = |c, r| {
+                let mut x = voxel(0, c, r);
+                x[axis] = MEAN[axis];
+                scale * gauss(x)
+            };
+            assert_drawn(&workshop, "m.png", size, over);
+        }
+    }
+}
+
+/// The numbers at the end of a file, or before its last `after` bytes.
+fn numbers(bytes: &[u8], count: usize, after: usize) -> Vec<f64> {
+    let end = bytes.len() - after;
+    let numbers = bytes[end - 4 * count..end].as_chunks().0;
+    numbers.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect()
+}
+
+#[test]
+fn a_volume_holds_the_values_at_the_centres_of_its_voxels() {
+    let workshop = Workshop::empty();
+    write_bump(&workshop, "bump.safetensors", GRID, 3.0);
+    let voxelize = |name: &str, more: &str| {
+        workshop.succeed(&words(&format!("field voxelize bump.safetensors -o {name}{more}")));
+        workshop.read(name)
+    };
+    // The voxels it was fitted to: at index * spacing. The default cut-off is 0.001 % of the largest value.
+    let nrrd = voxelize("a.nrrd", "");
+    let header = String::from_utf8_lossy(&nrrd[..nrrd.len() - 4 * 120]).into_owned();
+    for field in [
+        "sizes: 6 5 4\n",
+        "space directions: (1,0,0) (0,2,0) (0,0,3)\n",
+        "space origin: (10,20,30)\n",
+        "space: right-anterior-superior\n",
+    ] {
+        assert!(header.contains(field), "{field} is not in {header}");
+    }
+    let values = numbers(&nrrd, 120, 0);
+    for (i, found) in values.iter().enumerate() {
+        let index = [i % 6, i / 6 % 5, i / 30];
+        let value = 2.0 + 3.0 * gauss(std::array::from_fn(|k| index[k] as f64 * GRID.spacing[k]));
+        assert!((found - value).abs() < 4e-5, "{index:?}: {found}, not {value}");
+    }
+    assert!((values[2 + 6 * (2 + 5 * 2)] - 5.0).abs() < 4e-5, "the voxel on the mean");
+    // Other voxels: cells of the box from (-0.5, -1, -1.5) to (5.5, 9, 10.5), 2 x 2 x 3 large.
+    let centre = |[i, j, k]: [usize; 3]| [0.5 + 2.0 * i as f64, 2.0 * j as f64, 3.0 * k as f64];
+    let exact = " --shape 3,5,4 --cutoff-error 0";
+    let npy = numbers(&voxelize("a.npy", exact), 60, 0);
+    let end = "\n</AppendedData>\n</VTKFile>\n".len();
+    let vti_bytes = voxelize("a.vti", exact);
+    let vti = numbers(&vti_bytes, 60, end);
+    let header = String::from_utf8_lossy(&vti_bytes[..vti_bytes.len() - end - 240]).into_owned();
+    for field in ["WholeExtent=\"0 2 0 4 0 3\"", "Origin=\"10.5 20 30\"", "Spacing=\"2 2 3\""] {
+        assert!(header.contains(field), "{field} is not in {header}");
+    }
+    // The ending is a word, however it is written.
+    assert_eq!(numbers(&voxelize("b.NRRD", exact), 60, 0), vti);
+    assert!(workshop.read("b.NRRD").starts_with(b"NRRD0004\n"));
+    for i in 0..3 {
+        for j in 0..5 {
+            for k in 0..4 {
+                let value = 2.0 + 3.0 * gauss(centre([i, j, k]));
+                // `.npy` has z fastest, the others x.
+                let (z_fastest, x_fastest) = (npy[k + 4 * (j + 5 * i)], vti[i + 3 * (j + 5 * k)]);
+                assert!((z_fastest - value).abs() < 4e-6, "({i}, {j}, {k}): {z_fastest}, not {value}");
+                assert_eq!(z_fastest, x_fastest);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_field_file_that_lies_about_its_voxels_is_refused_in_one_line() {
+    let workshop = Workshop::empty();
+    // More than can be counted; 16 TiB of values, and as much in a plane.
+    for dims in [[999_999_999; 3], [2_097_152, 2_097_152, 1]] {
+        write_bump(&workshop, "liar.safetensors", Grid { dims, ..GRID }, 1.0);
+        for line in [
+            "field voxelize liar.safetensors -o out.npy",
+            "field voxelize liar.safetensors -o out.npy --json",
+            "field mip liar.safetensors -o out.png",
+            "field mip liar.safetensors -o out.png --integral",
+            "field slice liar.safetensors -o out.png --axis z",
+        ] {
+            let refused = workshop.run(&words(line));
+            assert_eq!(refused.code, 2, "{refused:?}");
+            let said = &refused.stderr;
+            assert!(
+                said.contains("liar.safetensors: grid: too many points for the memory of this machine"),
+                "{said}"
+            );
+            assert!(!line.ends_with("--json") || said.contains("\"code\":\"memory\""), "{said}");
+            assert_eq!(said.lines().count(), 1, "{said}");
+            assert!(!workshop.path("out.npy").exists() && !workshop.path("out.png").exists());
+        }
+        // Fewer voxels can be had, and the field itself is not in question.
+        workshop.succeed(&words("field voxelize liar.safetensors -o few.npy --shape 2,2,2 --force"));
+        std::fs::write(workshop.path("points.csv"), "12,24,36\n").expect("points");
+        workshop.succeed(&words("field query liar.safetensors points.csv -o value.csv --force"));
+        assert_eq!(workshop.read("value.csv"), b"value\n3\n");
+    }
+}
+
+#[test]
+fn numbers_of_any_size_stay_short() {
+    let workshop = Workshop::empty();
+    let chol = vec![[200.0, 0.0, 200.0, 0.0, 0.0, 200.0]];
+    let mut field = GaussianField::new(vec![[1e150; 3]], chol, vec![1.0], WeightMode::Raw, Covariance::Full)
+        .expect("a field");
+    field.bounds = Some(Bounds { lo: [-1e308; 3], hi: [1e308, 1.5, 1e308] });
+    let model = Model { offset: 1e300, scale: 1e-300, ..Model::plain(field) };
+    std::fs::write(workshop.path("far.safetensors"), model.to_bytes()).expect("a field file");
+    let told = workshop.succeed(&words("field info far.safetensors")).stdout;
+    assert!(told.contains("-1.0000e308 -1.0000e308 -1.0000e308 to 1.0000e308 1.5000 1.0000e308"), "{told}");
+    assert!(told.contains("1e300 + 1e-300 f(x)"), "{told}");
+    std::fs::write(workshop.path("points.csv"), "2e160,0,0\n").expect("points");
+    for line in
+        ["field query far.safetensors points.csv -o out.csv --f64", "field mip far.safetensors -o out.png"]
+    {
+        let refused = workshop.run(&words(line));
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.len() < 250, "{refused:?}");
+    }
+}
+
+#[test]
+fn options_without_effect_are_refused() {
+    let workshop = workshop();
+    write_bump(&workshop, "bump.safetensors", GRID, 3.0);
+    for (line, option) in [
+        ("field fit samples.csv -o o.safetensors -n 5 --batches 2", "--batches"),
+        ("field fit samples.csv -o o.safetensors -n 5 --max-gaussians 20", "--max-gaussians"),
+        ("field fit samples.csv -o o.safetensors -n 50 --max-gaussians 20", "--max-gaussians"),
+        ("field fit samples.csv -o o.safetensors -n 5 --frame 1", "frame 1"),
+        ("field slice bump.safetensors -o o.png --frame 1", "--truth"),
+    ] {
+        let refused = workshop.run(&words(line));
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains(option), "{refused:?}");
+    }
+    // In f64 a cut-off has an effect, too: the point is 40 standard deviations away from all there is.
+    std::fs::write(workshop.path("points.csv"), "70,24,36\n").expect("points");
+    for (more, pairs) in [("", 32), (" --cutoff-error 1e-6", 0)] {
+        let line =
+            format!("field query bump.safetensors points.csv -o o.csv --f64 --outside --json --force{more}");
+        assert_eq!(workshop.succeed(&words(&line)).json()["pairs"], pairs, "{line}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn no_input_is_waited_for() {
+    let workshop = workshop();
+    write_bump(&workshop, "bump.safetensors", GRID, 3.0);
+    let pipe = |name: &str| {
+        rustix::fs::mkfifoat(rustix::fs::CWD, workshop.path(name), rustix::fs::Mode::RUSR).expect("a pipe");
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for name in ["a.csv", "a.npy", "a.npz", "a.nrrd", "a.nii", "a.nii.gz", "a.hdr", "a.tif"] {
+        pipe(name);
+        lines.push(format!("field fit {name} -o out.safetensors"));
+    }
+    pipe("pipe.raw");
+    let header = "NRRD0004\ntype: uchar\ndimension: 3\nsizes: 2 2 2\nencoding: raw\ndata file: pipe.raw\n\n";
+    std::fs::write(workshop.path("detached.nhdr"), header).expect("a header");
+    lines.push("field fit detached.nhdr -o out.safetensors".to_owned());
+    pipe("pipe.safetensors");
+    pipe("pipe.ply");
+    for (what, more) in
+        [("voxelize", "-o o.npy"), ("slice", "-o o.png"), ("mip", "-o o.png"), ("export", "-o o.ply")]
+    {
+        lines.push(format!("field {what} pipe.safetensors {more}"));
+    }
+    lines.extend(
+        [
+            "field info pipe.safetensors",
+            "field export pipe.ply -o out.safetensors",
+            "field query pipe.safetensors samples.csv -o o.csv",
+            "field query bump.safetensors a.csv -o o.csv",
+            "field query bump.safetensors a.npy -o o.csv",
+            "field slice bump.safetensors --truth a.nrrd -o o.png",
+        ]
+        .map(str::to_owned),
+    );
+    pipe("state.safetensors.state");
+    lines.push("field fit samples.csv -o state.safetensors --resume".to_owned());
+    for line in lines {
+        let mut child = workshop.start(&words(&line));
+        let started = Instant::now();
+        while child.try_wait().expect("wait").is_none() {
+            if started.elapsed() > PATIENCE {
+                child.kill().expect("kill");
+                panic!("{line}: still waiting");
+            }
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let refused = Finished::new(&words(&line), child.wait_with_output().expect("wait"));
+        assert_eq!(refused.code, 2, "{refused:?}");
+        assert!(refused.stderr.contains("is a pipe (expected a regular file)"), "{refused:?}");
+        assert_eq!(refused.stderr.lines().count(), 1, "{refused:?}");
+    }
 }
 
 #[test]

@@ -63,4 +63,11 @@ fn every_command_has_a_manual_page() {
         assert!(workshop.path(&format!("pages/{page}.1")).is_file(), "{page}");
     }
     assert!(!workshop.path("pages/gausset-man.1").exists());
+    // A page of somebody else is replaced only by force.
+    std::fs::write(workshop.path("pages/gausset-train.1"), "mine").expect("write");
+    let refused = workshop.run(&["man", "-o", "pages"]);
+    assert!(refused.code == 2 && refused.stderr.contains("exists already"), "{refused:?}");
+    assert_eq!(workshop.read("pages/gausset-train.1"), b"mine");
+    workshop.succeed(&["man", "-o", "pages", "--force"]);
+    assert_eq!(String::from_utf8(workshop.read("pages/gausset-train.1")).expect("text"), train);
 }

@@ -170,3 +170,106 @@ fn a_second_interrupt_ends_the_program_at_once_with_nothing_half_written() {
         }
     }
 }
+
+/// A data set whose pictures have these names, and a short run on it in `run`.
+fn trained_on(names: &[&str]) -> Workshop {
+    let workshop = Workshop::with_data();
+    std::fs::create_dir_all(workshop.path("ds/images/sub")).expect("a folder");
+    let mut frames = Vec::new();
+    for (k, name) in names.iter().enumerate() {
+        let name = name.replace("DS", workshop.path("ds").to_str().expect("a name"));
+        let picture = workshop.read(&format!("data/images/view_00{k}.png"));
+        std::fs::write(workshop.path("ds").join(&name), picture).expect("a picture");
+        let matrix = [
+            [1.0, 0.0, 0.0, 0.1 * k as f64],
+            [0.0, 1.0, 0.0, 0.0],
+            [0.0, 0.0, 1.0, 4.0],
+            [0.0, 0.0, 0.0, 1.0],
+        ];
+        frames.push(serde_json::json!({ "file_path": name, "transform_matrix": matrix }));
+    }
+    let data = serde_json::json!({ "w": 32, "h": 24, "fl_x": 30.0, "fl_y": 30.0, "cx": 16.0, "cy": 12.0, "frames": frames });
+    std::fs::write(workshop.path("ds/transforms.json"), data.to_string()).expect("a data set");
+    workshop.succeed(&["train", "ds", "-o", "run", "--steps", "2", "-q", "--initial-splats", "200"]);
+    workshop
+}
+
+/// Names of the pictures below a folder.
+fn pictures_in(folder: &std::path::Path) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut todo = vec![folder.to_owned()];
+    while let Some(next) = todo.pop() {
+        for entry in std::fs::read_dir(next).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                todo.push(path);
+            } else {
+                names.push(path.strip_prefix(folder).expect("below").to_str().expect("a name").to_owned());
+            }
+        }
+    }
+    names.sort();
+    names
+}
+
+#[test]
+fn names_of_pictures_choose_no_place() {
+    let names = ["DS/images/a.png", "images/../images/b.png", "./images/sub/c.png", "images/d.png"];
+    let workshop = trained_on(&names);
+    let before = pictures_in(&workshop.path("ds"));
+    let pictures: Vec<_> = before.iter().map(|name| workshop.read(&format!("ds/{name}"))).collect();
+    // By force, which is what is needed to lose a photograph.
+    let rendered = workshop.succeed(&["render", "run", "--split", "all", "-o", "out", "--force"]);
+    assert_eq!(rendered.stdout, "4 pictures in out\n");
+    assert_eq!(pictures_in(&workshop.path("out")).len(), 4);
+    assert_eq!(pictures_in(&workshop.path("ds")), before);
+    for (name, picture) in before.iter().zip(&pictures) {
+        assert!(workshop.read(&format!("ds/{name}")) == *picture, "{name}");
+    }
+}
+
+#[test]
+fn pictures_that_differ_in_their_ending_only_are_all_rendered() {
+    let workshop = trained_on(&["images/a.jpg", "images/a.png", "images/b.png", "images/b_alpha.png"]);
+    let all = ["render", "run", "--split", "all", "-o", "out", "--alpha", "--depth", "npy"];
+    assert_eq!(workshop.succeed(&all).stdout, "4 pictures in out\n");
+    let made = pictures_in(&workshop.path("out"));
+    assert_eq!(made.len(), 12, "{made:?}");
+    for name in ["a.jpg.png", "a.png.png", "a.png_depth.npy", "b.png", "b_alpha.png", "b_alpha_2.png"] {
+        assert!(made.iter().any(|path| path.ends_with(&format!("images/{name}"))), "{name}: {made:?}");
+    }
+    // All that would be replaced is told before anything is rendered.
+    for taken in ["a.png_alpha.png", "b_depth.npy"] {
+        std::fs::remove_dir_all(workshop.path("out")).expect("remove");
+        std::fs::create_dir_all(workshop.path("out/images")).expect("a folder");
+        std::fs::write(workshop.path("out/images").join(taken), "mine").expect("write");
+        let refused = workshop.run(&all);
+        assert!(refused.code == 2 && refused.stderr.contains(taken), "{refused:?}");
+        assert_eq!(pictures_in(&workshop.path("out")), [format!("images/{taken}")]);
+    }
+}
+
+#[test]
+fn an_evaluation_replaces_what_it_wrote_before_and_nothing_of_others() {
+    let workshop = trained();
+    for split in ["test", "train", "train", "test"] {
+        workshop.succeed(&["eval", "run", "--split", split, "-q"]);
+        workshop.succeed(&["eval", "run", "--split", split, "-o", "seen", "-q"]);
+    }
+    for theirs in ["metrics.json", "contact_sheet.png"] {
+        let _ = std::fs::remove_dir_all(workshop.path("theirs"));
+        std::fs::create_dir(workshop.path("theirs")).expect("a folder");
+        std::fs::write(workshop.path("theirs").join(theirs), "mine").expect("write");
+        let refused = workshop.run(&["eval", "run", "-o", "theirs"]);
+        assert!(refused.code == 2 && refused.stderr.contains("add --force"), "{refused:?}");
+        assert_eq!(pictures_in(&workshop.path("theirs")), [theirs]);
+        workshop.succeed(&["eval", "run", "-o", "theirs", "--force", "-q"]);
+    }
+    // Version 0.1 wrote no markers; its evaluations are known by their report.
+    for marker in ["run/.gausset", "run/eval/.gausset", "run/eval/train/.gausset"] {
+        std::fs::remove_file(workshop.path(marker)).expect(marker);
+    }
+    for split in ["test", "train"] {
+        workshop.succeed(&["eval", "run", "--split", split, "-q"]);
+    }
+}

@@ -80,6 +80,14 @@ pub(crate) fn with_walk(count: u32) -> Workshop {
     workshop
 }
 
+/// A script that stands in for a program.
+#[cfg(unix)]
+pub(crate) fn script(path: &Path, text: &str) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::write(path, format!("#!/bin/sh\n{text}\n")).expect("a script");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).expect("permissions");
+}
+
 /// A program that has ended.
 #[derive(Debug)]
 pub(crate) struct Finished {

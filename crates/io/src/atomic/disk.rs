@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use super::{FileInfo, FileKind, FileSystem, OutputFile};
+use crate::input;
 
 /// The file system of the machine.
 #[derive(Clone, Copy, Debug, Default)]
@@ -32,15 +33,15 @@ impl FileSystem for Disk {
             t if t.is_dir() => FileKind::Folder,
             _ => FileKind::Special,
         };
-        Ok(Some(FileInfo { kind, bytes: data.len(), modified: data.modified().ok() }))
+        Ok(Some(FileInfo { kind, bytes: data.len(), mode: mode_of(&data) }))
     }
 
     fn open(&self, path: &Path) -> io::Result<Box<dyn io::Read + Send>> {
-        Ok(Box::new(File::open(path)?))
+        Ok(Box::new(input::open(path, input::STREAMED)?))
     }
 
-    fn create_new(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
-        Ok(Box::new(OpenOptions::new().write(true).create_new(true).open(path)?))
+    fn create_new(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn OutputFile>> {
+        Ok(Box::new(create_with_mode(path, mode)?))
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
@@ -75,8 +76,44 @@ impl FileSystem for Disk {
         }
     }
 
+    #[cfg(unix)]
     fn free_space(&self, folder: &Path) -> io::Result<u64> {
         let space = rustix::fs::statvfs(folder)?;
         Ok(space.f_bavail.saturating_mul(space.f_frsize))
     }
+
+    #[cfg(not(unix))]
+    fn free_space(&self, _folder: &Path) -> io::Result<u64> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+}
+
+/// The permission bits of a file.
+#[cfg(unix)]
+fn mode_of(about: &fs::Metadata) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt;
+    Some(about.permissions().mode() & 0o777)
+}
+
+#[cfg(not(unix))]
+fn mode_of(_about: &fs::Metadata) -> Option<u32> {
+    None
+}
+
+/// Creates a file; never, not even for a moment, may others read it who may not in the end.
+#[cfg(unix)]
+fn create_with_mode(path: &Path, mode: Option<u32>) -> io::Result<File> {
+    use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    let Some(mode) = mode else { return options.open(path) };
+    let file = options.mode(mode).open(path)?;
+    // What the mask of the process took away. File systems without modes have nothing to keep.
+    let _ = file.set_permissions(fs::Permissions::from_mode(mode));
+    Ok(file)
+}
+
+#[cfg(not(unix))]
+fn create_with_mode(path: &Path, _mode: Option<u32>) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).open(path)
 }

@@ -4,25 +4,28 @@
 //! check free space → create .tmp-<pid>-<n>-<name> in the same folder → write → fsync → rename → fsync the folder
 //! ```
 //! A failure on the way removes the temporary file and leaves what stood under the final name as it was. A process that
-//! is killed on the way leaves the temporary file, which [`remove_temporaries`] cleans up later.
+//! is killed on the way leaves the temporary file, which [`remove_temporaries`] cleans up later. A file that replaces
+//! another keeps its mode: what was readable for its owner only stays so.
 //!
 //! All access goes through [`FileSystem`], so that tests can make any call fail (`faults`, feature `fault-injection`)
 //! and crash the process at named places ([`crash`], feature `crash-points`).
+#![allow(clippy::disallowed_methods, reason = "this is the door")]
 
 pub mod crash;
 mod disk;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
+mod together;
 mod writer;
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 pub use disk::Disk;
+pub use together::{Unnamed, name_together, write_unnamed};
 pub use writer::{
-    AtomicWriter, Committed, Overwrite, Temporaries, WriteOptions, refuse_existing, remove_temporaries,
-    write_atomic, write_atomic_with,
+    AtomicWriter, Committed, Overwrite, WriteOptions, refuse_existing, remove_temporaries, write_atomic,
+    write_atomic_with,
 };
 pub(crate) use writer::{Patient, retry};
 
@@ -44,8 +47,8 @@ pub struct FileInfo {
     pub kind: FileKind,
     /// Length in bytes.
     pub bytes: u64,
-    /// Time of the last change, where the system knows it.
-    pub modified: Option<SystemTime>,
+    /// Who may read, write and execute it, where the system knows such bits (Unix).
+    pub mode: Option<u32>,
 }
 
 /// An open file that is being written.
@@ -71,11 +74,11 @@ pub trait FileSystem: Send + Sync {
     /// It is not there or may not be read.
     fn open(&self, path: &Path) -> io::Result<Box<dyn io::Read + Send>>;
 
-    /// Creates a file that must not exist yet.
+    /// Creates a file that must not exist yet, with a mode where one is given and the system knows modes.
     ///
     /// # Errors
     /// It exists, the folder does not, or the system refused.
-    fn create_new(&self, path: &Path) -> io::Result<Box<dyn OutputFile>>;
+    fn create_new(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn OutputFile>>;
 
     /// Opens a file for appending, creating it when it is not there.
     ///
@@ -154,6 +157,26 @@ pub enum WriteError {
         /// What stands there.
         found: String,
     },
+    /// A link stands there, and what it names does not exist.
+    #[error("{}: output: is a link that leads nowhere (expected a file or a free name); remove it or choose another name", path.display())]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+    },
+    /// A link leads out of the folder in which everything was to stay.
+    #[error("{}: output: is a link that leads out of {} (expected a file or folder in it); remove the link or choose another folder", path.display(), folder.display())]
+    LeadsOut {
+        /// The link.
+        path: PathBuf,
+        /// The folder.
+        folder: PathBuf,
+    },
+    /// A pipe, device or socket stands where a file of ours was to be.
+    #[error("{}: output: is a pipe, device or socket (expected a file, a folder or a free name); remove it or choose another folder", path.display())]
+    Special {
+        /// What stands there.
+        path: PathBuf,
+    },
     /// A folder stands where a file was to be written.
     #[error("{}: output: is a folder (expected a file name); name a file in it", path.display())]
     IsFolder {
@@ -177,13 +200,7 @@ pub fn plain_reason(error: &io::Error) -> String {
         Kind::IsADirectory => "is a folder (expected a file)",
         Kind::InvalidFilename => "the name is too long or not allowed by the file system",
         Kind::UnexpectedEof => "the file ends too early",
-        _ => match rustix::io::Errno::from_io_error(error) {
-            Some(rustix::io::Errno::IO) => "the device reports an input/output error; check the disk",
-            Some(rustix::io::Errno::MFILE | rustix::io::Errno::NFILE) => {
-                "too many open files (see `ulimit -n`)"
-            }
-            _ => "",
-        },
+        _ => reason_of_number(error),
     };
     if !known.is_empty() {
         return known.to_owned();
@@ -193,4 +210,21 @@ pub fn plain_reason(error: &io::Error) -> String {
     let text = text.split(" (os error").next().unwrap_or_default();
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_lowercase().chain(letters).collect())
+}
+
+/// The reason of an error that the standard library has no word for; empty where we have none either.
+#[cfg(unix)]
+fn reason_of_number(error: &io::Error) -> &'static str {
+    use rustix::io::Errno;
+    match Errno::from_io_error(error) {
+        Some(Errno::IO) => "the device reports an input/output error; check the disk",
+        Some(Errno::MFILE | Errno::NFILE) => "too many open files (see `ulimit -n`)",
+        _ => "",
+    }
+}
+
+/// The reason of an error that the standard library has no word for; this system's numbers are not known here.
+#[cfg(not(unix))]
+fn reason_of_number(_error: &io::Error) -> &'static str {
+    ""
 }

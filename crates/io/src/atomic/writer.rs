@@ -1,12 +1,12 @@
 //! The atomic writer itself.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Instant;
 
-use super::{FileKind, FileSystem, OutputFile, WriteError, crash};
+use super::{FileKind, FileSystem, OutputFile, Unnamed, WriteError, crash};
 
 /// Start of the names of temporary files.
 const TEMPORARY_PREFIX: &str = ".tmp-";
@@ -14,8 +14,8 @@ const TEMPORARY_PREFIX: &str = ".tmp-";
 /// Bytes collected before a write to the system; larger pieces pass straight through.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Age at which a temporary file of somebody else counts as left behind.
-const STALE_AGE: Duration = Duration::from_secs(24 * 60 * 60);
+/// How many temporary names are tried before one that is taken counts as an error.
+const MAX_NAMES: usize = 1000;
 
 /// How often a call interrupted by a signal is tried again.
 const INTERRUPT_RETRIES: usize = 100;
@@ -111,15 +111,17 @@ impl<'a> AtomicWriter<'a> {
     pub fn create(fs: &'a dyn FileSystem, path: &Path, options: &WriteOptions) -> Result<Self, WriteError> {
         let io_error = |action| move |source| WriteError::Io { path: path.to_owned(), action, source };
         let target = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        let mut in_place = false;
-        match retry(|| fs.info(&target)).map_err(io_error("look up"))?.map(|info| info.kind) {
+        let old = retry(|| fs.info(&target)).map_err(io_error("look up"))?;
+        let in_place = match old.map(|info| info.kind) {
             Some(FileKind::Folder) => return Err(WriteError::IsFolder { path: path.to_owned() }),
-            Some(FileKind::Special) => in_place = true,
             Some(FileKind::File) if options.overwrite == Overwrite::Refuse => {
                 return Err(WriteError::Exists { path: path.to_owned(), found: "a file".to_owned() });
             }
-            Some(FileKind::File) | None => {}
-        }
+            // The rename would replace the link, and what it was to lead to would never appear.
+            None if is_link(&target) => return Err(WriteError::DanglingLink { path: path.to_owned() }),
+            kind => kind == Some(FileKind::Special),
+        };
+        let mode = old.and_then(|info| info.mode);
         let Some(name) = target.file_name() else {
             return Err(WriteError::IsFolder { path: path.to_owned() });
         };
@@ -138,11 +140,15 @@ impl<'a> AtomicWriter<'a> {
         let (temporary, file) = if in_place {
             (None, retry(|| fs.append(&target)))
         } else {
-            let temporary = temporary_name(&target, name);
-            let mut file = retry(|| fs.create_new(&temporary));
-            if file.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists) {
-                // Left by a dead process that had our number: ours are told apart by their count.
-                file = retry(|| fs.remove(&temporary)).and_then(|()| retry(|| fs.create_new(&temporary)));
+            let mut temporary = temporary_name(&target, name);
+            let mut file = retry(|| fs.create_new(&temporary, mode));
+            // Left by a dead process that had our number, or somebody else's: not ours to remove.
+            for _ in 0..MAX_NAMES {
+                if !file.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::AlreadyExists) {
+                    break;
+                }
+                temporary = temporary_name(&target, name);
+                file = retry(|| fs.create_new(&temporary, mode));
             }
             (Some(temporary), file)
         };
@@ -202,6 +208,16 @@ impl<'a> AtomicWriter<'a> {
         Ok(Committed { bytes: self.bytes, sync_seconds: clock.elapsed().as_secs_f64() })
     }
 
+    /// Closes the file without a sync and without its name.
+    pub(super) fn close_unnamed(mut self) -> Result<Unnamed, WriteError> {
+        if let Some(Err(e)) = self.file.take().map(BufWriter::into_inner) {
+            let (source, buffer) = e.into_parts();
+            drop(buffer.into_parts());
+            return Err(self.failed("write", source));
+        }
+        Ok(Unnamed { path: self.path.clone(), target: self.target.clone(), temporary: self.temporary.take() })
+    }
+
     /// The error of a failed action; dropping `self` removes the temporary file.
     fn failed(self, action: &'static str, source: io::Error) -> WriteError {
         WriteError::Io { path: self.path.clone(), action, source }
@@ -249,6 +265,7 @@ pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -
     }
     let io_error = |source| WriteError::Io { path: path.to_owned(), action: "look up", source };
     let found = match retry(|| fs.info(path)).map_err(io_error)?.map(|info| info.kind) {
+        None if is_link(path) => "a link that leads nowhere",
         None | Some(FileKind::Special) => return Ok(()),
         Some(FileKind::Folder) => "a folder",
         Some(FileKind::File) => "a file",
@@ -256,46 +273,43 @@ pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -
     Err(WriteError::Exists { path: path.to_owned(), found: found.to_owned() })
 }
 
-/// Which temporary files [`remove_temporaries`] removes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Temporaries {
-    /// Those older than a day: nobody writes a file for so long.
-    Stale,
-    /// All: for a folder that is locked, in which nobody else can be writing.
-    All,
-}
-
-/// Removes temporary files that killed processes left in a folder; returns how many.
+/// Removes the temporary files that killed processes left in a folder; returns how many. For a folder that is ours and
+/// locked, so that nobody else can be writing there.
 ///
 /// # Errors
 /// The folder could not be listed (one that is not there is fine). A file that cannot be removed is left and not counted.
-pub fn remove_temporaries(
-    fs: &dyn FileSystem,
-    folder: &Path,
-    which: Temporaries,
-) -> Result<usize, WriteError> {
+pub fn remove_temporaries(fs: &dyn FileSystem, folder: &Path) -> Result<usize, WriteError> {
     let names = match retry(|| fs.list(folder)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(0),
         Err(source) => return Err(WriteError::Io { path: folder.to_owned(), action: "list", source }),
         Ok(names) => names,
     };
-    let now = SystemTime::now();
-    let is_stale = |path: &Path| {
-        let modified = fs.info(path).ok().flatten().and_then(|info| info.modified);
-        modified.and_then(|m| now.duration_since(m).ok()).is_some_and(|age| age > STALE_AGE)
+    // We make regular files only; links are neither followed nor removed.
+    let is_file = |path: &Path| {
+        !is_link(path) && fs.info(path).ok().flatten().is_some_and(|info| info.kind == FileKind::File)
     };
-    let mut removed = 0;
-    for name in names.iter().filter(|n| n.as_encoded_bytes().starts_with(TEMPORARY_PREFIX.as_bytes())) {
-        let path = folder.join(name);
-        if (which == Temporaries::All || is_stale(&path)) && retry(|| fs.remove(&path)).is_ok() {
-            removed += 1;
-        }
-    }
-    Ok(removed)
+    let paths = names.iter().filter(|name| is_temporary(name)).map(|name| folder.join(name));
+    Ok(paths.filter(|path| is_file(path) && retry(|| fs.remove(path)).is_ok()).count())
+}
+
+/// Whether a name is exactly of the form that [`temporary_name`] gives.
+fn is_temporary(name: &OsStr) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = |name: &str| {
+        let mut parts = name.strip_prefix(TEMPORARY_PREFIX)?.splitn(3, '-');
+        Some([parts.next()?, parts.next()?, parts.next()?].map(str::to_owned))
+    };
+    parts(&name.to_string_lossy())
+        .is_some_and(|[process, count, name]| is_number(&process) && is_number(&count) && !name.is_empty())
+}
+
+/// Whether a link stands under a name, wherever it leads.
+fn is_link(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink())
 }
 
 /// `.tmp-<pid>-<n>-<name>` beside `target`; `n` keeps two writers of one process apart.
-fn temporary_name(target: &Path, name: &std::ffi::OsStr) -> PathBuf {
+fn temporary_name(target: &Path, name: &OsStr) -> PathBuf {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);
     let mut temporary = OsString::from(format!("{TEMPORARY_PREFIX}{}-{count}-", std::process::id()));
@@ -339,5 +353,35 @@ impl Write for Patient<Box<dyn OutputFile>> {
 impl<F: io::Read> io::Read for Patient<F> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         retry(|| self.0.read(buffer))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_we_give_are_temporary_names() {
+        let own = temporary_name(Path::new("out/a-b.png"), OsStr::new("a-b.png"));
+        assert!(is_temporary(own.file_name().unwrap()), "{own:?}");
+        for name in [".tmp-12-0-splats.ply", ".tmp-1-22-.hidden"] {
+            assert!(is_temporary(OsStr::new(name)), "{name}");
+        }
+        for name in [
+            ".tmp-notes",
+            ".tmp-x",
+            ".tmp-data",
+            ".tmp-12",
+            ".tmp-12-0",
+            ".tmp-12-0-",
+            ".tmp--0-a",
+            ".tmp-1--a",
+            ".tmp-1-x-a",
+            ".tmp-+1-0-a",
+            "tmp-1-0-a",
+            "x.tmp-1-0-a",
+        ] {
+            assert!(!is_temporary(OsStr::new(name)), "{name}");
+        }
     }
 }

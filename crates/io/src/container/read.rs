@@ -12,6 +12,7 @@ use super::{
     ContainerError, END_MARK, ENTRY_BYTES, Element, ElementKind, FLAG_REQUIRED, FOOTER_BYTES, FORMAT_VERSION,
     MAGIC, MAX_HEADER_BYTES, MAX_SECTIONS, Need, PREAMBLE_BYTES, SectionInfo,
 };
+use crate::input;
 use crate::units::quote;
 
 /// Bytes read at once while verifying.
@@ -44,14 +45,7 @@ impl ContainerReader<File> {
     pub fn open_header(path: &Path) -> Result<Self, ContainerError> {
         let io_error =
             |source| ContainerError::Io { path: path.to_owned(), place: "open".to_owned(), source };
-        let file = File::open(path).map_err(io_error)?;
-        if !file.metadata().map_err(io_error)?.is_file() {
-            return Err(ContainerError::NotAContainer {
-                path: path.to_owned(),
-                found: "something that is not a regular file".to_owned(),
-            });
-        }
-        Self::from_source(file, path)
+        Self::from_source(input::open(path, input::STREAMED).map_err(io_error)?, path)
     }
 }
 
@@ -198,9 +192,12 @@ impl<R: Read + Seek> ContainerReader<R> {
         if info.bytes % size != 0 {
             return Err(does_not_fit(format!("a multiple of {size} bytes"), format!("{} bytes", info.bytes)));
         }
-        // The length was compared with the size of the file when the table was read.
-        let mut values = vec![T::zeroed(); (info.bytes / size) as usize];
         let place = format!("section {}", quote(name));
+        // The length was compared with that of the file when the table was read, but a file can be larger than memory.
+        let count = usize::try_from(info.bytes / size).unwrap_or(usize::MAX);
+        let mut values = Vec::new();
+        values.try_reserve_exact(count).map_err(|e| parts.io(&place, e.into()))?;
+        values.resize(count, T::zeroed());
         self.source.seek(SeekFrom::Start(info.offset)).map_err(|e| parts.io(&place, e))?;
         let data: &mut [u8] = bytemuck::cast_slice_mut(&mut values);
         self.source.read_exact(data).map_err(|e| parts.io(&place, e))?;

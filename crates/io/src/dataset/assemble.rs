@@ -11,6 +11,7 @@ use gausset_core::Pose;
 
 use super::camera_model::{CameraModel, SourceCamera};
 use super::error::{DatasetError, MAX_DISTANCE};
+use super::fingerprint::{self, Fingerprint, Sample, SourceFacts};
 use super::lens::Lens;
 use super::panorama::{Face, face_camera};
 use super::paths::{Extension, Found, Root, find_mask};
@@ -20,7 +21,7 @@ use super::source::Role;
 use super::target;
 use super::transforms::Intrinsics;
 use super::{AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, Point, Split};
-use crate::image::{Header, read_header, warp};
+use crate::image::{Header, ImageProblem, read_header, warp};
 
 /// Fewer training pictures than this are worth a warning.
 const FEW_IMAGES: usize = 3;
@@ -54,6 +55,7 @@ struct Present {
     listed: Listed,
     found: Found,
     pose: Pose,
+    /// The half it is in; `listed.role` is what the dataset itself says.
     role: Role,
 }
 
@@ -96,10 +98,13 @@ impl Assembly {
         options: &OpenOptions,
         mut report: Report,
     ) -> Result<Dataset, DatasetError> {
+        if !self.folder.is_dir() {
+            return Err(DatasetError::NoImageFolder { path: self.folder });
+        }
         let listed_count = listed.len();
-        let present = self.present(listed, options, &mut report)?;
+        let present = self.present(listed, options, &mut report);
         let present_count = present.len();
-        let (images, split) = self.entries(present, options, &mut report)?;
+        let (images, split, facts) = self.entries(present, options, &mut report)?;
         self.check_enough(listed_count, present_count, &images, &split, &report)?;
 
         let centres: Vec<[f64; 3]> = split.train.iter().map(|&i| images[i].pose.centre()).collect();
@@ -127,21 +132,15 @@ impl Assembly {
             applied_transform: self.applied_transform,
             warnings: report.warnings,
             skipped: report.skipped,
-            fingerprint: String::new(),
+            fingerprint: Fingerprint::default(),
         };
-        dataset.fingerprint = super::fingerprint::of(&dataset);
+        dataset.fingerprint = fingerprint::of(&dataset, &facts);
         Ok(dataset)
     }
 
     /// Pictures with a file and a pose, each once, by name, with their half of the split.
-    fn present(
-        &self,
-        listed: Vec<Listed>,
-        options: &OpenOptions,
-        report: &mut Report,
-    ) -> Result<Vec<Present>, DatasetError> {
-        let root = Root::new(&self.folder, options.allow_outside)
-            .map_err(|_| DatasetError::NoImageFolder { path: self.folder.clone() })?;
+    fn present(&self, listed: Vec<Listed>, options: &OpenOptions, report: &mut Report) -> Vec<Present> {
+        let root = Root::new(&self.folder, options.allow_outside);
         let listed_count = listed.len();
         let mut missing = Vec::new();
         let mut present: Vec<Present> = Vec::new();
@@ -176,18 +175,8 @@ impl Assembly {
             let warning = Warning::MissingFiles { folder, count, listed: listed_count, names: missing, hint };
             report.warnings.push(warning);
         }
-        // Stable: of twins, the first listed stays.
+        let mut present = self.each_once(present, report);
         present.sort_by(|a, b| a.found.name.as_bytes().cmp(b.found.name.as_bytes()));
-        let mut last: Option<String> = None;
-        present.retain(|p| {
-            let is_twin = last.as_deref() == Some(&p.found.name);
-            if is_twin {
-                report.skip(&p.found.name, SkipReason::DuplicateName);
-            } else {
-                last = Some(p.found.name.clone());
-            }
-            !is_twin
-        });
         // Pictures of one moment of a rig see the same things: a moment is held out as a whole, the middle one of
         // every n, because a walk's first and last have neighbours on one side only.
         let mut moments: BTreeMap<u32, usize> = BTreeMap::new();
@@ -210,7 +199,33 @@ impl Assembly {
                 picture.role = if held_out { Role::Test } else { Role::Train };
             }
         }
-        Ok(present)
+        present
+    }
+
+    /// Each file once: the first listed stays, unless a later one says that the picture is held out.
+    fn each_once(&self, listed: Vec<Present>, report: &mut Report) -> Vec<Present> {
+        let mut place_of: BTreeMap<PathBuf, usize> = BTreeMap::new();
+        let mut each: Vec<Present> = Vec::new();
+        let (mut count, mut first) = (0, None);
+        for mut picture in listed {
+            let Some(&place) = place_of.get(&picture.found.file) else {
+                place_of.insert(picture.found.file.clone(), each.len());
+                each.push(picture);
+                continue;
+            };
+            let Some(stays) = each.get_mut(place) else { continue };
+            if picture.role == Role::Test && stays.role != Role::Test {
+                std::mem::swap(stays, &mut picture);
+            }
+            let (name, of) = (&picture.found.name, stays.found.name.clone());
+            count += 1;
+            first.get_or_insert_with(|| (picture.found.spelled.clone(), of.clone()));
+            report.skip(name, SkipReason::SameFile { of });
+        }
+        if let Some((name, of)) = first {
+            report.warnings.push(Warning::ListedTwice { folder: self.folder.clone(), count, name, of });
+        }
+        each
     }
 
     /// Looks at each picture's header and makes its entry.
@@ -219,15 +234,23 @@ impl Assembly {
         present: Vec<Present>,
         options: &OpenOptions,
         report: &mut Report,
-    ) -> Result<(Vec<ImageEntry>, Split), DatasetError> {
+    ) -> Result<(Vec<ImageEntry>, Split, Vec<SourceFacts>), DatasetError> {
         let mut seen = Seen::default();
-        let (mut images, mut split) = (Vec::new(), Split::default());
+        let (mut images, mut split, mut facts) = (Vec::new(), Split::default(), Vec::new());
         for picture in present {
             let (name, role) = (picture.found.name.clone(), picture.role);
+            let (spelled, own_role) = (picture.found.spelled.clone(), picture.listed.role);
             match self.entry(picture, options, &mut seen) {
                 Ok(entries) => {
                     let half = if role == Role::Test { &mut split.test } else { &mut split.train };
                     half.extend(images.len()..images.len() + entries.len());
+                    facts.extend(entries.iter().map(|entry| SourceFacts {
+                        spelled: match entry.face {
+                            Some(face) => format!("{spelled}/{}", face.name()),
+                            None => spelled.clone(),
+                        },
+                        role: own_role,
+                    }));
                     images.extend(entries);
                 }
                 Err(Refusal::Picture(reason)) => report.skip(&name, reason),
@@ -235,7 +258,7 @@ impl Assembly {
             }
         }
         seen.notes.report(&self.folder, &mut report.warnings);
-        Ok((images, split))
+        Ok((images, split, facts))
     }
 
     /// The entry of a picture, or those of a panorama's faces.
@@ -274,13 +297,20 @@ impl Assembly {
         };
         let camera = camera.map_err(SkipReason::Camera)?;
         let mask = self.mask_of(&found.name, listed.mask.as_deref(), stored, &mut seen.notes)?;
-        let length = |path: &Path| std::fs::metadata(path).map_or(0, |m| m.len());
-        let file_bytes = length(&found.path);
-        let stored_mask =
-            mask.as_ref().map(|(path, header)| target::Stored { header, file_bytes: length(path) });
+        let io = |e: std::io::Error| ImageProblem::Io(crate::atomic::plain_reason(&e));
+        let (file_bytes, sample) = Sample::of_file(&found.path).map_err(|e| SkipReason::Unreadable(io(e)))?;
+        let mask_content = mask.as_ref().map(|(path, _)| {
+            Sample::of_file(path).map_err(|e| SkipReason::Mask { path: path.clone(), problem: io(e) })
+        });
+        let mask_content = mask_content.transpose()?;
+        let stored_mask = mask
+            .as_ref()
+            .zip(mask_content)
+            .map(|((_, header), (file_bytes, _))| target::Stored { header, file_bytes });
         let entry = ImageEntry {
             name: Arc::from(found.name.as_str()),
             file_bytes,
+            sample,
             decode_bytes: target::decode_bytes(
                 target::Stored { header: &header, file_bytes },
                 stored_mask,
@@ -294,6 +324,7 @@ impl Assembly {
             camera,
             pose,
             mask: mask.map(|(path, _)| path),
+            mask_content,
             face: None,
         };
         if !is_panorama {
@@ -319,15 +350,23 @@ impl Assembly {
         stored: [u32; 2],
         notes: &mut Notes,
     ) -> Result<Option<(PathBuf, Header)>, SkipReason> {
-        let named = named.zip(self.name_folder.as_ref());
-        let path = match named.and_then(|(mask, folder)| folder.find(mask, Extension::Required).ok()) {
-            Some(found) => Some(found.path),
-            None => find_mask(&self.masks, &self.folder, name).or_else(|| {
+        let named = named.zip(self.name_folder.as_ref()).map(|(mask, folder)| {
+            folder.find(mask, Extension::Required).map_err(|reason| (folder.path(mask), reason))
+        });
+        let path = match &named {
+            Some(Ok(found)) => Some(found.path.clone()),
+            _ => find_mask(&self.masks, &self.folder, name).or_else(|| {
                 // `images/a.jpg` of a JSON file: masks/a.png and the like.
                 name.split_once('/').and_then(|(_, rest)| find_mask(&self.masks, &self.folder, rest))
             }),
         };
-        let Some(path) = path else { return Ok(None) };
+        let Some(path) = path else {
+            return match named {
+                // A mask that is named must not go missing in silence.
+                Some(Err((path, reason))) => Err(SkipReason::NoMask { path, reason: reason.of_other_file() }),
+                _ => Ok(None),
+            };
+        };
         match read_header(&path) {
             Ok(header) => {
                 notes.mask(&path, [header.width, header.height], stored);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::camera_model::{CameraModel, CameraModelError};
 use super::report::Skipped;
+use crate::units::short_numbers;
 
 /// Most pictures of a dataset.
 pub const MAX_IMAGES: u64 = 200_000;
@@ -216,7 +217,7 @@ pub enum Problem {
         name: String,
     },
     /// Parameters that are not a camera.
-    #[error(transparent)]
+    #[error("{}", short_numbers(&.0.to_string()))]
     Camera(#[from] CameraModelError),
     /// A name without its closing zero byte.
     #[error("name has no end (expected a zero byte within {limit} bytes)", limit = MAX_NAME_BYTES)]
@@ -290,7 +291,7 @@ pub enum Problem {
     #[error("{0} is missing")]
     MissingValue(&'static str),
     /// A value out of its range.
-    #[error("{name} is {found} (expected {expected})")]
+    #[error("{name} is {} (expected {expected})", short_numbers(&found.to_string()))]
     Value {
         /// Name of the value.
         name: &'static str,

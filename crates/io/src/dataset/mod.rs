@@ -35,6 +35,7 @@ use gausset_core::{Camera, Pose};
 pub use camera_model::{CameraModel, SourceCamera};
 pub(crate) use error::excerpt;
 pub use error::{DatasetError, Problem};
+pub use fingerprint::{Fingerprint, Sample};
 pub use loader::{Loader, LoaderOptions, LoaderStats};
 pub use panorama::Face;
 pub use report::{SkipReason, Skipped, Warning};
@@ -65,7 +66,7 @@ pub struct OpenOptions {
     pub test_every: usize,
     /// What the alpha channel means.
     pub alpha: AlphaMode,
-    /// Whether pictures may lie outside the picture folder (through `..`, absolute names or links).
+    /// Whether names may lead out of the picture folder, by `..` or as absolute ones. Links are followed anyway.
     pub allow_outside: bool,
     /// Scene extent in scene units instead of the computed one.
     pub scene_extent: Option<f64>,
@@ -148,12 +149,16 @@ pub struct ImageEntry {
     pub file_bytes: u64,
     /// Bytes that decoding it takes at most, with its mask and everything up to the training picture.
     pub decode_bytes: u64,
+    /// What else was seen of its content then.
+    pub sample: Sample,
     /// Pinhole camera at training size: what [`Loader::get`] delivers.
     pub camera: Camera,
     /// `camera_from_world`.
     pub pose: Pose,
     /// Mask file, if there is one.
     pub mask: Option<PathBuf>,
+    /// Length and sample of the mask file.
+    pub mask_content: Option<(u64, Sample)>,
     /// Which face of a panorama it is; the name is then that of the picture, `/` and the face's.
     pub face: Option<Face>,
 }
@@ -213,7 +218,7 @@ pub struct Dataset {
     /// What the alpha channel means (from the options).
     pub alpha: AlphaMode,
     /// Size of the scene in scene units: 1.1 x the largest distance of a training camera from their mean, at least
-    /// the median distance of the points from there (`training.md` 3).
+    /// the median distance of the points from there (docs/training.md, 3).
     pub scene_extent: f64,
     /// World of a `transforms.json` relative to its origin, if recorded.
     pub applied_transform: Option<AppliedTransform>,
@@ -221,8 +226,8 @@ pub struct Dataset {
     pub warnings: Vec<Warning>,
     /// Pictures that were left out, with reasons, in name order.
     pub skipped: Vec<Skipped>,
-    /// Hash over names, sizes, cameras, poses, points and file lengths: 32 hexadecimal digits.
-    pub fingerprint: String,
+    /// Tells whether a run goes on with the data that it began with.
+    pub fingerprint: Fingerprint,
 }
 
 /// Opens the dataset at `path`: a folder with a COLMAP model or `transforms*.json` in it, or such a JSON file.
@@ -259,9 +264,9 @@ impl Dataset {
     pub fn report(&self) -> Vec<String> {
         const LINES_PER_KIND: usize = 5;
         let mut lines: Vec<String> = self.warnings.iter().map(ToString::to_string).collect();
-        // Missing files have their warning.
-        let skipped: Vec<&Skipped> =
-            self.skipped.iter().filter(|s| s.reason != SkipReason::Missing).collect();
+        let has_warning =
+            |s: &&Skipped| matches!(s.reason, SkipReason::Missing | SkipReason::SameFile { .. });
+        let skipped: Vec<&Skipped> = self.skipped.iter().filter(|s| !has_warning(s)).collect();
         let mut kinds: Vec<(std::mem::Discriminant<SkipReason>, usize)> = Vec::new();
         for s in skipped {
             let kind = std::mem::discriminant(&s.reason);

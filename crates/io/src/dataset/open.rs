@@ -100,7 +100,7 @@ fn open_colmap(
 fn open_json(source: JsonSource, options: &OpenOptions, mut report: Report) -> Result<Dataset, DatasetError> {
     let JsonSource { root, kind, files } = source;
     let folder = options.images.clone().unwrap_or_else(|| root.clone());
-    let data = Root::new(&root, options.allow_outside).map_err(|e| DatasetError::io(&root, "open", &e))?;
+    let data = Root::new(&root, options.allow_outside);
     let mut listed = Vec::new();
     let mut applied_transform = None;
     let mut points = Vec::new();

@@ -1,12 +1,16 @@
 //! From names in a dataset to files on disk.
 //!
-//! A name is a path relative to a folder and must stay inside it: it is joined, every link and `..` is resolved,
-//! and the result must lie below the folder. Names written on Windows (`sub\a.jpg`) are understood.
+//! A name is a path relative to a folder and must stay inside it, as [`input::inside`] reads it; links on the disk are
+//! followed. One file is one picture, however often and in whatever spelling it is listed: what counts is the path
+//! with its links resolved. Hard links and copies are files of their own: a copy of the dataset would have no hard
+//! links and must be the same dataset, and equal bytes need not be the same view. Names written on Windows
+//! (`sub\a.jpg`) are understood.
 
 use std::path::{Component, Path, PathBuf};
 
 use super::report::SkipReason;
 use crate::image::ImageProblem;
+use crate::input;
 
 /// Extensions tried when a name has none that leads to a file.
 const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "PNG", "JPG", "JPEG"];
@@ -15,22 +19,25 @@ const EXTENSIONS: [&str; 6] = ["png", "jpg", "jpeg", "PNG", "JPG", "JPEG"];
 #[derive(Clone, Debug)]
 pub(super) struct Root {
     folder: PathBuf,
-    /// The folder with links resolved.
-    canonical: PathBuf,
     allow_outside: bool,
 }
 
 /// A file that a name leads to.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Found {
-    /// The name without `.` parts, with `/` between folders and with its extension.
+    /// The name relative to the folder, without `.` and `..`, with `/` between folders and with its extension. Only of
+    /// a file outside is it spelled as the dataset does.
     pub(super) name: String,
+    /// The name as version 0.1 spelled it: `..` and absolute names stayed. For its fingerprint.
+    pub(super) spelled: String,
     pub(super) path: PathBuf,
+    /// The path with links resolved: what tells whether two names are one file.
+    pub(super) file: PathBuf,
 }
 
 impl Root {
-    pub(super) fn new(folder: &Path, allow_outside: bool) -> std::io::Result<Self> {
-        Ok(Self { folder: folder.to_owned(), canonical: folder.canonicalize()?, allow_outside })
+    pub(super) fn new(folder: &Path, allow_outside: bool) -> Self {
+        Self { folder: folder.to_owned(), allow_outside }
     }
 
     /// Where a name would lead, for messages.
@@ -38,12 +45,22 @@ impl Root {
         self.folder.join(tidy(name))
     }
 
+    /// One spelling for all those of a name inside the folder.
+    pub(super) fn tidy(&self, name: &str) -> String {
+        input::inside(&self.folder, name).map_or_else(|_| tidy(name), |path| self.name_of(&path))
+    }
+
+    /// The name of a path below the folder.
+    fn name_of(&self, path: &Path) -> String {
+        tidy(&path.strip_prefix(&self.folder).unwrap_or(path).to_string_lossy())
+    }
+
     /// The file of a name.
     ///
     /// # Errors
     /// No such file, one outside the folder, or one that the system does not let us see.
     pub(super) fn find(&self, name: &str, extension: Extension) -> Result<Found, SkipReason> {
-        let name = if name.contains('\\') && !self.folder.join(name).exists() {
+        let name = if cfg!(not(windows)) && name.contains('\\') && !self.folder.join(name).exists() {
             name.replace('\\', "/")
         } else {
             name.to_owned()
@@ -73,22 +90,20 @@ impl Root {
         result
     }
 
-    fn resolve(&self, name: &str) -> Result<Found, SkipReason> {
+    fn resolve(&self, spelled: &str) -> Result<Found, SkipReason> {
         use std::io::ErrorKind as Kind;
-        let path = self.folder.join(name);
-        let canonical = match path.canonicalize() {
-            Ok(canonical) => canonical,
-            Err(e) if matches!(e.kind(), Kind::NotFound | Kind::NotADirectory | Kind::InvalidFilename) => {
-                return Err(SkipReason::Missing);
-            }
-            Err(e) => {
-                return Err(SkipReason::Unreadable(ImageProblem::Io(crate::atomic::plain_reason(&e))));
-            }
+        let (name, path) = match input::inside(&self.folder, spelled) {
+            Ok(path) => (self.name_of(&path), path),
+            Err(input::Outside) if self.allow_outside => (spelled.to_owned(), self.folder.join(spelled)),
+            Err(input::Outside) => return Err(SkipReason::Outside),
         };
-        if !self.allow_outside && !canonical.starts_with(&self.canonical) {
-            return Err(SkipReason::Outside);
+        match path.canonicalize() {
+            Ok(file) => Ok(Found { name, spelled: spelled.to_owned(), path, file }),
+            Err(e) if matches!(e.kind(), Kind::NotFound | Kind::NotADirectory | Kind::InvalidFilename) => {
+                Err(SkipReason::Missing)
+            }
+            Err(e) => Err(SkipReason::Unreadable(ImageProblem::Io(crate::atomic::plain_reason(&e)))),
         }
-        Ok(Found { name: name.to_owned(), path })
     }
 
     /// A file beside a missing one whose name differs in case only.
@@ -112,7 +127,7 @@ pub(super) enum Extension {
     MayBeMissing,
 }
 
-/// A name without `.` parts and doubled slashes; `..` stays, because links decide what it means.
+/// A name without `.` parts and doubled slashes; `..` stays.
 fn tidy(name: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     let path = Path::new(name);
@@ -142,7 +157,8 @@ pub(super) fn find_mask(masks: &Path, images: &Path, name: &str) -> Option<PathB
         images.join(format!("{name}.mask.png")),
         images.join(format!("{stem}.mask.png")),
     ];
-    candidates.into_iter().find(|path| path.is_file())
+    // A pipe or folder of such a name is told when it is opened.
+    candidates.into_iter().find(|path| path.exists())
 }
 
 #[cfg(test)]
@@ -164,7 +180,7 @@ mod tests {
         std::fs::create_dir_all(images.join("sub")).unwrap();
         std::fs::write(images.join("sub/a.jpg"), b"x").unwrap();
         std::fs::write(folder.path().join("secret.jpg"), b"x").unwrap();
-        let root = Root::new(&images, false).unwrap();
+        let root = Root::new(&images, false);
         assert_eq!(root.find("sub/a.jpg", Extension::Required).unwrap().name, "sub/a.jpg");
         assert_eq!(root.find("sub\\a.jpg", Extension::Required).unwrap().name, "sub/a.jpg");
         assert_eq!(root.find("./sub/a", Extension::MayBeMissing).unwrap().name, "sub/a.jpg");
@@ -173,21 +189,40 @@ mod tests {
         assert_eq!(root.find("/etc/passwd", Extension::Required), Err(SkipReason::Outside));
         assert_eq!(root.find("nothing.jpg", Extension::Required), Err(SkipReason::Missing));
         assert_eq!(root.twin_in_case("sub/A.JPG").as_deref(), Some("a.jpg"));
-        let lifted = Root::new(&images, true).unwrap();
+        let lifted = Root::new(&images, true);
         assert!(lifted.find("../secret.jpg", Extension::Required).is_ok());
+    }
+
+    #[test]
+    fn all_spellings_of_a_name_are_one() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::create_dir(folder.path().join("sub")).unwrap();
+        std::fs::write(folder.path().join("sub/a.jpg"), b"x").unwrap();
+        let root = Root::new(folder.path(), false);
+        let whole = folder.path().join("sub/a.jpg");
+        for spelled in ["sub/a.jpg", "./sub//a.jpg", "none/../sub/a.jpg", whole.to_str().unwrap()] {
+            let found = root.find(spelled, Extension::Required).unwrap();
+            assert_eq!((found.name.as_str(), &found.path), ("sub/a.jpg", &whole), "{spelled}");
+            assert_eq!(root.tidy(spelled), "sub/a.jpg");
+        }
     }
 
     #[cfg(unix)]
     #[test]
-    fn links_that_lead_out_or_round_in_circles_are_refused() {
+    fn links_are_followed_and_tell_which_file_it_is() {
         let folder = tempfile::tempdir().unwrap();
         let images = folder.path().join("images");
         std::fs::create_dir_all(&images).unwrap();
-        std::fs::write(folder.path().join("secret.jpg"), b"x").unwrap();
-        std::os::unix::fs::symlink("../secret.jpg", images.join("out.jpg")).unwrap();
+        let photo = folder.path().join("photo.jpg");
+        std::fs::write(&photo, b"x").unwrap();
+        for name in ["a.jpg", "b.jpg"] {
+            std::os::unix::fs::symlink("../photo.jpg", images.join(name)).unwrap();
+        }
         std::os::unix::fs::symlink("loop.jpg", images.join("loop.jpg")).unwrap();
-        let root = Root::new(&images, false).unwrap();
-        assert_eq!(root.find("out.jpg", Extension::Required), Err(SkipReason::Outside));
+        let root = Root::new(&images, false);
+        let [a, b] = ["a.jpg", "b.jpg"].map(|name| root.find(name, Extension::Required).unwrap());
+        assert_eq!((a.path, b.path), (images.join("a.jpg"), images.join("b.jpg")));
+        assert_eq!((&a.file, &b.file), (&photo.canonicalize().unwrap(), &a.file));
         assert!(matches!(root.find("loop.jpg", Extension::Required), Err(SkipReason::Unreadable(_))));
     }
 }

@@ -10,6 +10,7 @@ use gausset_core::pose::PoseError;
 use super::camera_model::CameraModel;
 use super::error::MAX_DISTANCE;
 use crate::image::ImageProblem;
+use crate::units::short_numbers;
 
 /// Names quoted in a line that stands for many pictures.
 const QUOTED_NAMES: usize = 3;
@@ -30,21 +31,26 @@ pub enum SkipReason {
     /// Listed, but there is no such file.
     #[error("picture: no such file")]
     Missing,
-    /// The name points out of the picture folder.
-    #[error("picture: lies outside the picture folder; --allow-outside accepts it")]
+    /// The name leads out of the picture folder.
+    #[error(
+        "name: leads out of the folder it is relative to (expected a file below it); --allow-outside accepts it"
+    )]
     Outside,
     /// The pose is not a rigid transform.
-    #[error("pose: {0}")]
+    #[error("pose: {}", short_numbers(&.0.to_string()))]
     Pose(#[from] PoseError),
     /// The last row of a pose matrix is not 0 0 0 1.
-    #[error("pose: last row is {0:?} (expected [0.0, 0.0, 0.0, 1.0])")]
+    #[error("pose: last row is {} (expected [0.0, 0.0, 0.0, 1.0])", short_numbers(&format!("{:?}", .0)))]
     LastRow([f64; 4]),
     /// The camera is so far away that nothing can be computed in single precision.
     #[error("pose: camera is {0:e} units from the origin (expected at most {MAX_DISTANCE:e})")]
     TooFar(f64),
-    /// Another picture of the same name came first.
-    #[error("name: listed twice (expected each picture once)")]
-    DuplicateName,
+    /// Another picture is the same file: under the same name, in another spelling, or through a link.
+    #[error("name: is the same file as {of} (expected each picture once)")]
+    SameFile {
+        /// The picture that stays.
+        of: String,
+    },
     /// The file cannot be read as a picture.
     #[error("{0}")]
     Unreadable(ImageProblem),
@@ -62,7 +68,7 @@ pub enum SkipReason {
         turned: bool,
     },
     /// The intrinsics do not make a camera at the picture's size.
-    #[error("camera: {0}")]
+    #[error("camera: {}", short_numbers(&.0.to_string()))]
     Camera(#[from] CameraError),
     /// The camera's model cannot be trained on.
     #[error("camera: {} cannot be trained on in this shape (expected a panorama twice as wide as high)", .0.name())]
@@ -74,6 +80,14 @@ pub enum SkipReason {
         path: PathBuf,
         /// What is wrong with it.
         problem: ImageProblem,
+    },
+    /// The mask that the dataset names is not there.
+    #[error("mask {}: {}", path.display(), reason)]
+    NoMask {
+        /// Where it should be.
+        path: PathBuf,
+        /// Why it cannot be had.
+        reason: String,
     },
     /// The mask ignores every pixel.
     #[error("mask {}: ignores every pixel (expected some above 0)", path.display())]
@@ -87,10 +101,17 @@ pub enum SkipReason {
 }
 
 impl SkipReason {
+    /// The reason without the word that says what a picture's line is about: for files that are none.
+    pub(super) fn of_other_file(&self) -> String {
+        let reason = self.to_string();
+        let words = ["picture: ", "name: "].iter().find_map(|word| reason.strip_prefix(word));
+        words.unwrap_or(&reason).to_owned()
+    }
+
     /// Whether the picture is there but cannot be read: a tenth of those at most is accepted.
     #[must_use]
     pub fn is_unreadable(&self) -> bool {
-        matches!(self, Self::Unreadable(_) | Self::Mask { .. })
+        matches!(self, Self::Unreadable(_) | Self::Mask { .. } | Self::NoMask { .. })
     }
 }
 
@@ -113,6 +134,23 @@ pub enum Warning {
         names: Vec<String>,
         /// A file whose name differs from the first missing one in case only.
         hint: Option<String>,
+    },
+    /// Pictures that are listed more than once.
+    #[error(
+        "{}: {} to a file that is listed already (the first: {name}{}); each picture counts once, held out \
+         if one of its names is",
+        folder.display(), if *count == 1 { "1 name leads".to_owned() } else { format!("{count} names lead") },
+        if name == of { String::new() } else { format!(" is {of}") }
+    )]
+    ListedTwice {
+        /// Picture folder.
+        folder: PathBuf,
+        /// How many.
+        count: usize,
+        /// The first that was left out.
+        name: String,
+        /// The picture that it is.
+        of: String,
     },
     /// Pictures of another size than their cameras.
     #[error(
@@ -253,8 +291,8 @@ pub enum Warning {
     },
     /// All cameras in one place.
     #[error(
-        "{}: all cameras are at one place; depth cannot be learned (scene extent set to {extent:.6})",
-        path.display()
+        "{}: all cameras are at one place; depth cannot be learned (scene extent set to {})",
+        path.display(), short_numbers(&format!("{extent:.6}"))
     )]
     CoincidentCameras {
         /// Model or JSON file.

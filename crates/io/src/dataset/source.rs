@@ -80,7 +80,7 @@ pub(super) fn find(
         return source.map(Source::Colmap).ok_or_else(|| not_a_dataset(sparse));
     }
     let json = ["transforms_train.json", "transforms.json"].map(|name| path.join(name));
-    let json = json.into_iter().find(|p| p.is_file());
+    let json = json.into_iter().find(|p| p.exists());
     for folder in MODEL_FOLDERS {
         if let Some(source) = read_models(path, &path.join(folder), warnings)? {
             if let Some(json) = json {
@@ -180,7 +180,7 @@ fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<
     if name != "transforms_train.json" {
         let content = transforms::read(path)?;
         let kind = kind_of(&content);
-        let roles = roles_of(&content, path, warnings);
+        let roles = roles_of(&content, folder, path, warnings);
         return Ok(JsonSource {
             root,
             kind,
@@ -196,7 +196,7 @@ fn read_json(folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Result<
     };
     let [test, val] = ["transforms_test.json", "transforms_val.json"].map(|name| folder.join(name));
     // Without a test list the validation list is held out; without both, every n-th picture.
-    match (test.is_file(), val.is_file()) {
+    match (test.exists(), val.exists()) {
         (true, has_val) => {
             add(path.to_owned(), Role::Train)?;
             add(test, Role::Test)?;
@@ -226,8 +226,10 @@ fn kind_of(content: &Transforms) -> DatasetKind {
 }
 
 /// Roles of the frames of a single file: its own lists, if it has any.
-fn roles_of(content: &Transforms, path: &Path, warnings: &mut Vec<Warning>) -> Vec<Role> {
-    let tidy = |name: &str| name.trim_start_matches("./").to_owned();
+fn roles_of(content: &Transforms, folder: &Path, path: &Path, warnings: &mut Vec<Warning>) -> Vec<Role> {
+    // One spelling for each name, or a held-out picture that is spelled otherwise in the list would be trained on.
+    let root = Root::new(folder, true);
+    let tidy = |name: &str| root.tidy(name);
     let list = |names: &Option<Vec<String>>| -> Option<BTreeSet<String>> {
         names
             .as_ref()
@@ -274,9 +276,7 @@ pub(super) fn ply_points(
     let found = match data.find(name, Extension::Required) {
         Ok(found) => found,
         Err(reason) => {
-            let reason = reason.to_string();
-            let reason = reason.trim_start_matches("picture: ");
-            return Ok(Err(format!("{}: points: {reason}", data.path(name).display())));
+            return Ok(Err(format!("{}: points: {}", data.path(name).display(), reason.of_other_file())));
         }
     };
     // Of 64 bytes a point the reader counts 24; the others are the point that is made of it.

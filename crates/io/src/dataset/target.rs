@@ -1,11 +1,9 @@
 //! One training picture: decode, undistort and downscale in one pass, alpha and masks.
 
-use std::path::Path;
-
 use gausset_core::TargetImage;
 
 use super::report::SkipReason;
-use super::{AlphaMode, Dataset, panorama};
+use super::{AlphaMode, Dataset, ImageEntry, Sample, panorama};
 use crate::image::{
     Header, ImageProblem, Mask, Picture, PictureFormat, area, decode, decode_mask_file, warp,
 };
@@ -21,7 +19,7 @@ pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipR
     let image = &dataset.images[index];
     let mut picture = {
         let _span = gausset_prof::span("decode");
-        read_unchanged(&image.path, image.file_bytes, image.stored_size).map_err(SkipReason::Unreadable)?
+        read_unchanged(image).map_err(SkipReason::Unreadable)?
     };
     let mut mask = match &image.mask {
         Some(path) => {
@@ -102,12 +100,20 @@ pub(super) fn decode_bytes(picture: Stored<'_>, mask: Option<Stored<'_>>, face: 
 }
 
 /// Decodes a picture that must still be the one whose header was read.
-fn read_unchanged(path: &Path, bytes: u64, size: [u32; 2]) -> Result<Picture, ImageProblem> {
-    let content = decode::read(path)?;
+fn read_unchanged(image: &ImageEntry) -> Result<Picture, ImageProblem> {
+    let (bytes, size) = (image.file_bytes, image.stored_size);
+    let content = decode::read(&image.path)?;
     if content.len() as u64 != bytes {
         return Err(ImageProblem::Changed {
             expected: format!("{bytes} bytes"),
             found: format!("{} bytes", content.len()),
+        });
+    }
+    let sample = Sample::of(&content);
+    if sample != image.sample {
+        return Err(ImageProblem::Changed {
+            expected: format!("content {}", image.sample),
+            found: sample.to_string(),
         });
     }
     let picture = decode(&content)?;

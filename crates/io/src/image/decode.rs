@@ -6,16 +6,14 @@
 //! Same bytes on every processor: the JPEG decoder (zune-jpeg 0.5) gave equal pixels with and without its vector
 //! code on 60 photographs, 73 million values.
 
-use std::cell::Cell;
-use std::fs::File;
-use std::io::{Cursor, Read};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::io::Cursor;
 use std::path::Path;
 
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use super::header::{self, PictureFormat, parse_header};
 use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_SIDE, Mask, Picture};
+use crate::guard;
 
 /// Reads and decodes a picture file.
 ///
@@ -30,20 +28,20 @@ pub fn decode_file(path: &Path) -> Result<Picture, ImageError> {
 /// # Errors
 /// As [`decode_file`].
 pub fn decode_mask_file(path: &Path) -> Result<Mask, ImageError> {
-    let decoded = read(path).and_then(|bytes| decode_pixels(&bytes));
-    decoded.map(to_mask).map_err(|problem| ImageError::new(path, problem))
+    read(path).and_then(|bytes| decode_mask(&bytes)).map_err(|problem| ImageError::new(path, problem))
+}
+
+/// Decodes a mask.
+///
+/// # Errors
+/// As [`decode_file`].
+pub fn decode_mask(bytes: &[u8]) -> Result<Mask, ImageProblem> {
+    decode_pixels(bytes).map(to_mask)
 }
 
 /// Reads a whole picture file within the limits.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, ImageProblem> {
-    let length = header::check_file(path)?;
-    let file = File::open(path).map_err(|e| header::io(&e))?;
-    let mut bytes = Vec::with_capacity(usize::try_from(length).unwrap_or(0) + 1);
-    file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(|e| header::io(&e))?;
-    match bytes.len() as u64 {
-        found if found > MAX_FILE_BYTES => Err(ImageProblem::FileSize(found)),
-        _ => Ok(bytes),
-    }
+    crate::input::read(path, MAX_FILE_BYTES).map_err(|e| header::io(&e))
 }
 
 /// Decodes a picture.
@@ -81,26 +79,27 @@ fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
     })
 }
 
-thread_local! {
-    static DECODING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside a foreign decoder, whose panics become errors of the picture.
+/// Whether this thread is inside a foreign decoder or other guarded work, whose panics become errors of the picture.
 ///
 /// A panic hook that prints or ends the process asks here and does nothing if so.
 #[must_use]
 pub fn decoder_is_running() -> bool {
-    DECODING.try_with(Cell::get).unwrap_or(false)
+    guard::is_active()
 }
 
-/// Runs a decoder and makes an error of a panic in it: hostile files have found some (zune-jpeg 0.5.15 panics on chroma
-/// sampled more finely than luma, `fuzz/corpus/image_decode/chroma_finer_than_luma.jpg`).
+/// Runs a picture's decoder and makes an error of a panic in it.
 fn guarded<T>(decoder: impl FnOnce() -> Result<T, ImageProblem>) -> Result<T, ImageProblem> {
-    DECODING.set(true);
+    run_decoder(decoder)
+        .unwrap_or_else(|| Err(ImageProblem::Decode("the decoder broke down; convert it".to_owned())))
+}
+
+/// Runs a foreign decoder on bytes from outside; `None` if it panicked.
+///
+/// Hostile files have found such places (zune-jpeg 0.5.15 panics on chroma sampled more finely than luma,
+/// `fuzz/corpus/image_decode/chroma_finer_than_luma.jpg`): that is a fault of the file, not of the run.
+pub fn run_decoder<T>(decoder: impl FnOnce() -> T) -> Option<T> {
     // The decoder works on values of its own, which nobody sees after a panic.
-    let result = catch_unwind(AssertUnwindSafe(decoder));
-    DECODING.set(false);
-    result.unwrap_or_else(|_| Err(ImageProblem::Decode("the decoder broke down; convert it".to_owned())))
+    guard::run(decoder).ok()
 }
 
 /// The decoder's reason as part of a line.
@@ -119,7 +118,9 @@ fn narrow(v: u16) -> u8 {
     ((u32::from(v) + 128) / 257) as u8
 }
 
-fn to_picture(image: DynamicImage) -> Picture {
+/// Decoded pixels of any kind as 8-bit RGB with optional alpha.
+#[must_use]
+pub fn to_picture(image: DynamicImage) -> Picture {
     let (width, height) = (image.width(), image.height());
     let grey = |v: u8| [v, v, v];
     let (rgb, alpha): (Vec<u8>, Option<Vec<u8>>) = match image {
@@ -188,4 +189,20 @@ fn to_mask(image: DynamicImage) -> Mask {
         other => keep(&other.into_rgba8(), 4, |v| v),
     };
     Mask { width, height, keep }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decoder_that_panics_gives_no_value_and_others_may_be_running_around_it() {
+        let outer = run_decoder(|| {
+            assert_eq!(run_decoder(|| -> u8 { panic!("a fault of the file") }), None);
+            // The panic hook still has to know that a decoder runs.
+            decoder_is_running()
+        });
+        assert_eq!(outer, Some(true));
+        assert!(!decoder_is_running());
+    }
 }

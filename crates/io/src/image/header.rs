@@ -9,6 +9,7 @@ use std::io::{BufReader, ErrorKind, Read, Seek};
 use std::path::Path;
 
 use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
+use crate::input;
 
 /// A format that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,20 +85,8 @@ impl Header {
 /// Not a regular file, not JPEG or PNG, damaged, or beyond the limits.
 pub fn read_header(path: &Path) -> Result<Header, ImageError> {
     let error = |problem| ImageError::new(path, problem);
-    check_file(path).map_err(error)?;
-    let file = std::fs::File::open(path).map_err(|e| error(io(&e)))?;
+    let file = input::open(path, MAX_FILE_BYTES).map_err(|e| error(io(&e)))?;
     parse_header(file).map_err(error)
-}
-
-/// Length of a picture file, which must be a regular one of an accepted length.
-pub(super) fn check_file(path: &Path) -> Result<u64, ImageProblem> {
-    let data = std::fs::metadata(path).map_err(|e| io(&e))?;
-    match data.len() {
-        _ if !data.is_file() => Err(ImageProblem::NotAFile),
-        0 => Err(ImageProblem::Empty),
-        bytes if bytes > MAX_FILE_BYTES => Err(ImageProblem::FileSize(bytes)),
-        bytes => Ok(bytes),
-    }
 }
 
 pub(super) fn io(error: &std::io::Error) -> ImageProblem {

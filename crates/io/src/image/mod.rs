@@ -12,7 +12,9 @@ pub mod warp;
 
 use std::path::{Path, PathBuf};
 
-pub use decode::{decode, decode_file, decode_mask_file, decoder_is_running};
+pub use decode::{
+    decode, decode_file, decode_mask, decode_mask_file, decoder_is_running, run_decoder, to_picture,
+};
 pub use header::{Header, PictureFormat, read_header};
 
 /// Longest side of a picture in px.
@@ -43,21 +45,12 @@ impl ImageError {
 /// What is wrong with a picture.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ImageProblem {
-    /// A call to the system failed.
+    /// It cannot be read: the system's reason, no regular file, or one that is too large.
     #[error("picture: {0}")]
     Io(String),
-    /// A folder, pipe or device.
-    #[error("picture: is not a regular file")]
-    NotAFile,
     /// Zero bytes.
     #[error("picture: is empty (0 bytes); copy it again")]
     Empty,
-    /// The file is larger than accepted.
-    #[error(
-        "picture: file has {} (expected at most {})",
-        crate::units::bytes(*.0), crate::units::bytes(MAX_FILE_BYTES)
-    )]
-    FileSize(u64),
     /// Not a format that is read.
     #[error("picture: is {0} (expected JPEG or PNG); convert it")]
     Format(&'static str),

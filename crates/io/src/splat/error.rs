@@ -17,14 +17,6 @@ pub enum SplatError {
         /// The system's answer.
         source: std::io::Error,
     },
-    /// A folder, device or pipe.
-    #[error("{}: file: cannot be read as splats (expected a regular file, found {found})", path.display())]
-    NotAFile {
-        /// The path.
-        path: PathBuf,
-        /// What it is.
-        found: &'static str,
-    },
     /// No format that is known begins like this.
     #[error("{}: first bytes: not a splat file (expected an Inria PLY, which begins with \"ply\", found \"{found}\")", path.display())]
     UnknownFormat {

@@ -9,7 +9,6 @@ pub mod ply;
 mod report;
 mod sift;
 
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -17,6 +16,8 @@ use gausset_core::Splats;
 
 pub use error::SplatError;
 pub use report::ReadReport;
+
+use crate::input;
 
 /// Bytes looked at to recognise a format.
 const MAGIC_BYTES: usize = 16;
@@ -109,11 +110,13 @@ pub struct ReadLimits {
     pub memory_bytes: u64,
 }
 
+/// What may be taken where the system does not say how much there is.
+const UNKNOWN_MEMORY: u64 = 2 << 30;
+
 impl Default for ReadLimits {
     /// Half of the machine's memory.
     fn default() -> Self {
-        let info = rustix::system::sysinfo();
-        Self { memory_bytes: (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) / 2 }
+        Self { memory_bytes: gausset_compute::machine::memory_bytes().map_or(UNKNOWN_MEMORY, |all| all / 2) }
     }
 }
 
@@ -134,13 +137,7 @@ pub fn read_splats(path: &Path) -> Result<SplatFile, SplatError> {
 /// A file that holds neither, is damaged or would take more memory than allowed.
 pub fn read_initial(path: &Path, limits: &ReadLimits) -> Result<Initial, SplatError> {
     let io_error = |source| SplatError::Io { path: path.to_owned(), action: "open", source };
-    // Looked at before it is opened: opening a pipe would wait for its other end.
-    let kind = std::fs::metadata(path).map_err(io_error)?;
-    if !kind.is_file() {
-        let found = if kind.is_dir() { "a folder" } else { "a device or pipe" };
-        return Err(SplatError::NotAFile { path: path.to_owned(), found });
-    }
-    let file = File::open(path).map_err(io_error)?;
+    let file = input::open(path, input::STREAMED).map_err(io_error)?;
     let bytes = file.metadata().map_err(io_error)?.len();
     read(&mut BufReader::with_capacity(1 << 18, file), bytes, path, limits)
 }

@@ -2,6 +2,8 @@
 //!
 //! An opacity of exactly 1 (logit +∞) and a scale of exactly 0 (log scale −∞) mean something and are brought to the
 //! nearest value that can be trained; everything else that is not finite, and a rotation of length zero, drops the splat.
+//! So do finite values with which single precision cannot compute: their squares and products are what a renderer
+//! needs, and one such splat would make every pixel that it touches not a number.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use super::ReadReport;
@@ -12,6 +14,15 @@ const FULL_OPACITY_LOGIT: f32 = 15.0;
 const ZERO_LOG_SCALE: f32 = -30.0;
 /// Coordinates beyond this (scene units) are worth a note.
 const FAR_COORDINATE: f32 = 1e6;
+/// Largest coordinate: neighbouring numbers are 65,536 units apart here.
+const LARGEST_COORDINATE: f32 = 1e12;
+/// Largest log scale: `2e17` scene units, whose fourth power (a determinant) is finite.
+const LARGEST_LOG_SCALE: f32 = 40.0;
+/// Largest component of a quaternion before it is normalised, and smallest squared length.
+const LARGEST_QUATERNION: f32 = 1e15;
+const SHORTEST_QUATERNION_SQUARED: f32 = 1e-30;
+/// Largest SH coefficient: white is 1.8, and a loss needs its square.
+const LARGEST_COEFFICIENT: f32 = 1e6;
 
 /// Parameters of one splat, in the order of a decoded row: mean, log scale, quaternion, opacity logit, SH.
 pub(super) const ROW_SH: usize = 11;
@@ -29,14 +40,21 @@ impl Sift {
         self.report.found += 1;
         let Some((geometry, sh)) = row.split_first_chunk_mut::<ROW_SH>() else { return false };
         let finite = |values: &[f32]| values.iter().fold(true, |all, v| all & v.is_finite());
-        if !finite(geometry) || !finite(sh) {
+        // Not a number is not within anything.
+        let within = |values: &[f32], most: f32| values.iter().fold(true, |all, v| all & (v.abs() <= most));
+        let is_ordinary = within(&geometry[..3], LARGEST_COORDINATE)
+            & finite(&geometry[3..11])
+            & geometry[3..6].iter().fold(true, |all, &v| all & (v <= LARGEST_LOG_SCALE))
+            & within(&geometry[6..10], LARGEST_QUATERNION)
+            & within(sh, LARGEST_COEFFICIENT);
+        if !is_ordinary {
             if let Some(why) = unusable(geometry, sh) {
                 self.report.drop_one(why);
                 return false;
             }
             self.repair(geometry);
         }
-        if geometry[6..10] == [0.0; 4] {
+        if geometry[6..10].iter().map(|v| v * v).sum::<f32>() < SHORTEST_QUATERNION_SQUARED {
             self.report.drop_one("zero rotation");
             return false;
         }
@@ -47,12 +65,18 @@ impl Sift {
     /// Whether a point is kept.
     pub(super) fn keeps_point(&mut self, position: &[f32]) -> bool {
         self.report.found += 1;
-        let finite = position.iter().all(|v| v.is_finite());
-        if !finite {
-            self.report.drop_one("non-finite position");
+        let why = if !position.iter().all(|v| v.is_finite()) {
+            Some("non-finite position")
+        } else if position.iter().any(|v| v.abs() > LARGEST_COORDINATE) {
+            Some("position out of range")
+        } else {
+            None
+        };
+        if let Some(why) = why {
+            self.report.drop_one(why);
         }
-        self.far += u64::from(finite && is_far(position));
-        finite
+        self.far += u64::from(why.is_none() && is_far(position));
+        why.is_none()
     }
 
     /// The report at the end.
@@ -79,23 +103,24 @@ impl Sift {
     }
 }
 
-/// Why a splat with values that are not finite cannot be kept, if so.
+/// Why a splat with values that are not ordinary cannot be kept, if so.
 fn unusable(geometry: &[f32; ROW_SH], sh: &[f32]) -> Option<&'static str> {
     let any = |values: &[f32], bad: fn(f32) -> bool| values.iter().any(|&v| bad(v));
     let not_finite = |v: f32| !v.is_finite();
-    if any(&geometry[..3], not_finite) {
-        Some("non-finite position")
-    } else if any(&geometry[3..6], |v| v.is_nan() || v == f32::INFINITY) {
-        Some("non-finite scale")
-    } else if any(&geometry[6..10], not_finite) {
-        Some("non-finite rotation")
-    } else if any(&geometry[10..11], |v| v.is_nan() || v == f32::NEG_INFINITY) {
-        Some("non-finite opacity")
-    } else if any(sh, not_finite) {
-        Some("non-finite colour")
-    } else {
-        None
-    }
+    let (mean, log_scales) = (&geometry[..3], &geometry[3..6]);
+    let (rotation, opacity) = (&geometry[6..10], &geometry[10..11]);
+    let reasons = [
+        (any(mean, not_finite), "non-finite position"),
+        (any(log_scales, |v| v.is_nan() || v == f32::INFINITY), "non-finite scale"),
+        (any(rotation, not_finite), "non-finite rotation"),
+        (any(opacity, |v| v.is_nan() || v == f32::NEG_INFINITY), "non-finite opacity"),
+        (any(sh, not_finite), "non-finite colour"),
+        (any(mean, |v| v.abs() > LARGEST_COORDINATE), "position out of range"),
+        (any(log_scales, |v| v > LARGEST_LOG_SCALE), "scale out of range"),
+        (any(rotation, |v| v.abs() > LARGEST_QUATERNION), "rotation out of range"),
+        (any(sh, |v| v.abs() > LARGEST_COEFFICIENT), "colour out of range"),
+    ];
+    reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))
 }
 
 fn is_far(position: &[f32]) -> bool {

@@ -108,11 +108,12 @@ pub(crate) fn temporary_folder() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// Names in a folder, sorted, without its sub-folders.
+/// Names in a folder, sorted, without its sub-folders and our marker.
 pub(crate) fn file_names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap().map(Result::unwrap);
     let files = entries.filter(|e| e.file_type().unwrap().is_file());
     let mut names: Vec<String> = files.map(|e| e.file_name().into_string().unwrap()).collect();
+    names.retain(|name| name != gausset_io::owned::MARKER);
     names.sort();
     names
 }

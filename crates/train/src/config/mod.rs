@@ -592,14 +592,5 @@ impl TrainConfig {
 
 /// Physical memory of the machine, or of nothing better than 4 GiB where the system does not tell.
 fn physical_memory_bytes() -> u64 {
-    #[cfg(target_os = "linux")]
-    {
-        let info = rustix::system::sysinfo();
-        // The C types differ between platforms; neither is ever negative.
-        (info.totalram as u64).saturating_mul(u64::from(info.mem_unit))
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        4 << 30
-    }
+    gausset_compute::machine::memory_bytes().unwrap_or(4 << 30)
 }

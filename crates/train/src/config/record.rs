@@ -19,6 +19,9 @@ pub struct RunRecord {
     pub device_name: String,
     /// Fingerprint of the dataset.
     pub fingerprint: String,
+    /// Length and sample of the file given with `--init`; runs of version 0.1 did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub init_file: Option<String>,
     /// Pictures to train on.
     pub train_images: u64,
     /// Pictures held out.

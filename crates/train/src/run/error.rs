@@ -63,13 +63,25 @@ pub enum TrainError {
         checkpoint: Option<u64>,
     },
     /// The dataset is not the one the run was started with.
-    #[error("{}: data: not the dataset of this run (expected fingerprint {expected}, found {found}); name the right one with --data", path.display())]
+    #[error("{}: data: not the dataset of this run{} (expected fingerprint {expected}, found {found}); name the right one with --data", path.display(), what.as_ref().map_or_else(String::new, |what| format!(": {what}")))]
     OtherDataset {
         /// The dataset.
         path: PathBuf,
+        /// The first difference in words, if the run has kept the list of its data.
+        what: Option<String>,
         /// Fingerprint recorded by the run.
         expected: String,
         /// Fingerprint found.
+        found: String,
+    },
+    /// The file given with `--init` is not the one the run was started with.
+    #[error("{}: file: not the splats that this run began with (expected {expected}, found {found}); put the first file back or begin a new run", path.display())]
+    OtherInit {
+        /// The file.
+        path: PathBuf,
+        /// Length and sample recorded by the run.
+        expected: String,
+        /// Length and sample found.
         found: String,
     },
     /// Too many pictures cannot be decoded.

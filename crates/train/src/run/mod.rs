@@ -24,6 +24,7 @@ mod header;
 mod prepare;
 mod refined;
 mod results;
+mod same_data;
 mod summary;
 mod timing;
 mod watch;
@@ -57,6 +58,7 @@ use watch::Watch;
 
 pub use error::TrainError;
 pub use refined::with_refined_poses;
+pub use same_data::{check_dataset, check_init};
 use summary::{FinishedLine, ReportLine};
 pub use summary::{read_finished, read_summary};
 
@@ -131,6 +133,7 @@ impl<'a> Run<'a> {
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(session.fs, folder, overwrite)?;
         folder.write_config(session.fs, &recorded.to_toml())?;
+        folder.write_list_of_data(session.fs, &dataset.list_of_data())?;
         let state = TrainState::new(start.splats, Corrections::new(&config.recipe, &dataset).identities());
         Self::assemble(config, recorded, folder, session, memory, state, None)
     }
@@ -147,13 +150,8 @@ impl<'a> Run<'a> {
         let recorded = RecordedRun::read(&config_file)?;
         let config = recorded.resumed_with(&absolute(config).to_options(), &config_file)?;
         let dataset = Arc::clone(&session.dataset);
-        if dataset.fingerprint != recorded.record.fingerprint {
-            return Err(TrainError::OtherDataset {
-                path: dataset.root.clone(),
-                expected: recorded.record.fingerprint,
-                found: dataset.fingerprint.clone(),
-            });
-        }
+        check_dataset(folder.root(), &recorded, &dataset)?;
+        check_init(&recorded)?;
         let search = folder.newest_checkpoint(session.fs)?;
         for line in search.lines() {
             (session.events)(&Event::Warning(RunWarning::DamagedCheckpoint(line)));

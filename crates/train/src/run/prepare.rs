@@ -9,7 +9,7 @@ use gausset_io::dataset::{Dataset, Loader, LoaderOptions};
 use gausset_io::splat::{self, Initial, ReadLimits};
 use gausset_io::units;
 
-use super::TrainError;
+use super::{TrainError, same_data};
 use crate::config::{RunRecord, TrainConfig};
 use crate::memory::MemoryPlan;
 use crate::recipe::SceneFacts;
@@ -79,7 +79,8 @@ pub(super) fn record(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         device: device.kind.clone(),
         device_name: device.name.clone(),
-        fingerprint: dataset.fingerprint.clone(),
+        fingerprint: dataset.fingerprint.to_string(),
+        init_file: config.data.init.as_deref().and_then(same_data::init_file),
         train_images: dataset.split.train.len() as u64,
         test_images: dataset.split.test.len() as u64,
         start: start.note.clone(),

@@ -10,10 +10,11 @@ use gausset_core::Pose;
 use gausset_core::engine::{ExtraGroup, POSE_GROUP, TrainState};
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
-use gausset_io::atomic::{Disk, FileSystem, WriteError, write_atomic};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFolder, ModelFormat};
 use gausset_io::dataset::{Dataset, DatasetKind, Face, ImageEntry, SourceCamera};
-use gausset_io::run_folder::{cameras_folder, checkpoints_folder, newest_checkpoint};
+use gausset_io::owned;
+use gausset_io::run_folder::{CAMERAS, cameras_folder, checkpoints_folder, newest_checkpoint};
 use serde_json::{Map, Value, json};
 
 use super::TrainError;
@@ -35,12 +36,12 @@ pub(super) fn save_cameras(
     let poses: Vec<Pose> =
         refined_poses(dataset, group, corrections).iter().map(|pose| turn.apply_to_pose(pose)).collect();
     let folder = cameras_folder(run);
-    let io = |source| WriteError::Io { path: folder.clone(), action: "create folder", source };
-    fs.create_folder(&folder).map_err(io)?;
     let files = match dataset.kind {
         DatasetKind::Colmap => colmap_files(dataset, &poses, &turn),
         _ => vec![("transforms.json", transforms_file(dataset, &poses))],
     };
+    // What stands there was looked at when the run folder was taken.
+    owned::take(fs, &folder, CAMERAS, files.iter().map(|(name, _)| name), Overwrite::Replace)?;
     for (name, content) in files {
         write_atomic(fs, &folder.join(name), |file| file.write_all(&content))?;
     }

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use gausset_core::engine::TrainState;
+use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
 
 use super::header::CheckpointHeader;
@@ -97,7 +98,9 @@ impl Run<'_> {
             colour_corrected: self.config.recipe.exposure.is_some(),
         };
         let folder = eval_folder(self.folder.root());
-        let pictures = pictures.then_some(PictureFolder { fs: self.session.fs, folder: &folder });
+        // What stands there was looked at when the run folder was taken.
+        let overwrite = Overwrite::Replace;
+        let pictures = pictures.then_some(PictureFolder { fs: self.session.fs, folder: &folder, overwrite });
         let engine = &mut *self.session.engine;
         let evaluated = evaluate(engine, &self.loader, &options, pictures.as_ref(), self.session.stop);
         self.stopwatch.go_on();

@@ -67,7 +67,7 @@ impl Scene {
             ..RenderOptions::default()
         };
         let target = pattern(camera.camera.width, camera.camera.height);
-        let view = view(&camera.name, camera.camera, camera.pose, target);
+        let view = view(&camera.name.to_string_lossy(), camera.camera, camera.pose, target);
         Ok(Self { splats: in_training_order(&file.splats), view, options })
     }
 }

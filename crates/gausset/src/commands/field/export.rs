@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use clap::Args;
 use gausset_field::model::Model;
 use gausset_field::{Bounds, splat};
-use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
+use gausset_io::atomic::{Disk, WriteOptions};
 use gausset_io::splat::ply::{PlyOptions, save_ply};
 use gausset_io::splat::read_splats;
 
-use super::{check_name, load, write};
+use super::{check_output, load, overwrite, write_bytes};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
@@ -41,7 +41,7 @@ pub(crate) struct ExportArgs {
 pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending> {
     let is_ply = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("ply"));
     let count = if is_ply(&args.input) {
-        check_name(&args.output, &[".safetensors"])?;
+        check_output(&args.output, &[".safetensors"], args.force)?;
         let file = read_splats(&args.input).map_err(Failure::from)?;
         for line in file.report.lines(&args.input) {
             console.warn("the splats", line);
@@ -50,14 +50,14 @@ pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
             .map_err(|error| Failure::new("splats", format!("{}: {error}", args.input.display())))?;
         field.bounds = Bounds::of(&field.means);
         let model = Model::plain(field);
-        write(&args.output, &model.to_bytes(), args.force)?;
+        write_bytes(&args.output, &model.to_bytes(), args.force)?;
         model.field.len()
     } else {
-        check_name(&args.output, &[".ply"])?;
+        check_output(&args.output, &[".ply"], args.force)?;
         let model = load(&args.input)?;
         let splats = splat::to_splats(&model.field);
-        let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-        let options = WriteOptions { label: "splats", overwrite, ..WriteOptions::default() };
+        let options =
+            WriteOptions { label: "splats", overwrite: overwrite(args.force), ..WriteOptions::default() };
         let ply = PlyOptions { normals: true, antialiased: false, vertical_axis: None };
         save_ply(&Disk, &args.output, &splats, &ply, &options).map_err(Failure::from)?;
         splats.len()

@@ -10,10 +10,10 @@ use gausset_field::fit::{Fit, FitOptions, FitProgress, Fitted, Metrics, Samples,
 use gausset_field::input;
 use gausset_field::model::Model;
 use gausset_field::{Covariance, WeightMode};
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, refuse_existing, write_atomic};
+use gausset_io::atomic::{Disk, FileSystem, WriteOptions, plain_reason, write_atomic};
 use serde::Serialize;
 
-use super::{MachineArgs, check_name};
+use super::{MachineArgs, check_output, overwrite};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
@@ -34,6 +34,8 @@ While it runs, OUT.state holds what --resume needs.";
 
 /// Time between two checkpoints.
 const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
+/// No state is larger: some 400 bytes for each of the most Gaussians that can be asked for.
+const MAX_STATE_BYTES: u64 = 32 << 30;
 
 /// Arguments of `field fit`.
 #[derive(Clone, Debug, Args)]
@@ -127,11 +129,14 @@ const MANY_SAMPLES: usize = 50_000;
 
 /// Runs the command.
 pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
-    check_name(&args.output, &[".safetensors"])?;
-    let overwrite = if args.force || args.resume { Overwrite::Replace } else { Overwrite::Refuse };
-    refuse_existing(&Disk, &args.output, overwrite)?;
+    check_output(&args.output, &[".safetensors"], args.force)?;
     let compute = args.machine.compute()?;
     let input = input::read(&args.input, args.frame)?;
+    let in_file = |error| {
+        let failure = Failure::from(error);
+        Failure::new(failure.code, format!("{}: {}", args.input.display(), failure.message))
+    };
+    Samples::check_room(input.len()).map_err(in_file)?;
     let samples = input.samples();
     if let input::Input::Volume(volume) = &input {
         let [x, y, z] = volume.dims;
@@ -158,12 +163,13 @@ pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
         seed: args.seed,
         ..FitOptions::default()
     };
+    if args.batches.is_some() && options.resolved_solver() == Solver::Lm {
+        let line =
+            "--batches: Levenberg-Marquardt looks at all samples (expected --solver adam); leave it out";
+        return Err(Failure::new("option", line).into());
+    }
     let started = Instant::now();
     let state_path = state_path(&args.output);
-    let in_file = |error| {
-        let failure = Failure::from(error);
-        Failure::new(failure.code, format!("{}: {}", args.input.display(), failure.message))
-    };
     let state = read_state(args, console, &state_path)?;
     let fit = match &state {
         Some(bytes) => Fit::resume(&compute, &samples, &options, bytes),
@@ -177,7 +183,7 @@ pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
     let (steps, fitted) = (fit.progress().step, fit.finish().map_err(in_file)?);
     let seconds = started.elapsed().as_secs_f64() - fitted.report_seconds;
     let model = model(&input, &samples, &fitted);
-    let write = WriteOptions { label: "field", overwrite, ..WriteOptions::default() };
+    let write = WriteOptions { label: "field", overwrite: overwrite(args.force), ..WriteOptions::default() };
     model.save(&Disk, &args.output, &write)?;
     // The state has served; what cannot be removed does no harm.
     let _ = Disk.remove(&state_path);
@@ -207,7 +213,7 @@ fn state_path(output: &Path) -> PathBuf {
 /// The state to go on from, if there is one and that is wanted. One that would be lost unnoticed is refused.
 fn read_state(args: &FitArgs, console: &Console, path: &Path) -> Result<Option<Vec<u8>>, Failure> {
     let place = path.display();
-    match std::fs::read(path) {
+    match gausset_io::input::read(path, MAX_STATE_BYTES) {
         Ok(bytes) if args.resume => Ok(Some(bytes)),
         Ok(_) if args.force => Ok(None),
         Ok(_) => Err(Failure::new(
@@ -222,7 +228,7 @@ fn read_state(args: &FitArgs, console: &Console, path: &Path) -> Result<Option<V
             }
             Ok(None)
         }
-        Err(error) => Err(Failure::new("read", format!("{place}: read: {error}"))),
+        Err(error) => Err(Failure::new("read", format!("{place}: read: {}", plain_reason(&error)))),
     }
 }
 

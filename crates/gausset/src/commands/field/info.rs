@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gausset_io::units::number;
 use serde::Serialize;
 
 use super::load;
@@ -79,13 +80,13 @@ pub(super) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> 
 
 impl Info {
     fn table(&self) -> String {
-        let list = |values: &[f64]| values.iter().map(|v| format!("{v:.4}")).collect::<Vec<_>>().join(" ");
+        let list = |values: &[f64]| values.iter().map(|v| decimals(*v)).collect::<Vec<_>>().join(" ");
         let mut rows = vec![
             ("Gaussians", grouped(self.gaussians as u64)),
             ("parameters", grouped(self.parameters as u64)),
             ("covariances", self.covariance.to_owned()),
             ("weights", format!("{}, {} negative", self.weights, grouped(self.negative_weights as u64))),
-            ("values", format!("{} + {} f(x)", self.offset, self.scale)),
+            ("values", format!("{} + {} f(x)", number(self.offset), number(self.scale))),
         ];
         if let Some([lo, hi]) = self.bounds {
             rows.push(("box", format!("{} to {}", list(&lo), list(&hi))));
@@ -94,8 +95,14 @@ impl Info {
             rows.push(("volume", format!("{x} x {y} x {z}, spacing {}", list(&spacing))));
         }
         if let Some([least, most]) = self.sigma {
-            rows.push(("sizes", format!("{least:.4} to {most:.4}")));
+            rows.push(("sizes", format!("{} to {}", decimals(least), decimals(most))));
         }
         table::facts(&rows)
     }
+}
+
+/// Four decimals; a power of ten where they would be a row of digits or of zeros.
+fn decimals(value: f64) -> String {
+    let is_usual = value == 0.0 || (1e-3..1e9).contains(&value.abs());
+    if is_usual { format!("{value:.4}") } else { format!("{value:.4e}") }
 }

@@ -15,7 +15,7 @@ use gausset_field::fit::FitError;
 use gausset_field::input::InputError;
 use gausset_field::model::{Model, ModelError};
 use gausset_field::{Compute, Cutoff, FieldError};
-use gausset_io::atomic::{Disk, Overwrite, WriteOptions, write_atomic_with};
+use gausset_io::atomic::{AtomicWriter, Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
 
 use crate::Ending;
 use crate::console::Console;
@@ -151,11 +151,16 @@ impl CutoffArg {
     }
 }
 
-/// Refuses names that do not end in one of these.
-fn check_name(path: &Path, endings: &[&str]) -> Result<(), Failure> {
+/// Whether what is there may be replaced.
+const fn overwrite(force: bool) -> Overwrite {
+    if force { Overwrite::Replace } else { Overwrite::Refuse }
+}
+
+/// Refuses names that do not end in one of these, and files that are there already: before the work, not after it.
+fn check_output(path: &Path, endings: &[&str], force: bool) -> Result<(), Failure> {
     let name = path.to_string_lossy().to_lowercase();
     if endings.iter().any(|ending| name.ends_with(ending)) || path.starts_with("/dev") {
-        return Ok(());
+        return Ok(refuse_existing(&Disk, path, overwrite(force))?);
     }
     let line = format!(
         "{}: name: no known format (expected a name that ends in {})",
@@ -165,12 +170,21 @@ fn check_name(path: &Path, endings: &[&str]) -> Result<(), Failure> {
     Err(Failure::usage(line))
 }
 
-/// Writes a file as a whole.
-fn write(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
-    let overwrite = if force { Overwrite::Replace } else { Overwrite::Refuse };
-    let options = WriteOptions { label: "field", overwrite, needed_bytes: bytes.len() as u64 };
-    write_atomic_with(&Disk, path, &options, |writer| std::io::Write::write_all(writer, bytes))?;
+/// Writes a file of about this length as a whole.
+fn write(
+    path: &Path,
+    bytes: u64,
+    force: bool,
+    body: impl FnOnce(&mut AtomicWriter<'_>) -> std::io::Result<()>,
+) -> Result<(), Failure> {
+    let options = WriteOptions { label: "field", overwrite: overwrite(force), needed_bytes: bytes };
+    write_atomic_with(&Disk, path, &options, body)?;
     Ok(())
+}
+
+/// Writes bytes as a whole file.
+fn write_bytes(path: &Path, bytes: &[u8], force: bool) -> Result<(), Failure> {
+    write(path, bytes.len() as u64, force, |out| std::io::Write::write_all(out, bytes))
 }
 
 fn load(path: &Path) -> Result<Model, Failure> {
@@ -179,14 +193,24 @@ fn load(path: &Path) -> Result<Model, Failure> {
 
 impl From<FieldError> for Failure {
     fn from(error: FieldError) -> Self {
-        Self::new("field", error)
+        Self::new(code_of(&error), error)
     }
+}
+
+/// A failure of a field, with the file in which its cause stands.
+fn in_file(path: &Path) -> impl Fn(FieldError) -> Failure {
+    move |error| Failure::new(code_of(&error), format!("{}: {error}", path.display()))
+}
+
+const fn code_of(error: &FieldError) -> &'static str {
+    if matches!(error, FieldError::Memory { .. }) { "memory" } else { "field" }
 }
 
 impl From<FitError> for Failure {
     fn from(error: FitError) -> Self {
         match error {
             FitError::Option { .. } => Self::new("option", error),
+            FitError::Memory { .. } => Self::new("memory", error),
             FitError::State { .. } | FitError::Differs { .. } => Self::new("checkpoint", error),
             _ => Self::new("field", error),
         }

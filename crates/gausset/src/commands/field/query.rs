@@ -5,10 +5,16 @@ use std::path::PathBuf;
 use clap::Args;
 use gausset_field::input::{self, Affine};
 use gausset_field::model::Model;
-use gausset_field::{AcceleratedEvaluator, Cutoff, Evaluator, PointSet, output, render};
+use gausset_field::{
+    AcceleratedEvaluator, Compute, Cutoff, CutoffReport, FieldError, GaussianField, PointSet, Real, output,
+    render,
+};
 use serde::Serialize;
 
-use super::{CutoffArg, MachineArgs, Space, check_name, load, parse_cutoff, space_parser, write};
+use super::{
+    CutoffArg, MachineArgs, Space, check_output, in_file, load, parse_cutoff, space_parser, write,
+    write_bytes,
+};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
@@ -89,17 +95,34 @@ fn apply(m: &Affine, x: [f64; 3]) -> [f64; 3] {
     m.map(|row| row[0] * x[0] + row[1] * x[1] + row[2] * x[2] + row[3])
 }
 
+/// Values and, if asked for, gradients at points.
+fn evaluated<T: Real>(
+    compute: &Compute,
+    field: &GaussianField<T>,
+    points: &[[T; 3]],
+    cutoff: Cutoff,
+    with_gradients: bool,
+) -> Result<(Vec<f64>, Vec<[f64; 3]>, CutoffReport), FieldError> {
+    let evaluator = AcceleratedEvaluator::new(compute, field)?;
+    let set = PointSet::new(points)?;
+    let wide = |values: Vec<T>| values.into_iter().map(Into::into).collect();
+    if !with_gradients {
+        let (values, report) = evaluator.values(&set, cutoff)?;
+        return Ok((wide(values), Vec::new(), report));
+    }
+    let (found, report) = evaluator.gradients(&set, cutoff)?;
+    let gradients = found.gradients.into_iter().map(|g| g.map(Into::into)).collect();
+    Ok((wide(found.values), gradients, report))
+}
+
 /// Runs the command.
 pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending> {
-    check_name(&args.output, &[".csv", ".npy"])?;
+    check_output(&args.output, &[".csv", ".npy"], args.force)?;
     let compute = args.machine.compute()?;
     let model = load(&args.model)?;
     let map = model_from(&model, args.space)?;
     let points: Vec<[f64; 3]> =
         input::read_points(&args.points)?.into_iter().map(|x| apply(&map, x)).collect();
-    let in_file = |error: gausset_field::FieldError| {
-        Failure::new("field", format!("{}: {error}", args.points.display()))
-    };
     if !args.outside {
         model.field.check_inside(&points).map_err(|error| {
             Failure::new(
@@ -108,16 +131,9 @@ pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending>
             )
         })?;
     }
-    let mut report = Report { points: points.len(), gaussians: model.field.len(), bound: None, pairs: 0 };
-    let (values, gradients): (Vec<f64>, Vec<[f64; 3]>) = if args.f64 {
-        let evaluator = Evaluator::new(&compute, &model.field).map_err(in_file)?;
-        report.pairs = (points.len() * model.field.len()) as u64;
-        if args.grad {
-            let found = evaluator.gradients(&points).map_err(in_file)?;
-            (found.values, found.gradients)
-        } else {
-            (evaluator.values(&points).map_err(in_file)?, Vec::new())
-        }
+    let cutoff = args.cutoff_error.of(&model);
+    let found = if args.f64 {
+        evaluated(&compute, &model.field, &points, cutoff, args.grad)
     } else {
         // f32 about the middle of the field's box.
         let middle =
@@ -125,21 +141,11 @@ pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending>
         let field = render::moved(&model.field, middle);
         let near: Vec<[f32; 3]> =
             points.iter().map(|x| std::array::from_fn(|k| (x[k] - middle[k]) as f32)).collect();
-        let evaluator = AcceleratedEvaluator::new(&compute, &field).map_err(in_file)?;
-        let set = PointSet::new(&near).map_err(in_file)?;
-        let cutoff = args.cutoff_error.of(&model);
-        let (values, gradients, found) = if args.grad {
-            let (found, report) = evaluator.gradients(&set, cutoff).map_err(in_file)?;
-            (found.values, found.gradients, report)
-        } else {
-            let (values, report) = evaluator.values(&set, cutoff).map_err(in_file)?;
-            (values, Vec::new(), report)
-        };
-        report.pairs = found.pairs;
-        report.bound = found.bound.filter(|_| cutoff != Cutoff::Absolute(0.0)).map(|b| b * model.scale.abs());
-        let wide = |g: [f32; 3]| g.map(f64::from);
-        (values.into_iter().map(f64::from).collect(), gradients.into_iter().map(wide).collect())
+        evaluated(&compute, &field, &near, cutoff, args.grad)
     };
+    let (values, gradients, found) = found.map_err(in_file(&args.points))?;
+    let bound = found.bound.filter(|_| cutoff != Cutoff::Absolute(0.0)).map(|b| b * model.scale.abs());
+    let report = Report { points: points.len(), gaussians: model.field.len(), bound, pairs: found.pairs };
     let rows: Vec<Vec<f64>> = values
         .iter()
         .enumerate()
@@ -155,18 +161,19 @@ pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending>
         })
         .collect();
     let is_csv = args.output.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv"));
-    let bytes = if is_csv {
+    if is_csv {
         let header = if args.grad { "value,dx,dy,dz\n" } else { "value\n" };
         let lines =
             rows.iter().map(|row| row.iter().map(f64::to_string).collect::<Vec<_>>().join(",") + "\n");
         let mut text = header.to_owned();
         text.extend(lines);
-        text.into_bytes()
+        write_bytes(&args.output, text.as_bytes(), args.force)?;
     } else {
         let shape = if args.grad { vec![rows.len(), 4] } else { vec![rows.len()] };
-        output::npy(&shape, rows.iter().flatten().map(|v| *v as f32))
-    };
-    write(&args.output, &bytes, args.force)?;
+        let numbers = rows.iter().flatten().map(|v| *v as f32);
+        let bytes = 4 * (rows.len() * rows.first().map_or(0, Vec::len)) as u64;
+        write(&args.output, bytes, args.force, |out| output::npy(out, &shape, numbers))?;
+    }
     if args.json {
         console.object_or(&report, String::new)?;
     } else {

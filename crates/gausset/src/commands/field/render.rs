@@ -12,7 +12,7 @@ use gausset_field::render::{self, Lattice};
 use gausset_io::image::encode::{PngPixels, png};
 use serde::Serialize;
 
-use super::{CutoffArg, MachineArgs, check_name, load, parse_cutoff, write};
+use super::{CutoffArg, MachineArgs, check_output, in_file, load, parse_cutoff, write, write_bytes};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
@@ -24,6 +24,8 @@ const PICTURE_ERROR: f64 = 1e-4;
 const PICTURE_PX: usize = 256;
 /// Pixels between pictures.
 const GAP_PX: usize = 8;
+/// Bytes that a pixel of a panel takes: its value twice, its colour here and in the picture, the file.
+const PIXEL_BYTES: u64 = 20;
 /// Error that is drawn in full colour, as a share of the range.
 const FULL_ERROR: f32 = 0.1;
 
@@ -150,6 +152,10 @@ fn lattice(model: &Model, shape: Option<[usize; 3]>) -> Result<(Lattice, Affine)
         (None, Some(grid), _) => Lattice { origin: [0.0; 3], spacing: grid.spacing, dims: grid.dims },
         (shape, _, Some(bounds)) => {
             let size = bounds.size();
+            if !size.iter().all(|side| side.is_finite()) {
+                let line = format!("metadata: bbox: too large (expected finite sides, found {bounds:?})");
+                return Err(Failure::new("field", line));
+            }
             let longest = size.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
             let dims = shape.unwrap_or_else(|| {
                 size.map(|s| ((s / longest * DEFAULT_VOXELS).round() as usize).clamp(1, 128))
@@ -174,20 +180,27 @@ fn lattice(model: &Model, shape: Option<[usize; 3]>) -> Result<(Lattice, Affine)
 
 /// Runs `field voxelize`.
 pub(super) fn voxelize(args: &VoxelizeArgs, console: &Console) -> Result<Status, Ending> {
-    check_name(&args.output, &[".npy", ".nrrd", ".vti"])?;
+    check_output(&args.output, &[".npy", ".nrrd", ".vti"], args.force)?;
     let compute = args.machine.compute()?;
     let model = load(&args.model)?;
     let (lattice, world_from_index) = lattice(&model, args.shape)?;
-    let (mut values, found) =
-        render::voxelize(&compute, &model.field, &lattice, args.cutoff_error.of(&model))?;
+    let found = render::voxelize(&compute, &model.field, &lattice, args.cutoff_error.of(&model));
+    let (mut values, found) = found.map_err(in_file(&args.model)).map_err(|failure| match failure.code {
+        "memory" => Failure::new("memory", format!("{}; ask for fewer with --shape", failure.message)),
+        _ => failure,
+    })?;
     values.iter_mut().for_each(|v| *v = model.value(f64::from(*v)) as f32);
     let volume = VolumeOut { values: &values, dims: lattice.dims, world_from_index };
-    let bytes = match args.output.extension().and_then(|e| e.to_str()) {
-        Some("nrrd") => volume.nrrd(),
-        Some("vti") => volume.vti(),
-        _ => volume.npy(),
-    };
-    write(&args.output, &bytes, args.force)?;
+    write(&args.output, 4 * values.len() as u64, args.force, |out| {
+        let is = |ending: &str| args.output.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending));
+        if is("nrrd") {
+            volume.nrrd(out)
+        } else if is("vti") {
+            volume.vti(out)
+        } else {
+            volume.npy(out)
+        }
+    })?;
     let bound = found.bound.map(|bound| bound * model.scale.abs());
     let report = Report { dims: lattice.dims, bound, pairs: found.pairs };
     if args.json {
@@ -256,7 +269,7 @@ fn picture(panels: &[Panel]) -> Result<Vec<u8>, Failure> {
 
 /// Runs `field slice`.
 pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Ending> {
-    check_name(&args.output, &[".png"])?;
+    check_output(&args.output, &[".png"], args.force)?;
     let compute = args.machine.compute()?;
     let model = load(&args.model)?;
     let (whole, _) = lattice(&model, None)?;
@@ -265,10 +278,11 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Endin
         let line = format!("--at: no such slice (expected 0 to {}, found {at})", whole.dims[args.axis] - 1);
         return Err(Failure::usage(line).into());
     }
-    let mut plane = whole;
-    plane.origin[args.axis] += at as f64 * whole.spacing[args.axis];
-    plane.dims[args.axis] = 1;
-    let (values, _) = render::voxelize(&compute, &model.field, &plane, Cutoff::Absolute(PICTURE_ERROR))?;
+    let plane = whole.plane(args.axis, at);
+    let panels = if args.truth.is_some() { 3 } else { 1 };
+    plane.count(panels * PIXEL_BYTES).map_err(in_file(&args.model))?;
+    let (values, _) = render::voxelize(&compute, &model.field, &plane, Cutoff::Absolute(PICTURE_ERROR))
+        .map_err(in_file(&args.model))?;
     let values: Vec<f32> = values.iter().map(|v| model.value(f64::from(*v)) as f32).collect();
     let (u, v) = render::others(args.axis);
     let (width, height) = (whole.dims[u], whole.dims[v]);
@@ -310,29 +324,35 @@ pub(super) fn slice(args: &SliceArgs, console: &Console) -> Result<Status, Endin
             ]
         }
     };
-    write(&args.output, &picture(&panels)?, args.force)?;
+    write_bytes(&args.output, &picture(&panels)?, args.force)?;
     console.note(format!("{}: slice {at} of {}", args.output.display(), whole.dims[args.axis]));
     Ok(Status::Done)
 }
 
 /// Runs `field mip`.
 pub(super) fn mip(args: &MipArgs, console: &Console) -> Result<Status, Ending> {
-    check_name(&args.output, &[".png"])?;
+    check_output(&args.output, &[".png"], args.force)?;
     let compute = args.machine.compute()?;
     let model = load(&args.model)?;
     let (lattice, _) = lattice(&model, None)?;
+    lattice.plane(args.axis, 0).count(PIXEL_BYTES).map_err(in_file(&args.model))?;
     let values = if args.integral {
-        render::integrals(&compute, &model.field, &lattice, args.axis)
+        let mut values =
+            render::integrals(&compute, &model.field, &lattice, args.axis).map_err(in_file(&args.model))?;
+        values.iter_mut().for_each(|v| *v = (model.scale * f64::from(*v)) as f32);
+        values
     } else {
-        let (values, _) =
-            render::voxelize(&compute, &model.field, &lattice, Cutoff::Absolute(PICTURE_ERROR))?;
+        let (mut values, _) =
+            render::voxelize(&compute, &model.field, &lattice, Cutoff::Absolute(PICTURE_ERROR))
+                .map_err(in_file(&args.model))?;
+        values.iter_mut().for_each(|v| *v = model.value(f64::from(*v)) as f32);
         render::maximum_projection(&values, lattice.dims, args.axis)
     };
     let (u, v) = render::others(args.axis);
     let (lo, hi) =
         values.iter().fold((f32::INFINITY, f32::NEG_INFINITY), |(lo, hi), v| (lo.min(*v), hi.max(*v)));
     let panel = Panel::grey(lattice.dims[u], lattice.dims[v], &values, lo, hi);
-    write(&args.output, &picture(&[panel])?, args.force)?;
+    write_bytes(&args.output, &picture(&[panel])?, args.force)?;
     console.note(format!("{}: along {}", args.output.display(), ["x", "y", "z"][args.axis]));
     Ok(Status::Done)
 }

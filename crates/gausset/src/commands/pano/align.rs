@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use gausset_core::Pose;
-use gausset_io::atomic::{Disk, write_atomic};
+use gausset_io::atomic::{Disk, Overwrite, refuse_existing, write_atomic};
+use gausset_io::draft::Draft;
 use gausset_io::lock::FolderLock;
+use gausset_io::owned::{self, OwnedError};
 use gausset_pano::export::{FramePose, Poses};
 use gausset_pano::rig;
 use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
@@ -17,6 +19,7 @@ use gausset_sfm::{AlignError, Progress, Tool, ToolError, gps};
 use serde::Serialize;
 
 use crate::Ending;
+use crate::commands::stages;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::failure::Failure;
@@ -39,6 +42,9 @@ pub(crate) struct AlignArgs {
     pub(crate) folder: PathBuf,
     #[command(flatten)]
     pub(crate) tool: ToolArgs,
+    /// Replace the model and the poses that DIR holds, whoever made them.
+    #[arg(long)]
+    force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -68,8 +74,8 @@ pub(crate) struct ToolArgs {
 }
 
 impl ToolArgs {
-    pub(crate) fn find(&self) -> Result<Tool, Failure> {
-        Ok(Tool::find(self.python.as_deref(), self.colmap.as_deref())?)
+    pub(crate) fn find(&self, interrupt: &Interrupt) -> Result<Tool, Failure> {
+        Ok(Tool::find(self.python.as_deref(), self.colmap.as_deref(), interrupt.stop())?)
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -94,7 +100,8 @@ impl From<AlignError> for Failure {
     fn from(error: AlignError) -> Self {
         match error {
             AlignError::Nothing { .. } => Self::new("align", error),
-            AlignError::Folder { .. } => Self::new("write", error),
+            AlignError::Folder(OwnedError::NotOurs { .. }) => Self::new("exists", error),
+            AlignError::Folder(_) => Self::new("write", error),
             _ => Self::new("colmap", error),
         }
     }
@@ -115,7 +122,8 @@ struct Aligned {
 /// Runs the command.
 pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
-    let poses = match perform(&args.folder, &args.tool, &interrupt, console) {
+    let overwrite = stages::overwrite(args.force);
+    let poses = match perform(&args.folder, &args.tool, overwrite, &interrupt, console) {
         Ok(poses) => poses,
         Err(_) if interrupt.signal().is_some() => {
             return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
@@ -193,6 +201,7 @@ pub(crate) fn finished(folder: &Path, tool: &ToolArgs) -> Option<Poses> {
 pub(crate) fn perform(
     folder: &Path,
     args: &ToolArgs,
+    overwrite: Overwrite,
     interrupt: &Interrupt,
     console: &Console,
 ) -> Result<Poses, Failure> {
@@ -203,8 +212,13 @@ pub(crate) fn perform(
             folder.display()
         )));
     }
-    let tool = args.find()?;
+    let tool = args.find(interrupt)?;
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
+    let (model_folder, poses_file) = (stages::model_folder(folder), poses_path(folder));
+    stages::may_write_model(&model_folder, overwrite)?;
+    if !owned::is_ours(&model_folder, stages::MODEL) {
+        refuse_existing(&Disk, &poses_file, overwrite)?;
+    }
     console.note(format!(
         "aligning {} with {}",
         counted(description.frames.len() as u64, "frame"),
@@ -221,7 +235,7 @@ pub(crate) fn perform(
     let f = first.focal();
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let masks = absolute.join("masks");
-    let work = absolute.join("sfm");
+    let work = Draft::new(&Disk, &absolute, stages::WORK)?;
     let job = Job {
         images: absolute.join("images"),
         masks: masks.is_dir().then_some(masks),
@@ -235,7 +249,7 @@ pub(crate) fn perform(
         )),
         cameras: Cameras::PerFolder,
         is_sequence: true,
-        work: work.clone(),
+        work: work.path().join("colmap"),
         threads: args.threads(),
         seed: args.sfm_seed,
         silence: args.silence(),
@@ -246,11 +260,10 @@ pub(crate) fn perform(
     let mut model = aligned.model;
     let is_metric = set_scale(&mut model, &description, folder, console);
     let poses = poses_of(&model, &description, &tool, fingerprint(folder, args), is_metric)?;
-    model.write(&folder.join("sparse").join("0"), &job.frames)?;
+    owned::claim(&Disk, &model_folder, stages::MODEL, overwrite)?;
+    model.write(&model_folder, &job.frames)?;
     let text = serde_json::to_string_pretty(&poses).unwrap_or_default();
-    write_atomic(&Disk, &poses_path(folder), |file| file.write_all(text.as_bytes()))?;
-    // Databases are large and of no further use.
-    let _ = std::fs::remove_dir_all(&work);
+    write_atomic(&Disk, &poses_file, |file| file.write_all(text.as_bytes()))?;
     for name in unregistered(&poses) {
         console.warn("frames", format!("{name}: frame: did not register"));
     }

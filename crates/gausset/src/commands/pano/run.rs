@@ -10,22 +10,24 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_io::atomic::{Disk, Overwrite, refuse_existing};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
 use gausset_io::dataset::scene_extent;
-use gausset_io::run_folder::splats_path;
+use gausset_io::owned;
 use gausset_pano::export::Poses;
 use gausset_pano::layout::Layout;
 use gausset_pano::shell::far_points;
 use gausset_pano::split::{Description, Naming, OnError};
-use gausset_train::{Quality, TrainOptions};
+use gausset_train::{MemoryLimit, Quality, TrainConfig, TrainOptions};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::align::{self, ToolArgs};
 use super::export;
 use super::split::{self, ChoiceArgs, SplitArgs};
 use super::views::{ViewArgs, layout_parser};
 use crate::Ending;
-use crate::commands::training;
+use crate::commands::{stages, training};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
@@ -81,6 +83,9 @@ pub(crate) struct RunArgs {
     /// Every n-th frame is held out [default: 4, from 16 frames on 8].
     #[arg(long, value_name = "N", help_heading = "Training")]
     test_every: Option<u32>,
+    /// Replace what DIR holds: train anew, on new views where other options ask for them.
+    #[arg(long)]
+    force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -135,24 +140,35 @@ struct Ran<'a> {
 pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
     let stopped = || Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
-    // A tool that is missing is told before the work begins.
+    let overwrite = stages::overwrite(args.force);
+    // A mistake in the options or a tool that is missing is told before the work begins.
+    TrainConfig::resolve(&TrainOptions { data: Some(args.output.clone()), ..args.effort.options() }, None)
+        .map_err(Failure::from)?;
     let align_folder = args.output.join("align");
     let known = align::finished(&align_folder, &args.tool);
     if known.is_none() {
-        args.tool.find()?;
+        match args.tool.find(&interrupt) {
+            Err(_) if interrupt.signal().is_some() => return stopped(),
+            other => other?,
+        };
     }
-    console.note("cutting views for alignment");
     let cut = split_args(args, align_folder.clone(), Layout::Ring8, None);
-    let side = split::natural_side_of(&cut)?.min(ALIGN_SIDE);
+    let side = match split::natural_side_of(&cut, &interrupt) {
+        Err(_) if interrupt.signal().is_some() => return stopped(),
+        other => other?.min(ALIGN_SIDE),
+    };
+    let _lock = stages::lock(&args.output)?;
+    let is_anew = claim(args, overwrite)?;
+    console.note("cutting views for alignment");
     let cut = split_args(args, align_folder.clone(), Layout::Ring8, Some(side));
-    let (report, _) = split::perform(&cut, &interrupt, console)?;
+    let report = split::perform(&SplitArgs { force: is_anew, ..cut }, &interrupt, console)?;
     if report.is_cancelled {
         return stopped();
     }
     let has_skipped = !report.skipped.is_empty();
     let poses = match align::finished(&align_folder, &args.tool) {
         Some(poses) => poses,
-        None => match align::perform(&align_folder, &args.tool, &interrupt, console) {
+        None => match align::perform(&align_folder, &args.tool, overwrite, &interrupt, console) {
             Err(_) if interrupt.signal().is_some() => return stopped(),
             other => other?,
         },
@@ -161,7 +177,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     console.note("cutting views for training");
     let train_folder = args.output.join("train");
     let cut = split_args(args, train_folder.clone(), args.train_layout, args.train_size);
-    let (report, _) = split::perform(&cut, &interrupt, console)?;
+    let report = split::perform(&SplitArgs { force: is_anew, ..cut }, &interrupt, console)?;
     if report.is_cancelled {
         return stopped();
     }
@@ -173,18 +189,10 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     }
     let extent = extent(&poses, &points);
     points.extend(far);
-    export::write_colmap(
-        &train_folder.join("sparse").join("0"),
-        &description,
-        &poses,
-        &points,
-        ModelFormat::Binary,
-    )?;
+    let model = stages::model_folder(&train_folder);
+    owned::claim(&Disk, &model, stages::MODEL, overwrite).map_err(Failure::from)?;
+    export::write_colmap(&model, &description, &poses, &points, ModelFormat::Binary)?;
     let trained = train(args, &poses, train_folder, extent, &interrupt, console)?;
-    let Some(trained) = trained else {
-        console.result(&format!("{}\n", splats_path(&args.output.join("run")).display()))?;
-        return Ok(Status::done(has_skipped || poses.registered() < poses.frames.len()));
-    };
     let result = Ran {
         frames: poses.frames.len(),
         registered: poses.registered(),
@@ -208,7 +216,58 @@ fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
     scene_extent(&centres, &points)
 }
 
-/// Trains on the views; `None` when that was finished before.
+/// Name of the record of what a folder was made with.
+const RECORD: &str = "pano_run.json";
+/// What stands in it under `made-by`.
+const MADE_BY: &str = "gausset pano run";
+
+/// Takes the folder for these options, before anything in it is touched: whether its views are to be made anew.
+fn claim(args: &RunArgs, overwrite: Overwrite) -> Result<bool, Failure> {
+    let path = args.output.join(RECORD);
+    let record = made_with(args);
+    let known = stages::read_record(&path).filter(|known| known["made-by"] == MADE_BY);
+    if known.is_none() {
+        refuse_existing(&Disk, &path, overwrite)?;
+    }
+    let is_new = known.is_none();
+    let differences = known.map(|known| stages::differences(&known, &record)).unwrap_or_default();
+    if !differences.is_empty() && overwrite == Overwrite::Refuse {
+        return Err(stages::made_of_others(&args.output, &differences));
+    }
+    stages::write_record(&path, &record)?;
+    Ok(overwrite == Overwrite::Replace && (is_new || !differences.is_empty()))
+}
+
+/// Everything that decides what the command makes, under the names of the options.
+fn made_with(args: &RunArgs) -> Value {
+    let RunArgs { choice, effort, .. } = args;
+    let place = |path: &Option<PathBuf>| path.as_deref().map(stages::place);
+    json!({
+        "made-by": MADE_BY,
+        "input": stages::place(&args.input),
+        "train-layout": args.train_layout.name(),
+        "train-size": args.train_size,
+        "crop-bottom": args.crop_bottom,
+        "masks": place(&args.masks),
+        "mask-command": args.mask_command,
+        "every": choice.every,
+        "fps": choice.fps,
+        "start": choice.start,
+        "end": choice.end,
+        "sharpest-of": choice.sharpest_of,
+        "stereo": choice.stereo,
+        "lens": place(&choice.lens),
+        "max-frames": choice.max_frames,
+        "sfm-seed": args.tool.sfm_seed,
+        "quality": effort.quality.word(),
+        "steps": effort.steps,
+        "max-splats": effort.max_splats,
+        "seed": effort.seed,
+        "test-every": args.test_every,
+    })
+}
+
+/// Trains on the views.
 fn train(
     args: &RunArgs,
     poses: &Poses,
@@ -216,7 +275,7 @@ fn train(
     extent: f64,
     interrupt: &Interrupt,
     console: &Console,
-) -> Result<Option<training::Trained>, Failure> {
+) -> Result<training::Trained, Failure> {
     let folder = args.output.join("run");
     let registered = poses.registered();
     let every = match args.test_every {
@@ -235,7 +294,8 @@ fn train(
         threads: Some(args.compute.threads),
         ..args.effort.options()
     };
-    training::fresh_or_resumed(folder, &options, args.compute.device, interrupt, console)
+    let overwrite = stages::overwrite(args.force);
+    training::fresh_or_resumed(folder, &options, overwrite, args.compute.device, interrupt, console)
 }
 
 fn split_args(args: &RunArgs, output: PathBuf, layout: Layout, size: Option<u32>) -> SplitArgs {
@@ -256,6 +316,7 @@ fn split_args(args: &RunArgs, output: PathBuf, layout: Layout, size: Option<u32>
         tool_timeout: args.tool.tool_timeout.unwrap_or(split::SILENCE),
         max_side: [16_384, 8_192],
         max_file: 256,
+        max_memory: MemoryLimit::Auto,
         dry_run: false,
         json: args.json,
         compute: args.compute,

@@ -95,9 +95,9 @@ impl FileSystem for FaultyDisk {
         Ok(Box::new(FaultyFile { file: Disk.open(path)?, disk: self.clone() }))
     }
 
-    fn create_new(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
+    fn create_new(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn OutputFile>> {
         self.check("create_new")?;
-        Ok(Box::new(FaultyFile { file: Disk.create_new(path)?, disk: self.clone() }))
+        Ok(Box::new(FaultyFile { file: Disk.create_new(path, mode)?, disk: self.clone() }))
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {

@@ -9,7 +9,6 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
 
 use crate::atomic::{FileInfo, FileKind, FileSystem, OutputFile};
 
@@ -159,7 +158,7 @@ impl FileSystem for VolatileDisk {
     fn info(&self, path: &Path) -> io::Result<Option<FileInfo>> {
         let inner = self.call()?;
         let is_folder = inner.names.keys().any(|name| name != path && name.starts_with(path));
-        let info = |kind, bytes| Some(FileInfo { kind, bytes, modified: Some(SystemTime::now()) });
+        let info = |kind, bytes| Some(FileInfo { kind, bytes, mode: None });
         Ok(match inner.names.get(path) {
             Some(&file) => info(FileKind::File, inner.files[file].current.len() as u64),
             None if is_folder => info(FileKind::Folder, 0),
@@ -173,7 +172,7 @@ impl FileSystem for VolatileDisk {
         Ok(Box::new(io::Cursor::new(inner.files[file].current.clone())))
     }
 
-    fn create_new(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
+    fn create_new(&self, path: &Path, _mode: Option<u32>) -> io::Result<Box<dyn OutputFile>> {
         let mut inner = self.call()?;
         if inner.names.contains_key(path) {
             return Err(io::ErrorKind::AlreadyExists.into());

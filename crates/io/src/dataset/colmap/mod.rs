@@ -17,6 +17,7 @@ use gausset_core::Pose;
 
 use super::camera_model::SourceCamera;
 use super::error::{DatasetError, Problem};
+use crate::input;
 
 /// Id of "no 3-D point" in binary files.
 pub const NO_POINT: u64 = u64::MAX;
@@ -141,7 +142,8 @@ impl ModelFolder {
         let mut half = None;
         for format in [ModelFormat::Binary, ModelFormat::Text] {
             let [cameras, images, _] = format.file_names();
-            match (path.join(cameras).is_file(), path.join(images).is_file()) {
+            // Pipes and folders of these names are told when they are opened.
+            match (path.join(cameras).exists(), path.join(images).exists()) {
                 (true, true) => return Ok(Some(Self { path: path.to_owned(), format })),
                 (true, false) => half = half.or(Some((images, cameras))),
                 (false, true) => half = half.or(Some((cameras, images))),
@@ -280,15 +282,9 @@ impl ColmapModel {
     }
 }
 
-/// Opens a file for reading; refuses folders, pipes and devices, which could block for ever.
+/// Opens a file that is read in parts.
 pub(crate) fn open_regular(path: &Path) -> Result<File, DatasetError> {
-    let io = |e: std::io::Error| DatasetError::io(path, "open", &e);
-    let kind = std::fs::metadata(path).map_err(io)?;
-    if !kind.is_file() {
-        let reason = "is not a regular file".to_owned();
-        return Err(DatasetError::Io { path: path.to_owned(), action: "open", reason });
-    }
-    File::open(path).map_err(io)
+    input::open(path, input::STREAMED).map_err(|e| DatasetError::io(path, "open", &e))
 }
 
 /// All points that a reader hands over, ascending by id.

@@ -1,0 +1,150 @@
+//! What `run`, `align` and `pano run` leave between their stages: models, and small JSON files that say what a stage was
+//! made with. The same command goes on where it was; another one is told which option differs, and nothing is touched
+//! without `--force`.
+
+use std::io::{ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, plain_reason, write_atomic};
+use gausset_io::input;
+use gausset_io::lock::FolderLock;
+use gausset_io::owned::{self, OwnedError};
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// Marker of the folder of a COLMAP model that we wrote ([`gausset_io::owned`]).
+pub(crate) const MODEL: &str = "model";
+/// Name of the folder in which COLMAP works, while it does.
+pub(crate) const WORK: &str = "sfm";
+
+/// Longest record that is read: one with the names of a million pictures.
+const MAX_RECORD_BYTES: u64 = 64 << 20;
+
+/// What `--force` means.
+pub(crate) const fn overwrite(force: bool) -> Overwrite {
+    if force { Overwrite::Replace } else { Overwrite::Refuse }
+}
+
+/// Makes the folder of a command and keeps other processes out of it until the lock is dropped.
+pub(crate) fn lock(folder: &Path) -> Result<FolderLock, Failure> {
+    Disk.create_folder(folder).map_err(|source| {
+        let reason = plain_reason(&source);
+        Failure::new("write", format!("{}: folder: {reason}", folder.display()))
+    })?;
+    FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))
+}
+
+/// One name for a place, whatever leads to it; for records.
+pub(crate) fn place(path: &Path) -> String {
+    let named = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
+    named.unwrap_or_else(|_| path.to_owned()).display().to_string()
+}
+
+/// The record in a file; none if there is none that can be read.
+pub(crate) fn read_record(path: &Path) -> Option<Value> {
+    let text = input::read(path, MAX_RECORD_BYTES).ok()?;
+    serde_json::from_slice(&text).ok().filter(Value::is_object)
+}
+
+/// Writes a record.
+pub(crate) fn write_record(path: &Path, record: &Value) -> Result<(), WriteError> {
+    write_atomic(&Disk, path, |file| writeln!(file, "{record:#}"))
+}
+
+/// What differs between two records, each as `fps = 2 (given: 3)`. Keys are the long names of options, or what else a
+/// stage depends on.
+pub(crate) fn differences(was: &Value, is: &Value) -> Vec<String> {
+    let keys =
+        |record: &Value| record.as_object().into_iter().flat_map(|o| o.keys().cloned()).collect::<Vec<_>>();
+    let mut all = [keys(was), keys(is)].concat();
+    all.sort();
+    all.dedup();
+    all.iter().filter(|key| was[key] != is[key]).map(|key| difference(key, &was[key], &is[key])).collect()
+}
+
+fn difference(key: &str, was: &Value, is: &Value) -> String {
+    if let (Some(was), Some(is)) = (was.as_array(), is.as_array()) {
+        let without =
+            |list: &[Value], other: &[Value]| list.iter().filter(|v| !other.contains(v)).cloned().collect();
+        let (gone, new): (Vec<Value>, Vec<Value>) = (without(was, is), without(is, was));
+        let count =
+            |word, list: &[Value]| list.first().map(|first| format!("{} {word}: {first}", list.len()));
+        let parts: Vec<String> = [count("gone", &gone), count("new", &new)].into_iter().flatten().collect();
+        return format!("{key} = {} (given: {}, {})", was.len(), is.len(), parts.join(", "));
+    }
+    let shown = |value: &Value| if value.is_null() { "nothing".to_owned() } else { value.to_string() };
+    format!("{key} = {} (given: {})", shown(was), shown(is))
+}
+
+/// Something that was made is there, of other things than those given.
+pub(crate) fn made_of_others(place: &Path, differences: &[String]) -> Failure {
+    let line = format!(
+        "{}: made with {}; give the same options to go on, choose another folder with -o, or replace it with --force",
+        place.display(),
+        differences.join(", ")
+    );
+    Failure::new("other-options", line)
+}
+
+/// Says before the long work of an alignment that its model may be written into a folder; changes nothing.
+pub(crate) fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failure> {
+    if overwrite == Overwrite::Replace || owned::is_ours(folder, MODEL) {
+        return Ok(());
+    }
+    match Disk.list(folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(WriteError::Io { path: folder.to_owned(), action: "list", source }.into()),
+        Ok(names) => match names.first() {
+            None => Ok(()),
+            Some(found) => {
+                let found = found.display().to_string();
+                Err(OwnedError::NotOurs { path: folder.to_owned(), found }.into())
+            }
+        },
+    }
+}
+
+/// `FOLDER/sparse/0`.
+pub(crate) fn model_folder(folder: &Path) -> PathBuf {
+    folder.join("sparse").join("0")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_differs_is_named_with_both_values() {
+        let was = json!({ "fps": 2.0, "end": null, "photographs": ["a.jpg", "b.jpg", "c.jpg"], "seed": 0 });
+        let is = json!({ "fps": 2.5, "end": 9.0, "photographs": ["a.jpg", "d.jpg"], "seed": 0 });
+        assert!(differences(&was, &was).is_empty());
+        assert_eq!(
+            differences(&was, &is),
+            [
+                "end = nothing (given: 9.0)",
+                "fps = 2.0 (given: 2.5)",
+                "photographs = 3 (given: 2, 2 gone: \"b.jpg\", 1 new: \"d.jpg\")",
+            ]
+        );
+        // A record of another version may know more or less.
+        assert_eq!(differences(&json!({}), &json!({ "seed": 1 })), ["seed = nothing (given: 1)"]);
+    }
+
+    #[test]
+    fn a_model_is_written_to_a_new_an_empty_and_our_own_folder_only() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = model_folder(root.path());
+        may_write_model(&folder, Overwrite::Refuse).unwrap();
+        assert!(!folder.exists(), "nothing was changed");
+        owned::claim(&Disk, &folder, MODEL, Overwrite::Refuse).unwrap();
+        std::fs::write(folder.join("cameras.bin"), b"x").unwrap();
+        may_write_model(&folder, Overwrite::Refuse).unwrap();
+        std::fs::remove_file(folder.join(owned::MARKER)).unwrap();
+        let refusal = may_write_model(&folder, Overwrite::Refuse).unwrap_err();
+        assert!(refusal.code == "exists" && refusal.message.contains("found cameras.bin"), "{refusal:?}");
+        may_write_model(&folder, Overwrite::Replace).unwrap();
+    }
+}

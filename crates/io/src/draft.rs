@@ -1,0 +1,143 @@
+//! A folder in the making: `.tmp-<pid>-<n>-NAME` beside the place where it will stand.
+//!
+//! It is marked as ours from its first moment ([`crate::owned`]), so that whatever a kill leaves of it can be told from
+//! other people's files and removed. When it is whole it takes its final name; otherwise it goes when it is dropped.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::atomic::{FileSystem, WriteError};
+use crate::owned::{self, OwnedError};
+
+/// Start of the names of everything that is not finished.
+const PREFIX: &str = ".tmp-";
+
+/// A folder that nobody but this process uses.
+#[derive(Debug)]
+pub struct Draft {
+    path: PathBuf,
+    name: String,
+}
+
+impl Draft {
+    /// Makes the folder in `parent`, which is made if need be, and removes what earlier processes have left of drafts
+    /// of this name there. Whoever calls holds the lock of `parent`.
+    ///
+    /// # Errors
+    /// The system refused.
+    pub fn new(fs: &dyn FileSystem, parent: &Path, name: &str) -> Result<Self, WriteError> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let io_error = |action| move |source| WriteError::Io { path: parent.to_owned(), action, source };
+        fs.create_folder(parent).map_err(io_error("create folder"))?;
+        for left in fs.list(parent).map_err(io_error("list"))? {
+            let is_draft =
+                left.to_str().is_some_and(|l| l.starts_with(PREFIX) && l.ends_with(&format!("-{name}")));
+            let path = parent.join(&left);
+            if is_draft
+                && owned::is_ours(&path, name)
+                && let Err(error) = owned::remove(&path, name)
+            {
+                tracing::warn!("{error}");
+            }
+        }
+        loop {
+            let count = COUNT.fetch_add(1, Ordering::Relaxed);
+            let path = parent.join(format!("{PREFIX}{}-{count}-{name}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                // Somebody's file or folder: never ours to use.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(io_error("create folder")(error)),
+                Ok(()) => {
+                    owned::mark(fs, &path, name)?;
+                    return Ok(Self { path, name: name.to_owned() });
+                }
+            }
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Gives the folder its final name, in place of an older folder of ours with the same marker if there is one.
+    ///
+    /// # Errors
+    /// What stands there is not ours; the system refused.
+    pub fn publish(self, fs: &dyn FileSystem, target: &Path) -> Result<(), OwnedError> {
+        let io_error = |action| move |source| WriteError::Io { path: target.to_owned(), action, source };
+        fs.sync_folder(&self.path).map_err(io_error("sync folder"))?;
+        owned::remove(target, &self.name)?;
+        fs.rename(&self.path, target).map_err(io_error("rename"))?;
+        let parent = self.path.parent().unwrap_or(Path::new("."));
+        fs.sync_folder(parent).map_err(io_error("sync folder"))?;
+        Ok(())
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        // One that was published is not there any more.
+        if let Err(error) = owned::remove(&self.path, &self.name) {
+            tracing::warn!("{error}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atomic::Disk;
+
+    fn names(folder: &Path) -> Vec<String> {
+        Disk.list(folder).unwrap().into_iter().map(|name| name.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_draft_takes_its_name_when_it_is_whole_and_goes_when_it_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        let target = root.path().join("frames");
+        for content in ["old", "new"] {
+            let draft = Draft::new(&Disk, root.path(), "frames").unwrap();
+            std::fs::write(draft.path().join("a.jpg"), content).unwrap();
+            draft.publish(&Disk, &target).unwrap();
+            assert_eq!(std::fs::read_to_string(target.join("a.jpg")).unwrap(), content);
+        }
+        drop(Draft::new(&Disk, root.path(), "frames").unwrap());
+        assert_eq!(names(root.path()), ["frames"]);
+        assert!(owned::is_ours(&target, "frames"));
+    }
+
+    #[test]
+    fn a_draft_never_takes_the_place_of_a_folder_of_somebody_else() {
+        let root = tempfile::tempdir().unwrap();
+        let target = root.path().join("frames");
+        std::fs::create_dir(&target).unwrap();
+        std::fs::write(target.join("holiday.jpg"), "x").unwrap();
+        let refusal = Draft::new(&Disk, root.path(), "frames").unwrap().publish(&Disk, &target).unwrap_err();
+        assert!(matches!(refusal, OwnedError::NotOurs { .. }), "{refusal}");
+        assert_eq!((names(root.path()), names(&target)), (vec!["frames".into()], vec!["holiday.jpg".into()]));
+    }
+
+    #[test]
+    fn what_a_kill_left_is_removed_and_what_only_looks_like_it_is_not() {
+        let root = tempfile::tempdir().unwrap();
+        std::mem::forget(Draft::new(&Disk, root.path(), "sfm").unwrap());
+        std::mem::forget(Draft::new(&Disk, root.path(), "frames").unwrap());
+        let theirs = root.path().join(".tmp-7-sfm");
+        std::fs::create_dir(&theirs).unwrap();
+        std::fs::write(theirs.join("thesis.txt"), "x").unwrap();
+        assert_eq!(names(root.path()).len(), 3);
+        let draft = Draft::new(&Disk, root.path(), "sfm").unwrap();
+        let left = names(root.path());
+        let own = draft.path().file_name().unwrap().to_str().unwrap().to_owned();
+        assert!(
+            left.len() == 3 && left.contains(&own) && left.contains(&".tmp-7-sfm".to_owned()),
+            "{left:?}"
+        );
+        drop(draft);
+        assert!(theirs.join("thesis.txt").is_file());
+    }
+}

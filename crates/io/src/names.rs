@@ -1,0 +1,154 @@
+//! Names of output files that are made from names in other people's files: they never choose a place.
+//!
+//! A picture may be called `/home/me/a.jpg`, `../../a.jpg`, `C:\a.jpg` or `.ssh/config`. What is made of such a name is
+//! a path below the output folder, on every system; harmless names stay as they are.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Longest name of a file or folder in bytes: file systems take 255, and endings come behind.
+const MAX_PART_BYTES: usize = 200;
+/// Longest part of a name that was made flat.
+const MAX_FLAT_CHARS: usize = 60;
+/// Name of what has none.
+const NAMELESS: &str = "picture";
+
+/// A name as a path below a folder: sub-folders stay, everything that could lead out of the folder, hide the file or
+/// mean something to a system is left out or becomes `_`.
+#[must_use]
+pub fn below(name: &str) -> PathBuf {
+    let parts = name.split(['/', '\\']).map(plain_part).filter(|part| !part.is_empty());
+    let path: PathBuf = parts.collect();
+    if path.as_os_str().is_empty() { PathBuf::from(NAMELESS) } else { path }
+}
+
+/// A name as part of a file name, of letters, digits, `-`, `_` and `.` only, without extension; of a long one its end.
+#[must_use]
+pub fn flat(name: &str) -> String {
+    let stem = Path::new(name).with_extension("");
+    let stem = below(&stem.to_string_lossy());
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let plain: Vec<char> =
+        stem.to_string_lossy().chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+    plain[plain.len().saturating_sub(MAX_FLAT_CHARS)..].iter().collect()
+}
+
+/// A path below a folder for each picture, without extension, to which `""` and the endings are added: no two of the
+/// files have the same name, not even where capitals do not count. Pictures that differ in nothing but their extension
+/// (`a.jpg`, `a.png`) keep it.
+#[must_use]
+pub fn distinct(names: &[&str], endings: &[&str]) -> Vec<PathBuf> {
+    let stem = |name: &str| below(&Path::new(name).with_extension("").to_string_lossy());
+    let key = |path: &Path| path.to_string_lossy().to_lowercase();
+    let mut count: BTreeMap<String, usize> = BTreeMap::new();
+    for name in names {
+        *count.entry(key(&stem(name))).or_default() += 1;
+    }
+    let mut taken: BTreeSet<String> = BTreeSet::new();
+    let mut take = |path: &Path| {
+        let files: Vec<String> =
+            [""].iter().chain(endings).map(|ending| key(path) + &ending.to_lowercase()).collect();
+        let is_free = !files.iter().any(|file| taken.contains(file));
+        if is_free {
+            taken.extend(files);
+        }
+        is_free
+    };
+    let apart = |name: &&str| {
+        let stem = stem(name);
+        let whole = if count.get(&key(&stem)) == Some(&1) { stem } else { below(name) };
+        let numbered = (2u64..).map(|number| PathBuf::from(format!("{}_{number}", whole.display())));
+        std::iter::once(whole.clone()).chain(numbered).find(|path| take(path)).unwrap_or(whole)
+    };
+    names.iter().map(apart).collect()
+}
+
+/// A part of a path without anything that could mean more than itself; empty when nothing is left.
+fn plain_part(part: &str) -> String {
+    // `C:` and `C:name` are places on other systems; `.`, `..`, and dots and spaces at the end mean nothing or too much.
+    let part = match part.as_bytes() {
+        [letter, b':', ..] if letter.is_ascii_alphabetic() => part.get(2..).unwrap_or_default(),
+        _ => part,
+    };
+    let part = part.trim_end_matches(['.', ' ']);
+    let is_odd = |c: char| c.is_control() || matches!(c, ':' | '*' | '?' | '"' | '<' | '>' | '|');
+    let mut plain: String = part.chars().map(|c| if is_odd(c) { '_' } else { c }).collect();
+    if plain.starts_with('.') {
+        plain.replace_range(..1, "_");
+    }
+    let stem = plain.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let is_number = |text: &str| matches!(text.as_bytes(), [b'0'..=b'9']);
+    let is_device = matches!(stem.as_str(), "con" | "prn" | "aux" | "nul")
+        || ["com", "lpt"].iter().any(|device| stem.strip_prefix(device).is_some_and(is_number));
+    if is_device {
+        plain.insert(0, '_');
+    }
+    let mut start = plain.len().saturating_sub(MAX_PART_BYTES);
+    while !plain.is_char_boundary(start) {
+        start += 1;
+    }
+    plain.split_off(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(paths: &[PathBuf]) -> Vec<&str> {
+        paths.iter().map(|path| path.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn harmless_names_stay_as_they_are() {
+        for name in ["a", "sub/view 1", "Kirche_ä.b", "2024-01-01/IMG_0001", "pano.jpg/front"] {
+            assert_eq!(below(name), Path::new(name));
+        }
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_folder() {
+        for (name, expected) in [
+            ("/etc/passwd", "etc/passwd"),
+            ("../../a", "a"),
+            ("a/../../b", "a/b"),
+            ("..\\..\\a", "a"),
+            ("C:\\Users\\me\\a", "Users/me/a"),
+            ("c:a", "a"),
+            ("\\\\server\\share\\a", "server/share/a"),
+            ("a\0b\nc", "a_b_c"),
+            (".ssh/config", "_ssh/config"),
+            (".gausset", "_gausset"),
+            ("... /a", "a"),
+            ("NUL", "_NUL"),
+            ("com1.jpg", "_com1.jpg"),
+            ("a:stream", "stream"),
+            ("ab:stream", "ab_stream"),
+            ("", "picture"),
+            ("..", "picture"),
+            ("/", "picture"),
+        ] {
+            let path = below(name);
+            assert_eq!(path, Path::new(expected), "{name:?}");
+            assert!(path.components().all(|part| matches!(part, std::path::Component::Normal(_))));
+        }
+        assert!(below(&"ä".repeat(4000)).to_str().unwrap().len() <= MAX_PART_BYTES);
+    }
+
+    #[test]
+    fn a_flat_name_is_plain_and_short() {
+        assert_eq!(flat("a/b c.jpg"), "a_b_c");
+        assert_eq!(flat("../../etc/passwd"), "etc_passwd");
+        let long = flat(&"é".repeat(4000));
+        assert!(long.is_ascii() && long.len() == MAX_FLAT_CHARS);
+    }
+
+    #[test]
+    fn two_pictures_never_share_an_output() {
+        let endings = ["_alpha", "_depth"];
+        let made = distinct(&["a.jpg", "a.png", "b.png", "b_alpha.png", "s/a.png"], &endings);
+        assert_eq!(texts(&made), ["a.jpg", "a.png", "b", "b_alpha_2", "s/a"]);
+        let made = distinct(&["../x.png", "x.png", "/x.png", "X.PNG", "x.png"], &endings);
+        assert_eq!(texts(&made), ["x.png", "x.png_2", "x.png_3", "X.PNG_4", "x.png_5"]);
+        assert_eq!(texts(&distinct(&["dir.1/a.png", "dir.1/b.png"], &endings)), ["dir.1/a", "dir.1/b"]);
+    }
+}

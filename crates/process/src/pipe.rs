@@ -1,0 +1,167 @@
+//! A pipe that is read for a limited time, so that whoever wants its bytes can look at a stop flag in between.
+//!
+//! Unix asks the system whether there is something to read, and reads into the caller's buffer. Where pipes cannot be
+//! asked (Windows) a thread reads ahead, which costs a copy and two switches of threads for 64 KiB.
+
+#[cfg(not(unix))]
+pub(crate) use ahead::Pipe;
+#[cfg(unix)]
+pub(crate) use poll::Pipe;
+
+/// What a limited read gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// So many bytes, at least one.
+    Bytes(usize),
+    /// Nothing yet.
+    Nothing,
+    /// There is no more.
+    End,
+}
+
+#[cfg(unix)]
+mod poll {
+    use std::io::Read as _;
+    use std::process::ChildStdout;
+    use std::time::Duration;
+
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    use super::Read;
+    use crate::ProcessError;
+
+    /// The reading end.
+    pub(crate) struct Pipe(ChildStdout);
+
+    impl Pipe {
+        #[allow(clippy::unnecessary_wraps, reason = "the other one starts a thread")]
+        pub(crate) fn new(_program: &str, out: ChildStdout) -> Result<Self, ProcessError> {
+            Ok(Self(out))
+        }
+
+        /// Reads into `buffer`, which is not empty, and waits at most `patience` for the first byte.
+        pub(crate) fn read(&mut self, buffer: &mut [u8], patience: Duration) -> Read {
+            let mut wanted = [PollFd::new(&self.0, PollFlags::IN)];
+            let patience = Timespec::try_from(patience).ok();
+            match poll(&mut wanted, patience.as_ref()) {
+                // A signal interrupts; the caller looks at its flag and comes again.
+                Ok(0) | Err(_) => return Read::Nothing,
+                Ok(_) => {}
+            }
+            match self.0.read(buffer) {
+                Ok(0) => Read::End,
+                Ok(count) => Read::Bytes(count),
+                Err(e) if e.kind() == std::io::ErrorKind::Interrupted => Read::Nothing,
+                Err(_) => Read::End,
+            }
+        }
+    }
+}
+
+#[cfg(any(test, not(unix)))]
+mod ahead {
+    use std::io::{ErrorKind, Read as _};
+    use std::process::ChildStdout;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::Read;
+    use crate::ProcessError;
+    use crate::program::thread;
+
+    /// What one read takes.
+    const CHUNK_BYTES: usize = 64 * 1024;
+    /// Chunks that are read ahead.
+    const CHUNKS: usize = 16;
+
+    /// The reading end.
+    pub(crate) struct Pipe {
+        full: mpsc::Receiver<Vec<u8>>,
+        chunk: Vec<u8>,
+        /// How many bytes of the chunk were taken.
+        taken: usize,
+    }
+
+    impl Pipe {
+        pub(crate) fn new(program: &str, mut out: ChildStdout) -> Result<Self, ProcessError> {
+            let (sender, full) = mpsc::sync_channel(CHUNKS);
+            // Ends with the pipe, or when nobody wants the bytes any more.
+            thread(program, move || {
+                loop {
+                    let mut chunk = vec![0; CHUNK_BYTES];
+                    match out.read(&mut chunk) {
+                        Err(e) if e.kind() == ErrorKind::Interrupted => continue,
+                        Ok(0) | Err(_) => return,
+                        Ok(count) => chunk.truncate(count),
+                    }
+                    if sender.send(chunk).is_err() {
+                        return;
+                    }
+                }
+            })?;
+            Ok(Self { full, chunk: Vec::new(), taken: 0 })
+        }
+
+        /// Reads into `buffer`, which is not empty, and waits at most `patience` for the first byte.
+        pub(crate) fn read(&mut self, buffer: &mut [u8], patience: Duration) -> Read {
+            if self.taken == self.chunk.len() {
+                match self.full.recv_timeout(patience) {
+                    Ok(chunk) => (self.chunk, self.taken) = (chunk, 0),
+                    Err(mpsc::RecvTimeoutError::Timeout) => return Read::Nothing,
+                    Err(mpsc::RecvTimeoutError::Disconnected) => return Read::End,
+                }
+            }
+            let rest = &self.chunk[self.taken..];
+            let count = rest.len().min(buffer.len());
+            buffer[..count].copy_from_slice(&rest[..count]);
+            self.taken += count;
+            Read::Bytes(count)
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::process::{ChildStdout, Command, Stdio};
+    use std::time::Duration;
+
+    use super::{Read, ahead, poll};
+
+    /// Everything that a script writes, read in pieces of changing size.
+    fn all(script: &str, make: impl Fn(ChildStdout) -> Box<dyn FnMut(&mut [u8]) -> Read>) -> (Vec<u8>, bool) {
+        let mut command = Command::new("/bin/sh");
+        let mut child = command.args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+        let mut read = make(child.stdout.take().unwrap());
+        let (mut bytes, mut has_waited) = (Vec::new(), false);
+        for size in [1, 70_000, 3, 65_536, 200_000].into_iter().cycle() {
+            let mut buffer = vec![0; size];
+            match read(&mut buffer) {
+                Read::Bytes(count) => bytes.extend_from_slice(&buffer[..count]),
+                Read::Nothing => has_waited = true,
+                Read::End => break,
+            }
+        }
+        child.wait().unwrap();
+        (bytes, has_waited)
+    }
+
+    #[test]
+    fn both_kinds_of_pipe_give_all_bytes_in_order_and_never_wait_long() {
+        let patience = Duration::from_millis(20);
+        let expected: String = (1..=100_000).map(|n| format!("{n}\n")).collect();
+        let script = "sleep 0.2; seq 1 100000";
+        for is_ahead in [false, true] {
+            let (bytes, has_waited) = all(script, |out| {
+                if is_ahead {
+                    let mut pipe = ahead::Pipe::new("sh", out).unwrap();
+                    Box::new(move |buffer| pipe.read(buffer, patience))
+                } else {
+                    let mut pipe = poll::Pipe::new("sh", out).unwrap();
+                    Box::new(move |buffer| pipe.read(buffer, patience))
+                }
+            });
+            assert!(bytes == expected.as_bytes(), "{is_ahead}: {} bytes", bytes.len());
+            assert!(has_waited, "{is_ahead}: nothing came for 0.2 s");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! A program to run: its arguments, its environment, and running it to its end.
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::group::Group;
+use crate::output::{Waited, each_line};
+use crate::stream::Streaming;
+use crate::{Finished, POLL, ProcessError, Stream, lookup};
+
+/// A grandchild may hold the pipes open after the program has ended: after so much silence its end is looked for.
+const PIPES_HELD: Duration = Duration::from_secs(1);
+
+/// A program to run.
+#[derive(Clone, Debug)]
+pub struct Program {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    silence: Duration,
+    is_here: bool,
+}
+
+impl Program {
+    /// A program by name (looked up in PATH) or path. It runs in a folder of nobody's, so files are given with
+    /// [`Self::file`].
+    #[must_use]
+    pub fn new(program: impl AsRef<Path>) -> Self {
+        Self {
+            program: program.as_ref().to_owned(),
+            arguments: Vec::new(),
+            silence: Duration::from_secs(120),
+            is_here: false,
+        }
+    }
+
+    /// Adds an argument.
+    #[must_use]
+    pub fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.arguments.push(argument.as_ref().to_owned());
+        self
+    }
+
+    /// Adds a file by its absolute path, which is never taken for an option.
+    #[must_use]
+    pub fn file(self, path: &Path) -> Self {
+        self.file_after("", path)
+    }
+
+    /// Adds an argument of a few letters and the absolute path of a file: `file:/home/me/-clip.mp4`.
+    #[must_use]
+    pub fn file_after(self, letters: &str, path: &Path) -> Self {
+        let mut argument = OsString::from(letters);
+        // Fails for an empty path only, which no program can open either.
+        argument.push(std::path::absolute(path).unwrap_or_else(|_| Path::new(".").join(path)));
+        self.arg(argument)
+    }
+
+    /// Sets how long it may say nothing.
+    #[must_use]
+    pub fn silence(mut self, limit: Duration) -> Self {
+        self.silence = limit;
+        self
+    }
+
+    /// Runs it in the working folder: for a command line that the user wrote, whose words may be files there.
+    #[must_use]
+    pub fn in_working_folder(mut self) -> Self {
+        self.is_here = true;
+        self
+    }
+
+    /// Starts it; `None` when this process is about to end.
+    fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Waited<'a>, ProcessError> {
+        let program = self.program.display().to_string();
+        let Some(path) = lookup::resolve(&self.program) else {
+            return Err(ProcessError::NotFound { program });
+        };
+        let mut command = Command::new(path);
+        command
+            .args(&self.arguments)
+            .env("LC_ALL", "C")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        for name in lookup::SEARCH_PATHS {
+            match std::env::var_os(name).map(|path| lookup::trusted(&path)) {
+                Some(Some(path)) => command.env(name, path),
+                Some(None) => command.env_remove(name),
+                None => &mut command,
+            };
+        }
+        if !self.is_here
+            && let Some(folder) = nobodys_folder()
+        {
+            command.current_dir(folder);
+        }
+        match Group::start(&mut command) {
+            Ok(Some(group)) => Ok(Waited::new(program, group, self.silence, stop)),
+            Ok(None) => Err(ProcessError::Stopped { program }),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(ProcessError::NotFound { program }),
+            Err(e) => Err(ProcessError::Start { program, reason: e.to_string() }),
+        }
+    }
+
+    /// Runs it to its end and hands over each line as it comes.
+    ///
+    /// # Errors
+    /// It cannot be started, ends with an error, says nothing for too long, or `stop` is set.
+    pub fn run(
+        &self,
+        stop: &AtomicBool,
+        on_line: &mut dyn FnMut(Stream, &str),
+    ) -> Result<Finished, ProcessError> {
+        let mut running = self.start(stop)?;
+        let (sender, receiver) = mpsc::sync_channel::<(Stream, String)>(1024);
+        let (out, err) = (running.group.child().stdout.take(), running.group.child().stderr.take());
+        // The threads end with the pipes. Nobody waits for them: a grandchild that left the group may hold a pipe open.
+        if let Some(out) = out {
+            let sender = sender.clone();
+            let send = move |line| sender.send((Stream::Out, line)).is_ok();
+            thread(&running.program, move || each_line(out, send))?;
+        }
+        if let Some(err) = err {
+            let send = move |line| sender.send((Stream::Err, line)).is_ok();
+            thread(&running.program, move || each_line(err, send))?;
+        }
+        loop {
+            match receiver.recv_timeout(POLL) {
+                Ok((stream, line)) => {
+                    running.heard();
+                    on_line(stream, &line);
+                    running.tail.push(line);
+                }
+                Err(mpsc::RecvTimeoutError::Timeout) => {}
+                Err(mpsc::RecvTimeoutError::Disconnected) => {
+                    // Both pipes are closed: it ends now, or is about to; the limit holds here too.
+                    if let Some(end) = running.group.try_wait() {
+                        return running.finished(end);
+                    }
+                    std::thread::sleep(POLL);
+                }
+            }
+            if running.look()? > PIPES_HELD
+                && let Some(end) = running.group.try_wait()
+            {
+                return running.finished(end);
+            }
+        }
+    }
+
+    /// Starts it with its standard output as a stream of bytes, which ends when `stop` is set.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn stream<'a>(&self, stop: &'a AtomicBool) -> Result<Streaming<'a>, ProcessError> {
+        Streaming::new(self.start(stop)?)
+    }
+}
+
+/// Starts a thread that reads a pipe.
+pub(crate) fn thread(
+    program: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, ProcessError> {
+    std::thread::Builder::new()
+        .spawn(work)
+        .map_err(|e| ProcessError::Start { program: program.to_owned(), reason: e.to_string() })
+}
+
+/// A folder in which no stranger can have put anything: the root, to which only the system's owner writes.
+fn nobodys_folder() -> Option<PathBuf> {
+    #[cfg(unix)]
+    {
+        Some(PathBuf::from("/"))
+    }
+    #[cfg(not(unix))]
+    {
+        std::env::var_os("SystemRoot").map(PathBuf::from).filter(|folder| folder.is_absolute())
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::output::{MAX_LINE_BYTES, TAIL_LINES};
+    use crate::{go_on, pause};
+    use std::sync::atomic::Ordering;
+
+    fn sh(script: &str) -> Program {
+        Program::new("/bin/sh").arg("-c").arg(script)
+    }
+
+    fn run(program: &Program) -> (Result<Finished, ProcessError>, Vec<String>) {
+        let mut lines = Vec::new();
+        let result = program.run(&AtomicBool::new(false), &mut |_, line| lines.push(line.to_owned()));
+        (result, lines)
+    }
+
+    #[test]
+    fn lines_of_both_streams_arrive_and_the_environment_is_plain() {
+        let (result, mut lines) =
+            run(&sh("echo out; echo err >&2; printf 'a\\rb\\n'; echo $LC_ALL; pwd; cat"));
+        result.unwrap();
+        lines.sort();
+        assert_eq!(lines, ["/", "C", "a", "b", "err", "out"]);
+        let here = std::env::current_dir().unwrap();
+        let (result, lines) = run(&sh("pwd").in_working_folder());
+        result.unwrap();
+        assert_eq!(lines, [here.to_str().unwrap()]);
+    }
+
+    #[test]
+    fn programs_are_found_by_name_in_path_and_by_a_path_from_here() {
+        let (result, lines) = run(&Program::new("echo").arg("x"));
+        result.unwrap();
+        assert_eq!(lines, ["x"]);
+        let folder = tempfile::tempdir_in(".").unwrap();
+        let name = folder.path().file_name().map(PathBuf::from).unwrap();
+        std::os::unix::fs::symlink("/bin/sh", folder.path().join("-shell")).unwrap();
+        let (result, lines) = run(&Program::new(name.join("-shell")).arg("-c").arg("echo y"));
+        result.unwrap();
+        assert_eq!(lines, ["y"]);
+    }
+
+    #[test]
+    fn files_are_absolute_so_that_none_is_an_option_and_all_are_found() {
+        let program = sh("for a; do echo \"$a\"; done").arg("sh");
+        let (result, lines) = run(&program.file(Path::new("-x.png")).file_after("file:", Path::new("a/b")));
+        result.unwrap();
+        let here = std::env::current_dir().unwrap();
+        assert_eq!(
+            lines,
+            [here.join("-x.png").display().to_string(), format!("file:{}", here.join("a/b").display())]
+        );
+    }
+
+    #[test]
+    fn failures_quote_the_last_line() {
+        let (result, _) = run(&sh("echo because >&2; exit 7"));
+        assert_eq!(result.unwrap_err().to_string(), "/bin/sh: ended with exit code 7; it said: because");
+        for absent in ["/nonexistent/tool", "gausset-has-no-such-tool"] {
+            let (result, _) = run(&Program::new(absent));
+            assert_eq!(result.unwrap_err().to_string(), format!("{absent}: program: not found"));
+        }
+        let (result, _) = run(&sh("kill -9 $$"));
+        assert!(result.unwrap_err().to_string().contains("signal 9"));
+    }
+
+    /// Whether a process whose number a script wrote into a file is running; a zombie is not.
+    #[cfg(target_os = "linux")]
+    fn is_running(pid_file: &Path) -> bool {
+        let pid = std::fs::read_to_string(pid_file).unwrap();
+        let about = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        about.rsplit(") ").next().is_some_and(|rest| !rest.is_empty() && !rest.starts_with('Z'))
+    }
+
+    #[cfg(target_os = "linux")]
+    fn ends_soon(pid_file: &Path) -> bool {
+        let started = std::time::Instant::now();
+        while is_running(pid_file) {
+            if started.elapsed() > Duration::from_secs(20) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        true
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn silence_ends_a_program_with_everything_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        let script = format!("sleep 600 & echo $! > {}; echo started; wait", pid.display());
+        let (result, lines) = run(&sh(&script).silence(Duration::from_millis(300)));
+        assert!(matches!(result, Err(ProcessError::Silent { .. })), "{result:?}");
+        assert_eq!(lines, ["started"]);
+        assert!(ends_soon(&pid), "the child of the program lived on");
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn what_a_program_leaves_behind_ends_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let pid = folder.path().join("pid");
+        // Its pipes are closed, so nothing but the group leads to it.
+        let script = format!("sleep 600 >/dev/null 2>&1 & echo $! > {}", pid.display());
+        run(&sh(&script)).0.unwrap();
+        assert!(ends_soon(&pid), "it lived on");
+        // One that holds the pipes open does not hold the caller.
+        let script = format!("sleep 600 & echo $! > {}; exit 3", pid.display());
+        let failure = run(&sh(&script)).0.unwrap_err().to_string();
+        assert!(failure.contains("exit code 3"), "{failure}");
+        assert!(ends_soon(&pid), "it lived on");
+    }
+
+    #[test]
+    fn a_paused_program_stands_still() {
+        let folder = tempfile::tempdir().unwrap();
+        let count = folder.path().join("count");
+        let script = format!("for i in 1 2 3 4 5 6 7 8; do echo x >> {}; sleep 0.1; done", count.display());
+        let length = || std::fs::metadata(&count).map_or(0, |m| m.len());
+        let runner = std::thread::spawn(move || run(&sh(&script).silence(Duration::from_secs(30))).0);
+        while length() < 4 {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        pause();
+        // What was under way when the signal came may still be written.
+        std::thread::sleep(Duration::from_millis(100));
+        let before = length();
+        std::thread::sleep(Duration::from_millis(500));
+        assert_eq!(length(), before);
+        go_on();
+        runner.join().unwrap().unwrap();
+        assert_eq!(length(), 16);
+    }
+
+    #[test]
+    fn a_flag_stops_a_program_that_never_ends() {
+        let stop = AtomicBool::new(false);
+        let result = sh("while true; do echo x; sleep 0.05; done")
+            .run(&stop, &mut |_, _| stop.store(true, Ordering::Relaxed));
+        assert!(matches!(result, Err(ProcessError::Stopped { .. })));
+    }
+
+    #[test]
+    fn a_flood_of_output_is_bounded() {
+        let (result, lines) = run(&sh("head -c 2000000 /dev/zero | tr '\\0' 'x'; echo"));
+        let finished = result.unwrap();
+        assert!(finished.tail.len() <= TAIL_LINES && lines.iter().all(|l| l.len() as u64 <= MAX_LINE_BYTES));
+    }
+}

@@ -1,0 +1,145 @@
+//! The output of a running program as bytes. Whoever wants them never blocks in a read: it looks at the stop flag and at
+//! the clock while it waits.
+
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::output::{Waited, each_line};
+use crate::pipe::{Pipe, Read};
+use crate::program::thread;
+use crate::{Finished, POLL, ProcessError};
+
+/// How long the last words are waited for after the end.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A running program whose output is read as bytes. Dropped, it is killed.
+pub struct Streaming<'a> {
+    running: Waited<'a>,
+    /// `None` after the end.
+    out: Option<Pipe>,
+    errors: Option<JoinHandle<()>>,
+}
+
+impl<'a> Streaming<'a> {
+    pub(crate) fn new(mut running: Waited<'a>) -> Result<Self, ProcessError> {
+        let out = running.group.child().stdout.take();
+        let out = out.map(|out| Pipe::new(&running.program, out)).transpose()?;
+        let errors = match running.group.child().stderr.take() {
+            Some(err) => {
+                let tail = running.tail.clone();
+                let keep = move |line| {
+                    tail.push(line);
+                    true
+                };
+                Some(thread(&running.program, move || each_line(err, keep))?)
+            }
+            None => None,
+        };
+        Ok(Self { running, out, errors })
+    }
+
+    /// Reads until `buffer` is full or the output ends; gives the number of bytes.
+    ///
+    /// # Errors
+    /// It was ended because it said nothing for too long while this waited, or because the stop flag is set.
+    pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize, ProcessError> {
+        let mut have = 0;
+        self.running.heard();
+        while have < buffer.len() {
+            self.running.look()?;
+            let Some(out) = &mut self.out else { break };
+            match out.read(&mut buffer[have..], POLL) {
+                Read::Bytes(count) => {
+                    have += count;
+                    self.running.heard();
+                }
+                Read::Nothing => {}
+                Read::End => self.out = None,
+            }
+        }
+        Ok(have)
+    }
+
+    /// Waits for its end; what it still writes is lost.
+    ///
+    /// # Errors
+    /// It ended with an error or does not end, or the stop flag is set.
+    pub fn finish(mut self) -> Result<Finished, ProcessError> {
+        self.out = None;
+        self.running.heard();
+        loop {
+            if let Some(end) = self.running.group.try_wait() {
+                let ended = Instant::now();
+                while self.errors.as_ref().is_some_and(|thread| !thread.is_finished())
+                    && ended.elapsed() < LAST_WORDS
+                {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                return self.running.finished(end);
+            }
+            self.running.look()?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+    use crate::Program;
+
+    static NEVER: AtomicBool = AtomicBool::new(false);
+    /// Nothing here takes longer.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn sh(script: &str) -> Program {
+        Program::new("/bin/sh").arg("-c").arg(script)
+    }
+
+    #[test]
+    fn bytes_are_streamed_and_the_end_is_told() {
+        let mut stream = sh("printf 12345678").stream(&NEVER).unwrap();
+        let mut buffer = [0; 5];
+        assert_eq!(stream.fill(&mut buffer).unwrap(), 5);
+        assert_eq!(stream.fill(&mut buffer).unwrap(), 3);
+        assert_eq!(&buffer[..3], b"678");
+        assert!(stream.finish().is_ok());
+        let mut stream = sh("sleep 60").silence(Duration::from_millis(200)).stream(&NEVER).unwrap();
+        assert!(matches!(stream.fill(&mut buffer), Err(ProcessError::Silent { .. })));
+        let stream = sh("echo no >&2; exit 3").stream(&NEVER).unwrap();
+        let message = stream.finish().unwrap_err().to_string();
+        assert!(message.ends_with("ended with exit code 3; it said: no"), "{message}");
+    }
+
+    #[test]
+    fn the_stop_flag_ends_a_program_that_says_nothing() {
+        for finishes in [false, true] {
+            let stop = AtomicBool::new(false);
+            let started = Instant::now();
+            // As a stand-in for a program that hangs; its child holds the pipe from outside of the group.
+            let mut stream = sh("command -v setsid && setsid sleep 40 & sleep 97").stream(&stop).unwrap();
+            let result = std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    std::thread::sleep(Duration::from_millis(200));
+                    stop.store(true, Ordering::Relaxed);
+                });
+                if finishes { stream.finish().map(|_| 0) } else { stream.fill(&mut [0; 1 << 16]) }
+            });
+            assert!(matches!(result, Err(ProcessError::Stopped { .. })), "{result:?}");
+            assert!(started.elapsed() < PATIENCE);
+        }
+    }
+
+    #[test]
+    fn a_caller_that_takes_its_time_is_no_silence() {
+        let mut stream =
+            sh("printf 12; sleep 0.1; printf 34").silence(Duration::from_secs(3)).stream(&NEVER).unwrap();
+        let mut buffer = [0; 2];
+        assert_eq!(stream.fill(&mut buffer).unwrap(), 2);
+        std::thread::sleep(Duration::from_millis(3500));
+        assert_eq!(stream.fill(&mut buffer).unwrap(), 2);
+        assert_eq!(&buffer, b"34");
+    }
+}
