@@ -299,6 +299,8 @@ mod tests {
             camera,
             pose: Pose::IDENTITY,
             mask: None,
+            mask_content: None,
+            sample: crate::dataset::Sample::of(&[]),
             face: None,
         };
         Arc::new(Dataset {
@@ -316,7 +318,7 @@ mod tests {
             applied_transform: None,
             warnings: Vec::new(),
             skipped: Vec::new(),
-            fingerprint: String::new(),
+            fingerprint: crate::dataset::Fingerprint::default(),
         })
     }
 
