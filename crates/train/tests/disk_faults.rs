@@ -86,8 +86,8 @@ impl FileSystem for RefusesTheLastCheckpoint<'_> {
         Disk.open(path)
     }
 
-    fn create_new(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
-        Disk.create_new(path)
+    fn create_new(&self, path: &Path, mode: Option<u32>) -> io::Result<Box<dyn OutputFile>> {
+        Disk.create_new(path, mode)
     }
 
     fn append(&self, path: &Path) -> io::Result<Box<dyn OutputFile>> {
