@@ -6,6 +6,7 @@ mod bytes;
 mod colmap;
 mod demo;
 mod doors;
+mod effects;
 mod field;
 #[cfg(unix)]
 mod goes_on;
