@@ -205,8 +205,8 @@ def set_random_seed(seed):
 
 /// Names under which programs and modules are looked for.
 const PROGRAMS: [&str; 6] = ["ffmpeg", "ffprobe", "colmap", "python3", "python", "mask"];
-const MODULES: [&str; 9] =
-    ["pycolmap", "json", "os", "threading", "time", "numpy", "sitecustomize", "usercustomize", "encodings"];
+const MODULES: [&str; 8] =
+    ["pycolmap", "json", "os", "threading", "time", "numpy", "sitecustomize", "usercustomize"];
 
 #[test]
 fn nothing_that_lies_in_the_working_folder_the_pictures_or_the_output_is_run() {
