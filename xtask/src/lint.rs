@@ -4,25 +4,34 @@
 //!   processor. `mul_add_precise` is. (The scalar `f32::mul_add` is always fused; only files that use
 //!   `fearless_simd` are looked at.)
 //! - Sources name no path of one machine.
+//! - Files with unsafe code stand in the table of `docs/unsafe.md`.
+//! - What pages link to and what pages and comments cite exists ([`crate::cited`]).
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use crate::cited;
 
 /// Paths of a single machine. Put together here so that this file does not find itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
 
-/// Looks at all Rust sources.
+/// Looks at all Rust sources and all pages.
 pub(crate) fn run(workspace: &Path) -> Result<(), String> {
-    let mut files = Vec::new();
-    for folder in ["crates", "xtask", "fuzz"] {
-        collect(&workspace.join(folder), &mut files)?;
-    }
-    files.sort();
+    let files = cited::files(workspace)?;
+    let table = std::fs::read_to_string(workspace.join(UNSAFE_TABLE))
+        .map_err(|error| format!("{UNSAFE_TABLE}: {error}"))?;
     let mut findings = 0;
     for path in &files {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-        // Tests compute what they expect one number at a time: the scalar form is fused everywhere.
-        let kernels = !path.components().any(|part| part.as_os_str() == "tests");
-        for (number, what) in findings_in(&text, kernels) {
+        let mut found = cited::findings_in(workspace, path, &text);
+        if path.extension() == Some("rs".as_ref()) {
+            found.extend(unlisted_unsafe(workspace, path, &text, &table));
+            // Tests compute what they expect one number at a time: the scalar form is fused everywhere.
+            let kernels = !path.components().any(|part| part.as_os_str() == "tests");
+            found.extend(
+                findings_in(&text, kernels).into_iter().map(|(number, what)| (number, what.to_owned())),
+            );
+        }
+        for (number, what) in found {
             findings += 1;
             let shown = path.strip_prefix(workspace).unwrap_or(path).display();
             println!("{shown}: line {number}: {what}");
@@ -30,6 +39,25 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
     }
     println!("{} files, {findings} findings", files.len());
     if findings == 0 { Ok(()) } else { Err(format!("lint: {findings} findings")) }
+}
+
+/// The page that lists all unsafe code.
+const UNSAFE_TABLE: &str = "docs/unsafe.md";
+
+/// The first unsafe code of a file that the table does not name.
+fn unlisted_unsafe(workspace: &Path, path: &Path, text: &str, table: &str) -> Option<(usize, String)> {
+    let shown = path.strip_prefix(workspace.join("crates")).unwrap_or(path).to_str()?;
+    if table.contains(&format!("`{shown}`")) {
+        return None;
+    }
+    // Put together here so that this file does not find itself.
+    let forms = ["{", "fn ", "impl ", "extern "].map(|what| ["unsafe", " ", what].concat());
+    let is_unsafe = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default();
+        forms.iter().any(|form| code.contains(form.as_str()))
+    };
+    let (number, _) = (1..).zip(text.lines()).find(|(_, line)| is_unsafe(line))?;
+    Some((number, format!("unsafe code in a file that {UNSAFE_TABLE} does not name")))
 }
 
 /// Lines, from 1, with what is wrong there.
@@ -56,20 +84,6 @@ fn findings_in(text: &str, kernels: bool) -> Vec<(usize, &'static str)> {
     findings
 }
 
-/// All `.rs` files below a folder; none if there is no such folder.
-fn collect(folder: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
-    let Ok(entries) = std::fs::read_dir(folder) else { return Ok(()) };
-    for entry in entries {
-        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
-        if path.is_dir() && path.file_name() != Some("target".as_ref()) {
-            collect(&path, files)?;
-        } else if path.extension() == Some("rs".as_ref()) {
-            files.push(path);
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,6 +95,17 @@ mod tests {
         assert_eq!(kernel("let y = a.mul_add_precise(b, c);"), 0);
         assert_eq!(kernel("// never a.mul_add(b, c)"), 0);
         assert_eq!(findings_in("let y = a.mul_add(b, c);", true).len(), 0);
+    }
+
+    #[test]
+    fn unsafe_code_must_be_in_the_table() {
+        let code = format!("fn f() {{ {} {{ g() }} }}", "unsafe");
+        let workspace = Path::new("root");
+        let find =
+            |name: &str| unlisted_unsafe(workspace, &workspace.join(name), &code, "`compute/src/pool.rs`, x");
+        assert!(find("crates/compute/src/pool.rs").is_none());
+        assert!(find("crates/compute/src/other.rs").is_some());
+        assert!(unlisted_unsafe(workspace, Path::new("a.rs"), "// unsafe { } is not used", "").is_none());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
+mod cited;
 mod full;
 mod lint;
 mod runs;
@@ -20,7 +21,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Chore {
-    /// Refuse what compilers do not: unfused multiply-adds in kernels, paths of one machine in sources.
+    /// Refuse what compilers do not: unfused multiply-adds in kernels, paths of one machine in sources, links and
+    /// citations that lead nowhere.
     Lint,
     /// Kill a small training again and again, resume it, and compare the result with an uninterrupted run.
     CrashLoop {

@@ -112,7 +112,16 @@ macro_rules! at_level {
                 unreachable!("SSE2 is part of x86-64")
             }
         }
-        #[cfg(not(target_arch = "x86_64"))]
+        // The concrete token, not `impl Simd`: kernels have code of their own for some levels.
+        #[cfg(target_arch = "aarch64")]
+        {
+            if let Some($simd) = level.as_neon() {
+                $crate::vectorized!($simd => $op)
+            } else {
+                unreachable!("NEON is part of AArch64")
+            }
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         {
             $crate::fearless_simd::dispatch!(level, $simd => $op)
         }

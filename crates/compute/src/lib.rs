@@ -7,6 +7,7 @@
 
 pub mod huge_pages;
 pub mod level;
+pub mod machine;
 pub mod pool;
 pub mod prefetch;
 pub mod rates;

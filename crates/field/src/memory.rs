@@ -1,17 +1,10 @@
 //! How much this machine can hold: sizes that a file or a person names are compared with it before memory is taken.
 
-/// Bytes of memory of this machine.
-#[cfg(target_os = "linux")]
-#[allow(clippy::useless_conversion, reason = "the fields are as wide as the machine's words")]
-pub(crate) fn total() -> u64 {
-    let info = rustix::system::sysinfo();
-    u64::from(info.totalram).saturating_mul(u64::from(info.mem_unit))
-}
+use gausset_compute::machine;
 
-/// Bytes of memory of this machine: not known here.
-#[cfg(not(target_os = "linux"))]
+/// Bytes of memory of this machine; where it does not say, nothing is too much.
 pub(crate) fn total() -> u64 {
-    u64::MAX
+    machine::memory_bytes().unwrap_or(u64::MAX)
 }
 
 /// Largest file that is read whole: as much again is needed for what is in it.

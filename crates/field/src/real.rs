@@ -384,17 +384,9 @@ mod x86 {
     );
 }
 
-#[cfg(not(target_arch = "x86_64"))]
-mod other {
-    use fearless_simd::prelude::*;
-
-    use super::{Lanes, fma_precise, gauss_f64, near_f32, power_f32};
-
-    lanes!(fearless_simd::Fallback, |a: Self::f32s, b, c| a.mul_add_precise(b, c), |a: Self::f64s, b, c| a
-        .mul_add_precise(b, c));
-    #[cfg(target_arch = "aarch64")]
-    lanes!(fearless_simd::Neon, fma_precise, fma_precise);
-}
+// NEON is part of every AArch64 processor: there is no level below it.
+#[cfg(target_arch = "aarch64")]
+lanes!(fearless_simd::Neon, fma_precise, fma_precise);
 
 mod sealed {
     pub trait Sealed {}

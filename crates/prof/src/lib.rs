@@ -27,6 +27,7 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+pub use clock::{process_cpu, thread_cpu};
 mod diff;
 mod paths;
 mod profile;

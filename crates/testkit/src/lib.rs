@@ -18,6 +18,7 @@
 pub mod backend;
 pub mod corpus;
 pub mod fixtures;
+pub mod golden;
 pub mod image;
 pub mod pass_rule;
 pub mod paths;
@@ -28,6 +29,7 @@ pub mod tensor;
 
 pub use backend::{Backend, Outputs, Report, check, check_backend};
 pub use fixtures::{Case, Fixtures, Kind, Rule, Settings, Tolerance};
+pub use golden::assert_golden_bytes;
 pub use image::psnr;
 pub use pass_rule::{Comparison, Precision, compare};
 pub use paths::{data_dir, data_file, fixtures_dir, testdata_dir, workspace_root};

@@ -1,4 +1,4 @@
-//! Evaluation: renders views of a dataset and scores them against their pictures (`training.md` 1).
+//! Evaluation: renders views of a dataset and scores them against their pictures (docs/training.md, 1).
 
 use std::io::Write;
 use std::path::Path;

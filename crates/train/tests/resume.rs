@@ -6,6 +6,7 @@ use std::path::Path;
 
 use common::{copy_folder, cpu, ignore, options, resume, runs, splats_of, stop_at, train};
 use gausset_core::engine::Engine;
+use gausset_testkit::assert_golden_bytes;
 use gausset_train::{Adam, End, Event, RandomBackground, RunWarning, Strategy, TrainOptions, read_finished};
 
 const STEPS: u64 = 60;
@@ -51,6 +52,13 @@ fn the_runs_of_these_tests_do_grow_and_move() {
             let group = state.extra(group).unwrap();
             assert!(group.clocks.iter().all(|&clock| clock > 0), "{strategy}: {group:?}");
         }
+    }
+}
+
+#[test]
+fn a_run_gives_the_bytes_that_every_platform_gives() {
+    for strategy in [Strategy::Mcmc, Strategy::Classic] {
+        assert_golden_bytes(&format!("train: 60 steps, {strategy}"), &whole(&everything(strategy)));
     }
 }
 

@@ -99,8 +99,7 @@ fn a_colmap_that_is_absent_old_silent_or_broken_is_named() {
         try_with("--colmap", "colmap38", &[])
             .contains("version 3.8 has no camera rigs (expected 3.12 or later)")
     );
-    let version =
-        "case \"$*\" in *--version*) echo '{\"event\": \"version\", \"version\": \"4.2.1\"}'; exit 0;; esac";
+    let version = "for last; do :; done; [ \"$last\" = --version ] && echo '{\"event\": \"version\", \"version\": \"4.2.1\"}' && exit 0";
     script(&workshop.path("silent"), &format!("{version}\nsleep 60"));
     assert!(try_with("--python", "silent", &["--tool-timeout", "1"]).contains("no sign of life for 1 s"));
     script(

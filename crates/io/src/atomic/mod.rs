@@ -9,6 +9,7 @@
 //!
 //! All access goes through [`FileSystem`], so that tests can make any call fail (`faults`, feature `fault-injection`)
 //! and crash the process at named places ([`crash`], feature `crash-points`).
+#![allow(clippy::disallowed_methods, reason = "this is the door")]
 
 pub mod crash;
 mod disk;

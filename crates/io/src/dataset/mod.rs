@@ -218,7 +218,7 @@ pub struct Dataset {
     /// What the alpha channel means (from the options).
     pub alpha: AlphaMode,
     /// Size of the scene in scene units: 1.1 x the largest distance of a training camera from their mean, at least
-    /// the median distance of the points from there (`training.md` 3).
+    /// the median distance of the points from there (docs/training.md, 3).
     pub scene_extent: f64,
     /// World of a `transforms.json` relative to its origin, if recorded.
     pub applied_transform: Option<AppliedTransform>,

@@ -110,11 +110,13 @@ pub struct ReadLimits {
     pub memory_bytes: u64,
 }
 
+/// What may be taken where the system does not say how much there is.
+const UNKNOWN_MEMORY: u64 = 2 << 30;
+
 impl Default for ReadLimits {
     /// Half of the machine's memory.
     fn default() -> Self {
-        let info = rustix::system::sysinfo();
-        Self { memory_bytes: (info.totalram as u64).saturating_mul(u64::from(info.mem_unit)) / 2 }
+        Self { memory_bytes: gausset_compute::machine::memory_bytes().map_or(UNKNOWN_MEMORY, |all| all / 2) }
     }
 }
 

@@ -10,7 +10,7 @@ use crate::words::{
     Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Strategy, TimeBudget, Up,
 };
 
-/// The defaults that do not depend on the strategy (`training.md` 1 to 6).
+/// The defaults that do not depend on the strategy (docs/training.md, 1 to 6).
 #[must_use]
 pub fn defaults() -> TrainOptions {
     TrainOptions {

@@ -9,15 +9,7 @@ const RATE_SECONDS: f64 = 10.0;
 
 /// CPU seconds that this process has used, user and system together.
 pub(super) fn process_cpu_seconds() -> f64 {
-    #[cfg(unix)]
-    {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
-    }
-    #[cfg(not(unix))]
-    {
-        0.0
-    }
+    gausset_prof::process_cpu().map_or(0.0, |time| time.as_secs_f64())
 }
 
 /// Seconds of training over all sittings; evaluation does not count.

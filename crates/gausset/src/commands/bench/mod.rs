@@ -24,7 +24,6 @@ use gausset_cpu::statistics::StepSizes;
 use gausset_io::units;
 use gausset_prof::{Floor, Profile};
 use gausset_train::Adam;
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use super::bench_field;
@@ -304,8 +303,7 @@ fn train_step(
 
 /// CPU time of the process, all threads.
 pub(super) fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
+    gausset_prof::process_cpu().map_or(f64::NAN, |time| time.as_secs_f64())
 }
 
 pub(super) fn median(values: &mut [f64]) -> f64 {

@@ -7,7 +7,6 @@ use gausset_compute::level;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::{owned, units};
 use gausset_pano::bench::{self, Options};
-use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
 use crate::Ending;
@@ -83,10 +82,7 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
     let folder = args.keep.clone().unwrap_or_else(|| own.clone());
     let level = level(args.device.level())
         .ok_or_else(|| Failure::new("device", "--simd: this processor does not have it"))?;
-    let cpu_seconds = || {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
-    };
+    let cpu_seconds = || gausset_prof::thread_cpu().map_or(f64::NAN, |time| time.as_secs_f64());
     let options = Options {
         width: args.width as usize,
         frames: args.frames as usize,

@@ -472,8 +472,7 @@ fn budget(limit: MemoryLimit) -> Result<u64, Failure> {
 
 /// A quarter of the machine's memory, at most 2 GiB.
 fn quarter_of_the_machine() -> u64 {
-    let info = rustix::system::sysinfo();
-    let all = (info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1)));
+    let all = gausset_compute::machine::memory_bytes().unwrap_or(4 << 30);
     (all / 4).clamp(LEAST_MEMORY, 2 << 30)
 }
 

@@ -1,0 +1,37 @@
+//! Facts about the machine that limits depend on.
+
+/// Bytes of physical memory, `None` where the system does not say.
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn memory_bytes() -> Option<u64> {
+    let info = rustix::system::sysinfo();
+    // The C types differ between processors; neither is ever negative.
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "as wide as the machine's words")]
+    Some((info.totalram as u64).saturating_mul(u64::from(info.mem_unit.max(1))))
+}
+
+/// Bytes of physical memory, `None` where the system does not say.
+#[cfg(not(target_os = "linux"))]
+#[must_use]
+pub fn memory_bytes() -> Option<u64> {
+    if !sysinfo::IS_SUPPORTED_SYSTEM {
+        return None;
+    }
+    let memory = sysinfo::MemoryRefreshKind::nothing().with_ram();
+    let only_memory = sysinfo::RefreshKind::nothing().with_memory(memory);
+    Some(sysinfo::System::new_with_specifics(only_memory).total_memory()).filter(|&bytes| bytes > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn the_memory_is_what_the_kernel_lists() {
+        let text = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
+        let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
+        assert_eq!(memory_bytes(), Some(kibibytes * 1024));
+    }
+}
