@@ -251,6 +251,28 @@ fn files_of_somebody_else_are_neither_replaced_nor_removed() {
     assert!(run(input.path(), &settings, &work, out.path()).is_err());
 }
 
+#[cfg(unix)]
+#[test]
+fn no_link_leads_out_of_the_output_folder() {
+    use std::os::unix::fs::symlink;
+    let input = input(1);
+    let settings = settings(Layout::Ring4, 64);
+    let mut work = work(1, VectorLevel::Auto).unwrap();
+    work.force = true;
+    for name in ["images/view01", "images/view01/p000.jpg", "pano.jsonl", "rig_config.json"] {
+        let (out, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        std::fs::write(outside.path().join("theirs"), b"theirs").unwrap();
+        let link = out.path().join(name);
+        std::fs::create_dir_all(link.parent().unwrap()).unwrap();
+        let target =
+            if name == "images/view01" { outside.path().to_owned() } else { outside.path().join("theirs") };
+        symlink(target, &link).unwrap();
+        let refusal = run(input.path(), &settings, &work, out.path()).unwrap_err().to_string();
+        assert!(refusal.contains("is a link that leads out of"), "{name}: {refusal}");
+        assert_eq!(content(outside.path()), BTreeMap::from([(PathBuf::from("theirs"), b"theirs".to_vec())]));
+    }
+}
+
 #[test]
 fn an_output_of_version_0_1_goes_on() {
     let input = input(3);
@@ -505,7 +527,8 @@ fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.mkv");
     let silence = std::time::Duration::from_secs(60);
-    let open = |path: &Path| Video::open(path, Choice::default(), [16_384, 8192], silence, &AtomicBool::new(false));
+    let open =
+        |path: &Path| Video::open(path, Choice::default(), [16_384, 8192], silence, &AtomicBool::new(false));
     if gausset_process::find("ffmpeg").is_none() {
         std::fs::write(&path, b"x").unwrap();
         assert!(open(&path).unwrap_err().contains("ffmpeg is not installed"));

@@ -7,7 +7,7 @@ use std::time::Instant;
 use gausset_io::atomic::{Disk, FileSystem, Unnamed, name_together, write_unnamed};
 use gausset_io::image::encode::{PngPixels, png};
 
-use super::record::{Manifest, ManifestLine, mask_path, view_path};
+use super::record::{Manifest, ManifestLine, mask_path, stays_inside, view_path};
 use super::source::SourceFrame;
 use super::{Settings, SplitError, write_error};
 use crate::cutter::CutView;
@@ -53,6 +53,7 @@ impl<'a> ViewFiles<'a> {
     pub(super) fn write(&mut self, view: &CutView<'_>) -> Result<(), SplitError> {
         let started = Instant::now();
         let path = view_path(self.settings, self.folder, self.frame, self.index, view.index);
+        stays_inside(self.folder, &path)?;
         self.files.push(write_unnamed(&path, view.picture)?);
         self.views[view.index] = view.picture.len() as u64;
         let path = mask_path(self.settings, self.folder, self.frame, self.index, view.index);
@@ -64,6 +65,7 @@ impl<'a> ViewFiles<'a> {
             let png = png(size.width, size.height, PngPixels::Grey8(pixels), &[]).map_err(|e| {
                 SplitError::Write { path: path.clone(), action: "encode", reason: e.to_string() }
             })?;
+            stays_inside(self.folder, &path)?;
             self.files.push(write_unnamed(&path, &png)?);
             self.masks[view.index] = png.len() as u64;
         } else {

@@ -23,6 +23,8 @@ use crate::rig;
 pub const MANIFEST: &str = "pano.jsonl";
 /// Name of the description of the split.
 pub const DESCRIPTION: &str = "pano.json";
+/// Name of the configuration of the rig, for COLMAP.
+const RIG_CONFIG: &str = "rig_config.json";
 /// What makes an output folder ours.
 const PURPOSE: &str = "panoramas";
 /// Longest manifest and longest description that are read.
@@ -196,8 +198,10 @@ pub(super) fn subfolders(settings: &Settings, folder: &Path) -> (Vec<PathBuf>, V
 pub(super) fn make_folders(settings: &Settings, folder: &Path) -> Result<(), SplitError> {
     let (images, masks) = subfolders(settings, folder);
     for path in images.iter().chain(&masks) {
-        let below = path.strip_prefix(folder).unwrap_or(path);
-        owned::stays_inside(folder, below)?;
+        stays_inside(folder, path)?;
+    }
+    for name in [MANIFEST, DESCRIPTION, RIG_CONFIG] {
+        stays_inside(folder, &folder.join(name))?;
     }
     for path in &images {
         Disk.create_folder(path).map_err(write_error(path, "folder"))?;
@@ -208,6 +212,12 @@ pub(super) fn make_folders(settings: &Settings, folder: &Path) -> Result<(), Spl
         }
     }
     Ok(())
+}
+
+/// Refuses a path in the output folder at which a link leads out of it, or no file can stand.
+pub(super) fn stays_inside(folder: &Path, path: &Path) -> Result<(), SplitError> {
+    let below = path.strip_prefix(folder).unwrap_or(path);
+    Ok(owned::stays_inside(folder, below)?)
 }
 
 /// Frames that are finished with these settings, and the others.
@@ -353,7 +363,7 @@ pub(super) fn describe(
     write_atomic(&Disk, &folder.join(DESCRIPTION), |file| file.write_all(text.as_bytes()))?;
     if settings.naming == Naming::Rig {
         let text = rig::rig_config(&settings.views);
-        write_atomic(&Disk, &folder.join("rig_config.json"), |file| file.write_all(text.as_bytes()))?;
+        write_atomic(&Disk, &folder.join(RIG_CONFIG), |file| file.write_all(text.as_bytes()))?;
     }
     Ok(())
 }
