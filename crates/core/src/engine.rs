@@ -472,7 +472,7 @@ pub enum EngineError {
     #[error("{0}")]
     BadInput(String),
     /// More memory than allowed or available.
-    #[error("{what} needs {needed} bytes of memory (limit {limit})")]
+    #[error("{what} would need {} of memory (expected at most {})", mebibytes(*needed), mebibytes(*limit))]
     OutOfMemory {
         /// What was to be allocated.
         what: String,
@@ -483,10 +483,20 @@ pub enum EngineError {
     },
 }
 
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
 /// A device that can train and render splats.
 pub trait Engine: Send {
     /// What it is.
     fn describe(&self) -> DeviceInfo;
+
+    /// Bytes that the state and the buffers of a view may take from now on: a view that would need more is an error, before
+    /// anything is allocated for it. A device with memory of its own keeps to that instead.
+    fn limit_memory(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
 
     /// Replaces the whole state.
     ///

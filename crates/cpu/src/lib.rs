@@ -21,7 +21,7 @@ use gausset_metrics::{LossKernel, Planes};
 use gausset_raster::adam::CorrectionTable;
 use gausset_raster::blend::Outputs;
 use gausset_raster::density;
-use gausset_raster::pipeline::{Pipeline, TooManyEntries};
+use gausset_raster::pipeline::{ListRoom, Pipeline, TooManyEntries};
 use gausset_raster::view::KernelView;
 
 use crate::state::BlockState;
@@ -57,6 +57,8 @@ pub struct CpuEngine {
     last_size: [u32; 2],
     /// SH degree that it was drawn with.
     last_degree: u8,
+    /// Bytes that state and buffers may take.
+    memory_limit: u64,
     failed: Option<EngineError>,
 }
 
@@ -81,6 +83,7 @@ impl CpuEngine {
             report: StepReport::default(),
             last_size: [0; 2],
             last_degree: 0,
+            memory_limit: u64::MAX,
             failed: None,
         })
     }
@@ -117,15 +120,48 @@ impl CpuEngine {
     fn check(&self) -> Result<(), EngineError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
-}
 
-fn too_many_entries(error: TooManyEntries) -> EngineError {
-    EngineError::OutOfMemory {
-        what: "the tile lists of a view".to_owned(),
-        needed: error.0.saturating_mul(60),
-        limit: u64::from(u32::MAX) / 2 * 60,
+    /// Gives the lists of a view what is left of the memory, if there is enough for all the rest: `bytes_per_pixel` are
+    /// those of pictures beside the tiles.
+    fn make_room(
+        &mut self,
+        name: &dyn Fn() -> String,
+        view: &KernelView,
+        outputs: Outputs,
+        bytes_per_pixel: u64,
+    ) -> Result<(), EngineError> {
+        let [width, height] = view.size;
+        let pixels = u64::from(width) * u64::from(height);
+        let buffers =
+            Pipeline::view_bytes(self.state.parameters.len(), view, outputs) + pixels * bytes_per_pixel;
+        let needed = self.state.bytes() as u64 + buffers;
+        let Some(bytes) = self.memory_limit.checked_sub(needed) else {
+            let what = format!("{}: {width}x{height} px", name());
+            return Err(EngineError::OutOfMemory { what, needed, limit: self.memory_limit });
+        };
+        let bytes_per_entry = match outputs {
+            Outputs::Color => ListRoom::BACKWARD,
+            Outputs::All => ListRoom::FORWARD,
+        };
+        self.pipeline.room = ListRoom { bytes, bytes_per_entry };
+        Ok(())
+    }
+
+    /// The error for a view that has more entries than there is room for.
+    fn too_many_entries(&self, name: &dyn Fn() -> String, error: TooManyEntries) -> EngineError {
+        let ListRoom { bytes, bytes_per_entry } = self.pipeline.room;
+        EngineError::OutOfMemory {
+            what: format!("{}: the tile lists, with {} entries,", name(), error.entries),
+            needed: error.entries.saturating_mul(bytes_per_entry),
+            limit: bytes.min(error.limit.saturating_mul(bytes_per_entry)),
+        }
     }
 }
+
+/// Bytes per pixel of the pictures of a step: the render, its gradient, and the render with corrected exposure.
+const STEP_BYTES_PER_PIXEL: u64 = 3 * 12;
+/// Bytes per pixel of a [`Rendering`]: three colours, alpha, depth, count.
+const RENDERING_BYTES_PER_PIXEL: u64 = 6 * 4;
 
 impl Engine for CpuEngine {
     fn describe(&self) -> DeviceInfo {
@@ -137,6 +173,10 @@ impl Engine for CpuEngine {
             threads,
             deterministic: true,
         }
+    }
+
+    fn limit_memory(&mut self, bytes: u64) {
+        self.memory_limit = bytes;
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
@@ -206,9 +246,17 @@ impl Engine for CpuEngine {
     ) -> Result<Rendering, EngineError> {
         self.check()?;
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
-        self.pipeline
-            .forward(&self.pool, self.level, &self.state.parameters, &view, options, Outputs::All)
-            .map_err(too_many_entries)?;
+        let name = || "a picture".to_owned();
+        self.make_room(&name, &view, Outputs::All, RENDERING_BYTES_PER_PIXEL)?;
+        let forward = self.pipeline.forward(
+            &self.pool,
+            self.level,
+            &self.state.parameters,
+            &view,
+            options,
+            Outputs::All,
+        );
+        forward.map_err(|error| self.too_many_entries(&name, error))?;
         (self.last_size, self.last_degree) = (view.size, options.sh_degree);
         let rendering = self.pipeline.rendering(&view);
         statistics::count_contributors(&rendering);

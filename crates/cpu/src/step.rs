@@ -13,7 +13,7 @@ use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
 use gausset_raster::update::{UpdateInput, UpdateState, update};
 use gausset_raster::view::KernelView;
 
-use crate::{CpuEngine, corrections, statistics, too_many_entries};
+use crate::{CpuEngine, STEP_BYTES_PER_PIXEL, corrections, statistics};
 
 const EXPOSURE_WIDTH: usize = 12;
 const POSE_WIDTH: usize = 6;
@@ -38,16 +38,17 @@ impl CpuEngine {
         let pose = twist.map_or(view.pose, |twist| se3::exp(twist).compose(&view.pose));
         let kernel_view = KernelView::new(camera, &pose).with_near_plane(params.render.near_plane);
 
-        self.pipeline
-            .forward(
-                &self.pool,
-                self.level,
-                &self.state.parameters,
-                &kernel_view,
-                &params.render,
-                Outputs::Color,
-            )
-            .map_err(too_many_entries)?;
+        let name = || format!("view `{}`", view.name);
+        self.make_room(&name, &kernel_view, Outputs::Color, STEP_BYTES_PER_PIXEL)?;
+        let forward = self.pipeline.forward(
+            &self.pool,
+            self.level,
+            &self.state.parameters,
+            &kernel_view,
+            &params.render,
+            Outputs::Color,
+        );
+        forward.map_err(|error| self.too_many_entries(&name, error))?;
         (self.last_size, self.last_degree) = (kernel_view.size, params.render.sh_degree);
         statistics::count_forward(self, &kernel_view, params);
         let (loss, exposure_gradient) = self.loss_and_gradient(view, params, &kernel_view, exposure_row)?;

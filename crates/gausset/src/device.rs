@@ -4,7 +4,9 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 use gausset_compute::VectorLevel;
+use gausset_core::engine::Engine;
 use gausset_cpu::{CpuEngine, CpuOptions, LevelMissing};
+use gausset_io::splat::ReadLimits;
 
 /// A device that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,13 +46,18 @@ pub(crate) struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// The engine with so many threads, 0 = all.
+    /// The engine with so many threads, 0 = all. It may take half of the machine's memory, unless somebody sets another
+    /// limit.
     ///
     /// # Errors
     /// This processor lacks the vector level.
     pub(crate) fn engine(self, threads: usize) -> Result<CpuEngine, LevelMissing> {
         match self.device {
-            Device::Auto | Device::Cpu => CpuEngine::new(CpuOptions { threads, level: self.simd }),
+            Device::Auto | Device::Cpu => {
+                let mut engine = CpuEngine::new(CpuOptions { threads, level: self.simd })?;
+                engine.limit_memory(ReadLimits::default().memory_bytes);
+                Ok(engine)
+            }
         }
     }
 

@@ -48,11 +48,19 @@ macro_rules! code {
 
 code! {
     OptionsError => "config-file",
-    DatasetError => "dataset",
     WriteError => "write",
     SplatError => "splats",
     CameraPathError => "camera-path",
     LevelMissing => "device",
+}
+
+impl From<DatasetError> for Failure {
+    fn from(error: DatasetError) -> Self {
+        match error {
+            DatasetError::TooManyPoints { .. } => Self::new("memory", error),
+            _ => Self::new("dataset", error),
+        }
+    }
 }
 
 impl From<ConfigError> for Failure {
@@ -90,7 +98,9 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::NonFiniteLoss { .. } => Self::new("loss", error),
-            EngineError::OutOfMemory { .. } => Self::new("memory", error),
+            EngineError::OutOfMemory { .. } => {
+                Self::new("memory", format!("{error}; smaller pictures and fewer splats need less"))
+            }
             EngineError::BadInput(_) => Self::new("device", error),
         }
     }
@@ -121,7 +131,7 @@ impl From<TrainError> for Failure {
                 Self::new("other-dataset", error)
             }
             TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
-            TrainError::Memory { .. } => Self::new("memory", error),
+            TrainError::Memory { .. } | TrainError::View { .. } => Self::new("memory", error),
             TrainError::Checkpoint { .. } => Self::new("checkpoint", error),
         }
     }

@@ -45,6 +45,16 @@ pub struct TilePixels {
     pub transmittance: [AlignedRow; CELLS],
 }
 
+impl TilePixels {
+    /// Bytes of a tile.
+    pub const BYTES: u64 = size_of::<Self>() as u64;
+}
+
+impl TileExtras {
+    /// Bytes of a tile.
+    pub const BYTES: u64 = size_of::<Self>() as u64;
+}
+
 /// What is rendered besides colour on request, by cell.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TileExtras {

@@ -6,24 +6,59 @@ use gausset_core::Stage;
 use gausset_core::engine::{RenderOptions, Rendering};
 use gausset_prof::span;
 
-use crate::blend::{Blended, Outputs};
-use crate::blend_vjp::{AbsoluteSums, SlotSums, Upstream};
+use crate::blend::{Blended, Outputs, TileExtras, TilePixels};
+use crate::blend_vjp::{AbsoluteSums, Slot, SlotSums, Upstream};
 use crate::layout::Blocks;
 use crate::pixel::{CELLS, cell_origin, tile_origin};
 use crate::project::Projected;
 use crate::project_vjp::Gradients;
 use crate::sort::sort_by_depth;
-use crate::tile::{TileLists, TileSplats};
+use crate::tile::{Entry, TileLists, TileSplats};
 use crate::view::KernelView;
 
-/// More entries than a 32-bit number can count: the scene is far beyond what this machine can draw.
+/// Most entries that 32-bit numbers can count, with the gaps between the lists.
+const MOST_ENTRIES: u64 = u32::MAX as u64 / 2;
+
+/// A view has more entries than there may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("view has {0} tile entries (limit {limit})", limit = u32::MAX)]
-pub struct TooManyEntries(pub u64);
+#[error("{entries} tile entries (expected at most {limit})")]
+pub struct TooManyEntries {
+    /// Entries of the view.
+    pub entries: u64,
+    /// Most that there may be.
+    pub limit: u64,
+}
+
+/// What the lists of a view are made for, and in which memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListRoom {
+    /// Bytes that the entries may take.
+    pub bytes: u64,
+    /// Bytes that one takes: [`ListRoom::FORWARD`] or [`ListRoom::BACKWARD`].
+    pub bytes_per_entry: u64,
+}
+
+impl ListRoom {
+    /// Bytes of an entry in a forward pass: its place in a list, the mask of its cells.
+    pub const FORWARD: u64 = (size_of::<Entry>() + size_of::<u16>()) as u64;
+    /// Bytes of an entry when there will be a backward pass: the sums of its gradients, too.
+    pub const BACKWARD: u64 = Self::FORWARD + size_of::<Slot>() as u64;
+
+    /// As much as the numbers of entries allow.
+    pub const UNLIMITED: Self = Self { bytes: u64::MAX, bytes_per_entry: Self::BACKWARD };
+
+    /// Most entries.
+    #[must_use]
+    pub fn entries(self) -> u64 {
+        (self.bytes / self.bytes_per_entry).min(MOST_ENTRIES)
+    }
+}
 
 /// Buffers of a forward and backward pass; reused from step to step, they grow and never shrink.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Pipeline {
+    /// Memory for the entries of the next view.
+    pub room: ListRoom,
     /// Output of `project`.
     pub projected: Projected,
     /// Output of `tile`.
@@ -35,11 +70,24 @@ pub struct Pipeline {
     sort_scratch: Vec<u64>,
 }
 
+impl Default for Pipeline {
+    fn default() -> Self {
+        Self {
+            room: ListRoom::UNLIMITED,
+            projected: Projected::default(),
+            lists: TileLists::default(),
+            blended: Blended::default(),
+            sums: SlotSums::default(),
+            sort_scratch: Vec::new(),
+        }
+    }
+}
+
 impl Pipeline {
     /// `project`, `sort`, `tile`, `blend`.
     ///
     /// # Errors
-    /// [`TooManyEntries`].
+    /// [`TooManyEntries`] for [`Self::room`].
     pub fn forward(
         &mut self,
         pool: &Pool,
@@ -53,8 +101,10 @@ impl Pipeline {
             let _span = span(Stage::Project.name());
             self.projected.run(pool, level, splats, view, options);
         }
-        if self.projected.entries > u64::from(u32::MAX) / 2 {
-            return Err(TooManyEntries(self.projected.entries));
+        // Before anything is allocated for them.
+        let (entries, limit) = (self.projected.entries, self.room.entries());
+        if entries > limit {
+            return Err(TooManyEntries { entries, limit });
         }
         {
             let _span = span(Stage::Sort.name());
@@ -145,6 +195,15 @@ impl Pipeline {
             }
         }
         out
+    }
+
+    /// Bytes that the buffers take for a view of so many splats, without its entries.
+    #[must_use]
+    pub fn view_bytes(splats: usize, view: &KernelView, outputs: Outputs) -> u64 {
+        let tile = TilePixels::BYTES + if outputs == Outputs::All { TileExtras::BYTES } else { 0 };
+        let tiles = view.tile_count() as u64 * (tile + TileLists::BYTES_PER_TILE);
+        // The keys once more while they are sorted.
+        tiles + splats as u64 * (Projected::BYTES_PER_SPLAT + size_of::<u64>() as u64)
     }
 
     /// Bytes held by all buffers.

@@ -115,6 +115,10 @@ pub struct Projected {
 }
 
 impl Projected {
+    /// Bytes that a splat takes: its record, rectangle, place, key, and key by chunk.
+    pub const BYTES_PER_SPLAT: u64 =
+        (size_of::<Record>() + size_of::<TileRect>() + size_of::<u32>() + 2 * size_of::<u64>()) as u64;
+
     /// Position of a splat's first entry among all entries.
     #[must_use]
     #[inline]

@@ -87,6 +87,10 @@ pub struct TileLists {
 }
 
 impl TileLists {
+    /// Bytes that a tile takes without entries: where its list begins, its length, and for each chunk of the sort a count
+    /// and the sums from which it comes.
+    pub const BYTES_PER_TILE: u64 = (2 + 2 * DEPTH_CHUNKS as u64) * size_of::<u32>() as u64;
+
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {

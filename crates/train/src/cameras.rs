@@ -12,6 +12,7 @@ use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::{Dataset, DatasetError, SourceCamera, transforms};
+use gausset_io::image::MAX_PIXELS;
 use gausset_io::units::one_line;
 use gausset_io::{input, names};
 use serde::Deserialize;
@@ -124,11 +125,18 @@ pub fn read_path(
         camera_path: Option<serde::de::IgnoredAny>,
     }
     let kind: Kind = serde_json::from_slice(&bytes).map_err(|error| json_error(path, &error))?;
-    if kind.camera_path.is_some() {
+    let cameras = if kind.camera_path.is_some() {
         nerfstudio_cameras(path, &bytes, size)
     } else {
         transforms_cameras(path, size, splats_from_dataset)
+    }?;
+    let too_large = |view: &&NamedCamera| view.camera.pixels() as u64 > MAX_PIXELS;
+    if let Some(NamedCamera { name, camera, .. }) = cameras.iter().find(too_large) {
+        let (width, height) = (camera.width, camera.height);
+        let what = format!("{width}x{height} px are too many (expected at most {MAX_PIXELS} in all)");
+        return Err(malformed(path, format!("camera {}", name.display()), what));
     }
+    Ok(cameras)
 }
 
 fn malformed(path: &Path, place: impl Into<String>, what: impl Into<String>) -> CameraPathError {

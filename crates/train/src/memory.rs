@@ -1,12 +1,30 @@
-//! How much memory a run will need, predicted before step 0.
+//! How much memory a run will need, predicted before step 0, and who may take how much of the limit.
+//!
+//! ```text
+//! total = splats + pictures + points + working + beside          <= --max-memory, or the run is refused
+//! device: splats + working, and whatever of the limit is left    refuses a view whose lists do not fit
+//! loader: a part of the limit, or what its largest picture needs
+//! ```
+//! What a view takes in lists follows from the splats that are seen, which nobody knows before they are projected: so
+//! `working` has an estimate of them, and the device looks again before it makes them ([`Self::device_bytes`]).
+//!
+//! [`Self::device_bytes`]: MemoryPlan::device_bytes
 
 use gausset_core::sh;
-use gausset_io::dataset::Dataset;
+use gausset_io::dataset::{Dataset, ImageEntry, Point};
+use gausset_io::units;
 
 use crate::recipe::Recipe;
+use crate::sheet;
 
 /// Pictures may take one part in so many of the limit.
 const PICTURE_SHARE: u64 = 4;
+/// Reduced pictures may take one part in so many of the limit …
+const REDUCED_SHARE: u64 = 16;
+/// … and not more than this, beyond which making them anew costs little beside a step.
+const MOST_REDUCED_BYTES: u64 = 256 << 20;
+/// Pictures that a run holds on to whatever the loader thinks of them: the views that are timed beforehand.
+const HELD_PICTURES: u64 = 4;
 
 /// Bytes per splat in the buffers of a step: the screen splat and its gradient, and some list entries. Measured on the
 /// CPU (`lego` at 400x400 px, 100,000 and 200,000 splats): 170.
@@ -17,28 +35,40 @@ const WORKING_BYTES_PER_SPLAT: u64 = 200;
 /// 320x240 px, 50,000 splats) to 275 (`fox` at 540x960 px, 60,000 random splats that are seen at full size at once).
 const WORKING_BYTES_PER_PIXEL: u64 = 280;
 
+/// Bytes per pixel of a view while it is scored, in f32: the render with depth and counts (32), and of the colours the
+/// clamped ones, their planes, the map of SSIM, the truth and the render with corrected colours (12 each).
+const EVALUATION_BYTES_PER_PIXEL: u64 = 32 + 5 * 12;
+
+/// Bytes per point while cameras and points are written beside refined poses: a record and its place in the file.
+const WRITTEN_BYTES_PER_POINT: u64 = 140;
+
 /// The program itself, its stacks and what the allocator keeps.
 const PROGRAM_BYTES: u64 = 24 << 20;
 
-/// Copies of the state that are alive for a moment while a checkpoint is written. (A change of the set of splats moves
-/// the state array by array and needs less.)
-const COPIES: u64 = 1;
-
-/// Memory that a run needs at most, in bytes.
+/// Memory that a run needs, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryPlan {
     /// Most splats that the run will have.
     pub splat_count: u64,
     /// Parameters and moments of all splats. Gradients are never stored.
     pub splats: u64,
-    /// Copies of them that are alive while the set changes or a checkpoint is written.
-    pub checkpoint: u64,
-    /// Decoded pictures.
+    /// What is there from time to time beside a step, the larger of two: a copy of the state while a checkpoint is
+    /// written (a change of the set of splats moves the state array by array and needs less), or the buffers of an
+    /// evaluation.
+    pub beside: u64,
+    /// Decoded pictures and those being decoded.
     pub pictures: u64,
-    /// Buffers of a step: screen splats, tile lists, images.
+    /// Points of the dataset.
+    pub points: u64,
+    /// Buffers of a step: screen splats, tile lists, images; and the program.
     pub working: u64,
     /// The limit (`--max-memory`).
     pub limit: u64,
+    /// Part of [`Self::beside`] that does not depend on the number of splats: an evaluation.
+    evaluation: u64,
+    /// Part of the other that does not: points that are written.
+    written_points: u64,
+    bytes_per_splat: u64,
 }
 
 /// Bytes per splat in a state: each float with two moments, and five numbers of clocks and statistics.
@@ -55,21 +85,49 @@ impl MemoryPlan {
     /// Prediction for a recipe on a dataset.
     #[must_use]
     pub fn predict(recipe: &Recipe, dataset: &Dataset, start_splats: u64, limit: u64) -> Self {
-        let splat_count = recipe.max_splats.max(start_splats);
-        let pixels: Vec<u64> = dataset.images.iter().map(|image| image.camera.pixels() as u64).collect();
-        let largest = pixels.iter().copied().max().unwrap_or(0);
-        // Three colours, and alpha and mask where there are some.
-        let all_pictures: u64 = pixels.iter().map(|&n| n * 5).sum();
-        Self {
-            splat_count,
-            splats: splat_count * bytes_per_splat(recipe.sh_degree),
-            checkpoint: splat_count * COPIES * bytes_per_splat(recipe.sh_degree),
-            pictures: all_pictures.min(Self::picture_budget(limit)),
-            working: splat_count * WORKING_BYTES_PER_SPLAT
-                + largest * WORKING_BYTES_PER_PIXEL
-                + PROGRAM_BYTES,
+        let largest = dataset.images.iter().map(|image| image.camera.pixels() as u64).max().unwrap_or(0);
+        let evaluation = match dataset.split.test.len() {
+            0 => 0,
+            views => largest * EVALUATION_BYTES_PER_PIXEL + sheet_bytes(dataset, views),
+        };
+        let points = dataset.points.len() as u64;
+        let plan = Self {
+            pictures: picture_bytes(dataset, limit) + reduced_bytes(recipe, dataset, limit),
+            points: points * size_of::<Point>() as u64,
+            written_points: if recipe.poses.is_some() { points * WRITTEN_BYTES_PER_POINT } else { 0 },
+            working: largest * WORKING_BYTES_PER_PIXEL + PROGRAM_BYTES,
             limit,
+            evaluation,
+            bytes_per_splat: bytes_per_splat(recipe.sh_degree),
+            ..Self::default()
+        };
+        plan.with_splats(recipe.max_splats.max(start_splats))
+    }
+
+    /// The plan of a run with so many splats.
+    fn with_splats(self, count: u64) -> Self {
+        let splats = count * self.bytes_per_splat;
+        Self {
+            splat_count: count,
+            splats,
+            beside: self.evaluation.max(splats + self.written_points),
+            working: self.working - self.splat_count * WORKING_BYTES_PER_SPLAT
+                + count * WORKING_BYTES_PER_SPLAT,
+            ..self
         }
+    }
+
+    /// Bytes that points may take while a dataset is opened. A limit that is too small for the program is told with the plan.
+    #[must_use]
+    pub fn opening_budget(limit: u64) -> u64 {
+        limit.saturating_sub(PROGRAM_BYTES).max(1 << 20)
+    }
+
+    /// Bytes that a file of first splats may take: the state of a run has three floats for each of them, twice while a
+    /// checkpoint is written.
+    #[must_use]
+    pub fn start_budget(limit: u64) -> u64 {
+        limit / 6
     }
 
     /// Bytes that decoded pictures may take.
@@ -78,10 +136,22 @@ impl MemoryPlan {
         limit / PICTURE_SHARE
     }
 
+    /// Bytes that reduced pictures may take.
+    #[must_use]
+    pub fn reduced_budget(limit: u64) -> u64 {
+        (limit / REDUCED_SHARE).min(MOST_REDUCED_BYTES)
+    }
+
+    /// Bytes that the device may take: everything that nothing else needs.
+    #[must_use]
+    pub fn device_bytes(&self) -> u64 {
+        self.limit.saturating_sub(self.beside + self.pictures + self.points + PROGRAM_BYTES)
+    }
+
     /// Everything together.
     #[must_use]
     pub fn total(&self) -> u64 {
-        self.splats + self.checkpoint + self.pictures + self.working
+        self.splats + self.beside + self.pictures + self.points + self.working
     }
 
     /// Whether it fits.
@@ -93,10 +163,122 @@ impl MemoryPlan {
     /// Most splats that would fit with everything else as it is, if any would.
     #[must_use]
     pub fn possible_splats(&self) -> Option<u64> {
-        let per_splat =
-            (self.splats + self.checkpoint).checked_div(self.splat_count)? + WORKING_BYTES_PER_SPLAT;
-        let other = self.total().checked_sub(self.splat_count * per_splat)?;
-        let possible = self.limit.checked_sub(other)? / per_splat;
-        (possible > 0).then_some(possible)
+        let empty = self.with_splats(0);
+        let left = |fixed: u64| self.limit.checked_sub(empty.total() - empty.beside + fixed);
+        let in_step = self.bytes_per_splat + WORKING_BYTES_PER_SPLAT;
+        let with_copy = left(self.written_points)? / (in_step + self.bytes_per_splat);
+        let with_evaluation = left(self.evaluation)? / in_step;
+        Some(with_copy.min(with_evaluation)).filter(|&possible| possible > 0)
+    }
+
+    /// What makes a run too large that no number of splats would make small enough, and what helps.
+    #[must_use]
+    pub fn advice(&self, dataset: &Dataset, start_splats: u64) -> String {
+        if let Some(possible) = self.possible_splats().filter(|&possible| possible >= start_splats) {
+            return format!("lower --max-splats to {possible} or less, or raise --max-memory");
+        }
+        let least = self.with_splats(start_splats);
+        let neediest = dataset.images.iter().max_by_key(|image| image.making_bytes());
+        let neediest =
+            neediest.filter(|image| image.making_bytes() as u64 > Self::picture_budget(self.limit));
+        // What is left for pictures when all the rest has its own.
+        match (neediest, self.limit.checked_sub(least.total() - least.pictures)) {
+            (Some(image), Some(left)) => {
+                let [width, height] = image.stored_size;
+                let pixels = u64::from(width) * u64::from(height);
+                let needed = image.making_bytes() as u64;
+                let possible =
+                    (u128::from(pixels) * u128::from(left) / u128::from(needed.max(1))) as f64 / 1e6;
+                let (path, needed, left) = (image.path.display(), units::bytes(needed), units::bytes(left));
+                match image.mask {
+                    None => format!(
+                        "decoding {path} ({width}x{height} px) takes {needed} (at most {left} or {possible:.1} \
+                         megapixels fit): make the pictures smaller, or raise --max-memory"
+                    ),
+                    Some(_) => format!(
+                        "decoding {path} ({width}x{height} px) and its mask takes {needed} (at most {left} fit): make \
+                         pictures and masks smaller, or raise --max-memory"
+                    ),
+                }
+            }
+            _ if least.working > 2 * PROGRAM_BYTES => {
+                "lower --max-resolution, or raise --max-memory".to_owned()
+            }
+            _ => "raise --max-memory".to_owned(),
+        }
+    }
+}
+
+/// Pictures that are there at once: those of the loader, and those that it let go while somebody still holds them.
+fn picture_bytes(dataset: &Dataset, limit: u64) -> u64 {
+    let most = |bytes: fn(&ImageEntry) -> usize| dataset.images.iter().map(bytes).max().unwrap_or(0) as u64;
+    let (making, result) = (most(ImageEntry::making_bytes), most(ImageEntry::result_bytes));
+    let all: u64 = dataset.images.iter().map(|image| image.result_bytes() as u64).sum();
+    let budget = MemoryPlan::picture_budget(limit).max(making);
+    (all + making).min(budget + HELD_PICTURES * result)
+}
+
+/// Pictures at a part of their size, for the coarse part of a run.
+fn reduced_bytes(recipe: &Recipe, dataset: &Dataset, limit: u64) -> u64 {
+    if recipe.coarse.factor <= 1 {
+        return 0;
+    }
+    // The last reduction, to half of the sides, is the largest.
+    let train = dataset.split.train.iter().map(|&index| dataset.images[index].result_bytes() as u64 / 4);
+    let largest = train.clone().max().unwrap_or(0);
+    train.sum::<u64>().min(MemoryPlan::reduced_budget(limit) + HELD_PICTURES * largest)
+}
+
+/// The contact sheet of an evaluation: its views, the sheet, the encoded sheet.
+fn sheet_bytes(dataset: &Dataset, views: usize) -> u64 {
+    let view = |image: &ImageEntry| sheet::view_bytes(image.camera.width, image.camera.height);
+    let largest = dataset.split.test.iter().map(|&index| view(&dataset.images[index])).max().unwrap_or(0);
+    3 * views.min(sheet::SHEET_VIEWS) as u64 * largest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn plan(evaluation: u64, written_points: u64, limit: u64) -> MemoryPlan {
+        let plan = MemoryPlan {
+            pictures: 3 * MIB,
+            points: 2 * MIB,
+            working: PROGRAM_BYTES + 5 * MIB,
+            limit,
+            evaluation,
+            written_points,
+            bytes_per_splat: bytes_per_splat(3),
+            ..MemoryPlan::default()
+        };
+        plan.with_splats(1_000_000)
+    }
+
+    #[test]
+    fn as_many_splats_as_are_possible_fit_and_not_one_more() {
+        for evaluation in [0, MIB, 40 * MIB, 60 * MIB] {
+            for written_points in [0, 7 * MIB] {
+                for limit in [64 * MIB, 160 * MIB, 1000 * MIB] {
+                    let plan = plan(evaluation, written_points, limit);
+                    let Some(possible) = plan.possible_splats() else {
+                        assert!(!plan.with_splats(1).fits());
+                        continue;
+                    };
+                    assert!(plan.with_splats(possible).fits(), "{possible} of {plan:?}");
+                    assert!(!plan.with_splats(possible + 1).fits(), "{possible} of {plan:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_device_gets_what_nothing_else_needs_and_no_less_than_was_expected_of_it() {
+        let plan = plan(0, 0, 2000 * MIB);
+        assert!(plan.fits());
+        let others = plan.beside + plan.pictures + plan.points + PROGRAM_BYTES;
+        assert_eq!(plan.device_bytes() + others, plan.limit);
+        assert!(plan.device_bytes() >= plan.splats + plan.working - PROGRAM_BYTES);
     }
 }

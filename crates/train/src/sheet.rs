@@ -17,7 +17,7 @@ const WHITE_ERROR: f32 = 0.25;
 /// Widest view on a contact sheet, in px.
 const SHEET_VIEW_WIDTH: u32 = 960;
 /// Most views on a contact sheet; of more, evenly chosen ones.
-const SHEET_VIEWS: usize = 24;
+pub(crate) const SHEET_VIEWS: usize = 24;
 /// Space between views in px.
 const GAP: u32 = 4;
 /// Colour of that space.
@@ -73,6 +73,13 @@ fn narrowed(picture: &RgbImage8, width: u32) -> RgbImage8 {
     let source =
         Picture { width: source_width, height: source_height, rgb: picture.data.clone(), alpha: None };
     RgbImage8 { width, height, data: area::downscale(source, width, height).rgb }
+}
+
+/// Bytes of a view on a contact sheet: three pictures of this size side by side, narrowed.
+pub(crate) fn view_bytes(width: u32, height: u32) -> u64 {
+    let (width, height) = (u64::from(3 * width + 2 * GAP), u64::from(height));
+    let narrowed = width.min(u64::from(SHEET_VIEW_WIDTH));
+    3 * narrowed * (height * narrowed / width.max(1) + 1)
 }
 
 /// Views below each other.

@@ -283,20 +283,22 @@ fn introduction(started: &Started) -> String {
         0 => grouped(started.steps),
         done => format!("{} of {} are done", grouped(done), grouped(started.steps)),
     };
-    let sizes =
-        [memory.total(), memory.limit, memory.splats + memory.checkpoint, memory.pictures, memory.working];
-    let [total, limit, state, pictures, working] = sizes.map(units::bytes);
-    let most = grouped(memory.splat_count);
+    let parts = [
+        (format!("{} splats", grouped(memory.splat_count)), memory.splats),
+        ("points".to_owned(), memory.points),
+        ("pictures".to_owned(), memory.pictures),
+        ("buffers".to_owned(), memory.working),
+        ("checkpoints and evaluation".to_owned(), memory.beside),
+    ];
+    let parts = parts.into_iter().filter(|(_, bytes)| *bytes > 0);
+    let parts: Vec<String> = parts.map(|(what, bytes)| format!("{what} {}", units::bytes(bytes))).collect();
+    let [total, limit] = [memory.total(), memory.limit].map(units::bytes);
+    let parts = parts.join(", ");
     let mut rows = vec![
         ("device", device.name.clone()),
         ("data", format!("{train} to train on, {held_out} held out, scene extent {extent}")),
         ("start", started.start.clone()),
-        (
-            "memory",
-            format!(
-                "{total} at most (limit {limit}): {most} splats {state}, pictures {pictures}, buffers {working}"
-            ),
-        ),
+        ("memory", format!("about {total} of {limit}: {parts}")),
         ("steps", steps),
     ];
     if let Some(seconds) = started.predicted_seconds {

@@ -6,7 +6,7 @@ use crate::support::{Finished, Workshop};
 
 /// Largest resident size that a program reaches, in bytes, and how it ended.
 #[cfg(target_os = "linux")]
-fn peak_of(workshop: &Workshop, arguments: &[&str]) -> (u64, Finished) {
+pub(crate) fn peak_of(workshop: &Workshop, arguments: &[&str]) -> (u64, Finished) {
     let mut child = workshop.start(arguments);
     let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;

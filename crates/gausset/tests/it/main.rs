@@ -14,6 +14,8 @@ mod help;
 mod hints;
 mod kills;
 mod looking;
+#[cfg(target_os = "linux")]
+mod memory;
 mod mistakes;
 mod pano;
 mod profile;

@@ -21,6 +21,7 @@ use gausset_io::dataset::{AlphaMode, Dataset, OpenOptions};
 pub use defaults::{Known, defaults, quality_defaults, strategy_defaults};
 pub use record::{RecordedRun, RunRecord};
 
+use crate::memory::MemoryPlan;
 use crate::options::{OptionsError, TrainOptions};
 use crate::plan::Plan;
 use crate::recipe::{
@@ -555,6 +556,7 @@ impl TrainConfig {
             },
             scene_extent: self.data.scene_extent,
             allow_outside: self.data.allow_outside,
+            memory_bytes: MemoryPlan::opening_budget(self.max_memory_bytes()),
         }
     }
 

@@ -7,23 +7,27 @@ use std::sync::Arc;
 use gausset_core::TargetImage;
 use gausset_core::engine::TrainView;
 
-/// Bytes of reduced pictures that are kept; others are made each time.
-const BUDGET: usize = 256 << 20;
-
 /// Reduces views.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Coarse {
+    /// Bytes of reduced pictures that are kept; others are made each time.
+    budget: u64,
     factor: u32,
     /// By index of the picture in the dataset.
     kept: Vec<Option<Arc<TargetImage>>>,
-    bytes: usize,
+    bytes: u64,
 }
 
 impl Coarse {
+    /// Keeps so many bytes of reduced pictures.
+    pub(super) fn new(budget: u64) -> Self {
+        Self { budget, factor: 1, kept: Vec::new(), bytes: 0 }
+    }
+
     /// The view at `1 / factor` of its size.
     pub(super) fn reduce(&mut self, mut view: TrainView, factor: u32) -> TrainView {
         if self.factor != factor {
-            *self = Self { factor, ..Self::default() };
+            *self = Self { factor, ..Self::new(self.budget) };
         }
         if factor <= 1 {
             return view;
@@ -40,8 +44,9 @@ impl Coarse {
     fn make(&mut self, index: usize, target: &TargetImage) -> Arc<TargetImage> {
         let _span = gausset_prof::span("reduce");
         let reduced = Arc::new(target.reduced(self.factor));
-        if self.bytes + reduced.bytes() <= BUDGET {
-            self.bytes += reduced.bytes();
+        let bytes = reduced.bytes() as u64;
+        if self.bytes + bytes <= self.budget {
+            self.bytes += bytes;
             if self.kept.len() <= index {
                 self.kept.resize(index + 1, None);
             }
@@ -70,7 +75,7 @@ mod tests {
             pose_row: None,
             camera_from_rig: None,
         };
-        let mut coarse = Coarse::default();
+        let mut coarse = Coarse::new(1 << 20);
         let half = coarse.reduce(view.clone(), 2);
         assert_eq!((half.camera.width, half.camera.height), (4, 3));
         assert_eq!((half.target.width, half.target.height), (4, 3));

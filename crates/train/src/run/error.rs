@@ -97,7 +97,9 @@ pub enum TrainError {
         first: String,
     },
     /// The run would need more memory than it may use.
-    #[error("--max-memory: the run would need about {needed} for {splats} splats (expected at most {limit}); lower --max-splats{}, or raise --max-memory", possible.map_or_else(String::new, |n| format!(" to {n} or less")))]
+    #[error(
+        "--max-memory: the run would need about {needed} for {splats} splats (expected at most {limit}); {advice}"
+    )]
     Memory {
         /// Predicted need, with its unit.
         needed: String,
@@ -105,8 +107,14 @@ pub enum TrainError {
         splats: u64,
         /// The limit, with its unit.
         limit: String,
-        /// Splats that would fit, if any would.
-        possible: Option<u64>,
+        /// What would fit.
+        advice: String,
+    },
+    /// A view would need more memory than the run may use.
+    #[error("{source}; lower --max-splats, --max-resolution or --initial-scale, or raise --max-memory")]
+    View {
+        /// Which view, and how much.
+        source: EngineError,
     },
     /// A checkpoint does not hold what its run needs.
     #[error("{}: {place}: {what}", path.display())]

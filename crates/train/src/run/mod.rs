@@ -217,6 +217,7 @@ impl<'a> Run<'a> {
             (watch.cut_tiles, watch.cut_steps) = (header.cut_tiles, header.cut_steps);
             feed = feed.without(header.skipped, header.unreadable);
         }
+        session.engine.limit_memory(memory.device_bytes());
         session.engine.load(state)?;
         let dataset = &session.dataset;
         let size = |&index: &usize| [dataset.images[index].camera.width, dataset.images[index].camera.height];
@@ -237,7 +238,7 @@ impl<'a> Run<'a> {
             session,
             loader,
             feed,
-            coarse: Coarse::default(),
+            coarse: Coarse::new(MemoryPlan::reduced_budget(memory.limit)),
             log,
             memory,
             done,
@@ -438,6 +439,7 @@ impl<'a> Run<'a> {
             EngineError::NonFiniteLoss { .. } => {
                 TrainError::NonFiniteLoss { source, checkpoint: self.checkpoints.last_step }
             }
+            EngineError::OutOfMemory { .. } => TrainError::View { source },
             other => other.into(),
         }
     }

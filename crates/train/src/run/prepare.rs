@@ -43,9 +43,10 @@ pub(super) fn first_splats(config: &TrainConfig, dataset: &Dataset) -> Result<in
 
 /// The splats of a file, or splats made from its points.
 fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<init::Start, TrainError> {
-    let mut start = match splat::read_initial(path, &ReadLimits { memory_bytes })? {
+    let limits = ReadLimits { memory_bytes: MemoryPlan::start_budget(memory_bytes) };
+    let mut start = match splat::read_initial(path, &limits)? {
         Initial::Splats(file) => {
-            let splats = finite(&file.splats).with_sh_degree(options.sh_degree);
+            let splats = finite(file.splats).with_sh_degree(options.sh_degree);
             init::Start { note: format!("{} splats", splats.len()), splats, is_random: false }
         }
         Initial::Points(cloud) => {
@@ -58,9 +59,9 @@ fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<in
 }
 
 /// The splats that can be drawn.
-fn finite(splats: &Splats) -> Splats {
+fn finite(splats: Splats) -> Splats {
     let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();
-    if usable.len() == splats.len() { splats.clone() } else { splats.select(&usable) }
+    if usable.len() == splats.len() { splats } else { splats.select(&usable) }
 }
 
 /// Poses of the training views.
@@ -122,7 +123,7 @@ pub(super) fn memory_plan(
         needed: units::bytes(plan.total()),
         splats: plan.splat_count,
         limit: units::bytes(limit),
-        possible: plan.possible_splats().filter(|&possible| possible >= start_splats),
+        advice: plan.advice(dataset, start_splats),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use gausset_core::engine::StepReport;
+use gausset_core::engine::{EngineError, StepReport};
 
 use super::budget::{self, Deadline};
 use super::{Run, TrainError, prepare};
@@ -54,6 +54,7 @@ impl Run<'_> {
         self.plan = Plan::even(self.config.recipe.steps);
         self.config.plan = self.plan.clone();
         self.memory = prepare::memory_plan(&self.config, &self.session.dataset, splats)?;
+        self.session.engine.limit_memory(self.memory.device_bytes());
         self.predicted_seconds = Some(seconds);
         self.write_config()?;
         self.stopwatch.restart();
@@ -61,7 +62,7 @@ impl Run<'_> {
     }
 
     /// Seconds of a step, the median of a few on the next views that leave no trace; nothing if they failed, because
-    /// they will fail again when they count.
+    /// they will fail again when they count. A view that does not fit into the memory is an error at once.
     fn time_steps(&mut self) -> Result<Option<f64>, TrainError> {
         let _span = gausset_prof::span("predict");
         let state = self.session.engine.save()?;
@@ -74,6 +75,9 @@ impl Run<'_> {
             let params = recipe.step_params(now, &self.scene);
             let started = Instant::now();
             let stepped = self.session.engine.step(&view, None, &params);
+            if let Err(error @ EngineError::OutOfMemory { .. }) = stepped {
+                return Err(self.engine_error(error));
+            }
             if stepped.is_err() || self.session.engine.flush().is_err() {
                 break;
             }

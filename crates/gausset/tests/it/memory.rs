@@ -1,0 +1,183 @@
+//! What `--max-memory` promises against what is measured: each input either stays within a tenth above the limit, or is
+//! refused before anything of it is held.
+
+use gausset_io::image::encode::{PngPixels, png};
+
+use crate::bounds::peak_of;
+use crate::support::Workshop;
+
+/// The limit of every row.
+const LIMIT_MIB: u64 = 256;
+const MIB: u64 = 1 << 20;
+
+/// Four pictures of one value in a folder, each with a white mask if asked for, that look the same way from beside each
+/// other.
+struct Scene {
+    pictures: [u32; 2],
+    /// Bits of a grey pixel; 24 = eight bits for each colour.
+    bits: u8,
+    /// Side of the masks.
+    mask: Option<u32>,
+}
+
+impl Scene {
+    fn write(&self, workshop: &Workshop, name: &str) {
+        let [width, height] = self.pictures;
+        let folder = workshop.path(name);
+        for below in ["images", "masks/images"] {
+            std::fs::create_dir_all(folder.join(below)).expect("a folder");
+        }
+        let picture = match self.bits {
+            1 => one_bit_png(width, height),
+            _ => {
+                let pixels = vec![100; 3 * width as usize * height as usize];
+                png(width, height, PngPixels::Rgb8(&pixels), &[]).expect("a picture")
+            }
+        };
+        let mask = self.mask.map(|side| one_bit_png(side, side));
+        let mut frames = Vec::new();
+        for i in 0..4 {
+            std::fs::write(folder.join(format!("images/{i}.png")), &picture).expect("written");
+            if let Some(mask) = &mask {
+                std::fs::write(folder.join(format!("masks/images/{i}.png")), mask).expect("written");
+            }
+            let x = 0.1 * f64::from(i);
+            frames.push(format!(
+                r#"{{"file_path": "images/{i}.png",
+                    "transform_matrix": [[1, 0, 0, {x}], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1]]}}"#
+            ));
+        }
+        let (focal, frames) = (1.2 * f64::from(width), frames.join(","));
+        let json = format!(
+            r#"{{"camera_model": "PINHOLE", "fl_x": {focal}, "fl_y": {focal}, "cx": {}, "cy": {},
+                "w": {width}, "h": {height}, "frames": [{frames}]}}"#,
+            width / 2,
+            height / 2
+        );
+        std::fs::write(folder.join("transforms.json"), json).expect("written");
+    }
+}
+
+/// A white PNG of one bit a pixel: a few hundred kilobytes whatever its size.
+fn one_bit_png(width: u32, height: u32) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, width, height);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_depth(png::BitDepth::One);
+    let mut writer = encoder.write_header().expect("a header");
+    writer.write_image_data(&vec![0xFF; width.div_ceil(8) as usize * height as usize]).expect("pixels");
+    writer.finish().expect("an end");
+    bytes
+}
+
+/// A copy of the tiny dataset with so many points; without `are_there` only the length of their file is right.
+fn write_points(workshop: &Workshop, name: &str, count: u64, are_there: bool) {
+    use std::io::Write;
+    const RECORD: usize = 8 + 24 + 3 + 8 + 8;
+    let mut copy = std::process::Command::new("cp");
+    copy.args(["-r", "data", name]).current_dir(workshop.path("."));
+    assert!(copy.status().expect("cp").success());
+    let path = workshop.path(&format!("{name}/sparse/0/points3D.bin"));
+    let mut file = std::io::BufWriter::new(std::fs::File::create(path).expect("created"));
+    file.write_all(&count.to_le_bytes()).expect("written");
+    // From the last to the first, as no reader would like them.
+    for id in (1..=count).rev().take(if are_there { count as usize } else { 0 }) {
+        let mut record = [0; RECORD];
+        record[..8].copy_from_slice(&id.to_le_bytes());
+        for (axis, place) in [id % 200, id / 200 % 200, id / 40_000].into_iter().enumerate() {
+            let value = place as f64 / 100.0 - 1.0;
+            record[8 + 8 * axis..16 + 8 * axis].copy_from_slice(&value.to_le_bytes());
+        }
+        file.write_all(&record).expect("written");
+    }
+    let file = file.into_inner().expect("written");
+    file.set_len(8 + count * RECORD as u64).expect("as long as it should be");
+}
+
+/// What a row of the matrix must come to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Must {
+    Finish,
+    /// Refused with code `memory`; the message says this.
+    Refuse(&'static str),
+}
+
+#[test]
+fn whatever_comes_in_the_memory_limit_holds_or_the_run_is_refused() {
+    use Must::{Finish, Refuse};
+    let workshop = Workshop::with_data();
+    for (name, pictures, bits, mask) in [
+        ("masks", [400, 400], 24, Some(4096)),
+        ("huge_masks", [400, 400], 24, Some(16_384)),
+        ("views", [400, 400], 24, None),
+        ("large", [3000, 3000], 24, None),
+        ("huge", [12_000, 12_000], 1, None),
+        ("wide", [840, 600], 24, None),
+    ] {
+        Scene { pictures, bits, mask }.write(&workshop, name);
+    }
+    write_points(&workshop, "points", 4_000_000, true);
+    write_points(&workshop, "many_points", 6_000_000, false);
+    let few = "--initial-splats 200 --max-splats 300";
+    let small = &format!("{few} --max-resolution 64");
+    let many = "--initial-splats 20000 --max-splats 20000";
+    let wide = &format!("{many} --initial-scale 300");
+    let rows = [
+        ("masks of 17 megapixels", "masks", &**small, Finish),
+        ("masks of 268 megapixels", "huge_masks", small, Refuse(".png (400x400 px) and its mask takes 768")),
+        ("4 million points", "points", "--max-splats 1000", Finish),
+        ("6 million points", "many_points", "--max-splats 1000", Refuse("points3D.bin: points: too many")),
+        ("20,000 splats", "views", many, Finish),
+        ("20,000 splats over the whole view", "views", wide, Refuse("entries, would need")),
+        ("pictures of 9 megapixels", "large", small, Finish),
+        ("pictures of 144 megapixels", "huge", small, Refuse("megapixels fit): make the pictures smaller")),
+        ("evaluation of 0.5 megapixels", "wide", few, Finish),
+    ];
+    let mut table = String::from("| input | peak, MiB | of 256 MiB | outcome |\n");
+    for (number, (what, data, options, must)) in rows.into_iter().enumerate() {
+        let command = format!(
+            "train {data} -o run{number} --steps 4 --max-memory {LIMIT_MIB}MiB --threads 1 -q --json {options}"
+        );
+        let (peak, finished) = peak_of(&workshop, &command.split(' ').collect::<Vec<_>>());
+        let mebibytes = peak as f64 / MIB as f64;
+        let outcome = if finished.code == 2 { "refused" } else { "finished" };
+        table += &format!("| {what} | {mebibytes:.0} | {:.2} | {outcome} |\n", mebibytes / LIMIT_MIB as f64);
+        match must {
+            Finish => assert_eq!(finished.code, 0, "{what}: {finished:?}"),
+            Refuse(reason) => {
+                assert_eq!(finished.code, 2, "{what}: {finished:?}");
+                let line = finished.stderr.lines().last().unwrap_or_default();
+                let error = &serde_json::from_str::<serde_json::Value>(line).expect("JSON")["error"];
+                assert_eq!(error["code"], "memory", "{what}: {finished:?}");
+                assert!(error["message"].as_str().is_some_and(|text| text.contains(reason)), "{error}");
+                assert!(
+                    peak < LIMIT_MIB * MIB / 2,
+                    "{what} is refused before it is held: {mebibytes:.0} MiB"
+                );
+            }
+        }
+        assert!(peak <= LIMIT_MIB * MIB * 11 / 10, "{what}: {mebibytes:.0} MiB\n{table}");
+    }
+    println!("{table}");
+}
+
+#[test]
+fn a_view_that_no_memory_holds_is_refused() {
+    let workshop = Workshop::with_data();
+    workshop.succeed(&["train", "data", "-o", "run", "--steps", "5", "-q"]);
+    let path = |side: u32| {
+        let camera = r#"{"camera_to_world": [1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 4, 0, 0, 0, 1], "fov": 50}"#;
+        let text = format!(
+            r#"{{"camera_type": "perspective", "render_width": {side}, "render_height": {side},
+                "camera_path": [{camera}]}}"#
+        );
+        std::fs::write(workshop.path("path.json"), text).expect("written");
+        workshop.run(&["render", "run", "--path", "path.json", "-o", "views"])
+    };
+    let refused = path(32_768);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let line =
+        "path.json: camera frame_0000: 32768x32768 px are too many (expected at most 268435456 in all)";
+    assert!(refused.stderr.contains(line), "{refused:?}");
+    assert_eq!(path(64).code, 0);
+}
