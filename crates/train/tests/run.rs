@@ -125,7 +125,10 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
         .filter(|name| !name.starts_with('.'))
         .collect();
     names.sort();
-    assert_eq!(names, ["checkpoints", "config.toml", "eval", "fingerprint.txt", "metrics.jsonl", "splats.ply"]);
+    assert_eq!(
+        names,
+        ["checkpoints", "config.toml", "eval", "fingerprint.txt", "metrics.jsonl", "splats.ply"]
+    );
     // By this line runs of 0.1, which have no marker, are known.
     let config = std::fs::read_to_string(run.join("config.toml")).unwrap();
     assert!(config.starts_with(gausset_io::run_folder::CONFIG_START), "{config}");
