@@ -46,6 +46,7 @@ fn announce(test: &str, reason: &str, switch: Option<&str>) {
 }
 
 #[allow(clippy::print_stderr, reason = "the one place where a test announces that it did not run")]
+#[allow(clippy::disallowed_methods, reason = "a log of tests, which grows by lines")]
 fn note(test: &str, reason: &str, required_by: Option<&str>, log: Option<&Path>) {
     let reason = reason.lines().next().unwrap_or_default();
     if let Some(switch) = required_by {

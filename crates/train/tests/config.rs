@@ -292,7 +292,10 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
     ];
     let mcmc = [("dead-opacity", "0.1"), ("growth", "1.1"), ("noise", "3.0")];
     let poses = ["lr-poses", "pose-decay", "poses-from"];
-    let mut cases: Vec<(Vec<(&str, &str)>, &str, &str, Vec<(&str, &str)>)> = Vec::new();
+    // Choices; an option that has no effect with them, and its value; what gives it one.
+    type Case =
+        (Vec<(&'static str, &'static str)>, &'static str, &'static str, Vec<(&'static str, &'static str)>);
+    let mut cases: Vec<Case> = Vec::new();
     for key in classic {
         cases.push((vec![], key, "0.1", vec![("strategy", "'classic'")]));
     }

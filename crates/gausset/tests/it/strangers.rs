@@ -102,7 +102,7 @@ fn materials(workshop: &Workshop) {
     let clip = ["-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x48:rate=4:duration=1", "-y"];
     let mut ffmpeg = std::process::Command::new("ffmpeg");
     if !ffmpeg.args(clip).arg(root.join("clip.mp4")).status().is_ok_and(|status| status.success()) {
-        gausset_testkit::skip_for_tool("videos in folders of others", "ffmpeg is not installed");
+        gausset_testkit::skip_for_tool("strangers: videos in folders of others", "ffmpeg is not installed");
         fs::write(root.join("clip.mp4"), "no video").expect("a file");
     }
 }
