@@ -4,6 +4,7 @@
 //!   processor. `mul_add_precise` is. (The scalar `f32::mul_add` is always fused; only files that use
 //!   `fearless_simd` are looked at.)
 //! - Sources name no path of one machine.
+//! - Files with unsafe code stand in the table of `docs/unsafe.md`.
 //! - What pages link to and what pages and comments cite exists ([`crate::cited`]).
 
 use std::path::Path;
@@ -16,11 +17,14 @@ const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", 
 /// Looks at all Rust sources and all pages.
 pub(crate) fn run(workspace: &Path) -> Result<(), String> {
     let files = cited::files(workspace)?;
+    let table = std::fs::read_to_string(workspace.join(UNSAFE_TABLE))
+        .map_err(|error| format!("{UNSAFE_TABLE}: {error}"))?;
     let mut findings = 0;
     for path in &files {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
         let mut found = cited::findings_in(workspace, path, &text);
         if path.extension() == Some("rs".as_ref()) {
+            found.extend(unlisted_unsafe(workspace, path, &text, &table));
             // Tests compute what they expect one number at a time: the scalar form is fused everywhere.
             let kernels = !path.components().any(|part| part.as_os_str() == "tests");
             found.extend(
@@ -35,6 +39,25 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
     }
     println!("{} files, {findings} findings", files.len());
     if findings == 0 { Ok(()) } else { Err(format!("lint: {findings} findings")) }
+}
+
+/// The page that lists all unsafe code.
+const UNSAFE_TABLE: &str = "docs/unsafe.md";
+
+/// The first unsafe code of a file that the table does not name.
+fn unlisted_unsafe(workspace: &Path, path: &Path, text: &str, table: &str) -> Option<(usize, String)> {
+    let shown = path.strip_prefix(workspace.join("crates")).unwrap_or(path).to_str()?;
+    if table.contains(&format!("`{shown}`")) {
+        return None;
+    }
+    // Put together here so that this file does not find itself.
+    let forms = ["{", "fn ", "impl ", "extern "].map(|what| ["unsafe", " ", what].concat());
+    let is_unsafe = |line: &str| {
+        let code = line.split("//").next().unwrap_or_default();
+        forms.iter().any(|form| code.contains(form.as_str()))
+    };
+    let (number, _) = (1..).zip(text.lines()).find(|(_, line)| is_unsafe(line))?;
+    Some((number, format!("unsafe code in a file that {UNSAFE_TABLE} does not name")))
 }
 
 /// Lines, from 1, with what is wrong there.
@@ -72,6 +95,17 @@ mod tests {
         assert_eq!(kernel("let y = a.mul_add_precise(b, c);"), 0);
         assert_eq!(kernel("// never a.mul_add(b, c)"), 0);
         assert_eq!(findings_in("let y = a.mul_add(b, c);", true).len(), 0);
+    }
+
+    #[test]
+    fn unsafe_code_must_be_in_the_table() {
+        let code = format!("fn f() {{ {} {{ g() }} }}", "unsafe");
+        let workspace = Path::new("root");
+        let find =
+            |name: &str| unlisted_unsafe(workspace, &workspace.join(name), &code, "`compute/src/pool.rs`, x");
+        assert!(find("crates/compute/src/pool.rs").is_none());
+        assert!(find("crates/compute/src/other.rs").is_some());
+        assert!(unlisted_unsafe(workspace, Path::new("a.rs"), "// unsafe { } is not used", "").is_none());
     }
 
     #[test]

@@ -163,6 +163,8 @@ impl Console {
             .with_writer(io::stderr)
             .with_ansi(self.is_terminal)
             .without_time()
+            // Otherwise a stderr that is gone is told to stderr, which panics.
+            .log_internal_errors(false)
             .init();
     }
 

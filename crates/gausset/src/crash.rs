@@ -1,4 +1,5 @@
-//! Panics are bugs: one line, the place, exit code 101. With `RUST_BACKTRACE` set, the way there as well.
+//! Panics are bugs: one line, the place, exit code 101. With `RUST_BACKTRACE` set, the way there as well. Outside
+//! programs end with this one.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::io::Write;
@@ -41,6 +42,8 @@ pub(crate) fn install_hook() {
         if backtrace.status() == BacktraceStatus::Captured {
             let _ = writeln!(stderr, "{backtrace}");
         }
+        // Nobody who waits for them will act any more.
+        gausset_process::end_all();
         if let Some(run) = RUN_FOLDER.get().filter(|run| run.is_dir()) {
             let text = format!("{line}\n{}\n", Backtrace::force_capture());
             let _ = write_atomic(&Disk, &run.join("crash.txt"), |file| file.write_all(text.as_bytes()));
@@ -49,10 +52,20 @@ pub(crate) fn install_hook() {
     }));
 }
 
-/// Panics if the environment asks for it, so that a test can see what a person would.
+/// Panics if the environment asks for it, so that a test can see what a person would: `GAUSSET_REHEARSE_PANIC=1` at
+/// once, `GAUSSET_REHEARSE_PANIC=FILE` on another thread as soon as the file is there.
 #[cfg(debug_assertions)]
+#[allow(clippy::panic, reason = "that is what is rehearsed")]
 pub(crate) fn rehearse() {
-    assert!(std::env::var_os("GAUSSET_REHEARSE_PANIC").is_none(), "this is\na rehearsal");
+    let Some(wanted) = std::env::var_os("GAUSSET_REHEARSE_PANIC") else { return };
+    assert!(wanted != "1", "this is\na rehearsal");
+    let wait_and_panic = move || {
+        while !Path::new(&wanted).exists() {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        panic!("this is a rehearsal beside other work");
+    };
+    let _ = std::thread::Builder::new().spawn(wait_and_panic);
 }
 
 /// Panics if the environment asks for it; not in this build.

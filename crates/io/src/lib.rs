@@ -6,6 +6,7 @@ pub mod checkpoint;
 pub mod container;
 pub mod dataset;
 pub mod draft;
+pub mod guard;
 pub mod image;
 pub mod input;
 pub mod lock;

@@ -54,13 +54,13 @@ pub fn distinct(names: &[&str], endings: &[&str]) -> Vec<PathBuf> {
         }
         is_free
     };
-    let mut apart = |name: &&str| {
+    let apart = |name: &&str| {
         let stem = stem(name);
         let whole = if count.get(&key(&stem)) == Some(&1) { stem } else { below(name) };
         let numbered = (2u64..).map(|number| PathBuf::from(format!("{}_{number}", whole.display())));
         std::iter::once(whole.clone()).chain(numbered).find(|path| take(path)).unwrap_or(whole)
     };
-    names.iter().map(|name| apart(name)).collect()
+    names.iter().map(apart).collect()
 }
 
 /// A part of a path without anything that could mean more than itself; empty when nothing is left.

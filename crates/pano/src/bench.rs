@@ -1,11 +1,13 @@
 //! The splitter on procedural frames, measured: what `gausset bench pano` runs.
 
+use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
+use gausset_io::atomic::{Disk, FileSystem, name_together, write_atomic, write_unnamed};
 
 use crate::cutter::{CutView, Cutter, Format, Plan, Times};
 use crate::jpeg::Decoder;
@@ -61,18 +63,15 @@ pub fn measure(
     cpu_seconds: &dyn Fn() -> f64,
 ) -> Result<Measured, String> {
     let pool = Pool::with_all_cores();
-    let io = |path: &Path| {
-        let path = path.to_owned();
-        move |e: std::io::Error| format!("{}: {}", path.display(), gausset_io::atomic::plain_reason(&e))
-    };
     let out = folder.join("views");
-    std::fs::create_dir_all(&out).map_err(io(&out))?;
+    Disk.create_folder(&out)
+        .map_err(|e| format!("{}: folder: {}", out.display(), gausset_io::atomic::plain_reason(&e)))?;
     let mut files = Vec::new();
     for k in 0..options.frames {
         let path = folder.join(format!("pano_{k:02}.jpg"));
         if !path.is_file() {
             let bytes = crate::synthetic::detailed(options.width, options.quality, k as u32, level, &pool);
-            std::fs::write(&path, bytes).map_err(io(&path))?;
+            write_atomic(&Disk, &path, |file| file.write_all(&bytes)).map_err(|e| e.to_string())?;
         }
         files.push(path);
     }
@@ -110,12 +109,13 @@ pub fn measure(
             m.decode += lap();
             let mut times = Times::default();
             let mut write = 0.0;
+            let mut written = Vec::new();
             let mut receive = |view: CutView<'_>| {
                 let started = cpu_seconds();
                 let path = out.join(format!("{k:02}_{:02}.jpg", view.index));
-                let result = std::fs::write(&path, view.picture).map_err(io(&path));
+                written.push(write_unnamed(&path, view.picture).map_err(|e| e.to_string())?);
                 write += 1e3 * (cpu_seconds() - started);
-                result
+                Ok::<(), String>(())
             };
             let metadata = opened.metadata.clone();
             cutter
@@ -139,7 +139,8 @@ pub fn measure(
             let share = times.remap / (times.remap + times.encode).max(1e-12);
             m.remap += spent * share;
             m.encode += spent * (1.0 - share);
-            m.write += write;
+            name_together(written).map_err(|e| e.to_string())?;
+            m.write += write + lap();
             buffer = std::mem::take(&mut opened.data);
         }
         m.total = 1e3 * (cpu_seconds() - cpu);

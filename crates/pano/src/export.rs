@@ -18,6 +18,9 @@ use crate::metadata::xmp_packet;
 use crate::rig;
 use crate::split::{Description, ManifestLine, Naming};
 
+/// Longest list of poses that is read.
+const MAX_POSES_BYTES: u64 = 256 << 20;
+
 /// The result of an alignment: `poses.json`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Poses {
@@ -69,17 +72,12 @@ impl Poses {
     /// One line.
     pub fn read(path: &std::path::Path) -> Result<Self, String> {
         let error = |what: String| format!("{}: {what}", path.display());
-        let info = std::fs::metadata(path).map_err(|e| {
+        let bytes = gausset_io::input::read(path, MAX_POSES_BYTES).map_err(|e| {
             error(format!(
                 "file: {} (expected the result of `gausset pano align`)",
                 gausset_io::atomic::plain_reason(&e)
             ))
         })?;
-        if !info.is_file() || info.len() > 256 << 20 {
-            return Err(error("file: is no list of poses of at most 256 MiB".to_owned()));
-        }
-        let bytes = std::fs::read(path)
-            .map_err(|e| error(format!("read: {}", gausset_io::atomic::plain_reason(&e))))?;
         let found: Self = serde_json::from_slice(&bytes).map_err(|e| error(json_problem(&e)))?;
         if let Some(bad) = found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
             return Err(error(format!("frames: {:?}: its pose is not finite or no rotation", bad.name)));
@@ -159,7 +157,22 @@ pub fn colmap_files(
     out
 }
 
-/// `transforms.json` (Nerfstudio): camera-to-world in OpenGL axes, the world as it is.
+/// Points as a PLY file: places and colours.
+#[must_use]
+pub fn points_ply(points: &[ColmapPoint]) -> Vec<u8> {
+    let mut out = format!("ply\nformat binary_little_endian 1.0\nelement vertex {}\n", points.len());
+    for name in ["float x", "float y", "float z", "uchar red", "uchar green", "uchar blue"] {
+        out += &format!("property {name}\n");
+    }
+    let mut out = (out + "end_header\n").into_bytes();
+    for point in points {
+        out.extend(point.position.iter().flat_map(|&v| (v as f32).to_le_bytes()));
+        out.extend(point.colour);
+    }
+    out
+}
+
+/// `transforms.json` (Nerfstudio): camera-to-world in OpenGL axes, the world as it is; `points_file` holds the points.
 #[must_use]
 pub fn transforms(description: &Description, poses: &Poses, points_file: Option<&str>) -> String {
     let views = &description.views;
@@ -358,5 +371,30 @@ mod tests {
                 (0..3).all(|i| (m(i, 3) - centre[i]).abs() < 1e-9 && (position[i] - centre[i]).abs() < 1e-9)
             );
         }
+    }
+
+    #[test]
+    fn points_are_written_as_a_file_that_transforms_json_names() {
+        let (description, poses) = example(Layout::Ring4);
+        let json: Value = serde_json::from_str(&transforms(&description, &poses, Some("p.ply"))).unwrap();
+        assert_eq!(json["ply_file_path"], "p.ply");
+        let point = |id, position, colour| ColmapPoint {
+            id,
+            position,
+            colour,
+            error: 0.5,
+            track_length: 2,
+            track: Vec::new(),
+        };
+        let points = [point(1, [1.5, -2.0, 3.25], [255, 0, 10]), point(7, [0.0, 1e3, -0.125], [1, 2, 3])];
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.ply");
+        std::fs::write(&path, points_ply(&points)).unwrap();
+        let read = gausset_io::splat::read_initial(&path, &gausset_io::splat::ReadLimits::default());
+        let gausset_io::splat::Initial::Points(cloud) = read.unwrap() else { panic!("splats") };
+        assert_eq!(cloud.positions, points.each_ref().map(|p| p.position.map(|v| v as f32)));
+        let colours = cloud.colours.unwrap();
+        let bytes: Vec<[u8; 3]> = colours.iter().map(|c| c.map(gausset_core::image::quantise)).collect();
+        assert_eq!(bytes, points.each_ref().map(|p| p.colour));
     }
 }

@@ -21,6 +21,9 @@ use serde::Deserialize;
 use crate::geometry::rotation;
 use crate::projection::Place;
 
+/// Longest lens file that is read.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
 /// One lens.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Lens {
@@ -91,12 +94,7 @@ impl DualFisheye {
     /// One line: what is wrong with the file.
     pub fn read(path: &Path) -> Result<Self, String> {
         let error = |what: String| format!("{}: {what}", path.display());
-        let info = std::fs::metadata(path)
-            .map_err(|e| error(format!("read: {}", gausset_io::atomic::plain_reason(&e))))?;
-        if !info.is_file() || info.len() > 1 << 20 {
-            return Err(error("file: is not a lens file (expected JSON of at most 1 MiB)".to_owned()));
-        }
-        let bytes = std::fs::read(path)
+        let bytes = gausset_io::input::read(path, MAX_FILE_BYTES)
             .map_err(|e| error(format!("read: {}", gausset_io::atomic::plain_reason(&e))))?;
         Self::parse(&bytes).map_err(error)
     }

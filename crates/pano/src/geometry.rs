@@ -225,4 +225,28 @@ mod tests {
         let again = rotation(y, p, roll);
         assert!((0..3).all(|i| (0..3).all(|j| (again[i][j] - r[i][j]).abs() < 1e-9)));
     }
+
+    #[test]
+    fn level_views_of_a_tilted_panorama_look_where_the_world_is_level() {
+        let at = |tilt: [f64; 2], yaw: f64, pitch: f64| {
+            centre(&levelled(&[view(yaw, pitch, 0.0, 90.0, 64, 64)], tilt)[0])
+        };
+        let near = |a: [f64; 2], b: [f64; 2]| (a[0] - b[0]).abs() + (a[1] - b[1]).abs() < 1e-9;
+        // One px a degree. The camera looked 20 degrees up: the horizon ahead lies 20 degrees below its centre, that
+        // behind 20 above, that at the sides where it was.
+        assert!(near(at([20.0, 0.0], 0.0, 0.0), [180.0, 110.0]));
+        assert!(
+            near(at([20.0, 0.0], 180.0, 0.0), [360.0, 70.0])
+                || near(at([20.0, 0.0], 180.0, 0.0), [0.0, 70.0])
+        );
+        assert!(near(at([20.0, 0.0], 90.0, 0.0), [270.0, 90.0]));
+        assert!(near(at([20.0, 0.0], 0.0, 20.0), [180.0, 90.0]));
+        // It was turned clockwise by 10 degrees: the level right lies 10 degrees above its own.
+        assert!(near(at([0.0, 10.0], 90.0, 0.0), [270.0, 80.0]));
+        assert!(near(at([0.0, 10.0], -90.0, 0.0), [90.0, 100.0]));
+        assert!(near(at([0.0, 10.0], 0.0, 0.0), [180.0, 90.0]));
+        // And the picture is turned back: the roll of the view ahead undoes it.
+        let ahead = &levelled(&[view(0.0, 0.0, 0.0, 90.0, 64, 64)], [0.0, 10.0])[0];
+        assert!((ahead.roll + 10.0).abs() < 1e-9);
+    }
 }

@@ -200,16 +200,10 @@ struct RawView {
 /// A file that cannot be read or is no list of views; angles that are not finite, a field of view outside (0, 170],
 /// sizes outside 16..=16384, names that are not plain or not unique.
 pub fn read_views(path: &Path, side: u32, hfov: f64) -> Result<Vec<View>, LayoutError> {
-    let read = |e: &std::io::Error| LayoutError::Read {
+    let bytes = gausset_io::input::read(path, MAX_FILE_BYTES).map_err(|e| LayoutError::Read {
         path: path.to_owned(),
-        reason: gausset_io::atomic::plain_reason(e),
-    };
-    let info = std::fs::metadata(path).map_err(|e| read(&e))?;
-    if !info.is_file() || info.len() > MAX_FILE_BYTES {
-        let reason = "is not a regular file of at most 1 MiB".to_owned();
-        return Err(LayoutError::Read { path: path.to_owned(), reason });
-    }
-    let bytes = std::fs::read(path).map_err(|e| read(&e))?;
+        reason: gausset_io::atomic::plain_reason(&e),
+    })?;
     parse_views(&bytes, path, side, hfov)
 }
 

@@ -4,10 +4,15 @@
 //! `image` crate and RGB, converted to full-range BT.601 without subsampling.
 
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufRead, BufReader, Cursor, Read, Seek};
 use std::path::{Path, PathBuf};
 
 use gausset_compute::fearless_simd::Level;
+use gausset_io::image::header::parse_header;
+use gausset_io::image::{Picture, PictureFormat};
+use gausset_io::{guard, input};
+use image::ImageDecoder;
+use image::codecs::tiff::TiffDecoder;
 
 use crate::jpeg::{DecodeError, Decoder, Header};
 use crate::metadata::Metadata;
@@ -64,27 +69,136 @@ fn error(path: &Path, what: impl Into<String>) -> LoadError {
 /// # Errors
 /// Not a regular file, not a picture, beyond the limits, damaged.
 pub fn open(path: &Path, limits: &Limits, mut buffer: Vec<u8>) -> Result<Opened, LoadError> {
-    let io = |e: &std::io::Error| error(path, format!("picture: {}", gausset_io::atomic::plain_reason(e)));
-    let info = std::fs::metadata(path).map_err(|e| io(&e))?;
-    if !info.is_file() {
-        return Err(error(path, "picture: is not a regular file"));
-    }
-    if info.len() == 0 {
+    let (file, length) = open_file(path, limits)?;
+    buffer.clear();
+    // One byte more tells a file that grows.
+    buffer.reserve_exact(length as usize + 1);
+    file.take(length + 1).read_to_end(&mut buffer).map_err(|e| io(path, &e))?;
+    parse(path, limits, buffer)
+}
+
+fn io(path: &Path, e: &std::io::Error) -> LoadError {
+    error(path, format!("picture: {}", gausset_io::atomic::plain_reason(e)))
+}
+
+/// Opens a picture file of an accepted length, which it tells.
+fn open_file(path: &Path, limits: &Limits) -> Result<(File, u64), LoadError> {
+    let file = input::open(path, input::STREAMED).map_err(|e| io(path, &e))?;
+    let length = file.metadata().map_err(|e| io(path, &e))?.len();
+    if length == 0 {
         return Err(error(path, "picture: is empty (0 bytes); copy it again"));
     }
-    if info.len() > limits.bytes {
-        let (found, most) = (gausset_io::units::bytes(info.len()), gausset_io::units::bytes(limits.bytes));
+    if length > limits.bytes {
+        let (found, most) = (gausset_io::units::bytes(length), gausset_io::units::bytes(limits.bytes));
         return Err(error(
             path,
             format!("picture: file has {found} (expected at most {most}); raise --max-file"),
         ));
     }
-    buffer.clear();
-    // One byte more tells a file that grows.
-    buffer.reserve(info.len() as usize + 1);
-    let file = File::open(path).map_err(|e| io(&e))?;
-    file.take(info.len() + 1).read_to_end(&mut buffer).map_err(|e| io(&e))?;
-    parse(path, limits, buffer)
+    Ok((file, length))
+}
+
+/// What a picture takes on its way from its file to planes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Pixels.
+    pub pixels: u64,
+    /// Bytes of its planes.
+    pub planes: u64,
+    /// Bytes at the worst moment: file, what decoders hold, planes with their halves.
+    pub bytes: u64,
+}
+
+/// Bytes from the beginning of a JPEG in which its header is looked for; one that is longer counts as unusual.
+const HEADER_BYTES: u64 = 1 << 20;
+
+/// Tells from the header of a picture file what decoding it takes. No pixel is decoded.
+///
+/// A baseline JPEG takes its planes and nothing else; of other pictures decoders hold the channels, often twice.
+///
+/// # Errors
+/// Not a regular file, not a picture, beyond the limits, a header that makes no sense.
+pub fn demand(path: &Path, limits: &Limits) -> Result<Demand, LoadError> {
+    let (mut file, length) = open_file(path, limits)?;
+    let mut start = Vec::new();
+    (&mut file).take(HEADER_BYTES).read_to_end(&mut start).map_err(|e| io(path, &e))?;
+    if is_tiff(&start) {
+        file.rewind().map_err(|e| io(path, &e))?;
+        let (size, channels, bytes_a_pixel) = tiff_header(path, BufReader::new(file))?;
+        check_size(path, limits, size)?;
+        let has_alpha = matches!(channels, 2 | 4);
+        let is_rgb8 = channels == 3 && bytes_a_pixel == 3;
+        let converted = if is_rgb8 { 0 } else { 3 + u64::from(has_alpha) };
+        return Ok(Demand::of(length, size, 2 * bytes_a_pixel + converted, has_alpha));
+    }
+    let header = match parse_header(Cursor::new(&start)) {
+        // What stands before the picture data may be longer.
+        Err(gausset_io::image::ImageProblem::Truncated) if length > HEADER_BYTES => {
+            file.rewind().map_err(|e| io(path, &e))?;
+            parse_header(file)
+        }
+        header => header,
+    }
+    .map_err(|e| error(path, e.to_string()))?;
+    let size = [header.width, header.height];
+    check_size(path, limits, size)?;
+    if header.format == PictureFormat::Png {
+        // A palette or grey becomes RGB, perhaps with alpha.
+        return Ok(Demand::of(length, size, header.decoding_bytes_per_pixel(), header.channels != 3));
+    }
+    let turned = header.orientation != 1;
+    if let (false, Ok(own)) = (turned, Header::parse(&start)) {
+        let sizes = (0..own.components.len()).map(|c| own.plane_size(c).map(|side| side as u64));
+        let planes = sizes.map(plane_bytes).sum::<u64>();
+        let pixels = u64::from(header.width) * u64::from(header.height);
+        return Ok(Demand { pixels, planes, bytes: length + planes + planes / 3 });
+    }
+    let turn = if turned { 3 } else { 0 };
+    Ok(Demand::of(2 * length, size, header.decoding_bytes_per_pixel() + turn, false))
+}
+
+impl Demand {
+    /// Of a picture that becomes RGB first: its planes are not subsampled.
+    fn of(file: u64, size: [u32; 2], decoding: u64, has_alpha: bool) -> Self {
+        let size = size.map(u64::from);
+        let pixels = size[0] * size[1];
+        // Alpha is halved twice: as a picture and as a mask.
+        let planes = plane_bytes(size) * if has_alpha { 4 } else { 3 };
+        let halves = planes / 3 + if has_alpha { plane_bytes(size) / 3 } else { 0 };
+        Self { pixels, planes, bytes: file + planes + halves.max(decoding * pixels) }
+    }
+}
+
+/// Bytes of a plane with its padding.
+fn plane_bytes([width, height]: [u64; 2]) -> u64 {
+    (width + 192) * (height + 3)
+}
+
+fn is_tiff(data: &[u8]) -> bool {
+    matches!(data.get(..4), Some(b"II*\0" | b"MM\0*"))
+}
+
+/// Size, channels and bytes of a decoded pixel of a TIFF.
+fn tiff_header(path: &Path, source: impl BufRead + Seek) -> Result<([u32; 2], u8, u64), LoadError> {
+    let damaged = |what: String| error(path, format!("picture: TIFF header is damaged: {what}"));
+    guard::run(|| {
+        let decoder = TiffDecoder::new(source).map_err(|e| damaged(e.to_string()))?;
+        let (width, height) = decoder.dimensions();
+        let colour = decoder.color_type();
+        Ok(([width, height], colour.channel_count(), u64::from(colour.bytes_per_pixel())))
+    })
+    .unwrap_or_else(|_| Err(damaged("the decoder broke down".to_owned())))
+}
+
+fn check_size(path: &Path, limits: &Limits, [w, h]: [u32; 2]) -> Result<[u32; 2], LoadError> {
+    if w > limits.width || h > limits.height {
+        let (mw, mh) = (limits.width, limits.height);
+        return Err(error(
+            path,
+            format!("picture: {w}x{h} px are too many (expected at most {mw}x{mh}); raise --max-side"),
+        ));
+    }
+    Ok([w, h])
 }
 
 /// [`open`] for bytes that are in memory already.
@@ -92,32 +206,15 @@ pub fn open(path: &Path, limits: &Limits, mut buffer: Vec<u8>) -> Result<Opened,
 /// # Errors
 /// As [`open`].
 pub fn parse(path: &Path, limits: &Limits, data: Vec<u8>) -> Result<Opened, LoadError> {
-    let check = |size: [u32; 2]| {
-        let [w, h] = size;
-        if w > limits.width || h > limits.height {
-            let (mw, mh) = (limits.width, limits.height);
-            return Err(error(
-                path,
-                format!("picture: {w}x{h} px are too many (expected at most {mw}x{mh}); raise --max-side"),
-            ));
-        }
-        Ok(size)
-    };
     let mut opened = Opened { path: path.to_owned(), data, ..Opened::default() };
     opened.metadata.orientation = 1;
-    let is_tiff = matches!(opened.data.get(..4), Some(b"II*\0" | b"MM\0*"));
-    if is_tiff {
-        let reader =
-            image::ImageReader::with_format(std::io::Cursor::new(&opened.data), image::ImageFormat::Tiff);
-        let (w, h) = reader
-            .into_dimensions()
-            .map_err(|e| error(path, format!("picture: TIFF header is damaged: {e}")))?;
-        opened.size = check([w, h])?;
+    if is_tiff(&opened.data) {
+        let (size, _, _) = tiff_header(path, Cursor::new(&opened.data))?;
+        opened.size = check_size(path, limits, size)?;
         return Ok(opened);
     }
-    let header = gausset_io::image::header::parse_header(std::io::Cursor::new(&opened.data))
-        .map_err(|e| error(path, e.to_string()))?;
-    opened.size = check([header.width, header.height])?;
+    let header = parse_header(Cursor::new(&opened.data)).map_err(|e| error(path, e.to_string()))?;
+    opened.size = check_size(path, limits, [header.width, header.height])?;
     // The header of a bomb costs nothing, its pixels would: compressed data of a panorama takes at least this much.
     let pixels = u64::from(header.width) * u64::from(header.height);
     if pixels / 4096 > opened.data.len() as u64 {
@@ -205,29 +302,26 @@ impl Opened {
         Ok(())
     }
 
-    fn general(&self) -> Result<gausset_io::image::Picture, LoadError> {
-        if matches!(self.data.get(..4), Some(b"II*\0" | b"MM\0*")) {
-            let mut reader =
-                image::ImageReader::with_format(std::io::Cursor::new(&self.data), image::ImageFormat::Tiff);
+    fn general(&self) -> Result<Picture, LoadError> {
+        if !is_tiff(&self.data) {
+            return gausset_io::image::decode(&self.data).map_err(|e| error(&self.path, e.to_string()));
+        }
+        let failed = |what: String| error(&self.path, format!("picture: TIFF cannot be decoded: {what}"));
+        let decode = || {
+            let mut decoder = TiffDecoder::new(Cursor::new(&self.data))?;
             let mut limits = image::Limits::default();
             limits.max_alloc = Some(gausset_io::image::MAX_DECODED_BYTES);
-            reader.limits(limits);
-            let decoded = reader
-                .decode()
-                .map_err(|e| error(&self.path, format!("picture: TIFF cannot be decoded: {e}")))?;
-            let has_alpha = decoded.color().has_alpha();
-            let (width, height) = (decoded.width(), decoded.height());
-            let rgba = decoded.into_rgba8();
-            let rgb = rgba.pixels().flat_map(|p| [p[0], p[1], p[2]]).collect();
-            let alpha = has_alpha.then(|| rgba.pixels().map(|p| p[3]).collect());
-            return Ok(gausset_io::image::Picture { width, height, rgb, alpha });
-        }
-        gausset_io::image::decode(&self.data).map_err(|e| error(&self.path, e.to_string()))
+            decoder.set_limits(limits)?;
+            image::DynamicImage::from_decoder(decoder)
+        };
+        let decoded =
+            guard::run(decode).map_err(|_| failed("the decoder broke down; convert it".to_owned()))?;
+        Ok(gausset_io::image::to_picture(decoded.map_err(|e| failed(e.to_string()))?))
     }
 }
 
 /// RGB as three full planes.
-fn fill(frame: &mut Frame, picture: &gausset_io::image::Picture) {
+fn fill(frame: &mut Frame, picture: &Picture) {
     let (width, height) = (picture.width as usize, picture.height as usize);
     let all = [-1, height as i32];
     frame.colour = Colour::YCbCr;
@@ -275,7 +369,7 @@ pub fn rgb_from_ycbcr([y, cb, cr]: [u8; 3]) -> [u8; 3] {
 }
 
 /// A picture as its EXIF orientation wants it to be seen.
-fn turn(picture: gausset_io::image::Picture, orientation: u8) -> gausset_io::image::Picture {
+fn turn(picture: Picture, orientation: u8) -> Picture {
     let (w, h) = (picture.width as usize, picture.height as usize);
     let swaps = orientation >= 5;
     let (width, height) = if swaps { (h, w) } else { (w, h) };
@@ -301,7 +395,7 @@ fn turn(picture: gausset_io::image::Picture, orientation: u8) -> gausset_io::ima
             }
         }
     }
-    gausset_io::image::Picture { width: width as u32, height: height as u32, rgb, alpha }
+    Picture { width: width as u32, height: height as u32, rgb, alpha }
 }
 
 #[cfg(test)]
@@ -333,8 +427,7 @@ mod tests {
 
     #[test]
     fn orientation_6_turns_a_quarter() {
-        let picture =
-            gausset_io::image::Picture { width: 2, height: 1, rgb: vec![1, 1, 1, 2, 2, 2], alpha: None };
+        let picture = Picture { width: 2, height: 1, rgb: vec![1, 1, 1, 2, 2, 2], alpha: None };
         let turned = turn(picture, 6);
         assert_eq!((turned.width, turned.height, turned.rgb), (1, 2, vec![1, 1, 1, 2, 2, 2]));
     }

@@ -218,7 +218,7 @@ impl Metadata {
             return Ok(Equirect::whole(width, height));
         }
         Err(format!(
-            "picture: {width}x{height} px is no panorama (expected twice as wide as high, or GPano metadata); stitch it, or say with --projection what it is"
+            "picture: {width}x{height} px is no panorama (expected twice as wide as high, or GPano metadata); stitch it first, or cut it with `gausset pano split`: --lens for two fisheye circles, --stereo tb for one eye above the other"
         ))
     }
 

@@ -9,11 +9,15 @@
 //! its two pictures in two streams, which are stacked. Not tried on `.360` files of a camera; on streams made with
 //! ffmpeg it is tested.
 
+use std::io::Write;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use gausset_compute::fearless_simd::Level;
+use gausset_io::atomic::{Disk, write_atomic};
+use gausset_io::input;
 use gausset_process::{ProcessError, Program, Stream, Streaming, find};
 use serde::Deserialize;
 
@@ -49,7 +53,7 @@ pub struct Choice {
     pub start: f64,
     /// Last second.
     pub end: Option<f64>,
-    /// Of so many neighbouring frames the sharpest; 1 = all; 0 = of all frames of a period of `fps`.
+    /// Of so many neighbouring frames the sharpest; 1 = all; 0 = of all frames of the file in a period of `fps`.
     pub sharpest_of: u32,
     /// Top and bottom are two eyes: the upper is taken.
     pub is_stereo: bool,
@@ -76,8 +80,18 @@ pub struct Video {
     pub path: PathBuf,
     /// Width and height of a frame of planes.
     pub size: [u32; 2],
-    /// Frames that are to be expected, one more or less.
+    /// Frames that are taken: of those that are to be expected one more, because rates and durations are rounded.
     pub frames: usize,
+    /// Periods of the film, of each of which a frame could be taken.
+    periods: usize,
+    /// Frames out of ffmpeg in a period; a fraction where the rates do not divide.
+    frames_a_period: f64,
+    /// Frames a second that ffmpeg is to give, if not those of the file: `5/2`.
+    rate: Option<String>,
+    /// What ffmpeg calls the kind of file.
+    container: &'static str,
+    /// Most pixels of a frame, for ffmpeg.
+    max_pixels: String,
     /// GoPro MAX: two stacked streams.
     pub eac: Option<Eac>,
     /// Which frames.
@@ -151,6 +165,25 @@ fn ratio(text: &str) -> Option<f64> {
     Some(value).filter(|v| v.is_finite() && *v > 0.0)
 }
 
+/// Kinds of files that are read, by their extension, and what ffmpeg calls them. Each holds its pictures itself: a
+/// playlist, whatever its name, is none of them, so no other file and no address is ever opened.
+const CONTAINERS: [(&[&str], &str); 4] = [
+    (&["mp4", "mov", "m4v", "360"], "mov"),
+    (&["mkv", "webm"], "matroska"),
+    (&["avi"], "avi"),
+    (&["ts", "mts", "m2ts"], "mpegts"),
+];
+
+fn container_of(path: &Path) -> Option<&'static str> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    CONTAINERS.iter().find_map(|(names, format)| names.contains(&extension.as_str()).then_some(*format))
+}
+
+/// Most pixels that a decoder is to make room for: a frame within the limits, with two eyes or rows that are cut off.
+fn max_pixels([width, height]: [u32; 2]) -> String {
+    (2 * u64::from(width) * u64::from(height)).min(u64::from(u32::MAX >> 1)).to_string()
+}
+
 impl Video {
     /// Looks at a video file.
     ///
@@ -164,10 +197,11 @@ impl Video {
         stop: &AtomicBool,
     ) -> Result<Self, String> {
         let error = |what: String| format!("{}: video: {what}", path.display());
-        let info = std::fs::metadata(path).map_err(|e| error(gausset_io::atomic::plain_reason(&e)))?;
-        if !info.is_file() {
-            return Err(error("is not a regular file".to_owned()));
-        }
+        input::open(path, input::STREAMED).map_err(|e| error(gausset_io::atomic::plain_reason(&e)))?;
+        let container = container_of(path).ok_or_else(|| {
+            let known: Vec<&str> = CONTAINERS.iter().flat_map(|(names, _)| *names).copied().collect();
+            error(format!("is of no kind that is read (expected .{})", known.join(", .")))
+        })?;
         for name in ["ffmpeg", "ffprobe"] {
             if find(name).is_none() {
                 return Err(error(format!(
@@ -185,14 +219,18 @@ impl Video {
             .arg("-v")
             .arg("error")
             .arg("-protocol_whitelist")
-            .arg("file,pipe")
+            .arg("file")
+            .arg("-f")
+            .arg(container)
+            .arg("-max_pixels")
+            .arg(max_pixels(limits))
             .arg("-select_streams")
             .arg("v")
             .arg("-show_entries")
             .arg("stream=width,height,avg_frame_rate,duration,pix_fmt,color_range,color_space:stream_side_data=rotation:format=duration")
             .arg("-of")
             .arg("json")
-            .file(path)
+            .file_after("file:", path)
             .silence(silence)
             .run(stop, &mut on_line)
             .map_err(|e| error(format!("cannot be read: {e}")))?;
@@ -236,16 +274,21 @@ impl Video {
         if duration > MAX_SECONDS {
             return Err(error(format!("lasts {duration:.0} s (expected at most {MAX_SECONDS:.0})")));
         }
-        let stored_rate = ratio(first.avg_frame_rate.as_deref().unwrap_or_default()).unwrap_or(30.0);
-        let mut choice = choice;
-        if let (0, fps) = (choice.sharpest_of, choice.fps.unwrap_or(stored_rate)) {
+        // The file's rate as it is written, so that nothing is rounded: 30000/1001.
+        let (stored_text, stored_rate) =
+            match first.avg_frame_rate.as_deref().and_then(|t| Some((t, ratio(t)?))) {
+                Some((text, rate)) => (text.to_owned(), rate),
+                None => ("30/1".to_owned(), 30.0),
+            };
+        let (rate, frames_a_second, frames_a_period) = match (choice.sharpest_of, choice.fps) {
             // All frames are looked at; of each period the sharpest stays.
-            choice.sharpest_of = (stored_rate / fps).round().clamp(1.0, 1000.0) as u32;
-            choice.fps = None;
-        }
-        let rate = choice.fps.unwrap_or(stored_rate);
+            (0, fps) => (Some(stored_text), stored_rate, (stored_rate / fps.unwrap_or(stored_rate)).max(1.0)),
+            (window, Some(fps)) => (Some(fps.to_string()), fps, f64::from(window)),
+            (window, None) => (None, stored_rate, f64::from(window)),
+        };
         let seconds = choice.end.unwrap_or(duration).min(duration) - choice.start;
-        let frames = (seconds * rate / f64::from(choice.sharpest_of)).ceil();
+        // A thousandth of a frame is rounding.
+        let frames = (seconds * frames_a_second / frames_a_period - 1e-3).ceil();
         if frames.is_nan() || frames < 1.0 {
             return Err(error(format!("no frame lies between --start and --end (it lasts {duration:.2} s)")));
         }
@@ -254,9 +297,42 @@ impl Video {
                 "{frames:.0} frames are too many (expected at most {MAX_FRAMES}); use --fps"
             )));
         }
-        // Rates and durations are rounded: a frame more may come.
+        let periods = frames as usize;
         let colours = first.colours();
-        Ok(Self { path: path.to_owned(), size, frames: frames as usize + 1, eac, choice, silence, colours })
+        Ok(Self {
+            path: path.to_owned(),
+            size,
+            container,
+            max_pixels: max_pixels(limits),
+            frames: periods + 1,
+            periods,
+            frames_a_period,
+            rate,
+            eac,
+            choice,
+            silence,
+            colours,
+        })
+    }
+
+    /// The same video with at most so many frames, spread evenly over the film.
+    #[must_use]
+    pub fn at_most(mut self, most: usize) -> Self {
+        self.frames = most.max(1).min(self.periods + 1);
+        self
+    }
+
+    /// Which frames out of ffmpeg frame `index` is chosen from.
+    fn window(&self, index: usize) -> Range<usize> {
+        let period = if self.frames < self.periods { index * self.periods / self.frames } else { index };
+        let first = |period: usize| (period as f64 * self.frames_a_period - 1e-6).ceil().max(0.0) as usize;
+        first(period)..first(period + 1)
+    }
+
+    /// Which frames of the film are taken: for a name of the settings.
+    #[must_use]
+    pub fn selection(&self) -> String {
+        format!("{:?} {} of {}", self.choice, self.frames, self.periods)
     }
 
     /// Shape of its frames: 4:2:0.
@@ -275,15 +351,15 @@ impl Video {
     /// # Errors
     /// It cannot be started.
     pub fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Reader<'a>, ProcessError> {
-        let Choice { fps, start, end, is_stereo, .. } = &self.choice;
+        let Choice { start, end, is_stereo, .. } = &self.choice;
         let mut filters: Vec<String> = Vec::new();
         if *is_stereo {
             filters.push("crop=iw:ih/2:0:0".to_owned());
         } else if self.choice.footage == Footage::Ordinary {
             filters.push(format!("crop={}:{}:0:0", self.size[0], self.size[1]));
         }
-        if let Some(fps) = fps {
-            filters.push(format!("fps={fps}"));
+        if let Some(rate) = &self.rate {
+            filters.push(format!("fps={rate}"));
         }
         if self.colours.is_some() {
             filters.push("format=yuv420p|yuvj420p".to_owned());
@@ -293,14 +369,15 @@ impl Video {
         }
         let filters = filters.join(",");
         let mut program = Program::new("ffmpeg").silence(self.silence);
-        for argument in ["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "file,pipe"] {
+        for argument in ["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "file"] {
             program = program.arg(argument);
         }
+        program = program.arg("-f").arg(self.container).arg("-max_pixels").arg(&self.max_pixels);
         // Before the input: seeks, then decodes up to the exact frame.
         if *start > 0.0 {
             program = program.arg("-ss").arg(format!("{start}"));
         }
-        program = program.arg("-i").file(&self.path);
+        program = program.arg("-i").file_after("file:", &self.path);
         if let Some(end) = end {
             program = program.arg("-t").arg(format!("{}", (end - start).max(0.0)));
         }
@@ -343,18 +420,18 @@ impl Reader<'_> {
         level: Level,
         frame: &mut Frame,
     ) -> Result<bool, String> {
-        let window = video.choice.sharpest_of as usize;
-        while self.position < index * window {
+        let window = video.window(index);
+        while self.position < window.start {
             if !self.raw(video)? {
                 return Ok(false);
             }
         }
         let mut best: Option<f64> = None;
-        for _ in 0..window {
+        for _ in window.clone() {
             if !self.raw(video)? {
                 break;
             }
-            if window == 1 {
+            if window.len() == 1 {
                 fill(video, &self.buffer, rows, level, frame);
                 return Ok(true);
             }
@@ -395,8 +472,8 @@ impl Reader<'_> {
 /// Quality of pictures made of frames.
 const PICTURE_QUALITY: u8 = 95;
 
-/// Writes the frames of a video as JPEG pictures `frame_NNNNNN.jpg`, at most `most`; `tell` hears how many there are.
-/// Gives their number.
+/// Writes the frames of a video as JPEG pictures `frame_NNNNNN.jpg`, at most `most`, spread evenly over the film; `tell`
+/// hears how many there are. Gives their number.
 ///
 /// # Errors
 /// One line: ffmpeg fails or delivers nothing, a picture cannot be written. `stop` ends it early, without error.
@@ -408,19 +485,20 @@ pub fn extract(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(usize),
 ) -> Result<usize, String> {
+    let video = &video.clone().at_most(most);
     let mut reader = video.start(stop).map_err(|e| format!("{}: video: {e}", video.path.display()))?;
     let mut frame = Frame::default();
     let all = [[-1, i32::MAX / 2]; 3];
-    for index in 0..video.frames.min(most) {
+    for index in 0..video.frames {
         if stop.load(Ordering::Relaxed) || !reader.read(video, index, &all, level, &mut frame)? {
             return Ok(index);
         }
         let path = folder.join(format!("frame_{index:06}.jpg"));
-        std::fs::write(&path, picture_of(&frame, PICTURE_QUALITY, level))
-            .map_err(|e| format!("{}: write: {}", path.display(), gausset_io::atomic::plain_reason(&e)))?;
+        let picture = picture_of(&frame, PICTURE_QUALITY, level);
+        write_atomic(&Disk, &path, |file| file.write_all(&picture)).map_err(|e| e.to_string())?;
         tell(index + 1);
     }
-    Ok(video.frames.min(most))
+    Ok(video.frames)
 }
 
 /// A whole 4:2:0 frame as a JPEG.
@@ -483,4 +561,36 @@ fn sharpness(raw: &[u8], [w, h]: [u32; 2]) -> f64 {
     }
     let mean: f64 = sum / f64::max(count, 1.0);
     squares / f64::max(count, 1.0) - mean * mean
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Sharpness of a picture of 64x32 px of which every fourth sample of a row and every fourth row counts.
+    fn of(value: impl Fn(usize, usize) -> u8) -> f64 {
+        let raw: Vec<u8> = (0..64 * 32).map(|i| value(i % 64 / 4, i / 64 / 4)).collect();
+        sharpness(&raw, [64, 32])
+    }
+
+    #[test]
+    fn sharpness_is_the_variance_of_the_laplacian() {
+        assert_eq!(of(|_, _| 90), 0.0);
+        assert_eq!(of(|x, y| (10 * x + 7 * y) as u8), 0.0);
+        // A checkerboard of 0 and 100: the Laplacian is 400 and -400.
+        let checker = |high: u8| move |x: usize, y: usize| if (x + y) % 2 == 0 { 0 } else { high };
+        assert_eq!(of(checker(100)), 160_000.0);
+        // Half the contrast, a quarter of the variance.
+        assert_eq!(of(checker(50)), 40_000.0);
+        // One column of 100 in 14: Laplacians of -200 there and 100 beside it.
+        let column = of(|x, _| if x == 5 { 100 } else { 0 });
+        assert!((column - 60_000.0 / 14.0).abs() < 1e-9, "{column}");
+    }
+
+    #[test]
+    fn kinds_of_files_are_told_by_their_extension() {
+        let of = |name: &str| container_of(Path::new(name));
+        assert_eq!((of("a.MP4"), of("a.360"), of("b.webm")), (Some("mov"), Some("mov"), Some("matroska")));
+        assert_eq!((of("a.m3u8"), of("mp4"), of("a.mp4.txt")), (None, None, None));
+    }
 }

@@ -66,7 +66,8 @@ fn threads_and_vector_levels_do_not_change_a_byte() {
             let out = tempfile::tempdir().unwrap();
             run(input.path(), &settings(Layout::Dome16, 64), &work, out.path()).unwrap();
             let files = content(out.path());
-            assert_eq!(files.len(), 5 * 16 + 3);
+            // Beside the views: the marker, the manifest, the description, the rig.
+            assert_eq!(files.len(), 5 * 16 + 4);
             assert!(*first.get_or_insert_with(|| files.clone()) == files, "{} {threads}", wanted.name());
         }
     }
@@ -122,7 +123,7 @@ fn frames_that_are_finished_are_kept_and_the_end_is_the_same() {
     };
     let report = split(&frames, &settings, &work, out.path(), &stop, &mut told).unwrap();
     assert!(report.is_cancelled);
-    assert!(content(out.path()).keys().all(|name| !name.to_string_lossy().ends_with(".part")));
+    assert!(content(out.path()).keys().all(|name| !name.to_string_lossy().contains(".tmp-")));
     // A view of a finished frame is cut short, as after a power failure.
     let victim = out.path().join("images/view00/p000.jpg");
     if victim.exists() {
@@ -163,6 +164,135 @@ fn masks_are_split_with_the_frames_and_alpha_becomes_a_mask() {
     let left = keep(3);
     assert!(left[..64 * 30].iter().all(|&k| k == 0) && left[64 * 34..].iter().all(|&k| k == 255));
     assert!(keep(1).iter().all(|&k| k == 0));
+}
+
+/// A mask of 256x128 px that removes `rows`.
+fn mask_without(rows: std::ops::Range<u32>) -> Vec<u8> {
+    use gausset_io::image::encode::{PngPixels, png};
+    let pixels: Vec<u8> = (0..256 * 128).map(|i| if rows.contains(&(i / 256)) { 0 } else { 255 }).collect();
+    png(256, 128, PngPixels::Grey8(&pixels), &[]).unwrap()
+}
+
+#[test]
+fn masks_that_come_change_or_go_are_noticed() {
+    let input = input(3);
+    let masks = input.path().join("masks");
+    std::fs::create_dir(&masks).unwrap();
+    let settings = settings(Layout::Ring4, 64);
+    let work = work(2, VectorLevel::Auto).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let again = || {
+        let report = run(input.path(), &settings, &work, out.path()).unwrap();
+        assert_eq!(report.frames, 3);
+        report.resumed
+    };
+    let has_masks = |frame: &str| {
+        (0..4).filter(|v| out.path().join(format!("masks/view0{v}/{frame}.jpg.png")).is_file()).count()
+    };
+    assert_eq!((again(), again()), (0, 3));
+    // One comes.
+    let mask = masks.join("p001.png");
+    std::fs::write(&mask, mask_without(0..40)).unwrap();
+    assert_eq!((again(), has_masks("p001"), has_masks("p000"), again()), (2, 4, 0, 3));
+    // It changes, but keeps its length and its time.
+    let time = std::fs::metadata(&mask).unwrap().modified().unwrap();
+    let mut other = mask_without(0..41);
+    let length = std::fs::metadata(&mask).unwrap().len() as usize;
+    assert!(other.len() <= length + 8, "{} {length}", other.len());
+    other.resize(length.max(other.len()), 0);
+    std::fs::write(&mask, &other).unwrap();
+    std::fs::File::options().write(true).open(&mask).unwrap().set_modified(time).unwrap();
+    assert_eq!((again(), again()), (2, 3));
+    // A mask of a view is lost, or comes from somewhere.
+    std::fs::remove_file(out.path().join("masks/view02/p001.jpg.png")).unwrap();
+    assert_eq!((again(), has_masks("p001")), (2, 4));
+    std::fs::write(out.path().join("masks/view02/p002.jpg.png"), b"x").unwrap();
+    assert_eq!((again(), has_masks("p002")), (2, 0));
+    // It goes: nothing of it stays.
+    std::fs::remove_file(&mask).unwrap();
+    assert_eq!((again(), has_masks("p001"), again()), (2, 0, 3));
+    // The same folder under another spelling is the same folder.
+    let spelled = Settings {
+        masks: Some(input.path().join("../").join(input.path()).join("masks")),
+        ..settings.clone()
+    };
+    assert_eq!(run(input.path(), &spelled, &work, out.path()).unwrap().resumed, 3);
+}
+
+#[test]
+fn files_of_somebody_else_are_neither_replaced_nor_removed() {
+    let input = input(1);
+    let mut settings = settings(Layout::Ring4, 64);
+    settings.naming = gausset_pano::split::Naming::Flat;
+    let mut work = work(1, VectorLevel::Auto).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let theirs = [
+        "images/frame_00000_cam_00.jpg",
+        "masks/frame_00000_cam_00.jpg.png",
+        ".masks/a",
+        "images/.tmp-1-1-x",
+    ];
+    for name in theirs {
+        let path = out.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, b"theirs").unwrap();
+    }
+    let before = content(out.path());
+    let refusal = run(input.path(), &settings, &work, out.path()).unwrap_err().to_string();
+    assert!(refusal.contains("holds files that gausset did not write"), "{refusal}");
+    assert!(content(out.path()) == before);
+    // Forced, only files of our names change, and the folder stays theirs.
+    work.force = true;
+    run(input.path(), &settings, &work, out.path()).unwrap();
+    let after = content(out.path());
+    assert!(after[Path::new(theirs[0])] != b"theirs" && !after.contains_key(Path::new(theirs[1])));
+    assert!(after[Path::new(theirs[2])] == b"theirs" && after[Path::new(theirs[3])] == b"theirs");
+    work.force = false;
+    assert!(run(input.path(), &settings, &work, out.path()).is_err());
+}
+
+#[test]
+fn an_output_of_version_0_1_goes_on() {
+    let input = input(3);
+    let settings = settings(Layout::Ring4, 64);
+    let work = work(1, VectorLevel::Auto).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    run(input.path(), &settings, &work, out.path()).unwrap();
+    // As 0.1 left it: no marker, no lengths of masks.
+    std::fs::remove_file(out.path().join(".gausset")).unwrap();
+    let manifest = out.path().join("pano.jsonl");
+    let text = std::fs::read_to_string(&manifest).unwrap().replace(",\"masks\":[0,0,0,0]", "");
+    assert!(!text.contains("mask"), "{text}");
+    std::fs::write(&manifest, &text).unwrap();
+    assert_eq!(run(input.path(), &settings, &work, out.path()).unwrap().resumed, 3);
+    assert_eq!(std::fs::read_to_string(&manifest).unwrap(), text);
+    // A frame that has a mask of which 0.1 did not tell is cut again.
+    std::fs::create_dir_all(out.path().join("masks/view00")).unwrap();
+    std::fs::write(out.path().join("masks/view00/p001.jpg.png"), b"old").unwrap();
+    assert_eq!(run(input.path(), &settings, &work, out.path()).unwrap().resumed, 2);
+    assert!(!out.path().join("masks/view00/p001.jpg.png").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_and_devices_among_the_frames_and_masks_are_named_and_left_out() {
+    let input = input(2);
+    std::fs::create_dir(input.path().join("masks")).unwrap();
+    for name in ["a.jpg", "b.png", "c.tif"] {
+        let made = std::process::Command::new("mkfifo").arg(input.path().join(name)).status().unwrap();
+        assert!(made.success());
+    }
+    std::os::unix::fs::symlink("/dev/zero", input.path().join("d.jpg")).unwrap();
+    let out = tempfile::tempdir().unwrap();
+    let settings = settings(Layout::Ring4, 64);
+    let report = run(input.path(), &settings, &work(2, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+    assert_eq!(report.frames, 2);
+    let names: Vec<&str> = report.skipped.iter().map(|s| s.frame.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c", "d"]);
+    for skipped in &report.skipped {
+        let what = if skipped.frame == "d" { "a device" } else { "a pipe" };
+        assert!(skipped.reason.contains(&format!("is {what} (expected a regular file)")), "{skipped:?}");
+    }
 }
 
 #[test]
@@ -246,6 +376,128 @@ fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
     }
 }
 
+/// Colour as a smooth function of the direction, 0..255.
+fn colour(d: [f64; 3]) -> [f64; 3] {
+    let n = d.iter().map(|v| v * v).sum::<f64>().sqrt();
+    let [x, y, z] = d.map(|v| v / n);
+    let wave = |a: f64, b: f64, c: f64| 0.5 + 0.4 * (3.0 * (a * x + b * y + c * z)).sin();
+    [wave(1.0, 2.0, 0.5), wave(-1.5, 0.3, 2.0), wave(0.2, -1.0, 1.7)].map(|v| 255.0 * v)
+}
+
+/// PSNR of a view's file against colours of directions in panorama axes.
+fn psnr(path: &Path, view: &gausset_pano::geometry::View, wanted: impl Fn([f64; 3]) -> [f64; 3]) -> f64 {
+    let picture = gausset_io::image::decode_file(path).unwrap();
+    assert_eq!((picture.width, picture.height), (view.width, view.height));
+    let r = view.pano_from_camera();
+    let side = view.width as usize;
+    let mut error = 0.0;
+    for (i, p) in picture.rgb.chunks_exact(3).enumerate() {
+        let ray = view.ray_in_camera((i % side) as f64 + 0.5, (i / side) as f64 + 0.5);
+        let wanted = wanted(gausset_core::se3::mul_vec(&r, ray));
+        error += p.iter().zip(wanted).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum::<f64>() / 3.0;
+    }
+    10.0 * (255.0f64.powi(2) / (error / (picture.rgb.len() / 3) as f64)).log10()
+}
+
+#[test]
+fn views_of_two_fisheyes_are_the_world_at_their_rays() {
+    use gausset_io::image::encode::{PngPixels, png};
+    // The lenses look right and left, the second turned by a quarter; its mapping is no straight line.
+    const LENSES: &str = r#"{ "width": 1600, "height": 800, "blend_degrees": 4, "lenses": [
+        { "cx": 402, "cy": 397, "radius": 390, "half_angle": 98, "yaw": 90, "pitch": 5 },
+        { "cx": 1195, "cy": 401, "radius": 395, "half_angle": 97, "yaw": -90, "roll": 90,
+          "polynomial": [1, -0.1, 0.02] } ] }"#;
+    let fisheye = gausset_pano::fisheye::DualFisheye::parse(LENSES.as_bytes()).unwrap();
+    // Rendered the other way round: the angle of each pixel from the axis, by bisection of the mapping.
+    let mut pixels = Vec::new();
+    for i in 0..1600 * 800 {
+        let (x, y) = ((i % 1600) as f64 + 0.5, (i / 1600) as f64 + 0.5);
+        let first = x < 800.0;
+        let (cx, cy, radius, half, k) = if first {
+            (402.0, 397.0, 390.0, 98.0f64, [1.0, 0.0, 0.0])
+        } else {
+            (1195.0, 401.0, 395.0, 97.0, [1.0, -0.1, 0.02])
+        };
+        let (dx, dy): (f64, f64) = (x - cx, y - cy);
+        let r = |t: f64| radius * t * (k[0] + k[1] * t * t + k[2] * t.powi(4)) / (k[0] + k[1] + k[2]);
+        let (mut low, mut high) = (0.0, 1.3);
+        for _ in 0..60 {
+            let middle = 0.5 * (low + high);
+            if r(middle) < dx.hypot(dy) { low = middle } else { high = middle }
+        }
+        let angle = (low * half).to_radians();
+        let n = dx.hypot(dy).max(1e-12);
+        let in_lens = [angle.sin() * dx / n, angle.sin() * dy / n, angle.cos()];
+        let lens = if first {
+            gausset_pano::geometry::rotation(90.0, 5.0, 0.0)
+        } else {
+            gausset_pano::geometry::rotation(-90.0, 0.0, 90.0)
+        };
+        pixels.extend(colour(gausset_core::se3::mul_vec(&lens, in_lens)).map(|v| v.round() as u8));
+    }
+    let input = tempfile::tempdir().unwrap();
+    std::fs::write(input.path().join("a.png"), png(1600, 800, PngPixels::Rgb8(&pixels), &[]).unwrap())
+        .unwrap();
+    let mut settings = settings(Layout::Cube6, 200);
+    settings.format = Format::Png;
+    settings.views[3].roll = 30.0;
+    settings.projection = Some(gausset_pano::projection::Projection::Fisheye(fisheye));
+    let out = tempfile::tempdir().unwrap();
+    run(input.path(), &settings, &work(2, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+    for view in &settings.views {
+        let psnr = psnr(&out.path().join(format!("images/{}/a.png", view.name)), view, colour);
+        // 8 bits of RGB and YCbCr leave about 48 dB; half a pixel of error costs ten.
+        assert!(psnr > 45.0, "{}: {psnr:.1} dB", view.name);
+    }
+    // All of the sphere is seen.
+    assert!(!out.path().join("masks").exists());
+}
+
+#[test]
+fn gpano_levels_a_panorama() {
+    let (w, h) = (1024usize, 512usize);
+    let level_from_pano = {
+        use gausset_pano::geometry::{rotation_x, rotation_z};
+        gausset_core::se3::mul(&rotation_x(15.0), &rotation_z(-8.0))
+    };
+    // The world as a camera sees it that looks 15 degrees up and is turned by -8.
+    let in_world = |d: [f64; 3]| colour(gausset_core::se3::mul_vec(&level_from_pano, d));
+    let mut picture = image::RgbImage::new(w as u32, h as u32);
+    for (x, y, pixel) in picture.enumerate_pixels_mut() {
+        let d = gausset_pano::geometry::direction_from_equirect(
+            f64::from(x) + 0.5,
+            f64::from(y) + 0.5,
+            w as f64,
+            h as f64,
+        );
+        *pixel = image::Rgb(in_world(d).map(|v| v.round() as u8));
+    }
+    let mut jpeg = Vec::new();
+    image::codecs::jpeg::JpegEncoder::new_with_quality(&mut jpeg, 98).encode_image(&picture).unwrap();
+    let mut content = b"http://ns.adobe.com/xap/1.0/\0".to_vec();
+    content.extend(br#"<x GPano:ProjectionType="equirectangular" GPano:PosePitchDegrees="15" GPano:PoseRollDegrees="-8"/>"#);
+    let mut segment = vec![0xFF, 0xE1];
+    segment.extend((content.len() as u16 + 2).to_be_bytes());
+    segment.extend(content);
+    jpeg.splice(2..2, segment);
+    let input = tempfile::tempdir().unwrap();
+    std::fs::write(input.path().join("a.jpg"), jpeg).unwrap();
+    for level_gpano in [true, false] {
+        let mut settings = settings(Layout::Cube6, 256);
+        settings.format = Format::Png;
+        settings.level_gpano = level_gpano;
+        let out = tempfile::tempdir().unwrap();
+        run(input.path(), &settings, &work(1, VectorLevel::Auto).unwrap(), out.path()).unwrap();
+        for view in &settings.views {
+            let path = out.path().join(format!("images/{}/a.png", view.name));
+            let (level, tilted) = (psnr(&path, view, colour), psnr(&path, view, in_world));
+            let (right, wrong) = if level_gpano { (level, tilted) } else { (tilted, level) };
+            // The JPEG leaves about 40 dB (chroma at half the size); the tilt, a few.
+            assert!(right > 36.0 && wrong < 30.0, "{level_gpano} {}: {right:.1} {wrong:.1} dB", view.name);
+        }
+    }
+}
+
 #[test]
 fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     use gausset_pano::split::video_frames;
@@ -253,7 +505,7 @@ fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.mkv");
     let silence = std::time::Duration::from_secs(60);
-    let open = |path: &Path| Video::open(path, Choice::default(), [16_384, 8192], silence);
+    let open = |path: &Path| Video::open(path, Choice::default(), [16_384, 8192], silence, &AtomicBool::new(false));
     if gausset_process::find("ffmpeg").is_none() {
         std::fs::write(&path, b"x").unwrap();
         assert!(open(&path).unwrap_err().contains("ffmpeg is not installed"));

@@ -79,9 +79,11 @@ fn views_of_two_stream_files_are_the_room_rendered_directly() {
     let input = ["-v", "error", "-framerate", "2", "-loop", "1", "-t", "1", "-i"];
     let both = [&input[..], &["0.png"], &input[2..], &["1.png", "-map", "0:v", "-map", "1:v"]].concat();
     let code = ["-c:v", "ffv1", "-pix_fmt", "yuv420p", "-colorspace", "bt709", "-color_range", "tv"];
+    // A mov file tells the matrix only together with these.
+    let tags = ["-color_primaries", "bt709", "-color_trc", "bt709", "-f", "mov", "max.360"];
     // The filter converts as the flags say; ffmpeg alone would leave the matrix of BT.601.
     let filter = ["-vf", "scale=out_color_matrix=bt709:out_range=tv"];
-    ffmpeg(&[&both[..], &filter, &code, &["-f", "matroska", "max.360"]].concat(), folder.path());
+    ffmpeg(&[&both[..], &filter, &code, &tags].concat(), folder.path());
     let choice = Choice::default();
     let (path, never) = (folder.path().join("max.360"), AtomicBool::new(false));
     let video = Video::open(&path, choice, [16_384, 8192], Duration::from_secs(60), &never).unwrap();

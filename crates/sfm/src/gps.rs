@@ -178,6 +178,13 @@ mod tests {
     }
 
     #[test]
+    fn metres_have_the_same_bits_on_every_platform() {
+        // Latitudes at which the sine or cosine of a system (glibc 2.36) gives another last bit.
+        let east = [5.12, 6.06, 6.68].map(|north| local([north, 2.001, 0.0], [north, 2.0, 0.0])[0].to_bits());
+        assert_eq!(east, [0x405b_b835_b912_d78e, 0x405b_ace6_45ef_84d8, 0x405b_a466_fc7d_4675]);
+    }
+
+    #[test]
     fn a_thousandth_of_a_degree_is_about_a_hundred_metres() {
         let [east, north, up] = local([49.001, 2.001, 12.0], [49.0, 2.0, 10.0]);
         // WGS 84 at 49 degrees: 111.207 km and 73.171 km a degree.

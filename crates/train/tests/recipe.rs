@@ -91,7 +91,7 @@ fn pictures_double_their_side_and_each_size_has_twice_the_steps_of_the_one_befor
         recipe(TrainOptions {
             steps: Some(1_000),
             coarse_factor: Some(factor),
-            coarse_until: Some(until),
+            coarse_until: (factor > 1).then_some(until),
             ..Default::default()
         })
     };

@@ -15,10 +15,8 @@ use gausset_compute::Pool;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
 use gausset_io::input;
 use gausset_io::owned::{self, MARKER, OwnedError};
-use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_scenes::{DemoSize, write_dataset};
-use gausset_train::eval::REPORT;
-use gausset_train::{TrainConfig, TrainOptions};
+use gausset_train::{TrainConfig, TrainOptions, read_finished};
 use serde::{Deserialize, Serialize};
 
 use super::saved_run::SavedRun;
@@ -134,7 +132,8 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
     TrainConfig::resolve(&options, None).map_err(Failure::from)?;
     let is_same_scene = SceneNote::read(&data) == Some(SceneNote::of(args));
     let has_run = SavedRun::is_one(&run);
-    let goes_on = !args.force && has_run && is_same_scene && !is_finished(&run);
+    let is_finished = has_run && read_finished(&run).map_err(Failure::from)?.is_some();
+    let goes_on = !args.force && has_run && is_same_scene && !is_finished;
     // A link that leads nowhere is in the way as well.
     let has_data = data.symlink_metadata().is_ok();
     let is_in_the_way = has_run || (has_data && !is_same_scene);
@@ -162,11 +161,6 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
     let trained = training::train(job, &interrupt, console)?;
     console.object_or(&trained.outcome.summary, || trained.table())?;
     Ok(trained.status)
-}
-
-/// Whether a run has its result and its evaluation.
-fn is_finished(run: &Path) -> bool {
-    splats_path(run).is_file() && eval_folder(run).join(REPORT).is_file()
 }
 
 fn holds_a_demo(folder: &Path, found: &str) -> Failure {

@@ -200,8 +200,6 @@ fn stopped(interrupt: &Interrupt) -> Result<Status, Ending> {
 const FRAMES: &str = "frames";
 /// What the frames were taken with, in their folder.
 const FRAMES_RECORD: &str = "frames.json";
-/// What the model was made with, in its folder.
-const MODEL_RECORD: &str = "align.json";
 
 /// Photographs or a video to be aligned, and where to.
 struct Scene<'a> {
@@ -339,7 +337,9 @@ impl Scene<'_> {
         let folder = stages::model_folder(self.output);
         if owned::is_ours(&folder, stages::MODEL) {
             // Written last: without it the model may be half of one.
-            let Some(known) = stages::read_record(&folder.join(MODEL_RECORD)) else { return Ok(None) };
+            let Some(known) = stages::read_record(&folder.join(stages::MODEL_RECORD)) else {
+                return Ok(None);
+            };
             let differences = stages::differences(&known, &self.model_record(pictures, frames));
             if !differences.is_empty() {
                 let refused = self.overwrite == Overwrite::Refuse;
@@ -351,8 +351,7 @@ impl Scene<'_> {
 
     /// Aligns photographs and writes the model to `output/sparse/0`. Whoever calls holds the lock of `output`.
     fn align(&self, pictures: &Pictures, frames: &[FrameImages]) -> Result<Facts, Failure> {
-        let folder = stages::model_folder(self.output);
-        stages::may_write_model(&folder, self.overwrite)?;
+        stages::may_write_model(self.output, self.overwrite)?;
         let tool = self.tool.find(self.interrupt)?;
         self.console.note(format!(
             "aligning {} with {}",
@@ -379,7 +378,7 @@ impl Scene<'_> {
         let mut told = String::new();
         let mut tell = |progress: &Progress| tell_progress(progress, &mut told, self.console);
         let Aligned { model, .. } = gausset_sfm::align(&job, &tool, self.interrupt.stop(), &mut tell)?;
-        self.write_model(&model, &folder, frames, &self.model_record(pictures, frames))?;
+        self.write_model(&model, frames, &self.model_record(pictures, frames))?;
         let facts = facts_of(&model, frames);
         for name in &facts.unregistered {
             self.console.warn("photographs", format!("{name}: photograph: did not register"));
@@ -387,22 +386,16 @@ impl Scene<'_> {
         Ok(facts)
     }
 
-    fn write_model(
-        &self,
-        model: &Model,
-        folder: &Path,
-        frames: &[FrameImages],
-        record: &Value,
-    ) -> Result<(), Failure> {
-        owned::claim(&Disk, folder, stages::MODEL, self.overwrite)?;
-        let path = folder.join(MODEL_RECORD);
-        let is_ours = owned::is_ours(folder, stages::MODEL);
+    fn write_model(&self, model: &Model, frames: &[FrameImages], record: &Value) -> Result<(), Failure> {
+        let folder = stages::claim_model(self.output, self.overwrite)?;
+        let path = folder.join(stages::MODEL_RECORD);
+        let is_ours = owned::is_ours(&folder, stages::MODEL);
         if is_ours && path.is_file() {
             // While files of two models stand side by side nothing says that they are one.
             let failed = |source| WriteError::Io { path: path.clone(), action: "remove", source };
             Disk.remove(&path).map_err(failed)?;
         }
-        model.write(folder, frames)?;
+        model.write(&folder, frames)?;
         if is_ours {
             stages::write_record(&path, record)?;
         }
@@ -476,6 +469,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     TrainConfig::resolve(&options, None).map_err(Failure::from)?;
     let aligned = scene.source().and_then(|source| {
         let lock = stages::lock(&args.output)?;
+        stages::stay_inside(&args.output, &["run"])?;
         let pictures = scene.pictures(source)?;
         let frames = photographs(&pictures.folder)?;
         // A model that is there and is one of these photographs is used again.

@@ -15,6 +15,8 @@ use crate::failure::Failure;
 
 /// Marker of the folder of a COLMAP model that we wrote ([`gausset_io::owned`]).
 pub(crate) const MODEL: &str = "model";
+/// What the model of photographs was made with, in its folder.
+pub(crate) const MODEL_RECORD: &str = "align.json";
 /// Name of the folder in which COLMAP works, while it does.
 pub(crate) const WORK: &str = "sfm";
 
@@ -33,6 +35,11 @@ pub(crate) fn lock(folder: &Path) -> Result<FolderLock, Failure> {
         Failure::new("write", format!("{}: folder: {reason}", folder.display()))
     })?;
     FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))
+}
+
+/// Refuses names of what a command makes in its folder that are links out of it, or no files and folders at all.
+pub(crate) fn stay_inside(folder: &Path, names: &[&str]) -> Result<(), Failure> {
+    names.iter().try_for_each(|name| owned::stays_inside(folder, Path::new(name))).map_err(Failure::from)
 }
 
 /// One name for a place, whatever leads to it; for records.
@@ -87,27 +94,39 @@ pub(crate) fn made_of_others(place: &Path, differences: &[String]) -> Failure {
     Failure::new("other-options", line)
 }
 
-/// Says before the long work of an alignment that its model may be written into a folder; changes nothing.
-pub(crate) fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failure> {
-    if overwrite == Overwrite::Replace || owned::is_ours(folder, MODEL) {
-        return Ok(());
-    }
-    match Disk.list(folder) {
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(WriteError::Io { path: folder.to_owned(), action: "list", source }.into()),
-        Ok(names) => match names.first() {
-            None => Ok(()),
-            Some(found) => {
-                let found = found.display().to_string();
-                Err(OwnedError::NotOurs { path: folder.to_owned(), found }.into())
-            }
-        },
-    }
-}
+/// Files of a model.
+const MODEL_FILES: [&str; 6] =
+    ["cameras.bin", "images.bin", "points3D.bin", "rigs.bin", "frames.bin", MODEL_RECORD];
 
 /// `FOLDER/sparse/0`.
 pub(crate) fn model_folder(folder: &Path) -> PathBuf {
     folder.join("sparse").join("0")
+}
+
+/// Says before the long work of an alignment that a model may be written to `FOLDER/sparse/0`; changes nothing.
+pub(crate) fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failure> {
+    stay_inside(folder, &["sparse/0"])?;
+    let folder = model_folder(folder);
+    stay_inside(&folder, &MODEL_FILES)?;
+    if overwrite == Overwrite::Replace || owned::is_ours(&folder, MODEL) {
+        return Ok(());
+    }
+    match Disk.list(&folder) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(WriteError::Io { path: folder, action: "list", source }.into()),
+        Ok(names) => match names.first().map(|found| found.display().to_string()) {
+            None => Ok(()),
+            Some(found) => Err(OwnedError::NotOurs { path: folder, found }.into()),
+        },
+    }
+}
+
+/// Takes `FOLDER/sparse/0` for a model of ours.
+pub(crate) fn claim_model(folder: &Path, overwrite: Overwrite) -> Result<PathBuf, Failure> {
+    may_write_model(folder, overwrite)?;
+    let model = model_folder(folder);
+    owned::claim(&Disk, &model, MODEL, overwrite)?;
+    Ok(model)
 }
 
 #[cfg(test)]
@@ -137,14 +156,28 @@ mod tests {
     fn a_model_is_written_to_a_new_an_empty_and_our_own_folder_only() {
         let root = tempfile::tempdir().unwrap();
         let folder = model_folder(root.path());
-        may_write_model(&folder, Overwrite::Refuse).unwrap();
+        may_write_model(root.path(), Overwrite::Refuse).unwrap();
         assert!(!folder.exists(), "nothing was changed");
-        owned::claim(&Disk, &folder, MODEL, Overwrite::Refuse).unwrap();
+        claim_model(root.path(), Overwrite::Refuse).unwrap();
         std::fs::write(folder.join("cameras.bin"), b"x").unwrap();
-        may_write_model(&folder, Overwrite::Refuse).unwrap();
+        may_write_model(root.path(), Overwrite::Refuse).unwrap();
         std::fs::remove_file(folder.join(owned::MARKER)).unwrap();
-        let refusal = may_write_model(&folder, Overwrite::Refuse).unwrap_err();
+        let refusal = may_write_model(root.path(), Overwrite::Refuse).unwrap_err();
         assert!(refusal.code == "exists" && refusal.message.contains("found cameras.bin"), "{refusal:?}");
-        may_write_model(&folder, Overwrite::Replace).unwrap();
+        may_write_model(root.path(), Overwrite::Replace).unwrap();
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_model_is_never_written_through_a_link_that_leads_out() {
+        let [root, outside] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+        std::os::unix::fs::symlink(outside.path(), root.path().join("sparse")).unwrap();
+        assert!(claim_model(root.path(), Overwrite::Replace).is_err());
+        assert_eq!(Disk.list(outside.path()).unwrap().len(), 0);
+        std::fs::remove_file(root.path().join("sparse")).unwrap();
+        let folder = claim_model(root.path(), Overwrite::Refuse).unwrap();
+        std::fs::write(outside.path().join("mine"), b"mine").unwrap();
+        std::os::unix::fs::symlink(outside.path().join("mine"), folder.join("images.bin")).unwrap();
+        assert!(claim_model(root.path(), Overwrite::Replace).is_err());
     }
 }

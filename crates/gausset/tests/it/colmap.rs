@@ -229,11 +229,12 @@ mod recorded {
         script(
             &workshop.path("python"),
             &format!(
-                "case \"$*\" in *--version*) echo '{{\"event\": \"version\", \"version\": \"4.2.1\"}}'; exit 0;; esac
+                "for last; do :; done
+if [ \"$last\" = --version ]; then echo '{{\"event\": \"version\", \"version\": \"4.2.1\"}}'; exit 0; fi
 while IFS= read -r line; do
   case \"$line\" in 'O '*) echo \"${{line#O }}\";; *) echo \"${{line#E }}\" >&2;; esac
 done < {}
-models=$(sed -n 's/.*\"models\": \"\\(.*\\)\",.*/\\1/p' \"$2\")
+models=$(sed -n 's/.*\"models\": \"\\(.*\\)\",.*/\\1/p' \"$last\")
 mkdir -p \"$models/0\" && cp {model}/* \"$models/0\"",
                 transcript.display()
             ),

@@ -6,6 +6,7 @@ mod bytes;
 mod colmap;
 mod demo;
 mod doors;
+mod effects;
 mod field;
 #[cfg(unix)]
 mod goes_on;
@@ -19,4 +20,5 @@ mod profile;
 mod signals;
 mod strangers;
 mod support;
+mod tools;
 mod v01;

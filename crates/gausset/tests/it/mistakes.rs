@@ -50,12 +50,23 @@ train data -o r --config nowhere.toml
 train data -o r --config unknown.toml
 train data -o r --config syntax.toml
 train data -o r --config value.toml
+train data -o r --scene-extent 1e300
+train data -o r --strategy classic --noise 3
+train data -o r --strategy classic --config growth.toml
+train data -o r --grow-gradient 1e-4
+train data -o r --lr-exposure 1e-3
+train data -o r --lr-poses 1e-5
+train data -o r --steps 5 --time-budget 3s
+train data -o r --coarse-factor 1 --coarse-until 0.3
+train data -o r --test-every 0 --eval-every 5
+train data -o r --initial-splats 50
 train data -o file
 train data -o r --quiet --verbose
 train --resume nowhere
 train --resume empty
 train --resume held --steps 500 --seed 3
 train --resume held -o r
+train --resume held --noise 3 --lr-exposure 0.1
 eval
 eval nowhere
 eval data
@@ -68,6 +79,8 @@ render held --path nowhere.json
 render held --path config.json
 render held --size 640
 render held --depth exr
+render held --size 64x48
+render held --path config.json --data data
 render held/splats.ply
 render nowhere
 info
@@ -84,6 +97,8 @@ demo --size big
 bench train --steps 0
 bench raster --workload warm
 bench raster --camera path.json
+bench raster --adam dense
+field slice a.safetensors -o a.png --frame 1
 profile show
 profile show held
 profile diff held
@@ -104,6 +119,7 @@ fn workshop() -> Workshop {
         ("unknown.toml", "max-splat = 5\n"),
         ("syntax.toml", "steps = 5\nseed = = 3\n"),
         ("value.toml", "strategy = 'best'\n"),
+        ("growth.toml", "strategy = 'classic'\ngrowth = 1.2\n"),
         ("config.json", "{\"a\": 1}"),
         ("file", "not a folder"),
     ] {

@@ -59,13 +59,10 @@ fn the_rows_of_a_profile_sum_to_the_wall_time_and_are_shown_and_compared() {
         let found = counters.iter().find(|counter| counter["name"] == name);
         found.unwrap_or_else(|| panic!("{name}: {counters:?}"))["max"].as_f64().expect("a number")
     };
-    // Eight pictures are few: a tenth of the splats is left out of each step, of those that would be drawn. In the
-    // steps that are counted in full all other splats have their own reasons (`gausset-cpu`, tests/engine.rs), and the
-    // cameras of this scene stand around it, so that none is behind them.
+    // Eight pictures are few: a tenth of the splats is left out of each step, of those that would be drawn. That the
+    // others have the reasons that they have stands in `gausset-cpu`, tests/engine.rs.
     let left_out = counter("left out at random") / (counter("left out at random") + counter("visible"));
     assert!((0.02..0.25).contains(&left_out), "{left_out}");
-    assert_eq!(counter("culled: behind the camera"), 0.0);
-    assert!(counter("culled: outside the picture") < 0.1 * counter("splats"));
     for name in ["list of a tile, p99", "contributors of a pixel, mean", "cells evaluated", "blocks updated"]
     {
         assert!(counter(name) > 0.0, "{name}");

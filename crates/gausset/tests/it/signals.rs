@@ -1,11 +1,11 @@
 //! Ctrl-C, termination, threads, locks, broken pipes and panics.
 
 use std::process::Stdio;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::{Finished, PATIENCE, Workshop, checkpoints, wait_until};
+use crate::support::{Finished, PATIENCE, Workshop, checkpoints, wait_until, with_walk};
 
 /// More steps than anybody waits for.
 const ENDLESS: [&str; 8] = ["train", "data", "-o", "run", "--steps", "1000000", "--checkpoint-every", "5"];
@@ -24,7 +24,7 @@ fn send(child: &std::process::Child, signal: Signal) {
 
 #[test]
 fn a_signal_saves_a_checkpoint_and_stops_the_run_with_its_own_exit_code() {
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {
         let workshop = Workshop::with_data();
         let child = endless(&workshop, &["--json"]);
         let sent = Instant::now();
@@ -36,6 +36,45 @@ fn a_signal_saves_a_checkpoint_and_stops_the_run_with_its_own_exit_code() {
         let steps = finished.json()["steps"].as_u64();
         assert_eq!(checkpoints(&workshop.path("run")).last().copied(), steps, "saved where it stopped");
     }
+}
+
+#[test]
+fn a_run_whose_terminal_was_closed_goes_on_to_the_same_bytes() {
+    let workshop = Workshop::with_data();
+    let options = ["--steps", "240", "--checkpoint-every", "5", "-q"];
+    workshop.succeed(&[&["train", "data", "-o", "whole"][..], &options].concat());
+    let arguments = [&["train", "data", "-o", "run"][..], &options].concat();
+    let child = workshop.start(&arguments);
+    wait_until("the run trains", || !checkpoints(&workshop.path("run")).is_empty());
+    // The shell and the system both say it, and a session manager says more: one question, no insistence.
+    for signal in [Signal::STOP, Signal::HUP, Signal::TERM, Signal::CONT] {
+        send(&child, signal);
+    }
+    std::thread::sleep(Duration::from_millis(5));
+    let _ = kill_process(Pid::from_child(&child), Signal::HUP);
+    let finished = Finished::new(&arguments, child.wait_with_output().expect("wait"));
+    assert!([129, 143].contains(&finished.code), "{finished:?}");
+    assert!(!workshop.path("run/splats.ply").exists(), "it was not interrupted: {finished:?}");
+    workshop.succeed(&["train", "--resume", "run", "-q"]);
+    assert!(workshop.read("run/splats.ply") == workshop.read("whole/splats.ply"));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_was_told_to_ignore_closed_terminals_does() {
+    let workshop = Workshop::with_data();
+    let program = workshop.command(&ENDLESS);
+    let mut shell = std::process::Command::new("/bin/sh");
+    shell.args(["-c", "trap '' HUP; exec \"$@\"", "sh"]).arg(program.get_program()).args(program.get_args());
+    shell.current_dir(workshop.path("")).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = shell.spawn().expect("a shell");
+    let last = || checkpoints(&workshop.path("run")).last().copied();
+    wait_until("the run trains", || last().is_some());
+    send(&child, Signal::HUP);
+    let then = last();
+    wait_until("the run goes on", || last() > then.map(|step| step + 10));
+    send(&child, Signal::TERM);
+    assert_eq!(child.wait().expect("wait").code(), Some(143));
 }
 
 #[test]
@@ -82,7 +121,7 @@ fn there_are_never_more_threads_than_asked_for_and_three() {
     let tasks = format!("/proc/{}/task", child.id());
     let most = (0..200)
         .map(|_| {
-            std::thread::sleep(std::time::Duration::from_millis(2));
+            std::thread::sleep(Duration::from_millis(2));
             std::fs::read_dir(&tasks).map_or(0, Iterator::count)
         })
         .max();
@@ -114,6 +153,19 @@ fn a_full_disk_behind_stdout_is_an_error() {
         String::from_utf8_lossy(&output.stderr).trim_end(),
         "gausset: stdout: write: no space left on the device; free some space or choose another folder"
     );
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_stderr_that_cannot_be_written_is_nothing_to_stop_for() {
+    // As that of a terminal that was closed. What libraries trace goes there, too.
+    let workshop = with_walk(1);
+    let full = std::fs::File::options().write(true).open("/dev/full").expect("/dev/full");
+    let arguments = ["-v", "pano", "split", "walk", "-o", "w", "--size", "64"];
+    let output = workshop.command(&arguments).stderr(full).output().expect("starts");
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let told = workshop.succeed(&[&arguments[..], &["--force"]].concat()).stderr;
+    assert!(told.contains("gausset_pano"), "something was traced: {told}");
 }
 
 #[test]

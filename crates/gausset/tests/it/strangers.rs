@@ -20,11 +20,11 @@ use crate::support::{PATIENCE, Workshop};
 const CASES: &[&[&str]] = &[
     &["demo", "--size", "small", "--steps", "1", "-o", "HERE"],
     &["train", "IN/data", "-o", "HERE", "--steps", "2"],
-    &["train", "IN/data", "-o", "HERE/eval", "--steps", "2"],
+    &["train", "IN/data", "-o", "HERE/results", "--steps", "2"],
     &["train", "IN/data", "-o", "HERE/fresh", "--steps", "2", "--profile"],
     &["train", "--resume", "HERE"],
     &["eval", "IN/run", "-o", "HERE"],
-    &["eval", "IN/run", "-o", "HERE/eval"],
+    &["eval", "IN/run", "-o", "HERE/results"],
     &["eval", "HERE"],
     &["render", "IN/run", "--data", "IN/data", "-o", "HERE", "--alpha", "--depth", "npy"],
     &["render", "IN/run/splats.ply", "--orbit", "2", "--size", "16x16", "-o", "HERE", "--depth", "png"],
@@ -102,7 +102,7 @@ fn materials(workshop: &Workshop) {
     let clip = ["-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x48:rate=4:duration=1", "-y"];
     let mut ffmpeg = std::process::Command::new("ffmpeg");
     if !ffmpeg.args(clip).arg(root.join("clip.mp4")).status().is_ok_and(|status| status.success()) {
-        println!("SKIPPED videos in folders of others: ffmpeg is not installed");
+        gausset_testkit::skip_for_tool("videos in folders of others", "ffmpeg is not installed");
         fs::write(root.join("clip.mp4"), "no video").expect("a file");
     }
 }
@@ -133,6 +133,7 @@ const QUIET: &[&str] = &[
     "notes.txt",
     "render/notes.txt",
     "split/sfm/thesis.txt",
+    "results/notes.txt",
 ];
 
 /// Files of others that have names as a command would give them.
@@ -186,6 +187,8 @@ const COLLIDING: &[&str] = &[
     "run/config.toml",
     "run/splats.ply",
     "out/p0.jpg",
+    "results/metrics.json",
+    "results/eval/metrics.json",
 ];
 
 /// Names that a command would give, as links that lead out.
@@ -227,6 +230,8 @@ const LINKS: &[(&str, &str)] = &[
     ("split/sparse", "folder"),
     ("split/poses.json", "nothing"),
     ("poses.json", "nothing"),
+    ("results/eval", "folder"),
+    ("results/contact_sheet.png", "thesis.txt"),
     (".tmp-9-9-link", "thesis.txt"),
 ];
 

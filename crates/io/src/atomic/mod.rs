@@ -9,17 +9,20 @@
 //!
 //! All access goes through [`FileSystem`], so that tests can make any call fail (`faults`, feature `fault-injection`)
 //! and crash the process at named places ([`crash`], feature `crash-points`).
+#![allow(clippy::disallowed_methods, reason = "this is the door")]
 
 pub mod crash;
 mod disk;
 #[cfg(feature = "fault-injection")]
 pub mod faults;
+mod together;
 mod writer;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub use disk::Disk;
+pub use together::{Unnamed, name_together, write_unnamed};
 pub use writer::{
     AtomicWriter, Committed, Overwrite, WriteOptions, refuse_existing, remove_temporaries, write_atomic,
     write_atomic_with,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use super::{FileKind, FileSystem, OutputFile, WriteError, crash};
+use super::{FileKind, FileSystem, OutputFile, Unnamed, WriteError, crash};
 
 /// Start of the names of temporary files.
 const TEMPORARY_PREFIX: &str = ".tmp-";
@@ -206,6 +206,16 @@ impl<'a> AtomicWriter<'a> {
             crash::point(self.label, "after_folder_sync");
         }
         Ok(Committed { bytes: self.bytes, sync_seconds: clock.elapsed().as_secs_f64() })
+    }
+
+    /// Closes the file without a sync and without its name.
+    pub(super) fn close_unnamed(mut self) -> Result<Unnamed, WriteError> {
+        if let Some(Err(e)) = self.file.take().map(BufWriter::into_inner) {
+            let (source, buffer) = e.into_parts();
+            drop(buffer.into_parts());
+            return Err(self.failed("write", source));
+        }
+        Ok(Unnamed { path: self.path.clone(), target: self.target.clone(), temporary: self.temporary.take() })
     }
 
     /// The error of a failed action; dropping `self` removes the temporary file.

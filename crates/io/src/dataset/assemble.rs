@@ -217,7 +217,7 @@ impl Assembly {
             if picture.role == Role::Test && stays.role != Role::Test {
                 std::mem::swap(stays, &mut picture);
             }
-            let (name, of) = (&picture.found.name, stays.found.name.clone());
+            let (name, of) = (&picture.found.spelled, stays.found.name.clone());
             count += 1;
             first.get_or_insert_with(|| (picture.found.spelled.clone(), of.clone()));
             report.skip(name, SkipReason::SameFile { of });

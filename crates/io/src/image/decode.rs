@@ -6,15 +6,14 @@
 //! Same bytes on every processor: the JPEG decoder (zune-jpeg 0.5) gave equal pixels with and without its vector
 //! code on 60 photographs, 73 million values.
 
-use std::cell::Cell;
 use std::io::Cursor;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use image::{DynamicImage, ImageDecoder, ImageFormat, ImageReader, Limits};
 
 use super::header::{self, PictureFormat, parse_header};
 use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_SIDE, Mask, Picture};
+use crate::guard;
 
 /// Reads and decodes a picture file.
 ///
@@ -29,8 +28,15 @@ pub fn decode_file(path: &Path) -> Result<Picture, ImageError> {
 /// # Errors
 /// As [`decode_file`].
 pub fn decode_mask_file(path: &Path) -> Result<Mask, ImageError> {
-    let decoded = read(path).and_then(|bytes| decode_pixels(&bytes));
-    decoded.map(to_mask).map_err(|problem| ImageError::new(path, problem))
+    read(path).and_then(|bytes| decode_mask(&bytes)).map_err(|problem| ImageError::new(path, problem))
+}
+
+/// Decodes a mask.
+///
+/// # Errors
+/// As [`decode_file`].
+pub fn decode_mask(bytes: &[u8]) -> Result<Mask, ImageProblem> {
+    decode_pixels(bytes).map(to_mask)
 }
 
 /// Reads a whole picture file within the limits.
@@ -73,16 +79,12 @@ fn decode_pixels(bytes: &[u8]) -> Result<DynamicImage, ImageProblem> {
     })
 }
 
-thread_local! {
-    static DECODING: Cell<bool> = const { Cell::new(false) };
-}
-
-/// Whether this thread is inside a foreign decoder, whose panics become errors of the picture.
+/// Whether this thread is inside a foreign decoder or other guarded work, whose panics become errors of the picture.
 ///
 /// A panic hook that prints or ends the process asks here and does nothing if so.
 #[must_use]
 pub fn decoder_is_running() -> bool {
-    DECODING.try_with(Cell::get).unwrap_or(false)
+    guard::is_active()
 }
 
 /// Runs a picture's decoder and makes an error of a panic in it.
@@ -96,11 +98,8 @@ fn guarded<T>(decoder: impl FnOnce() -> Result<T, ImageProblem>) -> Result<T, Im
 /// Hostile files have found such places (zune-jpeg 0.5.15 panics on chroma sampled more finely than luma,
 /// `fuzz/corpus/image_decode/chroma_finer_than_luma.jpg`): that is a fault of the file, not of the run.
 pub fn run_decoder<T>(decoder: impl FnOnce() -> T) -> Option<T> {
-    let is_inside_another = DECODING.replace(true);
     // The decoder works on values of its own, which nobody sees after a panic.
-    let result = catch_unwind(AssertUnwindSafe(decoder));
-    DECODING.set(is_inside_another);
-    result.ok()
+    guard::run(decoder).ok()
 }
 
 /// The decoder's reason as part of a line.
@@ -119,7 +118,9 @@ fn narrow(v: u16) -> u8 {
     ((u32::from(v) + 128) / 257) as u8
 }
 
-fn to_picture(image: DynamicImage) -> Picture {
+/// Decoded pixels of any kind as 8-bit RGB with optional alpha.
+#[must_use]
+pub fn to_picture(image: DynamicImage) -> Picture {
     let (width, height) = (image.width(), image.height());
     let grey = |v: u8| [v, v, v];
     let (rgb, alpha): (Vec<u8>, Option<Vec<u8>>) = match image {

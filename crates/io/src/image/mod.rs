@@ -12,7 +12,9 @@ pub mod warp;
 
 use std::path::{Path, PathBuf};
 
-pub use decode::{decode, decode_file, decode_mask_file, decoder_is_running, run_decoder};
+pub use decode::{
+    decode, decode_file, decode_mask, decode_mask_file, decoder_is_running, run_decoder, to_picture,
+};
 pub use header::{Header, PictureFormat, read_header};
 
 /// Longest side of a picture in px.

@@ -1,12 +1,17 @@
 //! Masks of frames: found beside them, or made by an outside program.
 
-use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
+use gausset_io::image::MAX_FILE_BYTES;
+use gausset_io::{input, owned};
 use gausset_process::{Program, find, is_executable};
+use serde::{Deserialize, Serialize};
 
+use super::Settings;
 use super::source::SourceFrame;
 use super::worker::{Bench, FrameError, Shared};
 use crate::plane::{Colour, Frame, Plane};
@@ -14,6 +19,8 @@ use crate::video::picture_of;
 
 /// Folder in the output for masks that a command makes, while they are needed.
 pub(super) const MASK_FOLDER: &str = ".masks";
+/// What makes that folder ours.
+pub(super) const MASK_FOLDER_PURPOSE: &str = "masks for a moment";
 /// Quality of the pictures of video frames that a mask command sees.
 const SNAPSHOT_QUALITY: u8 = 95;
 
@@ -75,25 +82,81 @@ impl MaskCommand {
     }
 }
 
-/// Puts the mask of a frame, if it has one, into the bench.
-pub(super) fn load(shared: &Shared<'_>, source: &SourceFrame, bench: &mut Bench) -> Result<bool, FrameError> {
-    let settings = shared.settings;
-    let is_video = settings.video.is_some();
-    if let Some(command) = &settings.mask_command {
-        let mask = make(shared, command, source, &bench.frame, is_video)?;
-        let has_mask = mask.is_file();
-        if has_mask {
-            decode(&mask, &mut bench.mask, &bench.frame, settings.is_stereo)?;
-            let _ = fs::remove_file(&mask);
-        }
-        return Ok(has_mask);
+/// The mask file that a frame was cut with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MaskFile {
+    /// Its name, without its folder.
+    pub file: String,
+    /// Hash of its content. Length and time would not do: tools that paint masks write many files of the same length
+    /// within a second, and copies keep the time. Masks are small.
+    pub hash: String,
+}
+
+impl MaskFile {
+    fn of(path: &Path, content: &[u8]) -> Self {
+        let file = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Self { file, hash: format!("{:016x}", xxhash_rust::xxh3::xxh3_64(content)) }
     }
-    let Some(file) = source.files.first().filter(|_| !is_video) else { return Ok(false) };
-    let Some(path) = find_mask(file, &source.stem, settings.masks.as_deref()) else {
-        return Ok(false);
-    };
-    decode(&path, &mut bench.mask, &bench.frame, settings.is_stereo)?;
-    Ok(true)
+}
+
+/// The mask file of a frame as it is now; one that cannot be read is like none that was ever used.
+pub(super) fn now(settings: &Settings, frame: &SourceFrame) -> Option<MaskFile> {
+    let path = path_of(settings, frame)?;
+    let content = input::read(&path, MAX_FILE_BYTES).unwrap_or_default();
+    Some(MaskFile::of(&path, &content))
+}
+
+/// Bytes a pixel of a mask's plane, and of halves of it.
+const PLANE_BYTES: u64 = 2;
+/// Bytes a pixel of a mask that a command makes: as a grey PNG or JPEG of 8 bits.
+pub(super) const MADE_BYTES: u64 = 3 + PLANE_BYTES;
+
+/// Bytes that decoding the mask of a frame takes, if it has one.
+pub(super) fn demand(settings: &Settings, frame: &SourceFrame, pixels: u64) -> u64 {
+    if settings.mask_command.is_some() {
+        return MADE_BYTES * pixels;
+    }
+    // One that cannot be read is told when it is.
+    let header = path_of(settings, frame).and_then(|path| gausset_io::image::read_header(&path).ok());
+    header.map_or(0, |header| header.pixels() * (header.mask_bytes_per_pixel() + PLANE_BYTES))
+}
+
+/// The mask file of a frame.
+fn path_of(settings: &Settings, frame: &SourceFrame) -> Option<PathBuf> {
+    if settings.mask_command.is_some() || settings.video.is_some() {
+        return None;
+    }
+    find_mask(frame.files.first()?, &frame.stem, settings.masks.as_deref())
+}
+
+/// Where the mask of a frame came from.
+pub(super) enum Found {
+    Nowhere,
+    /// From the command.
+    Made,
+    File(MaskFile),
+}
+
+/// Puts the mask of a frame, if it has one, into the bench.
+pub(super) fn load(
+    shared: &Shared<'_>,
+    source: &SourceFrame,
+    bench: &mut Bench,
+) -> Result<Found, FrameError> {
+    let settings = shared.settings;
+    if let Some(command) = &settings.mask_command {
+        let mask = make(shared, command, source, &bench.frame, settings.video.is_some())?;
+        if !mask.is_file() {
+            return Ok(Found::Nowhere);
+        }
+        decode(&mask, &mut bench.mask, &bench.frame, settings.is_stereo)?;
+        let _ = Disk.remove(&mask);
+        return Ok(Found::Made);
+    }
+    match path_of(settings, source) {
+        Some(path) => decode(&path, &mut bench.mask, &bench.frame, settings.is_stereo).map(Found::File),
+        None => Ok(Found::Nowhere),
+    }
 }
 
 /// Lets the command make a mask; gives the place where it is, if it made one.
@@ -106,36 +169,36 @@ fn make(
 ) -> Result<PathBuf, FrameError> {
     let folder = shared.folder.join(MASK_FOLDER);
     let error = |what: String| FrameError::Frame(format!("{}: mask command: {what}", source.stem));
-    let io = |e: std::io::Error| error(gausset_io::atomic::plain_reason(&e));
-    fs::create_dir_all(&folder).map_err(io)?;
+    owned::claim(&Disk, &folder, MASK_FOLDER_PURPOSE, Overwrite::Refuse).map_err(|e| error(e.to_string()))?;
     let mask = folder.join(format!("{}.png", source.stem));
-    let _ = fs::remove_file(&mask);
+    let _ = Disk.remove(&mask);
     let picture = if is_video {
         let path = folder.join(format!("{}.jpg", source.stem));
-        fs::write(&path, picture_of(frame, SNAPSHOT_QUALITY, shared.work.level)).map_err(io)?;
+        let picture = picture_of(frame, SNAPSHOT_QUALITY, shared.work.level);
+        write_atomic(&Disk, &path, |file| file.write_all(&picture)).map_err(|e| error(e.to_string()))?;
         path
     } else {
         source.files.first().cloned().unwrap_or_default()
     };
     let ran = command.run(&picture, &mask, shared.stop);
     if is_video {
-        let _ = fs::remove_file(&picture);
+        let _ = Disk.remove(&picture);
     }
     ran.map_err(error)?;
     Ok(mask)
 }
 
 /// Decodes a mask that has the size of the frame; of a mask for two stacked eyes, the upper half.
-fn decode(path: &Path, out: &mut Frame, frame: &Frame, is_stereo: bool) -> Result<(), FrameError> {
-    let picture = gausset_io::image::decode_mask_file(path).map_err(|e| FrameError::Frame(e.to_string()))?;
+fn decode(path: &Path, out: &mut Frame, frame: &Frame, is_stereo: bool) -> Result<MaskFile, FrameError> {
+    let error = |what: String| FrameError::Frame(format!("{}: {what}", path.display()));
+    let content = input::read(path, MAX_FILE_BYTES)
+        .map_err(|e| error(format!("mask: {}", gausset_io::atomic::plain_reason(&e))))?;
+    let picture = gausset_io::image::decode_mask(&content).map_err(|e| error(e.to_string()))?;
     let (w, h) = (frame.planes[0].width, frame.planes[0].height);
     let (width, height) = (picture.width as usize, picture.height as usize);
     let is_both_eyes = is_stereo && height == 2 * h;
     if width != w || (height != h && !is_both_eyes) {
-        return Err(FrameError::Frame(format!(
-            "{}: mask: {width}x{height} px (expected {w}x{h}, the size of the frame)",
-            path.display()
-        )));
+        return Err(error(format!("mask: {width}x{height} px (expected {w}x{h}, the size of the frame)")));
     }
     out.colour = Colour::Grey;
     out.planes.resize_with(1, Plane::default);
@@ -144,7 +207,7 @@ fn decode(path: &Path, out: &mut Frame, frame: &Frame, is_stereo: bool) -> Resul
     for (y, row) in picture.keep.chunks_exact(w).take(h).enumerate() {
         plane.row_mut(y as i32).copy_from_slice(row);
     }
-    Ok(())
+    Ok(MaskFile::of(path, &content))
 }
 
 /// `DIR/NAME.png`, `DIR/STEM.png`, `DIR/STEM_mask.png` in the folder of masks, or beside the frame.

@@ -1,16 +1,19 @@
 //! The streaming splitter: frames in, encoded views out.
 //!
 //! ```text
-//! worker: take the next frame ─▶ read ─▶ decode needed rows ─▶ per view: remap ▸ encode band by band ─▶ NAME.part
-//!                                                              last view written ─▶ rename all ─▶ manifest line
+//! worker: take the next frame ─▶ read ─▶ decode needed rows ─▶ per view: remap ▸ encode band by band ─▶ .tmp-…
+//! caller: frames whose last view is written ─▶ one sync for all ─▶ rename ─▶ manifest lines, synced
 //! ```
 //! One worker has one frame in its hands, with buffers that it keeps; frames are handed out in order; the next ones are
-//! announced to the system (`fadvise`) so that a cold disk reads ahead. A byte budget bounds what is in flight. A frame
-//! that fails is named and skipped, and leaves nothing behind. `pano.jsonl` remembers finished frames by name, length,
-//! time of change and a hash of the settings: a run that starts again goes on where it was, with the same bytes.
+//! announced to the system (`fadvise`) so that a cold disk reads ahead. A byte budget, counted from the headers, bounds
+//! what is in flight. A frame that fails is named and skipped, and leaves nothing behind. `pano.jsonl` remembers finished frames by name, length,
+//! time of change, a hash of its mask and one of the settings: a run that starts again goes on where it was, with the same bytes.
 //!
-//! `source`: what there is to split; `record`: what stays beside the views; `worker`: one frame at a time; `masks`.
+//! `source`: what there is to split; `record`: what stays beside the views; `worker`: one frame at a time; `files`: its
+//! files; `budget`: bytes in flight; `masks`.
 
+mod budget;
+mod files;
 mod masks;
 mod record;
 mod source;
@@ -23,11 +26,15 @@ use std::sync::mpsc;
 use std::time::Instant;
 
 use gausset_compute::fearless_simd::Level;
-use gausset_io::atomic::{WriteError, plain_reason};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, plain_reason};
+use gausset_io::owned::{self, OwnedError};
 use serde::Serialize;
 
-pub use self::masks::MaskCommand;
-pub use self::record::{DESCRIPTION, Description, MANIFEST, ManifestLine, Naming, read_manifest};
+use self::files::Cut;
+pub use self::masks::{MaskCommand, MaskFile};
+pub use self::record::{
+    DESCRIPTION, Description, MANIFEST, ManifestLine, Naming, claim, is_ours, read_manifest,
+};
 pub use self::source::{SourceFrame, eac_pairs, list_frames, source_frame, video_frames};
 use self::worker::{Shared, Told};
 use crate::cutter::Format;
@@ -102,9 +109,9 @@ pub struct Work {
     pub level: Level,
     /// What to do with bad frames.
     pub on_error: OnError,
-    /// Redo finished frames.
+    /// Redo finished frames, and write among files of somebody else.
     pub force: bool,
-    /// Bytes in flight, all frames together.
+    /// Bytes of frames in flight and of tables, all together; a frame that takes more is left out.
     pub budget: u64,
 }
 
@@ -146,8 +153,34 @@ pub struct Report {
     pub skipped: Vec<Skipped>,
     /// Whether it was stopped.
     pub is_cancelled: bool,
-    /// CPU seconds of the parts of the work: read, decode, remap, encode, write.
-    pub seconds: [f64; 5],
+    /// Where the time went.
+    pub seconds: PartSeconds,
+}
+
+/// Wall seconds that workers spent on the parts of the work, all workers together. Waiting counts: for the disk, for a
+/// mask command, for a processor that others use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PartSeconds {
+    /// Reading files.
+    pub read: f64,
+    /// Decoding pictures and masks.
+    pub decode: f64,
+    /// Sampling.
+    pub remap: f64,
+    /// Encoding views.
+    pub encode: f64,
+    /// Writing files, and bringing them to the device.
+    pub write: f64,
+}
+
+impl PartSeconds {
+    fn add(&mut self, other: Self) {
+        self.read += other.read;
+        self.decode += other.decode;
+        self.remap += other.remap;
+        self.encode += other.encode;
+        self.write += other.write;
+    }
 }
 
 /// Why the work could not be done.
@@ -177,6 +210,9 @@ pub enum SplitError {
         /// Why.
         reason: String,
     },
+    /// The output folder holds files of somebody else.
+    #[error(transparent)]
+    NotOurs(#[from] OwnedError),
     /// A file of the description could not be written.
     #[error(transparent)]
     Atomic(#[from] WriteError),
@@ -195,6 +231,7 @@ pub fn split(
     tell: &mut dyn FnMut(Event),
 ) -> Result<Report, SplitError> {
     let hash = record::settings_hash(settings);
+    claim(folder, if work.force { Overwrite::Replace } else { Overwrite::Refuse })?;
     record::make_folders(settings, folder)?;
     let (finished, todo) = record::find_todo(frames, settings, work, folder, &hash);
     let mut lines: BTreeMap<usize, ManifestLine> = finished;
@@ -202,9 +239,10 @@ pub fn split(
     let mut skipped: BTreeMap<usize, String> = BTreeMap::new();
     // Only what is true stays in the manifest while frames are redone.
     record::write_manifest(folder, lines.values())?;
+    let mut manifest = record::Manifest::open(folder)?;
     let shared = Shared::new(frames, &todo, settings, work, folder, &hash, stop);
     let started = Instant::now();
-    let threads = work.threads.clamp(1, todo.len().max(1));
+    let threads = threads_within(&shared, &todo)?.clamp(1, todo.len().max(1));
     let mut failure = None;
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel::<Told>(threads + 2);
@@ -214,39 +252,48 @@ pub fn split(
         }
         drop(sender);
         let mut new = 0;
-        for told in receiver {
-            match told {
-                Told::Done { index, line, seconds } => {
-                    if let Err(error) = record::append_line(folder, &line) {
+        while let Ok(first) = receiver.recv() {
+            // All that is there is brought to the device together.
+            let mut cuts: Vec<Cut> = Vec::new();
+            for told in std::iter::once(first).chain(receiver.try_iter().take(threads)) {
+                match told {
+                    Told::Cut(cut, seconds) => {
+                        cuts.push(cut);
+                        report.seconds.add(seconds);
+                    }
+                    Told::Skipped { index, reason } => {
+                        let frame = frames[index].stem.clone();
+                        skipped.insert(index, reason.clone());
+                        if work.on_error == OnError::Stop {
+                            shared.failed.store(true, Ordering::Relaxed);
+                            failure.get_or_insert(SplitError::Stopped(reason.clone()));
+                        }
+                        tell(Event::Skipped(Skipped { frame, reason }));
+                    }
+                    Told::Failed(error) => {
                         shared.failed.store(true, Ordering::Relaxed);
                         failure.get_or_insert(error);
                     }
-                    lines.insert(index, line);
-                    new += 1;
-                    for (sum, s) in report.seconds.iter_mut().zip(seconds) {
-                        *sum += s;
-                    }
                 }
-                Told::Skipped { index, reason } => {
-                    let frame = frames[index].stem.clone();
-                    skipped.insert(index, reason.clone());
-                    if work.on_error == OnError::Stop {
-                        shared.failed.store(true, Ordering::Relaxed);
-                        failure.get_or_insert(SplitError::Stopped(reason.clone()));
-                    }
-                    tell(Event::Skipped(Skipped { frame, reason }));
+            }
+            let finishing = Instant::now();
+            match files::finish(&mut cuts, &mut manifest) {
+                Ok(()) => {
+                    new += cuts.len();
+                    lines.extend(cuts.into_iter().map(|cut| (cut.index, cut.line)));
                 }
-                Told::Failed(error) => {
+                Err(error) => {
                     shared.failed.store(true, Ordering::Relaxed);
                     failure.get_or_insert(error);
                 }
             }
+            report.seconds.write += finishing.elapsed().as_secs_f64();
             let views_per_s = (new * settings.views.len()) as f64 / started.elapsed().as_secs_f64().max(1e-9);
             tell(Event::Frame { done: lines.len() + skipped.len(), all: frames.len(), views_per_s });
         }
     });
-    // What masks commands left; there is usually nothing.
-    let _ = std::fs::remove_dir_all(folder.join(masks::MASK_FOLDER));
+    // What mask commands left; usually there is nothing. One that is not ours stays.
+    let _ = owned::remove(&folder.join(masks::MASK_FOLDER), masks::MASK_FOLDER_PURPOSE);
     if let Some(error) = failure {
         return Err(error);
     }
@@ -265,9 +312,40 @@ pub fn split(
         let first = report.skipped.first().map_or_else(|| "no frame".to_owned(), |s| s.reason.clone());
         return Err(SplitError::Nothing { path: path.unwrap_or_default(), first });
     }
+    let (images, masks) = record::subfolders(settings, folder);
+    for folder in images.iter().chain(&masks).filter(|folder| folder.is_dir()) {
+        Disk.sync_folder(folder).map_err(write_error(folder, "sync"))?;
+    }
     record::write_manifest(folder, lines.values())?;
     record::describe(settings, frames, &lines, folder)?;
     Ok(report)
+}
+
+/// Frames of a folder that are looked at before the work begins.
+const FRAMES_LOOKED_AT: usize = 4;
+
+/// How many workers the budget allows, by the first frames. Where a later one takes more, workers wait for each other.
+fn threads_within(shared: &Shared<'_>, todo: &[usize]) -> Result<usize, SplitError> {
+    let (settings, work) = (shared.settings, shared.work);
+    let Some(video) = &settings.video else {
+        let first = todo.iter().take(FRAMES_LOOKED_AT);
+        // One that cannot be read is told when its turn comes.
+        let each = first.filter_map(|&index| worker::demand(shared, index).ok()).max();
+        return Ok(each.map_or(work.threads, |each| work.threads.min((work.budget / each.max(1)) as usize)));
+    };
+    let [width, height] = video.size.map(u64::from);
+    // What comes through the pipe, and the sharpest of its neighbours so far.
+    let shared = 3 * width * height;
+    let each = worker::video_demand(settings, video);
+    if work.budget < shared + each {
+        return Err(SplitError::Input(format!(
+            "{}: memory: cutting frames of {width}x{height} px takes {} (expected at most {}); raise --max-memory",
+            video.path.display(),
+            gausset_io::units::bytes(shared + each),
+            gausset_io::units::bytes(work.budget),
+        )));
+    }
+    Ok(work.threads.min(((work.budget - shared) / each) as usize))
 }
 
 fn write_error<'a>(path: &'a Path, action: &'static str) -> impl FnOnce(std::io::Error) -> SplitError + 'a {

@@ -2,14 +2,18 @@
 //! the names of everything.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{Disk, plain_reason, write_atomic};
+use gausset_io::atomic::{
+    Disk, FileSystem, OutputFile, Overwrite, plain_reason, remove_temporaries, write_atomic,
+};
+use gausset_io::input;
+use gausset_io::owned::{self, OwnedError};
 use gausset_io::units::json_problem;
 use serde::{Deserialize, Serialize};
 
+use super::masks::{self, MaskFile};
 use super::source::{SourceFrame, plain_stem};
 use super::{Settings, SplitError, Work, write_error};
 use crate::geometry::View;
@@ -19,6 +23,11 @@ use crate::rig;
 pub const MANIFEST: &str = "pano.jsonl";
 /// Name of the description of the split.
 pub const DESCRIPTION: &str = "pano.json";
+/// What makes an output folder ours.
+const PURPOSE: &str = "panoramas";
+/// Longest manifest and longest description that are read.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 /// Part of the settings hash: changes when the same input would give other bytes.
 const BYTES_VERSION: u32 = 2;
 
@@ -51,14 +60,18 @@ pub struct ManifestLine {
     /// Latitude, longitude (degrees) and altitude (m), when known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gps: Option<[f64; 3]>,
+    /// The file of its mask, when it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mask: Option<MaskFile>,
+    /// Length of each view's mask, 0 = none; not known of frames that version 0.1 cut.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masks: Option<Vec<u64>>,
 }
 
 /// Reads a manifest; lines that are damaged are left out.
 #[must_use]
 pub fn read_manifest(folder: &Path) -> Vec<ManifestLine> {
-    let path = folder.join(MANIFEST);
-    let is_small = fs::metadata(&path).is_ok_and(|m| m.is_file() && m.len() < 1 << 30);
-    let text = if is_small { fs::read_to_string(&path).unwrap_or_default() } else { String::new() };
+    let text = input::read_to_string(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
@@ -83,13 +96,9 @@ impl Description {
     pub fn read(folder: &Path) -> Result<Self, String> {
         let path = folder.join(DESCRIPTION);
         let error = |what: String| format!("{}: {what}", path.display());
-        let info = fs::metadata(&path).map_err(|e| {
+        let bytes = input::read(&path, MAX_DESCRIPTION_BYTES).map_err(|e| {
             error(format!("file: {} (expected the folder of `gausset pano split`)", plain_reason(&e)))
         })?;
-        if !info.is_file() || info.len() > 64 << 20 {
-            return Err(error("file: is not a description of at most 64 MiB".to_owned()));
-        }
-        let bytes = fs::read(&path).map_err(|e| error(format!("read: {}", plain_reason(&e))))?;
         let found: Self = serde_json::from_slice(&bytes).map_err(|e| error(json_problem(&e)))?;
         for (k, view) in found.views.iter().enumerate() {
             crate::layout::check_view(view).map_err(|what| error(format!("view {k}: {what}")))?;
@@ -132,27 +141,70 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
         crop_bottom,
         level_gpano,
         projection,
-        masks,
+        masks: _,
         mask_command,
         is_stereo,
         limits: _,
         video,
     } = settings;
-    let video = video.as_ref().map(|v| (&v.choice, v.eac, v.size));
+    let video = video.as_ref().map(|v| (v.selection(), v.eac, v.size));
     let command = mask_command.as_ref().map(super::MaskCommand::words);
+    // Where `None` stands, the folder of masks stood in version 0.1: masks are compared frame by frame.
     let text = format!(
-        "{BYTES_VERSION} {views:?} {format:?} {naming:?} {crop_bottom} {level_gpano} {projection:?} {masks:?} {command:?} {is_stereo} {video:?}"
+        "{BYTES_VERSION} {views:?} {format:?} {naming:?} {crop_bottom} {level_gpano} {projection:?} None {command:?} {is_stereo} {video:?}"
     );
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }
 
+/// Makes the output folder ours, or refuses it: one that is new, empty, marked, or was filled by version 0.1. With
+/// [`Overwrite::Replace`] any folder is taken.
+///
+/// # Errors
+/// It holds files of somebody else; it cannot be written to.
+pub fn claim(folder: &Path, overwrite: Overwrite) -> Result<(), SplitError> {
+    if !owned::is_ours(folder, PURPOSE) && is_of_version_0_1(folder) {
+        owned::mark(&Disk, folder, PURPOSE)?;
+    }
+    owned::claim(&Disk, folder, PURPOSE, overwrite).map_err(|error| match error {
+        OwnedError::Write(error) => SplitError::Atomic(error),
+        other => SplitError::NotOurs(other),
+    })
+}
+
+/// Whether the folder is the output of a split, or was forced to be.
+#[must_use]
+pub fn is_ours(folder: &Path) -> bool {
+    owned::is_ours(folder, PURPOSE) || is_of_version_0_1(folder)
+}
+
+/// Version 0.1 marked nothing, but its manifest is known: it does not tell the masks of views.
+fn is_of_version_0_1(folder: &Path) -> bool {
+    let lines = read_manifest(folder);
+    lines.iter().all(|line| line.masks.is_none()) && (!lines.is_empty() || Description::read(folder).is_ok())
+}
+
+/// Folders of views, then those of masks.
+pub(super) fn subfolders(settings: &Settings, folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
+    let below = |top: PathBuf| match settings.naming {
+        Naming::Rig => settings.views.iter().map(|view| top.join(&view.name)).collect(),
+        Naming::Flat => vec![top],
+    };
+    (below(folder.join("images")), below(folder.join("masks")))
+}
+
+/// Makes the folders of the views; in an output folder of ours, removes what a killed process left half-written.
 pub(super) fn make_folders(settings: &Settings, folder: &Path) -> Result<(), SplitError> {
-    let images = folder.join("images");
-    let make = |path: &Path| fs::create_dir_all(path).map_err(write_error(path, "folder"));
-    make(&images)?;
-    if settings.naming == Naming::Rig {
-        for view in &settings.views {
-            make(&images.join(&view.name))?;
+    let (images, masks) = subfolders(settings, folder);
+    for path in images.iter().chain(&masks) {
+        let below = path.strip_prefix(folder).unwrap_or(path);
+        owned::stays_inside(folder, below)?;
+    }
+    for path in &images {
+        Disk.create_folder(path).map_err(write_error(path, "folder"))?;
+    }
+    if owned::is_ours(folder, PURPOSE) {
+        for path in images.iter().chain(&masks) {
+            remove_temporaries(&Disk, path)?;
         }
     }
     Ok(())
@@ -175,11 +227,8 @@ pub(super) fn find_todo(
                 && line.settings == hash
                 && line.bytes == frame.bytes
                 && line.modified == frame.modified
-                && line.views.len() == settings.views.len()
-                && line.views.iter().enumerate().all(|(view, &bytes)| {
-                    let path = folder.join("images").join(name_of(settings, frame, index, view));
-                    fs::metadata(path).is_ok_and(|m| m.len() == bytes)
-                })
+                && has_its_files(line, settings, folder, frame, index)
+                && line.mask == masks::now(settings, frame)
         });
         match line {
             Some(line) => {
@@ -191,26 +240,100 @@ pub(super) fn find_todo(
     (finished, todo)
 }
 
+/// Whether views and masks are there as a line of the manifest tells.
+fn has_its_files(
+    line: &ManifestLine,
+    settings: &Settings,
+    folder: &Path,
+    frame: &SourceFrame,
+    index: usize,
+) -> bool {
+    let length = |path: PathBuf| Disk.info(&path).ok().flatten().map_or(0, |info| info.bytes);
+    let views: Vec<u64> = (0..settings.views.len())
+        .map(|view| length(view_path(settings, folder, frame, index, view)))
+        .collect();
+    let masks: Vec<u64> = (0..settings.views.len())
+        .map(|view| length(mask_path(settings, folder, frame, index, view)))
+        .collect();
+    let is_as_told = match &line.masks {
+        Some(told) => *told == masks,
+        // Version 0.1 told nothing of masks and lost those of small views: only frames that cannot have one are kept.
+        None => {
+            masks.iter().all(|&bytes| bytes == 0)
+                && settings.mask_command.is_none()
+                && !may_have_alpha(&line.source)
+        }
+    };
+    line.views == views && is_as_told
+}
+
+fn may_have_alpha(source: &str) -> bool {
+    let extension = Path::new(source).extension().map(|e| e.to_ascii_lowercase());
+    extension.is_some_and(|e| e == "png" || e == "tif" || e == "tiff")
+}
+
 pub(super) fn name_of(settings: &Settings, frame: &SourceFrame, index: usize, view: usize) -> String {
     let extension = settings.format.extension();
     picture_name(settings.naming, &frame.stem, index, &settings.views[view].name, view, extension)
+}
+
+/// The file of a view.
+pub(super) fn view_path(
+    settings: &Settings,
+    folder: &Path,
+    frame: &SourceFrame,
+    index: usize,
+    view: usize,
+) -> PathBuf {
+    folder.join("images").join(name_of(settings, frame, index, view))
+}
+
+/// The file of a view's mask: where COLMAP looks for it.
+pub(super) fn mask_path(
+    settings: &Settings,
+    folder: &Path,
+    frame: &SourceFrame,
+    index: usize,
+    view: usize,
+) -> PathBuf {
+    folder.join("masks").join(name_of(settings, frame, index, view) + ".png")
 }
 
 pub(super) fn write_manifest<'a>(
     folder: &Path,
     lines: impl Iterator<Item = &'a ManifestLine>,
 ) -> Result<(), SplitError> {
-    let text: String = lines.filter_map(|line| serde_json::to_string(line).ok()).map(|l| l + "\n").collect();
+    let text = text_of(lines);
     write_atomic(&Disk, &folder.join(MANIFEST), |file| file.write_all(text.as_bytes()))?;
     Ok(())
 }
 
-pub(super) fn append_line(folder: &Path, line: &ManifestLine) -> Result<(), SplitError> {
-    let path = folder.join(MANIFEST);
-    let text = serde_json::to_string(line).unwrap_or_default() + "\n";
-    let mut file =
-        File::options().append(true).create(true).open(&path).map_err(write_error(&path, "open"))?;
-    file.write_all(text.as_bytes()).map_err(write_error(&path, "write"))
+/// The manifest while it grows.
+pub(super) struct Manifest {
+    path: PathBuf,
+    file: Box<dyn OutputFile>,
+}
+
+impl Manifest {
+    pub(super) fn open(folder: &Path) -> Result<Self, SplitError> {
+        let path = folder.join(MANIFEST);
+        let file = Disk.append(&path).map_err(write_error(&path, "open"))?;
+        Ok(Self { path, file })
+    }
+
+    /// Adds lines, in one write, and brings them to the device.
+    pub(super) fn append<'a>(
+        &mut self,
+        lines: impl Iterator<Item = &'a ManifestLine>,
+    ) -> Result<(), SplitError> {
+        let text = text_of(lines);
+        self.file.write_all(text.as_bytes()).map_err(write_error(&self.path, "write"))?;
+        self.file.sync().map_err(write_error(&self.path, "sync"))
+    }
+}
+
+fn text_of<'a>(lines: impl Iterator<Item = &'a ManifestLine>) -> String {
+    lines.filter_map(|line| serde_json::to_string(line).ok()).map(|line| line + "\n").collect()
 }
 
 /// Writes what the next steps need: the description and, for a rig, its configuration for COLMAP.

@@ -1,19 +1,19 @@
 //! A worker: the next frame, from its file to the names of its views.
 
-use std::fs::{self, File};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::Instant;
 
 use gausset_compute::Pool;
-use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::guard;
 
-use super::record::{ManifestLine, name_of};
+use super::budget::{Budget, Reservation};
+use super::files::{Cut, ViewFiles};
+use super::record::ManifestLine;
 use super::source::SourceFrame;
-use super::{Settings, SplitError, Work, masks, write_error};
-use crate::cutter::{CutError, CutView, Cutter, Plan, Times};
+use super::{PartSeconds, Settings, SplitError, Work, masks};
+use crate::cutter::{CutError, CutView, Cutter, Format, Plan, Times};
 use crate::geometry::{View, levelled};
 use crate::jpeg::Decoder;
 use crate::load::{self, Opened};
@@ -22,37 +22,8 @@ use crate::plane::{Frame, FrameShape};
 use crate::projection::{Equirect, Projection};
 use crate::video::{Reader, Video};
 
-/// A count of bytes that workers share.
-struct Budget {
-    free: Mutex<u64>,
-    changed: Condvar,
-    all: u64,
-}
-
-impl Budget {
-    fn new(all: u64) -> Self {
-        Self { free: Mutex::new(all), changed: Condvar::new(), all }
-    }
-
-    /// Waits until so much is free (or everything, for a frame larger than the budget).
-    fn take(&self, bytes: u64) -> u64 {
-        let bytes = bytes.min(self.all);
-        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-        while *free < bytes {
-            free = self.changed.wait(free).unwrap_or_else(PoisonError::into_inner);
-        }
-        *free -= bytes;
-        bytes
-    }
-
-    fn give(&self, bytes: u64) {
-        *self.free.lock().unwrap_or_else(PoisonError::into_inner) += bytes;
-        self.changed.notify_all();
-    }
-}
-
 pub(super) enum Told {
-    Done { index: usize, line: ManifestLine, seconds: [f64; 5] },
+    Cut(Cut, PartSeconds),
     Skipped { index: usize, reason: String },
     Failed(SplitError),
 }
@@ -66,7 +37,7 @@ pub(super) struct Shared<'a> {
     pub(super) folder: &'a Path,
     hash: &'a str,
     plans: Mutex<Vec<(Key, Arc<Plan>)>>,
-    budget: Budget,
+    pub(super) budget: Budget,
     /// The caller's flag, or our own after a failure.
     pub(super) stop: &'a AtomicBool,
     pub(super) failed: AtomicBool,
@@ -134,8 +105,10 @@ impl<'a> Shared<'a> {
             plan.views.len()
         );
         if plans.len() >= PLANS_KEPT {
-            plans.remove(0);
+            let (_, old) = plans.remove(0);
+            self.budget.discharge(old.table_bytes() as u64);
         }
+        self.budget.charge(plan.table_bytes() as u64);
         plans.push((key, Arc::clone(&plan)));
         plan
     }
@@ -154,6 +127,7 @@ pub(super) struct Bench {
 
 pub(super) fn worker(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
     let mut bench = Bench::default();
+    let mut reservation = Reservation::none(&shared.budget);
     loop {
         if shared.stop.load(Ordering::Relaxed) || shared.failed.load(Ordering::Relaxed) {
             return;
@@ -177,41 +151,89 @@ pub(super) fn worker(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
             announce(shared, turn);
             index
         };
-        let frame = &shared.frames[index];
-        // Compressed data, planes, one view at a time.
-        let estimate = match &shared.settings.video {
-            Some(video) => 3 * u64::from(video.size[0]) * u64::from(video.size[1]),
-            None => frame.bytes.saturating_mul(4),
-        };
-        let taken = shared.budget.take(estimate);
-        let result = catch_unwind(AssertUnwindSafe(|| one_frame(shared, index, &mut bench)));
-        shared.budget.give(taken);
-        let told = match result {
-            Ok(Err(FrameError::Frame(_))) if shared.stop.load(Ordering::Relaxed) => {
-                remove_parts(shared, index);
-                return;
+        if shared.settings.video.is_none() {
+            let needed = match demand(shared, index) {
+                Ok(needed) => needed,
+                Err(reason) => {
+                    if sender.send(Told::Skipped { index, reason }).is_err() {
+                        return;
+                    }
+                    continue;
+                }
+            };
+            if needed > reservation.bytes() {
+                bench = Bench::default();
+                reservation.renew(needed);
             }
-            Ok(Ok(Some((line, seconds)))) => Told::Done { index, line, seconds },
+        }
+        let told = match guard::run(|| one_frame(shared, index, &mut bench)) {
+            Ok(Err(FrameError::Frame(_))) if shared.stop.load(Ordering::Relaxed) => return,
+            Ok(Ok(Some((cut, seconds)))) => Told::Cut(cut, seconds),
             Ok(Ok(None)) => return,
             Ok(Err(FrameError::Frame(reason))) => Told::Skipped { index, reason },
             Ok(Err(FrameError::Fatal(error))) => Told::Failed(error),
-            Err(_) => {
+            Err(panic) => {
                 bench = Bench::default();
+                let frame = &shared.frames[index];
                 let file = frame.files.first().map(|f| f.display().to_string()).unwrap_or_default();
-                Told::Skipped {
-                    index,
-                    reason: format!("{file}: picture: internal error while it was split; please report it"),
-                }
+                let reason =
+                    format!("{file}: picture: internal error while it was split ({panic}); please report it");
+                Told::Skipped { index, reason }
             }
         };
-        let is_over = !matches!(told, Told::Done { .. });
-        if is_over {
-            remove_parts(shared, index);
+        if shared.settings.video.is_none() && shared.budget.is_wanted() {
+            bench = Bench::default();
+            reservation.release();
         }
         if sender.send(told).is_err() {
             return;
         }
     }
+}
+
+/// Bytes that a frame in files takes from its file to its encoded views.
+pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, String> {
+    let (settings, frame) = (shared.settings, &shared.frames[index]);
+    let (mut bytes, mut planes, mut pixels) = (0, 0, 0);
+    for file in &frame.files {
+        let demand = load::demand(file, &settings.limits).map_err(|e| e.to_string())?;
+        bytes += demand.bytes;
+        planes += demand.planes;
+        pixels += demand.pixels;
+    }
+    if frame.files.len() > 1 {
+        // The parts stay beside the whole.
+        bytes += planes;
+    }
+    bytes += masks::demand(settings, frame, pixels) + view_bytes(settings);
+    let largest = shared.budget.largest();
+    if bytes <= largest {
+        return Ok(bytes);
+    }
+    let file = frame.files.first().map(|f| f.display().to_string()).unwrap_or_default();
+    // What a frame takes grows with its pixels.
+    let side = (pixels as f64 * largest as f64 / bytes as f64 / 2.0).sqrt() as u64 / 16 * 16;
+    Err(format!(
+        "{file}: memory: cutting it takes {} (expected at most {}); raise --max-memory, or make it smaller: {}x{side} px of this kind fit",
+        gausset_io::units::bytes(bytes),
+        gausset_io::units::bytes(largest),
+        2 * side
+    ))
+}
+
+/// Bytes of the buffers of one view: pixels and file.
+fn view_bytes(settings: &Settings) -> u64 {
+    let pixels = settings.views.iter().map(|v| u64::from(v.width) * u64::from(v.height)).max().unwrap_or(0);
+    let each = if settings.format == Format::Png { 9 } else { 3 };
+    each * pixels + (1 << 20)
+}
+
+/// Bytes that a worker takes for frames of a video.
+pub(super) fn video_demand(settings: &Settings, video: &Video) -> u64 {
+    let pixels = u64::from(video.size[0]) * u64::from(video.size[1]);
+    let mask = if settings.mask_command.is_some() { masks::MADE_BYTES * pixels } else { 0 };
+    // Planes of 4:2:0 with their padding, and halves of them.
+    pixels * 17 / 8 + mask + view_bytes(settings)
 }
 
 /// Reads the next frame of a video into the bench; `None` at its end.
@@ -253,11 +275,18 @@ fn video_plan(shared: &Shared<'_>, video: &Video) -> Arc<Plan> {
 fn announce(shared: &Shared<'_>, turn: usize) {
     let ahead = shared.todo.get(turn + shared.work.threads.max(1));
     for file in ahead.iter().flat_map(|&&index| &shared.frames[index].files) {
-        if let Ok(file) = File::open(file) {
-            // A hint: nothing depends on it.
-            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::WillNeed);
-        }
+        read_ahead(file);
     }
+}
+
+/// A hint to the system: nothing depends on it.
+fn read_ahead(file: &Path) {
+    #[cfg(target_os = "linux")]
+    if let Ok(file) = gausset_io::input::open(file, gausset_io::input::STREAMED) {
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::WillNeed);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = file;
 }
 
 pub(super) enum FrameError {
@@ -267,43 +296,33 @@ pub(super) enum FrameError {
     Fatal(SplitError),
 }
 
-fn part_path(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".part");
-    PathBuf::from(name)
+/// Breaks down on a frame of this name if the environment asks for it, so that a test can see what a person would.
+#[cfg(debug_assertions)]
+fn rehearse(frame: &str) {
+    let is_due = std::env::var_os("GAUSSET_REHEARSE_BREAKDOWN").is_some_and(|name| name == frame);
+    assert!(!is_due, "this is a rehearsal");
 }
 
-fn mask_path(folder: &Path, name: &str) -> PathBuf {
-    folder.join("masks").join(format!("{name}.png"))
-}
+#[cfg(not(debug_assertions))]
+const fn rehearse(_frame: &str) {}
 
-pub(super) fn remove_parts(shared: &Shared<'_>, index: usize) {
-    for view in 0..shared.settings.views.len() {
-        let name = name_of(shared.settings, &shared.frames[index], index, view);
-        for path in [shared.folder.join("images").join(&name), mask_path(shared.folder, &name)] {
-            let _ = fs::remove_file(part_path(&path));
-        }
-    }
-}
-
-type Finished = (ManifestLine, [f64; 5]);
-
-/// One frame, from its file to the names of its views; `None` when it was cancelled.
-fn one_frame(shared: &Shared<'_>, index: usize, bench: &mut Bench) -> Result<Option<Finished>, FrameError> {
+/// One frame, from its file to its views, which wait for their names; `None` when it was cancelled.
+fn one_frame(
+    shared: &Shared<'_>,
+    index: usize,
+    bench: &mut Bench,
+) -> Result<Option<(Cut, PartSeconds)>, FrameError> {
     let source = &shared.frames[index];
     let settings = shared.settings;
-    let mut seconds = [0.0; 5];
-    let mut clock = Instant::now();
-    let mut lap = |seconds: &mut [f64; 5], part: usize| {
-        seconds[part] += clock.elapsed().as_secs_f64();
-        clock = Instant::now();
-    };
+    rehearse(&source.stem);
+    let mut seconds = PartSeconds::default();
+    let started = Instant::now();
     let bad = |e: load::LoadError| FrameError::Frame(e.to_string());
     let (plan, metadata) = if let Some(video) = &settings.video {
         (video_plan(shared, video), Metadata::default())
     } else if let [file] = source.files.as_slice() {
         let mut opened = load::open(file, &settings.limits, std::mem::take(&mut bench.file)).map_err(bad)?;
-        lap(&mut seconds, 0);
+        seconds.read = started.elapsed().as_secs_f64();
         let key = key_of(settings, &opened, file)?;
         let plan = decode(shared, key, &mut opened, bench)?;
         bench.file = std::mem::take(&mut opened.data);
@@ -311,10 +330,10 @@ fn one_frame(shared: &Shared<'_>, index: usize, bench: &mut Bench) -> Result<Opt
     } else {
         stacked(shared, source, bench, &mut seconds)?
     };
-    lap(&mut seconds, 1);
-    let has_mask = masks::load(shared, source, bench)?;
+    let found = masks::load(shared, source, bench)?;
+    seconds.decode = started.elapsed().as_secs_f64() - seconds.read;
     let Bench { cutter, frame, mask, .. } = bench;
-    let mask = has_mask.then(|| {
+    let mask = (!matches!(found, masks::Found::Nowhere)).then(|| {
         mask.planes[0].pad(plan.wraps);
         &mask.planes[0]
     });
@@ -323,23 +342,19 @@ fn one_frame(shared: &Shared<'_>, index: usize, bench: &mut Bench) -> Result<Opt
         let named = settings.views.iter().find(|v| v.name == view.name).unwrap_or(view);
         metadata.segments(named, &source.stem)
     };
-    let mut files = ViewFiles::new(shared, index);
+    let mut files = ViewFiles::new(settings, shared.folder, source, index);
     let mut receive = |view: CutView<'_>| files.write(&view);
     let mut times = Times::default();
     let level = shared.work.level;
     match cutter.cut(level, &plan, frame, mask, shared.stop, &mut times, &mut segments, &mut receive) {
         Ok(()) => {}
-        Err(CutError::Cancelled) => {
-            remove_parts(shared, index);
-            return Ok(None);
-        }
+        Err(CutError::Cancelled) => return Ok(None),
         Err(CutError::Receiver(error)) => return Err(FrameError::Fatal(error)),
         Err(CutError::Encoding(what)) => {
             return Err(FrameError::Frame(format!("{}: view: cannot be encoded: {what}", source.stem)));
         }
     }
-    files.name_all().map_err(FrameError::Fatal)?;
-    [seconds[2], seconds[3], seconds[4]] = [times.remap, times.encode, files.seconds];
+    (seconds.remap, seconds.encode, seconds.write) = (times.remap, times.encode, files.seconds);
     let gps =
         metadata.position().map(|Position { latitude, longitude, altitude }| [latitude, longitude, altitude]);
     let name = source.files.first().and_then(|f| f.file_name()).map(|n| n.to_string_lossy().into_owned());
@@ -349,76 +364,15 @@ fn one_frame(shared: &Shared<'_>, index: usize, bench: &mut Bench) -> Result<Opt
         bytes: source.bytes,
         modified: source.modified,
         settings: shared.hash.to_owned(),
-        views: files.sizes,
+        views: files.views,
         gps,
+        mask: match found {
+            masks::Found::File(file) => Some(file),
+            masks::Found::Nowhere | masks::Found::Made => None,
+        },
+        masks: Some(files.masks),
     };
-    Ok(Some((line, seconds)))
-}
-
-/// The files of a frame's views: written as `NAME.part`, named together when the last one is there.
-struct ViewFiles<'w, 'a> {
-    shared: &'w Shared<'a>,
-    index: usize,
-    /// Names that wait for their files, and masks of an earlier run with other settings, which go.
-    waiting: Vec<(PathBuf, Waiting)>,
-    /// Bytes of each picture.
-    sizes: Vec<u64>,
-    /// Time spent on writing.
-    seconds: f64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Waiting {
-    ForItsFile,
-    ForRemoval,
-}
-
-impl<'w, 'a> ViewFiles<'w, 'a> {
-    fn new(shared: &'w Shared<'a>, index: usize) -> Self {
-        Self { shared, index, waiting: Vec::new(), sizes: vec![0; shared.settings.views.len()], seconds: 0.0 }
-    }
-
-    fn write(&mut self, view: &CutView<'_>) -> Result<(), SplitError> {
-        let started = Instant::now();
-        let Shared { settings, frames, folder, .. } = self.shared;
-        let name = name_of(settings, &frames[self.index], self.index, view.index);
-        let path = folder.join("images").join(&name);
-        fs::write(part_path(&path), view.picture).map_err(write_error(&path, "write"))?;
-        self.sizes[view.index] = view.picture.len() as u64;
-        self.waiting.push((path, Waiting::ForItsFile));
-        let mask = mask_path(folder, &name);
-        if let Some(pixels) = view.mask {
-            if let Some(parent) = mask.parent() {
-                fs::create_dir_all(parent).map_err(write_error(parent, "folder"))?;
-            }
-            let size = &settings.views[view.index];
-            let png = png(size.width, size.height, PngPixels::Grey8(pixels), &[]).map_err(|e| {
-                SplitError::Write { path: mask.clone(), action: "encode", reason: e.to_string() }
-            })?;
-            fs::write(part_path(&mask), png).map_err(write_error(&mask, "write"))?;
-            self.waiting.push((mask, Waiting::ForItsFile));
-        } else {
-            self.waiting.push((mask, Waiting::ForRemoval));
-        }
-        self.seconds += started.elapsed().as_secs_f64();
-        Ok(())
-    }
-
-    fn name_all(&mut self) -> Result<(), SplitError> {
-        let started = Instant::now();
-        for (path, waiting) in &self.waiting {
-            match waiting {
-                Waiting::ForItsFile => {
-                    fs::rename(part_path(path), path).map_err(write_error(path, "rename"))?;
-                }
-                Waiting::ForRemoval => {
-                    let _ = fs::remove_file(path);
-                }
-            }
-        }
-        self.seconds += started.elapsed().as_secs_f64();
-        Ok(())
-    }
+    Ok(Some((Cut { index, line, files: files.files, without: files.without }, seconds)))
 }
 
 fn key_of(settings: &Settings, opened: &Opened, file: &Path) -> Result<(Projection, [f64; 2]), FrameError> {
@@ -476,7 +430,7 @@ fn stacked(
     shared: &Shared<'_>,
     source: &SourceFrame,
     bench: &mut Bench,
-    seconds: &mut [f64; 5],
+    seconds: &mut PartSeconds,
 ) -> Result<(Arc<Plan>, Metadata), FrameError> {
     let settings = shared.settings;
     let Some(projection) = &settings.projection else {
@@ -492,7 +446,7 @@ fn stacked(
     for (file, part) in source.files.iter().zip(&mut bench.parts) {
         let started = Instant::now();
         let mut opened = load::open(file, &settings.limits, std::mem::take(&mut bench.file)).map_err(bad)?;
-        seconds[0] += started.elapsed().as_secs_f64();
+        seconds.read += started.elapsed().as_secs_f64();
         let expected = [width, height / source.files.len() as u32];
         if opened.size != expected {
             let ([w, h], [ew, eh]) = (opened.size, expected);

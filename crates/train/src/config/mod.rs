@@ -173,9 +173,8 @@ impl TrainConfig {
     /// without effect.
     pub fn resolve(command_line: &TrainOptions, file: Option<&TrainOptions>) -> Result<Self, ConfigError> {
         let given = command_line.clone().over(file.cloned().unwrap_or_default());
-        let config = Self::from_complete(complete(given.clone(), None))?;
         idle::refuse(&given)?;
-        Ok(config)
+        Self::from_complete(complete(given, None))
     }
 
     /// Resolves the options that somebody gave for a dataset whose pictures are known. A run's own `config.toml` gives
@@ -184,10 +183,9 @@ impl TrainConfig {
     /// # Errors
     /// As [`Self::resolve`]; an option that this dataset leaves without effect.
     pub fn resolve_for(given: &TrainOptions, dataset: &Dataset) -> Result<Self, ConfigError> {
-        let config = Self::from_complete(complete(given.clone(), Some(Known::of(dataset))))?;
         idle::refuse(given)?;
         idle::refuse_for(given, dataset)?;
-        Ok(config)
+        Self::from_complete(complete(given.clone(), Some(Known::of(dataset))))
     }
 
     /// Resolves what a run has recorded, which holds options without effect as well.

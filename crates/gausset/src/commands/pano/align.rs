@@ -8,6 +8,7 @@ use clap::Args;
 use gausset_core::Pose;
 use gausset_io::atomic::{Disk, Overwrite, refuse_existing, write_atomic};
 use gausset_io::draft::Draft;
+use gausset_io::input;
 use gausset_io::lock::FolderLock;
 use gausset_io::owned::{self, OwnedError};
 use gausset_pano::export::{FramePose, Poses};
@@ -175,14 +176,20 @@ pub(crate) fn describe(poses: &Poses, folder: &Path) -> String {
     table::facts(&rows)
 }
 
+/// Name of the file of the poses.
+const POSES: &str = "poses.json";
+
 /// File of the poses.
 pub(crate) fn poses_path(folder: &Path) -> PathBuf {
-    folder.join("poses.json")
+    folder.join(POSES)
 }
+
+/// Longest manifest of a split that is looked at.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// What an alignment depends on.
 fn fingerprint(folder: &Path, tool: &ToolArgs) -> String {
-    let manifest = std::fs::read(folder.join(MANIFEST)).unwrap_or_default();
+    let manifest = input::read(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
     let mut text = manifest;
     text.extend(format!("seed {}", tool.sfm_seed).bytes());
     // FNV-1a: this is a name, not a checksum.
@@ -215,7 +222,8 @@ pub(crate) fn perform(
     let tool = args.find(interrupt)?;
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     let (model_folder, poses_file) = (stages::model_folder(folder), poses_path(folder));
-    stages::may_write_model(&model_folder, overwrite)?;
+    stages::may_write_model(folder, overwrite)?;
+    stages::stay_inside(folder, &[POSES])?;
     if !owned::is_ours(&model_folder, stages::MODEL) {
         refuse_existing(&Disk, &poses_file, overwrite)?;
     }
@@ -260,7 +268,7 @@ pub(crate) fn perform(
     let mut model = aligned.model;
     let is_metric = set_scale(&mut model, &description, folder, console);
     let poses = poses_of(&model, &description, &tool, fingerprint(folder, args), is_metric)?;
-    owned::claim(&Disk, &model_folder, stages::MODEL, overwrite)?;
+    stages::claim_model(folder, overwrite)?;
     model.write(&model_folder, &job.frames)?;
     let text = serde_json::to_string_pretty(&poses).unwrap_or_default();
     write_atomic(&Disk, &poses_file, |file| file.write_all(text.as_bytes()))?;

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use gausset_io::atomic::{Disk, FileSystem, write_atomic};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, refuse_existing, write_atomic};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFolder, ModelFormat, Observations};
 use gausset_pano::export::{self, Poses};
-use gausset_pano::split::{Description, read_manifest};
+use gausset_pano::split::{Description, is_ours, read_manifest};
 
 use super::align::poses_path;
 use crate::Ending;
@@ -42,39 +42,61 @@ pub(crate) struct ExportArgs {
     /// COLMAP's text form instead of the binary one.
     #[arg(long)]
     text: bool,
+    /// Replace files that are there.
+    #[arg(long)]
+    force: bool,
 }
+
+/// File of the points beside `transforms.json`, as Nerfstudio names it.
+const POINTS: &str = "sparse_pc.ply";
 
 /// Runs the command.
 pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending> {
     let description = Description::read(&args.folder).map_err(|e| Failure::new("frames", e))?;
     let poses = Poses::read(&poses_path(&args.folder)).map_err(|e| Failure::new("frames", e))?;
     let out = |default: &str| args.output.clone().unwrap_or_else(|| args.folder.join(default));
+    let points = || points_of(&args.folder);
+    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
     let written = match args.format.as_str() {
         "transforms" => {
             let folder = out("");
-            write(
-                &folder.join("transforms.json"),
-                export::transforms(&description, &poses, None).as_bytes(),
-            )?;
+            let points = points()?;
+            let points_file = (!points.is_empty()).then_some(POINTS);
+            if points_file.is_some() {
+                files.push((folder.join(POINTS), export::points_ply(&points)));
+            }
             let sources = read_manifest(&args.folder);
             let panoramas = export::panoramas(&description, &poses, &sources);
-            write(&folder.join("panoramas.json"), panoramas.as_bytes())?;
+            files.push((folder.join("panoramas.json"), panoramas.into_bytes()));
+            let transforms = export::transforms(&description, &poses, points_file);
+            files.push((folder.join("transforms.json"), transforms.into_bytes()));
             folder.join("transforms.json")
         }
         "xmp" => {
             let folder = out("images");
             for (stem, text) in export::xmp_sidecars(&description, &poses) {
-                write(&folder.join(format!("{stem}.xmp")), text.as_bytes())?;
+                files.push((folder.join(format!("{stem}.xmp")), text.into_bytes()));
             }
             folder
         }
         _ => {
             let folder = out("export");
             let format = if args.text { ModelFormat::Text } else { ModelFormat::Binary };
-            write_colmap(&folder, &description, &poses, &points_of(&args.folder)?, format)?;
+            for (name, bytes) in export::colmap_files(&description, &poses, &points()?, format) {
+                files.push((folder.join(name), bytes));
+            }
             folder
         }
     };
+    // In the folder of the split, files of these names are those of an earlier export.
+    let is_ours = args.output.is_none() && is_ours(&args.folder);
+    let overwrite = if args.force || is_ours { Overwrite::Replace } else { Overwrite::Refuse };
+    for (path, _) in &files {
+        refuse_existing(&Disk, path, overwrite)?;
+    }
+    for (path, bytes) in &files {
+        write(path, bytes)?;
+    }
     let frames = counted(poses.registered() as u64, "frame");
     console.result(&format!("{} ({frames}, {} views each)", written.display(), description.views.len()))?;
     Ok(Status::done(poses.registered() < poses.frames.len()))

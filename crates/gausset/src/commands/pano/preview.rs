@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_io::atomic::{Disk, write_atomic};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
 use gausset_pano::load::{self, Limits};
 use gausset_pano::preview;
 
@@ -31,12 +31,17 @@ pub(crate) struct PreviewArgs {
     /// The picture.
     #[arg(short, long, value_name = "FILE", default_value = "preview.png")]
     output: PathBuf,
+    /// Replace a file that is there.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     views: ViewArgs,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Ending> {
+    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
+    refuse_existing(&Disk, &args.output, overwrite)?;
     let frames = |e: &dyn std::fmt::Display| Failure::new("frames", e);
     let mut opened = load::open(&args.frame, &Limits::default(), Vec::new()).map_err(|e| frames(&e))?;
     let [w, h] = opened.size;
@@ -55,7 +60,8 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     )
     .map_err(|e| frames(&e))?;
     let png = gausset_io::image::encode::png_rgb8(&picture).map_err(|e| Failure::new("write", e))?;
-    write_atomic(&Disk, &args.output, |file| file.write_all(&png)).map_err(Failure::from)?;
+    let options = WriteOptions { overwrite, ..WriteOptions::default() };
+    write_atomic_with(&Disk, &args.output, &options, |file| file.write_all(&png))?;
     console.result(&format!("{} ({} views)", args.output.display(), views.len()))?;
     Ok(Status::Done)
 }

@@ -13,12 +13,11 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_io::atomic::{Disk, Overwrite, refuse_existing};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
 use gausset_io::dataset::scene_extent;
-use gausset_io::owned;
 use gausset_pano::export::Poses;
 use gausset_pano::layout::Layout;
 use gausset_pano::shell::far_points;
 use gausset_pano::split::{Description, Naming, OnError};
-use gausset_train::{Quality, TrainConfig, TrainOptions};
+use gausset_train::{MemoryLimit, Quality, TrainConfig, TrainOptions};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -189,8 +188,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     }
     let extent = extent(&poses, &points);
     points.extend(far);
-    let model = stages::model_folder(&train_folder);
-    owned::claim(&Disk, &model, stages::MODEL, overwrite).map_err(Failure::from)?;
+    let model = stages::claim_model(&train_folder, overwrite)?;
     export::write_colmap(&model, &description, &poses, &points, ModelFormat::Binary)?;
     let trained = train(args, &poses, train_folder, extent, &interrupt, console)?;
     let result = Ran {
@@ -224,6 +222,7 @@ const MADE_BY: &str = "gausset pano run";
 /// Takes the folder for these options, before anything in it is touched: whether its views are to be made anew.
 fn claim(args: &RunArgs, overwrite: Overwrite) -> Result<bool, Failure> {
     let path = args.output.join(RECORD);
+    stages::stay_inside(&args.output, &[RECORD, "align", "train", "run"])?;
     let record = made_with(args);
     let known = stages::read_record(&path).filter(|known| known["made-by"] == MADE_BY);
     if known.is_none() {
@@ -316,6 +315,7 @@ fn split_args(args: &RunArgs, output: PathBuf, layout: Layout, size: Option<u32>
         tool_timeout: args.tool.tool_timeout.unwrap_or(split::SILENCE),
         max_side: [16_384, 8_192],
         max_file: 256,
+        max_memory: MemoryLimit::Auto,
         dry_run: false,
         json: args.json,
         compute: args.compute,

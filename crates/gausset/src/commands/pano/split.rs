@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_compute::level;
-use gausset_io::atomic::FileSystem;
+use gausset_io::atomic::{FileSystem, Overwrite};
 use gausset_io::lock::FolderLock;
 use gausset_io::units;
 use gausset_pano::cutter::Format;
@@ -15,9 +15,11 @@ use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::load::{self, Limits};
 use gausset_pano::projection::Projection;
 use gausset_pano::split::{
-    self, Event, MaskCommand, Naming, OnError, Report, Settings, Skipped, SourceFrame, SplitError, Work,
+    self, Event, MaskCommand, Naming, OnError, PartSeconds, Report, Settings, Skipped, SourceFrame,
+    SplitError, Work,
 };
 use gausset_pano::video::{Choice, Footage, Video};
+use gausset_train::MemoryLimit;
 use serde::Serialize;
 
 use super::views::ViewArgs;
@@ -91,7 +93,7 @@ pub(crate) struct SplitArgs {
             .map(|w| if w == "stop" { OnError::Stop } else { OnError::Skip })
     )]
     pub(crate) on_error: OnError,
-    /// Redo frames that are finished.
+    /// Redo frames that are finished, and write among files of somebody else.
     #[arg(long, help_heading = "Files")]
     pub(crate) force: bool,
     /// Seconds for which an outside program (ffmpeg, mask command) may say nothing.
@@ -103,6 +105,9 @@ pub(crate) struct SplitArgs {
     /// Longest file of a frame, MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256, help_heading = "Files")]
     pub(crate) max_file: u64,
+    /// Memory to stay within: 4GiB, 512MiB, bytes; auto = a quarter of the machine's, at most 2GiB.
+    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>, help_heading = "Machine")]
+    pub(crate) max_memory: MemoryLimit,
     /// Say what would be done; write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -160,6 +165,8 @@ struct Result_ {
     frames: usize,
     views: usize,
     skipped: Vec<Skipped>,
+    /// Wall seconds of the parts of the work, all workers together.
+    seconds: PartSeconds,
 }
 
 /// What will be done: a stable contract of `--dry-run --json`.
@@ -186,7 +193,7 @@ impl From<SplitError> for Failure {
             SplitError::Input(_) | SplitError::Nothing { .. } | SplitError::Stopped(_) => {
                 Self::new("frames", error)
             }
-            SplitError::Write { .. } => Self::new("write", error),
+            SplitError::Write { .. } | SplitError::NotOurs(_) => Self::new("write", error),
             SplitError::Atomic(error) => error.into(),
         }
     }
@@ -200,7 +207,12 @@ pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, Ending>
         return forecast(&frames, &settings, console);
     }
     let report = perform(args, &interrupt, console)?;
-    let result = Result_ { frames: report.frames, views: report.views, skipped: report.skipped.clone() };
+    let result = Result_ {
+        frames: report.frames,
+        views: report.views,
+        skipped: report.skipped.clone(),
+        seconds: report.seconds,
+    };
     console.object_or(&result, || describe(&report, args))?;
     if report.is_cancelled {
         return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
@@ -217,10 +229,8 @@ pub(crate) fn perform(args: &SplitArgs, interrupt: &Interrupt, console: &Console
         other => other?,
     };
     let folder = args.output.as_path();
-    std::fs::create_dir_all(folder).map_err(|e| {
-        let reason = gausset_io::atomic::plain_reason(&e);
-        Failure::new("write", format!("{}: folder: {reason}", folder.display()))
-    })?;
+    let budget = budget(args.max_memory)?;
+    split::claim(folder, if args.force { Overwrite::Replace } else { Overwrite::Refuse })?;
     let lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     if let Some(note) = &lock.note {
         console.warn("the folder", note);
@@ -232,7 +242,7 @@ pub(crate) fn perform(args: &SplitArgs, interrupt: &Interrupt, console: &Console
     };
     let level = level(args.compute.device.level())
         .ok_or_else(|| Failure::new("device", "--simd: this processor does not have it"))?;
-    let work = Work { threads, level, on_error: args.on_error, force: args.force, budget: budget() };
+    let work = Work { threads, level, on_error: args.on_error, force: args.force, budget };
     let mut reporter = Reporter::start(console, "frame", 0, frames.len() as u64);
     let report =
         split::split(&frames, &settings, &work, folder, interrupt.stop(), &mut |event| match event {
@@ -345,10 +355,11 @@ fn find_frames(args: &SplitArgs, limits: &Limits, interrupt: &Interrupt) -> Resu
             Some(eac) => 4 * eac.face_side(),
             None => video.size[0],
         };
-        let mut frames = split::video_frames(&video);
-        if let Some(most) = args.choice.max_frames {
-            frames.truncate(most as usize);
-        }
+        let video = match args.choice.max_frames {
+            Some(most) => video.at_most(most as usize),
+            None => video,
+        };
+        let frames = split::video_frames(&video);
         if args.choice.every != 1 {
             return Err(Failure::usage("--every: is for folders of pictures; say --fps for a video"));
         }
@@ -442,10 +453,27 @@ fn check_space(folder: &Path, frames: &[SourceFrame], settings: &Settings) -> Re
     Ok(())
 }
 
+/// Least that `--max-memory` may be.
+const LEAST_MEMORY: u64 = 64 << 20;
+/// What the program itself takes, beside frames and tables.
+const PROGRAM_MEMORY: u64 = 24 << 20;
+
+/// Bytes for frames and tables.
+fn budget(limit: MemoryLimit) -> Result<u64, Failure> {
+    match limit {
+        MemoryLimit::Auto => Ok(quarter_of_the_machine()),
+        MemoryLimit::Bytes(bytes) if bytes < LEAST_MEMORY => {
+            let (least, found) = (units::bytes(LEAST_MEMORY), units::bytes(bytes));
+            Err(Failure::usage(format!("--max-memory: expected at least {least}, found {found}")))
+        }
+        MemoryLimit::Bytes(bytes) => Ok(bytes - PROGRAM_MEMORY),
+    }
+}
+
 /// A quarter of the machine's memory, at most 2 GiB.
-fn budget() -> u64 {
+fn quarter_of_the_machine() -> u64 {
     let all = gausset_compute::machine::memory_bytes().unwrap_or(4 << 30);
-    (all / 4).clamp(64 << 20, 2 << 30)
+    (all / 4).clamp(LEAST_MEMORY, 2 << 30)
 }
 
 fn forecast(frames: &[SourceFrame], settings: &Settings, console: &Console) -> Result<Status, Ending> {
@@ -483,6 +511,13 @@ fn describe(report: &Report, args: &SplitArgs) -> String {
         ("views", counted(report.views as u64, "view")),
         ("folder", args.output.display().to_string()),
     ];
+    let PartSeconds { read, decode, remap, encode, write } = report.seconds;
+    if report.frames > report.resumed {
+        let parts =
+            [("read", read), ("decode", decode), ("remap", remap), ("encode", encode), ("write", write)];
+        let parts = parts.map(|(name, seconds)| format!("{name} {}", three_digits(seconds)));
+        rows.push(("seconds", format!("{} (all workers together)", parts.join(", "))));
+    }
     if report.resumed > 0 {
         rows.push(("kept", format!("{} from before", counted(report.resumed as u64, "frame"))));
     }

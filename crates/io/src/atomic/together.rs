@@ -1,0 +1,127 @@
+//! Many files that belong together: written one by one, brought to the device by one sync, then named.
+//!
+//! ```text
+//! write .tmp-… (no sync) → … → one sync for all of them → rename each
+//! ```
+//! For files of which a list says that they are there: the list is written after them. A file never stands under its
+//! name before its content is on the device. Folders are not synced: a name that a power failure undoes is missing from
+//! its folder, which whoever reads the list can see.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use super::writer::AtomicWriter;
+use super::{Disk, FileSystem, WriteError, WriteOptions, retry};
+
+/// A whole file without its name. Dropped, it vanishes.
+#[derive(Debug)]
+pub struct Unnamed {
+    /// Final name, as given.
+    pub(super) path: PathBuf,
+    /// Final name with links resolved.
+    pub(super) target: PathBuf,
+    /// Where the content is; `None` for devices and pipes, which were written in place, and once it has its name.
+    pub(super) temporary: Option<PathBuf>,
+}
+
+impl Drop for Unnamed {
+    fn drop(&mut self) {
+        if let Some(temporary) = &self.temporary {
+            // It may be gone with its folder.
+            let _ = retry(|| Disk.remove(temporary));
+        }
+    }
+}
+
+/// Writes the content of a file that [`name_together`] will name; what stands there now stays until then.
+///
+/// # Errors
+/// As [`super::write_atomic`].
+pub fn write_unnamed(path: &Path, content: &[u8]) -> Result<Unnamed, WriteError> {
+    let mut writer = AtomicWriter::create(&Disk, path, &WriteOptions::default())?;
+    writer.write_all(content).map_err(|source| WriteError::Io {
+        path: path.to_owned(),
+        action: "write",
+        source,
+    })?;
+    writer.close_unnamed()
+}
+
+/// Brings all files to the device, then gives each its name.
+///
+/// # Errors
+/// A call to the system failed. Files that were named before stay; the others vanish.
+pub fn name_together(mut files: Vec<Unnamed>) -> Result<(), WriteError> {
+    let _span = gausset_prof::span("fsync");
+    sync_contents(&files)?;
+    for file in &mut files {
+        if let Some(temporary) = &file.temporary {
+            retry(|| Disk.rename(temporary, &file.target)).map_err(|source| WriteError::Io {
+                path: file.path.clone(),
+                action: "rename",
+                source,
+            })?;
+            file.temporary = None;
+        }
+    }
+    Ok(())
+}
+
+/// One call for each file system: many small files cost one journal commit instead of one each.
+#[cfg(target_os = "linux")]
+fn sync_contents(files: &[Unnamed]) -> Result<(), WriteError> {
+    use std::os::unix::fs::MetadataExt;
+    let mut done: Vec<u64> = Vec::new();
+    for file in files {
+        let Some(folder) = file.temporary.as_deref().and_then(Path::parent) else { continue };
+        let sync = || {
+            let folder = std::fs::File::open(folder)?;
+            let device = folder.metadata()?.dev();
+            if !done.contains(&device) {
+                rustix::fs::syncfs(&folder)?;
+                done.push(device);
+            }
+            Ok(())
+        };
+        retry(sync).map_err(|source| WriteError::Io { path: file.path.clone(), action: "sync", source })?;
+    }
+    Ok(())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn sync_contents(files: &[Unnamed]) -> Result<(), WriteError> {
+    for file in files {
+        let Some(temporary) = &file.temporary else { continue };
+        let sync = || std::fs::File::options().write(true).open(temporary)?.sync_all();
+        retry(sync).map_err(|source| WriteError::Io { path: file.path.clone(), action: "sync", source })?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        let mut names: Vec<String> =
+            entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn files_get_their_names_together_or_vanish() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        std::fs::write(path("a"), b"old").unwrap();
+        let write = |name: &str| write_unnamed(&path(name), name.as_bytes()).unwrap();
+        let files = vec![write("a"), write("b")];
+        assert_eq!(std::fs::read(path("a")).unwrap(), b"old");
+        assert_eq!(names(folder.path()).iter().filter(|name| name.starts_with(".tmp-")).count(), 2);
+        name_together(files).unwrap();
+        assert_eq!(std::fs::read(path("a")).unwrap(), b"a");
+        drop([write("a"), write("c")]);
+        assert_eq!(names(folder.path()), ["a", "b"]);
+    }
+}

@@ -1,0 +1,54 @@
+//! Work that may break down on what comes from outside: a panic in it becomes an error of what was worked on.
+//!
+//! The program's panic hook ends the process, because a run that goes on without one of its threads would wait for it
+//! for ever. A hook cannot know who will catch a panic, so guarded threads say so: a hook asks [`is_active`] and does
+//! nothing if so.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    static ACTIVE: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether a panic of this thread will be caught and told as an error.
+#[must_use]
+pub fn is_active() -> bool {
+    ACTIVE.try_with(Cell::get).unwrap_or(false)
+}
+
+/// Runs work that may break down. What it works on must not be used after a breakdown, or be made anew.
+///
+/// # Errors
+/// It panicked: the message of the panic, on one line.
+pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    let before = ACTIVE.replace(true);
+    let result = catch_unwind(AssertUnwindSafe(work));
+    ACTIVE.set(before);
+    result.map_err(|payload| crate::units::one_line(message(payload.as_ref())))
+}
+
+fn message(payload: &(dyn Any + Send)) -> &str {
+    let text = payload.downcast_ref::<&str>().copied();
+    text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_becomes_its_message_and_guards_can_be_nested() {
+        let outer = run(|| {
+            assert_eq!(run(|| 7), Ok(7));
+            // The inner guard is over, the outer one is not.
+            assert!(is_active());
+            let inner: Result<(), String> = run(|| panic!("line one\nline {}", 2));
+            assert_eq!(inner, Err("line one line 2".to_owned()));
+            is_active()
+        });
+        assert_eq!(outer, Ok(true));
+        assert!(!is_active());
+    }
+}

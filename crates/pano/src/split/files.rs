@@ -1,0 +1,100 @@
+//! The files of a frame: views and masks are written without their names, and named together once the last one is on
+//! the device; then the manifest names the frame.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use gausset_io::atomic::{Disk, FileSystem, Unnamed, name_together, write_unnamed};
+use gausset_io::image::encode::{PngPixels, png};
+
+use super::record::{Manifest, ManifestLine, mask_path, view_path};
+use super::source::SourceFrame;
+use super::{Settings, SplitError, write_error};
+use crate::cutter::CutView;
+
+/// The files of a frame that is being cut.
+pub(super) struct ViewFiles<'a> {
+    settings: &'a Settings,
+    folder: &'a Path,
+    frame: &'a SourceFrame,
+    index: usize,
+    pub(super) files: Vec<Unnamed>,
+    /// Masks that this frame does not have; one of an earlier run goes.
+    pub(super) without: Vec<PathBuf>,
+    /// Bytes of each picture.
+    pub(super) views: Vec<u64>,
+    /// Bytes of each mask; 0 = none.
+    pub(super) masks: Vec<u64>,
+    /// Time spent on writing.
+    pub(super) seconds: f64,
+}
+
+impl<'a> ViewFiles<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        folder: &'a Path,
+        frame: &'a SourceFrame,
+        index: usize,
+    ) -> Self {
+        let none = vec![0; settings.views.len()];
+        Self {
+            settings,
+            folder,
+            frame,
+            index,
+            files: Vec::new(),
+            without: Vec::new(),
+            views: none.clone(),
+            masks: none,
+            seconds: 0.0,
+        }
+    }
+
+    pub(super) fn write(&mut self, view: &CutView<'_>) -> Result<(), SplitError> {
+        let started = Instant::now();
+        let path = view_path(self.settings, self.folder, self.frame, self.index, view.index);
+        self.files.push(write_unnamed(&path, view.picture)?);
+        self.views[view.index] = view.picture.len() as u64;
+        let path = mask_path(self.settings, self.folder, self.frame, self.index, view.index);
+        if let Some(pixels) = view.mask {
+            if let Some(parent) = path.parent() {
+                Disk.create_folder(parent).map_err(write_error(parent, "folder"))?;
+            }
+            let size = &self.settings.views[view.index];
+            let png = png(size.width, size.height, PngPixels::Grey8(pixels), &[]).map_err(|e| {
+                SplitError::Write { path: path.clone(), action: "encode", reason: e.to_string() }
+            })?;
+            self.files.push(write_unnamed(&path, &png)?);
+            self.masks[view.index] = png.len() as u64;
+        } else {
+            self.without.push(path);
+        }
+        self.seconds += started.elapsed().as_secs_f64();
+        Ok(())
+    }
+}
+
+/// A frame whose files wait for their names.
+pub(super) struct Cut {
+    pub(super) index: usize,
+    pub(super) line: ManifestLine,
+    pub(super) files: Vec<Unnamed>,
+    pub(super) without: Vec<PathBuf>,
+}
+
+/// Names the files of frames, with one sync for all, and then the frames in the manifest.
+pub(super) fn finish(cuts: &mut [Cut], manifest: &mut Manifest) -> Result<(), SplitError> {
+    name_together(cuts.iter_mut().flat_map(|cut| std::mem::take(&mut cut.files)).collect())?;
+    for path in cuts.iter().flat_map(|cut| &cut.without) {
+        match Disk.remove(path) {
+            Err(e)
+                if e.kind() != std::io::ErrorKind::NotFound
+                    && e.kind() != std::io::ErrorKind::NotADirectory =>
+            {
+                return Err(write_error(path, "remove")(e));
+            }
+            _ => {}
+        }
+    }
+    manifest.append(cuts.iter().map(|cut| &cut.line))
+}

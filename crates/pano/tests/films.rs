@@ -1,0 +1,220 @@
+//! Which frames of a film are taken, and what is never opened: with the system's ffmpeg.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use gausset_compute::{VectorLevel, level};
+use gausset_pano::plane::Frame;
+use gausset_pano::video::{Choice, Footage, Video, extract};
+use gausset_testkit::skip::skip_for_tool;
+
+const WIDTH: usize = 64;
+const HEIGHT: usize = 32;
+/// Rows in which a frame carries its number: left half and right half, one digit of 16 each.
+const CODE_ROWS: usize = 4;
+
+fn has_ffmpeg(test: &str) -> bool {
+    let is_there = gausset_process::find("ffmpeg").is_some();
+    if !is_there {
+        skip_for_tool(test, "ffmpeg is not installed");
+    }
+    is_there
+}
+
+/// A film in which every frame shows its number; a frame is sharp below it where `is_sharp` says so.
+fn film(folder: &Path, name: &str, rate: &str, count: usize, is_sharp: impl Fn(usize) -> bool) -> PathBuf {
+    let mut raw = Vec::new();
+    for k in 0..count {
+        for y in 0..HEIGHT {
+            for x in 0..WIDTH {
+                let digit = if x < WIDTH / 2 { k / 16 } else { k % 16 };
+                let checker = if (x / 4 + y / 4) % 2 == 0 { 40 } else { 200 };
+                raw.push(match y {
+                    0..CODE_ROWS => 20 + 12 * digit as u8,
+                    _ if is_sharp(k) => checker,
+                    _ => 120,
+                });
+            }
+        }
+    }
+    let (source, path) = (folder.join("raw"), folder.join(name));
+    std::fs::write(&source, raw).unwrap();
+    let size = format!("{WIDTH}x{HEIGHT}");
+    let input = ["-v", "error", "-f", "rawvideo", "-pix_fmt", "gray", "-s", &size, "-r", rate, "-i"];
+    let status = Command::new("ffmpeg")
+        .args(input)
+        .arg(source)
+        .args(["-c:v", "ffv1", "-pix_fmt", "yuv420p"])
+        .arg(&path)
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    path
+}
+
+fn open(path: &Path, choice: Choice) -> Result<Video, String> {
+    Video::open(path, choice, [16_384, 8192], Duration::from_secs(60), &AtomicBool::new(false))
+}
+
+fn number(left: u8, right: u8) -> usize {
+    let digit = |v: u8| ((f64::from(v) - 20.0) / 12.0).round() as usize;
+    16 * digit(left) + digit(right)
+}
+
+/// Numbers of the frames that are taken.
+fn taken(video: &Video) -> Vec<usize> {
+    let level = level(VectorLevel::Auto).unwrap();
+    let never = AtomicBool::new(false);
+    let mut reader = video.start(&never).unwrap();
+    let mut frame = Frame::default();
+    let all = [[-1, i32::MAX / 2]; 3];
+    let mut numbers = Vec::new();
+    for index in 0..video.frames {
+        if !reader.read(video, index, &all, level, &mut frame).unwrap() {
+            break;
+        }
+        let row = frame.planes[0].row(1);
+        numbers.push(number(row[8], row[WIDTH - 8]));
+    }
+    numbers
+}
+
+#[test]
+fn at_most_so_many_frames_are_spread_over_the_film() {
+    if !has_ffmpeg("at_most_so_many_frames_are_spread_over_the_film") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = film(folder.path(), "a.mkv", "10", 100, |_| false);
+    let video = open(&path, Choice::default()).unwrap();
+    assert_eq!(taken(&video), (0..100).collect::<Vec<_>>());
+    assert_eq!(taken(&video.clone().at_most(5)), [0, 20, 40, 60, 80]);
+    assert_eq!(taken(&video.clone().at_most(3)), [0, 33, 66]);
+    assert_eq!(taken(&video.at_most(1000)).len(), 100);
+    // Two a second of ten seconds, of which four are wanted; a part of the film.
+    let choice = Choice { fps: Some(2.0), sharpest_of: 0, footage: Footage::Ordinary, ..Choice::default() };
+    let video = open(&path, choice.clone()).unwrap();
+    assert_eq!(taken(&video.clone().at_most(4)), [0, 25, 50, 75]);
+    let part = open(&path, Choice { start: 2.0, end: Some(6.0), ..choice }).unwrap();
+    assert_eq!(taken(&part.at_most(2)), [20, 40]);
+    // What `gausset run VIDEO` does with them.
+    let out = tempfile::tempdir().unwrap();
+    let level = level(VectorLevel::Auto).unwrap();
+    let count = extract(&video, out.path(), 4, level, &AtomicBool::new(false), &mut |_| {}).unwrap();
+    let numbers: Vec<usize> = (0..count)
+        .map(|k| {
+            let picture =
+                gausset_io::image::decode_file(&out.path().join(format!("frame_{k:06}.jpg"))).unwrap();
+            let at = |x: usize| picture.rgb[3 * (WIDTH + x)];
+            number(at(8), at(WIDTH - 8))
+        })
+        .collect();
+    assert_eq!(numbers, [0, 25, 50, 75]);
+    assert_eq!(std::fs::read_dir(out.path()).unwrap().count(), 4);
+}
+
+#[test]
+fn a_rate_that_does_not_divide_that_of_the_film_is_kept_on_average() {
+    if !has_ffmpeg("a_rate_that_does_not_divide_that_of_the_film_is_kept_on_average") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    // Ten seconds; a frame of each period of 9.6.
+    let path = film(folder.path(), "a.mkv", "24", 240, |_| false);
+    let choice = Choice { fps: Some(2.5), sharpest_of: 0, footage: Footage::Ordinary, ..Choice::default() };
+    let expected: Vec<usize> = (0..25usize).map(|k| (48 * k).div_ceil(5)).collect();
+    assert_eq!(taken(&open(&path, choice).unwrap()), expected);
+    // Without a choice of the sharpest, ffmpeg gives the nearest: as many.
+    let nearest = taken(&open(&path, Choice { fps: Some(2.5), ..Choice::default() }).unwrap());
+    assert_eq!(nearest.len(), 25);
+    assert!(nearest.iter().enumerate().all(|(k, &n)| (n as f64 - 9.6 * k as f64).abs() <= 9.6 / 2.0 + 1.0));
+    // A film of 23.976 frames a second.
+    let path = film(folder.path(), "b.mkv", "24000/1001", 240, |_| false);
+    let choice = Choice { fps: Some(4.0), sharpest_of: 0, ..Choice::default() };
+    let expected: Vec<usize> =
+        (0..).map(|k| (k as f64 * 24_000.0 / 4004.0).ceil() as usize).take_while(|&n| n < 240).collect();
+    assert_eq!(taken(&open(&path, choice).unwrap()), expected);
+}
+
+#[test]
+fn the_sharpest_of_neighbours_is_taken() {
+    if !has_ffmpeg("the_sharpest_of_neighbours_is_taken") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = film(folder.path(), "a.mkv", "10", 40, |k| k % 5 == 3);
+    let choice = Choice { sharpest_of: 5, ..Choice::default() };
+    assert_eq!(taken(&open(&path, choice).unwrap()), [3, 8, 13, 18, 23, 28, 33, 38]);
+    // Of each half second.
+    let choice = Choice { sharpest_of: 0, fps: Some(2.0), ..Choice::default() };
+    assert_eq!(taken(&open(&path, choice).unwrap()), [3, 8, 13, 18, 23, 28, 33, 38]);
+}
+
+#[test]
+fn a_playlist_opens_no_other_file_whatever_it_is_called() {
+    if !has_ffmpeg("a_playlist_opens_no_other_file_whatever_it_is_called") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let secret = film(folder.path(), "secret.mkv", "10", 10, |_| false);
+    let text = |name: &str| match name {
+        "ffconcat" => "ffconcat version 1.0\nfile secret.mkv\n".to_owned(),
+        _ => format!("#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\n{}\n#EXT-X-ENDLIST\n", secret.display()),
+    };
+    let probe = |path: &Path| {
+        let list = ["-v", "error", "-protocol_whitelist", "file,pipe", "-show_entries", "stream=width"];
+        let output = Command::new("ffprobe").args(list).arg(path).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).contains("width=64")
+    };
+    // This is what would happen: ffmpeg looks at the content, not at the name.
+    let playlist = folder.path().join("clip.mp4");
+    std::fs::write(&playlist, text("ffconcat")).unwrap();
+    assert!(probe(&playlist), "ffprobe follows a list of files that is called clip.mp4");
+    for kind in ["ffconcat", "m3u8"] {
+        for extension in ["mp4", "mov", "360", "mkv", "webm", "avi", "ts", "m2ts"] {
+            let playlist = folder.path().join(format!("clip.{extension}"));
+            std::fs::write(&playlist, text(kind)).unwrap();
+            let refusal = open(&playlist, Choice::default()).unwrap_err();
+            assert!(refusal.starts_with(&format!("{}: video: ", playlist.display())), "{refusal}");
+            assert_eq!(refusal.lines().count(), 1, "{refusal}");
+        }
+    }
+    for name in ["list.m3u8", "list.ffconcat", "list.txt", "list.sdp", "list"] {
+        let playlist = folder.path().join(name);
+        std::fs::write(&playlist, text("ffconcat")).unwrap();
+        let refusal = open(&playlist, Choice::default()).unwrap_err();
+        assert!(refusal.contains("is of no kind that is read (expected .mp4, .mov"), "{refusal}");
+    }
+}
+
+#[test]
+fn names_that_look_like_options_or_protocols_are_names() {
+    if !has_ffmpeg("names_that_look_like_options_or_protocols_are_names") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let film = film(folder.path(), "a.mkv", "10", 3, |_| false);
+    for name in ["-i.mkv", "concat:a.mkv", "http:x.mkv", "a b%03d.mkv", "pipe:0.mkv"] {
+        let path = folder.path().join(name);
+        std::fs::copy(&film, &path).unwrap();
+        assert_eq!(taken(&open(&path, Choice::default()).unwrap()), [0, 1, 2], "{name}");
+    }
+    // Too large to be decoded, by the limits.
+    let refusal =
+        Video::open(&film, Choice::default(), [32, 32], Duration::from_secs(60), &AtomicBool::new(false))
+            .unwrap_err();
+    assert!(refusal.contains("64x32 px are too many (expected at most 32x32)"), "{refusal}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_pipe_instead_of_a_film_is_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.mp4");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    let refusal = open(&path, Choice::default()).unwrap_err();
+    assert!(refusal.ends_with("video: is a pipe (expected a regular file)"), "{refusal}");
+}
