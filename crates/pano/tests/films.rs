@@ -30,7 +30,7 @@ fn film(folder: &Path, name: &str, rate: &str, count: usize, is_sharp: impl Fn(u
         for y in 0..HEIGHT {
             for x in 0..WIDTH {
                 let digit = if x < WIDTH / 2 { k / 16 } else { k % 16 };
-                let checker = if (x / 4 + y / 4) % 2 == 0 { 40 } else { 200 };
+                let checker = if (x / 4 + y / 4).is_multiple_of(2) { 40 } else { 200 };
                 raw.push(match y {
                     0..CODE_ROWS => 20 + 12 * digit as u8,
                     _ if is_sharp(k) => checker,

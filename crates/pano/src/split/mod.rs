@@ -258,7 +258,7 @@ pub fn split(
             for told in std::iter::once(first).chain(receiver.try_iter().take(threads)) {
                 match told {
                     Told::Cut(cut, seconds) => {
-                        cuts.push(cut);
+                        cuts.push(*cut);
                         report.seconds.add(seconds);
                     }
                     Told::Skipped { index, reason } => {

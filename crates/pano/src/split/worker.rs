@@ -23,7 +23,7 @@ use crate::projection::{Equirect, Projection};
 use crate::video::{Reader, Video};
 
 pub(super) enum Told {
-    Cut(Cut, PartSeconds),
+    Cut(Box<Cut>, PartSeconds),
     Skipped { index: usize, reason: String },
     Failed(SplitError),
 }
@@ -168,7 +168,7 @@ pub(super) fn worker(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
         }
         let told = match guard::run(|| one_frame(shared, index, &mut bench)) {
             Ok(Err(FrameError::Frame(_))) if shared.stop.load(Ordering::Relaxed) => return,
-            Ok(Ok(Some((cut, seconds)))) => Told::Cut(cut, seconds),
+            Ok(Ok(Some((cut, seconds)))) => Told::Cut(Box::new(cut), seconds),
             Ok(Ok(None)) => return,
             Ok(Err(FrameError::Frame(reason))) => Told::Skipped { index, reason },
             Ok(Err(FrameError::Fatal(error))) => Told::Failed(error),
