@@ -1,6 +1,7 @@
 //! Training views one after the other, one of them ahead: order, loader, and pictures that cannot be read.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_core::TargetImage;
 use gausset_core::engine::TrainView;
@@ -60,12 +61,13 @@ impl Feed {
     }
 
     /// Up to `count` views that come next, again and again the same ones until one is taken; without those that
-    /// cannot be read.
-    pub(super) fn preview(&self, count: usize) -> Vec<TrainView> {
+    /// cannot be read, and without the rest once `stop` is set.
+    pub(super) fn preview(&self, count: usize, stop: &AtomicBool) -> Vec<TrainView> {
         let views: Vec<usize> = self.order.upcoming(count).collect();
         let wanted = |view: &usize| self.loader.dataset().split.train[*view];
         self.loader.prefetch(&views.iter().map(wanted).collect::<Vec<_>>());
-        let readable = views.iter().filter_map(|view| {
+        let in_time = views.iter().take_while(|_| !stop.load(Ordering::Relaxed));
+        let readable = in_time.filter_map(|view| {
             let target = self.loader.get(wanted(view)).ok()?;
             Some(self.view(*view, target))
         });

@@ -69,7 +69,7 @@ impl Run<'_> {
         let mut seconds = Vec::new();
         let recipe = &self.config.recipe;
         let now = self.plan.scheduled(self.done);
-        for view in self.feed.preview(TIMED_STEPS) {
+        for view in self.feed.preview(TIMED_STEPS, self.session.stop) {
             let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
             let view = self.coarse.reduce(view, reduction);
             let params = recipe.step_params(now, &self.scene);
