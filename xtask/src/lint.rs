@@ -4,9 +4,10 @@
 //!   processor. `mul_add_precise` is. (The scalar `f32::mul_add` is always fused; only files that use
 //!   `fearless_simd` are looked at.)
 //! - Sources name no path of one machine.
-//! - Files with unsafe code stand in the table of `docs/unsafe.md`.
+//! - Files with unsafe code stand in the table of `docs/unsafe.md`, and tests that `docs/reliability.md` names exist.
 //! - What pages link to and what pages and comments cite exists ([`crate::cited`]).
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::cited;
@@ -20,8 +21,10 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
     let table = std::fs::read_to_string(workspace.join(UNSAFE_TABLE))
         .map_err(|error| format!("{UNSAFE_TABLE}: {error}"))?;
     let mut findings = 0;
+    let mut functions = BTreeSet::new();
     for path in &files {
         let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        functions.extend(names_of_functions(&text).map(str::to_owned));
         let mut found = cited::findings_in(workspace, path, &text);
         if path.extension() == Some("rs".as_ref()) {
             found.extend(unlisted_unsafe(workspace, path, &text, &table));
@@ -37,8 +40,33 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
             println!("{shown}: line {number}: {what}");
         }
     }
+    let promises =
+        std::fs::read_to_string(workspace.join(PROMISES)).map_err(|error| format!("{PROMISES}: {error}"))?;
+    for (number, name) in named_tests(&promises).filter(|(_, name)| !functions.contains(*name)) {
+        findings += 1;
+        println!("{PROMISES}: line {number}: there is no test {name}");
+    }
     println!("{} files, {findings} findings", files.len());
     if findings == 0 { Ok(()) } else { Err(format!("lint: {findings} findings")) }
+}
+
+/// The page that names the test of each promise.
+const PROMISES: &str = "docs/reliability.md";
+
+/// Names of the functions that a source defines.
+fn names_of_functions(text: &str) -> impl Iterator<Item = &str> {
+    text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next())
+}
+
+/// The tests that a page names, with their lines: words in backticks that read as a sentence, `it_does_what_it_says`.
+fn named_tests(page: &str) -> impl Iterator<Item = (usize, &str)> {
+    let is_test = |word: &&str| {
+        let is_name = word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+        is_name && word.matches('_').count() >= 3
+    };
+    (1..).zip(page.lines()).flat_map(move |(number, line)| {
+        line.split('`').skip(1).step_by(2).filter(is_test).map(move |word| (number, word))
+    })
 }
 
 /// The page that lists all unsafe code.
@@ -106,6 +134,15 @@ mod tests {
         assert!(find("crates/compute/src/pool.rs").is_none());
         assert!(find("crates/compute/src/other.rs").is_some());
         assert!(unlisted_unsafe(workspace, Path::new("a.rs"), "// unsafe { } is not used", "").is_none());
+    }
+
+    #[test]
+    fn tests_that_a_page_names_are_found() {
+        let page = "| a promise | `a_test_of_it`, `cargo test`, `no_test` |\n`another_one_of_them`";
+        let named: Vec<_> = named_tests(page).collect();
+        assert_eq!(named, [(1, "a_test_of_it"), (2, "another_one_of_them")]);
+        let functions: Vec<_> = names_of_functions("fn a_test_of_it() {}\nfn f<T>(x: T) {}").collect();
+        assert_eq!(functions, ["a_test_of_it", "f"]);
     }
 
     #[test]
