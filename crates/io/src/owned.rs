@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 use std::path::{Component, Path, PathBuf};
 
-use crate::atomic::{FileSystem, Overwrite, WriteError, refuse_existing, write_atomic};
+use crate::atomic::{FileSystem, Overwrite, WriteError, is_temporary, refuse_existing, write_atomic};
 use crate::input;
 use crate::lock::LOCK_NAME;
 
@@ -59,6 +59,8 @@ pub fn claim(
         return Ok(());
     }
     match contents(fs, folder)?.first() {
+        // Somebody of ours was faster.
+        Some(_) if is_ours(folder, purpose) => Ok(()),
         Some(name) if overwrite == Overwrite::Refuse => {
             Err(OwnedError::NotOurs { path: folder.to_owned(), found: name.display().to_string() })
         }
@@ -67,14 +69,16 @@ pub fn claim(
     }
 }
 
-/// Names in a folder, but for that of the lock with which we may hold it.
+/// Names in a folder, but for that of the lock with which we may hold it, and for those of a marker in the making.
 fn contents(fs: &dyn FileSystem, folder: &Path) -> Result<Vec<OsString>, WriteError> {
     let mut names = fs.list(folder).map_err(|source| WriteError::Io {
         path: folder.to_owned(),
         action: "list",
         source,
     })?;
-    names.retain(|name| name != LOCK_NAME);
+    let is_marker = |name: &OsString| name.display().to_string().ends_with(&format!("-{MARKER}"));
+    let is_marker_in_the_making = |name: &OsString| is_temporary(name) && is_marker(name);
+    names.retain(|name| name != LOCK_NAME && !is_marker_in_the_making(name));
     Ok(names)
 }
 
@@ -190,6 +194,24 @@ mod tests {
         remove(&folder, "frames").unwrap();
         assert!(!folder.exists());
         remove(&folder, "frames").unwrap();
+    }
+
+    #[test]
+    fn of_several_who_claim_a_folder_at_once_nobody_is_refused() {
+        for _ in 0..20 {
+            let root = tempfile::tempdir().unwrap();
+            let folder = root.path().join("masks");
+            std::thread::scope(|scope| {
+                let claim = || claim(&Disk, &folder, "masks", Overwrite::Refuse);
+                let threads: Vec<_> = (0..4).map(|_| scope.spawn(claim)).collect();
+                threads.into_iter().for_each(|thread| thread.join().unwrap().unwrap());
+            });
+        }
+        // What a kill left of a marker in the making is no file of somebody else.
+        let root = tempfile::tempdir().unwrap();
+        std::fs::write(root.path().join(".tmp-17-0-.gausset"), "").unwrap();
+        claim(&Disk, root.path(), "masks", Overwrite::Refuse).unwrap();
+        assert!(is_ours(root.path(), "masks"));
     }
 
     #[test]

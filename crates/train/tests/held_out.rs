@@ -253,7 +253,7 @@ fn what_held_out_pictures_show_does_not_change_a_byte_of_the_splats() {
         // A preset, evaluations on the way, and everything that is learnt.
         let options = TrainOptions {
             quality: Some(Quality::Best),
-            eval_every: Some(10),
+            eval_every: (!rule.held_out.is_empty()).then_some(10),
             ..with_corrections(&rule.options)
         };
         let splats = |name: &str| {

@@ -293,7 +293,7 @@ pub fn remove_temporaries(fs: &dyn FileSystem, folder: &Path) -> Result<usize, W
 }
 
 /// Whether a name is exactly of the form that [`temporary_name`] gives.
-fn is_temporary(name: &OsStr) -> bool {
+pub(crate) fn is_temporary(name: &OsStr) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let parts = |name: &str| {
         let mut parts = name.strip_prefix(TEMPORARY_PREFIX)?.splitn(3, '-');
