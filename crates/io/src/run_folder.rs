@@ -16,9 +16,9 @@
 //! A run folder may hold files of others, and may come from others. So what is ours is decided file by file:
 //!
 //! - The folder is one of a run if its marker ([`crate::owned`]) or the first line of its `config.toml` says so; then the
-//!   [`RUN_FILES`] directly in it are ours.
+//!   `RUN_FILES` directly in it are ours.
 //! - In a sub-folder with a marker, what has a name of the form that a run gives is ours. Version 0.1 wrote no markers:
-//!   in a sub-folder without one it takes a proof, see [`Place::proof`].
+//!   in a sub-folder without one it takes a proof, see `Place::proof`.
 //! - Anything else is neither replaced nor removed. If it has a name that the run would need, the folder is refused.
 //! - No name of ours may be a link that leads out of the folder, or a pipe or device.
 

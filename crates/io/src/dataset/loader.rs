@@ -5,7 +5,7 @@
 //! Background threads make the pictures that [`Loader::prefetch`] named. Ready pictures leave in the order of their
 //! last use when the budget needs room; those still wanted leave last. A failure is a value and stays one.
 //!
-//! Who does what, and when, is decided in [`schedule`], which knows no threads and is tested without them. Here are the
+//! Who does what, and when, is decided in `schedule`, which knows no threads and is tested without them. Here are the
 //! threads: they ask, make pictures without holding the lock, tell, and sleep until something has changed.
 //!
 //! Bytes: a ready picture counts what it holds; one being made counts what [`ImageEntry::making_bytes`] says.

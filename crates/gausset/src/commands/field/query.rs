@@ -95,6 +95,9 @@ fn apply(m: &Affine, x: [f64; 3]) -> [f64; 3] {
     m.map(|row| row[0] * x[0] + row[1] * x[1] + row[2] * x[2] + row[3])
 }
 
+/// Values, gradients (empty unless they were asked for), and what was left out.
+type Evaluated = (Vec<f64>, Vec<[f64; 3]>, CutoffReport);
+
 /// Values and, if asked for, gradients at points.
 fn evaluated<T: Real>(
     compute: &Compute,
@@ -102,7 +105,7 @@ fn evaluated<T: Real>(
     points: &[[T; 3]],
     cutoff: Cutoff,
     with_gradients: bool,
-) -> Result<(Vec<f64>, Vec<[f64; 3]>, CutoffReport), FieldError> {
+) -> Result<Evaluated, FieldError> {
     let evaluator = AcceleratedEvaluator::new(compute, field)?;
     let set = PointSet::new(points)?;
     let wide = |values: Vec<T>| values.into_iter().map(Into::into).collect();
