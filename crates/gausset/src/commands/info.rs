@@ -69,6 +69,11 @@ struct DatasetInfo {
     skipped: usize,
     train: usize,
     test: usize,
+    /// From the original world, that of the photographs' first reconstruction, to the dataset's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied_transform: Option<[[f64; 4]; 3]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    applied_scale: Option<f64>,
 }
 
 /// Runs the command.
@@ -142,6 +147,8 @@ fn dataset_info(path: &Path, allow_outside: bool, console: &Console) -> Result<S
         skipped: dataset.skipped.len(),
         train: dataset.split.train.len(),
         test: dataset.split.test.len(),
+        applied_transform: dataset.applied_transform.map(|applied| applied.transform),
+        applied_scale: dataset.applied_transform.map(|applied| applied.scale),
     };
     console.object_or(&info, || dataset_table(&dataset, &info))?;
     Ok(Status::done(dataset.has_skipped()))
@@ -170,6 +177,13 @@ fn dataset_table(dataset: &Dataset, info: &DatasetInfo) -> String {
     ];
     if masks > 0 {
         rows.push(("masks", counted(masks as u64, "picture")));
+    }
+    if let (Some(matrix), Some(scale)) = (info.applied_transform, info.applied_scale) {
+        let row = |row: [f64; 4]| row.map(three_digits).join(" ");
+        rows.push((
+            "moved by",
+            format!("[{}], then scaled by {}", matrix.map(row).join("; "), three_digits(scale)),
+        ));
     }
     table::facts(&rows)
 }

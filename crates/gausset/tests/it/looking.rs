@@ -19,6 +19,28 @@ fn size_of(png: &[u8]) -> [u32; 2] {
 }
 
 #[test]
+fn the_transform_that_a_file_says_was_applied_is_shown() {
+    let workshop = Workshop::with_data();
+    let matrix = "[[1, 0, 0, 0.5], [0, 0, 1, -2], [0, -1, 0, 0]]";
+    let pose = "[[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 4], [0, 0, 0, 1]]";
+    let frames =
+        (0..3).map(|k| format!("{{\"file_path\": \"images/view_00{k}.png\", \"transform_matrix\": {pose}}}"));
+    let frames: Vec<String> = frames.collect();
+    let text = format!(
+        "{{\"fl_x\": 30, \"applied_transform\": {matrix}, \"applied_scale\": 0.25, \"frames\": [{}]}}",
+        frames.join(", ")
+    );
+    std::fs::write(workshop.path("data/transforms.json"), text).expect("a file");
+    let info = workshop.succeed(&["info", "data/transforms.json", "--json"]).json();
+    assert_eq!(info["applied_scale"], 0.25);
+    let rows = [[1.0, 0.0, 0.0, 0.5], [0.0, 0.0, 1.0, -2.0], [0.0, -1.0, 0.0, 0.0]];
+    assert_eq!(info["applied_transform"], serde_json::json!(rows));
+    let shown = workshop.succeed(&["info", "data/transforms.json"]).stdout;
+    assert!(shown.contains("then scaled by 0.250"), "{shown}");
+    assert!(workshop.succeed(&["info", "data", "--json"]).json()["applied_scale"].is_null());
+}
+
+#[test]
 fn a_bare_splat_file_can_be_orbited() {
     let workshop = trained();
     std::fs::copy(workshop.path("run/splats.ply"), workshop.path("scene.ply")).expect("copy");
