@@ -89,18 +89,49 @@ struct LensArgs {
     /// Folder of masks NAME.png (0 = ignore).
     #[arg(long, value_name = "DIR", help_heading = "Photographs")]
     masks: Option<PathBuf>,
-    /// Video: pictures per second; of each period the sharpest frame is taken.
-    #[arg(long, value_name = "FPS", default_value_t = 2.0, help_heading = "Photographs", value_parser = parse_positive)]
-    fps: f64,
-    /// Video: first second.
-    #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Photographs")]
-    start: f64,
+    /// Video: pictures per second; of each period the sharpest frame is taken [default: 2].
+    #[arg(long, value_name = "FPS", help_heading = "Photographs", value_parser = parse_positive)]
+    fps: Option<f64>,
+    /// Video: first second [default: 0].
+    #[arg(long, value_name = "S", help_heading = "Photographs")]
+    start: Option<f64>,
     /// Video: last second.
     #[arg(long, value_name = "S", help_heading = "Photographs", value_parser = parse_positive)]
     end: Option<f64>,
-    /// Video: at most so many pictures.
-    #[arg(long, value_name = "N", default_value_t = 300, help_heading = "Photographs", value_parser = clap::value_parser!(u32).range(1..))]
-    max_frames: u32,
+    /// Video: at most so many pictures, spread evenly [default: 300].
+    #[arg(long, value_name = "N", help_heading = "Photographs", value_parser = clap::value_parser!(u32).range(1..))]
+    max_frames: Option<u32>,
+}
+
+impl LensArgs {
+    fn fps(&self) -> f64 {
+        self.fps.unwrap_or(2.0)
+    }
+
+    fn start(&self) -> f64 {
+        self.start.unwrap_or(0.0)
+    }
+
+    fn max_frames(&self) -> u32 {
+        self.max_frames.unwrap_or(300)
+    }
+
+    /// Refuses what only a video listens to.
+    fn check_photographs(&self) -> Result<(), Failure> {
+        let of_video = [
+            ("--fps", self.fps.is_some()),
+            ("--start", self.start.is_some()),
+            ("--end", self.end.is_some()),
+            ("--max-frames", self.max_frames.is_some()),
+        ];
+        match of_video.iter().find(|(_, is_given)| *is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(Failure::new(
+                "option",
+                format!("{option}: has no effect on a folder of photographs; leave it out, or name a video"),
+            )),
+        }
+    }
 }
 
 fn parse_camera_model(text: &str) -> Result<CameraModel, String> {
@@ -230,12 +261,13 @@ impl Scene<'_> {
     fn source(&self) -> Result<Source, Failure> {
         if !self.photos.is_file() {
             photographs(self.photos)?;
+            self.lens.check_photographs()?;
             return Ok(Source::Photographs);
         }
         let choice = Choice {
             footage: Footage::Ordinary,
-            fps: Some(self.lens.fps),
-            start: self.lens.start,
+            fps: Some(self.lens.fps()),
+            start: self.lens.start(),
             end: self.lens.end,
             sharpest_of: 0,
             is_stereo: false,
@@ -283,15 +315,15 @@ impl Scene<'_> {
             "video": self.photos.file_name().map(|name| name.to_string_lossy()),
             "video-bytes": source.as_ref().map(|s| s.bytes),
             "video-modified": source.as_ref().map(|s| s.modified),
-            "fps": self.lens.fps,
-            "start": self.lens.start,
+            "fps": self.lens.fps(),
+            "start": self.lens.start(),
             "end": self.lens.end,
-            "max-frames": self.lens.max_frames,
+            "max-frames": self.lens.max_frames(),
         })
     }
 
     fn take_frames(&self, video: &Video, folder: &Path) -> Result<(), Failure> {
-        let most = self.lens.max_frames as usize;
+        let most = self.lens.max_frames() as usize;
         let expected = video.frames.min(most) as u64;
         self.console.note(format!("taking about {} from the video", counted(expected, "frame")));
         let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;

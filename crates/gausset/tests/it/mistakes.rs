@@ -99,6 +99,8 @@ bench raster --workload warm
 bench raster --camera path.json
 bench raster --adam dense
 field slice a.safetensors -o a.png --frame 1
+align data/images -o r --fps 3
+run data/images -o r --max-frames 20
 profile show
 profile show held
 profile diff held

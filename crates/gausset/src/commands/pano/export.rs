@@ -57,6 +57,12 @@ pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
     let out = |default: &str| args.output.clone().unwrap_or_else(|| args.folder.join(default));
     let points = || points_of(&args.folder);
     let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    if args.text && args.format != "colmap" {
+        return Err(Failure::usage(
+            "--text: has no effect on other formats; leave it out, or take --format colmap",
+        )
+        .into());
+    }
     let written = match args.format.as_str() {
         "transforms" => {
             let folder = out("");

@@ -308,7 +308,7 @@ fn split_args(args: &RunArgs, output: PathBuf, layout: Layout, size: Option<u32>
         mask_command: args.mask_command.clone(),
         level: None,
         format: "jpg".to_owned(),
-        quality: 95,
+        quality: None,
         naming: Naming::Rig,
         on_error: OnError::Skip,
         force: false,

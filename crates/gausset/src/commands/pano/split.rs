@@ -76,9 +76,9 @@ pub(crate) struct SplitArgs {
         value_parser = PossibleValuesParser::new(["jpg", "png"])
     )]
     pub(crate) format: String,
-    /// JPEG quality.
-    #[arg(long, value_name = "Q", default_value_t = 95, help_heading = "Files", value_parser = clap::value_parser!(u8).range(1..=100))]
-    pub(crate) quality: u8,
+    /// JPEG quality [default: 95].
+    #[arg(long, value_name = "Q", help_heading = "Files", value_parser = clap::value_parser!(u8).range(1..=100))]
+    pub(crate) quality: Option<u8>,
     /// Names: rig (viewNN/FRAME.jpg, a rig for COLMAP) or flat (frame_NNNNN_cam_NN.jpg).
     #[arg(
         long, value_name = "NAMING", default_value = "rig", hide_possible_values = true, help_heading = "Files",
@@ -292,7 +292,15 @@ pub(crate) fn prepare(
         None => None,
     };
     let views = args.views.views(around)?;
-    let format = if args.format == "png" { Format::Png } else { Format::Jpeg(args.quality) };
+    let format = match (args.format.as_str(), args.quality) {
+        ("png", None) => Format::Png,
+        ("png", Some(_)) => {
+            return Err(Failure::usage(
+                "--quality: has no effect on PNG; leave it out, or take --format jpg",
+            ));
+        }
+        (_, quality) => Format::Jpeg(quality.unwrap_or(95)),
+    };
     let settings = Settings {
         views,
         format,
