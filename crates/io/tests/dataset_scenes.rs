@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_core::TargetImage;
-use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, Observations};
+use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, NO_POINT, Observations};
 use gausset_io::dataset::{
     self, CameraModel, Dataset, DatasetKind, Loader, LoaderOptions, OpenOptions, Warning,
 };
@@ -528,4 +528,27 @@ fn a_fisheye_photograph_undistorts_to_the_photograph_it_was_made_from() {
             assert!(difference(dx, dy) > here, "{}: better when moved by {dx}, {dy}", image.name);
         }
     }
+}
+
+#[test]
+fn tracks_of_a_real_scene_are_those_of_its_pictures() {
+    let Some(folder) = scene("tracks", "south_building") else { return };
+    let (dataset, model) = (open(&folder), model(&folder));
+    let tracks = dataset.read_tracks(u64::MAX).unwrap();
+    // The same observations as the pictures' own lists, which are in another file.
+    let mut total = 0;
+    for (index, image) in dataset.images.iter().enumerate() {
+        let listed = model.images.iter().find(|i| i.id == image.id).unwrap();
+        let mut seen: Vec<u64> = listed.points.iter().map(|p| p.1).filter(|&id| id != NO_POINT).collect();
+        seen.sort_unstable();
+        seen.dedup();
+        let found: Vec<u64> = tracks.of(index).iter().map(|&p| model.points[p as usize].id).collect();
+        assert_eq!(found, seen, "{}", image.name);
+        total += found.len();
+    }
+    assert!(total > 50_000 && tracks.len() == total);
+    // As many as there is room for, and none where the source does not tell.
+    assert!(dataset.read_tracks(12_000).unwrap().len() <= 1_000);
+    let Some(plush) = scene("tracks", "plush") else { return };
+    assert!(open(&plush).read_tracks(u64::MAX).unwrap().is_empty());
 }

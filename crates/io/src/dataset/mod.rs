@@ -25,6 +25,7 @@ pub mod report;
 mod sizes;
 mod source;
 mod target;
+pub mod tracks;
 pub mod transforms;
 
 use std::path::{Path, PathBuf};
@@ -40,6 +41,7 @@ pub use loader::{Loader, LoaderOptions, LoaderStats};
 pub use panorama::Face;
 pub use report::{SkipReason, Skipped, Warning};
 pub use sizes::extent_of as scene_extent;
+pub use tracks::Tracks;
 
 /// What to do with the alpha channel of pictures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
