@@ -206,7 +206,7 @@ impl StepParams {
 /// Random draws are counter-based: they depend on the seed, the step and the splats' ids or order, never on threads.
 /// New splats are appended behind the kept ones, which stay in order; with `reorder` the result is then sorted along a
 /// Morton curve (ties: order before sorting). The order of splats is part of the state.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum DensityRule {
     /// Adaptive density control (Kerbl et al. 2023, section 5).
     Classic(ClassicRule),
@@ -217,6 +217,62 @@ pub enum DensityRule {
         /// Highest opacity afterwards.
         max_opacity: f32,
     },
+    /// Space that is known to be empty is cleared.
+    FreeSpace(FreeSpaceRule),
+}
+
+/// A camera, real or not, with points that are known to be seen from there: the ways to them are free.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FreeView {
+    /// Intrinsics; the size decides how fine the test is.
+    pub camera: Camera,
+    /// `camera_from_world`.
+    pub pose: Pose,
+    /// World positions of the points.
+    pub points: Vec<[f32; 3]>,
+}
+
+/// A ball of empty space around a place where a camera was or passed by.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bubble {
+    /// World position of the centre.
+    pub centre: [f32; 3],
+    /// Radius in scene units.
+    pub radius: f32,
+}
+
+/// Makes splats transparent that hang close in front of cameras, where nothing can be.
+///
+/// *Bubbles*: a splat whose mean lies in one, at the distance `d` from its centre, is condemned unless one of `cameras`
+/// sees it from closer than `near d`: what stands close to where cameras were must have been seen from close.
+///
+/// *Shape*: a splat at the distance `d` from the nearest centre has scales of at most `shape d`. A larger one reaches
+/// behind the camera, where its projection means nothing: it smears over the whole picture.
+///
+/// *Rays*:
+///
+/// from each view the light of each point is followed. Where a splat takes a share `w` (its blending weight) of that
+/// light, and its density along the ray is largest within `reach` of the way, `w` speaks *against* it; elsewhere, up to
+/// as far behind the point, it speaks *for* it. A splat against which enough points speak, and more than for it, gets an
+/// opacity at which it is dead; MCMC moves it elsewhere.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FreeSpaceRule {
+    /// The views.
+    pub views: Arc<[FreeView]>,
+    /// Share of the way from a camera to a point that is free.
+    pub reach: f32,
+    /// Points that condemn a splat ...
+    pub points: u32,
+    /// ... if the weights against it are at least this together, and more than those for it.
+    pub weight: f32,
+    /// Space around cameras and between them.
+    pub bubbles: Arc<[Bubble]>,
+    /// The training cameras with their poses `camera_from_world`.
+    pub cameras: Arc<[(Camera, Pose)]>,
+    /// How much farther than the nearest bubble's centre a camera may be that confirms a splat.
+    pub near: f32,
+    /// Largest scale of a splat, as a share of its distance from the nearest bubble's centre.
+    pub shape: f32,
 }
 
 /// Thresholds of adaptive density control.
@@ -417,6 +473,8 @@ pub struct StepReport {
     pub pruned: u64,
     /// Dead splats moved to living ones.
     pub relocated: u64,
+    /// Splats cleared out of free space ([`DensityRule::FreeSpace`]).
+    pub cleared: u64,
     /// Splats added by growth ([`DensityRule::Mcmc`]).
     pub added: u64,
 }

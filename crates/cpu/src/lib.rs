@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod corrections;
+mod free_space;
 mod state;
 pub mod statistics;
 mod step;
@@ -212,6 +213,9 @@ impl Engine for CpuEngine {
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         self.check()?;
         let _span = gausset_prof::span("density");
+        if let DensityRule::FreeSpace(rule) = rule {
+            return self.clear_space(rule);
+        }
         let mut state = std::mem::take(&mut self.state).into_state(&self.pool);
         let outcome = density::apply(&mut state, rule, &self.pool);
         self.state = BlockState::from_state(state, &self.pool)?;

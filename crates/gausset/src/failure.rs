@@ -123,6 +123,7 @@ impl From<TrainError> for Failure {
             TrainError::Folder(error) => error.into(),
             TrainError::Write(error) => error.into(),
             TrainError::Init(error) => error.into(),
+            TrainError::Dataset(error) => error.into(),
             TrainError::Engine(error) => error.into(),
             TrainError::Eval(error) => error.into(),
             TrainError::EmptyInit { .. } | TrainError::NoSplats { .. } => Self::new("splats", error),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, MemoryLimit, Plan, Quality, RandomBackground, Strategy, TimeBudget,
+    Adam, Alpha, Background, FreeSpace, MemoryLimit, Plan, Quality, RandomBackground, Strategy, TimeBudget,
     TrainOptions, Up,
 };
 
@@ -196,6 +196,13 @@ option_args! {
     /// Steps between two changes of the set; 0 = 100, fewer in short runs.
     #[arg(long, value_name = "N", help_heading = DENSITY, hide_short_help = true)]
     density_every: u64,
+    /// Keep space empty that is known to be empty, close in front of cameras: auto|off; auto = where the points of the
+    /// dataset tell.
+    #[arg(
+        long, value_name = "WHEN", help_heading = DENSITY, hide_possible_values = true,
+        value_parser = words::<FreeSpace>(FreeSpace::WORDS)
+    )]
+    free_space: FreeSpace,
     /// Classic: splats with a larger mean screen gradient grow [default with --abs-grad: 0.0008].
     #[arg(long, value_name = "GRADIENT", help_heading = DENSITY, hide_short_help = true)]
     grow_gradient: f64,

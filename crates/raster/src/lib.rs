@@ -12,6 +12,7 @@ pub mod adam;
 pub mod blend;
 pub mod blend_vjp;
 pub mod density;
+pub mod free_space;
 mod geometry;
 pub mod layout;
 pub mod morton;

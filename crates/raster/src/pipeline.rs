@@ -97,6 +97,25 @@ impl Pipeline {
         options: &RenderOptions,
         outputs: Outputs,
     ) -> Result<(), TooManyEntries> {
+        self.list(pool, level, splats, view, options)?;
+        let _span = span(Stage::Blend.name());
+        let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
+        self.blended.run(pool, level, splats, options.background, outputs);
+        Ok(())
+    }
+
+    /// `project`, `sort`, `tile`: which splats a view draws where, in which order.
+    ///
+    /// # Errors
+    /// [`TooManyEntries`] for [`Self::room`].
+    pub fn list(
+        &mut self,
+        pool: &Pool,
+        level: Level,
+        splats: &Blocks,
+        view: &KernelView,
+        options: &RenderOptions,
+    ) -> Result<(), TooManyEntries> {
         {
             let _span = span(Stage::Project.name());
             self.projected.run(pool, level, splats, view, options);
@@ -117,9 +136,6 @@ impl Pipeline {
                 self.lists.cap(pool, level, view, &self.projected.records, options.max_splats_per_tile);
             }
         }
-        let _span = span(Stage::Blend.name());
-        let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
-        self.blended.run(pool, level, splats, options.background, outputs);
         Ok(())
     }
 

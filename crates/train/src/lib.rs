@@ -11,10 +11,13 @@
 //! ```
 #![forbid(unsafe_code)]
 
+pub mod agreement;
+pub mod between;
 pub mod cameras;
 pub mod config;
 pub mod eval;
 pub mod events;
+pub mod free_space;
 pub mod memory;
 pub mod options;
 pub mod orbit;
@@ -38,5 +41,6 @@ pub use run::{
     with_refined_poses,
 };
 pub use words::{
-    Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Split, Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, FreeSpace, MemoryLimit, Quality, RandomBackground, Split, Strategy, TimeBudget,
+    Up,
 };

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 use crate::words::{
-    Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, FreeSpace, MemoryLimit, Quality, RandomBackground, Strategy, TimeBudget, Up,
 };
 
 /// Largest config file that is read, in bytes.
@@ -94,6 +94,8 @@ options! {
     background: Background,
     /// Whether each step has a background colour of its own.
     random_background: RandomBackground,
+    /// Whether space that is known to be empty is kept empty.
+    free_space: FreeSpace,
 
     /// The preset from which options come that nobody gave.
     quality: Quality,

@@ -16,7 +16,7 @@ use gausset_core::engine::{
     RenderOptions, StepParams,
 };
 
-use crate::words::{RandomBackground, Strategy};
+use crate::words::{FreeSpace, RandomBackground, Strategy};
 
 /// Steps between two changes of the set of splats in runs of at least [`FULL_CADENCE_STEPS`] steps.
 const DENSITY_CADENCE: u64 = 100;
@@ -59,6 +59,8 @@ pub struct Recipe {
     pub dropout: f64,
     /// Whether each step has a background colour of its own; see [`SceneFacts::random_background`].
     pub random_background: RandomBackground,
+    /// Whether space that is known to be empty is kept empty, see [`crate::free_space`].
+    pub free_space: FreeSpace,
     /// Sizes of the pictures over the run.
     pub coarse: CoarseRecipe,
     /// Splats at the start.

@@ -112,6 +112,16 @@ words! {
 }
 
 words! {
+    /// Whether space that is known to be empty is kept empty.
+    FreeSpace {
+        /// Where the points of the dataset tell.
+        Auto = "auto",
+        /// No.
+        Off = "off",
+    }
+}
+
+words! {
     /// Whether each step has a background colour of its own.
     RandomBackground {
         /// When training starts from random splats.

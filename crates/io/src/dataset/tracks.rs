@@ -12,7 +12,7 @@ use super::{Dataset, DatasetError, DatasetKind};
 const BYTES_PER_OBSERVATION: u64 = 12;
 
 /// For each picture of a dataset the points that it sees.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tracks {
     /// Where the points of each picture begin, and their end.
     first: Vec<usize>,

@@ -58,7 +58,7 @@ pub fn apply(state: &mut TrainState, rule: &DensityRule, pool: &Pool) -> Density
     let reorders = match rule {
         DensityRule::Classic(classic) => classic.reorder,
         DensityRule::Mcmc(mcmc) => mcmc.reorder,
-        DensityRule::ResetOpacity { .. } => false,
+        DensityRule::ResetOpacity { .. } | DensityRule::FreeSpace(_) => false,
     };
     let outcome = match rule {
         DensityRule::Classic(rule) => classic::apply(state, rule, pool),
@@ -67,6 +67,8 @@ pub fn apply(state: &mut TrainState, rule: &DensityRule, pool: &Pool) -> Density
             reset_opacity(state, *max_opacity);
             DensityOutcome::default()
         }
+        // What a view draws is known to the engine.
+        DensityRule::FreeSpace(_) => DensityOutcome::default(),
     };
     if reorders {
         reorder(state, pool);

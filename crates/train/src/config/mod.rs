@@ -191,7 +191,7 @@ impl TrainConfig {
 
     /// Resolves what a run has recorded, which holds options without effect as well.
     fn resolve_recorded(recorded: TrainOptions) -> Result<Self, ConfigError> {
-        Self::from_complete(complete(recorded, None))
+        Self::from_complete(complete(recorded.or(defaults::not_recorded()), None))
     }
 
     /// Resolves what somebody says about a run that goes on. What is as it was recorded is not said.
@@ -265,6 +265,7 @@ impl TrainConfig {
             near_plane: number("near-plane", o.near_plane, "0.001 or more", |v| v >= MIN_NEAR_PLANE)?,
             dropout: number("dropout", o.dropout, "0 or more, less than 1", |v| (0.0..1.0).contains(&v))?,
             random_background: need(o.random_background, "random-background", "auto|always|never")?,
+            free_space: need(o.free_space, "free-space", "auto|off")?,
             coarse: CoarseRecipe {
                 factor: match need(o.coarse_factor, "coarse-factor", "1, 2, 4 or 8")? {
                     factor @ (1 | 2 | 4 | 8) => factor,
@@ -463,6 +464,7 @@ impl TrainConfig {
             alpha: Some(data.alpha),
             background: Some(self.background),
             random_background: Some(recipe.random_background),
+            free_space: Some(recipe.free_space),
             steps: Some(self.plan.end()),
             time_budget: Some(self.time_budget),
             plan: (!self.plan.is_even()).then(|| self.plan.clone()),

@@ -33,7 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_core::engine::{Engine, EngineError, TrainState};
+use gausset_core::engine::{DensityRule, Engine, EngineError, TrainState};
 use gausset_io::atomic::{FileSystem, Overwrite};
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::metrics_log::MetricsLog;
@@ -42,6 +42,7 @@ use gausset_io::run_folder::{RunFolder, config_path, metrics_path};
 use crate::config::{RecordedRun, TrainConfig};
 use crate::eval::EvalReport;
 use crate::events::{End, Event, Outcome, Progress, RunWarning, Started, Summary};
+use crate::free_space::FreeViews;
 use crate::memory::MemoryPlan;
 use crate::options::TrainOptions;
 use crate::plan::Plan;
@@ -110,6 +111,8 @@ pub struct Run<'a> {
     deadline: Option<Deadline>,
     checkpoints: CheckpointClock,
     watch: Watch,
+    /// What is known to be empty, where that is asked for.
+    free_space: Option<FreeViews>,
 }
 
 impl<'a> Run<'a> {
@@ -217,6 +220,7 @@ impl<'a> Run<'a> {
             (watch.cut_tiles, watch.cut_steps) = (header.cut_tiles, header.cut_steps);
             feed = feed.without(header.skipped, header.unreadable);
         }
+        let free_space = prepare::free_views(&config, &session.dataset)?;
         session.engine.limit_memory(memory.device_bytes());
         session.engine.load(state)?;
         let dataset = &session.dataset;
@@ -243,6 +247,7 @@ impl<'a> Run<'a> {
             memory,
             done,
             watch,
+            free_space,
         })
     }
 
@@ -306,7 +311,10 @@ impl<'a> Run<'a> {
         stepped.map_err(|error| self.engine_error(error))?;
         self.done += 1;
         for scheduled in now + 1..=self.plan.scheduled(self.done) {
-            for rule in self.config.recipe.density_after(scheduled, self.scene.extent) {
+            let (recipe, extent) = (&self.config.recipe, self.scene.extent);
+            let clear = self.free_space.as_ref().filter(|_| recipe.is_density_step(scheduled));
+            let clear = clear.map(|space| DensityRule::FreeSpace(space.rule(recipe.seed, scheduled)));
+            for rule in clear.into_iter().chain(recipe.density_after(scheduled, extent)) {
                 let densified = self.session.engine.densify(&rule);
                 densified.map_err(|error| self.engine_error(error))?;
             }

@@ -11,10 +11,11 @@ use gausset_io::units;
 
 use super::{TrainError, same_data};
 use crate::config::{RunRecord, TrainConfig};
+use crate::free_space::FreeViews;
 use crate::memory::MemoryPlan;
 use crate::recipe::SceneFacts;
 use crate::up;
-use crate::words::{Background, RandomBackground};
+use crate::words::{Background, FreeSpace, RandomBackground};
 
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
@@ -62,6 +63,15 @@ fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<in
 fn finite(splats: Splats) -> Splats {
     let usable: Vec<usize> = (0..splats.len()).filter(|&i| splats.is_usable(i)).collect();
     if usable.len() == splats.len() { splats } else { splats.select(&usable) }
+}
+
+/// Views from which splats are told that hang in empty space, where the recipe wants them and the points can tell.
+pub(super) fn free_views(config: &TrainConfig, dataset: &Dataset) -> Result<Option<FreeViews>, TrainError> {
+    if config.recipe.free_space == FreeSpace::Off || dataset.points.is_empty() {
+        return Ok(None);
+    }
+    let memory = MemoryPlan::start_budget(config.max_memory_bytes());
+    Ok(FreeViews::of(dataset, dataset.read_tracks(memory)?))
 }
 
 /// Poses of the training views.

@@ -1,0 +1,68 @@
+//! Clears space that is known to be empty: draws the lists of each view and asks its points, then asks the places.
+
+use gausset_compute::simd::LANES;
+use gausset_core::engine::{EngineError, FreeSpaceRule, RenderOptions};
+use gausset_raster::blend::Outputs;
+use gausset_raster::free_space::{Evidence, Places, Verdict};
+use gausset_raster::layout::{GeometryBlock, LOG_SCALE, LOGIT, MEAN};
+use gausset_raster::view::KernelView;
+
+use crate::CpuEngine;
+
+/// Logit of a splat that is cleared away: its opacity is 3e-4, below what any rule keeps.
+const CLEARED_LOGIT: f32 = -8.0;
+/// Blocks of splats per task; fixed, so that the partition does not depend on the threads.
+const CHUNK: usize = 256;
+
+impl CpuEngine {
+    /// Lowers the opacity of the splats that the rule condemns, and the scales of those that are too large.
+    pub(crate) fn clear_space(&mut self, rule: &FreeSpaceRule) -> Result<(), EngineError> {
+        let splats = self.state.parameters.len();
+        let mut evidence = Evidence::new(splats);
+        let options = RenderOptions { sh_degree: 0, ..RenderOptions::default() };
+        for view in &*rule.views {
+            let kernel_view = KernelView::new(&view.camera, &view.pose);
+            let name = || "a view of free space".to_owned();
+            self.make_room(&name, &kernel_view, Outputs::Color, 0)?;
+            let parameters = &self.state.parameters;
+            let listed = self.pipeline.list(&self.pool, self.level, parameters, &kernel_view, &options);
+            listed.map_err(|error| self.too_many_entries(&name, error))?;
+            evidence.add(view, &self.pipeline, &self.state.parameters, rule.reach);
+        }
+        let places = Places::new(rule);
+        let (parameters, moments) = (&mut self.state.parameters.geometry, &mut self.state.moment1.geometry);
+        let mut parts: Vec<_> = parameters
+            .chunks_mut(CHUNK)
+            .zip(moments.chunks_mut(CHUNK))
+            .map(|(parameters, moments)| (parameters, moments, 0u64))
+            .collect();
+        self.pool.run_parts(&mut parts, |chunk, (parameters, moments, cleared)| {
+            for (block, (rows, moments)) in parameters.iter_mut().zip(moments.iter_mut()).enumerate() {
+                let first = (chunk * CHUNK + block) * LANES;
+                for lane in 0..LANES.min(splats - first) {
+                    let verdict = places
+                        .as_ref()
+                        .map(|places| places.verdict(std::array::from_fn(|k| rows[MEAN + k].0[lane])));
+                    if evidence.condemns(first + lane, rule) || verdict == Some(Verdict::Condemned) {
+                        rows[LOGIT].0[lane] = CLEARED_LOGIT;
+                        moments[LOGIT].0[lane] = 0.0;
+                        *cleared += 1;
+                    } else if let Some(Verdict::LargestLogScale(largest)) = verdict {
+                        shrink(rows, lane, largest);
+                    }
+                }
+            }
+        });
+        self.report.cleared += parts.iter().map(|(.., cleared)| cleared).sum::<u64>();
+        Ok(())
+    }
+}
+
+/// Lowers the log scales of a splat to at most this.
+fn shrink(rows: &mut GeometryBlock, lane: usize, largest: f32) {
+    for row in &mut rows[LOG_SCALE..LOG_SCALE + 3] {
+        if row.0[lane] > largest {
+            row.0[lane] = largest;
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Which splats hang in space that is known to be empty ([`FreeSpaceRule`]).
+//!
+//! A view's tile lists hold its splats in depth order. For each of its points the list of the point's tile is walked
+//! front to back, with the blending of a pixel whose centre is the point's projection; each splat that takes a share of
+//! the light is asked where along the ray its density is largest.
+
+use gausset_core::constants::{ALPHA_MAX, TILE_SIZE, TRANSMITTANCE_STOP};
+use gausset_core::engine::{FreeSpaceRule, FreeView};
+use gausset_core::se3::rotation_from_quaternion;
+
+use crate::layout::{Blocks, LOG_SCALE, MEAN, QUAT};
+use crate::pipeline::Pipeline;
+use crate::project::{LOG2_255, Record, record};
+use crate::view::KernelView;
+use gausset_compute::simd::LANES;
+
+/// Shares of the light below this are not counted.
+const LEAST_WEIGHT: f32 = 0.02;
+
+/// What the points of some views say about each splat.
+#[derive(Clone, Debug, Default)]
+pub struct Evidence {
+    /// Sum of the weights against each splat.
+    pub against: Vec<f32>,
+    /// Points that speak against it.
+    pub points: Vec<u32>,
+    /// Sum of the weights for it.
+    pub support: Vec<f32>,
+}
+
+impl Evidence {
+    /// Nothing said about so many splats.
+    #[must_use]
+    pub fn new(splats: usize) -> Self {
+        Self { against: vec![0.0; splats], points: vec![0; splats], support: vec![0.0; splats] }
+    }
+
+    /// Adds what the points of a view say, after `project`, `sort` and `tile` of that view.
+    pub fn add(&mut self, view: &FreeView, pipeline: &Pipeline, splats: &Blocks, reach: f32) {
+        let columns = view.camera.tiles()[0] as usize;
+        let centre = view.pose.centre();
+        for point in &view.points {
+            let point = point.map(f64::from);
+            let local = view.pose.apply(point);
+            if local[2] <= 0.0 {
+                continue;
+            }
+            let [u, v] = view.camera.project(local);
+            let (width, height) = (f64::from(view.camera.width), f64::from(view.camera.height));
+            if !(0.0..width).contains(&u) || !(0.0..height).contains(&v) {
+                continue;
+            }
+            let tile = (v as usize / TILE_SIZE as usize) * columns + u as usize / TILE_SIZE as usize;
+            let (u, v) = (u as f32, v as f32);
+            let way: [f64; 3] = std::array::from_fn(|k| point[k] - centre[k]);
+            let first = pipeline.lists.first[tile] as usize;
+            let mut transmittance = 1.0f32;
+            for entry in &pipeline.lists.entries[first..first + pipeline.lists.len[tile] as usize] {
+                let splat = entry.splat();
+                let alpha = alpha_at(&pipeline.projected.records[splat], u, v);
+                if alpha == 0.0 {
+                    continue;
+                }
+                let weight = alpha * transmittance;
+                if weight >= LEAST_WEIGHT {
+                    let share = peak_along(splats, splat, centre, way) as f32;
+                    if share < reach {
+                        self.against[splat] += weight;
+                        self.points[splat] += 1;
+                    } else if share <= 2.0 - reach {
+                        self.support[splat] += weight;
+                    }
+                }
+                transmittance -= weight;
+                if transmittance <= TRANSMITTANCE_STOP {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Whether what is said condemns a splat.
+    #[must_use]
+    pub fn condemns(&self, splat: usize, rule: &FreeSpaceRule) -> bool {
+        self.against[splat] >= rule.weight
+            && self.points[splat] >= rule.points
+            && self.support[splat] < self.against[splat]
+    }
+}
+
+/// The places where cameras were or passed by, and the training cameras.
+#[derive(Clone, Debug)]
+pub struct Places {
+    /// Coordinates of the places, axis by axis, so that distances are taken in vectors.
+    axes: [Vec<f32>; 3],
+    /// Radius of the bubble around each.
+    radius: Vec<f32>,
+    views: Vec<KernelView>,
+    near: f32,
+    shape: f32,
+}
+
+/// What the places say about a splat.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Verdict {
+    /// It hangs in a bubble, and no camera sees it from close.
+    Condemned,
+    /// It stays, and its log scales are at most this.
+    LargestLogScale(f32),
+}
+
+impl Places {
+    /// Of a rule; `None` where it names no place.
+    #[must_use]
+    pub fn new(rule: &FreeSpaceRule) -> Option<Self> {
+        let axis = |k: usize| rule.bubbles.iter().map(|bubble| bubble.centre[k]).collect();
+        let views = rule.cameras.iter().map(|(camera, pose)| KernelView::new(camera, pose)).collect();
+        (!rule.bubbles.is_empty()).then(|| Self {
+            axes: [axis(0), axis(1), axis(2)],
+            radius: rule.bubbles.iter().map(|bubble| bubble.radius).collect(),
+            views,
+            near: rule.near,
+            shape: rule.shape,
+        })
+    }
+
+    /// What they say about a splat with this mean.
+    #[must_use]
+    pub fn verdict(&self, mean: [f32; 3]) -> Verdict {
+        let (place, squared) = self.nearest(mean);
+        let radius = self.radius[place];
+        if squared < radius * radius {
+            let limit = self.near * self.near * squared;
+            let from_close =
+                |view: &&KernelView| squared_distance(mean, view.origin) < limit && sees(view, mean);
+            if !self.views.iter().any(|view| from_close(&view)) {
+                return Verdict::Condemned;
+            }
+        }
+        Verdict::LargestLogScale(libm::logf(self.shape * squared.sqrt()))
+    }
+
+    /// The nearest place (the first of equals), and the squared distance to it.
+    fn nearest(&self, mean: [f32; 3]) -> (usize, f32) {
+        let [xs, ys, zs] = &self.axes;
+        let (mut place, mut least) = (0, f32::INFINITY);
+        for (i, ((x, y), z)) in xs.iter().zip(ys).zip(zs).enumerate() {
+            let squared = squared_distance(mean, [*x, *y, *z]);
+            if squared < least {
+                (place, least) = (i, squared);
+            }
+        }
+        (place, least)
+    }
+}
+
+fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f32 {
+    (0..3).map(|k| (a[k] - b[k]) * (a[k] - b[k])).sum()
+}
+
+/// Whether a place lies in the picture of a view.
+fn sees(view: &KernelView, place: [f32; 3]) -> bool {
+    let [x, y, z]: [f32; 3] = std::array::from_fn(|k| {
+        (0..3).map(|j| view.rotation[k][j] * place[j]).sum::<f32>() + view.translation[k]
+    });
+    let inside = |local: f32, k: usize| {
+        let at = view.focal[k] * local + view.centre[k] * z;
+        (0.0..view.size[k] as f32 * z).contains(&at)
+    };
+    z > view.near_plane && inside(x, 0) && inside(y, 1)
+}
+
+/// The blending alpha of a splat at a place of the picture.
+fn alpha_at(splat: &Record, u: f32, v: f32) -> f32 {
+    let r = &splat.0;
+    let (dx, dy) = (u - r[record::X], v - r[record::Y]);
+    let along_x = r[record::B].mul_add(dy, r[record::A] * dx);
+    let along_y = (r[record::C] * dy).mul_add(dy, r[record::L]);
+    let exponent = along_x.mul_add(dx, along_y);
+    if exponent < -LOG2_255 { 0.0 } else { libm::exp2f(exponent).min(ALPHA_MAX) }
+}
+
+/// Where on the way from `centre` along `way` the density of a splat is largest, as a share of the way:
+/// `t = (wᵀ Σ⁻¹ m) / (wᵀ Σ⁻¹ w)` with the mean `m` relative to the centre.
+fn peak_along(splats: &Blocks, splat: usize, centre: [f64; 3], way: [f64; 3]) -> f64 {
+    let rows = &splats.geometry[splat / LANES];
+    let value = |row: usize| f64::from(rows[row].0[splat % LANES]);
+    let rotation = rotation_from_quaternion(std::array::from_fn(|k| value(QUAT + k)));
+    let mean: [f64; 3] = std::array::from_fn(|k| value(MEAN + k) - centre[k]);
+    let dot = |a: [f64; 3], b: [f64; 3]| a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+    let (mut above, mut below) = (0.0, 0.0);
+    for k in 0..3 {
+        let axis = rotation.map(|row| row[k]);
+        let scale = libm::exp(value(LOG_SCALE + k));
+        let along = dot(axis, way) / scale;
+        above += along * dot(axis, mean) / scale;
+        below += along * along;
+    }
+    above / below
+}

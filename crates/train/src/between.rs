@@ -1,0 +1,121 @@
+//! Views that nobody took: between neighbouring training cameras, with the points that must be seen from there.
+//!
+//! Held-out cameras, and people who look at a splat, stand between the cameras of the training pictures. A point of the
+//! reconstruction that two neighbours see is seen from between them, too: the light from the point to each of them
+//! passed through empty space, and so did, almost always, the light to what lies between.
+
+use gausset_core::{Camera, Pose, se3};
+use gausset_io::dataset::{Dataset, Tracks};
+
+/// Most neighbours of a camera.
+const NEIGHBOURS: usize = 4;
+/// Fewest points that two neighbours have in common.
+const FEWEST_COMMON: usize = 15;
+/// Largest angle between the optical axes of neighbours, as its cosine.
+const LEAST_COSINE: f64 = 0.5;
+
+/// A pair of neighbouring training pictures.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// Indices of the pictures in the dataset.
+    pub images: [usize; 2],
+    /// Points that both see: indices into [`Dataset::points`], ascending.
+    pub common: Vec<u32>,
+}
+
+/// Pairs of neighbouring training pictures: for each picture the others with which it has most points in common.
+#[must_use]
+pub fn neighbours(dataset: &Dataset, visible: &Tracks) -> Vec<Pair> {
+    let train = &dataset.split.train;
+    let mut sees: Vec<Vec<u32>> = vec![Vec::new(); dataset.points.len()];
+    for (place, &index) in (0u32..).zip(train) {
+        for &point in visible.of(index) {
+            sees[point as usize].push(place);
+        }
+    }
+    let axis = |index: usize| dataset.images[index].pose.rotation[2];
+    let mut pairs = std::collections::BTreeSet::new();
+    let mut common = vec![0usize; train.len()];
+    for (place, &index) in train.iter().enumerate() {
+        common.fill(0);
+        for &point in visible.of(index) {
+            for &other in &sees[point as usize] {
+                common[other as usize] += 1;
+            }
+        }
+        let mut others: Vec<usize> = (0..train.len())
+            .filter(|&other| other != place && common[other] >= FEWEST_COMMON)
+            .filter(|&other| se3::dot(axis(index), axis(train[other])) >= LEAST_COSINE)
+            .collect();
+        others.sort_by_key(|&other| (std::cmp::Reverse(common[other]), other));
+        pairs.extend(others.iter().take(NEIGHBOURS).map(|&other| [place.min(other), place.max(other)]));
+    }
+    let both = |[a, b]: [usize; 2]| {
+        let images = [train[a], train[b]];
+        let other = visible.of(images[1]);
+        let common = visible.of(images[0]).iter().filter(|point| other.binary_search(point).is_ok());
+        Pair { images, common: common.copied().collect() }
+    };
+    pairs.into_iter().map(both).collect()
+}
+
+/// Which training pictures see which points: the tracks, or where there are none, the points in front of each camera
+/// that no nearer point hides.
+#[must_use]
+pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
+    if !tracks.is_empty() {
+        return tracks;
+    }
+    /// Cells along the longer side of a picture.
+    const CELLS: f64 = 48.0;
+    /// A point farther than this times the nearest around it is hidden.
+    const HIDDEN: f64 = 1.2;
+    let mut pairs = Vec::new();
+    for &index in &dataset.split.train {
+        let image = &dataset.images[index];
+        let Camera { width, height, .. } = image.camera;
+        let side = f64::from(width.max(height)) / CELLS;
+        let columns = (f64::from(width) / side) as usize + 3;
+        let rows = (f64::from(height) / side) as usize + 3;
+        let mut nearest = vec![f64::INFINITY; columns * rows];
+        let mut seen = Vec::new();
+        for (point, position) in dataset.points.iter().enumerate() {
+            let Some(([u, v], z)) = seen_at(&image.camera, &image.pose, position.position) else { continue };
+            let cell = ((v / side) as usize + 1) * columns + (u / side) as usize + 1;
+            seen.push((point as u32, cell, z));
+            for around in [cell - columns, cell, cell + columns] {
+                for value in &mut nearest[around - 1..=around + 1] {
+                    *value = value.min(z);
+                }
+            }
+        }
+        let in_sight = seen.into_iter().filter(|&(_, cell, z)| z <= HIDDEN * nearest[cell]);
+        pairs.extend(in_sight.map(|(point, ..)| (index as u32, point)));
+    }
+    Tracks::from_pairs(dataset.images.len(), pairs)
+}
+
+/// Where in the picture a point is, and how deep; `None` where the camera does not see it.
+fn seen_at(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Option<([f64; 2], f64)> {
+    let local = pose.apply(point);
+    if local[2] <= 0.0 {
+        return None;
+    }
+    let [u, v] = camera.project(local);
+    let inside = (0.0..f64::from(camera.width)).contains(&u) && (0.0..f64::from(camera.height)).contains(&v);
+    inside.then_some(([u, v], local[2]))
+}
+
+/// The camera at a share of the way from one pose to another: the centre on the line between theirs, moved by `aside`,
+/// the rotation between theirs.
+#[must_use]
+pub fn pose_between(a: &Pose, b: &Pose, share: f64, aside: [f64; 3]) -> Pose {
+    let (qa, qb) = (a.quaternion(), b.quaternion());
+    let sign = if qa.iter().zip(qb).map(|(x, y)| x * y).sum::<f64>() < 0.0 { -1.0 } else { 1.0 };
+    let mixed = std::array::from_fn(|k| (1.0 - share) * qa[k] + share * sign * qb[k]);
+    let rotation = se3::rotation_from_quaternion(mixed);
+    let (ca, cb) = (a.centre(), b.centre());
+    let centre: [f64; 3] = std::array::from_fn(|k| (1.0 - share) * ca[k] + share * cb[k] + aside[k]);
+    let moved = se3::mul_vec(&rotation, centre);
+    Pose { rotation, translation: moved.map(|v| -v) }
+}

@@ -1,0 +1,151 @@
+//! Free space by evidence: views between neighbouring training cameras, from which the points that both see must be seen.
+//!
+//! What few or no training views look at is free to become anything, and what stands close to a camera covers its whole
+//! picture. So before each change of the set of splats, some views that nobody took are asked what hangs close in front
+//! of them ([`FreeSpaceRule`]). Views and points are a function of the dataset, the seed and the step alone.
+
+use std::sync::Arc;
+
+use gausset_compute::rng::{self, uniform_f64};
+use gausset_core::engine::{Bubble, FreeSpaceRule, FreeView};
+use gausset_core::{Camera, Pose, se3};
+use gausset_io::dataset::{Dataset, Point, Tracks};
+
+use crate::between::{Pair, neighbours, pose_between, visible_points};
+
+/// Views before each change.
+const VIEWS: u32 = 24;
+/// Longest side of a view in px, about: a veil is large.
+const SIDE: u32 = 256;
+/// Most points of a view.
+const MOST_POINTS: usize = 256;
+/// How far aside of the line between its neighbours a view may stand, as a share of their distance.
+const ASIDE: f64 = 0.2;
+/// Nothing may hang within this share of the way to a point that is seen. Farther away, needles and smears in front of
+/// far walls are what few pictures show of them, and clearing them away costs more than it gains (docs/experiments.md).
+const REACH: f32 = 0.3;
+/// Points of which a splat takes the light until it counts as a veil: it covers a good part of a picture.
+const FEWEST_POINTS: u32 = 10;
+/// Light that it takes of them together, in points.
+const LEAST_WEIGHT: f32 = 2.0;
+
+/// Radius of a bubble, as a share of the distance to the nearest points.
+const BUBBLE: f64 = 0.7;
+/// The points nearest to a place of which one may be wrong ...
+const NEAREST: usize = 3;
+/// ... among those that so many pictures see.
+const WELL_SEEN: u32 = 3;
+/// Most bubbles between two neighbours.
+const MOST_BETWEEN: usize = 8;
+/// A splat in a bubble stays if a camera sees it from less than this times its distance to the bubble's centre.
+const NEAR: f32 = 3.0;
+/// Largest scale of a splat, as a share of its distance from where cameras were. Where a splat reaches behind the camera
+/// its projection means nothing: with the ratio of x to z limited to 1.3 times the field of view (gsplat), it smears over
+/// the picture unless its scale is below about a fifth of its distance.
+const SHAPE: f32 = 0.2;
+
+/// Bubbles around the training cameras and on the lines between neighbours: as far as a share of the way to the nearest
+/// points, in whatever direction they are.
+fn bubbles(dataset: &Dataset, pairs: &[Pair]) -> Arc<[Bubble]> {
+    let well_seen = |point: &&Point| point.track_length == 0 || point.track_length >= WELL_SEEN;
+    let points: Vec<[f64; 3]> = dataset.points.iter().filter(well_seen).map(|p| p.position).collect();
+    let radius = |centre: [f64; 3]| {
+        let mut nearest = [f64::INFINITY; NEAREST];
+        for point in &points {
+            let distance = se3::norm(std::array::from_fn(|k| point[k] - centre[k]));
+            if distance < nearest[NEAREST - 1] {
+                nearest[NEAREST - 1] = distance;
+                nearest.sort_by(f64::total_cmp);
+            }
+        }
+        BUBBLE * nearest[NEAREST - 1]
+    };
+    let bubble =
+        |centre: [f64; 3]| Bubble { centre: centre.map(|v| v as f32), radius: radius(centre) as f32 };
+    let centre = |index: usize| dataset.images[index].pose.centre();
+    let mut bubbles: Vec<Bubble> = dataset.split.train.iter().map(|&index| bubble(centre(index))).collect();
+    for pair in pairs {
+        let [a, b] = pair.images.map(centre);
+        let length = se3::norm(std::array::from_fn(|k| a[k] - b[k]));
+        let step = 0.5 * radius(a).min(radius(b)).max(1e-9);
+        let count = ((length / step) as usize).min(MOST_BETWEEN);
+        for i in 1..=count {
+            let t = i as f64 / (count + 1) as f64;
+            bubbles.push(bubble(std::array::from_fn(|k| (1.0 - t) * a[k] + t * b[k])));
+        }
+    }
+    bubbles.retain(|bubble| bubble.radius.is_finite());
+    bubbles.into()
+}
+
+/// Where views can stand, and what is seen from there.
+#[derive(Clone, Debug)]
+pub struct FreeViews {
+    pairs: Vec<Pair>,
+    /// Camera, reduced, and pose of each picture of the dataset.
+    cameras: Vec<(Camera, Pose)>,
+    points: Vec<[f32; 3]>,
+    bubbles: Arc<[Bubble]>,
+    training_cameras: Arc<[(Camera, Pose)]>,
+}
+
+impl FreeViews {
+    /// What the points of a dataset tell; `None` where they tell nothing.
+    #[must_use]
+    pub fn of(dataset: &Dataset, tracks: Tracks) -> Option<Self> {
+        let visible = visible_points(dataset, tracks);
+        let pairs = neighbours(dataset, &visible);
+        let cameras = dataset.images.iter().map(|image| {
+            let camera = &image.camera;
+            let factor = camera.width.max(camera.height).div_ceil(SIDE).next_power_of_two();
+            (camera.reduced(factor), image.pose)
+        });
+        let points = dataset.points.iter().map(|point| point.position.map(|v| v as f32)).collect();
+        let bubbles = bubbles(dataset, &pairs);
+        let training = dataset.split.train.iter().map(|&index| &dataset.images[index]);
+        let training_cameras = training.map(|image| (image.camera, image.pose)).collect();
+        (!pairs.is_empty()).then(|| Self {
+            pairs,
+            cameras: cameras.collect(),
+            points,
+            bubbles,
+            training_cameras,
+        })
+    }
+
+    /// The rule after so many steps of a run.
+    #[must_use]
+    pub fn rule(&self, seed: u64, step: u64) -> FreeSpaceRule {
+        FreeSpaceRule {
+            views: (0..VIEWS).map(|index| self.view(seed, step, index)).collect(),
+            reach: REACH,
+            points: FEWEST_POINTS,
+            weight: LEAST_WEIGHT,
+            bubbles: Arc::clone(&self.bubbles),
+            cameras: Arc::clone(&self.training_cameras),
+            near: NEAR,
+            shape: SHAPE,
+        }
+    }
+
+    /// A random view between a random pair of neighbours.
+    fn view(&self, seed: u64, step: u64, index: u32) -> FreeView {
+        let draw = |k: u32| {
+            let [a, b, c, d] = rng::philox(seed, rng::stream::FREE_SPACE, step, 4 * index + k);
+            [uniform_f64(a, b), uniform_f64(c, d)]
+        };
+        let ([which, share], [x, y], [z, offset]) = (draw(0), draw(1), draw(2));
+        let pair = &self.pairs[((which * self.pairs.len() as f64) as usize).min(self.pairs.len() - 1)];
+        let [(camera, a), (_, b)] = pair.images.map(|image| self.cameras[image]);
+        let distance = se3::norm(std::array::from_fn(|k| a.centre()[k] - b.centre()[k]));
+        let aside = [x, y, z].map(|v| (2.0 * v - 1.0) * ASIDE * distance);
+        let stride = pair.common.len().div_ceil(MOST_POINTS);
+        let first = (offset * stride as f64) as usize;
+        let chosen = pair.common.iter().skip(first).step_by(stride);
+        FreeView {
+            camera,
+            pose: pose_between(&a, &b, share, aside),
+            points: chosen.map(|&point| self.points[point as usize]).collect(),
+        }
+    }
+}

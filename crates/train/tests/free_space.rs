@@ -1,0 +1,95 @@
+//! Where free space is looked for: views between neighbours, bubbles that respect the points, nothing without points.
+
+mod common;
+
+use common::{open, options};
+use gausset_core::se3;
+use gausset_io::dataset::{Dataset, Tracks};
+use gausset_train::TrainConfig;
+use gausset_train::between::{neighbours, pose_between, visible_points};
+use gausset_train::free_space::FreeViews;
+
+fn dataset() -> Dataset {
+    let config = TrainConfig::resolve(&options(10), None).unwrap();
+    Dataset::clone(&open(&config))
+}
+
+fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+    se3::norm(std::array::from_fn(|k| a[k] - b[k]))
+}
+
+#[test]
+fn a_pose_between_two_goes_from_one_to_the_other() {
+    let data = dataset();
+    let [a, b] = [data.images[1].pose, data.images[2].pose];
+    for (share, end) in [(0.0, a), (1.0, b)] {
+        let pose = pose_between(&a, &b, share, [0.0; 3]);
+        assert!(distance(pose.centre(), end.centre()) < 1e-12);
+        let off = (0..9).map(|i| (pose.rotation[i / 3][i % 3] - end.rotation[i / 3][i % 3]).abs());
+        assert!(off.fold(0.0, f64::max) < 1e-12);
+    }
+    let middle = pose_between(&a, &b, 0.5, [0.0, 0.0, 0.1]);
+    let expected: [f64; 3] = std::array::from_fn(|k| 0.5 * (a.centre()[k] + b.centre()[k]));
+    assert!((distance(middle.centre(), expected) - 0.1).abs() < 1e-12);
+    assert!(se3::orthonormality_error(&middle.rotation) < 1e-12);
+}
+
+#[test]
+fn neighbours_are_training_pictures_that_see_the_same_points() {
+    let data = dataset();
+    let visible = visible_points(&data, data.read_tracks(u64::MAX).unwrap());
+    let pairs = neighbours(&data, &visible);
+    assert!(!pairs.is_empty());
+    for pair in &pairs {
+        assert!(pair.images.iter().all(|image| data.split.train.contains(image)), "{:?}", pair.images);
+        for point in &pair.common {
+            assert!(pair.images.iter().all(|&image| visible.of(image).contains(point)));
+        }
+    }
+    // Without tracks, the points that no nearer ones hide take their place.
+    let seen = visible_points(&data, Tracks::none(data.images.len()));
+    assert!(!seen.is_empty());
+    for &image in &data.split.test {
+        assert!(seen.of(image).is_empty(), "what a held-out picture sees is not asked");
+    }
+}
+
+#[test]
+fn views_are_a_function_of_seed_and_step_and_see_their_points() {
+    let data = dataset();
+    let views = FreeViews::of(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
+    let rule = views.rule(5, 100);
+    assert_eq!(rule, views.rule(5, 100));
+    assert!(rule.views != views.rule(5, 200).views && rule.views != views.rule(6, 100).views);
+    let (mut inside, mut all) = (0, 0);
+    for view in &*rule.views {
+        for point in &view.points {
+            let local = view.pose.apply(point.map(f64::from));
+            let [u, v] = view.camera.project(local);
+            let (width, height) = (f64::from(view.camera.width), f64::from(view.camera.height));
+            all += 1;
+            inside += usize::from(local[2] > 0.0 && (0.0..width).contains(&u) && (0.0..height).contains(&v));
+        }
+    }
+    assert!(all > 100 && inside * 10 > all * 7, "{inside} of {all}");
+}
+
+#[test]
+fn no_point_lies_in_a_bubble_but_for_the_two_that_may_be_wrong() {
+    let data = dataset();
+    let rule = FreeViews::of(&data, data.read_tracks(u64::MAX).unwrap()).unwrap().rule(0, 0);
+    assert!(rule.bubbles.len() >= data.split.train.len());
+    assert_eq!(rule.cameras.len(), data.split.train.len());
+    for bubble in &*rule.bubbles {
+        let centre = bubble.centre.map(f64::from);
+        let within = data.points.iter().filter(|p| distance(p.position, centre) < f64::from(bubble.radius));
+        assert!(bubble.radius > 0.0 && within.count() <= 2);
+    }
+}
+
+#[test]
+fn without_points_nothing_is_known() {
+    let mut data = dataset();
+    data.points.clear();
+    assert!(FreeViews::of(&data, Tracks::none(data.images.len())).is_none());
+}
