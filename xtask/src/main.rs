@@ -1,7 +1,8 @@
-//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | man | completions`.
+//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | man | completions`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
+mod agreement;
 mod cited;
 mod full;
 mod lint;
@@ -37,6 +38,8 @@ enum Chore {
     Memory,
     /// The long forms of what CI checks in short: tests marked as ignored, the bench of panoramas. Takes an hour.
     Full,
+    /// How alike two runs with different seeds look from between their training cameras (docs/benchmarks.md).
+    Agreement(agreement::AgreementArgs),
     /// Write the manual pages.
     Man {
         /// Folder for them.
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Chore::CrashLoop { kills, seed } => runs::crash_loop(kills, seed),
         Chore::Memory => runs::memory(),
         Chore::Full => full::run(&workspace()),
+        Chore::Agreement(args) => agreement::run(&args),
         Chore::Man { folder } => man(&folder),
         Chore::Completions { folder } => completions(&folder),
     };

@@ -1,0 +1,58 @@
+//! Seed agreement: how alike two runs of the same recipe with different seeds look from where nobody took a picture.
+//!
+//! Two runs differ in what chance decided, and nothing else. Where the photographs decide, they agree; where nothing
+//! does (veils, clouds, smears), they do not. No truth is needed, so the views can stand where held-out cameras and
+//! people stand: between neighbouring training cameras.
+
+use gausset_core::engine::{Engine, EngineError, RenderOptions};
+use gausset_core::{Camera, Pose};
+use gausset_io::dataset::{Dataset, Tracks};
+use gausset_metrics::quality::psnr;
+
+use crate::between::{neighbours, pose_between, visible_points};
+
+/// Shares of the way between two neighbours at which views stand.
+const SHARES: [f64; 3] = [0.25, 0.5, 0.75];
+/// Each picture and the one after it are neighbours where no points tell.
+const NEXT: usize = 1;
+
+/// Three views between each pair of neighbouring training cameras, at most `most` of them, evenly chosen.
+#[must_use]
+pub fn novel_views(dataset: &Dataset, tracks: Tracks, most: usize) -> Vec<(Camera, Pose)> {
+    let train = &dataset.split.train;
+    let pairs = neighbours(dataset, &visible_points(dataset, tracks));
+    let mut pairs: Vec<[usize; 2]> = pairs.iter().map(|pair| pair.images).collect();
+    if pairs.is_empty() {
+        pairs = train.iter().zip(train.iter().skip(NEXT)).map(|(&a, &b)| [a, b]).collect();
+    }
+    let views = pairs.iter().flat_map(|pair| SHARES.map(|share| (*pair, share)));
+    let step = (pairs.len() * SHARES.len()).div_ceil(most.max(1)).max(1);
+    let view = |([a, b], share): ([usize; 2], f64)| {
+        let [a, b] = [a, b].map(|index| &dataset.images[index]);
+        (a.camera, pose_between(&a.pose, &b.pose, share, [0.0; 3]))
+    };
+    // A step that is no multiple of three keeps all shares.
+    let step = if step > 1 && step.is_multiple_of(SHARES.len()) { step + 1 } else { step };
+    views.step_by(step).map(view).collect()
+}
+
+/// PSNR in dB between the pictures of two engines in each view; renders are clamped to 0..1.
+///
+/// # Errors
+/// A device failed.
+pub fn agreement(
+    engines: [&mut dyn Engine; 2],
+    views: &[(Camera, Pose)],
+    options: &RenderOptions,
+) -> Result<Vec<f64>, EngineError> {
+    let [a, b] = engines;
+    let clamped = |engine: &mut dyn Engine, camera: &Camera, pose: &Pose| {
+        let picture = engine.render(camera, pose, options)?;
+        Ok::<Vec<f32>, EngineError>(picture.color.iter().map(|v| v.clamp(0.0, 1.0)).collect())
+    };
+    let mut values = Vec::with_capacity(views.len());
+    for (camera, pose) in views {
+        values.push(psnr(&clamped(a, camera, pose)?, &clamped(b, camera, pose)?, None));
+    }
+    Ok(values)
+}

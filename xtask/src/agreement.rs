@@ -1,0 +1,97 @@
+//! Seed agreement of scenes: trains each with two seeds and compares views that nobody took.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use gausset_core::engine::{Engine, TrainState};
+use gausset_core::splats_transform::Similarity;
+use gausset_cpu::{CpuEngine, CpuOptions};
+use gausset_io::dataset;
+use gausset_io::run_folder::{config_path, splats_path};
+use gausset_io::splat::read_splats;
+use gausset_train::agreement::{agreement, novel_views};
+use gausset_train::{RecordedRun, SceneFacts};
+
+use crate::program;
+
+/// Views of a scene that are compared.
+const VIEWS: usize = 120;
+
+/// What is compared, and how it is trained.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AgreementArgs {
+    /// Datasets, or with `--runs` names of runs without their seed.
+    #[arg(required = true, value_name = "SCENE")]
+    scenes: Vec<PathBuf>,
+    /// Folder of the runs, `NAME-SEED`; those that are there are not trained again.
+    #[arg(long, default_value = "target/agreement")]
+    runs: PathBuf,
+    /// The two seeds.
+    #[arg(long, value_delimiter = ',', num_args = 1, default_value = "0,1")]
+    seeds: Vec<u64>,
+    /// Options of the trainings.
+    #[arg(long, default_value = "--max-resolution 360 --steps 2000", allow_hyphen_values = true)]
+    train: String,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &AgreementArgs) -> Result<(), String> {
+    let [first, second] = args.seeds[..] else { return Err("--seeds: two of them, please".to_owned()) };
+    println!("scene             views   mean    worst view");
+    let (mut sum, mut worst_of_all) = (0.0, f64::INFINITY);
+    for scene in &args.scenes {
+        let name = scene.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let runs = [first, second].map(|seed| args.runs.join(format!("{name}-{seed}")));
+        for (run, seed) in runs.iter().zip([first, second]) {
+            if !splats_path(run).is_file() {
+                train(scene, run, seed, &args.train)?;
+            }
+        }
+        let values = compare(&runs).map_err(|why| format!("{name}: {why}"))?;
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let worst = values.iter().copied().fold(f64::INFINITY, f64::min);
+        println!("{name:16} {:6} {mean:7.2} {worst:9.2}", values.len());
+        (sum, worst_of_all) = (sum + mean, worst_of_all.min(worst));
+    }
+    println!("{:16} {:6} {:7.2} {worst_of_all:9.2}", "all", "", sum / args.scenes.len() as f64);
+    Ok(())
+}
+
+fn train(scene: &Path, run: &Path, seed: u64, options: &str) -> Result<(), String> {
+    let mut command = Command::new(program()?);
+    command.arg("train").arg(scene).arg("-o").arg(run).args(["-q", "--seed", &seed.to_string()]);
+    command.args(options.split_whitespace()).stdin(Stdio::null());
+    let status = command.status().map_err(|error| format!("{command:?}: {error}"))?;
+    if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}")) }
+}
+
+/// PSNR between two runs in the views between the training cameras.
+fn compare(runs: &[PathBuf; 2]) -> Result<Vec<f64>, String> {
+    let mut engines = Vec::new();
+    let mut recorded = Vec::new();
+    for run in runs {
+        recorded.push(RecordedRun::read(&config_path(run)).map_err(|error| error.to_string())?);
+        let file = read_splats(&splats_path(run)).map_err(|error| error.to_string())?;
+        let mut engine = CpuEngine::new(CpuOptions::default()).map_err(|error| error.to_string())?;
+        let state = TrainState::new(file.splats, Vec::new());
+        engine.load(state).map_err(|error| error.to_string())?;
+        engines.push(engine);
+    }
+    let config = &recorded[0].config;
+    let data = dataset::open(&config.data.path, &config.open_options()).map_err(|error| error.to_string())?;
+    let tracks = data.read_tracks(u64::MAX).map_err(|error| error.to_string())?;
+    let record = &recorded[0].record;
+    let scene = SceneFacts {
+        extent: record.scene_extent,
+        background: record.background,
+        random_background: record.random_background,
+    };
+    let options = config.recipe.eval_options(config.recipe.steps, &scene);
+    let turn = Similarity::from_rotation(record.up_rotation);
+    let mut views = novel_views(&data, tracks, VIEWS);
+    for (_, pose) in &mut views {
+        *pose = turn.apply_to_pose(pose);
+    }
+    let [a, b] = &mut engines[..] else { return Err("two runs".to_owned()) };
+    agreement([a, b], &views, &options).map_err(|error| error.to_string())
+}
