@@ -13,15 +13,17 @@ use fearless_simd::Level;
 use gausset_compute::level::{describe as describe_level, name as level_name};
 use gausset_compute::{Pool, Rates, VectorLevel, level};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
-    TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, FrontQuery, RenderOptions, Rendering, StepParams,
+    StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_metrics::{LossKernel, Planes};
 use gausset_raster::adam::CorrectionTable;
 use gausset_raster::blend::Outputs;
 use gausset_raster::density;
+use gausset_raster::in_front::weight_in_front;
 use gausset_raster::pipeline::{ListRoom, Pipeline, TooManyEntries};
+use gausset_raster::tile::TileSplats;
 use gausset_raster::view::KernelView;
 
 use crate::state::BlockState;
@@ -261,5 +263,23 @@ impl Engine for CpuEngine {
         let rendering = self.pipeline.rendering(&view);
         statistics::count_contributors(&rendering);
         Ok(rendering)
+    }
+
+    fn weight_in_front(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        queries: &[FrontQuery],
+    ) -> Result<Option<Vec<f32>>, EngineError> {
+        self.check()?;
+        let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
+        let name = || "a picture".to_owned();
+        self.make_room(&name, &view, Outputs::All, 0)?;
+        let splats = &self.state.parameters;
+        let lists = self.pipeline.lists(&self.pool, self.level, splats, &view, options);
+        lists.map_err(|error| self.too_many_entries(&name, error))?;
+        let (lists, records) = (&self.pipeline.lists, &self.pipeline.projected.records);
+        Ok(Some(weight_in_front(&self.pool, TileSplats { view: &view, lists, records }, queries)))
     }
 }

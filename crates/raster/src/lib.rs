@@ -13,6 +13,7 @@ pub mod blend;
 pub mod blend_vjp;
 pub mod density;
 mod geometry;
+pub mod in_front;
 pub mod layout;
 pub mod morton;
 pub mod pipeline;
