@@ -8,7 +8,7 @@ use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::owned;
 use gausset_io::run_folder::{EVALUATION, eval_folder, evaluation_is_ours};
 use gausset_train::eval::CONTACT_SHEET;
-use gausset_train::{EvalError, EvalOptions, EvalReport, PictureFolder, Split, evaluate};
+use gausset_train::{EvalError, EvalOptions, Measures, PictureFolder, Split, SsimDefinition, evaluate};
 
 use super::saved_run::{DataPlace, OtherData, SavedRun, ViewArgs};
 use crate::console::Console;
@@ -16,15 +16,18 @@ use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Signal};
-use crate::table::Align;
-use crate::{Ending, numbers, table};
+use crate::{Ending, scores};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset eval run/                 PSNR and SSIM of each held-out picture; pictures in run/eval/
+  gausset eval run/                 scores of each held-out picture; pictures in run/eval/
   gausset eval run/ --json | jq .psnr
   gausset eval run/ --data moved/photos/
-PSNR and SSIM as in the literature: values in 0..1, means over pictures. LPIPS is not measured.";
+  gausset eval run/ --ssim uniform7   SSIM as scikit-image has it
+PSNR and SSIM as in the literature: values in 0..1, means over pictures. CC-PSNR and CC-SSIM: after
+a colour fit per picture. Co-visible: PSNR of the pixels whose depth three training views confirm,
+and their share. Haze: what is blended in front of known points, 0 clear to 1 opaque. LPIPS is not
+measured.";
 
 /// Arguments of `eval`.
 #[derive(Clone, Debug, Args)]
@@ -42,6 +45,14 @@ pub(crate) struct EvalArgs {
         value_parser = PossibleValuesParser::new(Split::WORDS).try_map(|word| word.parse::<Split>())
     )]
     split: Split,
+    /// Which SSIM: gaussian11-zero, gaussian11-valid (no border), uniform7 (scikit-image).
+    #[arg(
+        long, value_name = "DEFINITION", default_value = SsimDefinition::default().name(),
+        hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(SsimDefinition::NAMES)
+            .try_map(|name| name.parse::<SsimDefinition>())
+    )]
+    ssim: SsimDefinition,
     /// Folder for the pictures truth | render | error [default: RUN/eval, or RUN/eval/train].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -80,7 +91,8 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         split: args.split,
         render,
         splats_from_dataset: run.splats_from_dataset(),
-        colour_corrected: run.recorded.config.recipe.exposure.is_some(),
+        ssim: args.ssim,
+        measures: Measures::All,
     };
     let interrupt = Interrupt::watch();
     let loader = run.loader(&dataset);
@@ -106,11 +118,11 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     console.object_or(&report, || {
         let sheet = folder.join(CONTACT_SHEET);
         let place = if sheet.is_file() {
-            format!("\n{} (truth | render | error)\n", sheet.display())
+            format!("\n{} ({})\n", sheet.display(), scores::PANELS)
         } else {
             String::new()
         };
-        scores(&report) + &place
+        scores::table(&report) + &place
     })?;
     Ok(Status::done(!report.skipped.is_empty() || dataset.has_skipped()))
 }
@@ -130,37 +142,4 @@ fn place_of(args: &EvalArgs) -> Result<(PathBuf, Overwrite), Failure> {
     // What version 0.1 put into a run folder has no marker, and is ours all the same.
     let is_ours = evaluation_is_ours(&Disk, &folder);
     Ok((folder, if is_ours { Overwrite::Replace } else { forced }))
-}
-
-/// The scores as a table, their means last.
-fn scores(report: &EvalReport) -> String {
-    let has_corrected = report.psnr_colour_corrected.is_some();
-    let mut header = vec![("picture", Align::Left), ("PSNR", Align::Right), ("SSIM", Align::Right)];
-    if has_corrected {
-        header.push(("colour-corrected", Align::Right));
-    }
-    let row = |name: String, psnr: Option<f64>, ssim: Option<f64>, corrected: Option<f64>| {
-        let ssim = ssim.map_or_else(|| "-".to_owned(), |ssim| format!("{ssim:.4}"));
-        // Where no pixel counts there is no SSIM, and the PSNR is not infinite but none.
-        let decibels = |psnr| if ssim == "-" { "-".to_owned() } else { numbers::decibels(psnr) };
-        let mut cells = vec![name, decibels(psnr)];
-        let corrected = has_corrected.then(|| decibels(corrected));
-        cells.push(ssim);
-        cells.extend(corrected);
-        cells
-    };
-    let mut rows: Vec<Vec<String>> = report
-        .per_image
-        .iter()
-        .map(|view| row(view.name.clone(), view.psnr, view.ssim, view.psnr_colour_corrected))
-        .collect();
-    if report.images > 0 {
-        let name = format!("mean of {}", numbers::counted(report.images as u64, "picture"));
-        rows.push(row(name, report.psnr, report.ssim, report.psnr_colour_corrected));
-    }
-    let mut text = table::columns(&header, &rows);
-    if report.valid_share < 1.0 {
-        text += &format!("valid: {:.1} % of the pixels\n", 100.0 * report.valid_share);
-    }
-    text
 }

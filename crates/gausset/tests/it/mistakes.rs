@@ -71,6 +71,7 @@ eval
 eval nowhere
 eval data
 eval held --split val
+eval held --ssim uniform9
 eval held --data other
 eval unfinished
 render held --orbit 0
