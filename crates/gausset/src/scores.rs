@@ -13,7 +13,7 @@ const NONE: &str = "-";
 
 /// A report as a table, its means last.
 pub(crate) fn table(report: &EvalReport) -> String {
-    let header = [
+    let mut header = vec![
         ("picture", Align::Left),
         ("PSNR", Align::Right),
         ("SSIM", Align::Right),
@@ -23,6 +23,11 @@ pub(crate) fn table(report: &EvalReport) -> String {
         ("share", Align::Right),
         ("haze", Align::Right),
     ];
+    let has_lpips = report.scores.lpips.is_some();
+    if has_lpips {
+        header.push(("LPIPS", Align::Right));
+    }
+    // Cells beyond the header are not shown.
     let row = |name: String, psnr: Option<f64>, ssim: Option<f64>, scores: &Scores| {
         // Where no pixel counts there is no SSIM, and the PSNR is not infinite but none.
         let of_all = |psnr| if ssim.is_some() { decibels(psnr) } else { NONE.to_owned() };
@@ -35,6 +40,7 @@ pub(crate) fn table(report: &EvalReport) -> String {
             covisible(scores),
             scores.covisible_share.map_or_else(|| NONE.to_owned(), percent),
             haze(scores),
+            four_digits(scores.lpips),
         ]
     };
     let mut rows: Vec<Vec<String>> = report
@@ -50,7 +56,8 @@ pub(crate) fn table(report: &EvalReport) -> String {
     if report.valid_share < 1.0 {
         text += &format!("valid: {} of the pixels\n", percent(report.valid_share));
     }
-    text + &format!("SSIM: {}; LPIPS: not measured\n", report.ssim_definition)
+    let lpips = if has_lpips { "" } else { "; LPIPS: not measured" };
+    text + &format!("SSIM: {}{lpips}\n", report.ssim_definition)
 }
 
 /// The scores beside PSNR as rows of facts; nothing about what was not measured at all, as by earlier versions.
@@ -75,8 +82,8 @@ pub(crate) fn facts(ssim: Option<f64>, scores: &Scores) -> Vec<(&'static str, St
     rows
 }
 
-fn four_digits(ssim: Option<f64>) -> String {
-    ssim.map_or_else(|| NONE.to_owned(), |ssim| format!("{ssim:.4}"))
+fn four_digits(score: Option<f64>) -> String {
+    score.map_or_else(|| NONE.to_owned(), |score| format!("{score:.4}"))
 }
 
 /// A PSNR that is not there has no pixels, or is infinite.
@@ -107,6 +114,7 @@ mod tests {
             psnr_covisible: Some(24.0),
             covisible_share: Some(0.625),
             haze: Some(0.0125),
+            lpips: None,
         };
         let lines = |scores| facts(Some(0.75), &scores).into_iter().map(|(_, v)| v).collect::<Vec<_>>();
         assert_eq!(

@@ -23,17 +23,18 @@ fn loader() -> Loader {
     Loader::new(open(&config), LoaderOptions::default())
 }
 
-fn eval_options(split: Split) -> EvalOptions {
+fn eval_options(split: Split) -> EvalOptions<'static> {
     EvalOptions {
         split,
         render: RenderOptions::default(),
         splats_from_dataset: IDENTITY3,
         ssim: SsimDefinition::default(),
         measures: Measures::All,
+        lpips: None,
     }
 }
 
-fn eval(engine: &mut dyn Engine, options: &EvalOptions, to: Option<&Path>) -> EvalReport {
+fn eval(engine: &mut dyn Engine, options: &EvalOptions<'_>, to: Option<&Path>) -> EvalReport {
     let pictures = to.map(|folder| PictureFolder { fs: &Disk, folder, overwrite: Overwrite::Refuse });
     evaluate(engine, &loader(), options, pictures.as_ref(), &AtomicBool::new(false)).unwrap()
 }
@@ -49,6 +50,7 @@ fn the_report_has_the_keys_that_scripts_read() {
     let scores = [
         "covisible_share",
         "haze",
+        "lpips",
         "name",
         "psnr",
         "psnr_colour_corrected",

@@ -94,6 +94,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
             splats_from_dataset,
             ssim: SsimDefinition::default(),
             measures: Measures::All,
+            lpips: None,
         };
         evaluate(&mut engine, &loader, &options, None, &AtomicBool::new(false)).unwrap().psnr.unwrap()
     };

@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_io::atomic::{Disk, Overwrite};
-use gausset_io::owned;
+use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::run_folder::{EVALUATION, eval_folder, evaluation_is_ours};
+use gausset_io::{input, owned};
 use gausset_train::eval::CONTACT_SHEET;
-use gausset_train::{EvalError, EvalOptions, Measures, PictureFolder, Split, SsimDefinition, evaluate};
+use gausset_train::{
+    EvalError, EvalOptions, Lpips, Measures, PictureFolder, Split, SsimDefinition, evaluate,
+};
 
 use super::saved_run::{DataPlace, OtherData, SavedRun, ViewArgs};
 use crate::console::Console;
@@ -26,8 +28,8 @@ Examples:
   gausset eval run/ --ssim uniform7   SSIM as scikit-image has it
 PSNR and SSIM as in the literature: values in 0..1, means over pictures. CC-PSNR and CC-SSIM: after
 a colour fit per picture. Co-visible: PSNR of the pixels whose depth three training views confirm,
-and their share. Haze: what is blended in front of known points, 0 clear to 1 opaque. LPIPS is not
-measured.";
+and their share. Haze: what is blended in front of known points, 0 clear to 1 opaque. LPIPS is
+measured with --lpips alone: its weights are not part of the program.";
 
 /// Arguments of `eval`.
 #[derive(Clone, Debug, Args)]
@@ -53,6 +55,9 @@ pub(crate) struct EvalArgs {
             .try_map(|name| name.parse::<SsimDefinition>())
     )]
     ssim: SsimDefinition,
+    /// Measure LPIPS (AlexNet, 0.1) with the weights in a safetensors file.
+    #[arg(long, value_name = "FILE")]
+    lpips: Option<PathBuf>,
     /// Folder for the pictures truth | render | error [default: RUN/eval, or RUN/eval/train].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -76,6 +81,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     let run = SavedRun::read(&args.run)?;
     // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
     let _lock = if args.output.is_none() { Some(run.share()?) } else { None };
+    let lpips = args.lpips.as_deref().map(read_lpips).transpose()?;
     let mut engine = args.compute.engine().map_err(Failure::from)?;
     run.load_splats(&mut engine, console)?;
     let place = DataPlace {
@@ -93,6 +99,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         splats_from_dataset: run.splats_from_dataset(),
         ssim: args.ssim,
         measures: Measures::All,
+        lpips: lpips.as_ref(),
     };
     let interrupt = Interrupt::watch();
     let loader = run.loader(&dataset);
@@ -125,6 +132,13 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         scores::table(&report) + &place
     })?;
     Ok(Status::done(!report.skipped.is_empty() || dataset.has_skipped()))
+}
+
+/// Reads the weights of LPIPS.
+fn read_lpips(path: &Path) -> Result<Lpips, Failure> {
+    let refused = |reason: String| Failure::new("read", format!("{}: LPIPS: {reason}", path.display()));
+    let bytes = input::read(path, Lpips::MAX_FILE_BYTES).map_err(|error| refused(plain_reason(&error)))?;
+    Lpips::from_bytes(&bytes).map_err(|error| refused(error.to_string()))
 }
 
 /// Where the pictures go, and whether files of others may be replaced there.

@@ -24,7 +24,8 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
         "ssim",
         "ssim_colour_corrected",
     ];
-    let mut expected = [&["cpu_seconds", "kind", "seconds", "splats", "steps"][..], &scores].concat();
+    let mut expected =
+        [&["cpu_seconds", "kind", "lpips", "seconds", "splats", "steps"][..], &scores].concat();
     expected.sort_unstable();
     assert_eq!(keys(&run), expected);
     assert_eq!((&run["kind"], &run["steps"]), (&Value::from("run"), &Value::from(300)));

@@ -18,7 +18,7 @@ use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::owned;
 use gausset_io::run_folder::EVALUATION;
 use gausset_metrics::quality::{Comparison, Quality};
-use gausset_metrics::{LossKernel, SizeMismatch, SsimDefinition};
+use gausset_metrics::{LossKernel, Lpips, SizeMismatch, SsimDefinition};
 
 pub use report::{EvalRecord, EvalReport, Scores};
 
@@ -38,8 +38,8 @@ pub enum Measures {
 }
 
 /// What is evaluated, and how.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EvalOptions {
+#[derive(Clone, Copy, Debug)]
+pub struct EvalOptions<'a> {
     /// Which views.
     pub split: Split,
     /// How they are rendered; the background is also under the truth where that is transparent.
@@ -50,6 +50,8 @@ pub struct EvalOptions {
     pub ssim: SsimDefinition,
     /// How much is measured.
     pub measures: Measures,
+    /// LPIPS with its weights, if it is to be measured.
+    pub lpips: Option<&'a Lpips>,
 }
 
 /// Bytes of an evaluation beside its pictures: the depth maps of training views.
@@ -104,7 +106,7 @@ const LOOKAHEAD: usize = 4;
 pub fn evaluate(
     engine: &mut dyn Engine,
     loader: &Loader,
-    options: &EvalOptions,
+    options: &EvalOptions<'_>,
     pictures: Option<&PictureFolder<'_>>,
     stop: &AtomicBool,
 ) -> Result<EvalReport, EvalError> {
@@ -157,6 +159,11 @@ pub fn evaluate(
             sheet.add(position, &view, if corrected { 4 } else { 3 });
         }
         let mut scores = Scores::of(&quality);
+        if let Some(lpips) = options.lpips {
+            let size = [target.width as usize, target.height as usize];
+            let (render, truth) = (&comparison.render, &comparison.truth);
+            scores.lpips = finite(lpips.distance(&scorer.pool, size, render, truth, target.mask.as_deref()));
+        }
         if options.measures == Measures::All {
             let covisible = maps.covisible(engine, &scorer.pool, index, &rendering, stop)?;
             scores.add_covisible(comparison.psnr_where(&covisible), target.valid_pixels());

@@ -21,6 +21,8 @@ pub struct Scores {
     pub covisible_share: Option<f64>,
     /// Mean weight blended in front of known depths, 0 to 1.
     pub haze: Option<f64>,
+    /// LPIPS, with weights that a person has named.
+    pub lpips: Option<f64>,
 }
 
 impl Scores {
@@ -53,6 +55,7 @@ impl Scores {
             psnr_covisible: of_known(|s| s.psnr_covisible),
             covisible_share: of_known(|s| s.covisible_share),
             haze: of_known(|s| s.haze),
+            lpips: of_known(|s| s.lpips),
         }
     }
 }

@@ -99,6 +99,7 @@ impl Run<'_> {
             ssim: SsimDefinition::default(),
             // On the way it should cost little.
             measures: if pictures { Measures::All } else { Measures::Pictures },
+            lpips: None,
         };
         let folder = eval_folder(self.folder.root());
         // What stands there was looked at when the run folder was taken.
