@@ -165,8 +165,7 @@ pub fn evaluate(
             scores.lpips = finite(lpips.distance(&scorer.pool, size, render, truth, target.mask.as_deref()));
         }
         if options.measures == Measures::All {
-            let covisible = maps.covisible(engine, &scorer.pool, index, &rendering, stop)?;
-            scores.add_covisible(comparison.psnr_where(&covisible), target.valid_pixels());
+            // First of all, while the device has the view that it rendered.
             let mask = target.mask.as_deref();
             let queries = haze::queries(&image.camera, &image.pose, &dataset.points, mask);
             let weights = match queries.is_empty() {
@@ -174,6 +173,8 @@ pub fn evaluate(
                 true => None,
             };
             scores.haze = weights.and_then(|weights| haze::mean(&weights));
+            let covisible = maps.covisible(engine, &scorer.pool, index, &rendering, stop)?;
+            scores.add_covisible(comparison.psnr_where(&covisible), target.valid_pixels());
         }
         records.push(EvalRecord {
             name: image.name.to_string(),
