@@ -498,6 +498,15 @@ pub struct Rendering {
     pub cut_tiles: u64,
 }
 
+/// A pixel and a depth there: how much is blended in front of it?
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FrontQuery {
+    /// Column and row.
+    pub pixel: [u32; 2],
+    /// Camera z, scene units.
+    pub depth: f32,
+}
+
 /// What a device is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeviceInfo {
@@ -601,6 +610,22 @@ pub trait Engine: Send {
         pose: &Pose,
         options: &RenderOptions,
     ) -> Result<Rendering, EngineError>;
+
+    /// For each query the sum of the weights of the splats that are blended at the centre of its pixel and whose camera
+    /// z is less than its depth; 0 outside the picture. `None` from a device that cannot tell.
+    ///
+    /// # Errors
+    /// Too little memory, a failed earlier step.
+    fn weight_in_front(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        queries: &[FrontQuery],
+    ) -> Result<Option<Vec<f32>>, EngineError> {
+        let _ = (camera, pose, options, queries);
+        Ok(None)
+    }
 }
 
 /// Tiles of an image of that size, for the capacity of per-tile arrays.

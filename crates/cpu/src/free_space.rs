@@ -25,7 +25,7 @@ impl CpuEngine {
             let name = || "a view of free space".to_owned();
             self.make_room(&name, &kernel_view, Outputs::Color, 0)?;
             let parameters = &self.state.parameters;
-            let listed = self.pipeline.list(&self.pool, self.level, parameters, &kernel_view, &options);
+            let listed = self.pipeline.lists(&self.pool, self.level, parameters, &kernel_view, &options);
             listed.map_err(|error| self.too_many_entries(&name, error))?;
             evidence.add(view, &self.pipeline, &self.state.parameters, rule.reach);
         }

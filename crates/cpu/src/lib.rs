@@ -14,15 +14,17 @@ use fearless_simd::Level;
 use gausset_compute::level::{describe as describe_level, name as level_name};
 use gausset_compute::{Pool, Rates, VectorLevel, level};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
-    TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, FrontQuery, RenderOptions, Rendering, StepParams,
+    StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_metrics::{LossKernel, Planes};
 use gausset_raster::adam::CorrectionTable;
 use gausset_raster::blend::Outputs;
 use gausset_raster::density;
+use gausset_raster::in_front::weight_in_front;
 use gausset_raster::pipeline::{ListRoom, Pipeline, TooManyEntries};
+use gausset_raster::tile::TileSplats;
 use gausset_raster::view::KernelView;
 
 use crate::state::BlockState;
@@ -58,6 +60,8 @@ pub struct CpuEngine {
     last_size: [u32; 2],
     /// SH degree that it was drawn with.
     last_degree: u8,
+    /// The view whose tile lists the buffers hold, as long as nothing has changed since.
+    listed: Option<(Camera, Pose, RenderOptions)>,
     /// Bytes that state and buffers may take.
     memory_limit: u64,
     failed: Option<EngineError>,
@@ -84,6 +88,7 @@ impl CpuEngine {
             report: StepReport::default(),
             last_size: [0; 2],
             last_degree: 0,
+            listed: None,
             memory_limit: u64::MAX,
             failed: None,
         })
@@ -181,6 +186,7 @@ impl Engine for CpuEngine {
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
+        self.listed = None;
         // The old state goes before the new one is laid out.
         self.state = BlockState::default();
         self.state = BlockState::from_state(state, &self.pool)?;
@@ -200,6 +206,7 @@ impl Engine for CpuEngine {
         params: &StepParams,
     ) -> Result<(), EngineError> {
         self.check()?;
+        self.listed = None;
         if let Err(error) = self.run_step(view, params) {
             self.failed = Some(error.clone());
             // A loss that is not finite belongs to the next flush: a step may be reported late.
@@ -212,6 +219,7 @@ impl Engine for CpuEngine {
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         self.check()?;
+        self.listed = None;
         let _span = gausset_prof::span("density");
         if let DensityRule::FreeSpace(rule) = rule {
             return self.clear_space(rule);
@@ -249,6 +257,7 @@ impl Engine for CpuEngine {
         options: &RenderOptions,
     ) -> Result<Rendering, EngineError> {
         self.check()?;
+        self.listed = None;
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         let name = || "a picture".to_owned();
         self.make_room(&name, &view, Outputs::All, RENDERING_BYTES_PER_PIXEL)?;
@@ -262,8 +271,32 @@ impl Engine for CpuEngine {
         );
         forward.map_err(|error| self.too_many_entries(&name, error))?;
         (self.last_size, self.last_degree) = (view.size, options.sh_degree);
+        self.listed = Some((*camera, *pose, *options));
         let rendering = self.pipeline.rendering(&view);
         statistics::count_contributors(&rendering);
         Ok(rendering)
+    }
+
+    fn weight_in_front(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        queries: &[FrontQuery],
+    ) -> Result<Option<Vec<f32>>, EngineError> {
+        self.check()?;
+        let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
+        // Right after a render of the same view the lists are there.
+        if self.listed != Some((*camera, *pose, *options)) {
+            self.listed = None;
+            let name = || "a picture".to_owned();
+            self.make_room(&name, &view, Outputs::All, 0)?;
+            let splats = &self.state.parameters;
+            let lists = self.pipeline.lists(&self.pool, self.level, splats, &view, options);
+            lists.map_err(|error| self.too_many_entries(&name, error))?;
+            self.listed = Some((*camera, *pose, *options));
+        }
+        let (lists, records) = (&self.pipeline.lists, &self.pipeline.projected.records);
+        Ok(Some(weight_in_front(&self.pool, TileSplats { view: &view, lists, records }, queries)))
     }
 }

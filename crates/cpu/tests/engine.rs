@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gausset_core::engine::{
-    Dropout, Engine, EngineError, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    Dropout, Engine, EngineError, FrontQuery, Rates, RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -123,4 +123,31 @@ fn after_a_step_that_failed_nothing_is_rendered_until_a_state_is_loaded() {
     assert!(matches!(engine.flush(), Err(EngineError::NonFiniteLoss { step: 4, .. })));
     engine.load(TrainState::new(splats, Vec::new())).unwrap();
     assert_eq!(render(&mut engine).unwrap(), picture);
+}
+
+#[test]
+fn what_is_in_front_is_told_of_the_state_as_it_is_whatever_was_rendered_before() {
+    let _alone = alone();
+    let near = splats(&[(1, [0.0, 0.0, 2.0], 0.0), (1, [0.0, 0.0, 5.0], 2.0)]);
+    let far = splats(&[(1, [0.0, 0.0, 5.0], 2.0)]);
+    let query = [FrontQuery { pixel: [19, 11], depth: 4.0 }];
+    let options = RenderOptions::default();
+    let ask = |engine: &mut CpuEngine, pose: &Pose| {
+        engine.weight_in_front(&CAMERA, pose, &options, &query).unwrap().unwrap()[0]
+    };
+    let mut device = engine(near);
+    let fresh = ask(&mut device, &Pose::IDENTITY);
+    // An opacity of a half, at the centre of a splat or next to it.
+    assert!((0.3..0.5).contains(&fresh), "{fresh}");
+    device.render(&CAMERA, &Pose::IDENTITY, &options).unwrap();
+    assert_eq!(ask(&mut device, &Pose::IDENTITY), fresh);
+    // Another view than the one that was rendered, then a step, then other splats.
+    let aside = Pose { translation: [50.0, 0.0, 0.0], ..Pose::IDENTITY };
+    assert_eq!(ask(&mut device, &aside), 0.0);
+    assert_eq!(ask(&mut device, &Pose::IDENTITY), fresh);
+    let rates = Rates { opacity_logits: 5.0, ..STILL };
+    device.step(&view(), None, &StepParams::new(0, 5, options, rates)).unwrap();
+    assert_ne!(ask(&mut device, &Pose::IDENTITY), fresh);
+    device.load(TrainState::new(far, Vec::new())).unwrap();
+    assert_eq!(ask(&mut device, &Pose::IDENTITY), 0.0);
 }

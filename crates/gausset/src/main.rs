@@ -20,6 +20,7 @@ mod numbers;
 mod options;
 mod profiling;
 mod progress;
+mod scores;
 mod table;
 mod usage;
 

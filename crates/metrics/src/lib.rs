@@ -3,7 +3,8 @@
 //! - [`mod@reference`]: the definition in f64, plain loops; everything else is tested against it.
 //! - [`loss`]: `(1 - w) L1 + w (1 - SSIM)` of a training step with its gradient, in f32 on 16 lanes and all threads.
 //! - [`exposure`]: a 3x4 affine on the rendered colour with its VJP.
-//! - [`quality`]: what `eval` prints.
+//! - [`quality`]: what `eval` prints, [`ssim`]: SSIM as different programs define it,
+//!   [`lpips`]: LPIPS with weights from a file.
 //! - [`planes`]: the picture layout that the first two work on.
 //!
 //! The same inputs give the same bytes, whatever the number of threads and the vector level.
@@ -11,16 +12,20 @@
 
 pub mod exposure;
 pub mod loss;
+pub mod lpips;
 pub mod planes;
 pub mod quality;
 pub mod reference;
+pub mod ssim;
 
 use fearless_simd::{Simd, f32x16, prelude::*};
 use gausset_compute::simd::LANES;
 
 pub use exposure::{Exposure, apply_exposure, exposure_vjp};
 pub use loss::{LossKernel, LossOptions, LossValue, Truth};
+pub use lpips::Lpips;
 pub use planes::Planes;
+pub use ssim::SsimDefinition;
 
 /// Pictures that should have one size have two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -1,4 +1,4 @@
-//! The numbers of an evaluation: PSNR, SSIM, colour-corrected PSNR.
+//! The numbers of an evaluation: PSNR and SSIM, both of the render as it is and after a colour fit.
 //!
 //! Pictures are interleaved RGB in f32 (`height × width × 3`). The render is clamped to 0..1 and not rounded to bytes;
 //! the truth is what the trainer sees. Only valid pixels count. Sums are in f64, in the order of the pixels.
@@ -6,7 +6,8 @@
 use gausset_compute::Pool;
 use gausset_core::TargetImage;
 
-use crate::{LossKernel, Planes, SizeMismatch, Truth};
+use crate::ssim::{SsimDefinition, ssim};
+use crate::{LossKernel, SizeMismatch};
 
 /// Channels of a picture.
 const CHANNELS: usize = 3;
@@ -20,36 +21,81 @@ pub struct Quality {
     pub ssim: f64,
     /// PSNR after a least-squares affine fit of the render's colours to the truth.
     pub color_corrected_psnr: f64,
+    /// SSIM after the same fit.
+    pub color_corrected_ssim: f64,
     /// Valid pixels / all pixels.
     pub valid_share: f64,
 }
 
-/// Compares a render (interleaved, not clamped) with the truth composited on `background`.
-///
-/// # Errors
-/// `render` is not a picture of the target's size.
-pub fn evaluate(
-    kernel: &mut LossKernel,
-    pool: &Pool,
-    (width, height): (u32, u32),
-    render: &[f32],
-    target: &TargetImage,
-    background: [f32; 3],
-) -> Result<Quality, SizeMismatch> {
-    let clamped: Vec<f32> = render.iter().map(|v| v.clamp(0.0, 1.0)).collect();
-    let planes = Planes::from_interleaved(width, height, &clamped);
-    let mut map = Planes::default();
-    let ssim = kernel.ssim(pool, &planes, Truth::Bytes(target), background, &mut map)?;
-    let truth = truth_values(target, background);
-    let mask = target.mask.as_deref();
-    let valid = target.valid_pixels();
-    let corrected = color_corrected(&clamped, &truth, mask);
-    Ok(Quality {
-        psnr: psnr(&clamped, &truth, mask),
-        ssim: if valid == 0 { f64::NAN } else { ssim },
-        color_corrected_psnr: psnr(&corrected, &truth, mask),
-        valid_share: valid as f64 / (f64::from(width) * f64::from(height)),
-    })
+/// A render beside its truth, as the metrics see them: values in 0..1.
+#[derive(Clone, Debug)]
+pub struct Comparison<'a> {
+    /// The picture that should have been rendered.
+    pub target: &'a TargetImage,
+    /// Colour under its transparent parts.
+    pub background: [f32; 3],
+    /// The render, clamped.
+    pub render: Vec<f32>,
+    /// The truth.
+    pub truth: Vec<f32>,
+    /// The render with its colours fitted to the truth.
+    pub corrected: Vec<f32>,
+}
+
+impl<'a> Comparison<'a> {
+    /// Brings a render (interleaved, not clamped) and its truth together.
+    ///
+    /// # Errors
+    /// `render` is not a picture of the target's size.
+    pub fn new(
+        (width, height): (u32, u32),
+        render: &[f32],
+        target: &'a TargetImage,
+        background: [f32; 3],
+    ) -> Result<Self, SizeMismatch> {
+        let (found_width, found_height) = (target.width, target.height);
+        if (found_width, found_height) != (width, height) {
+            return Err(SizeMismatch { what: "the truth", width, height, found_width, found_height });
+        }
+        let render: Vec<f32> = render.iter().map(|v| v.clamp(0.0, 1.0)).collect();
+        let truth = truth_values(target, background);
+        let corrected = color_corrected(&render, &truth, target.mask.as_deref());
+        Ok(Self { target, background, render, truth, corrected })
+    }
+
+    /// Scores the render.
+    ///
+    /// # Errors
+    /// Those of [`ssim`]; the sizes were checked before.
+    pub fn quality(
+        &self,
+        kernel: &mut LossKernel,
+        pool: &Pool,
+        definition: SsimDefinition,
+    ) -> Result<Quality, SizeMismatch> {
+        let mask = self.target.mask.as_deref();
+        let mut ssim_of = |picture: &[f32]| {
+            ssim(definition, (&mut *kernel, pool), picture, (self.target, &self.truth), self.background)
+        };
+        Ok(Quality {
+            psnr: psnr(&self.render, &self.truth, mask),
+            ssim: ssim_of(&self.render)?,
+            color_corrected_psnr: psnr(&self.corrected, &self.truth, mask),
+            color_corrected_ssim: ssim_of(&self.corrected)?,
+            valid_share: self.target.valid_pixels() as f64 / (self.truth.len() / CHANNELS) as f64,
+        })
+    }
+
+    /// PSNR over the valid pixels that `counts` keeps (one value per pixel, 0 = left out) and their number; NaN when
+    /// there is none.
+    #[must_use]
+    pub fn psnr_where(&self, counts: &[u8]) -> (f64, usize) {
+        let is_valid = |i: usize| self.target.mask.as_ref().is_none_or(|mask| mask[i] != 0);
+        let kept: Vec<u8> =
+            counts.iter().enumerate().map(|(i, &c)| u8::from(c != 0 && is_valid(i))).collect();
+        let pixels = kept.iter().filter(|&&c| c != 0).count();
+        (psnr(&self.render, &self.truth, Some(&kept)), pixels)
+    }
 }
 
 /// The truth as the trainer sees it: interleaved RGB in 0..1, composited on `background` where it has coverage.
@@ -195,6 +241,7 @@ fn valid_pixels<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Planes, Truth};
     use gausset_compute::VectorLevel;
     use gausset_compute::rng::{philox, stream, uniform};
 
@@ -269,21 +316,53 @@ mod tests {
     fn an_evaluation_clamps_the_render_and_counts_valid_pixels() {
         let level = gausset_compute::level(VectorLevel::Auto).unwrap();
         let (mut kernel, pool) = (LossKernel::new(level), Pool::new(1));
+        let mut quality = |target: &TargetImage| {
+            let bright = vec![3.0; 240];
+            let comparison = Comparison::new((20, 4), &bright, target, [0.0; 3]).unwrap();
+            comparison.quality(&mut kernel, &pool, SsimDefinition::default()).unwrap()
+        };
         let mut target =
             TargetImage { width: 20, height: 4, rgb: vec![255; 240], alpha: None, mask: Some(vec![1; 80]) };
-        let bright = vec![3.0; 240];
-        let quality = evaluate(&mut kernel, &pool, (20, 4), &bright, &target, [0.0; 3]).unwrap();
-        assert_eq!((quality.psnr, quality.valid_share), (f64::INFINITY, 1.0));
-        assert!((quality.ssim - 1.0).abs() < 1e-6);
+        let equal = quality(&target);
+        assert_eq!((equal.psnr, equal.valid_share), (f64::INFINITY, 1.0));
+        assert!((equal.ssim - 1.0).abs() < 1e-6 && (equal.color_corrected_ssim - 1.0).abs() < 1e-6);
         target.mask = Some((0..80).map(|i| u8::from(i < 20)).collect());
-        assert_eq!(
-            evaluate(&mut kernel, &pool, (20, 4), &bright, &target, [0.0; 3]).unwrap().valid_share,
-            0.25
-        );
+        assert_eq!(quality(&target).valid_share, 0.25);
         target.mask = Some(vec![0; 80]);
-        let none = evaluate(&mut kernel, &pool, (20, 4), &bright, &target, [0.0; 3]).unwrap();
-        assert!(none.psnr.is_nan() && none.ssim.is_nan() && none.color_corrected_psnr.is_nan());
-        let wrong = evaluate(&mut kernel, &pool, (4, 20), &bright, &target, [0.0; 3]).unwrap_err();
+        let none = quality(&target);
+        assert!(none.psnr.is_nan() && none.ssim.is_nan());
+        assert!(none.color_corrected_psnr.is_nan() && none.color_corrected_ssim.is_nan());
+        let wrong = Comparison::new((4, 20), &[0.0; 240], &target, [0.0; 3]).unwrap_err();
         assert_eq!(wrong.to_string(), "the truth is 20x4 px (expected 4x20, the size of the render)");
+    }
+
+    #[test]
+    fn a_colour_cast_costs_psnr_and_ssim_and_the_correction_gives_them_back() {
+        let truth = noise(40 * 30, 0.2, 0.8, 3);
+        let rgb: Vec<u8> = truth.iter().map(|v| (v * 255.0) as u8).collect();
+        let target = TargetImage { width: 40, height: 30, rgb, alpha: None, mask: None };
+        let dark: Vec<f32> = truth_values(&target, [0.0; 3]).iter().map(|v| 0.6 * v).collect();
+        let level = gausset_compute::level(VectorLevel::Auto).unwrap();
+        let comparison = Comparison::new((40, 30), &dark, &target, [0.0; 3]).unwrap();
+        let q = comparison
+            .quality(&mut LossKernel::new(level), &Pool::new(1), SsimDefinition::default())
+            .unwrap();
+        assert!(q.psnr < 15.0 && q.color_corrected_psnr > 100.0, "{q:?}");
+        assert!(q.ssim < 0.95 && q.color_corrected_ssim > 0.9999, "{q:?}");
+    }
+
+    #[test]
+    fn a_part_of_the_pixels_is_scored_by_itself_and_masked_ones_are_never_in_it() {
+        let mut target = TargetImage { width: 4, height: 1, rgb: vec![0; 12], alpha: None, mask: None };
+        let render = [0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9];
+        let comparison = Comparison::new((4, 1), &render, &target, [0.0; 3]).unwrap();
+        let (psnr, pixels) = comparison.psnr_where(&[1, 7, 0, 0]);
+        assert!((psnr - 20.0).abs() < 1e-5 && pixels == 2);
+        let (none, pixels) = comparison.psnr_where(&[0; 4]);
+        assert!(none.is_nan() && pixels == 0);
+        target.mask = Some(vec![1, 1, 0, 0]);
+        let comparison = Comparison::new((4, 1), &render, &target, [0.0; 3]).unwrap();
+        let (psnr, pixels) = comparison.psnr_where(&[1; 4]);
+        assert!((psnr - 20.0).abs() < 1e-5 && pixels == 2);
     }
 }

@@ -14,6 +14,7 @@ pub mod blend_vjp;
 pub mod density;
 pub mod free_space;
 mod geometry;
+pub mod in_front;
 pub mod layout;
 pub mod morton;
 pub mod pipeline;

@@ -84,31 +84,11 @@ impl Default for Pipeline {
 }
 
 impl Pipeline {
-    /// `project`, `sort`, `tile`, `blend`.
+    /// `project`, `sort`, `tile`.
     ///
     /// # Errors
     /// [`TooManyEntries`] for [`Self::room`].
-    pub fn forward(
-        &mut self,
-        pool: &Pool,
-        level: Level,
-        splats: &Blocks,
-        view: &KernelView,
-        options: &RenderOptions,
-        outputs: Outputs,
-    ) -> Result<(), TooManyEntries> {
-        self.list(pool, level, splats, view, options)?;
-        let _span = span(Stage::Blend.name());
-        let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
-        self.blended.run(pool, level, splats, options.background, outputs);
-        Ok(())
-    }
-
-    /// `project`, `sort`, `tile`: which splats a view draws where, in which order.
-    ///
-    /// # Errors
-    /// [`TooManyEntries`] for [`Self::room`].
-    pub fn list(
+    pub fn lists(
         &mut self,
         pool: &Pool,
         level: Level,
@@ -129,13 +109,31 @@ impl Pipeline {
             let _span = span(Stage::Sort.name());
             sort_by_depth(pool, &mut self.projected.keys, &mut self.sort_scratch);
         }
-        {
-            let _span = span(Stage::Tile.name());
-            self.lists.run(pool, view, &self.projected);
-            if options.max_splats_per_tile > 0 {
-                self.lists.cap(pool, level, view, &self.projected.records, options.max_splats_per_tile);
-            }
+        let _span = span(Stage::Tile.name());
+        self.lists.run(pool, view, &self.projected);
+        if options.max_splats_per_tile > 0 {
+            self.lists.cap(pool, level, view, &self.projected.records, options.max_splats_per_tile);
         }
+        Ok(())
+    }
+
+    /// `project`, `sort`, `tile`, `blend`.
+    ///
+    /// # Errors
+    /// [`TooManyEntries`] for [`Self::room`].
+    pub fn forward(
+        &mut self,
+        pool: &Pool,
+        level: Level,
+        splats: &Blocks,
+        view: &KernelView,
+        options: &RenderOptions,
+        outputs: Outputs,
+    ) -> Result<(), TooManyEntries> {
+        self.lists(pool, level, splats, view, options)?;
+        let _span = span(Stage::Blend.name());
+        let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
+        self.blended.run(pool, level, splats, options.background, outputs);
         Ok(())
     }
 

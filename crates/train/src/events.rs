@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gausset_core::engine::{DeviceInfo, StepReport};
 use serde::{Deserialize, Serialize};
 
-use crate::eval::EvalReport;
+use crate::eval::{EvalReport, Scores};
 use crate::memory::MemoryPlan;
 
 /// Something that happened in a run.
@@ -193,6 +193,12 @@ pub struct Summary {
     pub cpu_seconds: f64,
     /// Mean PSNR of the held-out views in dB; `None` when it was not measured or is infinite.
     pub psnr: Option<f64>,
+    /// Mean SSIM of the same.
+    #[serde(default)]
+    pub ssim: Option<f64>,
+    /// Means of the other scores.
+    #[serde(flatten)]
+    pub scores: Scores,
     /// Tiles whose list was cut by `--max-splats-per-tile`, over all steps; left out where there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut_tiles: u64,

@@ -30,8 +30,9 @@ pub mod views;
 pub mod words;
 
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
-pub use eval::{EvalError, EvalOptions, EvalRecord, EvalReport, PictureFolder, evaluate};
+pub use eval::{EvalError, EvalOptions, EvalRecord, EvalReport, Measures, PictureFolder, Scores, evaluate};
 pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, Summary};
+pub use gausset_metrics::{Lpips, SsimDefinition};
 pub use memory::MemoryPlan;
 pub use options::{OptionsError, TrainOptions};
 pub use plan::Plan;

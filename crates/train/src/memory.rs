@@ -14,6 +14,7 @@ use gausset_core::sh;
 use gausset_io::dataset::{Dataset, ImageEntry, Point};
 use gausset_io::units;
 
+use crate::eval::depth_map_bytes;
 use crate::recipe::Recipe;
 use crate::sheet;
 
@@ -36,7 +37,8 @@ const WORKING_BYTES_PER_SPLAT: u64 = 200;
 const WORKING_BYTES_PER_PIXEL: u64 = 280;
 
 /// Bytes per pixel of a view while it is scored, in f32: the render with depth and counts (32), and of the colours the
-/// clamped ones, their planes, the map of SSIM, the truth and the render with corrected colours (12 each).
+/// clamped ones, their planes, the map of SSIM, the truth and the render with corrected colours (12 each). Once planes
+/// and map are gone, their place is enough for depths and queries about them.
 const EVALUATION_BYTES_PER_PIXEL: u64 = 32 + 5 * 12;
 
 /// Bytes per point while cameras and points are written beside refined poses: a record and its place in the file.
@@ -88,7 +90,10 @@ impl MemoryPlan {
         let largest = dataset.images.iter().map(|image| image.camera.pixels() as u64).max().unwrap_or(0);
         let evaluation = match dataset.split.test.len() {
             0 => 0,
-            views => largest * EVALUATION_BYTES_PER_PIXEL + sheet_bytes(dataset, views),
+            views => {
+                let pictures = largest * EVALUATION_BYTES_PER_PIXEL + sheet_bytes(dataset, views);
+                pictures + depth_map_bytes(dataset)
+            }
         };
         let points = dataset.points.len() as u64;
         let plan = Self {

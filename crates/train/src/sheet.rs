@@ -1,21 +1,26 @@
-//! Pictures of an evaluation: `truth | render | error` per view, and a contact sheet of many views.
+//! Pictures of an evaluation: `truth | render | error` per view, and a contact sheet of many views. Where the colours
+//! of a render are off, the render with corrected colours is a fourth picture.
 
 use std::io::{self, Write};
 use std::path::Path;
 
-use gausset_core::engine::Rendering;
-use gausset_core::{RgbImage8, TargetImage};
+use gausset_core::RgbImage8;
 use gausset_io::atomic::{FileSystem, WriteError, write_atomic};
 use gausset_io::image::encode::png_rgb8;
 use gausset_io::image::{Picture, area};
 use gausset_io::names;
-use gausset_metrics::quality::truth_values;
+use gausset_metrics::quality::Comparison;
 
 /// Mean absolute difference of a pixel's channels that is drawn white.
 const WHITE_ERROR: f32 = 0.25;
 
-/// Widest view on a contact sheet, in px.
-const SHEET_VIEW_WIDTH: u32 = 960;
+/// The corrected render is shown where it is better than the plain one by more than this, in dB.
+pub const SHOWN_CORRECTION: f64 = 0.5;
+
+/// Width that a picture of a view takes on a contact sheet at most, in px.
+const SHEET_PICTURE_WIDTH: u32 = 320;
+/// Most pictures of a view.
+const MOST_PICTURES: u32 = 4;
 /// Most views on a contact sheet; of more, evenly chosen ones.
 pub(crate) const SHEET_VIEWS: usize = 24;
 /// Space between views in px.
@@ -23,26 +28,29 @@ const GAP: u32 = 4;
 /// Colour of that space.
 const GAP_COLOUR: u8 = 255;
 
-/// Truth, render and error side by side.
+/// Truth, render and error side by side, and if asked for the corrected render.
 ///
 /// The error is the mean absolute difference over the channels, white from a quarter on; pixels that do not count are
 /// black.
 #[must_use]
-pub fn triptych(rendering: &Rendering, target: &TargetImage, background: [f32; 3]) -> RgbImage8 {
-    let truth = truth_values(target, background);
-    let pixels = rendering.color.chunks_exact(3).zip(truth.chunks_exact(3));
+pub fn panels(comparison: &Comparison<'_>, corrected: bool) -> RgbImage8 {
+    let Comparison { target, render, truth, .. } = comparison;
+    let pixels = render.chunks_exact(3).zip(truth.chunks_exact(3));
     let error: Vec<f32> = pixels
         .enumerate()
         .flat_map(|(i, (x, y))| {
             let counts = target.mask.as_ref().is_none_or(|mask| mask.get(i).is_some_and(|&m| m != 0));
-            let difference: f32 = x.iter().zip(y).map(|(x, y)| (x.clamp(0.0, 1.0) - y).abs()).sum();
+            let difference: f32 = x.iter().zip(y).map(|(x, y)| (x - y).abs()).sum();
             let level = if counts { difference / (3.0 * WHITE_ERROR) } else { 0.0 };
             [level; 3]
         })
         .collect();
-    let [truth, render, error] = [&truth, &rendering.color, &error]
-        .map(|rgb| RgbImage8::from_f32(rendering.width, rendering.height, rgb));
-    beside(&[truth, render, error])
+    let mut pictures = vec![truth, render, &error];
+    if corrected {
+        pictures.push(&comparison.corrected);
+    }
+    let to_bytes = |rgb: &Vec<f32>| RgbImage8::from_f32(target.width, target.height, rgb);
+    beside(&pictures.into_iter().map(to_bytes).collect::<Vec<_>>())
 }
 
 /// Pictures of one size side by side, with a gap between them.
@@ -75,10 +83,10 @@ fn narrowed(picture: &RgbImage8, width: u32) -> RgbImage8 {
     RgbImage8 { width, height, data: area::downscale(source, width, height).rgb }
 }
 
-/// Bytes of a view on a contact sheet: three pictures of this size side by side, narrowed.
+/// Bytes of a view on a contact sheet: four pictures of this size side by side, narrowed.
 pub(crate) fn view_bytes(width: u32, height: u32) -> u64 {
-    let (width, height) = (u64::from(3 * width + 2 * GAP), u64::from(height));
-    let narrowed = width.min(u64::from(SHEET_VIEW_WIDTH));
+    let (width, height) = (u64::from(MOST_PICTURES * width + (MOST_PICTURES - 1) * GAP), u64::from(height));
+    let narrowed = width.min(u64::from(MOST_PICTURES * SHEET_PICTURE_WIDTH));
     3 * narrowed * (height * narrowed / width.max(1) + 1)
 }
 
@@ -97,10 +105,10 @@ impl ContactSheet {
         Self { every: views.div_ceil(SHEET_VIEWS).max(1), views: Vec::new() }
     }
 
-    /// Adds the view at a position, if it is one of those on the sheet.
-    pub fn add(&mut self, position: usize, view: &RgbImage8) {
+    /// Adds the view at a position, of so many pictures side by side, if it is one of those on the sheet.
+    pub fn add(&mut self, position: usize, view: &RgbImage8, pictures: u32) {
         if position.is_multiple_of(self.every) {
-            self.views.push(narrowed(view, SHEET_VIEW_WIDTH));
+            self.views.push(narrowed(view, pictures * SHEET_PICTURE_WIDTH));
         }
     }
 
@@ -140,31 +148,32 @@ pub fn save_png(fs: &dyn FileSystem, path: &Path, picture: &RgbImage8) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use gausset_core::TargetImage;
 
     #[test]
-    fn a_triptych_shows_truth_render_and_where_they_differ() {
+    fn the_panels_show_truth_render_and_where_they_differ() {
         let target =
             TargetImage { width: 2, height: 1, rgb: vec![255; 6], alpha: None, mask: Some(vec![1, 0]) };
-        let rendering = Rendering {
-            width: 2,
-            height: 1,
-            // Off by an eighth, which is half of what is white; and a masked pixel.
-            color: vec![0.875, 0.875, 0.875, 0.0, 0.0, 0.0],
-            ..Rendering::default()
-        };
-        let view = triptych(&rendering, &target, [0.0; 3]);
+        // Off by an eighth, which is half of what is white; and a masked pixel.
+        let render = [0.875, 0.875, 0.875, 0.0, 0.0, 0.0];
+        let comparison = Comparison::new((2, 1), &render, &target, [0.0; 3]).unwrap();
+        let view = panels(&comparison, false);
         assert_eq!((view.width, view.height), (2 + 4 + 2 + 4 + 2, 1));
         let pixel = |x: usize| view.data[3 * x];
         assert_eq!((pixel(0), pixel(1)), (255, 255));
         assert_eq!((pixel(6), pixel(7)), (223, 0));
         assert_eq!((pixel(12), pixel(13)), (128, 0));
+        // The fourth is the render with the colours of the truth.
+        let with_fourth = panels(&comparison, true);
+        assert_eq!(with_fourth.width, 2 + 3 * (4 + 2));
+        assert_eq!(with_fourth.data[3 * 18], 255);
     }
 
     #[test]
     fn a_contact_sheet_of_many_or_large_views_stays_small() {
         let mut sheet = ContactSheet::new(100);
         for position in 0..100 {
-            sheet.add(position, &RgbImage8::new(2000, 100));
+            sheet.add(position, &RgbImage8::new(2000, 100), 3);
         }
         let picture = sheet.picture().unwrap();
         // Every fifth view, 960 x 48 px.
@@ -176,8 +185,8 @@ mod tests {
     #[test]
     fn views_of_different_sizes_share_a_sheet() {
         let mut sheet = ContactSheet::new(2);
-        sheet.add(0, &RgbImage8::new(10, 2));
-        sheet.add(1, &RgbImage8::new(6, 3));
+        sheet.add(0, &RgbImage8::new(10, 2), 3);
+        sheet.add(1, &RgbImage8::new(6, 3), 3);
         let picture = sheet.picture().unwrap();
         assert_eq!((picture.width, picture.height), (10, 2 + 4 + 3));
         assert_eq!(picture.data.len(), 10 * 9 * 3);

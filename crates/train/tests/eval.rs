@@ -14,8 +14,8 @@ use gausset_io::splat::read_splats;
 use gausset_train::cameras::of_dataset;
 use gausset_train::orbit::{PictureShape, around_dataset};
 use gausset_train::{
-    EvalError, EvalOptions, EvalReport, PictureFolder, RecordedRun, Split, Strategy, TrainConfig,
-    TrainOptions, Up, evaluate,
+    EvalError, EvalOptions, EvalReport, Measures, PictureFolder, RecordedRun, Split, SsimDefinition,
+    Strategy, TrainConfig, TrainOptions, Up, evaluate,
 };
 
 fn loader() -> Loader {
@@ -23,16 +23,18 @@ fn loader() -> Loader {
     Loader::new(open(&config), LoaderOptions::default())
 }
 
-fn eval_options(split: Split) -> EvalOptions {
+fn eval_options(split: Split) -> EvalOptions<'static> {
     EvalOptions {
         split,
         render: RenderOptions::default(),
         splats_from_dataset: IDENTITY3,
-        colour_corrected: false,
+        ssim: SsimDefinition::default(),
+        measures: Measures::All,
+        lpips: None,
     }
 }
 
-fn eval(engine: &mut dyn Engine, options: &EvalOptions, to: Option<&Path>) -> EvalReport {
+fn eval(engine: &mut dyn Engine, options: &EvalOptions<'_>, to: Option<&Path>) -> EvalReport {
     let pictures = to.map(|folder| PictureFolder { fs: &Disk, folder, overwrite: Overwrite::Refuse });
     evaluate(engine, &loader(), options, pictures.as_ref(), &AtomicBool::new(false)).unwrap()
 }
@@ -45,8 +47,26 @@ fn the_report_has_the_keys_that_scripts_read() {
     assert_eq!(json["valid_share"], 1.0);
     let records = json["per_image"].as_array().unwrap();
     assert_eq!(records.len(), 7);
+    let scores = [
+        "covisible_share",
+        "haze",
+        "lpips",
+        "name",
+        "psnr",
+        "psnr_colour_corrected",
+        "psnr_covisible",
+        "ssim",
+        "ssim_colour_corrected",
+    ];
     let keys: Vec<&String> = records[0].as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["name", "psnr", "ssim"]);
+    assert_eq!(keys, scores);
+    assert!(scores.iter().all(|key| *key == "name" || json.get(key).is_some()), "{json}");
+    assert_eq!(json["ssim_definition"], "gaussian11-zero");
+    // The device draws nothing and cannot tell what is in front: no depth, no haze.
+    assert_eq!((&json["covisible_share"], &json["psnr_covisible"]), (&0.0.into(), &serde_json::Value::Null));
+    assert_eq!((&json["haze"], &records[0]["haze"]), (&serde_json::Value::Null, &serde_json::Value::Null));
+    let read: EvalReport = serde_json::from_value(json.clone()).unwrap();
+    assert_eq!(read, report);
     assert_eq!(records[0]["name"], "view_001.png");
     // The means are those of the records.
     let mean = records.iter().map(|r| r["psnr"].as_f64().unwrap()).sum::<f64>() / 7.0;
@@ -92,8 +112,8 @@ fn pictures_of_every_view_and_a_contact_sheet_are_written() {
     names.sort();
     assert_eq!(names, [".gausset", "0000_view_000.png", "contact_sheet.png", "metrics.json"]);
     let header = gausset_io::image::read_header(&to.join("0000_view_000.png")).unwrap();
-    // Three pictures of 32x24 with two gaps of 4.
-    assert_eq!((header.width, header.height), (3 * 32 + 8, 24));
+    // Four pictures of 32x24 with three gaps of 4: a black render has its colours corrected.
+    assert_eq!((header.width, header.height), (4 * 32 + 12, 24));
     let written: serde_json::Value =
         serde_json::from_slice(&std::fs::read(to.join("metrics.json")).unwrap()).unwrap();
     assert_eq!(written, serde_json::to_value(&report).unwrap());
@@ -119,6 +139,48 @@ fn a_picture_equal_to_its_truth_has_no_psnr_in_json() {
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
     let stopped = evaluate(&mut MockEngine::default(), &loader, &options, None, &stop);
     assert!(matches!(stopped, Err(EvalError::Stopped)));
+}
+
+#[test]
+fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
+    let (_folder, run) = runs();
+    let given = TrainOptions { max_splats: Some(3000), ..options(600) };
+    train(&given, &mut cpu(1), &run, &mut ignore).unwrap();
+    let record = RecordedRun::read(&run.join("config.toml")).unwrap().record;
+    let splats = read_splats(&run.join("splats.ply")).unwrap().splats;
+    let score = |splats, measures, threads| {
+        let mut engine = cpu(threads);
+        engine.load(TrainState::new(splats, Vec::new())).unwrap();
+        let splats_from_dataset = record.up_rotation;
+        let options = EvalOptions { splats_from_dataset, measures, ..eval_options(Split::Test) };
+        eval(&mut engine, &options, None)
+    };
+    let clear = score(splats.clone(), Measures::All, 1);
+    assert_eq!(clear, score(splats.clone(), Measures::All, 2), "whatever the threads");
+    let share = clear.scores.covisible_share.unwrap();
+    // Seven views around a scene in all directions are few: half of a picture is confirmed, and near splats remain.
+    assert!(share > 0.3 && clear.scores.psnr_covisible.unwrap() > 12.0, "{:?}", clear.scores);
+    assert!((0.0..0.6).contains(&clear.scores.haze.unwrap()), "{:?}", clear.scores);
+
+    // A ball of fog between the held-out camera and the scene.
+    let loader = loader();
+    let dataset = loader.dataset();
+    let view = &dataset.images[dataset.split.test[0]];
+    let turn = gausset_core::splats_transform::Similarity::from_rotation(record.up_rotation);
+    let from_camera = turn.apply_to_pose(&view.pose).inverse();
+    let mut foggy = splats;
+    let place = from_camera.apply([0.0, 0.0, 0.3]).map(|v| v as f32);
+    let sh = vec![0.0; foggy.sh_stride()];
+    foggy.push(place, [-1.0; 3], [1.0, 0.0, 0.0, 0.0], 1.5, &sh);
+    let fog = score(foggy, Measures::All, 1);
+    let (before, after) = (clear.scores.haze.unwrap(), fog.scores.haze.unwrap());
+    assert!(after > before + 0.3, "{before} {after}");
+    assert!(fog.scores.covisible_share.unwrap() < 0.5 * share, "{:?}", fog.scores);
+
+    // On the way through a run the pictures must do.
+    let quick = score(read_splats(&run.join("splats.ply")).unwrap().splats, Measures::Pictures, 1);
+    assert_eq!((quick.scores.haze, quick.scores.covisible_share), (None, None));
+    assert_eq!(quick.scores.psnr_colour_corrected, clear.scores.psnr_colour_corrected);
 }
 
 /// Trains and gives the run's own score with that of its saved splats, seen through turned cameras.

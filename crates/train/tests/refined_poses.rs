@@ -14,7 +14,8 @@ use gausset_core::{Pose, se3};
 use gausset_io::dataset::{Dataset, Loader, LoaderOptions, OpenOptions};
 use gausset_io::splat::read_splats;
 use gausset_train::{
-    EvalOptions, RecordedRun, SceneFacts, Split, TrainConfig, TrainOptions, Up, evaluate, with_refined_poses,
+    EvalOptions, Measures, RecordedRun, SceneFacts, Split, SsimDefinition, TrainConfig, TrainOptions, Up,
+    evaluate, with_refined_poses,
 };
 
 fn open_at(data: &Path, open_options: &OpenOptions) -> Dataset {
@@ -91,7 +92,9 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
             split: Split::Train,
             render: RenderOptions::default(),
             splats_from_dataset,
-            colour_corrected: false,
+            ssim: SsimDefinition::default(),
+            measures: Measures::All,
+            lpips: None,
         };
         evaluate(&mut engine, &loader, &options, None, &AtomicBool::new(false)).unwrap().psnr.unwrap()
     };

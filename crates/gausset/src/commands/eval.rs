@@ -4,11 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_io::atomic::{Disk, Overwrite};
-use gausset_io::owned;
+use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::run_folder::{EVALUATION, eval_folder, evaluation_is_ours};
+use gausset_io::{input, owned};
 use gausset_train::eval::CONTACT_SHEET;
-use gausset_train::{EvalError, EvalOptions, EvalReport, PictureFolder, Split, evaluate};
+use gausset_train::{
+    EvalError, EvalOptions, Lpips, Measures, PictureFolder, Split, SsimDefinition, evaluate,
+};
 
 use super::saved_run::{DataPlace, OtherData, SavedRun, ViewArgs};
 use crate::console::Console;
@@ -16,15 +18,18 @@ use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Signal};
-use crate::table::Align;
-use crate::{Ending, numbers, table};
+use crate::{Ending, scores};
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset eval run/                 PSNR and SSIM of each held-out picture; pictures in run/eval/
+  gausset eval run/                 scores of each held-out picture; pictures in run/eval/
   gausset eval run/ --json | jq .psnr
   gausset eval run/ --data moved/photos/
-PSNR and SSIM as in the literature: values in 0..1, means over pictures. LPIPS is not measured.";
+  gausset eval run/ --ssim uniform7   SSIM as scikit-image has it
+PSNR and SSIM as in the literature: values in 0..1, means over pictures. CC-PSNR and CC-SSIM: after
+a colour fit per picture. Co-visible: PSNR of the pixels whose depth three training views confirm,
+and their share. Haze: what is blended in front of known points, 0 clear to 1 opaque. LPIPS is
+measured with --lpips alone: its weights are not part of the program.";
 
 /// Arguments of `eval`.
 #[derive(Clone, Debug, Args)]
@@ -42,6 +47,17 @@ pub(crate) struct EvalArgs {
         value_parser = PossibleValuesParser::new(Split::WORDS).try_map(|word| word.parse::<Split>())
     )]
     split: Split,
+    /// Which SSIM: gaussian11-zero, gaussian11-valid (no border), uniform7 (scikit-image).
+    #[arg(
+        long, value_name = "DEFINITION", default_value = SsimDefinition::default().name(),
+        hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(SsimDefinition::NAMES)
+            .try_map(|name| name.parse::<SsimDefinition>())
+    )]
+    ssim: SsimDefinition,
+    /// Measure LPIPS (AlexNet, 0.1) with the weights in a safetensors file.
+    #[arg(long, value_name = "FILE")]
+    lpips: Option<PathBuf>,
     /// Folder for the pictures truth | render | error [default: RUN/eval, or RUN/eval/train].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
@@ -65,6 +81,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     let run = SavedRun::read(&args.run)?;
     // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
     let _lock = if args.output.is_none() { Some(run.share()?) } else { None };
+    let lpips = args.lpips.as_deref().map(read_lpips).transpose()?;
     let mut engine = args.compute.engine().map_err(Failure::from)?;
     run.load_splats(&mut engine, console)?;
     let place = DataPlace {
@@ -80,7 +97,9 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         split: args.split,
         render,
         splats_from_dataset: run.splats_from_dataset(),
-        colour_corrected: run.recorded.config.recipe.exposure.is_some(),
+        ssim: args.ssim,
+        measures: Measures::All,
+        lpips: lpips.as_ref(),
     };
     let interrupt = Interrupt::watch();
     let loader = run.loader(&dataset);
@@ -106,13 +125,20 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     console.object_or(&report, || {
         let sheet = folder.join(CONTACT_SHEET);
         let place = if sheet.is_file() {
-            format!("\n{} (truth | render | error)\n", sheet.display())
+            format!("\n{} ({})\n", sheet.display(), scores::PANELS)
         } else {
             String::new()
         };
-        scores(&report) + &place
+        scores::table(&report) + &place
     })?;
     Ok(Status::done(!report.skipped.is_empty() || dataset.has_skipped()))
+}
+
+/// Reads the weights of LPIPS.
+fn read_lpips(path: &Path) -> Result<Lpips, Failure> {
+    let refused = |reason: String| Failure::new("read", format!("{}: LPIPS: {reason}", path.display()));
+    let bytes = input::read(path, Lpips::MAX_FILE_BYTES).map_err(|error| refused(plain_reason(&error)))?;
+    Lpips::from_bytes(&bytes).map_err(|error| refused(error.to_string()))
 }
 
 /// Where the pictures go, and whether files of others may be replaced there.
@@ -130,37 +156,4 @@ fn place_of(args: &EvalArgs) -> Result<(PathBuf, Overwrite), Failure> {
     // What version 0.1 put into a run folder has no marker, and is ours all the same.
     let is_ours = evaluation_is_ours(&Disk, &folder);
     Ok((folder, if is_ours { Overwrite::Replace } else { forced }))
-}
-
-/// The scores as a table, their means last.
-fn scores(report: &EvalReport) -> String {
-    let has_corrected = report.psnr_colour_corrected.is_some();
-    let mut header = vec![("picture", Align::Left), ("PSNR", Align::Right), ("SSIM", Align::Right)];
-    if has_corrected {
-        header.push(("colour-corrected", Align::Right));
-    }
-    let row = |name: String, psnr: Option<f64>, ssim: Option<f64>, corrected: Option<f64>| {
-        let ssim = ssim.map_or_else(|| "-".to_owned(), |ssim| format!("{ssim:.4}"));
-        // Where no pixel counts there is no SSIM, and the PSNR is not infinite but none.
-        let decibels = |psnr| if ssim == "-" { "-".to_owned() } else { numbers::decibels(psnr) };
-        let mut cells = vec![name, decibels(psnr)];
-        let corrected = has_corrected.then(|| decibels(corrected));
-        cells.push(ssim);
-        cells.extend(corrected);
-        cells
-    };
-    let mut rows: Vec<Vec<String>> = report
-        .per_image
-        .iter()
-        .map(|view| row(view.name.clone(), view.psnr, view.ssim, view.psnr_colour_corrected))
-        .collect();
-    if report.images > 0 {
-        let name = format!("mean of {}", numbers::counted(report.images as u64, "picture"));
-        rows.push(row(name, report.psnr, report.ssim, report.psnr_colour_corrected));
-    }
-    let mut text = table::columns(&header, &rows);
-    if report.valid_share < 1.0 {
-        text += &format!("valid: {:.1} % of the pixels\n", 100.0 * report.valid_share);
-    }
-    text
 }

@@ -16,7 +16,7 @@ use crate::console::Console;
 use crate::exit::Status;
 use crate::failure::Failure;
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
-use crate::table;
+use crate::{scores, table};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -196,10 +196,9 @@ fn run_info(path: &Path, console: &Console) -> Result<Status, Ending> {
         let steps = format!("{} of {}", grouped(summary.steps), grouped(config.recipe.steps));
         let psnr = summary.psnr.map_or_else(|| "not measured".to_owned(), |psnr| decibels(Some(psnr)));
         let views = format!("{} train, {} test", grouped(record.train_images), grouped(record.test_images));
-        table::facts(&[
-            ("steps", steps),
-            ("splats", grouped(summary.splats)),
-            ("PSNR", psnr),
+        let mut rows = vec![("steps", steps), ("splats", grouped(summary.splats)), ("PSNR", psnr)];
+        rows.extend(scores::facts(summary.ssim, &summary.scores));
+        rows.extend([
             ("time", duration(summary.seconds)),
             ("CPU time", duration(summary.cpu_seconds)),
             ("data", config.data.path.display().to_string()),
@@ -209,7 +208,8 @@ fn run_info(path: &Path, console: &Console) -> Result<Status, Ending> {
             ("seed", config.recipe.seed.to_string()),
             ("device", record.device_name.clone()),
             ("version", record.version.clone()),
-        ])
+        ]);
+        table::facts(&rows)
     })?;
     Ok(Status::Done)
 }

@@ -22,7 +22,7 @@ use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Signal};
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
 use crate::progress::{Reporter, training_message};
-use crate::{crash, profiling, table};
+use crate::{crash, profiling, scores, table};
 
 /// Which run, and where.
 #[derive(Debug)]
@@ -315,10 +315,7 @@ impl Trained {
         if let Some(report) = evaluation.as_ref().filter(|report| report.images > 0) {
             let images = counted(report.images as u64, "held-out picture");
             rows.push(("PSNR", format!("{} (mean of {images})", decibels(report.psnr))));
-            if let Some(corrected) = report.psnr_colour_corrected {
-                rows.push(("", format!("{corrected:.2} dB after a colour fit per picture")));
-            }
-            rows.push(("SSIM", report.ssim.map_or_else(|| "-".to_owned(), |ssim| format!("{ssim:.4}"))));
+            rows.extend(scores::facts(report.ssim, &report.scores));
             if report.valid_share < 1.0 {
                 rows.push(("valid", format!("{:.1} % of the pixels", 100.0 * report.valid_share)));
             }
@@ -337,7 +334,7 @@ impl Trained {
             rows.push(("result", splats_path(&self.folder).display().to_string()));
             let sheet = eval_folder(&self.folder).join(CONTACT_SHEET);
             if sheet.is_file() {
-                rows.push(("pictures", format!("{} (truth | render | error)", sheet.display())));
+                rows.push(("pictures", format!("{} ({})", sheet.display(), scores::PANELS)));
             }
         }
         table::facts(&rows)

@@ -71,6 +71,9 @@ eval
 eval nowhere
 eval data
 eval held --split val
+eval held --ssim uniform9
+eval held --lpips nowhere.safetensors
+eval held --lpips held/splats.ply
 eval held --data other
 eval unfinished
 render held --orbit 0

@@ -426,9 +426,11 @@ impl<'a> Run<'a> {
     fn outcome(&self, end: End, evaluation: Option<EvalReport>) -> Outcome {
         let [seconds, cpu_seconds] = self.stopwatch.read();
         let psnr = evaluation.as_ref().and_then(|report| report.psnr);
+        let ssim = evaluation.as_ref().and_then(|report| report.ssim);
+        let scores = evaluation.as_ref().map(|report| report.scores).unwrap_or_default();
         let (steps, splats) = (self.done, self.watch.splats);
         let (kind, cut_tiles) = (Summary::KIND.to_owned(), self.watch.cut_tiles);
-        let summary = Summary { kind, steps, splats, seconds, cpu_seconds, psnr, cut_tiles };
+        let summary = Summary { kind, steps, splats, seconds, cpu_seconds, psnr, ssim, scores, cut_tiles };
         Outcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
     }
 

@@ -5,11 +5,12 @@ use std::time::Instant;
 use gausset_core::engine::TrainState;
 use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
+use gausset_metrics::SsimDefinition;
 
 use super::header::CheckpointHeader;
 use super::summary::EvaluationLine;
 use super::{Run, TrainError, export, refined};
-use crate::eval::{EvalError, EvalOptions, EvalReport, PictureFolder, evaluate};
+use crate::eval::{EvalError, EvalOptions, EvalReport, Measures, PictureFolder, evaluate};
 use crate::events::Event;
 use crate::words::{Split, TimeBudget};
 
@@ -95,7 +96,10 @@ impl Run<'_> {
             split: Split::Test,
             render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
             splats_from_dataset: gausset_core::se3::IDENTITY3,
-            colour_corrected: self.config.recipe.exposure.is_some(),
+            ssim: SsimDefinition::default(),
+            // On the way it should cost little.
+            measures: if pictures { Measures::All } else { Measures::Pictures },
+            lpips: None,
         };
         let folder = eval_folder(self.folder.root());
         // What stands there was looked at when the run folder was taken.

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use crate::config::RecordedRun;
-use crate::eval::{EvalReport, REPORT};
+use crate::eval::{EvalReport, REPORT, Scores};
 use crate::events::{End, Outcome, SkippedPicture, Summary};
 use crate::words::Split;
 
@@ -65,6 +65,7 @@ struct AnyLine {
     seconds: Option<f64>,
     cpu_seconds: Option<f64>,
     psnr: Option<f64>,
+    ssim: Option<f64>,
     finished: Option<Summary>,
     skipped: Vec<SkippedPicture>,
 }
@@ -93,6 +94,8 @@ pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
         seconds: 0.0,
         cpu_seconds: 0.0,
         psnr: None,
+        ssim: None,
+        scores: Scores::default(),
         cut_tiles: 0,
     };
     let path = metrics_path(folder);
@@ -110,6 +113,7 @@ pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
         summary.seconds = line.seconds.unwrap_or(summary.seconds);
         summary.cpu_seconds = line.cpu_seconds.unwrap_or(summary.cpu_seconds);
         summary.psnr = line.psnr.or(summary.psnr);
+        summary.ssim = line.ssim.or(summary.ssim);
     }
     Ok(summary)
 }

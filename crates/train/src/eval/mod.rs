@@ -1,100 +1,62 @@
 //! Evaluation: renders views of a dataset and scores them against their pictures (docs/training.md, 1).
 
+mod covisible;
+mod haze;
+mod report;
+
 use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
-use gausset_core::engine::{Engine, EngineError, RenderOptions, Rendering};
+use gausset_core::Stage;
+use gausset_core::engine::{Engine, EngineError, RenderOptions};
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
-use gausset_core::{Stage, TargetImage};
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::owned;
 use gausset_io::run_folder::EVALUATION;
-use gausset_metrics::{LossKernel, quality};
-use serde::{Deserialize, Serialize};
+use gausset_metrics::quality::{Comparison, Quality};
+use gausset_metrics::{LossKernel, Lpips, SizeMismatch, SsimDefinition};
 
-use crate::events::{RunWarning, SkippedPicture, is_zero};
+pub use report::{EvalRecord, EvalReport, Scores};
+
+use self::covisible::DepthMaps;
+use self::report::finite;
+use crate::events::SkippedPicture;
 use crate::sheet::{self, ContactSheet};
 use crate::words::Split;
 
+/// How much is measured of a view.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measures {
+    /// PSNR and SSIM, plain and after a colour fit: what the picture alone tells.
+    Pictures,
+    /// Co-visible pixels and haze, too, for which training views are rendered.
+    All,
+}
+
 /// What is evaluated, and how.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct EvalOptions {
+#[derive(Clone, Copy, Debug)]
+pub struct EvalOptions<'a> {
     /// Which views.
     pub split: Split,
     /// How they are rendered; the background is also under the truth where that is transparent.
     pub render: RenderOptions,
     /// Rotation `splats_from_dataset`: how the splats were turned when they were saved. The cameras turn with them.
     pub splats_from_dataset: Mat3,
-    /// Also report the PSNR after an affine colour fit per picture.
-    pub colour_corrected: bool,
+    /// Which SSIM.
+    pub ssim: SsimDefinition,
+    /// How much is measured.
+    pub measures: Measures,
+    /// LPIPS with its weights, if it is to be measured.
+    pub lpips: Option<&'a Lpips>,
 }
 
-/// Scores of one view.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EvalRecord {
-    /// Name of the picture.
-    pub name: String,
-    /// PSNR in dB; `None` for equal pictures, whose PSNR is infinite.
-    pub psnr: Option<f64>,
-    /// Mean SSIM; `None` when no pixel counts.
-    pub ssim: Option<f64>,
-    /// Share of the pixels that count.
-    #[serde(default = "one", skip_serializing_if = "is_one")]
-    pub valid_share: f64,
-    /// PSNR after an affine colour fit.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub psnr_colour_corrected: Option<f64>,
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
-fn is_one(value: &f64) -> bool {
-    *value == 1.0
-}
-
-fn one() -> f64 {
-    1.0
-}
-
-/// Scores of a split: the object of `gausset eval --json`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EvalReport {
-    /// `test` or `train`.
-    pub split: Split,
-    /// Views scored.
-    pub images: usize,
-    /// Mean of the PSNRs in dB; `None` when a picture is equal to its truth or there is none.
-    pub psnr: Option<f64>,
-    /// Mean of the SSIMs; `None` when there is no picture.
-    pub ssim: Option<f64>,
-    /// Share of all pixels that count.
-    pub valid_share: f64,
-    /// Mean of the PSNRs after an affine colour fit per picture.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub psnr_colour_corrected: Option<f64>,
-    /// Tiles whose list was cut by `--max-splats-per-tile`, over all views; left out where there are none.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cut_tiles: u64,
-    /// Views with such a tile.
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub cut_views: u64,
-    /// Scores per view, by name.
-    pub per_image: Vec<EvalRecord>,
-    /// Views whose picture cannot be read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub skipped: Vec<SkippedPicture>,
-}
-
-impl EvalReport {
-    /// What is said about lists that a limit has cut.
-    #[must_use]
-    pub fn cut_lists(&self, limit: u32) -> Option<RunWarning> {
-        let (tiles, cut_views, views) = (self.cut_tiles, self.cut_views, self.images as u64);
-        (tiles > 0).then_some(RunWarning::CutPictures { limit, tiles, cut_views, views })
-    }
+/// Bytes of an evaluation beside its pictures: the depth maps of training views.
+pub(crate) fn depth_map_bytes(dataset: &Dataset) -> u64 {
+    DepthMaps::bytes(dataset)
 }
 
 /// Why an evaluation failed.
@@ -144,7 +106,7 @@ const LOOKAHEAD: usize = 4;
 pub fn evaluate(
     engine: &mut dyn Engine,
     loader: &Loader,
-    options: &EvalOptions,
+    options: &EvalOptions<'_>,
     pictures: Option<&PictureFolder<'_>>,
     stop: &AtomicBool,
 ) -> Result<EvalReport, EvalError> {
@@ -158,7 +120,9 @@ pub fn evaluate(
         to.take(dataset, views)?;
     }
     let turn = Similarity::from_rotation(options.splats_from_dataset);
-    let mut scorer = Scorer::new();
+    let background = options.render.background;
+    let mut scorer = Scorer::new(engine.describe().threads);
+    let mut maps = DepthMaps::new(dataset, turn, &options.render);
     let mut sheet = pictures.map(|_| ContactSheet::new(views.len()));
     let mut records = Vec::with_capacity(views.len());
     let mut skipped = Vec::new();
@@ -181,37 +145,51 @@ pub fn evaluate(
         let rendering = engine.render(&image.camera, &pose, &options.render)?;
         cut_tiles += rendering.cut_tiles;
         cut_views += u64::from(rendering.cut_tiles > 0);
-        let quality = scorer.score(&rendering, &target, options.render.background)?;
+        let size = (rendering.width, rendering.height);
+        let comparison =
+            Comparison::new(size, &rendering.color, &target, background).map_err(does_not_fit)?;
+        let quality = scorer.score(&comparison, options.ssim)?;
         let all = image.camera.pixels() as f64;
         pixels = [pixels[0] + quality.valid_share * all, pixels[1] + all];
         if let (Some(to), Some(sheet)) = (pictures, &mut sheet) {
-            let view = sheet::triptych(&rendering, &target, options.render.background);
+            let corrected = quality.color_corrected_psnr - quality.psnr > sheet::SHOWN_CORRECTION;
+            let view = sheet::panels(&comparison, corrected);
             let name = sheet::file_name(position, &image.name);
             sheet::save_png(to.fs, &to.folder.join(name), &view)?;
-            sheet.add(position, &view);
+            sheet.add(position, &view, if corrected { 4 } else { 3 });
+        }
+        let mut scores = Scores::of(&quality);
+        if let Some(lpips) = options.lpips {
+            let size = [target.width as usize, target.height as usize];
+            let (render, truth) = (&comparison.render, &comparison.truth);
+            scores.lpips = finite(lpips.distance(&scorer.pool, size, render, truth, target.mask.as_deref()));
+        }
+        if options.measures == Measures::All {
+            // First of all, while the device has the view that it rendered.
+            let mask = target.mask.as_deref();
+            let queries = haze::queries(&image.camera, &image.pose, &dataset.points, mask);
+            let weights = match queries.is_empty() {
+                false => engine.weight_in_front(&image.camera, &pose, &options.render, &queries)?,
+                true => None,
+            };
+            scores.haze = weights.and_then(|weights| haze::mean(&weights));
+            let covisible = maps.covisible(engine, &scorer.pool, index, &rendering, stop)?;
+            scores.add_covisible(comparison.psnr_where(&covisible), target.valid_pixels());
         }
         records.push(EvalRecord {
             name: image.name.to_string(),
             psnr: finite(quality.psnr),
             ssim: finite(quality.ssim),
             valid_share: quality.valid_share,
-            psnr_colour_corrected: options
-                .colour_corrected
-                .then(|| finite(quality.color_corrected_psnr))
-                .flatten(),
+            scores,
         });
     }
     let report = EvalReport {
-        split: options.split,
-        images: records.len(),
-        psnr: mean(records.iter().map(|r| r.psnr)),
-        ssim: mean(records.iter().map(|r| r.ssim)),
         valid_share: if pixels[1] > 0.0 { pixels[0] / pixels[1] } else { 1.0 },
-        psnr_colour_corrected: mean(records.iter().map(|r| r.psnr_colour_corrected)),
         cut_tiles,
         cut_views,
-        per_image: records,
         skipped,
+        ..EvalReport::of(options.split, options.ssim, records)
     };
     if let (Some(to), Some(sheet)) = (pictures, sheet) {
         if let Some(sheet) = sheet.picture() {
@@ -225,38 +203,24 @@ pub fn evaluate(
 
 pub use gausset_io::run_folder::{CONTACT_SHEET, EVALUATION_REPORT as REPORT};
 
-/// `None` for what JSON cannot say: the PSNR of equal pictures is infinite, without valid pixels nothing is a number.
-fn finite(value: f64) -> Option<f64> {
-    value.is_finite().then_some(value)
-}
-
-/// The mean, if every value is there and there is one.
-fn mean(values: impl ExactSizeIterator<Item = Option<f64>>) -> Option<f64> {
-    let count = values.len();
-    let sum: f64 = values.sum::<Option<f64>>()?;
-    (count > 0).then(|| sum / count as f64)
-}
-
-/// The metrics with their buffers. They are a small part of an evaluation: one thread.
+/// The metrics with their buffers.
 struct Scorer {
     kernel: LossKernel,
     pool: Pool,
 }
 
 impl Scorer {
-    fn new() -> Self {
+    /// Metrics on so many threads, as many as render; a device that has none takes one.
+    fn new(threads: usize) -> Self {
         let level = gausset_compute::fearless_simd::Level::new();
-        Self { kernel: LossKernel::new(level), pool: Pool::new(1) }
+        Self { kernel: LossKernel::new(level), pool: Pool::new(threads.max(1)) }
     }
 
-    fn score(
-        &mut self,
-        rendering: &Rendering,
-        target: &TargetImage,
-        background: [f32; 3],
-    ) -> Result<quality::Quality, EvalError> {
-        let size = (rendering.width, rendering.height);
-        quality::evaluate(&mut self.kernel, &self.pool, size, &rendering.color, target, background)
-            .map_err(|error| EvalError::Engine(EngineError::BadInput(error.to_string())))
+    fn score(&mut self, comparison: &Comparison<'_>, ssim: SsimDefinition) -> Result<Quality, EvalError> {
+        comparison.quality(&mut self.kernel, &self.pool, ssim).map_err(does_not_fit)
     }
+}
+
+fn does_not_fit(error: SizeMismatch) -> EvalError {
+    EvalError::Engine(EngineError::BadInput(error.to_string()))
 }

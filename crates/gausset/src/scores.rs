@@ -1,0 +1,137 @@
+//! The scores of held-out pictures as people read them (docs/quality.md).
+
+use gausset_train::{EvalReport, Scores};
+
+use crate::numbers::{counted, decibels};
+use crate::table::{self, Align};
+
+/// What is to be seen on a contact sheet, from left to right.
+pub(crate) const PANELS: &str = "truth | render | error, and the colour-corrected render where that differs";
+
+/// What was not measured, or of which there is no pixel.
+const NONE: &str = "-";
+
+/// A report as a table, its means last.
+pub(crate) fn table(report: &EvalReport) -> String {
+    let mut header = vec![
+        ("picture", Align::Left),
+        ("PSNR", Align::Right),
+        ("SSIM", Align::Right),
+        ("CC-PSNR", Align::Right),
+        ("CC-SSIM", Align::Right),
+        ("co-visible", Align::Right),
+        ("share", Align::Right),
+        ("haze", Align::Right),
+    ];
+    let has_lpips = report.scores.lpips.is_some();
+    if has_lpips {
+        header.push(("LPIPS", Align::Right));
+    }
+    // Cells beyond the header are not shown.
+    let row = |name: String, psnr: Option<f64>, ssim: Option<f64>, scores: &Scores| {
+        // Where no pixel counts there is no SSIM, and the PSNR is not infinite but none.
+        let of_all = |psnr| if ssim.is_some() { decibels(psnr) } else { NONE.to_owned() };
+        vec![
+            name,
+            of_all(psnr),
+            four_digits(ssim),
+            of_all(scores.psnr_colour_corrected),
+            four_digits(scores.ssim_colour_corrected),
+            covisible(scores),
+            scores.covisible_share.map_or_else(|| NONE.to_owned(), percent),
+            haze(scores),
+            four_digits(scores.lpips),
+        ]
+    };
+    let mut rows: Vec<Vec<String>> = report
+        .per_image
+        .iter()
+        .map(|view| row(view.name.clone(), view.psnr, view.ssim, &view.scores))
+        .collect();
+    if report.images > 0 {
+        let name = format!("mean of {}", counted(report.images as u64, "picture"));
+        rows.push(row(name, report.psnr, report.ssim, &report.scores));
+    }
+    let mut text = table::columns(&header, &rows);
+    if report.valid_share < 1.0 {
+        text += &format!("valid: {} of the pixels\n", percent(report.valid_share));
+    }
+    let lpips = if has_lpips { "" } else { "; LPIPS: not measured" };
+    text + &format!("SSIM: {}{lpips}\n", report.ssim_definition)
+}
+
+/// The scores beside PSNR as rows of facts; nothing about what was not measured at all, as by earlier versions.
+pub(crate) fn facts(ssim: Option<f64>, scores: &Scores) -> Vec<(&'static str, String)> {
+    let mut rows = Vec::new();
+    if ssim.is_some() {
+        rows.push(("SSIM", four_digits(ssim)));
+    }
+    if scores.psnr_colour_corrected.or(scores.ssim_colour_corrected).is_some() {
+        let (psnr, ssim) =
+            (decibels(scores.psnr_colour_corrected), four_digits(scores.ssim_colour_corrected));
+        rows.push(("CC", format!("{psnr}, SSIM {ssim} after a colour fit per picture")));
+    }
+    if let Some(share) = scores.covisible_share {
+        let where_ = format!("on {} of the pixels", percent(share));
+        rows.push(("co-visible", format!("{} {where_}", covisible(scores))));
+    }
+    if ssim.is_some() && scores.covisible_share.is_some() {
+        let known = scores.haze.map(|_| format!("{} (0 clear, 1 opaque)", haze(scores)));
+        rows.push(("haze", known.unwrap_or_else(|| "not measured: no known points are seen".to_owned())));
+    }
+    rows
+}
+
+fn four_digits(score: Option<f64>) -> String {
+    score.map_or_else(|| NONE.to_owned(), |score| format!("{score:.4}"))
+}
+
+/// A PSNR that is not there has no pixels, or is infinite.
+fn covisible(scores: &Scores) -> String {
+    match (scores.psnr_covisible, scores.covisible_share) {
+        (None, None | Some(0.0)) => NONE.to_owned(),
+        (psnr, _) => decibels(psnr),
+    }
+}
+
+fn haze(scores: &Scores) -> String {
+    scores.haze.map_or_else(|| NONE.to_owned(), |haze| format!("{haze:.3}"))
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", 100.0 * share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_measured_is_a_dash_and_never_a_zero() {
+        let all = Scores {
+            psnr_colour_corrected: Some(21.0),
+            ssim_colour_corrected: Some(0.8),
+            psnr_covisible: Some(24.0),
+            covisible_share: Some(0.625),
+            haze: Some(0.0125),
+            lpips: None,
+        };
+        let lines = |scores| facts(Some(0.75), &scores).into_iter().map(|(_, v)| v).collect::<Vec<_>>();
+        assert_eq!(
+            lines(all),
+            [
+                "0.7500",
+                "21.00 dB, SSIM 0.8000 after a colour fit per picture",
+                "24.00 dB on 62.5 % of the pixels",
+                "0.013 (0 clear, 1 opaque)"
+            ]
+        );
+        let unseen = Scores { psnr_covisible: None, covisible_share: Some(0.0), haze: None, ..all };
+        assert_eq!(
+            lines(unseen)[2..],
+            ["- on 0.0 % of the pixels", "not measured: no known points are seen"]
+        );
+        // A run of version 0.1.
+        assert!(facts(None, &Scores::default()).is_empty());
+    }
+}

@@ -1,0 +1,280 @@
+//! Which pixels of a view the training views could tell anything about (after DyCheck, Gao et al. 2022).
+//!
+//! A pixel is co-visible when its 3-D point, at the depth rendered there, is confirmed by three training views or more:
+//! it lands inside their picture, and the depth rendered at that place agrees within a tenth. What is left out was seen by
+//! nobody, or has a geometry that training views contradict.
+//!
+//! A rendered depth is the expected one, `Σ w z / Σ w`, and there is one where alpha is a half or more. Training views
+//! are rendered small: their depth maps answer "is this surface seen from there", not "where is its edge".
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_compute::Pool;
+use gausset_core::engine::{Engine, RenderOptions, Rendering};
+use gausset_core::splats_transform::Similarity;
+use gausset_core::{Camera, Pose};
+use gausset_io::dataset::Dataset;
+
+use super::EvalError;
+
+/// Training views that must confirm a pixel.
+const CONFIRMATIONS: usize = 3;
+/// Largest difference of two depths that agree, as a share of the expected one.
+const TOLERANCE: f32 = 0.1;
+/// Least alpha of a pixel that has a depth.
+const LEAST_ALPHA: f32 = 0.5;
+/// Longest side of a depth map in px.
+const MAP_SIDE: u32 = 160;
+/// Most depth maps that are kept. Of more training views than this ...
+const MOST_MAPS: usize = 200;
+/// ... the nearest ones of each view are asked.
+const NEAREST: usize = 32;
+
+/// The depths of a training view; NaN where there is none.
+struct DepthMap {
+    index: usize,
+    camera: Camera,
+    depths: Vec<f32>,
+}
+
+/// The depth maps of training views, made when they are needed.
+pub(super) struct DepthMaps<'a> {
+    dataset: &'a Dataset,
+    /// Turns the cameras as the splats were turned.
+    turn: Similarity,
+    options: RenderOptions,
+    maps: Vec<DepthMap>,
+}
+
+impl<'a> DepthMaps<'a> {
+    /// No maps yet.
+    pub(super) fn new(dataset: &'a Dataset, turn: Similarity, options: &RenderOptions) -> Self {
+        // Depths have no colour.
+        let options = RenderOptions { sh_degree: 0, ..*options };
+        Self { dataset, turn, options, maps: Vec::new() }
+    }
+
+    /// Bytes of all maps of a dataset that are there at once.
+    pub(crate) fn bytes(dataset: &Dataset) -> u64 {
+        let map = |&index: &usize| 4 * reduced(&dataset.images[index].camera).pixels() as u64;
+        let largest = dataset.split.train.iter().map(map).max().unwrap_or(0);
+        largest * dataset.split.train.len().min(MOST_MAPS) as u64
+    }
+
+    /// 1 for each co-visible pixel of a view of the dataset, else 0.
+    pub(super) fn covisible(
+        &mut self,
+        engine: &mut dyn Engine,
+        pool: &Pool,
+        view: usize,
+        rendering: &Rendering,
+        stop: &AtomicBool,
+    ) -> Result<Vec<u8>, EvalError> {
+        let asked = self.asked(view);
+        if self.dataset.split.train.len() > MOST_MAPS {
+            // Views follow each other along a path: what the next one asks is mostly what this one asked.
+            let room = MOST_MAPS - asked.len();
+            let is_asked = |map: &DepthMap| asked.contains(&map.index);
+            let (mut kept, others): (Vec<_>, Vec<_>) =
+                std::mem::take(&mut self.maps).into_iter().partition(is_asked);
+            kept.extend(others.into_iter().take(room));
+            self.maps = kept;
+        }
+        for &index in &asked {
+            if stop.load(Ordering::Relaxed) {
+                return Err(EvalError::Stopped);
+            }
+            if !self.maps.iter().any(|map| map.index == index) {
+                let map = self.render(engine, index)?;
+                self.maps.push(map);
+            }
+        }
+        let image = &self.dataset.images[view];
+        let witnesses: Vec<Witness<'_>> = asked
+            .iter()
+            .filter_map(|&index| self.maps.iter().find(|map| map.index == index))
+            .map(|map| Witness::new((&image.camera, &image.pose), map, &self.dataset.images[map.index].pose))
+            .collect();
+        let mut covisible = vec![0u8; image.camera.pixels()];
+        let depths = expected_depths(rendering);
+        let width = image.camera.width as usize;
+        pool.run_chunks(&mut covisible, width, |row, covisible| {
+            let depths = &depths[row * width..];
+            for (column, (out, &depth)) in covisible.iter_mut().zip(depths).enumerate() {
+                // A pixel without depth has NaN, which no witness confirms.
+                let pixel = [column as f32 + 0.5, row as f32 + 0.5];
+                let confirming = witnesses.iter().filter(|w| w.confirms(pixel, depth));
+                *out = u8::from(confirming.take(CONFIRMATIONS).count() == CONFIRMATIONS);
+            }
+        });
+        Ok(covisible)
+    }
+
+    /// The training views that are asked about a view, the nearest first; never the view itself.
+    fn asked(&self, view: usize) -> Vec<usize> {
+        let images = &self.dataset.images;
+        let train = &self.dataset.split.train;
+        let here = &images[view].pose;
+        let extent = self.dataset.scene_extent;
+        let mut others: Vec<(f64, usize)> = train
+            .iter()
+            .filter(|&&index| index != view)
+            .map(|&index| (distance(here, &images[index].pose, extent), index))
+            .collect();
+        others.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        if train.len() > MOST_MAPS {
+            others.truncate(NEAREST);
+        }
+        others.into_iter().map(|(_, index)| index).collect()
+    }
+
+    fn render(&self, engine: &mut dyn Engine, index: usize) -> Result<DepthMap, EvalError> {
+        let image = &self.dataset.images[index];
+        let camera = reduced(&image.camera);
+        let rendering = engine.render(&camera, &self.turn.apply_to_pose(&image.pose), &self.options)?;
+        Ok(DepthMap { index, camera, depths: expected_depths(&rendering) })
+    }
+}
+
+/// How unlike two views are: distance of the cameras as a share of the scene, plus the chord between their directions.
+fn distance(a: &Pose, b: &Pose, extent: f64) -> f64 {
+    let length = |a: [f64; 3], b: [f64; 3]| (0..3).map(|k| (a[k] - b[k]) * (a[k] - b[k])).sum::<f64>().sqrt();
+    length(a.centre(), b.centre()) / extent + length(a.rotation[2], b.rotation[2])
+}
+
+/// The same view not larger than a depth map.
+fn reduced(camera: &Camera) -> Camera {
+    let longest = camera.width.max(camera.height);
+    if longest <= MAP_SIDE {
+        return *camera;
+    }
+    let side = |side: u32| (f64::from(side) * f64::from(MAP_SIDE) / f64::from(longest)).round().max(1.0);
+    let (width, height) = (side(camera.width), side(camera.height));
+    let (x, y) = (width / f64::from(camera.width), height / f64::from(camera.height));
+    Camera {
+        width: width as u32,
+        height: height as u32,
+        fx: camera.fx * x,
+        fy: camera.fy * y,
+        cx: camera.cx * x,
+        cy: camera.cy * y,
+    }
+}
+
+/// `Σ w z / Σ w`, NaN where alpha is too low.
+fn expected_depths(rendering: &Rendering) -> Vec<f32> {
+    let pixels = rendering.depth.iter().zip(&rendering.alpha);
+    pixels.map(|(depth, &alpha)| if alpha >= LEAST_ALPHA { depth / alpha } else { f32::NAN }).collect()
+}
+
+/// A training view that is asked about the pixels of another. In f32: whether depths agree within a tenth needs no more.
+struct Witness<'a> {
+    depths: &'a [f32],
+    /// Width and height of the map.
+    size: [f32; 2],
+    /// From `(u z, v z, z)` of the view to `(u' z', v' z', z')` of the map.
+    from_pixel: [[f32; 3]; 3],
+    offset: [f32; 3],
+}
+
+impl<'a> Witness<'a> {
+    fn new((camera, pose): (&Camera, &Pose), map: &'a DepthMap, map_pose: &Pose) -> Self {
+        let Pose { rotation: [x, y, z], translation: t } = map_pose.compose(&pose.inverse());
+        // The intrinsics of the map from the left ...
+        let to = &map.camera;
+        let along = |f: f64, row: [f64; 3], c: f64| std::array::from_fn(|k| f * row[k] + c * z[k]);
+        let rows: [[f64; 3]; 3] = [along(to.fx, x, to.cx), along(to.fy, y, to.cy), z];
+        let offset = [to.fx * t[0] + to.cx * t[2], to.fy * t[1] + to.cy * t[2], t[2]];
+        // ... and the inverse of those of the view from the right.
+        let from_pixel = rows.map(|[x, y, z]| {
+            let (x, y) = (x / camera.fx, y / camera.fy);
+            [x, y, z - x * camera.cx - y * camera.cy].map(|v| v as f32)
+        });
+        let size = [to.width as f32, to.height as f32];
+        Self { depths: &map.depths, size, from_pixel, offset: offset.map(|v| v as f32) }
+    }
+
+    /// Whether the point at a depth of a pixel lies on what this view sees.
+    fn confirms(&self, [u, v]: [f32; 2], depth: f32) -> bool {
+        let axis = |k: usize| {
+            let [x, y, z] = self.from_pixel[k];
+            (x * u + y * v + z) * depth + self.offset[k]
+        };
+        let z = axis(2);
+        if z.is_nan() || z <= 0.0 {
+            return false;
+        }
+        let inverse = 1.0 / z;
+        let (u, v) = (axis(0) * inverse, axis(1) * inverse);
+        let [width, height] = self.size;
+        // Comparisons that NaN fails.
+        if !(u >= 0.0 && u < width && v >= 0.0 && v < height) {
+            return false;
+        }
+        let seen = self.depths[v as usize * width as usize + u as usize];
+        (seen - z).abs() <= TOLERANCE * z
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A camera at `x` that looks along +z.
+    fn pose(x: f64) -> Pose {
+        Pose { translation: [-x, 0.0, 0.0], ..Pose::IDENTITY }
+    }
+
+    /// A map of 20x10 px that sees a wall at this depth.
+    fn map(depth: f32) -> DepthMap {
+        let camera = Camera::new(20, 10, 20.0, 20.0, 10.0, 5.0).unwrap();
+        DepthMap { index: 0, camera, depths: vec![depth; 200] }
+    }
+
+    #[test]
+    fn a_point_is_confirmed_where_it_lands_on_a_surface_of_the_same_depth() {
+        let camera = Camera::new(40, 20, 40.0, 40.0, 20.0, 10.0).unwrap();
+        let wall = map(4.0);
+        let witness = Witness::new((&camera, &pose(0.0)), &wall, &pose(1.0));
+        let middle = [20.0, 10.0];
+        assert!(
+            witness.confirms(middle, 4.0) && witness.confirms(middle, 4.3) && witness.confirms(middle, 3.7)
+        );
+        assert!(!witness.confirms(middle, 4.5) && !witness.confirms(middle, 3.6));
+        assert!(!witness.confirms(middle, f32::NAN) && !witness.confirms(middle, -4.0));
+        // The left edge at depth 4 is 2 units left of the axis, 3 from the other camera, which sees 2.
+        assert!(!witness.confirms([0.5, 10.0], 4.0));
+        // From the other side it is 1 unit away.
+        assert!(Witness::new((&camera, &pose(0.0)), &wall, &pose(-1.0)).confirms([0.5, 10.0], 4.0));
+        let hole = map(f32::NAN);
+        assert!(!Witness::new((&camera, &pose(0.0)), &hole, &pose(1.0)).confirms(middle, 4.0));
+        // From behind, the wall is behind the camera.
+        let back = Pose { rotation: [[-1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]], ..pose(0.0) };
+        assert!(!Witness::new((&camera, &pose(0.0)), &wall, &back).confirms(middle, 4.0));
+    }
+
+    #[test]
+    fn a_depth_is_what_was_blended_by_what_it_weighs_and_half_a_splat_has_none() {
+        let rendering = Rendering {
+            width: 3,
+            height: 1,
+            alpha: vec![0.8, 0.49, 0.0],
+            depth: vec![1.6, 1.0, 0.0],
+            ..Rendering::default()
+        };
+        let depths = expected_depths(&rendering);
+        assert!((depths[0] - 2.0).abs() < 1e-6 && depths[1].is_nan() && depths[2].is_nan());
+    }
+
+    #[test]
+    fn a_map_is_small_and_sees_what_the_view_sees() {
+        let camera = Camera::new(1600, 1201, 1500.0, 1490.0, 810.0, 590.0).unwrap();
+        let small = reduced(&camera);
+        assert_eq!((small.width, small.height), (160, 120));
+        // The same share of the picture, from the same corner.
+        assert!((small.fx / 160.0 - camera.fx / 1600.0).abs() < 1e-12);
+        assert!((small.cy / 120.0 - camera.cy / 1201.0).abs() < 1e-12);
+        assert_eq!(reduced(&small), small);
+        assert_eq!(reduced(&Camera { width: 4000, height: 3, ..camera }).height, 1);
+    }
+}
