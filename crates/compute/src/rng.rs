@@ -27,6 +27,8 @@ pub mod stream {
     pub const FIELD: u32 = 10;
     /// Splats left out of a step.
     pub const DROPOUT: u32 = 11;
+    /// Dense points from depth maps.
+    pub const STEREO: u32 = 12;
 }
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];
