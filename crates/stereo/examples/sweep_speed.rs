@@ -107,11 +107,17 @@ fn demo_scene(side: u32) -> Result<Input> {
     let train: Vec<usize> = (0..scene.poses.len()).filter(|i| i % 8 != 0).collect();
     let poses: Vec<_> = train.iter().map(|&i| scene.poses[i]).collect();
     let views = poses.iter().map(|&pose| View { camera, pose }).collect();
-    let picture = |pose| {
-        let RgbImage8 { width, height, data } = scene.render(&camera, pose, &pool);
+    let mut serial = 0;
+    let mut picture = |pose| {
+        serial += 1;
+        let cache = format!("/tmp/demo_cache_{side}_{serial}");
+        let RgbImage8 { width, height, data } = match std::fs::read(&cache) {
+            Ok(data) => RgbImage8 { width: camera.width, height: camera.height, data },
+            Err(_) => { let r = scene.render(&camera, pose, &pool); std::fs::write(&cache, &r.data).unwrap(); r }
+        };
         Arc::new(TargetImage { width, height, rgb: data, alpha: None, mask: None })
     };
-    let pictures = poses.iter().map(picture).collect();
+    let pictures = poses.iter().map(&mut picture).collect();
     let truth = poses.iter().map(|pose| scene.world.depth(&camera, pose, &pool)).collect();
     let sparse = scene.sparse_points(&pool);
     let mut visible = vec![Vec::new(); poses.len()];
@@ -178,6 +184,35 @@ fn compare(depths: &Depths, truth: &[Vec<f32>]) {
         }
     }
     let share = |n: usize, of: usize| 100.0 * n as f64 / of.max(1) as f64;
+    for view in [7usize, 20, 48] {
+        let (map, truth) = (&depths.maps[view], &truth[view]);
+        let c = map.camera.unwrap();
+        let mut image = RgbImage8::new(2 * c.width, 2 * c.height);
+        for y in 0..2 * c.height as usize { for x in 0..2 * c.width as usize {
+            let i = y / 2 * c.width as usize + x / 2;
+            let (z, t) = (map.depth[i], truth[i]);
+            let g = (map.rgb[3 * i] as u32 + map.rgb[3 * i + 1] as u32 + map.rgb[3 * i + 2] as u32) / 6;
+            let g = g as u8;
+            let o = 3 * (y * 2 * c.width as usize + x);
+            let colour = if z <= 0.0 { [g, g, g] } else if (z / t - 1.0).abs() < 0.03 { [g, g + 100, g] } else if z < t { [255, 0, 0] } else { [0, 0, 255] };
+            image.data[o..o + 3].copy_from_slice(&colour);
+        } }
+        std::fs::write(format!("/tmp/err_{view}.png"), encode::png_rgb8(&image).unwrap()).unwrap();
+    }
+    let mut classes = [[0usize; 3]; 5];
+    for (map, truth) in depths.maps.iter().zip(truth) {
+        let w = map.camera.unwrap().width as usize;
+        let h = truth.len() / w;
+        for y in 6..h - 6 { for x in 6..w - 6 {
+            let (z, t) = (map.depth[y * w + x], truth[y * w + x]);
+            if z <= 0.0 { continue; }
+            let ring = |r: usize| (y - r..=y + r).any(|j| (x - r..=x + r).any(|i| { let o = truth[j * w + i]; (o / t - 1.0).abs() > 0.02 * r as f32 + 0.02 }));
+            let class = if t > 11.0 { 4 } else if ring(1) { 0 } else if ring(3) { 1 } else if ring(6) { 2 } else { 3 };
+            classes[class][0] += 1;
+            if (z / t - 1.0).abs() > 0.03 { classes[class][if z < t { 1 } else { 2 }] += 1; }
+        } }
+    }
+    for c in classes { println!("  class share {:.1} % wrong near {:.2} % wrong far {:.2} % of confirmed", share(c[0], confirmed), share(c[1], confirmed), share(c[2], confirmed)); }
     println!(
         "truth: confirmed {:.1} % of pixels, of these within 3 %: {:.1} %, within 1 %: {:.1} %; gated {:.1} %, of these within 3 %: {:.1} %",
         share(confirmed, pixels),

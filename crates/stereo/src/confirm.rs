@@ -1,14 +1,14 @@
 //! Which depths other views confirm.
 //!
 //! A pixel with inverse depth q lands in a neighbour at (u/w, v/w) with depth w/q; the neighbour agrees when its own
-//! depth there is within 3 %. Kept are pixels with enough texture and a score above 0.55 that one neighbour agrees
+//! depth there is within 2 %. Kept are pixels with a score above 0.55 that one neighbour agrees
 //! with, or above 0.4 that two agree with; counted apart are the neighbours that agree under an angle above 3°.
 
 use crate::surface::Surface;
 use crate::warp::Warp;
 
 /// Largest difference of depths that agree, as a share.
-pub(crate) const SAME_DEPTH: f32 = 0.03;
+pub(crate) const SAME_DEPTH: f32 = 0.02;
 /// Score above which one, and two agreeing neighbours are enough.
 const SCORE_FOR_ONE: f32 = 0.55;
 pub(crate) const SCORE_FOR_TWO: f32 = 0.4;

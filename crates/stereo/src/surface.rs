@@ -4,7 +4,7 @@
 //! median of agreeing pixels nearby, or of all pixels around where there are none. The refinement samples each pixel of
 //! a patch at its own depth, so the patch lies on the surface whatever its slant, and edges do not smear.
 
-use crate::picture::Grey;
+use crate::picture::{Grey, RADIUS};
 
 /// Pixels around that a pixel which nothing agrees with takes its depth from.
 const FILL_RADIUS: usize = 3;
@@ -55,6 +55,28 @@ impl Surface {
             out.extend(columns.filter(|&i| keep(i)).map(|i| self.inverse_depth[i]));
         }
     }
+}
+
+/// Each pixel at the farthest depth of the 5x5 around it, where that is another surface.
+pub(crate) fn background(inverse_depth: &[f32], width: usize) -> Vec<f32> {
+    let height = inverse_depth.len().checked_div(width).unwrap_or(0);
+    let around = |i: usize, n: usize| i.saturating_sub(RADIUS)..(i + RADIUS + 1).min(n);
+    let mut rows = vec![0.0; inverse_depth.len()];
+    for y in 0..height {
+        let line = &inverse_depth[y * width..(y + 1) * width];
+        for x in 0..width {
+            rows[y * width + x] = line[around(x, width)].iter().copied().fold(f32::MAX, f32::min);
+        }
+    }
+    let mut out = Vec::with_capacity(rows.len());
+    for y in 0..height {
+        for x in 0..width {
+            let farthest = around(y, height).map(|y| rows[y * width + x]).fold(f32::MAX, f32::min);
+            let own = inverse_depth[y * width + x];
+            out.push(if farthest * ONE_SURFACE < own { farthest } else { own });
+        }
+    }
+    out
 }
 
 /// A value of the middle; `None` of none.

@@ -225,7 +225,8 @@ fn statistics<S: Simd>(simd: S, job: &Job<'_>, scratch: &mut Scratch, vectors: u
             let variance = fnma(mean, mean, squares * share);
             let inverse = one / variance.max(floor).sqrt();
             store(mean, &mut scratch.mean[i * vectors + v]);
-            store(variance.simd_lt(least).select(zero, inverse), &mut scratch.inverse[i * vectors + v]);
+            let is_plain = variance.simd_lt(least);
+            store(is_plain.select(zero, inverse), &mut scratch.inverse[i * vectors + v]);
         }
     }
 }
