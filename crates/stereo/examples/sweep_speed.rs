@@ -13,12 +13,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_core::{RgbImage8, TargetImage};
+use gausset_core::{RgbImage8, Splats, TargetImage, sh};
 use gausset_io::dataset::colmap::{ModelFolder, Observations};
 use gausset_io::dataset::{Dataset, Loader, LoaderOptions, OpenOptions, init, open};
 use gausset_io::image::encode;
+use gausset_io::splat::ply::{PlyOptions, write_ply};
 use gausset_scenes::{DemoSize, demo};
-use gausset_stereo::{Cube, DensePoint, Depths, Options, PointOptions, Scene, View, dense_points, depth_maps};
+use gausset_stereo::{
+    Cube, DensePoint, Depths, Options, PointOptions, Scene, View, dense_points, depth_maps,
+};
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
@@ -27,6 +30,7 @@ struct Input {
     views: Vec<View>,
     pictures: Vec<Arc<TargetImage>>,
     points: Vec<[f64; 3]>,
+    colours: Vec<[u8; 3]>,
     visible: Vec<Vec<u32>>,
     cube: Option<Cube>,
     /// True depth at the size of the pictures, where it is known.
@@ -90,6 +94,7 @@ fn main() -> Result<()> {
     }
     if let Some(folder) = Some(text("--out", "")).filter(|f| !f.is_empty()).map(PathBuf::from) {
         write(&folder, &depths, &points)?;
+        save_start(&folder, &input, &points)?;
     }
     Ok(())
 }
@@ -107,17 +112,11 @@ fn demo_scene(side: u32) -> Result<Input> {
     let train: Vec<usize> = (0..scene.poses.len()).filter(|i| i % 8 != 0).collect();
     let poses: Vec<_> = train.iter().map(|&i| scene.poses[i]).collect();
     let views = poses.iter().map(|&pose| View { camera, pose }).collect();
-    let mut serial = 0;
-    let mut picture = |pose| {
-        serial += 1;
-        let cache = format!("/tmp/demo_cache_{side}_{serial}");
-        let RgbImage8 { width, height, data } = match std::fs::read(&cache) {
-            Ok(data) => RgbImage8 { width: camera.width, height: camera.height, data },
-            Err(_) => { let r = scene.render(&camera, pose, &pool); std::fs::write(&cache, &r.data).unwrap(); r }
-        };
+    let picture = |pose| {
+        let RgbImage8 { width, height, data } = scene.render(&camera, pose, &pool);
         Arc::new(TargetImage { width, height, rgb: data, alpha: None, mask: None })
     };
-    let pictures = poses.iter().map(&mut picture).collect();
+    let pictures = poses.iter().map(picture).collect();
     let truth = poses.iter().map(|pose| scene.world.depth(&camera, pose, &pool)).collect();
     let sparse = scene.sparse_points(&pool);
     let mut visible = vec![Vec::new(); poses.len()];
@@ -129,28 +128,32 @@ fn demo_scene(side: u32) -> Result<Input> {
         }
     }
     let points = sparse.iter().map(|p| p.position).collect();
-    Ok(Input { views, pictures, points, visible, cube: None, truth: Some(truth) })
+    let colours = sparse.iter().map(|p| p.colour).collect();
+    Ok(Input { views, pictures, points, colours, visible, cube: None, truth: Some(truth) })
 }
 
 fn dataset(path: &Path, side: u32) -> Result<Input> {
     let dataset = Arc::new(open(path, &OpenOptions { max_resolution: side, ..OpenOptions::default() })?);
     let train = dataset.split.train.clone();
-    let views: Vec<View> =
-        train.iter().map(|&i| View { camera: dataset.images[i].camera, pose: dataset.images[i].pose }).collect();
+    let views: Vec<View> = train
+        .iter()
+        .map(|&i| View { camera: dataset.images[i].camera, pose: dataset.images[i].pose })
+        .collect();
     let loader = Loader::new(dataset.clone(), LoaderOptions::default());
     let pictures = train.iter().map(|&i| loader.get(i)).collect::<std::result::Result<_, _>>();
     let pictures = pictures.map_err(|skipped| skipped.to_string())?;
-    let (points, visible) = tracks(&dataset, &train)?;
+    let (points, colours, visible) = tracks(&dataset, &train)?;
     let poses: Vec<_> = views.iter().map(|view| view.pose).collect();
     let cube = init::common_cube(&poses, dataset.scene_extent);
     let cube = Some(Cube { centre: cube.centre, half_side: cube.half_side });
-    Ok(Input { views, pictures, points, visible, cube, truth: None })
+    Ok(Input { views, pictures, points, colours, visible, cube, truth: None })
 }
 
-/// Points and which training views see them.
-fn tracks(dataset: &Dataset, train: &[usize]) -> Result<(Vec<[f64; 3]>, Vec<Vec<u32>>)> {
-    let points: Vec<[f64; 3]> = dataset.points.iter().map(|p| p.position).collect();
-    let Some(model) = ModelFolder::find(&dataset.source)? else { return Ok((points, Vec::new())) };
+/// Points with their colours, and which training views see them.
+fn tracks(dataset: &Dataset, train: &[usize]) -> Result<(Vec<[f64; 3]>, Vec<[u8; 3]>, Vec<Vec<u32>>)> {
+    let points = dataset.points.iter().map(|p| p.position).collect();
+    let colours = dataset.points.iter().map(|p| p.colour).collect();
+    let Some(model) = ModelFolder::find(&dataset.source)? else { return Ok((points, colours, Vec::new())) };
     let read = model.points(Observations::Keep)?;
     let mut visible = vec![Vec::new(); train.len()];
     for (p, point) in (0u32..).zip(&read) {
@@ -164,7 +167,8 @@ fn tracks(dataset: &Dataset, train: &[usize]) -> Result<(Vec<[f64; 3]>, Vec<Vec<
     if visible.iter().all(Vec::is_empty) {
         visible.clear();
     }
-    Ok((read.iter().map(|p| p.position).collect(), visible))
+    let colours = read.iter().map(|p| p.colour).collect();
+    Ok((read.iter().map(|p| p.position).collect(), colours, visible))
 }
 
 /// Prints how near to the truth the depths are.
@@ -184,35 +188,6 @@ fn compare(depths: &Depths, truth: &[Vec<f32>]) {
         }
     }
     let share = |n: usize, of: usize| 100.0 * n as f64 / of.max(1) as f64;
-    for view in [7usize, 20, 48] {
-        let (map, truth) = (&depths.maps[view], &truth[view]);
-        let c = map.camera.unwrap();
-        let mut image = RgbImage8::new(2 * c.width, 2 * c.height);
-        for y in 0..2 * c.height as usize { for x in 0..2 * c.width as usize {
-            let i = y / 2 * c.width as usize + x / 2;
-            let (z, t) = (map.depth[i], truth[i]);
-            let g = (map.rgb[3 * i] as u32 + map.rgb[3 * i + 1] as u32 + map.rgb[3 * i + 2] as u32) / 6;
-            let g = g as u8;
-            let o = 3 * (y * 2 * c.width as usize + x);
-            let colour = if z <= 0.0 { [g, g, g] } else if (z / t - 1.0).abs() < 0.03 { [g, g + 100, g] } else if z < t { [255, 0, 0] } else { [0, 0, 255] };
-            image.data[o..o + 3].copy_from_slice(&colour);
-        } }
-        std::fs::write(format!("/tmp/err_{view}.png"), encode::png_rgb8(&image).unwrap()).unwrap();
-    }
-    let mut classes = [[0usize; 3]; 5];
-    for (map, truth) in depths.maps.iter().zip(truth) {
-        let w = map.camera.unwrap().width as usize;
-        let h = truth.len() / w;
-        for y in 6..h - 6 { for x in 6..w - 6 {
-            let (z, t) = (map.depth[y * w + x], truth[y * w + x]);
-            if z <= 0.0 { continue; }
-            let ring = |r: usize| (y - r..=y + r).any(|j| (x - r..=x + r).any(|i| { let o = truth[j * w + i]; (o / t - 1.0).abs() > 0.02 * r as f32 + 0.02 }));
-            let class = if t > 11.0 { 4 } else if ring(1) { 0 } else if ring(3) { 1 } else if ring(6) { 2 } else { 3 };
-            classes[class][0] += 1;
-            if (z / t - 1.0).abs() > 0.03 { classes[class][if z < t { 1 } else { 2 }] += 1; }
-        } }
-    }
-    for c in classes { println!("  class share {:.1} % wrong near {:.2} % wrong far {:.2} % of confirmed", share(c[0], confirmed), share(c[1], confirmed), share(c[2], confirmed)); }
     println!(
         "truth: confirmed {:.1} % of pixels, of these within 3 %: {:.1} %, within 1 %: {:.1} %; gated {:.1} %, of these within 3 %: {:.1} %",
         share(confirmed, pixels),
@@ -256,5 +231,32 @@ fn write(folder: &Path, depths: &Depths, points: &[DensePoint]) -> Result<()> {
         ply += &format!("{x} {y} {z} {r} {g} {b} {scale}\n");
     }
     std::fs::write(folder.join("dense.ply"), ply)?;
+    Ok(())
+}
+
+/// The sparse points as the MCMC start makes splats of them, and the dense ones at half of their own scale.
+fn save_start(folder: &Path, input: &Input, points: &[DensePoint]) -> Result<()> {
+    let colour = |c: &[u8; 3]| c.map(|v| f32::from(v) / 255.0);
+    let options = init::InitOptions { sh_degree: 0, ..init::InitOptions::MCMC };
+    let colours: Vec<[f32; 3]> = input.colours.iter().map(colour).collect();
+    let mut splats = match input.points.len() {
+        0 => Splats::with_capacity(0, points.len()),
+        _ => init::from_points(&input.points, Some(&colours), &options).splats,
+    };
+    for point in points {
+        let scale = (0.5 * point.scale).ln();
+        let mean = point.position.map(|v| v as f32);
+        // Opacity 0.5.
+        splats.push(
+            mean,
+            [scale; 3],
+            [1.0, 0.0, 0.0, 0.0],
+            0.0,
+            &colour(&point.colour).map(sh::dc_from_colour),
+        );
+    }
+    let file = &mut Vec::new();
+    write_ply(file, &splats, &PlyOptions::default())?;
+    std::fs::write(folder.join("start.ply"), file)?;
     Ok(())
 }

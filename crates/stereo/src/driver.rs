@@ -98,7 +98,12 @@ pub fn depth_maps(
         let neighbours = warps(&work, index, 0, |other| &fine[other]);
         confirm::support(&fine[index], &neighbours, confirm::SAME_DEPTH, confirm::SCORE_FOR_TWO)
     });
-    let maps: Vec<DepthMap> = work.into_iter().zip(fine).zip(supports).map(|((w, f), s)| map(w, &f, s)).collect();
+    let mut parts: Vec<_> =
+        work.into_iter().zip(fine).zip(supports).map(|(of, s)| (Some((of, s)), None)).collect();
+    pool.run_parts(&mut parts, |_, (from, to)| {
+        *to = from.take().map(|((work, fine), s)| map(work, &fine, s))
+    });
+    let maps: Vec<DepthMap> = parts.into_iter().map(|(_, map)| map.unwrap_or_default()).collect();
     Depths { verdict: Verdict::new(&maps), maps, longest_side: side }
 }
 
@@ -108,7 +113,13 @@ fn reduced(view: &View, side: u32) -> View {
 }
 
 impl Work {
-    fn new(index: usize, prepared: Option<Prepared>, mut plan: Plan, views: &[View], options: &Options) -> Self {
+    fn new(
+        index: usize,
+        prepared: Option<Prepared>,
+        mut plan: Plan,
+        views: &[View],
+        options: &Options,
+    ) -> Self {
         let view = views[index];
         let [near, far] = plan.depths;
         plan.neighbours.retain(|&other| !neighbours::is_same_place(&view.pose, &views[other].pose, near));
@@ -160,7 +171,13 @@ struct Part<'a> {
 }
 
 /// All views at a level: by planes, or around surfaces of half the size.
-fn swept(work: &[Work], at: usize, around: Option<[&[Vec<f32>]; 2]>, level: Level, pool: &Pool) -> Vec<Surface> {
+fn swept(
+    work: &[Work],
+    at: usize,
+    around: Option<[&[Vec<f32>]; 2]>,
+    level: Level,
+    pool: &Pool,
+) -> Vec<Surface> {
     let _span = gausset_prof::span(if around.is_some() { "refine" } else { "sweep" });
     let mut surfaces: Vec<Surface> =
         work.iter().map(|w| w.grey(at).map_or_else(Surface::default, Surface::new)).collect();
@@ -205,7 +222,14 @@ fn swept(work: &[Work], at: usize, around: Option<[&[Vec<f32>]; 2]>, level: Leve
         let (mut far, mut far_score) = (vec![0.0; score.len()], vec![0.0; score.len()]);
         let first = -(BEHIND_STEPS as f32) * step;
         let job = Job { first, steps: 2 * BEHIND_STEPS + 1, ..job };
-        sweep(level, &job, |y, row| upsample_row(behind, half, y, row), &mut scratch, &mut far, &mut far_score);
+        sweep(
+            level,
+            &job,
+            |y, row| upsample_row(behind, half, y, row),
+            &mut scratch,
+            &mut far,
+            &mut far_score,
+        );
         for (i, (&far, &far_score)) in far.iter().zip(&far_score).enumerate() {
             if far < inverse_depth[i] * BEHIND && far_score > score[i] {
                 (inverse_depth[i], score[i]) = (far, far_score);
@@ -218,12 +242,17 @@ fn swept(work: &[Work], at: usize, around: Option<[&[Vec<f32>]; 2]>, level: Leve
 /// The depth map of a view.
 fn map(work: Work, surface: &Surface, support: Vec<Support>) -> DepthMap {
     let Some(prepared) = work.prepared else { return DepthMap::default() };
+    if surface.width == 0 {
+        return DepthMap::default();
+    }
     let pixels = surface.score.iter().zip(&surface.inverse_depth).zip(&support);
     let depth = |((&score, &q), &support)| match confirm::is_confirmed(score, support) && q > 0.0 {
         true => 1.0 / q,
         false => 0.0,
     };
-    let depth: Vec<f32> = pixels.map(depth).collect();
-    let support = support.iter().zip(&depth).map(|(&s, &z)| if z > 0.0 { s } else { Support::default() }).collect();
+    let mut depth: Vec<f32> = pixels.map(depth).collect();
+    confirm::drop_specks(&mut depth, surface.width);
+    let support =
+        support.iter().zip(&depth).map(|(&s, &z)| if z > 0.0 { s } else { Support::default() }).collect();
     DepthMap { camera: Some(work.view.camera), depth, support, rgb: prepared.rgb, plan: work.plan }
 }

@@ -14,8 +14,8 @@ mod memory;
 mod neighbours;
 mod picture;
 pub mod points;
-#[doc(hidden)]
-pub mod reference;
+#[cfg(test)]
+mod reference;
 mod surface;
 mod sweep;
 mod verdict;

@@ -76,7 +76,7 @@ pub(crate) fn plan(scene: &Scene<'_>, usable: &[bool], count: usize, pool: &Pool
             }
         };
         if seen[view].len() >= FEWEST_POINTS {
-            for &p in seen[view].iter().filter(|&&p| p as usize % stride == 0) {
+            for &p in seen[view].iter().filter(|&&p| (p as usize).is_multiple_of(stride)) {
                 let track = &tracks[p as usize];
                 add(scene.points[p as usize], &mut track.iter().map(|&v| v as usize));
             }

@@ -62,7 +62,8 @@ impl Grey {
         let usable = self.usable.as_ref().map(|usable| {
             let count = |(x, y): (usize, usize)| {
                 let at = y * self.width + x;
-                let block = [usable[at], usable[at + 1], usable[at + self.width], usable[at + self.width + 1]];
+                let block =
+                    [usable[at], usable[at + 1], usable[at + self.width], usable[at + self.width + 1]];
                 u8::from(block.iter().filter(|&&u| u != 0).count() > 2)
             };
             blocks().map(count).collect()
@@ -118,7 +119,8 @@ fn eroded(mask: &[u8], width: usize, height: usize) -> Vec<u8> {
     let is_kept = |x: usize, y: usize| {
         let rows = y.saturating_sub(RADIUS)..(y + RADIUS + 1).min(height);
         let columns = x.saturating_sub(RADIUS)..(x + RADIUS + 1).min(width);
-        rows.into_iter().all(|y| mask[y * width + columns.start..y * width + columns.end].iter().all(|&m| m != 0))
+        rows.into_iter()
+            .all(|y| mask[y * width + columns.start..y * width + columns.end].iter().all(|&m| m != 0))
     };
     (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).map(|(x, y)| u8::from(is_kept(x, y))).collect()
 }

@@ -91,7 +91,7 @@ pub(crate) fn upsample_row(coarse: &[f32], width: usize, y: usize, out: &mut [f3
     // Centres: fine pixel i is at (i + 0.5) / 2 - 0.5 of the coarse picture.
     let taps = |i: usize, n: usize| {
         let near = (i / 2).min(n - 1);
-        let other = if i % 2 == 0 { near.saturating_sub(1) } else { (near + 1).min(n - 1) };
+        let other = if i.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(n - 1) };
         (near, other)
     };
     let (row, other_row) = taps(y, height);
@@ -101,7 +101,8 @@ pub(crate) fn upsample_row(coarse: &[f32], width: usize, y: usize, out: &mut [f3
         let near = at(row, column);
         let others = [at(row, other_column), at(other_row, column), at(other_row, other_column)];
         let is_one = others.iter().all(|&o| o < near * ONE_SURFACE && near < o * ONE_SURFACE);
-        *out = if is_one { near * 0.5625 + (others[0] + others[1]) * 0.1875 + others[2] * 0.0625 } else { near };
+        *out =
+            if is_one { near * 0.5625 + (others[0] + others[1]) * 0.1875 + others[2] * 0.0625 } else { near };
     }
 }
 
@@ -111,7 +112,8 @@ mod tests {
 
     #[test]
     fn a_plane_stays_a_plane_when_it_is_made_larger_and_a_step_stays_a_step() {
-        let plane: Vec<f32> = (0..8 * 6).map(|i| 1.0 + 0.01 * (i % 8) as f32 + 0.02 * (i / 8) as f32).collect();
+        let plane: Vec<f32> =
+            (0..8 * 6).map(|i| 1.0 + 0.01 * (i % 8) as f32 + 0.02 * (i / 8) as f32).collect();
         let mut row = [0.0; 16];
         upsample_row(&plane, 8, 5, &mut row);
         for (x, &value) in row.iter().enumerate().take(15).skip(1) {

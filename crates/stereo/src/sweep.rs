@@ -93,7 +93,8 @@ struct Best {
 /// Bytes of the buffers of a task for each column of the picture, a little more than needed.
 pub(crate) const fn scratch_bytes_per_column(rows: usize) -> u64 {
     // Reference and prior, mean and inverse, the best two, the best; then what is there once or five times.
-    (4 * (2 * (rows + 2 * RADIUS) + 2 * rows + 2 * rows + 5 * rows + 5 + SIDE + (SIDE + 1) * SUMS) + 16) as u64
+    (4 * (2 * (rows + 2 * RADIUS) + 2 * rows + 2 * rows + 5 * rows + 5 + SIDE + (SIDE + 1) * SUMS) + 16)
+        as u64
 }
 
 impl Scratch {
@@ -242,8 +243,22 @@ fn compare_band<S: Simd>(
     scratch: &mut Scratch,
     vectors: usize,
 ) {
-    let Scratch { reference, prior, mean, inverse, index, texel, fraction_u, fraction_v, sample, inside, ring, patch, top, .. } =
-        scratch;
+    let Scratch {
+        reference,
+        prior,
+        mean,
+        inverse,
+        index,
+        texel,
+        fraction_u,
+        fraction_v,
+        sample,
+        inside,
+        ring,
+        patch,
+        top,
+        ..
+    } = scratch;
     patch.fill([[0.0; LANES]; SUMS]);
     ring.fill([[0.0; LANES]; SUMS]);
     let width = job.reference.width;
