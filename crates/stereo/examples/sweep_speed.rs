@@ -142,19 +142,23 @@ fn dataset(path: &Path, side: u32) -> Result<Input> {
     let loader = Loader::new(dataset.clone(), LoaderOptions::default());
     let pictures = train.iter().map(|&i| loader.get(i)).collect::<std::result::Result<_, _>>();
     let pictures = pictures.map_err(|skipped| skipped.to_string())?;
-    let (points, colours, visible) = tracks(&dataset, &train)?;
     let poses: Vec<_> = views.iter().map(|view| view.pose).collect();
     let cube = init::common_cube(&poses, dataset.scene_extent);
     let cube = Some(Cube { centre: cube.centre, half_side: cube.half_side });
-    Ok(Input { views, pictures, points, colours, visible, cube, truth: None })
+    let (points, colours, visible) = (Vec::new(), Vec::new(), Vec::new());
+    let mut input = Input { views, pictures, points, colours, visible, cube, truth: None };
+    add_points(&mut input, &dataset, &train)?;
+    Ok(input)
 }
 
-/// Points with their colours, and which training views see them.
-fn tracks(dataset: &Dataset, train: &[usize]) -> Result<(Vec<[f64; 3]>, Vec<[u8; 3]>, Vec<Vec<u32>>)> {
-    let points = dataset.points.iter().map(|p| p.position).collect();
-    let colours = dataset.points.iter().map(|p| p.colour).collect();
-    let Some(model) = ModelFolder::find(&dataset.source)? else { return Ok((points, colours, Vec::new())) };
+/// Puts in the points with their colours, and which training views see them.
+fn add_points(input: &mut Input, dataset: &Dataset, train: &[usize]) -> Result<()> {
+    input.points = dataset.points.iter().map(|p| p.position).collect();
+    input.colours = dataset.points.iter().map(|p| p.colour).collect();
+    let Some(model) = ModelFolder::find(&dataset.source)? else { return Ok(()) };
     let read = model.points(Observations::Keep)?;
+    input.points = read.iter().map(|p| p.position).collect();
+    input.colours = read.iter().map(|p| p.colour).collect();
     let mut visible = vec![Vec::new(); train.len()];
     for (p, point) in (0u32..).zip(&read) {
         for &[image, _] in &point.track {
@@ -164,11 +168,10 @@ fn tracks(dataset: &Dataset, train: &[usize]) -> Result<(Vec<[f64; 3]>, Vec<[u8;
             }
         }
     }
-    if visible.iter().all(Vec::is_empty) {
-        visible.clear();
+    if visible.iter().any(|seen| !seen.is_empty()) {
+        input.visible = visible;
     }
-    let colours = read.iter().map(|p| p.colour).collect();
-    Ok((read.iter().map(|p| p.position).collect(), colours, visible))
+    Ok(())
 }
 
 /// Prints how near to the truth the depths are.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use fearless_simd::Level;
 use gausset_compute::Pool;
-use gausset_core::TargetImage;
+use gausset_core::{Stage, TargetImage};
 
 use crate::confirm::{self, Support};
 use crate::picture::{Grey, Prepared, prepare};
@@ -56,7 +56,7 @@ pub fn depth_maps(
     level: Level,
     pool: &Pool,
 ) -> Depths {
-    let _span = gausset_prof::span("stereo");
+    let _span = gausset_prof::span(Stage::Stereo.name());
     let limit = options.memory_bytes;
     let side = memory::largest_side(scene.views, options.longest_side, pool.threads(), limit);
     let Some(side) = side.filter(|_| scene.views.len() > 1) else {

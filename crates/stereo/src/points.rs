@@ -13,7 +13,7 @@
 use std::collections::HashSet;
 
 use gausset_compute::rng::{philox, stream, uniform};
-use gausset_core::Camera;
+use gausset_core::{Camera, Stage};
 
 use crate::verdict::is_gated;
 use crate::{DepthMap, Depths, Scene, View};
@@ -51,7 +51,7 @@ pub struct DensePoint {
 /// [`Verdict`](crate::Verdict) says so.
 #[must_use]
 pub fn dense_points(scene: &Scene<'_>, depths: &Depths, options: &PointOptions) -> Vec<DensePoint> {
-    let _span = gausset_prof::span("stereo");
+    let _span = gausset_prof::span(Stage::Stereo.name());
     let wanted = options.count as f64 * depths.verdict.budget;
     let mut total = 0.0;
     for_each(scene, depths, |candidate| total += candidate.weight);

@@ -401,7 +401,20 @@ fn correlation<S: Simd>(simd: S, patch: &[Row; SUMS], mean_r: &Row, inverse_r: &
     let mean = load(simd, &patch[0]) * share;
     let variance = fnma(mean, mean, load(simd, &patch[1]) * share).max(splat(simd, VARIANCE_FLOOR));
     let covariance = fnma(mean, load(simd, mean_r), load(simd, &patch[2]) * share);
-    covariance * load(simd, inverse_r) / variance.sqrt()
+    covariance * load(simd, inverse_r) * inverse_root(simd, variance)
+}
+
+/// `1 / sqrt(x)` of positive normal numbers, relative error below 5e-6: halving the exponent, then Newton's method
+/// twice. No hardware estimate (they differ between processors), and a third of the time of a root and a division.
+#[inline(always)]
+fn inverse_root<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
+    let bits: u32x16<S> = x.to_bits();
+    let mut y: f32x16<S> = f32x16::from_bits(u32x16::splat(simd, 0x5F37_59DF) - (bits >> 1));
+    let (half, three_halves) = (x * splat(simd, 0.5), splat(simd, 1.5));
+    for _ in 0..2 {
+        y *= fnma(half * y, y, three_halves);
+    }
+    y
 }
 
 /// Takes the scores of a step into what is kept.

@@ -232,7 +232,8 @@ fn pictures_too_small_for_two_sizes_have_no_depth() {
     let poses = [0.0, 0.1, 0.2].map(|x| Pose { translation: [x, 0.0, 0.0], ..Pose::IDENTITY });
     let views = poses.map(|pose| View { camera, pose }).to_vec();
     let picture = TargetImage { width: 20, height: 10, rgb: vec![7; 600], alpha: None, mask: None };
-    let pictures = vec![Arc::new(picture); 3];
+    let picture = Arc::new(picture);
+    let pictures = (0..3).map(|_| picture.clone()).collect();
     let input = Input { views, pictures, points: vec![[0.0, 0.0, 2.0]; 20], visible: vec![], truth: vec![] };
     assert!(is_empty(&input.run(&Options::default(), best(), 1)));
 }
