@@ -1,15 +1,15 @@
 //! How much memory a run takes.
 //!
 //! Per pixel of a depth map, all views at once: texels 4 + 1 (the quarter is the picture at half size), colours 3,
-//! masks 1.25, inverse depth and score 8 + 2, the cleaned surface 1, support 2 and while it is made at half size 0.5:
-//! 23 bytes, and 4 more for the depth map itself. Per thread a band of [`sweep::BAND`](crate::sweep) rows:
-//! 40 vectors' worth of buffers. The pictures that the caller hands over come on top, one at a time.
+//! masks 1.25, inverse depth and score 8 + 2, the surface to refine and the one behind its edges 1 + 1, support 2 (and 0.5
+//! at half size), the depth map 4: less than 28 bytes, and not all at one time. Per thread a band of rows of everything
+//! that the kernel keeps. The pictures that the caller hands over come on top, one at a time.
 
 use crate::View;
 use crate::sweep::{BAND, scratch_bytes_per_column};
 
 /// Bytes per pixel of the depth maps.
-const PER_PIXEL: u64 = 27;
+const PER_PIXEL: u64 = 28;
 /// Depth maps do not become smaller than this to fit into the memory.
 const SMALLEST_SIDE: u32 = 48;
 

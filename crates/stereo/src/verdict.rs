@@ -3,7 +3,7 @@
 //! Points in the wrong place cost more than blur: on a scene that is seen from few places, detail at a wrong depth made
 //! a training worse by 1.2 dB. So a pixel becomes a point only where two neighbours confirm it from more than 3 degrees
 //! away, and a scene whose points few views agree on gets fewer points: the share of the budget rises from 0 where a
-//! point has 2 views to 1 where it has 4.
+//! point has 3 views to 1 where it has 4.
 
 use crate::{DepthMap, Support};
 
@@ -12,7 +12,7 @@ pub(crate) const GATE: u8 = 2;
 /// Share of gated pixels below which there are no points.
 const FEWEST_GATED: f64 = 0.02;
 /// Views per point without points, and with all of them.
-const VIEWS: [f64; 2] = [2.0, 4.0];
+const VIEWS: [f64; 2] = [3.0, 4.0];
 
 /// Shares of all pixels and what follows from them.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
