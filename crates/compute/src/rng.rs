@@ -29,6 +29,8 @@ pub mod stream {
     pub const DROPOUT: u32 = 11;
     /// Views in which free space is looked for.
     pub const FREE_SPACE: u32 = 12;
+    /// Dense points from depth maps.
+    pub const STEREO: u32 = 13;
 }
 
 const MULTIPLIERS: [u32; 2] = [0xD251_1F53, 0xCD9E_8D57];

@@ -5,6 +5,7 @@
 #[allow(missing_docs, reason = "the names are the documentation: see `Stage::about`")]
 pub enum Stage {
     Decode,
+    Stereo,
     Upload,
     Project,
     Sort,
@@ -22,8 +23,9 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage in pipeline order.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Decode,
+        Self::Stereo,
         Self::Upload,
         Self::Project,
         Self::Sort,
@@ -44,6 +46,7 @@ impl Stage {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Decode => "decode",
+            Self::Stereo => "stereo",
             Self::Upload => "upload",
             Self::Project => "project",
             Self::Sort => "sort",
@@ -65,6 +68,7 @@ impl Stage {
     pub const fn about(self) -> &'static str {
         match self {
             Self::Decode => "read and decode a picture, undistort and downscale it",
+            Self::Stereo => "depth maps of the pictures, dense points from them",
             Self::Upload => "bring a target picture to the device",
             Self::Project => "project splats to the screen, evaluate their colour",
             Self::Sort => "order the visible splats by depth",

@@ -38,6 +38,21 @@ impl World {
         image
     }
 
+    /// Depth along the optical axis at the centre of each pixel, in scene units, rows first; the sky dome counts as a
+    /// surface.
+    #[must_use]
+    pub fn depth(&self, camera: &Camera, pose: &Pose, pool: &Pool) -> Vec<f32> {
+        let mut depth = vec![0.0; camera.pixels()];
+        let eye = Eye::new(camera, pose);
+        pool.run_chunks(&mut depth, camera.width as usize, |row, pixels| {
+            for (column, pixel) in pixels.iter_mut().enumerate() {
+                let ray = eye.ray(column as f64 + 0.5, row as f64 + 0.5);
+                *pixel = pose.apply(ray.at(self.first_hit(&ray).distance).array())[2] as f32;
+            }
+        });
+        depth
+    }
+
     /// Display colour of the pixel whose top-left corner is at (x, y) and which shows some of these objects.
     fn pixel(&self, eye: &Eye, x: f64, y: f64, candidates: &[Index]) -> Vec3 {
         let mut openness = Openness::default();
@@ -145,6 +160,21 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_depth_of_a_pixel_is_that_of_what_its_ray_meets() {
+        let scene = crate::tiny();
+        let pose = &scene.poses[3];
+        let depth = scene.world.depth(&scene.camera, pose, &Pool::new(2));
+        for (i, &z) in depth.iter().enumerate() {
+            let (x, y) = ((i % 32) as f64 + 0.5, (i / 32) as f64 + 0.5);
+            let camera = &scene.camera;
+            let z = f64::from(z);
+            let p = [(x - camera.cx) / camera.fx * z, (y - camera.cy) / camera.fy * z, z];
+            let hit = scene.world.first_hit(&Eye::new(camera, pose).ray(x, y));
+            assert!((se3::norm(p) - hit.distance).abs() < 1e-5 * hit.distance);
         }
     }
 

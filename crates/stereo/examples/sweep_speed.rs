@@ -1,0 +1,265 @@
+//! Depth maps of a scene: time, shares, and what they look like.
+//!
+//! `cargo run --release -p gausset-stereo --example sweep_speed -- demo|DATASET [--side 400] [--planes 64]
+//! [--neighbours 4] [--threads 1] [--level auto] [--no-tracks] [--no-points] [--count 30000] [--out FOLDER]`
+//!
+//! Prints CPU seconds (of all threads, without reading the pictures) and the verdict; for the demo, whose depth is
+//! known, the share of confirmed pixels within 3 % of it. `--out` gets a PNG of some depth maps beside their pictures
+//! and `dense.ply`, a point cloud with colours, and `start.ply`, splats that `train --init` takes.
+#![allow(clippy::print_stdout, reason = "a program for the terminal")]
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::{RgbImage8, Splats, TargetImage, sh};
+use gausset_io::dataset::colmap::{ModelFolder, Observations};
+use gausset_io::dataset::{Dataset, Loader, LoaderOptions, OpenOptions, init, open};
+use gausset_io::image::encode;
+use gausset_io::splat::ply::{PlyOptions, write_ply};
+use gausset_scenes::{DemoSize, demo};
+use gausset_stereo::{
+    Cube, DensePoint, Depths, Options, PointOptions, Scene, View, dense_points, depth_maps,
+};
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// A scene with its pictures.
+struct Input {
+    views: Vec<View>,
+    pictures: Vec<Arc<TargetImage>>,
+    points: Vec<[f64; 3]>,
+    colours: Vec<[u8; 3]>,
+    visible: Vec<Vec<u32>>,
+    cube: Option<Cube>,
+    /// True depth at the size of the pictures, where it is known.
+    truth: Option<Vec<Vec<f32>>>,
+}
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let source = arguments.first().ok_or("name a dataset, or demo")?;
+    let text = |name: &str, default: &str| {
+        let at = arguments.iter().position(|a| a == name);
+        at.and_then(|at| arguments.get(at + 1)).map_or(default.to_owned(), Clone::clone)
+    };
+    let number = |name: &str, default: u32| text(name, &default.to_string()).parse::<u32>();
+    let has = |name: &str| arguments.iter().any(|a| a == name);
+    let side = number("--side", 400)?;
+    let pool = Pool::new(number("--threads", 1)? as usize);
+    let wanted = text("--level", "auto");
+    let wanted = VectorLevel::ALL.into_iter().find(|l| l.name() == wanted).ok_or("no such level")?;
+    let level = level(wanted).ok_or("this processor lacks the level")?;
+    let mut input = if source == "demo" { demo_scene(side)? } else { dataset(Path::new(source), side)? };
+    if has("--no-tracks") {
+        input.visible.clear();
+    }
+    if has("--no-points") {
+        input.visible.clear();
+        input.points.clear();
+    }
+    let scene =
+        Scene { views: &input.views, points: &input.points, visible: &input.visible, cube: input.cube };
+    let options = Options {
+        longest_side: side,
+        planes: number("--planes", Options::default().planes)?,
+        neighbours: number("--neighbours", Options::default().neighbours)?,
+        ..Options::default()
+    };
+    gausset_prof::set_enabled(true);
+    let start = cpu();
+    let depths = depth_maps(&scene, &mut |i| Some(input.pictures[i].clone()), &options, level, &pool);
+    let seconds = cpu() - start;
+    let start = cpu();
+    let wanted = PointOptions { count: number("--count", 30_000)? as usize, seed: 0 };
+    let points = dense_points(&scene, &depths, &wanted);
+    let point_seconds = cpu() - start;
+    for row in gausset_prof::snapshot().rows {
+        println!("{:40} {:8.3} s", row.path, 1e-3 * row.total_ms);
+    }
+    let v = depths.verdict;
+    println!(
+        "{} views, side {}: {seconds:.2} CPU s; confirmed {:.1} %, gated {:.1} %, {:.2} views a point, budget {:.2}",
+        depths.maps.len(),
+        depths.longest_side,
+        100.0 * v.confirmed,
+        100.0 * v.gated,
+        v.views_per_point,
+        v.budget
+    );
+    println!("{} dense points: {point_seconds:.2} CPU s", points.len());
+    if let Some(truth) = &input.truth {
+        compare(&depths, truth);
+    }
+    if let Some(folder) = Some(text("--out", "")).filter(|f| !f.is_empty()).map(PathBuf::from) {
+        write(&folder, &depths, &points)?;
+        save_start(&folder, &input, &points)?;
+    }
+    Ok(())
+}
+
+/// CPU seconds of the process.
+fn cpu() -> f64 {
+    gausset_prof::process_cpu().map_or(0.0, |time| time.as_secs_f64())
+}
+
+fn demo_scene(side: u32) -> Result<Input> {
+    let scene = demo(DemoSize::Default, 0);
+    let pool = Pool::with_all_cores();
+    let camera = scene.camera.resized(side, side * 3 / 4);
+    // Every eighth picture is held out.
+    let train: Vec<usize> = (0..scene.poses.len()).filter(|i| i % 8 != 0).collect();
+    let poses: Vec<_> = train.iter().map(|&i| scene.poses[i]).collect();
+    let views = poses.iter().map(|&pose| View { camera, pose }).collect();
+    let picture = |pose| {
+        let RgbImage8 { width, height, data } = scene.render(&camera, pose, &pool);
+        Arc::new(TargetImage { width, height, rgb: data, alpha: None, mask: None })
+    };
+    let pictures = poses.iter().map(picture).collect();
+    let truth = poses.iter().map(|pose| scene.world.depth(&camera, pose, &pool)).collect();
+    let sparse = scene.sparse_points(&pool);
+    let mut visible = vec![Vec::new(); poses.len()];
+    for (p, point) in (0u32..).zip(&sparse) {
+        for seen in &point.track {
+            if let Ok(view) = train.binary_search(&seen.view) {
+                visible[view].push(p);
+            }
+        }
+    }
+    let points = sparse.iter().map(|p| p.position).collect();
+    let colours = sparse.iter().map(|p| p.colour).collect();
+    Ok(Input { views, pictures, points, colours, visible, cube: None, truth: Some(truth) })
+}
+
+fn dataset(path: &Path, side: u32) -> Result<Input> {
+    let dataset = Arc::new(open(path, &OpenOptions { max_resolution: side, ..OpenOptions::default() })?);
+    let train = dataset.split.train.clone();
+    let views: Vec<View> = train
+        .iter()
+        .map(|&i| View { camera: dataset.images[i].camera, pose: dataset.images[i].pose })
+        .collect();
+    let loader = Loader::new(dataset.clone(), LoaderOptions::default());
+    let pictures = train.iter().map(|&i| loader.get(i)).collect::<std::result::Result<_, _>>();
+    let pictures = pictures.map_err(|skipped| skipped.to_string())?;
+    let poses: Vec<_> = views.iter().map(|view| view.pose).collect();
+    let cube = init::common_cube(&poses, dataset.scene_extent);
+    let cube = Some(Cube { centre: cube.centre, half_side: cube.half_side });
+    let (points, colours, visible) = (Vec::new(), Vec::new(), Vec::new());
+    let mut input = Input { views, pictures, points, colours, visible, cube, truth: None };
+    add_points(&mut input, &dataset, &train)?;
+    Ok(input)
+}
+
+/// Puts in the points with their colours, and which training views see them.
+fn add_points(input: &mut Input, dataset: &Dataset, train: &[usize]) -> Result<()> {
+    input.points = dataset.points.iter().map(|p| p.position).collect();
+    input.colours = dataset.points.iter().map(|p| p.colour).collect();
+    let Some(model) = ModelFolder::find(&dataset.source)? else { return Ok(()) };
+    let read = model.points(Observations::Keep)?;
+    input.points = read.iter().map(|p| p.position).collect();
+    input.colours = read.iter().map(|p| p.colour).collect();
+    let mut visible = vec![Vec::new(); train.len()];
+    for (p, point) in (0u32..).zip(&read) {
+        for &[image, _] in &point.track {
+            let view = train.iter().position(|&i| dataset.images[i].id == image);
+            if let Some(view) = view {
+                visible[view].push(p);
+            }
+        }
+    }
+    if visible.iter().any(|seen| !seen.is_empty()) {
+        input.visible = visible;
+    }
+    Ok(())
+}
+
+/// Prints how near to the truth the depths are.
+fn compare(depths: &Depths, truth: &[Vec<f32>]) {
+    let (mut pixels, mut confirmed, mut within, mut fine, mut wide, mut wide_within) = (0, 0, 0, 0, 0, 0);
+    for (map, truth) in depths.maps.iter().zip(truth) {
+        pixels += truth.len();
+        for ((&z, &support), &t) in map.depth.iter().zip(&map.support).zip(truth) {
+            if z > 0.0 {
+                let error = (z / t - 1.0).abs();
+                confirmed += 1;
+                within += usize::from(error < 0.03);
+                fine += usize::from(error < 0.01);
+                wide += usize::from(support.wide >= 2);
+                wide_within += usize::from(support.wide >= 2 && error < 0.03);
+            }
+        }
+    }
+    let share = |n: usize, of: usize| 100.0 * n as f64 / of.max(1) as f64;
+    println!(
+        "truth: confirmed {:.1} % of pixels, of these within 3 %: {:.1} %, within 1 %: {:.1} %; gated {:.1} %, of these within 3 %: {:.1} %",
+        share(confirmed, pixels),
+        share(within, confirmed),
+        share(fine, confirmed),
+        share(wide, pixels),
+        share(wide_within, wide)
+    );
+}
+
+/// Some depth maps beside their pictures, and the points.
+fn write(folder: &Path, depths: &Depths, points: &[DensePoint]) -> Result<()> {
+    std::fs::create_dir_all(folder)?;
+    for (view, map) in depths.maps.iter().enumerate().step_by(depths.maps.len().div_ceil(8)) {
+        let Some(camera) = map.camera else { continue };
+        let (width, height) = (camera.width as usize, camera.height as usize);
+        let mut known: Vec<f32> = map.depth.iter().copied().filter(|&z| z > 0.0).collect();
+        known.sort_by(f32::total_cmp);
+        let quantile = |share: f64| known.get((share * known.len() as f64) as usize).copied().unwrap_or(1.0);
+        let (near, far) = (1.0 / quantile(0.01), 1.0 / quantile(0.99));
+        let mut picture = RgbImage8::new(2 * camera.width, camera.height);
+        for (y, row) in picture.data.chunks_exact_mut(6 * width).enumerate().take(height) {
+            row[..3 * width].copy_from_slice(&map.rgb[3 * y * width..3 * (y + 1) * width]);
+            for x in 0..width {
+                let z = map.depth[y * width + x];
+                let t = ((1.0 / z - far) / (near - far)).clamp(0.0, 1.0);
+                // From blue (far) over green to red (near).
+                let colour = [(2.0 * t - 1.0).abs().min(t * 2.0), 1.0 - (2.0 * t - 1.0).abs(), 1.0 - t];
+                let colour = if z > 0.0 { colour.map(|c| (40.0 + 215.0 * c) as u8) } else { [0; 3] };
+                row[3 * (width + x)..3 * (width + x) + 3].copy_from_slice(&colour);
+            }
+        }
+        std::fs::write(folder.join(format!("depth_{view:03}.png")), encode::png_rgb8(&picture)?)?;
+    }
+    let mut ply = format!(
+        "ply\nformat ascii 1.0\nelement vertex {}\nproperty float x\nproperty float y\nproperty float z\nproperty \
+         uchar red\nproperty uchar green\nproperty uchar blue\nproperty float scale\nend_header\n",
+        points.len()
+    );
+    for DensePoint { position: [x, y, z], colour: [r, g, b], scale, .. } in points {
+        ply += &format!("{x} {y} {z} {r} {g} {b} {scale}\n");
+    }
+    std::fs::write(folder.join("dense.ply"), ply)?;
+    Ok(())
+}
+
+/// The sparse points as the MCMC start makes splats of them, and the dense ones at half of their own scale.
+fn save_start(folder: &Path, input: &Input, points: &[DensePoint]) -> Result<()> {
+    let colour = |c: &[u8; 3]| c.map(|v| f32::from(v) / 255.0);
+    let options = init::InitOptions { sh_degree: 0, ..init::InitOptions::MCMC };
+    let colours: Vec<[f32; 3]> = input.colours.iter().map(colour).collect();
+    let mut splats = match input.points.len() {
+        0 => Splats::with_capacity(0, points.len()),
+        _ => init::from_points(&input.points, Some(&colours), &options).splats,
+    };
+    for point in points {
+        let scale = (0.5 * point.scale).ln();
+        let mean = point.position.map(|v| v as f32);
+        // Opacity 0.5.
+        splats.push(
+            mean,
+            [scale; 3],
+            [1.0, 0.0, 0.0, 0.0],
+            0.0,
+            &colour(&point.colour).map(sh::dc_from_colour),
+        );
+    }
+    let file = &mut Vec::new();
+    write_ply(file, &splats, &PlyOptions::default())?;
+    std::fs::write(folder.join("start.ply"), file)?;
+    Ok(())
+}

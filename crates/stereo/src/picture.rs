@@ -1,0 +1,126 @@
+//! Pictures as the sweep reads them: grey bytes, four taps in a word, at two sizes.
+//!
+//! ```text
+//! texel (x, y) = grey(x, y) | grey(x+1, y) << 8 | grey(x, y+1) << 16 | grey(x+1, y+1) << 24
+//! ```
+//! A bilinear sample is then one 32-bit load; columns and rows beyond the edge repeat it. Grey is
+//! `(77 R + 150 G + 29 B) / 256` (Rec. 601). Where a picture is transparent it fades to middle grey.
+
+use gausset_core::TargetImage;
+
+/// Radius of the patch that is compared: 5x5 px.
+pub(crate) const RADIUS: usize = 2;
+/// Pictures with a side shorter than this at the coarse level are left out.
+pub(crate) const SHORTEST_COARSE_SIDE: u32 = 12;
+/// Coverage below which a pixel is no surface.
+const OPAQUE: u8 = 128;
+
+/// A grey picture at one size.
+#[derive(Debug, Default)]
+pub(crate) struct Grey {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    /// `height × width` words, see the module.
+    pub(crate) texels: Vec<u32>,
+    /// `height × width`, 0 = a patch here is not to be trusted; `None` = all may be.
+    pub(crate) usable: Option<Vec<u8>>,
+}
+
+impl Grey {
+    fn new(width: usize, height: usize, grey: &[u8], usable: Option<Vec<u8>>) -> Self {
+        let mut texels = Vec::with_capacity(grey.len());
+        for y in 0..height {
+            let row = &grey[y * width..(y + 1) * width];
+            let below = &grey[(y + 1).min(height - 1) * width..][..width];
+            for x in 0..width {
+                let right = (x + 1).min(width - 1);
+                texels.push(u32::from_le_bytes([row[x], row[right], below[x], below[right]]));
+            }
+        }
+        Self { width, height, texels, usable }
+    }
+
+    /// Grey value of a pixel.
+    pub(crate) fn at(&self, x: usize, y: usize) -> u8 {
+        self.texels[y * self.width + x] as u8
+    }
+
+    /// Whether a patch around a pixel may be used.
+    pub(crate) fn is_usable(&self, x: usize, y: usize) -> bool {
+        self.usable.as_ref().is_none_or(|usable| usable[y * self.width + x] != 0)
+    }
+
+    /// The picture at half the size; an odd column or row at the end is cut off.
+    fn half(&self) -> Self {
+        let (width, height) = (self.width / 2, self.height / 2);
+        let blocks = || (0..height).flat_map(|y| (0..width).map(move |x| (2 * x, 2 * y)));
+        let mean = |(x, y): (usize, usize)| {
+            let sum: u32 = self.texels[y * self.width + x].to_le_bytes().into_iter().map(u32::from).sum();
+            ((sum + 2) / 4) as u8
+        };
+        let grey: Vec<u8> = blocks().map(mean).collect();
+        let usable = self.usable.as_ref().map(|usable| {
+            let count = |(x, y): (usize, usize)| {
+                let at = y * self.width + x;
+                let block =
+                    [usable[at], usable[at + 1], usable[at + self.width], usable[at + self.width + 1]];
+                u8::from(block.iter().filter(|&&u| u != 0).count() > 2)
+            };
+            blocks().map(count).collect()
+        });
+        Self::new(width, height, &grey, usable)
+    }
+}
+
+/// A view's pictures.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    /// At the size of the depth map, and at half of it.
+    pub(crate) levels: [Grey; 2],
+    /// Colours at the size of the depth map.
+    pub(crate) rgb: Vec<u8>,
+}
+
+/// Reduces a picture by a whole number and takes it apart; `None` when too little is left of it.
+pub(crate) fn prepare(picture: &TargetImage, factor: u32) -> Option<Prepared> {
+    let shortest = picture.width.min(picture.height) / factor;
+    if shortest < 2 * SHORTEST_COARSE_SIDE {
+        return None;
+    }
+    let reduced;
+    let picture = if factor > 1 {
+        reduced = picture.reduced(factor);
+        &reduced
+    } else {
+        picture
+    };
+    let (width, height) = (picture.width as usize, picture.height as usize);
+    let luma = |p: &[u8]| (77 * u32::from(p[0]) + 150 * u32::from(p[1]) + 29 * u32::from(p[2]) + 128) >> 8;
+    let mut grey: Vec<u8> = picture.rgb.chunks_exact(3).map(|p| luma(p) as u8).collect();
+    let mut usable = picture.mask.as_ref().map(|mask| eroded(mask, width, height));
+    if let Some(alpha) = &picture.alpha {
+        for (grey, &alpha) in grey.iter_mut().zip(alpha) {
+            let (g, a) = (u32::from(*grey), u32::from(alpha));
+            *grey = ((g * a + 128 * (255 - a) + 127) / 255) as u8;
+        }
+        let usable = usable.get_or_insert_with(|| vec![1; width * height]);
+        usable.iter_mut().zip(alpha).for_each(|(usable, &alpha)| *usable &= u8::from(alpha >= OPAQUE));
+    }
+    if usable.as_ref().is_some_and(|usable| usable.iter().all(|&u| u != 0)) {
+        usable = None;
+    }
+    let fine = Grey::new(width, height, &grey, usable);
+    let coarse = fine.half();
+    Some(Prepared { levels: [fine, coarse], rgb: picture.rgb.clone() })
+}
+
+/// 1 where no pixel of the patch is masked.
+fn eroded(mask: &[u8], width: usize, height: usize) -> Vec<u8> {
+    let is_kept = |x: usize, y: usize| {
+        let rows = y.saturating_sub(RADIUS)..(y + RADIUS + 1).min(height);
+        let columns = x.saturating_sub(RADIUS)..(x + RADIUS + 1).min(width);
+        rows.into_iter()
+            .all(|y| mask[y * width + columns.start..y * width + columns.end].iter().all(|&m| m != 0))
+    };
+    (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).map(|(x, y)| u8::from(is_kept(x, y))).collect()
+}

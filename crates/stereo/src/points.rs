@@ -1,0 +1,146 @@
+//! Dense points from depth maps: where nothing is known yet, first.
+//!
+//! A pixel that two neighbours confirm from more than 3 degrees away is a candidate, with the weight
+//!
+//! ```text
+//! (depth / focal)² (1 - coverage) / (1 + neighbours that agree)
+//! ```
+//! the area of surface that it shows, less where the picture holds SfM points, shared with the views that show it too.
+//! Each is drawn with a probability in proportion to its weight, by a random number of its view and place; a point in a
+//! voxel that an earlier one took (views, rows, columns in order) is left out. Voxels are as large as the spacing of
+//! the points on the picture, times depth / focal, to the power of two below.
+
+use std::collections::HashSet;
+
+use gausset_compute::rng::{philox, stream, uniform};
+use gausset_core::{Camera, Stage};
+
+use crate::verdict::is_gated;
+use crate::{DepthMap, Depths, Scene, View};
+
+/// Cells that coverage is counted in, in px of the depth map.
+const CELL: usize = 8;
+/// Points a cell that cover it wholly.
+const FULL_CELL: f64 = 4.0;
+/// Largest distance between points on the picture, in px of the depth map: the scale of a lone point stays a detail.
+const WIDEST_SPACING: f64 = 6.0;
+
+/// How points are made.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PointOptions {
+    /// Most points.
+    pub count: usize,
+    /// Seed of the random numbers.
+    pub seed: u64,
+}
+
+/// A point on a surface.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DensePoint {
+    /// World position.
+    pub position: [f64; 3],
+    /// Colour of its pixel.
+    pub colour: [u8; 3],
+    /// Size of what it stands for: depth / focal length x distance between points on the picture, in scene units.
+    pub scale: f32,
+    /// The view that it comes from.
+    pub view: u32,
+}
+
+/// Points from depth maps, in the order of views, rows and columns; at most `options.count`, and fewer where the
+/// [`Verdict`](crate::Verdict) says so.
+#[must_use]
+pub fn dense_points(scene: &Scene<'_>, depths: &Depths, options: &PointOptions) -> Vec<DensePoint> {
+    let _span = gausset_prof::span(Stage::Stereo.name());
+    let wanted = options.count as f64 * depths.verdict.budget;
+    let mut total = 0.0;
+    for_each(scene, depths, |candidate| total += candidate.weight);
+    let mut points = Vec::new();
+    if wanted < 1.0 || total <= 0.0 {
+        return points;
+    }
+    let mut taken = HashSet::new();
+    for_each(scene, depths, |candidate| {
+        let share = (wanted * candidate.weight / total).min(1.0);
+        let word = philox(options.seed, stream::STEREO, candidate.view as u64, candidate.pixel as u32)[0];
+        if points.len() >= options.count || f64::from(uniform(word)) >= share {
+            return;
+        }
+        let spacing = (1.0 / share.sqrt()).min(WIDEST_SPACING);
+        let scale = candidate.footprint * spacing;
+        let position = scene.views[candidate.view].pose.inverse().apply(candidate.in_camera);
+        if taken.insert(voxel(position, scale)) {
+            let view = candidate.view as u32;
+            points.push(DensePoint { position, colour: candidate.colour, scale: scale as f32, view });
+        }
+    });
+    points
+}
+
+/// The voxel of a point: its size as a power of two and its place.
+fn voxel(position: [f64; 3], scale: f64) -> (i32, [i64; 3]) {
+    let power = libm::floor(libm::log2(scale)) as i32;
+    let size = libm::exp2(f64::from(power));
+    (power, position.map(|v| libm::floor(v / size) as i64))
+}
+
+/// A pixel that may become a point.
+struct Candidate {
+    view: usize,
+    pixel: usize,
+    in_camera: [f64; 3],
+    colour: [u8; 3],
+    /// depth / focal length, in scene units per px.
+    footprint: f64,
+    weight: f64,
+}
+
+/// All candidates in order.
+fn for_each(scene: &Scene<'_>, depths: &Depths, mut f: impl FnMut(Candidate)) {
+    for (view, map) in depths.maps.iter().enumerate() {
+        let Some(camera) = map.camera else { continue };
+        let coverage = coverage(scene, view, map, &camera);
+        let cells = (camera.width as usize).div_ceil(CELL);
+        let focal = (camera.fx * camera.fy).sqrt();
+        for (pixel, (&depth, &support)) in map.depth.iter().zip(&map.support).enumerate() {
+            if depth <= 0.0 || !is_gated(support) {
+                continue;
+            }
+            let (x, y) = (pixel % camera.width as usize, pixel / camera.width as usize);
+            let (z, u, v) = (f64::from(depth), x as f64 + 0.5, y as f64 + 0.5);
+            let footprint = z / focal;
+            let free = 1.0 - coverage[y / CELL * cells + x / CELL];
+            f(Candidate {
+                view,
+                pixel,
+                in_camera: [(u - camera.cx) / camera.fx * z, (v - camera.cy) / camera.fy * z, z],
+                colour: std::array::from_fn(|channel| map.rgb[3 * pixel + channel]),
+                footprint,
+                weight: footprint * footprint * free / f64::from(1 + support.agree),
+            });
+        }
+    }
+}
+
+/// How far the SfM points cover each cell of a depth map, 0..1.
+fn coverage(scene: &Scene<'_>, view: usize, map: &DepthMap, camera: &Camera) -> Vec<f64> {
+    let cells = [(camera.width as usize).div_ceil(CELL), (camera.height as usize).div_ceil(CELL)];
+    let mut counts = vec![0.0f64; cells[0] * cells[1]];
+    let View { pose, .. } = &scene.views[view];
+    let mut count = |point: [f64; 3]| {
+        let p = pose.apply(point);
+        let [u, v] = camera.project(p);
+        let is_inside = p[2] > 0.0
+            && p[2] <= map.plan.depths[1]
+            && (0.0..f64::from(camera.width)).contains(&u)
+            && (0.0..f64::from(camera.height)).contains(&v);
+        if is_inside {
+            counts[v as usize / CELL * cells[0] + u as usize / CELL] += 1.0;
+        }
+    };
+    match scene.visible.get(view) {
+        Some(seen) => seen.iter().filter_map(|&p| scene.points.get(p as usize)).for_each(|&p| count(p)),
+        None => scene.points.iter().for_each(|&p| count(p)),
+    }
+    counts.iter().map(|&n| (n / FULL_CELL).min(1.0)).collect()
+}

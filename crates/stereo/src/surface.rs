@@ -1,0 +1,135 @@
+//! From the winners of the plane sweep to a surface that the refinement starts from.
+//!
+//! Winners that another view agrees with are kept, in the median of their agreeing surroundings; the others take the
+//! median of agreeing pixels nearby, or of all pixels around where there are none. The refinement samples each pixel of
+//! a patch at its own depth, so the patch lies on the surface whatever its slant, and edges do not smear.
+
+use crate::picture::{Grey, RADIUS};
+
+/// Pixels around that a pixel which nothing agrees with takes its depth from.
+const FILL_RADIUS: usize = 3;
+/// Neighbouring coarse depths within this ratio are one surface and are interpolated.
+const ONE_SURFACE: f32 = 1.08;
+
+/// Inverse depths of a level, row by row.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Surface {
+    pub(crate) width: usize,
+    pub(crate) height: usize,
+    pub(crate) inverse_depth: Vec<f32>,
+    /// Score, 0 = none.
+    pub(crate) score: Vec<f32>,
+}
+
+impl Surface {
+    pub(crate) fn new(grey: &Grey) -> Self {
+        let pixels = grey.width * grey.height;
+        let (width, height) = (grey.width, grey.height);
+        Self { width, height, inverse_depth: vec![0.0; pixels], score: vec![0.0; pixels] }
+    }
+
+    /// The surface with what nothing agrees with replaced; `agrees` has one number a pixel, 0 = nothing.
+    pub(crate) fn cleaned(&self, agrees: impl Fn(usize) -> bool) -> Vec<f32> {
+        let mut values = Vec::with_capacity((2 * FILL_RADIUS + 1).pow(2));
+        let good: Vec<bool> = (0..self.score.len()).map(agrees).collect();
+        let mut out = Vec::with_capacity(self.score.len());
+        for y in 0..self.height {
+            for x in 0..self.width {
+                let radius = if good[y * self.width + x] { 1 } else { FILL_RADIUS };
+                self.around(x, y, radius, |i| good[i], &mut values);
+                if values.len() < 2 {
+                    self.around(x, y, radius, |i| self.score[i] > 0.0, &mut values);
+                }
+                out.push(median(&mut values).unwrap_or(self.inverse_depth[y * self.width + x]));
+            }
+        }
+        out
+    }
+
+    /// The inverse depths of some pixels of a square.
+    fn around(&self, x: usize, y: usize, radius: usize, keep: impl Fn(usize) -> bool, out: &mut Vec<f32>) {
+        out.clear();
+        for row in y.saturating_sub(radius)..(y + radius + 1).min(self.height) {
+            let line = row * self.width;
+            let columns = line + x.saturating_sub(radius)..line + (x + radius + 1).min(self.width);
+            out.extend(columns.filter(|&i| keep(i)).map(|i| self.inverse_depth[i]));
+        }
+    }
+}
+
+/// Each pixel at the farthest depth of the 5x5 around it, where that is another surface.
+pub(crate) fn background(inverse_depth: &[f32], width: usize) -> Vec<f32> {
+    let height = inverse_depth.len().checked_div(width).unwrap_or(0);
+    let around = |i: usize, n: usize| i.saturating_sub(RADIUS)..(i + RADIUS + 1).min(n);
+    let mut rows = vec![0.0; inverse_depth.len()];
+    for y in 0..height {
+        let line = &inverse_depth[y * width..(y + 1) * width];
+        for x in 0..width {
+            rows[y * width + x] = line[around(x, width)].iter().copied().fold(f32::MAX, f32::min);
+        }
+    }
+    let mut out = Vec::with_capacity(rows.len());
+    for y in 0..height {
+        for x in 0..width {
+            let farthest = around(y, height).map(|y| rows[y * width + x]).fold(f32::MAX, f32::min);
+            let own = inverse_depth[y * width + x];
+            out.push(if farthest * ONE_SURFACE < own { farthest } else { own });
+        }
+    }
+    out
+}
+
+/// A value of the middle; `None` of none.
+fn median(values: &mut [f32]) -> Option<f32> {
+    let middle = values.len() / 2;
+    (!values.is_empty()).then(|| *values.select_nth_unstable_by(middle, f32::total_cmp).1)
+}
+
+/// Row `y` of a picture twice as large, from inverse depths of `width` columns: bilinear on one surface, else nearest.
+pub(crate) fn upsample_row(coarse: &[f32], width: usize, y: usize, out: &mut [f32]) {
+    let height = coarse.len() / width;
+    // Centres: fine pixel i is at (i + 0.5) / 2 - 0.5 of the coarse picture.
+    let taps = |i: usize, n: usize| {
+        let near = (i / 2).min(n - 1);
+        let other = if i.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(n - 1) };
+        (near, other)
+    };
+    let (row, other_row) = taps(y, height);
+    for (x, out) in out.iter_mut().enumerate() {
+        let (column, other_column) = taps(x, width);
+        let at = |row: usize, column: usize| coarse[row * width + column];
+        let near = at(row, column);
+        let others = [at(row, other_column), at(other_row, column), at(other_row, other_column)];
+        let is_one = others.iter().all(|&o| o < near * ONE_SURFACE && near < o * ONE_SURFACE);
+        *out =
+            if is_one { near * 0.5625 + (others[0] + others[1]) * 0.1875 + others[2] * 0.0625 } else { near };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plane_stays_a_plane_when_it_is_made_larger_and_a_step_stays_a_step() {
+        let plane: Vec<f32> =
+            (0..8 * 6).map(|i| 1.0 + 0.01 * (i % 8) as f32 + 0.02 * (i / 8) as f32).collect();
+        let mut row = [0.0; 16];
+        upsample_row(&plane, 8, 5, &mut row);
+        for (x, &value) in row.iter().enumerate().take(15).skip(1) {
+            let expected = 1.0 + 0.01 * (0.5 * x as f32 - 0.25) + 0.02 * (0.5 * 5.0 - 0.25);
+            assert!((value - expected).abs() < 1e-6);
+        }
+        let step: Vec<f32> = (0..8 * 6).map(|i| if i % 8 < 4 { 1.0 } else { 2.0 }).collect();
+        upsample_row(&step, 8, 5, &mut row);
+        assert!(row[..8].iter().all(|&v| v == 1.0) && row[8..].iter().all(|&v| v == 2.0));
+    }
+
+    #[test]
+    fn lone_pixels_take_the_median_of_those_that_agree() {
+        let mut surface = Surface { width: 9, height: 9, inverse_depth: vec![1.0; 81], score: vec![0.8; 81] };
+        surface.inverse_depth[40] = 7.0;
+        assert_eq!(surface.cleaned(|i| i != 40)[40], 1.0);
+        assert_eq!(surface.cleaned(|_| false)[40], 1.0);
+    }
+}
