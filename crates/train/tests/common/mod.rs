@@ -184,7 +184,7 @@ impl Engine for MockEngine {
     }
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
-        self.calls.push(Call::Densify(*rule));
+        self.calls.push(Call::Densify(rule.clone()));
         Ok(())
     }
 
