@@ -132,6 +132,7 @@ impl From<TrainError> for Failure {
             }
             TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
             TrainError::Memory { .. } | TrainError::View { .. } => Self::new("memory", error),
+            TrainError::Dataset(error) => error.into(),
             TrainError::Checkpoint { .. } => Self::new("checkpoint", error),
         }
     }

@@ -15,6 +15,7 @@ pub mod cameras;
 pub mod config;
 pub mod eval;
 pub mod events;
+pub mod gains;
 pub mod memory;
 pub mod options;
 pub mod orbit;
@@ -38,5 +39,6 @@ pub use run::{
     with_refined_poses,
 };
 pub use words::{
-    Adam, Alpha, Background, MemoryLimit, Quality, RandomBackground, Split, Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, Colours, Exposure, MemoryLimit, Quality, RandomBackground, Split, Strategy,
+    TimeBudget, Up,
 };

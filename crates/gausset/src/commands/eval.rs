@@ -8,7 +8,7 @@ use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::owned;
 use gausset_io::run_folder::{EVALUATION, eval_folder, evaluation_is_ours};
 use gausset_train::eval::CONTACT_SHEET;
-use gausset_train::{EvalError, EvalOptions, EvalReport, PictureFolder, Split, evaluate};
+use gausset_train::{Colours, EvalError, EvalOptions, EvalReport, PictureFolder, Split, evaluate};
 
 use super::saved_run::{DataPlace, OtherData, SavedRun, ViewArgs};
 use crate::console::Console;
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         split: args.split,
         render,
         splats_from_dataset: run.splats_from_dataset(),
-        colour_corrected: run.recorded.config.recipe.exposure.is_some(),
+        colour_corrected: run.recorded.colours() != Colours::None,
     };
     let interrupt = Interrupt::watch();
     let loader = run.loader(&dataset);

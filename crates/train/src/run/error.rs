@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use gausset_core::engine::EngineError;
 use gausset_io::atomic::WriteError;
+use gausset_io::dataset::DatasetError;
 use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
 
@@ -32,6 +33,9 @@ pub enum TrainError {
     /// The file given with `--init` cannot be used.
     #[error(transparent)]
     Init(#[from] SplatError),
+    /// The dataset cannot be read any more.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
     /// The file given with `--init` holds nothing.
     #[error("{}: splats: none is usable (expected at least one)", path.display())]
     EmptyInit {

@@ -12,9 +12,9 @@ use gausset_io::units;
 use super::{TrainError, same_data};
 use crate::config::{RunRecord, TrainConfig};
 use crate::memory::MemoryPlan;
-use crate::recipe::SceneFacts;
+use crate::recipe::{ColourPace, SceneFacts};
 use crate::up;
-use crate::words::{Background, RandomBackground};
+use crate::words::{Background, Colours, RandomBackground};
 
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
@@ -75,6 +75,7 @@ pub(super) fn record(
     dataset: &Dataset,
     device: &gausset_core::engine::DeviceInfo,
     start: &init::Start,
+    colours: Colours,
 ) -> RunRecord {
     RunRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -95,16 +96,18 @@ pub(super) fn record(
             RandomBackground::Always => true,
             RandomBackground::Never => false,
         },
+        colours: (colours != Colours::None).then_some(colours),
         up_rotation: up::rotation(config.up, &train_poses(dataset)),
     }
 }
 
 /// What the recipe needs to know about the scene.
-pub(super) fn scene_facts(record: &RunRecord) -> SceneFacts {
+pub(super) fn scene_facts(record: &RunRecord, colours: ColourPace) -> SceneFacts {
     SceneFacts {
         extent: record.scene_extent,
         background: record.background,
         random_background: record.random_background,
+        colours,
     }
 }
 

@@ -11,7 +11,7 @@ use super::summary::EvaluationLine;
 use super::{Run, TrainError, export, refined};
 use crate::eval::{EvalError, EvalOptions, EvalReport, PictureFolder, evaluate};
 use crate::events::Event;
-use crate::words::{Split, TimeBudget};
+use crate::words::{Colours, Split, TimeBudget};
 
 impl Run<'_> {
     /// Writes `config.toml` as the configuration is now.
@@ -95,7 +95,7 @@ impl Run<'_> {
             split: Split::Test,
             render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
             splats_from_dataset: gausset_core::se3::IDENTITY3,
-            colour_corrected: self.config.recipe.exposure.is_some(),
+            colour_corrected: self.recorded.colours() != Colours::None,
         };
         let folder = eval_folder(self.folder.root());
         // What stands there was looked at when the run folder was taken.
