@@ -218,17 +218,19 @@ pub const PACE_VISITS: f64 = 100.0;
 /// Rates are raised at most so many times where there are fewer visits.
 const FASTEST_PACE: f64 = 3.0;
 /// Gains that nobody has measured beforehand have a longer way to go.
-const UNMEASURED_PACE: f64 = 10.0;
+const UNMEASURED_PACE: f64 = 3.0;
 /// Rates of the vignetting at the start and at the end.
 const VIGNETTING_RATES: [f64; 2] = [5e-3, 5e-4];
 
-/// Factors on the rates of colours, which follow from the number of their rows; 0 = there are no rows.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct ColourPace {
-    /// On those of gains.
-    pub gains: f64,
-    /// On those of vignetting.
-    pub vignetting: f64,
+/// Rows that correct colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColourRows {
+    /// Of gains.
+    pub gains: usize,
+    /// Of vignetting.
+    pub vignetting: usize,
+    /// The gains start at those of the tracks.
+    pub are_measured: bool,
 }
 
 /// What a recipe needs to know about the scene.
@@ -240,22 +242,11 @@ pub struct SceneFacts {
     pub background: [f32; 3],
     /// Whether each training step has a background colour of its own.
     pub random_background: bool,
-    /// How fast colours are corrected.
-    pub colours: ColourPace,
+    /// Rows that correct colours.
+    pub colours: ColourRows,
 }
 
 impl Recipe {
-    /// How fast so many rows of gains and of vignetting move. `are_measured`: the gains start at those of the tracks.
-    #[must_use]
-    pub fn colour_pace(&self, gains: usize, vignetting: usize, are_measured: bool) -> ColourPace {
-        let pace = |rows: usize| match rows {
-            0 => 0.0,
-            rows => (PACE_VISITS * rows as f64 / self.steps.max(1) as f64).min(FASTEST_PACE),
-        };
-        let distance = if are_measured { 1.0 } else { UNMEASURED_PACE };
-        ColourPace { gains: pace(gains) * distance, vignetting: pace(vignetting) }
-    }
-
     /// The strategy that the density rules belong to.
     #[must_use]
     pub fn strategy(&self) -> Strategy {
@@ -380,7 +371,7 @@ impl Recipe {
             scale_regularisation: self.loss.scale_regularisation as f32,
             noise: self.noise(rates.means),
             statistic: self.statistic_at(step),
-            exposure: self.exposure_rates(step, scene.colours.gains),
+            exposure: self.exposure_rates(step, &scene.colours),
             vignetting: self.vignetting_rates(step, scene.colours.vignetting),
             pose: self.pose_rates(step, scene.extent),
         }
@@ -412,15 +403,23 @@ impl Recipe {
     }
 
     /// Rates of colour corrections.
-    fn exposure_rates(&self, step: u64, pace: f64) -> Option<CorrectionRates> {
+    fn exposure_rates(&self, step: u64, rows: &ColourRows) -> Option<CorrectionRates> {
         let exposure = self.exposure?;
-        let pace = if exposure.mode == Exposure::Affine { 1.0 } else { pace };
+        let distance = if rows.are_measured { 1.0 } else { UNMEASURED_PACE };
+        let is_affine = exposure.mode == Exposure::Affine;
+        let pace = if is_affine { 1.0 } else { distance * self.pace(rows.gains) };
         let rate = (pace * self.log_linear(exposure.rate, exposure.rate_final, step)) as f32;
         (pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: exposure.decay as f32 })
     }
 
+    /// Factor on the rates of so many rows of colours; 0 of none.
+    fn pace(&self, rows: usize) -> f64 {
+        (PACE_VISITS * rows as f64 / self.steps.max(1) as f64).min(FASTEST_PACE)
+    }
+
     /// Rates of the vignetting.
-    fn vignetting_rates(&self, step: u64, pace: f64) -> Option<CorrectionRates> {
+    fn vignetting_rates(&self, step: u64, rows: usize) -> Option<CorrectionRates> {
+        let pace = self.pace(rows);
         let [start, end] = VIGNETTING_RATES;
         let rate = (pace * self.log_linear(start, end, step)) as f32;
         (self.vignetting && pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: 0.0 })

@@ -1,14 +1,14 @@
 //! The schedules, against values computed by hand.
 
 use gausset_core::engine::{CorrectionRates, DensityRule, GradientStatistic, McmcRule};
-use gausset_train::recipe::{ColourPace, DensityRules};
+use gausset_train::recipe::{ColourRows, DensityRules};
 use gausset_train::{Exposure, Quality, Recipe, SceneFacts, Strategy, TrainConfig, TrainOptions};
 
 const SCENE: SceneFacts = SceneFacts {
     extent: 2.0,
     background: [0.1, 0.2, 0.3],
     random_background: false,
-    colours: ColourPace { gains: 0.0, vignetting: 0.0 },
+    colours: ColourRows { gains: 0, vignetting: 0, are_measured: true },
 };
 
 fn recipe(given: TrainOptions) -> Recipe {
@@ -219,7 +219,10 @@ fn gains_come_equally_far_in_any_run_and_do_not_move_where_there_are_none() {
     let run = recipe(1_000);
     assert_eq!((run.step_params(0, &SCENE).exposure, run.step_params(0, &SCENE).vignetting), (None, None));
     let first = |recipe: &Recipe, rows, measured| {
-        let scene = SceneFacts { colours: recipe.colour_pace(rows, 1, measured), ..SCENE };
+        let scene = SceneFacts {
+            colours: ColourRows { gains: rows, vignetting: 1, are_measured: measured },
+            ..SCENE
+        };
         let params = recipe.step_params(0, &scene);
         [params.exposure, params.vignetting].map(|rates| f64::from(rates.unwrap().first))
     };
@@ -232,7 +235,7 @@ fn gains_come_equally_far_in_any_run_and_do_not_move_where_there_are_none() {
     near(first(&run, 20, true)[0], 2.0 * 2e-3);
     near(first(&recipe(5_000), 50, true)[0], 2e-3);
     // Not measured beforehand, and at most three times as fast.
-    near(first(&run, 10, false)[0], 10.0 * 2e-3);
+    near(first(&run, 10, false)[0], 3.0 * 2e-3);
     near(first(&run, 500, true)[0], 3.0 * 2e-3);
 }
 

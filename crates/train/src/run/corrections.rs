@@ -8,7 +8,7 @@ use gausset_io::dataset::{Dataset, Loader};
 
 use super::TrainError;
 use crate::gains::{self, Gains};
-use crate::recipe::{ColourPace, Recipe};
+use crate::recipe::{ColourRows, Recipe};
 use crate::words::{Colours, Exposure};
 
 /// Rows of corrections per training view, by its index in the training split.
@@ -76,11 +76,14 @@ impl Corrections {
         self.vignetting.as_ref().and_then(|rows| rows.of_view.get(train_index).copied().flatten())
     }
 
-    /// How fast the colours move.
-    pub(super) fn colour_pace(&self, recipe: &Recipe) -> ColourPace {
+    /// How many rows correct colours.
+    pub(super) fn colour_rows(&self) -> ColourRows {
         let count = |rows: &Option<Rows>| rows.as_ref().map_or(0, |rows| rows.count);
-        let are_measured = self.colours == Colours::GainsFromTracks;
-        recipe.colour_pace(count(&self.exposure), count(&self.vignetting), are_measured)
+        ColourRows {
+            gains: count(&self.exposure),
+            vignetting: count(&self.vignetting),
+            are_measured: self.colours == Colours::GainsFromTracks,
+        }
     }
 
     /// Row of a view's pose correction.

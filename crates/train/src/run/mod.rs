@@ -218,7 +218,7 @@ impl<'a> Run<'a> {
             MetricsLog::open(session.fs, &metrics_path(folder.root()), header.as_ref().map(|h| h.step))?;
         let seed = config.recipe.seed;
         let cursor = header.as_ref().map(|h| h.cursor).unwrap_or_default();
-        let scene = prepare::scene_facts(&recorded.record, corrections.colour_pace(&config.recipe));
+        let scene = prepare::scene_facts(&recorded.record, corrections.colour_rows());
         let mut feed = Feed::new(Arc::clone(&loader), seed, cursor, corrections);
         let mut watch = Watch::new(state.splats.len() as u64);
         let [mut seconds, mut cpu_seconds] = [0.0; 2];

@@ -12,7 +12,7 @@ use gausset_io::units;
 use super::{TrainError, same_data};
 use crate::config::{RunRecord, TrainConfig};
 use crate::memory::MemoryPlan;
-use crate::recipe::{ColourPace, SceneFacts};
+use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
 use crate::words::{Background, Colours, RandomBackground};
 
@@ -102,7 +102,7 @@ pub(super) fn record(
 }
 
 /// What the recipe needs to know about the scene.
-pub(super) fn scene_facts(record: &RunRecord, colours: ColourPace) -> SceneFacts {
+pub(super) fn scene_facts(record: &RunRecord, colours: ColourRows) -> SceneFacts {
     SceneFacts {
         extent: record.scene_extent,
         background: record.background,
