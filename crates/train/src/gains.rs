@@ -26,6 +26,8 @@ const FEWEST_OBSERVATIONS: u32 = 30;
 const MOST_OBSERVATIONS: usize = 300_000;
 /// The square around a point has this share of the longer side of a picture: seven pixels of 800.
 const SQUARE_SHARE: f64 = 1.0 / 320.0;
+/// Pictures whose longer side is shorter are not measured: a square of three pixels would be a large part of them.
+const SMALLEST_SIDE: u32 = 96;
 /// The means alternate until no gain moves by more than this …
 const SETTLED: f64 = 1e-6;
 /// … or so many times.
@@ -131,7 +133,9 @@ pub fn measure(loader: &Loader, tracks: &Tracks, pictures: &[(usize, u32)], rows
     for (at, &(index, row)) in pictures.iter().enumerate() {
         let ahead = pictures[at..].iter().take(LOOKAHEAD).map(|&(index, _)| index);
         loader.prefetch(&ahead.collect::<Vec<_>>());
-        if !tracks.of(index).iter().any(|&point| wanted[point as usize]) {
+        let camera = &dataset.images[index].camera;
+        let is_seen = tracks.of(index).iter().any(|&point| wanted[point as usize]);
+        if !is_seen || camera.width.max(camera.height) < SMALLEST_SIDE {
             continue;
         }
         let Ok(target) = loader.get(index) else { continue };

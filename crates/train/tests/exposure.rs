@@ -5,7 +5,7 @@ mod common;
 
 use std::path::Path;
 
-use common::{cpu, ignore, options, runs, splats_of, train, write_scene};
+use common::{cpu, ignore, options, resume, runs, splats_of, train, write_scene};
 use gausset_core::engine::{Engine, GAIN_GROUP};
 use gausset_core::image::RgbImage8;
 use gausset_io::image::{decode_file, encode};
@@ -44,6 +44,12 @@ fn gains_are_those_of_the_pictures_and_stay_there_in_training() {
     let mut engine = cpu(2);
     train(&given, &mut engine, &run, &mut ignore).unwrap();
     assert_eq!(RecordedRun::read(&run.join("config.toml")).unwrap().colours(), Colours::GainsFromTracks);
+    // Without a checkpoint the gains are measured again, to the same bytes.
+    let whole = splats_of(&run);
+    std::fs::remove_dir_all(run.join("checkpoints")).unwrap();
+    std::fs::remove_file(run.join("splats.ply")).unwrap();
+    resume(&TrainOptions::default(), &mut engine, &run, &mut ignore).unwrap();
+    assert!(splats_of(&run) == whole);
     let state = engine.save().unwrap();
     let gains = state.extra(GAIN_GROUP).unwrap();
     let count = expected.len() as f64;
