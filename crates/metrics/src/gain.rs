@@ -170,6 +170,7 @@ fn apply_row<S: Simd>(simd: S, factors: &Factors, y: usize, colour: [&mut [Row];
     }
 }
 
+#[allow(clippy::manual_map, reason = "a closure would be a call outside the vector function")]
 #[inline(always)]
 fn vjp_row<S: Simd>(
     simd: S,
@@ -219,7 +220,7 @@ fn vjp_row<S: Simd>(
             let mut power = square;
             for sum in &mut lanes[3..] {
                 *sum = fma(per_factor, power, *sum);
-                power = power * square;
+                power *= square;
             }
         }
     }
