@@ -85,6 +85,7 @@ fn compare(runs: &[PathBuf; 2]) -> Result<Vec<f64>, String> {
         extent: record.scene_extent,
         background: record.background,
         random_background: record.random_background,
+        colours: gausset_train::recipe::ColourRows::default(),
     };
     let options = config.recipe.eval_options(config.recipe.steps, &scene);
     let turn = Similarity::from_rotation(record.up_rotation);

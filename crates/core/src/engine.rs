@@ -25,15 +25,26 @@ pub struct TrainView {
     pub pose: Pose,
     /// The picture; its size is the camera's.
     pub target: Arc<TargetImage>,
-    /// Row of the `exposure` group, if exposure is learned for this view.
+    /// Row of the `gains` group, or of the `exposure` group where the state has that, if colours of this view are
+    /// corrected.
     pub exposure_row: Option<u32>,
+    /// Row of the `vignetting` group, if the vignetting of this camera is learned.
+    pub vignetting_row: Option<u32>,
     /// Row of the `pose` group, if the pose of this view is refined.
     pub pose_row: Option<u32>,
     /// Pose of this camera in the rig that the row moves, `camera_from_rig`; `None`: the row moves the camera itself.
     pub camera_from_rig: Option<Pose>,
 }
 
-/// Name of the group of exposure corrections: 12 values a row, a row-major 3x4 affine on the rendered colour.
+/// Name of the group of gains: 3 values a row, the natural logarithm of a factor on each channel of the rendered colour.
+/// After an update of a row the mean over all rows is taken off each of them, channel by channel, so that the gains of
+/// all pictures together change nothing (the gauge: what all share belongs to the splats).
+pub const GAIN_GROUP: &str = "gains";
+/// Name of the group of vignetting: 3 values a row, `a` in `1 + a1 r² + a2 r⁴ + a3 r⁶`, r the distance from the principal
+/// point in half diagonals of the picture.
+pub const VIGNETTING_GROUP: &str = "vignetting";
+/// Name of the group of exposure corrections of version 0.1: 12 values a row, a row-major 3x4 affine on the rendered
+/// colour.
 pub const EXPOSURE_GROUP: &str = "exposure";
 /// Name of the group of pose corrections: 6 values a row, a twist `(rho, phi)` multiplied from the left to
 /// `camera_from_world`, or to `rig_from_world` of the rig that the camera belongs to.
@@ -166,6 +177,8 @@ pub struct StepParams {
     pub statistic: GradientStatistic,
     /// Rates of the exposure row of the view; `None` leaves it as it is (it is still applied).
     pub exposure: Option<CorrectionRates>,
+    /// Rates of the vignetting row of the view; `None` leaves it as it is (it is still applied).
+    pub vignetting: Option<CorrectionRates>,
     /// Rates of the pose row of the view; `None` leaves it as it is (it is still applied).
     pub pose: Option<CorrectionRates>,
 }
@@ -186,6 +199,7 @@ impl StepParams {
             noise: None,
             statistic: GradientStatistic::Off,
             exposure: None,
+            vignetting: None,
             pose: None,
         }
     }
@@ -246,9 +260,6 @@ pub struct Bubble {
 /// *Bubbles*: a splat whose mean lies in one, at the distance `d` from its centre, is condemned unless one of `cameras`
 /// sees it from closer than `near d`: what stands close to where cameras were must have been seen from close.
 ///
-/// *Shape*: a splat at the distance `d` from the nearest centre has scales of at most `shape d`. A larger one reaches
-/// behind the camera, where its projection means nothing: it smears over the whole picture.
-///
 /// *Rays*:
 ///
 /// from each view the light of each point is followed. Where a splat takes a share `w` (its blending weight) of that
@@ -271,8 +282,6 @@ pub struct FreeSpaceRule {
     pub cameras: Arc<[(Camera, Pose)]>,
     /// How much farther than the nearest bubble's centre a camera may be that confirms a splat.
     pub near: f32,
-    /// Largest scale of a splat, as a share of its distance from the nearest bubble's centre.
-    pub shape: f32,
 }
 
 /// Thresholds of adaptive density control.
@@ -343,7 +352,7 @@ pub struct DensityStatistics {
 /// A group of per-view corrections with its moments: `rows × width` values each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExtraGroup {
-    /// [`EXPOSURE_GROUP`] or [`POSE_GROUP`].
+    /// [`GAIN_GROUP`], [`VIGNETTING_GROUP`], [`EXPOSURE_GROUP`] or [`POSE_GROUP`].
     pub name: String,
     /// Values per row.
     pub width: u32,
@@ -370,6 +379,18 @@ impl ExtraGroup {
             clocks: vec![0; rows],
             values,
         }
+    }
+
+    /// Gains of 1.
+    #[must_use]
+    pub fn gains(rows: usize) -> Self {
+        Self::new(GAIN_GROUP, &[0.0; 3], rows)
+    }
+
+    /// Cameras without vignetting.
+    #[must_use]
+    pub fn vignetting(rows: usize) -> Self {
+        Self::new(VIGNETTING_GROUP, &[0.0; 3], rows)
     }
 
     /// Identity exposures.

@@ -39,6 +39,7 @@ fn main() {
         pose: workload.pose,
         target: Arc::new(workload.target.clone()),
         exposure_row: None,
+        vignetting_row: None,
         pose_row: None,
         camera_from_rig: None,
     };

@@ -1,8 +1,93 @@
-//! Per-view corrections: rows of exposure and pose, and their update.
+//! Per-view corrections: rows of colour and pose, and their update.
 
 use fearless_simd::Level;
-use gausset_core::engine::{CorrectionRates, ExtraGroup};
+use gausset_core::engine::{
+    CorrectionRates, EXPOSURE_GROUP, EngineError, ExtraGroup, GAIN_GROUP, TrainView, VIGNETTING_GROUP,
+};
+use gausset_metrics::{Exposure, Gain, GainGradient, Vignetting};
 use gausset_raster::adam::update_slice;
+
+use crate::state::BlockState;
+
+const EXPOSURE_WIDTH: usize = 12;
+const GAIN_WIDTH: usize = 3;
+const VIGNETTING_WIDTH: usize = 3;
+
+/// Index of a group and of one of its rows.
+pub(crate) type Place = (usize, usize);
+
+/// The rows that correct the colours of a view.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ColourRows {
+    pub(crate) gains: Option<Place>,
+    pub(crate) vignetting: Option<Place>,
+    /// Of version 0.1.
+    pub(crate) affine: Option<Place>,
+}
+
+/// How the colours of a view are corrected.
+pub(crate) enum Colours {
+    AsRendered,
+    Gain(Gain),
+    Affine(Exposure),
+}
+
+/// d loss / d correction.
+pub(crate) enum ColourGradient {
+    None,
+    Gain(GainGradient),
+    Affine(Exposure),
+}
+
+impl ColourRows {
+    /// The rows that a view names.
+    pub(crate) fn of(view: &TrainView, state: &BlockState) -> Result<Self, EngineError> {
+        let vignetting = state.correction(VIGNETTING_GROUP, view.vignetting_row, VIGNETTING_WIDTH)?;
+        if state.has_group(GAIN_GROUP) {
+            let gains = state.correction(GAIN_GROUP, view.exposure_row, GAIN_WIDTH)?;
+            return Ok(Self { gains, vignetting, affine: None });
+        }
+        let affine = state.correction(EXPOSURE_GROUP, view.exposure_row, EXPOSURE_WIDTH)?;
+        if affine.is_some() && vignetting.is_some() {
+            let what = format!("view `{}` asks for vignetting beside a group `{EXPOSURE_GROUP}`", view.name);
+            return Err(EngineError::BadInput(what));
+        }
+        Ok(Self { gains: None, vignetting, affine })
+    }
+
+    /// What the rows hold, for a camera with that principal point.
+    pub(crate) fn read(&self, state: &BlockState, centre: [f64; 2]) -> Colours {
+        let three = |(group, row): Place| {
+            let row = state.extras[group].row(row);
+            [row[0], row[1], row[2]]
+        };
+        if let Some((group, row)) = self.affine {
+            let values = state.extras[group].row(row);
+            return Colours::Affine(std::array::from_fn(|i| values[i]));
+        }
+        if self.gains.is_none() && self.vignetting.is_none() {
+            return Colours::AsRendered;
+        }
+        Colours::Gain(Gain {
+            log_gains: self.gains.map_or([0.0; 3], three),
+            vignetting: self
+                .vignetting
+                .map(|place| Vignetting { coefficients: three(place), centre: centre.map(|c| c as f32) }),
+        })
+    }
+}
+
+/// Takes the mean over all rows off each of them, value by value: the mean is then 0 but for the rounding of f32.
+pub(crate) fn hold_mean(group: &mut ExtraGroup) {
+    let (width, rows) = (group.width as usize, group.clocks.len());
+    for k in 0..width {
+        let column = || group.values.iter().skip(k).step_by(width);
+        let mean = column().map(|&value| f64::from(value)).sum::<f64>() / rows.max(1) as f64;
+        for value in group.values.iter_mut().skip(k).step_by(width) {
+            *value = (f64::from(*value) - mean) as f32;
+        }
+    }
+}
 
 /// Adam on one row, then the pull towards its identity: `value -= decay (value - identity)`.
 ///

@@ -3,8 +3,8 @@
 use gausset_compute::simd::LANES;
 use gausset_core::engine::{EngineError, FreeSpaceRule, RenderOptions};
 use gausset_raster::blend::Outputs;
-use gausset_raster::free_space::{Evidence, Places, Verdict};
-use gausset_raster::layout::{GeometryBlock, LOG_SCALE, LOGIT, MEAN};
+use gausset_raster::free_space::{Evidence, Places};
+use gausset_raster::layout::{LOGIT, MEAN};
 use gausset_raster::view::KernelView;
 
 use crate::CpuEngine;
@@ -15,7 +15,7 @@ const CLEARED_LOGIT: f32 = -8.0;
 const CHUNK: usize = 256;
 
 impl CpuEngine {
-    /// Lowers the opacity of the splats that the rule condemns, and the scales of those that are too large.
+    /// Lowers the opacity of the splats that the rule condemns.
     pub(crate) fn clear_space(&mut self, rule: &FreeSpaceRule) -> Result<(), EngineError> {
         let splats = self.state.parameters.len();
         let mut evidence = Evidence::new(splats);
@@ -40,29 +40,17 @@ impl CpuEngine {
             for (block, (rows, moments)) in parameters.iter_mut().zip(moments.iter_mut()).enumerate() {
                 let first = (chunk * CHUNK + block) * LANES;
                 for lane in 0..LANES.min(splats - first) {
-                    let verdict = places
-                        .as_ref()
-                        .map(|places| places.verdict(std::array::from_fn(|k| rows[MEAN + k].0[lane])));
-                    if evidence.condemns(first + lane, rule) || verdict == Some(Verdict::Condemned) {
+                    let mean = std::array::from_fn(|k| rows[MEAN + k].0[lane]);
+                    let is_in_bubble = || places.as_ref().is_some_and(|places| places.condemn(mean));
+                    if evidence.condemns(first + lane, rule) || is_in_bubble() {
                         rows[LOGIT].0[lane] = CLEARED_LOGIT;
                         moments[LOGIT].0[lane] = 0.0;
                         *cleared += 1;
-                    } else if let Some(Verdict::LargestLogScale(largest)) = verdict {
-                        shrink(rows, lane, largest);
                     }
                 }
             }
         });
         self.report.cleared += parts.iter().map(|(.., cleared)| cleared).sum::<u64>();
         Ok(())
-    }
-}
-
-/// Lowers the log scales of a splat to at most this.
-fn shrink(rows: &mut GeometryBlock, lane: usize, largest: f32) {
-    for row in &mut rows[LOG_SCALE..LOG_SCALE + 3] {
-        if row.0[lane] > largest {
-            row.0[lane] = largest;
-        }
     }
 }

@@ -133,6 +133,11 @@ impl BlockState {
         }
     }
 
+    /// Whether there is a group of this name.
+    pub(crate) fn has_group(&self, name: &str) -> bool {
+        self.extras.iter().any(|group| group.name == name)
+    }
+
     /// The index of a group of per-view corrections and one of its rows, checked.
     pub(crate) fn correction(
         &self,

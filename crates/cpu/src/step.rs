@@ -2,20 +2,19 @@
 
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::{
-    EXPOSURE_GROUP, EngineError, GradientStatistic, POSE_GROUP, StepParams, TrainView,
+    CorrectionRates, EngineError, GradientStatistic, POSE_GROUP, StepParams, TrainView,
 };
 use gausset_core::{Stage, se3};
-use gausset_metrics::exposure::{self, Exposure, apply_exposure, exposure_vjp};
-use gausset_metrics::{LossOptions, Truth};
+use gausset_metrics::{LossOptions, Truth, apply_exposure, apply_gain, exposure, exposure_vjp, gain_vjp};
 use gausset_prof::span;
 use gausset_raster::blend::{Outputs, tile_row_to_lines};
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
 use gausset_raster::update::{UpdateInput, UpdateState, update};
 use gausset_raster::view::KernelView;
 
-use crate::{CpuEngine, STEP_BYTES_PER_PIXEL, corrections, statistics};
+use crate::corrections::{self, ColourGradient, ColourRows, Colours, Place};
+use crate::{CpuEngine, STEP_BYTES_PER_PIXEL, statistics};
 
-const EXPOSURE_WIDTH: usize = 12;
 const POSE_WIDTH: usize = 6;
 
 impl CpuEngine {
@@ -27,7 +26,7 @@ impl CpuEngine {
                 view.name, view.target.width, view.target.height, camera.width, camera.height
             )));
         }
-        let exposure_row = self.state.correction(EXPOSURE_GROUP, view.exposure_row, EXPOSURE_WIDTH)?;
+        let colour_rows = ColourRows::of(view, &self.state)?;
         let pose_row = self.state.correction(POSE_GROUP, view.pose_row, POSE_WIDTH)?;
         let twist = pose_row.map(|(group, row)| self.twist(group, row));
         // The row may be that of a rig, whose movement is another one seen from this camera.
@@ -51,7 +50,7 @@ impl CpuEngine {
         forward.map_err(|error| self.too_many_entries(&name, error))?;
         (self.last_size, self.last_degree) = (kernel_view.size, params.render.sh_degree);
         statistics::count_forward(self, &kernel_view, params);
-        let (loss, exposure_gradient) = self.loss_and_gradient(view, params, &kernel_view, exposure_row)?;
+        let (loss, colour_gradient) = self.loss_and_gradient(view, params, &kernel_view, &colour_rows)?;
         if !loss.is_finite() {
             return Err(EngineError::NonFiniteLoss { step: params.step, view: view.name.to_string(), loss });
         }
@@ -73,12 +72,7 @@ impl CpuEngine {
         let pose_rates = params.pose.filter(|_| pose_row.is_some());
         let pose_sums = self.update_splats(params, &kernel_view, pose_rates.is_some());
 
-        if let (Some((group, row)), Some(rates), Some(gradient)) =
-            (exposure_row, params.exposure, exposure_gradient)
-        {
-            let group = &mut self.state.extras[group];
-            corrections::update_row(self.level, group, row, &gradient, &exposure::IDENTITY, &rates, false);
-        }
+        self.update_colours(&colour_rows, params, &colour_gradient);
         if let (Some((group, row)), Some(rates), Some(twist)) = (pose_row, pose_rates, twist) {
             let gradient = se3::twist_gradient(twist, pose_sums.twist(&pose));
             let gradient = match &view.camera_from_rig {
@@ -105,35 +99,70 @@ impl CpuEngine {
         std::array::from_fn(|i| f64::from(values[i]))
     }
 
-    /// Leaves the gradient of the rendered picture in `self.gradient`; returns the loss and the gradient of the
-    /// exposure, if there is one.
+    /// Moves the rows that correct the colours of the view.
+    fn update_colours(&mut self, rows: &ColourRows, params: &StepParams, gradient: &ColourGradient) {
+        let level = self.level;
+        let mut update =
+            |place: Option<Place>, rates: Option<CorrectionRates>, gradient: &[f32], identity: &[f32]| {
+                let ((group, row), rates) = place.zip(rates)?;
+                let rows = &mut self.state.extras[group];
+                corrections::update_row(level, rows, row, gradient, identity, &rates, false);
+                Some(group)
+            };
+        match gradient {
+            ColourGradient::None => {}
+            ColourGradient::Affine(affine) => {
+                update(rows.affine, params.exposure, affine, &exposure::IDENTITY);
+            }
+            ColourGradient::Gain(gain) => {
+                update(rows.vignetting, params.vignetting, &gain.vignetting, &[0.0; 3]);
+                if let Some(group) = update(rows.gains, params.exposure, &gain.log_gains, &[0.0; 3]) {
+                    corrections::hold_mean(&mut self.state.extras[group]);
+                }
+            }
+        }
+    }
+
+    /// Leaves the gradient of the rendered picture in `self.gradient`; returns the loss and the gradient of what
+    /// corrects the colours.
     fn loss_and_gradient(
         &mut self,
         view: &TrainView,
         params: &StepParams,
         kernel_view: &KernelView,
-        exposure_row: Option<(usize, usize)>,
-    ) -> Result<(f64, Option<Exposure>), EngineError> {
+        colour_rows: &ColourRows,
+    ) -> Result<(f64, ColourGradient), EngineError> {
         let _span = span(Stage::Loss.name());
         self.tiles_to_planes(kernel_view);
-        let exposure: Option<Exposure> = exposure_row.map(|(group, row)| {
-            let values = self.state.extras[group].row(row);
-            std::array::from_fn(|i| values[i])
-        });
-        if let Some(exposure) = &exposure {
-            apply_exposure(self.level, &self.pool, exposure, &self.render, &mut self.corrected);
-        }
-        let picture = if exposure.is_some() { &self.corrected } else { &self.render };
+        let (level, pool) = (self.level, &self.pool);
+        let colours = colour_rows.read(&self.state, [view.camera.cx, view.camera.cy]);
+        let picture = match &colours {
+            Colours::AsRendered => &self.render,
+            Colours::Gain(gain) => {
+                apply_gain(level, pool, gain, &mut self.render);
+                &self.render
+            }
+            Colours::Affine(affine) => {
+                apply_exposure(level, pool, affine, &self.render, &mut self.corrected);
+                &self.corrected
+            }
+        };
         let options = LossOptions { dssim_weight: params.dssim_weight, background: params.render.background };
         let truth = Truth::Bytes(&view.target);
         let value = self
             .loss
-            .run(&self.pool, picture, truth, &options, &mut self.gradient)
+            .run(pool, picture, truth, &options, &mut self.gradient)
             .map_err(|err| EngineError::BadInput(format!("view `{}`: {err}", view.name)))?;
-        let exposure_gradient = exposure.map(|exposure| {
-            exposure_vjp(self.level, &self.pool, &exposure, &self.render, &mut self.gradient)
-        });
-        Ok((value.loss, exposure_gradient))
+        let gradient = match &colours {
+            Colours::AsRendered => ColourGradient::None,
+            Colours::Gain(gain) => {
+                ColourGradient::Gain(gain_vjp(level, pool, gain, &self.render, &mut self.gradient))
+            }
+            Colours::Affine(affine) => {
+                ColourGradient::Affine(exposure_vjp(level, pool, affine, &self.render, &mut self.gradient))
+            }
+        };
+        Ok((value.loss, gradient))
     }
 
     fn tiles_to_planes(&mut self, view: &KernelView) {

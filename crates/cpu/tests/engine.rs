@@ -27,6 +27,7 @@ fn view() -> TrainView {
         pose: Pose::IDENTITY,
         target: Arc::new(pattern(CAMERA.width, CAMERA.height)),
         exposure_row: None,
+        vignetting_row: None,
         pose_row: None,
         camera_from_rig: None,
     }

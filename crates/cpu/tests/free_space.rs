@@ -37,7 +37,6 @@ fn rays(points: Vec<[f32; 3]>) -> FreeSpaceRule {
         bubbles: Arc::from([]),
         cameras: Arc::from([]),
         near: 3.0,
-        shape: 0.2,
     }
 }
 

@@ -33,6 +33,7 @@ fn step(engine: &mut CpuEngine) -> Result<(), EngineError> {
         pose: Pose::IDENTITY,
         target: Arc::new(pattern(CAMERA.width, CAMERA.height)),
         exposure_row: None,
+        vignetting_row: None,
         pose_row: None,
         camera_from_rig: None,
     };

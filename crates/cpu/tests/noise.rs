@@ -39,6 +39,7 @@ fn view() -> TrainView {
         pose: Pose::IDENTITY,
         target: Arc::new(target),
         exposure_row: None,
+        vignetting_row: None,
         pose_row: None,
         camera_from_rig: None,
     }

@@ -5,11 +5,11 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, FreeSpace, MemoryLimit, Plan, Quality, RandomBackground, Strategy, TimeBudget,
-    TrainOptions, Up,
+    Adam, Alpha, Background, Exposure, FreeSpace, MemoryLimit, Plan, Quality, RandomBackground, Strategy,
+    TimeBudget, TrainOptions, Up,
 };
 
 /// Defines the options: the struct for clap, and its form for the trainer. A field that `TrainOptions` has and this
@@ -37,6 +37,16 @@ where
     T: std::str::FromStr<Err: std::error::Error + Send + Sync + 'static> + Clone + Send + Sync + 'static,
 {
     PossibleValuesParser::new(words).try_map(|word| word.parse::<T>())
+}
+
+/// The words of `--exposure`; in version 0.1 it was a flag.
+fn exposure_words() -> impl TypedValueParser<Value = Exposure> {
+    let value = |word: &'static str| match word {
+        "on" => PossibleValue::new(word).alias("true"),
+        "off" => PossibleValue::new(word).alias("false"),
+        _ => PossibleValue::new(word),
+    };
+    PossibleValuesParser::new(Exposure::WORDS.iter().copied().map(value)).try_map(|word| word.parse())
 }
 
 const DATA: &str = "Data";
@@ -238,13 +248,14 @@ option_args! {
     #[arg(long, value_name = "FACTOR", help_heading = DENSITY, hide_short_help = true)]
     noise: f64,
 
-    /// Learn a colour correction per picture, for photographs with automatic exposure.
+    /// Gains per picture, for photographs with automatic exposure: auto|on|off; auto = on where the points that pictures
+    /// share differ in brightness; affine = the 3x4 affine of version 0.1.
     #[arg(
-        long, value_name = "BOOL", help_heading = CORRECTIONS, num_args = 0..=1, default_missing_value = "true",
-        require_equals = true, hide_possible_values = true
+        long, value_name = "WHEN", help_heading = CORRECTIONS, num_args = 0..=1, default_missing_value = "on",
+        hide_possible_values = true, value_parser = exposure_words()
     )]
-    exposure: bool,
-    /// Rate of the colour corrections at the start.
+    exposure: Exposure,
+    /// Rate of the colour corrections at the start, for 100 visits of a picture; with fewer visits it is raised.
     #[arg(long, value_name = "RATE", help_heading = CORRECTIONS, hide_short_help = true)]
     lr_exposure: f64,
     /// Rate of the colour corrections at the end.
@@ -253,6 +264,12 @@ option_args! {
     /// Share by which a colour correction returns to none each step.
     #[arg(long, value_name = "SHARE", help_heading = CORRECTIONS, hide_short_help = true)]
     exposure_decay: f64,
+    /// Learn the vignetting of each camera.
+    #[arg(
+        long, value_name = "BOOL", help_heading = CORRECTIONS, num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, hide_possible_values = true
+    )]
+    vignetting: bool,
     /// Refine the camera poses.
     #[arg(
         long, value_name = "BOOL", help_heading = CORRECTIONS, num_args = 0..=1, default_missing_value = "true",

@@ -9,7 +9,7 @@ use dataset_support::{Scene, damage, memory, tiny_png};
 use gausset_io::image::encode::{PngPixels, png, png_rgb8};
 use gausset_io::image::header::parse_header;
 use gausset_io::image::{
-    ImageProblem, Picture, PictureFormat, area, decode, decode_file, decode_mask_file, read_header,
+    ImageProblem, Picture, PictureFormat, Shot, area, decode, decode_file, decode_mask_file, read_header,
 };
 use proptest::prelude::*;
 
@@ -175,6 +175,52 @@ fn exif_orientation_is_read_and_never_applied() {
         ),
         "{report:?}"
     );
+}
+
+/// APP1 with time 1/200 s, f/2.8 and ISO 400 in a directory of their own behind the first.
+fn exif_of_a_shot(little: bool, iso: u16) -> Vec<u8> {
+    let u16s = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+    let u32s = |v: u32| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+    let entry =
+        |tag: u16, kind: u16, value: [u8; 4]| [&u16s(tag)[..], &u16s(kind), &u32s(1), &value].concat();
+    let short = |v: u16| [&u16s(v)[..], &[0, 0]].concat().try_into().unwrap();
+    let tiff = [
+        if little { b"II\x2A\0".to_vec() } else { b"MM\0\x2A".to_vec() },
+        u32s(8).to_vec(),
+        // At 8: one entry, the place of the other directory.
+        u16s(1).to_vec(),
+        entry(0x8769, 4, u32s(26)),
+        u32s(0).to_vec(),
+        // At 26: three entries and no next directory, 42 bytes; numbers from 68 on.
+        u16s(3).to_vec(),
+        entry(0x829A, 5, u32s(68)),
+        entry(0x829D, 5, u32s(76)),
+        entry(0x8827, 3, short(iso)),
+        u32s(0).to_vec(),
+        [u32s(1), u32s(200), u32s(28), u32s(10)].concat(),
+    ]
+    .concat();
+    let length = (tiff.len() as u16 + 8).to_be_bytes();
+    [&[0xFF, 0xE1], &length[..], b"Exif\0\0", &tiff].concat()
+}
+
+#[test]
+fn time_f_number_and_iso_are_read_where_all_of_them_are_there() {
+    for little in [true, false] {
+        let header = |app1: &[u8]| parse_header(Cursor::new(&flat_jpeg(3, 0xC0, 8, app1))).unwrap();
+        let shot = header(&exif_of_a_shot(little, 400)).shot.unwrap();
+        assert_eq!(shot, Shot { time: [1, 200], f_number: [28, 10], iso: 400 });
+        assert!((shot.stops() - (4.0 / 200.0 / 7.84f64).log2()).abs() < 1e-12);
+        assert_eq!(header(&exif_of_a_shot(little, 0)).shot, None);
+        assert_eq!(header(&exif(6, little)).shot, None);
+        // Wherever it is cut, the picture is read.
+        let whole = exif_of_a_shot(little, 400);
+        for end in 10..whole.len() {
+            let mut cut = whole[..end].to_vec();
+            cut[2..4].copy_from_slice(&(end as u16 - 2).to_be_bytes());
+            assert_eq!(header(&cut).shot, None, "{end}");
+        }
+    }
 }
 
 #[test]

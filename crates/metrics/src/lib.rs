@@ -2,7 +2,7 @@
 //!
 //! - [`mod@reference`]: the definition in f64, plain loops; everything else is tested against it.
 //! - [`loss`]: `(1 - w) L1 + w (1 - SSIM)` of a training step with its gradient, in f32 on 16 lanes and all threads.
-//! - [`exposure`]: a 3x4 affine on the rendered colour with its VJP.
+//! - [`gain`]: gains and vignetting on the rendered colour with their VJP; [`exposure`]: a 3x4 affine (version 0.1).
 //! - [`quality`]: what `eval` prints, [`ssim`]: SSIM as different programs define it,
 //!   [`lpips`]: LPIPS with weights from a file.
 //! - [`planes`]: the picture layout that the first two work on.
@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod exposure;
+pub mod gain;
 pub mod loss;
 pub mod lpips;
 pub mod planes;
@@ -22,6 +23,7 @@ use fearless_simd::{Simd, f32x16, prelude::*};
 use gausset_compute::simd::LANES;
 
 pub use exposure::{Exposure, apply_exposure, exposure_vjp};
+pub use gain::{Gain, GainGradient, Vignetting, apply_gain, gain_vjp};
 pub use loss::{LossKernel, LossOptions, LossValue, Truth};
 pub use lpips::Lpips;
 pub use planes::Planes;

@@ -97,16 +97,6 @@ pub struct Places {
     radius: Vec<f32>,
     views: Vec<KernelView>,
     near: f32,
-    shape: f32,
-}
-
-/// What the places say about a splat.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Verdict {
-    /// It hangs in a bubble, and no camera sees it from close.
-    Condemned,
-    /// It stays, and its log scales are at most this.
-    LargestLogScale(f32),
 }
 
 impl Places {
@@ -120,24 +110,18 @@ impl Places {
             radius: rule.bubbles.iter().map(|bubble| bubble.radius).collect(),
             views,
             near: rule.near,
-            shape: rule.shape,
         })
     }
 
-    /// What they say about a splat with this mean.
+    /// Whether a splat with this mean hangs in a bubble, and no camera sees it from close.
     #[must_use]
-    pub fn verdict(&self, mean: [f32; 3]) -> Verdict {
+    pub fn condemn(&self, mean: [f32; 3]) -> bool {
         let (place, squared) = self.nearest(mean);
-        let radius = self.radius[place];
-        if squared < radius * radius {
-            let limit = self.near * self.near * squared;
-            let from_close =
-                |view: &&KernelView| squared_distance(mean, view.origin) < limit && sees(view, mean);
-            if !self.views.iter().any(|view| from_close(&view)) {
-                return Verdict::Condemned;
-            }
+        if squared >= self.radius[place] * self.radius[place] {
+            return false;
         }
-        Verdict::LargestLogScale(libm::logf(self.shape * squared.sqrt()))
+        let limit = self.near * self.near * squared;
+        !self.views.iter().any(|view| squared_distance(mean, view.origin) < limit && sees(view, mean))
     }
 
     /// The nearest place (the first of equals), and the squared distance to it.

@@ -39,10 +39,6 @@ const WELL_SEEN: u32 = 3;
 const MOST_BETWEEN: usize = 8;
 /// A splat in a bubble stays if a camera sees it from less than this times its distance to the bubble's centre.
 const NEAR: f32 = 3.0;
-/// Largest scale of a splat, as a share of its distance from where cameras were. Where a splat reaches behind the camera
-/// its projection means nothing: with the ratio of x to z limited to 1.3 times the field of view (gsplat), it smears over
-/// the picture unless its scale is below about a fifth of its distance.
-const SHAPE: f32 = 0.2;
 
 /// Bubbles around the training cameras and on the lines between neighbours: as far as a share of the way to the nearest
 /// points, in whatever direction they are.
@@ -124,7 +120,6 @@ impl FreeViews {
             bubbles: Arc::clone(&self.bubbles),
             cameras: Arc::clone(&self.training_cameras),
             near: NEAR,
-            shape: SHAPE,
         }
     }
 

@@ -18,6 +18,7 @@ pub mod config;
 pub mod eval;
 pub mod events;
 pub mod free_space;
+pub mod gains;
 pub mod memory;
 pub mod options;
 pub mod orbit;
@@ -42,6 +43,6 @@ pub use run::{
     with_refined_poses,
 };
 pub use words::{
-    Adam, Alpha, Background, FreeSpace, MemoryLimit, Quality, RandomBackground, Split, Strategy, TimeBudget,
-    Up,
+    Adam, Alpha, Background, Colours, Exposure, FreeSpace, MemoryLimit, Quality, RandomBackground, Split,
+    Strategy, TimeBudget, Up,
 };

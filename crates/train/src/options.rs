@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 use crate::words::{
-    Adam, Alpha, Background, FreeSpace, MemoryLimit, Quality, RandomBackground, Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, Exposure, FreeSpace, MemoryLimit, Quality, RandomBackground, Strategy,
+    TimeBudget, Up,
 };
 
 /// Largest config file that is read, in bytes.
@@ -186,14 +187,16 @@ options! {
     /// MCMC: noise on the means, as a multiple of their rate.
     noise: f64,
 
-    /// Learn a colour correction per picture.
-    exposure: bool,
-    /// Rate of the colour corrections at the start.
+    /// Correct the colours of each picture.
+    exposure: Exposure,
+    /// Rate of the colour corrections at the start, for 100 visits of a picture.
     lr_exposure: f64,
     /// Rate of the colour corrections at the end.
     lr_exposure_final: f64,
     /// Share by which a colour correction returns to the identity each step.
     exposure_decay: f64,
+    /// Learn the vignetting of each camera.
+    vignetting: bool,
     /// Refine the camera poses.
     refine_poses: bool,
     /// Rate of the poses: radians, and scene extents for the position.

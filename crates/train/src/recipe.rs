@@ -16,7 +16,7 @@ use gausset_core::engine::{
     RenderOptions, StepParams,
 };
 
-use crate::words::{FreeSpace, RandomBackground, Strategy};
+use crate::words::{Exposure, FreeSpace, RandomBackground, Strategy};
 
 /// Steps between two changes of the set of splats in runs of at least [`FULL_CADENCE_STEPS`] steps.
 const DENSITY_CADENCE: u64 = 100;
@@ -75,6 +75,8 @@ pub struct Recipe {
     pub density: DensityRecipe,
     /// Colour corrections per picture.
     pub exposure: Option<ExposureRecipe>,
+    /// Whether the vignetting of each camera is learned.
+    pub vignetting: bool,
     /// Refinement of camera poses.
     pub poses: Option<PoseRecipe>,
 }
@@ -189,11 +191,13 @@ pub struct McmcRecipe {
 /// Schedule of colour corrections.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ExposureRecipe {
-    /// Rate at the start.
+    /// When, and by what.
+    pub mode: Exposure,
+    /// Rate at the start; of gains in a run that visits each picture [`PACE_VISITS`] times.
     pub rate: f64,
     /// Rate at the end; log-linear in between.
     pub rate_final: f64,
-    /// Share by which a correction returns to the identity each step.
+    /// Share by which a correction returns to the identity at each visit.
     pub decay: f64,
 }
 
@@ -210,8 +214,29 @@ pub struct PoseRecipe {
     pub until: f64,
 }
 
+/// Visits of a row in a run for which rates of colours are written. A row moves only when one of its pictures is drawn,
+/// by about its rate: with rates in inverse proportion to the visits it comes equally far in any run.
+pub const PACE_VISITS: f64 = 100.0;
+/// Rates are raised at most so many times where there are fewer visits.
+const FASTEST_PACE: f64 = 3.0;
+/// Gains that nobody has measured beforehand have a longer way to go.
+const UNMEASURED_PACE: f64 = 3.0;
+/// Rates of the vignetting at the start and at the end.
+const VIGNETTING_RATES: [f64; 2] = [5e-3, 5e-4];
+
+/// Rows that correct colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ColourRows {
+    /// Of gains.
+    pub gains: usize,
+    /// Of vignetting.
+    pub vignetting: usize,
+    /// The gains start at those of the tracks.
+    pub are_measured: bool,
+}
+
 /// What a recipe needs to know about the scene.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SceneFacts {
     /// Size of the scene in scene units.
     pub extent: f64,
@@ -219,6 +244,8 @@ pub struct SceneFacts {
     pub background: [f32; 3],
     /// Whether each training step has a background colour of its own.
     pub random_background: bool,
+    /// Rows that correct colours.
+    pub colours: ColourRows,
 }
 
 impl Recipe {
@@ -346,7 +373,8 @@ impl Recipe {
             scale_regularisation: self.loss.scale_regularisation as f32,
             noise: self.noise(rates.means),
             statistic: self.statistic_at(step),
-            exposure: self.exposure_rates(step),
+            exposure: self.exposure_rates(step, &scene.colours),
+            vignetting: self.vignetting_rates(step, scene.colours.vignetting),
             pose: self.pose_rates(step, scene.extent),
         }
     }
@@ -377,10 +405,26 @@ impl Recipe {
     }
 
     /// Rates of colour corrections.
-    fn exposure_rates(&self, step: u64) -> Option<CorrectionRates> {
+    fn exposure_rates(&self, step: u64, rows: &ColourRows) -> Option<CorrectionRates> {
         let exposure = self.exposure?;
-        let rate = self.log_linear(exposure.rate, exposure.rate_final, step) as f32;
-        Some(CorrectionRates { first: rate, second: rate, decay: exposure.decay as f32 })
+        let distance = if rows.are_measured { 1.0 } else { UNMEASURED_PACE };
+        let is_affine = exposure.mode == Exposure::Affine;
+        let pace = if is_affine { 1.0 } else { distance * self.pace(rows.gains) };
+        let rate = (pace * self.log_linear(exposure.rate, exposure.rate_final, step)) as f32;
+        (pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: exposure.decay as f32 })
+    }
+
+    /// Factor on the rates of so many rows of colours; 0 of none.
+    fn pace(&self, rows: usize) -> f64 {
+        (PACE_VISITS * rows as f64 / self.steps.max(1) as f64).min(FASTEST_PACE)
+    }
+
+    /// Rates of the vignetting.
+    fn vignetting_rates(&self, step: u64, rows: usize) -> Option<CorrectionRates> {
+        let pace = self.pace(rows);
+        let [start, end] = VIGNETTING_RATES;
+        let rate = (pace * self.log_linear(start, end, step)) as f32;
+        (self.vignetting && pace > 0.0).then_some(CorrectionRates { first: rate, second: rate, decay: 0.0 })
     }
 
     /// Rates of pose corrections, inside their window.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use gausset_train::config::{Known, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, ConfigError, MemoryLimit, Quality, RandomBackground, RecordedRun, RunRecord,
-    Strategy, TimeBudget, TrainConfig, TrainOptions, Up,
+    Adam, Alpha, Background, Colours, ConfigError, Exposure, MemoryLimit, Quality, RandomBackground,
+    RecordedRun, RunRecord, Strategy, TimeBudget, TrainConfig, TrainOptions, Up,
 };
 use proptest::prelude::{any, prop, prop_assert_eq, prop_compose, proptest};
 
@@ -27,6 +27,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         scene_extent: 1.0 / 3.0,
         background: [0.1, 0.2, 0.3],
         random_background: false,
+        colours: Some(Colours::GainsFromTracks),
         up_rotation: [[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]],
     };
     RecordedRun { config, record }
@@ -262,8 +263,8 @@ fn a_run_that_goes_on_may_change_its_limits_but_not_its_result() {
     assert_eq!(classic.resumed_with(&again, path).unwrap(), classic.config);
     let message = |run: &RecordedRun, given| run.resumed_with(&given, path).unwrap_err().to_string();
     assert_eq!(
-        message(&run, TrainOptions { lr_exposure: Some(0.5), ..TrainOptions::default() }),
-        "--lr-exposure: has no effect without --exposure; leave it out, or give --exposure"
+        message(&run, TrainOptions { lr_poses: Some(0.5), ..TrainOptions::default() }),
+        "--lr-poses: has no effect without --refine-poses; leave it out, or give --refine-poses"
     );
     // Another strategy is another run, and its options are not what is wrong.
     let other = TrainOptions { strategy: Some(Strategy::Classic), ..TrainOptions::default() };
@@ -304,9 +305,10 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
         cases.push((vec![("strategy", "'classic'")], key, value, vec![]));
     }
     for key in ["lr-exposure", "lr-exposure-final", "exposure-decay"] {
-        cases.push((vec![], key, "0.1", vec![("exposure", "true")]));
+        cases.push((vec![("exposure", "'off'")], key, "0.1", vec![("exposure", "'on'")]));
         cases.push((vec![("exposure", "false")], key, "0.1", vec![("exposure", "true")]));
     }
+    cases.push((vec![("exposure", "'affine'")], "vignetting", "true", vec![("exposure", "'on'")]));
     for key in poses {
         cases.push((vec![], key, "0.1", vec![("refine-poses", "true")]));
     }
@@ -347,14 +349,14 @@ fn what_belongs_to_a_choice_of_the_file_goes_when_the_command_line_chooses_other
         data: Some("scene".into()),
         strategy: Some(Strategy::Mcmc),
         growth: Some(1.2),
-        exposure: Some(true),
+        exposure: Some(Exposure::On),
         lr_exposure: Some(0.5),
         steps: Some(700),
         ..TrainOptions::default()
     };
     let choices = TrainOptions {
         strategy: Some(Strategy::Classic),
-        exposure: Some(false),
+        exposure: Some(Exposure::Off),
         time_budget: Some(TimeBudget::Milliseconds(9_000)),
         ..TrainOptions::default()
     };
@@ -437,6 +439,23 @@ fn a_path_is_the_same_however_it_is_spelled() {
 }
 
 /// A path as somebody in the working folder says it, with as many `..` as it takes.
+#[test]
+fn exposure_was_a_flag_and_what_it_meant_then_it_means_in_files() {
+    let read = |text: &str| TrainOptions::from_toml(text, Path::new("c.toml"));
+    let exposure = |text: &str| read(text).unwrap().exposure;
+    assert_eq!(exposure("exposure = true"), Some(Exposure::Affine));
+    assert_eq!(exposure("exposure = false"), Some(Exposure::Off));
+    assert_eq!(exposure("exposure = 'auto'"), Some(Exposure::Auto));
+    for wrong in ["exposure = 'yes'", "exposure = 1"] {
+        let message = read(wrong).unwrap_err().to_string();
+        assert!(message.contains("auto|on|off|affine"), "{message}");
+    }
+    let affine = TrainOptions { exposure: Some(Exposure::Affine), ..TrainOptions::default() };
+    let recipe = |given| resolve(given).unwrap().recipe.exposure.unwrap();
+    assert_eq!((recipe(affine.clone()).rate, recipe(affine).decay), (1e-3, 1e-3));
+    assert_eq!((recipe(TrainOptions::default()).rate, recipe(TrainOptions::default()).decay), (2e-3, 0.0));
+}
+
 fn from_here(path: &Path) -> PathBuf {
     let up = std::env::current_dir().unwrap().components().skip(1).map(|_| "..").collect::<PathBuf>();
     up.join(path.strip_prefix("/").unwrap_or(path))
@@ -457,7 +476,7 @@ fn a_config_without_the_record_of_a_run_is_not_a_run() {
 prop_compose! {
     /// Options of which each group is given or not; values in range.
     fn some_options()(
-        words in (0usize..2, 0usize..2, 0usize..2, 0usize..8, any::<bool>(), any::<bool>(), any::<bool>()),
+        words in (0usize..2, 0usize..2, 0usize..2, 0usize..8, 0usize..4, any::<bool>(), any::<bool>()),
         numbers in prop::collection::vec(0.0f64..1.0, 24),
         wholes in prop::collection::vec(1u64..1_000_000, 8),
         bits in any::<u64>(),
@@ -474,7 +493,7 @@ prop_compose! {
             adam: given(32).then_some(if words.1 == 0 { Adam::Dense } else { Adam::Sparse }),
             alpha: given(33).then_some(if words.2 == 0 { Alpha::Composite } else { Alpha::Mask }),
             up: given(34).then(|| Up::WORDS[words.3].parse().unwrap()),
-            exposure: Some(words.4),
+            exposure: Some(Exposure::WORDS[words.4].parse().unwrap()),
             refine_poses: Some(words.5),
             abs_grad: Some(words.6),
             background: given(35).then_some(Background::Colour(colour)),

@@ -1,10 +1,15 @@
 //! The schedules, against values computed by hand.
 
 use gausset_core::engine::{CorrectionRates, DensityRule, GradientStatistic, McmcRule};
-use gausset_train::recipe::DensityRules;
-use gausset_train::{Quality, Recipe, SceneFacts, Strategy, TrainConfig, TrainOptions};
+use gausset_train::recipe::{ColourRows, DensityRules};
+use gausset_train::{Exposure, Quality, Recipe, SceneFacts, Strategy, TrainConfig, TrainOptions};
 
-const SCENE: SceneFacts = SceneFacts { extent: 2.0, background: [0.1, 0.2, 0.3], random_background: false };
+const SCENE: SceneFacts = SceneFacts {
+    extent: 2.0,
+    background: [0.1, 0.2, 0.3],
+    random_background: false,
+    colours: ColourRows { gains: 0, vignetting: 0, are_measured: true },
+};
 
 fn recipe(given: TrainOptions) -> Recipe {
     let given = TrainOptions {
@@ -192,7 +197,7 @@ fn opacities_are_pulled_down_until_a_share_of_the_run() {
 fn poses_move_in_their_window_and_exposure_all_the_time() {
     let recipe = recipe(TrainOptions {
         steps: Some(1_000),
-        exposure: Some(true),
+        exposure: Some(Exposure::Affine),
         refine_poses: Some(true),
         ..Default::default()
     });
@@ -203,6 +208,35 @@ fn poses_move_in_their_window_and_exposure_all_the_time() {
     let exposure = |step| at(step).exposure.unwrap();
     assert_eq!((exposure(0).first, exposure(0).decay), (1e-3, 1e-3));
     assert!((exposure(1_000).first / 1e-4 - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn gains_come_equally_far_in_any_run_and_do_not_move_where_there_are_none() {
+    let recipe = |steps| {
+        let options = TrainOptions { steps: Some(steps), vignetting: Some(true), ..Default::default() };
+        recipe(options)
+    };
+    let run = recipe(1_000);
+    assert_eq!((run.step_params(0, &SCENE).exposure, run.step_params(0, &SCENE).vignetting), (None, None));
+    let first = |recipe: &Recipe, rows, measured| {
+        let scene = SceneFacts {
+            colours: ColourRows { gains: rows, vignetting: 1, are_measured: measured },
+            ..SCENE
+        };
+        let params = recipe.step_params(0, &scene);
+        [params.exposure, params.vignetting].map(|rates| f64::from(rates.unwrap().first))
+    };
+    let near =
+        |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-6, "{found} {expected}");
+    // 100 visits of each of 10 rows, 1,000 of the only camera.
+    let [gains, vignetting] = first(&run, 10, true);
+    near(gains, 2e-3);
+    near(vignetting, 5e-4);
+    near(first(&run, 20, true)[0], 2.0 * 2e-3);
+    near(first(&recipe(5_000), 50, true)[0], 2e-3);
+    // Not measured beforehand, and at most three times as fast.
+    near(first(&run, 10, false)[0], 3.0 * 2e-3);
+    near(first(&run, 500, true)[0], 3.0 * 2e-3);
 }
 
 #[test]

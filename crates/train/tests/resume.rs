@@ -5,9 +5,12 @@ mod common;
 use std::path::Path;
 
 use common::{copy_folder, cpu, ignore, options, resume, runs, splats_of, stop_at, train};
-use gausset_core::engine::Engine;
+use gausset_core::engine::{Engine, GAIN_GROUP, VIGNETTING_GROUP};
 use gausset_testkit::assert_golden_bytes;
-use gausset_train::{Adam, End, Event, RandomBackground, RunWarning, Strategy, TrainOptions, read_finished};
+use gausset_train::{
+    Adam, Colours, End, Event, Exposure, RandomBackground, RecordedRun, RunWarning, Strategy, TrainOptions,
+    read_finished,
+};
 
 const STEPS: u64 = 60;
 
@@ -19,11 +22,17 @@ fn everything(strategy: Strategy) -> TrainOptions {
         grow_gradient: (strategy == Strategy::Classic).then_some(2e-6),
         opacity_reset_every: (strategy == Strategy::Classic).then_some(0.3),
         random_background: Some(RandomBackground::Always),
-        exposure: Some(true),
+        exposure: Some(Exposure::Affine),
         refine_poses: Some(true),
         seed: Some(7),
         ..options(STEPS)
     }
+}
+
+/// The same with gains and vignetting.
+fn with_gains() -> TrainOptions {
+    let exposure = Some(Exposure::On);
+    TrainOptions { exposure, vignetting: Some(true), ..everything(Strategy::Mcmc) }
 }
 
 fn whole(options: &TrainOptions) -> Vec<u8> {
@@ -82,6 +91,31 @@ fn the_number_of_threads_does_not_change_a_byte() {
     let (_folder, run) = runs();
     train(&options, &mut cpu(3), &run, &mut ignore).unwrap();
     assert!(splats_of(&run) == whole(&options));
+}
+
+#[test]
+fn gains_survive_stops_and_kills_and_do_not_depend_on_threads() {
+    let options = with_gains();
+    let expected = whole(&options);
+    let (_folder, run) = runs();
+    train(&options, &mut cpu(3), &run, &mut stop_at(10)).unwrap();
+    let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
+    // These pictures are too small to be measured.
+    assert_eq!(recorded.colours(), Colours::Gains);
+    resume(&TrainOptions::default(), &mut cpu(2), &run, &mut ignore).unwrap();
+    assert!(splats_of(&run) == expected);
+    // Killed before the first checkpoint.
+    let folder = tempfile::tempdir().unwrap();
+    let run = folder.path().join("killed");
+    killed(&options, &run, |event| matches!(event, Event::Progress(p) if p.step == 10));
+    let mut engine = cpu(1);
+    resume(&TrainOptions::default(), &mut engine, &run, &mut ignore).unwrap();
+    assert!(splats_of(&run) == expected);
+    let state = engine.save().unwrap();
+    for group in [GAIN_GROUP, VIGNETTING_GROUP] {
+        let group = state.extra(group).unwrap();
+        assert!(group.clocks.iter().all(|&clock| clock > 0) && group.values.iter().any(|v| *v != 0.0));
+    }
 }
 
 #[test]

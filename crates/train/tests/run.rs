@@ -14,8 +14,8 @@ use gausset_core::engine::DensityRule;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::checkpoint::{load_train_state, save_train_state};
 use gausset_train::{
-    End, Event, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy, TrainConfig, TrainError,
-    TrainOptions, Up, read_summary, resumable_config,
+    End, Event, Exposure, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy, TrainConfig,
+    TrainError, TrainOptions, Up, read_summary, resumable_config,
 };
 
 fn mock_calls(options: &TrainOptions) -> MockEngine {
@@ -69,8 +69,26 @@ fn the_set_changes_between_steps_as_the_recipe_says() {
 }
 
 #[test]
-fn the_first_picture_keeps_its_colours_so_that_the_whole_cannot_drift() {
-    let options = TrainOptions { exposure: Some(true), refine_poses: Some(true), ..options(7) };
+fn every_picture_has_gains_of_its_own() {
+    let options = TrainOptions {
+        exposure: Some(Exposure::On),
+        vignetting: Some(true),
+        refine_poses: Some(true),
+        ..options(7)
+    };
+    let engine = mock_calls(&options);
+    let extras = [("gains", 7), ("vignetting", 1), ("pose", 7)].map(|(name, rows)| (name.to_owned(), rows));
+    assert_eq!(engine.calls[0], Call::Load { splats: 200, extras: extras.into() });
+    for call in &engine.calls {
+        if let Call::Step { view, exposure_row, pose_row, .. } = call {
+            assert_eq!((*exposure_row, *pose_row), (Some(view - 1), Some(view - 1)));
+        }
+    }
+}
+
+#[test]
+fn with_the_affine_of_01_the_first_picture_keeps_its_colours() {
+    let options = TrainOptions { exposure: Some(Exposure::Affine), refine_poses: Some(true), ..options(7) };
     let engine = mock_calls(&options);
     assert_eq!(
         engine.calls[0],
@@ -429,8 +447,12 @@ fn two_runs_never_share_a_folder() {
 
 #[test]
 fn a_prediction_of_the_time_leaves_no_trace_in_the_result() {
-    let given =
-        TrainOptions { exposure: Some(true), refine_poses: Some(true), threads: Some(1), ..options(60) };
+    let given = TrainOptions {
+        exposure: Some(Exposure::On),
+        refine_poses: Some(true),
+        threads: Some(1),
+        ..options(60)
+    };
     let result = |predicts: bool| {
         let (_folder, run) = runs();
         let config = TrainConfig::resolve(&given, None).unwrap();

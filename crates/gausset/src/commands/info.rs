@@ -10,6 +10,7 @@ use gausset_io::units;
 use gausset_train::read_summary;
 use serde::Serialize;
 
+use super::exposure;
 use super::saved_run::SavedRun;
 use crate::Ending;
 use crate::console::Console;
@@ -74,6 +75,9 @@ struct DatasetInfo {
     applied_transform: Option<[[f64; 4]; 3]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     applied_scale: Option<f64>,
+    /// How the brightness of the pictures differs; left out where there are no tracks to tell it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exposure: Option<exposure::ExposureInfo>,
 }
 
 /// Runs the command.
@@ -149,6 +153,7 @@ fn dataset_info(path: &Path, allow_outside: bool, console: &Console) -> Result<S
         test: dataset.split.test.len(),
         applied_transform: dataset.applied_transform.map(|applied| applied.transform),
         applied_scale: dataset.applied_transform.map(|applied| applied.scale),
+        exposure: exposure::measure(path, allow_outside)?,
     };
     console.object_or(&info, || dataset_table(&dataset, &info))?;
     Ok(Status::done(dataset.has_skipped()))
@@ -184,6 +189,10 @@ fn dataset_table(dataset: &Dataset, info: &DatasetInfo) -> String {
             "moved by",
             format!("[{}], then scaled by {}", matrix.map(row).join("; "), three_digits(scale)),
         ));
+    }
+    if let Some(exposure) = &info.exposure {
+        rows.push(("exposure", exposure.line()));
+        rows.extend(exposure.exif_line().map(|line| ("EXIF", line)));
     }
     table::facts(&rows)
 }

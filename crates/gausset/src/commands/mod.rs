@@ -6,6 +6,7 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod demo;
 pub(crate) mod eval;
+mod exposure;
 pub(crate) mod field;
 pub(crate) mod info;
 pub(crate) mod man;

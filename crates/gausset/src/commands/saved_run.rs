@@ -127,6 +127,7 @@ impl SavedRun {
             extent: record.scene_extent,
             background: record.background,
             random_background: record.random_background,
+            ..SceneFacts::default()
         };
         let recipe = &self.recorded.config.recipe;
         recipe.eval_options(recipe.steps, &scene)

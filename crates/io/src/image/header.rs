@@ -35,9 +35,31 @@ pub struct Header {
     pub bits: u8,
     /// EXIF orientation, 1..8; 1 when there is none.
     pub orientation: u8,
+    /// How it was exposed, if EXIF says it.
+    pub shot: Option<Shot>,
     /// Whether the decoder has to keep the coefficients of the whole picture: a JPEG that is progressive, or that has
     /// its colours one after the other.
     pub keeps_coefficients: bool,
+}
+
+/// How a photograph was exposed (EXIF: ExposureTime, FNumber, PhotographicSensitivity).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shot {
+    /// Seconds, as numerator and denominator.
+    pub time: [u32; 2],
+    /// Focal length in diameters of the aperture, as numerator and denominator.
+    pub f_number: [u32; 2],
+    /// ISO speed.
+    pub iso: u32,
+}
+
+impl Shot {
+    /// How bright the picture shows a scene, in stops: `log2(t ISO / (100 N²))`, the negative of the scene's EV.
+    #[must_use]
+    pub fn stops(&self) -> f64 {
+        let of = |[numerator, denominator]: [u32; 2]| f64::from(numerator) / f64::from(denominator);
+        libm::log2(of(self.time) * f64::from(self.iso) / 100.0 / of(self.f_number).powi(2))
+    }
 }
 
 impl Header {
@@ -164,7 +186,7 @@ fn take<const N: usize>(reader: &mut impl Read) -> Result<[u8; N], ImageProblem>
 
 /// Reads segments after the start marker up to the frame header.
 fn jpeg_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, ImageProblem> {
-    let mut orientation = 1;
+    let mut exif = Exif::default();
     loop {
         let [mut byte] = take::<1>(reader)?;
         if byte != 0xFF {
@@ -192,7 +214,7 @@ fn jpeg_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Imag
                 let height = u16::from_be_bytes(take(reader)?);
                 let width = u16::from_be_bytes(take(reader)?);
                 let [channels] = take(reader)?;
-                let mut header = jpeg_frame(marker, bits, width, height, channels, orientation)?;
+                let mut header = jpeg_frame(marker, bits, width, height, channels, exif)?;
                 // Precision, height, width and the number of channels are read.
                 let in_first_scan = length.checked_sub(6).and_then(|rest| first_scan(reader, rest));
                 header.keeps_coefficients |= in_first_scan.is_none_or(|in_scan| in_scan < channels);
@@ -201,8 +223,8 @@ fn jpeg_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Imag
             0xE1 => {
                 let mut data = vec![0; usize::from(length)];
                 reader.read_exact(&mut data).map_err(|e| io(&e))?;
-                if let Some(exif) = data.strip_prefix(b"Exif\0\0") {
-                    orientation = exif_orientation(exif).unwrap_or(orientation);
+                if let Some(tiff) = data.strip_prefix(b"Exif\0\0") {
+                    exif = Exif::read(tiff).or(exif);
                 }
             }
             _ => reader.seek_relative(i64::from(length)).map_err(|e| io(&e))?,
@@ -216,7 +238,7 @@ fn jpeg_frame(
     width: u16,
     height: u16,
     channels: u8,
-    orientation: u8,
+    exif: Exif,
 ) -> Result<Header, ImageProblem> {
     let kind = match marker {
         0xC0..=0xC2 => None,
@@ -239,7 +261,8 @@ fn jpeg_frame(
         height: u32::from(height),
         channels,
         bits,
-        orientation,
+        orientation: exif.orientation.unwrap_or(1),
+        shot: exif.shot,
         keeps_coefficients: marker == 0xC2,
     })
 }
@@ -282,7 +305,7 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Image
     if !matches!(bits, 1 | 2 | 4 | 8 | 16) {
         return Err(ImageProblem::Header(format!("PNG bit depth is {bits}")));
     }
-    let mut orientation = 1;
+    let mut exif = Exif::default();
     loop {
         let length = u32::from_be_bytes(take(reader)?);
         match &take::<4>(reader)? {
@@ -291,7 +314,7 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Image
                 // EXIF is bounded by 64 KiB in JPEG; more of it is not ours.
                 let mut data = vec![0; length.min(1 << 16) as usize];
                 reader.read_exact(&mut data).map_err(|e| io(&e))?;
-                orientation = exif_orientation(&data).unwrap_or(orientation);
+                exif = Exif::read(&data);
                 break;
             }
             _ => reader.seek_relative(i64::from(length) + 4).map_err(|e| io(&e))?,
@@ -303,33 +326,89 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Image
         height,
         channels,
         bits,
-        orientation,
+        orientation: exif.orientation.unwrap_or(1),
+        shot: exif.shot,
         keeps_coefficients: false,
     })
 }
 
-/// Orientation (tag 0x0112) of the first directory of a TIFF structure.
-fn exif_orientation(tiff: &[u8]) -> Option<u8> {
-    const ORIENTATION: u16 = 0x0112;
-    let little = match tiff.get(..4)? {
-        [b'I', b'I', 42, 0] => true,
-        [b'M', b'M', 0, 42] => false,
-        _ => return None,
-    };
-    let u16_at = |at: usize| {
-        let bytes: [u8; 2] = tiff.get(at..at.checked_add(2)?)?.try_into().ok()?;
-        Some(if little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
-    };
-    let bytes: [u8; 4] = tiff.get(4..8)?.try_into().ok()?;
-    let directory = if little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) } as usize;
-    let entries = usize::from(u16_at(directory)?);
-    (0..entries).find_map(|i| {
-        let entry = directory.checked_add(2 + 12 * i)?;
-        if u16_at(entry)? != ORIENTATION {
-            return None;
-        }
-        u8::try_from(u16_at(entry + 8)?).ok().filter(|o| (1..=8).contains(o))
-    })
+/// What EXIF says that is used here.
+#[derive(Clone, Copy, Debug, Default)]
+struct Exif {
+    orientation: Option<u8>,
+    shot: Option<Shot>,
+}
+
+impl Exif {
+    /// Of a TIFF structure; what is damaged is not there.
+    fn read(tiff: &[u8]) -> Self {
+        let Some((tiff, first)) = Tiff::new(tiff) else { return Self::default() };
+        let orientation = tiff.short(first, 0x0112).and_then(|o| u8::try_from(o).ok());
+        let shot = tiff.long(first, 0x8769).and_then(|exif| {
+            Some(Shot {
+                time: tiff.rational(exif as usize, 0x829A)?,
+                f_number: tiff.rational(exif as usize, 0x829D)?,
+                iso: u32::from(tiff.short(exif as usize, 0x8827).filter(|&iso| iso > 0)?),
+            })
+        });
+        Self { orientation: orientation.filter(|o| (1..=8).contains(o)), shot }
+    }
+
+    fn or(self, other: Self) -> Self {
+        Self { orientation: self.orientation.or(other.orientation), shot: self.shot.or(other.shot) }
+    }
+}
+
+/// A TIFF structure: directories of entries of 12 bytes, each with a tag, a type, a count, and a value or its place.
+struct Tiff<'a> {
+    bytes: &'a [u8],
+    little: bool,
+}
+
+impl<'a> Tiff<'a> {
+    /// The structure with the place of its first directory.
+    fn new(bytes: &'a [u8]) -> Option<(Self, usize)> {
+        let little = match bytes.get(..4)? {
+            [b'I', b'I', 42, 0] => true,
+            [b'M', b'M', 0, 42] => false,
+            _ => return None,
+        };
+        let tiff = Self { bytes, little };
+        let first = tiff.u32_at(4)? as usize;
+        Some((tiff, first))
+    }
+
+    fn u16_at(&self, at: usize) -> Option<u16> {
+        let bytes: [u8; 2] = self.bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
+        Some(if self.little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
+    }
+
+    fn u32_at(&self, at: usize) -> Option<u32> {
+        let bytes: [u8; 4] = self.bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
+        Some(if self.little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
+    }
+
+    /// Where the value of a tag stands, or its place.
+    fn value(&self, directory: usize, tag: u16) -> Option<usize> {
+        let entries = usize::from(self.u16_at(directory)?);
+        let mut places = (0..entries).map_while(|i| directory.checked_add(2 + 12 * i));
+        places.find(|&entry| self.u16_at(entry) == Some(tag))?.checked_add(8)
+    }
+
+    fn short(&self, directory: usize, tag: u16) -> Option<u16> {
+        self.u16_at(self.value(directory, tag)?)
+    }
+
+    fn long(&self, directory: usize, tag: u16) -> Option<u32> {
+        self.u32_at(self.value(directory, tag)?)
+    }
+
+    /// Numerator and denominator, neither of them 0.
+    fn rational(&self, directory: usize, tag: u16) -> Option<[u32; 2]> {
+        let at = self.long(directory, tag)? as usize;
+        let parts = [self.u32_at(at)?, self.u32_at(at.checked_add(4)?)?];
+        (!parts.contains(&0)).then_some(parts)
+    }
 }
 
 /// Walks through all segments of a JPEG up to its end marker.

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub use decode::{
     decode, decode_file, decode_mask, decode_mask_file, decoder_is_running, run_decoder, to_picture,
 };
-pub use header::{Header, PictureFormat, read_header};
+pub use header::{Header, PictureFormat, Shot, read_header};
 
 /// Longest side of a picture in px.
 pub const MAX_SIDE: u32 = gausset_core::Camera::MAX_SIDE;

@@ -7,7 +7,8 @@ use gausset_io::dataset::{Dataset, DatasetKind};
 use crate::options::TrainOptions;
 use crate::recipe::automatic_cadence;
 use crate::words::{
-    Adam, Alpha, Background, FreeSpace, MemoryLimit, Quality, RandomBackground, Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, Exposure, FreeSpace, MemoryLimit, Quality, RandomBackground, Strategy,
+    TimeBudget, Up,
 };
 
 /// The defaults that do not depend on the strategy (docs/training.md, 1 to 6).
@@ -41,10 +42,11 @@ pub fn defaults() -> TrainOptions {
         dead_opacity: Some(0.005),
         growth: Some(1.05),
         noise: Some(5e4),
-        exposure: Some(false),
-        lr_exposure: Some(1e-3),
-        lr_exposure_final: Some(1e-4),
-        exposure_decay: Some(1e-3),
+        exposure: Some(Exposure::Off),
+        lr_exposure: Some(2e-3),
+        lr_exposure_final: Some(2e-4),
+        exposure_decay: Some(0.0),
+        vignetting: Some(false),
         refine_poses: Some(false),
         lr_poses: Some(1e-5),
         pose_decay: Some(1e-6),
@@ -248,6 +250,20 @@ fn share_between(start: f64, end: f64, value: f64) -> f64 {
 /// A number with three digits, as people write it into a config file.
 fn round(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
+}
+
+/// The defaults that the colour corrections of version 0.1 bring with them.
+#[must_use]
+pub fn exposure_defaults(exposure: Option<Exposure>) -> TrainOptions {
+    match exposure {
+        Some(Exposure::Affine) => TrainOptions {
+            lr_exposure: Some(1e-3),
+            lr_exposure_final: Some(1e-4),
+            exposure_decay: Some(1e-3),
+            ..TrainOptions::default()
+        },
+        _ => TrainOptions::default(),
+    }
 }
 
 /// The defaults that a strategy brings with it; `absolute_gradient` has a threshold of its own.

@@ -8,7 +8,7 @@ use gausset_io::dataset::Dataset;
 
 use super::{ConfigError, complete};
 use crate::options::TrainOptions;
-use crate::words::{Strategy, TimeBudget};
+use crate::words::{Exposure, Strategy, TimeBudget};
 
 /// Options without effect under a condition.
 struct Rule {
@@ -41,8 +41,14 @@ const RULES: &[Rule] = &[
     },
     Rule {
         options: &["lr-exposure", "lr-exposure-final", "exposure-decay"],
-        is_idle: |o| o.exposure != Some(true),
-        why: "without --exposure; leave it out, or give --exposure",
+        is_idle: |o| o.exposure == Some(Exposure::Off),
+        why: "with --exposure off; leave it out, or take --exposure auto or on",
+    },
+    Rule {
+        options: &["vignetting"],
+        // False says what happens.
+        is_idle: |o| o.exposure == Some(Exposure::Affine) && o.vignetting != Some(false),
+        why: "with --exposure affine; leave it out, or take --exposure on",
     },
     Rule {
         options: &["lr-poses", "pose-decay", "poses-from", "poses-until"],

@@ -18,7 +18,7 @@ use gausset_core::engine::AdamMode;
 use gausset_core::sh;
 use gausset_io::dataset::{AlphaMode, Dataset, OpenOptions};
 
-pub use defaults::{Known, defaults, quality_defaults, strategy_defaults};
+pub use defaults::{Known, defaults, exposure_defaults, quality_defaults, strategy_defaults};
 pub use record::{RecordedRun, RunRecord};
 
 use crate::memory::MemoryPlan;
@@ -28,7 +28,7 @@ use crate::recipe::{
     ClassicRecipe, CoarseRecipe, DensityRecipe, DensityRules, ExposureRecipe, LossRecipe, McmcRecipe,
     PoseRecipe, RateRecipe, Recipe, StartRecipe,
 };
-use crate::words::{Adam, Alpha, Background, MemoryLimit, Quality, Strategy, TimeBudget, Up};
+use crate::words::{Adam, Alpha, Background, Exposure, MemoryLimit, Quality, Strategy, TimeBudget, Up};
 
 /// A whole training configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -233,7 +233,9 @@ impl TrainConfig {
                 noise: at_least_zero("noise", o.noise)?,
             }),
         };
+        let mode = need(o.exposure, "exposure", "auto|on|off|affine")?;
         let exposure = ExposureRecipe {
+            mode,
             rate: positive("lr-exposure", o.lr_exposure)?,
             rate_final: positive("lr-exposure-final", o.lr_exposure_final)?,
             decay: share("exposure-decay", o.exposure_decay)?,
@@ -314,7 +316,8 @@ impl TrainConfig {
                 every: need(o.density_every, "density-every", "a number of steps")?,
                 rules,
             },
-            exposure: flag("exposure", o.exposure)?.then_some(exposure),
+            exposure: (mode != Exposure::Off).then_some(exposure),
+            vignetting: flag("vignetting", o.vignetting)?,
             poses: flag("refine-poses", o.refine_poses)?.then_some(poses),
         };
         check_windows(&recipe, &poses)?;
@@ -358,6 +361,7 @@ fn complete(given: TrainOptions, known: Option<Known>) -> TrainOptions {
     let strategy = given.strategy.or(base.strategy).unwrap_or(Strategy::Mcmc);
     let absolute_gradient = given.abs_grad.unwrap_or(false);
     let presets = quality_defaults(&given, known).or(strategy_defaults(strategy, absolute_gradient));
+    let presets = presets.or(exposure_defaults(given.exposure));
     given.or(presets).or(base)
 }
 
@@ -501,7 +505,8 @@ impl TrainConfig {
             density_from: Some(recipe.density.from),
             density_until: Some(recipe.density.until),
             density_every: Some(recipe.density.every),
-            exposure: Some(recipe.exposure.is_some()),
+            exposure: Some(recipe.exposure.map_or(Exposure::Off, |exposure| exposure.mode)),
+            vignetting: Some(recipe.vignetting),
             refine_poses: Some(recipe.poses.is_some()),
             scene_extent: Some(data.scene_extent.unwrap_or(0.0)),
             up: Some(self.up),

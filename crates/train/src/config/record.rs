@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, TrainConfig};
 use crate::options::{self, OptionsError, RECORD_TABLE, TrainOptions};
+use crate::words::{Colours, Exposure};
 
 /// What a run records about itself in the table `[run]` of its `config.toml`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,6 +35,9 @@ pub struct RunRecord {
     pub background: [f32; 3],
     /// Whether each training step had a colour of its own behind them.
     pub random_background: bool,
+    /// How the colours of the pictures were corrected; runs of version 0.1 did not record it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colours: Option<Colours>,
     /// Rotation `saved_from_dataset` of everything that is saved (rows), which turns up to -y.
     pub up_rotation: [[f64; 3]; 3],
 }
@@ -48,6 +52,15 @@ pub struct RecordedRun {
 }
 
 impl RecordedRun {
+    /// How the colours of the pictures are corrected.
+    #[must_use]
+    pub fn colours(&self) -> Colours {
+        self.record.colours.unwrap_or(match self.config.recipe.exposure {
+            Some(exposure) if exposure.mode == Exposure::Affine => Colours::Affine,
+            _ => Colours::None,
+        })
+    }
+
     /// The text of `config.toml`.
     #[must_use]
     pub fn to_toml(&self) -> String {

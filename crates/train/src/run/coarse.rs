@@ -72,6 +72,7 @@ mod tests {
             pose: Pose::IDENTITY,
             target: Arc::new(TargetImage { width: 9, height: 6, rgb, alpha: None, mask: None }),
             exposure_row: None,
+            vignetting_row: None,
             pose_row: None,
             camera_from_rig: None,
         };

@@ -2,16 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use gausset_core::engine::ExtraGroup;
+use gausset_core::engine::{ExtraGroup, GAIN_GROUP};
 use gausset_core::{Pose, se3};
-use gausset_io::dataset::Dataset;
+use gausset_io::dataset::{Dataset, Loader};
 
-use crate::recipe::Recipe;
+use super::TrainError;
+use crate::gains::{self, Gains};
+use crate::recipe::{ColourRows, Recipe};
+use crate::words::{Colours, Exposure};
 
 /// Rows of corrections per training view, by its index in the training split.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Corrections {
+    colours: Colours,
     exposure: Option<Rows>,
+    /// A row per camera.
+    vignetting: Option<Rows>,
     poses: Option<Rows>,
     /// Pose of each view's camera in the rig that its pose row moves.
     camera_from_rig: Vec<Option<Pose>>,
@@ -28,11 +34,13 @@ impl Corrections {
     /// The corrections that a recipe learns on a dataset: a row per view, or per frame of a rig, whose pictures were
     /// taken in one moment.
     ///
-    /// Colours: the first row is pinned to the identity and left out, so that the whole cannot drift. Poses: the row of
-    /// a frame moves the rig as a whole, in the axes of the camera of its first training view.
-    pub(super) fn new(recipe: &Recipe, dataset: &Dataset) -> Self {
+    /// Colours: gains keep the mean of their logarithm at 0, so that the whole cannot drift; with the affine of version
+    /// 0.1 the first row is the identity and left out. Poses: the row of a frame moves the rig as a whole, in the axes
+    /// of the camera of its first training view.
+    pub(super) fn new(recipe: &Recipe, colours: Colours, dataset: &Dataset) -> Self {
         let images = || dataset.split.train.iter().map(|&index| &dataset.images[index]);
-        let moments = rows_of_moments(images().map(|image| image.frame));
+        let moments = moments(dataset);
+        let cameras = || rows_of_moments(images().map(|image| Some(image.source_camera as u32)));
         let mut first_of_row: Vec<Option<Pose>> = vec![None; moments.count];
         let camera_from_rig = images().zip(&moments.of_view).map(|(image, row)| {
             let first = first_of_row.get_mut((*row)? as usize)?;
@@ -46,7 +54,13 @@ impl Corrections {
         });
         let camera_from_rig = camera_from_rig.collect();
         Self {
-            exposure: recipe.exposure.map(|_| without_the_first(&moments)),
+            colours,
+            exposure: match colours {
+                Colours::None => None,
+                Colours::Affine => Some(without_the_first(&moments)),
+                Colours::Gains | Colours::GainsFromTracks => Some(moments.clone()),
+            },
+            vignetting: recipe.vignetting.then(cameras),
             poses: recipe.poses.map(|_| moments),
             camera_from_rig,
         }
@@ -55,6 +69,21 @@ impl Corrections {
     /// Row of a view's colour correction.
     pub(super) fn exposure_row(&self, train_index: usize) -> Option<u32> {
         self.exposure.as_ref().and_then(|rows| rows.of_view.get(train_index).copied().flatten())
+    }
+
+    /// Row of the vignetting of a view's camera.
+    pub(super) fn vignetting_row(&self, train_index: usize) -> Option<u32> {
+        self.vignetting.as_ref().and_then(|rows| rows.of_view.get(train_index).copied().flatten())
+    }
+
+    /// How many rows correct colours.
+    pub(super) fn colour_rows(&self) -> ColourRows {
+        let count = |rows: &Option<Rows>| rows.as_ref().map_or(0, |rows| rows.count);
+        ColourRows {
+            gains: count(&self.exposure),
+            vignetting: count(&self.vignetting),
+            are_measured: self.colours == Colours::GainsFromTracks,
+        }
     }
 
     /// Row of a view's pose correction.
@@ -81,10 +110,57 @@ impl Corrections {
 
     /// The groups before the first step: corrections that change nothing.
     pub(super) fn identities(&self) -> Vec<ExtraGroup> {
-        let exposure = self.exposure.as_ref().map(|rows| ExtraGroup::exposures(rows.count));
+        let exposure = self.exposure.as_ref().map(|rows| match self.colours {
+            Colours::Affine => ExtraGroup::exposures(rows.count),
+            _ => ExtraGroup::gains(rows.count),
+        });
+        let vignetting = self.vignetting.as_ref().map(|rows| ExtraGroup::vignetting(rows.count));
         let poses = self.poses.as_ref().map(|rows| ExtraGroup::poses(rows.count));
-        exposure.into_iter().chain(poses).collect()
+        exposure.into_iter().chain(vignetting).chain(poses).collect()
     }
+
+    /// The groups before the first step, gains at those that were measured; a row that was not is 1.
+    pub(super) fn starting_at(&self, gains: &Gains) -> Vec<ExtraGroup> {
+        let mut groups = self.identities();
+        if let Some(group) = groups.iter_mut().find(|group| group.name == GAIN_GROUP) {
+            for (row, gain) in group.values.chunks_exact_mut(3).zip(&gains.rows) {
+                row.copy_from_slice(&gain.unwrap_or_default().map(|g| g as f32));
+            }
+        }
+        groups
+    }
+}
+
+/// The moments of the training views.
+fn moments(dataset: &Dataset) -> Rows {
+    rows_of_moments(dataset.split.train.iter().map(|&index| dataset.images[index].frame))
+}
+
+/// How a new run corrects colours, with the gains that it starts at. What a run that goes on has decided stands in
+/// `decided`, and then the same gains are found.
+pub(super) fn colours_at_start(
+    recipe: &Recipe,
+    loader: &Loader,
+    memory_bytes: u64,
+    decided: Option<Colours>,
+) -> Result<(Colours, Gains), TrainError> {
+    let mode = recipe.exposure.map_or(Exposure::Off, |exposure| exposure.mode);
+    match (mode, decided) {
+        (Exposure::Off, _) | (_, Some(Colours::None)) => return Ok((Colours::None, Gains::default())),
+        (Exposure::Affine, _) => return Ok((Colours::Affine, Gains::default())),
+        (Exposure::Auto | Exposure::On, _) => {}
+    }
+    let dataset = loader.dataset();
+    let rows = moments(dataset);
+    let pictures = dataset.split.train.iter().zip(&rows.of_view);
+    let pictures: Vec<(usize, u32)> = pictures.filter_map(|(&index, row)| Some((index, (*row)?))).collect();
+    let tracks = dataset.read_tracks(memory_bytes)?;
+    let gains = gains::measure(loader, &tracks, &pictures, rows.count);
+    Ok(match mode {
+        Exposure::Auto if !gains.are_notable() => (Colours::None, Gains::default()),
+        _ if gains.are_known() => (Colours::GainsFromTracks, gains),
+        _ => (Colours::Gains, Gains::default()),
+    })
 }
 
 /// A row per frame and per view without one, in the order of their first views.

@@ -33,7 +33,7 @@ pub enum TrainError {
     /// The file given with `--init` cannot be used.
     #[error(transparent)]
     Init(#[from] SplatError),
-    /// The dataset's points cannot be read any more.
+    /// The dataset cannot be read any more.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
     /// The file given with `--init` holds nothing.

@@ -86,6 +86,7 @@ impl Feed {
             pose: image.pose,
             target,
             exposure_row: self.corrections.exposure_row(train_index),
+            vignetting_row: self.corrections.vignetting_row(train_index),
             pose_row: self.corrections.pose_row(train_index),
             camera_from_rig: self.corrections.camera_from_rig(train_index),
         }

@@ -115,6 +115,16 @@ pub struct Run<'a> {
     free_space: Option<FreeViews>,
 }
 
+/// What a run begins with, or goes on with.
+struct Begin {
+    memory: MemoryPlan,
+    loader: Arc<Loader>,
+    corrections: Corrections,
+    state: TrainState,
+    /// Of the checkpoint that the state comes from.
+    header: Option<CheckpointHeader>,
+}
+
 impl<'a> Run<'a> {
     /// Prepares a new run in `folder`: makes the first splats, takes and locks the folder, writes `config.toml`.
     ///
@@ -132,13 +142,18 @@ impl<'a> Run<'a> {
         // Everything that can be refused is, before anything is written or removed.
         let start = prepare::first_splats(&config, &dataset)?;
         let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
-        let record = prepare::record(&config, &dataset, &session.engine.describe(), &start);
+        let loader = prepare::loader(&config, &dataset);
+        let budget = MemoryPlan::opening_budget(memory.limit);
+        let (colours, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, None)?;
+        let record = prepare::record(&config, &dataset, &session.engine.describe(), &start, colours);
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(session.fs, folder, overwrite)?;
         folder.write_config(session.fs, &recorded.to_toml())?;
         folder.write_list_of_data(session.fs, &dataset.list_of_data())?;
-        let state = TrainState::new(start.splats, Corrections::new(&config.recipe, &dataset).identities());
-        Self::assemble(config, recorded, folder, session, memory, state, None)
+        let corrections = Corrections::new(&config.recipe, colours, &dataset);
+        let state = TrainState::new(start.splats, corrections.starting_at(&gains));
+        let begin = Begin { memory, loader, corrections, state, header: None };
+        Self::assemble(config, recorded, folder, session, begin)
     }
 
     /// Prepares the run in `folder` to go on from its newest checkpoint, or from step 0 when there is none.
@@ -164,14 +179,18 @@ impl<'a> Run<'a> {
         if is_changed {
             folder.write_config(session.fs, &recorded.to_toml())?;
         }
+        let loader = prepare::loader(&config, &dataset);
+        let corrections = Corrections::new(&config.recipe, recorded.colours(), &dataset);
         let Some(found) = search.found else {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             (session.events)(&Event::Warning(warning));
             let start = prepare::first_splats(&config, &dataset)?;
             let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
-            let state =
-                TrainState::new(start.splats, Corrections::new(&config.recipe, &dataset).identities());
-            return Self::assemble(config, recorded, folder, session, memory, state, None);
+            let (budget, decided) = (MemoryPlan::opening_budget(memory.limit), Some(recorded.colours()));
+            let (_, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, decided)?;
+            let state = TrainState::new(start.splats, corrections.starting_at(&gains));
+            let begin = Begin { memory, loader, corrections, state, header: None };
+            return Self::assemble(config, recorded, folder, session, begin);
         };
         let header = CheckpointHeader::read(
             &found.path,
@@ -180,10 +199,10 @@ impl<'a> Run<'a> {
             &config,
             &recorded.record.fingerprint,
         )?;
-        let corrections = Corrections::new(&config.recipe, &dataset);
         header::check_state(&found.path, &found.state, &config.recipe, &corrections)?;
         let memory = prepare::memory_plan(&config, &dataset, found.state.splats.len() as u64)?;
-        Self::assemble(config, recorded, folder, session, memory, found.state, Some(header))
+        let begin = Begin { memory, loader, corrections, state: found.state, header: Some(header) };
+        Self::assemble(config, recorded, folder, session, begin)
     }
 
     /// Puts a run together and brings its state to the device.
@@ -192,19 +211,17 @@ impl<'a> Run<'a> {
         recorded: RecordedRun,
         folder: RunFolder,
         session: Session<'a>,
-        memory: MemoryPlan,
-        state: TrainState,
-        header: Option<CheckpointHeader>,
+        begin: Begin,
     ) -> Result<Self, TrainError> {
+        let Begin { memory, loader, corrections, state, header } = begin;
         if let Some(note) = folder.lock_note() {
             (session.events)(&Event::Warning(RunWarning::Note(note.to_owned())));
         }
         let log =
             MetricsLog::open(session.fs, &metrics_path(folder.root()), header.as_ref().map(|h| h.step))?;
-        let loader = prepare::loader(&config, &session.dataset);
         let seed = config.recipe.seed;
         let cursor = header.as_ref().map(|h| h.cursor).unwrap_or_default();
-        let corrections = Corrections::new(&config.recipe, &session.dataset);
+        let scene = prepare::scene_facts(&recorded.record, corrections.colour_rows());
         let mut feed = Feed::new(Arc::clone(&loader), seed, cursor, corrections);
         let mut watch = Watch::new(state.splats.len() as u64);
         let [mut seconds, mut cpu_seconds] = [0.0; 2];
@@ -227,7 +244,7 @@ impl<'a> Run<'a> {
         let size = |&index: &usize| [dataset.images[index].camera.width, dataset.images[index].camera.height];
         let forecast = Forecast::new(dataset.split.train.iter().map(size));
         Ok(Self {
-            scene: prepare::scene_facts(&recorded.record),
+            scene,
             checkpoints: CheckpointClock::start(&config.outputs, last_checkpoint),
             stopwatch: Stopwatch::start(seconds, cpu_seconds),
             rate: Rate::from(seconds),

@@ -13,9 +13,9 @@ use super::{TrainError, same_data};
 use crate::config::{RunRecord, TrainConfig};
 use crate::free_space::FreeViews;
 use crate::memory::MemoryPlan;
-use crate::recipe::SceneFacts;
+use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
-use crate::words::{Background, FreeSpace, RandomBackground};
+use crate::words::{Background, Colours, FreeSpace, RandomBackground};
 
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
@@ -85,6 +85,7 @@ pub(super) fn record(
     dataset: &Dataset,
     device: &gausset_core::engine::DeviceInfo,
     start: &init::Start,
+    colours: Colours,
 ) -> RunRecord {
     RunRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -105,16 +106,18 @@ pub(super) fn record(
             RandomBackground::Always => true,
             RandomBackground::Never => false,
         },
+        colours: (colours != Colours::None).then_some(colours),
         up_rotation: up::rotation(config.up, &train_poses(dataset)),
     }
 }
 
 /// What the recipe needs to know about the scene.
-pub(super) fn scene_facts(record: &RunRecord) -> SceneFacts {
+pub(super) fn scene_facts(record: &RunRecord, colours: ColourRows) -> SceneFacts {
     SceneFacts {
         extent: record.scene_extent,
         background: record.background,
         random_background: record.random_background,
+        colours,
     }
 }
 

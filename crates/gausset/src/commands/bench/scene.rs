@@ -80,6 +80,7 @@ fn view(name: &str, camera: Camera, pose: Pose, target: TargetImage) -> TrainVie
         pose,
         target: Arc::new(target),
         exposure_row: None,
+        vignetting_row: None,
         pose_row: None,
         camera_from_rig: None,
     }

@@ -17,7 +17,7 @@ use gausset_pano::export::Poses;
 use gausset_pano::layout::Layout;
 use gausset_pano::shell::far_points;
 use gausset_pano::split::{Description, Naming, OnError};
-use gausset_train::{MemoryLimit, Quality, TrainConfig, TrainOptions};
+use gausset_train::{Exposure, MemoryLimit, Quality, TrainConfig, TrainOptions};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -288,7 +288,7 @@ fn train(
         test_every: Some(every),
         scene_extent: Some(extent),
         // One of each per panorama: its views share the moment.
-        exposure: Some(true),
+        exposure: Some(Exposure::On),
         refine_poses: Some(true),
         threads: Some(args.compute.threads),
         ..args.effort.options()

@@ -1,0 +1,110 @@
+//! Gains and vignetting as rows of the engine's state: they are found, and all of them together change nothing.
+
+use std::sync::Arc;
+
+use gausset_core::engine::{
+    CorrectionRates, Engine, ExtraGroup, GAIN_GROUP, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    VIGNETTING_GROUP,
+};
+use gausset_core::{Camera, Pose, Splats, TargetImage};
+use gausset_cpu::{CpuEngine, CpuOptions};
+
+const STILL: Rates =
+    Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
+const CAMERA: Camera = Camera { width: 48, height: 32, fx: 40.0, fy: 40.0, cx: 24.0, cy: 16.0 };
+const RATES: CorrectionRates = CorrectionRates { first: 0.01, second: 0.01, decay: 0.0 };
+
+/// One grey wall that fills the picture.
+fn wall() -> Splats {
+    let mut splats = Splats::zeros(0, 1);
+    splats.means[0] = [0.0, 0.0, 2.0];
+    splats.log_scales[0] = [3.0, 3.0, -4.0];
+    splats.quats[0] = [1.0, 0.0, 0.0, 0.0];
+    splats.opacity_logits[0] = 8.0;
+    splats
+}
+
+/// A picture of the wall by a camera with these brightnesses in its middle and its corners.
+fn view(row: u32, middle: f32, corner: f32) -> TrainView {
+    let pixel = |i: u32| {
+        let [x, y] = [i % CAMERA.width, i / CAMERA.width].map(|v| v as f32 + 0.5);
+        let square = ((x - 24.0).powi(2) + (y - 16.0).powi(2)) / (24.0f32.powi(2) + 16.0f32.powi(2));
+        [((middle + (corner - middle) * square) * 255.0).round() as u8; 3]
+    };
+    let rgb = (0..CAMERA.width * CAMERA.height).flat_map(pixel).collect();
+    let target = TargetImage { width: CAMERA.width, height: CAMERA.height, rgb, alpha: None, mask: None };
+    TrainView {
+        index: row,
+        name: "view".into(),
+        camera: CAMERA,
+        pose: Pose::IDENTITY,
+        target: Arc::new(target),
+        exposure_row: Some(row),
+        vignetting_row: None,
+        pose_row: None,
+        camera_from_rig: None,
+    }
+}
+
+fn engine(groups: Vec<ExtraGroup>) -> CpuEngine {
+    let mut engine = CpuEngine::new(CpuOptions { threads: 2, ..CpuOptions::default() }).unwrap();
+    engine.load(TrainState::new(wall(), groups)).unwrap();
+    engine
+}
+
+fn train(engine: &mut CpuEngine, views: &[TrainView], steps: u64) {
+    for step in 0..steps {
+        let mut params = StepParams::new(step, 0, RenderOptions::default(), STILL);
+        (params.exposure, params.vignetting) = (Some(RATES), Some(RATES));
+        engine.step(&views[step as usize % views.len()], None, &params).unwrap();
+    }
+}
+
+#[test]
+fn gains_find_the_exposure_of_the_pictures_and_their_mean_stays_zero() {
+    let brightness = [0.35f32, 0.45, 0.6];
+    let views: Vec<TrainView> = (0..3).zip(brightness).map(|(row, b)| view(row, b, b)).collect();
+    let mut engine = engine(vec![ExtraGroup::gains(3)]);
+    train(&mut engine, &views, 300);
+    let state = engine.save().unwrap();
+    let gains = state.extra(GAIN_GROUP).unwrap();
+    for c in 0..3 {
+        let row = |row: usize| f64::from(gains.row(row)[c]);
+        // The wall keeps its 0.5: what the pictures share does not go into the gains, only what they differ by does.
+        let mean = (0..3).map(row).sum::<f64>() / 3.0;
+        assert!(mean.abs() < 1e-8, "{mean}");
+        assert!(row(0) < row(1) && row(1) < row(2), "{gains:?}");
+    }
+    assert_eq!(gains.clocks, [100; 3]);
+}
+
+#[test]
+fn vignetting_is_found_per_camera() {
+    let views = [TrainView { vignetting_row: Some(0), exposure_row: None, ..view(0, 0.5, 0.4) }];
+    let mut engine = engine(vec![ExtraGroup::vignetting(2)]);
+    train(&mut engine, &views, 400);
+    let state = engine.save().unwrap();
+    let vignetting = state.extra(VIGNETTING_GROUP).unwrap();
+    let corner: f32 = 1.0 + vignetting.row(0).iter().sum::<f32>();
+    // 0.4 / 0.5 in the corner; L1 with steps of 0.01 stays within a few of them.
+    assert!((corner - 0.8).abs() < 0.03, "{vignetting:?}");
+    assert_eq!(vignetting.row(1), [0.0; 3]);
+}
+
+#[test]
+fn without_rates_rows_stay_and_are_applied() {
+    let mut gains = ExtraGroup::gains(2);
+    gains.values = vec![0.2, 0.2, 0.2, -0.2, -0.2, -0.2];
+    let mut engine = engine(vec![gains.clone()]);
+    let bright = (0.5 * libm::expf(0.2) * 255.0).round() / 255.0;
+    let loss = |engine: &mut CpuEngine, view: &TrainView| {
+        engine.step(view, None, &StepParams::new(0, 0, RenderOptions::default(), STILL)).unwrap();
+        engine.flush().unwrap().last_loss
+    };
+    let [right, wrong] = [0, 1].map(|row| loss(&mut engine, &view(row, bright, bright)));
+    assert!(right < 0.01 && wrong > 0.1, "{right} {wrong}");
+    assert_eq!(engine.save().unwrap().extras, [gains]);
+    let missing =
+        engine.step(&view(2, 0.5, 0.5), None, &StepParams::new(0, 0, RenderOptions::default(), STILL));
+    assert!(missing.unwrap_err().to_string().contains("row 2 of group `gains`"));
+}

@@ -1,0 +1,230 @@
+//! Exposure as a gain: a factor per channel on the rendered colour, vignetting, and the VJP.
+//!
+//! ```text
+//! corrected_c = min(1, exp(g_c) v(r²) colour_c)        v(r²) = max(0.05, 1 + a1 r² + a2 r⁴ + a3 r⁶)
+//! ```
+//! r is the distance from the principal point in half diagonals of the picture. A photograph holds nothing above 1, so
+//! a sky that is 1 in it says nothing about a render above 1: where the correction is clamped, what would make it
+//! brighter (`u < 0`) has the derivative 0. What would make it darker has the derivative without the clamp: with 0
+//! there, too, a splat that is too bright in front of something dark would never change again. With upstream gradient
+//! `u`, where it counts: `∂colour_c = u_c exp(g_c) v`, `∂g_c = Σ u_c corrected_c` and
+//! `∂a_k = Σ_c Σ u_c corrected_c r^2k / v`. Both directions need the corrected picture only, which takes the render's
+//! place. Sums are taken as in [`crate::exposure`].
+
+use fearless_simd::{Level, Simd, f32x16, prelude::*};
+use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
+use gausset_compute::{Pool, at_level};
+
+use crate::{Planes, sum_in_f64};
+
+/// Pixel rows of a task.
+const BAND_ROWS: usize = 16;
+/// No vignetting is darker: a factor of 0 would say nothing about the scene.
+const DARKEST: f32 = 0.05;
+
+/// What the colours of a picture are multiplied by.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Gain {
+    /// Natural logarithm of the factor on each channel.
+    pub log_gains: [f32; 3],
+    /// Vignetting of the camera, if there is any.
+    pub vignetting: Option<Vignetting>,
+}
+
+/// A polynomial that darkens a picture towards its corners.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Vignetting {
+    /// `a1 a2 a3`.
+    pub coefficients: [f32; 3],
+    /// Principal point in px from the top-left corner.
+    pub centre: [f32; 2],
+}
+
+/// d loss / d [`Gain`].
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GainGradient {
+    /// By the log gains.
+    pub log_gains: [f32; 3],
+    /// By the coefficients of the vignetting; zeros without one.
+    pub vignetting: [f32; 3],
+}
+
+/// A gain with what a row of pixels needs of it.
+#[derive(Clone, Copy)]
+struct Factors {
+    gains: [f32; 3],
+    vignetting: Option<Vignetting>,
+    /// One part in the square of half the diagonal, 1/px².
+    scale: f32,
+}
+
+impl Gain {
+    fn factors(&self, picture: &Planes) -> Factors {
+        let [w, h] = [picture.width() as f32, picture.height() as f32];
+        let scale = 4.0 / (w * w + h * h).max(1.0);
+        Factors { gains: self.log_gains.map(libm::expf), vignetting: self.vignetting, scale }
+    }
+}
+
+/// Corrects a rendered picture in place; what its padding holds afterwards is not defined.
+pub fn apply_gain(level: Level, pool: &Pool, gain: &Gain, picture: &mut Planes) {
+    let factors = gain.factors(picture);
+    let row_len = picture.row_len().max(1);
+    pool.run_chunks(picture.as_mut_slice(), BAND_ROWS * row_len, |band, rows| {
+        for (y, row) in rows.chunks_exact_mut(row_len).enumerate() {
+            at_level!(level, simd => apply_row(simd, &factors, band * BAND_ROWS + y, split_mut(row)));
+        }
+    });
+}
+
+/// The VJP of [`apply_gain`]: turns `gradient` from d loss / d corrected into d loss / d render, in place, and returns
+/// d loss / d gain. Padding takes no part; that of the gradient becomes 0.
+///
+/// # Panics
+/// If the pictures differ in size.
+#[must_use]
+pub fn gain_vjp(
+    level: Level,
+    pool: &Pool,
+    gain: &Gain,
+    corrected: &Planes,
+    gradient: &mut Planes,
+) -> GainGradient {
+    let size = |picture: &Planes| (picture.width(), picture.height());
+    assert_eq!(size(corrected), size(gradient), "sizes of the pictures");
+    let factors = gain.factors(corrected);
+    let (width, height) = (corrected.width() as usize, corrected.height() as usize);
+    let row_len = corrected.row_len().max(1);
+    let corrected = corrected.as_slice();
+    let parts = gradient.as_mut_slice().chunks_mut(BAND_ROWS * row_len);
+    let mut parts: Vec<(&mut [f32], [f64; 6])> = parts.map(|rows| (rows, [0.0; 6])).collect();
+    pool.run_parts(&mut parts, |band, (gradient, sums)| {
+        let first = band * BAND_ROWS;
+        let rows = &corrected[first * row_len..][..gradient.len()];
+        let inside = height.saturating_sub(first).min(BAND_ROWS) * row_len;
+        gradient[inside..].fill(0.0);
+        let rows = rows[..inside].chunks_exact(row_len).zip(gradient.chunks_exact_mut(row_len));
+        for (y, (row, gradient)) in rows.enumerate() {
+            let (row, gradient) = (split(row), split_mut(gradient));
+            at_level!(level, simd => vjp_row(simd, &factors, first + y, width, row, gradient, sums));
+        }
+    });
+    let mut total = [0.0; 6];
+    for (_, sums) in &parts {
+        total.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
+    }
+    let [r, g, b, a1, a2, a3] = total.map(|sum| sum as f32);
+    GainGradient { log_gains: [r, g, b], vignetting: [a1, a2, a3] }
+}
+
+/// The three lines of a pixel row.
+fn split(row: &[f32]) -> [&[Row]; 3] {
+    let stride = row.len() / 3;
+    let line = |channel: usize| row[channel * stride..][..stride].as_chunks().0;
+    [line(0), line(1), line(2)]
+}
+
+fn split_mut(row: &mut [f32]) -> [&mut [Row]; 3] {
+    let stride = row.len() / 3;
+    let (red, rest) = row.split_at_mut(stride);
+    let (green, blue) = rest.split_at_mut(stride);
+    [red.as_chunks_mut().0, green.as_chunks_mut().0, blue.as_chunks_mut().0]
+}
+
+/// r² and the polynomial of 16 pixels, before it is kept from being too dark.
+#[inline(always)]
+fn polynomial<S: Simd>(
+    simd: S,
+    vignetting: &Vignetting,
+    scale: f32,
+    v: usize,
+    y: usize,
+) -> (f32x16<S>, f32x16<S>) {
+    let columns: Row = std::array::from_fn(|lane| (v * LANES + lane) as f32 + 0.5);
+    let dx = load(simd, &columns) - splat(simd, vignetting.centre[0]);
+    let dy = splat(simd, y as f32 + 0.5 - vignetting.centre[1]);
+    let square = fma(dx, dx, dy * dy) * splat(simd, scale);
+    let [a1, a2, a3] = vignetting.coefficients.map(|a| splat(simd, a));
+    let inner = fma(square, fma(square, a3, a2), a1);
+    (square, fma(square, inner, splat(simd, 1.0)))
+}
+
+#[inline(always)]
+fn apply_row<S: Simd>(simd: S, factors: &Factors, y: usize, colour: [&mut [Row]; 3]) {
+    let one = splat(simd, 1.0);
+    let [red, green, blue] = colour;
+    for v in 0..red.len() {
+        let vignetting = match &factors.vignetting {
+            Some(vignetting) => {
+                let (_, value) = polynomial(simd, vignetting, factors.scale, v, y);
+                let darkest = splat(simd, DARKEST);
+                value.simd_gt(darkest).select(value, darkest)
+            }
+            None => one,
+        };
+        for (c, line) in [&mut red[v], &mut green[v], &mut blue[v]].into_iter().enumerate() {
+            let value = load(simd, line) * (splat(simd, factors.gains[c]) * vignetting);
+            // A value that is not a number stays one, so that the loss tells it.
+            store(value.simd_gt(one).select(one, value), line);
+        }
+    }
+}
+
+#[allow(clippy::manual_map, reason = "a closure would be a call outside the vector function")]
+#[inline(always)]
+fn vjp_row<S: Simd>(
+    simd: S,
+    factors: &Factors,
+    y: usize,
+    width: usize,
+    corrected: [&[Row]; 3],
+    gradient: [&mut [Row]; 3],
+    sums: &mut [f64; 6],
+) {
+    let [gradient_r, gradient_g, gradient_b] = gradient;
+    let (zero, one) = (splat(simd, 0.0), splat(simd, 1.0));
+    let last = gradient_r.len() - 1;
+    let tail: Row = std::array::from_fn(|lane| if last * LANES + lane < width { 1.0 } else { 0.0 });
+    let mut lanes = [zero; 6];
+    for v in 0..=last {
+        let polynomial = match &factors.vignetting {
+            Some(vignetting) => Some(polynomial(simd, vignetting, factors.scale, v, y)),
+            None => None,
+        };
+        let darkest = splat(simd, DARKEST);
+        let vignetting = match polynomial {
+            Some((_, value)) => value.simd_gt(darkest).select(value, darkest),
+            None => one,
+        };
+        // Σ_c u_c corrected_c.
+        let mut share = zero;
+        let lines = [&mut gradient_r[v], &mut gradient_g[v], &mut gradient_b[v]];
+        for (c, line) in lines.into_iter().enumerate() {
+            let value = load(simd, &corrected[c][v]);
+            let upstream = load(simd, line);
+            let counts = value.simd_lt(one) | upstream.simd_gt(zero);
+            let mut upstream = counts.select(upstream, zero);
+            let mut product = upstream * value;
+            if v == last {
+                let padding = load(simd, &tail).simd_eq(zero);
+                upstream = padding.select(zero, upstream);
+                product = padding.select(zero, product);
+            }
+            lanes[c] += product;
+            share += product;
+            store(upstream * (splat(simd, factors.gains[c]) * vignetting), line);
+        }
+        if let Some((square, value)) = polynomial {
+            // Kept from being too dark, it does not move.
+            let per_factor = value.simd_gt(darkest).select(share / vignetting, zero);
+            let mut power = square;
+            for sum in &mut lanes[3..] {
+                *sum = fma(per_factor, power, *sum);
+                power *= square;
+            }
+        }
+    }
+    for (sum, lanes) in sums.iter_mut().zip(lanes) {
+        *sum += sum_in_f64(lanes);
+    }
+}

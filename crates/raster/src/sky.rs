@@ -1,0 +1,153 @@
+//! The sky: a colour behind all splats that depends on the direction alone.
+//!
+//! `b(d) = max(0, 0.5 + Σ_k c_k Y_k(d))` with the spherical harmonics up to degree 2, as the colour of a splat, for the
+//! unit direction `d` of a pixel in the world. A picture is `C + T_end b(d)`, so
+//! `dL/dc_k = Σ_pixels T_end Y_k(d) g` where `b(d) > 0`, with the upstream gradient `g` of the pixel.
+//!
+//! A task is a tile; sums over the pixels of a tile are added in the order of tiles.
+
+use fearless_simd::{Level, f32x16, prelude::*};
+use gausset_compute::simd::{each, each_of, fma, load, splat, sum_lanes};
+use gausset_compute::{Pool, at_level};
+use gausset_core::engine::SKY_WIDTH;
+
+use crate::blend::{Blended, TilePixels};
+use crate::blend_vjp::Lines;
+use crate::geometry::dot3;
+use crate::pixel::{CELL_SIDE, CELLS, cell_origin, cell_pixels, inside_image, tile_origin};
+use crate::spherical::{C0, basis};
+use crate::view::KernelView;
+
+/// Coefficients of the sky, coefficient-major, RGB fastest.
+pub type Sky = [f32; SKY_WIDTH];
+
+/// Number of basis functions.
+const TERMS: usize = SKY_WIDTH / 3;
+
+/// The basis in the directions of the pixels of a cell.
+#[inline(always)]
+fn basis_at<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> [f32x16<S>; TERMS] {
+    let u = (x - splat(simd, view.centre[0])) / splat(simd, view.focal[0]);
+    let v = (y - splat(simd, view.centre[1])) / splat(simd, view.focal[1]);
+    let r = &view.rotation;
+    let way: [f32x16<S>; 3] = each(
+        #[inline(always)]
+        |k| fma(splat(simd, r[0][k]), u, fma(splat(simd, r[1][k]), v, splat(simd, r[2][k]))),
+    );
+    let inverse_length = splat(simd, 1.0) / dot3(way, way).sqrt();
+    let unit = each_of(
+        way,
+        #[inline(always)]
+        |w| w * inverse_length,
+    );
+    let rest = basis::<S, 2>(simd, unit);
+    each(
+        #[inline(always)]
+        |k| if k == 0 { splat(simd, C0) } else { rest[k - 1] },
+    )
+}
+
+/// The colour before it is clamped.
+#[inline(always)]
+fn colour<S: Simd>(simd: S, sky: &Sky, basis: &[f32x16<S>; TERMS], channel: usize) -> f32x16<S> {
+    let mut value = splat(simd, 0.5);
+    for k in 0..TERMS {
+        value = fma(splat(simd, sky[3 * k + channel]), basis[k], value);
+    }
+    value
+}
+
+/// Puts the sky behind a picture that was blended on black.
+pub fn add(pool: &Pool, level: Level, view: &KernelView, sky: &Sky, blended: &mut Blended) {
+    let mut parts: Vec<&mut TilePixels> = blended.tiles.iter_mut().collect();
+    pool.run_parts(&mut parts, |tile, pixels| {
+        at_level!(level, simd => add_tile(simd, view, sky, tile, pixels));
+    });
+}
+
+#[inline(always)]
+fn add_tile<S: Simd>(simd: S, view: &KernelView, sky: &Sky, tile: usize, pixels: &mut TilePixels) {
+    simd.vectorize(
+        #[inline(always)]
+        || {
+            let zero = splat(simd, 0.0);
+            for c in 0..CELLS {
+                let last = load(simd, &pixels.transmittance[c].0);
+                let (x, y) = cell_pixels(simd, tile_origin(view, tile), c);
+                let basis = basis_at(simd, view, x, y);
+                for k in 0..3 {
+                    let behind = colour(simd, sky, &basis, k).max(zero);
+                    let over = fma(last, behind, load(simd, &pixels.color[c][k].0));
+                    over.store_array(&mut pixels.color[c][k].0);
+                }
+            }
+        },
+    );
+}
+
+/// `dL/d sky` from the final transmittances of a picture and the gradient of its colours.
+#[must_use]
+pub fn gradient(
+    pool: &Pool,
+    level: Level,
+    view: &KernelView,
+    sky: &Sky,
+    blended: &Blended,
+    color: Lines<'_>,
+) -> Sky {
+    let mut sums = vec![[0.0f32; SKY_WIDTH]; blended.tiles.len()];
+    pool.run_parts(&mut sums, |tile, sums| {
+        let pixels = &blended.tiles[tile];
+        at_level!(level, simd => tile_gradient(simd, view, sky, tile, pixels, color, sums));
+    });
+    let mut total = [0.0f64; SKY_WIDTH];
+    for tile in &sums {
+        total.iter_mut().zip(tile).for_each(|(total, &sum)| *total += f64::from(sum));
+    }
+    total.map(|sum| sum as f32)
+}
+
+#[inline(always)]
+fn tile_gradient<S: Simd>(
+    simd: S,
+    view: &KernelView,
+    sky: &Sky,
+    tile: usize,
+    pixels: &TilePixels,
+    color: Lines<'_>,
+    sums: &mut Sky,
+) {
+    simd.vectorize(
+        #[inline(always)]
+        || {
+            let zero = splat(simd, 0.0);
+            let mut totals = [zero; SKY_WIDTH];
+            let origin = tile_origin(view, tile);
+            for c in 0..CELLS {
+                let last = load(simd, &pixels.transmittance[c].0);
+                let (x, y) = cell_pixels(simd, origin, c);
+                let last = inside_image(simd, view, x, y).select(last, zero);
+                if !last.simd_gt(zero).any_true() {
+                    continue;
+                }
+                let basis = basis_at(simd, view, x, y);
+                let [x, y] = cell_origin(origin, c);
+                for k in 0..3 {
+                    let mut row = [0.0; 16];
+                    for (line, out) in row.chunks_exact_mut(CELL_SIDE).enumerate() {
+                        let start = (y + line) * color.row_len + k * color.stride + x;
+                        out.copy_from_slice(&color.data[start..start + CELL_SIDE]);
+                    }
+                    let shines = colour(simd, sky, &basis, k).simd_gt(zero) & last.simd_gt(zero);
+                    let g = shines.select(load(simd, &row) * last, zero);
+                    for n in 0..TERMS {
+                        totals[3 * n + k] = fma(g, basis[n], totals[3 * n + k]);
+                    }
+                }
+            }
+            for (sum, total) in sums.iter_mut().zip(totals) {
+                *sum = sum_lanes(total);
+            }
+        },
+    );
+}
