@@ -14,6 +14,9 @@ const FEWEST_COMMON: usize = 15;
 /// Largest angle between the optical axes of neighbours, as its cosine.
 const LEAST_COSINE: f64 = 0.5;
 
+/// Most points that are looked at; of more of them, every so many.
+const MOST_POINTS: usize = 100_000;
+
 /// A pair of neighbouring training pictures.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pair {
@@ -23,14 +26,21 @@ pub struct Pair {
     pub common: Vec<u32>,
 }
 
+/// Every so many of the points of a dataset are looked at: a limit on memory and time.
+#[must_use]
+pub fn stride_of_points(dataset: &Dataset) -> usize {
+    dataset.points.len().div_ceil(MOST_POINTS).max(1)
+}
+
 /// Pairs of neighbouring training pictures: for each picture the others with which it has most points in common.
 #[must_use]
 pub fn neighbours(dataset: &Dataset, visible: &Tracks) -> Vec<Pair> {
     let train = &dataset.split.train;
-    let mut sees: Vec<Vec<u32>> = vec![Vec::new(); dataset.points.len()];
+    let stride = stride_of_points(dataset);
+    let mut sees: Vec<Vec<u32>> = vec![Vec::new(); dataset.points.len().div_ceil(stride)];
     for (place, &index) in (0u32..).zip(train) {
         for &point in visible.of(index) {
-            sees[point as usize].push(place);
+            sees[point as usize / stride].push(place);
         }
     }
     let axis = |index: usize| dataset.images[index].pose.rotation[2];
@@ -39,7 +49,7 @@ pub fn neighbours(dataset: &Dataset, visible: &Tracks) -> Vec<Pair> {
     for (place, &index) in train.iter().enumerate() {
         common.fill(0);
         for &point in visible.of(index) {
-            for &other in &sees[point as usize] {
+            for &other in &sees[point as usize / stride] {
                 common[other as usize] += 1;
             }
         }
@@ -59,12 +69,16 @@ pub fn neighbours(dataset: &Dataset, visible: &Tracks) -> Vec<Pair> {
     pairs.into_iter().map(both).collect()
 }
 
-/// Which training pictures see which points: the tracks, or where there are none, the points in front of each camera
-/// that no nearer point hides.
+/// Which training pictures see which of the points that are looked at ([`stride_of_points`]): the tracks, or where there
+/// are none, the points in front of each camera that no nearer point hides.
 #[must_use]
 pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
+    let stride = stride_of_points(dataset);
     if !tracks.is_empty() {
-        return tracks;
+        let looked_at = |point: &&u32| **point as usize % stride == 0;
+        let of = |index: usize| tracks.of(index).iter().filter(looked_at).map(move |&p| (index as u32, p));
+        let pairs = dataset.split.train.iter().flat_map(|&index| of(index)).collect();
+        return Tracks::from_pairs(dataset.images.len(), pairs);
     }
     /// Cells along the longer side of a picture.
     const CELLS: f64 = 48.0;
@@ -79,7 +93,7 @@ pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
         let rows = (f64::from(height) / side) as usize + 3;
         let mut nearest = vec![f64::INFINITY; columns * rows];
         let mut seen = Vec::new();
-        for (point, position) in dataset.points.iter().enumerate() {
+        for (point, position) in dataset.points.iter().enumerate().step_by(stride) {
             let Some(([u, v], z)) = seen_at(&image.camera, &image.pose, position.position) else { continue };
             let cell = ((v / side) as usize + 1) * columns + (u / side) as usize + 1;
             seen.push((point as u32, cell, z));

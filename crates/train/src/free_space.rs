@@ -11,7 +11,7 @@ use gausset_core::engine::{Bubble, FreeSpaceRule, FreeView};
 use gausset_core::{Camera, Pose, se3};
 use gausset_io::dataset::{Dataset, Point, Tracks};
 
-use crate::between::{Pair, neighbours, pose_between, visible_points};
+use crate::between::{Pair, neighbours, pose_between, stride_of_points, visible_points};
 
 /// Views before each change.
 const VIEWS: u32 = 24;
@@ -44,7 +44,8 @@ const NEAR: f32 = 3.0;
 /// points, in whatever direction they are.
 fn bubbles(dataset: &Dataset, pairs: &[Pair]) -> Arc<[Bubble]> {
     let well_seen = |point: &&Point| point.track_length == 0 || point.track_length >= WELL_SEEN;
-    let points: Vec<[f64; 3]> = dataset.points.iter().filter(well_seen).map(|p| p.position).collect();
+    let looked_at = dataset.points.iter().step_by(stride_of_points(dataset));
+    let points: Vec<[f64; 3]> = looked_at.filter(well_seen).map(|p| p.position).collect();
     let radius = |centre: [f64; 3]| {
         let mut nearest = [f64::INFINITY; NEAREST];
         for point in &points {
@@ -80,7 +81,9 @@ pub struct FreeViews {
     pairs: Vec<Pair>,
     /// Camera, reduced, and pose of each picture of the dataset.
     cameras: Vec<(Camera, Pose)>,
+    /// Of every so many points the position.
     points: Vec<[f32; 3]>,
+    stride: usize,
     bubbles: Arc<[Bubble]>,
     training_cameras: Arc<[(Camera, Pose)]>,
 }
@@ -96,7 +99,9 @@ impl FreeViews {
             let factor = camera.width.max(camera.height).div_ceil(SIDE).next_power_of_two();
             (camera.reduced(factor), image.pose)
         });
-        let points = dataset.points.iter().map(|point| point.position.map(|v| v as f32)).collect();
+        let stride = stride_of_points(dataset);
+        let points = dataset.points.iter().step_by(stride).map(|point| point.position.map(|v| v as f32));
+        let points = points.collect();
         let bubbles = bubbles(dataset, &pairs);
         let training = dataset.split.train.iter().map(|&index| &dataset.images[index]);
         let training_cameras = training.map(|image| (image.camera, image.pose)).collect();
@@ -104,6 +109,7 @@ impl FreeViews {
             pairs,
             cameras: cameras.collect(),
             points,
+            stride,
             bubbles,
             training_cameras,
         })
@@ -140,7 +146,7 @@ impl FreeViews {
         FreeView {
             camera,
             pose: pose_between(&a, &b, share, aside),
-            points: chosen.map(|&point| self.points[point as usize]).collect(),
+            points: chosen.map(|&point| self.points[point as usize / self.stride]).collect(),
         }
     }
 }

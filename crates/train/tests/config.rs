@@ -453,7 +453,9 @@ fn exposure_was_a_flag_and_what_it_meant_then_it_means_in_files() {
     let affine = TrainOptions { exposure: Some(Exposure::Affine), ..TrainOptions::default() };
     let recipe = |given| resolve(given).unwrap().recipe.exposure.unwrap();
     assert_eq!((recipe(affine.clone()).rate, recipe(affine).decay), (1e-3, 1e-3));
-    assert_eq!((recipe(TrainOptions::default()).rate, recipe(TrainOptions::default()).decay), (2e-3, 0.0));
+    let auto = TrainOptions { exposure: Some(Exposure::Auto), ..TrainOptions::default() };
+    assert_eq!((recipe(auto.clone()).rate, recipe(auto).decay), (2e-3, 0.0));
+    assert_eq!(resolve(TrainOptions::default()).unwrap().recipe.exposure, None);
 }
 
 fn from_here(path: &Path) -> PathBuf {

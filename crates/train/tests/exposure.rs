@@ -40,7 +40,8 @@ fn gains_are_those_of_the_pictures_and_stay_there_in_training() {
     let (folder, run) = runs();
     let data = folder.path().join("data");
     let expected = scene_of_many_exposures(&data);
-    let given = TrainOptions { data: Some(data), max_splats: Some(2_000), ..options(120) };
+    let exposure = Some(Exposure::Auto);
+    let given = TrainOptions { data: Some(data), exposure, max_splats: Some(2_000), ..options(120) };
     let mut engine = cpu(2);
     train(&given, &mut engine, &run, &mut ignore).unwrap();
     assert_eq!(RecordedRun::read(&run.join("config.toml")).unwrap().colours(), Colours::GainsFromTracks);

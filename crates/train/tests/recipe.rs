@@ -213,7 +213,12 @@ fn poses_move_in_their_window_and_exposure_all_the_time() {
 #[test]
 fn gains_come_equally_far_in_any_run_and_do_not_move_where_there_are_none() {
     let recipe = |steps| {
-        let options = TrainOptions { steps: Some(steps), vignetting: Some(true), ..Default::default() };
+        let options = TrainOptions {
+            steps: Some(steps),
+            exposure: Some(Exposure::Auto),
+            vignetting: Some(true),
+            ..Default::default()
+        };
         recipe(options)
     };
     let run = recipe(1_000);

@@ -14,8 +14,8 @@ use gausset_core::engine::DensityRule;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::checkpoint::{load_train_state, save_train_state};
 use gausset_train::{
-    End, Event, Exposure, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy, TrainConfig,
-    TrainError, TrainOptions, Up, read_summary, resumable_config,
+    End, Event, Exposure, FreeSpace, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy,
+    TrainConfig, TrainError, TrainOptions, Up, read_summary, resumable_config,
 };
 
 fn mock_calls(options: &TrainOptions) -> MockEngine {
@@ -164,7 +164,22 @@ fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
     assert!(outcome.summary.psnr.is_some() && outcome.summary.seconds > 0.0);
     let json = serde_json::to_value(&outcome.summary).unwrap();
     let keys: Vec<&String> = json.as_object().unwrap().keys().collect();
-    assert_eq!(keys, ["cpu_seconds", "kind", "psnr", "seconds", "splats", "steps"]);
+    let expected = [
+        "covisible_share",
+        "cpu_seconds",
+        "haze",
+        "kind",
+        "lpips",
+        "psnr",
+        "psnr_colour_corrected",
+        "psnr_covisible",
+        "seconds",
+        "splats",
+        "ssim",
+        "ssim_colour_corrected",
+        "steps",
+    ];
+    assert_eq!(keys, expected);
     assert_eq!(json["kind"], "run");
     // Each step is in the log once, however often it was run.
     let log = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
@@ -513,7 +528,9 @@ fn a_set_that_density_control_empties_ends_the_run_and_leaves_the_last_checkpoin
 
 #[test]
 fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
-    let given = TrainOptions { max_splats_per_tile: Some(2), ..options(30) };
+    // Splats that are cleared away would leave tiles of fewer than two.
+    let given =
+        TrainOptions { max_splats_per_tile: Some(2), free_space: Some(FreeSpace::Off), ..options(30) };
     let (_folder, run) = runs();
     let mut said = Vec::new();
     let mut listen = |event: &Event, _: &_| {

@@ -38,7 +38,8 @@ fn a_run_that_loses_all_its_splats_fails_and_keeps_what_was_good() {
 #[test]
 fn lists_that_a_limit_cuts_are_told_after_training_evaluation_and_rendering() {
     let workshop = Workshop::with_data();
-    let train = ["train", "data", "-o", "run", "--steps", "20", "--max-splats-per-tile", "2", "--json"];
+    let train = "train data -o run --steps 20 --max-splats-per-tile 2 --free-space off --json";
+    let train: Vec<&str> = train.split(' ').collect();
     let trained = workshop.succeed(&train);
     let count = |line: &str| line.contains("--max-splats-per-tile 2: the lists of ");
     assert_eq!(trained.stderr.lines().filter(|line| count(line)).count(), 2, "{trained:?}");

@@ -68,7 +68,9 @@ train --resume nowhere
 train --resume empty
 train --resume held --steps 500 --seed 3
 train --resume held -o r
-train --resume held --noise 3 --lr-exposure 0.1
+train --resume held --noise 3 --lr-means 0.1
+train --resume held --free-space off
+train data -o r --free-space maybe
 eval
 eval nowhere
 eval data

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 use super::colmap::{ModelFolder, NextPoint, Observations};
 use super::{Dataset, DatasetError, DatasetKind};
 
+/// Bytes that a point takes while its observations are read: its id, and its place before and after sorting.
+const BYTES_PER_POINT: u64 = 16;
 /// Bytes that an observation takes while it is read: its point and picture, and its place in the result.
 const BYTES_PER_OBSERVATION: u64 = 12;
 
@@ -69,7 +71,8 @@ impl Tracks {
 
 impl Dataset {
     /// Reads which pictures see which points. Empty where the source does not tell: a `transforms.json`, a model without
-    /// tracks. Of a model with more observations than fit into the memory, the points that come first in the file.
+    /// tracks, one with more points than fit into the memory. Of a model with more observations than fit, those of the
+    /// points that come first in the file.
     ///
     /// # Errors
     /// The model's file of points cannot be read any more.
@@ -78,6 +81,9 @@ impl Dataset {
         if self.kind != DatasetKind::Colmap {
             return Ok(none);
         }
+        let Some(memory_bytes) = memory_bytes.checked_sub(BYTES_PER_POINT * self.points.len() as u64) else {
+            return Ok(none);
+        };
         let Some(model) = ModelFolder::find(&self.source)? else { return Ok(none) };
         // The faces of a panorama have no observations of their own.
         let pictures = self.images.iter().enumerate().filter(|(_, image)| image.face.is_none());

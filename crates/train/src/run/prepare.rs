@@ -17,6 +17,8 @@ use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
 use crate::words::{Background, Colours, FreeSpace, RandomBackground};
 
+/// Tracks may take one part in so many of the memory.
+const TRACKS_SHARE: u64 = 16;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
 
@@ -70,7 +72,7 @@ pub(super) fn free_views(config: &TrainConfig, dataset: &Dataset) -> Result<Opti
     if config.recipe.free_space == FreeSpace::Off || dataset.points.is_empty() {
         return Ok(None);
     }
-    let memory = MemoryPlan::start_budget(config.max_memory_bytes());
+    let memory = config.max_memory_bytes() / TRACKS_SHARE;
     Ok(FreeViews::of(dataset, dataset.read_tracks(memory)?))
 }
 
