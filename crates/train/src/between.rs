@@ -75,7 +75,7 @@ pub fn neighbours(dataset: &Dataset, visible: &Tracks) -> Vec<Pair> {
 pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
     let stride = stride_of_points(dataset);
     if !tracks.is_empty() {
-        let looked_at = |point: &&u32| **point as usize % stride == 0;
+        let looked_at = |point: &&u32| (**point as usize).is_multiple_of(stride);
         let of = |index: usize| tracks.of(index).iter().filter(looked_at).map(move |&p| (index as u32, p));
         let pairs = dataset.split.train.iter().flat_map(|&index| of(index)).collect();
         return Tracks::from_pairs(dataset.images.len(), pairs);
