@@ -38,7 +38,7 @@ const WELL_SEEN: u32 = 3;
 /// Most bubbles between two neighbours.
 const MOST_BETWEEN: usize = 8;
 /// A splat in a bubble stays if a camera sees it from less than this times its distance to the bubble's centre.
-const NEAR: f32 = 3.0;
+const NEAR: f32 = 5.0;
 
 /// Bubbles around the training cameras and on the lines between neighbours: as far as a share of the way to the nearest
 /// points, in whatever direction they are.
