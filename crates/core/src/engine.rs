@@ -598,6 +598,14 @@ pub trait Engine: Send {
     /// The device failed.
     fn save(&mut self) -> Result<TrainState, EngineError>;
 
+    /// Reads the groups of corrections back: small beside the whole state, of which it is a part.
+    ///
+    /// # Errors
+    /// The device failed.
+    fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
+        Ok(self.save()?.extras)
+    }
+
     /// Enqueues one training step on a view; `next` is a hint. May return before the step ran.
     ///
     /// # Errors

@@ -14,8 +14,8 @@ use fearless_simd::Level;
 use gausset_compute::level::{describe as describe_level, name as level_name};
 use gausset_compute::{Pool, Rates, VectorLevel, level};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, FrontQuery, RenderOptions, Rendering, StepParams,
-    StepReport, TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, FrontQuery, RenderOptions, Rendering,
+    StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_metrics::{LossKernel, Planes};
@@ -197,6 +197,10 @@ impl Engine for CpuEngine {
 
     fn save(&mut self) -> Result<TrainState, EngineError> {
         Ok(self.state.to_state(&self.pool))
+    }
+
+    fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
+        Ok(self.state.extras.clone())
     }
 
     fn step(

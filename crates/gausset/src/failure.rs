@@ -132,6 +132,7 @@ impl From<TrainError> for Failure {
                 Self::new("other-dataset", error)
             }
             TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
+            TrainError::Gains { .. } => Self::new("read", error),
             TrainError::Memory { .. } | TrainError::View { .. } => Self::new("memory", error),
             TrainError::Checkpoint { .. } => Self::new("checkpoint", error),
         }

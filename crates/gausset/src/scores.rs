@@ -1,6 +1,6 @@
 //! The scores of held-out pictures as people read them (docs/quality.md).
 
-use gausset_train::{EvalReport, Scores};
+use gausset_train::{EvalReport, Scores, Split};
 
 use crate::numbers::{counted, decibels};
 use crate::table::{self, Align};
@@ -55,6 +55,14 @@ pub(crate) fn table(report: &EvalReport) -> String {
     let mut text = table::columns(&header, &rows);
     if report.valid_share < 1.0 {
         text += &format!("valid: {} of the pixels\n", percent(report.valid_share));
+    }
+    if report.exposed > 0 {
+        text += match report.split {
+            Split::Test => {
+                "exposure: held-out pictures with the gains of the training pictures before and after them\n"
+            }
+            Split::Train => "exposure: pictures with their own gains\n",
+        };
     }
     let lpips = if has_lpips { "" } else { "; LPIPS: not measured" };
     text + &format!("SSIM: {}{lpips}\n", report.ssim_definition)

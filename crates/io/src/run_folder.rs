@@ -8,6 +8,7 @@
 //!   checkpoints/         step_007000.ckpt (latest) and the one before
 //!   metrics.jsonl        one line per report
 //!   profile.json profile.csv trace.json
+//!   gains.json           the gains of the training pictures, of a run that learns them
 //!   cameras/             the refined cameras, of a run that refines poses
 //!   eval/                truth | render | error pictures, metrics.json
 //! ```
@@ -55,7 +56,7 @@ pub const CONFIG_START: &str = "# Everything needed to repeat this run";
 const MAX_PROOF_BYTES: u64 = 64 << 20;
 
 /// Files that a run leaves directly in its folder …
-const RUN_FILES: [&str; 8] = [
+const RUN_FILES: [&str; 9] = [
     "config.toml",
     "fingerprint.txt",
     "splats.ply",
@@ -63,6 +64,7 @@ const RUN_FILES: [&str; 8] = [
     "profile.json",
     "profile.csv",
     "trace.json",
+    "gains.json",
     "crash.txt",
 ];
 /// … and those of them that every run writes.
@@ -632,6 +634,12 @@ pub fn profile_csv_path(run: &Path) -> PathBuf {
 #[must_use]
 pub fn trace_path(run: &Path) -> PathBuf {
     run.join("trace.json")
+}
+
+/// `RUN/gains.json`: the gains of the training pictures, of a run that learns them.
+#[must_use]
+pub fn gains_path(run: &Path) -> PathBuf {
+    run.join("gains.json")
 }
 
 /// `RUN/cameras`: the cameras of a run that refines poses.

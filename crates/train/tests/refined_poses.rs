@@ -89,6 +89,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
     let mut psnr = |dataset: Arc<Dataset>, splats_from_dataset| {
         let loader = Loader::new(dataset, LoaderOptions::default());
         let options = EvalOptions {
+            exposures: None,
             split: Split::Train,
             render: RenderOptions::default(),
             splats_from_dataset,

@@ -9,7 +9,7 @@ use gausset_io::run_folder::{EVALUATION, eval_folder, evaluation_is_ours};
 use gausset_io::{input, owned};
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{
-    EvalError, EvalOptions, Lpips, Measures, PictureFolder, Split, SsimDefinition, evaluate,
+    EvalError, EvalOptions, LearntGains, Lpips, Measures, PictureFolder, Split, SsimDefinition, evaluate,
 };
 
 use super::saved_run::{DataPlace, OtherData, SavedRun, ViewArgs};
@@ -93,7 +93,10 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     let (folder, overwrite) = place_of(args)?;
     let mut render = run.render_options();
     args.view.apply(&mut render);
+    let gains = LearntGains::read(&run.folder).map_err(Failure::from)?;
+    let exposures = gains.map(|gains| gains.of_pictures(&dataset));
     let options = EvalOptions {
+        exposures: exposures.as_ref(),
         split: args.split,
         render,
         splats_from_dataset: run.splats_from_dataset(),

@@ -34,9 +34,20 @@ pub(crate) struct ExposureInfo {
     worst_ev: f64,
     /// Whether `--exposure auto` is on.
     auto: bool,
+    /// The gains, picture by picture.
+    gains: Vec<PictureGain>,
     /// What EXIF says, where two pictures or more have all of time, f-number and ISO.
     #[serde(skip_serializing_if = "Option::is_none")]
     exif: Option<ExifInfo>,
+}
+
+/// Gain of a picture.
+#[derive(Debug, Serialize)]
+struct PictureGain {
+    /// Its name.
+    name: String,
+    /// Natural logarithm of the gain on each channel.
+    log_gain: [f64; 3],
 }
 
 /// Settings of the camera beside the gains that were measured.
@@ -108,6 +119,14 @@ pub(crate) fn measure(path: &Path, allow_outside: bool) -> Result<Option<Exposur
         worst: dataset.images[worst].name.to_string(),
         worst_ev,
         auto: gains.are_notable(),
+        gains: dataset
+            .images
+            .iter()
+            .zip(&gains.rows)
+            .filter_map(|(image, gain)| {
+                Some(PictureGain { name: image.name.to_string(), log_gain: (*gain)? })
+            })
+            .collect(),
         exif: exif(&stops, &gains),
     }))
 }

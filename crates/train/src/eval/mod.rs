@@ -25,6 +25,7 @@ pub use report::{EvalRecord, EvalReport, Scores};
 use self::covisible::DepthMaps;
 use self::report::finite;
 use crate::events::SkippedPicture;
+use crate::exposures::{Exposures, expose};
 use crate::sheet::{self, ContactSheet};
 use crate::words::Split;
 
@@ -44,6 +45,8 @@ pub struct EvalOptions<'a> {
     pub split: Split,
     /// How they are rendered; the background is also under the truth where that is transparent.
     pub render: RenderOptions,
+    /// Gains of the pictures, from a run that has learnt them.
+    pub exposures: Option<&'a Exposures>,
     /// Rotation `splats_from_dataset`: how the splats were turned when they were saved. The cameras turn with them.
     pub splats_from_dataset: Mat3,
     /// Which SSIM.
@@ -127,7 +130,7 @@ pub fn evaluate(
     let mut records = Vec::with_capacity(views.len());
     let mut skipped = Vec::new();
     let mut pixels = [0.0f64; 2];
-    let (mut cut_tiles, mut cut_views) = (0, 0);
+    let (mut cut_tiles, mut cut_views, mut exposed) = (0, 0, 0);
     for (position, &index) in views.iter().enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(EvalError::Stopped);
@@ -142,7 +145,11 @@ pub fn evaluate(
             }
         };
         let pose = turn.apply_to_pose(&image.pose);
-        let rendering = engine.render(&image.camera, &pose, &options.render)?;
+        let mut rendering = engine.render(&image.camera, &pose, &options.render)?;
+        if let Some(gain) = options.exposures.and_then(|exposures| exposures.of(index)) {
+            expose(&mut rendering.color, gain);
+            exposed += 1;
+        }
         cut_tiles += rendering.cut_tiles;
         cut_views += u64::from(rendering.cut_tiles > 0);
         let size = (rendering.width, rendering.height);
@@ -186,6 +193,7 @@ pub fn evaluate(
     }
     let report = EvalReport {
         valid_share: if pixels[1] > 0.0 { pixels[0] / pixels[1] } else { 1.0 },
+        exposed,
         cut_tiles,
         cut_views,
         skipped,

@@ -110,6 +110,10 @@ pub struct EvalReport {
     /// Means of the other scores.
     #[serde(flatten)]
     pub scores: Scores,
+    /// Pictures that were rendered with a gain: training pictures with their own, others with that of those before and
+    /// after them; left out where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub exposed: u64,
     /// Tiles whose list was cut by `--max-splats-per-tile`, over all views; left out where there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut_tiles: u64,
@@ -134,6 +138,7 @@ impl EvalReport {
             ssim_definition: ssim.to_string(),
             valid_share: 1.0,
             scores: Scores::mean_of(&per_image),
+            exposed: 0,
             cut_tiles: 0,
             cut_views: 0,
             per_image,

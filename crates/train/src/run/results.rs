@@ -12,6 +12,7 @@ use super::summary::EvaluationLine;
 use super::{Run, TrainError, export, refined};
 use crate::eval::{EvalError, EvalOptions, EvalReport, Measures, PictureFolder, evaluate};
 use crate::events::Event;
+use crate::exposures::LearntGains;
 use crate::words::{Split, TimeBudget};
 
 impl Run<'_> {
@@ -68,13 +69,17 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Writes `splats.ply`, and the cameras beside it where they were refined.
+    /// Writes `splats.ply`, and beside it the gains that were learnt and the cameras that were refined.
     pub(super) fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
         let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
         let (fs, dataset) = (self.session.fs, &self.session.dataset);
         refined::save_cameras(fs, self.folder.root(), dataset, &state, self.feed.corrections(), turn)?;
         let antialiased = self.config.recipe.antialiased;
+        let rows = |train_index| self.feed.corrections().exposure_row(train_index);
+        if let Some(gains) = LearntGains::of(dataset, &state.extras, rows) {
+            gains.write(fs, self.folder.root())?;
+        }
         let written = export::save_splats(fs, &self.folder, state.splats, antialiased, turn)?;
         (self.session.events)(&Event::Exported {
             step: self.done,
@@ -86,13 +91,26 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// The gains of the training pictures, where they are learnt.
+    fn learnt_gains(&mut self) -> Result<Option<LearntGains>, TrainError> {
+        let corrections = self.feed.corrections();
+        if corrections.colour_rows().gains == 0 {
+            return Ok(None);
+        }
+        let groups = self.session.engine.corrections()?;
+        let dataset = &self.session.dataset;
+        Ok(LearntGains::of(dataset, &groups, |train_index| corrections.exposure_row(train_index)))
+    }
+
     /// Scores the held-out views, if there are some. Gives nothing when asked to stop meanwhile.
     pub(super) fn evaluate(&mut self, pictures: bool) -> Result<Option<EvalReport>, TrainError> {
         if self.session.dataset.split.test.is_empty() {
             return Ok(None);
         }
         self.stopwatch.pause();
+        let exposures = self.learnt_gains()?.map(|gains| gains.of_pictures(&self.session.dataset));
         let options = EvalOptions {
+            exposures: exposures.as_ref(),
             split: Split::Test,
             render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
             splats_from_dataset: gausset_core::se3::IDENTITY3,

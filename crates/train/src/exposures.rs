@@ -1,0 +1,229 @@
+//! The exposure that a picture is rendered with: a training picture has the gain that it was trained with, any other the
+//! one between the training pictures before and after it.
+//!
+//! Automatic exposure follows the light with time, so pictures that were taken one after the other have similar gains,
+//! more so than pictures that stand near each other (docs/experiments.md). The order of the pictures is that of their
+//! names, folder by folder, numbers by their value. Nothing is learnt from the pictures that are held out.
+
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+
+use gausset_core::engine::{ExtraGroup, GAIN_GROUP};
+use gausset_io::atomic::{FileSystem, WriteError, plain_reason, write_atomic};
+use gausset_io::dataset::{Dataset, ImageEntry};
+use gausset_io::input;
+use gausset_io::run_folder::gains_path;
+use serde::{Deserialize, Serialize};
+
+use crate::run::TrainError;
+
+/// Longest file of gains that is read.
+const MAX_FILE_BYTES: u64 = 64 << 20;
+
+/// The gains that a run has learnt: `RUN/gains.json`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LearntGains {
+    /// Of each training picture.
+    gains: Vec<PictureGain>,
+}
+
+/// Gain of a picture.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct PictureGain {
+    /// Its name.
+    name: String,
+    /// Natural logarithm of the factor on red, green and blue.
+    log_gain: [f32; 3],
+}
+
+/// Log gain of each picture of a dataset, by its index; `None` = the splats as they are.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Exposures(Vec<Option<[f32; 3]>>);
+
+impl LearntGains {
+    /// The gains in a state, with the row of each training view; `None` where no gains are learnt.
+    pub(crate) fn of(
+        dataset: &Dataset,
+        groups: &[ExtraGroup],
+        row: impl Fn(usize) -> Option<u32>,
+    ) -> Option<Self> {
+        let group = groups.iter().find(|group| group.name == GAIN_GROUP)?;
+        let pictures = dataset.split.train.iter().enumerate().filter_map(|(train_index, &index)| {
+            let gain = group.row(row(train_index)? as usize);
+            let name = dataset.images[index].name.to_string();
+            Some(PictureGain { name, log_gain: [gain[0], gain[1], gain[2]] })
+        });
+        Some(Self { gains: pictures.collect() })
+    }
+
+    /// Writes `RUN/gains.json`.
+    pub(crate) fn write(&self, fs: &dyn FileSystem, run: &Path) -> Result<(), WriteError> {
+        let json = serde_json::to_string_pretty(self).unwrap_or_default() + "\n";
+        write_atomic(fs, &gains_path(run), |file| file.write_all(json.as_bytes()))?;
+        Ok(())
+    }
+
+    /// Reads `RUN/gains.json`; `None` where the run has none.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is not one of gains.
+    pub fn read(run: &Path) -> Result<Option<Self>, TrainError> {
+        let path = gains_path(run);
+        let refused = |what: String| TrainError::Gains { path: path.clone(), what };
+        let text = match input::read_to_string(&path, MAX_FILE_BYTES) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(refused(plain_reason(&error))),
+        };
+        let read: Self = serde_json::from_str(&text).map_err(|error| refused(error.to_string()))?;
+        let strange = read.gains.iter().find(|picture| !picture.log_gain.iter().all(|g| g.abs() < 20.0));
+        match strange {
+            Some(picture) => Err(refused(format!(
+                "{}: log_gain: expected three numbers between -20 and 20, found {:?}",
+                picture.name, picture.log_gain
+            ))),
+            None => Ok(Some(read)),
+        }
+    }
+
+    /// The gain of each picture of a dataset: its own, else between those before and after it.
+    #[must_use]
+    pub fn of_pictures(&self, dataset: &Dataset) -> Exposures {
+        let own: BTreeMap<&str, [f32; 3]> =
+            self.gains.iter().map(|picture| (&*picture.name, picture.log_gain)).collect();
+        let known: Vec<_> = dataset.images.iter().map(|image| own.get(&*image.name).copied()).collect();
+        let mut order: Vec<usize> = (0..known.len()).collect();
+        order.sort_by(|&a, &b| in_order(&dataset.images[a], &dataset.images[b]));
+        let same = |a: &usize, b: &usize| folder_of(&dataset.images[*a]) == folder_of(&dataset.images[*b]);
+        let mut gains = known.clone();
+        for sequence in order.chunk_by(same) {
+            let moments: Vec<&[usize]> = sequence
+                .chunk_by(|&a, &b| in_order(&dataset.images[a], &dataset.images[b]).is_eq())
+                .collect();
+            let gain_at: Vec<Option<[f32; 3]>> =
+                moments.iter().map(|moment| moment.iter().find_map(|&index| known[index])).collect();
+            for (at, moment) in moments.iter().enumerate() {
+                let gain = between(&gain_at, at);
+                moment.iter().for_each(|&index| gains[index] = gains[index].or(gain));
+            }
+        }
+        Exposures(gains)
+    }
+}
+
+impl Exposures {
+    /// Log gain of a picture.
+    #[must_use]
+    pub fn of(&self, index: usize) -> Option<[f32; 3]> {
+        self.0.get(index).copied().flatten()
+    }
+}
+
+/// Brings rendered colours (RGB, interleaved) to an exposure, as in training: times `exp(g)`, at most 1.
+pub(crate) fn expose(colours: &mut [f32], log_gain: [f32; 3]) {
+    let gain = log_gain.map(libm::expf);
+    for pixel in colours.chunks_exact_mut(3) {
+        pixel.iter_mut().zip(gain).for_each(|(value, gain)| *value = (*value * gain).min(1.0));
+    }
+}
+
+/// The gain at a place of a sequence: linear between the known ones before and after, beyond the last of them constant.
+fn between(gains: &[Option<[f32; 3]>], at: usize) -> Option<[f32; 3]> {
+    if let Some(gain) = gains[at] {
+        return Some(gain);
+    }
+    let before = (0..at).rev().find_map(|i| Some((at - i, gains[i]?)));
+    let after = (at + 1..gains.len()).find_map(|i| Some((i - at, gains[i]?)));
+    match (before, after) {
+        (Some((to_a, a)), Some((to_b, b))) => {
+            let share = to_a as f32 / (to_a + to_b) as f32;
+            Some(std::array::from_fn(|c| a[c] + share * (b[c] - a[c])))
+        }
+        (Some((_, gain)), None) | (None, Some((_, gain))) => Some(gain),
+        (None, None) => None,
+    }
+}
+
+/// The folder of a picture's name.
+fn folder_of(image: &ImageEntry) -> &str {
+    image.picture_name().rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// The order in which pictures were taken, as far as their names tell it.
+fn in_order(a: &ImageEntry, b: &ImageEntry) -> Ordering {
+    folder_of(a).cmp(folder_of(b)).then_with(|| natural(a.picture_name(), b.picture_name()))
+}
+
+/// Compares names with the numbers in them by value: `img9` is before `img10`.
+fn natural(a: &str, b: &str) -> Ordering {
+    let parts = |name: &'_ str| -> Vec<(String, u64)> {
+        let mut parts = vec![(String::new(), 0)];
+        let mut rest = name;
+        while let Some(first) = rest.find(|c: char| c.is_ascii_digit()) {
+            let (text, digits) = rest.split_at(first);
+            let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
+            parts.push((text.to_owned(), digits[..end].parse().unwrap_or(u64::MAX)));
+            rest = &digits[end..];
+        }
+        parts.push((rest.to_owned(), 0));
+        parts
+    };
+    parts(a).cmp(&parts(b)).then_with(|| a.cmp(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_in_names_count_by_value() {
+        let mut names = [
+            "a/img10.jpg",
+            "a/img9.jpg",
+            "a/img09.jpg",
+            "a/img.jpg",
+            "a/img9b.jpg",
+            "a/99999999999999999999999.jpg",
+        ];
+        names.sort_by(|a, b| natural(a, b));
+        assert_eq!(
+            names,
+            [
+                "a/99999999999999999999999.jpg",
+                "a/img09.jpg",
+                "a/img9.jpg",
+                "a/img9b.jpg",
+                "a/img10.jpg",
+                "a/img.jpg"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_gain_lies_between_its_neighbours_and_ends_are_constant() {
+        let gains = [None, Some([0.0, 0.1, 0.4]), None, None, Some([0.3, 0.1, -0.2]), None];
+        let found: Vec<_> = (0..6).map(|at| between(&gains, at).unwrap()).collect();
+        let expected = [
+            [0.0, 0.1, 0.4],
+            [0.0, 0.1, 0.4],
+            [0.1, 0.1, 0.2],
+            [0.2, 0.1, 0.0],
+            [0.3, 0.1, -0.2],
+            [0.3, 0.1, -0.2],
+        ];
+        for (found, expected) in found.iter().zip(expected) {
+            assert!(found.iter().zip(expected).all(|(f, e)| (f - e).abs() < 1e-6), "{found:?} {expected:?}");
+        }
+        assert_eq!(between(&[None, None], 1), None);
+    }
+
+    #[test]
+    fn exposing_is_a_factor_on_each_channel_up_to_white() {
+        let mut colours = [0.5, 0.5, 0.5, 0.9, 0.0, 0.25];
+        expose(&mut colours, [2f32.ln(), 0.0, -2f32.ln()]);
+        let expected = [1.0, 0.5, 0.25, 1.0, 0.0, 0.125];
+        assert!(colours.iter().zip(expected).all(|(c, e): (&f32, f32)| (c - e).abs() < 1e-6), "{colours:?}");
+    }
+}
