@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gausset_core::engine::{DeviceInfo, StepReport};
 use serde::{Deserialize, Serialize};
 
-use crate::eval::{EvalReport, Scores};
+use crate::eval::{EvalReport, Scores, Trust};
 use crate::memory::MemoryPlan;
 
 /// Something that happened in a run.
@@ -199,6 +199,9 @@ pub struct Summary {
     /// Means of the other scores.
     #[serde(flatten)]
     pub scores: Scores,
+    /// How far they can be trusted.
+    #[serde(flatten)]
+    pub trust: Trust,
     /// Tiles whose list was cut by `--max-splats-per-tile`, over all steps; left out where there are none.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cut_tiles: u64,

@@ -32,7 +32,9 @@ pub mod views;
 pub mod words;
 
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
-pub use eval::{EvalError, EvalOptions, EvalRecord, EvalReport, Measures, PictureFolder, Scores, evaluate};
+pub use eval::{
+    Advice, EvalError, EvalOptions, EvalRecord, EvalReport, Measures, PictureFolder, Scores, Trust, evaluate,
+};
 pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, Summary};
 pub use exposures::{Exposures, LearntGains};
 pub use gausset_metrics::{Lpips, SsimDefinition};

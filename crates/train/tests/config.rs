@@ -455,7 +455,7 @@ fn exposure_was_a_flag_and_what_it_meant_then_it_means_in_files() {
     assert_eq!((recipe(affine.clone()).rate, recipe(affine).decay), (1e-3, 1e-3));
     let auto = TrainOptions { exposure: Some(Exposure::Auto), ..TrainOptions::default() };
     assert_eq!((recipe(auto.clone()).rate, recipe(auto).decay), (2e-3, 0.0));
-    assert_eq!(resolve(TrainOptions::default()).unwrap().recipe.exposure, None);
+    assert_eq!(resolve(TrainOptions::default()).unwrap().recipe.exposure.unwrap().mode, Exposure::Auto);
 }
 
 fn from_here(path: &Path) -> PathBuf {

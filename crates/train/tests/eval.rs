@@ -26,6 +26,7 @@ fn loader() -> Loader {
 fn eval_options(split: Split) -> EvalOptions<'static> {
     EvalOptions {
         split,
+        most: None,
         render: RenderOptions::default(),
         exposures: None,
         splats_from_dataset: IDENTITY3,

@@ -96,6 +96,7 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
     let mut score = |exposures| {
         let options = EvalOptions {
             split: Split::Test,
+            most: None,
             render: RenderOptions::default(),
             exposures,
             splats_from_dataset: recorded.record.up_rotation,

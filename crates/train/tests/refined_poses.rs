@@ -91,6 +91,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
         let options = EvalOptions {
             exposures: None,
             split: Split::Train,
+            most: None,
             render: RenderOptions::default(),
             splats_from_dataset,
             ssim: SsimDefinition::default(),

@@ -98,6 +98,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     let options = EvalOptions {
         exposures: exposures.as_ref(),
         split: args.split,
+        most: None,
         render,
         splats_from_dataset: run.splats_from_dataset(),
         ssim: args.ssim,

@@ -10,7 +10,7 @@ use gausset_io::run_folder::{config_path, eval_folder, splats_path};
 use gausset_io::units;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{
-    End, Event, Outcome, Run, RunWarning, Session, Started, TimeBudget, TrainConfig, TrainOptions,
+    Advice, End, Event, Outcome, Run, RunWarning, Session, Started, TimeBudget, TrainConfig, TrainOptions,
     check_dataset, check_init, read_finished, resumable_config,
 };
 
@@ -316,6 +316,12 @@ impl Trained {
             let images = counted(report.images as u64, "held-out picture");
             rows.push(("PSNR", format!("{} (mean of {images})", decibels(report.psnr))));
             rows.extend(scores::facts(report.ssim, &report.scores));
+            if let Some(psnr) = summary.trust.training_psnr {
+                rows.push(("training", format!("{psnr:.2} dB on some of the training pictures")));
+            }
+            if let Some(advice) = Advice::of(report, &summary.trust) {
+                rows.push(("advice", advice.line().to_owned()));
+            }
             if report.valid_share < 1.0 {
                 rows.push(("valid", format!("{:.1} % of the pixels", 100.0 * report.valid_share)));
             }

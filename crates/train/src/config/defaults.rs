@@ -42,7 +42,7 @@ pub fn defaults() -> TrainOptions {
         dead_opacity: Some(0.005),
         growth: Some(1.05),
         noise: Some(5e4),
-        exposure: Some(Exposure::Off),
+        exposure: Some(Exposure::Auto),
         lr_exposure: Some(2e-3),
         lr_exposure_final: Some(2e-4),
         exposure_decay: Some(0.0),
@@ -67,7 +67,11 @@ pub fn defaults() -> TrainOptions {
 /// What a run did that recorded nothing about it: options that came after version 0.1.
 #[must_use]
 pub(super) fn not_recorded() -> TrainOptions {
-    TrainOptions { free_space: Some(FreeSpace::Off), ..TrainOptions::default() }
+    TrainOptions {
+        free_space: Some(FreeSpace::Off),
+        exposure: Some(Exposure::Off),
+        ..TrainOptions::default()
+    }
 }
 
 /// Runs of at most so many steps are short …

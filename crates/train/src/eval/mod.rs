@@ -3,6 +3,7 @@
 mod covisible;
 mod haze;
 mod report;
+mod trust;
 
 use std::io::Write;
 use std::path::Path;
@@ -21,6 +22,7 @@ use gausset_metrics::quality::{Comparison, Quality};
 use gausset_metrics::{LossKernel, Lpips, SizeMismatch, SsimDefinition};
 
 pub use report::{EvalRecord, EvalReport, Scores};
+pub use trust::{Advice, Trust};
 
 use self::covisible::DepthMaps;
 use self::report::finite;
@@ -43,6 +45,8 @@ pub enum Measures {
 pub struct EvalOptions<'a> {
     /// Which views.
     pub split: Split,
+    /// At most so many of them, evenly spread; `None` = all.
+    pub most: Option<usize>,
     /// How they are rendered; the background is also under the truth where that is transparent.
     pub render: RenderOptions,
     /// Gains of the pictures, from a run that has learnt them.
@@ -115,10 +119,13 @@ pub fn evaluate(
 ) -> Result<EvalReport, EvalError> {
     let _span = gausset_prof::span(Stage::Eval.name());
     let dataset = loader.dataset();
-    let views = match options.split {
+    let views: &[usize] = match options.split {
         Split::Train => &dataset.split.train,
         Split::Test => &dataset.split.test,
     };
+    let stride = views.len().div_ceil(options.most.unwrap_or(usize::MAX).max(1)).max(1);
+    let views: Vec<usize> = views.iter().copied().step_by(stride).collect();
+    let views = views.as_slice();
     if let Some(to) = pictures {
         to.take(dataset, views)?;
     }

@@ -40,7 +40,7 @@ use gausset_io::metrics_log::MetricsLog;
 use gausset_io::run_folder::{RunFolder, config_path, metrics_path};
 
 use crate::config::{RecordedRun, TrainConfig};
-use crate::eval::EvalReport;
+use crate::eval::{EvalReport, Trust};
 use crate::events::{End, Event, Outcome, Progress, RunWarning, Started, Summary};
 use crate::free_space::FreeViews;
 use crate::memory::MemoryPlan;
@@ -426,13 +426,18 @@ impl<'a> Run<'a> {
         self.export(state)?;
         self.stopwatch.pause();
         let evaluation = self.evaluate(true)?;
+        let trust = match &evaluation {
+            Some(report) if report.images > 0 => self.trust()?,
+            _ => Trust::default(),
+        };
         if evaluation.is_none() && self.is_asked_to_stop() {
             return Ok(self.outcome(End::Stopped, None));
         }
         if let Some(warning) = self.watch.cut_lists(self.config.recipe.max_splats_per_tile, self.done) {
             (self.session.events)(&Event::Warning(warning));
         }
-        let outcome = self.outcome(End::Finished, evaluation);
+        let mut outcome = self.outcome(End::Finished, evaluation);
+        outcome.summary.trust = trust;
         let (finished, skipped) = (outcome.summary.clone(), outcome.skipped.clone());
         self.log.append(&FinishedLine { step: self.done, finished, skipped })?;
         self.log.sync()?;
@@ -447,7 +452,18 @@ impl<'a> Run<'a> {
         let scores = evaluation.as_ref().map(|report| report.scores).unwrap_or_default();
         let (steps, splats) = (self.done, self.watch.splats);
         let (kind, cut_tiles) = (Summary::KIND.to_owned(), self.watch.cut_tiles);
-        let summary = Summary { kind, steps, splats, seconds, cpu_seconds, psnr, ssim, scores, cut_tiles };
+        let summary = Summary {
+            kind,
+            steps,
+            splats,
+            seconds,
+            cpu_seconds,
+            psnr,
+            ssim,
+            scores,
+            trust: Trust::default(),
+            cut_tiles,
+        };
         Outcome { end, summary, evaluation, skipped: self.feed.skipped().to_vec() }
     }
 

@@ -10,10 +10,13 @@ use gausset_metrics::SsimDefinition;
 use super::header::CheckpointHeader;
 use super::summary::EvaluationLine;
 use super::{Run, TrainError, export, refined};
-use crate::eval::{EvalError, EvalOptions, EvalReport, Measures, PictureFolder, evaluate};
+use crate::eval::{EvalError, EvalOptions, EvalReport, Measures, PictureFolder, Trust, evaluate};
 use crate::events::Event;
-use crate::exposures::LearntGains;
+use crate::exposures::{Exposures, LearntGains};
 use crate::words::{Split, TimeBudget};
+
+/// Training views that are scored beside the held-out ones.
+const TRUSTED_VIEWS: usize = 8;
 
 impl Run<'_> {
     /// Writes `config.toml` as the configuration is now.
@@ -108,16 +111,11 @@ impl Run<'_> {
             return Ok(None);
         }
         self.stopwatch.pause();
-        let exposures = self.learnt_gains()?.map(|gains| gains.of_pictures(&self.session.dataset));
+        let exposures = self.exposures()?;
         let options = EvalOptions {
-            exposures: exposures.as_ref(),
-            split: Split::Test,
-            render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
-            splats_from_dataset: gausset_core::se3::IDENTITY3,
-            ssim: SsimDefinition::default(),
             // On the way it should cost little.
             measures: if pictures { Measures::All } else { Measures::Pictures },
-            lpips: None,
+            ..self.eval_options(Split::Test, exposures.as_ref())
         };
         let folder = eval_folder(self.folder.root());
         // What stands there was looked at when the run folder was taken.
@@ -142,6 +140,37 @@ impl Run<'_> {
             }
             Err(EvalError::Stopped) => Ok(None),
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Scores some training views, beside which the held-out ones are looked at.
+    pub(super) fn trust(&mut self) -> Result<Trust, TrainError> {
+        let exposures = self.exposures()?;
+        let options =
+            EvalOptions { most: Some(TRUSTED_VIEWS), ..self.eval_options(Split::Train, exposures.as_ref()) };
+        match evaluate(&mut *self.session.engine, &self.loader, &options, None, self.session.stop) {
+            Ok(report) => Ok(Trust { training_psnr: report.psnr }),
+            Err(EvalError::Stopped) => Ok(Trust::default()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The gains with which pictures are rendered, where some are learnt.
+    fn exposures(&mut self) -> Result<Option<Exposures>, TrainError> {
+        Ok(self.learnt_gains()?.map(|gains| gains.of_pictures(&self.session.dataset)))
+    }
+
+    /// How this run evaluates.
+    fn eval_options<'e>(&self, split: Split, exposures: Option<&'e Exposures>) -> EvalOptions<'e> {
+        EvalOptions {
+            split,
+            most: None,
+            render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
+            exposures,
+            splats_from_dataset: gausset_core::se3::IDENTITY3,
+            ssim: SsimDefinition::default(),
+            measures: Measures::Pictures,
+            lpips: None,
         }
     }
 

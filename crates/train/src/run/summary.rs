@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use crate::config::RecordedRun;
-use crate::eval::{EvalReport, REPORT, Scores};
+use crate::eval::{EvalReport, REPORT, Scores, Trust};
 use crate::events::{End, Outcome, SkippedPicture, Summary};
 use crate::words::Split;
 
@@ -96,6 +96,7 @@ pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
         psnr: None,
         ssim: None,
         scores: Scores::default(),
+        trust: Trust::default(),
         cut_tiles: 0,
     };
     let path = metrics_path(folder);

@@ -1,0 +1,108 @@
+//! How far a result can be trusted, and what would help: one line from the scores of held-out and training pictures.
+
+use serde::{Deserialize, Serialize};
+
+use super::EvalReport;
+
+/// Haze from which something hangs before the cameras.
+const HAZY: f64 = 0.1;
+/// Training pictures may be better than held-out ones by so many dB.
+const USUAL_GAP: f64 = 4.0;
+/// Share of the pixels that three training views should confirm.
+const WELL_SEEN: f64 = 0.7;
+/// PSNR that a colour fit may gain, in dB.
+const USUAL_CORRECTION: f64 = 1.0;
+
+/// Scores that tell how far a result can be trusted; `None` where it was not measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Trust {
+    /// Mean PSNR of some training pictures in dB.
+    pub training_psnr: Option<f64>,
+}
+
+/// What would help a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Something hangs in the air.
+    Haze,
+    /// Much is seen by one or two pictures alone.
+    MorePictures,
+    /// Training pictures are learnt by heart.
+    LearntByHeart,
+    /// Pictures differ in brightness or colour.
+    Exposure,
+}
+
+impl Advice {
+    /// What the scores advise; `None` = nothing is out of the ordinary.
+    #[must_use]
+    pub fn of(held_out: &EvalReport, trust: &Trust) -> Option<Self> {
+        let scores = &held_out.scores;
+        let gap = trust.training_psnr.zip(held_out.psnr).map_or(0.0, |(training, psnr)| training - psnr);
+        let correction =
+            scores.psnr_colour_corrected.zip(held_out.psnr).map_or(0.0, |(corrected, psnr)| corrected - psnr);
+        if scores.haze.is_some_and(|haze| haze >= HAZY) {
+            Some(Self::Haze)
+        } else if correction > USUAL_CORRECTION {
+            Some(Self::Exposure)
+        } else if gap <= USUAL_GAP {
+            None
+        } else if scores.covisible_share.is_some_and(|share| share < WELL_SEEN) {
+            Some(Self::MorePictures)
+        } else {
+            Some(Self::LearntByHeart)
+        }
+    }
+
+    /// One line: what is wrong, and what to do.
+    #[must_use]
+    pub fn line(self) -> &'static str {
+        match self {
+            Self::Haze => {
+                "haze: something hangs in the air before the cameras; look at the worst pictures and take more from there"
+            }
+            Self::MorePictures => {
+                "much of the held-out pictures is seen by one or two photographs alone: take more from there"
+            }
+            Self::LearntByHeart => {
+                "the training pictures are learnt by heart: more photographs, or fewer splats (--max-splats)"
+            }
+            Self::Exposure => {
+                "brightness or colour differ from picture to picture: lock exposure and white balance, or try --exposure on"
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_metrics::SsimDefinition;
+
+    use super::*;
+    use crate::eval::Scores;
+    use crate::words::Split;
+
+    #[test]
+    fn advice_names_the_first_thing_that_is_out_of_the_ordinary() {
+        let advice = |psnr: f64, training: f64, corrected: f64, share: f64, haze: Option<f64>| {
+            let scores = Scores {
+                psnr_colour_corrected: Some(corrected),
+                covisible_share: Some(share),
+                haze,
+                ..Scores::default()
+            };
+            let report = EvalReport::of(Split::Test, SsimDefinition::default(), Vec::new());
+            let report = EvalReport { psnr: Some(psnr), scores, ..report };
+            Advice::of(&report, &Trust { training_psnr: Some(training) })
+        };
+        assert_eq!(advice(27.0, 29.0, 27.5, 0.9, Some(0.02)), None);
+        assert_eq!(advice(27.0, 29.0, 27.5, 0.5, None), None);
+        assert_eq!(advice(20.0, 25.0, 20.5, 0.6, Some(0.02)), Some(Advice::MorePictures));
+        assert_eq!(advice(20.0, 25.0, 20.5, 0.8, None), Some(Advice::LearntByHeart));
+        assert_eq!(advice(20.0, 25.0, 21.5, 0.6, Some(0.02)), Some(Advice::Exposure));
+        assert_eq!(advice(20.0, 25.0, 21.5, 0.6, Some(0.2)), Some(Advice::Haze));
+        let nothing = EvalReport::of(Split::Test, SsimDefinition::default(), Vec::new());
+        assert_eq!(Advice::of(&nothing, &Trust::default()), None);
+    }
+}
