@@ -33,7 +33,8 @@ pub fn bytes(views: &[View], longest_side: u32) -> u64 {
 }
 
 /// The largest side, at most `wanted`, with which the memory is enough; `None` if there is none.
-pub(crate) fn largest_side(views: &[View], wanted: u32, limit: u64) -> Option<u32> {
+#[must_use]
+pub fn largest_side(views: &[View], wanted: u32, limit: u64) -> Option<u32> {
     let mut side = wanted;
     while bytes(views, side) > limit {
         side = side * 7 / 8;

@@ -32,7 +32,7 @@ pub mod words;
 
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{EvalError, EvalOptions, EvalRecord, EvalReport, Measures, PictureFolder, Scores, evaluate};
-pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, Summary};
+pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, StereoReport, Summary};
 pub use gausset_metrics::{Lpips, SsimDefinition};
 pub use memory::MemoryPlan;
 pub use options::{OptionsError, TrainOptions};
@@ -43,6 +43,6 @@ pub use run::{
     with_refined_poses,
 };
 pub use words::{
-    Adam, Alpha, Background, Colours, Exposure, FreeSpace, MemoryLimit, Quality, RandomBackground, Split,
-    Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality,
+    RandomBackground, Split, Strategy, TimeBudget, Up,
 };
