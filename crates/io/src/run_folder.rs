@@ -207,6 +207,12 @@ impl RunFolder {
     /// # Errors
     /// As [`Self::create`], but for locks and writing.
     pub fn check(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<(), RunFolderError> {
+        match retry(|| fs.info(root)).map_err(io_error(root, "look up"))?.map(|info| info.kind) {
+            Some(FileKind::Folder) => {}
+            // What cannot become a folder is told when one is made.
+            _ => return Ok(()),
+        }
+        refuse_ways_out(fs, root)?;
         Survey::accepted(fs, root, overwrite).map(drop)
     }
 

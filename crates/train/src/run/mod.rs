@@ -142,7 +142,6 @@ impl<'a> Run<'a> {
         let dataset = Arc::clone(&session.dataset);
         let config = absolute(config);
         // Everything that can be refused is, before anything is written or removed.
-        RunFolder::check(session.fs, folder, overwrite)?;
         let mut start = prepare::first_splats(&config, &dataset)?;
         let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
@@ -158,7 +157,13 @@ impl<'a> Run<'a> {
             stop: session.stop,
         };
         let side = dense.side(&start)?;
-        let depths = side.map(|side| dense.add_to(&mut start, side, session.events)).transpose()?;
+        let depths = match side {
+            None => None,
+            Some(side) => {
+                RunFolder::check(session.fs, folder, overwrite)?;
+                Some(dense.add_to(&mut start, side, session.events)?)
+            }
+        };
         let record = prepare::record(&config, &dataset, &session.engine.describe(), &start, colours, side);
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(session.fs, folder, overwrite)?;
