@@ -126,14 +126,19 @@ impl From<TrainError> for Failure {
             TrainError::Dataset(error) => error.into(),
             TrainError::Engine(error) => error.into(),
             TrainError::Eval(error) => error.into(),
-            TrainError::EmptyInit { .. } | TrainError::NoSplats { .. } => Self::new("splats", error),
+            TrainError::EmptyInit { .. } | TrainError::NoSplats { .. } | TrainError::NoDensePoints { .. } => {
+                Self::new("splats", error)
+            }
+            TrainError::Stopped => Self::new("stopped", error),
             TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
             TrainError::OtherDataset { .. } | TrainError::OtherInit { .. } => {
                 Self::new("other-dataset", error)
             }
             TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
             TrainError::Gains { .. } => Self::new("read", error),
-            TrainError::Memory { .. } | TrainError::View { .. } => Self::new("memory", error),
+            TrainError::Memory { .. } | TrainError::StereoMemory { .. } | TrainError::View { .. } => {
+                Self::new("memory", error)
+            }
             TrainError::Checkpoint { .. } => Self::new("checkpoint", error),
         }
     }

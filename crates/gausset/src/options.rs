@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, Exposure, FreeSpace, MemoryLimit, Plan, Quality, RandomBackground, Strategy,
-    TimeBudget, TrainOptions, Up,
+    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Plan, Quality, RandomBackground,
+    Strategy, TimeBudget, TrainOptions, Up,
 };
 
 /// Defines the options: the struct for clap, and its form for the trainer. A field that `TrainOptions` has and this
@@ -145,6 +145,13 @@ option_args! {
     /// Splats closer to a camera than this are not drawn, in scene units.
     #[arg(long, value_name = "DISTANCE", help_heading = MODEL, hide_short_help = true)]
     near_plane: f64,
+    /// Which points splats start from: sfm = those of the dataset; dense = also points from stereo on the training
+    /// pictures, or an error where there are none; auto = where enough views agree on them.
+    #[arg(
+        long, value_name = "POINTS", help_heading = MODEL, hide_possible_values = true,
+        value_parser = words::<InitPoints>(InitPoints::WORDS)
+    )]
+    init_points: InitPoints,
     /// Random splats to start from when a dataset has no points; the default preset takes 20,000 for an object in
     /// front of nothing (Blender-style data).
     #[arg(long, value_name = "N", help_heading = START, hide_short_help = true)]
@@ -317,6 +324,12 @@ option_args! {
     /// Steps between exports of `splats.ply`; 0 = at the end only.
     #[arg(long, value_name = "N", help_heading = RUN)]
     export_every: u64,
+    /// Keep the depth maps from which dense points are made, as NumPy arrays in RUN/depth.
+    #[arg(
+        long, value_name = "BOOL", help_heading = RUN, hide_short_help = true, num_args = 0..=1,
+        default_missing_value = "true", require_equals = true, hide_possible_values = true
+    )]
+    keep_depth: bool,
 }
 
 /// Adds `[default: …]` to the help of each option, from the tables that fill it in.

@@ -105,6 +105,7 @@ fn group(row: &Row) -> &'static str {
         let group = match word {
             "eval" => "evaluation",
             "checkpoint" | "export" | "write_ply" | "fsync" => "files",
+            "stereo" => "dense start",
             "open" | "init" | "predict" => "start",
             "next_view" | "decode" | "reduce" | "downscale" | "undistort" | "upload" => {
                 "waiting for pictures"
@@ -134,6 +135,7 @@ mod tests {
         assert_eq!(group_of("eval/unattributed"), "evaluation");
         assert_eq!(group_of("step/checkpoint/fsync"), "files");
         assert_eq!(group_of("step/density/rule"), "density control");
+        assert_eq!(group_of("stereo/prepare/decode"), "dense start");
         assert_eq!(group_of("step/unattributed"), "unattributed");
         assert_eq!(group_of("unattributed"), "unattributed");
     }

@@ -10,6 +10,7 @@
 //!   profile.json profile.csv trace.json
 //!   gains.json           the gains of the training pictures, of a run that learns them
 //!   cameras/             the refined cameras, of a run that refines poses
+//!   depth/               depth maps of the training pictures, of a run that keeps them
 //!   eval/                truth | render | error pictures, metrics.json
 //! ```
 //! Every file is written by [`crate::atomic`]; `metrics.jsonl` alone grows by appended lines ([`crate::metrics_log`]).
@@ -49,6 +50,8 @@ const CHECKPOINTS: &str = "checkpoints";
 pub const EVALUATION: &str = "evaluation";
 /// What the marker of a folder with refined cameras says.
 pub const CAMERAS: &str = "cameras";
+/// What the marker of a folder with depth maps says.
+pub const DEPTH: &str = "depth";
 
 /// Start of the first line of every `config.toml` that a run has written.
 pub const CONFIG_START: &str = "# Everything needed to repeat this run";
@@ -180,15 +183,7 @@ impl RunFolder {
         retry(|| fs.create_folder(root)).map_err(io_error(root, "create folder"))?;
         refuse_ways_out(fs, root)?;
         let lock = FolderLock::acquire(root)?;
-        let old = Survey::of(fs, root)?;
-        let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
-        if let Some((first, forcible)) = old.in_the_way(overwrite) {
-            let path = root.to_owned();
-            return Err(RunFolderError::Foreign { path, found: shown(first), forcible });
-        }
-        if let (Overwrite::Refuse, Some(first)) = (overwrite, old.ours.first()) {
-            return Err(RunFolderError::HoldsARun { path: root.to_owned(), found: shown(first) });
-        }
+        let old = Survey::accepted(fs, root, overwrite)?;
         // The folder is accepted, and the lock says that nobody else is writing here.
         if old.is_run {
             clean_up(fs, root)?;
@@ -207,6 +202,20 @@ impl RunFolder {
             retry(|| fs.sync_folder(folder)).map_err(io_error(folder, "sync folder"))?;
         }
         Ok(Self { root: root.to_owned(), lock })
+    }
+
+    /// Looks whether a folder would be refused for what is in it, and changes nothing: before long work.
+    ///
+    /// # Errors
+    /// As [`Self::create`], but for locks and writing.
+    pub fn check(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<(), RunFolderError> {
+        match retry(|| fs.info(root)).map_err(io_error(root, "look up"))?.map(|info| info.kind) {
+            Some(FileKind::Folder) => {}
+            // What cannot become a folder is told when one is made.
+            _ => return Ok(()),
+        }
+        refuse_ways_out(fs, root)?;
+        Survey::accepted(fs, root, overwrite).map(drop)
     }
 
     /// Opens and locks the folder of a run that is to go on.
@@ -378,7 +387,7 @@ fn is_run(root: &Path) -> bool {
 /// # Errors
 /// The first such name; a folder that cannot be listed.
 pub fn refuse_ways_out(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteError> {
-    let folders = ["checkpoints", "eval", "cameras", "render"];
+    let folders = ["checkpoints", "eval", "cameras", "depth", "render"];
     // The lock looks after itself.
     for name in RUN_FILES.iter().chain(&folders).chain(&[MARKER]) {
         owned::stays_inside(root, Path::new(name))?;
@@ -425,7 +434,7 @@ enum Proof {
 
 impl Place {
     /// All of them, parents before what is in them.
-    fn all(root: &Path) -> [Self; 4] {
+    fn all(root: &Path) -> [Self; 5] {
         let eval = eval_folder(root);
         [
             Self {
@@ -461,6 +470,13 @@ impl Place {
                     if refines { Proof::All } else { Proof::These(BTreeSet::new()) }
                 },
             },
+            Self {
+                folder: depth_folder(root),
+                purpose: DEPTH,
+                is_name: |name| is_numbered(name, ".npy"),
+                // Version 0.1 wrote none.
+                proof: |_, _| Proof::These(BTreeSet::new()),
+            },
         ]
     }
 
@@ -482,12 +498,14 @@ impl Proof {
 
 /// Whether a name is one that an evaluation gives: `0012_name.png`, the contact sheet, the report.
 fn is_evaluation_name(name: &str) -> bool {
-    let is_picture = || {
-        let (number, rest) = name.split_once('_')?;
-        let is_number = number.len() >= 4 && number.bytes().all(|byte| byte.is_ascii_digit());
-        Some(is_number && rest.len() > ".png".len() && rest.ends_with(".png"))
-    };
-    [CONTACT_SHEET, EVALUATION_REPORT].contains(&name) || is_picture().unwrap_or(false)
+    [CONTACT_SHEET, EVALUATION_REPORT].contains(&name) || is_numbered(name, ".png")
+}
+
+/// Whether a name is a number of four digits or more, `_`, and something with this ending.
+fn is_numbered(name: &str, ending: &str) -> bool {
+    let Some((number, rest)) = name.split_once('_') else { return false };
+    let is_number = number.len() >= 4 && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && rest.len() > ending.len() && rest.ends_with(ending)
 }
 
 /// What an evaluation of version 0.1 wrote into a folder, by its report. Pictures alone prove nothing: without the
@@ -555,6 +573,20 @@ impl Survey {
             }
         }
         Ok(survey)
+    }
+
+    /// What is in a folder that a new run may take.
+    fn accepted(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<Self, RunFolderError> {
+        let old = Self::of(fs, root)?;
+        let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+        if let Some((first, forcible)) = old.in_the_way(overwrite) {
+            let path = root.to_owned();
+            return Err(RunFolderError::Foreign { path, found: shown(first), forcible });
+        }
+        if let (Overwrite::Refuse, Some(first)) = (overwrite, old.ours.first()) {
+            return Err(RunFolderError::HoldsARun { path: root.to_owned(), found: shown(first) });
+        }
+        Ok(old)
     }
 
     /// The first file of somebody else for which a new run must be refused, and whether `--force` would help.
@@ -646,6 +678,12 @@ pub fn gains_path(run: &Path) -> PathBuf {
 #[must_use]
 pub fn cameras_folder(run: &Path) -> PathBuf {
     run.join("cameras")
+}
+
+/// `RUN/depth`: depth maps of the training pictures.
+#[must_use]
+pub fn depth_folder(run: &Path) -> PathBuf {
+    run.join("depth")
 }
 
 /// `RUN/eval`.

@@ -12,8 +12,8 @@ use gausset_io::lock::FolderLock;
 use gausset_io::metrics_log::{MetricsLog, read_metrics};
 use gausset_io::owned;
 use gausset_io::run_folder::{
-    self, CAMERAS, CONFIG_START, EVALUATION, RunFolder, RunFolderError, checkpoint_path, checkpoints_folder,
-    list_checkpoints, metrics_path, newest_checkpoint,
+    self, CAMERAS, CONFIG_START, DEPTH, EVALUATION, RunFolder, RunFolderError, checkpoint_path,
+    checkpoints_folder, list_checkpoints, metrics_path, newest_checkpoint,
 };
 use serde_json::{Value, json};
 
@@ -161,7 +161,9 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
     assert_eq!(list_checkpoints(&Disk, folder.path()).unwrap(), [10], "a refusal changes nothing");
 
     let none = std::iter::empty::<&Path>;
-    for (place, purpose) in [("eval", EVALUATION), ("eval/train", EVALUATION), ("cameras", CAMERAS)] {
+    for (place, purpose) in
+        [("eval", EVALUATION), ("eval/train", EVALUATION), ("cameras", CAMERAS), ("depth", DEPTH)]
+    {
         owned::take(&Disk, &folder.path().join(place), purpose, none(), Overwrite::Refuse).unwrap();
     }
     let left = [
@@ -170,14 +172,22 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
         "eval/train/metrics.json",
         "cameras/images.bin",
         "cameras/transforms.json",
+        "depth/0003_view.npy",
         "profile.csv",
         ".tmp-1-0-splats.ply",
         "eval/.tmp-12-3-0003_view.png",
     ];
-    let mine = ["cameras/mine.txt", "eval/holiday.png", ".tmp-notes", "checkpoints/best.ckpt"];
+    let mine =
+        ["cameras/mine.txt", "depth/mine.npy", "eval/holiday.png", ".tmp-notes", "checkpoints/best.ckpt"];
     for file in left.iter().chain(&mine) {
         std::fs::write(folder.path().join(file), "old").unwrap();
     }
+    // A look changes nothing.
+    let refused = RunFolder::check(&Disk, folder.path(), Overwrite::Refuse).unwrap_err();
+    assert!(matches!(refused, RunFolderError::HoldsARun { .. }), "{refused}");
+    RunFolder::check(&Disk, folder.path(), Overwrite::Replace).unwrap();
+    RunFolder::check(&Disk, &folder.path().join("new"), Overwrite::Refuse).unwrap();
+    assert!(left.iter().all(|file| folder.path().join(file).exists()) && !folder.path().join("new").exists());
     let run = RunFolder::create(&Disk, folder.path(), Overwrite::Replace).unwrap();
     assert!(list_checkpoints(&Disk, folder.path()).unwrap().is_empty());
     for file in left {
@@ -240,10 +250,11 @@ fn a_run_without_markers_counts_as_one_and_what_it_proves_to_have_written_is_rep
 
 #[test]
 fn what_a_run_without_markers_does_not_prove_to_have_written_is_in_the_way() {
-    for theirs in ["eval/0001_holiday.png", "cameras/images.bin"] {
+    for theirs in ["eval/0001_holiday.png", "cameras/images.bin", "depth/0001_mine.npy"] {
         let folder = temporary_folder();
         old_run(folder.path(), false);
-        if theirs.starts_with("eval") {
+        if !theirs.starts_with("cameras") {
+            std::fs::create_dir_all(folder.path().join("depth")).unwrap();
             std::fs::remove_file(folder.path().join("cameras/images.bin")).unwrap();
             std::fs::write(folder.path().join(theirs), "x").unwrap();
         }
@@ -309,6 +320,7 @@ fn no_link_leads_out_of_a_run_folder() {
         ("eval", "."),
         ("checkpoints", "."),
         ("cameras", "."),
+        ("depth", "."),
         ("render", "."),
         ("eval/metrics.json", "metrics.json"),
         ("eval/train", "."),

@@ -5,19 +5,18 @@
 //!
 //! Prints CPU seconds (of all threads, without reading the pictures) and the verdict; for the demo, whose depth is
 //! known, the share of confirmed pixels within 3 % of it. `--out` gets a PNG of some depth maps beside their pictures
-//! and `dense.ply`, a point cloud with colours, and `start.ply`, splats that `train --init` takes.
+//! and `dense.ply`, a point cloud with colours.
 #![allow(clippy::print_stdout, reason = "a program for the terminal")]
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_core::{RgbImage8, Splats, TargetImage, sh};
-use gausset_io::dataset::colmap::{ModelFolder, Observations};
-use gausset_io::dataset::{Dataset, Loader, LoaderOptions, OpenOptions, init, open};
+use gausset_core::{RgbImage8, TargetImage};
+use gausset_io::dataset::{Loader, LoaderOptions, OpenOptions, init, open};
 use gausset_io::image::encode;
-use gausset_io::splat::ply::{PlyOptions, write_ply};
 use gausset_scenes::{DemoSize, demo};
 use gausset_stereo::{
     Cube, DensePoint, Depths, Options, PointOptions, Scene, View, dense_points, depth_maps,
@@ -30,7 +29,6 @@ struct Input {
     views: Vec<View>,
     pictures: Vec<Arc<TargetImage>>,
     points: Vec<[f64; 3]>,
-    colours: Vec<[u8; 3]>,
     visible: Vec<Vec<u32>>,
     cube: Option<Cube>,
     /// True depth at the size of the pictures, where it is known.
@@ -69,10 +67,13 @@ fn main() -> Result<()> {
     };
     gausset_prof::set_enabled(true);
     let start = cpu();
-    let depths = depth_maps(&scene, &mut |i| Some(input.pictures[i].clone()), &options, level, &pool);
+    let mut picture = |i: usize| Some(input.pictures[i].clone());
+    let go_on = AtomicBool::new(false);
+    let depths = depth_maps(&scene, &mut picture, &options, level, &pool, &go_on).ok_or("stopped")?;
     let seconds = cpu() - start;
     let start = cpu();
-    let wanted = PointOptions { count: number("--count", 30_000)? as usize, seed: 0 };
+    let count = f64::from(number("--count", 30_000)?) * depths.verdict.budget;
+    let wanted = PointOptions { count: count as usize, seed: 0 };
     let points = dense_points(&scene, &depths, &wanted);
     let point_seconds = cpu() - start;
     for row in gausset_prof::snapshot().rows {
@@ -94,7 +95,6 @@ fn main() -> Result<()> {
     }
     if let Some(folder) = Some(text("--out", "")).filter(|f| !f.is_empty()).map(PathBuf::from) {
         write(&folder, &depths, &points)?;
-        save_start(&folder, &input, &points)?;
     }
     Ok(())
 }
@@ -128,8 +128,7 @@ fn demo_scene(side: u32) -> Result<Input> {
         }
     }
     let points = sparse.iter().map(|p| p.position).collect();
-    let colours = sparse.iter().map(|p| p.colour).collect();
-    Ok(Input { views, pictures, points, colours, visible, cube: None, truth: Some(truth) })
+    Ok(Input { views, pictures, points, visible, cube: None, truth: Some(truth) })
 }
 
 fn dataset(path: &Path, side: u32) -> Result<Input> {
@@ -142,36 +141,15 @@ fn dataset(path: &Path, side: u32) -> Result<Input> {
     let loader = Loader::new(dataset.clone(), LoaderOptions::default());
     let pictures = train.iter().map(|&i| loader.get(i)).collect::<std::result::Result<_, _>>();
     let pictures = pictures.map_err(|skipped| skipped.to_string())?;
-    let poses: Vec<_> = views.iter().map(|view| view.pose).collect();
-    let cube = init::common_cube(&poses, dataset.scene_extent);
+    let cube = init::start_cube(&dataset);
     let cube = Some(Cube { centre: cube.centre, half_side: cube.half_side });
-    let (points, colours, visible) = (Vec::new(), Vec::new(), Vec::new());
-    let mut input = Input { views, pictures, points, colours, visible, cube, truth: None };
-    add_points(&mut input, &dataset, &train)?;
-    Ok(input)
-}
-
-/// Puts in the points with their colours, and which training views see them.
-fn add_points(input: &mut Input, dataset: &Dataset, train: &[usize]) -> Result<()> {
-    input.points = dataset.points.iter().map(|p| p.position).collect();
-    input.colours = dataset.points.iter().map(|p| p.colour).collect();
-    let Some(model) = ModelFolder::find(&dataset.source)? else { return Ok(()) };
-    let read = model.points(Observations::Keep)?;
-    input.points = read.iter().map(|p| p.position).collect();
-    input.colours = read.iter().map(|p| p.colour).collect();
-    let mut visible = vec![Vec::new(); train.len()];
-    for (p, point) in (0u32..).zip(&read) {
-        for &[image, _] in &point.track {
-            let view = train.iter().position(|&i| dataset.images[i].id == image);
-            if let Some(view) = view {
-                visible[view].push(p);
-            }
-        }
-    }
-    if visible.iter().any(|seen| !seen.is_empty()) {
-        input.visible = visible;
-    }
-    Ok(())
+    let points = dataset.points.iter().map(|p| p.position).collect();
+    let tracks = dataset.read_tracks(u64::MAX)?;
+    let visible = match tracks.is_empty() {
+        true => Vec::new(),
+        false => train.iter().map(|&i| tracks.of(i).to_vec()).collect(),
+    };
+    Ok(Input { views, pictures, points, visible, cube, truth: None })
 }
 
 /// Prints how near to the truth the depths are.
@@ -234,32 +212,5 @@ fn write(folder: &Path, depths: &Depths, points: &[DensePoint]) -> Result<()> {
         ply += &format!("{x} {y} {z} {r} {g} {b} {scale}\n");
     }
     std::fs::write(folder.join("dense.ply"), ply)?;
-    Ok(())
-}
-
-/// The sparse points as the MCMC start makes splats of them, and the dense ones at half of their own scale.
-fn save_start(folder: &Path, input: &Input, points: &[DensePoint]) -> Result<()> {
-    let colour = |c: &[u8; 3]| c.map(|v| f32::from(v) / 255.0);
-    let options = init::InitOptions { sh_degree: 0, ..init::InitOptions::MCMC };
-    let colours: Vec<[f32; 3]> = input.colours.iter().map(colour).collect();
-    let mut splats = match input.points.len() {
-        0 => Splats::with_capacity(0, points.len()),
-        _ => init::from_points(&input.points, Some(&colours), &options).splats,
-    };
-    for point in points {
-        let scale = (0.5 * point.scale).ln();
-        let mean = point.position.map(|v| v as f32);
-        // Opacity 0.5.
-        splats.push(
-            mean,
-            [scale; 3],
-            [1.0, 0.0, 0.0, 0.0],
-            0.0,
-            &colour(&point.colour).map(sh::dc_from_colour),
-        );
-    }
-    let file = &mut Vec::new();
-    write_ply(file, &splats, &PlyOptions::default())?;
-    std::fs::write(folder.join("start.ply"), file)?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fearless_simd::Level;
 use gausset_compute::Pool;
@@ -47,6 +48,8 @@ struct Work {
 /// Depth maps of all views. `picture` hands over the picture of a view at the size of its camera, once, in order;
 /// `None` = it cannot be read, and the view has no depth.
 ///
+/// `None` when `stop` was set meanwhile; it is looked at between pictures and between bands of rows.
+///
 /// # Panics
 /// If a picture has another size than its camera.
 pub fn depth_maps(
@@ -55,23 +58,28 @@ pub fn depth_maps(
     options: &Options,
     level: Level,
     pool: &Pool,
-) -> Depths {
+    stop: &AtomicBool,
+) -> Option<Depths> {
     let _span = gausset_prof::span(Stage::Stereo.name());
     let limit = options.memory_bytes;
-    let side = memory::largest_side(scene.views, options.longest_side, pool.threads(), limit);
+    let side = memory::largest_side(scene.views, options.longest_side, limit);
     let Some(side) = side.filter(|_| scene.views.len() > 1) else {
         let maps = vec![DepthMap::default(); scene.views.len()];
-        return Depths { verdict: Verdict::new(&maps), maps, longest_side: 0 };
+        return Some(Depths { verdict: Verdict::new(&maps), maps, longest_side: 0 });
     };
+    let is_stopped = || stop.load(Ordering::Relaxed);
     let span = gausset_prof::span("prepare");
     let prepared: Vec<Option<Prepared>> = (0..scene.views.len())
         .map(|index| {
             let camera = &scene.views[index].camera;
-            let picture = picture(index)?;
+            let picture = if is_stopped() { None } else { picture(index) }?;
             assert_eq!((picture.width, picture.height), (camera.width, camera.height), "view {index}");
             prepare(&picture, memory::factor(&scene.views[index], side))
         })
         .collect();
+    if is_stopped() {
+        return None;
+    }
     let usable: Vec<bool> = prepared.iter().map(Option::is_some).collect();
     let plans = neighbours::plan(scene, &usable, options.neighbours as usize, pool);
     let small: Vec<View> = scene.views.iter().map(|view| reduced(view, side)).collect();
@@ -82,7 +90,7 @@ pub fn depth_maps(
         .map(|(index, (prepared, plan))| Work::new(index, prepared, plan, &small, options))
         .collect();
     drop(span);
-    let coarse = swept(&work, 1, None, level, pool);
+    let coarse = swept(&work, 1, None, level, pool, stop)?;
     let span = gausset_prof::span("surface");
     let agrees = pool.map(work.len(), |index| {
         let neighbours = warps(&work, index, 1, |other| &coarse[other]);
@@ -91,7 +99,7 @@ pub fn depth_maps(
     let cleaned = pool.map(work.len(), |index| coarse[index].cleaned(|i| agrees[index][i].agree > 0));
     let behind = pool.map(work.len(), |index| surface::background(&cleaned[index], coarse[index].width));
     drop((agrees, coarse, span));
-    let fine = swept(&work, 0, Some([&cleaned, &behind]), level, pool);
+    let fine = swept(&work, 0, Some([&cleaned, &behind]), level, pool, stop)?;
     drop(cleaned);
     let _confirm = gausset_prof::span("confirm");
     let supports = pool.map(work.len(), |index| {
@@ -104,7 +112,7 @@ pub fn depth_maps(
         *to = from.take().map(|((work, fine), s)| map(work, &fine, s))
     });
     let maps: Vec<DepthMap> = parts.into_iter().map(|(_, map)| map.unwrap_or_default()).collect();
-    Depths { verdict: Verdict::new(&maps), maps, longest_side: side }
+    Some(Depths { verdict: Verdict::new(&maps), maps, longest_side: side })
 }
 
 /// The view at the size of its depth map.
@@ -170,14 +178,15 @@ struct Part<'a> {
     score: &'a mut [f32],
 }
 
-/// All views at a level: by planes, or around surfaces of half the size.
+/// All views at a level: by planes, or around surfaces of half the size. `None` when `stop` was set meanwhile.
 fn swept(
     work: &[Work],
     at: usize,
     around: Option<[&[Vec<f32>]; 2]>,
     level: Level,
     pool: &Pool,
-) -> Vec<Surface> {
+    stop: &AtomicBool,
+) -> Option<Vec<Surface>> {
     let _span = gausset_prof::span(if around.is_some() { "refine" } else { "sweep" });
     let mut surfaces: Vec<Surface> =
         work.iter().map(|w| w.grey(at).map_or_else(Surface::default, Surface::new)).collect();
@@ -195,7 +204,7 @@ fn swept(
     }
     pool.run_parts(&mut parts, |_, part| {
         let w = &work[part.view];
-        let Some(reference) = w.grey(at) else { return };
+        let Some(reference) = w.grey(at).filter(|_| !stop.load(Ordering::Relaxed)) else { return };
         // Neighbours are usable views: they have pictures.
         let neighbours: Vec<(Warp, &Grey)> = warps(work, part.view, at, |other| work[other].grey(at))
             .into_iter()
@@ -236,7 +245,7 @@ fn swept(
             }
         }
     });
-    surfaces
+    (!stop.load(Ordering::Relaxed)).then_some(surfaces)
 }
 
 /// The depth map of a view.

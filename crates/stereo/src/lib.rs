@@ -25,7 +25,7 @@ use gausset_core::{Camera, Pose};
 
 pub use confirm::Support;
 pub use driver::depth_maps;
-pub use memory::bytes as memory_needed;
+pub use memory::{bytes as memory_needed, largest_side};
 pub use neighbours::Plan;
 pub use points::{DensePoint, PointOptions, dense_points};
 pub use verdict::Verdict;

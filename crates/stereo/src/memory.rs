@@ -3,13 +3,15 @@
 //! Per pixel of a depth map, all views at once: texels 4 + 1 (the quarter is the picture at half size), colours 3,
 //! masks 1.25, inverse depth and score 8 + 2, the surface to refine and the one behind its edges 1 + 1, support 2 (and 0.5
 //! at half size), the depth map 4: less than 28 bytes, and not all at one time. Per thread a band of rows of everything
-//! that the kernel keeps. The pictures that the caller hands over come on top, one at a time.
+//! that the kernel keeps, counted for [`THREADS`] of them: the size of the maps must not depend on their number. The pictures that the caller hands over come on top, one at a time.
 
 use crate::View;
 use crate::sweep::{BAND, scratch_bytes_per_column};
 
 /// Bytes per pixel of the depth maps.
 const PER_PIXEL: u64 = 28;
+/// Threads that are counted; each one more takes 0.6 MB at 400 px.
+const THREADS: u64 = 16;
 /// Depth maps do not become smaller than this to fit into the memory.
 const SMALLEST_SIDE: u32 = 48;
 
@@ -18,22 +20,23 @@ pub(crate) fn factor(view: &View, longest_side: u32) -> u32 {
     view.camera.width.max(view.camera.height).div_ceil(longest_side.max(1))
 }
 
-/// Bytes that depth maps of these views take while they are made by so many threads.
+/// Bytes that depth maps of these views take while they are made.
 #[must_use]
-pub fn bytes(views: &[View], longest_side: u32, threads: usize) -> u64 {
+pub fn bytes(views: &[View], longest_side: u32) -> u64 {
     let pixels = |view: &View| {
         let factor = factor(view, longest_side);
         u64::from(view.camera.width / factor) * u64::from(view.camera.height / factor)
     };
     let columns = u64::from(longest_side).next_multiple_of(16);
     let scratch = columns * scratch_bytes_per_column(BAND);
-    views.iter().map(pixels).sum::<u64>() * PER_PIXEL + scratch * threads as u64
+    views.iter().map(pixels).sum::<u64>() * PER_PIXEL + scratch * THREADS
 }
 
 /// The largest side, at most `wanted`, with which the memory is enough; `None` if there is none.
-pub(crate) fn largest_side(views: &[View], wanted: u32, threads: usize, limit: u64) -> Option<u32> {
+#[must_use]
+pub fn largest_side(views: &[View], wanted: u32, limit: u64) -> Option<u32> {
     let mut side = wanted;
-    while bytes(views, side, threads) > limit {
+    while bytes(views, side) > limit {
         side = side * 7 / 8;
         if side < SMALLEST_SIDE {
             return None;

@@ -47,12 +47,12 @@ pub struct DensePoint {
     pub view: u32,
 }
 
-/// Points from depth maps, in the order of views, rows and columns; at most `options.count`, and fewer where the
-/// [`Verdict`](crate::Verdict) says so.
+/// Points from depth maps, in the order of views, rows and columns; at most `options.count`. How many are worth having is
+/// told by the [`Verdict`](crate::Verdict).
 #[must_use]
 pub fn dense_points(scene: &Scene<'_>, depths: &Depths, options: &PointOptions) -> Vec<DensePoint> {
     let _span = gausset_prof::span(Stage::Stereo.name());
-    let wanted = options.count as f64 * depths.verdict.budget;
+    let wanted = options.count as f64;
     let mut total = 0.0;
     for_each(scene, depths, |candidate| total += candidate.weight);
     let mut points = Vec::new();

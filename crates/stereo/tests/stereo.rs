@@ -1,6 +1,7 @@
 //! Depth maps of procedural scenes, whose depth is known, and of pictures that have none.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use fearless_simd::Level;
 use gausset_compute::{Pool, VectorLevel, level};
@@ -25,7 +26,8 @@ impl Input {
 
     fn run(&self, options: &Options, level: Level, threads: usize) -> Depths {
         let mut picture = |i: usize| self.pictures.get(i).cloned();
-        depth_maps(&self.scene(), &mut picture, options, level, &Pool::new(threads))
+        let go_on = AtomicBool::new(false);
+        depth_maps(&self.scene(), &mut picture, options, level, &Pool::new(threads), &go_on).unwrap()
     }
 }
 
@@ -125,7 +127,8 @@ fn poses_alone_are_enough() {
     let cube = Some(Cube { centre: [0.0, 0.0, 0.4], half_side: 3.5 });
     let scene = Scene { cube, ..input.scene() };
     let mut picture = |i: usize| Some(input.pictures[i].clone());
-    let depths = depth_maps(&scene, &mut picture, &Options::default(), best(), &Pool::new(2));
+    let (pool, go_on) = (Pool::new(2), AtomicBool::new(false));
+    let depths = depth_maps(&scene, &mut picture, &Options::default(), best(), &pool, &go_on).unwrap();
     let [pixels, confirmed, within] = tally(&depths, &input.truth);
     assert!(confirmed > 0.7 * with_points.verdict.confirmed * pixels && within > 0.85 * confirmed);
     // Without a place to look at there is nothing.
@@ -210,7 +213,7 @@ fn masked_pixels_have_no_depth_and_others_keep_theirs() {
 #[test]
 fn less_memory_means_smaller_maps_and_almost_none_means_none() {
     let input = demo_views(&[0, 1, 2]);
-    let all = memory_needed(&input.views, 160, 1);
+    let all = memory_needed(&input.views, 160);
     for (memory_bytes, sides) in [(all, 160..=160), (all / 3, 48..=130), (1000, 0..=0)] {
         let options = Options { memory_bytes, longest_side: 160, ..Options::default() };
         let depths = input.run(&options, best(), 1);
@@ -221,9 +224,23 @@ fn less_memory_means_smaller_maps_and_almost_none_means_none() {
             assert_eq!(map.rgb.len(), 3 * camera.pixels());
         }
         if depths.longest_side > 0 {
-            assert!(memory_needed(&input.views, depths.longest_side, 1) <= memory_bytes);
+            assert!(memory_needed(&input.views, depths.longest_side) <= memory_bytes);
         }
     }
+}
+
+#[test]
+fn nothing_more_is_read_once_it_is_to_stop() {
+    let input = demo_views(&[0, 1, 2]);
+    let (stop, mut read) = (AtomicBool::new(false), 0);
+    let mut picture = |i: usize| {
+        read += 1;
+        stop.store(true, Ordering::Relaxed);
+        input.pictures.get(i).cloned()
+    };
+    let (options, pool) = (Options::default(), Pool::new(2));
+    assert_eq!(depth_maps(&input.scene(), &mut picture, &options, best(), &pool, &stop), None);
+    assert_eq!(read, 1);
 }
 
 #[test]

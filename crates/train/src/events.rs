@@ -11,6 +11,13 @@ use crate::memory::MemoryPlan;
 /// Something that happened in a run.
 #[derive(Clone, Debug)]
 pub enum Event {
+    /// Depth maps are being made of so many training pictures, before the run starts.
+    StereoBegun {
+        /// Training pictures.
+        views: usize,
+    },
+    /// They are made, and points of them.
+    StereoDone(StereoReport),
     /// Everything is loaded; the next thing is a step. Comes once, before step 0 or the first resumed step.
     Started(Started),
     /// Some steps are done.
@@ -48,6 +55,19 @@ pub enum Event {
     },
     /// All steps are done and everything is written.
     Finished(Summary),
+}
+
+/// What stereo has found before a run starts.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StereoReport {
+    /// Training pictures with a depth map.
+    pub views: usize,
+    /// Share of the pixels whose depth other views confirm.
+    pub confirmed: f64,
+    /// Mean number of views that agree on such a pixel.
+    pub views_per_point: f64,
+    /// Points that the run starts with.
+    pub points: usize,
 }
 
 /// What a run starts with.
@@ -246,4 +266,24 @@ pub struct Outcome {
     pub evaluation: Option<EvalReport>,
     /// Pictures that turned out to be unreadable.
     pub skipped: Vec<SkippedPicture>,
+}
+
+impl Outcome {
+    /// Of a run that was asked to stop before it could begin: there is nothing to save.
+    #[must_use]
+    pub fn not_begun() -> Self {
+        let summary = Summary {
+            kind: Summary::KIND.to_owned(),
+            steps: 0,
+            splats: 0,
+            seconds: 0.0,
+            cpu_seconds: 0.0,
+            psnr: None,
+            ssim: None,
+            scores: Scores::default(),
+            trust: Trust::default(),
+            cut_tiles: 0,
+        };
+        Self { end: End::Stopped, summary, evaluation: None, skipped: Vec::new() }
+    }
 }

@@ -35,7 +35,7 @@ pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{
     Advice, EvalError, EvalOptions, EvalRecord, EvalReport, Measures, PictureFolder, Scores, Trust, evaluate,
 };
-pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, Summary};
+pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, StereoReport, Summary};
 pub use exposures::{Exposures, LearntGains};
 pub use gausset_metrics::{Lpips, SsimDefinition};
 pub use memory::MemoryPlan;
@@ -47,6 +47,6 @@ pub use run::{
     with_refined_poses,
 };
 pub use words::{
-    Adam, Alpha, Background, Colours, Exposure, FreeSpace, MemoryLimit, Quality, RandomBackground, Split,
-    Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality,
+    RandomBackground, Split, Strategy, TimeBudget, Up,
 };

@@ -24,6 +24,8 @@ const PICTURE_SHARE: u64 = 4;
 const REDUCED_SHARE: u64 = 16;
 /// … and not more than this, beyond which making them anew costs little beside a step.
 const MOST_REDUCED_BYTES: u64 = 256 << 20;
+/// Tracks may take one part in so many of the limit.
+const TRACKS_SHARE: u64 = 16;
 /// Pictures that a run holds on to whatever the loader thinks of them: the views that are timed beforehand.
 const HELD_PICTURES: u64 = 4;
 
@@ -145,6 +147,20 @@ impl MemoryPlan {
     #[must_use]
     pub fn reduced_budget(limit: u64) -> u64 {
         (limit / REDUCED_SHARE).min(MOST_REDUCED_BYTES)
+    }
+
+    /// Bytes that depth maps may take before the first step, when there are no buffers of a step, no moments and no copies
+    /// of the state. Of the points there is a copy, with the pictures that see them.
+    #[must_use]
+    pub fn stereo_budget(&self) -> u64 {
+        let others = self.splats + self.pictures + 2 * self.points + PROGRAM_BYTES;
+        self.limit.saturating_sub(others + self.limit / TRACKS_SHARE)
+    }
+
+    /// Bytes that tracks may take.
+    #[must_use]
+    pub fn tracks_budget(limit: u64) -> u64 {
+        limit / TRACKS_SHARE
     }
 
     /// Bytes that the device may take: everything that nothing else needs.

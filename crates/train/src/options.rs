@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::plan::Plan;
 use crate::words::{
-    Adam, Alpha, Background, Exposure, FreeSpace, MemoryLimit, Quality, RandomBackground, Strategy,
-    TimeBudget, Up,
+    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality, RandomBackground,
+    Strategy, TimeBudget, Up,
 };
 
 /// Largest config file that is read, in bytes.
@@ -128,6 +128,8 @@ options! {
     near_plane: f64,
     /// Share of the splats that a step leaves out at random.
     dropout: f64,
+    /// Which points splats start from.
+    init_points: InitPoints,
     /// Random splats at the start of a dataset without points.
     initial_splats: u64,
     /// Opacity of splats that start from points.
@@ -225,6 +227,8 @@ options! {
     eval_every: u64,
     /// Steps between exports of `splats.ply`; 0 = at the end only.
     export_every: u64,
+    /// Depth maps are kept in the run folder.
+    keep_depth: bool,
 }
 
 /// Options that a resumed run may change: none of them has an influence on the result.

@@ -16,7 +16,7 @@ use gausset_core::engine::{
     RenderOptions, StepParams,
 };
 
-use crate::words::{Exposure, FreeSpace, RandomBackground, Strategy};
+use crate::words::{Exposure, FreeSpace, InitPoints, RandomBackground, Strategy};
 
 /// Steps between two changes of the set of splats in runs of at least [`FULL_CADENCE_STEPS`] steps.
 const DENSITY_CADENCE: u64 = 100;
@@ -96,6 +96,8 @@ pub struct CoarseRecipe {
 /// Splats at the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StartRecipe {
+    /// Which points splats start from.
+    pub points: InitPoints,
     /// Random splats when there are no points.
     pub random_splats: u64,
     /// Opacity.

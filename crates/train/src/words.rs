@@ -112,6 +112,18 @@ words! {
 }
 
 words! {
+    /// Which points splats start from.
+    InitPoints {
+        /// Those of the dataset and dense ones from stereo, where enough views agree on them.
+        Auto = "auto",
+        /// Those of the dataset.
+        Sfm = "sfm",
+        /// Those of the dataset and dense ones from stereo, or an error where there are none.
+        Dense = "dense",
+    }
+}
+
+words! {
     /// Whether space that is known to be empty is kept empty.
     FreeSpace {
         /// Where the points of the dataset tell.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use gausset_train::config::{Known, defaults, quality_defaults, strategy_defaults};
 use gausset_train::{
-    Adam, Alpha, Background, Colours, ConfigError, Exposure, MemoryLimit, Quality, RandomBackground,
-    RecordedRun, RunRecord, Strategy, TimeBudget, TrainConfig, TrainOptions, Up,
+    Adam, Alpha, Background, Colours, ConfigError, Exposure, InitPoints, MemoryLimit, Quality,
+    RandomBackground, RecordedRun, RunRecord, Strategy, TimeBudget, TrainConfig, TrainOptions, Up,
 };
 use proptest::prelude::{any, prop, prop_assert_eq, prop_compose, proptest};
 
@@ -28,6 +28,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         background: [0.1, 0.2, 0.3],
         random_background: false,
         colours: Some(Colours::GainsFromTracks),
+        stereo_side: Some(400),
         up_rotation: [[1.0, 0.0, 0.0], [0.0, 0.6, 0.8], [0.0, -0.8, 0.6]],
     };
     RecordedRun { config, record }
@@ -323,6 +324,11 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
     cases.push((vec![("strategy", "'classic'")], "opacity-regularisation-until", "0.5", vec![]));
     cases.push((vec![("test-every", "0")], "eval-every", "50", vec![("test-every", "8")]));
     cases.push((vec![("init", "'a.ply'")], "initial-splats", "50", vec![]));
+    cases.push((vec![("init", "'a.ply'")], "init-points", "'dense'", vec![("init-points", "'auto'")]));
+    cases.push((vec![("init", "'a.ply'")], "keep-depth", "true", vec![("keep-depth", "false")]));
+    cases.push((vec![("init-points", "'dense'")], "initial-splats", "50", vec![("init-points", "'auto'")]));
+    let maps = vec![("init-points", "'auto'")];
+    cases.push((vec![("init-points", "'sfm'")], "keep-depth", "true", maps));
     cases.push((vec![("data", "'a/transforms.json'")], "sparse", "'b'", vec![("data", "'a'")]));
     for (choices, key, value, repair) in cases {
         let wrong = with(&given(&choices), key, value);
@@ -511,6 +517,8 @@ prop_compose! {
             prune_scale: x(12), prune_screen: x(13), noise: x(14), lr_exposure: x(15),
             exposure_decay: given(16).then_some(numbers[16]), lr_poses: x(17), scene_extent: x(18),
             initial_opacity: given(19).then_some(numbers[19].clamp(0.01, 0.99)), initial_scale: x(20),
+            init_points: given(41).then(|| InitPoints::WORDS[wholes[6] as usize % 3].parse().unwrap()),
+            keep_depth: given(42).then_some(wholes[7] % 2 == 0),
             density_from: given(21).then_some(numbers[21] * 0.4),
             ..TrainOptions::default()
         }

@@ -17,7 +17,7 @@ use gausset_cpu::CpuEngine;
 use gausset_io::atomic::faults::{Fault, FaultyDisk};
 use gausset_io::atomic::{Disk, FileInfo, FileSystem, OutputFile, Overwrite};
 use gausset_train::{
-    End, Event, RecordedRun, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions,
+    End, Event, InitPoints, RecordedRun, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions,
     resumable_config,
 };
 use rustix::io::Errno;
@@ -32,8 +32,14 @@ fn run_on(disk: &FaultyDisk, options: &TrainOptions, run: &Path) -> Result<(), T
 
 #[test]
 fn a_disk_that_fails_at_any_call_costs_one_line_and_no_result() {
-    // Two checkpoints, an export on the way and all that comes at the end.
-    let options = TrainOptions { checkpoint_every: Some(2), export_every: Some(2), ..options(3) };
+    // Depth maps, two checkpoints, an export on the way and all that comes at the end.
+    let options = TrainOptions {
+        checkpoint_every: Some(2),
+        export_every: Some(2),
+        init_points: Some(InitPoints::Auto),
+        keep_depth: Some(true),
+        ..options(3)
+    };
     let (_folder, run) = runs();
     let healthy = FaultyDisk::new(0, Fault::Once(Errno::IO));
     run_on(&healthy, &options, &run).unwrap();
@@ -44,13 +50,15 @@ fn a_disk_that_fails_at_any_call_costs_one_line_and_no_result() {
     // Every third call: each kind of call is among them, and the files' own tests try them all.
     for fail_at in (1..=calls).step_by(3) {
         let fault = if fail_at % 2 == 0 { Fault::FromNowOn(Errno::NOSPC) } else { Fault::Once(Errno::IO) };
-        let (_folder, run) = runs();
+        let (folder, run) = runs();
         match run_on(&FaultyDisk::new(fail_at, fault), &options, &run) {
             // Some failures are harmless: cleaning up, or looking for more room.
             Ok(()) => {}
             Err(error) => {
                 let line = error.to_string();
-                assert!(!line.contains('\n') && line.contains(run.to_str().unwrap()), "{fail_at}: {line}");
+                // What is named is the run, something in it, or the folder that holds it, which is synced as well.
+                let place = folder.path().to_str().unwrap();
+                assert!(!line.contains('\n') && line.contains(place), "{fail_at}: {line}");
                 told += 1;
                 if run.join("config.toml").exists() {
                     resume(&TrainOptions::default(), &mut MockEngine::default(), &run, &mut ignore).unwrap();

@@ -14,8 +14,8 @@ use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{Dataset, ImageEntry};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_train::{
-    End, Event, Exposure, Quality, RecordedRun, Run, Session, TimeBudget, TrainConfig, TrainOptions,
-    with_refined_poses,
+    End, Event, Exposure, InitPoints, Quality, RecordedRun, Run, Session, TimeBudget, TrainConfig,
+    TrainOptions, with_refined_poses,
 };
 
 const SIZE: [u32; 2] = [32, 24];
@@ -132,7 +132,13 @@ fn files(dataset: &Dataset, half: &[usize]) -> Vec<PathBuf> {
 
 /// Everything that is learnt for single views.
 fn with_corrections(options: &TrainOptions) -> TrainOptions {
-    TrainOptions { exposure: Some(Exposure::On), refine_poses: Some(true), ..options.clone() }
+    TrainOptions {
+        exposure: Some(Exposure::On),
+        refine_poses: Some(true),
+        // Stereo looks at the training pictures beforehand.
+        init_points: Some(InitPoints::Auto),
+        ..options.clone()
+    }
 }
 
 /// The system tells when one of some files is opened.

@@ -108,6 +108,7 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
     let mut kinds = Vec::new();
     let mut on_event = |event: &Event, _: &AtomicBool| {
         kinds.push(match event {
+            Event::StereoBegun { .. } | Event::StereoDone(_) => panic!("nobody asked for stereo"),
             Event::Started(started) => {
                 assert_eq!((started.step, started.steps, started.splats), (0, 20, 200));
                 assert_eq!((started.train_images, started.test_images), (7, 1));

@@ -10,8 +10,8 @@ use gausset_io::run_folder::{config_path, eval_folder, splats_path};
 use gausset_io::units;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{
-    Advice, End, Event, Outcome, Run, RunWarning, Session, Started, TimeBudget, TrainConfig, TrainOptions,
-    check_dataset, check_init, read_finished, resumable_config,
+    Advice, End, Event, Outcome, Run, RunWarning, Session, Started, StereoReport, TimeBudget, TrainConfig,
+    TrainError, TrainOptions, check_dataset, check_init, read_finished, resumable_config,
 };
 
 use super::saved_run::SavedRun;
@@ -110,12 +110,20 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
         events: &mut tell,
     };
     let has_budget = config.time_budget != TimeBudget::None;
-    let mut run = match job.task {
+    let begun = match job.task {
         Task::New(options, folder, overwrite) => {
             let config = with_absolute_paths(TrainConfig::resolve_for(&options, &dataset)?)?;
-            Run::start(config, &folder, overwrite, session)?
+            Run::start(config, &folder, overwrite, session)
         }
-        Task::Resume(_, folder) => Run::resume(config, &folder, session)?,
+        Task::Resume(_, folder) => Run::resume(config, &folder, session),
+    };
+    let mut run = match begun {
+        Err(TrainError::Stopped) => {
+            console.note(TrainError::Stopped.to_string());
+            let status = Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt));
+            return Ok(Trained { folder, outcome: Outcome::not_begun(), status });
+        }
+        begun => begun?,
     };
     crash::report_into(&folder);
     run.keep_to_budget(*crate::STARTED)?;
@@ -221,6 +229,10 @@ impl<'a> Listener<'a> {
 
     fn take(&mut self, event: &Event) {
         match event {
+            Event::StereoBegun { views } => {
+                self.console.note(format!("stereo: depth maps of {}", counted(*views as u64, "view")));
+            }
+            Event::StereoDone(report) => self.console.note(stereo_line(report)),
             Event::Started(started) => {
                 self.console.note(introduction(started).trim_end());
                 self.reporter = Some(Reporter::start(self.console, "step", started.step, started.steps));
@@ -271,6 +283,16 @@ fn kind(warning: &RunWarning) -> &'static str {
         RunWarning::DamagedCheckpoint(_) | RunWarning::NoCheckpoint { .. } => "checkpoints",
         RunWarning::Note(_) => "the run",
     }
+}
+
+/// What stereo has found.
+fn stereo_line(report: &StereoReport) -> String {
+    let StereoReport { views, confirmed, views_per_point, points } = report;
+    let (views, points) = (counted(*views as u64, "view"), counted(*points as u64, "point"));
+    let confirmed = 100.0 * confirmed;
+    format!(
+        "stereo: {views}, {confirmed:.0} % of pixels confirmed ({views_per_point:.1} views each), {points}"
+    )
 }
 
 /// What a run starts with, and what it will need.

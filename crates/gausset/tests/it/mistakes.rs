@@ -71,6 +71,13 @@ train --resume held -o r
 train --resume held --noise 3 --lr-means 0.1
 train --resume held --free-space off
 train data -o r --free-space maybe
+train --resume held --init-points dense
+train data -o r --init-points some
+train data -o r --init-points dense --init held/splats.ply
+train data -o r --init-points dense --initial-splats 50
+train data -o r --init-points sfm --keep-depth
+train data -o r --init-points auto --init held/splats.ply --keep-depth
+train data -o r --init-points dense --max-resolution 24
 eval
 eval nowhere
 eval data

@@ -81,18 +81,23 @@ pub struct StartCube {
 pub fn start(dataset: &Dataset, options: &InitOptions) -> Start {
     let _span = gausset_prof::span("init");
     if dataset.points.is_empty() {
-        let poses: Vec<Pose> = dataset.split.train.iter().map(|&i| dataset.images[i].pose).collect();
-        let cube = match dataset.kind {
-            DatasetKind::Blender => StartCube { centre: [0.0; 3], half_side: BLENDER_HALF_SIDE },
-            _ => common_cube(&poses, dataset.scene_extent),
-        };
-        let mut start = random(&cube, options);
+        let mut start = random(&start_cube(dataset), options);
         start.note += " (the dataset has no points)";
         return start;
     }
     let points = &dataset.points;
     let colour = |i: usize| points[i].colour.map(|c| f32::from(c) / 255.0);
     from_each(points.len(), |i| points[i].position, colour, options)
+}
+
+/// The cube in which a dataset without points begins: what its training pictures look at.
+#[must_use]
+pub fn start_cube(dataset: &Dataset) -> StartCube {
+    let poses: Vec<Pose> = dataset.split.train.iter().map(|&i| dataset.images[i].pose).collect();
+    match dataset.kind {
+        DatasetKind::Blender => StartCube { centre: [0.0; 3], half_side: BLENDER_HALF_SIDE },
+        _ => common_cube(&poses, dataset.scene_extent),
+    }
 }
 
 /// Initial splats from points and colours in 0..1 (`None`: grey); points or colours that are not finite are
@@ -215,6 +220,13 @@ pub fn common_cube(poses: &[Pose], extent: f64) -> StartCube {
     StartCube { centre, half_side: extent }
 }
 
+/// The logit of an opacity in 0..1 exclusive.
+#[must_use]
+pub fn opacity_logit(opacity: f32) -> f32 {
+    let opacity = f64::from(opacity);
+    libm::log(opacity / (1.0 - opacity)) as f32
+}
+
 /// Splats at finite points, and the number of points that are too lonely for a scale of their own.
 fn make(points: &[[f64; 3]], colour: impl Fn(usize) -> [f32; 3], options: &InitOptions) -> (Splats, usize) {
     let squared = mean_squared_neighbour_distances(points);
@@ -222,8 +234,7 @@ fn make(points: &[[f64; 3]], colour: impl Fn(usize) -> [f32; 3], options: &InitO
     let median = super::median(&mut sorted).unwrap_or(0.0);
     let factor = libm::log(f64::from(options.scale_factor));
     let log_scale = |squared: f64| (0.5 * libm::log(squared.max(SMALLEST_SQUARED_DISTANCE)) + factor) as f32;
-    let opacity = f64::from(options.opacity);
-    let opacity_logit = libm::log(opacity / (1.0 - opacity)) as f32;
+    let opacity_logit = opacity_logit(options.opacity);
     let mut splats = Splats::with_capacity(options.sh_degree, points.len());
     let mut coefficients = vec![0.0; splats.sh_stride()];
     let mut lonely = 0;

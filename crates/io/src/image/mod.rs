@@ -8,6 +8,7 @@ pub mod area;
 pub mod decode;
 pub mod encode;
 pub mod header;
+pub mod npy;
 pub mod warp;
 
 use std::path::{Path, PathBuf};

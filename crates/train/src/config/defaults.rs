@@ -7,8 +7,8 @@ use gausset_io::dataset::{Dataset, DatasetKind};
 use crate::options::TrainOptions;
 use crate::recipe::automatic_cadence;
 use crate::words::{
-    Adam, Alpha, Background, Exposure, FreeSpace, MemoryLimit, Quality, RandomBackground, Strategy,
-    TimeBudget, Up,
+    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality, RandomBackground,
+    Strategy, TimeBudget, Up,
 };
 
 /// The defaults that do not depend on the strategy (docs/training.md, 1 to 6).
@@ -29,6 +29,7 @@ pub fn defaults() -> TrainOptions {
         antialiased: Some(false),
         max_splats_per_tile: Some(0),
         near_plane: Some(NEAR_PLANE),
+        init_points: Some(InitPoints::Sfm),
         dssim_weight: Some(0.2),
         adam: Some(Adam::Dense),
         density_from: Some(1.0 / 60.0),
@@ -60,6 +61,7 @@ pub fn defaults() -> TrainOptions {
         checkpoint_seconds: Some(300),
         eval_every: Some(0),
         export_every: Some(0),
+        keep_depth: Some(false),
         ..TrainOptions::default()
     }
 }
@@ -70,6 +72,7 @@ pub(super) fn not_recorded() -> TrainOptions {
     TrainOptions {
         free_space: Some(FreeSpace::Off),
         exposure: Some(Exposure::Off),
+        init_points: Some(InitPoints::Sfm),
         ..TrainOptions::default()
     }
 }

@@ -8,7 +8,7 @@ use gausset_io::dataset::Dataset;
 
 use super::{ConfigError, complete};
 use crate::options::TrainOptions;
-use crate::words::{Exposure, Strategy, TimeBudget};
+use crate::words::{Exposure, InitPoints, Strategy, TimeBudget};
 
 /// Options without effect under a condition.
 struct Rule {
@@ -90,6 +90,27 @@ const RULES: &[Rule] = &[
         options: &["initial-splats"],
         is_idle: |o| o.init.is_some(),
         why: "with --init, whose splats or points are the start; leave it out",
+    },
+    Rule {
+        options: &["initial-splats"],
+        is_idle: |o| o.init_points == Some(InitPoints::Dense),
+        why: "with --init-points dense, whose points are the start; leave it out, or take --init-points auto",
+    },
+    Rule {
+        options: &["init-points"],
+        // Auto says what happens.
+        is_idle: |o| o.init.is_some() && o.init_points != Some(InitPoints::Auto),
+        why: "with --init, whose splats or points are the start; leave it out",
+    },
+    Rule {
+        options: &["keep-depth"],
+        is_idle: |o| o.init.is_some() && o.keep_depth != Some(false),
+        why: "with --init, which needs no depth maps; leave it out",
+    },
+    Rule {
+        options: &["keep-depth"],
+        is_idle: |o| o.init_points == Some(InitPoints::Sfm) && o.keep_depth != Some(false),
+        why: "with --init-points sfm, which needs no depth maps; leave it out, or take --init-points dense",
     },
     Rule {
         options: &["sparse"],

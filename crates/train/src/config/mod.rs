@@ -98,6 +98,8 @@ pub struct Outputs {
     pub eval_every: u64,
     /// Steps between exports; 0 = at the end only.
     pub export_every: u64,
+    /// Depth maps of the training pictures, where they are made.
+    pub keep_depth: bool,
 }
 
 /// Why options do not make a configuration.
@@ -282,6 +284,7 @@ impl TrainConfig {
                 until: share("coarse-until", o.coarse_until)?,
             },
             start: StartRecipe {
+                points: need(o.init_points, "init-points", "auto|sfm|dense")?,
                 random_splats: whole("initial-splats", o.initial_splats, 1, 100_000_000, "1..100000000")?,
                 opacity: number("initial-opacity", o.initial_opacity, "more than 0, less than 1", |v| {
                     v > 0.0 && v < 1.0
@@ -350,6 +353,7 @@ impl TrainConfig {
                 checkpoint_seconds: need(o.checkpoint_seconds, "checkpoint-seconds", "a number of seconds")?,
                 eval_every: need(o.eval_every, "eval-every", "a number of steps")?,
                 export_every: need(o.export_every, "export-every", "a number of steps")?,
+                keep_depth: flag("keep-depth", o.keep_depth)?,
             },
         })
     }
@@ -484,6 +488,7 @@ impl TrainConfig {
             max_splats_per_tile: Some(recipe.max_splats_per_tile),
             near_plane: Some(recipe.near_plane),
             dropout: Some(recipe.dropout),
+            init_points: Some(recipe.start.points),
             initial_splats: Some(recipe.start.random_splats),
             initial_opacity: Some(recipe.start.opacity),
             initial_scale: Some(recipe.start.scale),
@@ -516,6 +521,7 @@ impl TrainConfig {
             checkpoint_seconds: Some(self.outputs.checkpoint_seconds),
             eval_every: Some(self.outputs.eval_every),
             export_every: Some(self.outputs.export_every),
+            keep_depth: Some(self.outputs.keep_depth),
             ..TrainOptions::default()
         };
         match recipe.density.rules {

@@ -38,6 +38,9 @@ pub struct RunRecord {
     /// How the colours of the pictures were corrected; runs of version 0.1 did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub colours: Option<Colours>,
+    /// Longest side of the depth maps in px, of a run that made some for its start.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stereo_side: Option<u32>,
     /// Rotation `saved_from_dataset` of everything that is saved (rows), which turns up to -y.
     pub up_rotation: [[f64; 3]; 3],
 }

@@ -150,6 +150,7 @@ mod tests {
     #[test]
     fn checkpoints_are_due_by_steps_or_by_time() {
         let outputs = |checkpoint_every, checkpoint_seconds| Outputs {
+            keep_depth: false,
             checkpoint_every,
             checkpoint_seconds,
             eval_every: 0,

@@ -50,6 +50,17 @@ pub enum TrainError {
         /// The file.
         path: PathBuf,
     },
+    /// Stereo has found nothing to start from.
+    #[error("{}: --init-points dense: {why}; take --init-points auto or sfm", path.display())]
+    NoDensePoints {
+        /// The dataset.
+        path: PathBuf,
+        /// What there is not, with what was expected and found.
+        why: String,
+    },
+    /// It was asked to stop before its first step: there is nothing to save.
+    #[error("stopped before the first step; nothing is lost")]
+    Stopped,
     /// The device failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -121,6 +132,16 @@ pub enum TrainError {
         limit: String,
         /// What would fit.
         advice: String,
+    },
+    /// Depth maps would need more memory than the run may use.
+    #[error(
+        "--max-memory: depth maps of the training pictures would need about {needed} (expected at most {limit}); raise it, or take --init-points sfm"
+    )]
+    StereoMemory {
+        /// Predicted need, with its unit.
+        needed: String,
+        /// What is left for them, with its unit.
+        limit: String,
     },
     /// A view would need more memory than the run may use.
     #[error("{source}; lower --max-splats, --max-resolution or --initial-scale, or raise --max-memory")]

@@ -16,6 +16,7 @@ mod budget;
 mod clock;
 mod coarse;
 mod corrections;
+mod dense;
 mod error;
 mod export;
 mod feed;
@@ -52,6 +53,7 @@ use budget::Deadline;
 use clock::{CheckpointClock, Rate, Stopwatch, is_multiple};
 use coarse::Coarse;
 use corrections::Corrections;
+use dense::DenseStart;
 use feed::Feed;
 use forecast::Forecast;
 use header::CheckpointHeader;
@@ -130,7 +132,7 @@ impl<'a> Run<'a> {
     ///
     /// # Errors
     /// A start that cannot be made, too little memory, a folder that is in use or holds a run (unless it may be
-    /// overwritten), a device that cannot hold the splats.
+    /// overwritten), a device that cannot hold the splats; it was asked to stop.
     pub fn start(
         config: TrainConfig,
         folder: &Path,
@@ -140,17 +142,36 @@ impl<'a> Run<'a> {
         let dataset = Arc::clone(&session.dataset);
         let config = absolute(config);
         // Everything that can be refused is, before anything is written or removed.
-        let start = prepare::first_splats(&config, &dataset)?;
+        let mut start = prepare::first_splats(&config, &dataset)?;
         let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(memory.limit);
         let (colours, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, None)?;
-        let record = prepare::record(&config, &dataset, &session.engine.describe(), &start, colours);
+        let corrections = Corrections::new(&config.recipe, colours, &dataset);
+        let dense = DenseStart {
+            config: &config,
+            loader: &loader,
+            memory: &memory,
+            corrections: &corrections,
+            gains: &gains,
+            stop: session.stop,
+        };
+        let side = dense.side(&start)?;
+        let depths = match side {
+            None => None,
+            Some(side) => {
+                RunFolder::check(session.fs, folder, overwrite)?;
+                Some(dense.add_to(&mut start, side, session.events)?)
+            }
+        };
+        let record = prepare::record(&config, &dataset, &session.engine.describe(), &start, colours, side);
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(session.fs, folder, overwrite)?;
         folder.write_config(session.fs, &recorded.to_toml())?;
         folder.write_list_of_data(session.fs, &dataset.list_of_data())?;
-        let corrections = Corrections::new(&config.recipe, colours, &dataset);
+        if let Some(depths) = depths.filter(|_| config.outputs.keep_depth) {
+            dense::keep(session.fs, &folder, &dataset, &depths)?;
+        }
         let state = TrainState::new(start.splats, corrections.starting_at(&gains));
         let begin = Begin { memory, loader, corrections, state, header: None };
         Self::assemble(config, recorded, folder, session, begin)
@@ -184,10 +205,24 @@ impl<'a> Run<'a> {
         let Some(found) = search.found else {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             (session.events)(&Event::Warning(warning));
-            let start = prepare::first_splats(&config, &dataset)?;
+            let mut start = prepare::first_splats(&config, &dataset)?;
             let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
             let (budget, decided) = (MemoryPlan::opening_budget(memory.limit), Some(recorded.colours()));
             let (_, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, decided)?;
+            if let Some(side) = recorded.record.stereo_side {
+                let dense = DenseStart {
+                    config: &config,
+                    loader: &loader,
+                    memory: &memory,
+                    corrections: &corrections,
+                    gains: &gains,
+                    stop: session.stop,
+                };
+                let depths = dense.add_to(&mut start, side, session.events)?;
+                if config.outputs.keep_depth {
+                    dense::keep(session.fs, &folder, &dataset, &depths)?;
+                }
+            }
             let state = TrainState::new(start.splats, corrections.starting_at(&gains));
             let begin = Begin { memory, loader, corrections, state, header: None };
             return Self::assemble(config, recorded, folder, session, begin);

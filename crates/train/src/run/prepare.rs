@@ -17,8 +17,6 @@ use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
 use crate::words::{Background, Colours, FreeSpace, RandomBackground};
 
-/// Tracks may take one part in so many of the memory.
-const TRACKS_SHARE: u64 = 16;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
 
@@ -72,7 +70,7 @@ pub(super) fn free_views(config: &TrainConfig, dataset: &Dataset) -> Result<Opti
     if config.recipe.free_space == FreeSpace::Off || dataset.points.is_empty() {
         return Ok(None);
     }
-    let memory = config.max_memory_bytes() / TRACKS_SHARE;
+    let memory = MemoryPlan::tracks_budget(config.max_memory_bytes());
     Ok(FreeViews::of(dataset, dataset.read_tracks(memory)?))
 }
 
@@ -88,6 +86,7 @@ pub(super) fn record(
     device: &gausset_core::engine::DeviceInfo,
     start: &init::Start,
     colours: Colours,
+    stereo_side: Option<u32>,
 ) -> RunRecord {
     RunRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -109,6 +108,7 @@ pub(super) fn record(
             RandomBackground::Never => false,
         },
         colours: (colours != Colours::None).then_some(colours),
+        stereo_side,
         up_rotation: up::rotation(config.up, &train_poses(dataset)),
     }
 }

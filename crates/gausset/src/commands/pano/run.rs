@@ -17,7 +17,7 @@ use gausset_pano::export::Poses;
 use gausset_pano::layout::Layout;
 use gausset_pano::shell::far_points;
 use gausset_pano::split::{Description, Naming, OnError};
-use gausset_train::{Exposure, MemoryLimit, Quality, TrainConfig, TrainOptions};
+use gausset_train::{Exposure, InitPoints, MemoryLimit, Quality, TrainConfig, TrainOptions};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -107,6 +107,12 @@ pub(crate) struct EffortArgs {
     /// Largest number of splats [default: the preset's].
     #[arg(long, value_name = "N", help_heading = "Training")]
     max_splats: Option<u64>,
+    /// Which points splats start from: auto|sfm|dense, as `gausset train` takes it [default: the preset's].
+    #[arg(
+        long, value_name = "POINTS", help_heading = "Training", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(InitPoints::WORDS).try_map(|word| word.parse::<InitPoints>())
+    )]
+    init_points: Option<InitPoints>,
     /// Seed of the training.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Training")]
     seed: u64,
@@ -119,6 +125,7 @@ impl EffortArgs {
             quality: Some(self.quality),
             steps: self.steps,
             max_splats: self.max_splats,
+            init_points: self.init_points,
             seed: Some(self.seed),
             ..TrainOptions::default()
         }

@@ -1,0 +1,254 @@
+//! A dense start: points from the depth maps of the training pictures, behind those of the dataset.
+//!
+//! ```text
+//! training pictures, poses, points with their tracks ─▶ stereo ─▶ dense points ─▶ splats behind the first ones
+//!                                                          └─▶ RUN/depth/0012_NAME.npy, where they are kept
+//! ```
+//! A dense splat: mean = the point; scale of all axes = the point's ([`DensePoint::scale`]) times `--initial-scale`;
+//! opacity = that of all splats at the start; SH 0 = the colour of its pixel, divided by the gain of the picture where
+//! training begins with gains; rotation identity. Random splats are replaced: they stand where nothing is known.
+//!
+//! What is found is a function of dataset, seed and the size of the maps. Less memory makes them smaller, so the size
+//! is recorded, and a run that goes on without a checkpoint makes the same.
+
+use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::Splats;
+use gausset_core::engine::EngineError;
+use gausset_io::atomic::{FileSystem, Overwrite, write_atomic};
+use gausset_io::dataset::{Dataset, Loader, init};
+use gausset_io::image::npy::npy;
+use gausset_io::run_folder::{DEPTH, RunFolder, depth_folder};
+use gausset_io::{names, owned, units};
+use gausset_stereo::{
+    Cube, DensePoint, Depths, Options, PointOptions, Scene, View, dense_points, depth_maps, largest_side,
+    memory_needed,
+};
+
+use super::TrainError;
+use super::corrections::Corrections;
+use crate::config::TrainConfig;
+use crate::events::{Event, StereoReport};
+use crate::gains::Gains;
+use crate::memory::MemoryPlan;
+use crate::words::InitPoints;
+
+/// Share of `--max-splats` that dense points may have at the start; the rest is for points of the dataset, and for what
+/// density control finds missing.
+const DENSE_SHARE: f64 = 0.5;
+/// Pictures that the loader is told of in advance.
+const LOOKAHEAD: usize = 8;
+
+/// What a dense start is made of.
+pub(super) struct DenseStart<'a> {
+    pub(super) config: &'a TrainConfig,
+    pub(super) loader: &'a Loader,
+    pub(super) memory: &'a MemoryPlan,
+    pub(super) corrections: &'a Corrections,
+    /// Of the rows of the corrections.
+    pub(super) gains: &'a Gains,
+    pub(super) stop: &'a AtomicBool,
+}
+
+/// What stereo looks at: the training views with the points of the dataset.
+struct Training {
+    views: Vec<View>,
+    points: Vec<[f64; 3]>,
+    visible: Vec<Vec<u32>>,
+    cube: Cube,
+}
+
+impl DenseStart<'_> {
+    /// Longest side of the depth maps of a new run; `None` = it wants none, or has no room for them and may do without.
+    pub(super) fn side(&self, start: &init::Start) -> Result<Option<u32>, TrainError> {
+        let wanted = self.config.recipe.start.points;
+        if wanted == InitPoints::Sfm || self.config.data.init.is_some() {
+            return Ok(None);
+        }
+        if self.most_points(start) == 0 {
+            return match wanted {
+                InitPoints::Dense => Err(self.no_points(format!(
+                    "no room for dense points (expected fewer points in the dataset than --max-splats {}, found {})",
+                    self.config.recipe.max_splats,
+                    start.splats.len()
+                ))),
+                _ => Ok(None),
+            };
+        }
+        let (views, options) = (views(self.loader.dataset()), Options::default());
+        let budget = options.memory_bytes.min(self.memory.stereo_budget());
+        match largest_side(&views, options.longest_side, budget) {
+            None if wanted == InitPoints::Dense => Err(self.too_large(&views, options.longest_side)),
+            side => Ok(side),
+        }
+    }
+
+    /// Adds dense points to the start, from depth maps of this size, which are handed over.
+    pub(super) fn add_to(
+        &self,
+        start: &mut init::Start,
+        side: u32,
+        events: &mut dyn FnMut(&Event),
+    ) -> Result<Depths, TrainError> {
+        let dataset = self.loader.dataset();
+        let training = self.training()?;
+        if memory_needed(&training.views, side) > self.memory.stereo_budget() {
+            return Err(self.too_large(&training.views, side));
+        }
+        events(&Event::StereoBegun { views: training.views.len() });
+        let train = &dataset.split.train;
+        let mut picture = |view: usize| {
+            self.loader.prefetch(&train[view..train.len().min(view + LOOKAHEAD)]);
+            // Training warns of a picture that cannot be read.
+            self.loader.get(train[view]).ok()
+        };
+        let options = Options { longest_side: side, memory_bytes: u64::MAX, ..Options::default() };
+        let level = level(VectorLevel::Auto)
+            .ok_or_else(|| EngineError::BadInput("this processor has no vector level".to_owned()))?;
+        let pool = Pool::new(self.config.threads());
+        let scene = training.scene();
+        let depths = depth_maps(&scene, &mut picture, &options, level, &pool, self.stop);
+        let depths = depths.ok_or(TrainError::Stopped)?;
+        let count = self.most_points(start) as f64 * self.share(&depths);
+        let wanted = PointOptions { count: count as usize, seed: self.config.recipe.seed };
+        let points = dense_points(&scene, &depths, &wanted);
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(TrainError::Stopped);
+        }
+        let (views, verdict) = (maps(&depths), depths.verdict);
+        if points.is_empty() && self.config.recipe.start.points == InitPoints::Dense {
+            return Err(self.no_points(format!(
+                "stereo has found no points (expected surfaces that three pictures see from more than 3 degrees \
+                 apart, found {:.1} % of the pixels confirmed in {views} of {} pictures)",
+                100.0 * verdict.confirmed,
+                train.len()
+            )));
+        }
+        events(&Event::StereoDone(StereoReport {
+            views,
+            confirmed: verdict.confirmed,
+            views_per_point: verdict.views_per_point,
+            points: points.len(),
+        }));
+        if !points.is_empty() {
+            self.add_points(start, &points);
+        }
+        Ok(depths)
+    }
+
+    /// Points that there may be beside those of the dataset.
+    fn most_points(&self, start: &init::Start) -> usize {
+        let max_splats = self.config.recipe.max_splats;
+        let taken = if start.is_random { 0 } else { start.splats.len() as u64 };
+        ((DENSE_SHARE * max_splats as f64) as u64).min(max_splats.saturating_sub(taken)) as usize
+    }
+
+    /// The share of them that is worth having.
+    fn share(&self, depths: &Depths) -> f64 {
+        match self.config.recipe.start.points {
+            InitPoints::Dense => 1.0,
+            InitPoints::Auto | InitPoints::Sfm => depths.verdict.budget,
+        }
+    }
+
+    fn training(&self) -> Result<Training, TrainError> {
+        let dataset = self.loader.dataset();
+        let tracks = dataset.read_tracks(MemoryPlan::tracks_budget(self.config.max_memory_bytes()))?;
+        // Without tracks points are projected.
+        let visible = match tracks.is_empty() {
+            true => Vec::new(),
+            false => dataset.split.train.iter().map(|&index| tracks.of(index).to_vec()).collect(),
+        };
+        let init::StartCube { centre, half_side } = init::start_cube(dataset);
+        Ok(Training {
+            views: views(dataset),
+            points: dataset.points.iter().map(|point| point.position).collect(),
+            visible,
+            cube: Cube { centre, half_side },
+        })
+    }
+
+    fn add_points(&self, start: &mut init::Start, points: &[DensePoint]) {
+        let recipe = &self.config.recipe;
+        if start.is_random {
+            start.splats = Splats::with_capacity(recipe.sh_degree, points.len());
+            start.note = format!("{} splats from stereo (the dataset has no points)", points.len());
+        } else {
+            start.note += &format!(", {} from stereo", points.len());
+        }
+        let opacity_logit = init::opacity_logit(recipe.start.opacity as f32);
+        let mut coefficients = vec![0.0; start.splats.sh_stride()];
+        for point in points {
+            let gain = self.log_gain(point.view as usize);
+            let colour: [f32; 3] =
+                std::array::from_fn(|c| (f64::from(point.colour[c]) / (255.0 * libm::exp(gain[c]))) as f32);
+            coefficients[..3].copy_from_slice(&colour.map(gausset_core::sh::dc_from_colour));
+            let log_scale = libm::log(f64::from(point.scale) * recipe.start.scale) as f32;
+            let mean = point.position.map(|v| v as f32);
+            start.splats.push(mean, [log_scale; 3], [1.0, 0.0, 0.0, 0.0], opacity_logit, &coefficients);
+        }
+    }
+
+    /// Log gain of a training view, 0 where training begins without one.
+    fn log_gain(&self, view: usize) -> [f64; 3] {
+        let row = self.corrections.exposure_row(view).map(|row| row as usize);
+        row.and_then(|row| self.gains.rows.get(row).copied().flatten()).unwrap_or_default()
+    }
+
+    fn no_points(&self, why: String) -> TrainError {
+        TrainError::NoDensePoints { path: self.config.data.path.clone(), why }
+    }
+
+    fn too_large(&self, views: &[View], side: u32) -> TrainError {
+        TrainError::StereoMemory {
+            needed: units::bytes(memory_needed(views, side)),
+            limit: units::bytes(self.memory.stereo_budget()),
+        }
+    }
+}
+
+impl Training {
+    fn scene(&self) -> Scene<'_> {
+        let Self { views, points, visible, cube } = self;
+        Scene { views, points, visible, cube: Some(*cube) }
+    }
+}
+
+/// The training views at the size at which they are trained on.
+fn views(dataset: &Dataset) -> Vec<View> {
+    let images = dataset.split.train.iter().map(|&index| &dataset.images[index]);
+    images.map(|image| View { camera: image.camera, pose: image.pose }).collect()
+}
+
+/// How many views have a depth map.
+fn maps(depths: &Depths) -> usize {
+    depths.maps.iter().filter(|map| map.camera.is_some()).count()
+}
+
+/// Writes depth maps into the run folder, but for those that are there: f32 scene units along the optical axis, NaN =
+/// unknown, as `render --depth npy` writes them.
+pub(super) fn keep(
+    fs: &dyn FileSystem,
+    folder: &RunFolder,
+    dataset: &Dataset,
+    depths: &Depths,
+) -> Result<(), TrainError> {
+    let folder = depth_folder(folder.root());
+    let file_name = |(position, &index): (usize, &usize)| {
+        format!("{position:04}_{}.npy", names::flat(&dataset.images[index].name))
+    };
+    let files: Vec<String> = dataset.split.train.iter().enumerate().map(file_name).collect();
+    owned::take(fs, &folder, DEPTH, &files, Overwrite::Replace)?;
+    for (name, map) in files.iter().zip(&depths.maps) {
+        let (Some(camera), path) = (map.camera, folder.join(name)) else { continue };
+        if path.is_file() {
+            continue;
+        }
+        let known = |&depth: &f32| if depth > 0.0 { depth } else { f32::NAN };
+        let values: Vec<f32> = map.depth.iter().map(known).collect();
+        write_atomic(fs, &path, |file| file.write_all(&npy(camera.width, camera.height, &values)))?;
+    }
+    Ok(())
+}
