@@ -27,6 +27,7 @@ fn eval_options(split: Split) -> EvalOptions<'static> {
     EvalOptions {
         split,
         render: RenderOptions::default(),
+        scene_splats: None,
         splats_from_dataset: IDENTITY3,
         ssim: SsimDefinition::default(),
         measures: Measures::All,

@@ -91,6 +91,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
         let options = EvalOptions {
             split: Split::Train,
             render: RenderOptions::default(),
+            scene_splats: None,
             splats_from_dataset,
             ssim: SsimDefinition::default(),
             measures: Measures::All,

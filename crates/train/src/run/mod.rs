@@ -146,11 +146,12 @@ impl<'a> Run<'a> {
         let budget = MemoryPlan::opening_budget(memory.limit);
         let (colours, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, None)?;
         let record = prepare::record(&config, &dataset, &session.engine.describe(), &start, colours);
+        let sky = record.sky;
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(session.fs, folder, overwrite)?;
         folder.write_config(session.fs, &recorded.to_toml())?;
         folder.write_list_of_data(session.fs, &dataset.list_of_data())?;
-        let corrections = Corrections::new(&config.recipe, colours, &dataset);
+        let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
         let state = TrainState::new(start.splats, corrections.starting_at(&gains));
         let begin = Begin { memory, loader, corrections, state, header: None };
         Self::assemble(config, recorded, folder, session, begin)
@@ -180,7 +181,7 @@ impl<'a> Run<'a> {
             folder.write_config(session.fs, &recorded.to_toml())?;
         }
         let loader = prepare::loader(&config, &dataset);
-        let corrections = Corrections::new(&config.recipe, recorded.colours(), &dataset);
+        let corrections = Corrections::new(&config.recipe, recorded.colours(), &dataset, recorded.record.sky);
         let Some(found) = search.found else {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             (session.events)(&Event::Warning(warning));

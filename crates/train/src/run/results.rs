@@ -2,16 +2,17 @@
 
 use std::time::Instant;
 
-use gausset_core::engine::TrainState;
+use gausset_core::engine::{SKY_GROUP, TrainState};
 use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
 
 use super::header::CheckpointHeader;
 use super::summary::EvaluationLine;
-use super::{Run, TrainError, export, refined};
+use super::{Run, TrainError, export, prepare, refined};
 use crate::eval::{EvalError, EvalOptions, EvalReport, Measures, PictureFolder, evaluate};
 use crate::events::Event;
+use crate::sky;
 use crate::words::{Split, TimeBudget};
 
 impl Run<'_> {
@@ -69,13 +70,14 @@ impl Run<'_> {
     }
 
     /// Writes `splats.ply`, and the cameras beside it where they were refined.
-    pub(super) fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
+    pub(super) fn export(&mut self, mut state: TrainState) -> Result<(), TrainError> {
         let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
         let (fs, dataset) = (self.session.fs, &self.session.dataset);
         refined::save_cameras(fs, self.folder.root(), dataset, &state, self.feed.corrections(), turn)?;
         let antialiased = self.config.recipe.antialiased;
-        let written = export::save_splats(fs, &self.folder, state.splats, antialiased, turn)?;
+        let sky = self.append_sky(&mut state);
+        let written = export::save_splats(fs, &self.folder, state.splats, sky, antialiased, turn)?;
         (self.session.events)(&Event::Exported {
             step: self.done,
             path: splats_path(self.folder.root()),
@@ -86,15 +88,43 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Scores the held-out views, if there are some. Gives nothing when asked to stop meanwhile.
+    /// Puts the sky of a state behind its splats, as splats. Gives how many these are.
+    fn append_sky(&self, state: &mut TrainState) -> usize {
+        let before = state.splats.len();
+        if let Some(sky) = state.extras.iter().find(|group| group.name == SKY_GROUP) {
+            let cameras = prepare::train_poses(&self.session.dataset);
+            sky::append(&mut state.splats, &sky.values, &cameras, self.scene.extent);
+        }
+        state.splats.len() - before
+    }
+
+    /// Brings what `splats.ply` shows to the device, in place of the state with its sky. Gives the number of splats that
+    /// are the scene. No step may follow.
+    fn load_exported(&mut self) -> Result<u32, TrainError> {
+        let mut state = self.save()?;
+        let scene = state.splats.len() as u32;
+        self.append_sky(&mut state);
+        let loaded = self.session.engine.load(TrainState::new(state.splats, Vec::new()));
+        loaded.map_err(|error| self.engine_error(error))?;
+        Ok(scene)
+    }
+
+    /// Scores the held-out views, if there are some: at the end (with `pictures`) what `splats.ply` shows. Gives nothing when asked to stop meanwhile.
     pub(super) fn evaluate(&mut self, pictures: bool) -> Result<Option<EvalReport>, TrainError> {
         if self.session.dataset.split.test.is_empty() {
             return Ok(None);
         }
         self.stopwatch.pause();
+        let mut render = self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene);
+        let mut scene_splats = None;
+        if pictures && render.sky {
+            render.sky = false;
+            scene_splats = Some(self.load_exported()?);
+        }
         let options = EvalOptions {
             split: Split::Test,
-            render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
+            render,
+            scene_splats,
             splats_from_dataset: gausset_core::se3::IDENTITY3,
             ssim: SsimDefinition::default(),
             // On the way it should cost little.
