@@ -19,10 +19,13 @@ const SPREAD: f64 = 1.0;
 const OPACITY: f64 = 0.85;
 /// Least radius in scene extents.
 const RADIUS: f64 = 30.0;
-/// Radius in distances of the farthest splat that can be seen. Splats are drawn in the order of their depths along the
-/// axis of a camera, which differ within a splat of the sky.
+/// Radius in distances of the farthest splat that matters. Splats are drawn in the order of their depths along the axis of
+/// a camera, which differ within a splat of the sky.
 const BEYOND: f64 = 1.5;
-/// Largest radius in scene extents: splats that flew off do not matter.
+/// Solid angle in steradians that all splats behind the sky may cover together: some always fly off, to thousands of
+/// extents, and viewers show only so much of what is far away. In a picture of 60 degrees it is a thousandth.
+const HIDDEN: f64 = 1e-3;
+/// Largest radius in scene extents.
 const LARGEST_RADIUS: f64 = 1000.0;
 /// Logit of the opacity 1/255, below which a splat is not drawn.
 const UNSEEN_LOGIT: f32 = -5.54;
@@ -72,12 +75,29 @@ fn mean(cameras: &[Pose]) -> [f64; 3] {
     std::array::from_fn(|k| cameras.iter().map(|pose| pose.centre()[k]).sum::<f64>() / count)
 }
 
-/// Radius behind everything that can be seen.
+/// Radius behind everything that matters.
 fn radius(splats: &Splats, centre: [f64; 3], extent: f64) -> f64 {
     let seen = (0..splats.len()).filter(|&i| splats.is_usable(i) && splats.opacity_logits[i] > UNSEEN_LOGIT);
     let distance = |i: usize| se3::norm(std::array::from_fn(|k| f64::from(splats.means[i][k]) - centre[k]));
-    let farthest = seen.map(distance).fold(0.0, f64::max);
+    let mut farthest_first: Vec<(f64, usize)> = seen.map(|i| (distance(i), i)).collect();
+    farthest_first.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut hidden = 0.0;
+    let first_that_matters = farthest_first.iter().find(|&&(distance, i)| {
+        hidden += solid_angle(splats, i, distance);
+        hidden > HIDDEN
+    });
+    let farthest = first_that_matters.map_or(0.0, |&(distance, _)| distance);
     (BEYOND * farthest).max(RADIUS * extent).min(LARGEST_RADIUS * extent)
+}
+
+/// Solid angle that a splat covers at most, from that distance: its opacity times `2π` of its two larger standard
+/// deviations.
+fn solid_angle(splats: &Splats, i: usize, distance: f64) -> f64 {
+    let opacity = 1.0 / (1.0 + libm::exp(-f64::from(splats.opacity_logits[i])));
+    let mut log_scales = splats.log_scales[i].map(f64::from);
+    log_scales.sort_by(f64::total_cmp);
+    let area = std::f64::consts::TAU * libm::exp(log_scales[1] + log_scales[2]);
+    opacity * area / (distance * distance).max(f64::MIN_POSITIVE)
 }
 
 #[cfg(test)]
@@ -86,21 +106,23 @@ mod tests {
 
     #[test]
     fn the_sphere_is_even_and_behind_what_can_be_seen() {
-        let mut splats = Splats::with_capacity(1, 3);
+        let mut splats = Splats::with_capacity(1, 4);
         let quat = [1.0, 0.0, 0.0, 0.0];
-        splats.push([100.0, 0.0, 0.0], [0.0; 3], quat, 0.0, &[0.0; 12]);
-        splats.push([0.0, 1e5, 0.0], [0.0; 3], quat, -8.0, &[0.0; 12]);
+        splats.push([100.0, 0.0, 0.0], [2.0; 3], quat, 0.0, &[0.0; 12]);
+        // Neither what cannot be seen nor what flew off and is small from there takes the sky with it.
+        splats.push([0.0, 1e5, 0.0], [9.0; 3], quat, -8.0, &[0.0; 12]);
+        splats.push([0.0, 1e5, 0.0], [2.0; 3], quat, 8.0, &[0.0; 12]);
         splats.push([f32::NAN; 3], [0.0; 3], quat, 0.0, &[0.0; 12]);
         let cameras = [Pose { translation: [-2.0, 0.0, 0.0], ..Pose::IDENTITY }, Pose::IDENTITY];
         let mut sky = [0.0; SKY_WIDTH];
         (sky[0], sky[7]) = (1.0, 0.5);
         append(&mut splats, &sky, &cameras, 2.0);
-        assert_eq!(splats.len(), 3 + COUNT);
+        assert_eq!(splats.len(), 4 + COUNT);
         assert_eq!(splats.validate(), Ok(()));
         let centre = [1.0, 0.0, 0.0];
-        for i in 3..splats.len() {
+        for i in 4..splats.len() {
             let away: [f64; 3] = std::array::from_fn(|k| f64::from(splats.means[i][k]) - centre[k]);
-            // One and a half times the 99 of the splat that can be seen, more than thirty extents.
+            // One and a half times the 99 of the splat that matters, more than thirty extents.
             assert!((se3::norm(away) - 148.5).abs() < 1e-4);
             let expected = colour(&sky, away.map(|v| v / se3::norm(away)));
             for (k, expected) in expected.into_iter().enumerate() {
@@ -110,8 +132,8 @@ mod tests {
             assert_eq!(splats.sh_of(i)[3..], [0.0; 9]);
         }
         assert_eq!(radius(&Splats::zeros(0, 0), centre, 2.0), 60.0);
-        // A splat that flew off does not take the sky with it.
-        splats.means[0][0] = 1e9;
+        // Never farther than this.
+        (splats.means[0][0], splats.log_scales[0]) = (1e9, [20.0; 3]);
         assert_eq!(radius(&splats, centre, 2.0), 2000.0);
         // No two are closer than half of the distance of neighbours.
         let nearest =

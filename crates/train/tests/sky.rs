@@ -15,6 +15,7 @@ use gausset_io::atomic::Disk;
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::run_folder::RunFolder;
 use gausset_io::splat::{SplatFile, read_splats};
+use gausset_testkit::assert_golden_bytes;
 use gausset_testkit::scene::Random;
 use gausset_train::{
     Background, EvalOptions, EvalReport, Measures, RandomBackground, RecordedRun, Split, SsimDefinition,
@@ -157,6 +158,8 @@ fn a_run_with_a_sky_goes_on_with_the_same_bytes() {
         let (_folder, run) = runs();
         train(&given, &mut cpu(1), &run, &mut ignore).unwrap();
         let expected = splats_of(&run);
+        let random = given.random_background.map_or("", |_| ", random backgrounds");
+        assert_golden_bytes(&format!("train: 60 steps, a sky{random}"), &expected);
         for stop in [10, 40] {
             let (_folder, run) = runs();
             train(&given, &mut cpu(2), &run, &mut stop_at(stop)).unwrap();

@@ -2,7 +2,8 @@
 
 use std::time::Instant;
 
-use gausset_core::engine::{SKY_GROUP, TrainState};
+use gausset_core::Splats;
+use gausset_core::engine::{ExtraGroup, SKY_GROUP, TrainState};
 use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
@@ -76,7 +77,7 @@ impl Run<'_> {
         let (fs, dataset) = (self.session.fs, &self.session.dataset);
         refined::save_cameras(fs, self.folder.root(), dataset, &state, self.feed.corrections(), turn)?;
         let antialiased = self.config.recipe.antialiased;
-        let sky = self.append_sky(&mut state);
+        let sky = self.append_sky(&mut state.splats, &state.extras);
         let written = export::save_splats(fs, &self.folder, state.splats, sky, antialiased, turn)?;
         (self.session.events)(&Event::Exported {
             step: self.done,
@@ -89,22 +90,23 @@ impl Run<'_> {
     }
 
     /// Puts the sky of a state behind its splats, as splats. Gives how many these are.
-    fn append_sky(&self, state: &mut TrainState) -> usize {
-        let before = state.splats.len();
-        if let Some(sky) = state.extras.iter().find(|group| group.name == SKY_GROUP) {
+    fn append_sky(&self, splats: &mut Splats, groups: &[ExtraGroup]) -> usize {
+        let before = splats.len();
+        if let Some(sky) = groups.iter().find(|group| group.name == SKY_GROUP) {
             let cameras = prepare::train_poses(&self.session.dataset);
-            sky::append(&mut state.splats, &sky.values, &cameras, self.scene.extent);
+            sky::append(splats, &sky.values, &cameras, self.scene.extent);
         }
-        state.splats.len() - before
+        splats.len() - before
     }
 
     /// Brings what `splats.ply` shows to the device, in place of the state with its sky. Gives the number of splats that
     /// are the scene. No step may follow.
     fn load_exported(&mut self) -> Result<u32, TrainError> {
-        let mut state = self.save()?;
-        let scene = state.splats.len() as u32;
-        self.append_sky(&mut state);
-        let loaded = self.session.engine.load(TrainState::new(state.splats, Vec::new()));
+        // The moments go before those of the new state are there.
+        let TrainState { mut splats, extras, .. } = self.save()?;
+        let scene = splats.len() as u32;
+        self.append_sky(&mut splats, &extras);
+        let loaded = self.session.engine.load(TrainState::new(splats, Vec::new()));
         loaded.map_err(|error| self.engine_error(error))?;
         Ok(scene)
     }
