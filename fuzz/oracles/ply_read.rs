@@ -28,11 +28,16 @@ pub(crate) fn check(bytes: &[u8]) {
     assert!(same_bits(&again.splats, &file.splats));
     assert_eq!(again.antialiased, file.antialiased);
     assert_eq!(again.vertical_axis, file.vertical_axis);
+    assert_eq!(again.sky, file.sky);
 }
 
 fn write_and_read(file: &SplatFile, path: &Path, limits: &ReadLimits) -> SplatFile {
-    let options =
-        PlyOptions { normals: false, antialiased: file.antialiased, vertical_axis: file.vertical_axis };
+    let options = PlyOptions {
+        normals: false,
+        antialiased: file.antialiased,
+        vertical_axis: file.vertical_axis,
+        sky: file.sky,
+    };
     let mut bytes = Vec::new();
     write_ply(&mut bytes, &file.splats, &options).expect("memory takes everything");
     match parse_initial(&bytes, path, limits) {

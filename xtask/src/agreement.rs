@@ -84,6 +84,8 @@ fn compare(runs: &[PathBuf; 2]) -> Result<Vec<f64>, String> {
     let scene = SceneFacts {
         extent: record.scene_extent,
         background: record.background,
+        // A sky is among the splats of a file.
+        sky: false,
         random_background: record.random_background,
         colours: gausset_train::recipe::ColourRows::default(),
     };

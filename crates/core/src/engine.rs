@@ -49,6 +49,11 @@ pub const EXPOSURE_GROUP: &str = "exposure";
 /// Name of the group of pose corrections: 6 values a row, a twist `(rho, phi)` multiplied from the left to
 /// `camera_from_world`, or to `rig_from_world` of the rig that the camera belongs to.
 pub const POSE_GROUP: &str = "pose";
+/// Name of the group of the sky: one row of [`SKY_WIDTH`] values, the coefficients of spherical harmonics up to degree 2
+/// of the colour behind all splats, `[coefficient][channel]`.
+pub const SKY_GROUP: &str = "sky";
+/// Values of a sky.
+pub const SKY_WIDTH: usize = 27;
 
 /// Learning rates of one step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -124,6 +129,10 @@ pub struct RenderOptions {
     pub near_plane: f64,
     /// Splats left out at random; training only, and not part of the reference renderer.
     pub dropout: Option<Dropout>,
+    /// Whether the sky of the state ([`SKY_GROUP`]) is added to `background`.
+    pub sky: bool,
+    /// Only the first so many splats are drawn; `None` = all. What follows in a saved scene may be its sky.
+    pub only_first: Option<u32>,
 }
 
 impl Default for RenderOptions {
@@ -135,6 +144,8 @@ impl Default for RenderOptions {
             max_splats_per_tile: 0,
             near_plane: NEAR_PLANE,
             dropout: None,
+            sky: false,
+            only_first: None,
         }
     }
 }
@@ -181,6 +192,8 @@ pub struct StepParams {
     pub vignetting: Option<CorrectionRates>,
     /// Rates of the pose row of the view; `None` leaves it as it is (it is still applied).
     pub pose: Option<CorrectionRates>,
+    /// Rates of the sky where the step is rendered with it; `None` leaves it as it is.
+    pub sky: Option<CorrectionRates>,
 }
 
 impl StepParams {
@@ -201,6 +214,7 @@ impl StepParams {
             exposure: None,
             vignetting: None,
             pose: None,
+            sky: None,
         }
     }
 
@@ -352,7 +366,7 @@ pub struct DensityStatistics {
 /// A group of per-view corrections with its moments: `rows × width` values each.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ExtraGroup {
-    /// [`GAIN_GROUP`], [`VIGNETTING_GROUP`], [`EXPOSURE_GROUP`] or [`POSE_GROUP`].
+    /// [`GAIN_GROUP`], [`VIGNETTING_GROUP`], [`EXPOSURE_GROUP`], [`POSE_GROUP`] or [`SKY_GROUP`].
     pub name: String,
     /// Values per row.
     pub width: u32,
@@ -403,6 +417,12 @@ impl ExtraGroup {
     #[must_use]
     pub fn poses(rows: usize) -> Self {
         Self::new(POSE_GROUP, &[0.0; 6], rows)
+    }
+
+    /// A grey sky.
+    #[must_use]
+    pub fn sky() -> Self {
+        Self::new(SKY_GROUP, &[0.0; SKY_WIDTH], 1)
     }
 
     /// The values of one row.

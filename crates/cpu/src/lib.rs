@@ -6,6 +6,7 @@
 
 mod corrections;
 mod free_space;
+mod sky;
 mod state;
 pub mod statistics;
 mod step;
@@ -265,6 +266,7 @@ impl Engine for CpuEngine {
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         let name = || "a picture".to_owned();
         self.make_room(&name, &view, Outputs::All, RENDERING_BYTES_PER_PIXEL)?;
+        self.pipeline.sky = self.sky_behind(options)?;
         let forward = self.pipeline.forward(
             &self.pool,
             self.level,

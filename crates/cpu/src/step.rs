@@ -39,6 +39,7 @@ impl CpuEngine {
 
         let name = || format!("view `{}`", view.name);
         self.make_room(&name, &kernel_view, Outputs::Color, STEP_BYTES_PER_PIXEL)?;
+        self.pipeline.sky = self.sky_behind(&params.render)?;
         let forward = self.pipeline.forward(
             &self.pool,
             self.level,
@@ -73,6 +74,7 @@ impl CpuEngine {
         let pose_sums = self.update_splats(params, &kernel_view, pose_rates.is_some());
 
         self.update_colours(&colour_rows, params, &colour_gradient);
+        self.update_sky(params)?;
         if let (Some((group, row)), Some(rates), Some(twist)) = (pose_row, pose_rates, twist) {
             let gradient = se3::twist_gradient(twist, pose_sums.twist(&pose));
             let gradient = match &view.camera_from_rig {

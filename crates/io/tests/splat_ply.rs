@@ -97,6 +97,38 @@ fn the_written_header_is_the_inria_layout() {
 }
 
 #[test]
+fn the_last_splats_are_a_sky_if_a_comment_says_so() {
+    let mut splats = some_splats(5, 0, 1);
+    let options = PlyOptions { sky: 3, ..PlyOptions::default() };
+    let bytes = written(&splats, &options);
+    assert!(String::from_utf8_lossy(&bytes).contains("\ncomment gausset sky 3\n"));
+    let file = self::splats(&bytes);
+    assert_eq!((file.sky, file.scene_len()), (3, 2));
+    assert_eq!(file.scene().means, file.splats.means[..2]);
+    // What cannot be drawn is not in the file, and not counted, on either side of the border.
+    splats.means[1][0] = f32::NAN;
+    splats.means[4][0] = f32::NAN;
+    let file = self::splats(&written(&splats, &options));
+    assert_eq!((file.sky, file.scene_len()), (2, 1));
+    // The reader leaves out the same where another program wrote it: the column x of the rows is overwritten.
+    let mut damaged = bytes.clone();
+    let row = (bytes.len() - (bytes.windows(11).position(|w| w == b"end_header\n").unwrap() + 11)) / 5;
+    for i in [1, 4] {
+        let x = bytes.len() - (5 - i) * row;
+        damaged[x..x + 4].copy_from_slice(&f32::NAN.to_le_bytes());
+    }
+    let file = self::splats(&damaged);
+    assert_eq!((file.sky, file.scene_len()), (2, 1));
+    // More than there are, or not a number: a comment of somebody else.
+    let digit = bytes.windows(13).position(|w| w == b"gausset sky 3").unwrap() + 12;
+    for other in [b'6', b'x', b'-'] {
+        let mut bytes = bytes.clone();
+        bytes[digit] = other;
+        assert_eq!(self::splats(&bytes).sky, 0, "{other}");
+    }
+}
+
+#[test]
 fn red_green_and_blue_stand_one_after_the_other_in_the_file() {
     // Golden: at degree 3, f_rest_17 is green, coefficient 3.
     let mut splats = Splats::zeros(3, 1);
@@ -604,11 +636,13 @@ proptest! {
         for r in &rows {
             splats.push([r[0], r[1], r[2]], [r[3], r[4], r[5]], [r[6], r[7], r[8], 0.5], r[9], &r[10..10 + n]);
         }
-        let options = PlyOptions { normals, antialiased, vertical_axis: axis };
+        let sky = rows.len() / 3;
+        let options = PlyOptions { normals, antialiased, vertical_axis: axis, sky };
         let file = self::splats(&written(&splats, &options));
         prop_assert_eq!(bits(&file.splats), bits(&splats));
         prop_assert_eq!(file.splats.sh_degree, sh_degree);
         prop_assert_eq!(file.antialiased, antialiased);
+        prop_assert_eq!(file.sky, sky);
         prop_assert_eq!(file.vertical_axis, axis.filter(|a| *a != [0.0; 3]));
         prop_assert_eq!(written(&file.splats, &options), written(&splats, &options));
     }

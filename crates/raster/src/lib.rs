@@ -24,6 +24,7 @@ pub mod project;
 pub mod project_vjp;
 pub mod reference;
 mod shape;
+pub mod sky;
 pub mod sort;
 mod spherical;
 pub mod tile;

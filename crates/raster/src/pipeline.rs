@@ -3,7 +3,7 @@
 use fearless_simd::Level;
 use gausset_compute::Pool;
 use gausset_core::Stage;
-use gausset_core::engine::{RenderOptions, Rendering};
+use gausset_core::engine::{RenderOptions, Rendering, SKY_WIDTH};
 use gausset_prof::span;
 
 use crate::blend::{Blended, Outputs, TileExtras, TilePixels};
@@ -12,6 +12,7 @@ use crate::layout::Blocks;
 use crate::pixel::{CELLS, cell_origin, tile_origin};
 use crate::project::Projected;
 use crate::project_vjp::Gradients;
+use crate::sky::{self, Sky};
 use crate::sort::sort_by_depth;
 use crate::tile::{Entry, TileLists, TileSplats};
 use crate::view::KernelView;
@@ -59,6 +60,10 @@ impl ListRoom {
 pub struct Pipeline {
     /// Memory for the entries of the next view.
     pub room: ListRoom,
+    /// The sky behind the splats of the next view, if there is one.
+    pub sky: Option<Sky>,
+    /// Its gradient, an output of `blend_vjp`; zero without a sky.
+    pub sky_gradient: Sky,
     /// Output of `project`.
     pub projected: Projected,
     /// Output of `tile`.
@@ -74,6 +79,8 @@ impl Default for Pipeline {
     fn default() -> Self {
         Self {
             room: ListRoom::UNLIMITED,
+            sky: None,
+            sky_gradient: [0.0; SKY_WIDTH],
             projected: Projected::default(),
             lists: TileLists::default(),
             blended: Blended::default(),
@@ -117,7 +124,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// `project`, `sort`, `tile`, `blend`.
+    /// `project`, `sort`, `tile`, `blend` with [`Self::sky`] behind.
     ///
     /// # Errors
     /// [`TooManyEntries`] for [`Self::room`].
@@ -134,6 +141,9 @@ impl Pipeline {
         let _span = span(Stage::Blend.name());
         let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
         self.blended.run(pool, level, splats, options.background, outputs);
+        if let Some(sky) = &self.sky {
+            sky::add(pool, level, view, sky, &mut self.blended);
+        }
         Ok(())
     }
 
@@ -149,6 +159,10 @@ impl Pipeline {
         let _span = span(Stage::BlendVjp.name());
         let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
         self.sums.run(pool, level, splats, &self.blended, upstream, absolute);
+        self.sky_gradient = match &self.sky {
+            Some(sky) => sky::gradient(pool, level, view, sky, &self.blended, upstream.color),
+            None => [0.0; SKY_WIDTH],
+        };
     }
 
     /// `project_vjp` after [`Self::backward`], with the gradients written out.

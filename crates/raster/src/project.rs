@@ -177,6 +177,7 @@ impl Projected {
                 view,
                 antialiased: options.antialiased,
                 dropout: options.dropout,
+                only_first: options.only_first.map_or(usize::MAX, |count| count as usize),
             };
             at_level!(level, simd => match degree {
                 0 => project_chunk::<_, 0>(simd, &input, part),
@@ -219,6 +220,8 @@ struct ChunkInput<'a> {
     view: &'a KernelView,
     antialiased: bool,
     dropout: Option<Dropout>,
+    /// Splats from this one on are not drawn.
+    only_first: usize,
 }
 
 #[inline(always)]
@@ -237,10 +240,11 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
                     input.antialiased,
                 );
                 let first_lane = local * LANES;
-                let mut visible = screen.visible;
+                let mut visible = screen.visible & lanes_before(input.only_first, block);
                 if let Some(dropout) = input.dropout {
+                    let drawn = visible;
                     visible &= kept(dropout, block);
-                    part.left_out += u64::from((screen.visible & !visible).count_ones());
+                    part.left_out += u64::from((drawn & !visible).count_ones());
                 }
                 part.visible[local] = visible as u16;
                 let rects = &mut part.rects[first_lane..first_lane + LANES];
@@ -277,6 +281,13 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
             }
         },
     );
+}
+
+/// Which lanes of a block hold one of the first `count` splats, one bit each.
+#[inline(always)]
+fn lanes_before(count: usize, block: usize) -> u64 {
+    let lanes = count.saturating_sub(block * LANES).min(LANES);
+    (1 << lanes) - 1
 }
 
 /// Which lanes of a block `dropout` leaves in, one bit each.

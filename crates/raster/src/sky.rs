@@ -1,10 +1,14 @@
 //! The sky: a colour behind all splats that depends on the direction alone.
 //!
-//! `b(d) = max(0, 0.5 + Σ_k c_k Y_k(d))` with the spherical harmonics up to degree 2, as the colour of a splat, for the
-//! unit direction `d` of a pixel in the world. A picture is `C + T_end b(d)`, so
-//! `dL/dc_k = Σ_pixels T_end Y_k(d) g` where `b(d) > 0`, with the upstream gradient `g` of the pixel.
+//! With the spherical harmonics `Y_k` up to degree 2 and the unit direction d of a pixel's centre in the world, it has the
+//! colour `b(d) = max(0, 0.5 + Σ_k c_k Y_k(d))`, as splats have theirs. A picture is `C + T_end b(d)`, and with the
+//! gradient g of a pixel `dL/dc_k = Σ_pixels T_end Y_k(d) g` where `b(d) > 0`.
 //!
-//! A task is a tile; sums over the pixels of a tile are added in the order of tiles.
+//! It is part of `blend` and `blend_vjp`. The walk of `blend_vjp` starts with `g · colour of the pixel`, in which the sky
+//! is by then, and so counts it as what lies behind each splat: gradients of splats need nothing else. A pose is not told
+//! how the sky turns with it; a sky is too smooth to say much about that.
+//!
+//! A task is a tile; the sums of tiles are added in their order.
 
 use fearless_simd::{Level, f32x16, prelude::*};
 use gausset_compute::simd::{each, each_of, fma, load, splat, sum_lanes};
@@ -57,7 +61,7 @@ fn colour<S: Simd>(simd: S, sky: &Sky, basis: &[f32x16<S>; TERMS], channel: usiz
     value
 }
 
-/// Puts the sky behind a picture that was blended on black.
+/// Adds the sky to what is behind the splats of a picture.
 pub fn add(pool: &Pool, level: Level, view: &KernelView, sky: &Sky, blended: &mut Blended) {
     let mut parts: Vec<&mut TilePixels> = blended.tiles.iter_mut().collect();
     pool.run_parts(&mut parts, |tile, pixels| {

@@ -8,7 +8,7 @@
 use gausset_core::{Pose, se3};
 use gausset_raster::reference::{
     self, Gradients, Rendering, Scene, ScreenSplat, Upstream, blend::blend, blend::walk, loss::loss,
-    project::linearise, project_vjp::covariance_vjp, render, tile::pixel_centre, vjp,
+    project::linearise, project_vjp::covariance_vjp, render, sky::behind, tile::pixel_centre, vjp,
 };
 use gausset_testkit::RandomScene;
 use gausset_testkit::scene::Random;
@@ -27,6 +27,7 @@ enum Parameter {
     OpacityLogit(usize),
     Sh(usize),
     Background(usize),
+    Sky(usize, usize),
     Rotation(usize, usize),
     Translation(usize),
     Twist(usize),
@@ -39,17 +40,26 @@ impl Parameter {
         let each = |width: usize, make: fn(usize, usize) -> Self| -> Vec<Self> {
             (0..n).flat_map(|i| (0..width).map(move |k| make(i, k))).collect()
         };
-        vec![
+        let sky = (0..27).map(|k| Self::Sky(k / 3, k % 3)).collect();
+        let mut kinds = vec![
             ("means", each(3, Self::Mean)),
             ("log scales", each(3, Self::LogScale)),
             ("quaternions", each(4, Self::Quat)),
             ("opacity logits", (0..n).map(Self::OpacityLogit).collect()),
             ("SH", (0..scene.splats.sh.len()).map(Self::Sh).collect()),
             ("background", (0..3).map(Self::Background).collect()),
+        ];
+        if scene.sky.is_some() {
+            // The sky turns with the pose, which is not told.
+            kinds.push(("sky", sky));
+            return kinds;
+        }
+        kinds.extend([
             ("rotation", (0..9).map(|k| Self::Rotation(k / 3, k % 3)).collect()),
             ("translation", (0..3).map(Self::Translation).collect()),
             ("twist", (0..6).map(Self::Twist).collect()),
-        ]
+        ]);
+        kinds
     }
 
     fn moved(self, scene: &Scene, by: f64) -> Scene {
@@ -61,6 +71,9 @@ impl Parameter {
             Self::OpacityLogit(i) => moved.splats.opacity_logits[i] += by,
             Self::Sh(k) => moved.splats.sh[k] += by,
             Self::Background(channel) => moved.background[channel] += by,
+            Self::Sky(k, channel) => {
+                moved.sky.iter_mut().for_each(|sky| sky[k][channel] += by);
+            }
             Self::Rotation(i, j) => moved.pose.rotation[i][j] += by,
             Self::Translation(i) => moved.pose.translation[i] += by,
             Self::Twist(k) => {
@@ -80,6 +93,7 @@ impl Parameter {
             Self::OpacityLogit(i) => gradients.splats.opacity_logits[i],
             Self::Sh(k) => gradients.splats.sh[k],
             Self::Background(channel) => gradients.background[channel],
+            Self::Sky(k, channel) => gradients.sky[k][channel],
             Self::Rotation(i, j) => gradients.pose.rotation[i][j],
             Self::Translation(i) => gradients.pose.translation[i],
             Self::Twist(k) => gradients.pose.twist(pose)[k],
@@ -87,7 +101,7 @@ impl Parameter {
     }
 }
 
-/// Everything that a rendering decided: per pixel the blended splats and whether their alpha is clamped, per splat
+/// Everything that a rendering decided: per pixel the blended splats, whether their alpha is clamped and where the sky is black, per splat
 /// whether it is drawn, its clamped Jacobian entries and its clamped channels.
 fn decisions(scene: &Scene, rendering: &Rendering) -> Vec<u64> {
     let mut decisions = Vec::new();
@@ -97,6 +111,8 @@ fn decisions(scene: &Scene, rendering: &Rendering) -> Vec<u64> {
             let (contributions, _) = walk(&rendering.screen, list, pixel_centre(column, row));
             decisions.push(contributions.len() as u64);
             decisions.extend(contributions.iter().map(|c| 2 * u64::from(c.splat) + u64::from(c.at.clamped)));
+            let behind = behind(scene, column, row);
+            decisions.extend((0..3).map(|channel| u64::from(behind[channel] > scene.background[channel])));
         }
     }
     for splat in &rendering.screen {
@@ -216,6 +232,21 @@ fn antialiased_gradients_are_the_slopes_of_every_parameter_kind() {
 #[test]
 fn gradients_of_sh_degree_3_are_slopes() {
     check_linear("degree 3", &scene_of(RandomScene { seed: 5, splats: 6, sh_degree: 3, ..SMALL }, false));
+}
+
+#[test]
+fn gradients_are_slopes_of_the_sky_and_of_splats_with_a_sky_behind_them() {
+    for seed in 1..=3 {
+        let mut random = Random::new(40 + seed);
+        // Bright in one direction and dark in another, so that it is black in a part of some channels.
+        let sky = [[0; 3]; 9].map(|row| row.map(|_| random.between(-0.9, 0.9)));
+        let scene = Scene { sky: Some(sky), ..scene_of(RandomScene { seed, ..SMALL }, false) };
+        let pixels = (0..scene.camera.height).flat_map(|y| (0..scene.camera.width).map(move |x| (x, y)));
+        let red: Vec<f64> = pixels.map(|(x, y)| behind(&scene, x, y)[0]).collect();
+        let (least, most) = red.iter().fold((f64::MAX, f64::MIN), |(a, b), &v| (a.min(v), b.max(v)));
+        assert!(most > least + 0.1, "the sky varies: {least} to {most}");
+        check_linear("sky", &scene);
+    }
 }
 
 #[test]

@@ -21,6 +21,8 @@ const OPTIONS: RenderOptions = RenderOptions {
     max_splats_per_tile: 0,
     near_plane: 0.01,
     dropout: None,
+    sky: false,
+    only_first: None,
 };
 
 fn scene() -> TestScene {

@@ -34,6 +34,7 @@ fn scene() -> Scene {
         },
         sh_degree: 0,
         background: [0.1, 0.2, 0.3],
+        sky: None,
         antialiased: false,
         max_splats_per_tile: 0,
         near_plane: 0.01,

@@ -27,6 +27,7 @@ pub mod plan;
 pub mod recipe;
 pub mod run;
 pub mod sheet;
+pub mod sky;
 pub mod up;
 pub mod views;
 pub mod words;

@@ -223,6 +223,10 @@ pub const PACE_VISITS: f64 = 100.0;
 const FASTEST_PACE: f64 = 3.0;
 /// Gains that nobody has measured beforehand have a longer way to go.
 const UNMEASURED_PACE: f64 = 3.0;
+/// Rate of the coefficients of a sky at the start of a run and at its end.
+const SKY_RATES: [f64; 2] = [2e-2, 2e-3];
+/// Where backgrounds are random, the sky takes their place at this fraction of the run.
+const SKY_AFTER_RANDOM: f64 = 0.5;
 /// Rates of the vignetting at the start and at the end.
 const VIGNETTING_RATES: [f64; 2] = [5e-3, 5e-4];
 
@@ -242,8 +246,10 @@ pub struct ColourRows {
 pub struct SceneFacts {
     /// Size of the scene in scene units.
     pub extent: f64,
-    /// Colour behind the splats where it is not random.
+    /// Colour behind the splats where it is not random; black with a sky.
     pub background: [f32; 3],
+    /// Whether a sky is learnt.
+    pub sky: bool,
     /// Whether each training step has a background colour of its own.
     pub random_background: bool,
     /// Rows that correct colours.
@@ -316,11 +322,25 @@ impl Recipe {
     /// Colour behind the splats in a step.
     #[must_use]
     pub fn background_at(&self, step: u64, scene: &SceneFacts) -> [f32; 3] {
-        if !scene.random_background {
+        if !scene.random_background || self.has_sky_at(step, scene) {
             return scene.background;
         }
         let [r, g, b, _] = rng::philox(self.seed, rng::stream::BACKGROUND, step, 0);
         [r, g, b].map(rng::uniform)
+    }
+
+    /// Whether the sky is behind the splats in a step: where backgrounds are random only in the last part of a run, so
+    /// that splats have their place before there is a colour that they could hide behind.
+    fn has_sky_at(&self, step: u64, scene: &SceneFacts) -> bool {
+        scene.sky && (!scene.random_background || step >= self.steps_of(SKY_AFTER_RANDOM))
+    }
+
+    /// Rates of the sky.
+    fn sky_rates(&self, step: u64, scene: &SceneFacts) -> Option<CorrectionRates> {
+        let [start, end] = SKY_RATES;
+        let rate = self.log_linear(start, end, step) as f32;
+        let rates = CorrectionRates { first: rate, second: rate, decay: 0.0 };
+        self.has_sky_at(step, scene).then_some(rates)
     }
 
     /// Weight of the mean opacity in the loss of a step.
@@ -344,10 +364,12 @@ impl Recipe {
             max_splats_per_tile: self.max_splats_per_tile,
             near_plane: self.near_plane,
             dropout: self.dropout_at(step),
+            sky: self.has_sky_at(step, scene),
+            only_first: None,
         }
     }
 
-    /// How pictures are rendered for evaluation after `done` steps: as in training, on the fixed background.
+    /// How pictures are rendered for evaluation after `done` steps: as in training, on the fixed background or the sky.
     #[must_use]
     pub fn eval_options(&self, done: u64, scene: &SceneFacts) -> RenderOptions {
         RenderOptions {
@@ -357,6 +379,8 @@ impl Recipe {
             max_splats_per_tile: self.max_splats_per_tile,
             near_plane: self.near_plane,
             dropout: None,
+            sky: scene.sky,
+            only_first: None,
         }
     }
 
@@ -378,6 +402,7 @@ impl Recipe {
             exposure: self.exposure_rates(step, &scene.colours),
             vignetting: self.vignetting_rates(step, scene.colours.vignetting),
             pose: self.pose_rates(step, scene.extent),
+            sky: self.sky_rates(step, scene),
         }
     }
 

@@ -280,6 +280,8 @@ words! {
 pub enum Background {
     /// White for Blender-style datasets, black otherwise.
     Auto,
+    /// A sky that is learnt: its colour depends on the direction.
+    Sky,
     /// RGB in 0..1.
     Colour([f32; 3]),
 }
@@ -289,11 +291,12 @@ impl FromStr for Background {
 
     fn from_str(text: &str) -> Result<Self, ParseWordError> {
         let bad = || ParseWordError {
-            expected: "auto|black|white or three numbers r,g,b in 0..1".to_owned(),
+            expected: "auto|sky|black|white or three numbers r,g,b in 0..1".to_owned(),
             found: text.to_owned(),
         };
         match text {
             "auto" => return Ok(Self::Auto),
+            "sky" => return Ok(Self::Sky),
             "black" => return Ok(Self::Colour([0.0; 3])),
             "white" => return Ok(Self::Colour([1.0; 3])),
             _ => {}
@@ -310,6 +313,7 @@ impl fmt::Display for Background {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Auto => f.write_str("auto"),
+            Self::Sky => f.write_str("sky"),
             // The shortest digits that read back as the same f32.
             Self::Colour([r, g, b]) => write!(f, "{r},{g},{b}"),
         }
@@ -474,6 +478,9 @@ mod tests {
     fn backgrounds_are_words_or_three_numbers_in_range() {
         assert_eq!("0.1, 0.2,1".parse(), Ok(Background::Colour([0.1, 0.2, 1.0])));
         assert_eq!("white".parse(), Ok(Background::Colour([1.0; 3])));
+        for word in [Background::Auto, Background::Sky] {
+            assert_eq!(word.to_string().parse(), Ok(word));
+        }
         for bad in ["", "1,2,3", "0,0", "0,0,0,0", "nan,0,0", "red"] {
             assert!(bad.parse::<Background>().is_err(), "{bad}");
         }

@@ -26,6 +26,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         start: "100 points".to_owned(),
         scene_extent: 1.0 / 3.0,
         background: [0.1, 0.2, 0.3],
+        sky: false,
         random_background: false,
         colours: Some(Colours::GainsFromTracks),
         stereo_side: Some(400),

@@ -29,6 +29,7 @@ fn eval_options(split: Split) -> EvalOptions<'static> {
         most: None,
         render: RenderOptions::default(),
         exposures: None,
+        scene_splats: None,
         splats_from_dataset: IDENTITY3,
         ssim: SsimDefinition::default(),
         measures: Measures::All,

@@ -98,6 +98,7 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
             split: Split::Test,
             most: None,
             render: RenderOptions::default(),
+            scene_splats: None,
             exposures,
             splats_from_dataset: recorded.record.up_rotation,
             ssim: SsimDefinition::default(),

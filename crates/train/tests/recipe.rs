@@ -7,6 +7,7 @@ use gausset_train::{Exposure, Quality, Recipe, SceneFacts, Strategy, TrainConfig
 const SCENE: SceneFacts = SceneFacts {
     extent: 2.0,
     background: [0.1, 0.2, 0.3],
+    sky: false,
     random_background: false,
     colours: ColourRows { gains: 0, vignetting: 0, are_measured: true },
 };
@@ -256,4 +257,28 @@ fn random_backgrounds_depend_on_seed_and_step_only() {
     assert!(a.background_at(5, &random).iter().all(|v| (0.0..1.0).contains(v)));
     // Evaluation never uses them.
     assert_eq!(a.eval_options(5, &random).background, SCENE.background);
+}
+
+#[test]
+fn a_sky_is_there_from_the_first_step_and_with_random_backgrounds_in_the_second_half() {
+    let recipe = of_steps(1_000, Strategy::Mcmc);
+    let sky = SceneFacts { background: [0.0; 3], sky: true, ..SCENE };
+    let params = |step, scene: &SceneFacts| recipe.step_params(step, scene);
+    let near = |found: f32, expected: f64| {
+        assert!((f64::from(found) / expected - 1.0).abs() < 1e-6, "{found} {expected}")
+    };
+    for (step, rate) in [(0, 2e-2), (500, 40f64.sqrt() * 1e-3), (1_000, 2e-3)] {
+        let step = params(step, &sky);
+        assert!(step.render.sky && step.render.background == [0.0; 3]);
+        near(step.sky.unwrap().first, rate);
+    }
+    let random = SceneFacts { random_background: true, ..sky };
+    for step in [0, 499] {
+        let params = params(step, &random);
+        assert!(!params.render.sky && params.sky.is_none() && params.render.background != [0.0; 3]);
+    }
+    assert_eq!(params(500, &random), params(500, &sky));
+    assert!(recipe.eval_options(1, &random).sky);
+    let none = params(700, &SCENE);
+    assert!(!none.render.sky && none.sky.is_none() && !recipe.eval_options(1, &SCENE).sky);
 }

@@ -93,6 +93,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
             split: Split::Train,
             most: None,
             render: RenderOptions::default(),
+            scene_splats: None,
             splats_from_dataset,
             ssim: SsimDefinition::default(),
             measures: Measures::All,

@@ -73,7 +73,8 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
     if let Some(degree) = args.sh_degree.filter(|degree| *degree < file.splats.sh_degree) {
         file.splats = file.splats.with_sh_degree(degree);
     }
-    let options = PlyOptions { normals: !args.no_normals, antialiased: file.antialiased, vertical_axis };
+    let options =
+        PlyOptions { normals: !args.no_normals, antialiased: file.antialiased, vertical_axis, sky: file.sky };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     let write = WriteOptions { label: "splats", overwrite, ..WriteOptions::default() };
     let written = save_ply(&Disk, &args.output, &file.splats, &options, &write).map_err(Failure::from)?;

@@ -12,7 +12,7 @@ use gausset_train::{
     EvalError, EvalOptions, LearntGains, Lpips, Measures, PictureFolder, Split, SsimDefinition, evaluate,
 };
 
-use super::saved_run::{DataPlace, OtherData, SavedRun, ViewArgs};
+use super::saved_run::{DataPlace, OtherData, SavedRun, ViewArgs, scene_splats};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     let _lock = if args.output.is_none() { Some(run.share()?) } else { None };
     let lpips = args.lpips.as_deref().map(read_lpips).transpose()?;
     let mut engine = args.compute.engine().map_err(Failure::from)?;
-    run.load_splats(&mut engine, console)?;
+    let scene_splats = scene_splats(&run.load_splats(&mut engine, console)?);
     let place = DataPlace {
         path: args.data.as_deref(),
         other: OtherData::forced(args.force),
@@ -100,6 +100,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         split: args.split,
         most: None,
         render,
+        scene_splats,
         splats_from_dataset: run.splats_from_dataset(),
         ssim: args.ssim,
         measures: Measures::All,

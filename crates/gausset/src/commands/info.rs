@@ -50,6 +50,9 @@ struct SplatsInfo {
     bounds: Option<Bounds>,
     format: &'static str,
     antialiased: bool,
+    /// Splats of a sky, which are not in the bounds; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sky: Option<usize>,
 }
 
 #[derive(Debug, Serialize)]
@@ -106,9 +109,10 @@ fn splats_info(path: &Path, bytes: u64, console: &Console) -> Result<Status, End
         kind: "splats",
         count: file.splats.len(),
         sh_degree: file.sh_degree,
-        bounds: file.splats.bounds().map(|[min, max]| Bounds { min, max }),
+        bounds: file.scene().bounds().map(|[min, max]| Bounds { min, max }),
         format: file.format.name(),
         antialiased: file.antialiased,
+        sky: (file.sky > 0).then_some(file.sky),
     };
     console.object_or(&info, || splats_table(&file, &info, bytes))?;
     Ok(Status::Done)
@@ -128,6 +132,9 @@ fn splats_table(file: &SplatFile, info: &SplatsInfo, bytes: u64) -> String {
         ("bounds", bounds),
         ("mode", mode.to_owned()),
     ];
+    if let Some(sky) = info.sky {
+        rows.push(("sky", format!("{} of the splats", grouped(sky as u64))));
+    }
     if let Some(up) = file.vertical_axis {
         rows.push(("up", corner(up)));
     }

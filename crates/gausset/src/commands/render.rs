@@ -19,7 +19,7 @@ use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, PictureShape};
 use gausset_train::{Background, RunWarning, Split};
 
-use super::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, ViewArgs, load_splats};
+use super::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, ViewArgs, load_splats, scene_splats};
 use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -95,8 +95,8 @@ pub(crate) struct RenderArgs {
     /// Write alphas as well, as 8-bit PNG.
     #[arg(long)]
     alpha: bool,
-    /// Colour behind the splats: black|white|R,G,B in 0..1 [default: as trained].
-    #[arg(long, value_name = "COLOUR")]
+    /// Colour behind the splats, in place of a sky: black|white|R,G,B in 0..1 [default: as trained].
+    #[arg(long, value_name = "COLOUR", value_parser = parse_background)]
     background: Option<Background>,
     #[command(flatten)]
     view: ViewArgs,
@@ -123,6 +123,14 @@ pub(crate) fn parse_size(text: &str) -> Result<[u32; 2], String> {
     match sides.as_deref() {
         Some(&[width @ 1..=32_768, height @ 1..=32_768]) => Ok([width, height]),
         _ => Err(format!("expected WIDTHxHEIGHT in px such as 640x480, found `{text}`")),
+    }
+}
+
+/// A colour; a sky is in the splats or nowhere.
+fn parse_background(text: &str) -> Result<Background, String> {
+    match text.parse() {
+        Ok(Background::Sky) => Err("expected black|white|R,G,B in 0..1, found `sky`".to_owned()),
+        parsed => parsed.map_err(|error| error.to_string()),
     }
 }
 
@@ -166,7 +174,7 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
     let is_written_to = args.output.is_none() && SavedRun::is_one(&args.input);
     let _lock = if is_written_to { Some(SavedRun::read(&args.input)?.share()?) } else { None };
-    let (cameras, mut options) = if args.input.is_dir() {
+    let (cameras, mut options, scene_splats) = if args.input.is_dir() {
         of_run(args, &mut engine, console)?
     } else {
         of_file(args, &mut engine, console)?
@@ -174,7 +182,12 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     args.view.apply(&mut options);
     if let Some(Background::Colour(colour)) = args.background {
         options.background = colour;
+        // It would not be seen behind a sky.
+        options.only_first = scene_splats;
     }
+    // Depths and alphas are those of the scene.
+    let surfaces = RenderOptions { only_first: scene_splats, ..options };
+    let is_asked_for_surfaces = args.depth.is_some() || args.alpha;
     if cameras.is_empty() {
         return Err(Failure::new(
             "cameras",
@@ -196,7 +209,12 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
             reporter.finish();
             return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
         }
-        let rendering = engine.render(&view.camera, &view.pose, &options).map_err(Failure::from)?;
+        let mut rendering = engine.render(&view.camera, &view.pose, &options).map_err(Failure::from)?;
+        if is_asked_for_surfaces && surfaces != options {
+            let color = std::mem::take(&mut rendering.color);
+            let scene = engine.render(&view.camera, &view.pose, &surfaces).map_err(Failure::from)?;
+            rendering = Rendering { color, ..scene };
+        }
         tiles += rendering.cut_tiles;
         cut_views += u64::from(rendering.cut_tiles > 0);
         output.save(&view.name, &rendering)?;
@@ -212,14 +230,13 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     Ok(Status::Done)
 }
 
+/// Cameras, options, and how many splats are the scene where a sky follows them.
+type Prepared = (Vec<NamedCamera>, RenderOptions, Option<u32>);
+
 /// Splats, cameras and options of a run.
-fn of_run(
-    args: &RenderArgs,
-    engine: &mut dyn Engine,
-    console: &Console,
-) -> Result<(Vec<NamedCamera>, RenderOptions), Failure> {
+fn of_run(args: &RenderArgs, engine: &mut dyn Engine, console: &Console) -> Result<Prepared, Failure> {
     let run = SavedRun::read(&args.input)?;
-    run.load_splats(engine, console)?;
+    let file = run.load_splats(engine, console)?;
     let turn = run.splats_from_dataset();
     let cameras = match &args.path {
         Some(path) => cameras::read_path(path, args.size, &turn)?,
@@ -233,15 +250,11 @@ fn of_run(
             of_dataset(args, &dataset, &turn)?
         }
     };
-    Ok((cameras, run.render_options()))
+    Ok((cameras, run.render_options(), scene_splats(&file)))
 }
 
 /// Splats, cameras and options of a splat file.
-fn of_file(
-    args: &RenderArgs,
-    engine: &mut dyn Engine,
-    console: &Console,
-) -> Result<(Vec<NamedCamera>, RenderOptions), Failure> {
+fn of_file(args: &RenderArgs, engine: &mut dyn Engine, console: &Console) -> Result<Prepared, Failure> {
     let file = load_splats(&args.input, engine, console)?;
     let cameras = match (&args.path, &args.data) {
         (Some(path), _) => cameras::read_path(path, args.size, &NOT_TURNED)?,
@@ -256,7 +269,7 @@ fn of_file(
             of_dataset(args, &dataset, &NOT_TURNED)?
         }
         (None, None) => match args.orbit_frames() {
-            Some(frames) => orbit::around_splats(&file.splats, frames, file.vertical_axis, &args.shape())
+            Some(frames) => orbit::around_splats(&file.scene(), frames, file.vertical_axis, &args.shape())
                 .map_err(bad_shape)?,
             None => {
                 let path = args.input.display();
@@ -267,7 +280,8 @@ fn of_file(
         },
     };
     let sh_degree = file.splats.sh_degree;
-    Ok((cameras, RenderOptions { sh_degree, antialiased: file.antialiased, ..RenderOptions::default() }))
+    let options = RenderOptions { sh_degree, antialiased: file.antialiased, ..RenderOptions::default() };
+    Ok((cameras, options, scene_splats(&file)))
 }
 
 /// A side that follows from the other one may be too long.

@@ -106,7 +106,11 @@ impl SavedRun {
     }
 
     /// Brings the saved splats to a device.
-    pub(crate) fn load_splats(&self, engine: &mut dyn Engine, console: &Console) -> Result<(), Failure> {
+    pub(crate) fn load_splats(
+        &self,
+        engine: &mut dyn Engine,
+        console: &Console,
+    ) -> Result<SplatFile, Failure> {
         let path = splats_path(&self.folder);
         if !path.is_file() {
             let folder = self.folder.display();
@@ -116,8 +120,7 @@ impl SavedRun {
             );
             return Err(Failure::new("not-finished", line));
         }
-        load_splats(&path, engine, console)?;
-        Ok(())
+        load_splats(&path, engine, console)
     }
 
     /// How views of the finished run are rendered.
@@ -178,6 +181,12 @@ pub(crate) fn load_splats(
     }
     engine.load(TrainState::new(file.splats.clone(), Vec::new()))?;
     Ok(file)
+}
+
+/// How many splats of a file are the scene, where a sky follows them.
+pub(crate) fn scene_splats(file: &SplatFile) -> Option<u32> {
+    // The device numbers splats with 32 bits and has taken this many.
+    (file.sky > 0).then_some(file.scene_len() as u32)
 }
 
 /// Splats that nobody turned.

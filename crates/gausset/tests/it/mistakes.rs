@@ -70,6 +70,7 @@ train --resume held --steps 500 --seed 3
 train --resume held -o r
 train --resume held --noise 3 --lr-means 0.1
 train --resume held --free-space off
+train --resume held --background sky
 train data -o r --free-space maybe
 train --resume held --init-points dense
 train data -o r --init-points some
@@ -87,6 +88,7 @@ eval held --lpips nowhere.safetensors
 eval held --lpips held/splats.ply
 eval held --data other
 eval unfinished
+render held --background sky
 render held --orbit 0
 render held --orbit 5 --split test
 render held --path nowhere.json

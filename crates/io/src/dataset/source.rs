@@ -290,7 +290,7 @@ pub(super) fn ply_points(
         Err(error) => return Ok(Err(error.to_string())),
         Ok(Initial::Points(cloud)) => (cloud.positions, cloud.colours),
         Ok(Initial::Splats(file)) => {
-            let splats = file.splats;
+            let splats = file.scene().into_owned();
             let colour = |i: usize| {
                 let sh = splats.sh_of(i);
                 [0, 1, 2].map(|c| gausset_core::sh::colour_from_dc(sh.get(c).copied().unwrap_or(0.0)))

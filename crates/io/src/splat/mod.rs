@@ -9,6 +9,7 @@ pub mod ply;
 mod report;
 mod sift;
 
+use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
@@ -79,8 +80,27 @@ pub struct SplatFile {
     pub flat: bool,
     /// Direction that is up, if the file tells.
     pub vertical_axis: Option<[f32; 3]>,
+    /// How many of the last splats are a sky far behind the scene, as Gausset exports it.
+    pub sky: usize,
     /// What was dropped, repaired or noticed.
     pub report: ReadReport,
+}
+
+impl SplatFile {
+    /// Number of splats of the scene, which come before those of the sky.
+    #[must_use]
+    pub fn scene_len(&self) -> usize {
+        self.splats.len() - self.sky
+    }
+
+    /// The splats of the scene, without those of the sky.
+    #[must_use]
+    pub fn scene(&self) -> Cow<'_, Splats> {
+        match self.sky {
+            0 => Cow::Borrowed(&self.splats),
+            _ => Cow::Owned(self.splats.select(&(0..self.scene_len()).collect::<Vec<_>>())),
+        }
+    }
 }
 
 /// Points with colours, for a start of training.

@@ -5,11 +5,12 @@
 //! alpha = min(0.99, o exp(-sigma));   if alpha < 1/255: skip this splat
 //! T' = T (1 - alpha);                 if T' <= 1e-4: stop, this splat is not blended
 //! w = alpha T;  image += w color;  depth += w z;  count += 1;  T = T'
-//! at the end: image += T background;  alpha_out = 1 - T
+//! at the end: image += T background, with the sky in it;  alpha_out = 1 - T
 //! ```
 
 use super::project::{ScreenSplat, project};
 use super::scene::Scene;
+use super::sky::behind;
 use super::tile::{TileLists, pixel_centre, tile_lists};
 use super::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
 
@@ -66,7 +67,7 @@ pub fn render(scene: &Scene) -> Rendering {
     blend(scene, (0..scene.splats.len()).map(|i| project(scene, i)).collect())
 }
 
-/// Composites splats that are on the screen already; of the scene only camera, background and cap count.
+/// Composites splats that are on the screen already; of the scene only camera, background, sky and cap count.
 #[must_use]
 pub fn blend(scene: &Scene, screen: Vec<Option<ScreenSplat>>) -> Rendering {
     let camera = &scene.camera;
@@ -86,7 +87,7 @@ pub fn blend(scene: &Scene, screen: Vec<Option<ScreenSplat>>) -> Rendering {
         for column in 0..camera.width {
             let (contributions, transmittance) =
                 walk(&rendering.screen, rendering.tiles.of_pixel(column, row), pixel_centre(column, row));
-            let mut color = scene.background.map(|channel| channel * transmittance);
+            let mut color = behind(scene, column, row).map(|channel| channel * transmittance);
             let mut depth = 0.0;
             for contribution in &contributions {
                 let Some(splat) = &rendering.screen[contribution.splat as usize] else { continue };

@@ -16,7 +16,8 @@ use gausset_core::Camera;
 use gausset_core::se3::dot;
 
 use super::blend::{Rendering, walk};
-use super::scene::Scene;
+use super::scene::{Scene, SkyF64};
+use super::sky::{behind, behind_vjp};
 use super::tile::pixel_centre;
 
 /// Gradients of a loss with respect to the pictures of a [`Rendering`].
@@ -56,15 +57,16 @@ impl Upstream {
     }
 }
 
-/// Gradients with respect to every splat on the screen (zero for dropped ones), and to the background.
+/// Gradients with respect to every splat on the screen (zero for dropped ones), to the background and to the sky.
 #[must_use]
 pub fn blend_vjp(
     scene: &Scene,
     rendering: &Rendering,
     upstream: &Upstream,
-) -> (Vec<ScreenGradient>, [f64; 3]) {
+) -> (Vec<ScreenGradient>, [f64; 3], SkyF64) {
     let mut gradients = vec![ScreenGradient::default(); rendering.screen.len()];
     let mut d_background = [0.0; 3];
+    let mut d_sky = SkyF64::default();
     for row in 0..rendering.height {
         for column in 0..rendering.width {
             let pixel = (row * rendering.width + column) as usize;
@@ -73,7 +75,7 @@ pub fn blend_vjp(
 
             let list = rendering.tiles.of_pixel(column, row);
             let (contributions, t_end) = walk(&rendering.screen, list, pixel_centre(column, row));
-            let mut behind = t_end * (dot(d_color, scene.background) - upstream.alpha[pixel]);
+            let mut behind = t_end * (dot(d_color, behind(scene, column, row)) - upstream.alpha[pixel]);
             for contribution in contributions.iter().rev() {
                 let Some(splat) = &rendering.screen[contribution.splat as usize] else { continue };
                 let gradient = &mut gradients[contribution.splat as usize];
@@ -106,7 +108,8 @@ pub fn blend_vjp(
             for channel in 0..3 {
                 d_background[channel] += t_end * d_color[channel];
             }
+            behind_vjp(scene, column, row, d_color.map(|d| t_end * d), &mut d_sky);
         }
     }
-    (gradients, d_background)
+    (gradients, d_background, d_sky)
 }

@@ -9,7 +9,7 @@
 //! | [`scene`] | inputs in f64: splats, camera, pose, options |
 //! | [`mod@project`], [`sh`] | one splat from the world to the screen, and its colour |
 //! | [`tile`] | depth order, and which splats a tile sees (the cap) |
-//! | [`blend`] | one pixel front to back |
+//! | [`blend`], [`sky`] | one pixel front to back, and what is behind all splats |
 //! | [`loss`] | L1, SSIM and the training loss with its gradient |
 //! | [`blend_vjp`] | gradients of the pictures pulled back to screen splats |
 //! | [`project_vjp`] | and on to raw parameters and the camera pose |
@@ -41,13 +41,14 @@ pub mod project;
 pub mod project_vjp;
 pub mod scene;
 pub mod sh;
+pub mod sky;
 pub mod tile;
 
 pub use blend::{Rendering, render};
 pub use blend_vjp::{ScreenGradient, Upstream};
 pub use project::{ScreenSplat, project};
 pub use project_vjp::{Gradients, PoseGradient, vjp};
-pub use scene::{Scene, SplatsF64};
+pub use scene::{Scene, SkyF64, SplatsF64};
 
 use gausset_core::constants;
 

@@ -20,7 +20,7 @@ use gausset_core::{Camera, Pose};
 use super::blend::Rendering;
 use super::blend_vjp::{ScreenGradient, Upstream, blend_vjp};
 use super::project::{Linearised, ScreenSplat, covariance, from_camera_centre, linearise, sigmoid};
-use super::scene::{Scene, SplatsF64};
+use super::scene::{Scene, SkyF64, SplatsF64};
 use super::{LOW_PASS_VARIANCE, sh};
 
 /// Gradients of a loss with respect to everything that decides a picture.
@@ -30,7 +30,9 @@ pub struct Gradients {
     pub splats: SplatsF64,
     /// Background colour.
     pub background: [f64; 3],
-    /// Camera pose.
+    /// Coefficients of the sky; zero without one.
+    pub sky: SkyF64,
+    /// Camera pose, without what turns the sky.
     pub pose: PoseGradient,
     /// What the raw gradients were made of, per splat: `mean2d` and `mean2d_abs` among others.
     pub screen: Vec<ScreenGradient>,
@@ -72,9 +74,9 @@ impl PoseGradient {
 /// Gradients of a loss on a rendering of the scene.
 #[must_use]
 pub fn vjp(scene: &Scene, rendering: &Rendering, upstream: &Upstream) -> Gradients {
-    let (screen, background) = blend_vjp(scene, rendering, upstream);
+    let (screen, background, sky) = blend_vjp(scene, rendering, upstream);
     let (splats, pose) = project_vjp(scene, &rendering.screen, &screen);
-    Gradients { splats, background, pose, screen }
+    Gradients { splats, background, sky, pose, screen }
 }
 
 /// Gradients with respect to raw parameters and pose; zero for splats that were dropped.

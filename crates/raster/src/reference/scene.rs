@@ -2,7 +2,7 @@
 //!
 //! Parameters are f32 everywhere else; here they may also be moved by the tiny steps of a finite difference.
 
-use gausset_core::engine::RenderOptions;
+use gausset_core::engine::{RenderOptions, SKY_WIDTH};
 use gausset_core::{Camera, Pose, Splats};
 
 /// [`Splats`] in f64: parameters, or gradients with respect to them.
@@ -22,6 +22,9 @@ pub struct SplatsF64 {
     pub sh_stride: usize,
 }
 
+/// Coefficients `[coefficient][channel]` of a sky, or gradients with respect to them.
+pub type SkyF64 = [[f64; 3]; SKY_WIDTH / 3];
+
 /// Everything that decides a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
@@ -35,6 +38,8 @@ pub struct Scene {
     pub sh_degree: u8,
     /// Colour behind the splats.
     pub background: [f64; 3],
+    /// Coefficients of the sky, which is added to it.
+    pub sky: Option<SkyF64>,
     /// Whether opacity is compensated for the low-pass filter.
     pub antialiased: bool,
     /// Longest list of a tile, nearest first; 0 = no limit.
@@ -106,7 +111,7 @@ impl From<&Splats> for SplatsF64 {
 }
 
 impl Scene {
-    /// The scene of these inputs. An active degree above the stored one means the stored one.
+    /// The scene of these inputs, without a sky. An active degree above the stored one means the stored one.
     #[must_use]
     pub fn new(splats: &Splats, camera: &Camera, pose: &Pose, options: &RenderOptions) -> Self {
         Self {
@@ -115,6 +120,7 @@ impl Scene {
             pose: *pose,
             sh_degree: options.sh_degree.min(splats.sh_degree),
             background: options.background.map(f64::from),
+            sky: None,
             antialiased: options.antialiased,
             max_splats_per_tile: options.max_splats_per_tile,
             near_plane: options.near_plane,

@@ -33,6 +33,9 @@ pub struct RunRecord {
     pub scene_extent: f64,
     /// Colour behind the splats.
     pub background: [f32; 3],
+    /// Whether the colour behind them was learnt: a sky.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sky: bool,
     /// Whether each training step had a colour of its own behind them.
     pub random_background: bool,
     /// How the colours of the pictures were corrected; runs of version 0.1 did not record it.

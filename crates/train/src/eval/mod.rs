@@ -51,6 +51,8 @@ pub struct EvalOptions<'a> {
     pub render: RenderOptions,
     /// Gains of the pictures, from a run that has learnt them.
     pub exposures: Option<&'a Exposures>,
+    /// How many splats are the scene; those that follow are its sky, which is seen and is no surface. `None` = all.
+    pub scene_splats: Option<u32>,
     /// Rotation `splats_from_dataset`: how the splats were turned when they were saved. The cameras turn with them.
     pub splats_from_dataset: Mat3,
     /// Which SSIM.
@@ -132,7 +134,8 @@ pub fn evaluate(
     let turn = Similarity::from_rotation(options.splats_from_dataset);
     let background = options.render.background;
     let mut scorer = Scorer::new(engine.describe().threads);
-    let mut maps = DepthMaps::new(dataset, turn, &options.render);
+    let surfaces = RenderOptions { only_first: options.scene_splats, ..options.render };
+    let mut maps = DepthMaps::new(dataset, turn, &surfaces);
     let mut sheet = pictures.map(|_| ContactSheet::new(views.len()));
     let mut records = Vec::with_capacity(views.len());
     let mut skipped = Vec::new();
@@ -179,15 +182,19 @@ pub fn evaluate(
             scores.lpips = finite(lpips.distance(&scorer.pool, size, render, truth, target.mask.as_deref()));
         }
         if options.measures == Measures::All {
+            let scene = match options.scene_splats {
+                Some(_) => &engine.render(&image.camera, &pose, &surfaces)?,
+                None => &rendering,
+            };
             // First of all, while the device has the view that it rendered.
             let mask = target.mask.as_deref();
             let queries = haze::queries(&image.camera, &image.pose, &dataset.points, mask);
             let weights = match queries.is_empty() {
-                false => engine.weight_in_front(&image.camera, &pose, &options.render, &queries)?,
+                false => engine.weight_in_front(&image.camera, &pose, &surfaces, &queries)?,
                 true => None,
             };
             scores.haze = weights.and_then(|weights| haze::mean(&weights));
-            let covisible = maps.covisible(engine, &scorer.pool, index, &rendering, stop)?;
+            let covisible = maps.covisible(engine, &scorer.pool, index, scene, stop)?;
             scores.add_covisible(comparison.psnr_where(&covisible), target.valid_pixels());
         }
         records.push(EvalRecord {

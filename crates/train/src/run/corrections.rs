@@ -19,6 +19,7 @@ pub(super) struct Corrections {
     /// A row per camera.
     vignetting: Option<Rows>,
     poses: Option<Rows>,
+    sky: bool,
     /// Pose of each view's camera in the rig that its pose row moves.
     camera_from_rig: Vec<Option<Pose>>,
 }
@@ -31,13 +32,13 @@ struct Rows {
 }
 
 impl Corrections {
-    /// The corrections that a recipe learns on a dataset: a row per view, or per frame of a rig, whose pictures were
+    /// The corrections that a recipe learns on a dataset, and whether there is a sky to learn: a row per view, or per frame of a rig, whose pictures were
     /// taken in one moment.
     ///
     /// Colours: gains keep the mean of their logarithm at 0, so that the whole cannot drift; with the affine of version
     /// 0.1 the first row is the identity and left out. Poses: the row of a frame moves the rig as a whole, in the axes
     /// of the camera of its first training view.
-    pub(super) fn new(recipe: &Recipe, colours: Colours, dataset: &Dataset) -> Self {
+    pub(super) fn new(recipe: &Recipe, colours: Colours, dataset: &Dataset, sky: bool) -> Self {
         let images = || dataset.split.train.iter().map(|&index| &dataset.images[index]);
         let moments = moments(dataset);
         let cameras = || rows_of_moments(images().map(|image| Some(image.source_camera as u32)));
@@ -62,6 +63,7 @@ impl Corrections {
             },
             vignetting: recipe.vignetting.then(cameras),
             poses: recipe.poses.map(|_| moments),
+            sky,
             camera_from_rig,
         }
     }
@@ -116,7 +118,8 @@ impl Corrections {
         });
         let vignetting = self.vignetting.as_ref().map(|rows| ExtraGroup::vignetting(rows.count));
         let poses = self.poses.as_ref().map(|rows| ExtraGroup::poses(rows.count));
-        exposure.into_iter().chain(vignetting).chain(poses).collect()
+        let sky = self.sky.then(ExtraGroup::sky);
+        exposure.into_iter().chain(vignetting).chain(poses).chain(sky).collect()
     }
 
     /// The groups before the first step, gains at those that were measured; a row that was not is 1.

@@ -9,11 +9,13 @@ use gausset_io::splat::ply::{PlyOptions, PlyWritten, save_ply};
 
 use crate::up::SAVED_UP;
 
-/// Writes `splats.ply`: the splats turned by `saved_from_dataset`, bit for bit as they are when that is the identity.
+/// Writes `splats.ply`: the splats turned by `saved_from_dataset`, bit for bit as they are when that is the identity. The
+/// last `sky` of them are a sky.
 pub(super) fn save_splats(
     fs: &dyn FileSystem,
     folder: &RunFolder,
     mut splats: Splats,
+    sky: usize,
     antialiased: bool,
     saved_from_dataset: &Mat3,
 ) -> Result<PlyWritten, WriteError> {
@@ -23,6 +25,7 @@ pub(super) fn save_splats(
     }
     let options = PlyOptions {
         antialiased,
+        sky,
         vertical_axis: is_turned.then(|| SAVED_UP.map(|v| v as f32)),
         ..PlyOptions::default()
     };

@@ -113,6 +113,8 @@ pub struct Run<'a> {
     deadline: Option<Deadline>,
     checkpoints: CheckpointClock,
     watch: Watch,
+    /// Splats of the scene, once the device holds what `splats.ply` shows: those that follow are its sky.
+    exported_scene: Option<u32>,
     /// What is known to be empty, where that is asked for.
     free_space: Option<FreeViews>,
 }
@@ -146,8 +148,9 @@ impl<'a> Run<'a> {
         let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(memory.limit);
+        let sky = prepare::has_sky(config.background, &dataset);
         let (colours, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, None)?;
-        let corrections = Corrections::new(&config.recipe, colours, &dataset);
+        let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
         let dense = DenseStart {
             config: &config,
             loader: &loader,
@@ -201,7 +204,7 @@ impl<'a> Run<'a> {
             folder.write_config(session.fs, &recorded.to_toml())?;
         }
         let loader = prepare::loader(&config, &dataset);
-        let corrections = Corrections::new(&config.recipe, recorded.colours(), &dataset);
+        let corrections = Corrections::new(&config.recipe, recorded.colours(), &dataset, recorded.record.sky);
         let Some(found) = search.found else {
             let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
             (session.events)(&Event::Warning(warning));
@@ -300,6 +303,7 @@ impl<'a> Run<'a> {
             done,
             watch,
             free_space,
+            exported_scene: None,
         })
     }
 

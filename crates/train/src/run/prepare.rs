@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
-use gausset_io::dataset::{Dataset, Loader, LoaderOptions};
+use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions};
 use gausset_io::splat::{self, Initial, ReadLimits};
 use gausset_io::units;
 
@@ -17,6 +17,8 @@ use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
 use crate::words::{Background, Colours, FreeSpace, RandomBackground};
 
+/// With so many photographs a sky is learnt unless somebody says otherwise; `None`: never.
+const FEWEST_VIEWS_OF_A_SKY: Option<usize> = None;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
 
@@ -47,8 +49,11 @@ fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<in
     let limits = ReadLimits { memory_bytes: MemoryPlan::start_budget(memory_bytes) };
     let mut start = match splat::read_initial(path, &limits)? {
         Initial::Splats(file) => {
-            let splats = finite(file.splats).with_sh_degree(options.sh_degree);
-            init::Start { note: format!("{} splats", splats.len()), splats, is_random: false }
+            // A sky is learnt anew, and one that is splats would only be in its way.
+            let splats = finite(file.scene().into_owned()).with_sh_degree(options.sh_degree);
+            let sky =
+                if file.sky > 0 { format!(" without the {} of a sky", file.sky) } else { String::new() };
+            init::Start { note: format!("{} splats{sky}", splats.len()), splats, is_random: false }
         }
         Initial::Points(cloud) => {
             let positions: Vec<[f64; 3]> = cloud.positions.iter().map(|p| p.map(f64::from)).collect();
@@ -99,9 +104,11 @@ pub(super) fn record(
         start: start.note.clone(),
         scene_extent: dataset.scene_extent,
         background: match config.background {
-            Background::Auto => dataset.background,
             Background::Colour(colour) => colour,
+            _ if has_sky(config.background, dataset) => [0.0; 3],
+            _ => dataset.background,
         },
+        sky: has_sky(config.background, dataset),
         random_background: match config.recipe.random_background {
             RandomBackground::Auto => start.is_random,
             RandomBackground::Always => true,
@@ -113,11 +120,28 @@ pub(super) fn record(
     }
 }
 
+/// Whether a sky is learnt.
+pub(super) fn has_sky(background: Background, dataset: &Dataset) -> bool {
+    match background {
+        Background::Auto => {
+            has_sky_by_itself(dataset.kind != DatasetKind::Blender, dataset.split.train.len())
+        }
+        Background::Sky => true,
+        Background::Colour(_) => false,
+    }
+}
+
+/// Whether `--background auto` means a sky, for so many training views.
+fn has_sky_by_itself(are_photographs: bool, training_views: usize) -> bool {
+    are_photographs && FEWEST_VIEWS_OF_A_SKY.is_some_and(|fewest| training_views >= fewest)
+}
+
 /// What the recipe needs to know about the scene.
 pub(super) fn scene_facts(record: &RunRecord, colours: ColourRows) -> SceneFacts {
     SceneFacts {
         extent: record.scene_extent,
         background: record.background,
+        sky: record.sky,
         random_background: record.random_background,
         colours,
     }

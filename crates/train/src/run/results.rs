@@ -2,17 +2,19 @@
 
 use std::time::Instant;
 
-use gausset_core::engine::TrainState;
+use gausset_core::Splats;
+use gausset_core::engine::{ExtraGroup, SKY_GROUP, TrainState};
 use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
 
 use super::header::CheckpointHeader;
 use super::summary::EvaluationLine;
-use super::{Run, TrainError, export, refined};
+use super::{Run, TrainError, export, prepare, refined};
 use crate::eval::{EvalError, EvalOptions, EvalReport, Measures, PictureFolder, Trust, evaluate};
 use crate::events::Event;
 use crate::exposures::{Exposures, LearntGains};
+use crate::sky;
 use crate::words::{Split, TimeBudget};
 
 /// Training views that are scored beside the held-out ones.
@@ -73,7 +75,7 @@ impl Run<'_> {
     }
 
     /// Writes `splats.ply`, and beside it the gains that were learnt and the cameras that were refined.
-    pub(super) fn export(&mut self, state: TrainState) -> Result<(), TrainError> {
+    pub(super) fn export(&mut self, mut state: TrainState) -> Result<(), TrainError> {
         let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
         let (fs, dataset) = (self.session.fs, &self.session.dataset);
@@ -83,7 +85,8 @@ impl Run<'_> {
         if let Some(gains) = LearntGains::of(dataset, &state.extras, rows) {
             gains.write(fs, self.folder.root())?;
         }
-        let written = export::save_splats(fs, &self.folder, state.splats, antialiased, turn)?;
+        let sky = self.append_sky(&mut state.splats, &state.extras);
+        let written = export::save_splats(fs, &self.folder, state.splats, sky, antialiased, turn)?;
         (self.session.events)(&Event::Exported {
             step: self.done,
             path: splats_path(self.folder.root()),
@@ -105,13 +108,38 @@ impl Run<'_> {
         Ok(LearntGains::of(dataset, &groups, |train_index| corrections.exposure_row(train_index)))
     }
 
-    /// Scores the held-out views, if there are some. Gives nothing when asked to stop meanwhile.
+    /// Puts the sky of a state behind its splats, as splats. Gives how many these are.
+    fn append_sky(&self, splats: &mut Splats, groups: &[ExtraGroup]) -> usize {
+        let before = splats.len();
+        if let Some(sky) = groups.iter().find(|group| group.name == SKY_GROUP) {
+            let cameras = prepare::train_poses(&self.session.dataset);
+            sky::append(splats, &sky.values, &cameras, self.scene.extent);
+        }
+        splats.len() - before
+    }
+
+    /// Brings what `splats.ply` shows to the device, in place of the state with its sky. No step may follow.
+    fn load_exported(&mut self) -> Result<(), TrainError> {
+        // The moments go before those of the new state are there.
+        let TrainState { mut splats, extras, .. } = self.save()?;
+        let scene = splats.len() as u32;
+        self.append_sky(&mut splats, &extras);
+        let loaded = self.session.engine.load(TrainState::new(splats, extras));
+        loaded.map_err(|error| self.engine_error(error))?;
+        self.exported_scene = Some(scene);
+        Ok(())
+    }
+
+    /// Scores the held-out views, if there are some: at the end (with `pictures`) what `splats.ply` shows. Gives nothing when asked to stop meanwhile.
     pub(super) fn evaluate(&mut self, pictures: bool) -> Result<Option<EvalReport>, TrainError> {
         if self.session.dataset.split.test.is_empty() {
             return Ok(None);
         }
         self.stopwatch.pause();
         let exposures = self.exposures()?;
+        if pictures && self.scene.sky && self.exported_scene.is_none() {
+            self.load_exported()?;
+        }
         let options = EvalOptions {
             // On the way it should cost little.
             measures: if pictures { Measures::All } else { Measures::Pictures },
@@ -162,10 +190,14 @@ impl Run<'_> {
 
     /// How this run evaluates.
     fn eval_options<'e>(&self, split: Split, exposures: Option<&'e Exposures>) -> EvalOptions<'e> {
+        let mut render = self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene);
+        // A sky that has become splats is not put behind them once more.
+        render.sky &= self.exported_scene.is_none();
         EvalOptions {
             split,
             most: None,
-            render: self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene),
+            render,
+            scene_splats: self.exported_scene,
             exposures,
             splats_from_dataset: gausset_core::se3::IDENTITY3,
             ssim: SsimDefinition::default(),

@@ -51,7 +51,7 @@ impl Scene {
             None => {
                 let [width, height] = args.size.map_or([None, None], |size| size.map(Some));
                 let shape = PictureShape { width, height, vertical_fov: None };
-                let around = orbit::around_splats(&file.splats, 1, file.vertical_axis, &shape);
+                let around = orbit::around_splats(&file.scene(), 1, file.vertical_axis, &shape);
                 around.map_err(|error| Failure::usage(format!("--size: {error}")))?
             }
         };

@@ -46,7 +46,7 @@ pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
         for line in file.report.lines(&args.input) {
             console.warn("the splats", line);
         }
-        let mut field = splat::from_splats(&file.splats)
+        let mut field = splat::from_splats(&file.scene())
             .map_err(|error| Failure::new("splats", format!("{}: {error}", args.input.display())))?;
         field.bounds = Bounds::of(&field.means);
         let model = Model::plain(field);
@@ -58,7 +58,7 @@ pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
         let splats = splat::to_splats(&model.field);
         let options =
             WriteOptions { label: "splats", overwrite: overwrite(args.force), ..WriteOptions::default() };
-        let ply = PlyOptions { normals: true, antialiased: false, vertical_axis: None };
+        let ply = PlyOptions::default();
         save_ply(&Disk, &args.output, &splats, &ply, &options).map_err(Failure::from)?;
         splats.len()
     };

@@ -145,6 +145,8 @@ pub(super) struct Comments {
     pub(super) flat: bool,
     /// `Vertical axis: …`.
     pub(super) vertical_axis: Option<[f32; 3]>,
+    /// `gausset sky N`: so many of the last splats.
+    pub(super) sky: u64,
 }
 
 impl Header {
@@ -255,6 +257,8 @@ impl Comments {
             (self.antialiased, self.flat) = (mode == "mip", mode == "2dgs");
         } else if let Some(flag) = text.strip_prefix("antialiased") {
             self.antialiased = flag.trim_start_matches([':', ' ', '\t']) == "1";
+        } else if let Some(count) = text.strip_prefix("gausset sky") {
+            self.sky = count.trim().parse().unwrap_or(0);
         } else if let Some(axis) = text.strip_prefix("vertical axis:") {
             // Letters as Brush reads them: y and z point against the stored axes.
             self.vertical_axis = match axis.trim() {

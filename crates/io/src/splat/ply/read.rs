@@ -54,7 +54,7 @@ pub(in crate::splat) fn read_ply(
             Initial::Points(read_points(&mut input, &header, vertex, &layout, colours)?)
         }
         Kind::Splats { stored_degree, degree, flat } => {
-            let (splats, sift) = read_splats(&mut input, &header, vertex, &layout, degree)?;
+            let (splats, sky, sift) = read_splats(&mut input, &header, vertex, &layout, degree)?;
             let mut report = sift.into_report();
             if stored_degree > degree {
                 report.notes.push(format!(
@@ -68,6 +68,7 @@ pub(in crate::splat) fn read_ply(
                 antialiased: header.comments.antialiased,
                 flat: flat || header.comments.flat,
                 vertical_axis: header.comments.vertical_axis,
+                sky,
                 report,
             })
         }
@@ -85,24 +86,30 @@ pub(in crate::splat) fn read_ply(
     Ok(result)
 }
 
+/// The splats that can be drawn, and how many of the last ones are a sky.
 fn read_splats(
     input: &mut Input<'_>,
     header: &Header,
     vertex: &Element,
     layout: &Layout,
     degree: u8,
-) -> Result<(Splats, Sift), SplatError> {
+) -> Result<(Splats, usize, Sift), SplatError> {
     let mut sift = Sift::default();
+    // A comment that promises more than there is speaks of another file.
+    let scene_rows = vertex.count.checked_sub(header.comments.sky).unwrap_or(vertex.count);
+    let (mut row_number, mut sky) = (0, 0);
     let mut splats = Splats::with_capacity(degree, first_capacity(vertex, layout));
     for_each_row(input, header.encoding, vertex, layout, |row| {
         if sift.keeps(row) {
             // The row has `ROW_SH + 3 (degree + 1)²` values: as many as the layout has sources.
             let [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, sh @ ..] = row else { return };
             splats.push([*x, *y, *z], [*sx, *sy, *sz], [*qw, *qx, *qy, *qz], *logit, sh);
+            sky += usize::from(row_number >= scene_rows);
         }
+        row_number += 1;
     })?;
     debug_assert_eq!(layout.sources.len(), ROW_SH + 3 * sh::coefficients(degree));
-    Ok((splats, sift))
+    Ok((splats, sky, sift))
 }
 
 fn read_points(

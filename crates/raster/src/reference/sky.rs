@@ -1,0 +1,35 @@
+//! What is behind all splats of a pixel: the background, and with a sky the colour
+//! `max(0.5 + Σ_k sky[k] Y_k(direction), 0)` per channel for the direction of the pixel's centre in the world.
+
+use gausset_core::se3::transpose_mul_vec;
+
+use super::scene::{Scene, SkyF64};
+use super::sh;
+use super::tile::pixel_centre;
+
+/// Highest degree of a sky.
+const DEGREE: u8 = 2;
+
+/// The colour behind all splats of a pixel.
+#[must_use]
+pub fn behind(scene: &Scene, column: u32, row: u32) -> [f64; 3] {
+    let Some(sky) = &scene.sky else { return scene.background };
+    let color = sh::color(sky, DEGREE, direction(scene, column, row));
+    std::array::from_fn(|channel| scene.background[channel] + color[channel])
+}
+
+/// Adds to the gradient of the sky what a pixel gives, from the gradient with respect to [`behind`].
+pub fn behind_vjp(scene: &Scene, column: u32, row: u32, d_behind: [f64; 3], d_sky: &mut SkyF64) {
+    if let Some(sky) = &scene.sky {
+        // Poses are not told how the sky turns with them.
+        let _ = sh::color_vjp(sky, DEGREE, direction(scene, column, row), d_behind, d_sky);
+    }
+}
+
+/// Unit direction in the world of a pixel's centre.
+fn direction(scene: &Scene, column: u32, row: u32) -> [f64; 3] {
+    let camera = &scene.camera;
+    let [x, y] = pixel_centre(column, row);
+    let in_camera = [(x - camera.cx) / camera.fx, (y - camera.cy) / camera.fy, 1.0];
+    sh::direction(transpose_mul_vec(&scene.pose.rotation, in_camera)).0
+}

@@ -1,0 +1,143 @@
+//! The sky of a run as splats, for files: a sphere far outside, which every viewer draws.
+//!
+//! [`COUNT`] round splats on a Fibonacci sphere (González 2010) around the training cameras, each with the colour of the sky
+//! in its direction as seen from the middle. Cameras are at most a thirtieth of the radius away from there, so that they
+//! see the colours turned by two degrees at most; a sky of degree 2 hardly changes on that way.
+
+use gausset_core::engine::SKY_WIDTH;
+use gausset_core::sh::{C0, basis};
+use gausset_core::{Pose, Splats, se3};
+
+/// Splats of a sky.
+pub const COUNT: usize = 4000;
+
+/// Standard deviation in distances of neighbours, `sqrt(4π / COUNT)` radii. At 0.9 a thousandth of what is behind shines
+/// through (with more opacity, too); at 1.2 the picture is more blurred: twice the error of a strong sky.
+const SPREAD: f64 = 1.0;
+/// Opacity. A renderer leaves out the splat that would leave less than 1e-4 of the light: what it leaves is then at most
+/// `1e-4 / (1 - opacity)`.
+const OPACITY: f64 = 0.85;
+/// Least radius in scene extents.
+const RADIUS: f64 = 30.0;
+/// Radius in distances of the farthest splat that matters. Splats are drawn in the order of their depths along the axis of
+/// a camera, which differ within a splat of the sky.
+const BEYOND: f64 = 1.5;
+/// Solid angle in steradians that all splats behind the sky may cover together: some always fly off, to thousands of
+/// extents, and viewers show only so much of what is far away. In a picture of 60 degrees it is a thousandth.
+const HIDDEN: f64 = 1e-3;
+/// Largest radius in scene extents.
+const LARGEST_RADIUS: f64 = 1000.0;
+/// Logit of the opacity 1/255, below which a splat is not drawn.
+const UNSEEN_LOGIT: f32 = -5.54;
+
+/// Appends the sky of these coefficients (`[coefficient][channel]`, degree 2) to the splats of a scene that these cameras
+/// see, whose size is `extent` scene units.
+pub fn append(splats: &mut Splats, sky: &[f32], cameras: &[Pose], extent: f64) {
+    let centre = mean(cameras);
+    let radius = radius(splats, centre, extent);
+    let neighbours = radius * (4.0 * std::f64::consts::PI / COUNT as f64).sqrt();
+    let log_scale = libm::log(SPREAD * neighbours) as f32;
+    let logit = libm::log(OPACITY / (1.0 - OPACITY)) as f32;
+    let mut sh = vec![0.0; splats.sh_stride()];
+    for index in 0..COUNT {
+        let direction = direction(index);
+        let position = std::array::from_fn(|k| (centre[k] + radius * direction[k]) as f32);
+        for (channel, value) in colour(sky, direction).into_iter().enumerate() {
+            sh[channel] = ((value - 0.5) / C0) as f32;
+        }
+        splats.push(position, [log_scale; 3], [1.0, 0.0, 0.0, 0.0], logit, &sh);
+    }
+}
+
+/// `max(0, 0.5 + Σ_k c_k Y_k(d))` per channel for a unit direction, with the coefficients up to degree 2.
+#[must_use]
+pub fn colour(sky: &[f32], direction: [f64; 3]) -> [f64; 3] {
+    let basis = basis(direction);
+    std::array::from_fn(|channel| {
+        let terms = (0..SKY_WIDTH / 3).zip(sky.iter().skip(channel).step_by(3));
+        let sum: f64 = terms.map(|(k, &c)| f64::from(c) * basis[k]).sum();
+        (0.5 + sum).max(0.0)
+    })
+}
+
+/// The direction of a splat: heights evenly spaced, turned by the golden angle each.
+fn direction(index: usize) -> [f64; 3] {
+    let golden_angle = std::f64::consts::PI * (3.0 - 5f64.sqrt());
+    let height = 1.0 - (2 * index + 1) as f64 / COUNT as f64;
+    let (sine, cosine) = libm::sincos(golden_angle * index as f64);
+    let across = (1.0 - height * height).sqrt();
+    [across * cosine, across * sine, height]
+}
+
+/// The middle of cameras; the origin without any.
+fn mean(cameras: &[Pose]) -> [f64; 3] {
+    let count = cameras.len().max(1) as f64;
+    std::array::from_fn(|k| cameras.iter().map(|pose| pose.centre()[k]).sum::<f64>() / count)
+}
+
+/// Radius behind everything that matters.
+fn radius(splats: &Splats, centre: [f64; 3], extent: f64) -> f64 {
+    let seen = (0..splats.len()).filter(|&i| splats.is_usable(i) && splats.opacity_logits[i] > UNSEEN_LOGIT);
+    let distance = |i: usize| se3::norm(std::array::from_fn(|k| f64::from(splats.means[i][k]) - centre[k]));
+    let mut farthest_first: Vec<(f64, usize)> = seen.map(|i| (distance(i), i)).collect();
+    farthest_first.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    let mut hidden = 0.0;
+    let first_that_matters = farthest_first.iter().find(|&&(distance, i)| {
+        hidden += solid_angle(splats, i, distance);
+        hidden > HIDDEN
+    });
+    let farthest = first_that_matters.map_or(0.0, |&(distance, _)| distance);
+    (BEYOND * farthest).max(RADIUS * extent).min(LARGEST_RADIUS * extent)
+}
+
+/// Solid angle that a splat covers at most, from that distance: its opacity times `2π` of its two larger standard
+/// deviations.
+fn solid_angle(splats: &Splats, i: usize, distance: f64) -> f64 {
+    let opacity = 1.0 / (1.0 + libm::exp(-f64::from(splats.opacity_logits[i])));
+    let mut log_scales = splats.log_scales[i].map(f64::from);
+    log_scales.sort_by(f64::total_cmp);
+    let area = std::f64::consts::TAU * libm::exp(log_scales[1] + log_scales[2]);
+    opacity * area / (distance * distance).max(f64::MIN_POSITIVE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_sphere_is_even_and_behind_what_can_be_seen() {
+        let mut splats = Splats::with_capacity(1, 4);
+        let quat = [1.0, 0.0, 0.0, 0.0];
+        splats.push([100.0, 0.0, 0.0], [2.0; 3], quat, 0.0, &[0.0; 12]);
+        // Neither what cannot be seen nor what flew off and is small from there takes the sky with it.
+        splats.push([0.0, 1e5, 0.0], [9.0; 3], quat, -8.0, &[0.0; 12]);
+        splats.push([0.0, 1e5, 0.0], [2.0; 3], quat, 8.0, &[0.0; 12]);
+        splats.push([f32::NAN; 3], [0.0; 3], quat, 0.0, &[0.0; 12]);
+        let cameras = [Pose { translation: [-2.0, 0.0, 0.0], ..Pose::IDENTITY }, Pose::IDENTITY];
+        let mut sky = [0.0; SKY_WIDTH];
+        (sky[0], sky[7]) = (1.0, 0.5);
+        append(&mut splats, &sky, &cameras, 2.0);
+        assert_eq!(splats.len(), 4 + COUNT);
+        assert_eq!(splats.validate(), Ok(()));
+        let centre = [1.0, 0.0, 0.0];
+        for i in 4..splats.len() {
+            let away: [f64; 3] = std::array::from_fn(|k| f64::from(splats.means[i][k]) - centre[k]);
+            // One and a half times the 99 of the splat that matters, more than thirty extents.
+            assert!((se3::norm(away) - 148.5).abs() < 1e-4);
+            let expected = colour(&sky, away.map(|v| v / se3::norm(away)));
+            for (k, expected) in expected.into_iter().enumerate() {
+                let found = 0.5 + C0 * f64::from(splats.sh_of(i)[k]);
+                assert!((found - expected).abs() < 1e-5, "{found} {expected}");
+            }
+            assert_eq!(splats.sh_of(i)[3..], [0.0; 9]);
+        }
+        assert_eq!(radius(&Splats::zeros(0, 0), centre, 2.0), 60.0);
+        // Never farther than this.
+        (splats.means[0][0], splats.log_scales[0]) = (1e9, [20.0; 3]);
+        assert_eq!(radius(&splats, centre, 2.0), 2000.0);
+        // No two are closer than half of the distance of neighbours.
+        let nearest =
+            (1..COUNT).map(|i| se3::norm(std::array::from_fn(|k| direction(i)[k] - direction(0)[k])));
+        assert!(nearest.fold(f64::MAX, f64::min) > 0.5 * (4.0 * std::f64::consts::PI / COUNT as f64).sqrt());
+    }
+}
