@@ -43,9 +43,10 @@ impl CpuEngine {
                     let mean = std::array::from_fn(|k| rows[MEAN + k].0[lane]);
                     let is_in_bubble = || places.as_ref().is_some_and(|places| places.condemn(mean));
                     if evidence.condemns(first + lane, rule) || is_in_bubble() {
+                        // One that was cleared before is not counted again.
+                        *cleared += u64::from(rows[LOGIT].0[lane] > CLEARED_LOGIT);
                         rows[LOGIT].0[lane] = CLEARED_LOGIT;
                         moments[LOGIT].0[lane] = 0.0;
-                        *cleared += 1;
                     }
                 }
             }

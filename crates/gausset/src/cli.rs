@@ -13,7 +13,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::Ending;
 use crate::commands::field;
 use crate::commands::{
-    bench, completions, convert, demo, eval, info, man, pano, photos, profile, render, train,
+    bench, clean, completions, convert, demo, eval, info, man, pano, photos, profile, render, train,
 };
 use crate::console::Verbosity;
 use crate::failure::Failure;
@@ -69,6 +69,8 @@ pub(crate) enum Command {
     Info(info::InfoArgs),
     /// Read splats and write them again: turned upright, cut to an SH degree.
     Convert(convert::ConvertArgs),
+    /// Remove what hangs in the air before the cameras of a run.
+    Clean(clean::CleanArgs),
     /// Find the cameras of photographs (by COLMAP).
     Align(Box<photos::AlignArgs>),
     /// From photographs to a splat: align, train, evaluate.
@@ -96,6 +98,7 @@ impl Command {
             Self::Train(args) => args.json,
             Self::Eval(args) => args.json,
             Self::Info(args) => args.json,
+            Self::Clean(args) => args.json,
             Self::Bench(args) => args.is_json(),
             Self::Profile(args) => args.is_json(),
             Self::Align(args) => args.json,

@@ -14,6 +14,7 @@
 pub mod agreement;
 pub mod between;
 pub mod cameras;
+pub mod clean;
 pub mod config;
 pub mod eval;
 pub mod events;

@@ -2,12 +2,15 @@
 
 mod common;
 
-use common::{open, options};
+use common::{cpu, open, options};
+use gausset_core::Splats;
+use gausset_core::engine::Engine;
 use gausset_core::se3;
+use gausset_core::splats_transform::Similarity;
 use gausset_io::dataset::{Dataset, Tracks};
-use gausset_train::TrainConfig;
 use gausset_train::between::{neighbours, pose_between, visible_points};
 use gausset_train::free_space::FreeViews;
+use gausset_train::{TrainConfig, clean};
 
 fn dataset() -> Dataset {
     let config = TrainConfig::resolve(&options(10), None).unwrap();
@@ -92,4 +95,32 @@ fn without_points_nothing_is_known() {
     let mut data = dataset();
     data.points.clear();
     assert!(FreeViews::of(&data, Tracks::none(data.images.len())).is_none());
+}
+
+#[test]
+fn what_hangs_where_cameras_were_is_found_however_the_splats_were_turned() {
+    let data = dataset();
+    let space = FreeViews::of(&data, data.read_tracks(u64::MAX).unwrap()).unwrap();
+    let places: Vec<[f32; 3]> = space.rule(0, 0).bubbles.iter().map(|bubble| bubble.centre).collect();
+    let points = data.points.iter().map(|point| point.position.map(|v| v as f32));
+    let means: Vec<[f32; 3]> = points.chain(places.iter().copied()).collect();
+    let count = means.len();
+    let mut splats = Splats {
+        means,
+        log_scales: vec![[-4.0; 3]; count],
+        quats: vec![[1.0, 0.0, 0.0, 0.0]; count],
+        opacity_logits: vec![2.0; count],
+        sh: vec![0.0; 3 * count],
+        sh_degree: 0,
+    };
+    let turn = [[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]];
+    Similarity::from_rotation(turn).apply_to_splats(&mut splats);
+    let mut engine = cpu(1);
+    let stays = clean::keep(&mut engine, &splats, &turn, &space, 0).unwrap();
+    assert_eq!(stays.len(), count);
+    assert!(stays[data.points.len()..].iter().all(|&stays| !stays), "each place where cameras were is empty");
+    let kept = stays[..data.points.len()].iter().filter(|&&stays| stays).count();
+    assert!(kept * 100 >= data.points.len() * 98, "{kept} of {} points are left", data.points.len());
+    assert_eq!(stays, clean::keep(&mut cpu(2), &splats, &turn, &space, 0).unwrap());
+    assert!(engine.flush().is_ok());
 }

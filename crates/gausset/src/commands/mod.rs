@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod bench_field;
+pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod demo;
@@ -36,6 +37,7 @@ pub(crate) fn run(command: Command, console: &Console) -> Result<Status, Ending>
         Command::Render(args) => render::run(&args, console),
         Command::Info(args) => info::run(&args, console),
         Command::Convert(args) => convert::run(&args, console),
+        Command::Clean(args) => clean::run(&args, console),
         Command::Align(args) => photos::run_align(&args, console),
         Command::Run(args) => photos::run(&args, console),
         Command::Pano(args) => pano::run(args, console),

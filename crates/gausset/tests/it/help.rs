@@ -20,6 +20,7 @@ fn every_command_explains_itself() {
         "render",
         "info",
         "convert",
+        "clean",
         "pano",
         "align",
         "run",

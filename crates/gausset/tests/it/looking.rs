@@ -295,3 +295,22 @@ fn an_evaluation_replaces_what_it_wrote_before_and_nothing_of_others() {
         workshop.succeed(&["eval", "run", "--split", split, "-q"]);
     }
 }
+
+#[test]
+fn cleaning_writes_another_file_and_tells_what_it_changed() {
+    let workshop = trained();
+    let before = workshop.read("run/splats.ply");
+    let cleaned = workshop.succeed(&["clean", "run", "-o", "clean.ply", "--json"]).json();
+    let splats = |path: &str| workshop.succeed(&["info", path, "--json"]).json()["splats"].as_u64();
+    let removed = cleaned["removed"].as_u64().expect("a number");
+    assert_eq!(splats("clean.ply"), Some(cleaned["splats"].as_u64().expect("a number") - removed));
+    assert_eq!(splats("run/splats.ply"), cleaned["splats"].as_u64());
+    assert_eq!(cleaned["before"]["images"], cleaned["after"]["images"]);
+    assert!(cleaned["after"]["haze"].is_number() && cleaned["after"]["per_image"][0]["psnr"].is_number());
+    assert!(workshop.read("run/splats.ply") == before, "the run stays as it is");
+    // What was written is not written over unless that is said.
+    let again = workshop.run(&["clean", "run", "-o", "clean.ply"]);
+    assert!(again.code == 2 && again.stderr.contains("--force"), "{again:?}");
+    let forced = workshop.succeed(&["clean", "run", "-o", "clean.ply", "--force"]);
+    assert!(forced.stdout.contains("PSNR") && forced.stdout.contains("haze"), "{forced:?}");
+}

@@ -109,6 +109,10 @@ convert held/splats.ply out.spz
 convert held/splats.ply cut.ply
 convert held/splats.ply out.ply --sh-degree 7
 convert nowhere.ply out.ply
+clean held
+clean held -o out.spz
+clean held/splats.ply -o out.ply
+clean empty -o out.ply
 demo --size big
 bench train --steps 0
 bench raster --workload warm
