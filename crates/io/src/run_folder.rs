@@ -38,7 +38,7 @@ use crate::atomic::{
 };
 use crate::checkpoint::{CheckpointError, load_train_state, save_train_state};
 use crate::input;
-use crate::lock::{FolderLock, LockError};
+use crate::lock::{FolderLock, LOCK_NAME, LockError, SharedLock};
 use crate::names;
 use crate::owned::{self, MARKER};
 
@@ -204,10 +204,10 @@ impl RunFolder {
         Ok(Self { root: root.to_owned(), lock })
     }
 
-    /// Looks whether a folder would be refused for what is in it, and changes nothing: before long work.
+    /// Looks whether a folder would be refused for what is in it or who uses it, and leaves it as it is: before long work.
     ///
     /// # Errors
-    /// As [`Self::create`], but for locks and writing.
+    /// As [`Self::create`], but for writing.
     pub fn check(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<(), RunFolderError> {
         match retry(|| fs.info(root)).map_err(io_error(root, "look up"))?.map(|info| info.kind) {
             Some(FileKind::Folder) => {}
@@ -215,6 +215,11 @@ impl RunFolder {
             _ => return Ok(()),
         }
         refuse_ways_out(fs, root)?;
+        let lock = root.join(LOCK_NAME);
+        let may_be_in_use = retry(|| fs.info(&lock)).map_err(io_error(&lock, "look up"))?.is_some();
+        if may_be_in_use {
+            SharedLock::acquire(root)?;
+        }
         Survey::accepted(fs, root, overwrite).map(drop)
     }
 

@@ -301,7 +301,7 @@ fn cleaning_writes_another_file_and_tells_what_it_changed() {
     let workshop = trained();
     let before = workshop.read("run/splats.ply");
     let cleaned = workshop.succeed(&["clean", "run", "-o", "clean.ply", "--json"]).json();
-    let splats = |path: &str| workshop.succeed(&["info", path, "--json"]).json()["splats"].as_u64();
+    let splats = |path: &str| workshop.succeed(&["info", path, "--json"]).json()["count"].as_u64();
     let removed = cleaned["removed"].as_u64().expect("a number");
     assert_eq!(splats("clean.ply"), Some(cleaned["splats"].as_u64().expect("a number") - removed));
     assert_eq!(splats("run/splats.ply"), cleaned["splats"].as_u64());

@@ -29,7 +29,7 @@ pub fn defaults() -> TrainOptions {
         antialiased: Some(false),
         max_splats_per_tile: Some(0),
         near_plane: Some(NEAR_PLANE),
-        init_points: Some(InitPoints::Sfm),
+        init_points: Some(InitPoints::Auto),
         dssim_weight: Some(0.2),
         adam: Some(Adam::Dense),
         density_from: Some(1.0 / 60.0),

@@ -99,7 +99,7 @@ const RULES: &[Rule] = &[
     Rule {
         options: &["init-points"],
         // Auto says what happens.
-        is_idle: |o| o.init.is_some() && o.init_points != Some(InitPoints::Auto),
+        is_idle: |o| o.init.is_some() && o.init_points == Some(InitPoints::Dense),
         why: "with --init, whose splats or points are the start; leave it out",
     },
     Rule {

@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
         let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
         let loader = prepare::loader(&config, &dataset);
         let budget = MemoryPlan::opening_budget(memory.limit);
-        let sky = prepare::has_sky(config.background, &dataset);
+        let sky = prepare::has_sky(config.background, &loader);
         let (colours, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, None)?;
         let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
         let dense = DenseStart {
@@ -167,7 +167,8 @@ impl<'a> Run<'a> {
                 Some(dense.add_to(&mut start, side, session.events)?)
             }
         };
-        let record = prepare::record(&config, &dataset, &session.engine.describe(), &start, colours, side);
+        let record =
+            prepare::record(&config, &dataset, &session.engine.describe(), &start, colours, side, sky);
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(session.fs, folder, overwrite)?;
         folder.write_config(session.fs, &recorded.to_toml())?;

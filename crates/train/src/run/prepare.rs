@@ -17,8 +17,9 @@ use crate::recipe::{ColourRows, SceneFacts};
 use crate::up;
 use crate::words::{Background, Colours, FreeSpace, RandomBackground};
 
-/// With so many photographs a sky is learnt unless somebody says otherwise; `None`: never.
-const FEWEST_VIEWS_OF_A_SKY: Option<usize> = None;
+/// With so many photographs a sky is learnt unless somebody says otherwise: with fewer, random backgrounds do more
+/// against splats that pretend to be what is behind them (docs/experiments.md).
+const FEWEST_VIEWS_OF_A_SKY: usize = 40;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
 
@@ -92,6 +93,7 @@ pub(super) fn record(
     start: &init::Start,
     colours: Colours,
     stereo_side: Option<u32>,
+    sky: bool,
 ) -> RunRecord {
     RunRecord {
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -105,10 +107,10 @@ pub(super) fn record(
         scene_extent: dataset.scene_extent,
         background: match config.background {
             Background::Colour(colour) => colour,
-            _ if has_sky(config.background, dataset) => [0.0; 3],
+            _ if sky => [0.0; 3],
             _ => dataset.background,
         },
-        sky: has_sky(config.background, dataset),
+        sky,
         random_background: match config.recipe.random_background {
             RandomBackground::Auto => start.is_random,
             RandomBackground::Always => true,
@@ -120,20 +122,21 @@ pub(super) fn record(
     }
 }
 
-/// Whether a sky is learnt.
-pub(super) fn has_sky(background: Background, dataset: &Dataset) -> bool {
+/// Whether a sky is learnt: by itself where there are enough pictures, from a camera and not cut out.
+pub(super) fn has_sky(background: Background, loader: &Loader) -> bool {
+    let dataset = loader.dataset();
+    let train = &dataset.split.train;
+    let is_cut_out = || {
+        let first = train.iter().find_map(|&index| loader.get(index).ok());
+        first.is_none_or(|picture| picture.alpha.is_some())
+    };
     match background {
         Background::Auto => {
-            has_sky_by_itself(dataset.kind != DatasetKind::Blender, dataset.split.train.len())
+            dataset.kind != DatasetKind::Blender && train.len() >= FEWEST_VIEWS_OF_A_SKY && !is_cut_out()
         }
         Background::Sky => true,
         Background::Colour(_) => false,
     }
-}
-
-/// Whether `--background auto` means a sky, for so many training views.
-fn has_sky_by_itself(are_photographs: bool, training_views: usize) -> bool {
-    are_photographs && FEWEST_VIEWS_OF_A_SKY.is_some_and(|fewest| training_views >= fewest)
 }
 
 /// What the recipe needs to know about the scene.

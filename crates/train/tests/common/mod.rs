@@ -14,7 +14,10 @@ use gausset_core::{Camera, Pose};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{self, Dataset};
-use gausset_train::{Event, Outcome, Run, Session, TrainConfig, TrainError, TrainOptions, resumable_config};
+use gausset_train::{
+    Background, Event, InitPoints, Outcome, Run, Session, TrainConfig, TrainError, TrainOptions,
+    resumable_config,
+};
 use tempfile::TempDir;
 
 /// The tiny demo scene as a dataset: eight pictures of 32x24 px, one of them held out. Every test process writes the
@@ -41,6 +44,10 @@ pub fn options(steps: u64) -> TrainOptions {
         threads: Some(1),
         checkpoint_every: Some(0),
         checkpoint_seconds: Some(0),
+        // What is asked of the dense start stands in dense.rs.
+        init_points: Some(InitPoints::Sfm),
+        // A sky has tests of its own.
+        background: Some(Background::Colour([0.0; 3])),
         ..TrainOptions::default()
     }
 }
