@@ -86,8 +86,8 @@ option_args! {
     /// What the alpha of pictures means: composite on the background, or mask.
     #[arg(long, value_name = "MEANING", help_heading = DATA, value_parser = words::<Alpha>(Alpha::WORDS))]
     alpha: Alpha,
-    /// Colour behind the splats: auto|sky|black|white|R,G,B in 0..1; auto = white for Blender-style data, else black;
-    /// sky = learnt for each direction.
+    /// Colour behind the splats: auto|sky|black|white|R,G,B in 0..1; sky = learnt for each direction;
+    /// auto = sky for 40 photographs and more, white for Blender-style data, else black.
     #[arg(long, value_name = "COLOUR", help_heading = DATA)]
     background: Background,
     /// Another background colour each step, so that no splat can pretend to be it: auto|always|never; auto = where

@@ -4,8 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::EvalReport;
 
-/// Haze from which something hangs before the cameras.
-const HAZY: f64 = 0.1;
+/// Haze from which something hangs before the cameras: trees and walls without texture alone have up to 0.36
+/// (docs/quality.md).
+const HAZY: f64 = 0.5;
 /// Training pictures may be better than held-out ones by so many dB.
 const USUAL_GAP: f64 = 4.0;
 /// Share of the pixels that three training views should confirm.
@@ -30,8 +31,10 @@ pub enum Advice {
     MorePictures,
     /// Training pictures are learnt by heart.
     LearntByHeart,
-    /// Pictures differ in brightness or colour.
+    /// Pictures differ in brightness or colour, and no gains are learnt.
     Exposure,
+    /// They differ in another way than the gains of those before and after them tell.
+    Jumps,
 }
 
 impl Advice {
@@ -45,7 +48,7 @@ impl Advice {
         if scores.haze.is_some_and(|haze| haze >= HAZY) {
             Some(Self::Haze)
         } else if correction > USUAL_CORRECTION {
-            Some(Self::Exposure)
+            Some(if held_out.exposed > 0 { Self::Jumps } else { Self::Exposure })
         } else if gap <= USUAL_GAP {
             None
         } else if scores.covisible_share.is_some_and(|share| share < WELL_SEEN) {
@@ -67,6 +70,9 @@ impl Advice {
             }
             Self::LearntByHeart => {
                 "the training pictures are learnt by heart: more photographs, or fewer splats (--max-splats)"
+            }
+            Self::Jumps => {
+                "brightness or colour jump from picture to picture: lock exposure and white balance when taking them"
             }
             Self::Exposure => {
                 "brightness or colour differ from picture to picture: lock exposure and white balance, or try --exposure on"
@@ -101,7 +107,7 @@ mod tests {
         assert_eq!(advice(20.0, 25.0, 20.5, 0.6, Some(0.02)), Some(Advice::MorePictures));
         assert_eq!(advice(20.0, 25.0, 20.5, 0.8, None), Some(Advice::LearntByHeart));
         assert_eq!(advice(20.0, 25.0, 21.5, 0.6, Some(0.02)), Some(Advice::Exposure));
-        assert_eq!(advice(20.0, 25.0, 21.5, 0.6, Some(0.2)), Some(Advice::Haze));
+        assert_eq!(advice(20.0, 25.0, 21.5, 0.6, Some(0.6)), Some(Advice::Haze));
         let nothing = EvalReport::of(Split::Test, SsimDefinition::default(), Vec::new());
         assert_eq!(Advice::of(&nothing, &Trust::default()), None);
     }
