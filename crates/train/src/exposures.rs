@@ -5,7 +5,11 @@
 //! more so than pictures that stand near each other (docs/training.md, 6). The order of the pictures is that of their
 //! names, folder by folder, numbers by their value. How far that holds is measured on the training pictures, each told
 //! from the others: the gain `p` that the neighbours tell is taken times `Σ g p / Σ p²` in 0..1, about 1 in a video and
-//! 0 where names are not in the order of time. Nothing is learnt from the pictures that are held out.
+//! 0 where names are not in the order of time.
+//!
+//! Where all pictures say in EXIF with which time, f-number and ISO they were taken, and that explains the gains of the
+//! training pictures, it tells its part first and the neighbours the rest. Nothing is learnt from the pictures that are
+//! held out.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -15,6 +19,7 @@ use std::path::Path;
 use gausset_core::engine::{ExtraGroup, GAIN_GROUP};
 use gausset_io::atomic::{FileSystem, WriteError, plain_reason, write_atomic};
 use gausset_io::dataset::{Dataset, ImageEntry};
+use gausset_io::image::read_header;
 use gausset_io::input;
 use gausset_io::run_folder::gains_path;
 use serde::{Deserialize, Serialize};
@@ -93,9 +98,17 @@ impl LearntGains {
     /// The gain of each picture of a dataset: its own, else between those before and after it.
     #[must_use]
     pub fn of_pictures(&self, dataset: &Dataset) -> Exposures {
+        let stops: Option<Vec<f64>> =
+            dataset.images.iter().map(|image| Some(read_header(&image.path).ok()?.shot?.stops())).collect();
+        self.with_stops(dataset, stops.as_deref())
+    }
+
+    /// The same with the stops of light of each picture, where all are known.
+    fn with_stops(&self, dataset: &Dataset, stops: Option<&[f64]>) -> Exposures {
         let own: BTreeMap<&str, [f32; 3]> =
             self.gains.iter().map(|picture| (&*picture.name, picture.log_gain)).collect();
         let known: Vec<_> = dataset.images.iter().map(|image| own.get(&*image.name).copied()).collect();
+        let settings = stops.map_or_else(|| vec![0.0; known.len()], |stops| told_by_settings(&known, stops));
         let mut order: Vec<usize> = (0..known.len()).collect();
         order.sort_by(|&a, &b| in_order(&dataset.images[a], &dataset.images[b]));
         let same = |a: &usize, b: &usize| folder_of(&dataset.images[*a]) == folder_of(&dataset.images[*b]);
@@ -107,13 +120,18 @@ impl LearntGains {
                 sequence.chunk_by(moment).collect()
             })
             .collect();
-        let known_at = |moment: &&[usize]| moment.iter().find_map(|&index| known[index]);
+        let known_at = |moment: &&[usize]| {
+            let index = moment.iter().copied().find(|&index| known[index].is_some())?;
+            known[index].map(|gain| gain.map(|g| g - settings[index]))
+        };
         let mut known: Vec<Vec<_>> =
             sequences.iter().map(|moments| moments.iter().map(known_at).collect()).collect();
         tell_the_others(&mut known);
         let mut gains = vec![None; dataset.images.len()];
         for (moment, gain) in sequences.iter().flatten().zip(known.into_iter().flatten()) {
-            moment.iter().for_each(|&index| gains[index] = gain);
+            moment
+                .iter()
+                .for_each(|&index| gains[index] = gain.map(|rest| rest.map(|r| r + settings[index])));
         }
         Exposures(gains)
     }
@@ -133,6 +151,30 @@ pub(crate) fn expose(colours: &mut [f32], log_gain: [f32; 3]) {
     for pixel in colours.chunks_exact_mut(3) {
         pixel.iter_mut().zip(gain).for_each(|(value, gain)| *value = (*value * gain).min(1.0));
     }
+}
+
+/// Pictures with a gain from which a line through stops and gains is drawn.
+const FEWEST_SETTINGS: usize = 8;
+/// Share of the variance of the brightness that the line must explain.
+const EXPLAINED: f64 = 0.5;
+
+/// What the settings of the camera tell of the log gain of each picture, the same for all channels: the line of least
+/// squares through stops and mean log gain of the pictures whose gain is known, without its mean; 0 for all where that
+/// explains little, as where the camera followed the light.
+fn told_by_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> {
+    let brightness = |gain: &[f32; 3]| gain.iter().map(|&g| f64::from(g)).sum::<f64>() / 3.0;
+    let pairs: Vec<[f64; 2]> = known
+        .iter()
+        .zip(stops)
+        .filter_map(|(gain, &stops)| Some([stops, brightness(gain.as_ref()?)]))
+        .collect();
+    let count = pairs.len().max(1) as f64;
+    let mean = [0, 1].map(|k| pairs.iter().map(|pair| pair[k]).sum::<f64>() / count);
+    let product = |a: usize, b: usize| pairs.iter().map(|p| (p[a] - mean[a]) * (p[b] - mean[b])).sum::<f64>();
+    let [xx, xy, yy] = [product(0, 0), product(0, 1), product(1, 1)];
+    let explains = pairs.len() >= FEWEST_SETTINGS && xx > 0.0 && yy > 0.0 && xy * xy >= EXPLAINED * xx * yy;
+    let slope = if explains { xy / xx } else { 0.0 };
+    stops.iter().map(|stops| (slope * (stops - mean[0])) as f32).collect()
 }
 
 /// Fills in the gains of sequences that are not known: those that their neighbours tell, times how far these can be
@@ -257,6 +299,28 @@ mod tests {
         let jumping: Vec<f32> = (0..16).map(|i| if i % 2 == 0 { 0.3 } else { -0.3 }).collect();
         assert_eq!(filled(&jumping, 8), 0.0);
         assert_eq!(filled(&[0.0, 0.0], 1), 0.0);
+    }
+
+    #[test]
+    fn settings_tell_their_part_where_they_explain_the_gains() {
+        let stops: Vec<f64> = (0..12).map(|i| f64::from(i * 5 % 12) / 4.0).collect();
+        let line: Vec<Option<[f32; 3]>> = stops
+            .iter()
+            .enumerate()
+            .map(|(i, stops)| (i % 4 != 1).then(|| [0.1, 0.0, -0.1].map(|c| c + 0.3 * *stops as f32 - 0.4)))
+            .collect();
+        let told = told_by_settings(&line, &stops);
+        let known: Vec<f64> = (0..12).filter(|i| i % 4 != 1).map(|i| stops[i]).collect();
+        let mean = known.iter().sum::<f64>() / known.len() as f64;
+        for (told, stops) in told.iter().zip(&stops) {
+            assert!((f64::from(*told) - 0.3 * (stops - mean)).abs() < 1e-6, "{told} at {stops}");
+        }
+        // The camera followed the light: brighter settings, same pictures.
+        let even: Vec<_> = (0..12u8).map(|i| Some([if i % 2 == 0 { 0.01f32 } else { -0.01 }; 3])).collect();
+        assert_eq!(told_by_settings(&even, &stops), vec![0.0; 12]);
+        let few: Vec<_> = line.iter().enumerate().map(|(i, gain)| gain.filter(|_| i < 8)).collect();
+        assert_eq!(told_by_settings(&few, &stops), vec![0.0; 12]);
+        assert_eq!(told_by_settings(&[None, None], &[1.0, 2.0]), [0.0; 2]);
     }
 
     #[test]
