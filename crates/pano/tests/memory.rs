@@ -77,7 +77,9 @@ fn two_hundred_frames_take_the_memory_of_twenty() {
     let expected: Vec<String> = (0..10).map(|k| format!("p{:03}", 20 * k + 7)).collect();
     assert_eq!(names, expected);
     assert_eq!((report.frames, views.len()), (190, 190 * 8));
-    let (early, late) = (sizes[&20], sizes[&200]);
-    assert!(late <= 1.1 * early, "{early} KiB after 20 frames, {late} KiB after 200");
+    // A frame that is skipped tells no size, and which one is the twentieth to be done depends on the threads.
+    let early = *sizes.range(20..).next().unwrap().1;
+    let late = *sizes.values().next_back().unwrap();
+    assert!(late <= 1.1 * early, "{early} KiB after 20 frames, {late} KiB at the end");
     assert!(run(clean.path()).2 == views);
 }
