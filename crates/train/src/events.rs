@@ -235,6 +235,22 @@ pub(crate) fn is_zero(count: &u64) -> bool {
 impl Summary {
     /// The value of `kind`.
     pub const KIND: &str = "run";
+
+    /// Of a run that has done nothing yet.
+    pub(crate) fn of_nothing() -> Self {
+        Self {
+            kind: Self::KIND.to_owned(),
+            steps: 0,
+            splats: 0,
+            seconds: 0.0,
+            cpu_seconds: 0.0,
+            psnr: None,
+            ssim: None,
+            scores: Scores::default(),
+            trust: Trust::default(),
+            cut_tiles: 0,
+        }
+    }
 }
 
 /// A picture that was left out while training.
@@ -272,18 +288,6 @@ impl Outcome {
     /// Of a run that was asked to stop before it could begin: there is nothing to save.
     #[must_use]
     pub fn not_begun() -> Self {
-        let summary = Summary {
-            kind: Summary::KIND.to_owned(),
-            steps: 0,
-            splats: 0,
-            seconds: 0.0,
-            cpu_seconds: 0.0,
-            psnr: None,
-            ssim: None,
-            scores: Scores::default(),
-            trust: Trust::default(),
-            cut_tiles: 0,
-        };
-        Self { end: End::Stopped, summary, evaluation: None, skipped: Vec::new() }
+        Self { end: End::Stopped, summary: Summary::of_nothing(), evaluation: None, skipped: Vec::new() }
     }
 }

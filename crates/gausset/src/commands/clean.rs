@@ -11,7 +11,8 @@ use gausset_io::splat::ply::{PlyOptions, save_ply};
 use gausset_io::units;
 use gausset_train::free_space::FreeViews;
 use gausset_train::{
-    EvalError, EvalOptions, EvalReport, LearntGains, Measures, Split, SsimDefinition, clean, evaluate,
+    EvalError, EvalOptions, EvalReport, LearntGains, Measures, MemoryPlan, Split, SsimDefinition, clean,
+    evaluate,
 };
 use serde::Serialize;
 
@@ -24,9 +25,6 @@ use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Signal};
 use crate::numbers::grouped;
 use crate::table::{self, Align};
-
-/// Tracks may take one part in so many of the memory of the run.
-const TRACKS_SHARE: u64 = 16;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -158,7 +156,7 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, Ending>
 
 /// What the points of a dataset show to be empty.
 fn free_space(run: &SavedRun, dataset: &Dataset) -> Result<FreeViews, Failure> {
-    let memory = run.recorded.config.max_memory_bytes() / TRACKS_SHARE;
+    let memory = MemoryPlan::tracks_budget(run.recorded.config.max_memory_bytes());
     let tracks = dataset.read_tracks(memory).map_err(Failure::from)?;
     FreeViews::of(dataset, tracks).ok_or_else(|| {
         let line = format!(

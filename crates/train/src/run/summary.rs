@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use crate::config::RecordedRun;
-use crate::eval::{EvalReport, REPORT, Scores, Trust};
+use crate::eval::{EvalReport, REPORT};
 use crate::events::{End, Outcome, SkippedPicture, Summary};
 use crate::words::Split;
 
@@ -87,18 +87,7 @@ pub(super) fn read_recorded(folder: &Path) -> Result<RecordedRun, TrainError> {
 /// No run there, a log that cannot be read.
 pub fn read_summary(folder: &Path) -> Result<Summary, TrainError> {
     read_recorded(folder)?;
-    let mut summary = Summary {
-        kind: Summary::KIND.to_owned(),
-        steps: 0,
-        splats: 0,
-        seconds: 0.0,
-        cpu_seconds: 0.0,
-        psnr: None,
-        ssim: None,
-        scores: Scores::default(),
-        trust: Trust::default(),
-        cut_tiles: 0,
-    };
+    let mut summary = Summary::of_nothing();
     let path = metrics_path(folder);
     if !path.is_file() {
         return Ok(summary);
