@@ -1,17 +1,19 @@
 //! `gausset convert`: reads splats and writes them again.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_core::sh;
 use gausset_core::splats_transform::Similarity;
+use gausset_core::{Region, se3, sh};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
 use gausset_io::splat::ply::{PlyOptions, save_ply};
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{SplatFile, read_splats};
 use gausset_io::units;
 use gausset_train::{Up, up};
 
+use super::pano::split::parse_positive;
+use super::saved_run::{DataPlace, OtherData, SavedRun};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
@@ -22,18 +24,32 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset convert scene.ply upright.ply --up z     turn a scene with z up so that common viewers show it upright
   gausset convert scene.ply small.ply --sh-degree 0
+  gausset convert scene.ply table.ply --crop=-1,-1,-1,1,1,1
+  gausset convert run/ object.ply --crop-to-cameras 1   what an orbit goes round
 Without options every value keeps its bits; splats that cannot be drawn are left out and counted.";
 
 /// Arguments of `convert`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConvertArgs {
-    /// Splat file to read.
+    /// Splat file to read, or the folder of a finished run.
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// PLY file to write.
     #[arg(value_name = "OUT")]
     output: PathBuf,
+    /// Keep the splats whose centre lies in this box, in the axes of IN; the sky goes, too.
+    #[arg(
+        long, value_name = "X0,Y0,Z0,X1,Y1,Z1", allow_hyphen_values = true, value_parser = parse_box,
+        conflicts_with = "crop_to_cameras"
+    )]
+    crop: Option<Region>,
+    /// Keep the splats in the ball around the training cameras of the run IN, its radius times FACTOR.
+    #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
+    crop_to_cameras: Option<f64>,
+    /// Where the dataset of the run IN is now [default: where the run found it].
+    #[arg(long, value_name = "DIR", requires = "crop_to_cameras")]
+    data: Option<PathBuf>,
     /// Direction of IN that becomes up (-y): x|y|z|-x|-y|-z|none.
     #[arg(
         long, value_name = "AXIS", default_value = "none", allow_hyphen_values = true, hide_possible_values = true,
@@ -61,9 +77,17 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
         );
         return Err(Failure::usage(line).into());
     }
-    let mut file = read_splats(&args.input).map_err(Failure::from)?;
-    for line in file.report.lines(&args.input) {
+    let run = match args.input.is_dir() {
+        true => Some(SavedRun::read(&args.input)?),
+        false => None,
+    };
+    let input = run.as_ref().map_or(Ok(args.input.clone()), SavedRun::splats)?;
+    let mut file = read_splats(&input).map_err(Failure::from)?;
+    for line in file.report.lines(&input) {
         console.warn("the splats", line);
+    }
+    if let Some(region) = args.region(run.as_ref(), console)? {
+        crop(&mut file, &region, &input, console)?;
     }
     let mut vertical_axis = file.vertical_axis;
     if args.up != Up::None {
@@ -88,4 +112,52 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
         );
     }
     Ok(Status::Done)
+}
+
+impl ConvertArgs {
+    /// The part of space that is kept; `None` = all of it.
+    fn region(&self, run: Option<&SavedRun>, console: &Console) -> Result<Option<Region>, Failure> {
+        let Some(factor) = self.crop_to_cameras else { return Ok(self.crop) };
+        let Some(run) = run else {
+            let line = format!(
+                "{}: --crop-to-cameras: a splat file knows no cameras (expected the folder of a run; or name a box \
+                 with --crop)",
+                self.input.display()
+            );
+            return Err(Failure::usage(line));
+        };
+        let place = DataPlace { path: self.data.as_deref(), other: OtherData::Refuse, allow_outside: false };
+        let dataset = run.open_dataset(place, console)?;
+        let turn = run.splats_from_dataset();
+        let cameras =
+            dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
+        let centres: Vec<_> = cameras.map(|centre| se3::mul_vec(&turn, centre)).collect();
+        Ok(Region::around(&centres, factor))
+    }
+}
+
+/// Leaves out what lies outside; refuses to write an empty file.
+fn crop(file: &mut SplatFile, region: &Region, path: &Path, console: &Console) -> Result<(), Failure> {
+    let before = file.splats.len();
+    file.crop(region);
+    if file.splats.is_empty() {
+        let line =
+            format!("{}: none of {} splats lies inside the crop", path.display(), grouped(before as u64));
+        return Err(Failure::usage(line));
+    }
+    let left_out = grouped((before - file.splats.len()) as u64);
+    console.note(format!("{}: {left_out} splats outside the crop left out", path.display()));
+    Ok(())
+}
+
+fn parse_box(text: &str) -> Result<Region, String> {
+    let numbers = text.split(',').map(|number| number.trim().parse().ok().filter(|v: &f64| v.is_finite()));
+    match numbers.collect::<Option<Vec<f64>>>().as_deref() {
+        Some(&[x0, y0, z0, x1, y1, z1]) if x0 < x1 && y0 < y1 && z0 < z1 => {
+            Ok(Region::Box { min: [x0, y0, z0], max: [x1, y1, z1] })
+        }
+        _ => Err(format!(
+            "expected two opposite corners x0,y0,z0,x1,y1,z1 with x0 < x1, y0 < y1, z0 < z1, found `{text}`"
+        )),
+    }
 }

@@ -105,12 +105,8 @@ impl SavedRun {
         Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes, threads: 1 })
     }
 
-    /// Brings the saved splats to a device.
-    pub(crate) fn load_splats(
-        &self,
-        engine: &mut dyn Engine,
-        console: &Console,
-    ) -> Result<SplatFile, Failure> {
+    /// Path of the saved splats.
+    pub(crate) fn splats(&self) -> Result<PathBuf, Failure> {
         let path = splats_path(&self.folder);
         if !path.is_file() {
             let folder = self.folder.display();
@@ -120,7 +116,16 @@ impl SavedRun {
             );
             return Err(Failure::new("not-finished", line));
         }
-        load_splats(&path, engine, console)
+        Ok(path)
+    }
+
+    /// Brings the saved splats to a device.
+    pub(crate) fn load_splats(
+        &self,
+        engine: &mut dyn Engine,
+        console: &Console,
+    ) -> Result<SplatFile, Failure> {
+        load_splats(&self.splats()?, engine, console)
     }
 
     /// How views of the finished run are rendered.

@@ -107,6 +107,17 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     assert!(workshop.read("same.ply") == workshop.read("d/run/splats.ply"));
     workshop.succeed(&["convert", "d/run/splats.ply", "less.ply", "--sh-degree", "0", "--up", "-z"]);
     assert_eq!(workshop.succeed(&["info", "less.ply", "--json"]).json()["sh_degree"], 0);
+
+    // A crop keeps what lies inside; a run tells where its cameras were, wherever its dataset is now.
+    let splats =
+        |file: &str| workshop.succeed(&["info", file, "--json"]).json()["count"].as_u64().expect("a count");
+    let all = splats("same.ply");
+    workshop.succeed(&["convert", "d/run", "wide.ply", "--crop=-1e9,-1e9,-1e9,1e9,1e9,1e9"]);
+    assert!(workshop.read("wide.ply") == workshop.read("same.ply"));
+    workshop.succeed(&["convert", "d/run", "near.ply", "--crop-to-cameras", "0.5", "--data", "moved"]);
+    workshop.succeed(&["convert", "d/run", "far.ply", "--crop-to-cameras", "2", "--data", "moved"]);
+    let [near, far] = ["near.ply", "far.ply"].map(splats);
+    assert!(0 < near && near < far && far < all, "{near} {far} {all}");
 }
 
 #[test]

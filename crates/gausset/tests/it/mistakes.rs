@@ -109,6 +109,13 @@ convert held/splats.ply out.spz
 convert held/splats.ply cut.ply
 convert held/splats.ply out.ply --sh-degree 7
 convert nowhere.ply out.ply
+convert held/splats.ply out.ply --crop=0,0,0,1,1
+convert held/splats.ply out.ply --crop=1,0,0,0,1,1
+convert held/splats.ply out.ply --crop=1e6,0,0,2e6,1,1
+convert held/splats.ply out.ply --crop-to-cameras 2
+convert held/splats.ply out.ply --data data
+convert held out.ply --crop-to-cameras 0
+convert data out.ply
 clean held
 clean held -o out.spz
 clean held/splats.ply -o out.ply

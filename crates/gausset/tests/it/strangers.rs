@@ -31,6 +31,7 @@ const CASES: &[&[&str]] = &[
     &["render", "HERE", "--orbit", "2"],
     &["info", "HERE"],
     &["convert", "IN/run/splats.ply", "HERE/splats.ply"],
+    &["convert", "IN/run", "HERE/splats.ply", "--crop-to-cameras", "2"],
     &["clean", "IN/run", "-o", "HERE/splats.ply"],
     &["align", "IN/data/images", "-o", "HERE", "--colmap", "IN/colmap"],
     &["align", "IN/clip.mp4", "-o", "HERE", "--colmap", "IN/colmap", "--fps", "4"],

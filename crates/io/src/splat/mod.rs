@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use gausset_core::Splats;
+use gausset_core::{Region, Splats};
 
 pub use error::SplatError;
 pub use report::ReadReport;
@@ -100,6 +100,15 @@ impl SplatFile {
             0 => Cow::Borrowed(&self.splats),
             _ => Cow::Owned(self.splats.select(&(0..self.scene_len()).collect::<Vec<_>>())),
         }
+    }
+
+    /// Leaves out the splats whose mean lies outside a part of space, those of the sky, too.
+    pub fn crop(&mut self, region: &Region) {
+        let stays: Vec<usize> =
+            (0..self.splats.len()).filter(|&i| region.contains(self.splats.means[i])).collect();
+        let scene_len = self.scene_len();
+        self.sky = stays.iter().filter(|&&i| i >= scene_len).count();
+        self.splats = self.splats.select(&stays);
     }
 }
 

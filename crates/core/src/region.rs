@@ -1,0 +1,71 @@
+//! Parts of space that splats are kept in.
+
+use crate::se3;
+
+/// A part of space, its surface included.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Region {
+    /// A box along the axes.
+    Box {
+        /// Smallest x, y, z.
+        min: [f64; 3],
+        /// Largest x, y, z.
+        max: [f64; 3],
+    },
+    /// A ball.
+    Ball {
+        /// Its centre.
+        centre: [f64; 3],
+        /// Its radius, in the unit of the scene.
+        radius: f64,
+    },
+}
+
+impl Region {
+    /// The ball about the mean of these places that holds all of them, its radius times `factor`; `None` of no place.
+    #[must_use]
+    pub fn around(places: &[[f64; 3]], factor: f64) -> Option<Self> {
+        let count = places.len() as f64;
+        let centre: [f64; 3] =
+            std::array::from_fn(|k| places.iter().map(|place| place[k]).sum::<f64>() / count);
+        let farthest = places.iter().map(|&place| distance(place, centre)).reduce(f64::max)?;
+        Some(Self::Ball { centre, radius: farthest * factor })
+    }
+
+    /// Whether a point lies inside.
+    #[must_use]
+    pub fn contains(&self, point: [f32; 3]) -> bool {
+        let point = point.map(f64::from);
+        match *self {
+            Self::Box { min, max } => (0..3).all(|k| min[k] <= point[k] && point[k] <= max[k]),
+            Self::Ball { centre, radius } => distance(point, centre) <= radius,
+        }
+    }
+}
+
+fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+    se3::norm(std::array::from_fn(|k| a[k] - b[k]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_box_holds_its_corners_and_nothing_beyond_a_face() {
+        let region = Region::Box { min: [-1.0, 0.0, 2.0], max: [1.0, 0.5, 3.0] };
+        assert!(region.contains([-1.0, 0.0, 2.0]) && region.contains([1.0, 0.5, 3.0]));
+        for outside in [[-1.1, 0.2, 2.5], [0.0, 0.6, 2.5], [0.0, 0.2, 1.9], [f32::NAN, 0.2, 2.5]] {
+            assert!(!region.contains(outside), "{outside:?}");
+        }
+    }
+
+    #[test]
+    fn the_ball_around_cameras_reaches_to_the_farthest_times_the_factor() {
+        let cameras = [[3.0, 0.0, 0.0], [-1.0, 0.0, 0.0], [1.0, 0.0, 0.0]];
+        let ball = Region::around(&cameras, 1.5).unwrap();
+        assert_eq!(ball, Region::Ball { centre: [1.0, 0.0, 0.0], radius: 3.0 });
+        assert!(ball.contains([1.0, 3.0, 0.0]) && !ball.contains([1.0, 2.0, 2.5]));
+        assert_eq!(Region::around(&[], 1.0), None);
+    }
+}
