@@ -114,6 +114,23 @@ impl TargetImage {
         out
     }
 
+    /// Colours (RGB, interleaved) of a picture `width` wide at `1 / factor` of its size, each the mean of its block; what
+    /// does not fill a block is cut off, as by [`reduced`](Self::reduced).
+    #[must_use]
+    pub fn reduced_colours(colours: &[f32], width: u32, factor: u32) -> Vec<f32> {
+        let (stride, side) = (3 * width as usize, factor as usize);
+        let (columns, rows) = (width as usize / side, colours.len() / stride / side);
+        let block = |y: usize, x: usize, c: usize| {
+            let rows = colours.chunks_exact(stride).skip(y * side).take(side);
+            let sum: f64 = rows
+                .flat_map(|row| row[3 * x * side + c..].iter().step_by(3).take(side))
+                .map(|&v| f64::from(v))
+                .sum();
+            (sum / (side * side) as f64) as f32
+        };
+        (0..3 * rows * columns).map(|i| block(i / 3 / columns, i / 3 % columns, i % 3)).collect()
+    }
+
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -141,5 +158,19 @@ mod tests {
         picture.alpha = Some(vec![255, 0, 255, 0]);
         let reduced = picture.reduced(2);
         assert_eq!((reduced.rgb, reduced.alpha), (vec![20; 3], Some(vec![128])));
+    }
+
+    #[test]
+    fn reduced_colours_are_means_of_the_same_blocks() {
+        // 5x3 pixels: the last column and row fill no block.
+        let rgb: Vec<u8> = (0..45).map(|i| (i * 37 % 251) as u8).collect();
+        let colours: Vec<f32> = rgb.iter().map(|&v| f32::from(v)).collect();
+        let picture = TargetImage { width: 5, height: 3, rgb, alpha: None, mask: None }.reduced(2);
+        let means = TargetImage::reduced_colours(&colours, 5, 2);
+        assert_eq!((picture.width, picture.height, means.len()), (2, 1, 6));
+        assert!(
+            picture.rgb.iter().zip(&means).all(|(&v, mean)| (f32::from(v) - mean).abs() <= 0.5),
+            "{means:?}"
+        );
     }
 }

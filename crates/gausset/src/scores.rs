@@ -80,7 +80,9 @@ pub(crate) fn facts(ssim: Option<f64>, scores: &Scores) -> Vec<(&'static str, St
         rows.push(("CC", format!("{psnr}, SSIM {ssim} after a colour fit per picture")));
     }
     if let Some(share) = scores.covisible_share {
-        let where_ = format!("on {} of the pixels", percent(share));
+        let scarce =
+            scores.scarce_share.map(|scarce| format!("; one or two views alone explain {}", percent(scarce)));
+        let where_ = format!("on {} of the pixels{}", percent(share), scarce.unwrap_or_default());
         rows.push(("co-visible", format!("{} {where_}", covisible(scores))));
     }
     if ssim.is_some() && scores.covisible_share.is_some() {
@@ -121,6 +123,7 @@ mod tests {
             ssim_colour_corrected: Some(0.8),
             psnr_covisible: Some(24.0),
             covisible_share: Some(0.625),
+            scarce_share: Some(0.125),
             haze: Some(0.0125),
             lpips: None,
         };
@@ -130,11 +133,17 @@ mod tests {
             [
                 "0.7500",
                 "21.00 dB, SSIM 0.8000 after a colour fit per picture",
-                "24.00 dB on 62.5 % of the pixels",
+                "24.00 dB on 62.5 % of the pixels; one or two views alone explain 12.5 %",
                 "0.013 (0 clear, 1 opaque)"
             ]
         );
-        let unseen = Scores { psnr_covisible: None, covisible_share: Some(0.0), haze: None, ..all };
+        let unseen = Scores {
+            psnr_covisible: None,
+            covisible_share: Some(0.0),
+            scarce_share: None,
+            haze: None,
+            ..all
+        };
         assert_eq!(
             lines(unseen)[2..],
             ["- on 0.0 % of the pixels", "not measured: no known points are seen"]

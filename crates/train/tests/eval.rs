@@ -31,6 +31,7 @@ fn eval_options(split: Split) -> EvalOptions<'static> {
         exposures: None,
         scene_splats: None,
         splats_from_dataset: IDENTITY3,
+        reduction: 1,
         ssim: SsimDefinition::default(),
         measures: Measures::All,
         lpips: None,
@@ -58,6 +59,7 @@ fn the_report_has_the_keys_that_scripts_read() {
         "psnr",
         "psnr_colour_corrected",
         "psnr_covisible",
+        "scarce_share",
         "ssim",
         "ssim_colour_corrected",
     ];
@@ -161,6 +163,19 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let clear = score(splats.clone(), Measures::All, 1);
     assert_eq!(clear, score(splats.clone(), Measures::All, 2), "whatever the threads");
     let share = clear.scores.covisible_share.unwrap();
+    let mut engine = cpu(1);
+    engine.load(TrainState::new(splats.clone(), Vec::new())).unwrap();
+    let options =
+        EvalOptions { splats_from_dataset: record.up_rotation, reduction: 3, ..eval_options(Split::Test) };
+    let small = eval(&mut engine, &options, None);
+    // Errors of neighbouring pixels cancel; what is measured in depth stays.
+    assert!(
+        small.psnr > clear.psnr && small.scores.ssim_colour_corrected > clear.scores.ssim_colour_corrected
+    );
+    assert_eq!((small.scores.covisible_share, small.scores.haze), (Some(share), clear.scores.haze));
+    let whole = EvalOptions { reduction: 10_000, ..options };
+    let refused = evaluate(&mut engine, &loader(), &whole, None, &AtomicBool::new(false)).unwrap_err();
+    assert!(refused.to_string().contains("has no block of 10000x10000"), "{refused}");
     // Seven views around a scene in all directions are few: a part of a picture is confirmed, and near splats remain.
     assert!(share > 0.1 && clear.scores.psnr_covisible.unwrap() > 9.0, "{:?}", clear.scores);
     assert!((0.0..0.8).contains(&clear.scores.haze.unwrap()), "{:?}", clear.scores);

@@ -101,6 +101,7 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
             scene_splats: None,
             exposures,
             splats_from_dataset: recorded.record.up_rotation,
+            reduction: 1,
             ssim: SsimDefinition::default(),
             measures: Measures::Pictures,
             lpips: None,

@@ -95,6 +95,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
             render: RenderOptions::default(),
             scene_splats: None,
             splats_from_dataset,
+            reduction: 1,
             ssim: SsimDefinition::default(),
             measures: Measures::All,
             lpips: None,

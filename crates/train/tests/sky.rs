@@ -45,6 +45,7 @@ fn score(state: TrainState, render: RenderOptions, scene: Option<usize>, turn: M
         render,
         scene_splats: scene.map(|count| count as u32),
         splats_from_dataset: turn,
+        reduction: 1,
         ssim: SsimDefinition::default(),
         measures: Measures::All,
         lpips: None,

@@ -106,6 +106,7 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, Ending>
             scene_splats: (file.sky > 0).then_some(scene as u32),
             exposures: exposures.as_ref(),
             splats_from_dataset: turn,
+            reduction: 1,
             ssim: SsimDefinition::default(),
             measures: Measures::All,
             lpips: None,

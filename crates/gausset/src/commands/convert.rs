@@ -129,8 +129,7 @@ impl ConvertArgs {
         let place = DataPlace { path: self.data.as_deref(), other: OtherData::Refuse, allow_outside: false };
         let dataset = run.open_dataset(place, console)?;
         let turn = run.splats_from_dataset();
-        let cameras =
-            dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
+        let cameras = dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
         let centres: Vec<_> = cameras.map(|centre| se3::mul_vec(&turn, centre)).collect();
         Ok(Region::around(&centres, factor))
     }

@@ -55,6 +55,9 @@ pub(crate) struct EvalArgs {
             .try_map(|name| name.parse::<SsimDefinition>())
     )]
     ssim: SsimDefinition,
+    /// Compare at 1/N of the size, blocks of N x N pixels averaged: for runs that were trained at different sizes.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    reduce: u32,
     /// Measure LPIPS (AlexNet, 0.1) with the weights in a safetensors file.
     #[arg(long, value_name = "FILE")]
     lpips: Option<PathBuf>,
@@ -102,6 +105,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         render,
         scene_splats,
         splats_from_dataset: run.splats_from_dataset(),
+        reduction: args.reduce,
         ssim: args.ssim,
         measures: Measures::All,
         lpips: lpips.as_ref(),

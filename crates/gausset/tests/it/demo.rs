@@ -17,6 +17,7 @@ fn the_small_demo_trains_evaluates_and_can_be_looked_at_afterwards() {
     let run = demo.json();
     let scores = [
         "covisible_share",
+        "scarce_share",
         "haze",
         "psnr",
         "psnr_colour_corrected",

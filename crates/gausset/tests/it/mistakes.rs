@@ -86,6 +86,8 @@ eval held --split val
 eval held --ssim uniform9
 eval held --lpips nowhere.safetensors
 eval held --lpips held/splats.ply
+eval held --reduce 0
+eval held --reduce 64
 eval held --data other
 eval unfinished
 render held --background sky

@@ -18,7 +18,7 @@ use gausset_io::dataset::Dataset;
 use super::EvalError;
 
 /// Training views that must confirm a pixel.
-const CONFIRMATIONS: usize = 3;
+pub(super) const CONFIRMATIONS: u8 = 3;
 /// Largest difference of two depths that agree, as a share of the expected one.
 const TOLERANCE: f32 = 0.1;
 /// Least alpha of a pixel that has a depth.
@@ -61,8 +61,8 @@ impl<'a> DepthMaps<'a> {
         largest * dataset.split.train.len().min(MOST_MAPS) as u64
     }
 
-    /// 1 for each co-visible pixel of a view of the dataset, else 0.
-    pub(super) fn covisible(
+    /// For each pixel of a view of the dataset, how many training views confirm it, at most [`CONFIRMATIONS`].
+    pub(super) fn confirmations(
         &mut self,
         engine: &mut dyn Engine,
         pool: &Pool,
@@ -95,19 +95,19 @@ impl<'a> DepthMaps<'a> {
             .filter_map(|&index| self.maps.iter().find(|map| map.index == index))
             .map(|map| Witness::new((&image.camera, &image.pose), map, &self.dataset.images[map.index].pose))
             .collect();
-        let mut covisible = vec![0u8; image.camera.pixels()];
+        let mut counts = vec![0u8; image.camera.pixels()];
         let depths = expected_depths(rendering);
         let width = image.camera.width as usize;
-        pool.run_chunks(&mut covisible, width, |row, covisible| {
+        pool.run_chunks(&mut counts, width, |row, counts| {
             let depths = &depths[row * width..];
-            for (column, (out, &depth)) in covisible.iter_mut().zip(depths).enumerate() {
+            for (column, (out, &depth)) in counts.iter_mut().zip(depths).enumerate() {
                 // A pixel without depth has NaN, which no witness confirms.
                 let pixel = [column as f32 + 0.5, row as f32 + 0.5];
                 let confirming = witnesses.iter().filter(|w| w.confirms(pixel, depth));
-                *out = u8::from(confirming.take(CONFIRMATIONS).count() == CONFIRMATIONS);
+                *out = confirming.take(usize::from(CONFIRMATIONS)).count() as u8;
             }
         });
-        Ok(covisible)
+        Ok(counts)
     }
 
     /// The training views that are asked about a view, the nearest first; never the view itself.

@@ -10,10 +10,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
-use gausset_core::Stage;
 use gausset_core::engine::{Engine, EngineError, RenderOptions};
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
+use gausset_core::{Stage, TargetImage};
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::owned;
@@ -24,7 +24,7 @@ use gausset_metrics::{LossKernel, Lpips, SizeMismatch, SsimDefinition};
 pub use report::{EvalRecord, EvalReport, Scores};
 pub use trust::{Advice, Trust};
 
-use self::covisible::DepthMaps;
+use self::covisible::{CONFIRMATIONS, DepthMaps};
 use self::report::finite;
 use crate::events::SkippedPicture;
 use crate::exposures::{Exposures, expose};
@@ -55,6 +55,9 @@ pub struct EvalOptions<'a> {
     pub scene_splats: Option<u32>,
     /// Rotation `splats_from_dataset`: how the splats were turned when they were saved. The cameras turn with them.
     pub splats_from_dataset: Mat3,
+    /// Pictures and renders are compared at `1 / reduction` of their size, means of blocks; 1 = as they are. Co-visible
+    /// pixels and haze are always those of the full size.
+    pub reduction: u32,
     /// Which SSIM.
     pub ssim: SsimDefinition,
     /// How much is measured.
@@ -163,20 +166,28 @@ pub fn evaluate(
         cut_tiles += rendering.cut_tiles;
         cut_views += u64::from(rendering.cut_tiles > 0);
         let size = (rendering.width, rendering.height);
-        let comparison =
-            Comparison::new(size, &rendering.color, &target, background).map_err(does_not_fit)?;
-        let quality = scorer.score(&comparison, options.ssim)?;
+        let full = Comparison::new(size, &rendering.color, &target, background).map_err(does_not_fit)?;
+        let reduced = reduced((size, &rendering.color), &target, options.reduction)?;
+        let small = match &reduced {
+            Some((size, colours, target)) => {
+                Some(Comparison::new(*size, colours, target, background).map_err(does_not_fit)?)
+            }
+            None => None,
+        };
+        let comparison = small.as_ref().unwrap_or(&full);
+        let quality = scorer.score(comparison, options.ssim)?;
         let all = image.camera.pixels() as f64;
         pixels = [pixels[0] + quality.valid_share * all, pixels[1] + all];
         if let (Some(to), Some(sheet)) = (pictures, &mut sheet) {
             let corrected = quality.color_corrected_psnr - quality.psnr > sheet::SHOWN_CORRECTION;
-            let view = sheet::panels(&comparison, corrected);
+            let view = sheet::panels(comparison, corrected);
             let name = sheet::file_name(position, &image.name);
             sheet::save_png(to.fs, &to.folder.join(name), &view)?;
             sheet.add(position, &view, if corrected { 4 } else { 3 });
         }
         let mut scores = Scores::of(&quality);
         if let Some(lpips) = options.lpips {
+            let target = reduced.as_ref().map_or(&*target, |(_, _, target)| target);
             let size = [target.width as usize, target.height as usize];
             let (render, truth) = (&comparison.render, &comparison.truth);
             scores.lpips = finite(lpips.distance(&scorer.pool, size, render, truth, target.mask.as_deref()));
@@ -194,8 +205,12 @@ pub fn evaluate(
                 true => None,
             };
             scores.haze = weights.and_then(|weights| haze::mean(&weights));
-            let covisible = maps.covisible(engine, &scorer.pool, index, scene, stop)?;
-            scores.add_covisible(comparison.psnr_where(&covisible), target.valid_pixels());
+            let counts = maps.confirmations(engine, &scorer.pool, index, scene, stop)?;
+            let covisible: Vec<u8> = counts.iter().map(|&count| u8::from(count == CONFIRMATIONS)).collect();
+            let is_valid = |i: usize| mask.is_none_or(|mask| mask[i] != 0);
+            let scarce =
+                (0..counts.len()).filter(|&i| (1..CONFIRMATIONS).contains(&counts[i]) && is_valid(i)).count();
+            scores.add_covisible(full.psnr_where(&covisible), scarce, target.valid_pixels());
         }
         records.push(EvalRecord {
             name: image.name.to_string(),
@@ -221,6 +236,28 @@ pub fn evaluate(
         write_atomic(to.fs, &to.folder.join(REPORT), |file| file.write_all(json.as_bytes()))?;
     }
     Ok(report)
+}
+
+/// Width and height, colours and truth of a picture that is compared at a smaller size.
+type Reduced = ((u32, u32), Vec<f32>, TargetImage);
+
+/// A render and its truth at `1 / factor` of their size; `None` of 1.
+fn reduced(
+    ((width, height), colours): ((u32, u32), &[f32]),
+    target: &TargetImage,
+    factor: u32,
+) -> Result<Option<Reduced>, EvalError> {
+    if factor <= 1 {
+        return Ok(None);
+    }
+    if width.min(height) < factor {
+        let what = format!("a picture of {width}x{height} px has no block of {factor}x{factor}");
+        return Err(EvalError::Engine(EngineError::BadInput(what)));
+    }
+    let target = target.reduced(factor);
+    let shown: Vec<f32> = colours.iter().map(|value| value.clamp(0.0, 1.0)).collect();
+    let colours = TargetImage::reduced_colours(&shown, width, factor);
+    Ok(Some(((target.width, target.height), colours, target)))
 }
 
 pub use gausset_io::run_folder::{CONTACT_SHEET, EVALUATION_REPORT as REPORT};

@@ -19,6 +19,8 @@ pub struct Scores {
     pub psnr_covisible: Option<f64>,
     /// Share of these among the pixels that count.
     pub covisible_share: Option<f64>,
+    /// Share of the pixels that only one or two training views confirm.
+    pub scarce_share: Option<f64>,
     /// Mean weight blended in front of known depths, 0 to 1.
     pub haze: Option<f64>,
     /// LPIPS, with weights that a person has named.
@@ -35,10 +37,12 @@ impl Scores {
         }
     }
 
-    /// Adds the PSNR of the co-visible pixels and their number, of so many valid ones.
-    pub(super) fn add_covisible(&mut self, (psnr, pixels): (f64, usize), valid_pixels: usize) {
+    /// Adds the PSNR of the co-visible pixels and their number, and how many only one or two views confirm, of so many
+    /// valid ones.
+    pub(super) fn add_covisible(&mut self, (psnr, pixels): (f64, usize), scarce: usize, valid_pixels: usize) {
         self.psnr_covisible = finite(psnr);
         self.covisible_share = finite(pixels as f64 / valid_pixels as f64);
+        self.scarce_share = finite(scarce as f64 / valid_pixels as f64);
     }
 
     /// Means over pictures.
@@ -54,6 +58,7 @@ impl Scores {
             ssim_colour_corrected: of(|s| s.ssim_colour_corrected),
             psnr_covisible: of_known(|s| s.psnr_covisible),
             covisible_share: of_known(|s| s.covisible_share),
+            scarce_share: of_known(|s| s.scarce_share),
             haze: of_known(|s| s.haze),
             lpips: of_known(|s| s.lpips),
         }

@@ -200,6 +200,7 @@ impl Run<'_> {
             scene_splats: self.exported_scene,
             exposures,
             splats_from_dataset: gausset_core::se3::IDENTITY3,
+            reduction: 1,
             ssim: SsimDefinition::default(),
             measures: Measures::Pictures,
             lpips: None,
