@@ -1,4 +1,4 @@
-//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | man | completions`.
+//! Repository chores: `cargo run -p xtask -- lint | crash-loop | memory | full | agreement | captures | man | completions`.
 #![forbid(unsafe_code)]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
@@ -40,6 +40,12 @@ enum Chore {
     Full,
     /// How alike two runs with different seeds look from between their training cameras (docs/benchmarks.md).
     Agreement(agreement::AgreementArgs),
+    /// Write procedural captures of a furnished room, whose held-out cameras stand apart from the others.
+    Captures {
+        /// Folder for the datasets.
+        #[arg(default_value = "target/captures")]
+        folder: PathBuf,
+    },
     /// Write the manual pages.
     Man {
         /// Folder for them.
@@ -61,6 +67,7 @@ fn main() -> ExitCode {
         Chore::Memory => runs::memory(),
         Chore::Full => full::run(&workspace()),
         Chore::Agreement(args) => agreement::run(&args),
+        Chore::Captures { folder } => captures(&folder),
         Chore::Man { folder } => man(&folder),
         Chore::Completions { folder } => completions(&folder),
     };
@@ -71,6 +78,18 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Writes the captures, 360 px wide.
+fn captures(folder: &Path) -> Result<(), String> {
+    let pool = gausset_compute::Pool::new(2);
+    for capture in gausset_scenes::Capture::ALL {
+        let to = folder.join(capture.name());
+        gausset_scenes::write_dataset(&capture.scene(360, 0), &to, &pool, &mut |_, _| {})
+            .map_err(|error| error.to_string())?;
+        println!("{}", to.display());
+    }
+    Ok(())
 }
 
 /// The root of the workspace.

@@ -51,8 +51,8 @@ pub fn write_dataset(
     let model = make_folder(folder.join("sparse").join("0"))?;
     let count = scene.poses.len();
     progress(0, count);
-    for (index, pose) in scene.poses.iter().enumerate() {
-        let picture = scene.render(&scene.camera, pose, pool);
+    for index in 0..count {
+        let picture = scene.picture(index, pool);
         let path = images.join(picture_name(index));
         let bytes = encode::png_rgb8(&picture)
             .map_err(|e| SceneError::Encode { path: path.clone(), reason: e.to_string() })?;

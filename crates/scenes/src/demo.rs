@@ -34,7 +34,7 @@ fn table() -> Object {
     Object::new(shape, standing(0.0, 0.0, -0.14, 0.0), Texture::Mosaic, 0.0)
 }
 
-fn marble_ball() -> [Object; 2] {
+pub(crate) fn marble_ball() -> [Object; 2] {
     let foot = Shape::Torus { major: 0.36, minor: 0.085 };
     let brass = Texture::Plain { colour: colour(0xC7_9A4B) };
     [
@@ -43,7 +43,7 @@ fn marble_ball() -> [Object; 2] {
     ]
 }
 
-fn blocks() -> [Object; 3] {
+pub(crate) fn blocks() -> [Object; 3] {
     let block = |half: f64| Shape::Block { half: Vec3::splat(half), rounding: 0.05 };
     let pine = Texture::Wood { colours: [colour(0xE0_B57C), colour(0x9A_5F30)] };
     let dots = Texture::Dots { colours: [colour(0x2C_7A9B), colour(0xF3_E3C3)], pitch: 0.2, radius: 0.058 };
@@ -56,7 +56,7 @@ fn blocks() -> [Object; 3] {
 }
 
 /// Four rings on a post, the largest at the bottom.
-fn ring_toy() -> impl Iterator<Item = Object> {
+pub(crate) fn ring_toy() -> impl Iterator<Item = Object> {
     let place = |rise: f64| standing(0.62, -1.42, rise, 0.0);
     let rings = [
         (0.36, 0.15, 0x3F_A08A, 0.0),
@@ -75,13 +75,13 @@ fn ring_toy() -> impl Iterator<Item = Object> {
     rings.into_iter().chain([post])
 }
 
-fn vase() -> Object {
+pub(crate) fn vase() -> Object {
     let shape = Shape::Vase { height: 1.5, radius: 0.5 };
     Object::new(shape, standing(-0.75, 1.5, 0.0, 0.0), Texture::Pottery { height: 1.5 }, 0.045)
 }
 
 /// A ring that stands on edge.
-fn candy_ring() -> Object {
+pub(crate) fn candy_ring() -> Object {
     let colours = [colour(0xD6_3F45), colour(0xF6_EEDD), colour(0xF6_EEDD)];
     let texture = Texture::Candy { major: 0.46, colours, windings: 4.0 };
     Object::new(
@@ -92,25 +92,25 @@ fn candy_ring() -> Object {
     )
 }
 
-fn cone() -> Object {
+pub(crate) fn cone() -> Object {
     let spiral = Texture::Spiral { colours: [colour(0x5B_3F8C), colour(0xEA_D9B0)], pitch: 0.52 };
     let shape = Shape::RoundCone { bottom: 0.34, top: 0.07, height: 0.95 };
     Object::new(shape, standing(1.22, 1.45, 0.34, 0.0), spiral, 0.03)
 }
 
-fn arch() -> Object {
+pub(crate) fn arch() -> Object {
     let shape = Shape::Arch { half: vec3(0.52, 0.2, 0.4), opening: 0.3, rounding: 0.04 };
     let oak = Texture::Wood { colours: [colour(0xC9_8B4E), colour(0x74_4020)] };
     Object::new(shape, standing(-2.05, 0.95, 0.4, 58.0), oak, 0.0)
 }
 
-fn pillar() -> Object {
+pub(crate) fn pillar() -> Object {
     let colours = [colour(0x2F_6F73), colour(0xEC_DDBB), colour(0xD9_8A36), colour(0xEC_DDBB)];
     let shape = Shape::Cylinder { radius: 0.23, half_height: 0.47, rounding: 0.05 };
     Object::new(shape, standing(2.2, -0.95, 0.47, 0.0), Texture::Bands { colours, pitch: 0.155 }, 0.03)
 }
 
-fn small_balls() -> [Object; 5] {
+pub(crate) fn small_balls() -> [Object; 5] {
     let ball = |radius: f64, x: f64, y: f64, yaw: f64, tilt: f64, texture: Texture| {
         Object::new(Shape::Sphere { radius }, Placement::turned(vec3(x, y, radius), yaw, tilt), texture, 0.04)
     };

@@ -1,6 +1,7 @@
 //! Procedural scenes: made of formulas, written as ordinary datasets, the same bytes on every machine.
 #![forbid(unsafe_code)]
 
+pub mod captures;
 pub mod dataset;
 mod demo;
 mod lists;
@@ -16,6 +17,7 @@ pub mod world;
 use gausset_compute::Pool;
 use gausset_core::{Camera, Pose, RgbImage8};
 
+pub use captures::Capture;
 pub use dataset::write_dataset;
 pub use world::World;
 
@@ -38,6 +40,8 @@ pub struct Scene {
     pub camera: Camera,
     /// `camera_from_world` of each picture.
     pub poses: Vec<Pose>,
+    /// Factor on the display values of each picture, as automatic exposure chose it; empty = 1.
+    pub exposures: Vec<f64>,
     /// Number of sparse points to look for.
     pub points: usize,
     /// Seed of everything random.
@@ -61,7 +65,14 @@ pub fn tiny() -> Scene {
 }
 
 fn scene(camera: Camera, rings: &demo::Rings, points: usize, seed: u64) -> Scene {
-    Scene { world: demo::world(seed), camera, poses: demo::poses(rings, seed), points, seed }
+    Scene {
+        world: demo::world(seed),
+        camera,
+        poses: demo::poses(rings, seed),
+        exposures: Vec::new(),
+        points,
+        seed,
+    }
 }
 
 impl Scene {
@@ -69,5 +80,17 @@ impl Scene {
     #[must_use]
     pub fn render(&self, camera: &Camera, pose: &Pose, pool: &Pool) -> RgbImage8 {
         self.world.render(camera, pose, pool)
+    }
+
+    /// A picture of the capture, with its exposure; bright parts saturate.
+    #[must_use]
+    pub fn picture(&self, index: usize, pool: &Pool) -> RgbImage8 {
+        let mut picture = self.render(&self.camera, &self.poses[index], pool);
+        if let Some(&factor) = self.exposures.get(index) {
+            let brighter: [u8; 256] =
+                std::array::from_fn(|value| (factor * value as f64).round().clamp(0.0, 255.0) as u8);
+            picture.data.iter_mut().for_each(|value| *value = brighter[usize::from(*value)]);
+        }
+        picture
     }
 }
