@@ -336,6 +336,9 @@ pub struct McmcRule {
     pub growth: f32,
     /// ...up to this number.
     pub max_splats: u64,
+    /// This share of the splats, those with the longest axes, are split along that axis instead of being copied when
+    /// they are drawn once; 0 = none.
+    pub split_largest: f32,
     /// Sort the result along a Morton curve.
     pub reorder: bool,
 }

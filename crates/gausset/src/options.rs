@@ -252,6 +252,10 @@ option_args! {
     /// pictures when density control ends.
     #[arg(long, value_name = "FACTOR", help_heading = DENSITY, hide_short_help = true)]
     growth: f64,
+    /// MCMC: this share of the splats, those with the longest axes, are split along that axis instead of being copied;
+    /// with fewer than 40 pictures none.
+    #[arg(long, value_name = "SHARE", help_heading = DENSITY, hide_short_help = true)]
+    split_largest: f64,
     /// MCMC: noise on the means, as a multiple of their rate.
     #[arg(long, value_name = "FACTOR", help_heading = DENSITY, hide_short_help = true)]
     noise: f64,

@@ -6,6 +6,7 @@ use density_support::{assert_consistent, is_untrained, mcmc_rule, row_bits, some
 use gausset_compute::Pool;
 use gausset_compute::rng::{self, stream};
 use gausset_core::engine::{DensityRule, McmcRule, TrainState};
+use gausset_core::se3::rotation_from_quaternion;
 use gausset_raster::density::{self, DensityOutcome, MAX_COPIES, copies_integral, share_among_copies};
 
 fn apply(state: &mut TrainState, rule: McmcRule) -> DensityOutcome {
@@ -296,4 +297,99 @@ fn a_splat_of_exactly_the_dead_opacity_is_dead() {
     let mut again = some_state(2, 0, 31);
     again.splats.opacity_logits = vec![share_among_copies(-9.0, 2, 0.005).opacity_logit, 2.0];
     assert_eq!(apply(&mut again, McmcRule { growth: 1.0, ..mcmc_rule() }).relocated, 1);
+}
+
+/// Mean and covariance of splats of equal weight, f64.
+fn moments_of(state: &TrainState, splats: &[usize]) -> ([f64; 3], [[f64; 3]; 3]) {
+    let weight = 1.0 / splats.len() as f64;
+    let (mut mean, mut second) = ([0.0; 3], [[0.0; 3]; 3]);
+    for &i in splats {
+        let m = state.splats.means[i].map(f64::from);
+        let r = rotation_from_quaternion(state.splats.quats[i].map(f64::from));
+        let variance = state.splats.log_scales[i].map(|s| (2.0 * f64::from(s)).exp());
+        for a in 0..3 {
+            mean[a] += weight * m[a];
+            for b in 0..3 {
+                let own: f64 = (0..3).map(|k| r[a][k] * variance[k] * r[b][k]).sum();
+                second[a][b] += weight * (own + m[a] * m[b]);
+            }
+        }
+    }
+    let covariance = std::array::from_fn(|a| std::array::from_fn(|b| second[a][b] - mean[a] * mean[b]));
+    (mean, covariance)
+}
+
+#[test]
+fn the_halves_of_a_splat_have_its_mean_covariance_and_integral() {
+    let mut before = some_state(400, 1, 53);
+    for (mean, logit) in before.splats.means.iter_mut().zip(&mut before.splats.opacity_logits) {
+        // Near the origin, so that the sums keep their digits.
+        *mean = mean.map(|v| 0.01 * v);
+        *logit = logit.max(-3.0);
+    }
+    let mut state = before.clone();
+    let added = apply(&mut state, McmcRule { split_largest: 1.0, ..mcmc_rule() }).added as usize;
+    let volume = |state: &TrainState, i: usize| {
+        sigmoid(state.splats.opacity_logits[i])
+            * state.splats.log_scales[i].map(|s| f64::from(s).exp()).iter().product::<f64>()
+    };
+    let mut halves = 0;
+    for copy in 400..400 + added {
+        let quat = state.splats.quats[copy];
+        let source = (0..400).find(|&i| state.splats.quats[i] == quat).unwrap();
+        if (400..400 + added).filter(|&i| state.splats.quats[i] == quat).count() > 1 {
+            // Drawn more than once: copies that stay together.
+            assert_eq!(state.splats.means[copy], before.splats.means[source]);
+            continue;
+        }
+        halves += 1;
+        assert_eq!(state.splats.opacity_logits[copy], before.splats.opacity_logits[source]);
+        let (mean, covariance) = moments_of(&before, &[source]);
+        let (mean_after, covariance_after) = moments_of(&state, &[source, copy]);
+        let size = (0..3).map(|k| covariance[k][k]).sum::<f64>();
+        for a in 0..3 {
+            assert!((mean_after[a] - mean[a]).abs() < 1e-6 * size.sqrt().max(0.01));
+            for b in 0..3 {
+                let difference = covariance_after[a][b] - covariance[a][b];
+                assert!(difference.abs() < 1e-5 * size, "{difference} of {size}");
+            }
+        }
+        let (whole, both) = (volume(&before, source), volume(&state, source) + volume(&state, copy));
+        assert!((both / whole - 1.0).abs() < 1e-5, "{both} {whole}");
+    }
+    assert!(halves > 5, "{halves} of {added}");
+}
+
+#[test]
+fn only_the_largest_share_of_the_splats_is_split() {
+    let mut before = some_state(1000, 0, 59);
+    for logit in &mut before.splats.opacity_logits {
+        *logit = logit.max(-3.0);
+    }
+    let longest = |s: &[f32; 3]| s[0].max(s[1]).max(s[2]);
+    let mut sizes: Vec<f32> = before.splats.log_scales.iter().map(longest).collect();
+    sizes.sort_by(f32::total_cmp);
+    for (share, limit) in [(0.0, f32::INFINITY), (0.25, sizes[750]), (1.0, sizes[0])] {
+        let mut state = before.clone();
+        apply(&mut state, McmcRule { split_largest: share, ..mcmc_rule() });
+        let moved = |i: &usize| state.splats.means[*i] != before.splats.means[*i];
+        let split: Vec<usize> = (0..1000).filter(moved).collect();
+        assert!(split.iter().all(|&i| longest(&before.splats.log_scales[i]) >= limit), "{share}");
+        assert_eq!(split.is_empty(), share == 0.0, "{share}");
+    }
+}
+
+#[test]
+fn a_dead_splat_becomes_the_other_half_of_the_one_it_moves_to() {
+    let mut before = some_state(2, 0, 61);
+    before.splats.opacity_logits = vec![-9.0, 1.0];
+    let mut state = before.clone();
+    assert_eq!(apply(&mut state, McmcRule { growth: 1.0, split_largest: 1.0, ..mcmc_rule() }).relocated, 1);
+    assert_eq!(state.splats.opacity_logits, [1.0; 2]);
+    let [a, b] = [state.splats.means[0], state.splats.means[1]];
+    let scales = before.splats.log_scales[1].map(|s| f64::from(s).exp());
+    let longest = scales.into_iter().fold(0.0, f64::max);
+    let distance = (0..3).map(|k| f64::from(a[k] - b[k]).powi(2)).sum::<f64>().sqrt();
+    assert!((distance / longest - 3.0f64.sqrt()).abs() < 1e-5, "{distance} {longest}");
+    assert!(is_untrained(&state, 0) && is_untrained(&state, 1));
 }

@@ -17,7 +17,7 @@ fn all_rules() -> Vec<DensityRule> {
         DensityRule::Classic(classic_rule()),
         DensityRule::Classic(ClassicRule { max_splats: 10_100, reorder: true, ..classic_rule() }),
         DensityRule::Mcmc(mcmc_rule()),
-        DensityRule::Mcmc(McmcRule { max_splats: 10_100, reorder: true, ..mcmc_rule() }),
+        DensityRule::Mcmc(McmcRule { max_splats: 10_100, split_largest: 0.5, reorder: true, ..mcmc_rule() }),
         DensityRule::ResetOpacity { max_opacity: 0.01 },
     ]
 }
@@ -199,11 +199,12 @@ proptest! {
         seed in any::<u64>(),
         max_splats in 0u64..300,
         growth in 1.0f32..1.5,
+        split_largest in 0.0f32..=1.0,
         reorder in any::<bool>(),
         spoils in prop::collection::vec((0usize..10_000, any::<u8>(), hostile_value()), 0..20),
     ) {
         let before = hostile_state(n, seed, &spoils);
-        let rule = McmcRule { seed, max_splats, growth, reorder, ..mcmc_rule() };
+        let rule = McmcRule { seed, max_splats, growth, split_largest, reorder, ..mcmc_rule() };
         let mut state = before.clone();
         let outcome = density::apply(&mut state, &DensityRule::Mcmc(rule), &Pool::new(2));
         assert_consistent(&state);

@@ -186,6 +186,8 @@ options! {
     dead_opacity: f64,
     /// MCMC: growth of the set per change.
     growth: f64,
+    /// MCMC: this share of the splats, the largest, are split along their longest axis instead of being copied.
+    split_largest: f64,
     /// MCMC: noise on the means, as a multiple of their rate.
     noise: f64,
 

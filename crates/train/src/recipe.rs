@@ -186,6 +186,8 @@ pub struct McmcRecipe {
     pub dead_opacity: f64,
     /// Growth of the set per change.
     pub growth: f64,
+    /// Share of the splats, the largest, that are split rather than copied.
+    pub split_largest: f64,
     /// Noise on the means as a multiple of their rate.
     pub noise: f64,
 }
@@ -526,6 +528,7 @@ impl Recipe {
                     dead_opacity: mcmc.dead_opacity as f32,
                     growth: mcmc.growth as f32,
                     max_splats: self.max_splats,
+                    split_largest: mcmc.split_largest as f32,
                     reorder: true,
                 }),
             });

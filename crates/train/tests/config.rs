@@ -73,6 +73,7 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
     for quality in [Quality::Fast, Quality::Default, Quality::Best] {
         let (few, many) = (of(quality, 15, 4e5), of(quality, 64, 4e5));
         assert_eq!((few.dropout, many.dropout), (Some(0.1), Some(0.0)));
+        assert_eq!((few.split_largest, many.split_largest), (Some(0.0), Some(0.5)));
         assert_eq!(few.random_background, Some(RandomBackground::Always));
         assert_eq!(many.random_background, Some(RandomBackground::Auto));
     }
@@ -293,7 +294,7 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
         "prune-screen",
         "opacity-reset-every",
     ];
-    let mcmc = [("dead-opacity", "0.1"), ("growth", "1.1"), ("noise", "3.0")];
+    let mcmc = [("dead-opacity", "0.1"), ("growth", "1.1"), ("split-largest", "0.2"), ("noise", "3.0")];
     let poses = ["lr-poses", "pose-decay", "poses-from"];
     // Choices; an option that has no effect with them, and its value; what gives it one.
     type Case =

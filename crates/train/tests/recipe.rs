@@ -85,6 +85,7 @@ fn mcmc_changes_the_set_until_five_sixths_of_the_run() {
         dead_opacity: 0.005,
         growth: 1.05,
         max_splats: recipe.max_splats,
+        split_largest: 0.5,
         reorder: true,
     };
     assert_eq!(rules, [DensityRule::Mcmc(expected)]);

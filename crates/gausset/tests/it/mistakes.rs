@@ -35,6 +35,7 @@ train data -o r --dssim-weight 1.5
 train data -o r --lr-means nan
 train data -o r --lr-means x
 train data -o r --growth 0.5
+train data -o r --split-largest 1.5
 train data -o r --random-background=maybe
 train data -o r --density-from 0.9 --density-until 0.2
 train data -o r --max-memory 12XB
@@ -52,6 +53,7 @@ train data -o r --config syntax.toml
 train data -o r --config value.toml
 train data -o r --scene-extent 1e300
 train data -o r --strategy classic --noise 3
+train data -o r --strategy classic --split-largest 0.3
 train data -o r --strategy classic --config growth.toml
 train data -o r --grow-gradient 1e-4
 train data -o r --exposure off --lr-exposure 1e-3

@@ -27,7 +27,7 @@
 use gausset_compute::{Pool, rng};
 use gausset_core::engine::{McmcRule, TrainState};
 
-use super::{DensityOutcome, logit, not_finite, rows};
+use super::{DensityOutcome, logit, long_axis, not_finite, rows};
 
 /// Most copies that share an opacity (as in gsplat); further draws of one source count as this many.
 pub const MAX_COPIES: u32 = 51;
@@ -73,12 +73,16 @@ fn relocate(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     let sums = prefix_sums(&state.splats.opacity_logits, |logit| !is_dead(logit), pool);
     let receivers: Vec<u32> = dead.iter().map(|&i| state.ids[i as usize]).collect();
     let sources = draw(&sums, &receivers, rng::stream::RELOCATE, rule, pool);
-    for source in share(state, &sources, rule.dead_opacity, pool) {
+    let draws = Draws::new(state, &sources, rule);
+    for source in share(state, &draws, rule.dead_opacity, pool) {
         rows::forget_training(state, source as usize);
     }
     for (&to, &from) in dead.iter().zip(&sources) {
         let to = to as usize;
         rows::copy_splat(&mut state.splats, from as usize, to);
+        if draws.splits[from as usize] {
+            long_axis::halve(&mut state.splats, from as usize, to);
+        }
         rows::forget_training(state, to);
         state.statistics.gradient_sum[to] = 0.0;
         state.statistics.visible_steps[to] = 0;
@@ -100,9 +104,15 @@ fn add(state: &mut TrainState, rule: &McmcRule, pool: &Pool) -> u64 {
     let sums = prefix_sums(&state.splats.opacity_logits, |_| true, pool);
     let receivers: Vec<u32> = (0..count as u32).map(|k| state.next_id.wrapping_add(k)).collect();
     let sources = draw(&sums, &receivers, rng::stream::ADD, rule, pool);
-    share(state, &sources, rule.dead_opacity, pool);
+    let draws = Draws::new(state, &sources, rule);
+    share(state, &draws, rule.dead_opacity, pool);
     let kept: Vec<u32> = (0..n as u32).collect();
     rows::edit(state, &kept, &sources, pool);
+    for (copy, &source) in (n..).zip(&sources) {
+        if draws.splits[source as usize] {
+            long_axis::halve(&mut state.splats, source as usize, copy);
+        }
+    }
     let added = sources.len();
     state.ids[n..].copy_from_slice(&receivers[..added]);
     state.next_id = state.next_id.wrapping_add(added as u32);
@@ -152,23 +162,42 @@ fn owner(sums: &[f64], target: f64) -> usize {
     sums.partition_point(|&sum| sum <= target)
 }
 
-/// Gives each drawn source the opacity and scales of one of its copies; returns the sources in order, each once.
-fn share(state: &mut TrainState, sources: &[u32], min_opacity: f32, pool: &Pool) -> Vec<u32> {
-    let mut draws = vec![0u32; state.splats.len()];
-    for &source in sources {
-        draws[source as usize] += 1;
+/// What the draws mean for each splat.
+struct Draws {
+    /// How often it was drawn.
+    count: Vec<u32>,
+    /// Whether it is split along its longest axis instead of being copied.
+    splits: Vec<bool>,
+}
+
+impl Draws {
+    fn new(state: &TrainState, sources: &[u32], rule: &McmcRule) -> Self {
+        let mut count = vec![0u32; state.splats.len()];
+        for &source in sources {
+            count[source as usize] += 1;
+        }
+        let splits = long_axis::which(&state.splats, &count, rule.split_largest);
+        Self { count, splits }
     }
-    let distinct: Vec<u32> = (0u32..).zip(&draws).filter(|(_, r)| **r > 0).map(|(i, _)| i).collect();
+}
+
+/// Gives each drawn source that is not split the opacity and scales of one of its copies; returns all drawn sources in
+/// order, each once.
+fn share(state: &mut TrainState, draws: &Draws, min_opacity: f32, pool: &Pool) -> Vec<u32> {
+    let distinct: Vec<u32> = (0u32..).zip(&draws.count).filter(|(_, r)| **r > 0).map(|(i, _)| i).collect();
     let mut shares = vec![Share::default(); distinct.len()];
     let logits = &state.splats.opacity_logits;
     pool.run_chunks(&mut shares, CHUNK, |chunk, shares| {
         for (share, &source) in shares.iter_mut().zip(&distinct[chunk * CHUNK..]) {
-            let copies = draws[source as usize].saturating_add(1).min(MAX_COPIES);
+            let copies = draws.count[source as usize].saturating_add(1).min(MAX_COPIES);
             *share = share_among_copies(logits[source as usize], copies, min_opacity);
         }
     });
     for (&source, share) in distinct.iter().zip(&shares) {
         let source = source as usize;
+        if draws.splits[source] {
+            continue;
+        }
         state.splats.opacity_logits[source] = share.opacity_logit;
         state.splats.log_scales[source] = state.splats.log_scales[source].map(|s| s + share.log_scale_change);
     }

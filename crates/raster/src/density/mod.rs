@@ -3,7 +3,7 @@
 //! | rule | source | file |
 //! |---|---|---|
 //! | classic: clone, split, prune | Kerbl et al. 2023, section 5; statistic in NDC as in the released code | `classic` |
-//! | MCMC: relocate, add | Kheradmand et al. 2024, eq. 9 and section 4 | `mcmc` |
+//! | MCMC: relocate, add | Kheradmand et al. 2024, eq. 9 and section 4 | `mcmc`, `long_axis` |
 //! | opacity reset | Kerbl et al. 2023, section 5.2 | here |
 //!
 //! What all rules share:
@@ -16,6 +16,7 @@
 pub mod decide;
 
 mod classic;
+mod long_axis;
 mod mcmc;
 mod noise;
 mod rows;

@@ -60,7 +60,15 @@ pub(crate) fn classic_rule() -> ClassicRule {
 
 /// The published parameters.
 pub(crate) fn mcmc_rule() -> McmcRule {
-    McmcRule { seed: 7, step: 600, dead_opacity: 0.005, growth: 1.05, max_splats: u64::MAX, reorder: false }
+    McmcRule {
+        seed: 7,
+        step: 600,
+        dead_opacity: 0.005,
+        growth: 1.05,
+        max_splats: u64::MAX,
+        split_largest: 0.0,
+        reorder: false,
+    }
 }
 
 /// All bits of one splat and of everything that is kept with it.

@@ -35,7 +35,7 @@ const RULES: &[Rule] = &[
         why: "with --strategy mcmc; leave it out, or take --strategy classic",
     },
     Rule {
-        options: &["dead-opacity", "growth", "noise"],
+        options: &["dead-opacity", "growth", "split-largest", "noise"],
         is_idle: |o| o.strategy != Some(Strategy::Mcmc),
         why: "with --strategy classic; leave it out, or take --strategy mcmc",
     },

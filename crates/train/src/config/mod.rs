@@ -232,6 +232,7 @@ impl TrainConfig {
             Strategy::Mcmc => DensityRules::Mcmc(McmcRecipe {
                 dead_opacity: share("dead-opacity", o.dead_opacity)?,
                 growth: number("growth", o.growth, "1..2", |v| (1.0..=2.0).contains(&v))?,
+                split_largest: share("split-largest", o.split_largest)?,
                 noise: at_least_zero("noise", o.noise)?,
             }),
         };
@@ -537,6 +538,7 @@ impl TrainConfig {
             DensityRules::Mcmc(mcmc) => {
                 o.dead_opacity = Some(mcmc.dead_opacity);
                 o.growth = Some(mcmc.growth);
+                o.split_largest = Some(mcmc.split_largest);
                 o.noise = Some(mcmc.noise);
             }
         }
