@@ -102,9 +102,9 @@ option_args! {
     /// The recipe at three scales: fast, default or best. It sets steps, splats and picture sizes that are not given.
     #[arg(long, value_name = "SCALE", help_heading = RUN, value_parser = words::<Quality>(Quality::WORDS))]
     quality: Quality,
-    /// Steps of the whole run; all schedules scale with it. The default preset takes 8,800 for small pictures
-    /// (400x400), 4,400 for larger ones (800x600), never fewer than 3,000; the best one three times as many, at most
-    /// 30,000.
+    /// Steps of the whole run; all schedules scale with it. The default preset takes 7,000 for small pictures
+    /// (400x400), 3,500 for larger ones (800x600), never fewer than 3,000; the best one three times as many, at most
+    /// 30,000; the fast one 1,400.
     #[arg(long, value_name = "N", help_heading = RUN)]
     steps: u64,
     /// Finish in this time, for instance 90s or 5m: finds steps and splats that fit, and keeps to it.

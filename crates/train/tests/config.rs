@@ -81,10 +81,12 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
     let steps = |quality, pixels_each| of(quality, 64, pixels_each).steps.unwrap();
     let work = |pixels_each: f64| steps(Quality::Default, pixels_each) as f64 * (pixels_each + 160e3);
     assert!((work(160e3) / work(500e3) - 1.0).abs() < 0.02);
-    assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 8_800);
+    assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 7_000);
+    let object = Known { pictures: 64, pixels: 64.0 * 160e3, points: 0, is_object: true };
+    assert_eq!(quality_defaults(&TrainOptions::default(), Some(object)).steps, Some(8_800));
     assert_eq!(steps(Quality::Default, 1e8), steps(Quality::Default, 2e8));
     assert_eq!(steps(Quality::Fast, 1e5), steps(Quality::Fast, 1e6));
-    assert_eq!([1.0, 480e3].map(|pixels| steps(Quality::Best, pixels)), [30_000, 13_200]);
+    assert_eq!([1.0, 480e3].map(|pixels| steps(Quality::Best, pixels)), [30_000, 10_500]);
 }
 
 #[test]
@@ -144,9 +146,9 @@ fn longer_runs_decay_further_are_coarse_for_a_shorter_share_and_go_slower_from_p
         ((rates.means_final / rates.means).log10(), config.recipe.coarse.until)
     };
     let is = |(a, b): (f64, f64), (c, d): (f64, f64)| (a - c).abs() < 0.01 && (b - d).abs() < 0.01;
-    let (short, long) = ((-1.0, 0.4), (-2.0, 0.2));
+    let (short, long) = ((-1.0, 0.55), (-2.0, 0.35));
     assert!(is(of(Some(500), None), short) && is(of(Some(3_000), None), short));
-    assert!(is(of(Some(4_500), None), (-1.5, 0.3)));
+    assert!(is(of(Some(4_500), None), (-1.5, 0.45)));
     assert!(is(of(Some(6_000), None), long) && is(of(None, None), long));
     assert!(is(of(None, Some(TimeBudget::Milliseconds(30_000))), short));
     assert!(is(of(None, Some(TimeBudget::Milliseconds(600_000))), long));

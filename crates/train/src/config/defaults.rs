@@ -86,8 +86,10 @@ const LONG_STEPS: f64 = 6_000.0;
 const FAST_STEPS: f64 = 4_500.0;
 /// Steps that a run with a time budget is expected to make per second.
 const BUDGET_STEPS_PER_SECOND: f64 = 20.0;
-/// Work of the default preset, which decides its steps, in pixels: 8,800 steps of 400x400 px, 4,400 of 800x600.
-const DEFAULT_WORK: f64 = 2.8e9;
+/// Work of the default preset, which decides its steps, in pixels: 8,800 steps of 400x400 px …
+const OBJECT_WORK: f64 = 2.8e9;
+/// … and where a dense start may save the first of them: 3,500 of 800x600 px.
+const DEFAULT_WORK: f64 = 2.25e9;
 /// What the splats of a step cost, in pixels, fitted to a few runs (docs/benchmarks.md, "Time budgets and presets").
 const SPLAT_PIXELS: f64 = 160e3;
 /// Fewest and most steps of the default preset.
@@ -156,7 +158,8 @@ impl Known {
 /// - Fewer steps want higher rates: twice the published ones gain 0.5 to 2 dB in 1,200 to 3,000 steps. Random starts
 ///   and few pictures want them in longer runs too; from points the published ones are better in 6,000.
 /// - Short runs want a decade of decay of the means, where two are published; from 6,000 steps on two are better.
-/// - Small pictures at the start pay in short runs and cost quality in long ones.
+/// - Small pictures at the start pay in short runs and cost quality in long ones; they pay longer where stereo has
+///   found the coarse form before.
 /// - A random start wants half as many splats as there will be where the scene fills its pictures (0.5 dB in the same
 ///   time); where an object stands in front of nothing they cost a fifth more time and gain nothing.
 /// - More splats pay until there is one for about 40 pixels of the training pictures; growth is as fast as it takes to
@@ -173,7 +176,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
     let quality = given.quality.unwrap_or(Quality::Default);
     let is_object = known.is_some_and(|known| known.is_object);
     let (preset_steps, [initial_splats, max_splats], max_resolution) = match quality {
-        Quality::Fast => (2_000, [30_000, 60_000], 800),
+        Quality::Fast => (1_400, [30_000, 60_000], 800),
         Quality::Default => {
             (default_steps(known), [if is_object { 20_000 } else { 100_000 }, 200_000], 1_600)
         }
@@ -199,6 +202,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
     let length = share_between(SHORT_STEPS, LONG_STEPS, expected);
     let coarse_until = match quality {
         Quality::Fast => 0.7,
+        Quality::Default if !is_object => 0.55 - 0.2 * length,
         Quality::Default | Quality::Best => 0.4 - 0.2 * length,
     };
     let is_few = known.is_some_and(|known| known.pictures < FEW_PICTURES);
@@ -237,7 +241,8 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
 fn default_steps(known: Option<Known>) -> u64 {
     let [fewest, most] = DEFAULT_STEPS;
     let Some(known) = known else { return 6_000 };
-    let steps = (DEFAULT_WORK / (SPLAT_PIXELS + known.pixels_each())).clamp(fewest, most);
+    let work = if known.is_object { OBJECT_WORK } else { DEFAULT_WORK };
+    let steps = (work / (SPLAT_PIXELS + known.pixels_each())).clamp(fewest, most);
     (steps / 100.0).round() as u64 * 100
 }
 
