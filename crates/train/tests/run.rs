@@ -174,6 +174,7 @@ fn the_summary_of_a_run_is_read_from_its_folder_finished_or_not() {
         "psnr",
         "psnr_colour_corrected",
         "psnr_covisible",
+        "scarce_share",
         "seconds",
         "splats",
         "ssim",
