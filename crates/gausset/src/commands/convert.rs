@@ -86,9 +86,10 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
     for line in file.report.lines(&input) {
         console.warn("the splats", line);
     }
-    if let Some(region) = args.region(run.as_ref(), console)? {
-        crop(&mut file, &region, &input, console)?;
-    }
+    let cropped = match args.region(run.as_ref(), console)? {
+        Some(region) => crop(&mut file, &region, &input)?,
+        None => 0,
+    };
     let mut vertical_axis = file.vertical_axis;
     if args.up != Up::None {
         Similarity::from_rotation(up::rotation(args.up, &[])).apply_to_splats(&mut file.splats);
@@ -104,6 +105,13 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
     let written = save_ply(&Disk, &args.output, &file.splats, &options, &write).map_err(Failure::from)?;
     let (splats, size) = (grouped(written.splats), units::bytes(written.bytes));
     console.note(format!("{}: {splats} splats, {size}", args.output.display()));
+    if cropped > 0 {
+        console.note(format!(
+            "{}: {} splats outside the crop left out",
+            input.display(),
+            grouped(cropped as u64)
+        ));
+    }
     if written.dropped > 0 {
         let dropped = grouped(written.dropped);
         console.warn(
@@ -135,8 +143,8 @@ impl ConvertArgs {
     }
 }
 
-/// Leaves out what lies outside; refuses to write an empty file.
-fn crop(file: &mut SplatFile, region: &Region, path: &Path, console: &Console) -> Result<(), Failure> {
+/// Leaves out what lies outside and returns how many splats that are; refuses what would be an empty file.
+fn crop(file: &mut SplatFile, region: &Region, path: &Path) -> Result<usize, Failure> {
     let before = file.splats.len();
     file.crop(region);
     if file.splats.is_empty() {
@@ -144,9 +152,7 @@ fn crop(file: &mut SplatFile, region: &Region, path: &Path, console: &Console) -
             format!("{}: none of {} splats lies inside the crop", path.display(), grouped(before as u64));
         return Err(Failure::usage(line));
     }
-    let left_out = grouped((before - file.splats.len()) as u64);
-    console.note(format!("{}: {left_out} splats outside the crop left out", path.display()));
-    Ok(())
+    Ok(before - file.splats.len())
 }
 
 fn parse_box(text: &str) -> Result<Region, String> {
