@@ -5,12 +5,13 @@
 //!   `fearless_simd` are looked at.)
 //! - Sources name no path of one machine.
 //! - Files with unsafe code stand in the table of `docs/unsafe.md`, and tests that `docs/reliability.md` names exist.
+//! - No crate comes to depend on what its room must not know ([`crate::arrows`]).
 //! - What pages link to and what pages and comments cite exists ([`crate::cited`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::cited;
+use crate::{arrows, cited};
 
 /// Paths of a single machine. Put together here so that this file does not find itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
@@ -45,6 +46,10 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
     for (number, name) in named_tests(&promises).filter(|(_, name)| !functions.contains(*name)) {
         findings += 1;
         println!("{PROMISES}: line {number}: there is no test {name}");
+    }
+    for finding in arrows::findings(workspace)? {
+        findings += 1;
+        println!("{finding}");
     }
     println!("{} files, {findings} findings", files.len());
     if findings == 0 { Ok(()) } else { Err(format!("lint: {findings} findings")) }

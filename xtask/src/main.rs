@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program for the people who work here")]
 
 mod agreement;
+mod arrows;
 mod cited;
 mod full;
 mod lint;

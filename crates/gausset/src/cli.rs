@@ -9,6 +9,7 @@ use std::ffi::OsString;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use gausset_flow::Failure;
 
 use crate::Ending;
 use crate::commands::field;
@@ -16,7 +17,6 @@ use crate::commands::{
     bench, clean, completions, convert, demo, eval, info, man, pano, photos, profile, render, train,
 };
 use crate::console::Verbosity;
-use crate::failure::Failure;
 use crate::{options, usage};
 
 /// Colours of the help on a terminal.

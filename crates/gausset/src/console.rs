@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 
+use gausset_flow::Failure;
 use indicatif::ProgressBar;
 use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::Ending;
-use crate::failure::Failure;
 
 /// Warnings of one kind that are printed.
 const WARNINGS_PER_KIND: u64 = 5;

@@ -4,18 +4,9 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 use gausset_compute::VectorLevel;
-use gausset_core::engine::Engine;
-use gausset_cpu::{CpuEngine, CpuOptions, LevelMissing};
-use gausset_io::splat::ReadLimits;
-
-/// A device that can be asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Device {
-    /// The best there is.
-    Auto,
-    /// The processor.
-    Cpu,
-}
+use gausset_cpu::{CpuEngine, LevelMissing};
+use gausset_flow::device::{Device, DeviceOptions};
+use gausset_flow::training::Conditions;
 
 fn parse_device(text: &str) -> Result<Device, String> {
     match text {
@@ -46,23 +37,18 @@ pub(crate) struct DeviceArgs {
 }
 
 impl DeviceArgs {
-    /// The engine with so many threads, 0 = all. It may take half of the machine's memory, unless somebody sets another
-    /// limit.
-    ///
-    /// # Errors
-    /// This processor lacks the vector level.
-    pub(crate) fn engine(self, threads: usize) -> Result<CpuEngine, LevelMissing> {
-        match self.device {
-            Device::Auto | Device::Cpu => {
-                let mut engine = CpuEngine::new(CpuOptions { threads, level: self.simd })?;
-                engine.limit_memory(ReadLimits::default().memory_bytes);
-                Ok(engine)
-            }
-        }
+    /// The device.
+    pub(crate) const fn options(self) -> DeviceOptions {
+        DeviceOptions { device: self.device, level: self.simd }
+    }
+
+    /// How a training is done on it; its time counts from the start of the program.
+    pub(crate) fn conditions(self) -> Conditions {
+        Conditions { started: *crate::STARTED, ..Conditions::on(self.options()) }
     }
 
     /// The vector level that was asked for.
-    pub(crate) fn level(self) -> VectorLevel {
+    pub(crate) const fn level(self) -> VectorLevel {
         self.simd
     }
 }
@@ -83,6 +69,6 @@ impl ComputeArgs {
     /// # Errors
     /// This processor lacks the vector level.
     pub(crate) fn engine(self) -> Result<CpuEngine, LevelMissing> {
-        self.device.engine(self.threads as usize)
+        self.device.options().engine(self.threads as usize)
     }
 }

@@ -12,10 +12,11 @@ mod cli;
 mod commands;
 mod console;
 mod crash;
+mod describe;
 mod device;
 mod exit;
-mod failure;
 mod interrupt;
+mod listener;
 mod numbers;
 mod options;
 mod profiling;
@@ -30,9 +31,9 @@ use std::sync::LazyLock;
 use std::time::Instant;
 
 use gausset_compute::huge_pages::HugePages;
+use gausset_flow::Failure;
 
 use crate::console::Console;
-use crate::failure::Failure;
 
 #[global_allocator]
 static ALLOCATOR: HugePages = HugePages;

@@ -1,23 +1,6 @@
 //! Numbers as people read them.
 
-/// `1,234,567`.
-pub(crate) fn grouped(count: u64) -> String {
-    let digits = count.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// `1 picture`, `3 pictures`.
-pub(crate) fn counted(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{} {noun}{plural}", grouped(count))
-}
+pub(crate) use gausset_io::units::{counted, grouped};
 
 /// `7 s`, `2:05 min`, `3:02:01 h`.
 pub(crate) fn duration(seconds: f64) -> String {

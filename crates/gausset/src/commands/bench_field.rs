@@ -15,13 +15,13 @@ use gausset_field::{
     AcceleratedEvaluator, Compute, Covariance, Cutoff, Evaluator, FieldGradients, GaussianField, PointSet,
     WeightMode, probe,
 };
+use gausset_flow::Failure;
 use serde::Serialize;
 
 use super::bench::{cpu_seconds, median};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::table::{self, Align};
 
 /// Operations of a pair on the multiply-add pipes.

@@ -6,6 +6,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Region, se3, sh};
+use gausset_flow::Failure;
+use gausset_flow::saved_run::{DataPlace, OtherData, SavedRun};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
 use gausset_io::splat::ply::{PlyOptions, save_ply};
 use gausset_io::splat::{SplatFile, read_splats};
@@ -13,11 +15,10 @@ use gausset_io::units;
 use gausset_train::{Up, up};
 
 use super::pano::split::parse_positive;
-use super::saved_run::{DataPlace, OtherData, SavedRun};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
+use crate::listener::tell;
 use crate::numbers::grouped;
 
 const AFTER_HELP: &str = "\
@@ -135,7 +136,7 @@ impl ConvertArgs {
             return Err(Failure::usage(line));
         };
         let place = DataPlace { path: self.data.as_deref(), other: OtherData::Refuse, allow_outside: false };
-        let dataset = run.open_dataset(place, console)?;
+        let dataset = tell(console, |host| run.open_dataset(place, host))?;
         let turn = run.splats_from_dataset();
         let cameras = dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
         let centres: Vec<_> = cameras.map(|centre| se3::mul_vec(&turn, centre)).collect();

@@ -1,23 +1,20 @@
 //! `gausset eval`: renders the pictures of a split and compares them with the truth.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_io::atomic::{Disk, Overwrite, plain_reason};
-use gausset_io::run_folder::{EVALUATION, eval_folder, evaluation_is_ours};
-use gausset_io::{input, owned};
+use gausset_flow::evaluate::{EvaluateOptions, evaluate};
 use gausset_train::eval::CONTACT_SHEET;
-use gausset_train::{
-    EvalError, EvalOptions, LearntGains, Lpips, Measures, PictureFolder, Split, SsimDefinition, evaluate,
-};
+use gausset_train::{Split, SsimDefinition};
 
-use super::saved_run::{DataPlace, OtherData, SavedRun, ViewArgs, scene_splats};
+use super::training::ending;
+use super::view_args::ViewArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::failure::Failure;
-use crate::interrupt::{Interrupt, Signal};
+use crate::interrupt::Interrupt;
+use crate::listener::attend;
 use crate::{Ending, scores};
 
 const AFTER_HELP: &str = "\
@@ -79,90 +76,40 @@ pub(crate) struct EvalArgs {
     compute: ComputeArgs,
 }
 
+impl EvalArgs {
+    fn options(&self) -> EvaluateOptions {
+        EvaluateOptions {
+            run: self.run.clone(),
+            data: self.data.clone(),
+            split: self.split,
+            ssim: self.ssim,
+            reduction: self.reduce,
+            lpips: self.lpips.clone(),
+            output: self.output.clone(),
+            near_plane: self.view.near_plane,
+            force: self.force,
+            allow_outside: self.allow_outside,
+            device: self.compute.device.options(),
+            threads: self.compute.threads,
+        }
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> {
-    let run = SavedRun::read(&args.run)?;
-    // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
-    let _lock = if args.output.is_none() { Some(run.share()?) } else { None };
-    let lpips = args.lpips.as_deref().map(read_lpips).transpose()?;
-    let mut engine = args.compute.engine().map_err(Failure::from)?;
-    let scene_splats = scene_splats(&run.load_splats(&mut engine, console)?);
-    let place = DataPlace {
-        path: args.data.as_deref(),
-        other: OtherData::forced(args.force),
-        allow_outside: args.allow_outside,
-    };
-    let dataset = run.open_dataset(place, console)?;
-    let (folder, overwrite) = place_of(args)?;
-    let mut render = run.render_options();
-    args.view.apply(&mut render);
-    let gains = LearntGains::read(&run.folder).map_err(Failure::from)?;
-    let exposures = gains.map(|gains| gains.of_pictures(&dataset));
-    let options = EvalOptions {
-        exposures: exposures.as_ref(),
-        split: args.split,
-        most: None,
-        render,
-        scene_splats,
-        splats_from_dataset: run.splats_from_dataset(),
-        reduction: args.reduce,
-        ssim: args.ssim,
-        measures: Measures::All,
-        lpips: lpips.as_ref(),
-    };
     let interrupt = Interrupt::watch();
-    let loader = run.loader(&dataset);
-    let pictures = PictureFolder { fs: &Disk, folder: &folder, overwrite };
-    let report = match evaluate(&mut engine, &loader, &options, Some(&pictures), interrupt.stop()) {
-        Err(EvalError::Stopped) => {
-            return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
-        }
-        evaluated => evaluated.map_err(Failure::from)?,
+    let evaluated = match attend(&interrupt, console, |host| evaluate(&args.options(), host)) {
+        Ok(evaluated) => evaluated,
+        Err(failure) => return ending(failure, &interrupt),
     };
-    for view in &report.skipped {
-        console.warn("pictures", format!("{}: skipped: {}", view.name, view.reason));
-    }
-    if let Some(warning) = report.cut_lists(options.render.max_splats_per_tile) {
-        console.warn("the tile lists", warning.to_string());
-    }
-    if report.images == 0 {
-        console.warn(
-            "the dataset",
-            format!("{}: split {}: holds no picture", dataset.root.display(), args.split),
-        );
-    }
-    console.object_or(&report, || {
-        let sheet = folder.join(CONTACT_SHEET);
+    console.object_or(&evaluated.report, || {
+        let sheet = evaluated.folder.join(CONTACT_SHEET);
         let place = if sheet.is_file() {
             format!("\n{} ({})\n", sheet.display(), scores::PANELS)
         } else {
             String::new()
         };
-        scores::table(&report) + &place
+        scores::table(&evaluated.report) + &place
     })?;
-    Ok(Status::done(!report.skipped.is_empty() || dataset.has_skipped()))
-}
-
-/// Reads the weights of LPIPS.
-fn read_lpips(path: &Path) -> Result<Lpips, Failure> {
-    let refused = |reason: String| Failure::new("read", format!("{}: LPIPS: {reason}", path.display()));
-    let bytes = input::read(path, Lpips::MAX_FILE_BYTES).map_err(|error| refused(plain_reason(&error)))?;
-    Lpips::from_bytes(&bytes).map_err(|error| refused(error.to_string()))
-}
-
-/// Where the pictures go, and whether files of others may be replaced there.
-fn place_of(args: &EvalArgs) -> Result<(PathBuf, Overwrite), Failure> {
-    let forced = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    if let Some(folder) = &args.output {
-        return Ok((folder.clone(), forced));
-    }
-    let mut folder = eval_folder(&args.run);
-    if args.split == Split::Train {
-        // Made before what is in it, so that it is known to be ours.
-        owned::take(&Disk, &folder, EVALUATION, std::iter::empty::<&Path>(), forced)?;
-        folder = folder.join("train");
-    }
-    // What version 0.1 put into a run folder has no marker, and is ours all the same.
-    let is_ours = evaluation_is_ours(&Disk, &folder);
-    Ok((folder, if is_ours { Overwrite::Replace } else { forced }))
+    Ok(Status::done(evaluated.has_skipped))
 }

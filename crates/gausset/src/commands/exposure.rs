@@ -8,7 +8,7 @@ use gausset_io::image::read_header;
 use gausset_train::gains::{self, Gains, NOTABLE_SD};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use gausset_flow::Failure;
 
 /// Longest side in px of the pictures that are measured: gains need no detail.
 const MEASURED_SIDE: u32 = 800;

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use gausset_flow::Failure;
+use gausset_flow::saved_run::SavedRun;
 use gausset_io::dataset::{self, Dataset, OpenOptions};
 use gausset_io::splat::{SplatFile, read_splats};
 use gausset_io::units;
@@ -11,11 +13,9 @@ use gausset_train::read_summary;
 use serde::Serialize;
 
 use super::exposure;
-use super::saved_run::SavedRun;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
 use crate::{scores, table};
 

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap_mangen::Man;
+use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic_with};
 
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::{Ending, cli};
 
 /// Arguments of `man`.

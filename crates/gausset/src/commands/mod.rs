@@ -15,15 +15,21 @@ pub(crate) mod pano;
 pub(crate) mod photos;
 pub(crate) mod profile;
 pub(crate) mod render;
-pub(crate) mod saved_run;
-pub(crate) mod stages;
 pub(crate) mod train;
 pub(crate) mod training;
+pub(crate) mod view_args;
+
+use gausset_io::atomic::Overwrite;
 
 use crate::Ending;
 use crate::cli::Command;
 use crate::console::Console;
 use crate::exit::Status;
+
+/// What `--force` means.
+pub(crate) const fn overwrite(force: bool) -> Overwrite {
+    if force { Overwrite::Replace } else { Overwrite::Refuse }
+}
 
 /// Runs a command.
 ///

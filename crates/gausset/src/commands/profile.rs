@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
+use gausset_flow::Failure;
 use gausset_io::input;
 use gausset_io::run_folder::profile_path;
 use gausset_prof::{Profile, changes};
@@ -11,7 +12,6 @@ use serde_json::json;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::profiling;
 
 /// Largest profile that is read; real ones have some tens of kilobytes.

@@ -8,6 +8,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_core::camera::CameraError;
 use gausset_core::engine::{Engine, RenderOptions, Rendering};
 use gausset_core::{Camera, RgbImage8};
+use gausset_flow::Failure;
+use gausset_flow::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, load_splats, scene_splats};
 use gausset_io::atomic::{
     Disk, FileSystem, Overwrite, WriteOptions, plain_reason, refuse_existing, write_atomic_with,
 };
@@ -19,13 +21,13 @@ use gausset_train::cameras::{self, NamedCamera};
 use gausset_train::orbit::{self, PictureShape};
 use gausset_train::{Background, RunWarning, Split};
 
-use super::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, ViewArgs, load_splats, scene_splats};
+use super::view_args::ViewArgs;
 use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::interrupt::{Interrupt, Signal};
+use crate::listener::tell;
 use crate::numbers::counted;
 use crate::progress::Reporter;
 
@@ -236,7 +238,7 @@ type Prepared = (Vec<NamedCamera>, RenderOptions, Option<u32>);
 /// Splats, cameras and options of a run.
 fn of_run(args: &RenderArgs, engine: &mut dyn Engine, console: &Console) -> Result<Prepared, Failure> {
     let run = SavedRun::read(&args.input)?;
-    let file = run.load_splats(engine, console)?;
+    let file = tell(console, |host| run.load_splats(engine, host))?;
     let turn = run.splats_from_dataset();
     let cameras = match &args.path {
         Some(path) => cameras::read_path(path, args.size, &turn)?,
@@ -246,7 +248,7 @@ fn of_run(args: &RenderArgs, engine: &mut dyn Engine, console: &Console) -> Resu
                 other: OtherData::forced(args.force),
                 allow_outside: args.allow_outside,
             };
-            let dataset = run.open_dataset(place, console)?;
+            let dataset = tell(console, |host| run.open_dataset(place, host))?;
             of_dataset(args, &dataset, &turn)?
         }
     };
@@ -255,7 +257,7 @@ fn of_run(args: &RenderArgs, engine: &mut dyn Engine, console: &Console) -> Resu
 
 /// Splats, cameras and options of a splat file.
 fn of_file(args: &RenderArgs, engine: &mut dyn Engine, console: &Console) -> Result<Prepared, Failure> {
-    let file = load_splats(&args.input, engine, console)?;
+    let file = tell(console, |host| load_splats(&args.input, engine, host))?;
     let cameras = match (&args.path, &args.data) {
         (Some(path), _) => cameras::read_path(path, args.size, &NOT_TURNED)?,
         (None, Some(data)) => {

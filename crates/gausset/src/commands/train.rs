@@ -3,17 +3,19 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gausset_flow::Failure;
+use gausset_flow::training::{self, Conditions, Task};
 use gausset_io::atomic::Overwrite;
 use gausset_train::TrainOptions;
 
-use super::training::{self, Job, Task};
-use crate::Ending;
+use super::training::status;
 use crate::console::Console;
 use crate::device::DeviceArgs;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::interrupt::Interrupt;
+use crate::listener::attend;
 use crate::options::OptionArgs;
+use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -77,11 +79,11 @@ fn resolve(args: TrainArgs) -> Result<Task, Failure> {
 
 /// Runs the command.
 pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, Ending> {
-    let (device, profile) = (args.device, args.profile);
+    let conditions = Conditions { profile: args.profile, ..args.device.conditions() };
     let task = resolve(args)?;
     let interrupt = Interrupt::watch();
-    let job = Job { task, device, profile };
-    let trained = training::train(job, &interrupt, console)?;
-    console.object_or(&trained.outcome.summary, || trained.table())?;
-    Ok(trained.status)
+    let trained = attend(&interrupt, console, |host| training::train(task, conditions, host))?;
+    let status = status(&trained, &interrupt, console);
+    console.object_or(&trained.outcome.summary, || describe::trained(&trained))?;
+    Ok(status)
 }

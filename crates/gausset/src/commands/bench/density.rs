@@ -7,6 +7,7 @@ use gausset_compute::level::{level, name};
 use gausset_compute::{Pool, Rates, rng};
 use gausset_core::engine::ClassicRule;
 use gausset_cpu::LevelMissing;
+use gausset_flow::Failure;
 use gausset_raster::density::decide::{self, Inputs, Thresholds};
 use serde::Serialize;
 
@@ -14,7 +15,6 @@ use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::numbers::grouped;
 use crate::table::{self, Align};
 

@@ -16,14 +16,17 @@ use std::time::Instant;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use density::DensityArgs;
 use gausset_core::Stage;
 use gausset_core::engine::{
     AdamMode, Engine, EngineError, GradientStatistic, Rates, RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_cpu::statistics::StepSizes;
+use gausset_flow::{Failure, profiling as recording};
 use gausset_io::units;
 use gausset_prof::{Floor, Profile};
 use gausset_train::Adam;
+use scene::Scene;
 use serde::Serialize;
 
 use super::bench_field;
@@ -32,12 +35,9 @@ use crate::commands::render::parse_size;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::numbers::{grouped, three_digits};
 use crate::profiling;
 use crate::table::{self, Align};
-use density::DensityArgs;
-use scene::Scene;
 
 /// Steps before the clock starts: buffers grow, caches fill.
 const WARM_UP: u64 = 3;
@@ -204,7 +204,7 @@ enum Kind {
 
 fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured, Failure> {
     if let Some(folder) = &args.profile {
-        profiling::take(folder)?;
+        recording::take(folder)?;
     }
     if kind == Kind::Raster && args.adam.is_some() {
         return Err(Failure::usage(
@@ -221,7 +221,7 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
         Kind::Train => train_step(&mut engine, &view, &options, adam, 2 * step + 1),
         Kind::Raster => engine.render(&view.camera, &view.pose, &options).map(|_rendering| ()),
     };
-    profiling::start();
+    recording::start();
     gausset_prof::set_trace(args.profile.is_some());
     let (mut wall, mut cpu) = (Vec::new(), Vec::new());
     for step in 0..WARM_UP + args.steps {
@@ -253,12 +253,12 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
         }
         Kind::Raster => engine.forward_sizes(),
     };
-    (profile.machine, profile.floors) = profiling::floors(&engine, &sizes);
+    (profile.machine, profile.floors) = recording::floors(&engine, &sizes);
     let device = engine.describe();
     if let Some(folder) = &args.profile {
         let what = if kind == Kind::Train { "bench train" } else { "bench raster" };
         profile.about = vec![("run".to_owned(), what.to_owned()), ("device".to_owned(), device.name.clone())];
-        profiling::save(&profile, &trace, folder)?;
+        recording::save(&profile, &trace, folder)?;
         console.note(profiling::report(&profile));
     }
     let wall_ms = median(&mut wall);

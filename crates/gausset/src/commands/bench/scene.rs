@@ -6,15 +6,15 @@ use std::sync::Arc;
 use gausset_compute::Pool;
 use gausset_core::engine::{RenderOptions, TrainView};
 use gausset_core::{Camera, Pose, Splats, TargetImage};
+use gausset_flow::Failure;
+use gausset_flow::saved_run::NOT_TURNED;
 use gausset_io::splat::read_splats;
 use gausset_scenes::workload::{HEIGHT, SPLATS, State, WIDTH, Workload, pattern};
 use gausset_train::cameras;
 use gausset_train::orbit::{self, PictureShape};
 
 use super::MeasureArgs;
-use crate::commands::saved_run::NOT_TURNED;
 use crate::console::Console;
-use crate::failure::Failure;
 
 /// Splats, a view of them with a picture to train towards, and how it is rendered.
 pub(super) struct Scene {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use gausset_field::model::Model;
 use gausset_field::{Bounds, splat};
+use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, WriteOptions};
 use gausset_io::splat::ply::{PlyOptions, save_ply};
 use gausset_io::splat::read_splats;
@@ -13,7 +14,6 @@ use super::{check_output, load, overwrite, write_bytes};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\

@@ -10,6 +10,7 @@ use gausset_field::fit::{Fit, FitOptions, FitProgress, Fitted, Metrics, Samples,
 use gausset_field::input;
 use gausset_field::model::Model;
 use gausset_field::{Covariance, WeightMode};
+use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, FileSystem, WriteOptions, plain_reason, write_atomic};
 use serde::Serialize;
 
@@ -17,7 +18,6 @@ use super::{MachineArgs, check_output, overwrite};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::numbers::{counted, grouped, three_digits};
 use crate::progress::Reporter;

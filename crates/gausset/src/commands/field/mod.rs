@@ -11,16 +11,14 @@ use std::path::Path;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use gausset_compute::VectorLevel;
-use gausset_field::fit::FitError;
-use gausset_field::input::InputError;
-use gausset_field::model::{Model, ModelError};
+use gausset_field::model::Model;
 use gausset_field::{Compute, Cutoff, FieldError};
+use gausset_flow::Failure;
 use gausset_io::atomic::{AtomicWriter, Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
 
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -191,12 +189,6 @@ fn load(path: &Path) -> Result<Model, Failure> {
     Ok(Model::load(path)?)
 }
 
-impl From<FieldError> for Failure {
-    fn from(error: FieldError) -> Self {
-        Self::new(code_of(&error), error)
-    }
-}
-
 /// A failure of a field, with the file in which its cause stands.
 fn in_file(path: &Path) -> impl Fn(FieldError) -> Failure {
     move |error| Failure::new(code_of(&error), format!("{}: {error}", path.display()))
@@ -204,30 +196,4 @@ fn in_file(path: &Path) -> impl Fn(FieldError) -> Failure {
 
 const fn code_of(error: &FieldError) -> &'static str {
     if matches!(error, FieldError::Memory { .. }) { "memory" } else { "field" }
-}
-
-impl From<FitError> for Failure {
-    fn from(error: FitError) -> Self {
-        match error {
-            FitError::Option { .. } => Self::new("option", error),
-            FitError::Memory { .. } => Self::new("memory", error),
-            FitError::State { .. } | FitError::Differs { .. } => Self::new("checkpoint", error),
-            _ => Self::new("field", error),
-        }
-    }
-}
-
-impl From<InputError> for Failure {
-    fn from(error: InputError) -> Self {
-        Self::new("samples", error)
-    }
-}
-
-impl From<ModelError> for Failure {
-    fn from(error: ModelError) -> Self {
-        match error {
-            ModelError::Write(error) => error.into(),
-            _ => Self::new("field", error),
-        }
-    }
 }

@@ -9,6 +9,7 @@ use gausset_field::{
     AcceleratedEvaluator, Compute, Cutoff, CutoffReport, FieldError, GaussianField, PointSet, Real, output,
     render,
 };
+use gausset_flow::Failure;
 use serde::Serialize;
 
 use super::{
@@ -18,7 +19,6 @@ use super::{
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\

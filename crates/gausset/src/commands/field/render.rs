@@ -9,6 +9,7 @@ use gausset_field::input::{self, Affine, Input};
 use gausset_field::model::Model;
 use gausset_field::output::VolumeOut;
 use gausset_field::render::{self, Lattice};
+use gausset_flow::Failure;
 use gausset_io::image::encode::{PngPixels, png};
 use serde::Serialize;
 
@@ -16,7 +17,6 @@ use super::{CutoffArg, MachineArgs, check_output, in_file, load, parse_cutoff, w
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 
 /// Error of pictures, as a share of the range: less than a grey level.
 const PICTURE_ERROR: f64 = 1e-4;

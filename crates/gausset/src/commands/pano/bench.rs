@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset_compute::level;
+use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::{owned, units};
 use gausset_pano::bench::{self, Options};
@@ -14,7 +15,6 @@ use crate::commands::bench::peak_bytes;
 use crate::console::Console;
 use crate::device::DeviceArgs;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::numbers::three_digits;
 use crate::table::{self, Align};
 

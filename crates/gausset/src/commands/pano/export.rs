@@ -1,20 +1,20 @@
 //! `gausset pano export`: poses for other programs.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, refuse_existing, write_atomic};
-use gausset_io::dataset::colmap::{ColmapPoint, ModelFolder, ModelFormat, Observations};
+use gausset_flow::Failure;
+use gausset_flow::panos::align::poses_path;
+use gausset_flow::panos::model::{points_of, write};
+use gausset_io::atomic::{Disk, Overwrite, refuse_existing};
+use gausset_io::dataset::colmap::ModelFormat;
 use gausset_pano::export::{self, Poses};
 use gausset_pano::split::{Description, is_ours, read_manifest};
 
-use super::align::poses_path;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
@@ -106,36 +106,4 @@ pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
     let frames = counted(poses.registered() as u64, "frame");
     console.result(&format!("{} ({frames}, {} views each)", written.display(), description.views.len()))?;
     Ok(Status::done(poses.registered() < poses.frames.len()))
-}
-
-/// Points of the aligned model.
-pub(crate) fn points_of(folder: &Path) -> Result<Vec<ColmapPoint>, Failure> {
-    match ModelFolder::find(&folder.join("sparse").join("0"))? {
-        Some(model) => Ok(model.points(Observations::Skip)?),
-        None => Ok(Vec::new()),
-    }
-}
-
-/// Writes a COLMAP model.
-pub(crate) fn write_colmap(
-    folder: &Path,
-    description: &Description,
-    poses: &Poses,
-    points: &[ColmapPoint],
-    format: ModelFormat,
-) -> Result<(), Failure> {
-    for (name, bytes) in export::colmap_files(description, poses, points, format) {
-        write(&folder.join(name), &bytes)?;
-    }
-    Ok(())
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-    if let Some(parent) = path.parent() {
-        Disk.create_folder(parent).map_err(|e| {
-            let reason = gausset_io::atomic::plain_reason(&e);
-            Failure::new("write", format!("{}: folder: {reason}", parent.display()))
-        })?;
-    }
-    Ok(write_atomic(&Disk, path, |file| file.write_all(bytes))?)
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use gausset_compute::{Pool, VectorLevel, level};
+use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
 use gausset_pano::load::{self, Limits};
 use gausset_pano::preview;
@@ -14,7 +15,6 @@ use super::views::ViewArgs;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
 Example:
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     let [w, h] = opened.size;
     let equirect = opened.metadata.equirect(w, h);
     let equirect = equirect.map_err(|what| frames(&format!("{}: {what}", args.frame.display())))?;
-    let views = args.views.views(equirect.full_width.round() as u32)?;
+    let views = args.views.options().views(equirect.full_width.round() as u32)?;
     // The baseline is always there.
     let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
     let picture = preview::sheet(

@@ -4,10 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_pano::geometry::View;
-use gausset_pano::layout::{Layout, check_view, natural_side, read_views};
-
-use crate::failure::Failure;
+use gausset_flow::panos::ViewChoice;
+use gausset_pano::layout::Layout;
 
 /// A layout by its name.
 pub(crate) fn layout_parser() -> impl TypedValueParser<Value = Layout> {
@@ -46,26 +44,13 @@ pub(crate) struct ViewArgs {
 }
 
 impl ViewArgs {
-    /// The views for a source that is `around` px wide.
-    ///
-    /// # Errors
-    /// Values out of range, a file of views that cannot be used.
-    pub(crate) fn views(&self, around: u32) -> Result<Vec<View>, Failure> {
-        let mut views = match &self.views {
-            Some(path) => {
-                let hfov = self.fov.unwrap_or(90.0);
-                let side = self.size.unwrap_or_else(|| natural_side(around, hfov));
-                read_views(path, side, hfov).map_err(|e| Failure::new("views", e))?
-            }
-            None => {
-                let side = self.size.unwrap_or_else(|| self.layout.natural_side(around, self.fov));
-                self.layout.views(side, side, self.fov)
-            }
-        };
-        for view in &mut views {
-            view.yaw += self.rotate;
-            check_view(view).map_err(|what| Failure::usage(format!("--fov, --rotate, --size: {what}")))?;
+    pub(crate) fn options(&self) -> ViewChoice {
+        ViewChoice {
+            layout: self.layout,
+            views: self.views.clone(),
+            size: self.size,
+            fov: self.fov,
+            rotate: self.rotate,
         }
-        Ok(views)
     }
 }

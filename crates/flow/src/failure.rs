@@ -1,35 +1,58 @@
-//! What is printed when a command is refused or fails: one line, and for programs a stable code.
+//! Why a job was refused or failed: one line, and for programs a stable code. The table of codes for the errors of all
+//! libraries below.
 
 use gausset_core::engine::EngineError;
 use gausset_cpu::LevelMissing;
+use gausset_field::FieldError;
+use gausset_field::fit::FitError;
+use gausset_field::input::InputError;
+use gausset_field::model::ModelError;
 use gausset_io::atomic::WriteError;
 use gausset_io::dataset::DatasetError;
 use gausset_io::owned::OwnedError;
 use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
 use gausset_io::units::one_line;
+use gausset_pano::split::SplitError;
+use gausset_sfm::{AlignError, ToolError};
 use gausset_train::cameras::CameraPathError;
 use gausset_train::{ConfigError, EvalError, OptionsError, TrainError};
 use serde::Serialize;
 
-/// Why a command was refused or failed. Serialises as the object of `--json` errors.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Failure {
+/// Why a job was refused or failed. Displays as its one line; serialises as the object of `--json` errors.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{message}")]
+pub struct Failure {
     /// Stable word for programs, listed in `docs/errors.md`.
-    pub(crate) code: &'static str,
+    pub code: &'static str,
     /// `FILE: PLACE: what is wrong (expected …, found …); what to do`.
-    pub(crate) message: String,
+    pub message: String,
 }
+
+/// Code of a job that was asked to stop.
+const STOPPED: &str = "stopped";
 
 impl Failure {
     /// A failure with its code; the message becomes one line.
-    pub(crate) fn new(code: &'static str, message: impl ToString) -> Self {
+    pub fn new(code: &'static str, message: impl ToString) -> Self {
         Self { code, message: one_line(&message.to_string()) }
     }
 
-    /// A mistake in the arguments.
-    pub(crate) fn usage(message: impl ToString) -> Self {
+    /// A mistake in the options.
+    pub fn usage(message: impl ToString) -> Self {
         Self::new("usage", message)
+    }
+
+    /// Somebody asked the job to stop, and it did.
+    #[must_use]
+    pub fn stopped() -> Self {
+        Self::new(STOPPED, "stopped")
+    }
+
+    /// Whether the job ended because it was asked to.
+    #[must_use]
+    pub fn is_stopped(&self) -> bool {
+        self.code == STOPPED
     }
 }
 
@@ -52,6 +75,8 @@ code! {
     SplatError => "splats",
     CameraPathError => "camera-path",
     LevelMissing => "device",
+    ToolError => "colmap",
+    InputError => "samples",
 }
 
 impl From<DatasetError> for Failure {
@@ -140,6 +165,56 @@ impl From<TrainError> for Failure {
                 Self::new("memory", error)
             }
             TrainError::Checkpoint { .. } => Self::new("checkpoint", error),
+        }
+    }
+}
+
+impl From<SplitError> for Failure {
+    fn from(error: SplitError) -> Self {
+        match error {
+            SplitError::Input(_) | SplitError::Nothing { .. } | SplitError::Stopped(_) => {
+                Self::new("frames", error)
+            }
+            SplitError::Write { .. } | SplitError::NotOurs(_) => Self::new("write", error),
+            SplitError::Atomic(error) => error.into(),
+        }
+    }
+}
+
+impl From<AlignError> for Failure {
+    fn from(error: AlignError) -> Self {
+        match error {
+            AlignError::Nothing { .. } => Self::new("align", error),
+            AlignError::Folder(OwnedError::NotOurs { .. }) => Self::new("exists", error),
+            AlignError::Folder(_) => Self::new("write", error),
+            _ => Self::new("colmap", error),
+        }
+    }
+}
+
+impl From<FieldError> for Failure {
+    fn from(error: FieldError) -> Self {
+        let code = if matches!(error, FieldError::Memory { .. }) { "memory" } else { "field" };
+        Self::new(code, error)
+    }
+}
+
+impl From<FitError> for Failure {
+    fn from(error: FitError) -> Self {
+        match error {
+            FitError::Option { .. } => Self::new("option", error),
+            FitError::Memory { .. } => Self::new("memory", error),
+            FitError::State { .. } | FitError::Differs { .. } => Self::new("checkpoint", error),
+            _ => Self::new("field", error),
+        }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        match error {
+            ModelError::Write(error) => error.into(),
+            _ => Self::new("field", error),
         }
     }
 }

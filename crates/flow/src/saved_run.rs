@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::Args;
-use gausset_core::constants::MIN_NEAR_PLANE;
 use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_io::atomic::Disk;
@@ -14,46 +12,25 @@ use gausset_io::run_folder::{config_path, refuse_ways_out, splats_path};
 use gausset_io::splat::{SplatFile, read_splats};
 use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_summary, with_refined_poses};
 
-use crate::console::Console;
-use crate::failure::Failure;
-
-/// How pictures are made otherwise than in training.
-#[derive(Clone, Copy, Debug, Args)]
-pub(crate) struct ViewArgs {
-    /// Splats closer to a camera than this are not drawn, in scene units [default: as trained, or 0.01].
-    #[arg(long, value_name = "DISTANCE", value_parser = parse_near_plane)]
-    near_plane: Option<f64>,
-}
-
-impl ViewArgs {
-    /// Puts what was said in place of what training did.
-    pub(crate) fn apply(self, options: &mut RenderOptions) {
-        if let Some(near_plane) = self.near_plane {
-            options.near_plane = near_plane;
-        }
-    }
-}
-
-fn parse_near_plane(text: &str) -> Result<f64, String> {
-    let found = text.parse::<f64>().ok().filter(|v| (*v as f32).is_finite() && *v >= MIN_NEAR_PLANE);
-    found.ok_or_else(|| format!("expected {MIN_NEAR_PLANE} or more scene units, found `{text}`"))
-}
+use crate::{Failure, Host};
 
 /// A run as its folder tells it.
 #[derive(Debug)]
-pub(crate) struct SavedRun {
-    pub(crate) folder: PathBuf,
-    pub(crate) recorded: RecordedRun,
+pub struct SavedRun {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// Its `config.toml`.
+    pub recorded: RecordedRun,
 }
 
 impl SavedRun {
     /// Whether a folder is that of a run.
-    pub(crate) fn is_one(folder: &Path) -> bool {
+    pub fn is_one(folder: &Path) -> bool {
         config_path(folder).is_file()
     }
 
     /// Reads `config.toml`.
-    pub(crate) fn read(folder: &Path) -> Result<Self, Failure> {
+    pub fn read(folder: &Path) -> Result<Self, Failure> {
         // Says best what is wrong with a folder that holds no run.
         read_summary(folder)?;
         let recorded = RecordedRun::read(&config_path(folder))?;
@@ -61,18 +38,14 @@ impl SavedRun {
     }
 
     /// Keeps trainings out of the folder while something is put into it; refuses one that a link leads out of.
-    pub(crate) fn share(&self) -> Result<SharedLock, Failure> {
+    pub fn share(&self) -> Result<SharedLock, Failure> {
         refuse_ways_out(&Disk, &self.folder)?;
         SharedLock::acquire(&self.folder)
             .map_err(|error| Failure::new("in-use", format!("{error}, or name another folder with -o")))
     }
 
     /// Opens the dataset of the run, from another place if one is given.
-    pub(crate) fn open_dataset(
-        &self,
-        place: DataPlace<'_>,
-        console: &Console,
-    ) -> Result<Arc<Dataset>, Failure> {
+    pub fn open_dataset(&self, place: DataPlace<'_>, host: &mut Host<'_>) -> Result<Arc<Dataset>, Failure> {
         let config = &self.recorded.config;
         let path = place.path.unwrap_or(&config.data.path);
         let mut options = config.open_options();
@@ -83,13 +56,13 @@ impl SavedRun {
         }
         let dataset = dataset::open(path, &options)?;
         for line in dataset.report() {
-            console.warn("the dataset", line);
+            host.warn("the dataset", line);
         }
         if let Err(error) = check_dataset(&self.folder, &self.recorded, &dataset) {
             match place.other {
                 OtherData::Refuse => return Err(error.into()),
                 OtherData::Warn => {
-                    console.warn("the dataset", error.to_string());
+                    host.warn("the dataset", error.to_string());
                     return Ok(Arc::new(dataset));
                 }
             }
@@ -99,14 +72,14 @@ impl SavedRun {
     }
 
     /// A loader within the memory of the run.
-    pub(crate) fn loader(&self, dataset: &Arc<Dataset>) -> Loader {
+    pub fn loader(&self, dataset: &Arc<Dataset>) -> Loader {
         let budget = MemoryPlan::picture_budget(self.recorded.config.max_memory_bytes());
         let budget_bytes = usize::try_from(budget).unwrap_or(usize::MAX);
         Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes, threads: 1 })
     }
 
     /// Path of the saved splats.
-    pub(crate) fn splats(&self) -> Result<PathBuf, Failure> {
+    pub fn splats(&self) -> Result<PathBuf, Failure> {
         let path = splats_path(&self.folder);
         if !path.is_file() {
             let folder = self.folder.display();
@@ -120,16 +93,12 @@ impl SavedRun {
     }
 
     /// Brings the saved splats to a device.
-    pub(crate) fn load_splats(
-        &self,
-        engine: &mut dyn Engine,
-        console: &Console,
-    ) -> Result<SplatFile, Failure> {
-        load_splats(&self.splats()?, engine, console)
+    pub fn load_splats(&self, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<SplatFile, Failure> {
+        load_splats(&self.splats()?, engine, host)
     }
 
     /// How views of the finished run are rendered.
-    pub(crate) fn render_options(&self) -> RenderOptions {
+    pub fn render_options(&self) -> RenderOptions {
         let record = &self.recorded.record;
         let scene = SceneFacts {
             extent: record.scene_extent,
@@ -142,25 +111,25 @@ impl SavedRun {
     }
 
     /// Rotation `splats_from_dataset` that turned the saved splats.
-    pub(crate) fn splats_from_dataset(&self) -> Mat3 {
+    pub fn splats_from_dataset(&self) -> Mat3 {
         self.recorded.record.up_rotation
     }
 }
 
 /// Where the dataset of a run is now, and what may be odd about it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct DataPlace<'a> {
+pub struct DataPlace<'a> {
     /// Its place; `None` = where the run found it.
-    pub(crate) path: Option<&'a Path>,
+    pub path: Option<&'a Path>,
     /// What to do if it is another one.
-    pub(crate) other: OtherData,
+    pub other: OtherData,
     /// Whether pictures may lie outside the picture folder, even if they might not when the run was trained.
-    pub(crate) allow_outside: bool,
+    pub allow_outside: bool,
 }
 
 /// What to do with a dataset that is not that of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OtherData {
+pub enum OtherData {
     /// An error.
     Refuse,
     /// A warning.
@@ -169,30 +138,26 @@ pub(crate) enum OtherData {
 
 impl OtherData {
     /// With `--force`, a warning.
-    pub(crate) const fn forced(force: bool) -> Self {
+    pub const fn forced(force: bool) -> Self {
         if force { Self::Warn } else { Self::Refuse }
     }
 }
 
 /// Reads a splat file, says what is odd about it and brings it to a device.
-pub(crate) fn load_splats(
-    path: &Path,
-    engine: &mut dyn Engine,
-    console: &Console,
-) -> Result<SplatFile, Failure> {
+pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<SplatFile, Failure> {
     let file = read_splats(path)?;
     for line in file.report.lines(path) {
-        console.warn("the splats", line);
+        host.warn("the splats", line);
     }
     engine.load(TrainState::new(file.splats.clone(), Vec::new()))?;
     Ok(file)
 }
 
 /// How many splats of a file are the scene, where a sky follows them.
-pub(crate) fn scene_splats(file: &SplatFile) -> Option<u32> {
+pub fn scene_splats(file: &SplatFile) -> Option<u32> {
     // The device numbers splats with 32 bits and has taken this many.
     (file.sky > 0).then_some(file.scene_len() as u32)
 }
 
 /// Splats that nobody turned.
-pub(crate) const NOT_TURNED: Mat3 = IDENTITY3;
+pub const NOT_TURNED: Mat3 = IDENTITY3;

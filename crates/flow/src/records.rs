@@ -11,25 +11,20 @@ use gausset_io::lock::FolderLock;
 use gausset_io::owned::{self, OwnedError};
 use serde_json::Value;
 
-use crate::failure::Failure;
+use crate::Failure;
 
 /// Marker of the folder of a COLMAP model that we wrote ([`gausset_io::owned`]).
-pub(crate) const MODEL: &str = "model";
+pub const MODEL: &str = "model";
 /// What the model of photographs was made with, in its folder.
-pub(crate) const MODEL_RECORD: &str = "align.json";
+pub const MODEL_RECORD: &str = "align.json";
 /// Name of the folder in which COLMAP works, while it does.
-pub(crate) const WORK: &str = "sfm";
+pub const WORK: &str = "sfm";
 
 /// Longest record that is read: one with the names of a million pictures.
 const MAX_RECORD_BYTES: u64 = 64 << 20;
 
-/// What `--force` means.
-pub(crate) const fn overwrite(force: bool) -> Overwrite {
-    if force { Overwrite::Replace } else { Overwrite::Refuse }
-}
-
 /// Makes the folder of a command and keeps other processes out of it until the lock is dropped.
-pub(crate) fn lock(folder: &Path) -> Result<FolderLock, Failure> {
+pub fn lock(folder: &Path) -> Result<FolderLock, Failure> {
     Disk.create_folder(folder).map_err(|source| {
         let reason = plain_reason(&source);
         Failure::new("write", format!("{}: folder: {reason}", folder.display()))
@@ -38,30 +33,30 @@ pub(crate) fn lock(folder: &Path) -> Result<FolderLock, Failure> {
 }
 
 /// Refuses names of what a command makes in its folder that are links out of it, or no files and folders at all.
-pub(crate) fn stay_inside(folder: &Path, names: &[&str]) -> Result<(), Failure> {
+pub fn stay_inside(folder: &Path, names: &[&str]) -> Result<(), Failure> {
     names.iter().try_for_each(|name| owned::stays_inside(folder, Path::new(name))).map_err(Failure::from)
 }
 
 /// One name for a place, whatever leads to it; for records.
-pub(crate) fn place(path: &Path) -> String {
+pub fn place(path: &Path) -> String {
     let named = std::fs::canonicalize(path).or_else(|_| std::path::absolute(path));
     named.unwrap_or_else(|_| path.to_owned()).display().to_string()
 }
 
 /// The record in a file; none if there is none that can be read.
-pub(crate) fn read_record(path: &Path) -> Option<Value> {
+pub fn read_record(path: &Path) -> Option<Value> {
     let text = input::read(path, MAX_RECORD_BYTES).ok()?;
     serde_json::from_slice(&text).ok().filter(Value::is_object)
 }
 
 /// Writes a record.
-pub(crate) fn write_record(path: &Path, record: &Value) -> Result<(), WriteError> {
+pub fn write_record(path: &Path, record: &Value) -> Result<(), WriteError> {
     write_atomic(&Disk, path, |file| writeln!(file, "{record:#}"))
 }
 
 /// What differs between two records, each as `fps = 2 (given: 3)`. Keys are the long names of options, or what else a
 /// stage depends on.
-pub(crate) fn differences(was: &Value, is: &Value) -> Vec<String> {
+pub fn differences(was: &Value, is: &Value) -> Vec<String> {
     let keys =
         |record: &Value| record.as_object().into_iter().flat_map(|o| o.keys().cloned()).collect::<Vec<_>>();
     let mut all = [keys(was), keys(is)].concat();
@@ -85,7 +80,7 @@ fn difference(key: &str, was: &Value, is: &Value) -> String {
 }
 
 /// Something that was made is there, of other things than those given.
-pub(crate) fn made_of_others(place: &Path, differences: &[String]) -> Failure {
+pub fn made_of_others(place: &Path, differences: &[String]) -> Failure {
     let line = format!(
         "{}: made with {}; give the same options to go on, choose another folder with -o, or replace it with --force",
         place.display(),
@@ -99,12 +94,12 @@ const MODEL_FILES: [&str; 6] =
     ["cameras.bin", "images.bin", "points3D.bin", "rigs.bin", "frames.bin", MODEL_RECORD];
 
 /// `FOLDER/sparse/0`.
-pub(crate) fn model_folder(folder: &Path) -> PathBuf {
+pub fn model_folder(folder: &Path) -> PathBuf {
     folder.join("sparse").join("0")
 }
 
 /// Says before the long work of an alignment that a model may be written to `FOLDER/sparse/0`; changes nothing.
-pub(crate) fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failure> {
+pub fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(), Failure> {
     stay_inside(folder, &["sparse/0"])?;
     let folder = model_folder(folder);
     stay_inside(&folder, &MODEL_FILES)?;
@@ -122,7 +117,7 @@ pub(crate) fn may_write_model(folder: &Path, overwrite: Overwrite) -> Result<(),
 }
 
 /// Takes `FOLDER/sparse/0` for a model of ours.
-pub(crate) fn claim_model(folder: &Path, overwrite: Overwrite) -> Result<PathBuf, Failure> {
+pub fn claim_model(folder: &Path, overwrite: Overwrite) -> Result<PathBuf, Failure> {
     may_write_model(folder, overwrite)?;
     let model = model_folder(folder);
     owned::claim(&Disk, &model, MODEL, overwrite)?;

@@ -1,0 +1,153 @@
+//! Who a job works for: whom to tell what happens, and where to look whether to stop.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::Failure;
+use crate::panos::PanoAlignment;
+use crate::photos::PhotoAlignment;
+
+/// Something that happened in a job, as data.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// The next part of the job begins.
+    Stage(Stage),
+    /// So many things are to be done one after the other; [`Event::Done`] counts them.
+    Begun {
+        /// What they are.
+        part: Part,
+        /// How many, about.
+        total: u64,
+    },
+    /// So many of them are done.
+    Done {
+        /// How many.
+        done: u64,
+        /// Views per second, where views are cut.
+        views_per_s: Option<f64>,
+    },
+    /// There are no more of them.
+    Ended,
+    /// A folder of a run is ours from now on.
+    RunFolder(PathBuf),
+    /// Something happened in the training run.
+    Training(Box<gausset_train::Event>),
+    /// Structure from motion is so far.
+    Aligning(gausset_sfm::Progress),
+    /// Photographs are aligned, now or by an earlier job.
+    PhotosAligned(PhotoAlignment),
+    /// Panoramas are aligned, now or by an earlier job.
+    PanosAligned(PanoAlignment),
+    /// The scale of a model is in metres.
+    MetricScale {
+        /// GPS positions that it is taken from.
+        positions: usize,
+        /// Root mean square of their distances to the fit, m.
+        residual: f64,
+    },
+    /// GPS positions are there, but scatter too much to tell the scale.
+    NoMetricScale,
+    /// Points were added far away, where there is sky.
+    FarPoints(usize),
+    /// Something a person should know though the job goes on.
+    Warning {
+        /// What it is about: `pictures`, `the dataset`. Of many about the same, the first few are enough for a person.
+        about: &'static str,
+        /// One line.
+        line: String,
+    },
+}
+
+/// A part of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// A procedural scene is made in this folder.
+    MakeScene(PathBuf),
+    /// Panoramas are cut into views to align.
+    CutForAlignment,
+    /// Panoramas are cut into views to train on.
+    CutForTraining,
+    /// About so many pictures are taken from a video.
+    TakeFrames(u64),
+    /// COLMAP begins.
+    Align {
+        /// How many …
+        count: usize,
+        /// … of what: `photograph`, `frame`.
+        what: &'static str,
+        /// Name and version of the program.
+        tool: String,
+    },
+    /// The run in this folder goes on.
+    GoOn(PathBuf),
+    /// The training was finished by an earlier job.
+    TrainedAlready,
+    /// The job was asked to stop before the training could begin.
+    StoppedBeforeTraining,
+    /// The training was asked to stop and has saved a checkpoint.
+    TrainingStopped {
+        /// Finished steps.
+        step: u64,
+        /// Folder of the run.
+        run: PathBuf,
+    },
+    /// The views of some panoramas are cut; the rest was not begun, because the job was asked to stop.
+    CutStopped,
+}
+
+/// Things of which a job does many.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Frames of a video or panoramas.
+    Frames,
+    /// Pictures.
+    Pictures,
+}
+
+/// Who a job works for.
+pub struct Host<'a> {
+    stop: &'a AtomicBool,
+    events: &'a mut dyn FnMut(Event),
+}
+
+impl<'a> Host<'a> {
+    /// Somebody who sets `stop` when the job is to end as soon as what it has is saved, and is told `events`.
+    pub fn new(stop: &'a AtomicBool, events: &'a mut dyn FnMut(Event)) -> Self {
+        Self { stop, events }
+    }
+
+    /// The flag that says that the job is to stop.
+    #[must_use]
+    pub fn stop(&self) -> &'a AtomicBool {
+        self.stop
+    }
+
+    /// Whether the job is to stop.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Tells what happened.
+    pub fn tell(&mut self, event: Event) {
+        (self.events)(event);
+    }
+
+    /// Tells which part of the job begins.
+    pub fn stage(&mut self, stage: Stage) {
+        self.tell(Event::Stage(stage));
+    }
+
+    /// Warns.
+    pub fn warn(&mut self, about: &'static str, line: impl Into<String>) {
+        self.tell(Event::Warning { about, line: line.into() });
+    }
+
+    /// What failed while the job was asked to stop failed because of that.
+    ///
+    /// # Errors
+    /// The failure, or [`Failure::stopped`].
+    pub fn unless_stopped<T, E: Into<Failure>>(&self, result: Result<T, E>) -> Result<T, Failure> {
+        result.map_err(|error| if self.is_stopping() { Failure::stopped() } else { error.into() })
+    }
+}

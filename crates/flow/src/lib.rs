@@ -1,0 +1,31 @@
+//! The jobs that people want done, as library functions: the waist of the house.
+//!
+//! ```text
+//!  command line   viewer   Python          arguments, pictures on a screen, keywords
+//!        └───────────┼────────┘
+//!                  flow                    plain options in, events out, a result
+//!   photos ─ panos ─ training ─ evaluate ─ clean ─ demo
+//!        ┌───────┬───┴───┬───────┐
+//!      train    pano    sfm     io …       how each part is done
+//! ```
+//! A job is a function of an options struct, which has a `Default` or a `new` of what must be given, and of a [`Host`]:
+//! whom to tell what happens ([`Event`]), and where to look whether to stop. It returns what was done, or a [`Failure`]:
+//! one line with a stable code. No job knows a terminal, an argument parser or the end of a process.
+#![forbid(unsafe_code)]
+
+pub mod clean;
+pub mod demo;
+pub mod device;
+pub mod evaluate;
+mod failure;
+mod host;
+pub mod panos;
+pub mod photos;
+pub mod profiling;
+pub mod records;
+pub mod saved_run;
+pub mod tool;
+pub mod training;
+
+pub use failure::Failure;
+pub use host::{Event, Host, Part, Stage};

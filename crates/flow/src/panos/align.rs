@@ -1,0 +1,237 @@
+//! Poses of panoramas by structure from motion.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use gausset_core::Pose;
+use gausset_io::atomic::{Disk, Overwrite, refuse_existing, write_atomic};
+use gausset_io::draft::Draft;
+use gausset_io::input;
+use gausset_io::lock::FolderLock;
+use gausset_io::owned;
+use gausset_pano::export::{FramePose, Poses};
+use gausset_pano::rig;
+use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
+use gausset_sfm::align::{Cameras, Job};
+use gausset_sfm::model::{FrameImages, Model};
+use gausset_sfm::{Tool, gps};
+use serde::Serialize;
+
+use crate::tool::ToolOptions;
+use crate::{Event, Failure, Host, Stage, records};
+
+/// An alignment of panoramas: a stable contract.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PanoAlignment {
+    /// Panoramas.
+    pub frames: usize,
+    /// Those with a pose.
+    pub registered: usize,
+    /// Points of the model.
+    pub points: u64,
+    /// Mean reprojection error, px.
+    pub mean_reprojection_px: f64,
+    /// Mean number of views that see a point.
+    pub track_length: f64,
+    /// Whether one unit is a metre, by GPS.
+    pub is_metric: bool,
+    /// Names of the panoramas without a pose.
+    pub unregistered: Vec<String>,
+    /// Folder of the model.
+    #[serde(skip)]
+    pub model: PathBuf,
+}
+
+impl PanoAlignment {
+    /// What the poses of the views in a folder say.
+    #[must_use]
+    pub fn of(poses: &Poses, folder: &Path) -> Self {
+        Self {
+            frames: poses.frames.len(),
+            registered: poses.registered(),
+            points: poses.points,
+            mean_reprojection_px: poses.mean_reprojection_px,
+            track_length: poses.track_length,
+            is_metric: poses.is_metric,
+            unregistered: unregistered(poses),
+            model: records::model_folder(folder),
+        }
+    }
+}
+
+/// Names of frames without a pose.
+fn unregistered(poses: &Poses) -> Vec<String> {
+    poses.frames.iter().filter(|f| f.rotation.is_none()).map(|f| f.name.clone()).collect()
+}
+
+/// Name of the file of the poses.
+const POSES: &str = "poses.json";
+
+/// File of the poses.
+#[must_use]
+pub fn poses_path(folder: &Path) -> PathBuf {
+    folder.join(POSES)
+}
+
+/// Longest manifest of a split that is looked at.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+
+/// What an alignment depends on.
+fn fingerprint(folder: &Path, tool: &ToolOptions) -> String {
+    let manifest = input::read(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
+    let mut text = manifest;
+    text.extend(format!("seed {}", tool.seed).bytes());
+    // FNV-1a: this is a name, not a checksum.
+    let hash =
+        text.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
+    format!("{hash:016x}")
+}
+
+/// The poses of an earlier alignment of the same views.
+#[must_use]
+pub fn finished(folder: &Path, tool: &ToolOptions) -> Option<Poses> {
+    let poses = Poses::read(&poses_path(folder)).ok()?;
+    (poses.input == fingerprint(folder, tool)).then_some(poses)
+}
+
+/// Aligns the views in a folder and writes `sparse/0` and `poses.json`.
+///
+/// # Errors
+/// No folder of views, no COLMAP, no pair that matches, a model of somebody else; the job was asked to stop.
+pub fn align(
+    folder: &Path,
+    options: &ToolOptions,
+    overwrite: Overwrite,
+    host: &mut Host<'_>,
+) -> Result<Poses, Failure> {
+    let aligned = align_views(folder, options, overwrite, host);
+    host.unless_stopped(aligned)
+}
+
+fn align_views(
+    folder: &Path,
+    options: &ToolOptions,
+    overwrite: Overwrite,
+    host: &mut Host<'_>,
+) -> Result<Poses, Failure> {
+    let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
+    if description.naming != Naming::Rig {
+        return Err(Failure::usage(format!(
+            "{}: names: are flat, so COLMAP cannot know which views belong together (expected --naming rig); split again",
+            folder.display()
+        )));
+    }
+    let tool = options.find(host)?;
+    let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
+    let (model_folder, poses_file) = (records::model_folder(folder), poses_path(folder));
+    records::may_write_model(folder, overwrite)?;
+    records::stay_inside(folder, &[POSES])?;
+    if !owned::is_ours(&model_folder, records::MODEL) {
+        refuse_existing(&Disk, &poses_file, overwrite)?;
+    }
+    let count = description.frames.len();
+    host.stage(Stage::Align { count, what: "frame", tool: tool.describe() });
+    let frames: Vec<FrameImages> = (0..description.frames.len())
+        .map(|frame| FrameImages {
+            name: description.frames[frame].clone(),
+            images: (0..description.views.len()).map(|view| description.picture_name(frame, view)).collect(),
+        })
+        .collect();
+    let views = &description.views;
+    let Some(first) = views.first() else {
+        return Err(Failure::new("frames", format!("{}: views: none", folder.display())));
+    };
+    let f = first.focal();
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let masks = absolute.join("masks");
+    let work = Draft::new(&Disk, &absolute, records::WORK)?;
+    let job = Job {
+        images: absolute.join("images"),
+        masks: masks.is_dir().then_some(masks),
+        frames,
+        rig_config: Some(absolute.join("rig_config.json")),
+        camera_model: "PINHOLE".to_owned(),
+        camera_params: Some(format!(
+            "{f},{f},{},{}",
+            0.5 * f64::from(first.width),
+            0.5 * f64::from(first.height)
+        )),
+        cameras: Cameras::PerFolder,
+        is_sequence: true,
+        work: work.path().join("colmap"),
+        threads: options.thread_count(),
+        seed: options.seed,
+        silence: options.silence(),
+    };
+    let stop = host.stop();
+    let mut tell = |progress: &gausset_sfm::Progress| host.tell(Event::Aligning(progress.clone()));
+    let aligned = gausset_sfm::align(&job, &tool, stop, &mut tell)?;
+    let mut model = aligned.model;
+    let is_metric = set_scale(&mut model, &description, folder, host);
+    let poses = poses_of(&model, &description, &tool, fingerprint(folder, options), is_metric)?;
+    records::claim_model(folder, overwrite)?;
+    model.write(&model_folder, &job.frames)?;
+    let text = serde_json::to_string_pretty(&poses).unwrap_or_default();
+    write_atomic(&Disk, &poses_file, |file| file.write_all(text.as_bytes()))?;
+    for name in unregistered(&poses) {
+        host.warn("frames", format!("{name}: frame: did not register"));
+    }
+    Ok(poses)
+}
+
+/// Sets the scale to metres where GPS allows it.
+fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: &mut Host<'_>) -> bool {
+    let manifest = read_manifest(folder);
+    let mut centres = Vec::new();
+    let mut positions = Vec::new();
+    for (&frame, &image) in &model.frames {
+        let line = manifest.iter().find(|line| line.frame == description.frames[frame]);
+        if let Some(position) = line.and_then(|line| line.gps) {
+            centres.push(model.pose(image).centre());
+            positions.push(position);
+        }
+    }
+    match gps::fit(&centres, &positions) {
+        Some(fit) if fit.is_good() => {
+            host.tell(Event::MetricScale { positions: fit.count, residual: fit.residual });
+            model.scale(fit.scale);
+            true
+        }
+        Some(_) => {
+            host.tell(Event::NoMetricScale);
+            false
+        }
+        None => false,
+    }
+}
+
+fn poses_of(
+    model: &Model,
+    description: &Description,
+    tool: &Tool,
+    input: String,
+    is_metric: bool,
+) -> Result<Poses, Failure> {
+    let views = &description.views;
+    let frame = |(index, name): (usize, &String)| {
+        let pose: Option<Pose> = model.frames.get(&index).and_then(|&image| {
+            let own = &model.colmap.images[image].name;
+            let view = (0..views.len()).find(|&view| description.picture_name(index, view) == *own)?;
+            Some(rig::pano_from_world(&views[view], &model.pose(image)))
+        });
+        FramePose {
+            name: name.clone(),
+            rotation: pose.map(|p| p.quaternion()),
+            translation: pose.map(|p| p.translation),
+        }
+    };
+    Ok(Poses {
+        tool: tool.describe(),
+        input,
+        is_metric,
+        points: model.colmap.points.len() as u64,
+        mean_reprojection_px: model.mean_reprojection(),
+        track_length: model.track_length(),
+        frames: description.frames.iter().enumerate().map(frame).collect(),
+    })
+}

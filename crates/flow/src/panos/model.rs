@@ -1,0 +1,51 @@
+//! The sparse model of aligned panoramas, read and written.
+
+use std::io::Write;
+use std::path::Path;
+
+use gausset_io::atomic::{Disk, FileSystem, plain_reason, write_atomic};
+use gausset_io::dataset::colmap::{ColmapPoint, ModelFolder, ModelFormat, Observations};
+use gausset_pano::export::{self, Poses};
+use gausset_pano::split::Description;
+
+use crate::{Failure, records};
+
+/// Points of the aligned model in a folder.
+///
+/// # Errors
+/// A model that cannot be read.
+pub fn points_of(folder: &Path) -> Result<Vec<ColmapPoint>, Failure> {
+    match ModelFolder::find(&records::model_folder(folder))? {
+        Some(model) => Ok(model.points(Observations::Skip)?),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Writes a COLMAP model of the views of aligned panoramas.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write_colmap(
+    folder: &Path,
+    description: &Description,
+    poses: &Poses,
+    points: &[ColmapPoint],
+    format: ModelFormat,
+) -> Result<(), Failure> {
+    let files = export::colmap_files(description, poses, points, format);
+    files.iter().try_for_each(|(name, bytes)| write(&folder.join(name), bytes))
+}
+
+/// Writes a file, in a folder that is made where it is missing.
+///
+/// # Errors
+/// A file that cannot be written.
+pub fn write(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    if let Some(parent) = path.parent() {
+        Disk.create_folder(parent).map_err(|e| {
+            let reason = plain_reason(&e);
+            Failure::new("write", format!("{}: folder: {reason}", parent.display()))
+        })?;
+    }
+    Ok(write_atomic(&Disk, path, |file| file.write_all(bytes))?)
+}

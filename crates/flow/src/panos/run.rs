@@ -1,0 +1,262 @@
+//! From panoramas to a splat, in stages that can be resumed.
+//!
+//! ```text
+//! DIR/align/   views for alignment (ring8), poses.json, sparse/0
+//! DIR/train/   views for training (cube6) with the same rig poses, sparse/0
+//! DIR/run/     the training run: splats.ply, eval/
+//! ```
+
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::{Disk, Overwrite, refuse_existing};
+use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
+use gausset_io::dataset::scene_extent;
+use gausset_pano::export::Poses;
+use gausset_pano::layout::Layout;
+use gausset_pano::shell::far_points;
+use gausset_pano::split::Description;
+use gausset_train::{Exposure, Quality, TrainConfig, TrainOptions};
+use serde_json::{Value, json};
+
+use super::align::{self, PanoAlignment};
+use super::model;
+use super::source::FrameChoice;
+use super::split::{self, SplitOptions, ViewChoice};
+use crate::tool::{SILENCE, ToolOptions};
+use crate::training::{self, Conditions, Trained};
+use crate::{Event, Failure, Host, Stage, records};
+
+/// Widest views for alignment: more pixels cost matching time and registered nothing more.
+const ALIGN_SIDE: u32 = 960;
+/// Frames below which every fourth is held out instead of every eighth.
+const FEW_FRAMES: usize = 16;
+/// Name of the record of what a folder was made with.
+const RECORD: &str = "pano_run.json";
+/// What stands in it under `made-by`.
+const MADE_BY: &str = "gausset pano run";
+
+/// Footage, and how it becomes a splat.
+#[derive(Clone, Debug)]
+pub struct PanoOptions {
+    /// Panoramas, as for a split.
+    pub input: PathBuf,
+    /// Folder for everything.
+    pub output: PathBuf,
+    /// Views to train on.
+    pub train_layout: Layout,
+    /// Side of a view to train on, px; `None` = a quarter of the panorama's width.
+    pub train_size: Option<u32>,
+    /// Everything within so many degrees of straight down is masked: tripod, operator.
+    pub crop_bottom: f64,
+    /// Folder with a mask per frame (0 = remove).
+    pub masks: Option<PathBuf>,
+    /// A program that writes a mask per frame, as for a split.
+    pub mask_command: Option<String>,
+    /// Which frames.
+    pub frames: FrameChoice,
+    /// What aligns them.
+    pub tool: ToolOptions,
+    /// Options of the training. Without a word about it every fourth frame is held out, from 16 frames on every eighth;
+    /// exposure and poses are corrected, one of each per panorama.
+    pub training: TrainOptions,
+    /// Whether what the folder holds may be replaced.
+    pub overwrite: Overwrite,
+    /// Threads of the split; 0 = all processors.
+    pub threads: u32,
+}
+
+impl PanoOptions {
+    /// Footage, and the folder for what is made of it; everything else as it is by default.
+    #[must_use]
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        Self {
+            input: input.into(),
+            output: output.into(),
+            train_layout: Layout::Cube6,
+            train_size: None,
+            crop_bottom: 0.0,
+            masks: None,
+            mask_command: None,
+            frames: FrameChoice::default(),
+            tool: ToolOptions::default(),
+            training: TrainOptions::default(),
+            overwrite: Overwrite::Refuse,
+            threads: 0,
+        }
+    }
+}
+
+/// What was done.
+#[derive(Debug)]
+pub struct PanoRun {
+    /// The alignment.
+    pub alignment: PanoAlignment,
+    /// The training.
+    pub trained: Trained,
+    /// Whether frames had to be left out of the views.
+    pub has_skipped: bool,
+}
+
+/// Where the parts of a job are.
+struct Folders {
+    align: PathBuf,
+    train: PathBuf,
+    run: PathBuf,
+}
+
+/// From panoramas to a splat. The same call goes on where an earlier one was stopped.
+///
+/// # Errors
+/// As [`split::split`], [`align::align`] and [`training::train`]; the job was asked to stop before the training.
+pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -> Result<PanoRun, Failure> {
+    let folder = |name: &str| options.output.join(name);
+    let folders = Folders { align: folder("align"), train: folder("train"), run: folder("run") };
+    // A mistake in the options or a tool that is missing is told before the work begins.
+    TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
+    if align::finished(&folders.align, &options.tool).is_none() {
+        options.tool.find(host)?;
+    }
+    let views = |layout, size| ViewChoice { layout, size, ..ViewChoice::default() };
+    let mut cut = split_options(options, &folders.align, views(Layout::Ring8, None), conditions);
+    let source = cut.open(host)?;
+    let natural = cut.views.views(source.around)?.first().map_or(16, |view| view.width);
+    cut.views.size = Some(natural.min(ALIGN_SIDE));
+    let _lock = records::lock(&options.output)?;
+    cut.force = claim(options)?;
+    host.stage(Stage::CutForAlignment);
+    let report = split::split_source(&cut, &source, host)?;
+    if report.is_cancelled {
+        return Err(Failure::stopped());
+    }
+    let has_skipped = !report.skipped.is_empty();
+    let poses = match align::finished(&folders.align, &options.tool) {
+        Some(poses) => poses,
+        None => align::align(&folders.align, &options.tool, options.overwrite, host)?,
+    };
+    let alignment = PanoAlignment::of(&poses, &folders.align);
+    host.tell(Event::PanosAligned(alignment.clone()));
+    host.stage(Stage::CutForTraining);
+    let chosen = views(options.train_layout, options.train_size);
+    let cut = SplitOptions { force: cut.force, ..split_options(options, &folders.train, chosen, conditions) };
+    if split::split_source(&cut, &source, host)?.is_cancelled {
+        return Err(Failure::stopped());
+    }
+    let extent = write_model(options, &folders, &poses, host)?;
+    let training = TrainOptions {
+        scene_extent: Some(extent),
+        ..training_options(options, &folders.train, Some(poses.registered()))
+    };
+    let trained = training::begin_or_go_on(folders.run, &training, options.overwrite, conditions, host)?;
+    Ok(PanoRun { alignment, trained, has_skipped })
+}
+
+/// Writes the model of the views for training: the points of the alignment, and points far away where there is sky.
+/// Returns the size of the scene, from cameras and points without those far away: what rates are told in.
+fn write_model(
+    options: &PanoOptions,
+    folders: &Folders,
+    poses: &Poses,
+    host: &mut Host<'_>,
+) -> Result<f64, Failure> {
+    let description = Description::read(&folders.train).map_err(|e| Failure::new("frames", e))?;
+    let mut points = model::points_of(&folders.align)?;
+    let far = far_points(&folders.train, &description, poses, &points);
+    if !far.is_empty() {
+        host.tell(Event::FarPoints(far.len()));
+    }
+    let extent = extent(poses, &points);
+    points.extend(far);
+    let folder = records::claim_model(&folders.train, options.overwrite)?;
+    model::write_colmap(&folder, &description, poses, &points, ModelFormat::Binary)?;
+    Ok(extent)
+}
+
+fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
+    let centres: Vec<[f64; 3]> = poses.frames.iter().filter_map(|f| Some(f.pose()?.centre())).collect();
+    let points: Vec<[f64; 3]> = points.iter().map(|p| p.position).collect();
+    scene_extent(&centres, &points)
+}
+
+/// Takes the folder for these options, before anything in it is touched: whether its views are to be made anew.
+fn claim(options: &PanoOptions) -> Result<bool, Failure> {
+    let PanoOptions { output, overwrite, .. } = options;
+    let path = output.join(RECORD);
+    records::stay_inside(output, &[RECORD, "align", "train", "run"])?;
+    let record = made_with(options);
+    let known = records::read_record(&path).filter(|known| known["made-by"] == MADE_BY);
+    if known.is_none() {
+        refuse_existing(&Disk, &path, *overwrite)?;
+    }
+    let is_new = known.is_none();
+    let differences = known.map(|known| records::differences(&known, &record)).unwrap_or_default();
+    if !differences.is_empty() && *overwrite == Overwrite::Refuse {
+        return Err(records::made_of_others(output, &differences));
+    }
+    records::write_record(&path, &record)?;
+    Ok(*overwrite == Overwrite::Replace && (is_new || !differences.is_empty()))
+}
+
+/// Everything that decides what the job makes, under the names of the options.
+fn made_with(options: &PanoOptions) -> Value {
+    let PanoOptions { frames, training, .. } = options;
+    let place = |path: &Option<PathBuf>| path.as_deref().map(records::place);
+    json!({
+        "made-by": MADE_BY,
+        "input": records::place(&options.input),
+        "train-layout": options.train_layout.name(),
+        "train-size": options.train_size,
+        "crop-bottom": options.crop_bottom,
+        "masks": place(&options.masks),
+        "mask-command": options.mask_command,
+        "every": frames.every,
+        "fps": frames.fps,
+        "start": frames.start,
+        "end": frames.end,
+        "sharpest-of": frames.sharpest_of,
+        "stereo": frames.is_stereo.then_some("tb"),
+        "lens": place(&frames.lens),
+        "max-frames": frames.max_frames,
+        "sfm-seed": options.tool.seed,
+        "quality": training.quality.unwrap_or(Quality::Default).word(),
+        "steps": training.steps,
+        "max-splats": training.max_splats,
+        "seed": training.seed.unwrap_or(0),
+        "test-every": training.test_every,
+    })
+}
+
+/// The options of the run, with so many panoramas that have a pose.
+fn training_options(options: &PanoOptions, data: &Path, registered: Option<usize>) -> TrainOptions {
+    let every = match registered {
+        Some(registered) if registered < 3 => 0,
+        Some(registered) if registered < FEW_FRAMES => 4,
+        _ => 8,
+    };
+    let own = TrainOptions { data: Some(data.to_owned()), ..options.training.clone() };
+    own.or(TrainOptions {
+        test_every: Some(every),
+        // One of each per panorama: its views share the moment.
+        exposure: Some(Exposure::On),
+        refine_poses: Some(true),
+        ..TrainOptions::default()
+    })
+}
+
+fn split_options(
+    options: &PanoOptions,
+    output: &Path,
+    views: ViewChoice,
+    conditions: Conditions,
+) -> SplitOptions {
+    SplitOptions {
+        views,
+        frames: options.frames.clone(),
+        crop_bottom: options.crop_bottom,
+        masks: options.masks.clone(),
+        mask_command: options.mask_command.clone(),
+        tool_timeout: options.tool.timeout.unwrap_or(SILENCE),
+        threads: options.threads,
+        simd: conditions.device.level,
+        ..SplitOptions::new(&options.input, output)
+    }
+}

@@ -1,0 +1,220 @@
+//! What footage is given: which frames, how large, in which projection. Looked at once, however often views are cut.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gausset_pano::eac::Eac;
+use gausset_pano::fisheye::DualFisheye;
+use gausset_pano::load::{self, Limits};
+use gausset_pano::projection::Projection;
+use gausset_pano::split::{self, SourceFrame};
+use gausset_pano::video::{Choice, Footage, Video};
+
+use crate::{Failure, Host};
+
+/// Which frames.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FrameChoice {
+    /// Every n-th frame of a folder.
+    pub every: u32,
+    /// Video: frames per second; `None` = all.
+    pub fps: Option<f64>,
+    /// Video: first second.
+    pub start: f64,
+    /// Video: last second.
+    pub end: Option<f64>,
+    /// Video: of so many neighbouring frames, the sharpest.
+    pub sharpest_of: u32,
+    /// Two eyes, one above the other; the upper one is taken.
+    pub is_stereo: bool,
+    /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
+    pub lens: Option<PathBuf>,
+    /// At most so many frames, spread evenly.
+    pub max_frames: Option<u32>,
+}
+
+impl Default for FrameChoice {
+    fn default() -> Self {
+        Self {
+            every: 1,
+            fps: None,
+            start: 0.0,
+            end: None,
+            sharpest_of: 1,
+            is_stereo: false,
+            lens: None,
+            max_frames: None,
+        }
+    }
+}
+
+/// Footage that was looked at.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The frames.
+    pub frames: Vec<SourceFrame>,
+    /// Pixels around the horizon.
+    pub around: u32,
+    /// What the pictures are, where they are no panoramas.
+    pub projection: Option<Projection>,
+    /// The video that the frames come from.
+    pub video: Option<Video>,
+    /// Whether the upper of two eyes is to be taken.
+    pub is_stereo: bool,
+    /// The largest picture that is opened.
+    pub limits: Limits,
+}
+
+/// Pictures that panoramas come in.
+fn is_picture(extension: &OsStr) -> bool {
+    ["jpg", "jpeg", "png", "tif", "tiff"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+}
+
+impl Source {
+    /// Looks at a picture, a folder or a video. `silence` is how long ffmpeg may say nothing.
+    ///
+    /// # Errors
+    /// Nothing there that can be used, a choice that is not for such footage; the job was asked to stop.
+    pub fn open(
+        input: &Path,
+        choice: &FrameChoice,
+        limits: Limits,
+        silence: Duration,
+        host: &Host<'_>,
+    ) -> Result<Self, Failure> {
+        let source = if input.is_file() && input.extension().is_some_and(is_picture) {
+            Self::of_picture(input, choice, limits)
+        } else if input.is_file() {
+            Self::of_video(input, choice, limits, silence, host)
+        } else {
+            Self::of_folder(input, choice, limits)
+        };
+        let source = host.unless_stopped(source)?;
+        if choice.is_stereo && source.projection.is_some() {
+            return Err(Failure::usage("--stereo: is for panoramas (found other frames)"));
+        }
+        Ok(source)
+    }
+
+    /// Whether the frames are GoPro MAX streams.
+    #[must_use]
+    pub fn is_eac(&self) -> bool {
+        matches!(self.projection, Some(Projection::Eac(_)))
+            || self.video.as_ref().is_some_and(|video| video.eac.is_some())
+    }
+
+    fn of_picture(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
+        let stem = input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+        let frames = vec![split::source_frame(&stem, vec![input.to_owned()])];
+        let around = width_of_first(&frames, &limits, choice.is_stereo)?;
+        Ok(Self { frames, around, projection: None, video: None, is_stereo: choice.is_stereo, limits })
+    }
+
+    fn of_video(
+        input: &Path,
+        choice: &FrameChoice,
+        limits: Limits,
+        silence: Duration,
+        host: &Host<'_>,
+    ) -> Result<Self, Failure> {
+        let FrameChoice { fps, start, end, sharpest_of, is_stereo, .. } = *choice;
+        if choice.lens.is_some() {
+            return Err(Failure::usage(
+                "--lens: is for folders of pictures (expected a folder, found a file)",
+            ));
+        }
+        if !(start.is_finite() && start >= 0.0) {
+            return Err(Failure::usage(format!("--start: expected a number from 0 on, found {start}")));
+        }
+        let chosen = Choice { footage: Footage::Panorama, fps, start, end, sharpest_of, is_stereo };
+        let largest = [limits.width, limits.height];
+        let video = Video::open(input, chosen, largest, silence, host.stop())
+            .map_err(|e| Failure::new("video", e))?;
+        let around = match &video.eac {
+            Some(eac) => 4 * eac.face_side(),
+            None => video.size[0],
+        };
+        let video = match choice.max_frames {
+            Some(most) => video.at_most(most as usize),
+            None => video,
+        };
+        let frames = split::video_frames(&video);
+        if choice.every != 1 {
+            return Err(Failure::usage("--every: is for folders of pictures; say --fps for a video"));
+        }
+        // ffmpeg gives the upper eye alone.
+        Ok(Self { frames, around, projection: None, video: Some(video), is_stereo: false, limits })
+    }
+
+    fn of_folder(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
+        let FrameChoice { fps, start, end, sharpest_of, is_stereo, ref lens, .. } = *choice;
+        if fps.is_some() || end.is_some() || start != 0.0 || sharpest_of != 1 {
+            return Err(Failure::usage(
+                "--fps, --start, --end, --sharpest-of: are for videos (found a folder)",
+            ));
+        }
+        let listed = split::list_frames(input)?;
+        if let Some(lens) = lens {
+            let fisheye = DualFisheye::read(lens).map_err(|e| Failure::new("views", e))?;
+            let around = fisheye.pixels_around();
+            let projection = Some(Projection::Fisheye(fisheye));
+            let frames = choose(listed, choice);
+            return Ok(Self { frames, around, projection, video: None, is_stereo, limits });
+        }
+        if let Some(pairs) = split::eac_pairs(&listed) {
+            let frames = choose(pairs, choice);
+            let eac = eac_of(&frames, &limits)?;
+            let around = 4 * eac.face_side();
+            let projection = Some(Projection::Eac(eac));
+            return Ok(Self { frames, around, projection, video: None, is_stereo, limits });
+        }
+        let frames = choose(listed, choice);
+        let around = width_of_first(&frames, &limits, is_stereo)?;
+        Ok(Self { frames, around, projection: None, video: None, is_stereo, limits })
+    }
+}
+
+/// The layout of GoPro MAX streams of the size of the first.
+fn eac_of(frames: &[SourceFrame], limits: &Limits) -> Result<Eac, Failure> {
+    let Some(file) = frames.first().and_then(|frame| frame.files.first()) else {
+        return Err(Failure::new("frames", "frames: none found"));
+    };
+    let opened = load::open(file, limits, Vec::new()).map_err(|e| Failure::new("frames", e))?;
+    let [w, h] = opened.size;
+    Eac::of_stream(w, h).ok_or_else(|| {
+        let file = file.display();
+        Failure::new(
+            "frames",
+            format!("{file}: picture: {w}x{h} px is no GoPro MAX stream (expected 4096x1344 or 2272x736)"),
+        )
+    })
+}
+
+fn choose(frames: Vec<SourceFrame>, choice: &FrameChoice) -> Vec<SourceFrame> {
+    let frames: Vec<SourceFrame> = frames.into_iter().step_by(choice.every.max(1) as usize).collect();
+    match choice.max_frames.map(|n| n as usize) {
+        Some(most) if most < frames.len() => {
+            let all = frames.len();
+            (0..most).map(|k| frames[k * all / most].clone()).collect()
+        }
+        _ => frames,
+    }
+}
+
+/// Pixels around the horizon in the first frame that can be read.
+fn width_of_first(frames: &[SourceFrame], limits: &Limits, is_stereo: bool) -> Result<u32, Failure> {
+    let mut first_error = None;
+    for file in frames.iter().flat_map(|frame| &frame.files) {
+        let found = load::open(file, limits, Vec::new()).map_err(|e| e.to_string()).and_then(|opened| {
+            opened.equirect(is_stereo).map_err(|what| format!("{}: {what}", file.display()))
+        });
+        match found {
+            Ok(equirect) => return Ok(Projection::Equirect(equirect).pixels_around()),
+            Err(error) => {
+                first_error.get_or_insert(error);
+            }
+        }
+    }
+    Err(Failure::new("frames", first_error.unwrap_or_else(|| "frames: none found".to_owned())))
+}

@@ -1,0 +1,316 @@
+//! Panoramas to perspective views.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gausset_compute::{VectorLevel, level};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite};
+use gausset_io::lock::FolderLock;
+use gausset_io::units;
+use gausset_pano::cutter::Format;
+use gausset_pano::geometry::View;
+use gausset_pano::layout::{Layout, check_view, natural_side, read_views};
+use gausset_pano::load::Limits;
+use gausset_pano::split::{self, MaskCommand, Naming, OnError, Report, Settings, SourceFrame, Work};
+use gausset_train::MemoryLimit;
+use serde::Serialize;
+
+use super::source::{FrameChoice, Source};
+use crate::tool::SILENCE;
+use crate::{Event, Failure, Host, Part, Stage, device};
+
+/// Which views.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ViewChoice {
+    /// A layout.
+    pub layout: Layout,
+    /// Views from a JSON list of {yaw, pitch, roll, hfov, width, height} instead.
+    pub views: Option<PathBuf>,
+    /// Side of a view in px; `None` = a quarter of the panorama's width at 90 degrees.
+    pub size: Option<u32>,
+    /// Horizontal field of view in degrees; `None` = the layout's.
+    pub fov: Option<f64>,
+    /// Turns all views to the right, degrees.
+    pub rotate: f64,
+}
+
+impl Default for ViewChoice {
+    fn default() -> Self {
+        Self { layout: Layout::Ring8, views: None, size: None, fov: None, rotate: 0.0 }
+    }
+}
+
+impl ViewChoice {
+    /// The views for a source that is `around` px wide.
+    ///
+    /// # Errors
+    /// Values out of range, a file of views that cannot be used.
+    pub fn views(&self, around: u32) -> Result<Vec<View>, Failure> {
+        let mut views = match &self.views {
+            Some(path) => {
+                let hfov = self.fov.unwrap_or(90.0);
+                let side = self.size.unwrap_or_else(|| natural_side(around, hfov));
+                read_views(path, side, hfov).map_err(|e| Failure::new("views", e))?
+            }
+            None => {
+                let side = self.size.unwrap_or_else(|| self.layout.natural_side(around, self.fov));
+                self.layout.views(side, side, self.fov)
+            }
+        };
+        for view in &mut views {
+            view.yaw += self.rotate;
+            check_view(view).map_err(|what| Failure::usage(format!("--fov, --rotate, --size: {what}")))?;
+        }
+        Ok(views)
+    }
+}
+
+/// Panoramas, the views that they are cut into, and where to.
+#[derive(Clone, Debug)]
+pub struct SplitOptions {
+    /// A folder of panoramas (JPEG, PNG, TIFF), of GoPro MAX stream pairs, or a video (through ffmpeg).
+    pub input: PathBuf,
+    /// Folder for the views.
+    pub output: PathBuf,
+    /// Which views.
+    pub views: ViewChoice,
+    /// Which frames.
+    pub frames: FrameChoice,
+    /// Everything within so many degrees of straight down is masked: tripod, operator.
+    pub crop_bottom: f64,
+    /// Folder with a mask per frame (0 = remove); `None` = INPUT/masks.
+    pub masks: Option<PathBuf>,
+    /// A program that writes a mask per frame, with its arguments; {frame} and {mask} stand for the picture and for the
+    /// PNG to write.
+    pub mask_command: Option<String>,
+    /// Turn panoramas level by the pitch and roll that their metadata say.
+    pub level_gpano: bool,
+    /// Kind of the views.
+    pub format: Format,
+    /// Their names.
+    pub naming: Naming,
+    /// What to do with a frame that cannot be used.
+    pub on_error: OnError,
+    /// Redo frames that are finished, and write among files of somebody else.
+    pub force: bool,
+    /// Seconds for which an outside program (ffmpeg, mask command) may say nothing.
+    pub tool_timeout: u64,
+    /// Largest panorama, px.
+    pub max_side: [u32; 2],
+    /// Longest file of a frame, MiB.
+    pub max_file: u64,
+    /// Memory to stay within; auto = a quarter of the machine's, at most 2 GiB.
+    pub max_memory: MemoryLimit,
+    /// Threads; 0 = all processors.
+    pub threads: u32,
+    /// Vector instructions of the processor.
+    pub simd: VectorLevel,
+}
+
+impl SplitOptions {
+    /// Footage, and the folder for its views; everything else as it is by default.
+    #[must_use]
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
+        Self {
+            input: input.into(),
+            output: output.into(),
+            views: ViewChoice::default(),
+            frames: FrameChoice::default(),
+            crop_bottom: 0.0,
+            masks: None,
+            mask_command: None,
+            level_gpano: false,
+            format: Format::Jpeg(95),
+            naming: Naming::Rig,
+            on_error: OnError::Skip,
+            force: false,
+            tool_timeout: SILENCE,
+            max_side: [16_384, 8_192],
+            max_file: 256,
+            max_memory: MemoryLimit::Auto,
+            threads: 0,
+            simd: VectorLevel::Auto,
+        }
+    }
+
+    /// Looks at the footage; nothing is written.
+    ///
+    /// # Errors
+    /// As [`Source::open`].
+    pub fn open(&self, host: &Host<'_>) -> Result<Source, Failure> {
+        if !(0.0..=90.0).contains(&self.crop_bottom) {
+            return Err(Failure::usage(format!(
+                "--crop-bottom: expected 0..90 degrees, found {}",
+                self.crop_bottom
+            )));
+        }
+        let [width, height] = self.max_side;
+        let limits = Limits { width, height, bytes: self.max_file.saturating_mul(1 << 20) };
+        Source::open(&self.input, &self.frames, limits, Duration::from_secs(self.tool_timeout), host)
+    }
+
+    /// What is to be done with the frames of a source.
+    fn settings(&self, source: &Source) -> Result<Settings, Failure> {
+        let mask_command = match &self.mask_command {
+            Some(_) if source.is_eac() => {
+                return Err(Failure::usage(
+                    "--mask-command: is for panoramas and fisheyes (found GoPro MAX streams)",
+                ));
+            }
+            Some(text) => {
+                let command = MaskCommand::parse(text, Duration::from_secs(self.tool_timeout));
+                Some(command.map_err(|what| Failure::usage(format!("--mask-command: {what}")))?)
+            }
+            None => None,
+        };
+        Ok(Settings {
+            views: self.views.views(source.around)?,
+            format: self.format,
+            naming: self.naming,
+            crop_bottom: self.crop_bottom,
+            level_gpano: self.level_gpano,
+            projection: source.projection.clone(),
+            masks: self.masks.clone(),
+            mask_command,
+            is_stereo: source.is_stereo,
+            limits: source.limits,
+            video: source.video.clone(),
+        })
+    }
+}
+
+/// What will be done: a stable contract.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SplitForecast {
+    /// Panoramas.
+    pub frames: usize,
+    /// Views of all of them.
+    pub views: usize,
+    /// Width of a view, px.
+    pub view_width: u32,
+    /// Height of a view, px.
+    pub view_height: u32,
+    /// Bytes of the views.
+    pub disk_bytes: u64,
+    /// CPU seconds.
+    pub cpu_seconds: f64,
+}
+
+/// Bytes of a pixel of a view at quality 95, as the preflight counts them.
+const BYTES_PER_PIXEL: f64 = 0.35;
+/// CPU time of a pixel of a view, decoding included, seconds.
+const SECONDS_PER_PIXEL: f64 = 12e-9;
+
+/// Frames, views, disk and time of a split, without doing it.
+///
+/// # Errors
+/// As [`split`], as far as it can be known before.
+pub fn forecast(options: &SplitOptions, host: &Host<'_>) -> Result<SplitForecast, Failure> {
+    let source = options.open(host)?;
+    let settings = options.settings(&source)?;
+    let first = settings.views.first();
+    let frames = source.frames.len();
+    Ok(SplitForecast {
+        frames,
+        views: frames * settings.views.len(),
+        view_width: first.map_or(0, |v| v.width),
+        view_height: first.map_or(0, |v| v.height),
+        disk_bytes: disk_bytes(&source.frames, &settings),
+        cpu_seconds: frames as f64 * pixels(&settings) * SECONDS_PER_PIXEL,
+    })
+}
+
+/// Cuts panoramas into views. Frames that were finished before are kept; a report says whether the job was asked to
+/// stop before it was done.
+///
+/// # Errors
+/// Footage or options that cannot be used, a folder of somebody else, too little room or memory.
+pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Failure> {
+    match options.open(host) {
+        Err(failure) if failure.is_stopped() => Ok(Report { is_cancelled: true, ..Report::default() }),
+        source => split_source(options, &source?, host),
+    }
+}
+
+/// Cuts the panoramas of a source that was looked at before.
+///
+/// # Errors
+/// As [`split`].
+pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
+    let settings = options.settings(source)?;
+    let folder = options.output.as_path();
+    let budget = budget(options.max_memory)?;
+    split::claim(folder, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
+    let lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
+    if let Some(note) = &lock.note {
+        host.warn("the folder", note);
+    }
+    check_space(folder, &source.frames, &settings)?;
+    let level = level(options.simd)
+        .ok_or_else(|| Failure::new("device", "--simd: this processor does not have it"))?;
+    let threads = device::threads(options.threads);
+    let work = Work { threads, level, on_error: options.on_error, force: options.force, budget };
+    host.tell(Event::Begun { part: Part::Frames, total: source.frames.len() as u64 });
+    let stop = host.stop();
+    let report = split::split(&source.frames, &settings, &work, folder, stop, &mut |event| match event {
+        split::Event::Frame { done, views_per_s, .. } => {
+            host.tell(Event::Done { done: done as u64, views_per_s: Some(views_per_s) });
+        }
+        split::Event::Skipped(skipped) => host.warn("frames", format!("{}; skipped", skipped.reason)),
+    });
+    host.tell(Event::Ended);
+    let report = report?;
+    if report.is_cancelled {
+        host.stage(Stage::CutStopped);
+    }
+    Ok(report)
+}
+
+/// Pixels of the views of a frame.
+fn pixels(settings: &Settings) -> f64 {
+    settings.views.iter().map(|v| f64::from(v.width) * f64::from(v.height)).sum()
+}
+
+fn disk_bytes(frames: &[SourceFrame], settings: &Settings) -> u64 {
+    let factor = if settings.format == Format::Png { 6.0 } else { 1.0 };
+    (frames.len() as f64 * pixels(settings) * BYTES_PER_PIXEL * factor) as u64
+}
+
+fn check_space(folder: &Path, frames: &[SourceFrame], settings: &Settings) -> Result<(), Failure> {
+    let needed = disk_bytes(frames, settings);
+    let free = Disk.free_space(folder).unwrap_or(u64::MAX);
+    if free < needed {
+        let (needed, free) = (units::bytes(needed), units::bytes(free));
+        return Err(Failure::new(
+            "write",
+            format!(
+                "{}: free space: too little room (expected about {needed}, found {free}); free some space or choose another folder",
+                folder.display()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Least that `--max-memory` may be.
+const LEAST_MEMORY: u64 = 64 << 20;
+/// What the program itself takes, beside frames and tables.
+const PROGRAM_MEMORY: u64 = 24 << 20;
+
+/// Bytes for frames and tables.
+fn budget(limit: MemoryLimit) -> Result<u64, Failure> {
+    match limit {
+        MemoryLimit::Auto => Ok(quarter_of_the_machine()),
+        MemoryLimit::Bytes(bytes) if bytes < LEAST_MEMORY => {
+            let (least, found) = (units::bytes(LEAST_MEMORY), units::bytes(bytes));
+            Err(Failure::usage(format!("--max-memory: expected at least {least}, found {found}")))
+        }
+        MemoryLimit::Bytes(bytes) => Ok(bytes - PROGRAM_MEMORY),
+    }
+}
+
+/// A quarter of the machine's memory, at most 2 GiB.
+fn quarter_of_the_machine() -> u64 {
+    let all = gausset_compute::machine::memory_bytes().unwrap_or(4 << 30);
+    (all / 4).clamp(LEAST_MEMORY, 2 << 30)
+}

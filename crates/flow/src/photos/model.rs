@@ -1,0 +1,127 @@
+//! The model of photographs: one that is there already, or one that COLMAP makes.
+
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError};
+use gausset_io::draft::Draft;
+use gausset_io::owned;
+use gausset_sfm::Aligned;
+use gausset_sfm::align::{Cameras, Job};
+use gausset_sfm::model::{FrameImages, Model};
+use serde_json::{Value, json};
+
+use super::pictures::Pictures;
+use super::{PhotoAlignment, PhotoOptions, absolute};
+use crate::{Event, Failure, Host, Stage, records};
+
+fn cameras(options: &PhotoOptions, pictures: &Pictures) -> Cameras {
+    if options.lens.single_camera || pictures.is_video { Cameras::Single } else { Cameras::Auto }
+}
+
+fn is_sequence(options: &PhotoOptions, pictures: &Pictures) -> bool {
+    options.lens.sequence || pictures.is_video
+}
+
+/// What a model depends on, under the names of the options.
+fn record(options: &PhotoOptions, pictures: &Pictures, frames: &[FrameImages]) -> Value {
+    json!({
+        "photographs": frames.iter().map(|frame| &frame.name).collect::<Vec<_>>(),
+        "camera-model": options.lens.camera_model.name(),
+        "single-camera": cameras(options, pictures) == Cameras::Single,
+        "sequence": is_sequence(options, pictures),
+        "masks": options.lens.masks.as_deref().map(records::place),
+        "sfm-seed": options.tool.seed,
+    })
+}
+
+/// The model of these photographs that is there, if it was made with these options. A whole model that somebody
+/// else made of them serves as well.
+pub(super) fn known(
+    options: &PhotoOptions,
+    pictures: &Pictures,
+    frames: &[FrameImages],
+) -> Result<Option<Model>, Failure> {
+    let folder = records::model_folder(&options.output);
+    if owned::is_ours(&folder, records::MODEL) {
+        // Written last: without it the model may be half of one.
+        let Some(known) = records::read_record(&folder.join(records::MODEL_RECORD)) else {
+            return Ok(None);
+        };
+        let differences = records::differences(&known, &record(options, pictures, frames));
+        if !differences.is_empty() {
+            let refused = options.overwrite == Overwrite::Refuse;
+            return if refused { Err(records::made_of_others(&folder, &differences)) } else { Ok(None) };
+        }
+    }
+    Ok(Model::read(&folder, frames).ok().filter(|model| !model.frames.is_empty()))
+}
+
+/// Aligns photographs and writes the model to `output/sparse/0`. Whoever calls holds the lock of `output`.
+pub(super) fn align(
+    options: &PhotoOptions,
+    pictures: &Pictures,
+    frames: &[FrameImages],
+    host: &mut Host<'_>,
+) -> Result<PhotoAlignment, Failure> {
+    let PhotoOptions { output, lens, tool, overwrite, .. } = options;
+    records::may_write_model(output, *overwrite)?;
+    let program = tool.find(host)?;
+    host.stage(Stage::Align { count: frames.len(), what: "photograph", tool: program.describe() });
+    // Databases are large and of no use afterwards: the folder goes when this is done, whatever comes of it.
+    let work = Draft::new(&Disk, &absolute(output), records::WORK)?;
+    let job = Job {
+        images: absolute(&pictures.folder),
+        masks: lens.masks.as_deref().map(absolute),
+        frames: frames.to_vec(),
+        rig_config: None,
+        camera_model: lens.camera_model.name().to_owned(),
+        camera_params: None,
+        cameras: cameras(options, pictures),
+        is_sequence: is_sequence(options, pictures),
+        work: work.path().join("colmap"),
+        threads: tool.thread_count(),
+        seed: tool.seed,
+        silence: tool.silence(),
+    };
+    let stop = host.stop();
+    let mut tell = |progress: &gausset_sfm::Progress| host.tell(Event::Aligning(progress.clone()));
+    let Aligned { model, .. } = gausset_sfm::align(&job, &program, stop, &mut tell)?;
+    write(options, &model, frames, &record(options, pictures, frames))?;
+    let alignment = describe(options, &model, frames);
+    for name in &alignment.unregistered {
+        host.warn("photographs", format!("{name}: photograph: did not register"));
+    }
+    Ok(alignment)
+}
+
+fn write(
+    options: &PhotoOptions,
+    model: &Model,
+    frames: &[FrameImages],
+    record: &Value,
+) -> Result<(), Failure> {
+    let folder = records::claim_model(&options.output, options.overwrite)?;
+    let path = folder.join(records::MODEL_RECORD);
+    let is_ours = owned::is_ours(&folder, records::MODEL);
+    if is_ours && path.is_file() {
+        // While files of two models stand side by side nothing says that they are one.
+        let failed = |source| WriteError::Io { path: path.clone(), action: "remove", source };
+        Disk.remove(&path).map_err(failed)?;
+    }
+    model.write(&folder, frames)?;
+    if is_ours {
+        records::write_record(&path, record)?;
+    }
+    Ok(())
+}
+
+/// What a model tells of these photographs.
+pub(super) fn describe(options: &PhotoOptions, model: &Model, frames: &[FrameImages]) -> PhotoAlignment {
+    let missing = (0..frames.len()).filter(|index| !model.frames.contains_key(index));
+    PhotoAlignment {
+        frames: frames.len(),
+        registered: model.frames.len(),
+        points: model.colmap.points.len(),
+        mean_reprojection_px: model.mean_reprojection(),
+        unregistered: missing.map(|index| frames[index].name.clone()).collect(),
+        model: records::model_folder(&options.output),
+    }
+}

@@ -1,0 +1,161 @@
+//! Where the photographs are: a folder as it is, or frames that are taken from a video first.
+
+use std::path::{Path, PathBuf};
+
+use gausset_compute::{VectorLevel, level};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite};
+use gausset_io::draft::Draft;
+use gausset_io::owned;
+use gausset_pano::split::{list_frames, video_frames};
+use gausset_pano::video::{Choice, Footage, Video, extract};
+use gausset_sfm::model::FrameImages;
+use serde_json::{Value, json};
+
+use super::PhotoOptions;
+use crate::{Event, Failure, Host, Part, Stage, records};
+
+/// Name of the folder of frames in that of the job, and what its marker says.
+const FRAMES: &str = "frames";
+/// What the frames were taken with, in their folder.
+const FRAMES_RECORD: &str = "frames.json";
+/// Largest frame of a video, px.
+const LARGEST_FRAME: [u32; 2] = [16_384, 16_384];
+
+/// Where the pictures come from.
+pub(super) enum Source {
+    Photographs,
+    Video(Box<Video>),
+}
+
+/// The pictures of one camera or more.
+pub(super) struct Pictures {
+    pub(super) folder: PathBuf,
+    /// Frames of one video: one camera, neighbours in time.
+    pub(super) is_video: bool,
+}
+
+/// Looks at what was given, before anything is written.
+pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<Source, Failure> {
+    let PhotoOptions { photos, lens, tool, .. } = options;
+    if !photos.is_file() {
+        photographs(photos)?;
+        lens.check_photographs()?;
+        return Ok(Source::Photographs);
+    }
+    let choice = Choice {
+        footage: Footage::Ordinary,
+        fps: Some(lens.fps()),
+        start: lens.start(),
+        end: lens.end,
+        sharpest_of: 0,
+        is_stereo: false,
+    };
+    let video = Video::open(photos, choice, LARGEST_FRAME, tool.silence_of_others(), host.stop());
+    Ok(Source::Video(Box::new(video.map_err(|e| Failure::new("video", e))?)))
+}
+
+/// Where the pictures are, or will be once they were taken from the video.
+pub(super) fn picture_folder(options: &PhotoOptions) -> PathBuf {
+    if options.photos.is_file() { options.output.join(FRAMES) } else { options.photos.clone() }
+}
+
+/// The folder as it is, or the frames of a video, which are written to `output/frames` first.
+pub(super) fn pictures(
+    options: &PhotoOptions,
+    source: Source,
+    host: &mut Host<'_>,
+) -> Result<Pictures, Failure> {
+    let folder = picture_folder(options);
+    let Source::Video(video) = source else { return Ok(Pictures { folder, is_video: false }) };
+    let record = frames_record(options, &video);
+    if !owned::is_ours(&folder, FRAMES) {
+        refuse_frames_of_others(&folder)?;
+    } else {
+        let known = records::read_record(&folder.join(FRAMES_RECORD)).unwrap_or_default();
+        let differences = records::differences(&known, &record);
+        if differences.is_empty() {
+            return Ok(Pictures { folder, is_video: true });
+        }
+        if options.overwrite == Overwrite::Refuse {
+            return Err(records::made_of_others(&folder, &differences));
+        }
+    }
+    // A COLMAP that is missing is told before the work begins.
+    options.tool.find(host)?;
+    let draft = Draft::new(&Disk, &options.output, FRAMES)?;
+    take_frames(options, &video, draft.path(), host)?;
+    records::write_record(&draft.path().join(FRAMES_RECORD), &record)?;
+    draft.publish(&Disk, &folder)?;
+    Ok(Pictures { folder, is_video: true })
+}
+
+/// What frames depend on, under the names of the options.
+fn frames_record(options: &PhotoOptions, video: &Video) -> Value {
+    let PhotoOptions { photos, lens, .. } = options;
+    let source = video_frames(video).into_iter().next();
+    json!({
+        "video": photos.file_name().map(|name| name.to_string_lossy()),
+        "video-bytes": source.as_ref().map(|s| s.bytes),
+        "video-modified": source.as_ref().map(|s| s.modified),
+        "fps": lens.fps(),
+        "start": lens.start(),
+        "end": lens.end,
+        "max-frames": lens.max_frames(),
+    })
+}
+
+fn take_frames(
+    options: &PhotoOptions,
+    video: &Video,
+    folder: &Path,
+    host: &mut Host<'_>,
+) -> Result<(), Failure> {
+    let most = options.lens.max_frames() as usize;
+    let total = video.frames.min(most) as u64;
+    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+    host.stage(Stage::TakeFrames(total));
+    host.tell(Event::Begun { part: Part::Frames, total });
+    let taken = extract(video, folder, most, level, host.stop(), &mut |done| {
+        host.tell(Event::Done { done: done as u64, views_per_s: None });
+    });
+    host.tell(Event::Ended);
+    let taken = taken.map_err(|e| Failure::new("video", e))?;
+    if host.is_stopping() {
+        return Err(Failure::stopped());
+    }
+    if taken == 0 {
+        let video = options.photos.display();
+        return Err(Failure::new("video", format!("{video}: video: gave no frame")));
+    }
+    Ok(())
+}
+
+/// Frames go into a folder of ours only: what else is there would be taken for frames of the video.
+fn refuse_frames_of_others(folder: &Path) -> Result<(), Failure> {
+    if folder.symlink_metadata().is_err() {
+        return Ok(());
+    }
+    let names = Disk.list(folder).unwrap_or_default();
+    let found = names.first().map_or_else(|| "none of ours".to_owned(), |name| name.display().to_string());
+    let line = format!(
+        "{}: folder: was not made by gausset (expected none, or one with frames of this video, found {found}); move it away, or choose another folder with -o",
+        folder.display()
+    );
+    Err(Failure::new("exists", line))
+}
+
+/// The photographs as moments of their own.
+pub(super) fn photographs(folder: &Path) -> Result<Vec<FrameImages>, Failure> {
+    let of_file = |path: &PathBuf| match path.file_name().and_then(|name| name.to_str()) {
+        // COLMAP's database and our records know names as text.
+        Some(name) if !name.contains(char::is_control) => Ok(name.to_owned()),
+        _ => {
+            let (folder, name) = (folder.display(), path.file_name().unwrap_or_default());
+            let line = format!("{folder}: photograph {name:?}: has a name that is no plain text; rename it");
+            Err(Failure::new("frames", line))
+        }
+    };
+    let frames = list_frames(folder)?;
+    let names = frames.iter().filter_map(|frame| frame.files.first().map(of_file));
+    names.map(|name| name.map(|name| FrameImages { name: name.clone(), images: vec![name] })).collect()
+}

@@ -1,0 +1,56 @@
+//! Which COLMAP aligns, and how it runs.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use gausset_sfm::Tool;
+
+use crate::{Failure, Host, device};
+
+/// Seconds for which COLMAP may say nothing: matching many pictures takes long without a word.
+const COLMAP_SILENCE: u64 = 1800;
+/// Seconds for which ffmpeg or a mask command may say nothing.
+pub const SILENCE: u64 = 120;
+
+/// Which COLMAP, and how it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolOptions {
+    /// Python that has pycolmap; `None` = `$GAUSSET_PYTHON`, then python3 in PATH.
+    pub python: Option<PathBuf>,
+    /// The colmap executable, 3.12 or later, instead of pycolmap.
+    pub colmap: Option<PathBuf>,
+    /// Seconds for which an outside program may say nothing; `None` = 1800 for COLMAP, 120 for others.
+    pub timeout: Option<u64>,
+    /// Seed of the alignment.
+    pub seed: u32,
+    /// Threads of the alignment; 0 = all processors. With one, it is repeatable.
+    pub threads: u32,
+}
+
+impl ToolOptions {
+    /// Finds the program.
+    ///
+    /// # Errors
+    /// There is none, or none that can be used; the job was asked to stop.
+    pub fn find(&self, host: &Host<'_>) -> Result<Tool, Failure> {
+        host.unless_stopped(Tool::find(self.python.as_deref(), self.colmap.as_deref(), host.stop()))
+    }
+
+    /// Threads of the alignment.
+    #[must_use]
+    pub fn thread_count(&self) -> usize {
+        device::threads(self.threads)
+    }
+
+    /// How long COLMAP may say nothing.
+    #[must_use]
+    pub fn silence(&self) -> Duration {
+        Duration::from_secs(self.timeout.unwrap_or(COLMAP_SILENCE))
+    }
+
+    /// How long ffmpeg may say nothing.
+    #[must_use]
+    pub fn silence_of_others(&self) -> Duration {
+        Duration::from_secs(self.timeout.unwrap_or(SILENCE))
+    }
+}

@@ -1,0 +1,51 @@
+//! How often a job opens its dataset: counted by the profiler, which is one for the whole process, so alone in it.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_compute::Pool;
+use gausset_flow::device::DeviceOptions;
+use gausset_flow::training::{self, Conditions, Trained};
+use gausset_flow::{Event, Host};
+use gausset_io::atomic::Overwrite;
+use gausset_train::{Background, TrainOptions};
+use tempfile::TempDir;
+
+fn begin(data: &Path, run: &Path, stops: bool) -> Trained {
+    let options = TrainOptions {
+        data: Some(data.to_owned()),
+        steps: Some(20),
+        max_splats: Some(400),
+        threads: Some(1),
+        background: Some(Background::Colour([0.0; 3])),
+        ..TrainOptions::default()
+    };
+    let stop = AtomicBool::new(false);
+    let mut events = |event: Event| {
+        if stops && matches!(event, Event::Training(_)) {
+            stop.store(true, Ordering::Relaxed);
+        }
+    };
+    let conditions = Conditions::on(DeviceOptions::default());
+    let mut host = Host::new(&stop, &mut events);
+    training::begin_or_go_on(run.to_owned(), &options, Overwrite::Refuse, conditions, &mut host).unwrap()
+}
+
+/// How often a dataset was opened meanwhile.
+fn opened(work: impl FnOnce()) -> u64 {
+    gausset_prof::set_enabled(true);
+    work();
+    gausset_prof::set_enabled(false);
+    let profile = gausset_prof::snapshot();
+    profile.rows.iter().filter(|row| row.name == "open").map(|row| row.count).sum()
+}
+
+#[test]
+fn a_dataset_is_opened_once_whether_a_run_begins_goes_on_or_is_finished() {
+    let root = TempDir::new().unwrap();
+    let (data, run) = (root.path().join("data"), root.path().join("run"));
+    gausset_scenes::write_dataset(&gausset_scenes::tiny(), &data, &Pool::new(1), &mut |_, _| {}).unwrap();
+    assert_eq!(opened(|| assert!(begin(&data, &run, true).is_stopped())), 1);
+    assert_eq!(opened(|| assert!(!begin(&data, &run, false).is_stopped())), 1);
+    assert_eq!(opened(|| assert!(!begin(&data, &run, false).is_stopped())), 1);
+}

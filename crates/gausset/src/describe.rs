@@ -1,0 +1,82 @@
+//! Results of jobs as tables for people.
+
+use gausset_flow::panos::PanoAlignment;
+use gausset_flow::photos::PhotoAlignment;
+use gausset_flow::training::Trained;
+use gausset_io::run_folder::{eval_folder, splats_path};
+use gausset_train::eval::CONTACT_SHEET;
+use gausset_train::{Advice, End, Outcome};
+
+use crate::numbers::{counted, decibels, duration, grouped, three_digits};
+use crate::{scores, table};
+
+/// An alignment of photographs.
+pub(crate) fn photos(alignment: &PhotoAlignment) -> String {
+    let all = counted(alignment.frames as u64, "photograph");
+    let mut rows = vec![
+        ("photographs", format!("{} of {all} registered", alignment.registered)),
+        ("points", grouped(alignment.points as u64)),
+        ("error", format!("{:.3} px (mean reprojection)", alignment.mean_reprojection_px)),
+        ("model", alignment.model.display().to_string()),
+    ];
+    if !alignment.unregistered.is_empty() {
+        rows.push(("missing", counted(alignment.unregistered.len() as u64, "photograph")));
+    }
+    table::facts(&rows)
+}
+
+/// An alignment of panoramas.
+pub(crate) fn panos(alignment: &PanoAlignment) -> String {
+    let all = counted(alignment.frames as u64, "frame");
+    let (points, views) = (grouped(alignment.points), three_digits(alignment.track_length));
+    let scale = if alignment.is_metric { "metres, by GPS" } else { "arbitrary" };
+    let mut rows = vec![
+        ("frames", format!("{} of {all} registered", alignment.registered)),
+        ("points", format!("{points}, seen in {views} views on average")),
+        ("error", format!("{:.3} px (mean reprojection)", alignment.mean_reprojection_px)),
+        ("scale", scale.to_owned()),
+        ("model", alignment.model.display().to_string()),
+    ];
+    if !alignment.unregistered.is_empty() {
+        rows.push(("missing", alignment.unregistered.join(", ")));
+    }
+    table::facts(&rows)
+}
+
+/// The result of a training.
+pub(crate) fn trained(trained: &Trained) -> String {
+    let Outcome { summary, evaluation, end, .. } = &trained.outcome;
+    let mut rows: Vec<(&str, String)> = Vec::new();
+    if let Some(report) = evaluation.as_ref().filter(|report| report.images > 0) {
+        let images = counted(report.images as u64, "held-out picture");
+        rows.push(("PSNR", format!("{} (mean of {images})", decibels(report.psnr))));
+        rows.extend(scores::facts(report.ssim, &report.scores));
+        if let Some(psnr) = summary.trust.training_psnr {
+            rows.push(("training", format!("{psnr:.2} dB on some of the training pictures")));
+        }
+        if let Some(advice) = Advice::of(report, &summary.trust) {
+            rows.push(("advice", advice.line().to_owned()));
+        }
+        if report.valid_share < 1.0 {
+            rows.push(("valid", format!("{:.1} % of the pixels", 100.0 * report.valid_share)));
+        }
+    } else if summary.psnr.is_some() {
+        rows.push(("PSNR", decibels(summary.psnr)));
+    } else if *end == End::Finished {
+        rows.push(("PSNR", "not measured: no picture is held out".to_owned()));
+    }
+    let rate = summary.steps as f64 / summary.seconds.max(f64::MIN_POSITIVE);
+    let rate = if summary.steps > 0 { format!(", {} it/s", three_digits(rate)) } else { String::new() };
+    rows.push(("steps", grouped(summary.steps)));
+    rows.push(("splats", grouped(summary.splats)));
+    rows.push(("time", format!("{}{rate}", duration(summary.seconds))));
+    rows.push(("CPU time", duration(summary.cpu_seconds)));
+    if *end == End::Finished {
+        rows.push(("result", splats_path(&trained.folder).display().to_string()));
+        let sheet = eval_folder(&trained.folder).join(CONTACT_SHEET);
+        if sheet.is_file() {
+            rows.push(("pictures", format!("{} ({})", sheet.display(), scores::PANELS)));
+        }
+    }
+    table::facts(&rows)
+}

@@ -1,0 +1,39 @@
+//! Arrows between crates that the house must not have: what a crate may never come to need, whoever it gets it from.
+
+use std::path::Path;
+use std::process::Command;
+
+/// A crate, packages that may not be in its dependency tree, and why.
+const FORBIDDEN: [(&str, &[&str], &str); 2] = [
+    (
+        "gausset-flow",
+        &["clap", "indicatif", "signal-hook"],
+        "jobs are functions of plain options: arguments, bars and signals are the program's",
+    ),
+    (
+        "gausset-train",
+        &["clap", "gausset-cpu", "gausset-raster", "gausset-pano", "gausset-sfm", "gausset-field"],
+        "a run knows devices by the Engine trait alone, and pictures by their dataset",
+    ),
+];
+
+/// What stands in a dependency tree that may not.
+pub(crate) fn findings(workspace: &Path) -> Result<Vec<String>, String> {
+    let mut found = Vec::new();
+    for (package, forbidden, why) in FORBIDDEN {
+        let tree = Command::new(env!("CARGO"))
+            .args(["tree", "--locked", "-e", "normal", "--prefix", "none", "-f", "{p}", "-p", package])
+            .current_dir(workspace)
+            .output()
+            .map_err(|error| format!("cargo tree: {error}"))?;
+        if !tree.status.success() {
+            return Err(format!("cargo tree -p {package}: {}", String::from_utf8_lossy(&tree.stderr)));
+        }
+        let text = String::from_utf8_lossy(&tree.stdout);
+        let names = || text.lines().filter_map(|line| line.split(' ').next());
+        for name in forbidden.iter().filter(|name| names().any(|found| found == **name)) {
+            found.push(format!("{package}: depends on {name} (expected not: {why})"));
+        }
+    }
+    Ok(found)
+}
