@@ -85,14 +85,14 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
             most: None,
             render: run.render_options(),
             scene_splats: (file.sky > 0).then_some(scene as u32),
-            exposures: exposures.as_ref(),
+            exposures: exposures.clone(),
             splats_from_dataset: turn,
             reduction: 1,
             ssim: SsimDefinition::default(),
             measures: Measures::All,
             lpips: None,
         };
-        match evaluate(engine, &loader, &options, None, host.stop()) {
+        match evaluate(engine, &loader, options, None, host.stop()) {
             Err(EvalError::Stopped) => Err(Failure::stopped()),
             scored => Ok(scored?),
         }

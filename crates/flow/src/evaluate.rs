@@ -1,6 +1,7 @@
 //! The pictures of a split of a run, rendered and compared with the truth.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use gausset_core::engine::RenderOptions;
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
@@ -102,7 +103,7 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
     let (folder, overwrite) = place_of(options)?;
     let exposures = LearntGains::read(&run.folder)?.map(|gains| gains.of_pictures(&dataset));
     let eval_options = EvalOptions {
-        exposures: exposures.as_ref(),
+        exposures,
         split: options.split,
         most: None,
         render: options.render(&run),
@@ -111,18 +112,19 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
         reduction: options.reduction,
         ssim: options.ssim,
         measures: Measures::All,
-        lpips: lpips.as_ref(),
+        lpips: lpips.map(Arc::new),
     };
     let loader = run.loader(&dataset);
-    let pictures = PictureFolder { fs: &Disk, folder: &folder, overwrite };
-    let report = match evaluate_views(&mut engine, &loader, &eval_options, Some(&pictures), host.stop()) {
+    let pictures = PictureFolder { fs: Arc::new(Disk), folder: folder.clone(), overwrite };
+    let limit = eval_options.render.max_splats_per_tile;
+    let report = match evaluate_views(&mut engine, &loader, eval_options, Some(pictures), host.stop()) {
         Err(EvalError::Stopped) => return Err(Failure::stopped()),
         evaluated => evaluated?,
     };
     for view in &report.skipped {
         host.warn("pictures", format!("{}: skipped: {}", view.name, view.reason));
     }
-    if let Some(warning) = report.cut_lists(eval_options.render.max_splats_per_tile) {
+    if let Some(warning) = report.cut_lists(limit) {
         host.warn("the tile lists", warning.to_string());
     }
     if report.images == 0 {

@@ -1,6 +1,7 @@
 //! Who a job works for: whom to tell what happens, and where to look whether to stop.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::Failure;
@@ -106,19 +107,19 @@ pub enum Part {
 
 /// Who a job works for.
 pub struct Host<'a> {
-    stop: &'a AtomicBool,
+    stop: &'a Arc<AtomicBool>,
     events: &'a mut dyn FnMut(Event),
 }
 
 impl<'a> Host<'a> {
     /// Somebody who sets `stop` when the job is to end as soon as what it has is saved, and is told `events`.
-    pub fn new(stop: &'a AtomicBool, events: &'a mut dyn FnMut(Event)) -> Self {
+    pub fn new(stop: &'a Arc<AtomicBool>, events: &'a mut dyn FnMut(Event)) -> Self {
         Self { stop, events }
     }
 
     /// The flag that says that the job is to stop.
     #[must_use]
-    pub fn stop(&self) -> &'a AtomicBool {
+    pub fn stop(&self) -> &'a Arc<AtomicBool> {
         self.stop
     }
 

@@ -13,6 +13,7 @@
 //! one line with a stable code. No job knows a terminal, an argument parser or the end of a process.
 #![forbid(unsafe_code)]
 
+pub mod broadcast;
 pub mod clean;
 pub mod demo;
 pub mod device;

@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use gausset_core::engine::Engine;
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::dataset::{self, Dataset};
 use gausset_io::run_folder::config_path;
 use gausset_prof::Profile;
 use gausset_train::{
-    End, Outcome, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions, check_dataset, check_init,
+    Advanced, End, Outcome, Run, Session, TimeBudget, TrainConfig, TrainOptions, check_dataset, check_init,
     read_finished, resumable_config,
 };
 
@@ -114,78 +115,124 @@ impl Trained {
     }
 }
 
+/// A training run that somebody holds: everything is open and checked, and it goes on in small parts.
+///
+/// It may be sent to another thread. In between two parts its device can be looked at ([`Run::engine`]) and it answers
+/// requests ([`Run::requests`]).
+pub struct Training {
+    run: Run,
+    conditions: Conditions,
+}
+
+impl Training {
+    /// Opens the dataset and the device, makes the first splats or reads the checkpoint, and takes the folder.
+    ///
+    /// # Errors
+    /// Everything that can be wrong with dataset, folder, options and device; it was asked to stop meanwhile.
+    pub fn new(task: Task, conditions: Conditions, host: &mut Host<'_>) -> Result<Self, Failure> {
+        let config = task.first_config()?;
+        let engine = conditions.device.engine(config.threads())?;
+        if conditions.profile {
+            profiling::start();
+        }
+        let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
+        Self::on(task, config, Box::new(engine), dataset, conditions, host)
+    }
+
+    /// The same on a dataset that is open, on a device that is there.
+    fn on(
+        task: Task,
+        config: TrainConfig,
+        engine: Box<dyn Engine>,
+        dataset: Arc<Dataset>,
+        conditions: Conditions,
+        host: &mut Host<'_>,
+    ) -> Result<Self, Failure> {
+        warn_of(&dataset, host);
+        let (fs, stop) = (Arc::new(Disk), Arc::clone(host.stop()));
+        let session = Session { dataset: Arc::clone(&dataset), engine, fs, stop };
+        let has_budget = config.time_budget != TimeBudget::None;
+        let mut events = |event| host.tell(Event::Training(Box::new(event)));
+        let mut run = match task {
+            Task::New(options, folder, overwrite) => {
+                let config = with_absolute_paths(TrainConfig::resolve_for(&options, &dataset)?)?;
+                Run::start(config, &folder, overwrite, session, &mut events)?
+            }
+            Task::Resume(_, folder) => Run::resume(config, &folder, session, &mut events)?,
+        };
+        host.tell(Event::RunFolder(run.folder().to_owned()));
+        run.keep_to_budget(conditions.started)?;
+        if !has_budget {
+            run.predict_time()?;
+        }
+        Ok(Self { run, conditions })
+    }
+
+    /// The run, to be looked at and asked for something.
+    pub fn run(&mut self) -> &mut Run {
+        &mut self.run
+    }
+
+    /// Goes on by one part: a step, a picture of an evaluation, a checkpoint.
+    ///
+    /// # Errors
+    /// As [`Run::advance`].
+    pub fn advance(&mut self, host: &mut Host<'_>) -> Result<Advanced, Failure> {
+        let advanced = self.run.advance();
+        for event in self.run.take_events() {
+            host.tell(Event::Training(Box::new(event)));
+        }
+        Ok(advanced?)
+    }
+
+    /// Goes on to the end, or until the job is asked to stop.
+    ///
+    /// # Errors
+    /// As [`Run::advance`]; a profile that cannot be written.
+    pub fn finish(mut self, host: &mut Host<'_>) -> Result<Trained, Failure> {
+        let outcome = self.run.train(&mut |event| host.tell(Event::Training(Box::new(event))));
+        host.tell(Event::Ended);
+        let folder = self.run.folder().to_owned();
+        let mut trained = Trained::new(folder, outcome?, self.run.dataset());
+        if self.conditions.profile {
+            let threads = self.run.engine().describe().threads;
+            let engine = self.conditions.device.engine(threads)?;
+            trained.profile = Some(profiling::finish(&engine, &trained.folder, &trained.outcome)?);
+        }
+        for view in trained.outcome.evaluation.iter().flat_map(|report| &report.skipped) {
+            let line = format!("{}: skipped: {}", view.name, view.reason);
+            host.warn("pictures left out of the evaluation", line);
+        }
+        if trained.is_stopped() {
+            let (step, run) = (trained.outcome.summary.steps, trained.folder.clone());
+            host.stage(Stage::TrainingStopped { step, run });
+        }
+        Ok(trained)
+    }
+}
+
 /// Trains to the end or until the job is asked to stop.
 ///
 /// # Errors
 /// Everything that can be wrong with dataset, folder, options and device.
 pub fn train(task: Task, conditions: Conditions, host: &mut Host<'_>) -> Result<Trained, Failure> {
-    let config = task.first_config()?;
-    let engine = conditions.device.engine(config.threads())?;
-    if conditions.profile {
-        profiling::start();
-    }
-    let dataset = open(&config)?;
-    train_on(task, config, engine, dataset, conditions, host)
+    let folder = task.folder().to_owned();
+    finish(folder, Training::new(task, conditions, host), host)
 }
 
-/// Opens the dataset of a run.
-fn open(config: &TrainConfig) -> Result<Arc<Dataset>, Failure> {
-    Ok(Arc::new(dataset::open(&config.data.path, &config.open_options())?))
-}
-
-/// Trains on a dataset that is open, on a device that is there.
-fn train_on(
-    task: Task,
-    config: TrainConfig,
-    mut engine: gausset_cpu::CpuEngine,
-    dataset: Arc<Dataset>,
-    conditions: Conditions,
+/// Goes on with a run that could begin; one that was asked to stop before has done nothing.
+fn finish(
+    folder: PathBuf,
+    begun: Result<Training, Failure>,
     host: &mut Host<'_>,
 ) -> Result<Trained, Failure> {
-    let folder = task.folder().to_owned();
-    warn_of(&dataset, host);
-    let stop = host.stop();
-    let mut tell = |event: &gausset_train::Event| {
-        if matches!(event, gausset_train::Event::Started(_)) {
-            host.tell(Event::RunFolder(folder.clone()));
+    match begun {
+        Err(failure) if failure.is_stopped() => {
+            host.stage(Stage::StoppedBeforeTraining);
+            Ok(Trained { folder, outcome: Outcome::not_begun(), has_skipped: false, profile: None })
         }
-        host.tell(Event::Training(Box::new(event.clone())));
-    };
-    let session =
-        Session { dataset: Arc::clone(&dataset), engine: &mut engine, fs: &Disk, stop, events: &mut tell };
-    let has_budget = config.time_budget != TimeBudget::None;
-    let begun = match task {
-        Task::New(options, folder, overwrite) => {
-            let config = with_absolute_paths(TrainConfig::resolve_for(&options, &dataset)?)?;
-            Run::start(config, &folder, overwrite, session)
-        }
-        Task::Resume(_, folder) => Run::resume(config, &folder, session),
-    };
-    if matches!(begun, Err(TrainError::Stopped)) {
-        drop(begun);
-        host.stage(Stage::StoppedBeforeTraining);
-        return Ok(Trained { folder, outcome: Outcome::not_begun(), has_skipped: false, profile: None });
+        begun => begun?.finish(host),
     }
-    let mut run = begun?;
-    run.keep_to_budget(conditions.started)?;
-    if !has_budget {
-        run.predict_time()?;
-    }
-    let outcome = run.train();
-    host.tell(Event::Ended);
-    let mut trained = Trained::new(folder, outcome?, &dataset);
-    if conditions.profile {
-        let profile = profiling::finish(&engine, &trained.folder, &trained.outcome)?;
-        trained.profile = Some(profile);
-    }
-    for view in trained.outcome.evaluation.iter().flat_map(|report| &report.skipped) {
-        host.warn("pictures left out of the evaluation", format!("{}: skipped: {}", view.name, view.reason));
-    }
-    if trained.is_stopped() {
-        let (step, run) = (trained.outcome.summary.steps, trained.folder.clone());
-        host.stage(Stage::TrainingStopped { step, run });
-    }
-    Ok(trained)
 }
 
 /// Warns of what is odd about a dataset.
@@ -216,10 +263,10 @@ pub fn begin_or_go_on(
         warn_of(&dataset, host);
         return Ok(Trained::new(folder, outcome, &dataset));
     }
-    let task = Task::resume(folder, options)?;
+    let task = Task::resume(folder.clone(), options)?;
     let config = task.first_config()?;
-    let engine = conditions.device.engine(config.threads())?;
-    train_on(task, config, engine, Arc::new(dataset), conditions, host)
+    let engine = Box::new(conditions.device.engine(config.threads())?);
+    finish(folder, Training::on(task, config, engine, Arc::new(dataset), conditions, host), host)
 }
 
 /// The dataset of the run in a folder, if it is the run that these options ask for. Options that nobody gives now, but

@@ -1,6 +1,7 @@
 //! Jobs as a library does them: no program, no terminal.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
@@ -21,7 +22,7 @@ fn job<T>(
     mut on_event: impl FnMut(&Event, &AtomicBool),
     job: impl FnOnce(&mut Host<'_>) -> T,
 ) -> (T, Vec<Event>) {
-    let stop = AtomicBool::new(false);
+    let stop = Arc::<AtomicBool>::default();
     let mut told = Vec::new();
     let mut events = |event: Event| {
         on_event(&event, &stop);
@@ -117,7 +118,7 @@ fn a_finished_run_is_evaluated_from_its_folder_alone() {
     assert!((of_file - of_run).abs() < 1e-3, "{of_file} {of_run}");
     assert_eq!(evaluated.folder, run.join("eval"));
     // A job that was asked to stop says so, and nothing else.
-    let stop_at_once = AtomicBool::new(true);
+    let stop_at_once = Arc::new(AtomicBool::new(true));
     let mut events = |_| {};
     let stopped = evaluate(&EvaluateOptions::new(&run), &mut Host::new(&stop_at_once, &mut events));
     assert!(stopped.unwrap_err().is_stopped());

@@ -1,6 +1,7 @@
 //! How often a job opens its dataset: counted by the profiler, which is one for the whole process, so alone in it.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
@@ -20,7 +21,7 @@ fn begin(data: &Path, run: &Path, stops: bool) -> Trained {
         background: Some(Background::Colour([0.0; 3])),
         ..TrainOptions::default()
     };
-    let stop = AtomicBool::new(false);
+    let stop = Arc::<AtomicBool>::default();
     let mut events = |event: Event| {
         if stops && matches!(event, Event::Training(_)) {
             stop.store(true, Ordering::Relaxed);
@@ -33,6 +34,7 @@ fn begin(data: &Path, run: &Path, stops: bool) -> Trained {
 
 /// How often a dataset was opened meanwhile.
 fn opened(work: impl FnOnce()) -> u64 {
+    gausset_prof::reset();
     gausset_prof::set_enabled(true);
     work();
     gausset_prof::set_enabled(false);

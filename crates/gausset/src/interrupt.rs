@@ -129,7 +129,7 @@ impl Interrupt {
     }
 
     /// The flag that long work looks at.
-    pub(crate) fn stop(&self) -> &AtomicBool {
+    pub(crate) fn stop(&self) -> &Arc<AtomicBool> {
         &self.stop
     }
 

@@ -1,6 +1,6 @@
 //! Tells a person what happens in a job: notes, warnings, a bar.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
 
 use gausset_flow::{Event, Host, Part, Stage};
 use gausset_io::units;
@@ -23,7 +23,7 @@ pub(crate) fn attend<T>(interrupt: &Interrupt, console: &Console, job: impl FnOn
 pub(crate) fn tell<T>(console: &Console, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
     let mut listener = Listener::new(console, None);
     let mut events = |event| listener.take(event);
-    job(&mut Host::new(&AtomicBool::new(false), &mut events))
+    job(&mut Host::new(&Arc::default(), &mut events))
 }
 
 struct Listener<'a> {
@@ -132,6 +132,11 @@ impl<'a> Listener<'a> {
             }
             // Where they go is in the final table; how often they come is an option.
             Event::Checkpointed { .. } | Event::Exported { .. } => {}
+            // Nobody here asks for them.
+            Event::Picture { .. }
+            | Event::NoPicture { .. }
+            | Event::Paused { .. }
+            | Event::Resumed { .. } => {}
             Event::Finished(_) => {
                 if let Some(reporter) = self.reporter.take() {
                     reporter.finish();

@@ -23,8 +23,7 @@ const LARGEST_LOG_BYTES: u64 = 2 * METRICS_LIMIT_BYTES;
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
 /// The log, open for appending.
-pub struct MetricsLog<'a> {
-    fs: &'a dyn FileSystem,
+pub struct MetricsLog {
     path: PathBuf,
     file: Patient<Box<dyn OutputFile>>,
     /// Length of the file.
@@ -35,13 +34,13 @@ pub struct MetricsLog<'a> {
     torn: bool,
 }
 
-impl<'a> MetricsLog<'a> {
+impl MetricsLog {
     /// Opens the log of a run that goes on behind `last_step`: a torn last line and lines whose `step` is greater are
     /// removed. `None` begins an empty log.
     ///
     /// # Errors
     /// A failed read or write.
-    pub fn open(fs: &'a dyn FileSystem, path: &Path, last_step: Option<u64>) -> Result<Self, WriteError> {
+    pub fn open(fs: &dyn FileSystem, path: &Path, last_step: Option<u64>) -> Result<Self, WriteError> {
         let is_kept = |record: &Value| match (last_step, record.get("step").and_then(Value::as_u64)) {
             (None, _) => false,
             (Some(_), None) => true,
@@ -59,17 +58,17 @@ impl<'a> MetricsLog<'a> {
         Self { limit_bytes, ..self }
     }
 
-    /// Appends one line.
+    /// Appends one line, in the file system that the log was opened in.
     ///
     /// # Errors
     /// A failed write. The log stays usable; a line that was written in part is dropped by readers.
-    pub fn append(&mut self, record: &impl Serialize) -> Result<(), WriteError> {
+    pub fn append(&mut self, fs: &dyn FileSystem, record: &impl Serialize) -> Result<(), WriteError> {
         let io_error = |source| WriteError::Io { path: self.path.clone(), action: "write", source };
         let mut line = if self.torn { vec![b'\n'] } else { Vec::new() };
         serde_json::to_writer(&mut line, record).map_err(|e| io_error(e.into()))?;
         line.push(b'\n');
         if self.bytes + line.len() as u64 > self.limit_bytes {
-            self.thin()?;
+            self.thin(fs)?;
         }
         self.torn = true;
         self.file.write_all(&line).map_err(|source| WriteError::Io {
@@ -95,23 +94,22 @@ impl<'a> MetricsLog<'a> {
     }
 
     /// Drops every second line.
-    fn thin(&mut self) -> Result<(), WriteError> {
+    fn thin(&mut self, fs: &dyn FileSystem) -> Result<(), WriteError> {
         let mut keep = false;
-        rewrite(self.fs, &self.path, |_| {
+        rewrite(fs, &self.path, |_| {
             keep = !keep;
             keep
         })?;
         let limit_bytes = self.limit_bytes;
-        *self = Self::append_to(self.fs, &self.path)?.with_limit(limit_bytes);
+        *self = Self::append_to(fs, &self.path)?.with_limit(limit_bytes);
         Ok(())
     }
 
-    fn append_to(fs: &'a dyn FileSystem, path: &Path) -> Result<Self, WriteError> {
+    fn append_to(fs: &dyn FileSystem, path: &Path) -> Result<Self, WriteError> {
         let io_error = |source| WriteError::Io { path: path.to_owned(), action: "open", source };
         let file = retry(|| fs.append(path)).map_err(io_error)?;
         let bytes = retry(|| fs.info(path)).map_err(io_error)?.map_or(0, |info| info.bytes);
         Ok(Self {
-            fs,
             path: path.to_owned(),
             file: Patient(file),
             bytes,

@@ -40,7 +40,7 @@ fn run_three_steps(fs: &dyn FileSystem, folder: &Path) -> Result<(), Box<dyn std
     let last = run.newest_checkpoint(fs)?.found.map(|found| found.step);
     let mut log = MetricsLog::open(fs, &metrics_path(folder), last)?;
     for step in last.unwrap_or(0) + 1..=3 {
-        log.append(&json!({"step": step}))?;
+        log.append(fs, &json!({"step": step}))?;
         log.sync()?;
         run.save_checkpoint(fs, step, &state_at(step), &json!({"step": step}))?;
     }

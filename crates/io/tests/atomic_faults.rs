@@ -142,7 +142,7 @@ fn a_run_folder_always_has_a_whole_checkpoint_once_it_had_one() {
         let run = RunFolder::open(fs, folder).map_err(|e| line(&e))?;
         run.newest_checkpoint(fs).map_err(|e| line(&e))?;
         let mut log = MetricsLog::open(fs, &metrics_path(folder), Some(2)).map_err(|e| line(&e))?;
-        log.append(&json!({"step": 3})).map_err(|e| line(&e))?;
+        log.append(fs, &json!({"step": 3})).map_err(|e| line(&e))?;
         log.sync().map_err(|e| line(&e))?;
         run.save_checkpoint(fs, 3, &states[2], &json!(3)).map_err(|e| line(&e))?;
         run.write_config(fs, "steps = 3\n").map_err(|e| line(&e))
@@ -207,8 +207,8 @@ fn a_log_goes_on_after_a_line_that_could_not_be_written() {
     };
     let disk = FaultyDisk::new(calls_to_open + 2, Fault::TornWrite(Errno::NOSPC));
     let mut log = MetricsLog::open(&disk, &path, None).unwrap();
-    log.append(&json!({"step": 1})).unwrap();
-    let error = log.append(&json!({"step": 2})).unwrap_err().to_string();
+    log.append(&disk, &json!({"step": 1})).unwrap();
+    let error = log.append(&disk, &json!({"step": 2})).unwrap_err().to_string();
     assert_eq!(
         error,
         format!(
@@ -216,7 +216,7 @@ fn a_log_goes_on_after_a_line_that_could_not_be_written() {
             path.display()
         )
     );
-    log.append(&json!({"step": 3})).unwrap();
+    log.append(&disk, &json!({"step": 3})).unwrap();
     let (records, torn) = read_metrics(&path).unwrap();
     assert_eq!(records, [json!({"step": 1}), json!({"step": 3})]);
     assert_eq!(torn, 1);

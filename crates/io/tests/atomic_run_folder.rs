@@ -423,14 +423,14 @@ fn a_log_is_trimmed_to_the_step_of_the_checkpoint() {
     let path = metrics_path(folder.path());
     let mut log = MetricsLog::open(&Disk, &path, None).unwrap();
     for step in [100, 200, 300] {
-        log.append(&json!({"step": step, "loss": 0.1})).unwrap();
+        log.append(&Disk, &json!({"step": step, "loss": 0.1})).unwrap();
     }
-    log.append(&json!({"note": "a line without a step stays"})).unwrap();
+    log.append(&Disk, &json!({"note": "a line without a step stays"})).unwrap();
     drop(log);
     // A kill in the middle of a line.
     std::fs::write(&path, [&std::fs::read(&path).unwrap()[..], b"{\"step\": 40"].concat()).unwrap();
     let mut log = MetricsLog::open(&Disk, &path, Some(200)).unwrap();
-    log.append(&json!({"step": 201})).unwrap();
+    log.append(&Disk, &json!({"step": 201})).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     let expected = "{\"loss\":0.1,\"step\":100}\n{\"loss\":0.1,\"step\":200}\n\
                     {\"note\":\"a line without a step stays\"}\n{\"step\":201}\n";
@@ -446,7 +446,7 @@ fn a_log_that_grows_too_large_loses_every_second_line() {
     let path = metrics_path(folder.path());
     let mut log = MetricsLog::open(&Disk, &path, None).unwrap().with_limit(200);
     for step in 0..100 {
-        log.append(&json!({"step": step})).unwrap();
+        log.append(&Disk, &json!({"step": step})).unwrap();
         assert!(std::fs::metadata(&path).unwrap().len() <= 200);
     }
     let kept = steps(&path);

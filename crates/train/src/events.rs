@@ -1,8 +1,9 @@
 //! What a run tells while it works: events as data, for progress bars, viewers and reports.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use gausset_core::engine::{DeviceInfo, StepReport};
+use gausset_core::engine::{DeviceInfo, Rendering, StepReport};
 use serde::{Deserialize, Serialize};
 
 use crate::eval::{EvalReport, Scores, Trust};
@@ -52,6 +53,34 @@ pub enum Event {
         dropped: u64,
         /// Length of the file.
         bytes: u64,
+    },
+    /// A view that was asked for.
+    Picture {
+        /// Of the request.
+        id: u64,
+        /// Finished steps.
+        step: u64,
+        /// The view.
+        picture: Arc<Rendering>,
+    },
+    /// A view that was asked for and cannot be rendered.
+    NoPicture {
+        /// Of the request.
+        id: u64,
+        /// Finished steps.
+        step: u64,
+        /// Why, as one line.
+        reason: String,
+    },
+    /// No step is done until somebody asks to go on.
+    Paused {
+        /// Finished steps.
+        step: u64,
+    },
+    /// Steps are done again.
+    Resumed {
+        /// Finished steps.
+        step: u64,
     },
     /// All steps are done and everything is written.
     Finished(Summary),

@@ -35,7 +35,8 @@ pub mod words;
 
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{
-    Advice, EvalError, EvalOptions, EvalRecord, EvalReport, Measures, PictureFolder, Scores, Trust, evaluate,
+    Advice, EvalError, EvalOptions, EvalRecord, EvalReport, Evaluation, Measures, PictureFolder, Scores,
+    Trust, evaluate,
 };
 pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, StereoReport, Summary};
 pub use exposures::{Exposures, LearntGains};
@@ -45,8 +46,8 @@ pub use options::{OptionsError, TrainOptions};
 pub use plan::Plan;
 pub use recipe::{Recipe, SceneFacts};
 pub use run::{
-    Run, Session, TrainError, check_dataset, check_init, read_finished, read_summary, resumable_config,
-    with_refined_poses,
+    Advanced, MAX_REQUESTS, PictureRequest, Request, Requests, Run, Session, TrainError, check_dataset,
+    check_init, read_finished, read_summary, resumable_config, with_refined_poses,
 };
 pub use words::{
     Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality,

@@ -3,12 +3,13 @@
 mod common;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use common::{cpu, ignore, open, options, resume, runs, splats_of, train};
-use gausset_io::atomic::{Disk, Overwrite};
-use gausset_train::{End, Event, Outcome, RecordedRun, Run, Session, TimeBudget, TrainConfig, TrainOptions};
+use common::{cpu, ignore, options, resume, runs, session, splats_of, train};
+use gausset_io::atomic::Overwrite;
+use gausset_train::{End, Event, Outcome, RecordedRun, Run, TimeBudget, TrainConfig, TrainOptions};
 
 fn within(budget_ms: u64) -> TrainOptions {
     TrainOptions { time_budget: Some(TimeBudget::Milliseconds(budget_ms)), steps: None, ..options(1) }
@@ -18,18 +19,16 @@ fn within(budget_ms: u64) -> TrainOptions {
 fn start(given: &TrainOptions, run: &Path, stop_after: Option<u64>) -> Outcome {
     let since = Instant::now();
     let config = TrainConfig::resolve(given, None).unwrap();
-    let stop = AtomicBool::new(false);
-    let mut events = |event: &Event| {
+    let stop = Arc::<AtomicBool>::default();
+    let mut events = |event: Event| {
         if let Event::Progress(progress) = event {
             stop.store(stop_after.is_some_and(|after| progress.step >= after), Ordering::Relaxed);
         }
     };
-    let mut engine = cpu(1);
-    let session =
-        Session { dataset: open(&config), engine: &mut engine, fs: &Disk, stop: &stop, events: &mut events };
-    let mut started = Run::start(config, run, Overwrite::Refuse, session).unwrap();
+    let session = session(&config, Box::new(cpu(1)), &stop);
+    let mut started = Run::start(config, run, Overwrite::Refuse, session, &mut events).unwrap();
     started.keep_to_budget(since).unwrap();
-    started.train().unwrap()
+    started.train(&mut events).unwrap()
 }
 
 /// What `config.toml` of a run says, as options of another.

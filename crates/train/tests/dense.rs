@@ -3,22 +3,22 @@
 mod common;
 
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use common::{
-    MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, splats_of, stop_at, tiny_dataset,
-    train, write_scene,
+    MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, session, splats_of, stop_at,
+    tiny_dataset, train, write_scene,
 };
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_core::engine::{Engine, GAIN_GROUP};
 use gausset_core::image::RgbImage8;
 use gausset_core::{Splats, sh};
 use gausset_cpu::{CpuEngine, CpuOptions};
-use gausset_io::atomic::{Disk, Overwrite};
+use gausset_io::atomic::Overwrite;
 use gausset_io::image::{decode_file, encode};
 use gausset_train::{
-    Event, Exposure, InitPoints, MemoryLimit, MemoryPlan, RecordedRun, Run, Session, TrainConfig, TrainError,
+    Event, Exposure, InitPoints, MemoryLimit, MemoryPlan, RecordedRun, Run, TrainConfig, TrainError,
     TrainOptions,
 };
 
@@ -162,11 +162,9 @@ fn kept_depth_maps_are_arrays_of_right_depths_and_are_the_runs_own() {
     assert_eq!(std::fs::read(&files[4]).unwrap(), b"as it was");
 
     // A new run removes them.
-    let mut engine = MockEngine::default();
-    let (stop, config) =
-        (AtomicBool::new(false), TrainConfig::resolve(&from(InitPoints::Sfm, 2), None).unwrap());
-    let session = Session { dataset, engine: &mut engine, fs: &Disk, stop: &stop, events: &mut |_| {} };
-    drop(Run::start(config, &run, Overwrite::Replace, session).unwrap());
+    let config = TrainConfig::resolve(&from(InitPoints::Sfm, 2), None).unwrap();
+    let session = session(&config, Box::new(MockEngine::default()), &Arc::default());
+    drop(Run::start(config, &run, Overwrite::Replace, session, &mut |_| {}).unwrap());
     assert!(files.iter().all(|file| !file.exists()));
 }
 

@@ -3,11 +3,12 @@
 mod common;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{MockEngine, cpu, ignore, open, options, resume, runs, splats_of, train};
+use common::{MockEngine, cpu, ignore, options, resume, runs, session, splats_of, train};
 use gausset_core::engine::{
     DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
     TrainState, TrainView,
@@ -22,12 +23,11 @@ use gausset_train::{
 };
 use rustix::io::Errno;
 
-fn run_on(disk: &FaultyDisk, options: &TrainOptions, run: &Path) -> Result<(), TrainError> {
+fn run_on(disk: &Arc<FaultyDisk>, options: &TrainOptions, run: &Path) -> Result<(), TrainError> {
     let config = TrainConfig::resolve(options, None)?;
-    let (mut engine, stop) = (MockEngine::default(), AtomicBool::new(false));
-    let session =
-        Session { dataset: open(&config), engine: &mut engine, fs: disk, stop: &stop, events: &mut |_| {} };
-    Run::start(config, run, Overwrite::Refuse, session)?.train().map(|_| ())
+    let session = session(&config, Box::new(MockEngine::default()), &Arc::default());
+    let session = Session { fs: Arc::clone(disk) as Arc<dyn FileSystem>, ..session };
+    Run::start(config, run, Overwrite::Refuse, session, &mut |_| {})?.train(&mut |_| {}).map(|_| ())
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_disk_that_fails_at_any_call_costs_one_line_and_no_result() {
         ..options(3)
     };
     let (_folder, run) = runs();
-    let healthy = FaultyDisk::new(0, Fault::Once(Errno::IO));
+    let healthy = Arc::new(FaultyDisk::new(0, Fault::Once(Errno::IO)));
     run_on(&healthy, &options, &run).unwrap();
     let expected = splats_of(&run);
     let calls = healthy.calls().len();
@@ -51,7 +51,7 @@ fn a_disk_that_fails_at_any_call_costs_one_line_and_no_result() {
     for fail_at in (1..=calls).step_by(3) {
         let fault = if fail_at % 2 == 0 { Fault::FromNowOn(Errno::NOSPC) } else { Fault::Once(Errno::IO) };
         let (folder, run) = runs();
-        match run_on(&FaultyDisk::new(fail_at, fault), &options, &run) {
+        match run_on(&Arc::new(FaultyDisk::new(fail_at, fault)), &options, &run) {
             // Some failures are harmless: cleaning up, or looking for more room.
             Ok(()) => {}
             Err(error) => {
@@ -73,11 +73,11 @@ fn a_disk_that_fails_at_any_call_costs_one_line_and_no_result() {
 }
 
 /// The real disk, which refuses checkpoints once `config.toml` says that the run has no time budget any more.
-struct RefusesTheLastCheckpoint<'a> {
-    run: &'a Path,
+struct RefusesTheLastCheckpoint {
+    run: PathBuf,
 }
 
-impl FileSystem for RefusesTheLastCheckpoint<'_> {
+impl FileSystem for RefusesTheLastCheckpoint {
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         let config = std::fs::read_to_string(self.run.join("config.toml")).unwrap_or_default();
         if to.extension() == Some("ckpt".as_ref()) && config.contains("time-budget = \"none\"") {
@@ -174,29 +174,30 @@ fn a_time_budget_whose_last_checkpoint_fails_goes_on_to_what_its_config_says() {
     let given =
         TrainOptions { time_budget: Some(TimeBudget::Milliseconds(2_000)), steps: None, ..options(1) };
     let config = TrainConfig::resolve(&given, None).unwrap();
-    let begin = |engine: &mut dyn Engine, stop_at: u64, is_new: bool| {
+    let begin = |engine: Box<dyn Engine>, stop_at: u64, is_new: bool| {
         let since = Instant::now();
-        let stop = AtomicBool::new(false);
-        let mut events = |event: &Event| {
+        let stop = Arc::<AtomicBool>::default();
+        let mut events = |event: Event| {
             if let Event::Progress(progress) = event {
                 stop.store(progress.step >= stop_at, Ordering::Relaxed);
             }
         };
-        let disk = RefusesTheLastCheckpoint { run: &run };
-        let session = Session { dataset: open(&config), engine, fs: &disk, stop: &stop, events: &mut events };
+        let disk = RefusesTheLastCheckpoint { run: run.clone() };
+        let session = Session { fs: Arc::new(disk), ..session(&config, engine, &stop) };
         let mut begun = if is_new {
-            Run::start(config.clone(), &run, Overwrite::Refuse, session)?
+            Run::start(config.clone(), &run, Overwrite::Refuse, session, &mut events)?
         } else {
-            Run::resume(resumable_config(&run, &TrainOptions::default())?, &run, session)?
+            Run::resume(resumable_config(&run, &TrainOptions::default())?, &run, session, &mut events)?
         };
         begun.keep_to_budget(since)?;
-        begun.train()
+        begun.train(&mut events)
     };
     // Stopped once, so that there is a checkpoint that knows the first decision only. Then the machine gets slow.
-    let first = begin(&mut cpu(1), 10, true).unwrap();
+    let first = begin(Box::new(cpu(1)), 10, true).unwrap();
     assert_eq!(first.end, End::Stopped);
     let planned = RecordedRun::read(&run.join("config.toml")).unwrap().config.plan.end();
-    let error = begin(&mut Slow(cpu(1), Duration::from_millis(10)), u64::MAX, false).unwrap_err().to_string();
+    let error =
+        begin(Box::new(Slow(cpu(1), Duration::from_millis(10))), u64::MAX, false).unwrap_err().to_string();
     assert!(error.contains(".ckpt: rename: "), "{error}");
     let said = RecordedRun::read(&run.join("config.toml")).unwrap().config;
     assert_eq!(said.time_budget, TimeBudget::None);

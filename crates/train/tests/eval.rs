@@ -3,6 +3,7 @@
 mod common;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{MockEngine, cpu, ignore, open, options, runs, tiny_dataset, train};
@@ -23,7 +24,7 @@ fn loader() -> Loader {
     Loader::new(open(&config), LoaderOptions::default())
 }
 
-fn eval_options(split: Split) -> EvalOptions<'static> {
+fn eval_options(split: Split) -> EvalOptions {
     EvalOptions {
         split,
         most: None,
@@ -38,9 +39,13 @@ fn eval_options(split: Split) -> EvalOptions<'static> {
     }
 }
 
-fn eval(engine: &mut dyn Engine, options: &EvalOptions<'_>, to: Option<&Path>) -> EvalReport {
-    let pictures = to.map(|folder| PictureFolder { fs: &Disk, folder, overwrite: Overwrite::Refuse });
-    evaluate(engine, &loader(), options, pictures.as_ref(), &AtomicBool::new(false)).unwrap()
+fn eval(engine: &mut dyn Engine, options: &EvalOptions, to: Option<&Path>) -> EvalReport {
+    let pictures = to.map(|folder| PictureFolder {
+        fs: Arc::new(Disk),
+        folder: folder.to_owned(),
+        overwrite: Overwrite::Refuse,
+    });
+    evaluate(engine, &loader(), options.clone(), pictures, &AtomicBool::new(false)).unwrap()
 }
 
 #[test]
@@ -86,10 +91,10 @@ fn files_of_somebody_else_are_not_replaced_by_an_evaluation() {
         std::fs::create_dir(&to).unwrap();
         std::fs::write(to.join(theirs), "mine").unwrap();
         let attempt = |overwrite| {
-            let pictures = PictureFolder { fs: &Disk, folder: &to, overwrite };
+            let pictures = PictureFolder { fs: Arc::new(Disk), folder: to.clone(), overwrite };
             let options = eval_options(Split::Test);
             let stop = AtomicBool::new(false);
-            evaluate(&mut MockEngine::default(), &loader(), &options, Some(&pictures), &stop)
+            evaluate(&mut MockEngine::default(), &loader(), options.clone(), Some(pictures), &stop)
         };
         let refusal = attempt(Overwrite::Refuse).unwrap_err().to_string();
         assert!(refusal.contains(&format!("{theirs}: output: exists already")), "{refusal}");
@@ -137,12 +142,12 @@ fn a_picture_equal_to_its_truth_has_no_psnr_in_json() {
     let loader = Loader::new(open(&config), LoaderOptions::default());
     let options = eval_options(Split::Test);
     let stop = AtomicBool::new(false);
-    let report = evaluate(&mut MockEngine::default(), &loader, &options, None, &stop).unwrap();
+    let report = evaluate(&mut MockEngine::default(), &loader, options.clone(), None, &stop).unwrap();
     assert_eq!((report.psnr, report.per_image[0].psnr), (None, None));
     assert!(serde_json::to_string(&report).unwrap().contains(r#""psnr":null"#));
     assert!((report.ssim.unwrap() - 1.0).abs() < 1e-6);
     stop.store(true, std::sync::atomic::Ordering::Relaxed);
-    let stopped = evaluate(&mut MockEngine::default(), &loader, &options, None, &stop);
+    let stopped = evaluate(&mut MockEngine::default(), &loader, options.clone(), None, &stop);
     assert!(matches!(stopped, Err(EvalError::Stopped)));
 }
 
@@ -175,7 +180,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     );
     assert_eq!((small.scores.covisible_share, small.scores.haze), (Some(share), clear.scores.haze));
     let whole = EvalOptions { reduction: 10_000, ..options };
-    let refused = evaluate(&mut engine, &loader(), &whole, None, &AtomicBool::new(false)).unwrap_err();
+    let refused = evaluate(&mut engine, &loader(), whole, None, &AtomicBool::new(false)).unwrap_err();
     assert!(refused.to_string().contains("has no block of 10000x10000"), "{refused}");
     // Seven views around a scene in all directions are few: a part of a picture is confirmed, and near splats remain.
     assert!(share > 0.1 && clear.scores.psnr_covisible.unwrap() > 9.0, "{:?}", clear.scores);

@@ -106,9 +106,9 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
             measures: Measures::Pictures,
             lpips: None,
         };
-        evaluate(&mut engine, &loader, &options, None, &AtomicBool::new(false)).unwrap()
+        evaluate(&mut engine, &loader, options, None, &AtomicBool::new(false)).unwrap()
     };
-    let (exposed, plain) = (score(Some(&exposures)), score(None));
+    let (exposed, plain) = (score(Some(exposures)), score(None));
     assert!((exposed.psnr.unwrap() - report.psnr.unwrap()).abs() < 0.01);
     assert!(exposed.psnr.unwrap() > plain.psnr.unwrap() + 1.0, "{:?} {:?}", exposed.psnr, plain.psnr);
     assert_eq!(plain.exposed, 0);

@@ -4,18 +4,19 @@
 mod common;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use common::{Call, MockEngine, cpu, ignore, open, options, runs, splats_of, train, write_scene};
+use common::{Call, MockEngine, cpu, ignore, open, options, runs, session_on, splats_of, train, write_scene};
 use gausset_core::Pose;
 use gausset_core::engine::{Engine, GAIN_GROUP, POSE_GROUP};
-use gausset_io::atomic::{Disk, Overwrite};
+use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::{Dataset, ImageEntry};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_train::{
-    End, Event, Exposure, InitPoints, Quality, RecordedRun, Run, Session, TimeBudget, TrainConfig,
-    TrainOptions, with_refined_poses,
+    End, Event, Exposure, InitPoints, Quality, RecordedRun, Run, TimeBudget, TrainConfig, TrainOptions,
+    with_refined_poses,
 };
 
 const SIZE: [u32; 2] = [32, 24];
@@ -71,7 +72,7 @@ fn rules(folder: &Path) -> Vec<Rule> {
     rules
 }
 
-fn opened(rule: &Rule) -> std::sync::Arc<Dataset> {
+fn opened(rule: &Rule) -> Arc<Dataset> {
     open(&TrainConfig::resolve(&rule.options, None).unwrap())
 }
 
@@ -190,21 +191,20 @@ fn no_file_of_a_held_out_picture_is_opened_before_the_evaluation() {
             let test = files(&dataset, &dataset.split.test);
             assert_eq!(test.len(), 2 * rule.held_out.len(), "a mask each");
             let (held_out, trained) = (Watch::on(&test), Watch::on(&files(&dataset, &dataset.split.train)));
-            let stop = AtomicBool::new(false);
             // The last progress is told before the evaluation begins.
             let mut before = [0, 0];
-            let mut events = |event: &Event| {
+            let mut events = |event: Event| {
                 if matches!(event, Event::Progress(_)) {
                     before[0] += held_out.count();
                     before[1] += trained.count();
                 }
             };
-            let (mut engine, since) = (cpu(1), Instant::now());
-            let session =
-                Session { dataset, engine: &mut engine, fs: &Disk, stop: &stop, events: &mut events };
-            let mut run = Run::start(config, &run, Overwrite::Refuse, session).unwrap();
+            let since = Instant::now();
+            let session = session_on(dataset, Box::new(cpu(1)), &Arc::default());
+            let mut run = Run::start(config, &run, Overwrite::Refuse, session, &mut events).unwrap();
             run.keep_to_budget(since).unwrap();
-            assert_eq!(run.train().unwrap().end, End::Finished);
+            assert_eq!(run.train(&mut events).unwrap().end, End::Finished);
+            drop(run);
             assert_eq!(before[0], 0, "{}, {kind}", rule.name);
             assert!(before[1] >= 2 * (8 - rule.held_out.len()), "{}, {kind}: {before:?}", rule.name);
             // The evaluation looks at them: the watch does work.
@@ -295,9 +295,10 @@ fn a_held_out_picture_that_cannot_be_read_does_not_stop_the_training() {
     for file in files(&dataset, &dataset.split.test) {
         std::fs::remove_file(file).unwrap();
     }
-    let (stop, mut engine) = (AtomicBool::new(false), cpu(1));
-    let session = Session { dataset, engine: &mut engine, fs: &Disk, stop: &stop, events: &mut |_| {} };
-    let outcome = Run::start(config, &run, Overwrite::Refuse, session).unwrap().train().unwrap();
+    let stop = Arc::<AtomicBool>::default();
+    let session = session_on(dataset, Box::new(cpu(1)), &stop);
+    let mut started = Run::start(config, &run, Overwrite::Refuse, session, &mut |_| {}).unwrap();
+    let outcome = started.train(&mut |_| {}).unwrap();
     assert!(outcome.skipped.is_empty() && !stop.load(Ordering::Relaxed));
     assert_eq!(outcome.evaluation.unwrap().skipped.len(), 3);
     assert!(splats_of(&run) == splats_of(&whole));

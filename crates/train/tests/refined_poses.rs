@@ -100,7 +100,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
             measures: Measures::All,
             lpips: None,
         };
-        evaluate(&mut engine, &loader, &options, None, &AtomicBool::new(false)).unwrap().psnr.unwrap()
+        evaluate(&mut engine, &loader, options, None, &AtomicBool::new(false)).unwrap().psnr.unwrap()
     };
     let (with_old, with_new) = (psnr(before, record.up_rotation), psnr(Arc::new(after), IDENTITY3));
     assert!(with_new > with_old, "{with_old} dB to {with_new} dB");

@@ -7,15 +7,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{
-    Call, MockEngine, copy_folder, cpu, ignore, open, options, resume, runs, splats_of, stop_at,
+    Call, MockEngine, copy_folder, cpu, ignore, options, resume, runs, session, splats_of, stop_at,
     tiny_dataset, train, write_scene,
 };
 use gausset_core::engine::DensityRule;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::checkpoint::{load_train_state, save_train_state};
 use gausset_train::{
-    End, Event, Exposure, FreeSpace, MemoryLimit, RecordedRun, Run, RunWarning, Session, Strategy,
-    TrainConfig, TrainError, TrainOptions, Up, read_summary, resumable_config,
+    End, Event, Exposure, FreeSpace, MemoryLimit, RecordedRun, Run, RunWarning, Strategy, TrainConfig,
+    TrainError, TrainOptions, Up, read_summary, resumable_config,
 };
 
 fn mock_calls(options: &TrainOptions) -> MockEngine {
@@ -120,6 +120,12 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
                 "progress"
             }
             Event::Warning(warning) => panic!("{warning}"),
+            Event::Picture { .. }
+            | Event::NoPicture { .. }
+            | Event::Paused { .. }
+            | Event::Resumed { .. } => {
+                panic!("nobody asked for it")
+            }
             Event::Evaluated { .. } => "evaluated",
             Event::Checkpointed { .. } => "checkpointed",
             Event::Exported { splats, dropped, .. } => {
@@ -250,15 +256,8 @@ fn a_run_is_not_overwritten_unless_that_was_said() {
         TrainConfig::resolve(&options, None).unwrap()
     };
     let start = |config: TrainConfig| {
-        let (mut engine, stop) = (MockEngine::default(), AtomicBool::new(false));
-        let session = Session {
-            dataset: open(&config),
-            engine: &mut engine,
-            fs: &Disk,
-            stop: &stop,
-            events: &mut |_| {},
-        };
-        Run::start(config, &run, Overwrite::Replace, session)?.train()
+        let session = session(&config, Box::new(MockEngine::default()), &Arc::default());
+        Run::start(config, &run, Overwrite::Replace, session, &mut |_| {})?.train(&mut |_| {})
     };
     assert!(start(config(Some(Path::new("nothing-here.ply")))).is_err());
     assert_eq!(std::fs::read(run.join("config.toml")).unwrap(), before);
@@ -444,23 +443,11 @@ fn more_than_a_tenth_of_unreadable_pictures_is_too_much() {
 fn two_runs_never_share_a_folder() {
     let (_folder, run) = runs();
     let config = TrainConfig::resolve(&options(3), None).unwrap();
-    let (mut first, mut second) = (MockEngine::default(), MockEngine::default());
-    let stop = AtomicBool::new(false);
-    let dataset = open(&config);
-    let mut quiet = |_: &Event| {};
-    let mut quiet_too = |_: &Event| {};
-    let session = Session {
-        dataset: Arc::clone(&dataset),
-        engine: &mut first,
-        fs: &Disk,
-        stop: &stop,
-        events: &mut quiet,
-    };
-    let running = Run::start(config.clone(), &run, Overwrite::Refuse, session).unwrap();
-    let session = Session { dataset, engine: &mut second, fs: &Disk, stop: &stop, events: &mut quiet_too };
-    let error = Run::resume(config, &run, session).err().unwrap().to_string();
+    let session = || session(&config, Box::new(MockEngine::default()), &Arc::default());
+    let mut running = Run::start(config.clone(), &run, Overwrite::Refuse, session(), &mut |_| {}).unwrap();
+    let error = Run::resume(config.clone(), &run, session(), &mut |_| {}).err().unwrap().to_string();
     assert!(error.contains("in use by process"), "{error}");
-    running.train().unwrap();
+    running.train(&mut |_| {}).unwrap();
 }
 
 #[test]
@@ -474,26 +461,18 @@ fn a_prediction_of_the_time_leaves_no_trace_in_the_result() {
     let result = |predicts: bool| {
         let (_folder, run) = runs();
         let config = TrainConfig::resolve(&given, None).unwrap();
-        let stop = AtomicBool::new(false);
         let mut predicted = None;
-        let mut events = |event: &Event| {
+        let mut events = |event: Event| {
             if let Event::Started(started) = event {
                 predicted = started.predicted_seconds;
             }
         };
-        let mut engine = cpu(1);
-        let session = Session {
-            dataset: open(&config),
-            engine: &mut engine,
-            fs: &Disk,
-            stop: &stop,
-            events: &mut events,
-        };
-        let mut started = Run::start(config, &run, Overwrite::Refuse, session).unwrap();
+        let session = session(&config, Box::new(cpu(1)), &Arc::default());
+        let mut started = Run::start(config, &run, Overwrite::Refuse, session, &mut |_| {}).unwrap();
         if predicts {
             started.predict_time().unwrap();
         }
-        started.train().unwrap();
+        started.train(&mut events).unwrap();
         (predicted, splats_of(&run))
     };
     let ((predicted, with), (none, without)) = (result(true), result(false));

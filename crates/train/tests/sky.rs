@@ -52,7 +52,7 @@ fn score(state: TrainState, render: RenderOptions, scene: Option<usize>, turn: M
     };
     let mut engine = cpu(1);
     engine.load(state).unwrap();
-    evaluate(&mut engine, &loader, &options, None, &AtomicBool::new(false)).unwrap()
+    evaluate(&mut engine, &loader, options, None, &AtomicBool::new(false)).unwrap()
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn the_rows_of_a_profile_sum_to_the_wall_time_and_are_shown_and_compared() {
     for stage in ["next_view", "project", "sort", "tile", "blend", "loss", "blend_vjp", "project_vjp+adam"] {
         assert_eq!(row(&format!("step/{stage}"))["count"], 70, "{stage}");
     }
-    for path in ["open", "predict", "step/unattributed", "step/eval/blend", "export", "unattributed"] {
+    for path in ["open", "predict", "step/unattributed", "eval/blend", "export", "unattributed"] {
         assert!(row(path)["total_ms"].as_f64().is_some_and(|ms| ms >= 0.0));
     }
     let workers = profile["worker_rows"].as_array().expect("rows");

@@ -7,6 +7,7 @@
 //! A rendered depth is the expected one, `Σ w z / Σ w`, and there is one where alpha is a half or more. Training views
 //! are rendered small: their depth maps answer "is this surface seen from there", not "where is its edge".
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
@@ -38,17 +39,17 @@ struct DepthMap {
 }
 
 /// The depth maps of training views, made when they are needed.
-pub(super) struct DepthMaps<'a> {
-    dataset: &'a Dataset,
+pub(super) struct DepthMaps {
+    dataset: Arc<Dataset>,
     /// Turns the cameras as the splats were turned.
     turn: Similarity,
     options: RenderOptions,
     maps: Vec<DepthMap>,
 }
 
-impl<'a> DepthMaps<'a> {
+impl DepthMaps {
     /// No maps yet.
-    pub(super) fn new(dataset: &'a Dataset, turn: Similarity, options: &RenderOptions) -> Self {
+    pub(super) fn new(dataset: Arc<Dataset>, turn: Similarity, options: &RenderOptions) -> Self {
         // Depths have no colour.
         let options = RenderOptions { sh_degree: 0, ..*options };
         Self { dataset, turn, options, maps: Vec::new() }

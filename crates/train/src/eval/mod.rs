@@ -6,7 +6,8 @@ mod report;
 mod trust;
 
 use std::io::Write;
-use std::path::Path;
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
@@ -41,8 +42,8 @@ pub enum Measures {
 }
 
 /// What is evaluated, and how.
-#[derive(Clone, Copy, Debug)]
-pub struct EvalOptions<'a> {
+#[derive(Clone, Debug)]
+pub struct EvalOptions {
     /// Which views.
     pub split: Split,
     /// At most so many of them, evenly spread; `None` = all.
@@ -50,7 +51,7 @@ pub struct EvalOptions<'a> {
     /// How they are rendered; the background is also under the truth where that is transparent.
     pub render: RenderOptions,
     /// Gains of the pictures, from a run that has learnt them.
-    pub exposures: Option<&'a Exposures>,
+    pub exposures: Option<Exposures>,
     /// How many splats are the scene; those that follow are its sky, which is seen and is no surface. `None` = all.
     pub scene_splats: Option<u32>,
     /// Rotation `splats_from_dataset`: how the splats were turned when they were saved. The cameras turn with them.
@@ -63,7 +64,7 @@ pub struct EvalOptions<'a> {
     /// How much is measured.
     pub measures: Measures,
     /// LPIPS with its weights, if it is to be measured.
-    pub lpips: Option<&'a Lpips>,
+    pub lpips: Option<Arc<Lpips>>,
 }
 
 /// Bytes of an evaluation beside its pictures: the depth maps of training views.
@@ -86,23 +87,24 @@ pub enum EvalError {
 }
 
 /// Where the pictures of an evaluation go.
-pub struct PictureFolder<'a> {
+#[derive(Clone)]
+pub struct PictureFolder {
     /// Where files are written.
-    pub fs: &'a dyn FileSystem,
+    pub fs: Arc<dyn FileSystem>,
     /// The folder, usually `RUN/eval`.
-    pub folder: &'a Path,
+    pub folder: PathBuf,
     /// Whether files of others in it may be replaced; those of an earlier evaluation always are.
     pub overwrite: Overwrite,
 }
 
-impl PictureFolder<'_> {
+impl PictureFolder {
     /// Takes the folder for the pictures of these views.
     fn take(&self, dataset: &Dataset, views: &[usize]) -> Result<(), WriteError> {
         let pictures = views.iter().enumerate();
         let pictures =
             pictures.map(|(position, &index)| sheet::file_name(position, &dataset.images[index].name));
         let names = pictures.chain([CONTACT_SHEET, REPORT].map(str::to_owned));
-        owned::take(self.fs, self.folder, EVALUATION, names, self.overwrite)
+        owned::take(&*self.fs, &self.folder, EVALUATION, names, self.overwrite)
     }
 }
 
@@ -118,56 +120,134 @@ const LOOKAHEAD: usize = 4;
 pub fn evaluate(
     engine: &mut dyn Engine,
     loader: &Loader,
-    options: &EvalOptions<'_>,
-    pictures: Option<&PictureFolder<'_>>,
+    options: EvalOptions,
+    pictures: Option<PictureFolder>,
     stop: &AtomicBool,
 ) -> Result<EvalReport, EvalError> {
-    let _span = gausset_prof::span(Stage::Eval.name());
-    let dataset = loader.dataset();
-    let views: &[usize] = match options.split {
-        Split::Train => &dataset.split.train,
-        Split::Test => &dataset.split.test,
-    };
-    let stride = views.len().div_ceil(options.most.unwrap_or(usize::MAX).max(1)).max(1);
-    let views: Vec<usize> = views.iter().copied().step_by(stride).collect();
-    let views = views.as_slice();
-    if let Some(to) = pictures {
-        to.take(dataset, views)?;
+    let mut evaluation = Evaluation::begin(engine, loader, options, pictures)?;
+    while evaluation.next(engine, loader, stop)? {}
+    evaluation.finish()
+}
+
+/// An evaluation that goes on picture by picture, so that whoever holds it can do something else in between. The engine
+/// must hold the same splats each time.
+pub struct Evaluation {
+    options: EvalOptions,
+    pictures: Option<PictureFolder>,
+    views: Vec<usize>,
+    /// Views that are done.
+    done: usize,
+    turn: Similarity,
+    surfaces: RenderOptions,
+    scorer: Scorer,
+    maps: DepthMaps,
+    sheet: Option<ContactSheet>,
+    records: Vec<EvalRecord>,
+    skipped: Vec<SkippedPicture>,
+    /// Valid pixels, and all.
+    pixels: [f64; 2],
+    cut_tiles: u64,
+    cut_views: u64,
+    exposed: u64,
+}
+
+impl Evaluation {
+    /// An evaluation with no view done; its folder is taken.
+    ///
+    /// # Errors
+    /// The folder holds files of others with names that are needed.
+    pub fn begin(
+        engine: &dyn Engine,
+        loader: &Loader,
+        options: EvalOptions,
+        pictures: Option<PictureFolder>,
+    ) -> Result<Self, EvalError> {
+        let dataset = loader.dataset();
+        let views: &[usize] = match options.split {
+            Split::Train => &dataset.split.train,
+            Split::Test => &dataset.split.test,
+        };
+        let stride = views.len().div_ceil(options.most.unwrap_or(usize::MAX).max(1)).max(1);
+        let views: Vec<usize> = views.iter().copied().step_by(stride).collect();
+        if let Some(to) = &pictures {
+            to.take(dataset, &views)?;
+        }
+        let turn = Similarity::from_rotation(options.splats_from_dataset);
+        let surfaces = RenderOptions { only_first: options.scene_splats, ..options.render };
+        Ok(Self {
+            scorer: Scorer::new(engine.describe().threads),
+            maps: DepthMaps::new(Arc::clone(dataset), turn, &surfaces),
+            sheet: pictures.as_ref().map(|_| ContactSheet::new(views.len())),
+            records: Vec::with_capacity(views.len()),
+            skipped: Vec::new(),
+            pixels: [0.0; 2],
+            cut_tiles: 0,
+            cut_views: 0,
+            exposed: 0,
+            done: 0,
+            options,
+            pictures,
+            views,
+            turn,
+            surfaces,
+        })
     }
-    let turn = Similarity::from_rotation(options.splats_from_dataset);
-    let background = options.render.background;
-    let mut scorer = Scorer::new(engine.describe().threads);
-    let surfaces = RenderOptions { only_first: options.scene_splats, ..options.render };
-    let mut maps = DepthMaps::new(dataset, turn, &surfaces);
-    let mut sheet = pictures.map(|_| ContactSheet::new(views.len()));
-    let mut records = Vec::with_capacity(views.len());
-    let mut skipped = Vec::new();
-    let mut pixels = [0.0f64; 2];
-    let (mut cut_tiles, mut cut_views, mut exposed) = (0, 0, 0);
-    for (position, &index) in views.iter().enumerate() {
+
+    /// Views that are done, and all.
+    #[must_use]
+    pub fn progress(&self) -> [usize; 2] {
+        [self.done, self.views.len()]
+    }
+
+    /// Renders and scores the next view; `false` when there is none.
+    ///
+    /// # Errors
+    /// The device failed, a file could not be written, `stop` was set.
+    pub fn next(
+        &mut self,
+        engine: &mut dyn Engine,
+        loader: &Loader,
+        stop: &AtomicBool,
+    ) -> Result<bool, EvalError> {
+        let position = self.done;
+        let Some(&index) = self.views.get(position) else { return Ok(false) };
         if stop.load(Ordering::Relaxed) {
             return Err(EvalError::Stopped);
         }
-        loader.prefetch(&views[position..views.len().min(position + LOOKAHEAD)]);
-        let image = &dataset.images[index];
-        let target = match loader.get(index) {
-            Ok(target) => target,
+        let _span = gausset_prof::span(Stage::Eval.name());
+        loader.prefetch(&self.views[position..self.views.len().min(position + LOOKAHEAD)]);
+        match loader.get(index) {
+            Ok(target) => self.score(index, &target, engine, loader.dataset(), stop)?,
             Err(why) => {
-                skipped.push(SkippedPicture { name: why.name, reason: why.reason.to_string() });
-                continue;
+                self.skipped.push(SkippedPicture { name: why.name, reason: why.reason.to_string() });
             }
-        };
-        let pose = turn.apply_to_pose(&image.pose);
-        let mut rendering = engine.render(&image.camera, &pose, &options.render)?;
-        if let Some(gain) = options.exposures.and_then(|exposures| exposures.of(index)) {
-            expose(&mut rendering.color, gain);
-            exposed += 1;
         }
-        cut_tiles += rendering.cut_tiles;
-        cut_views += u64::from(rendering.cut_tiles > 0);
+        self.done += 1;
+        Ok(true)
+    }
+
+    fn score(
+        &mut self,
+        index: usize,
+        target: &TargetImage,
+        engine: &mut dyn Engine,
+        dataset: &Dataset,
+        stop: &AtomicBool,
+    ) -> Result<(), EvalError> {
+        let (options, position) = (&self.options, self.done);
+        let background = options.render.background;
+        let image = &dataset.images[index];
+        let pose = self.turn.apply_to_pose(&image.pose);
+        let mut rendering = engine.render(&image.camera, &pose, &options.render)?;
+        if let Some(gain) = options.exposures.as_ref().and_then(|exposures| exposures.of(index)) {
+            expose(&mut rendering.color, gain);
+            self.exposed += 1;
+        }
+        self.cut_tiles += rendering.cut_tiles;
+        self.cut_views += u64::from(rendering.cut_tiles > 0);
         let size = (rendering.width, rendering.height);
-        let full = Comparison::new(size, &rendering.color, &target, background).map_err(does_not_fit)?;
-        let reduced = reduced((size, &rendering.color), &target, options.reduction)?;
+        let full = Comparison::new(size, &rendering.color, target, background).map_err(does_not_fit)?;
+        let reduced = reduced((size, &rendering.color), target, options.reduction)?;
         let small = match &reduced {
             Some((size, colours, target)) => {
                 Some(Comparison::new(*size, colours, target, background).map_err(does_not_fit)?)
@@ -175,67 +255,78 @@ pub fn evaluate(
             None => None,
         };
         let comparison = small.as_ref().unwrap_or(&full);
-        let quality = scorer.score(comparison, options.ssim)?;
+        let quality = self.scorer.score(comparison, options.ssim)?;
         let all = image.camera.pixels() as f64;
-        pixels = [pixels[0] + quality.valid_share * all, pixels[1] + all];
-        if let (Some(to), Some(sheet)) = (pictures, &mut sheet) {
+        self.pixels = [self.pixels[0] + quality.valid_share * all, self.pixels[1] + all];
+        if let (Some(to), Some(sheet)) = (&self.pictures, &mut self.sheet) {
             let corrected = quality.color_corrected_psnr - quality.psnr > sheet::SHOWN_CORRECTION;
             let view = sheet::panels(comparison, corrected);
             let name = sheet::file_name(position, &image.name);
-            sheet::save_png(to.fs, &to.folder.join(name), &view)?;
+            sheet::save_png(&*to.fs, &to.folder.join(name), &view)?;
             sheet.add(position, &view, if corrected { 4 } else { 3 });
         }
         let mut scores = Scores::of(&quality);
-        if let Some(lpips) = options.lpips {
-            let target = reduced.as_ref().map_or(&*target, |(_, _, target)| target);
+        if let Some(lpips) = &options.lpips {
+            let target = reduced.as_ref().map_or(target, |(_, _, target)| target);
             let size = [target.width as usize, target.height as usize];
             let (render, truth) = (&comparison.render, &comparison.truth);
-            scores.lpips = finite(lpips.distance(&scorer.pool, size, render, truth, target.mask.as_deref()));
+            let mask = target.mask.as_deref();
+            scores.lpips = finite(lpips.distance(&self.scorer.pool, size, render, truth, mask));
         }
         if options.measures == Measures::All {
             let scene = match options.scene_splats {
-                Some(_) => &engine.render(&image.camera, &pose, &surfaces)?,
+                Some(_) => &engine.render(&image.camera, &pose, &self.surfaces)?,
                 None => &rendering,
             };
             // First of all, while the device has the view that it rendered.
             let mask = target.mask.as_deref();
             let queries = haze::queries(&image.camera, &image.pose, &dataset.points, mask);
             let weights = match queries.is_empty() {
-                false => engine.weight_in_front(&image.camera, &pose, &surfaces, &queries)?,
+                false => engine.weight_in_front(&image.camera, &pose, &self.surfaces, &queries)?,
                 true => None,
             };
             scores.haze = weights.and_then(|weights| haze::mean(&weights));
-            let counts = maps.confirmations(engine, &scorer.pool, index, scene, stop)?;
+            let counts = self.maps.confirmations(engine, &self.scorer.pool, index, scene, stop)?;
             let covisible: Vec<u8> = counts.iter().map(|&count| u8::from(count == CONFIRMATIONS)).collect();
             let is_valid = |i: usize| mask.is_none_or(|mask| mask[i] != 0);
             let scarce =
                 (0..counts.len()).filter(|&i| (1..CONFIRMATIONS).contains(&counts[i]) && is_valid(i)).count();
             scores.add_covisible(full.psnr_where(&covisible), scarce, target.valid_pixels());
         }
-        records.push(EvalRecord {
+        self.records.push(EvalRecord {
             name: image.name.to_string(),
             psnr: finite(quality.psnr),
             ssim: finite(quality.ssim),
             valid_share: quality.valid_share,
             scores,
         });
+        Ok(())
     }
-    let report = EvalReport {
-        valid_share: if pixels[1] > 0.0 { pixels[0] / pixels[1] } else { 1.0 },
-        exposed,
-        cut_tiles,
-        cut_views,
-        skipped,
-        ..EvalReport::of(options.split, options.ssim, records)
-    };
-    if let (Some(to), Some(sheet)) = (pictures, sheet) {
-        if let Some(sheet) = sheet.picture() {
-            sheet::save_png(to.fs, &to.folder.join(CONTACT_SHEET), &sheet)?;
+
+    /// The report; writes it with the contact sheet where pictures were asked for.
+    ///
+    /// # Errors
+    /// A file could not be written.
+    pub fn finish(self) -> Result<EvalReport, EvalError> {
+        let _span = gausset_prof::span(Stage::Eval.name());
+        let Self { options, pictures, sheet, pixels, records, .. } = self;
+        let report = EvalReport {
+            valid_share: if pixels[1] > 0.0 { pixels[0] / pixels[1] } else { 1.0 },
+            exposed: self.exposed,
+            cut_tiles: self.cut_tiles,
+            cut_views: self.cut_views,
+            skipped: self.skipped,
+            ..EvalReport::of(options.split, options.ssim, records)
+        };
+        if let (Some(to), Some(sheet)) = (pictures, sheet) {
+            if let Some(sheet) = sheet.picture() {
+                sheet::save_png(&*to.fs, &to.folder.join(CONTACT_SHEET), &sheet)?;
+            }
+            let json = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
+            write_atomic(&*to.fs, &to.folder.join(REPORT), |file| file.write_all(json.as_bytes()))?;
         }
-        let json = serde_json::to_string_pretty(&report).unwrap_or_default() + "\n";
-        write_atomic(to.fs, &to.folder.join(REPORT), |file| file.write_all(json.as_bytes()))?;
+        Ok(report)
     }
-    Ok(report)
 }
 
 /// Width and height, colours and truth of a picture that is compared at a smaller size.

@@ -43,13 +43,13 @@ const LOOKAHEAD: usize = 8;
 
 /// What a dense start is made of.
 pub(super) struct DenseStart<'a> {
-    pub(super) config: &'a TrainConfig,
-    pub(super) loader: &'a Loader,
-    pub(super) memory: &'a MemoryPlan,
-    pub(super) corrections: &'a Corrections,
+    config: &'a TrainConfig,
+    loader: &'a Loader,
+    memory: &'a MemoryPlan,
+    corrections: &'a Corrections,
     /// Of the rows of the corrections.
-    pub(super) gains: &'a Gains,
-    pub(super) stop: &'a AtomicBool,
+    gains: &'a Gains,
+    stop: &'a AtomicBool,
 }
 
 /// What stereo looks at: the training views with the points of the dataset.
@@ -60,7 +60,16 @@ struct Training {
     cube: Cube,
 }
 
-impl DenseStart<'_> {
+impl<'a> DenseStart<'a> {
+    /// Of a run with these parts.
+    pub(super) fn new(
+        config: &'a TrainConfig,
+        (loader, memory, corrections, gains): (&'a Loader, &'a MemoryPlan, &'a Corrections, &'a Gains),
+        stop: &'a AtomicBool,
+    ) -> Self {
+        Self { config, loader, memory, corrections, gains, stop }
+    }
+
     /// Longest side of the depth maps of a new run; `None` = it wants none, or has no room for them and may do without.
     pub(super) fn side(&self, start: &init::Start) -> Result<Option<u32>, TrainError> {
         let wanted = self.config.recipe.start.points;
@@ -90,14 +99,14 @@ impl DenseStart<'_> {
         &self,
         start: &mut init::Start,
         side: u32,
-        events: &mut dyn FnMut(&Event),
+        events: &mut dyn FnMut(Event),
     ) -> Result<Depths, TrainError> {
         let dataset = self.loader.dataset();
         let training = self.training()?;
         if memory_needed(&training.views, side) > self.memory.stereo_budget() {
             return Err(self.too_large(&training.views, side));
         }
-        events(&Event::StereoBegun { views: training.views.len() });
+        events(Event::StereoBegun { views: training.views.len() });
         let train = &dataset.split.train;
         let mut picture = |view: usize| {
             self.loader.prefetch(&train[view..train.len().min(view + LOOKAHEAD)]);
@@ -126,7 +135,7 @@ impl DenseStart<'_> {
                 train.len()
             )));
         }
-        events(&Event::StereoDone(StereoReport {
+        events(Event::StereoDone(StereoReport {
             views,
             confirmed: verdict.confirmed,
             views_per_point: verdict.views_per_point,

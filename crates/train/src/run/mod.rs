@@ -5,6 +5,9 @@
 //!                         ├─▶ load ─▶ step … ───┼─▶ save ─▶ checkpoints/step_….ckpt
 //! resume ── checkpoint ───┘                     └─▶ render ─▶ eval/       … save ─▶ splats.ply
 //! ```
+//! A run is held by whoever wants it done and goes on in small parts ([`Run::advance`]): a step, a picture of an
+//! evaluation, a checkpoint. In between its device can be looked at, and it takes requests ([`Request`]).
+//!
 //! Nothing on the right has an influence on the steps: flushing, saving and rendering only read. So a run gives the
 //! same `splats.ply` however often it is looked at, stopped, killed and resumed. Whatever is lost in a kill is what
 //! was done since the last checkpoint, and it is done again in the same way.
@@ -12,6 +15,8 @@
 //! Order of writes: `config.toml` before step 0; at the end the checkpoint of the last step, then `splats.ply`, then
 //! the evaluation, then the last line of `metrics.jsonl`. A run that is killed in between goes on there.
 
+mod advance;
+mod begin;
 mod budget;
 mod clock;
 mod coarse;
@@ -22,8 +27,10 @@ mod export;
 mod feed;
 mod forecast;
 mod header;
+mod outbox;
 mod prepare;
 mod refined;
+mod requests;
 mod results;
 mod same_data;
 mod summary;
@@ -34,71 +41,61 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_core::engine::{DensityRule, Engine, EngineError, TrainState};
-use gausset_io::atomic::{FileSystem, Overwrite};
+use gausset_core::engine::{Engine, EngineError};
+use gausset_io::atomic::FileSystem;
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::metrics_log::MetricsLog;
-use gausset_io::run_folder::{RunFolder, config_path, metrics_path};
+use gausset_io::run_folder::{RunFolder, config_path};
 
 use crate::config::{RecordedRun, TrainConfig};
 use crate::eval::{EvalReport, Trust};
-use crate::events::{End, Event, Outcome, Progress, RunWarning, Started, Summary};
+use crate::events::{End, Event, Outcome, Progress, Started, Summary};
 use crate::free_space::FreeViews;
 use crate::memory::MemoryPlan;
 use crate::options::TrainOptions;
 use crate::plan::Plan;
 use crate::recipe::SceneFacts;
-use crate::words::{Strategy, TimeBudget};
+use crate::words::Strategy;
+use advance::Phase;
 use budget::Deadline;
-use clock::{CheckpointClock, Rate, Stopwatch, is_multiple};
+use clock::{CheckpointClock, Rate, Stopwatch};
 use coarse::Coarse;
-use corrections::Corrections;
-use dense::DenseStart;
 use feed::Feed;
 use forecast::Forecast;
-use header::CheckpointHeader;
+use outbox::Outbox;
 use watch::Watch;
 
+pub use advance::Advanced;
 pub use error::TrainError;
 pub use refined::with_refined_poses;
+pub use requests::{MAX_REQUESTS, PictureRequest, Request, Requests};
 pub use same_data::{check_dataset, check_init};
-use summary::{FinishedLine, ReportLine};
+use summary::ReportLine;
 pub use summary::{read_finished, read_summary};
 
-/// Steps between two flushes, after which the device has told how it went. Long enough for a device that works
-/// behind to stay busy, short enough to stop soon after a loss that is not finite.
-const FLUSH_EVERY: u64 = 10;
-
-/// Lines of `metrics.jsonl` come every so many steps, and in short runs often enough for [`FEWEST_REPORTS`].
-const REPORT_EVERY: u64 = 100;
-/// Lines of `metrics.jsonl` that a run has at least, if it has as many steps.
-const FEWEST_REPORTS: u64 = 50;
-
 /// What a run works with.
-pub struct Session<'a> {
+pub struct Session {
     /// The dataset, opened with [`TrainConfig::open_options`].
     pub dataset: Arc<Dataset>,
     /// The device.
-    pub engine: &'a mut dyn Engine,
+    pub engine: Box<dyn Engine>,
     /// Where files are written.
-    pub fs: &'a dyn FileSystem,
+    pub fs: Arc<dyn FileSystem>,
     /// Set it to save and stop after the current step.
-    pub stop: &'a AtomicBool,
-    /// Is told everything that happens.
-    pub events: &'a mut dyn FnMut(&Event),
+    pub stop: Arc<AtomicBool>,
 }
 
-/// A training run in its folder, ready to go.
-pub struct Run<'a> {
+/// A training run in its folder.
+pub struct Run {
     config: TrainConfig,
     scene: SceneFacts,
     recorded: RecordedRun,
     folder: RunFolder,
-    session: Session<'a>,
+    session: Session,
     loader: Arc<Loader>,
     feed: Feed,
     coarse: Coarse,
-    log: MetricsLog<'a>,
+    log: MetricsLog,
     memory: MemoryPlan,
     /// Finished steps.
     done: u64,
@@ -117,211 +114,63 @@ pub struct Run<'a> {
     exported_scene: Option<u32>,
     /// What is known to be empty, where that is asked for.
     free_space: Option<FreeViews>,
+    phase: Phase,
+    requests: Requests,
+    is_started: bool,
+    is_paused: bool,
+    outbox: Outbox,
 }
 
-/// What a run begins with, or goes on with.
-struct Begin {
-    memory: MemoryPlan,
-    loader: Arc<Loader>,
-    corrections: Corrections,
-    state: TrainState,
-    /// Of the checkpoint that the state comes from.
-    header: Option<CheckpointHeader>,
-}
-
-impl<'a> Run<'a> {
-    /// Prepares a new run in `folder`: makes the first splats, takes and locks the folder, writes `config.toml`.
-    ///
-    /// # Errors
-    /// A start that cannot be made, too little memory, a folder that is in use or holds a run (unless it may be
-    /// overwritten), a device that cannot hold the splats; it was asked to stop.
-    pub fn start(
-        config: TrainConfig,
-        folder: &Path,
-        overwrite: Overwrite,
-        session: Session<'a>,
-    ) -> Result<Self, TrainError> {
-        let dataset = Arc::clone(&session.dataset);
-        let config = absolute(config);
-        // Everything that can be refused is, before anything is written or removed.
-        let mut start = prepare::first_splats(&config, &dataset)?;
-        let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
-        let loader = prepare::loader(&config, &dataset);
-        let budget = MemoryPlan::opening_budget(memory.limit);
-        let sky = prepare::has_sky(config.background, &loader);
-        let (colours, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, None)?;
-        let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
-        let dense = DenseStart {
-            config: &config,
-            loader: &loader,
-            memory: &memory,
-            corrections: &corrections,
-            gains: &gains,
-            stop: session.stop,
-        };
-        let side = dense.side(&start)?;
-        let depths = match side {
-            None => None,
-            Some(side) => {
-                RunFolder::check(session.fs, folder, overwrite)?;
-                Some(dense.add_to(&mut start, side, session.events)?)
-            }
-        };
-        let record =
-            prepare::record(&config, &dataset, &session.engine.describe(), &start, colours, side, sky);
-        let recorded = RecordedRun { config: config.clone(), record };
-        let folder = RunFolder::create(session.fs, folder, overwrite)?;
-        folder.write_config(session.fs, &recorded.to_toml())?;
-        folder.write_list_of_data(session.fs, &dataset.list_of_data())?;
-        if let Some(depths) = depths.filter(|_| config.outputs.keep_depth) {
-            dense::keep(session.fs, &folder, &dataset, &depths)?;
-        }
-        let state = TrainState::new(start.splats, corrections.starting_at(&gains));
-        let begin = Begin { memory, loader, corrections, state, header: None };
-        Self::assemble(config, recorded, folder, session, begin)
+impl Run {
+    /// Finished steps.
+    #[must_use]
+    pub fn step(&self) -> u64 {
+        self.done
     }
 
-    /// Prepares the run in `folder` to go on from its newest checkpoint, or from step 0 when there is none.
-    /// `config` comes from [`resumable_config`].
-    ///
-    /// # Errors
-    /// A folder that is in use or holds no run, another dataset, options that would change the result, a checkpoint
-    /// that is not of this run.
-    pub fn resume(config: TrainConfig, folder: &Path, session: Session<'a>) -> Result<Self, TrainError> {
-        let folder = RunFolder::open(session.fs, folder)?;
-        let config_file = config_path(folder.root());
-        let recorded = RecordedRun::read(&config_file)?;
-        let config = recorded.resumed_with(&absolute(config).to_options(), &config_file)?;
-        let dataset = Arc::clone(&session.dataset);
-        check_dataset(folder.root(), &recorded, &dataset)?;
-        check_init(&recorded)?;
-        let search = folder.newest_checkpoint(session.fs)?;
-        for line in search.lines() {
-            (session.events)(&Event::Warning(RunWarning::DamagedCheckpoint(line)));
-        }
-        let is_changed = config != recorded.config;
-        let recorded = RecordedRun { config: config.clone(), ..recorded };
-        if is_changed {
-            folder.write_config(session.fs, &recorded.to_toml())?;
-        }
-        let loader = prepare::loader(&config, &dataset);
-        let corrections = Corrections::new(&config.recipe, recorded.colours(), &dataset, recorded.record.sky);
-        let Some(found) = search.found else {
-            let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
-            (session.events)(&Event::Warning(warning));
-            let mut start = prepare::first_splats(&config, &dataset)?;
-            let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
-            let (budget, decided) = (MemoryPlan::opening_budget(memory.limit), Some(recorded.colours()));
-            let (_, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, decided)?;
-            if let Some(side) = recorded.record.stereo_side {
-                let dense = DenseStart {
-                    config: &config,
-                    loader: &loader,
-                    memory: &memory,
-                    corrections: &corrections,
-                    gains: &gains,
-                    stop: session.stop,
-                };
-                let depths = dense.add_to(&mut start, side, session.events)?;
-                if config.outputs.keep_depth {
-                    dense::keep(session.fs, &folder, &dataset, &depths)?;
-                }
-            }
-            let state = TrainState::new(start.splats, corrections.starting_at(&gains));
-            let begin = Begin { memory, loader, corrections, state, header: None };
-            return Self::assemble(config, recorded, folder, session, begin);
-        };
-        let header = CheckpointHeader::read(
-            &found.path,
-            &found.header,
-            found.step,
-            &config,
-            &recorded.record.fingerprint,
-        )?;
-        header::check_state(&found.path, &found.state, &config.recipe, &corrections)?;
-        let memory = prepare::memory_plan(&config, &dataset, found.state.splats.len() as u64)?;
-        let begin = Begin { memory, loader, corrections, state: found.state, header: Some(header) };
-        Self::assemble(config, recorded, folder, session, begin)
+    /// Folder of the run.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.root()
     }
 
-    /// Puts a run together and brings its state to the device.
-    fn assemble(
-        config: TrainConfig,
-        recorded: RecordedRun,
-        folder: RunFolder,
-        session: Session<'a>,
-        begin: Begin,
-    ) -> Result<Self, TrainError> {
-        let Begin { memory, loader, corrections, state, header } = begin;
-        if let Some(note) = folder.lock_note() {
-            (session.events)(&Event::Warning(RunWarning::Note(note.to_owned())));
-        }
-        let log =
-            MetricsLog::open(session.fs, &metrics_path(folder.root()), header.as_ref().map(|h| h.step))?;
-        let seed = config.recipe.seed;
-        let cursor = header.as_ref().map(|h| h.cursor).unwrap_or_default();
-        let scene = prepare::scene_facts(&recorded.record, corrections.colour_rows());
-        let mut feed = Feed::new(Arc::clone(&loader), seed, cursor, corrections);
-        let mut watch = Watch::new(state.splats.len() as u64);
-        let [mut seconds, mut cpu_seconds] = [0.0; 2];
-        let (mut done, mut last_checkpoint) = (0, None);
-        let mut plan = config.plan.clone();
-        if let Some(header) = header {
-            plan = header.plan.unwrap_or(plan);
-            (seconds, cpu_seconds) = (header.seconds, header.cpu_seconds);
-            (done, last_checkpoint) = (header.step, Some(header.step));
-            watch.loss_sum = header.loss_sum;
-            watch.loss_steps = header.loss_steps;
-            watch.skipped_updates = header.skipped_updates;
-            (watch.cut_tiles, watch.cut_steps) = (header.cut_tiles, header.cut_steps);
-            feed = feed.without(header.skipped, header.unreadable);
-        }
-        let free_space = prepare::free_views(&config, &session.dataset)?;
-        session.engine.limit_memory(memory.device_bytes());
-        session.engine.load(state)?;
-        let dataset = &session.dataset;
-        let size = |&index: &usize| [dataset.images[index].camera.width, dataset.images[index].camera.height];
-        let forecast = Forecast::new(dataset.split.train.iter().map(size));
-        Ok(Self {
-            scene,
-            checkpoints: CheckpointClock::start(&config.outputs, last_checkpoint),
-            stopwatch: Stopwatch::start(seconds, cpu_seconds),
-            rate: Rate::from(seconds),
-            forecast,
-            pace: Rate::from(seconds),
-            predicted_seconds: None,
-            plan,
-            deadline: None,
-            config,
-            recorded,
-            folder,
-            session,
-            loader,
-            feed,
-            coarse: Coarse::new(MemoryPlan::reduced_budget(memory.limit)),
-            log,
-            memory,
-            done,
-            watch,
-            free_space,
-            exported_scene: None,
-        })
+    /// The dataset that it is trained on.
+    #[must_use]
+    pub fn dataset(&self) -> &Arc<Dataset> {
+        &self.session.dataset
     }
 
-    /// Runs to the end, or until it is asked to stop.
+    /// The device, to be looked at between two parts of the run: rendering and saving leave no trace.
+    pub fn engine(&mut self) -> &mut dyn Engine {
+        &mut *self.session.engine
+    }
+
+    /// Where requests can be left for the run, from any thread.
+    #[must_use]
+    pub fn requests(&self) -> Requests {
+        self.requests.clone()
+    }
+
+    /// What has happened since this was called last, in order.
+    pub fn take_events(&mut self) -> impl Iterator<Item = Event> {
+        self.outbox.take()
+    }
+
+    /// Goes on to the end, or until it is asked to stop. `events` are told as they happen.
     ///
     /// # Errors
     /// A loss that is not finite, a device or file system that fails, too many unreadable pictures. The last
     /// checkpoint is intact.
-    pub fn train(mut self) -> Result<Outcome, TrainError> {
-        self.tell_start();
-        while self.done < self.plan.end() {
-            if self.is_asked_to_stop() {
-                return self.stop();
+    pub fn train(&mut self, events: &mut dyn FnMut(Event)) -> Result<Outcome, TrainError> {
+        loop {
+            let advanced = self.advance();
+            self.take_events().for_each(&mut *events);
+            match advanced? {
+                Advanced::Over(outcome) => return Ok(*outcome),
+                Advanced::Waiting => self.requests.wait(),
+                _ => {}
             }
-            self.step()?;
         }
-        self.finish()
     }
 
     fn tell_start(&mut self) {
@@ -338,72 +187,11 @@ impl<'a> Run<'a> {
             memory: self.memory,
             predicted_seconds: self.predicted_seconds,
         };
-        (self.session.events)(&Event::Started(started));
+        self.outbox.push(Event::Started(started));
     }
 
     fn is_asked_to_stop(&self) -> bool {
         self.session.stop.load(Ordering::Relaxed)
-    }
-
-    /// One step, and everything that is due after it.
-    fn step(&mut self) -> Result<(), TrainError> {
-        let _span = gausset_prof::span("step");
-        let recipe = &self.config.recipe;
-        let now = self.plan.scheduled(self.done);
-        let view = {
-            let _span = gausset_prof::span("next_view");
-            let events = &mut *self.session.events;
-            let view = self.feed.take(&mut |warning| events(&Event::Warning(warning)))?;
-            let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
-            self.coarse.reduce(view, reduction)
-        };
-        // Random numbers count the steps of the run, of which several may be one of the schedules.
-        let params = recipe.step_params(now, &self.scene).numbered(self.done);
-        // A view that will be reduced is no help to a device that looks ahead.
-        let next = self.feed.next().filter(|next| {
-            recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)
-                == 1
-        });
-        let stepped = self.session.engine.step(&view, next, &params);
-        stepped.map_err(|error| self.engine_error(error))?;
-        self.done += 1;
-        for scheduled in now + 1..=self.plan.scheduled(self.done) {
-            let (recipe, extent) = (&self.config.recipe, self.scene.extent);
-            let clear = self.free_space.as_ref().filter(|_| recipe.is_density_step(scheduled));
-            let clear = clear.map(|space| DensityRule::FreeSpace(space.rule(recipe.seed, scheduled)));
-            for rule in clear.into_iter().chain(recipe.density_after(scheduled, extent)) {
-                let densified = self.session.engine.densify(&rule);
-                densified.map_err(|error| self.engine_error(error))?;
-            }
-        }
-        let (steps, outputs) = (self.plan.end(), self.config.outputs);
-        let is_last = self.done >= steps;
-        let is_report = is_last || is_multiple(self.done, report_every(steps));
-        if is_report || is_multiple(self.done, FLUSH_EVERY) {
-            let it_per_s = self.flush()?;
-            if is_report {
-                self.report(it_per_s)?;
-            }
-        }
-        // The last step has its checkpoint, export and evaluation in `finish`.
-        if is_last {
-            return Ok(());
-        }
-        if is_multiple(self.done, outputs.eval_every) {
-            self.evaluate_on_the_way()?;
-        }
-        let (is_export, is_checkpoint) =
-            (is_multiple(self.done, outputs.export_every), self.checkpoints.is_due(self.done));
-        if is_export || is_checkpoint {
-            let state = self.save()?;
-            if is_checkpoint {
-                self.checkpoint(&state)?;
-            }
-            if is_export {
-                self.export(state)?;
-            }
-        }
-        Ok(())
     }
 
     /// Waits for the device, takes in what it tells and passes it on. Gives the rate.
@@ -411,8 +199,8 @@ impl<'a> Run<'a> {
         let _span = gausset_prof::span("report");
         let flushed = self.session.engine.flush();
         let report = flushed.map_err(|error| self.engine_error(error))?;
-        let events = &mut *self.session.events;
-        self.watch.take_in(self.done, &report, &mut |warning| events(&Event::Warning(warning)));
+        let outbox = &mut self.outbox;
+        self.watch.take_in(self.done, &report, &mut |warning| outbox.push(Event::Warning(warning)));
         if report.splats == 0 {
             return Err(self.no_splats());
         }
@@ -421,8 +209,7 @@ impl<'a> Run<'a> {
         if report.steps > 0 {
             let seconds_left = self.correct_times(&report, seconds);
             let steps = self.plan.end();
-            let events = &mut *self.session.events;
-            events(&Event::Progress(Progress {
+            self.outbox.push(Event::Progress(Progress {
                 step: self.done,
                 steps,
                 loss: report.loss_sum / report.steps as f64,
@@ -440,49 +227,9 @@ impl<'a> Run<'a> {
         let Some(loss) = self.watch.take_mean_loss() else { return Ok(()) };
         let [seconds, cpu_seconds] = self.stopwatch.read();
         let splats = self.watch.splats;
-        self.log.append(&ReportLine { step: self.done, loss, splats, it_per_s, seconds, cpu_seconds })?;
+        let line = ReportLine { step: self.done, loss, splats, it_per_s, seconds, cpu_seconds };
+        self.log.append(&*self.session.fs, &line)?;
         Ok(())
-    }
-
-    /// Saves and ends the call.
-    fn stop(mut self) -> Result<Outcome, TrainError> {
-        let state = self.save()?;
-        self.checkpoint(&state)?;
-        self.log.sync()?;
-        Ok(self.outcome(End::Stopped, None))
-    }
-
-    /// Writes the result.
-    fn finish(mut self) -> Result<Outcome, TrainError> {
-        let state = self.save()?;
-        if self.deadline.take().is_some() {
-            // From now on the run is one of so many steps, and can be repeated. If the checkpoint fails, it is done
-            // from an earlier one with these decisions.
-            self.config.plan = self.plan.clone();
-            self.config.time_budget = TimeBudget::None;
-            self.write_config()?;
-        }
-        self.checkpoint(&state)?;
-        self.export(state)?;
-        self.stopwatch.pause();
-        let evaluation = self.evaluate(true)?;
-        let trust = match &evaluation {
-            Some(report) if report.images > 0 => self.trust()?,
-            _ => Trust::default(),
-        };
-        if evaluation.is_none() && self.is_asked_to_stop() {
-            return Ok(self.outcome(End::Stopped, None));
-        }
-        if let Some(warning) = self.watch.cut_lists(self.config.recipe.max_splats_per_tile, self.done) {
-            (self.session.events)(&Event::Warning(warning));
-        }
-        let mut outcome = self.outcome(End::Finished, evaluation);
-        outcome.summary.trust = trust;
-        let (finished, skipped) = (outcome.summary.clone(), outcome.skipped.clone());
-        self.log.append(&FinishedLine { step: self.done, finished, skipped })?;
-        self.log.sync()?;
-        (self.session.events)(&Event::Finished(outcome.summary.clone()));
-        Ok(outcome)
     }
 
     fn outcome(&self, end: End, evaluation: Option<EvalReport>) -> Outcome {
@@ -526,16 +273,6 @@ impl<'a> Run<'a> {
             other => other.into(),
         }
     }
-}
-
-/// The configuration with absolute paths; where there is no working folder any more, as it is.
-fn absolute(config: TrainConfig) -> TrainConfig {
-    config.clone().with_absolute_paths().unwrap_or(config)
-}
-
-/// Steps between two lines of `metrics.jsonl`.
-fn report_every(steps: u64) -> u64 {
-    (steps / FEWEST_REPORTS).clamp(1, REPORT_EVERY)
 }
 
 /// The configuration with which the run in `folder` goes on when `given` is said on the command line. Open the

@@ -1,9 +1,10 @@
 //! What a run writes: checkpoints, splats, evaluations.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use gausset_core::Splats;
-use gausset_core::engine::{ExtraGroup, SKY_GROUP, TrainState};
+use gausset_core::engine::{ExtraGroup, RenderOptions, SKY_GROUP, TrainState};
 use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
@@ -11,7 +12,7 @@ use gausset_metrics::SsimDefinition;
 use super::header::CheckpointHeader;
 use super::summary::EvaluationLine;
 use super::{Run, TrainError, export, prepare, refined};
-use crate::eval::{EvalError, EvalOptions, EvalReport, Measures, PictureFolder, Trust, evaluate};
+use crate::eval::{EvalError, EvalOptions, EvalReport, Evaluation, Measures, PictureFolder};
 use crate::events::Event;
 use crate::exposures::{Exposures, LearntGains};
 use crate::sky;
@@ -20,11 +21,11 @@ use crate::words::{Split, TimeBudget};
 /// Training views that are scored beside the held-out ones.
 const TRUSTED_VIEWS: usize = 8;
 
-impl Run<'_> {
+impl Run {
     /// Writes `config.toml` as the configuration is now.
     pub(super) fn write_config(&mut self) -> Result<(), TrainError> {
         self.recorded.config = self.config.clone();
-        self.folder.write_config(self.session.fs, &self.recorded.to_toml())?;
+        self.folder.write_config(&*self.session.fs, &self.recorded.to_toml())?;
         Ok(())
     }
 
@@ -67,10 +68,10 @@ impl Run<'_> {
             plan: (self.config.time_budget != TimeBudget::None).then(|| self.plan.clone()),
         };
         let header = serde_json::to_value(&header).unwrap_or_default();
-        let committed = self.folder.save_checkpoint(self.session.fs, self.done, state, &header)?;
+        let committed = self.folder.save_checkpoint(&*self.session.fs, self.done, state, &header)?;
         self.checkpoints.saved(self.done);
         let seconds = started.elapsed().as_secs_f64();
-        (self.session.events)(&Event::Checkpointed { step: self.done, bytes: committed.bytes, seconds });
+        self.outbox.push(Event::Checkpointed { step: self.done, bytes: committed.bytes, seconds });
         Ok(())
     }
 
@@ -78,7 +79,7 @@ impl Run<'_> {
     pub(super) fn export(&mut self, mut state: TrainState) -> Result<(), TrainError> {
         let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
-        let (fs, dataset) = (self.session.fs, &self.session.dataset);
+        let (fs, dataset) = (&*self.session.fs, &self.session.dataset);
         refined::save_cameras(fs, self.folder.root(), dataset, &state, self.feed.corrections(), turn)?;
         let antialiased = self.config.recipe.antialiased;
         let rows = |train_index| self.feed.corrections().exposure_row(train_index);
@@ -87,7 +88,7 @@ impl Run<'_> {
         }
         let sky = self.append_sky(&mut state.splats, &state.extras);
         let written = export::save_splats(fs, &self.folder, state.splats, sky, antialiased, turn)?;
-        (self.session.events)(&Event::Exported {
+        self.outbox.push(Event::Exported {
             step: self.done,
             path: splats_path(self.folder.root()),
             splats: written.splats,
@@ -130,12 +131,12 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Scores the held-out views, if there are some: at the end (with `pictures`) what `splats.ply` shows. Gives nothing when asked to stop meanwhile.
-    pub(super) fn evaluate(&mut self, pictures: bool) -> Result<Option<EvalReport>, TrainError> {
+    /// Begins to score the held-out views, if there are some: at the end (with `pictures`) what `splats.ply` shows.
+    pub(super) fn begin_evaluation(&mut self, pictures: bool) -> Result<Option<Evaluation>, TrainError> {
         if self.session.dataset.split.test.is_empty() {
             return Ok(None);
         }
-        self.stopwatch.pause();
+        self.pause_clocks();
         let exposures = self.exposures()?;
         if pictures && self.scene.sky && self.exported_scene.is_none() {
             self.load_exported()?;
@@ -143,44 +144,61 @@ impl Run<'_> {
         let options = EvalOptions {
             // On the way it should cost little.
             measures: if pictures { Measures::All } else { Measures::Pictures },
-            ..self.eval_options(Split::Test, exposures.as_ref())
+            ..self.eval_options(Split::Test, exposures)
         };
-        let folder = eval_folder(self.folder.root());
-        // What stands there was looked at when the run folder was taken.
-        let overwrite = Overwrite::Replace;
-        let pictures = pictures.then_some(PictureFolder { fs: self.session.fs, folder: &folder, overwrite });
-        let engine = &mut *self.session.engine;
-        let evaluated = evaluate(engine, &self.loader, &options, pictures.as_ref(), self.session.stop);
+        let pictures = pictures.then(|| PictureFolder {
+            fs: Arc::clone(&self.session.fs),
+            folder: eval_folder(self.folder.root()),
+            // What stands there was looked at when the run folder was taken.
+            overwrite: Overwrite::Replace,
+        });
+        Ok(Some(Evaluation::begin(&*self.session.engine, &self.loader, options, pictures)?))
+    }
+
+    /// Scores the next view; `false` when there is none, or it is asked to stop.
+    pub(super) fn next_picture(&mut self, evaluation: &mut Evaluation) -> Result<bool, TrainError> {
+        match evaluation.next(&mut *self.session.engine, &self.loader, &self.session.stop) {
+            // Whoever goes on with the run looks at the flag.
+            Err(EvalError::Stopped) => Ok(true),
+            scored => Ok(scored?),
+        }
+    }
+
+    /// Tells the scores.
+    pub(super) fn end_evaluation(
+        &mut self,
+        evaluation: Evaluation,
+        pictures: bool,
+    ) -> Result<EvalReport, TrainError> {
+        let report = evaluation.finish()?;
+        if !pictures {
+            self.restart_clocks();
+        }
+        self.outbox.push(Event::Evaluated { step: self.done, report: report.clone() });
+        // Said once, of the result.
+        let cut = report.cut_lists(self.config.recipe.max_splats_per_tile).filter(|_| pictures);
+        self.outbox.extend(cut.map(Event::Warning));
+        Ok(report)
+    }
+
+    /// The time of what comes is none of training …
+    pub(super) fn pause_clocks(&mut self) {
+        self.stopwatch.pause();
+    }
+
+    /// … until here.
+    pub(super) fn restart_clocks(&mut self) {
         self.stopwatch.go_on();
         let [seconds, _] = self.stopwatch.read();
         self.rate.go_on_from(seconds);
         self.pace.go_on_from(seconds);
-        match evaluated {
-            Ok(report) => {
-                let event = Event::Evaluated { step: self.done, report: report.clone() };
-                (self.session.events)(&event);
-                let cut = report.cut_lists(options.render.max_splats_per_tile);
-                // Said once, of the result.
-                if let Some(warning) = cut.filter(|_| pictures.is_some()) {
-                    (self.session.events)(&Event::Warning(warning));
-                }
-                Ok(Some(report))
-            }
-            Err(EvalError::Stopped) => Ok(None),
-            Err(error) => Err(error.into()),
-        }
     }
 
-    /// Scores some training views, beside which the held-out ones are looked at.
-    pub(super) fn trust(&mut self) -> Result<Trust, TrainError> {
+    /// Begins to score some training views, beside which the held-out ones are looked at.
+    pub(super) fn begin_trust(&mut self) -> Result<Evaluation, TrainError> {
         let exposures = self.exposures()?;
-        let options =
-            EvalOptions { most: Some(TRUSTED_VIEWS), ..self.eval_options(Split::Train, exposures.as_ref()) };
-        match evaluate(&mut *self.session.engine, &self.loader, &options, None, self.session.stop) {
-            Ok(report) => Ok(Trust { training_psnr: report.psnr }),
-            Err(EvalError::Stopped) => Ok(Trust::default()),
-            Err(error) => Err(error.into()),
-        }
+        let options = EvalOptions { most: Some(TRUSTED_VIEWS), ..self.eval_options(Split::Train, exposures) };
+        Ok(Evaluation::begin(&*self.session.engine, &self.loader, options, None)?)
     }
 
     /// The gains with which pictures are rendered, where some are learnt.
@@ -188,11 +206,16 @@ impl Run<'_> {
         Ok(self.learnt_gains()?.map(|gains| gains.of_pictures(&self.session.dataset)))
     }
 
-    /// How this run evaluates.
-    fn eval_options<'e>(&self, split: Split, exposures: Option<&'e Exposures>) -> EvalOptions<'e> {
-        let mut render = self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene);
+    /// How this run renders a view to be looked at.
+    pub(super) fn picture_options(&self) -> RenderOptions {
+        let render = self.config.recipe.eval_options(self.plan.scheduled(self.done), &self.scene);
         // A sky that has become splats is not put behind them once more.
-        render.sky &= self.exported_scene.is_none();
+        RenderOptions { sky: render.sky && self.exported_scene.is_none(), ..render }
+    }
+
+    /// How this run evaluates.
+    fn eval_options(&self, split: Split, exposures: Option<Exposures>) -> EvalOptions {
+        let render = self.picture_options();
         EvalOptions {
             split,
             most: None,
@@ -207,12 +230,21 @@ impl Run<'_> {
         }
     }
 
-    /// Scores the held-out views between two steps.
-    pub(super) fn evaluate_on_the_way(&mut self) -> Result<(), TrainError> {
-        self.flush()?;
-        if let Some(report) = self.evaluate(false)? {
-            self.log.append(&EvaluationLine { step: self.done, psnr: report.psnr, ssim: report.ssim })?;
+    /// Goes on to score the held-out views between two steps. Returns the evaluation until it is done.
+    pub(super) fn evaluate_on_the_way(
+        &mut self,
+        evaluation: Option<Box<Evaluation>>,
+    ) -> Result<Option<Box<Evaluation>>, TrainError> {
+        let Some(mut evaluation) = evaluation else {
+            self.flush()?;
+            return Ok(self.begin_evaluation(false)?.map(Box::new));
+        };
+        if self.next_picture(&mut evaluation)? {
+            return Ok(Some(evaluation));
         }
-        Ok(())
+        let report = self.end_evaluation(*evaluation, false)?;
+        let line = EvaluationLine { step: self.done, psnr: report.psnr, ssim: report.ssim };
+        self.log.append(&*self.session.fs, &line)?;
+        Ok(None)
     }
 }

@@ -13,7 +13,7 @@ const TIMED_STEPS: usize = 4;
 /// Steps that a run has at least for a prediction.
 const WORTH_PREDICTING: u64 = 50;
 
-impl Run<'_> {
+impl Run {
     /// Predicts how long the run will take, from a few steps on its next views, which leave no trace: the state is
     /// read back before them and loaded again after them. The prediction comes with [`crate::Event::Started`].
     ///
@@ -69,7 +69,7 @@ impl Run<'_> {
         let mut seconds = Vec::new();
         let recipe = &self.config.recipe;
         let now = self.plan.scheduled(self.done);
-        for view in self.feed.preview(TIMED_STEPS, self.session.stop) {
+        for view in self.feed.preview(TIMED_STEPS, &self.session.stop) {
             let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
             let view = self.coarse.reduce(view, reduction);
             let params = recipe.step_params(now, &self.scene);

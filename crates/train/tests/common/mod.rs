@@ -3,12 +3,12 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
-    TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, FrontQuery, RenderOptions, Rendering,
+    StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -63,32 +63,131 @@ pub fn open(config: &TrainConfig) -> Arc<Dataset> {
 /// What a test does while a run goes on: it may look at each event and ask to stop.
 pub type OnEvent<'a> = &'a mut dyn FnMut(&Event, &AtomicBool);
 
+/// What a run works with, on a disk that works.
+pub fn session(config: &TrainConfig, engine: Box<dyn Engine>, stop: &Arc<AtomicBool>) -> Session {
+    session_on(open(config), engine, stop)
+}
+
+/// The same on a dataset that is open.
+pub fn session_on(dataset: Arc<Dataset>, engine: Box<dyn Engine>, stop: &Arc<AtomicBool>) -> Session {
+    Session { dataset, engine, fs: Arc::new(Disk), stop: Arc::clone(stop) }
+}
+
 /// A new run from its options to its end.
 pub fn train(
     options: &TrainOptions,
-    engine: &mut dyn Engine,
+    engine: &mut impl Spare,
     run: &Path,
     on_event: OnEvent<'_>,
 ) -> Result<Outcome, TrainError> {
     let config = TrainConfig::resolve(options, None)?;
-    let stop = AtomicBool::new(false);
-    let mut events = |event: &Event| on_event(event, &stop);
-    let session = Session { dataset: open(&config), engine, fs: &Disk, stop: &stop, events: &mut events };
-    Run::start(config, run, Overwrite::Refuse, session)?.train()
+    let stop = Arc::<AtomicBool>::default();
+    lend(engine, |engine| {
+        let session = session(&config, engine, &stop);
+        let mut events = |event: Event| on_event(&event, &stop);
+        Run::start(config, run, Overwrite::Refuse, session, &mut events)?.train(&mut events)
+    })
 }
 
 /// A run that goes on, to its end.
 pub fn resume(
     given: &TrainOptions,
-    engine: &mut dyn Engine,
+    engine: &mut impl Spare,
     run: &Path,
     on_event: OnEvent<'_>,
 ) -> Result<Outcome, TrainError> {
     let config = resumable_config(run, given)?;
-    let stop = AtomicBool::new(false);
-    let mut events = |event: &Event| on_event(event, &stop);
-    let session = Session { dataset: open(&config), engine, fs: &Disk, stop: &stop, events: &mut events };
-    Run::resume(config, run, session)?.train()
+    let stop = Arc::<AtomicBool>::default();
+    lend(engine, |engine| {
+        let session = session(&config, engine, &stop);
+        let mut events = |event: Event| on_event(&event, &stop);
+        Run::resume(config, run, session, &mut events)?.train(&mut events)
+    })
+}
+
+/// A device in place of which another can stand while it is lent to a run.
+pub trait Spare: Engine + 'static {
+    fn spare() -> Self;
+}
+
+impl Spare for CpuEngine {
+    fn spare() -> Self {
+        cpu(1)
+    }
+}
+
+impl Spare for MockEngine {
+    fn spare() -> Self {
+        Self::default()
+    }
+}
+
+/// Lends a device to a run, which owns its device: what was done to it is seen afterwards.
+pub fn lend<E: Spare, T>(engine: &mut E, work: impl FnOnce(Box<dyn Engine>) -> T) -> T {
+    let lent = Arc::new(Mutex::new(std::mem::replace(engine, E::spare())));
+    let done = work(Box::new(Lent(Arc::clone(&lent))));
+    *engine = Arc::into_inner(lent).expect("the run is over").into_inner().unwrap();
+    done
+}
+
+struct Lent<E>(Arc<Mutex<E>>);
+
+impl<E: Engine> Engine for Lent<E> {
+    fn describe(&self) -> DeviceInfo {
+        self.0.lock().unwrap().describe()
+    }
+
+    fn limit_memory(&mut self, bytes: u64) {
+        self.0.lock().unwrap().limit_memory(bytes);
+    }
+
+    fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
+        self.0.lock().unwrap().load(state)
+    }
+
+    fn save(&mut self) -> Result<TrainState, EngineError> {
+        self.0.lock().unwrap().save()
+    }
+
+    fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
+        self.0.lock().unwrap().corrections()
+    }
+
+    fn step(
+        &mut self,
+        view: &TrainView,
+        next: Option<&TrainView>,
+        params: &StepParams,
+    ) -> Result<(), EngineError> {
+        self.0.lock().unwrap().step(view, next, params)
+    }
+
+    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
+        self.0.lock().unwrap().densify(rule)
+    }
+
+    fn flush(&mut self) -> Result<StepReport, EngineError> {
+        self.0.lock().unwrap().flush()
+    }
+
+    fn render(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+    ) -> Result<Rendering, EngineError> {
+        self.0.lock().unwrap().render(camera, pose, options)
+    }
+
+    fn weight_in_front(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        queries: &[FrontQuery],
+    ) -> Result<Option<Vec<f32>>, EngineError> {
+        self.0.lock().unwrap().weight_in_front(camera, pose, options, queries)
+    }
 }
 
 /// Does nothing with events.

@@ -1,0 +1,316 @@
+//! A run goes on by one part: a step, a picture of an evaluation, a checkpoint, an answer to a request.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use gausset_core::engine::{DensityRule, TrainState};
+
+use super::clock::is_multiple;
+use super::requests::{PictureRequest, Request};
+use super::summary::FinishedLine;
+use super::{Run, TrainError};
+use crate::eval::{EvalReport, Evaluation, Trust};
+use crate::events::{End, Event, Outcome};
+use crate::words::TimeBudget;
+
+/// Steps between two flushes, after which the device has told how it went. Long enough for a device that works
+/// behind to stay busy, short enough to stop soon after a loss that is not finite.
+const FLUSH_EVERY: u64 = 10;
+
+/// Lines of `metrics.jsonl` come every so many steps, and in short runs often enough for [`FEWEST_REPORTS`].
+const REPORT_EVERY: u64 = 100;
+/// Lines of `metrics.jsonl` that a run has at least, if it has as many steps.
+const FEWEST_REPORTS: u64 = 50;
+
+/// What a call of [`Run::advance`] has done.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Advanced {
+    /// A step.
+    Step,
+    /// A picture of an evaluation was rendered and scored, or an evaluation began or ended.
+    Evaluation,
+    /// A checkpoint or `splats.ply` was written.
+    Saved,
+    /// A request was answered.
+    Answered,
+    /// Nothing: the run is paused.
+    Waiting,
+    /// Nothing: the run has ended, and this came of it.
+    Over(Box<Outcome>),
+}
+
+/// What is due between two steps. Done in this order.
+#[derive(Default)]
+pub(super) struct Due {
+    /// An evaluation; `Some(None)` = it has not begun.
+    evaluation: Option<Option<Box<Evaluation>>>,
+    checkpoint: bool,
+    export: bool,
+}
+
+/// Where a run is.
+pub(super) enum Phase {
+    /// Steps are left, or something is due after the last one that was done.
+    Training(Due),
+    /// All steps are done and in a checkpoint; the result is not written.
+    Exporting(Box<TrainState>),
+    /// The result is written; held-out views are being scored.
+    Scoring(Option<Box<Evaluation>>),
+    /// And some training views beside them.
+    Trusting(Box<EvalReport>, Box<Evaluation>),
+    /// It has ended.
+    Over(Box<Outcome>),
+}
+
+impl Run {
+    /// Goes on by one part. What happened meanwhile is told by [`Self::take_events`].
+    ///
+    /// # Errors
+    /// A loss that is not finite, a device or file system that fails, too many unreadable pictures. The last
+    /// checkpoint is intact; the run cannot go on in this process.
+    pub fn advance(&mut self) -> Result<Advanced, TrainError> {
+        if !self.is_started {
+            self.is_started = true;
+            self.tell_start();
+        }
+        if let Some(request) = self.requests.take() {
+            self.answer(request)?;
+            return Ok(Advanced::Answered);
+        }
+        if let Phase::Over(outcome) = &self.phase {
+            return Ok(Advanced::Over(outcome.clone()));
+        }
+        if self.is_paused && !self.is_asked_to_stop() {
+            return Ok(Advanced::Waiting);
+        }
+        // While a part is done the phase is that of a run with nothing due; an error leaves it there.
+        match std::mem::replace(&mut self.phase, Phase::Training(Due::default())) {
+            Phase::Training(due) => self.go_on_training(due),
+            Phase::Exporting(state) => self.last_export(*state),
+            Phase::Scoring(evaluation) => self.go_on_scoring(evaluation),
+            Phase::Trusting(report, evaluation) => self.go_on_trusting(report, evaluation),
+            Phase::Over(outcome) => Ok(self.end(*outcome)),
+        }
+    }
+
+    fn go_on_training(&mut self, mut due: Due) -> Result<Advanced, TrainError> {
+        if self.is_asked_to_stop() {
+            return self.stop();
+        }
+        if let Some(evaluation) = due.evaluation.take() {
+            due.evaluation = self.evaluate_on_the_way(evaluation)?.map(Some);
+            self.phase = Phase::Training(due);
+            return Ok(Advanced::Evaluation);
+        }
+        if due.checkpoint || due.export {
+            let state = self.save()?;
+            if due.checkpoint {
+                self.checkpoint(&state)?;
+            }
+            if due.export {
+                self.export(state)?;
+            }
+            return Ok(Advanced::Saved);
+        }
+        if self.done < self.plan.end() {
+            let due = self.do_step()?;
+            self.phase = Phase::Training(due);
+            return Ok(Advanced::Step);
+        }
+        let state = self.last_checkpoint()?;
+        self.phase = Phase::Exporting(Box::new(state));
+        Ok(Advanced::Saved)
+    }
+
+    /// One step. Returns what is due after it.
+    fn do_step(&mut self) -> Result<Due, TrainError> {
+        let _span = gausset_prof::span("step");
+        let recipe = &self.config.recipe;
+        let now = self.plan.scheduled(self.done);
+        let view = {
+            let _span = gausset_prof::span("next_view");
+            let outbox = &mut self.outbox;
+            let view = self.feed.take(&mut |warning| outbox.push(Event::Warning(warning)))?;
+            let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
+            self.coarse.reduce(view, reduction)
+        };
+        // Random numbers count the steps of the run, of which several may be one of the schedules.
+        let params = recipe.step_params(now, &self.scene).numbered(self.done);
+        // A view that will be reduced is no help to a device that looks ahead.
+        let next = self.feed.next().filter(|next| {
+            recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)
+                == 1
+        });
+        let stepped = self.session.engine.step(&view, next, &params);
+        stepped.map_err(|error| self.engine_error(error))?;
+        self.done += 1;
+        for scheduled in now + 1..=self.plan.scheduled(self.done) {
+            let (recipe, extent) = (&self.config.recipe, self.scene.extent);
+            let clear = self.free_space.as_ref().filter(|_| recipe.is_density_step(scheduled));
+            let clear = clear.map(|space| DensityRule::FreeSpace(space.rule(recipe.seed, scheduled)));
+            for rule in clear.into_iter().chain(recipe.density_after(scheduled, extent)) {
+                let densified = self.session.engine.densify(&rule);
+                densified.map_err(|error| self.engine_error(error))?;
+            }
+        }
+        let (steps, outputs) = (self.plan.end(), self.config.outputs);
+        let is_last = self.done >= steps;
+        let is_report = is_last || is_multiple(self.done, report_every(steps));
+        if is_report || is_multiple(self.done, FLUSH_EVERY) {
+            let it_per_s = self.flush()?;
+            if is_report {
+                self.report(it_per_s)?;
+            }
+        }
+        // The last step has its checkpoint, export and evaluation when the run ends.
+        if is_last {
+            return Ok(Due::default());
+        }
+        Ok(Due {
+            evaluation: is_multiple(self.done, outputs.eval_every).then_some(None),
+            checkpoint: self.checkpoints.is_due(self.done),
+            export: is_multiple(self.done, outputs.export_every),
+        })
+    }
+
+    /// Saves and ends.
+    fn stop(&mut self) -> Result<Advanced, TrainError> {
+        let state = self.save()?;
+        self.checkpoint(&state)?;
+        self.log.sync()?;
+        let outcome = self.outcome(End::Stopped, None);
+        Ok(self.end(outcome))
+    }
+
+    /// Writes the checkpoint of what all steps have made.
+    fn last_checkpoint(&mut self) -> Result<TrainState, TrainError> {
+        let state = self.save()?;
+        if self.deadline.take().is_some() {
+            // From now on the run is one of so many steps, and can be repeated. If the checkpoint fails, it is done
+            // from an earlier one with these decisions.
+            self.config.plan = self.plan.clone();
+            self.config.time_budget = TimeBudget::None;
+            self.write_config()?;
+        }
+        self.checkpoint(&state)?;
+        Ok(state)
+    }
+
+    /// Writes the result.
+    fn last_export(&mut self, state: TrainState) -> Result<Advanced, TrainError> {
+        self.export(state)?;
+        self.stopwatch.pause();
+        self.phase = Phase::Scoring(None);
+        Ok(Advanced::Saved)
+    }
+
+    /// The held-out views, one by one.
+    fn go_on_scoring(&mut self, evaluation: Option<Box<Evaluation>>) -> Result<Advanced, TrainError> {
+        if self.is_asked_to_stop() {
+            let outcome = self.outcome(End::Stopped, None);
+            return Ok(self.end(outcome));
+        }
+        let Some(mut evaluation) = evaluation else {
+            self.phase = match self.begin_evaluation(true)? {
+                Some(evaluation) => Phase::Scoring(Some(Box::new(evaluation))),
+                None => return self.finish(None, Trust::default()),
+            };
+            return Ok(Advanced::Evaluation);
+        };
+        if self.next_picture(&mut evaluation)? {
+            self.phase = Phase::Scoring(Some(evaluation));
+            return Ok(Advanced::Evaluation);
+        }
+        let report = self.end_evaluation(*evaluation, true)?;
+        if report.images == 0 {
+            return self.finish(Some(report), Trust::default());
+        }
+        let trusted = self.begin_trust()?;
+        self.phase = Phase::Trusting(Box::new(report), Box::new(trusted));
+        Ok(Advanced::Evaluation)
+    }
+
+    /// The training views that are scored beside them, one by one.
+    fn go_on_trusting(
+        &mut self,
+        report: Box<EvalReport>,
+        mut evaluation: Box<Evaluation>,
+    ) -> Result<Advanced, TrainError> {
+        if self.is_asked_to_stop() {
+            return self.finish(Some(*report), Trust::default());
+        }
+        if self.next_picture(&mut evaluation)? {
+            self.phase = Phase::Trusting(report, evaluation);
+            return Ok(Advanced::Evaluation);
+        }
+        let trust = Trust { training_psnr: evaluation.finish()?.psnr };
+        self.finish(Some(*report), trust)
+    }
+
+    /// Tells that the run is finished.
+    fn finish(&mut self, evaluation: Option<EvalReport>, trust: Trust) -> Result<Advanced, TrainError> {
+        if let Some(warning) = self.watch.cut_lists(self.config.recipe.max_splats_per_tile, self.done) {
+            self.outbox.push(Event::Warning(warning));
+        }
+        let mut outcome = self.outcome(End::Finished, evaluation);
+        outcome.summary.trust = trust;
+        let (finished, skipped) = (outcome.summary.clone(), outcome.skipped.clone());
+        self.log.append(&*self.session.fs, &FinishedLine { step: self.done, finished, skipped })?;
+        self.log.sync()?;
+        self.outbox.push(Event::Finished(outcome.summary.clone()));
+        Ok(self.end(outcome))
+    }
+
+    fn end(&mut self, outcome: Outcome) -> Advanced {
+        self.phase = Phase::Over(Box::new(outcome.clone()));
+        Advanced::Over(Box::new(outcome))
+    }
+
+    /// Does what is asked. The time that it takes is none of training.
+    fn answer(&mut self, request: Request) -> Result<(), TrainError> {
+        // What is there after the last step is saved anyway.
+        let is_over = !matches!(self.phase, Phase::Training(_));
+        match request {
+            Request::Pause if !is_over && !self.is_paused => {
+                self.flush()?;
+                self.is_paused = true;
+                self.pause_clocks();
+                self.outbox.push(Event::Paused { step: self.done });
+            }
+            Request::Resume if self.is_paused => {
+                self.is_paused = false;
+                self.restart_clocks();
+                self.outbox.push(Event::Resumed { step: self.done });
+            }
+            Request::Stop => self.session.stop.store(true, Ordering::Relaxed),
+            Request::Save if !is_over => {
+                let state = self.save()?;
+                self.checkpoint(&state)?;
+            }
+            Request::Export if !is_over => {
+                let state = self.save()?;
+                self.export(state)?;
+            }
+            Request::Picture(wanted) => self.picture(&wanted),
+            Request::Pause | Request::Resume | Request::Save | Request::Export => {}
+        }
+        Ok(())
+    }
+
+    /// Renders a view. One that cannot be rendered is no reason to end a run: if the device has failed, the next step
+    /// says so.
+    fn picture(&mut self, wanted: &PictureRequest) {
+        let (id, step) = (wanted.id, self.done);
+        let options = self.picture_options();
+        let rendered = self.session.engine.render(&wanted.camera, &wanted.pose, &options);
+        self.outbox.push(match rendered {
+            Ok(picture) => Event::Picture { id, step, picture: Arc::new(picture) },
+            Err(error) => Event::NoPicture { id, step, reason: error.to_string() },
+        });
+    }
+}
+
+/// Steps between two lines of `metrics.jsonl`.
+fn report_every(steps: u64) -> u64 {
+    (steps / FEWEST_REPORTS).clamp(1, REPORT_EVERY)
+}

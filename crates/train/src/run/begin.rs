@@ -1,0 +1,221 @@
+//! How a run begins, or goes on from a checkpoint.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use gausset_core::engine::TrainState;
+use gausset_io::atomic::Overwrite;
+use gausset_io::dataset::Loader;
+use gausset_io::metrics_log::MetricsLog;
+use gausset_io::run_folder::{RunFolder, config_path, metrics_path};
+
+use super::advance::{Due, Phase};
+use super::clock::{CheckpointClock, Rate, Stopwatch};
+use super::coarse::Coarse;
+use super::corrections::{self, Corrections};
+use super::dense::{self, DenseStart};
+use super::feed::Feed;
+use super::forecast::Forecast;
+use super::header::{self, CheckpointHeader};
+use super::outbox::Outbox;
+use super::requests::Requests;
+use super::watch::Watch;
+use super::{Run, Session, TrainError, check_dataset, check_init, prepare};
+use crate::config::{RecordedRun, TrainConfig};
+use crate::events::{Event, RunWarning};
+use crate::memory::MemoryPlan;
+
+/// What a run begins with, or goes on with.
+struct Begin {
+    memory: MemoryPlan,
+    loader: Arc<Loader>,
+    corrections: Corrections,
+    state: TrainState,
+    /// Of the checkpoint that the state comes from.
+    header: Option<CheckpointHeader>,
+}
+
+impl Run {
+    /// Prepares a new run in `folder`: makes the first splats, takes and locks the folder, writes `config.toml`.
+    ///
+    /// # Errors
+    /// A start that cannot be made, too little memory, a folder that is in use or holds a run (unless it may be
+    /// overwritten), a device that cannot hold the splats; it was asked to stop.
+    pub fn start(
+        config: TrainConfig,
+        folder: &Path,
+        overwrite: Overwrite,
+        session: Session,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<Self, TrainError> {
+        let dataset = Arc::clone(&session.dataset);
+        let config = absolute(config);
+        // Everything that can be refused is, before anything is written or removed.
+        let mut start = prepare::first_splats(&config, &dataset)?;
+        let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
+        let loader = prepare::loader(&config, &dataset);
+        let budget = MemoryPlan::opening_budget(memory.limit);
+        let sky = prepare::has_sky(config.background, &loader);
+        let (colours, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, None)?;
+        let corrections = Corrections::new(&config.recipe, colours, &dataset, sky);
+        let parts = (&*loader, &memory, &corrections, &gains);
+        let dense = DenseStart::new(&config, parts, &session.stop);
+        let side = dense.side(&start)?;
+        let depths = match side {
+            None => None,
+            Some(side) => {
+                RunFolder::check(&*session.fs, folder, overwrite)?;
+                Some(dense.add_to(&mut start, side, events)?)
+            }
+        };
+        let record =
+            prepare::record(&config, &dataset, &session.engine.describe(), &start, colours, side, sky);
+        let recorded = RecordedRun { config: config.clone(), record };
+        let folder = RunFolder::create(&*session.fs, folder, overwrite)?;
+        folder.write_config(&*session.fs, &recorded.to_toml())?;
+        folder.write_list_of_data(&*session.fs, &dataset.list_of_data())?;
+        if let Some(depths) = depths.filter(|_| config.outputs.keep_depth) {
+            dense::keep(&*session.fs, &folder, &dataset, &depths)?;
+        }
+        let state = TrainState::new(start.splats, corrections.starting_at(&gains));
+        let begin = Begin { memory, loader, corrections, state, header: None };
+        Self::assemble(config, recorded, folder, session, begin)
+    }
+
+    /// Prepares the run in `folder` to go on from its newest checkpoint, or from step 0 when there is none.
+    /// `config` comes from [`resumable_config`].
+    ///
+    /// # Errors
+    /// A folder that is in use or holds no run, another dataset, options that would change the result, a checkpoint
+    /// that is not of this run.
+    pub fn resume(
+        config: TrainConfig,
+        folder: &Path,
+        session: Session,
+        events: &mut dyn FnMut(Event),
+    ) -> Result<Self, TrainError> {
+        let folder = RunFolder::open(&*session.fs, folder)?;
+        let config_file = config_path(folder.root());
+        let recorded = RecordedRun::read(&config_file)?;
+        let config = recorded.resumed_with(&absolute(config).to_options(), &config_file)?;
+        let dataset = Arc::clone(&session.dataset);
+        check_dataset(folder.root(), &recorded, &dataset)?;
+        check_init(&recorded)?;
+        let search = folder.newest_checkpoint(&*session.fs)?;
+        for line in search.lines() {
+            events(Event::Warning(RunWarning::DamagedCheckpoint(line)));
+        }
+        let is_changed = config != recorded.config;
+        let recorded = RecordedRun { config: config.clone(), ..recorded };
+        if is_changed {
+            folder.write_config(&*session.fs, &recorded.to_toml())?;
+        }
+        let loader = prepare::loader(&config, &dataset);
+        let corrections = Corrections::new(&config.recipe, recorded.colours(), &dataset, recorded.record.sky);
+        let Some(found) = search.found else {
+            let warning = RunWarning::NoCheckpoint { folder: folder.root().to_owned() };
+            events(Event::Warning(warning));
+            let mut start = prepare::first_splats(&config, &dataset)?;
+            let memory = prepare::memory_plan(&config, &dataset, start.splats.len() as u64)?;
+            let (budget, decided) = (MemoryPlan::opening_budget(memory.limit), Some(recorded.colours()));
+            let (_, gains) = corrections::colours_at_start(&config.recipe, &loader, budget, decided)?;
+            if let Some(side) = recorded.record.stereo_side {
+                let parts = (&*loader, &memory, &corrections, &gains);
+                let dense = DenseStart::new(&config, parts, &session.stop);
+                let depths = dense.add_to(&mut start, side, events)?;
+                if config.outputs.keep_depth {
+                    dense::keep(&*session.fs, &folder, &dataset, &depths)?;
+                }
+            }
+            let state = TrainState::new(start.splats, corrections.starting_at(&gains));
+            let begin = Begin { memory, loader, corrections, state, header: None };
+            return Self::assemble(config, recorded, folder, session, begin);
+        };
+        let header = CheckpointHeader::read(
+            &found.path,
+            &found.header,
+            found.step,
+            &config,
+            &recorded.record.fingerprint,
+        )?;
+        header::check_state(&found.path, &found.state, &config.recipe, &corrections)?;
+        let memory = prepare::memory_plan(&config, &dataset, found.state.splats.len() as u64)?;
+        let begin = Begin { memory, loader, corrections, state: found.state, header: Some(header) };
+        Self::assemble(config, recorded, folder, session, begin)
+    }
+
+    /// Puts a run together and brings its state to the device.
+    fn assemble(
+        config: TrainConfig,
+        recorded: RecordedRun,
+        folder: RunFolder,
+        mut session: Session,
+        begin: Begin,
+    ) -> Result<Self, TrainError> {
+        let Begin { memory, loader, corrections, state, header } = begin;
+        let mut outbox = Outbox::default();
+        if let Some(note) = folder.lock_note() {
+            outbox.push(Event::Warning(RunWarning::Note(note.to_owned())));
+        }
+        let last = header.as_ref().map(|header| header.step);
+        let log = MetricsLog::open(&*session.fs, &metrics_path(folder.root()), last)?;
+        let seed = config.recipe.seed;
+        let cursor = header.as_ref().map(|h| h.cursor).unwrap_or_default();
+        let scene = prepare::scene_facts(&recorded.record, corrections.colour_rows());
+        let mut feed = Feed::new(Arc::clone(&loader), seed, cursor, corrections);
+        let mut watch = Watch::new(state.splats.len() as u64);
+        let [mut seconds, mut cpu_seconds] = [0.0; 2];
+        let (mut done, mut last_checkpoint) = (0, None);
+        let mut plan = config.plan.clone();
+        if let Some(header) = header {
+            plan = header.plan.unwrap_or(plan);
+            (seconds, cpu_seconds) = (header.seconds, header.cpu_seconds);
+            (done, last_checkpoint) = (header.step, Some(header.step));
+            watch.loss_sum = header.loss_sum;
+            watch.loss_steps = header.loss_steps;
+            watch.skipped_updates = header.skipped_updates;
+            (watch.cut_tiles, watch.cut_steps) = (header.cut_tiles, header.cut_steps);
+            feed = feed.without(header.skipped, header.unreadable);
+        }
+        let free_space = prepare::free_views(&config, &session.dataset)?;
+        session.engine.limit_memory(memory.device_bytes());
+        session.engine.load(state)?;
+        let dataset = &session.dataset;
+        let size = |&index: &usize| [dataset.images[index].camera.width, dataset.images[index].camera.height];
+        let forecast = Forecast::new(dataset.split.train.iter().map(size));
+        Ok(Self {
+            scene,
+            checkpoints: CheckpointClock::start(&config.outputs, last_checkpoint),
+            stopwatch: Stopwatch::start(seconds, cpu_seconds),
+            rate: Rate::from(seconds),
+            forecast,
+            pace: Rate::from(seconds),
+            predicted_seconds: None,
+            plan,
+            deadline: None,
+            config,
+            recorded,
+            folder,
+            session,
+            loader,
+            feed,
+            coarse: Coarse::new(MemoryPlan::reduced_budget(memory.limit)),
+            log,
+            memory,
+            done,
+            watch,
+            free_space,
+            exported_scene: None,
+            phase: Phase::Training(Due::default()),
+            requests: Requests::default(),
+            is_started: false,
+            is_paused: false,
+            outbox,
+        })
+    }
+}
+
+/// The configuration with absolute paths; where there is no working folder any more, as it is.
+fn absolute(config: TrainConfig) -> TrainConfig {
+    config.clone().with_absolute_paths().unwrap_or(config)
+}
