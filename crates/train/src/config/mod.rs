@@ -271,11 +271,11 @@ impl TrainConfig {
     /// # Errors
     /// The working folder is gone.
     pub fn with_absolute_paths(mut self) -> std::io::Result<Self> {
-        let data = &mut self.data;
-        let optional = [&mut data.images, &mut data.masks, &mut data.sparse, &mut data.init];
-        for path in optional.into_iter().flatten().chain([&mut data.path]) {
+        let mut options = self.to_options();
+        for path in options.paths().flatten() {
             *path = std::path::absolute(&*path)?;
         }
+        options.write_to(&mut self);
         Ok(self)
     }
 }
