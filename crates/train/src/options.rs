@@ -72,8 +72,10 @@ impl TrainOptions {
     /// The option whose name is most like `key`, if any is near enough to be meant.
     #[must_use]
     pub fn nearest_key(key: &str) -> Option<String> {
-        let (distance, nearest) =
-            Self::keys().map(|known| (edit_distance(key, known), known)).min_by_key(|(d, _)| *d)?;
+        // Keys of hostile files can be as long as the file; no option is.
+        let start: String = key.chars().take(64).collect();
+        let distances = Self::keys().map(|known| (strsim::levenshtein(&start, known), known));
+        let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
         // A third of the letters wrong is a typing error; more is another word.
         (distance <= key.chars().count().max(3) / 3).then(|| nearest.to_owned())
     }
@@ -160,24 +162,6 @@ pub(crate) fn parse_table(text: &str, path: &Path) -> Result<toml::Table, Option
             what: error.message().lines().next().unwrap_or_default().to_owned(),
         }
     })
-}
-
-/// Levenshtein's distance: insertions, deletions and replacements that turn one word into the other.
-fn edit_distance(a: &str, b: &str) -> usize {
-    // Keys of hostile files can be as long as the file; no option is.
-    let a: Vec<char> = a.chars().take(64).collect();
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
