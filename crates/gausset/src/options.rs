@@ -91,9 +91,8 @@ fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
             argument.value_parser(move |text: &str| (option.check)(text).map(|()| text.to_owned()))
         }
     };
-    let is_flag = option.form == Form::Flag;
-    let argument = argument.hide_possible_values(has_words_in_help || is_flag);
-    Some(match bare.or(is_flag.then_some("true")) {
+    let argument = argument.hide_possible_values(has_words_in_help || option.form == Form::Flag);
+    Some(match bare {
         Some(meaning) => {
             argument.num_args(0..=1).default_missing_value(meaning).require_equals(!may_stand_apart)
         }
@@ -225,7 +224,7 @@ mod tests {
                     _ => option.expected.clone(),
                 };
                 let default = defaults.of(option.name).unwrap_or_default();
-                let value = match shown.bare.or((option.form == Form::Flag).then_some("true")) {
+                let value = match shown.bare {
                     Some(_) if !shown.may_stand_apart => format!("[={}]", shown.value_name),
                     Some(_) => format!(" [{}]", shown.value_name),
                     None => format!(" {}", shown.value_name),

@@ -283,7 +283,7 @@ impl<T: Value> Row<T> {
         OptionInfo {
             name,
             help: help.strip_suffix('.').unwrap_or(help).to_owned(),
-            shown: self.shown,
+            shown: self.shown.map(|shown| Shown { bare: shown.bare.or(T::FORM.bare()), ..shown }),
             form: T::FORM,
             expected: self
                 .range

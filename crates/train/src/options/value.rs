@@ -35,6 +35,11 @@ pub enum Form {
 }
 
 impl Form {
+    /// What the bare name of an option of this form means, unless its row says otherwise.
+    pub(super) fn bare(self) -> Option<&'static str> {
+        (self == Self::Flag).then_some("true")
+    }
+
     /// Which values have this form.
     #[must_use]
     pub fn expected(self) -> String {
