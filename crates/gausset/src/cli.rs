@@ -17,7 +17,7 @@ use crate::commands::{
     bench, clean, completions, convert, demo, eval, info, man, pano, photos, profile, render, train,
 };
 use crate::console::Verbosity;
-use crate::{options, usage};
+use crate::usage;
 
 /// Colours of the help on a terminal.
 const STYLES: Styles = Styles::styled()
@@ -121,9 +121,9 @@ impl Cli {
     }
 }
 
-/// The definition of the command line, with the defaults of training in its help: for parsing, completions, manual.
+/// The definition of the command line: for parsing, completions, manual.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command().mut_subcommand("train", options::with_defaults_in_help)
+    Cli::command()
 }
 
 /// Parses arguments, the program's name first.

@@ -1,18 +1,20 @@
 //! `TrainOptions`: every option of a training run, each of them optional.
 //!
 //! This is the low-level form: what a command line, a config file or a preset says, and nothing about what it leaves
-//! out. Layers are combined with [`TrainOptions::or`] and resolved once into a [`crate::TrainConfig`]. A key of a
-//! config file is the long name of the option (`max-splats`), so the table below is the only list of names.
+//! out. Layers are combined with [`TrainOptions::or`] and resolved once into a [`crate::TrainConfig`]. All there is to
+//! know about an option stands in its row of the table (`options/table.rs`); its long name (`max-splats`) is its key in
+//! files.
+
+mod fields;
+mod row;
+mod table;
+mod value;
 
 use std::path::{Path, PathBuf};
 
-use serde::{Deserialize, Serialize};
-
-use crate::plan::Plan;
-use crate::words::{
-    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality, RandomBackground,
-    Strategy, TimeBudget, Up,
-};
+pub use row::{Heading, OptionInfo, Shown};
+pub use table::TrainOptions;
+pub use value::Form;
 
 /// Largest config file that is read, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;
@@ -22,220 +24,6 @@ pub const RECORD_TABLE: &str = "run";
 
 /// What a run records about its start when that was random splats.
 const RANDOM_START: &str = " random splats in ";
-
-/// Defines the options once: the struct, its keys, and the combination of layers.
-macro_rules! options {
-    ($($(#[$meta:meta])* $name:ident: $type:ty,)+) => {
-        /// Options of a training run as given by one source; `None` = not given.
-        #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-        #[serde(rename_all = "kebab-case")]
-        pub struct TrainOptions {
-            $(
-                $(#[$meta])*
-                #[serde(skip_serializing_if = "Option::is_none")]
-                pub $name: Option<$type>,
-            )+
-        }
-
-        /// Field names in the order of the definition.
-        const FIELDS: &[&str] = &[$(stringify!($name)),+];
-
-        impl TrainOptions {
-            /// What `self` says, and where it says nothing, what `lower` says.
-            #[must_use]
-            pub fn or(self, lower: Self) -> Self {
-                Self { $($name: self.$name.or(lower.$name),)+ }
-            }
-
-            /// What `self` says otherwise than `other`.
-            pub(crate) fn otherwise_than(self, other: &Self) -> Self {
-                Self { $($name: self.$name.filter(|value| other.$name.as_ref() != Some(value)),)+ }
-            }
-
-            /// Whether the option of this long name is given.
-            pub(crate) fn gives(&self, key: &str) -> bool {
-                $((is_key_of(stringify!($name), key) && self.$name.is_some()))||+
-            }
-
-            /// Takes the option of this long name back.
-            pub(crate) fn clear(&mut self, key: &str) {
-                $(if is_key_of(stringify!($name), key) {
-                    self.$name = None;
-                })+
-            }
-        }
-    };
-}
-
-/// Whether a field has this long name.
-fn is_key_of(field: &str, key: &str) -> bool {
-    field.bytes().map(|b| if b == b'_' { b'-' } else { b }).eq(key.bytes())
-}
-
-options! {
-    /// The dataset: a folder or a `transforms.json`.
-    data: PathBuf,
-    /// Folder of the pictures, when it is not where the dataset says.
-    images: PathBuf,
-    /// Folder of the masks.
-    masks: PathBuf,
-    /// Folder of the COLMAP model.
-    sparse: PathBuf,
-    /// Splats or points to start from.
-    init: PathBuf,
-    /// Pictures may lie outside the picture folder.
-    allow_outside: bool,
-    /// Every n-th picture is held out; 0 = none.
-    test_every: u32,
-    /// Longest side of a picture in px; larger ones are downscaled; 0 = no limit.
-    max_resolution: u32,
-    /// What alpha channels mean.
-    alpha: Alpha,
-    /// Colour behind the splats.
-    background: Background,
-    /// Whether each step has a background colour of its own.
-    random_background: RandomBackground,
-    /// Whether space that is known to be empty is kept empty.
-    free_space: FreeSpace,
-
-    /// The preset from which options come that nobody gave.
-    quality: Quality,
-    /// Steps of the whole run; all schedules scale with it.
-    steps: u64,
-    /// Wall time that the run may take, from which it finds its steps.
-    time_budget: TimeBudget,
-    /// Decisions of a run with a time budget, with which it can be repeated ([`crate::Plan`]).
-    plan: Plan,
-    /// Seed of all random numbers.
-    seed: u64,
-    /// Pictures start at one part in so many of their size: 1, 2, 4 or 8.
-    coarse_factor: u32,
-    /// Fraction of the run after which pictures have their full size.
-    coarse_until: f64,
-    /// Strategy of density control.
-    strategy: Strategy,
-    /// Largest number of splats.
-    max_splats: u64,
-    /// Highest SH degree.
-    sh_degree: u8,
-    /// Fraction of the run between two raises of the SH degree.
-    sh_every: f64,
-    /// Opacity compensation for splats smaller than a pixel.
-    antialiased: bool,
-    /// Longest list of a tile, nearest first; 0 = no limit.
-    max_splats_per_tile: u32,
-    /// Depth that a splat must exceed to be drawn.
-    near_plane: f64,
-    /// Share of the splats that a step leaves out at random.
-    dropout: f64,
-    /// Which points splats start from.
-    init_points: InitPoints,
-    /// Random splats at the start of a dataset without points.
-    initial_splats: u64,
-    /// Opacity of splats that start from points.
-    initial_opacity: f64,
-    /// Factor on the neighbour distance that gives the starting scale.
-    initial_scale: f64,
-    /// Share of D-SSIM in the loss.
-    dssim_weight: f64,
-    /// Weight of the mean opacity in the loss.
-    opacity_regularisation: f64,
-    /// The same ends at this fraction of the run.
-    opacity_regularisation_until: f64,
-    /// Weight of the mean scale in the loss.
-    scale_regularisation: f64,
-
-    /// Which splats Adam moves.
-    adam: Adam,
-    /// Rate of the means at the start, in scene extents.
-    lr_means: f64,
-    /// Rate of the means at the end, in scene extents.
-    lr_means_final: f64,
-    /// Rate of the log scales.
-    lr_scales: f64,
-    /// Rate of the quaternions.
-    lr_quats: f64,
-    /// Rate of the opacity logits.
-    lr_opacities: f64,
-    /// Rate of SH coefficient 0.
-    lr_sh_dc: f64,
-    /// Rate of the other SH coefficients.
-    lr_sh_rest: f64,
-
-    /// Density control begins after this fraction of the run.
-    density_from: f64,
-    /// Density control ends at this fraction of the run.
-    density_until: f64,
-    /// Steps between two changes of the set; 0 = 100, fewer for short runs.
-    density_every: u64,
-    /// Classic: mean screen gradient above which a splat grows.
-    grow_gradient: f64,
-    /// Classic: use absolute pixel gradients for growth.
-    abs_grad: bool,
-    /// Classic: largest scale of a splat that is cloned rather than split, in scene extents.
-    clone_scale: f64,
-    /// Classic: splats of lower opacity are removed.
-    prune_opacity: f64,
-    /// Classic: splats with a larger scale (scene extents) are removed after the first opacity reset.
-    prune_scale: f64,
-    /// Classic: splats with a larger screen radius (px) are removed; 0 = off.
-    prune_screen: f64,
-    /// Classic: fraction of the run between two opacity resets; 0 = never.
-    opacity_reset_every: f64,
-    /// MCMC: splats of at most this opacity are dead and are relocated.
-    dead_opacity: f64,
-    /// MCMC: growth of the set per change.
-    growth: f64,
-    /// MCMC: this share of the splats, the largest, are split along their longest axis instead of being copied.
-    split_largest: f64,
-    /// MCMC: noise on the means, as a multiple of their rate.
-    noise: f64,
-
-    /// Correct the colours of each picture.
-    exposure: Exposure,
-    /// Rate of the colour corrections at the start, for 100 visits of a picture.
-    lr_exposure: f64,
-    /// Rate of the colour corrections at the end.
-    lr_exposure_final: f64,
-    /// Share by which a colour correction returns to the identity each step.
-    exposure_decay: f64,
-    /// Learn the vignetting of each camera.
-    vignetting: bool,
-    /// Refine the camera poses.
-    refine_poses: bool,
-    /// Rate of the poses: radians, and scene extents for the position.
-    lr_poses: f64,
-    /// Share by which a pose correction returns to zero each step.
-    pose_decay: f64,
-    /// Refinement begins at this fraction of the run.
-    poses_from: f64,
-    /// Refinement ends at this fraction of the run.
-    poses_until: f64,
-
-    /// Scene extent in scene units instead of the cameras'; 0 = from the cameras.
-    scene_extent: f64,
-    /// Which direction is up in the saved scene.
-    up: Up,
-
-    /// Threads; 0 = all processors available.
-    threads: u32,
-    /// Memory to stay within.
-    max_memory: MemoryLimit,
-    /// Steps between checkpoints; 0 = no limit by steps.
-    checkpoint_every: u64,
-    /// Seconds between checkpoints; 0 = no limit by time.
-    checkpoint_seconds: u64,
-    /// Steps between evaluations on held-out views; 0 = at the end only.
-    eval_every: u64,
-    /// Steps between exports of `splats.ply`; 0 = at the end only.
-    export_every: u64,
-    /// Depth maps are kept in the run folder.
-    keep_depth: bool,
-}
-
-/// Options that a resumed run may change: none of them has an influence on the result.
-pub const FREE_ON_RESUME: [&str; 7] =
-    ["data", "threads", "max-memory", "checkpoint-every", "checkpoint-seconds", "eval-every", "export-every"];
 
 /// Why a config file cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -281,18 +69,15 @@ pub enum OptionsError {
 }
 
 impl TrainOptions {
-    /// The long names of all options, in the order of the documentation.
-    pub fn keys() -> impl Iterator<Item = String> {
-        FIELDS.iter().map(|field| field.replace('_', "-"))
-    }
-
     /// The option whose name is most like `key`, if any is near enough to be meant.
     #[must_use]
     pub fn nearest_key(key: &str) -> Option<String> {
-        let (distance, nearest) =
-            Self::keys().map(|known| (edit_distance(key, &known), known)).min_by_key(|(d, _)| *d)?;
+        // Keys of hostile files can be as long as the file; no option is.
+        let start: String = key.chars().take(64).collect();
+        let distances = Self::keys().map(|known| (strsim::levenshtein(&start, known), known));
+        let (distance, nearest) = distances.min_by_key(|(distance, _)| *distance)?;
         // A third of the letters wrong is a typing error; more is another word.
-        (distance <= key.chars().count().max(3) / 3).then_some(nearest)
+        (distance <= key.chars().count().max(3) / 3).then(|| nearest.to_owned())
     }
 
     /// Reads a config file that somebody names. One that a run has written, with a table `[run]`, holds everything that
@@ -379,27 +164,10 @@ pub(crate) fn parse_table(text: &str, path: &Path) -> Result<toml::Table, Option
     })
 }
 
-/// Levenshtein's distance: insertions, deletions and replacements that turn one word into the other.
-fn edit_distance(a: &str, b: &str) -> usize {
-    // Keys of hostile files can be as long as the file; no option is.
-    let a: Vec<char> = a.chars().take(64).collect();
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, from) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, to) in b.iter().enumerate() {
-            let replaced = diagonal + usize::from(from != to);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(row[j] + 1).min(row[j + 1] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::words::{Strategy, Up};
 
     fn parse(text: &str) -> Result<TrainOptions, OptionsError> {
         TrainOptions::from_toml(text, Path::new("my.toml"))
@@ -446,6 +214,5 @@ mod tests {
             let err = parse(&format!("{key} = {{}}")).unwrap_err();
             assert!(matches!(err, OptionsError::Value { .. }), "{key}: {err}");
         }
-        assert!(FREE_ON_RESUME.iter().all(|free| TrainOptions::keys().any(|key| key == *free)));
     }
 }

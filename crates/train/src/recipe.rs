@@ -36,8 +36,8 @@ const RESET_OPACITY: f32 = 0.01;
 /// Factor by which the scales of split halves shrink: 0.8 x 2 (Kerbl et al. 2023, code).
 const SPLIT_SHRINK: f32 = 1.6;
 
-/// Everything that decides the result of a run besides its data.
-#[derive(Clone, Debug, PartialEq)]
+/// Everything that decides the result of a run besides its data. The default is blank: options are written into it.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Recipe {
     /// Steps of the whole run.
     pub steps: u64,
@@ -85,7 +85,7 @@ pub struct Recipe {
 ///
 /// With `factor = 2^k` the side of a picture doubles k times, the i-th time after `until (2^i - 1) / (2^k - 1)` of the
 /// run, so that each size has twice as many steps as the one before.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct CoarseRecipe {
     /// Pictures start at one part in so many of their size; a power of two, 1 = always the full size.
     pub factor: u32,
@@ -94,7 +94,7 @@ pub struct CoarseRecipe {
 }
 
 /// Splats at the start.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StartRecipe {
     /// Which points splats start from.
     pub points: InitPoints,
@@ -107,7 +107,7 @@ pub struct StartRecipe {
 }
 
 /// Terms of the loss.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct LossRecipe {
     /// Share of D-SSIM; the rest is L1.
     pub dssim_weight: f64,
@@ -120,7 +120,7 @@ pub struct LossRecipe {
 }
 
 /// Learning rates over the run.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RateRecipe {
     /// Means at the start, in scene extents.
     pub means: f64,
@@ -139,7 +139,7 @@ pub struct RateRecipe {
 }
 
 /// When and how the set of splats changes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct DensityRecipe {
     /// After this fraction of the run …
     pub from: f64,
@@ -160,8 +160,40 @@ pub enum DensityRules {
     Mcmc(McmcRecipe),
 }
 
+impl DensityRules {
+    /// Blank rules of a strategy.
+    pub(crate) fn of(strategy: Strategy) -> Self {
+        match strategy {
+            Strategy::Classic => Self::Classic(ClassicRecipe::default()),
+            Strategy::Mcmc => Self::Mcmc(McmcRecipe::default()),
+        }
+    }
+
+    /// The thresholds, if these are the rules of adaptive density control.
+    pub(crate) fn classic(&mut self) -> Option<&mut ClassicRecipe> {
+        match self {
+            Self::Classic(classic) => Some(classic),
+            Self::Mcmc(_) => None,
+        }
+    }
+
+    /// The parameters, if these are the rules of relocation and growth.
+    pub(crate) fn mcmc(&mut self) -> Option<&mut McmcRecipe> {
+        match self {
+            Self::Mcmc(mcmc) => Some(mcmc),
+            Self::Classic(_) => None,
+        }
+    }
+}
+
+impl Default for DensityRules {
+    fn default() -> Self {
+        Self::of(Strategy::Mcmc)
+    }
+}
+
 /// Thresholds of adaptive density control.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ClassicRecipe {
     /// Mean screen gradient above which a splat grows.
     pub grow_gradient: f64,
@@ -180,7 +212,7 @@ pub struct ClassicRecipe {
 }
 
 /// Parameters of relocation and growth.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct McmcRecipe {
     /// Splats of at most this opacity are dead; the noise fades around it.
     pub dead_opacity: f64,
@@ -193,7 +225,7 @@ pub struct McmcRecipe {
 }
 
 /// Schedule of colour corrections.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ExposureRecipe {
     /// When, and by what.
     pub mode: Exposure,
@@ -205,8 +237,15 @@ pub struct ExposureRecipe {
     pub decay: f64,
 }
 
+impl ExposureRecipe {
+    /// A blank schedule, if colours are corrected at all.
+    pub(crate) fn of(mode: Exposure) -> Option<Self> {
+        (mode != Exposure::Off).then(|| Self { mode, ..Self::default() })
+    }
+}
+
 /// Schedule of pose refinement.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct PoseRecipe {
     /// Rate: radians for rotations, scene extents for translations.
     pub rate: f64,
@@ -266,6 +305,12 @@ impl Recipe {
             DensityRules::Classic(_) => Strategy::Classic,
             DensityRules::Mcmc(_) => Strategy::Mcmc,
         }
+    }
+
+    /// Whether colours are corrected, and how.
+    #[must_use]
+    pub fn exposure_mode(&self) -> Exposure {
+        self.exposure.map_or(Exposure::Off, |exposure| exposure.mode)
     }
 
     /// A fraction of the run in steps, rounded to nearest.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use gausset_core::engine::AdamMode;
 use serde::{Deserialize, Serialize};
 
 /// A value that is none of the words or forms of its option.
@@ -91,10 +92,12 @@ words! {
 
 words! {
     /// The recipe at three scales: how much time a run may take.
+    #[derive(Default)]
     Quality {
         /// Under a minute on two cores for a hundred small pictures.
         Fast = "fast",
         /// A few minutes.
+        #[default]
         Default = "default",
         /// As good as the schedules of the literature, in a fraction of an hour and more.
         Best = "best",
@@ -103,8 +106,10 @@ words! {
 
 words! {
     /// What the alpha channel of a picture means.
+    #[derive(Default)]
     Alpha {
         /// Coverage: truth and render are composited on the same background.
+        #[default]
         Composite = "composite",
         /// A mask: transparent pixels are ignored.
         Mask = "mask",
@@ -113,8 +118,10 @@ words! {
 
 words! {
     /// Which points splats start from.
+    #[derive(Default)]
     InitPoints {
         /// Those of the dataset and dense ones from stereo, where enough views agree on them.
+        #[default]
         Auto = "auto",
         /// Those of the dataset.
         Sfm = "sfm",
@@ -125,8 +132,10 @@ words! {
 
 words! {
     /// Whether space that is known to be empty is kept empty.
+    #[derive(Default)]
     FreeSpace {
         /// Where the points of the dataset tell.
+        #[default]
         Auto = "auto",
         /// No.
         Off = "off",
@@ -135,8 +144,10 @@ words! {
 
 words! {
     /// Whether each step has a background colour of its own.
+    #[derive(Default)]
     RandomBackground {
         /// When training starts from random splats.
+        #[default]
         Auto = "auto",
         /// Yes.
         Always = "always",
@@ -155,11 +166,30 @@ words! {
     }
 }
 
+impl From<Adam> for AdamMode {
+    fn from(word: Adam) -> Self {
+        match word {
+            Adam::Dense => Self::Dense,
+            Adam::Sparse => Self::Sparse,
+        }
+    }
+}
+
+impl From<AdamMode> for Adam {
+    fn from(mode: AdamMode) -> Self {
+        match mode {
+            AdamMode::Dense => Self::Dense,
+            AdamMode::Sparse => Self::Sparse,
+        }
+    }
+}
+
 /// Whether the colours of each picture are corrected in training, and how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(into = "String")]
 pub enum Exposure {
     /// By gains, if the tracks say that the exposure of the pictures differs.
+    #[default]
     Auto,
     /// By gains.
     On,
@@ -172,6 +202,8 @@ pub enum Exposure {
 impl Exposure {
     /// The words of all values.
     pub const WORDS: &[&str] = &["auto", "on", "off", "affine"];
+    /// What was typed in version 0.1, when it was a flag, and what it is today.
+    pub const FORMER_WORDS: &[(&str, &str)] = &[("true", "on"), ("false", "off")];
 }
 
 impl FromStr for Exposure {
@@ -244,8 +276,10 @@ words! {
 
 words! {
     /// Which direction of the dataset points up in the saved scene.
+    #[derive(Default)]
     Up {
         /// The mean up direction of the training cameras.
+        #[default]
         Auto = "auto",
         /// +x.
         X = "x",
@@ -275,10 +309,11 @@ words! {
 }
 
 /// Colour behind the splats.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum Background {
     /// White for Blender-style datasets, black otherwise.
+    #[default]
     Auto,
     /// A sky that is learnt: its colour depends on the direction.
     Sky,
@@ -323,10 +358,11 @@ impl fmt::Display for Background {
 string_in_files!(Background);
 
 /// An amount of memory: `512MiB`, `4GiB`, `1500000000`, or `auto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum MemoryLimit {
     /// Half of the machine's memory.
+    #[default]
     Auto,
     /// Bytes.
     Bytes(u64),
@@ -389,10 +425,11 @@ impl fmt::Display for MemoryLimit {
 string_in_files!(MemoryLimit);
 
 /// Wall time that a run may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TimeBudget {
     /// As long as its steps take.
+    #[default]
     None,
     /// Milliseconds from the start of the program to the finished result.
     Milliseconds(u64),

@@ -172,7 +172,7 @@ fn every_option_has_a_default_but_the_paths() {
         strategy_defaults(Strategy::Mcmc, false).or(quality_defaults(&TrainOptions::default(), None));
     let complete = presets.or(defaults());
     let given: Vec<String> = complete.given().into_iter().map(|(key, _)| key).collect();
-    let without: Vec<String> = TrainOptions::keys().filter(|key| !given.contains(key)).collect();
+    let without: Vec<&str> = TrainOptions::keys().filter(|key| !given.iter().any(|g| g == key)).collect();
     assert_eq!(without, ["data", "images", "masks", "sparse", "init", "plan"]);
 }
 
@@ -544,7 +544,7 @@ proptest! {
     #[test]
     fn no_text_makes_the_reader_panic(text in "\\PC{0,80}", key in 0usize..80, value in "\\PC{0,12}") {
         let _ = RecordedRun::from_toml(&text, Path::new("config.toml"));
-        let keys: Vec<String> = TrainOptions::keys().collect();
+        let keys: Vec<&str> = TrainOptions::keys().collect();
         let line = format!("data = 'x'\n{} = {value}\n", keys[key % keys.len()]);
         let _ = RecordedRun::from_toml(&line, Path::new("config.toml"));
     }

@@ -41,6 +41,7 @@ train data -o r --density-from 0.9 --density-until 0.2
 train data -o r --max-memory 12XB
 train data -o r --max-memory 8MiB
 train data -o r --threads 1000000
+train data -o r --checkpoint-every 18446744073709551615
 train data -o r --device cuda
 train data -o r --simd sse
 train data -o r --init nowhere.ply

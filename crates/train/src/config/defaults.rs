@@ -1,81 +1,15 @@
 //! Presets as data: ordinary [`TrainOptions`] that fill in what nobody said.
 
-use gausset_core::constants::NEAR_PLANE;
-use gausset_core::sh;
 use gausset_io::dataset::{Dataset, DatasetKind};
 
 use crate::options::TrainOptions;
 use crate::recipe::automatic_cadence;
-use crate::words::{
-    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality, RandomBackground,
-    Strategy, TimeBudget, Up,
-};
+use crate::words::{Exposure, Quality, RandomBackground, Strategy};
 
-/// The defaults that do not depend on the strategy (docs/training.md, 1 to 6).
+/// The defaults that do not depend on the strategy (docs/training.md, 1 to 6): those of the table of options.
 #[must_use]
 pub fn defaults() -> TrainOptions {
-    TrainOptions {
-        allow_outside: Some(false),
-        test_every: Some(8),
-        alpha: Some(Alpha::Composite),
-        background: Some(Background::Auto),
-        free_space: Some(FreeSpace::Auto),
-        quality: Some(Quality::Default),
-        time_budget: Some(TimeBudget::None),
-        seed: Some(0),
-        strategy: Some(Strategy::Mcmc),
-        sh_degree: Some(sh::MAX_DEGREE),
-        sh_every: Some(1.0 / 30.0),
-        antialiased: Some(false),
-        max_splats_per_tile: Some(0),
-        near_plane: Some(NEAR_PLANE),
-        init_points: Some(InitPoints::Auto),
-        dssim_weight: Some(0.2),
-        adam: Some(Adam::Dense),
-        density_from: Some(1.0 / 60.0),
-        density_every: Some(0),
-        abs_grad: Some(false),
-        clone_scale: Some(0.01),
-        prune_opacity: Some(0.005),
-        prune_scale: Some(0.1),
-        prune_screen: Some(0.0),
-        opacity_reset_every: Some(0.1),
-        dead_opacity: Some(0.005),
-        growth: Some(1.05),
-        noise: Some(5e4),
-        exposure: Some(Exposure::Auto),
-        lr_exposure: Some(2e-3),
-        lr_exposure_final: Some(2e-4),
-        exposure_decay: Some(0.0),
-        vignetting: Some(false),
-        refine_poses: Some(false),
-        lr_poses: Some(1e-5),
-        pose_decay: Some(1e-6),
-        poses_from: Some(0.1),
-        poses_until: Some(0.9),
-        scene_extent: Some(0.0),
-        up: Some(Up::Auto),
-        threads: Some(0),
-        max_memory: Some(MemoryLimit::Auto),
-        checkpoint_every: Some(1_000),
-        checkpoint_seconds: Some(300),
-        eval_every: Some(0),
-        export_every: Some(0),
-        keep_depth: Some(false),
-        ..TrainOptions::default()
-    }
-}
-
-/// What a run did that recorded nothing about it: options that came after version 0.1.
-#[must_use]
-pub(super) fn not_recorded() -> TrainOptions {
-    TrainOptions {
-        free_space: Some(FreeSpace::Off),
-        exposure: Some(Exposure::Off),
-        init_points: Some(InitPoints::Sfm),
-        split_largest: Some(0.0),
-        ..TrainOptions::default()
-    }
+    TrainOptions::from_table()
 }
 
 /// Runs of at most so many steps are short …

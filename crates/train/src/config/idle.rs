@@ -10,11 +10,50 @@ use super::{ConfigError, complete};
 use crate::options::TrainOptions;
 use crate::words::{Exposure, InitPoints, Strategy, TimeBudget};
 
-/// Options without effect under a condition.
+/// What an option may need to have an effect; its row in the table of options says what it does need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Needs {
+    /// Classic density control.
+    Classic,
+    /// Relocation.
+    Mcmc,
+    /// Corrections of colours.
+    Exposure,
+    /// Corrections of colours by gains.
+    Gains,
+    /// Refinement of poses.
+    Poses,
+    /// Steps that no time budget finds.
+    OwnSteps,
+    /// A plan that no time budget makes.
+    OwnPlan,
+    /// Pictures that start smaller.
+    CoarsePictures,
+    /// Colour that depends on direction.
+    ShDegree,
+    /// A weight of the mean opacity.
+    OpacityPull,
+    /// Pictures that are held out.
+    HeldOut,
+    /// A start from something else than a file.
+    NoFile,
+    /// A start from something else than dense points alone.
+    OtherPoints,
+    /// A start for which points are chosen.
+    ChoiceOfPoints,
+    /// A start for which depth maps may be made.
+    DepthForPoints,
+    /// A start that is not from the points of the dataset alone.
+    DepthMaps,
+    /// A dataset that is a folder.
+    Folder,
+}
+
+/// When something that options need is missing.
 struct Rule {
-    /// Long names.
-    options: &'static [&'static str],
-    /// Whether they have none with these options, all of which are there that have a default.
+    /// What they need.
+    needs: Needs,
+    /// Whether it is missing with these options, all of which are there that have a default.
     is_idle: fn(&TrainOptions) -> bool,
     /// What leaves them without effect, and what to do: `has no effect …`.
     why: &'static str,
@@ -22,98 +61,90 @@ struct Rule {
 
 const RULES: &[Rule] = &[
     Rule {
-        options: &[
-            "grow-gradient",
-            "abs-grad",
-            "clone-scale",
-            "prune-opacity",
-            "prune-scale",
-            "prune-screen",
-            "opacity-reset-every",
-        ],
+        needs: Needs::Classic,
         is_idle: |o| o.strategy != Some(Strategy::Classic),
         why: "with --strategy mcmc; leave it out, or take --strategy classic",
     },
     Rule {
-        options: &["dead-opacity", "growth", "split-largest", "noise"],
+        needs: Needs::Mcmc,
         is_idle: |o| o.strategy != Some(Strategy::Mcmc),
         why: "with --strategy classic; leave it out, or take --strategy mcmc",
     },
     Rule {
-        options: &["lr-exposure", "lr-exposure-final", "exposure-decay"],
+        needs: Needs::Exposure,
         is_idle: |o| o.exposure == Some(Exposure::Off),
         why: "with --exposure off; leave it out, or take --exposure auto or on",
     },
     Rule {
-        options: &["vignetting"],
+        needs: Needs::Gains,
         // False says what happens.
         is_idle: |o| o.exposure == Some(Exposure::Affine) && o.vignetting != Some(false),
         why: "with --exposure affine; leave it out, or take --exposure on",
     },
     Rule {
-        options: &["lr-poses", "pose-decay", "poses-from", "poses-until"],
+        needs: Needs::Poses,
         is_idle: |o| o.refine_poses != Some(true),
         why: "without --refine-poses; leave it out, or give --refine-poses",
     },
     Rule {
-        options: &["steps"],
+        needs: Needs::OwnSteps,
         is_idle: |o| o.time_budget.is_some_and(|budget| budget != TimeBudget::None),
         why: "with --time-budget, which finds the steps; leave it out, or give --time-budget none",
     },
     Rule {
-        options: &["plan"],
+        needs: Needs::OwnPlan,
         is_idle: |o| o.time_budget.is_some_and(|budget| budget != TimeBudget::None),
         why: "with --time-budget, which makes a plan of its own; leave it out, or give --time-budget none",
     },
     Rule {
-        options: &["coarse-until"],
+        needs: Needs::CoarsePictures,
         is_idle: |o| o.coarse_factor == Some(1),
         why: "with --coarse-factor 1; leave it out, or take a factor of 2, 4 or 8",
     },
     Rule {
-        options: &["sh-every", "lr-sh-rest"],
+        needs: Needs::ShDegree,
         is_idle: |o| o.sh_degree == Some(0),
         why: "with --sh-degree 0; leave it out, or take a degree of 1..3",
     },
     Rule {
-        options: &["opacity-regularisation-until"],
+        needs: Needs::OpacityPull,
         is_idle: |o| o.opacity_regularisation == Some(0.0),
         why: "with --opacity-regularisation 0; leave it out, or give that a weight",
     },
     Rule {
-        options: &["eval-every"],
+        needs: Needs::HeldOut,
         // 0 says "at the end only", which is what happens.
         is_idle: |o| o.test_every == Some(0) && o.eval_every != Some(0),
         why: "with --test-every 0, which holds no picture out; leave it out, or hold some out",
     },
     Rule {
-        options: &["initial-splats"],
+        needs: Needs::NoFile,
         is_idle: |o| o.init.is_some(),
         why: "with --init, whose splats or points are the start; leave it out",
     },
     Rule {
-        options: &["initial-splats"],
+        needs: Needs::OtherPoints,
         is_idle: |o| o.init_points == Some(InitPoints::Dense),
         why: "with --init-points dense, whose points are the start; leave it out, or take --init-points auto",
     },
     Rule {
-        options: &["init-points"],
+        needs: Needs::ChoiceOfPoints,
         // Auto says what happens.
         is_idle: |o| o.init.is_some() && o.init_points == Some(InitPoints::Dense),
         why: "with --init, whose splats or points are the start; leave it out",
     },
     Rule {
-        options: &["keep-depth"],
+        needs: Needs::DepthForPoints,
         is_idle: |o| o.init.is_some() && o.keep_depth != Some(false),
         why: "with --init, which needs no depth maps; leave it out",
     },
     Rule {
-        options: &["keep-depth"],
+        needs: Needs::DepthMaps,
         is_idle: |o| o.init_points == Some(InitPoints::Sfm) && o.keep_depth != Some(false),
         why: "with --init-points sfm, which needs no depth maps; leave it out, or take --init-points dense",
     },
     Rule {
-        options: &["sparse"],
+        needs: Needs::Folder,
         is_idle: |o| o.data.as_ref().is_some_and(|data| data.extension().is_some_and(|end| end == "json")),
         why: "with a dataset that is a JSON file; leave it out, or name the folder of the dataset",
     },
@@ -128,9 +159,13 @@ struct Idle {
 /// The options among those given that have no effect.
 fn idle(given: &TrainOptions) -> Vec<Idle> {
     let all = complete(given.clone(), None);
-    let rules = RULES.iter().filter(|rule| (rule.is_idle)(&all));
-    let options = rules.flat_map(|rule| rule.options.iter().map(|&option| Idle { option, why: rule.why }));
-    options.filter(|idle| given.gives(idle.option)).collect()
+    let needs = |key: &str, rule: &Rule| TrainOptions::needs(key).contains(&rule.needs);
+    let mut found = Vec::new();
+    for rule in RULES.iter().filter(|rule| (rule.is_idle)(&all)) {
+        let options = TrainOptions::keys().filter(|key| given.gives(key) && needs(key, rule));
+        found.extend(options.map(|option| Idle { option, why: rule.why }));
+    }
+    found
 }
 
 /// Refuses the first option without effect.
@@ -188,11 +223,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_rule_names_options_and_says_what_to_do() {
+    fn every_rule_is_that_of_an_option_and_says_what_to_do() {
         for rule in RULES {
-            for option in rule.options {
-                assert!(TrainOptions::keys().any(|key| key == *option), "{option}");
-            }
+            assert!(
+                TrainOptions::keys().any(|key| TrainOptions::needs(key).contains(&rule.needs)),
+                "no option needs {:?}",
+                rule.needs
+            );
             assert!(rule.why.starts_with("with") && rule.why.contains("; leave it out"), "{}", rule.why);
         }
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{ConfigError, TrainConfig};
-use crate::options::{self, OptionsError, RECORD_TABLE, TrainOptions};
+use crate::options::{self, OptionInfo, OptionsError, RECORD_TABLE, TrainOptions};
 use crate::words::{Colours, Exposure};
 
 /// What a run records about itself in the table `[run]` of its `config.toml`.
@@ -142,11 +142,11 @@ impl RecordedRun {
             list.iter().find(|(k, _)| k == key).map(|(_, value)| value.clone())
         };
         let show = |value: Option<toml::Value>| value.map_or("nothing".to_owned(), |v| v.to_string());
-        TrainOptions::keys()
-            .filter(|key| !options::FREE_ON_RESUME.contains(&key.as_str()))
-            .filter_map(|key| {
-                let (was, is) = (value_in(&before, &key), value_in(&after, &key));
-                (was != is).then(|| format!("{key} = {} (given: {})", show(was), show(is)))
+        let bound = TrainOptions::table().into_iter().filter(|option| !option.is_free_on_resume);
+        bound
+            .filter_map(|OptionInfo { name, .. }| {
+                let (was, is) = (value_in(&before, name), value_in(&after, name));
+                (was != is).then(|| format!("{name} = {} (given: {})", show(was), show(is)))
             })
             .collect()
     }
@@ -155,13 +155,8 @@ impl RecordedRun {
 /// `given` with every path spelled as in `recorded` if both lead to the same place, and from the root if not: a run
 /// records absolute paths, people say relative ones.
 fn spelled_as(recorded: &TrainOptions, mut given: TrainOptions) -> TrainOptions {
-    for (path, known) in [
-        (&mut given.data, &recorded.data),
-        (&mut given.images, &recorded.images),
-        (&mut given.masks, &recorded.masks),
-        (&mut given.sparse, &recorded.sparse),
-        (&mut given.init, &recorded.init),
-    ] {
+    let mut recorded = recorded.clone();
+    for (path, known) in given.paths().zip(recorded.paths()) {
         let Some(path) = path else { continue };
         match known {
             Some(known) if is_same_place(path, known) => path.clone_from(known),

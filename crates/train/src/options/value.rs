@@ -1,0 +1,221 @@
+//! The types that options have: how a value is read from what somebody typed, and told in a message.
+
+use std::ffi::OsStr;
+use std::num::IntErrorKind;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use crate::config::ConfigError;
+use crate::plan::Plan;
+use crate::words::{
+    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, ParseWordError, Quality,
+    RandomBackground, Strategy, TimeBudget, Up,
+};
+
+/// How the values of an option are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// `true` or `false`; the bare name means `true`.
+    Flag,
+    /// A whole number up to this one.
+    Whole(u64),
+    /// A number.
+    Number,
+    /// A path.
+    Path,
+    /// A word.
+    Word {
+        /// All of them.
+        words: &'static [&'static str],
+        /// Words of earlier versions, with what they are today.
+        former: &'static [(&'static str, &'static str)],
+    },
+    /// Text in a form of its own.
+    Text,
+}
+
+impl Form {
+    /// What the bare name of an option of this form means, unless its row says otherwise.
+    pub(super) fn bare(self) -> Option<&'static str> {
+        (self == Self::Flag).then_some("true")
+    }
+
+    /// Which values have this form.
+    #[must_use]
+    pub fn expected(self) -> String {
+        match self {
+            Self::Flag => "true|false".to_owned(),
+            Self::Whole(u64::MAX) => "0 or more".to_owned(),
+            Self::Whole(most) => format!("0..{most}"),
+            Self::Number => "a number".to_owned(),
+            Self::Path => "a path".to_owned(),
+            Self::Word { words, .. } => words.join("|"),
+            Self::Text => "text".to_owned(),
+        }
+    }
+}
+
+/// A type that options have.
+pub(crate) trait Value: Clone {
+    /// How it is written.
+    const FORM: Form;
+
+    /// Reads what somebody has typed, or says what was expected and found.
+    fn from_text(text: &OsStr) -> Result<Self, String>;
+
+    /// The value for messages.
+    fn to_text(&self) -> String;
+
+    /// Whether it means something: a number that is none does not.
+    fn is_usable(&self) -> bool {
+        true
+    }
+
+    /// The value as files hold it, if they can.
+    fn for_files(self, _option: &'static str) -> Result<Self, ConfigError> {
+        Ok(self)
+    }
+
+    /// The option, if this type is a path.
+    fn as_path(_option: &mut Option<Self>) -> Option<&mut Option<PathBuf>> {
+        None
+    }
+}
+
+fn misfit(expected: &str, found: &OsStr) -> String {
+    format!("expected {expected}, found `{}`", found.display())
+}
+
+impl Value for bool {
+    const FORM: Form = Form::Flag;
+
+    fn from_text(text: &OsStr) -> Result<Self, String> {
+        text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| misfit("true|false", text))
+    }
+
+    fn to_text(&self) -> String {
+        self.to_string()
+    }
+}
+
+impl Value for f64 {
+    const FORM: Form = Form::Number;
+
+    fn from_text(text: &OsStr) -> Result<Self, String> {
+        text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| misfit("a number", text))
+    }
+
+    fn to_text(&self) -> String {
+        gausset_io::units::number(*self)
+    }
+
+    /// Numbers travel as f32 to the device: what overflows there is not a number either.
+    fn is_usable(&self) -> bool {
+        (*self as f32).is_finite()
+    }
+
+    /// -0 and 0 are one number, and only one of them is written back as it was.
+    fn for_files(self, _option: &'static str) -> Result<Self, ConfigError> {
+        Ok(self + 0.0)
+    }
+}
+
+impl Value for PathBuf {
+    const FORM: Form = Form::Path;
+
+    fn from_text(text: &OsStr) -> Result<Self, String> {
+        Ok(text.into())
+    }
+
+    fn to_text(&self) -> String {
+        self.display().to_string()
+    }
+
+    fn for_files(self, option: &'static str) -> Result<Self, ConfigError> {
+        if self.to_str().is_some() { Ok(self) } else { Err(ConfigError::NotUnicode { option, path: self }) }
+    }
+
+    fn as_path(option: &mut Option<Self>) -> Option<&mut Option<Self>> {
+        Some(option)
+    }
+}
+
+/// Whole numbers of some width.
+macro_rules! whole_numbers {
+    ($($type:ty),+) => {$(
+        impl Value for $type {
+            const FORM: Form = Form::Whole(<$type>::MAX as u64);
+
+            fn from_text(text: &OsStr) -> Result<Self, String> {
+                let number = match text.to_str().map(str::parse::<u64>) {
+                    Some(Ok(number)) => number,
+                    Some(Err(e)) if *e.kind() == IntErrorKind::PosOverflow => {
+                        return Err(misfit("a smaller number", text));
+                    }
+                    _ => return Err(misfit("a whole number, 0 or more", text)),
+                };
+                Self::try_from(number).map_err(|_| misfit(&Self::FORM.expected(), text))
+            }
+
+            fn to_text(&self) -> String {
+                self.to_string()
+            }
+
+            /// TOML has signed 64-bit integers.
+            fn for_files(self, option: &'static str) -> Result<Self, ConfigError> {
+                match i64::try_from(self) {
+                    Ok(_) => Ok(self),
+                    Err(_) => Err(ConfigError::Range {
+                        option,
+                        expected: "0..2^63-1",
+                        found: self.to_string(),
+                    }),
+                }
+            }
+        }
+    )+};
+}
+
+whole_numbers!(u8, u32, u64);
+
+/// Types that say themselves what they expect.
+macro_rules! texts {
+    ($($type:ty: $form:expr,)+) => {$(
+        impl Value for $type {
+            const FORM: Form = $form;
+
+            fn from_text(text: &OsStr) -> Result<Self, String> {
+                from_words(text)
+            }
+
+            fn to_text(&self) -> String {
+                self.to_string()
+            }
+        }
+    )+};
+}
+
+fn from_words<T: FromStr<Err = ParseWordError>>(text: &OsStr) -> Result<T, String> {
+    let text = text.to_str().ok_or_else(|| misfit("Unicode text", text))?;
+    text.parse().map_err(|error: ParseWordError| error.to_string())
+}
+
+const fn words(words: &'static [&'static str]) -> Form {
+    Form::Word { words, former: &[] }
+}
+
+texts! {
+    Adam: words(Self::WORDS),
+    Alpha: words(Self::WORDS),
+    Exposure: Form::Word { words: Self::WORDS, former: Self::FORMER_WORDS },
+    FreeSpace: words(Self::WORDS),
+    InitPoints: words(Self::WORDS),
+    Quality: words(Self::WORDS),
+    RandomBackground: words(Self::WORDS),
+    Strategy: words(Self::WORDS),
+    Up: words(Self::WORDS),
+    Background: Form::Text,
+    MemoryLimit: Form::Text,
+    Plan: Form::Text,
+    TimeBudget: Form::Text,
+}
