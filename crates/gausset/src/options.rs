@@ -3,6 +3,7 @@
 //! An option that is not given is `None`: defaults are filled in where options are resolved, and shown in the help
 //! from the same tables ([`Defaults`]). `-h` shows what people use, `--help` everything.
 
+use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
@@ -11,22 +12,58 @@ use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
 use gausset_train::options::{Form, OptionInfo, Shown};
 use gausset_train::{Quality, Strategy, TrainOptions};
 
-/// Options of training as given on the command line.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct OptionArgs(TrainOptions);
+/// A command that trains, and the options of the run that it decides itself or takes under another meaning.
+pub(crate) trait Trains: Clone + std::fmt::Debug + Default {
+    /// Their names.
+    const DECIDES: &'static [&'static str];
+}
 
-impl OptionArgs {
-    /// The same with the dataset, for the trainer.
-    pub(crate) fn into_options(self, data: Option<PathBuf>) -> TrainOptions {
-        TrainOptions { data, ..self.0 }
+/// `train`: the dataset is its argument.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Train;
+
+impl Trains for Train {
+    const DECIDES: &'static [&'static str] = &["data"];
+}
+
+/// `run`: pictures and model are what it makes; masks and threads are arguments of all its stages.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PhotosToSplat;
+
+impl Trains for PhotosToSplat {
+    const DECIDES: &'static [&'static str] = &["data", "images", "masks", "sparse", "threads"];
+}
+
+/// `pano run`: views, masks and model are what it makes, and how many panoramas there are decides which are held out.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct PanosToSplat;
+
+impl Trains for PanosToSplat {
+    const DECIDES: &'static [&'static str] =
+        &["data", "images", "masks", "sparse", "threads", "test-every", "scene-extent", "alpha"];
+}
+
+/// Options of training as given on the command line of a command.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OptionArgs<C: Trains>(TrainOptions, PhantomData<C>);
+
+impl<C: Trains> OptionArgs<C> {
+    /// The options, for the trainer.
+    pub(crate) fn into_options(self) -> TrainOptions {
+        self.0
+    }
+
+    fn has(name: &str) -> bool {
+        !C::DECIDES.contains(&name)
     }
 }
 
-impl Args for OptionArgs {
+impl<C: Trains> Args for OptionArgs<C> {
     fn augment_args(command: clap::Command) -> clap::Command {
         let defaults = Defaults::new();
         let options = in_order_of_help(TrainOptions::table());
-        command.args(options.into_iter().filter_map(|option| argument(option, &defaults)))
+        let offered = options.into_iter().filter(|option| Self::has(option.name));
+        command.args(offered.filter_map(|option| argument(option, &defaults)))
     }
 
     fn augment_args_for_update(command: clap::Command) -> clap::Command {
@@ -34,7 +71,7 @@ impl Args for OptionArgs {
     }
 }
 
-impl FromArgMatches for OptionArgs {
+impl<C: Trains> FromArgMatches for OptionArgs<C> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
         let mut options = Self::default();
         options.update_from_arg_matches(matches)?;
@@ -42,8 +79,7 @@ impl FromArgMatches for OptionArgs {
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        // The dataset is no option here, but an argument.
-        for key in TrainOptions::keys().filter(|key| *key != "data") {
+        for key in TrainOptions::keys().filter(|key| Self::has(key)) {
             if let Some(text) = matches.get_raw(key).and_then(|mut texts| texts.next_back()) {
                 // Parsers have checked each text with the same words.
                 let set = self.0.set(key, text);

@@ -10,7 +10,6 @@ use gausset_train::TrainOptions;
 
 use super::overwrite;
 use super::pano::align::ToolArgs;
-use super::pano::run::EffortArgs;
 use super::pano::split::parse_positive;
 use super::training::{ending, status};
 use crate::console::Console;
@@ -18,6 +17,7 @@ use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend;
+use crate::options::{OptionArgs, PhotosToSplat};
 use crate::{Ending, describe};
 
 const ALIGN_HELP: &str = "\
@@ -120,10 +120,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     tool: ToolArgs,
     #[command(flatten)]
-    effort: EffortArgs,
-    /// Longest side of a picture in px, larger ones are downscaled [default: the preset's].
-    #[arg(long, value_name = "PX", help_heading = "Training")]
-    max_resolution: Option<u32>,
+    options: OptionArgs<PhotosToSplat>,
     /// Replace what DIR holds: train anew, on a new model and new frames where other options ask for them.
     #[arg(long)]
     force: bool,
@@ -161,11 +158,8 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         overwrite: overwrite(args.force),
         ..PhotoOptions::new(&args.photos, &args.output)
     };
-    let training = TrainOptions {
-        max_resolution: args.max_resolution,
-        threads: Some(args.compute.threads),
-        ..args.effort.options()
-    };
+    let training =
+        TrainOptions { threads: Some(args.compute.threads), ..args.options.clone().into_options() };
     let conditions = args.compute.device.conditions();
     let done = attend(&interrupt, console, |host| photos::run(&options, &training, conditions, host));
     let (alignment, trained) = match done {

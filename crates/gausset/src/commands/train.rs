@@ -14,7 +14,7 @@ use crate::device::DeviceArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend;
-use crate::options::OptionArgs;
+use crate::options::{OptionArgs, Train};
 use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
@@ -51,14 +51,14 @@ pub(crate) struct TrainArgs {
     #[arg(long)]
     profile: bool,
     #[command(flatten)]
-    options: OptionArgs,
+    options: OptionArgs<Train>,
     #[command(flatten)]
     device: DeviceArgs,
 }
 
 /// What the arguments mean, before any file is looked at but the config file.
 fn resolve(args: TrainArgs) -> Result<Task, Failure> {
-    let given = args.options.into_options(args.data);
+    let given = TrainOptions { data: args.data, ..args.options.into_options() };
     if let Some(run) = args.resume {
         return Task::resume(run, &given);
     }

@@ -3,11 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::panos::run as pano_run;
 use gausset_flow::panos::{PanoOptions, PanoRun};
 use gausset_pano::layout::Layout;
-use gausset_train::{InitPoints, Quality, TrainOptions};
+use gausset_train::TrainOptions;
 use serde::Serialize;
 
 use super::align::ToolArgs;
@@ -20,13 +19,15 @@ use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend;
+use crate::options::{OptionArgs, PanosToSplat};
 use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
   gausset pano run walk/ -o out/                   out/run/splats.ply, out/run/eval/
   gausset pano run walk/ -o out/ --crop-bottom 35 --quality fast
-The same command goes on where it was interrupted.";
+Exposure and poses are corrected, one of each per panorama, unless --exposure off and
+--refine-poses=false say otherwise. The same command goes on where it was interrupted.";
 
 /// Arguments of `pano run`.
 #[derive(Clone, Debug, Args)]
@@ -60,11 +61,11 @@ pub(crate) struct RunArgs {
     choice: ChoiceArgs,
     #[command(flatten)]
     tool: ToolArgs,
-    #[command(flatten)]
-    effort: EffortArgs,
     /// Every n-th frame is held out [default: 4, from 16 frames on 8].
-    #[arg(long, value_name = "N", help_heading = "Training")]
+    #[arg(long, value_name = "N", help_heading = "Run")]
     test_every: Option<u32>,
+    #[command(flatten)]
+    options: OptionArgs<PanosToSplat>,
     /// Replace what DIR holds: train anew, on new views where other options ask for them.
     #[arg(long)]
     force: bool,
@@ -73,46 +74,6 @@ pub(crate) struct RunArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     compute: ComputeArgs,
-}
-
-/// How much work the training is.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct EffortArgs {
-    /// Preset: fast|default|best.
-    #[arg(
-        long, value_name = "PRESET", default_value = "default", hide_possible_values = true, help_heading = "Training",
-        value_parser = PossibleValuesParser::new(Quality::WORDS).try_map(|word| word.parse::<Quality>())
-    )]
-    quality: Quality,
-    /// Steps [default: the preset's].
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    steps: Option<u64>,
-    /// Largest number of splats [default: the preset's].
-    #[arg(long, value_name = "N", help_heading = "Training")]
-    max_splats: Option<u64>,
-    /// Which points splats start from: auto|sfm|dense, as `gausset train` takes it [default: the preset's].
-    #[arg(
-        long, value_name = "POINTS", help_heading = "Training", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(InitPoints::WORDS).try_map(|word| word.parse::<InitPoints>())
-    )]
-    init_points: Option<InitPoints>,
-    /// Seed of the training.
-    #[arg(long, value_name = "N", default_value_t = 0, help_heading = "Training")]
-    seed: u64,
-}
-
-impl EffortArgs {
-    /// The training options that they are.
-    pub(crate) fn options(&self) -> TrainOptions {
-        TrainOptions {
-            quality: Some(self.quality),
-            steps: self.steps,
-            max_splats: self.max_splats,
-            init_points: self.init_points,
-            seed: Some(self.seed),
-            ..TrainOptions::default()
-        }
-    }
 }
 
 /// The result.
@@ -139,7 +100,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         training: TrainOptions {
             test_every: args.test_every,
             threads: Some(args.compute.threads),
-            ..args.effort.options()
+            ..args.options.clone().into_options()
         },
         overwrite: overwrite(args.force),
         threads: args.compute.threads,
