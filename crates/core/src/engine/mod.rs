@@ -1,0 +1,149 @@
+//! The one seam between policy and device.
+//!
+//! The trainer decides (which view, which rates, which density rule); an engine executes and keeps the parameters
+//! where they are. Everything an engine needs for a step is in the arguments, so a step can be replayed; two engines
+//! given the same inputs agree within the tolerances of the fixtures.
+//!
+//! Exposure and pose corrections are *rows of named groups inside the engine's state* ([`ExtraGroup`]): a step names
+//! the rows it uses and the rates to move them with, so that nothing has to be read back between steps.
+//!
+//! | file | what |
+//! |---|---|
+//! | `step` | a view, learning rates, and all that a step needs besides |
+//! | `render` | how pictures are made, and the pictures |
+//! | `density` | the rules that change the set of splats |
+//! | `state` | what an engine holds and a checkpoint keeps |
+//! | `report` | what an engine says about itself and its steps |
+
+mod density;
+mod render;
+mod report;
+mod state;
+mod step;
+
+pub use density::{Bubble, ClassicRule, DensityRule, FreeSpaceRule, FreeView, McmcRule};
+pub use render::{Dropout, FrontQuery, RenderOptions, Rendering};
+pub use report::{DeviceInfo, StepReport};
+pub use state::{
+    DensityStatistics, EXPOSURE_GROUP, ExtraGroup, GAIN_GROUP, Moments, POSE_GROUP, SKY_GROUP, SKY_WIDTH,
+    TrainState, VIGNETTING_GROUP,
+};
+pub use step::{AdamMode, CorrectionRates, GradientStatistic, Noise, Rates, StepParams, TrainView};
+
+use crate::{Camera, Pose};
+
+/// Why a device could not do what it was asked.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum EngineError {
+    /// The loss of a step was NaN or infinite; parameters are those before the step.
+    #[error(
+        "step {step}: loss on view `{view}` is {loss} (expected finite); parameters are as before this step"
+    )]
+    NonFiniteLoss {
+        /// Step.
+        step: u64,
+        /// View.
+        view: String,
+        /// Value found.
+        loss: f64,
+    },
+    /// Inputs that do not fit together.
+    #[error("{0}")]
+    BadInput(String),
+    /// More memory than allowed or available.
+    #[error("{what} would need {} of memory (expected at most {})", mebibytes(*needed), mebibytes(*limit))]
+    OutOfMemory {
+        /// What was to be allocated.
+        what: String,
+        /// Bytes.
+        needed: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+}
+
+fn mebibytes(bytes: u64) -> String {
+    format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
+}
+
+/// A device that can train and render splats.
+pub trait Engine: Send {
+    /// What it is.
+    fn describe(&self) -> DeviceInfo;
+
+    /// Bytes that the state and the buffers of a view may take from now on: a view that would need more is an error, before
+    /// anything is allocated for it. A device with memory of its own keeps to that instead.
+    fn limit_memory(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
+
+    /// Replaces the whole state.
+    ///
+    /// # Errors
+    /// Arrays that do not fit together, too little memory.
+    fn load(&mut self, state: TrainState) -> Result<(), EngineError>;
+
+    /// Reads the whole state back and changes nothing: `load(save())` is the identity.
+    ///
+    /// # Errors
+    /// The device failed.
+    fn save(&mut self) -> Result<TrainState, EngineError>;
+
+    /// Reads the groups of corrections back: small beside the whole state, of which it is a part.
+    ///
+    /// # Errors
+    /// The device failed.
+    fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
+        Ok(self.save()?.extras)
+    }
+
+    /// Enqueues one training step on a view; `next` is a hint. May return before the step ran.
+    ///
+    /// # Errors
+    /// Inputs that do not fit together, a failed earlier step.
+    fn step(
+        &mut self,
+        view: &TrainView,
+        next: Option<&TrainView>,
+        params: &StepParams,
+    ) -> Result<(), EngineError>;
+
+    /// Applies a density rule; enqueued like a step.
+    ///
+    /// # Errors
+    /// Too little memory, a failed earlier step.
+    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError>;
+
+    /// Waits for everything enqueued and reports on it.
+    ///
+    /// # Errors
+    /// [`EngineError::NonFiniteLoss`] of the first step that had one; steps behind it were not executed.
+    fn flush(&mut self) -> Result<StepReport, EngineError>;
+
+    /// Renders the current splats.
+    ///
+    /// # Errors
+    /// Too little memory, a failed earlier step.
+    fn render(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+    ) -> Result<Rendering, EngineError>;
+
+    /// For each query the sum of the weights of the splats that are blended at the centre of its pixel and whose camera
+    /// z is less than its depth; 0 outside the picture. `None` from a device that cannot tell.
+    ///
+    /// # Errors
+    /// Too little memory, a failed earlier step.
+    fn weight_in_front(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        queries: &[FrontQuery],
+    ) -> Result<Option<Vec<f32>>, EngineError> {
+        let _ = (camera, pose, options, queries);
+        Ok(None)
+    }
+}

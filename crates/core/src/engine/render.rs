@@ -1,0 +1,80 @@
+//! Pictures: how they are made, and what comes back.
+
+use crate::constants::NEAR_PLANE;
+
+/// How pictures are made: what the renderer needs besides camera and splats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RenderOptions {
+    /// SH degree in use; higher stored coefficients are ignored.
+    pub sh_degree: u8,
+    /// Colour behind the splats.
+    pub background: [f32; 3],
+    /// Opacity compensation for splats smaller than a pixel (Yu et al. 2024, Mip-Splatting's 2D filter as in gsplat).
+    pub antialiased: bool,
+    /// Longest list of a tile, nearest first; 0 = no limit.
+    pub max_splats_per_tile: u32,
+    /// A splat is dropped unless its camera-space depth is greater than this (scene units).
+    pub near_plane: f64,
+    /// Splats left out at random; training only, and not part of the reference renderer.
+    pub dropout: Option<Dropout>,
+    /// Whether the sky of the state ([`SKY_GROUP`](super::SKY_GROUP)) is added to `background`.
+    pub sky: bool,
+    /// Only the first so many splats are drawn; `None` = all. What follows in a saved scene may be its sky.
+    pub only_first: Option<u32>,
+}
+
+impl Default for RenderOptions {
+    fn default() -> Self {
+        Self {
+            sh_degree: 3,
+            background: [0.0; 3],
+            antialiased: false,
+            max_splats_per_tile: 0,
+            near_plane: NEAR_PLANE,
+            dropout: None,
+            sky: false,
+            only_first: None,
+        }
+    }
+}
+
+/// Splats left out of a picture at random, so that few views are not learnt by heart (Park et al. 2025, DropGaussian).
+///
+/// Which ones is a function of the seed, the step and the index of a splat; a splat left out gets no gradient.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dropout {
+    /// Share of the splats, in 0..1.
+    pub share: f32,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Number of the step.
+    pub step: u64,
+}
+
+/// A rendered view. Buffers are rows first; `color` has 3 interleaved channels.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rendering {
+    /// Width in px.
+    pub width: u32,
+    /// Height in px.
+    pub height: u32,
+    /// Colour over the background, not clamped.
+    pub color: Vec<f32>,
+    /// `1 - transmittance`.
+    pub alpha: Vec<f32>,
+    /// `Σ weight · camera z`; divide by `alpha` for the expected depth.
+    pub depth: Vec<f32>,
+    /// Splats blended.
+    pub count: Vec<u32>,
+    /// Tiles whose list was cut by `max_splats_per_tile`.
+    pub cut_tiles: u64,
+}
+
+/// A pixel and a depth there: how much is blended in front of it?
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FrontQuery {
+    /// Column and row.
+    pub pixel: [u32; 2],
+    /// Camera z, scene units.
+    pub depth: f32,
+}
