@@ -5,18 +5,20 @@
 #![forbid(unsafe_code)]
 
 mod corrections;
+mod floors;
 mod free_space;
+mod memory;
 mod sky;
 mod state;
-pub mod statistics;
+mod statistics;
 mod step;
 
 use fearless_simd::Level;
 use gausset_compute::level::{describe as describe_level, name as level_name};
 use gausset_compute::{Pool, Rates, VectorLevel, level};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, FrontQuery, RenderOptions, Rendering,
-    StepParams, StepReport, TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed, RenderOptions,
+    Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_metrics::{LossKernel, Planes};
@@ -24,11 +26,13 @@ use gausset_raster::adam::CorrectionTable;
 use gausset_raster::blend::Outputs;
 use gausset_raster::density;
 use gausset_raster::in_front::weight_in_front;
-use gausset_raster::pipeline::{ListRoom, Pipeline, TooManyEntries};
+use gausset_raster::pipeline::Pipeline;
 use gausset_raster::tile::TileSplats;
 use gausset_raster::view::KernelView;
 
+use crate::memory::RENDERING_BYTES_PER_PIXEL;
 use crate::state::BlockState;
+use crate::statistics::LastPass;
 
 /// How a CPU engine is set up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,10 +61,8 @@ pub struct CpuEngine {
     gradient: Planes,
     clocks: CorrectionTable,
     report: StepReport,
-    /// Size of the last picture in px.
-    last_size: [u32; 2],
-    /// SH degree that it was drawn with.
-    last_degree: u8,
+    /// The pass whose buffers are there, as long as they belong to the state.
+    last: Option<LastPass>,
     /// The view whose tile lists the buffers hold, as long as nothing has changed since.
     listed: Option<(Camera, Pose, RenderOptions)>,
     /// Bytes that state and buffers may take.
@@ -87,8 +89,7 @@ impl CpuEngine {
             gradient: Planes::default(),
             clocks: CorrectionTable::default(),
             report: StepReport::default(),
-            last_size: [0; 2],
-            last_degree: 0,
+            last: None,
             listed: None,
             memory_limit: u64::MAX,
             failed: None,
@@ -106,69 +107,10 @@ impl CpuEngine {
             + self.gradient.bytes()
     }
 
-    /// The rates of this machine with the engine's threads and vector level, which take a tenth of a second to measure.
-    #[must_use]
-    pub fn measure_rates(&self) -> Rates {
-        Rates::measure(&self.pool, self.level)
-    }
-
-    /// Threads that work.
-    #[must_use]
-    pub fn threads(&self) -> usize {
-        self.pool.threads()
-    }
-
-    /// Stable name of the vector level that kernels run at: `avx512`, `avx2` or `fallback`.
-    #[must_use]
-    pub fn level_name(&self) -> &'static str {
-        level_name(self.level)
-    }
-
     fn check(&self) -> Result<(), EngineError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
-
-    /// Gives the lists of a view what is left of the memory, if there is enough for all the rest: `bytes_per_pixel` are
-    /// those of pictures beside the tiles.
-    fn make_room(
-        &mut self,
-        name: &dyn Fn() -> String,
-        view: &KernelView,
-        outputs: Outputs,
-        bytes_per_pixel: u64,
-    ) -> Result<(), EngineError> {
-        let [width, height] = view.size;
-        let pixels = u64::from(width) * u64::from(height);
-        let buffers =
-            Pipeline::view_bytes(self.state.parameters.len(), view, outputs) + pixels * bytes_per_pixel;
-        let needed = self.state.bytes() as u64 + buffers;
-        let Some(bytes) = self.memory_limit.checked_sub(needed) else {
-            let what = format!("{}: {width}x{height} px", name());
-            return Err(EngineError::OutOfMemory { what, needed, limit: self.memory_limit });
-        };
-        let bytes_per_entry = match outputs {
-            Outputs::Color => ListRoom::BACKWARD,
-            Outputs::All => ListRoom::FORWARD,
-        };
-        self.pipeline.room = ListRoom { bytes, bytes_per_entry };
-        Ok(())
-    }
-
-    /// The error for a view that has more entries than there is room for.
-    fn too_many_entries(&self, name: &dyn Fn() -> String, error: TooManyEntries) -> EngineError {
-        let ListRoom { bytes, bytes_per_entry } = self.pipeline.room;
-        EngineError::OutOfMemory {
-            what: format!("{}: the tile lists, with {} entries,", name(), error.entries),
-            needed: error.entries.saturating_mul(bytes_per_entry),
-            limit: bytes.min(error.limit.saturating_mul(bytes_per_entry)),
-        }
-    }
 }
-
-/// Bytes per pixel of the pictures of a step: the render, its gradient, and the render with corrected exposure.
-const STEP_BYTES_PER_PIXEL: u64 = 3 * 12;
-/// Bytes per pixel of a [`Rendering`]: three colours, alpha, depth, count.
-const RENDERING_BYTES_PER_PIXEL: u64 = 6 * 4;
 
 impl Engine for CpuEngine {
     fn describe(&self) -> DeviceInfo {
@@ -178,8 +120,13 @@ impl Engine for CpuEngine {
             name: format!("CPU, {threads} thread{plural}, {}", describe_level(self.level)),
             kind: "cpu".to_owned(),
             threads,
+            level: level_name(self.level).to_owned(),
             deterministic: true,
         }
+    }
+
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+        memory::needs(scene)
     }
 
     fn limit_memory(&mut self, bytes: u64) {
@@ -187,7 +134,7 @@ impl Engine for CpuEngine {
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
-        self.listed = None;
+        (self.listed, self.last) = (None, None);
         // The old state goes before the new one is laid out.
         self.state = BlockState::default();
         self.state = BlockState::from_state(state, &self.pool)?;
@@ -211,7 +158,7 @@ impl Engine for CpuEngine {
         params: &StepParams,
     ) -> Result<(), EngineError> {
         self.check()?;
-        self.listed = None;
+        (self.listed, self.last) = (None, None);
         if let Err(error) = self.run_step(view, params) {
             self.failed = Some(error.clone());
             // A loss that is not finite belongs to the next flush: a step may be reported late.
@@ -224,7 +171,7 @@ impl Engine for CpuEngine {
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         self.check()?;
-        self.listed = None;
+        (self.listed, self.last) = (None, None);
         let _span = gausset_prof::span("density");
         if let DensityRule::FreeSpace(rule) = rule {
             return self.clear_space(rule);
@@ -262,7 +209,7 @@ impl Engine for CpuEngine {
         options: &RenderOptions,
     ) -> Result<Rendering, EngineError> {
         self.check()?;
-        self.listed = None;
+        (self.listed, self.last) = (None, None);
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         let name = || "a picture".to_owned();
         self.make_room(&name, &view, Outputs::All, RENDERING_BYTES_PER_PIXEL)?;
@@ -276,7 +223,7 @@ impl Engine for CpuEngine {
             Outputs::All,
         );
         forward.map_err(|error| self.too_many_entries(&name, error))?;
-        (self.last_size, self.last_degree) = (view.size, options.sh_degree);
+        self.last = Some(LastPass { size: view.size, sh_degree: options.sh_degree, update: None });
         self.listed = Some((*camera, *pose, *options));
         let rendering = self.pipeline.rendering(&view);
         statistics::count_contributors(&rendering);
@@ -294,7 +241,7 @@ impl Engine for CpuEngine {
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         // Right after a render of the same view the lists are there.
         if self.listed != Some((*camera, *pose, *options)) {
-            self.listed = None;
+            (self.listed, self.last) = (None, None);
             let name = || "a picture".to_owned();
             self.make_room(&name, &view, Outputs::All, 0)?;
             let splats = &self.state.parameters;
@@ -304,5 +251,13 @@ impl Engine for CpuEngine {
         }
         let (lists, records) = (&self.pipeline.lists, &self.pipeline.projected.records);
         Ok(Some(weight_in_front(&self.pool, TileSplats { view: &view, lists, records }, queries)))
+    }
+
+    fn work(&mut self) -> Option<StepWork> {
+        self.last.map(|last| self.work_of(&last))
+    }
+
+    fn floors(&mut self, work: &StepWork) -> Option<Floors> {
+        Some(floors::floors(work, &Rates::measure(&self.pool, self.level), self.pool.threads()))
     }
 }

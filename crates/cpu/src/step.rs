@@ -12,8 +12,10 @@ use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
 use gausset_raster::update::{UpdateInput, UpdateState, update};
 use gausset_raster::view::KernelView;
 
+use crate::CpuEngine;
 use crate::corrections::{self, ColourGradient, ColourRows, Colours, Place};
-use crate::{CpuEngine, STEP_BYTES_PER_PIXEL, statistics};
+use crate::memory::STEP_BYTES_PER_PIXEL;
+use crate::statistics::{self, LastPass};
 
 const POSE_WIDTH: usize = 6;
 
@@ -49,8 +51,12 @@ impl CpuEngine {
             Outputs::Color,
         );
         forward.map_err(|error| self.too_many_entries(&name, error))?;
-        (self.last_size, self.last_degree) = (kernel_view.size, params.render.sh_degree);
-        statistics::count_forward(self, &kernel_view, params);
+        let last = LastPass {
+            size: kernel_view.size,
+            sh_degree: params.render.sh_degree,
+            update: Some(params.adam),
+        };
+        statistics::count_forward(self, &kernel_view, &last, params.step);
         let (loss, colour_gradient) = self.loss_and_gradient(view, params, &kernel_view, &colour_rows)?;
         if !loss.is_finite() {
             return Err(EngineError::NonFiniteLoss { step: params.step, view: view.name.to_string(), loss });
@@ -69,6 +75,7 @@ impl CpuEngine {
             alpha_depth: None,
         };
         self.pipeline.backward(&self.pool, self.level, &kernel_view, upstream, absolute);
+        self.last = Some(last);
         statistics::count_backward(self, params.adam, params.step);
         let pose_rates = params.pose.filter(|_| pose_row.is_some());
         let pose_sums = self.update_splats(params, &kernel_view, pose_rates.is_some());

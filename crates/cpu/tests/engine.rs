@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gausset_core::engine::{
-    Dropout, Engine, EngineError, FrontQuery, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    Dropout, Engine, EngineError, FrontQuery, Rates, RenderOptions, StepParams, StepWork, TrainState,
+    TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -151,4 +152,33 @@ fn what_is_in_front_is_told_of_the_state_as_it_is_whatever_was_rendered_before()
     assert_ne!(ask(&mut device, &Pose::IDENTITY), fresh);
     device.load(TrainState::new(far, Vec::new())).unwrap();
     assert_eq!(ask(&mut device, &Pose::IDENTITY), 0.0);
+}
+
+#[test]
+fn the_work_of_the_last_pass_is_what_a_profile_counts_of_it() {
+    let _alone = alone();
+    let mut engine = engine(splats(&[(100, [0.0, 0.0, 5.0], 2.0), (30, [0.0, 0.0, -5.0], 2.0)]));
+    assert_eq!(engine.work(), None, "nothing was drawn");
+    gausset_prof::set_enabled(true);
+    gausset_prof::reset();
+    engine.step(&view(), None, &StepParams::new(0, 5, RenderOptions::default(), STILL)).unwrap();
+    gausset_prof::set_enabled(false);
+    let profile = gausset_prof::snapshot();
+    let counted = StepWork::from_counters(|name| profile.counter(name).map(|counter| counter.last)).unwrap();
+    let work = engine.work().unwrap();
+    assert_eq!(work, counted);
+    let [width, height] = [CAMERA.width, CAMERA.height].map(f64::from);
+    assert_eq!((work.splats, work.visible, work.pixels), (130.0, 100.0, width * height));
+    // All 130 splats are in 9 blocks, and a dense step moves them all.
+    assert!(work.live > 0.0 && work.live <= work.intersections && work.blocks == 9.0, "{work:?}");
+
+    // A picture of the same view is the same work without an update.
+    engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default()).unwrap();
+    assert_eq!(engine.work(), Some(StepWork { live: 0.0, blocks: 0.0, ..work }));
+    let stages: Vec<&str> =
+        engine.floors(&work).unwrap().stages.iter().map(|floor| floor.stage.name()).collect();
+    assert_eq!(stages, ["project", "sort", "tile", "blend", "loss", "blend_vjp", "project_vjp+adam"]);
+    let state = engine.save().unwrap();
+    engine.load(state).unwrap();
+    assert_eq!(engine.work(), None, "the buffers are those of another state");
 }

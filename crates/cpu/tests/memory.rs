@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use gausset_core::engine::{Engine, EngineError, Rates, RenderOptions, StepParams, TrainState, TrainView};
+use gausset_core::engine::{
+    Engine, EngineError, Rates, RenderOptions, SceneSize, StepParams, TrainState, TrainView,
+};
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_scenes::workload::pattern;
@@ -83,4 +85,20 @@ fn a_picture_that_does_not_fit_is_refused_before_it_is_allocated() {
     assert!(error.to_string().starts_with("a picture: 32768x32768 px would need 49"), "{error}");
     assert!(engine.bytes() < 10 << 20, "{} bytes", engine.bytes());
     assert!(engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default()).is_ok());
+}
+
+#[test]
+fn what_is_said_to_be_needed_is_enough_and_grows_evenly() {
+    let mut engine = engine(-7.0);
+    step(&mut engine).unwrap();
+    let size = |splats| SceneSize { splats, sh_degree: 0, pixels: CAMERA.pixels() as u64 };
+    let [none, one, all] = [0, 1, SPLATS as u64].map(|splats| engine.needs(&size(splats)));
+    assert!(engine.bytes() as u64 <= all.host.total(), "{} bytes, {all:?}", engine.bytes());
+    assert_eq!(all.host.state, SPLATS as u64 * TrainState::bytes_per_splat(0));
+    assert_eq!(
+        all.host.total() - none.host.total(),
+        SPLATS as u64 * (one.host.total() - none.host.total()),
+        "as many times as much for as many splats"
+    );
+    assert_eq!((all.device.total(), all.limit), (0, None), "a processor has no memory of its own");
 }

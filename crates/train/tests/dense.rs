@@ -276,7 +276,8 @@ fn less_memory_makes_smaller_depth_maps_and_a_run_that_goes_on_makes_the_same() 
     let given = from(InitPoints::Dense, 2);
     let config = TrainConfig::resolve(&given, None).unwrap();
     let dataset = open(&config);
-    let plan = |mebibytes: u64| MemoryPlan::predict(&config.recipe, &dataset, 0, mebibytes << 20);
+    let engine = cpu(1);
+    let plan = |mebibytes: u64| MemoryPlan::predict(&config.recipe, &dataset, 0, mebibytes << 20, &engine);
     let least = (1..).find(|&mebibytes| plan(mebibytes).fits()).unwrap();
     let limited = TrainOptions { max_memory: Some(MemoryLimit::Bytes((least + 1) << 20)), ..given };
     let (_folder, run) = runs();

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use common::{MockEngine, cpu, ignore, open, options, resume, runs, splats_of, train};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
-    TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, RenderOptions, Rendering, SceneSize,
+    StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_cpu::CpuEngine;
@@ -139,6 +139,10 @@ impl Engine for Slow {
 
     fn describe(&self) -> DeviceInfo {
         self.0.describe()
+    }
+
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+        self.0.needs(scene)
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {

@@ -13,22 +13,25 @@
 //! | `render` | how pictures are made, and the pictures |
 //! | `density` | the rules that change the set of splats |
 //! | `state` | what an engine holds and a checkpoint keeps |
-//! | `report` | what an engine says about itself and its steps |
+//! | `report` | what an engine says about itself and its steps, and what it will need |
+//! | `work` | what a step had to do, and what that takes at least |
 
 mod density;
 mod render;
 mod report;
 mod state;
 mod step;
+mod work;
 
 pub use density::{Bubble, ClassicRule, DensityRule, FreeSpaceRule, FreeView, McmcRule};
 pub use render::{Dropout, FrontQuery, RenderOptions, Rendering};
-pub use report::{DeviceInfo, StepReport};
+pub use report::{DeviceInfo, MemoryNeed, MemoryUse, SceneSize, StepReport};
 pub use state::{
     DensityStatistics, EXPOSURE_GROUP, ExtraGroup, GAIN_GROUP, Moments, POSE_GROUP, SKY_GROUP, SKY_WIDTH,
     TrainState, VIGNETTING_GROUP,
 };
 pub use step::{AdamMode, CorrectionRates, GradientStatistic, Noise, Rates, StepParams, TrainView};
+pub use work::{DeviceRates, Floors, StageFloor, StepWork};
 
 use crate::{Camera, Pose};
 
@@ -70,6 +73,9 @@ fn mebibytes(bytes: u64) -> String {
 pub trait Engine: Send {
     /// What it is.
     fn describe(&self) -> DeviceInfo;
+
+    /// What training a scene of this size will take.
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed;
 
     /// Bytes that the state and the buffers of a view may take from now on: a view that would need more is an error, before
     /// anything is allocated for it. A device with memory of its own keeps to that instead.
@@ -145,5 +151,18 @@ pub trait Engine: Send {
     ) -> Result<Option<Vec<f32>>, EngineError> {
         let _ = (camera, pose, options, queries);
         Ok(None)
+    }
+
+    /// What the last step or picture had to do, counted now, which takes a walk over the buffers that it left. `None`
+    /// where nothing was drawn since the state has changed otherwise, and from a device that does not count.
+    fn work(&mut self) -> Option<StepWork> {
+        None
+    }
+
+    /// What the stages of a step with so much work take at least, at rates that are measured now, which takes a tenth of
+    /// a second. `None` from a device that does not know.
+    fn floors(&mut self, work: &StepWork) -> Option<Floors> {
+        let _ = work;
+        None
     }
 }

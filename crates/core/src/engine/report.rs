@@ -46,6 +46,47 @@ pub struct DeviceInfo {
     pub kind: String,
     /// Threads used, if that means something.
     pub threads: usize,
+    /// Stable name of the vector level that kernels run at: `avx512`, `avx2`, `fallback`; empty if that means nothing.
+    pub level: String,
     /// Whether the same inputs give the same bytes whatever the threads and the vector level.
     pub deterministic: bool,
+}
+
+/// How large a scene is, for a prediction of what it takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SceneSize {
+    /// Splats.
+    pub splats: u64,
+    /// Degree of their stored SH coefficients.
+    pub sh_degree: u8,
+    /// Pixels of the largest picture.
+    pub pixels: u64,
+}
+
+/// Bytes in one kind of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryUse {
+    /// Parameters, moments, clocks and statistics of the splats.
+    pub state: u64,
+    /// Buffers of a step. What a view takes in lists is an estimate: it follows from the splats that are seen.
+    pub working: u64,
+}
+
+impl MemoryUse {
+    /// Both together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.state + self.working
+    }
+}
+
+/// What training takes. Each part grows evenly with the number of splats.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryNeed {
+    /// In the memory of the machine.
+    pub host: MemoryUse,
+    /// In memory of the device's own; nothing where it has none.
+    pub device: MemoryUse,
+    /// Bytes of the device's own memory that may be used; `None` where it has none.
+    pub limit: Option<u64>,
 }

@@ -1,6 +1,6 @@
 //! What an engine holds: splats with moments, clocks, statistics, and the groups of corrections.
 
-use crate::Splats;
+use crate::{Splats, sh};
 
 /// Name of the group of gains: 3 values a row, the natural logarithm of a factor on each channel of the rendered colour.
 /// After an update of a row the mean over all rows is taken off each of them, channel by channel, so that the gains of
@@ -155,6 +155,14 @@ impl TrainState {
             },
             extras,
         }
+    }
+
+    /// Bytes that a splat takes in a state: each parameter with two moments, and five numbers of clocks, ids and
+    /// statistics.
+    #[must_use]
+    pub const fn bytes_per_splat(sh_degree: u8) -> u64 {
+        // Mean, scales, quaternion, opacity, SH: 59 floats at degree 3.
+        12 * (11 + 3 * sh::coefficients(sh_degree) as u64) + 20
     }
 
     /// The group of a name.

@@ -140,7 +140,7 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
             ("steps", grouped(outcome.summary.steps)),
             ("splats", grouped(outcome.summary.splats)),
         ];
-        let (profile, trace) = profiling::stop(&engine, &about);
+        let (profile, trace) = profiling::stop(&mut engine, &about);
         console.note(profiling::report(&profile));
         profiling::save(&profile, &trace, &folder)?;
     }

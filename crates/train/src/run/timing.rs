@@ -53,7 +53,7 @@ impl Run<'_> {
         budget::fit(&mut self.config.recipe, &self.forecast, splats, seconds_per_step, seconds);
         self.plan = Plan::even(self.config.recipe.steps);
         self.config.plan = self.plan.clone();
-        self.memory = prepare::memory_plan(&self.config, &self.session.dataset, splats)?;
+        self.memory = prepare::memory_plan(&self.config, &self.session.dataset, splats, self.session.engine)?;
         self.session.engine.limit_memory(self.memory.device_bytes());
         self.predicted_seconds = Some(seconds);
         self.write_config()?;

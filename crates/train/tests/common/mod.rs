@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
-    TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, RenderOptions, Rendering, SceneSize,
+    StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -152,7 +152,16 @@ impl MockEngine {
 
 impl Engine for MockEngine {
     fn describe(&self) -> DeviceInfo {
-        DeviceInfo { name: "mock".to_owned(), kind: "mock".to_owned(), threads: 1, deterministic: true }
+        DeviceInfo { name: "mock".to_owned(), kind: "mock".to_owned(), threads: 1, ..DeviceInfo::default() }
+    }
+
+    /// About as much as a processor.
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+        let host = gausset_core::engine::MemoryUse {
+            state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree),
+            working: 200 * scene.splats + 280 * scene.pixels,
+        };
+        MemoryNeed { host, ..MemoryNeed::default() }
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {

@@ -6,7 +6,7 @@
 //! medians, because a machine that does something else now and then should not count.
 //!
 //! The floor of a stage is what its bytes and its arithmetic take at least on this machine, at rates measured in the
-//! same process (`gausset_cpu::statistics`).
+//! same process (`Engine::floors`).
 
 mod density;
 mod scene;
@@ -20,7 +20,6 @@ use gausset_core::Stage;
 use gausset_core::engine::{
     AdamMode, Engine, EngineError, GradientStatistic, Rates, RenderOptions, StepParams, TrainState, TrainView,
 };
-use gausset_cpu::statistics::StepSizes;
 use gausset_io::units;
 use gausset_prof::{Floor, Profile};
 use gausset_train::Adam;
@@ -146,7 +145,7 @@ struct Measured {
     workload: WorkloadInfo,
     threads: usize,
     /// Vector level that was used: `avx512`, `avx2` or `fallback`.
-    simd: &'static str,
+    simd: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     it_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -240,20 +239,16 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
     }
     gausset_prof::set_enabled(false);
     let (mut profile, trace, peak_bytes) = (gausset_prof::snapshot(), gausset_prof::trace(), peak_bytes());
-    let sizes = match kind {
-        Kind::Train => {
-            // One more step, which is counted instead of timed.
-            gausset_prof::reset();
-            gausset_prof::set_enabled(true);
-            train_step(&mut engine, &view, &options, adam, 0)?;
-            gausset_prof::set_enabled(false);
-            let counted = gausset_prof::snapshot();
-            profile.counters.clone_from(&counted.counters);
-            StepSizes::of_profile(&counted).unwrap_or_default()
-        }
-        Kind::Raster => engine.forward_sizes(),
-    };
-    (profile.machine, profile.floors) = profiling::floors(&engine, &sizes);
+    if kind == Kind::Train {
+        // One more step, which is counted instead of timed.
+        gausset_prof::reset();
+        gausset_prof::set_enabled(true);
+        train_step(&mut engine, &view, &options, adam, 0)?;
+        gausset_prof::set_enabled(false);
+        profile.counters = gausset_prof::snapshot().counters;
+    }
+    let work = engine.work().unwrap_or_default();
+    (profile.machine, profile.floors) = profiling::floors(&mut engine, &work);
     let device = engine.describe();
     if let Some(folder) = &args.profile {
         let what = if kind == Kind::Train { "bench train" } else { "bench raster" };
@@ -266,13 +261,13 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
     Ok(Measured {
         workload: WorkloadInfo {
             splats: count,
-            visible: sizes.visible as u64,
-            intersections: sizes.intersections as u64,
+            visible: work.visible as u64,
+            intersections: work.intersections as u64,
             width: view.camera.width,
             height: view.camera.height,
         },
         threads: device.threads,
-        simd: engine.level_name(),
+        simd: device.level,
         it_per_s: rate.filter(|_| kind == Kind::Train),
         frames_per_s: rate.filter(|_| kind == Kind::Raster),
         wall_ms,
