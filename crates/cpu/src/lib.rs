@@ -193,6 +193,7 @@ impl Engine for CpuEngine {
         let report = StepReport { splats, ..self.report };
         // What describes the last step stays; what counts starts again.
         self.report = StepReport {
+            last_step: report.last_step,
             last_loss: report.last_loss,
             visible: report.visible,
             intersections: report.intersections,
@@ -200,6 +201,11 @@ impl Engine for CpuEngine {
             ..StepReport::default()
         };
         Ok(report)
+    }
+
+    fn poll(&mut self) -> Result<StepReport, EngineError> {
+        // Steps run when they are asked for: there is nothing to wait for.
+        self.flush()
     }
 
     fn render(

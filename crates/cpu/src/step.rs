@@ -95,6 +95,7 @@ impl CpuEngine {
 
         self.report.steps += 1;
         self.report.loss_sum += loss;
+        self.report.last_step = Some(params.step);
         self.report.last_loss = loss;
         self.report.visible = self.pipeline.projected.keys.len() as u64;
         self.report.intersections = self.pipeline.projected.entries;

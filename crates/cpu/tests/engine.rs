@@ -182,3 +182,24 @@ fn the_work_of_the_last_pass_is_what_a_profile_counts_of_it() {
     engine.load(state).unwrap();
     assert_eq!(engine.work(), None, "the buffers are those of another state");
 }
+
+#[test]
+fn steps_are_told_once_by_whoever_asks_first() {
+    let _alone = alone();
+    let mut engine = engine(splats(&[(10, [0.0, 0.0, 5.0], 2.0)]));
+    let step = |engine: &mut CpuEngine, step| {
+        engine.step(&view(), None, &StepParams::new(step, 5, RenderOptions::default(), STILL)).unwrap();
+    };
+    assert_eq!(engine.poll().unwrap().last_step, None);
+    step(&mut engine, 7);
+    step(&mut engine, 8);
+    let told = engine.poll().unwrap();
+    assert_eq!((told.steps, told.last_step, told.splats), (2, Some(8), 10));
+    assert!(told.loss_sum > 0.0 && told.loss_sum == 2.0 * told.last_loss, "{told:?}");
+    let again = engine.flush().unwrap();
+    assert_eq!((again.steps, again.loss_sum), (0, 0.0), "what was told is not told again");
+    assert_eq!((again.last_step, again.last_loss, again.visible), (Some(8), told.last_loss, told.visible));
+    step(&mut engine, 9);
+    let third = engine.flush().unwrap();
+    assert_eq!((third.steps, third.last_step), (1, Some(9)));
+}

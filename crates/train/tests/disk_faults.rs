@@ -161,6 +161,10 @@ impl Engine for Slow {
         self.0.flush()
     }
 
+    fn poll(&mut self) -> Result<StepReport, EngineError> {
+        self.0.poll()
+    }
+
     fn render(
         &mut self,
         camera: &Camera,

@@ -120,11 +120,18 @@ pub trait Engine: Send {
     /// Too little memory, a failed earlier step.
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError>;
 
-    /// Waits for everything enqueued and reports on it.
+    /// Waits for everything enqueued and reports on it: what was done since the last report, which is then told.
     ///
     /// # Errors
     /// [`EngineError::NonFiniteLoss`] of the first step that had one; steps behind it were not executed.
     fn flush(&mut self) -> Result<StepReport, EngineError>;
+
+    /// Reports on what has finished, without waiting; otherwise as [`Self::flush`]. What is still under way is told by a
+    /// later report: nothing is told twice, and nothing is lost.
+    ///
+    /// # Errors
+    /// Those of [`Self::flush`], as far as they are known.
+    fn poll(&mut self) -> Result<StepReport, EngineError>;
 
     /// Renders the current splats.
     ///

@@ -1,19 +1,23 @@
 //! What an engine says about itself and about the steps that it has done.
 
-/// What happened since the last flush.
+/// What happened since the last report ([`Engine::flush`](super::Engine::flush), [`Engine::poll`](super::Engine::poll)).
+///
+/// Sums and counts start again after each report; what describes the last step or the splats now does not.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepReport {
     /// Steps executed.
     pub steps: u64,
     /// Sum of their losses (picture loss only, without regularisation).
     pub loss_sum: f64,
-    /// Loss of the last of them.
+    /// Number of the last step that was executed ([`StepParams::step`](super::StepParams)), since a state was loaded.
+    pub last_step: Option<u64>,
+    /// Loss of that step.
     pub last_loss: f64,
     /// Splats now.
     pub splats: u64,
-    /// Splats drawn in the last step.
+    /// Splats drawn in that step.
     pub visible: u64,
-    /// Entries of all tile lists in the last step.
+    /// Entries of all its tile lists.
     pub intersections: u64,
     /// Tiles whose list was cut by `max_splats_per_tile`, over all steps.
     pub cap_hits: u64,

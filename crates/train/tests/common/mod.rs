@@ -220,6 +220,10 @@ impl Engine for MockEngine {
         })
     }
 
+    fn poll(&mut self) -> Result<StepReport, EngineError> {
+        self.flush()
+    }
+
     fn render(
         &mut self,
         camera: &Camera,
