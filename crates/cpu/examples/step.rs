@@ -34,6 +34,7 @@ fn main() {
     engine.load(TrainState::new(splats, Vec::new())).expect("load");
     let view = TrainView {
         index: 0,
+        reduction: 1,
         name: "workload".into(),
         camera: workload.camera,
         pose: workload.pose,
@@ -63,7 +64,7 @@ fn main() {
         let start = Instant::now();
         {
             let _span = gausset_prof::span("step");
-            engine.step(&view, None, &params).expect("step");
+            engine.step(std::slice::from_ref(&view), &[], &params).expect("step");
         }
         if step >= 3 {
             times.push(start.elapsed().as_secs_f64() * 1e3);

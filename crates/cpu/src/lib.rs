@@ -153,20 +153,25 @@ impl Engine for CpuEngine {
 
     fn step(
         &mut self,
-        view: &TrainView,
-        _next: Option<&TrainView>,
+        views: &[TrainView],
+        _next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
         self.check()?;
+        let [view] = views else {
+            let what = format!("{} views in step {} (expected 1 at a time)", views.len(), params.step);
+            return Err(EngineError::BadInput(what));
+        };
         (self.listed, self.last) = (None, None);
-        if let Err(error) = self.run_step(view, params) {
-            self.failed = Some(error.clone());
-            // A loss that is not finite belongs to the next flush: a step may be reported late.
-            if !matches!(error, EngineError::NonFiniteLoss { .. }) {
-                return Err(error);
+        match self.run_step(view, params) {
+            // Belongs to the next report: a step may run late.
+            Err(error @ EngineError::NonFiniteLoss { .. }) => {
+                self.failed = Some(error);
+                Ok(())
             }
+            // What is refused has changed nothing.
+            outcome => outcome,
         }
-        Ok(())
     }
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {

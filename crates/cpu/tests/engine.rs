@@ -23,6 +23,7 @@ const CAMERA: Camera = Camera { width: 40, height: 24, fx: 30.0, fy: 30.0, cx: 2
 fn view() -> TrainView {
     TrainView {
         index: 0,
+        reduction: 1,
         name: "view".into(),
         camera: CAMERA,
         pose: Pose::IDENTITY,
@@ -68,7 +69,7 @@ fn every_splat_is_drawn_or_has_the_reason_that_it_has() {
         gausset_prof::set_enabled(true);
         gausset_prof::reset();
         let render = RenderOptions { dropout, ..RenderOptions::default() };
-        engine.step(&view(), None, &StepParams::new(0, 5, render, STILL)).unwrap();
+        engine.step(&[view()], &[], &StepParams::new(0, 5, render, STILL)).unwrap();
         gausset_prof::set_enabled(false);
         let profile = gausset_prof::snapshot();
         let names = [
@@ -99,7 +100,7 @@ fn tiles_that_a_cap_cuts_are_counted_in_steps_and_pictures() {
     for (cap, tiles) in [(0, 0), (10, 0), (9, 4), (1, 4)] {
         let render = RenderOptions { max_splats_per_tile: cap, ..RenderOptions::default() };
         for step in 0..3 {
-            engine.step(&view(), None, &StepParams::new(step, 5, render, STILL)).unwrap();
+            engine.step(&[view()], &[], &StepParams::new(step, 5, render, STILL)).unwrap();
         }
         let report = engine.flush().unwrap();
         let steps = if tiles > 0 { 3 } else { 0 };
@@ -120,7 +121,7 @@ fn after_a_step_that_failed_nothing_is_rendered_until_a_state_is_loaded() {
     let picture = render(&mut engine).unwrap();
     let nothing = RenderOptions { background: [f32::NAN; 3], ..options };
     // It is told at the next chance, not at once.
-    engine.step(&view(), None, &StepParams::new(4, 5, nothing, STILL)).unwrap();
+    engine.step(&[view()], &[], &StepParams::new(4, 5, nothing, STILL)).unwrap();
     assert!(matches!(render(&mut engine), Err(EngineError::NonFiniteLoss { step: 4, .. })));
     assert!(matches!(engine.flush(), Err(EngineError::NonFiniteLoss { step: 4, .. })));
     engine.load(TrainState::new(splats, Vec::new())).unwrap();
@@ -148,7 +149,7 @@ fn what_is_in_front_is_told_of_the_state_as_it_is_whatever_was_rendered_before()
     assert_eq!(ask(&mut device, &aside), 0.0);
     assert_eq!(ask(&mut device, &Pose::IDENTITY), fresh);
     let rates = Rates { opacity_logits: 5.0, ..STILL };
-    device.step(&view(), None, &StepParams::new(0, 5, options, rates)).unwrap();
+    device.step(&[view()], &[], &StepParams::new(0, 5, options, rates)).unwrap();
     assert_ne!(ask(&mut device, &Pose::IDENTITY), fresh);
     device.load(TrainState::new(far, Vec::new())).unwrap();
     assert_eq!(ask(&mut device, &Pose::IDENTITY), 0.0);
@@ -161,7 +162,7 @@ fn the_work_of_the_last_pass_is_what_a_profile_counts_of_it() {
     assert_eq!(engine.work(), None, "nothing was drawn");
     gausset_prof::set_enabled(true);
     gausset_prof::reset();
-    engine.step(&view(), None, &StepParams::new(0, 5, RenderOptions::default(), STILL)).unwrap();
+    engine.step(&[view()], &[], &StepParams::new(0, 5, RenderOptions::default(), STILL)).unwrap();
     gausset_prof::set_enabled(false);
     let profile = gausset_prof::snapshot();
     let counted = StepWork::from_counters(|name| profile.counter(name).map(|counter| counter.last)).unwrap();
@@ -184,11 +185,30 @@ fn the_work_of_the_last_pass_is_what_a_profile_counts_of_it() {
 }
 
 #[test]
+fn what_is_refused_changes_nothing_and_the_next_step_is_done() {
+    let _alone = alone();
+    let mut engine = engine(splats(&[(10, [0.0, 0.0, 5.0], 2.0)]));
+    let before = engine.save().unwrap();
+    let params = StepParams::new(4, 5, RenderOptions::default(), STILL);
+    for views in [vec![], vec![view(), view()]] {
+        let error = engine.step(&views, &[], &params).unwrap_err();
+        assert!(matches!(error, EngineError::BadInput(_)), "{error}");
+    }
+    let error = engine.step(&[view(), view()], &[], &params).unwrap_err().to_string();
+    assert_eq!(error, "2 views in step 4 (expected 1 at a time)");
+    let small = TrainView { camera: Camera { width: 39, ..CAMERA }, ..view() };
+    engine.step(&[small], &[], &params).unwrap_err();
+    assert_eq!(engine.save().unwrap(), before);
+    engine.step(&[view()], &[], &params).unwrap();
+    assert_eq!(engine.flush().unwrap().steps, 1);
+}
+
+#[test]
 fn steps_are_told_once_by_whoever_asks_first() {
     let _alone = alone();
     let mut engine = engine(splats(&[(10, [0.0, 0.0, 5.0], 2.0)]));
     let step = |engine: &mut CpuEngine, step| {
-        engine.step(&view(), None, &StepParams::new(step, 5, RenderOptions::default(), STILL)).unwrap();
+        engine.step(&[view()], &[], &StepParams::new(step, 5, RenderOptions::default(), STILL)).unwrap();
     };
     assert_eq!(engine.poll().unwrap().last_step, None);
     step(&mut engine, 7);

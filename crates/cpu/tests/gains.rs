@@ -35,6 +35,7 @@ fn view(row: u32, middle: f32, corner: f32) -> TrainView {
     let target = TargetImage { width: CAMERA.width, height: CAMERA.height, rgb, alpha: None, mask: None };
     TrainView {
         index: row,
+        reduction: 1,
         name: "view".into(),
         camera: CAMERA,
         pose: Pose::IDENTITY,
@@ -56,7 +57,7 @@ fn train(engine: &mut CpuEngine, views: &[TrainView], steps: u64) {
     for step in 0..steps {
         let mut params = StepParams::new(step, 0, RenderOptions::default(), STILL);
         (params.exposure, params.vignetting) = (Some(RATES), Some(RATES));
-        engine.step(&views[step as usize % views.len()], None, &params).unwrap();
+        engine.step(std::slice::from_ref(&views[step as usize % views.len()]), &[], &params).unwrap();
     }
 }
 
@@ -98,13 +99,15 @@ fn without_rates_rows_stay_and_are_applied() {
     let mut engine = engine(vec![gains.clone()]);
     let bright = (0.5 * libm::expf(0.2) * 255.0).round() / 255.0;
     let loss = |engine: &mut CpuEngine, view: &TrainView| {
-        engine.step(view, None, &StepParams::new(0, 0, RenderOptions::default(), STILL)).unwrap();
+        engine
+            .step(std::slice::from_ref(view), &[], &StepParams::new(0, 0, RenderOptions::default(), STILL))
+            .unwrap();
         engine.flush().unwrap().last_loss
     };
     let [right, wrong] = [0, 1].map(|row| loss(&mut engine, &view(row, bright, bright)));
     assert!(right < 0.01 && wrong > 0.1, "{right} {wrong}");
     assert_eq!(engine.save().unwrap().extras, [gains]);
     let missing =
-        engine.step(&view(2, 0.5, 0.5), None, &StepParams::new(0, 0, RenderOptions::default(), STILL));
+        engine.step(&[view(2, 0.5, 0.5)], &[], &StepParams::new(0, 0, RenderOptions::default(), STILL));
     assert!(missing.unwrap_err().to_string().contains("row 2 of group `gains`"));
 }

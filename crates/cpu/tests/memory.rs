@@ -30,6 +30,7 @@ fn engine(log_scale: f32) -> CpuEngine {
 fn step(engine: &mut CpuEngine) -> Result<(), EngineError> {
     let view = TrainView {
         index: 0,
+        reduction: 1,
         name: "a.png".into(),
         camera: CAMERA,
         pose: Pose::IDENTITY,
@@ -41,7 +42,7 @@ fn step(engine: &mut CpuEngine) -> Result<(), EngineError> {
     };
     let rates =
         Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
-    engine.step(&view, None, &StepParams::new(1, 5, RenderOptions::default(), rates))
+    engine.step(std::slice::from_ref(&view), &[], &StepParams::new(1, 5, RenderOptions::default(), rates))
 }
 
 #[test]

@@ -42,6 +42,7 @@ fn views() -> Vec<TrainView> {
         let rgb = colour.repeat(CAMERA.pixels());
         TrainView {
             index: turn as u32,
+            reduction: 1,
             name: "view".into(),
             camera: CAMERA,
             pose: se3::exp([0.0, 0.0, 0.0, 0.0, angle, 0.0]),
@@ -65,7 +66,7 @@ fn train(engine: &mut CpuEngine, steps: std::ops::Range<u64>) {
     let views = views();
     for step in steps {
         let params = StepParams { sky: Some(RATES), ..StepParams::new(step, 0, OPTIONS, STILL) };
-        engine.step(&views[step as usize % views.len()], None, &params).unwrap();
+        engine.step(std::slice::from_ref(&views[step as usize % views.len()]), &[], &params).unwrap();
     }
 }
 
@@ -87,7 +88,7 @@ fn the_sky_takes_the_colours_of_the_directions() {
     let state = engine.save().unwrap();
     assert_eq!(state.extra(SKY_GROUP).unwrap().clocks, [300]);
     // Without rates it stays as it is.
-    engine.step(&views()[0], None, &StepParams::new(300, 0, OPTIONS, STILL)).unwrap();
+    engine.step(&views()[..1], &[], &StepParams::new(300, 0, OPTIONS, STILL)).unwrap();
     assert_eq!(engine.save().unwrap().extras, state.extras);
 }
 

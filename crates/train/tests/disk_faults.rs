@@ -129,12 +129,12 @@ struct Slow(CpuEngine, Duration);
 impl Engine for Slow {
     fn step(
         &mut self,
-        view: &TrainView,
-        next: Option<&TrainView>,
+        views: &[TrainView],
+        next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
         std::thread::sleep(self.1);
-        self.0.step(view, next, params)
+        self.0.step(views, next, params)
     }
 
     fn describe(&self) -> DeviceInfo {

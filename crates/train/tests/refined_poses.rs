@@ -198,6 +198,7 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
     let camera_from_rig = image.pose.compose(&dataset.images[2].pose.inverse());
     let view = |camera_from_rig: Option<Pose>| TrainView {
         index: 3,
+        reduction: 1,
         name: Arc::clone(&image.name),
         camera: image.camera,
         pose: image.pose,
@@ -217,7 +218,7 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
         group.values = twist.map(|v| v as f32).to_vec();
         let mut engine = cpu(1);
         engine.load(TrainState::new(start.splats.clone(), vec![group])).unwrap();
-        engine.step(view, None, &params).unwrap();
+        engine.step(std::slice::from_ref(view), &[], &params).unwrap();
         let loss = engine.flush().unwrap().last_loss;
         // After one step the first moment is a tenth of the gradient (beta1 = 0.9).
         let moments = engine.save().unwrap().extras[0].m.clone();

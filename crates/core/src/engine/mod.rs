@@ -103,14 +103,16 @@ pub trait Engine: Send {
         Ok(self.save()?.extras)
     }
 
-    /// Enqueues one training step on a view; `next` is a hint. May return before the step ran.
+    /// Enqueues one training step on some views together: the loss is the mean of theirs, and there is one update. May
+    /// return before the step ran. `next` is a hint: the views that probably come next.
     ///
     /// # Errors
-    /// Inputs that do not fit together, a failed earlier step.
+    /// Inputs that do not fit together, more views at once than the device takes (every device takes one), too little
+    /// memory, a failed earlier step.
     fn step(
         &mut self,
-        view: &TrainView,
-        next: Option<&TrainView>,
+        views: &[TrainView],
+        next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError>;
 

@@ -11,6 +11,9 @@ use crate::{Camera, Pose, TargetImage};
 pub struct TrainView {
     /// Index of the view in the dataset, for messages and for caches.
     pub index: u32,
+    /// How many times smaller the picture is than the view's picture in the dataset; 1 = as it is. `index` and this
+    /// together name the bytes of `target`: the same pair is always the same picture.
+    pub reduction: u32,
     /// Name of the picture, for messages.
     pub name: Arc<str>,
     /// Intrinsics at the size of `target`.

@@ -31,6 +31,7 @@ mod timing;
 mod watch;
 
 use std::path::Path;
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -365,7 +366,8 @@ impl<'a> Run<'a> {
             recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)
                 == 1
         });
-        let stepped = self.session.engine.step(&view, next, &params);
+        let next = next.map_or(&[][..], from_ref);
+        let stepped = self.session.engine.step(from_ref(&view), next, &params);
         stepped.map_err(|error| self.engine_error(error))?;
         self.done += 1;
         for scheduled in now + 1..=self.plan.scheduled(self.done) {

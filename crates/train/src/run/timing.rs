@@ -1,5 +1,6 @@
 //! How long a run takes: predicted before its first step, corrected while it goes on, kept to a budget.
 
+use std::slice::from_ref;
 use std::time::Instant;
 
 use gausset_core::engine::{EngineError, StepReport};
@@ -74,7 +75,7 @@ impl Run<'_> {
             let view = self.coarse.reduce(view, reduction);
             let params = recipe.step_params(now, &self.scene);
             let started = Instant::now();
-            let stepped = self.session.engine.step(&view, None, &params);
+            let stepped = self.session.engine.step(from_ref(&view), &[], &params);
             if let Err(error @ EngineError::OutOfMemory { .. }) = stepped {
                 return Err(self.engine_error(error));
             }

@@ -178,15 +178,16 @@ impl Engine for MockEngine {
 
     fn step(
         &mut self,
-        view: &TrainView,
-        next: Option<&TrainView>,
+        views: &[TrainView],
+        next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
+        let [view] = views else { panic!("{} views", views.len()) };
         assert_eq!((view.target.width, view.target.height), (view.camera.width, view.camera.height));
         self.calls.push(Call::Step {
             step: params.step,
             view: view.index,
-            next: next.map(|view| view.index),
+            next: next.first().map(|view| view.index),
             exposure_row: view.exposure_row,
             pose_row: view.pose_row,
         });

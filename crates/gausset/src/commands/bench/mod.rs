@@ -291,7 +291,7 @@ fn train_step(
         Adam::Sparse => AdamMode::Sparse,
     };
     params.statistic = GradientStatistic::Signed;
-    engine.step(view, None, &params)?;
+    engine.step(std::slice::from_ref(view), &[], &params)?;
     // So that a failure belongs to its step.
     engine.flush().map(|_report| ())
 }
