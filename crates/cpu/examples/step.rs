@@ -7,7 +7,7 @@ use std::time::Instant;
 use gausset_compute::huge_pages::HugePages;
 use gausset_compute::{Pool, VectorLevel};
 use gausset_core::engine::{
-    AdamMode, Engine, GradientStatistic, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    AdamMode, Engine, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_scenes::workload::{State, Workload};
@@ -82,7 +82,9 @@ fn main() {
         report.last_loss,
         engine.bytes() as f64 / 1e6
     );
-    let picture = engine.render(&workload.camera, &workload.pose, &RenderOptions::default()).expect("render");
+    let picture = engine
+        .render(&workload.camera, &workload.pose, &RenderOptions::default(), Outputs::All)
+        .expect("render");
     let mean = picture.color.iter().map(|&v| f64::from(v)).sum::<f64>() / picture.color.len() as f64;
     println!("mean of the picture {mean:.5}");
 }

@@ -17,20 +17,19 @@ use fearless_simd::Level;
 use gausset_compute::level::{describe as describe_level, name as level_name};
 use gausset_compute::{Pool, Rates, VectorLevel, level};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed, RenderOptions,
-    Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed, Outputs,
+    RenderOptions, Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_metrics::{LossKernel, Planes};
 use gausset_raster::adam::CorrectionTable;
-use gausset_raster::blend::Outputs;
 use gausset_raster::density;
 use gausset_raster::in_front::weight_in_front;
 use gausset_raster::pipeline::Pipeline;
 use gausset_raster::tile::TileSplats;
 use gausset_raster::view::KernelView;
 
-use crate::memory::RENDERING_BYTES_PER_PIXEL;
+use crate::memory::Room;
 use crate::state::BlockState;
 use crate::statistics::LastPass;
 
@@ -213,32 +212,28 @@ impl Engine for CpuEngine {
         self.flush()
     }
 
-    fn render(
+    fn render_into(
         &mut self,
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-    ) -> Result<Rendering, EngineError> {
+        outputs: Outputs,
+        rendering: &mut Rendering,
+    ) -> Result<(), EngineError> {
         self.check()?;
         (self.listed, self.last) = (None, None);
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         let name = || "a picture".to_owned();
-        self.make_room(&name, &view, Outputs::All, RENDERING_BYTES_PER_PIXEL)?;
+        self.make_room(&name, &view, Room::picture(outputs))?;
         self.pipeline.sky = self.sky_behind(options)?;
-        let forward = self.pipeline.forward(
-            &self.pool,
-            self.level,
-            &self.state.parameters,
-            &view,
-            options,
-            Outputs::All,
-        );
+        let forward =
+            self.pipeline.forward(&self.pool, self.level, &self.state.parameters, &view, options, outputs);
         forward.map_err(|error| self.too_many_entries(&name, error))?;
         self.last = Some(LastPass { size: view.size, sh_degree: options.sh_degree, update: None });
         self.listed = Some((*camera, *pose, *options));
-        let rendering = self.pipeline.rendering(&view);
-        statistics::count_contributors(&rendering);
-        Ok(rendering)
+        self.pipeline.rendering_into(&view, rendering);
+        statistics::count_contributors(rendering);
+        Ok(())
     }
 
     fn weight_in_front(
@@ -254,7 +249,7 @@ impl Engine for CpuEngine {
         if self.listed != Some((*camera, *pose, *options)) {
             (self.listed, self.last) = (None, None);
             let name = || "a picture".to_owned();
-            self.make_room(&name, &view, Outputs::All, 0)?;
+            self.make_room(&name, &view, Room::LISTS)?;
             let splats = &self.state.parameters;
             let lists = self.pipeline.lists(&self.pool, self.level, splats, &view, options);
             lists.map_err(|error| self.too_many_entries(&name, error))?;

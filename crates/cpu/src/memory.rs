@@ -1,16 +1,39 @@
 //! What training takes in memory, and the room of a view within the limit.
 
-use gausset_core::engine::{EngineError, MemoryNeed, MemoryUse, SceneSize, TrainState};
-use gausset_raster::blend::Outputs;
+use gausset_core::engine::{EngineError, MemoryNeed, MemoryUse, Outputs, SceneSize, TrainState};
 use gausset_raster::pipeline::{ListRoom, Pipeline, TooManyEntries};
 use gausset_raster::view::KernelView;
 
 use crate::CpuEngine;
 
-/// Bytes per pixel of the pictures of a step: the render, its gradient, and the render with corrected exposure.
-pub(crate) const STEP_BYTES_PER_PIXEL: u64 = 3 * 12;
-/// Bytes per pixel of a [`Rendering`](gausset_core::engine::Rendering): three colours, alpha, depth, count.
-pub(crate) const RENDERING_BYTES_PER_PIXEL: u64 = 6 * 4;
+/// What a view takes beside what the number of its splats says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Pictures in tiles.
+    outputs: Outputs,
+    /// Bytes of pictures beside the tiles.
+    bytes_per_pixel: u64,
+    /// Bytes of an entry of a tile list.
+    bytes_per_entry: u64,
+}
+
+impl Room {
+    /// A training step: the render, its gradient, and the render with corrected colours.
+    pub(crate) const STEP: Self =
+        Self { outputs: Outputs::Color, bytes_per_pixel: 3 * 12, bytes_per_entry: ListRoom::BACKWARD };
+    /// Tile lists that are only asked.
+    pub(crate) const LISTS: Self =
+        Self { outputs: Outputs::All, bytes_per_pixel: 0, bytes_per_entry: ListRoom::FORWARD };
+
+    /// Tile lists that points are asked about.
+    pub(crate) const SPACE: Self = Self { bytes_per_pixel: 0, ..Self::STEP };
+
+    /// A picture: three colours and alpha, for all outputs depth and count, too.
+    pub(crate) fn picture(outputs: Outputs) -> Self {
+        let values = if outputs == Outputs::All { 6 } else { 4 };
+        Self { outputs, bytes_per_pixel: values * 4, bytes_per_entry: ListRoom::FORWARD }
+    }
+}
 
 /// Bytes per splat in the buffers of a step: the screen splat and its gradient, and some list entries. Measured
 /// (`lego` at 400x400 px, 100,000 and 200,000 splats): 170.
@@ -32,29 +55,23 @@ pub(crate) fn needs(scene: &SceneSize) -> MemoryNeed {
 }
 
 impl CpuEngine {
-    /// Gives the lists of a view what is left of the memory, if there is enough for all the rest: `bytes_per_pixel` are
-    /// those of pictures beside the tiles.
+    /// Gives the lists of a view what is left of the memory, if there is enough for all the rest.
     pub(crate) fn make_room(
         &mut self,
         name: &dyn Fn() -> String,
         view: &KernelView,
-        outputs: Outputs,
-        bytes_per_pixel: u64,
+        room: Room,
     ) -> Result<(), EngineError> {
         let [width, height] = view.size;
         let pixels = u64::from(width) * u64::from(height);
-        let buffers =
-            Pipeline::view_bytes(self.state.parameters.len(), view, outputs) + pixels * bytes_per_pixel;
+        let buffers = Pipeline::view_bytes(self.state.parameters.len(), view, room.outputs)
+            + pixels * room.bytes_per_pixel;
         let needed = self.state.bytes() as u64 + buffers;
         let Some(bytes) = self.memory_limit.checked_sub(needed) else {
             let what = format!("{}: {width}x{height} px", name());
             return Err(EngineError::OutOfMemory { what, needed, limit: self.memory_limit });
         };
-        let bytes_per_entry = match outputs {
-            Outputs::Color => ListRoom::BACKWARD,
-            Outputs::All => ListRoom::FORWARD,
-        };
-        self.pipeline.room = ListRoom { bytes, bytes_per_entry };
+        self.pipeline.room = ListRoom { bytes, bytes_per_entry: room.bytes_per_entry };
         Ok(())
     }
 

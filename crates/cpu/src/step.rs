@@ -2,19 +2,19 @@
 
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::{
-    CorrectionRates, EngineError, GradientStatistic, POSE_GROUP, StepParams, TrainView,
+    CorrectionRates, EngineError, GradientStatistic, Outputs, POSE_GROUP, StepParams, TrainView,
 };
 use gausset_core::{Stage, se3};
 use gausset_metrics::{LossOptions, Truth, apply_exposure, apply_gain, exposure, exposure_vjp, gain_vjp};
 use gausset_prof::span;
-use gausset_raster::blend::{Outputs, tile_row_to_lines};
+use gausset_raster::blend::tile_row_to_lines;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
 use gausset_raster::update::{UpdateInput, UpdateState, update};
 use gausset_raster::view::KernelView;
 
 use crate::CpuEngine;
 use crate::corrections::{self, ColourGradient, ColourRows, Colours, Place};
-use crate::memory::STEP_BYTES_PER_PIXEL;
+use crate::memory::Room;
 use crate::statistics::{self, LastPass};
 
 const POSE_WIDTH: usize = 6;
@@ -40,7 +40,7 @@ impl CpuEngine {
         let kernel_view = KernelView::new(camera, &pose).with_near_plane(params.render.near_plane);
 
         let name = || format!("view `{}`", view.name);
-        self.make_room(&name, &kernel_view, Outputs::Color, STEP_BYTES_PER_PIXEL)?;
+        self.make_room(&name, &kernel_view, Room::STEP)?;
         self.pipeline.sky = self.sky_behind(&params.render)?;
         let forward = self.pipeline.forward(
             &self.pool,

@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gausset_core::engine::{
-    Dropout, Engine, EngineError, FrontQuery, Rates, RenderOptions, StepParams, StepWork, TrainState,
-    TrainView,
+    Dropout, Engine, EngineError, FrontQuery, Outputs, Rates, RenderOptions, StepParams, StepWork,
+    TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -105,7 +105,11 @@ fn tiles_that_a_cap_cuts_are_counted_in_steps_and_pictures() {
         let report = engine.flush().unwrap();
         let steps = if tiles > 0 { 3 } else { 0 };
         assert_eq!((report.cap_hits, report.capped_steps), (3 * tiles, steps), "cap {cap}");
-        assert_eq!(engine.render(&CAMERA, &Pose::IDENTITY, &render).unwrap().cut_tiles, tiles, "cap {cap}");
+        assert_eq!(
+            engine.render(&CAMERA, &Pose::IDENTITY, &render, Outputs::All).unwrap().cut_tiles,
+            tiles,
+            "cap {cap}"
+        );
         // What was counted is told once.
         assert_eq!(engine.flush().unwrap().cap_hits, 0);
     }
@@ -117,7 +121,7 @@ fn after_a_step_that_failed_nothing_is_rendered_until_a_state_is_loaded() {
     let splats = splats(&[(10, [0.0, 0.0, 5.0], 2.0)]);
     let mut engine = engine(splats.clone());
     let options = RenderOptions::default();
-    let render = |engine: &mut CpuEngine| engine.render(&CAMERA, &Pose::IDENTITY, &options);
+    let render = |engine: &mut CpuEngine| engine.render(&CAMERA, &Pose::IDENTITY, &options, Outputs::All);
     let picture = render(&mut engine).unwrap();
     let nothing = RenderOptions { background: [f32::NAN; 3], ..options };
     // It is told at the next chance, not at once.
@@ -142,7 +146,7 @@ fn what_is_in_front_is_told_of_the_state_as_it_is_whatever_was_rendered_before()
     let fresh = ask(&mut device, &Pose::IDENTITY);
     // An opacity of a half, at the centre of a splat or next to it.
     assert!((0.3..0.5).contains(&fresh), "{fresh}");
-    device.render(&CAMERA, &Pose::IDENTITY, &options).unwrap();
+    device.render(&CAMERA, &Pose::IDENTITY, &options, Outputs::Color).unwrap();
     assert_eq!(ask(&mut device, &Pose::IDENTITY), fresh);
     // Another view than the one that was rendered, then a step, then other splats.
     let aside = Pose { translation: [50.0, 0.0, 0.0], ..Pose::IDENTITY };
@@ -174,7 +178,7 @@ fn the_work_of_the_last_pass_is_what_a_profile_counts_of_it() {
     assert!(work.live > 0.0 && work.live <= work.intersections && work.blocks == 9.0, "{work:?}");
 
     // A picture of the same view is the same work without an update.
-    engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default()).unwrap();
+    engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).unwrap();
     assert_eq!(engine.work(), Some(StepWork { live: 0.0, blocks: 0.0, ..work }));
     let stages: Vec<&str> =
         engine.floors(&work).unwrap().stages.iter().map(|floor| floor.stage.name()).collect();

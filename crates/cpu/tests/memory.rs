@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    Engine, EngineError, Rates, RenderOptions, SceneSize, StepParams, TrainState, TrainView,
+    Engine, EngineError, Outputs, Rates, RenderOptions, SceneSize, StepParams, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -82,10 +82,10 @@ fn a_picture_that_does_not_fit_is_refused_before_it_is_allocated() {
     let mut engine = engine(-7.0);
     engine.limit_memory(1 << 30);
     let camera = Camera::new(32_768, 32_768, 3e4, 3e4, 16_384.0, 16_384.0).unwrap();
-    let error = engine.render(&camera, &Pose::IDENTITY, &RenderOptions::default()).unwrap_err();
+    let error = engine.render(&camera, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).unwrap_err();
     assert!(error.to_string().starts_with("a picture: 32768x32768 px would need 49"), "{error}");
     assert!(engine.bytes() < 10 << 20, "{} bytes", engine.bytes());
-    assert!(engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default()).is_ok());
+    assert!(engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).is_ok());
 }
 
 #[test]

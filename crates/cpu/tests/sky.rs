@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    CorrectionRates, Engine, ExtraGroup, Rates, RenderOptions, SKY_GROUP, SKY_WIDTH, StepParams, TrainState,
-    TrainView,
+    CorrectionRates, Engine, ExtraGroup, Outputs, Rates, RenderOptions, SKY_GROUP, SKY_WIDTH, StepParams,
+    TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats, TargetImage, se3};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -75,7 +75,7 @@ fn the_sky_takes_the_colours_of_the_directions() {
     let mut engine = engine(2, TrainState::new(ball(), vec![ExtraGroup::sky()]));
     train(&mut engine, 0..300);
     for view in views() {
-        let rendering = engine.render(&CAMERA, &view.pose, &OPTIONS).unwrap();
+        let rendering = engine.render(&CAMERA, &view.pose, &OPTIONS, Outputs::All).unwrap();
         let expected = view.target.rgb[..3].iter().map(|&v| f32::from(v) / 255.0);
         // The corner, which the ball does not reach. Three colours with edges in between are not quite a sky of degree 2;
         // it began at 0.5, which is up to 0.4 away.
@@ -110,9 +110,9 @@ fn a_sky_goes_on_from_a_saved_state_with_the_same_bytes_on_any_number_of_threads
 #[test]
 fn a_sky_that_the_state_does_not_have_is_an_error() {
     let mut engine = engine(1, TrainState::new(ball(), Vec::new()));
-    let error = engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS).unwrap_err().to_string();
+    let error = engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS, Outputs::All).unwrap_err().to_string();
     assert!(error.contains("`sky`"), "{error}");
     let narrow = ExtraGroup::new(SKY_GROUP, &[0.0; SKY_WIDTH - 1], 1);
     engine.load(TrainState::new(ball(), vec![narrow])).unwrap();
-    engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS).unwrap_err();
+    engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS, Outputs::All).unwrap_err();
 }

@@ -3,10 +3,10 @@
 use fearless_simd::Level;
 use gausset_compute::Pool;
 use gausset_core::Stage;
-use gausset_core::engine::{RenderOptions, Rendering, SKY_WIDTH};
+use gausset_core::engine::{Outputs, RenderOptions, Rendering, SKY_WIDTH};
 use gausset_prof::span;
 
-use crate::blend::{Blended, Outputs, TileExtras, TilePixels};
+use crate::blend::{Blended, TileExtras, TilePixels};
 use crate::blend_vjp::{AbsoluteSums, Slot, SlotSums, Upstream};
 use crate::layout::Blocks;
 use crate::pixel::{CELLS, cell_origin, tile_origin};
@@ -190,17 +190,21 @@ impl Pipeline {
     /// The forward result as ordinary pictures.
     #[must_use]
     pub fn rendering(&self, view: &KernelView) -> Rendering {
+        let mut out = Rendering::default();
+        self.rendering_into(view, &mut out);
+        out
+    }
+
+    /// [`Self::rendering`] into buffers that may have been used before.
+    pub fn rendering_into(&self, view: &KernelView, out: &mut Rendering) {
         let [width, height] = view.size;
         let pixels = width as usize * height as usize;
-        let mut out = Rendering {
-            width,
-            height,
-            color: vec![0.0; 3 * pixels],
-            alpha: vec![0.0; pixels],
-            depth: vec![0.0; if self.blended.extras.is_empty() { 0 } else { pixels }],
-            count: vec![0; if self.blended.extras.is_empty() { 0 } else { pixels }],
-            cut_tiles: self.lists.cap_hits,
-        };
+        let extras = if self.blended.extras.is_empty() { 0 } else { pixels };
+        (out.width, out.height, out.cut_tiles) = (width, height, self.lists.cap_hits);
+        make_long(&mut out.color, 3 * pixels);
+        make_long(&mut out.alpha, pixels);
+        make_long(&mut out.depth, extras);
+        make_long(&mut out.count, extras);
         for (tile, values) in self.blended.tiles.iter().enumerate() {
             let origin = tile_origin(view, tile);
             for c in 0..CELLS {
@@ -222,7 +226,6 @@ impl Pipeline {
                 }
             }
         }
-        out
     }
 
     /// Bytes that the buffers take for a view of so many splats, without its entries.
@@ -242,5 +245,12 @@ impl Pipeline {
             + self.blended.bytes()
             + self.sums.bytes()
             + self.sort_scratch.capacity() * 8
+    }
+}
+
+/// So many values, which the caller sets all.
+fn make_long<T: Clone + Default>(values: &mut Vec<T>, len: usize) {
+    if values.len() != len {
+        *values = vec![T::default(); len];
     }
 }

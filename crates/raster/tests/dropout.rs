@@ -1,8 +1,8 @@
 //! Splats that a step leaves out: the picture is that of the others, and they alone get gradients.
 
 use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::engine::Outputs;
 use gausset_core::engine::{Dropout, RenderOptions};
-use gausset_raster::blend::Outputs;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;

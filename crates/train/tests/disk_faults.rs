@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use common::{MockEngine, cpu, ignore, open, options, resume, runs, splats_of, train};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, RenderOptions, Rendering, SceneSize,
+    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, Outputs, RenderOptions, Rendering, SceneSize,
     StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
@@ -165,13 +165,15 @@ impl Engine for Slow {
         self.0.poll()
     }
 
-    fn render(
+    fn render_into(
         &mut self,
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-    ) -> Result<Rendering, EngineError> {
-        self.0.render(camera, pose, options)
+        outputs: Outputs,
+        rendering: &mut Rendering,
+    ) -> Result<(), EngineError> {
+        self.0.render_into(camera, pose, options, outputs, rendering)
     }
 }
 

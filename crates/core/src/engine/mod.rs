@@ -24,7 +24,7 @@ mod step;
 mod work;
 
 pub use density::{Bubble, ClassicRule, DensityRule, FreeSpaceRule, FreeView, McmcRule};
-pub use render::{Dropout, FrontQuery, RenderOptions, Rendering};
+pub use render::{Dropout, FrontQuery, Outputs, RenderOptions, Rendering};
 pub use report::{DeviceInfo, MemoryNeed, MemoryUse, SceneSize, StepReport};
 pub use state::{
     DensityStatistics, EXPOSURE_GROUP, ExtraGroup, GAIN_GROUP, Moments, POSE_GROUP, SKY_GROUP, SKY_WIDTH,
@@ -135,7 +135,8 @@ pub trait Engine: Send {
     /// Those of [`Self::flush`], as far as they are known.
     fn poll(&mut self) -> Result<StepReport, EngineError>;
 
-    /// Renders the current splats.
+    /// Renders the current splats, as they are after everything enqueued. Nothing of training changes by it: no state, no
+    /// statistic, no report.
     ///
     /// # Errors
     /// Too little memory, a failed earlier step.
@@ -144,7 +145,25 @@ pub trait Engine: Send {
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-    ) -> Result<Rendering, EngineError>;
+        outputs: Outputs,
+    ) -> Result<Rendering, EngineError> {
+        let mut rendering = Rendering::default();
+        self.render_into(camera, pose, options, outputs, &mut rendering)?;
+        Ok(rendering)
+    }
+
+    /// [`Self::render`] into buffers that may have been used before, of which every value is replaced.
+    ///
+    /// # Errors
+    /// Those of [`Self::render`]; the buffers are then as they were.
+    fn render_into(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        outputs: Outputs,
+        rendering: &mut Rendering,
+    ) -> Result<(), EngineError>;
 
     /// For each query the sum of the weights of the splats that are blended at the centre of its pixel and whose camera
     /// z is less than its depth; 0 outside the picture. `None` from a device that cannot tell.

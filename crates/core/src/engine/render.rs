@@ -51,7 +51,18 @@ pub struct Dropout {
     pub step: u64,
 }
 
-/// A rendered view. Buffers are rows first; `color` has 3 interleaved channels.
+/// Which pictures of a view are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outputs {
+    /// Colour and alpha.
+    #[default]
+    Color,
+    /// Colour, alpha, depth and count.
+    All,
+}
+
+/// A rendered view. Buffers are rows first; `color` has 3 interleaved channels; `depth` and `count` are empty unless
+/// [`Outputs::All`] is asked for.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Rendering {
     /// Width in px.

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
-use gausset_core::engine::{Engine, EngineError, RenderOptions};
+use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions};
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Stage, TargetImage};
@@ -158,7 +158,7 @@ pub fn evaluate(
             }
         };
         let pose = turn.apply_to_pose(&image.pose);
-        let mut rendering = engine.render(&image.camera, &pose, &options.render)?;
+        let mut rendering = engine.render(&image.camera, &pose, &options.render, Outputs::All)?;
         if let Some(gain) = options.exposures.and_then(|exposures| exposures.of(index)) {
             expose(&mut rendering.color, gain);
             exposed += 1;
@@ -194,7 +194,7 @@ pub fn evaluate(
         }
         if options.measures == Measures::All {
             let scene = match options.scene_splats {
-                Some(_) => &engine.render(&image.camera, &pose, &surfaces)?,
+                Some(_) => &engine.render(&image.camera, &pose, &surfaces, Outputs::All)?,
                 None => &rendering,
             };
             // First of all, while the device has the view that it rendered.

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, RenderOptions, Rendering, SceneSize,
+    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, Outputs, RenderOptions, Rendering, SceneSize,
     StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
@@ -225,15 +225,17 @@ impl Engine for MockEngine {
         self.flush()
     }
 
-    fn render(
+    fn render_into(
         &mut self,
         camera: &Camera,
         _pose: &Pose,
         options: &RenderOptions,
-    ) -> Result<Rendering, EngineError> {
+        _outputs: Outputs,
+        rendering: &mut Rendering,
+    ) -> Result<(), EngineError> {
         self.calls.push(Call::Render);
         let pixels = camera.pixels();
-        Ok(Rendering {
+        *rendering = Rendering {
             width: camera.width,
             height: camera.height,
             color: options.background.iter().copied().cycle().take(3 * pixels).collect(),
@@ -241,7 +243,8 @@ impl Engine for MockEngine {
             depth: vec![0.0; pixels],
             count: vec![0; pixels],
             cut_tiles: 0,
-        })
+        };
+        Ok(())
     }
 }
 

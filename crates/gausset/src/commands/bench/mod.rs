@@ -18,7 +18,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use gausset_core::Stage;
 use gausset_core::engine::{
-    AdamMode, Engine, EngineError, GradientStatistic, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    AdamMode, Engine, EngineError, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, TrainState,
+    TrainView,
 };
 use gausset_io::units;
 use gausset_prof::{Floor, Profile};
@@ -218,7 +219,7 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
     let mut one = |step: u64| match kind {
         // Odd numbers: counting for a profile happens at some even ones only.
         Kind::Train => train_step(&mut engine, &view, &options, adam, 2 * step + 1),
-        Kind::Raster => engine.render(&view.camera, &view.pose, &options).map(|_rendering| ()),
+        Kind::Raster => engine.render(&view.camera, &view.pose, &options, Outputs::All).map(|_rendering| ()),
     };
     profiling::start();
     gausset_prof::set_trace(args.profile.is_some());
