@@ -20,7 +20,7 @@ use gausset_core::engine::{
     DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed, Outputs,
     RenderOptions, Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
 };
-use gausset_core::{Camera, Pose};
+use gausset_core::{Camera, Pose, Splats};
 use gausset_metrics::{LossKernel, Planes};
 use gausset_raster::adam::CorrectionTable;
 use gausset_raster::density;
@@ -109,6 +109,24 @@ impl CpuEngine {
     fn check(&self) -> Result<(), EngineError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
+
+    /// [`Self::check`] before a change of the state.
+    fn check_training(&self) -> Result<(), EngineError> {
+        self.check()?;
+        if self.state.is_only_drawn {
+            let what = "splats that were loaded to be drawn are asked to be trained (expected a whole state)";
+            return Err(EngineError::BadInput(what.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Lets the state go, before another one is laid out, with everything that belongs to it.
+    fn clear(&mut self) {
+        (self.listed, self.last) = (None, None);
+        self.state = BlockState::default();
+        self.report = StepReport::default();
+        self.failed = None;
+    }
 }
 
 impl Engine for CpuEngine {
@@ -133,12 +151,14 @@ impl Engine for CpuEngine {
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
-        (self.listed, self.last) = (None, None);
-        // The old state goes before the new one is laid out.
-        self.state = BlockState::default();
+        self.clear();
         self.state = BlockState::from_state(state, &self.pool)?;
-        self.report = StepReport::default();
-        self.failed = None;
+        Ok(())
+    }
+
+    fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
+        self.clear();
+        self.state = BlockState::from_splats(&splats, extras, &self.pool)?;
         Ok(())
     }
 
@@ -156,7 +176,7 @@ impl Engine for CpuEngine {
         _next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
-        self.check()?;
+        self.check_training()?;
         let [view] = views else {
             let what = format!("{} views in step {} (expected 1 at a time)", views.len(), params.step);
             return Err(EngineError::BadInput(what));
@@ -174,7 +194,7 @@ impl Engine for CpuEngine {
     }
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
-        self.check()?;
+        self.check_training()?;
         (self.listed, self.last) = (None, None);
         let _span = gausset_prof::span("density");
         if let DensityRule::FreeSpace(rule) = rule {

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    Engine, EngineError, Outputs, Rates, RenderOptions, SceneSize, StepParams, TrainState, TrainView,
+    DensityRule, Engine, EngineError, Outputs, Rates, RenderOptions, SceneSize, StepParams, TrainState,
+    TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -86,6 +87,24 @@ fn a_picture_that_does_not_fit_is_refused_before_it_is_allocated() {
     assert!(error.to_string().starts_with("a picture: 32768x32768 px would need 49"), "{error}");
     assert!(engine.bytes() < 10 << 20, "{} bytes", engine.bytes());
     assert!(engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).is_ok());
+}
+
+#[test]
+fn splats_that_are_only_drawn_take_a_third_of_the_memory_and_look_the_same() {
+    let mut whole = engine(-4.0);
+    let splats = whole.save().unwrap().splats;
+    let mut drawn = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
+    drawn.load_splats(splats.clone(), Vec::new()).unwrap();
+    assert!(3 * drawn.bytes() <= whole.bytes(), "{} of {} bytes", drawn.bytes(), whole.bytes());
+    let picture = |engine: &mut CpuEngine| {
+        engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).unwrap()
+    };
+    assert_eq!(picture(&mut drawn), picture(&mut whole));
+    let error = step(&mut drawn).unwrap_err().to_string();
+    assert!(error.contains("expected a whole state"), "{error}");
+    let error = drawn.densify(&DensityRule::ResetOpacity { max_opacity: 0.1 }).unwrap_err();
+    assert!(matches!(error, EngineError::BadInput(_)), "{error}");
+    assert_eq!(drawn.save().unwrap(), TrainState::new(splats, Vec::new()));
 }
 
 #[test]

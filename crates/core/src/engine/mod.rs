@@ -33,7 +33,7 @@ pub use state::{
 pub use step::{AdamMode, CorrectionRates, GradientStatistic, Noise, Rates, StepParams, TrainView};
 pub use work::{DeviceRates, Floors, StageFloor, StepWork};
 
-use crate::{Camera, Pose};
+use crate::{Camera, Pose, Splats};
 
 /// Why a device could not do what it was asked.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -88,6 +88,16 @@ pub trait Engine: Send {
     /// # Errors
     /// Arrays that do not fit together, too little memory.
     fn load(&mut self, state: TrainState) -> Result<(), EngineError>;
+
+    /// Replaces the whole state by splats that are only drawn, with the corrections that their pictures may name: no
+    /// moments, clocks and statistics need to be there. Steps and density rules may be refused until a state is loaded;
+    /// [`Self::save`] gives the state that [`TrainState::new`] makes of them.
+    ///
+    /// # Errors
+    /// Those of [`Self::load`].
+    fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
+        self.load(TrainState::new(splats, extras))
+    }
 
     /// Reads the whole state back and changes nothing: `load(save())` is the identity.
     ///

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use gausset_core::constants::MIN_NEAR_PLANE;
-use gausset_core::engine::{Engine, RenderOptions, TrainState};
+use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
@@ -184,7 +184,7 @@ pub(crate) fn load_splats(
     for line in file.report.lines(path) {
         console.warn("the splats", line);
     }
-    engine.load(TrainState::new(file.splats.clone(), Vec::new()))?;
+    engine.load_splats(file.splats.clone(), Vec::new())?;
     Ok(file)
 }
 

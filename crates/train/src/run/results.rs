@@ -124,7 +124,7 @@ impl Run<'_> {
         let TrainState { mut splats, extras, .. } = self.save()?;
         let scene = splats.len() as u32;
         self.append_sky(&mut splats, &extras);
-        let loaded = self.session.engine.load(TrainState::new(splats, extras));
+        let loaded = self.session.engine.load_splats(splats, extras);
         loaded.map_err(|error| self.engine_error(error))?;
         self.exported_scene = Some(scene);
         Ok(())
