@@ -28,6 +28,10 @@ impl CpuEngine {
                 view.name, view.target.width, view.target.height, camera.width, camera.height
             )));
         }
+        if params.frozen > 0 {
+            let what = format!("{} splats are to stay as they are (expected none: all move)", params.frozen);
+            return Err(EngineError::BadInput(what));
+        }
         let colour_rows = ColourRows::of(view, &self.state)?;
         let pose_row = self.state.correction(POSE_GROUP, view.pose_row, POSE_WIDTH)?;
         let twist = pose_row.map(|(group, row)| self.twist(group, row));

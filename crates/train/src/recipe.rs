@@ -401,6 +401,7 @@ impl Recipe {
             scale_regularisation: self.loss.scale_regularisation as f32,
             noise: self.noise(rates.means),
             statistic: self.statistic_at(step),
+            frozen: 0,
             exposure: self.exposure_rates(step, &scene.colours),
             vignetting: self.vignetting_rates(step, scene.colours.vignetting),
             pose: self.pose_rates(step, scene.extent),

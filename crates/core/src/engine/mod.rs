@@ -53,6 +53,9 @@ pub enum EngineError {
     /// Inputs that do not fit together.
     #[error("{0}")]
     BadInput(String),
+    /// The device itself failed: it is gone, or does not do what it is told. Nothing is known of the state.
+    #[error("device: {0}")]
+    Device(String),
     /// More memory than allowed or available.
     #[error("{what} would need {} of memory (expected at most {})", mebibytes(*needed), mebibytes(*limit))]
     OutOfMemory {

@@ -115,6 +115,10 @@ pub struct StepParams {
     pub noise: Option<Noise>,
     /// Density statistic to accumulate.
     pub statistic: GradientStatistic,
+    /// The first so many splats are drawn and never moved, whatever the rates: they are somebody else's. 0 = none. A
+    /// device may refuse others ([`EngineError::BadInput`](super::EngineError::BadInput)). Density rules do not know of
+    /// them.
+    pub frozen: u32,
     /// Rates of the exposure row of the view; `None` leaves it as it is (it is still applied).
     pub exposure: Option<CorrectionRates>,
     /// Rates of the vignetting row of the view; `None` leaves it as it is (it is still applied).
@@ -140,6 +144,7 @@ impl StepParams {
             scale_regularisation: 0.0,
             noise: None,
             statistic: GradientStatistic::Off,
+            frozen: 0,
             exposure: None,
             vignetting: None,
             pose: None,
