@@ -3,7 +3,7 @@
 use gausset_compute::Pool;
 use gausset_compute::simd::LANES;
 use gausset_core::Splats;
-use gausset_core::engine::{DensityStatistics, EngineError, ExtraGroup, Moments, TrainState};
+use gausset_core::engine::{DensityStatistics, EngineError, ExtraGroup, Group, Moments, TrainState};
 use gausset_raster::layout::Blocks;
 
 /// A [`TrainState`] with its splats and moments in blocks, and everything per splat padded to whole blocks.
@@ -44,9 +44,9 @@ fn check_splats(name: &str, splats: &Splats, like: &Splats) -> Result<(), Engine
 
 fn check_groups(groups: &[ExtraGroup]) -> Result<(), EngineError> {
     for group in groups {
-        let values = group.clocks.len() * group.width as usize;
+        let values = group.clocks.len() * group.group.width();
         if [group.values.len(), group.m.len(), group.v.len()] != [values; 3] {
-            return Err(bad(format!("group `{}`: arrays of different lengths", group.name)));
+            return Err(bad(format!("group `{}`: arrays of different lengths", group.group)));
         }
     }
     Ok(())
@@ -156,27 +156,23 @@ impl BlockState {
         }
     }
 
-    /// Whether there is a group of this name.
-    pub(crate) fn has_group(&self, name: &str) -> bool {
-        self.extras.iter().any(|group| group.name == name)
+    /// Whether there are corrections of this kind.
+    pub(crate) fn has_group(&self, group: Group) -> bool {
+        self.extras.iter().any(|extra| extra.group == group)
     }
 
     /// The index of a group of per-view corrections and one of its rows, checked.
     pub(crate) fn correction(
         &self,
-        name: &str,
+        group: Group,
         row: Option<u32>,
-        width: usize,
     ) -> Result<Option<(usize, usize)>, EngineError> {
         let Some(row) = row.map(|r| r as usize) else { return Ok(None) };
-        let found = self
-            .extras
-            .iter()
-            .position(|g| g.name == name && g.width as usize == width && row < g.clocks.len());
+        let found = self.extras.iter().position(|extra| extra.group == group && row < extra.clocks.len());
         match found {
-            Some(group) => Ok(Some((group, row))),
+            Some(place) => Ok(Some((place, row))),
             None => {
-                Err(bad(format!("view asks for row {row} of group `{name}`, which the state does not have")))
+                Err(bad(format!("view asks for row {row} of group `{group}`, which the state does not have")))
             }
         }
     }

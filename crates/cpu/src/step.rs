@@ -2,10 +2,10 @@
 
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::{
-    CorrectionRates, EngineError, GradientStatistic, Outputs, POSE_GROUP, StepParams, TrainView,
+    CorrectionRates, EngineError, GradientStatistic, Group, Outputs, StepParams, TrainView,
 };
 use gausset_core::{Stage, se3};
-use gausset_metrics::{LossOptions, Truth, apply_exposure, apply_gain, exposure, exposure_vjp, gain_vjp};
+use gausset_metrics::{LossOptions, Truth, apply_exposure, apply_gain, exposure_vjp, gain_vjp};
 use gausset_prof::span;
 use gausset_raster::blend::tile_row_to_lines;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
@@ -16,8 +16,6 @@ use crate::CpuEngine;
 use crate::corrections::{self, ColourGradient, ColourRows, Colours, Place};
 use crate::memory::Room;
 use crate::statistics::{self, LastPass};
-
-const POSE_WIDTH: usize = 6;
 
 impl CpuEngine {
     pub(crate) fn run_step(&mut self, view: &TrainView, params: &StepParams) -> Result<(), EngineError> {
@@ -33,7 +31,7 @@ impl CpuEngine {
             return Err(EngineError::BadInput(what));
         }
         let colour_rows = ColourRows::of(view, &self.state)?;
-        let pose_row = self.state.correction(POSE_GROUP, view.pose_row, POSE_WIDTH)?;
+        let pose_row = self.state.correction(Group::Pose, view.pose_row)?;
         let twist = pose_row.map(|(group, row)| self.twist(group, row));
         // The row may be that of a rig, whose movement is another one seen from this camera.
         let twist = twist.map(|twist| match &view.camera_from_rig {
@@ -94,7 +92,7 @@ impl CpuEngine {
             };
             let gradient = gradient.map(|g| g as f32);
             let group = &mut self.state.extras[group];
-            corrections::update_row(self.level, group, row, &gradient, &[0.0; POSE_WIDTH], &rates, true);
+            corrections::update_row(self.level, group, row, &gradient, &rates);
         }
 
         self.report.steps += 1;
@@ -116,21 +114,20 @@ impl CpuEngine {
     /// Moves the rows that correct the colours of the view.
     fn update_colours(&mut self, rows: &ColourRows, params: &StepParams, gradient: &ColourGradient) {
         let level = self.level;
-        let mut update =
-            |place: Option<Place>, rates: Option<CorrectionRates>, gradient: &[f32], identity: &[f32]| {
-                let ((group, row), rates) = place.zip(rates)?;
-                let rows = &mut self.state.extras[group];
-                corrections::update_row(level, rows, row, gradient, identity, &rates, false);
-                Some(group)
-            };
+        let mut update = |place: Option<Place>, rates: Option<CorrectionRates>, gradient: &[f32]| {
+            let ((group, row), rates) = place.zip(rates)?;
+            let rows = &mut self.state.extras[group];
+            corrections::update_row(level, rows, row, gradient, &rates);
+            Some(group)
+        };
         match gradient {
             ColourGradient::None => {}
             ColourGradient::Affine(affine) => {
-                update(rows.affine, params.exposure, affine, &exposure::IDENTITY);
+                update(rows.affine, params.exposure, affine);
             }
             ColourGradient::Gain(gain) => {
-                update(rows.vignetting, params.vignetting, &gain.vignetting, &[0.0; 3]);
-                if let Some(group) = update(rows.gains, params.exposure, &gain.log_gains, &[0.0; 3]) {
+                update(rows.vignetting, params.vignetting, &gain.vignetting);
+                if let Some(group) = update(rows.gains, params.exposure, &gain.log_gains) {
                     corrections::hold_mean(&mut self.state.extras[group]);
                 }
             }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    CorrectionRates, Engine, ExtraGroup, Outputs, Rates, RenderOptions, SKY_GROUP, SKY_WIDTH, StepParams,
-    TrainState, TrainView,
+    CorrectionRates, Engine, ExtraGroup, Group, Outputs, Rates, RenderOptions, StepParams, TrainState,
+    TrainView,
 };
 use gausset_core::{Camera, Pose, Splats, TargetImage, se3};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -72,7 +72,7 @@ fn train(engine: &mut CpuEngine, steps: std::ops::Range<u64>) {
 
 #[test]
 fn the_sky_takes_the_colours_of_the_directions() {
-    let mut engine = engine(2, TrainState::new(ball(), vec![ExtraGroup::sky()]));
+    let mut engine = engine(2, TrainState::new(ball(), vec![ExtraGroup::new(Group::Sky, 1)]));
     train(&mut engine, 0..300);
     for view in views() {
         let rendering = engine.render(&CAMERA, &view.pose, &OPTIONS, Outputs::All).unwrap();
@@ -86,7 +86,7 @@ fn the_sky_takes_the_colours_of_the_directions() {
         assert_eq!(rendering.alpha[0], 0.0);
     }
     let state = engine.save().unwrap();
-    assert_eq!(state.extra(SKY_GROUP).unwrap().clocks, [300]);
+    assert_eq!(state.extra(Group::Sky).unwrap().clocks, [300]);
     // Without rates it stays as it is.
     engine.step(&views()[..1], &[], &StepParams::new(300, 0, OPTIONS, STILL)).unwrap();
     assert_eq!(engine.save().unwrap().extras, state.extras);
@@ -94,7 +94,7 @@ fn the_sky_takes_the_colours_of_the_directions() {
 
 #[test]
 fn a_sky_goes_on_from_a_saved_state_with_the_same_bytes_on_any_number_of_threads() {
-    let start = || TrainState::new(ball(), vec![ExtraGroup::sky()]);
+    let start = || TrainState::new(ball(), vec![ExtraGroup::new(Group::Sky, 1)]);
     let mut whole = engine(1, start());
     train(&mut whole, 0..20);
     let expected = whole.save().unwrap();
@@ -112,7 +112,7 @@ fn a_sky_that_the_state_does_not_have_is_an_error() {
     let mut engine = engine(1, TrainState::new(ball(), Vec::new()));
     let error = engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS, Outputs::All).unwrap_err().to_string();
     assert!(error.contains("`sky`"), "{error}");
-    let narrow = ExtraGroup::new(SKY_GROUP, &[0.0; SKY_WIDTH - 1], 1);
-    engine.load(TrainState::new(ball(), vec![narrow])).unwrap();
+    let other = ExtraGroup::new(Group::Pose, 1);
+    engine.load(TrainState::new(ball(), vec![other])).unwrap();
     engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS, Outputs::All).unwrap_err();
 }

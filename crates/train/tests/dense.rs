@@ -11,7 +11,7 @@ use common::{
     train, write_scene,
 };
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_core::engine::{Engine, GAIN_GROUP};
+use gausset_core::engine::{Engine, Group};
 use gausset_core::image::RgbImage8;
 use gausset_core::{Splats, sh};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -250,7 +250,7 @@ fn with_gains_the_colours_are_those_of_the_scene_and_without_them_those_of_the_p
     };
     let (with, without) = (start(Exposure::On), start(Exposure::Off));
     let (sfm, _) = start_of(&from(InitPoints::Sfm, 1));
-    let gains = with.extra(GAIN_GROUP).unwrap();
+    let gains = with.extra(Group::Gain).unwrap();
     assert_eq!(with.splats.means, without.splats.means);
     let colour = |splats: &Splats, i: usize| {
         let stride = splats.sh_stride();

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use common::{cpu, ignore, open, options, resume, runs, splats_of, stop_at, train};
 use gausset_core::engine::{
-    Engine, ExtraGroup, Outputs, RenderOptions, Rendering, SKY_GROUP, SKY_WIDTH, TrainState,
+    Engine, ExtraGroup, Group, Outputs, RenderOptions, Rendering, SKY_WIDTH, TrainState,
 };
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 use gausset_core::{Camera, Pose, Splats};
@@ -113,7 +113,7 @@ fn the_saved_splats_show_what_the_run_has_learnt() {
     let (state, file) = (last_state(&run), saved(&run));
     // Training knows no splats of a sky.
     assert_eq!((file.sky, file.scene_len()), (sky::COUNT, state.splats.len()));
-    assert_eq!(state.extra(SKY_GROUP).unwrap().clocks, [300]);
+    assert_eq!(state.extra(Group::Sky).unwrap().clocks, [300]);
     assert_eq!(outcome.summary.splats, state.splats.len() as u64);
 
     let turn = recorded.record.up_rotation;
@@ -172,7 +172,7 @@ fn a_run_with_a_sky_goes_on_with_the_same_bytes() {
             assert!(splats_of(&run) == expected, "stopped after {stop}");
         }
         let groups: Vec<ExtraGroup> = last_state(&run).extras;
-        assert_eq!(groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), [SKY_GROUP]);
+        assert_eq!(groups.iter().map(|group| group.group).collect::<Vec<_>>(), [Group::Sky]);
     }
 }
 

@@ -4,7 +4,7 @@
 //! where they are. Everything an engine needs for a step is in the arguments, so a step can be replayed; two engines
 //! given the same inputs agree within the tolerances of the fixtures.
 //!
-//! Exposure and pose corrections are *rows of named groups inside the engine's state* ([`ExtraGroup`]): a step names
+//! Exposure and pose corrections are *rows of groups inside the engine's state* ([`ExtraGroup`]): a step names
 //! the rows it uses and the rates to move them with, so that nothing has to be read back between steps.
 //!
 //! | file | what |
@@ -26,10 +26,7 @@ mod work;
 pub use density::{Bubble, ClassicRule, DensityRule, FreeSpaceRule, FreeView, McmcRule};
 pub use render::{Dropout, FrontQuery, Outputs, RenderOptions, Rendering};
 pub use report::{DeviceInfo, MemoryNeed, MemoryUse, SceneSize, StepReport};
-pub use state::{
-    DensityStatistics, EXPOSURE_GROUP, ExtraGroup, GAIN_GROUP, Moments, POSE_GROUP, SKY_GROUP, SKY_WIDTH,
-    TrainState, VIGNETTING_GROUP,
-};
+pub use state::{DensityStatistics, ExtraGroup, Group, Moments, SKY_WIDTH, TrainState};
 pub use step::{AdamMode, CorrectionRates, GradientStatistic, Noise, Rates, StepParams, TrainView};
 pub use work::{DeviceRates, Floors, StageFloor, StepWork};
 

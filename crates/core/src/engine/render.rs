@@ -17,7 +17,7 @@ pub struct RenderOptions {
     pub near_plane: f64,
     /// Splats left out at random; training only, and not part of the reference renderer.
     pub dropout: Option<Dropout>,
-    /// Whether the sky of the state ([`SKY_GROUP`](super::SKY_GROUP)) is added to `background`.
+    /// Whether the sky of the state ([`Group::Sky`](super::Group)) is added to `background`.
     pub sky: bool,
     /// Only the first so many splats are drawn; `None` = all. What follows in a saved scene may be its sky.
     pub only_first: Option<u32>,

@@ -2,24 +2,74 @@
 
 use crate::{Splats, sh};
 
-/// Name of the group of gains: 3 values a row, the natural logarithm of a factor on each channel of the rendered colour.
-/// After an update of a row the mean over all rows is taken off each of them, channel by channel, so that the gains of
-/// all pictures together change nothing (the gauge: what all share belongs to the splats).
-pub const GAIN_GROUP: &str = "gains";
-/// Name of the group of vignetting: 3 values a row, `a` in `1 + a1 r² + a2 r⁴ + a3 r⁶`, r the distance from the principal
-/// point in half diagonals of the picture.
-pub const VIGNETTING_GROUP: &str = "vignetting";
-/// Name of the group of exposure corrections of version 0.1: 12 values a row, a row-major 3x4 affine on the rendered
-/// colour.
-pub const EXPOSURE_GROUP: &str = "exposure";
-/// Name of the group of pose corrections: 6 values a row, a twist `(rho, phi)` multiplied from the left to
-/// `camera_from_world`, or to `rig_from_world` of the rig that the camera belongs to.
-pub const POSE_GROUP: &str = "pose";
-/// Name of the group of the sky: one row of [`SKY_WIDTH`] values, the coefficients of spherical harmonics up to degree 2
-/// of the colour behind all splats, `[coefficient][channel]`.
-pub const SKY_GROUP: &str = "sky";
 /// Values of a sky.
 pub const SKY_WIDTH: usize = 27;
+
+/// What the rows of an [`ExtraGroup`] correct.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// 3 values a row, the natural logarithm of a factor on each channel of the rendered colour. After an update of a
+    /// row the mean over all rows is taken off each of them, channel by channel, so that the gains of all pictures
+    /// together change nothing (the gauge: what all share belongs to the splats).
+    Gain,
+    /// 3 values a row, `a` in `1 + a1 r² + a2 r⁴ + a3 r⁶`, r the distance from the principal point in half diagonals of
+    /// the picture.
+    Vignetting,
+    /// Exposure corrections of version 0.1: 12 values a row, a row-major 3x4 affine on the rendered colour.
+    Exposure,
+    /// 6 values a row, a twist `(rho, phi)` multiplied from the left to `camera_from_world`, or to `rig_from_world` of
+    /// the rig that the camera belongs to.
+    Pose,
+    /// One row of [`SKY_WIDTH`] values, the coefficients of spherical harmonics up to degree 2 of the colour behind all
+    /// splats, `[coefficient][channel]`.
+    Sky,
+}
+
+impl Group {
+    /// All groups.
+    pub const ALL: [Self; 5] = [Self::Gain, Self::Vignetting, Self::Exposure, Self::Pose, Self::Sky];
+
+    /// Stable name, in files and messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gain => "gains",
+            Self::Vignetting => "vignetting",
+            Self::Exposure => "exposure",
+            Self::Pose => "pose",
+            Self::Sky => "sky",
+        }
+    }
+
+    /// The group of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|group| group.name() == name)
+    }
+
+    /// The values of a row that corrects nothing.
+    #[must_use]
+    pub const fn identity(self) -> &'static [f32] {
+        match self {
+            Self::Gain | Self::Vignetting => &[0.0; 3],
+            Self::Exposure => &[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+            Self::Pose => &[0.0; 6],
+            Self::Sky => &[0.0; SKY_WIDTH],
+        }
+    }
+
+    /// Values of a row.
+    #[must_use]
+    pub const fn width(self) -> usize {
+        self.identity().len()
+    }
+}
+
+impl std::fmt::Display for Group {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
 
 /// Adam moments of a [`Splats`]: the same shapes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,13 +94,11 @@ pub struct DensityStatistics {
     pub max_radius: Vec<f32>,
 }
 
-/// A group of per-view corrections with its moments: `rows × width` values each.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A group of corrections with its moments: `rows × width` values each.
+#[derive(Clone, Debug, PartialEq)]
 pub struct ExtraGroup {
-    /// [`GAIN_GROUP`], [`VIGNETTING_GROUP`], [`EXPOSURE_GROUP`], [`POSE_GROUP`] or [`SKY_GROUP`].
-    pub name: String,
-    /// Values per row.
-    pub width: u32,
+    /// What the rows correct, and how wide they are.
+    pub group: Group,
     /// Current values.
     pub values: Vec<f32>,
     /// First moments.
@@ -62,55 +110,24 @@ pub struct ExtraGroup {
 }
 
 impl ExtraGroup {
-    /// A group of `rows` copies of `identity` with zero moments.
+    /// So many rows that correct nothing (a grey sky), with zero moments.
     #[must_use]
-    pub fn new(name: &str, identity: &[f32], rows: usize) -> Self {
-        let values: Vec<f32> = identity.iter().copied().cycle().take(identity.len() * rows).collect();
-        Self {
-            name: name.to_owned(),
-            width: identity.len() as u32,
-            m: vec![0.0; values.len()],
-            v: vec![0.0; values.len()],
-            clocks: vec![0; rows],
-            values,
-        }
+    pub fn new(group: Group, rows: usize) -> Self {
+        let values = group.identity().repeat(rows);
+        Self { group, m: vec![0.0; values.len()], v: vec![0.0; values.len()], clocks: vec![0; rows], values }
     }
 
-    /// Gains of 1.
+    /// Places of the values of one row.
     #[must_use]
-    pub fn gains(rows: usize) -> Self {
-        Self::new(GAIN_GROUP, &[0.0; 3], rows)
-    }
-
-    /// Cameras without vignetting.
-    #[must_use]
-    pub fn vignetting(rows: usize) -> Self {
-        Self::new(VIGNETTING_GROUP, &[0.0; 3], rows)
-    }
-
-    /// Identity exposures.
-    #[must_use]
-    pub fn exposures(rows: usize) -> Self {
-        Self::new(EXPOSURE_GROUP, &[1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0], rows)
-    }
-
-    /// Zero twists.
-    #[must_use]
-    pub fn poses(rows: usize) -> Self {
-        Self::new(POSE_GROUP, &[0.0; 6], rows)
-    }
-
-    /// A grey sky.
-    #[must_use]
-    pub fn sky() -> Self {
-        Self::new(SKY_GROUP, &[0.0; SKY_WIDTH], 1)
+    pub fn range(&self, row: usize) -> std::ops::Range<usize> {
+        let width = self.group.width();
+        row * width..(row + 1) * width
     }
 
     /// The values of one row.
     #[must_use]
     pub fn row(&self, row: usize) -> &[f32] {
-        let w = self.width as usize;
-        &self.values[row * w..(row + 1) * w]
+        &self.values[self.range(row)]
     }
 }
 
@@ -165,9 +182,9 @@ impl TrainState {
         12 * (11 + 3 * sh::coefficients(sh_degree) as u64) + 20
     }
 
-    /// The group of a name.
+    /// The corrections of a kind.
     #[must_use]
-    pub fn extra(&self, name: &str) -> Option<&ExtraGroup> {
-        self.extras.iter().find(|g| g.name == name)
+    pub fn extra(&self, group: Group) -> Option<&ExtraGroup> {
+        self.extras.iter().find(|extra| extra.group == group)
     }
 }

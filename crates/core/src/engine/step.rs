@@ -22,12 +22,12 @@ pub struct TrainView {
     pub pose: Pose,
     /// The picture; its size is the camera's.
     pub target: Arc<TargetImage>,
-    /// Row of the `gains` group, or of the `exposure` group where the state has that, if colours of this view are
-    /// corrected.
+    /// Row of [`Group::Gain`](super::Group), or of `Group::Exposure` where the state has no gains, if colours of this view
+    /// are corrected.
     pub exposure_row: Option<u32>,
-    /// Row of the `vignetting` group, if the vignetting of this camera is learned.
+    /// Row of `Group::Vignetting`, if the vignetting of this camera is learned.
     pub vignetting_row: Option<u32>,
-    /// Row of the `pose` group, if the pose of this view is refined.
+    /// Row of `Group::Pose`, if the pose of this view is refined.
     pub pose_row: Option<u32>,
     /// Pose of this camera in the rig that the row moves, `camera_from_rig`; `None`: the row moves the camera itself.
     pub camera_from_rig: Option<Pose>,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use gausset_core::Splats;
-use gausset_core::engine::{ExtraGroup, SKY_GROUP, TrainState};
+use gausset_core::engine::{ExtraGroup, Group, TrainState};
 use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
@@ -111,7 +111,7 @@ impl Run<'_> {
     /// Puts the sky of a state behind its splats, as splats. Gives how many these are.
     fn append_sky(&self, splats: &mut Splats, groups: &[ExtraGroup]) -> usize {
         let before = splats.len();
-        if let Some(sky) = groups.iter().find(|group| group.name == SKY_GROUP) {
+        if let Some(sky) = groups.iter().find(|group| group.group == Group::Sky) {
             let cameras = prepare::train_poses(&self.session.dataset);
             sky::append(splats, &sky.values, &cameras, self.scene.extent);
         }

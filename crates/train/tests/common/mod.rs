@@ -165,7 +165,8 @@ impl Engine for MockEngine {
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
-        let extras = state.extras.iter().map(|group| (group.name.clone(), group.clocks.len())).collect();
+        let extras =
+            state.extras.iter().map(|group| (group.group.name().to_owned(), group.clocks.len())).collect();
         self.calls.push(Call::Load { splats: state.splats.len(), extras });
         self.state = state;
         Ok(())
