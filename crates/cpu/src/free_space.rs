@@ -20,6 +20,7 @@ impl CpuEngine {
         let splats = self.state.parameters.len();
         let mut evidence = Evidence::new(splats);
         let options = RenderOptions { sh_degree: 0, ..RenderOptions::default() };
+        self.pipeline.dropout = None;
         for view in &*rule.views {
             let kernel_view = KernelView::new(&view.camera, &view.pose);
             let name = || "a view of free space".to_owned();

@@ -246,6 +246,7 @@ impl Engine for CpuEngine {
         let name = || "a picture".to_owned();
         self.make_room(&name, &view, Room::picture(outputs))?;
         self.pipeline.sky = self.sky_behind(options)?;
+        self.pipeline.dropout = None;
         let forward =
             self.pipeline.forward(&self.pool, self.level, &self.state.parameters, &view, options, outputs);
         forward.map_err(|error| self.too_many_entries(&name, error))?;
@@ -271,6 +272,7 @@ impl Engine for CpuEngine {
             let name = || "a picture".to_owned();
             self.make_room(&name, &view, Room::LISTS)?;
             let splats = &self.state.parameters;
+            self.pipeline.dropout = None;
             let lists = self.pipeline.lists(&self.pool, self.level, splats, &view, options);
             lists.map_err(|error| self.too_many_entries(&name, error))?;
             self.listed = Some((*camera, *pose, *options));

@@ -9,6 +9,7 @@ use gausset_metrics::{LossOptions, Truth, apply_exposure, apply_gain, exposure_v
 use gausset_prof::span;
 use gausset_raster::blend::tile_row_to_lines;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
+use gausset_raster::project::Dropout;
 use gausset_raster::update::{UpdateInput, UpdateState, update};
 use gausset_raster::view::KernelView;
 
@@ -44,6 +45,8 @@ impl CpuEngine {
         let name = || format!("view `{}`", view.name);
         self.make_room(&name, &kernel_view, Room::STEP)?;
         self.pipeline.sky = self.sky_behind(&params.render)?;
+        let StepParams { dropout: share, seed, step, .. } = *params;
+        self.pipeline.dropout = (share > 0.0).then_some(Dropout { share, seed, step });
         let forward = self.pipeline.forward(
             &self.pool,
             self.level,

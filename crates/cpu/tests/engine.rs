@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gausset_core::engine::{
-    Dropout, Engine, EngineError, FrontQuery, Outputs, Rates, RenderOptions, StepParams, StepWork,
-    TrainState, TrainView,
+    Engine, EngineError, FrontQuery, Outputs, Rates, RenderOptions, StepParams, StepWork, TrainState,
+    TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -64,12 +64,12 @@ fn every_splat_is_drawn_or_has_the_reason_that_it_has() {
         (20, [0.0, 0.0, 5.0], -8.0),
         (25, [100.0, 0.0, 5.0], 2.0),
     ]);
-    let count = |dropout: Option<Dropout>| {
+    let count = |dropout: f32| {
         let mut engine = engine(splats.clone());
         gausset_prof::set_enabled(true);
         gausset_prof::reset();
-        let render = RenderOptions { dropout, ..RenderOptions::default() };
-        engine.step(&[view()], &[], &StepParams::new(0, 5, render, STILL)).unwrap();
+        let params = StepParams::new(0, 5, RenderOptions::default(), STILL);
+        engine.step(&[view()], &[], &StepParams { dropout, ..params }).unwrap();
         gausset_prof::set_enabled(false);
         let profile = gausset_prof::snapshot();
         let names = [
@@ -82,10 +82,9 @@ fn every_splat_is_drawn_or_has_the_reason_that_it_has() {
         ];
         names.map(|name| profile.counter(name).unwrap_or_else(|| panic!("{name}")).last)
     };
-    assert_eq!(count(None), [175.0, 100.0, 0.0, 30.0, 20.0, 25.0]);
+    assert_eq!(count(0.0), [175.0, 100.0, 0.0, 30.0, 20.0, 25.0]);
     // Half of those that would be drawn, and none of the others, are left out.
-    let [all, visible, left_out, behind, faint, outside] =
-        count(Some(Dropout { share: 0.5, seed: 3, step: 0 }));
+    let [all, visible, left_out, behind, faint, outside] = count(0.5);
     assert_eq!([all, behind, faint, outside], [175.0, 30.0, 20.0, 25.0]);
     assert_eq!(visible + left_out, 100.0);
     // Five standard deviations of a hundred coins.

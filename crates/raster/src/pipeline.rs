@@ -10,7 +10,7 @@ use crate::blend::{Blended, TileExtras, TilePixels};
 use crate::blend_vjp::{AbsoluteSums, Slot, SlotSums, Upstream};
 use crate::layout::Blocks;
 use crate::pixel::{CELLS, cell_origin, tile_origin};
-use crate::project::Projected;
+use crate::project::{Dropout, Projected};
 use crate::project_vjp::Gradients;
 use crate::sky::{self, Sky};
 use crate::sort::sort_by_depth;
@@ -60,6 +60,8 @@ impl ListRoom {
 pub struct Pipeline {
     /// Memory for the entries of the next view.
     pub room: ListRoom,
+    /// Splats that the next view leaves out at random.
+    pub dropout: Option<Dropout>,
     /// The sky behind the splats of the next view, if there is one.
     pub sky: Option<Sky>,
     /// Its gradient, an output of `blend_vjp`; zero without a sky.
@@ -79,6 +81,7 @@ impl Default for Pipeline {
     fn default() -> Self {
         Self {
             room: ListRoom::UNLIMITED,
+            dropout: None,
             sky: None,
             sky_gradient: [0.0; SKY_WIDTH],
             projected: Projected::default(),
@@ -105,7 +108,7 @@ impl Pipeline {
     ) -> Result<(), TooManyEntries> {
         {
             let _span = span(Stage::Project.name());
-            self.projected.run(pool, level, splats, view, options);
+            self.projected.run(pool, level, splats, view, options, self.dropout);
         }
         // Before anything is allocated for them.
         let (entries, limit) = (self.projected.entries, self.room.entries());

@@ -24,7 +24,7 @@ mod step;
 mod work;
 
 pub use density::{Bubble, ClassicRule, DensityRule, FreeSpaceRule, FreeView, McmcRule};
-pub use render::{Dropout, FrontQuery, Outputs, RenderOptions, Rendering};
+pub use render::{FrontQuery, Outputs, RenderOptions, Rendering};
 pub use report::{DeviceInfo, MemoryNeed, MemoryUse, SceneSize, StepReport};
 pub use state::{DensityStatistics, ExtraGroup, Group, Moments, SKY_WIDTH, TrainState};
 pub use step::{AdamMode, CorrectionRates, GradientStatistic, Noise, Rates, StepParams, TrainView};

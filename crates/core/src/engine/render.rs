@@ -15,8 +15,6 @@ pub struct RenderOptions {
     pub max_splats_per_tile: u32,
     /// A splat is dropped unless its camera-space depth is greater than this (scene units).
     pub near_plane: f64,
-    /// Splats left out at random; training only, and not part of the reference renderer.
-    pub dropout: Option<Dropout>,
     /// Whether the sky of the state ([`Group::Sky`](super::Group)) is added to `background`.
     pub sky: bool,
     /// Only the first so many splats are drawn; `None` = all. What follows in a saved scene may be its sky.
@@ -31,24 +29,10 @@ impl Default for RenderOptions {
             antialiased: false,
             max_splats_per_tile: 0,
             near_plane: NEAR_PLANE,
-            dropout: None,
             sky: false,
             only_first: None,
         }
     }
-}
-
-/// Splats left out of a picture at random, so that few views are not learnt by heart (Park et al. 2025, DropGaussian).
-///
-/// Which ones is a function of the seed, the step and the index of a splat; a splat left out gets no gradient.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Dropout {
-    /// Share of the splats, in 0..1.
-    pub share: f32,
-    /// Seed of the run.
-    pub seed: u64,
-    /// Number of the step.
-    pub step: u64,
 }
 
 /// Which pictures of a view are wanted.

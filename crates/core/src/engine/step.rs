@@ -101,6 +101,10 @@ pub struct StepParams {
     pub seed: u64,
     /// Rendering; `background` is the step's colour, composited under target and render alike.
     pub render: RenderOptions,
+    /// Share of the splats, in 0..1, that the step leaves out at random, so that few views are not learnt by heart (Park
+    /// et al. 2025, DropGaussian). Which ones is a function of the seed, the step and the index of a splat; one that is
+    /// left out gets no gradient.
+    pub dropout: f32,
     /// Share of D-SSIM in the loss.
     pub dssim_weight: f32,
     /// Learning rates.
@@ -137,6 +141,7 @@ impl StepParams {
             step,
             seed,
             render,
+            dropout: 0.0,
             dssim_weight: DSSIM_WEIGHT,
             rates,
             adam: AdamMode::Dense,
@@ -156,9 +161,6 @@ impl StepParams {
     #[must_use]
     pub fn numbered(mut self, step: u64) -> Self {
         self.step = step;
-        if let Some(dropout) = &mut self.render.dropout {
-            dropout.step = step;
-        }
         self
     }
 }
