@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gausset_core::engine::{
-    Engine, EngineError, FrontQuery, Outputs, Rates, RenderOptions, StepParams, StepWork, TrainState,
-    TrainView,
+    Engine, EngineError, FrontQuery, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, StepWork,
+    TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -207,6 +207,25 @@ fn what_is_refused_changes_nothing_and_the_next_step_is_done() {
     assert_eq!(engine.save().unwrap(), before);
     engine.step(&[view()], &[], &params).unwrap();
     assert_eq!(engine.flush().unwrap().steps, 1);
+}
+
+#[test]
+fn the_screen_radius_of_a_splat_does_not_depend_on_those_beside_it_in_memory() {
+    let _alone = alone();
+    // Sixteen splats are a block. The last one lies behind the others: it is projected, and gets no gradient.
+    for in_front in [15, 16] {
+        let mut splats = splats(&[(in_front, [0.0, 0.0, 5.0], 6.0), (1, [0.0, 0.0, 6.0], 6.0)]);
+        splats.log_scales[..in_front].fill([-1.0; 3]);
+        let mut engine = engine(splats);
+        let mut params = StepParams::new(0, 5, RenderOptions::default(), STILL);
+        params.statistic = GradientStatistic::Signed;
+        engine.step(&[view()], &[], &params).unwrap();
+        let statistics = engine.save().unwrap().statistics;
+        assert_eq!(statistics.visible_steps, vec![1; in_front + 1]);
+        // Three times a standard deviation of e^-1 / 5 · 30 px and the low-pass filter, for those that are seen.
+        assert!((statistics.max_radius[0] - 6.8).abs() < 0.1, "{}", statistics.max_radius[0]);
+        assert_eq!(statistics.max_radius[in_front], 0.0, "{in_front} in front");
+    }
 }
 
 #[test]
