@@ -51,12 +51,12 @@ impl DeviceArgs {
     ///
     /// # Errors
     /// This processor lacks the vector level.
-    pub(crate) fn engine(self, threads: usize) -> Result<CpuEngine, LevelMissing> {
+    pub(crate) fn engine(self, threads: usize) -> Result<Box<dyn Engine>, LevelMissing> {
         match self.device {
             Device::Auto | Device::Cpu => {
                 let mut engine = CpuEngine::new(CpuOptions { threads, level: self.simd })?;
                 engine.limit_memory(ReadLimits::default().memory_bytes);
-                Ok(engine)
+                Ok(Box::new(engine))
             }
         }
     }
@@ -82,7 +82,7 @@ impl ComputeArgs {
     ///
     /// # Errors
     /// This processor lacks the vector level.
-    pub(crate) fn engine(self) -> Result<CpuEngine, LevelMissing> {
+    pub(crate) fn engine(self) -> Result<Box<dyn Engine>, LevelMissing> {
         self.device.engine(self.threads as usize)
     }
 }

@@ -85,7 +85,7 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, Ending>
     }
     let run = SavedRun::read(&args.run)?;
     let mut engine = args.compute.engine().map_err(Failure::from)?;
-    let file = run.load_splats(&mut engine, console)?;
+    let file = run.load_splats(&mut *engine, console)?;
     let place = DataPlace {
         path: args.data.as_deref(),
         other: OtherData::forced(args.force),
@@ -115,18 +115,18 @@ pub(crate) fn run(args: &CleanArgs, console: &Console) -> Result<Status, Ending>
     };
     let stopped = || Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt));
 
-    let before = match score(&mut engine, file.scene_len()) {
+    let before = match score(&mut *engine, file.scene_len()) {
         Err(EvalError::Stopped) => return Ok(stopped()),
         scored => scored.map_err(Failure::from)?,
     };
     let seed = run.recorded.config.recipe.seed;
-    let stays = clean::keep(&mut engine, &file.scene(), &turn, &space, seed).map_err(Failure::from)?;
+    let stays = clean::keep(&mut *engine, &file.scene(), &turn, &space, seed).map_err(Failure::from)?;
     let scene: Vec<usize> = (0..file.scene_len()).filter(|&i| stays[i]).collect();
     let kept: Vec<usize> = scene.iter().copied().chain(file.scene_len()..file.splats.len()).collect();
     let splats = file.splats.select(&kept);
     let removed = file.splats.len() - splats.len();
     engine.load(TrainState::new(splats.clone(), Vec::new())).map_err(Failure::from)?;
-    let after = match score(&mut engine, scene.len()) {
+    let after = match score(&mut *engine, scene.len()) {
         Err(EvalError::Stopped) => return Ok(stopped()),
         scored => scored.map_err(Failure::from)?,
     };

@@ -86,7 +86,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     let _lock = if args.output.is_none() { Some(run.share()?) } else { None };
     let lpips = args.lpips.as_deref().map(read_lpips).transpose()?;
     let mut engine = args.compute.engine().map_err(Failure::from)?;
-    let scene_splats = scene_splats(&run.load_splats(&mut engine, console)?);
+    let scene_splats = scene_splats(&run.load_splats(&mut *engine, console)?);
     let place = DataPlace {
         path: args.data.as_deref(),
         other: OtherData::forced(args.force),
@@ -113,7 +113,7 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
     let interrupt = Interrupt::watch();
     let loader = run.loader(&dataset);
     let pictures = PictureFolder { fs: &Disk, folder: &folder, overwrite };
-    let report = match evaluate(&mut engine, &loader, &options, Some(&pictures), interrupt.stop()) {
+    let report = match evaluate(&mut *engine, &loader, &options, Some(&pictures), interrupt.stop()) {
         Err(EvalError::Stopped) => {
             return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
         }

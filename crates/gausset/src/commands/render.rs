@@ -175,9 +175,9 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     let is_written_to = args.output.is_none() && SavedRun::is_one(&args.input);
     let _lock = if is_written_to { Some(SavedRun::read(&args.input)?.share()?) } else { None };
     let (cameras, mut options, scene_splats) = if args.input.is_dir() {
-        of_run(args, &mut engine, console)?
+        of_run(args, &mut *engine, console)?
     } else {
-        of_file(args, &mut engine, console)?
+        of_file(args, &mut *engine, console)?
     };
     args.view.apply(&mut options);
     if let Some(Background::Colour(colour)) = args.background {

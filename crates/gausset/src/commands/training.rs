@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset_core::engine::Engine;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{self, Dataset};
 use gausset_io::run_folder::{config_path, eval_folder, splats_path};
@@ -104,7 +103,7 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
     let mut tell = |event: &Event| listener.take(event);
     let session = Session {
         dataset: Arc::clone(&dataset),
-        engine: &mut engine,
+        engine: &mut *engine,
         fs: &Disk,
         stop: interrupt.stop(),
         events: &mut tell,
@@ -140,7 +139,7 @@ pub(crate) fn train(job: Job, interrupt: &Interrupt, console: &Console) -> Resul
             ("steps", grouped(outcome.summary.steps)),
             ("splats", grouped(outcome.summary.splats)),
         ];
-        let (profile, trace) = profiling::stop(&mut engine, &about);
+        let (profile, trace) = profiling::stop(&mut *engine, &about);
         console.note(profiling::report(&profile));
         profiling::save(&profile, &trace, &folder)?;
     }

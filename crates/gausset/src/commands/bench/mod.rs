@@ -218,7 +218,7 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
     engine.load(TrainState::new(splats, Vec::new()))?;
     let mut one = |step: u64| match kind {
         // Odd numbers: counting for a profile happens at some even ones only.
-        Kind::Train => train_step(&mut engine, &view, &options, adam, 2 * step + 1),
+        Kind::Train => train_step(&mut *engine, &view, &options, adam, 2 * step + 1),
         Kind::Raster => engine.render(&view.camera, &view.pose, &options, Outputs::All).map(|_rendering| ()),
     };
     profiling::start();
@@ -244,12 +244,12 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
         // One more step, which is counted instead of timed.
         gausset_prof::reset();
         gausset_prof::set_enabled(true);
-        train_step(&mut engine, &view, &options, adam, 0)?;
+        train_step(&mut *engine, &view, &options, adam, 0)?;
         gausset_prof::set_enabled(false);
         profile.counters = gausset_prof::snapshot().counters;
     }
     let work = engine.work().unwrap_or_default();
-    (profile.machine, profile.floors) = profiling::floors(&mut engine, &work);
+    (profile.machine, profile.floors) = profiling::floors(&mut *engine, &work);
     let device = engine.describe();
     if let Some(folder) = &args.profile {
         let what = if kind == Kind::Train { "bench train" } else { "bench raster" };
