@@ -70,6 +70,24 @@ fn mebibytes(bytes: u64) -> String {
 }
 
 /// A device that can train and render splats.
+///
+/// **Who owns what.** The engine owns the state; what [`Self::load`] takes is its own from then on, and what
+/// [`Self::save`] gives is a copy. Pictures belong to the caller: an engine may keep what it needs of one under the name
+/// (`index`, `reduction`) of its view. [`Self::render_into`] writes to buffers of the caller and keeps none of them.
+///
+/// **What may be enqueued.** [`Self::step`] and [`Self::densify`] may return before their work is done. It is done in the
+/// order of the calls, and everything that looks at the state or tells of the past ([`Self::save`],
+/// [`Self::corrections`], [`Self::render`], [`Self::weight_in_front`], [`Self::work`], [`Self::flush`]) sees it done.
+/// [`Self::poll`] alone tells of what happens to be finished.
+///
+/// **When failures are reported.** What the arguments do not allow, and memory that is known to be too small, is refused
+/// at once: the call errs, has changed nothing, and the engine goes on as if it had not been. A step that fails while it
+/// runs (its loss is not finite) changes nothing either, and nothing that is enqueued behind it is done. Its error is told
+/// by the next report and by every later call but `save` and `corrections`, which give the state before that step, until
+/// a state is loaded. After [`EngineError::Device`] nothing is promised.
+///
+/// The same calls give the same state and the same pictures, where [`DeviceInfo::deterministic`] says so to the bit.
+/// `gausset_testkit::engine_contract` checks all of this on any engine.
 pub trait Engine: Send {
     /// What it is.
     fn describe(&self) -> DeviceInfo;
@@ -83,10 +101,10 @@ pub trait Engine: Send {
         let _ = bytes;
     }
 
-    /// Replaces the whole state.
+    /// Replaces the whole state, and with it everything that was counted or had failed before.
     ///
     /// # Errors
-    /// Arrays that do not fit together, too little memory.
+    /// Arrays that do not fit together, too little memory; the engine then holds no splats.
     fn load(&mut self, state: TrainState) -> Result<(), EngineError>;
 
     /// Replaces the whole state by splats that are only drawn, with the corrections that their pictures may name: no
