@@ -7,7 +7,7 @@ use std::time::Instant;
 use gausset_compute::huge_pages::HugePages;
 use gausset_compute::{Pool, VectorLevel};
 use gausset_core::engine::{
-    AdamMode, Engine, GradientStatistic, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    AdamMode, Engine, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_scenes::workload::{State, Workload};
@@ -34,6 +34,7 @@ fn main() {
     engine.load(TrainState::new(splats, Vec::new())).expect("load");
     let view = TrainView {
         index: 0,
+        reduction: 1,
         name: "workload".into(),
         camera: workload.camera,
         pose: workload.pose,
@@ -63,7 +64,7 @@ fn main() {
         let start = Instant::now();
         {
             let _span = gausset_prof::span("step");
-            engine.step(&view, None, &params).expect("step");
+            engine.step(std::slice::from_ref(&view), &[], &params).expect("step");
         }
         if step >= 3 {
             times.push(start.elapsed().as_secs_f64() * 1e3);
@@ -81,7 +82,9 @@ fn main() {
         report.last_loss,
         engine.bytes() as f64 / 1e6
     );
-    let picture = engine.render(&workload.camera, &workload.pose, &RenderOptions::default()).expect("render");
+    let picture = engine
+        .render(&workload.camera, &workload.pose, &RenderOptions::default(), Outputs::All)
+        .expect("render");
     let mean = picture.color.iter().map(|&v| f64::from(v)).sum::<f64>() / picture.color.len() as f64;
     println!("mean of the picture {mean:.5}");
 }

@@ -1,17 +1,11 @@
 //! Per-view corrections: rows of colour and pose, and their update.
 
 use fearless_simd::Level;
-use gausset_core::engine::{
-    CorrectionRates, EXPOSURE_GROUP, EngineError, ExtraGroup, GAIN_GROUP, TrainView, VIGNETTING_GROUP,
-};
+use gausset_core::engine::{CorrectionRates, EngineError, ExtraGroup, Group, TrainView};
 use gausset_metrics::{Exposure, Gain, GainGradient, Vignetting};
 use gausset_raster::adam::update_slice;
 
 use crate::state::BlockState;
-
-const EXPOSURE_WIDTH: usize = 12;
-const GAIN_WIDTH: usize = 3;
-const VIGNETTING_WIDTH: usize = 3;
 
 /// Index of a group and of one of its rows.
 pub(crate) type Place = (usize, usize);
@@ -42,14 +36,15 @@ pub(crate) enum ColourGradient {
 impl ColourRows {
     /// The rows that a view names.
     pub(crate) fn of(view: &TrainView, state: &BlockState) -> Result<Self, EngineError> {
-        let vignetting = state.correction(VIGNETTING_GROUP, view.vignetting_row, VIGNETTING_WIDTH)?;
-        if state.has_group(GAIN_GROUP) {
-            let gains = state.correction(GAIN_GROUP, view.exposure_row, GAIN_WIDTH)?;
+        let vignetting = state.correction(Group::Vignetting, view.vignetting_row)?;
+        if state.has_group(Group::Gain) {
+            let gains = state.correction(Group::Gain, view.exposure_row)?;
             return Ok(Self { gains, vignetting, affine: None });
         }
-        let affine = state.correction(EXPOSURE_GROUP, view.exposure_row, EXPOSURE_WIDTH)?;
+        let affine = state.correction(Group::Exposure, view.exposure_row)?;
         if affine.is_some() && vignetting.is_some() {
-            let what = format!("view `{}` asks for vignetting beside a group `{EXPOSURE_GROUP}`", view.name);
+            let what =
+                format!("view `{}` asks for vignetting beside a group `{}`", view.name, Group::Exposure);
             return Err(EngineError::BadInput(what));
         }
         Ok(Self { gains: None, vignetting, affine })
@@ -79,7 +74,7 @@ impl ColourRows {
 
 /// Takes the mean over all rows off each of them, value by value: the mean is then 0 but for the rounding of f32.
 pub(crate) fn hold_mean(group: &mut ExtraGroup) {
-    let (width, rows) = (group.width as usize, group.clocks.len());
+    let (width, rows) = (group.group.width(), group.clocks.len());
     for k in 0..width {
         let column = || group.values.iter().skip(k).step_by(width);
         let mean = column().map(|&value| f64::from(value)).sum::<f64>() / rows.max(1) as f64;
@@ -91,37 +86,37 @@ pub(crate) fn hold_mean(group: &mut ExtraGroup) {
 
 /// Adam on one row, then the pull towards its identity: `value -= decay (value - identity)`.
 ///
-/// The first half of the row moves with `rates.first`, the second with `rates.second` when `halves` is set.
+/// The first half of a pose moves with `rates.first`, the second with `rates.second`; all of any other row with the
+/// first.
 pub(crate) fn update_row(
     level: Level,
-    group: &mut ExtraGroup,
+    extra: &mut ExtraGroup,
     row: usize,
     gradient: &[f32],
-    identity: &[f32],
     rates: &CorrectionRates,
-    halves: bool,
 ) {
     // A gradient that is not finite must not reach the row.
     if !gradient.iter().all(|g| g.is_finite()) {
         return;
     }
-    let width = group.width as usize;
-    group.clocks[row] = group.clocks[row].saturating_add(1);
-    let clock = u64::from(group.clocks[row]);
-    let split = if halves { width / 2 } else { width };
+    let width = extra.group.width();
+    extra.clocks[row] = extra.clocks[row].saturating_add(1);
+    let clock = u64::from(extra.clocks[row]);
+    let split = if extra.group == Group::Pose { width / 2 } else { width };
     for (part, rate) in [(0..split, rates.first), (split..width, rates.second)] {
         let range = row * width + part.start..row * width + part.end;
         update_slice(
             level,
-            &mut group.values[range.clone()],
-            &mut group.m[range.clone()],
-            &mut group.v[range],
+            &mut extra.values[range.clone()],
+            &mut extra.m[range.clone()],
+            &mut extra.v[range],
             &gradient[part],
             rate,
             clock,
         );
     }
-    for (value, &target) in group.values[row * width..(row + 1) * width].iter_mut().zip(identity) {
+    let (range, identity) = (extra.range(row), extra.group.identity());
+    for (value, &target) in extra.values[range].iter_mut().zip(identity) {
         *value -= rates.decay * (*value - target);
     }
 }

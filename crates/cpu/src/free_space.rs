@@ -2,12 +2,12 @@
 
 use gausset_compute::simd::LANES;
 use gausset_core::engine::{EngineError, FreeSpaceRule, RenderOptions};
-use gausset_raster::blend::Outputs;
 use gausset_raster::free_space::{Evidence, Places};
 use gausset_raster::layout::{LOGIT, MEAN};
 use gausset_raster::view::KernelView;
 
 use crate::CpuEngine;
+use crate::memory::Room;
 
 /// Logit of a splat that is cleared away: its opacity is 3e-4, below what any rule keeps.
 const CLEARED_LOGIT: f32 = -8.0;
@@ -20,10 +20,11 @@ impl CpuEngine {
         let splats = self.state.parameters.len();
         let mut evidence = Evidence::new(splats);
         let options = RenderOptions { sh_degree: 0, ..RenderOptions::default() };
+        self.pipeline.dropout = None;
         for view in &*rule.views {
             let kernel_view = KernelView::new(&view.camera, &view.pose);
             let name = || "a view of free space".to_owned();
-            self.make_room(&name, &kernel_view, Outputs::Color, 0)?;
+            self.make_room(&name, &kernel_view, Room::SPACE)?;
             let parameters = &self.state.parameters;
             let listed = self.pipeline.lists(&self.pool, self.level, parameters, &kernel_view, &options);
             listed.map_err(|error| self.too_many_entries(&name, error))?;

@@ -5,30 +5,33 @@
 #![forbid(unsafe_code)]
 
 mod corrections;
+mod floors;
 mod free_space;
+mod memory;
 mod sky;
 mod state;
-pub mod statistics;
+mod statistics;
 mod step;
 
 use fearless_simd::Level;
 use gausset_compute::level::{describe as describe_level, name as level_name};
 use gausset_compute::{Pool, Rates, VectorLevel, level};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, FrontQuery, RenderOptions, Rendering,
-    StepParams, StepReport, TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed, Outputs,
+    RenderOptions, Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
 };
-use gausset_core::{Camera, Pose};
+use gausset_core::{Camera, Pose, Splats};
 use gausset_metrics::{LossKernel, Planes};
 use gausset_raster::adam::CorrectionTable;
-use gausset_raster::blend::Outputs;
 use gausset_raster::density;
 use gausset_raster::in_front::weight_in_front;
-use gausset_raster::pipeline::{ListRoom, Pipeline, TooManyEntries};
+use gausset_raster::pipeline::Pipeline;
 use gausset_raster::tile::TileSplats;
 use gausset_raster::view::KernelView;
 
+use crate::memory::Room;
 use crate::state::BlockState;
+use crate::statistics::LastPass;
 
 /// How a CPU engine is set up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,10 +60,8 @@ pub struct CpuEngine {
     gradient: Planes,
     clocks: CorrectionTable,
     report: StepReport,
-    /// Size of the last picture in px.
-    last_size: [u32; 2],
-    /// SH degree that it was drawn with.
-    last_degree: u8,
+    /// The pass whose buffers are there, as long as they belong to the state.
+    last: Option<LastPass>,
     /// The view whose tile lists the buffers hold, as long as nothing has changed since.
     listed: Option<(Camera, Pose, RenderOptions)>,
     /// Bytes that state and buffers may take.
@@ -87,8 +88,7 @@ impl CpuEngine {
             gradient: Planes::default(),
             clocks: CorrectionTable::default(),
             report: StepReport::default(),
-            last_size: [0; 2],
-            last_degree: 0,
+            last: None,
             listed: None,
             memory_limit: u64::MAX,
             failed: None,
@@ -106,69 +106,28 @@ impl CpuEngine {
             + self.gradient.bytes()
     }
 
-    /// The rates of this machine with the engine's threads and vector level, which take a tenth of a second to measure.
-    #[must_use]
-    pub fn measure_rates(&self) -> Rates {
-        Rates::measure(&self.pool, self.level)
-    }
-
-    /// Threads that work.
-    #[must_use]
-    pub fn threads(&self) -> usize {
-        self.pool.threads()
-    }
-
-    /// Stable name of the vector level that kernels run at: `avx512`, `avx2` or `fallback`.
-    #[must_use]
-    pub fn level_name(&self) -> &'static str {
-        level_name(self.level)
-    }
-
     fn check(&self) -> Result<(), EngineError> {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Gives the lists of a view what is left of the memory, if there is enough for all the rest: `bytes_per_pixel` are
-    /// those of pictures beside the tiles.
-    fn make_room(
-        &mut self,
-        name: &dyn Fn() -> String,
-        view: &KernelView,
-        outputs: Outputs,
-        bytes_per_pixel: u64,
-    ) -> Result<(), EngineError> {
-        let [width, height] = view.size;
-        let pixels = u64::from(width) * u64::from(height);
-        let buffers =
-            Pipeline::view_bytes(self.state.parameters.len(), view, outputs) + pixels * bytes_per_pixel;
-        let needed = self.state.bytes() as u64 + buffers;
-        let Some(bytes) = self.memory_limit.checked_sub(needed) else {
-            let what = format!("{}: {width}x{height} px", name());
-            return Err(EngineError::OutOfMemory { what, needed, limit: self.memory_limit });
-        };
-        let bytes_per_entry = match outputs {
-            Outputs::Color => ListRoom::BACKWARD,
-            Outputs::All => ListRoom::FORWARD,
-        };
-        self.pipeline.room = ListRoom { bytes, bytes_per_entry };
+    /// [`Self::check`] before a change of the state.
+    fn check_training(&self) -> Result<(), EngineError> {
+        self.check()?;
+        if self.state.is_only_drawn {
+            let what = "splats that were loaded to be drawn are asked to be trained (expected a whole state)";
+            return Err(EngineError::BadInput(what.to_owned()));
+        }
         Ok(())
     }
 
-    /// The error for a view that has more entries than there is room for.
-    fn too_many_entries(&self, name: &dyn Fn() -> String, error: TooManyEntries) -> EngineError {
-        let ListRoom { bytes, bytes_per_entry } = self.pipeline.room;
-        EngineError::OutOfMemory {
-            what: format!("{}: the tile lists, with {} entries,", name(), error.entries),
-            needed: error.entries.saturating_mul(bytes_per_entry),
-            limit: bytes.min(error.limit.saturating_mul(bytes_per_entry)),
-        }
+    /// Lets the state go, before another one is laid out, with everything that belongs to it.
+    fn clear(&mut self) {
+        (self.listed, self.last) = (None, None);
+        self.state = BlockState::default();
+        self.report = StepReport::default();
+        self.failed = None;
     }
 }
-
-/// Bytes per pixel of the pictures of a step: the render, its gradient, and the render with corrected exposure.
-const STEP_BYTES_PER_PIXEL: u64 = 3 * 12;
-/// Bytes per pixel of a [`Rendering`]: three colours, alpha, depth, count.
-const RENDERING_BYTES_PER_PIXEL: u64 = 6 * 4;
 
 impl Engine for CpuEngine {
     fn describe(&self) -> DeviceInfo {
@@ -178,8 +137,13 @@ impl Engine for CpuEngine {
             name: format!("CPU, {threads} thread{plural}, {}", describe_level(self.level)),
             kind: "cpu".to_owned(),
             threads,
+            level: level_name(self.level).to_owned(),
             deterministic: true,
         }
+    }
+
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+        memory::needs(scene)
     }
 
     fn limit_memory(&mut self, bytes: u64) {
@@ -187,12 +151,14 @@ impl Engine for CpuEngine {
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
-        self.listed = None;
-        // The old state goes before the new one is laid out.
-        self.state = BlockState::default();
+        self.clear();
         self.state = BlockState::from_state(state, &self.pool)?;
-        self.report = StepReport::default();
-        self.failed = None;
+        Ok(())
+    }
+
+    fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
+        self.clear();
+        self.state = BlockState::from_splats(&splats, extras, &self.pool)?;
         Ok(())
     }
 
@@ -206,25 +172,30 @@ impl Engine for CpuEngine {
 
     fn step(
         &mut self,
-        view: &TrainView,
-        _next: Option<&TrainView>,
+        views: &[TrainView],
+        _next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
-        self.check()?;
-        self.listed = None;
-        if let Err(error) = self.run_step(view, params) {
-            self.failed = Some(error.clone());
-            // A loss that is not finite belongs to the next flush: a step may be reported late.
-            if !matches!(error, EngineError::NonFiniteLoss { .. }) {
-                return Err(error);
+        self.check_training()?;
+        let [view] = views else {
+            let what = format!("{} views in step {} (expected 1 at a time)", views.len(), params.step);
+            return Err(EngineError::BadInput(what));
+        };
+        (self.listed, self.last) = (None, None);
+        match self.run_step(view, params) {
+            // Belongs to the next report: a step may run late.
+            Err(error @ EngineError::NonFiniteLoss { .. }) => {
+                self.failed = Some(error);
+                Ok(())
             }
+            // What is refused has changed nothing.
+            outcome => outcome,
         }
-        Ok(())
     }
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
-        self.check()?;
-        self.listed = None;
+        self.check_training()?;
+        (self.listed, self.last) = (None, None);
         let _span = gausset_prof::span("density");
         if let DensityRule::FreeSpace(rule) = rule {
             return self.clear_space(rule);
@@ -246,6 +217,7 @@ impl Engine for CpuEngine {
         let report = StepReport { splats, ..self.report };
         // What describes the last step stays; what counts starts again.
         self.report = StepReport {
+            last_step: report.last_step,
             last_loss: report.last_loss,
             visible: report.visible,
             intersections: report.intersections,
@@ -255,32 +227,34 @@ impl Engine for CpuEngine {
         Ok(report)
     }
 
-    fn render(
+    fn poll(&mut self) -> Result<StepReport, EngineError> {
+        // Steps run when they are asked for: there is nothing to wait for.
+        self.flush()
+    }
+
+    fn render_into(
         &mut self,
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-    ) -> Result<Rendering, EngineError> {
+        outputs: Outputs,
+        rendering: &mut Rendering,
+    ) -> Result<(), EngineError> {
         self.check()?;
-        self.listed = None;
+        (self.listed, self.last) = (None, None);
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         let name = || "a picture".to_owned();
-        self.make_room(&name, &view, Outputs::All, RENDERING_BYTES_PER_PIXEL)?;
+        self.make_room(&name, &view, Room::picture(outputs))?;
         self.pipeline.sky = self.sky_behind(options)?;
-        let forward = self.pipeline.forward(
-            &self.pool,
-            self.level,
-            &self.state.parameters,
-            &view,
-            options,
-            Outputs::All,
-        );
+        self.pipeline.dropout = None;
+        let forward =
+            self.pipeline.forward(&self.pool, self.level, &self.state.parameters, &view, options, outputs);
         forward.map_err(|error| self.too_many_entries(&name, error))?;
-        (self.last_size, self.last_degree) = (view.size, options.sh_degree);
+        self.last = Some(LastPass { size: view.size, sh_degree: options.sh_degree, update: None });
         self.listed = Some((*camera, *pose, *options));
-        let rendering = self.pipeline.rendering(&view);
-        statistics::count_contributors(&rendering);
-        Ok(rendering)
+        self.pipeline.rendering_into(&view, rendering);
+        statistics::count_contributors(rendering);
+        Ok(())
     }
 
     fn weight_in_front(
@@ -294,15 +268,24 @@ impl Engine for CpuEngine {
         let view = KernelView::new(camera, pose).with_near_plane(options.near_plane);
         // Right after a render of the same view the lists are there.
         if self.listed != Some((*camera, *pose, *options)) {
-            self.listed = None;
+            (self.listed, self.last) = (None, None);
             let name = || "a picture".to_owned();
-            self.make_room(&name, &view, Outputs::All, 0)?;
+            self.make_room(&name, &view, Room::LISTS)?;
             let splats = &self.state.parameters;
+            self.pipeline.dropout = None;
             let lists = self.pipeline.lists(&self.pool, self.level, splats, &view, options);
             lists.map_err(|error| self.too_many_entries(&name, error))?;
             self.listed = Some((*camera, *pose, *options));
         }
         let (lists, records) = (&self.pipeline.lists, &self.pipeline.projected.records);
         Ok(Some(weight_in_front(&self.pool, TileSplats { view: &view, lists, records }, queries)))
+    }
+
+    fn work(&mut self) -> Option<StepWork> {
+        self.last.map(|last| self.work_of(&last))
+    }
+
+    fn floors(&mut self, work: &StepWork) -> Option<Floors> {
+        Some(floors::floors(work, &Rates::measure(&self.pool, self.level), self.pool.threads()))
     }
 }

@@ -1,6 +1,6 @@
 //! The sky as a row of the engine's state: read before a picture, moved after it.
 
-use gausset_core::engine::{EngineError, RenderOptions, SKY_GROUP, SKY_WIDTH, StepParams};
+use gausset_core::engine::{EngineError, Group, RenderOptions, StepParams};
 use gausset_raster::sky::Sky;
 
 use crate::{CpuEngine, corrections};
@@ -19,13 +19,13 @@ impl CpuEngine {
         if let (Some((group, row)), Some(rates)) = (place, params.sky) {
             let gradient = &self.pipeline.sky_gradient;
             let group = &mut self.state.extras[group];
-            corrections::update_row(self.level, group, row, gradient, &[0.0; SKY_WIDTH], &rates, false);
+            corrections::update_row(self.level, group, row, gradient, &rates);
         }
         Ok(())
     }
 
     /// Where the sky stands in the state, if it is asked for.
     fn sky_place(&self, options: &RenderOptions) -> Result<Option<(usize, usize)>, EngineError> {
-        self.state.correction(SKY_GROUP, options.sky.then_some(0), SKY_WIDTH)
+        self.state.correction(Group::Sky, options.sky.then_some(0))
     }
 }

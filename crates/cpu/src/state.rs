@@ -3,7 +3,7 @@
 use gausset_compute::Pool;
 use gausset_compute::simd::LANES;
 use gausset_core::Splats;
-use gausset_core::engine::{DensityStatistics, EngineError, ExtraGroup, Moments, TrainState};
+use gausset_core::engine::{DensityStatistics, EngineError, ExtraGroup, Group, Moments, TrainState};
 use gausset_raster::layout::Blocks;
 
 /// A [`TrainState`] with its splats and moments in blocks, and everything per splat padded to whole blocks.
@@ -20,6 +20,8 @@ pub(crate) struct BlockState {
     pub group_clock: u64,
     pub next_id: u32,
     pub extras: Vec<ExtraGroup>,
+    /// Whether there are parameters and corrections alone.
+    pub is_only_drawn: bool,
 }
 
 fn bad(what: String) -> EngineError {
@@ -40,7 +42,29 @@ fn check_splats(name: &str, splats: &Splats, like: &Splats) -> Result<(), Engine
     )))
 }
 
+fn check_groups(groups: &[ExtraGroup]) -> Result<(), EngineError> {
+    for group in groups {
+        let values = group.clocks.len() * group.group.width();
+        if [group.values.len(), group.m.len(), group.v.len()] != [values; 3] {
+            return Err(bad(format!("group `{}`: arrays of different lengths", group.group)));
+        }
+    }
+    Ok(())
+}
+
 impl BlockState {
+    /// A state that is only drawn.
+    pub(crate) fn from_splats(
+        splats: &Splats,
+        extras: Vec<ExtraGroup>,
+        pool: &Pool,
+    ) -> Result<Self, EngineError> {
+        check_splats("splats", splats, splats)?;
+        check_groups(&extras)?;
+        let parameters = Blocks::from_splats_on(splats, pool);
+        Ok(Self { parameters, extras, is_only_drawn: true, ..Self::default() })
+    }
+
     /// Checks a state and converts it.
     pub(crate) fn from_state(state: TrainState, pool: &Pool) -> Result<Self, EngineError> {
         check_splats("splats", &state.splats, &state.splats)?;
@@ -57,12 +81,7 @@ impl BlockState {
         if let Some((name, found)) = lengths.into_iter().find(|&(_, found)| found != n) {
             return Err(bad(format!("{name}: {found} values (expected {n})")));
         }
-        for group in &state.extras {
-            let values = group.clocks.len() * group.width as usize;
-            if [group.values.len(), group.m.len(), group.v.len()] != [values; 3] {
-                return Err(bad(format!("group `{}`: arrays of different lengths", group.name)));
-            }
-        }
+        check_groups(&state.extras)?;
         let lanes = n.next_multiple_of(LANES);
         // Array by array, so that no more than one is there twice.
         let parameters = Blocks::from_splats_on(&state.splats, pool);
@@ -83,11 +102,15 @@ impl BlockState {
             group_clock: state.group_clock,
             next_id: state.next_id,
             extras: state.extras,
+            is_only_drawn: false,
         })
     }
 
     /// The inverse of [`Self::from_state`].
     pub(crate) fn to_state(&self, pool: &Pool) -> TrainState {
+        if self.is_only_drawn {
+            return TrainState::new(self.parameters.to_splats_on(pool), self.extras.clone());
+        }
         let n = self.parameters.len();
         TrainState {
             splats: self.parameters.to_splats_on(pool),
@@ -133,27 +156,23 @@ impl BlockState {
         }
     }
 
-    /// Whether there is a group of this name.
-    pub(crate) fn has_group(&self, name: &str) -> bool {
-        self.extras.iter().any(|group| group.name == name)
+    /// Whether there are corrections of this kind.
+    pub(crate) fn has_group(&self, group: Group) -> bool {
+        self.extras.iter().any(|extra| extra.group == group)
     }
 
     /// The index of a group of per-view corrections and one of its rows, checked.
     pub(crate) fn correction(
         &self,
-        name: &str,
+        group: Group,
         row: Option<u32>,
-        width: usize,
     ) -> Result<Option<(usize, usize)>, EngineError> {
         let Some(row) = row.map(|r| r as usize) else { return Ok(None) };
-        let found = self
-            .extras
-            .iter()
-            .position(|g| g.name == name && g.width as usize == width && row < g.clocks.len());
+        let found = self.extras.iter().position(|extra| extra.group == group && row < extra.clocks.len());
         match found {
-            Some(group) => Ok(Some((group, row))),
+            Some(place) => Ok(Some((place, row))),
             None => {
-                Err(bad(format!("view asks for row {row} of group `{name}`, which the state does not have")))
+                Err(bad(format!("view asks for row {row} of group `{group}`, which the state does not have")))
             }
         }
     }

@@ -2,20 +2,21 @@
 
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::{
-    CorrectionRates, EngineError, GradientStatistic, POSE_GROUP, StepParams, TrainView,
+    CorrectionRates, EngineError, GradientStatistic, Group, Outputs, StepParams, TrainView,
 };
 use gausset_core::{Stage, se3};
-use gausset_metrics::{LossOptions, Truth, apply_exposure, apply_gain, exposure, exposure_vjp, gain_vjp};
+use gausset_metrics::{LossOptions, Truth, apply_exposure, apply_gain, exposure_vjp, gain_vjp};
 use gausset_prof::span;
-use gausset_raster::blend::{Outputs, tile_row_to_lines};
+use gausset_raster::blend::tile_row_to_lines;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
+use gausset_raster::project::Dropout;
 use gausset_raster::update::{UpdateInput, UpdateState, update};
 use gausset_raster::view::KernelView;
 
+use crate::CpuEngine;
 use crate::corrections::{self, ColourGradient, ColourRows, Colours, Place};
-use crate::{CpuEngine, STEP_BYTES_PER_PIXEL, statistics};
-
-const POSE_WIDTH: usize = 6;
+use crate::memory::Room;
+use crate::statistics::{self, LastPass};
 
 impl CpuEngine {
     pub(crate) fn run_step(&mut self, view: &TrainView, params: &StepParams) -> Result<(), EngineError> {
@@ -26,8 +27,12 @@ impl CpuEngine {
                 view.name, view.target.width, view.target.height, camera.width, camera.height
             )));
         }
+        if params.frozen > 0 {
+            let what = format!("{} splats are to stay as they are (expected none: all move)", params.frozen);
+            return Err(EngineError::BadInput(what));
+        }
         let colour_rows = ColourRows::of(view, &self.state)?;
-        let pose_row = self.state.correction(POSE_GROUP, view.pose_row, POSE_WIDTH)?;
+        let pose_row = self.state.correction(Group::Pose, view.pose_row)?;
         let twist = pose_row.map(|(group, row)| self.twist(group, row));
         // The row may be that of a rig, whose movement is another one seen from this camera.
         let twist = twist.map(|twist| match &view.camera_from_rig {
@@ -38,8 +43,10 @@ impl CpuEngine {
         let kernel_view = KernelView::new(camera, &pose).with_near_plane(params.render.near_plane);
 
         let name = || format!("view `{}`", view.name);
-        self.make_room(&name, &kernel_view, Outputs::Color, STEP_BYTES_PER_PIXEL)?;
+        self.make_room(&name, &kernel_view, Room::STEP)?;
         self.pipeline.sky = self.sky_behind(&params.render)?;
+        let StepParams { dropout: share, seed, step, .. } = *params;
+        self.pipeline.dropout = (share > 0.0).then_some(Dropout { share, seed, step });
         let forward = self.pipeline.forward(
             &self.pool,
             self.level,
@@ -49,8 +56,12 @@ impl CpuEngine {
             Outputs::Color,
         );
         forward.map_err(|error| self.too_many_entries(&name, error))?;
-        (self.last_size, self.last_degree) = (kernel_view.size, params.render.sh_degree);
-        statistics::count_forward(self, &kernel_view, params);
+        let last = LastPass {
+            size: kernel_view.size,
+            sh_degree: params.render.sh_degree,
+            update: Some(params.adam),
+        };
+        statistics::count_forward(self, &kernel_view, &last, params.step);
         let (loss, colour_gradient) = self.loss_and_gradient(view, params, &kernel_view, &colour_rows)?;
         if !loss.is_finite() {
             return Err(EngineError::NonFiniteLoss { step: params.step, view: view.name.to_string(), loss });
@@ -69,6 +80,7 @@ impl CpuEngine {
             alpha_depth: None,
         };
         self.pipeline.backward(&self.pool, self.level, &kernel_view, upstream, absolute);
+        self.last = Some(last);
         statistics::count_backward(self, params.adam, params.step);
         let pose_rates = params.pose.filter(|_| pose_row.is_some());
         let pose_sums = self.update_splats(params, &kernel_view, pose_rates.is_some());
@@ -83,11 +95,12 @@ impl CpuEngine {
             };
             let gradient = gradient.map(|g| g as f32);
             let group = &mut self.state.extras[group];
-            corrections::update_row(self.level, group, row, &gradient, &[0.0; POSE_WIDTH], &rates, true);
+            corrections::update_row(self.level, group, row, &gradient, &rates);
         }
 
         self.report.steps += 1;
         self.report.loss_sum += loss;
+        self.report.last_step = Some(params.step);
         self.report.last_loss = loss;
         self.report.visible = self.pipeline.projected.keys.len() as u64;
         self.report.intersections = self.pipeline.projected.entries;
@@ -104,21 +117,20 @@ impl CpuEngine {
     /// Moves the rows that correct the colours of the view.
     fn update_colours(&mut self, rows: &ColourRows, params: &StepParams, gradient: &ColourGradient) {
         let level = self.level;
-        let mut update =
-            |place: Option<Place>, rates: Option<CorrectionRates>, gradient: &[f32], identity: &[f32]| {
-                let ((group, row), rates) = place.zip(rates)?;
-                let rows = &mut self.state.extras[group];
-                corrections::update_row(level, rows, row, gradient, identity, &rates, false);
-                Some(group)
-            };
+        let mut update = |place: Option<Place>, rates: Option<CorrectionRates>, gradient: &[f32]| {
+            let ((group, row), rates) = place.zip(rates)?;
+            let rows = &mut self.state.extras[group];
+            corrections::update_row(level, rows, row, gradient, &rates);
+            Some(group)
+        };
         match gradient {
             ColourGradient::None => {}
             ColourGradient::Affine(affine) => {
-                update(rows.affine, params.exposure, affine, &exposure::IDENTITY);
+                update(rows.affine, params.exposure, affine);
             }
             ColourGradient::Gain(gain) => {
-                update(rows.vignetting, params.vignetting, &gain.vignetting, &[0.0; 3]);
-                if let Some(group) = update(rows.gains, params.exposure, &gain.log_gains, &[0.0; 3]) {
+                update(rows.vignetting, params.vignetting, &gain.vignetting);
+                if let Some(group) = update(rows.gains, params.exposure, &gain.log_gains) {
                     corrections::hold_mean(&mut self.state.extras[group]);
                 }
             }

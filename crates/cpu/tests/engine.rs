@@ -3,7 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use gausset_core::engine::{
-    Dropout, Engine, EngineError, FrontQuery, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    Engine, EngineError, FrontQuery, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, StepWork,
+    TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -22,6 +23,7 @@ const CAMERA: Camera = Camera { width: 40, height: 24, fx: 30.0, fy: 30.0, cx: 2
 fn view() -> TrainView {
     TrainView {
         index: 0,
+        reduction: 1,
         name: "view".into(),
         camera: CAMERA,
         pose: Pose::IDENTITY,
@@ -62,12 +64,12 @@ fn every_splat_is_drawn_or_has_the_reason_that_it_has() {
         (20, [0.0, 0.0, 5.0], -8.0),
         (25, [100.0, 0.0, 5.0], 2.0),
     ]);
-    let count = |dropout: Option<Dropout>| {
+    let count = |dropout: f32| {
         let mut engine = engine(splats.clone());
         gausset_prof::set_enabled(true);
         gausset_prof::reset();
-        let render = RenderOptions { dropout, ..RenderOptions::default() };
-        engine.step(&view(), None, &StepParams::new(0, 5, render, STILL)).unwrap();
+        let params = StepParams::new(0, 5, RenderOptions::default(), STILL);
+        engine.step(&[view()], &[], &StepParams { dropout, ..params }).unwrap();
         gausset_prof::set_enabled(false);
         let profile = gausset_prof::snapshot();
         let names = [
@@ -80,10 +82,9 @@ fn every_splat_is_drawn_or_has_the_reason_that_it_has() {
         ];
         names.map(|name| profile.counter(name).unwrap_or_else(|| panic!("{name}")).last)
     };
-    assert_eq!(count(None), [175.0, 100.0, 0.0, 30.0, 20.0, 25.0]);
+    assert_eq!(count(0.0), [175.0, 100.0, 0.0, 30.0, 20.0, 25.0]);
     // Half of those that would be drawn, and none of the others, are left out.
-    let [all, visible, left_out, behind, faint, outside] =
-        count(Some(Dropout { share: 0.5, seed: 3, step: 0 }));
+    let [all, visible, left_out, behind, faint, outside] = count(0.5);
     assert_eq!([all, behind, faint, outside], [175.0, 30.0, 20.0, 25.0]);
     assert_eq!(visible + left_out, 100.0);
     // Five standard deviations of a hundred coins.
@@ -98,12 +99,16 @@ fn tiles_that_a_cap_cuts_are_counted_in_steps_and_pictures() {
     for (cap, tiles) in [(0, 0), (10, 0), (9, 4), (1, 4)] {
         let render = RenderOptions { max_splats_per_tile: cap, ..RenderOptions::default() };
         for step in 0..3 {
-            engine.step(&view(), None, &StepParams::new(step, 5, render, STILL)).unwrap();
+            engine.step(&[view()], &[], &StepParams::new(step, 5, render, STILL)).unwrap();
         }
         let report = engine.flush().unwrap();
         let steps = if tiles > 0 { 3 } else { 0 };
         assert_eq!((report.cap_hits, report.capped_steps), (3 * tiles, steps), "cap {cap}");
-        assert_eq!(engine.render(&CAMERA, &Pose::IDENTITY, &render).unwrap().cut_tiles, tiles, "cap {cap}");
+        assert_eq!(
+            engine.render(&CAMERA, &Pose::IDENTITY, &render, Outputs::All).unwrap().cut_tiles,
+            tiles,
+            "cap {cap}"
+        );
         // What was counted is told once.
         assert_eq!(engine.flush().unwrap().cap_hits, 0);
     }
@@ -115,11 +120,11 @@ fn after_a_step_that_failed_nothing_is_rendered_until_a_state_is_loaded() {
     let splats = splats(&[(10, [0.0, 0.0, 5.0], 2.0)]);
     let mut engine = engine(splats.clone());
     let options = RenderOptions::default();
-    let render = |engine: &mut CpuEngine| engine.render(&CAMERA, &Pose::IDENTITY, &options);
+    let render = |engine: &mut CpuEngine| engine.render(&CAMERA, &Pose::IDENTITY, &options, Outputs::All);
     let picture = render(&mut engine).unwrap();
     let nothing = RenderOptions { background: [f32::NAN; 3], ..options };
     // It is told at the next chance, not at once.
-    engine.step(&view(), None, &StepParams::new(4, 5, nothing, STILL)).unwrap();
+    engine.step(&[view()], &[], &StepParams::new(4, 5, nothing, STILL)).unwrap();
     assert!(matches!(render(&mut engine), Err(EngineError::NonFiniteLoss { step: 4, .. })));
     assert!(matches!(engine.flush(), Err(EngineError::NonFiniteLoss { step: 4, .. })));
     engine.load(TrainState::new(splats, Vec::new())).unwrap();
@@ -140,15 +145,106 @@ fn what_is_in_front_is_told_of_the_state_as_it_is_whatever_was_rendered_before()
     let fresh = ask(&mut device, &Pose::IDENTITY);
     // An opacity of a half, at the centre of a splat or next to it.
     assert!((0.3..0.5).contains(&fresh), "{fresh}");
-    device.render(&CAMERA, &Pose::IDENTITY, &options).unwrap();
+    device.render(&CAMERA, &Pose::IDENTITY, &options, Outputs::Color).unwrap();
     assert_eq!(ask(&mut device, &Pose::IDENTITY), fresh);
     // Another view than the one that was rendered, then a step, then other splats.
     let aside = Pose { translation: [50.0, 0.0, 0.0], ..Pose::IDENTITY };
     assert_eq!(ask(&mut device, &aside), 0.0);
     assert_eq!(ask(&mut device, &Pose::IDENTITY), fresh);
     let rates = Rates { opacity_logits: 5.0, ..STILL };
-    device.step(&view(), None, &StepParams::new(0, 5, options, rates)).unwrap();
+    device.step(&[view()], &[], &StepParams::new(0, 5, options, rates)).unwrap();
     assert_ne!(ask(&mut device, &Pose::IDENTITY), fresh);
     device.load(TrainState::new(far, Vec::new())).unwrap();
     assert_eq!(ask(&mut device, &Pose::IDENTITY), 0.0);
+}
+
+#[test]
+fn the_work_of_the_last_pass_is_what_a_profile_counts_of_it() {
+    let _alone = alone();
+    let mut engine = engine(splats(&[(100, [0.0, 0.0, 5.0], 2.0), (30, [0.0, 0.0, -5.0], 2.0)]));
+    assert_eq!(engine.work(), None, "nothing was drawn");
+    gausset_prof::set_enabled(true);
+    gausset_prof::reset();
+    engine.step(&[view()], &[], &StepParams::new(0, 5, RenderOptions::default(), STILL)).unwrap();
+    gausset_prof::set_enabled(false);
+    let profile = gausset_prof::snapshot();
+    let counted = StepWork::from_counters(|name| profile.counter(name).map(|counter| counter.last)).unwrap();
+    let work = engine.work().unwrap();
+    assert_eq!(work, counted);
+    let [width, height] = [CAMERA.width, CAMERA.height].map(f64::from);
+    assert_eq!((work.splats, work.visible, work.pixels), (130.0, 100.0, width * height));
+    // All 130 splats are in 9 blocks, and a dense step moves them all.
+    assert!(work.live > 0.0 && work.live <= work.intersections && work.blocks == 9.0, "{work:?}");
+
+    // A picture of the same view is the same work without an update.
+    engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).unwrap();
+    assert_eq!(engine.work(), Some(StepWork { live: 0.0, blocks: 0.0, ..work }));
+    let stages: Vec<&str> =
+        engine.floors(&work).unwrap().stages.iter().map(|floor| floor.stage.name()).collect();
+    assert_eq!(stages, ["project", "sort", "tile", "blend", "loss", "blend_vjp", "project_vjp+adam"]);
+    let state = engine.save().unwrap();
+    engine.load(state).unwrap();
+    assert_eq!(engine.work(), None, "the buffers are those of another state");
+}
+
+#[test]
+fn what_is_refused_changes_nothing_and_the_next_step_is_done() {
+    let _alone = alone();
+    let mut engine = engine(splats(&[(10, [0.0, 0.0, 5.0], 2.0)]));
+    let before = engine.save().unwrap();
+    let params = StepParams::new(4, 5, RenderOptions::default(), STILL);
+    for views in [vec![], vec![view(), view()]] {
+        let error = engine.step(&views, &[], &params).unwrap_err();
+        assert!(matches!(error, EngineError::BadInput(_)), "{error}");
+    }
+    let error = engine.step(&[view(), view()], &[], &params).unwrap_err().to_string();
+    assert_eq!(error, "2 views in step 4 (expected 1 at a time)");
+    let small = TrainView { camera: Camera { width: 39, ..CAMERA }, ..view() };
+    engine.step(&[small], &[], &params).unwrap_err();
+    let frozen = StepParams { frozen: 1, ..params };
+    let error = engine.step(&[view()], &[], &frozen).unwrap_err().to_string();
+    assert_eq!(error, "1 splats are to stay as they are (expected none: all move)");
+    assert_eq!(engine.save().unwrap(), before);
+    engine.step(&[view()], &[], &params).unwrap();
+    assert_eq!(engine.flush().unwrap().steps, 1);
+}
+
+#[test]
+fn the_screen_radius_of_a_splat_does_not_depend_on_those_beside_it_in_memory() {
+    let _alone = alone();
+    // Sixteen splats are a block. The last one lies behind the others: it is projected, and gets no gradient.
+    for in_front in [15, 16] {
+        let mut splats = splats(&[(in_front, [0.0, 0.0, 5.0], 6.0), (1, [0.0, 0.0, 6.0], 6.0)]);
+        splats.log_scales[..in_front].fill([-1.0; 3]);
+        let mut engine = engine(splats);
+        let mut params = StepParams::new(0, 5, RenderOptions::default(), STILL);
+        params.statistic = GradientStatistic::Signed;
+        engine.step(&[view()], &[], &params).unwrap();
+        let statistics = engine.save().unwrap().statistics;
+        assert_eq!(statistics.visible_steps, vec![1; in_front + 1]);
+        // Three times a standard deviation of e^-1 / 5 · 30 px and the low-pass filter, for those that are seen.
+        assert!((statistics.max_radius[0] - 6.8).abs() < 0.1, "{}", statistics.max_radius[0]);
+        assert_eq!(statistics.max_radius[in_front], 0.0, "{in_front} in front");
+    }
+}
+
+#[test]
+fn steps_are_told_once_by_whoever_asks_first() {
+    let _alone = alone();
+    let mut engine = engine(splats(&[(10, [0.0, 0.0, 5.0], 2.0)]));
+    let step = |engine: &mut CpuEngine, step| {
+        engine.step(&[view()], &[], &StepParams::new(step, 5, RenderOptions::default(), STILL)).unwrap();
+    };
+    assert_eq!(engine.poll().unwrap().last_step, None);
+    step(&mut engine, 7);
+    step(&mut engine, 8);
+    let told = engine.poll().unwrap();
+    assert_eq!((told.steps, told.last_step, told.splats), (2, Some(8), 10));
+    assert!(told.loss_sum > 0.0 && told.loss_sum == 2.0 * told.last_loss, "{told:?}");
+    let again = engine.flush().unwrap();
+    assert_eq!((again.steps, again.loss_sum), (0, 0.0), "what was told is not told again");
+    assert_eq!((again.last_step, again.last_loss, again.visible), (Some(8), told.last_loss, told.visible));
+    step(&mut engine, 9);
+    let third = engine.flush().unwrap();
+    assert_eq!((third.steps, third.last_step), (1, Some(9)));
 }

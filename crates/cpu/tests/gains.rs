@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    CorrectionRates, Engine, ExtraGroup, GAIN_GROUP, Rates, RenderOptions, StepParams, TrainState, TrainView,
-    VIGNETTING_GROUP,
+    CorrectionRates, Engine, ExtraGroup, Group, Rates, RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -35,6 +34,7 @@ fn view(row: u32, middle: f32, corner: f32) -> TrainView {
     let target = TargetImage { width: CAMERA.width, height: CAMERA.height, rgb, alpha: None, mask: None };
     TrainView {
         index: row,
+        reduction: 1,
         name: "view".into(),
         camera: CAMERA,
         pose: Pose::IDENTITY,
@@ -56,7 +56,7 @@ fn train(engine: &mut CpuEngine, views: &[TrainView], steps: u64) {
     for step in 0..steps {
         let mut params = StepParams::new(step, 0, RenderOptions::default(), STILL);
         (params.exposure, params.vignetting) = (Some(RATES), Some(RATES));
-        engine.step(&views[step as usize % views.len()], None, &params).unwrap();
+        engine.step(std::slice::from_ref(&views[step as usize % views.len()]), &[], &params).unwrap();
     }
 }
 
@@ -64,10 +64,10 @@ fn train(engine: &mut CpuEngine, views: &[TrainView], steps: u64) {
 fn gains_find_the_exposure_of_the_pictures_and_their_mean_stays_zero() {
     let brightness = [0.35f32, 0.45, 0.6];
     let views: Vec<TrainView> = (0..3).zip(brightness).map(|(row, b)| view(row, b, b)).collect();
-    let mut engine = engine(vec![ExtraGroup::gains(3)]);
+    let mut engine = engine(vec![ExtraGroup::new(Group::Gain, 3)]);
     train(&mut engine, &views, 300);
     let state = engine.save().unwrap();
-    let gains = state.extra(GAIN_GROUP).unwrap();
+    let gains = state.extra(Group::Gain).unwrap();
     for c in 0..3 {
         let row = |row: usize| f64::from(gains.row(row)[c]);
         // The wall keeps its 0.5: what the pictures share does not go into the gains, only what they differ by does.
@@ -81,10 +81,10 @@ fn gains_find_the_exposure_of_the_pictures_and_their_mean_stays_zero() {
 #[test]
 fn vignetting_is_found_per_camera() {
     let views = [TrainView { vignetting_row: Some(0), exposure_row: None, ..view(0, 0.5, 0.4) }];
-    let mut engine = engine(vec![ExtraGroup::vignetting(2)]);
+    let mut engine = engine(vec![ExtraGroup::new(Group::Vignetting, 2)]);
     train(&mut engine, &views, 400);
     let state = engine.save().unwrap();
-    let vignetting = state.extra(VIGNETTING_GROUP).unwrap();
+    let vignetting = state.extra(Group::Vignetting).unwrap();
     let corner: f32 = 1.0 + vignetting.row(0).iter().sum::<f32>();
     // 0.4 / 0.5 in the corner; L1 with steps of 0.01 stays within a few of them.
     assert!((corner - 0.8).abs() < 0.03, "{vignetting:?}");
@@ -93,18 +93,20 @@ fn vignetting_is_found_per_camera() {
 
 #[test]
 fn without_rates_rows_stay_and_are_applied() {
-    let mut gains = ExtraGroup::gains(2);
+    let mut gains = ExtraGroup::new(Group::Gain, 2);
     gains.values = vec![0.2, 0.2, 0.2, -0.2, -0.2, -0.2];
     let mut engine = engine(vec![gains.clone()]);
     let bright = (0.5 * libm::expf(0.2) * 255.0).round() / 255.0;
     let loss = |engine: &mut CpuEngine, view: &TrainView| {
-        engine.step(view, None, &StepParams::new(0, 0, RenderOptions::default(), STILL)).unwrap();
+        engine
+            .step(std::slice::from_ref(view), &[], &StepParams::new(0, 0, RenderOptions::default(), STILL))
+            .unwrap();
         engine.flush().unwrap().last_loss
     };
     let [right, wrong] = [0, 1].map(|row| loss(&mut engine, &view(row, bright, bright)));
     assert!(right < 0.01 && wrong > 0.1, "{right} {wrong}");
     assert_eq!(engine.save().unwrap().extras, [gains]);
     let missing =
-        engine.step(&view(2, 0.5, 0.5), None, &StepParams::new(0, 0, RenderOptions::default(), STILL));
+        engine.step(&[view(2, 0.5, 0.5)], &[], &StepParams::new(0, 0, RenderOptions::default(), STILL));
     assert!(missing.unwrap_err().to_string().contains("row 2 of group `gains`"));
 }

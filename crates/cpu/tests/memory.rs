@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use gausset_core::engine::{Engine, EngineError, Rates, RenderOptions, StepParams, TrainState, TrainView};
+use gausset_core::engine::{
+    DensityRule, Engine, EngineError, Outputs, Rates, RenderOptions, SceneSize, StepParams, TrainState,
+    TrainView,
+};
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_scenes::workload::pattern;
@@ -28,6 +31,7 @@ fn engine(log_scale: f32) -> CpuEngine {
 fn step(engine: &mut CpuEngine) -> Result<(), EngineError> {
     let view = TrainView {
         index: 0,
+        reduction: 1,
         name: "a.png".into(),
         camera: CAMERA,
         pose: Pose::IDENTITY,
@@ -39,7 +43,7 @@ fn step(engine: &mut CpuEngine) -> Result<(), EngineError> {
     };
     let rates =
         Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
-    engine.step(&view, None, &StepParams::new(1, 5, RenderOptions::default(), rates))
+    engine.step(std::slice::from_ref(&view), &[], &StepParams::new(1, 5, RenderOptions::default(), rates))
 }
 
 #[test]
@@ -79,8 +83,42 @@ fn a_picture_that_does_not_fit_is_refused_before_it_is_allocated() {
     let mut engine = engine(-7.0);
     engine.limit_memory(1 << 30);
     let camera = Camera::new(32_768, 32_768, 3e4, 3e4, 16_384.0, 16_384.0).unwrap();
-    let error = engine.render(&camera, &Pose::IDENTITY, &RenderOptions::default()).unwrap_err();
+    let error = engine.render(&camera, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).unwrap_err();
     assert!(error.to_string().starts_with("a picture: 32768x32768 px would need 49"), "{error}");
     assert!(engine.bytes() < 10 << 20, "{} bytes", engine.bytes());
-    assert!(engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default()).is_ok());
+    assert!(engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).is_ok());
+}
+
+#[test]
+fn splats_that_are_only_drawn_take_a_third_of_the_memory_and_look_the_same() {
+    let mut whole = engine(-4.0);
+    let splats = whole.save().unwrap().splats;
+    let mut drawn = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
+    drawn.load_splats(splats.clone(), Vec::new()).unwrap();
+    assert!(3 * drawn.bytes() <= whole.bytes(), "{} of {} bytes", drawn.bytes(), whole.bytes());
+    let picture = |engine: &mut CpuEngine| {
+        engine.render(&CAMERA, &Pose::IDENTITY, &RenderOptions::default(), Outputs::All).unwrap()
+    };
+    assert_eq!(picture(&mut drawn), picture(&mut whole));
+    let error = step(&mut drawn).unwrap_err().to_string();
+    assert!(error.contains("expected a whole state"), "{error}");
+    let error = drawn.densify(&DensityRule::ResetOpacity { max_opacity: 0.1 }).unwrap_err();
+    assert!(matches!(error, EngineError::BadInput(_)), "{error}");
+    assert_eq!(drawn.save().unwrap(), TrainState::new(splats, Vec::new()));
+}
+
+#[test]
+fn what_is_said_to_be_needed_is_enough_and_grows_evenly() {
+    let mut engine = engine(-7.0);
+    step(&mut engine).unwrap();
+    let size = |splats| SceneSize { splats, sh_degree: 0, pixels: CAMERA.pixels() as u64 };
+    let [none, one, all] = [0, 1, SPLATS as u64].map(|splats| engine.needs(&size(splats)));
+    assert!(engine.bytes() as u64 <= all.host.total(), "{} bytes, {all:?}", engine.bytes());
+    assert_eq!(all.host.state, SPLATS as u64 * TrainState::bytes_per_splat(0));
+    assert_eq!(
+        all.host.total() - none.host.total(),
+        SPLATS as u64 * (one.host.total() - none.host.total()),
+        "as many times as much for as many splats"
+    );
+    assert_eq!((all.device.total(), all.limit), (0, None), "a processor has no memory of its own");
 }

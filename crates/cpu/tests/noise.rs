@@ -34,6 +34,7 @@ fn view() -> TrainView {
     let target: TargetImage = pattern(camera.width, camera.height);
     TrainView {
         index: 0,
+        reduction: 1,
         name: "view".into(),
         camera,
         pose: Pose::IDENTITY,
@@ -61,7 +62,7 @@ fn a_step_without_rates_moves_the_means_by_the_noise_of_the_reference() {
             let mut params = StepParams::new(7, 5, RenderOptions::default(), still);
             params.noise = Some(NOISE);
             params.adam = adam;
-            engine.step(&view, None, &params).unwrap();
+            engine.step(std::slice::from_ref(&view), &[], &params).unwrap();
             let after = engine.save().unwrap().splats;
             assert!(first.get_or_insert_with(|| after.clone()) == &after, "{} {adam:?}", wanted.name());
         }

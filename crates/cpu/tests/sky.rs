@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    CorrectionRates, Engine, ExtraGroup, Rates, RenderOptions, SKY_GROUP, SKY_WIDTH, StepParams, TrainState,
+    CorrectionRates, Engine, ExtraGroup, Group, Outputs, Rates, RenderOptions, StepParams, TrainState,
     TrainView,
 };
 use gausset_core::{Camera, Pose, Splats, TargetImage, se3};
@@ -19,7 +19,6 @@ const OPTIONS: RenderOptions = RenderOptions {
     antialiased: false,
     max_splats_per_tile: 0,
     near_plane: 0.01,
-    dropout: None,
     sky: true,
     only_first: None,
 };
@@ -42,6 +41,7 @@ fn views() -> Vec<TrainView> {
         let rgb = colour.repeat(CAMERA.pixels());
         TrainView {
             index: turn as u32,
+            reduction: 1,
             name: "view".into(),
             camera: CAMERA,
             pose: se3::exp([0.0, 0.0, 0.0, 0.0, angle, 0.0]),
@@ -65,16 +65,16 @@ fn train(engine: &mut CpuEngine, steps: std::ops::Range<u64>) {
     let views = views();
     for step in steps {
         let params = StepParams { sky: Some(RATES), ..StepParams::new(step, 0, OPTIONS, STILL) };
-        engine.step(&views[step as usize % views.len()], None, &params).unwrap();
+        engine.step(std::slice::from_ref(&views[step as usize % views.len()]), &[], &params).unwrap();
     }
 }
 
 #[test]
 fn the_sky_takes_the_colours_of_the_directions() {
-    let mut engine = engine(2, TrainState::new(ball(), vec![ExtraGroup::sky()]));
+    let mut engine = engine(2, TrainState::new(ball(), vec![ExtraGroup::new(Group::Sky, 1)]));
     train(&mut engine, 0..300);
     for view in views() {
-        let rendering = engine.render(&CAMERA, &view.pose, &OPTIONS).unwrap();
+        let rendering = engine.render(&CAMERA, &view.pose, &OPTIONS, Outputs::All).unwrap();
         let expected = view.target.rgb[..3].iter().map(|&v| f32::from(v) / 255.0);
         // The corner, which the ball does not reach. Three colours with edges in between are not quite a sky of degree 2;
         // it began at 0.5, which is up to 0.4 away.
@@ -85,15 +85,15 @@ fn the_sky_takes_the_colours_of_the_directions() {
         assert_eq!(rendering.alpha[0], 0.0);
     }
     let state = engine.save().unwrap();
-    assert_eq!(state.extra(SKY_GROUP).unwrap().clocks, [300]);
+    assert_eq!(state.extra(Group::Sky).unwrap().clocks, [300]);
     // Without rates it stays as it is.
-    engine.step(&views()[0], None, &StepParams::new(300, 0, OPTIONS, STILL)).unwrap();
+    engine.step(&views()[..1], &[], &StepParams::new(300, 0, OPTIONS, STILL)).unwrap();
     assert_eq!(engine.save().unwrap().extras, state.extras);
 }
 
 #[test]
 fn a_sky_goes_on_from_a_saved_state_with_the_same_bytes_on_any_number_of_threads() {
-    let start = || TrainState::new(ball(), vec![ExtraGroup::sky()]);
+    let start = || TrainState::new(ball(), vec![ExtraGroup::new(Group::Sky, 1)]);
     let mut whole = engine(1, start());
     train(&mut whole, 0..20);
     let expected = whole.save().unwrap();
@@ -109,9 +109,9 @@ fn a_sky_goes_on_from_a_saved_state_with_the_same_bytes_on_any_number_of_threads
 #[test]
 fn a_sky_that_the_state_does_not_have_is_an_error() {
     let mut engine = engine(1, TrainState::new(ball(), Vec::new()));
-    let error = engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS).unwrap_err().to_string();
+    let error = engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS, Outputs::All).unwrap_err().to_string();
     assert!(error.contains("`sky`"), "{error}");
-    let narrow = ExtraGroup::new(SKY_GROUP, &[0.0; SKY_WIDTH - 1], 1);
-    engine.load(TrainState::new(ball(), vec![narrow])).unwrap();
-    engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS).unwrap_err();
+    let other = ExtraGroup::new(Group::Pose, 1);
+    engine.load(TrainState::new(ball(), vec![other])).unwrap();
+    engine.render(&CAMERA, &Pose::IDENTITY, &OPTIONS, Outputs::All).unwrap_err();
 }

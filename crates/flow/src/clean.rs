@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gausset_core::engine::{Engine, TrainState};
+use gausset_core::engine::Engine;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
 use gausset_io::dataset::Dataset;
 use gausset_io::splat::ply::{PlyOptions, save_ply};
@@ -68,7 +68,7 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
     }
     let run = SavedRun::read(&options.run)?;
     let mut engine = options.device.engine(options.threads as usize)?;
-    let file = run.load_splats(&mut engine, host)?;
+    let file = run.load_splats(&mut *engine, host)?;
     let place = DataPlace {
         path: options.data.as_deref(),
         other: OtherData::forced(options.force),
@@ -98,15 +98,15 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
         }
     };
 
-    let before = score(&mut engine, file.scene_len())?;
+    let before = score(&mut *engine, file.scene_len())?;
     let seed = run.recorded.config.recipe.seed;
-    let stays = clean::keep(&mut engine, &file.scene(), &turn, &space, seed)?;
+    let stays = clean::keep(&mut *engine, &file.scene(), &turn, &space, seed)?;
     let scene: Vec<usize> = (0..file.scene_len()).filter(|&i| stays[i]).collect();
     let kept: Vec<usize> = scene.iter().copied().chain(file.scene_len()..file.splats.len()).collect();
     let splats = file.splats.select(&kept);
     let removed = file.splats.len() - splats.len();
-    engine.load(TrainState::new(splats.clone(), Vec::new()))?;
-    let after = score(&mut engine, scene.len())?;
+    engine.load_splats(splats.clone(), Vec::new())?;
+    let after = score(&mut *engine, scene.len())?;
 
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let write = WriteOptions { label: "splats", overwrite, ..WriteOptions::default() };

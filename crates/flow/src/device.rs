@@ -30,12 +30,12 @@ impl DeviceOptions {
     ///
     /// # Errors
     /// This processor lacks the vector level.
-    pub fn engine(self, threads: usize) -> Result<CpuEngine, LevelMissing> {
+    pub fn engine(self, threads: usize) -> Result<Box<dyn Engine>, LevelMissing> {
         match self.device {
             Device::Auto | Device::Cpu => {
                 let mut engine = CpuEngine::new(CpuOptions { threads, level: self.level })?;
                 engine.limit_memory(ReadLimits::default().memory_bytes);
-                Ok(engine)
+                Ok(Box::new(engine))
             }
         }
     }

@@ -93,7 +93,7 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
     let _lock = if options.output.is_none() { Some(run.share()?) } else { None };
     let lpips = options.lpips.as_deref().map(read_lpips).transpose()?;
     let mut engine = options.device.engine(options.threads as usize)?;
-    let scene_splats = scene_splats(&run.load_splats(&mut engine, host)?);
+    let scene_splats = scene_splats(&run.load_splats(&mut *engine, host)?);
     let place = DataPlace {
         path: options.data.as_deref(),
         other: OtherData::forced(options.force),
@@ -117,7 +117,7 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
     let loader = run.loader(&dataset);
     let pictures = PictureFolder { fs: Arc::new(Disk), folder: folder.clone(), overwrite };
     let limit = eval_options.render.max_splats_per_tile;
-    let report = match evaluate_views(&mut engine, &loader, eval_options, Some(pictures), host.stop()) {
+    let report = match evaluate_views(&mut *engine, &loader, eval_options, Some(pictures), host.stop()) {
         Err(EvalError::Stopped) => return Err(Failure::stopped()),
         evaluated => evaluated?,
     };

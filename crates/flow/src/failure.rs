@@ -126,7 +126,7 @@ impl From<EngineError> for Failure {
             EngineError::OutOfMemory { .. } => {
                 Self::new("memory", format!("{error}; smaller pictures and fewer splats need less"))
             }
-            EngineError::BadInput(_) => Self::new("device", error),
+            EngineError::BadInput(_) | EngineError::Device(_) => Self::new("device", error),
         }
     }
 }

@@ -4,9 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use gausset_compute::pool::{WorkerWatch, watch_workers};
-use gausset_core::engine::Engine;
-use gausset_cpu::CpuEngine;
-use gausset_cpu::statistics::StepSizes;
+use gausset_core::engine::{Engine, Floors, StepWork};
 use gausset_io::atomic::{Disk, Overwrite, WriteError, write_atomic};
 use gausset_io::owned;
 use gausset_io::run_folder::{profile_csv_path, profile_path, trace_path};
@@ -27,7 +25,7 @@ pub fn start() {
 ///
 /// # Errors
 /// A file that cannot be written.
-pub fn finish(engine: &CpuEngine, folder: &Path, outcome: &Outcome) -> Result<Profile, Failure> {
+pub fn finish(engine: &mut dyn Engine, folder: &Path, outcome: &Outcome) -> Result<Profile, Failure> {
     let about = [
         ("run", folder.display().to_string()),
         ("device", engine.describe().name),
@@ -40,30 +38,31 @@ pub fn finish(engine: &CpuEngine, folder: &Path, outcome: &Outcome) -> Result<Pr
 }
 
 /// Ends the recording; measures the machine and adds what the stages would take at least.
-pub fn stop(engine: &CpuEngine, about: &[(&str, String)]) -> (Profile, Trace) {
+pub fn stop(engine: &mut dyn Engine, about: &[(&str, String)]) -> (Profile, Trace) {
     gausset_prof::set_enabled(false);
     gausset_prof::set_trace(false);
     let (mut profile, trace) = (gausset_prof::snapshot(), gausset_prof::trace());
     profile.about = about.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    if let Some(sizes) = StepSizes::of_profile(&profile) {
-        (profile.machine, profile.floors) = floors(engine, &sizes);
+    let median = |name: &str| profile.counter(name).map(|counter| counter.median);
+    if let Some(work) = StepWork::from_counters(median) {
+        (profile.machine, profile.floors) = floors(engine, &work);
     }
     (profile, trace)
 }
 
-/// The rates of this machine, and what the stages of a step of these sizes take at least at them.
-pub fn floors(engine: &CpuEngine, sizes: &StepSizes) -> (Option<Machine>, Vec<Floor>) {
-    let (rates, threads) = (engine.measure_rates(), engine.threads());
+/// The rates of this machine, and what the stages of a step with so much work take at least at them.
+pub fn floors(engine: &mut dyn Engine, work: &StepWork) -> (Option<Machine>, Vec<Floor>) {
+    let Some(Floors { rates, stages }) = engine.floors(work) else { return (None, Vec::new()) };
     let machine = Machine {
-        threads: threads as u32,
+        threads: rates.threads as u32,
         vector_ops_per_s: rates.vector_ops_per_s,
-        stream_bytes_per_s: rates.memory_bytes_per_s(),
+        stream_bytes_per_s: rates.bytes_per_s,
     };
-    let floors = sizes.work().into_iter().map(|work| Floor {
-        name: work.stage.name().to_owned(),
-        bytes: work.bytes,
-        vector_ops: work.vector_ops,
-        floor_ms: work.floor_ms(&rates, threads),
+    let floors = stages.into_iter().map(|floor| Floor {
+        name: floor.stage.name().to_owned(),
+        bytes: floor.bytes,
+        vector_ops: floor.vector_ops,
+        floor_ms: floor.floor_ms,
     });
     (Some(machine), floors.collect())
 }

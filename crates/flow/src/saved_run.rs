@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use gausset_core::engine::{Engine, RenderOptions, TrainState};
+use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
@@ -149,7 +149,7 @@ pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) ->
     for line in file.report.lines(path) {
         host.warn("the splats", line);
     }
-    engine.load(TrainState::new(file.splats.clone(), Vec::new()))?;
+    engine.load_splats(file.splats.clone(), Vec::new())?;
     Ok(file)
 }
 

@@ -136,7 +136,7 @@ impl Training {
             profiling::start();
         }
         let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
-        Self::on(task, config, Box::new(engine), dataset, conditions, host)
+        Self::on(task, config, engine, dataset, conditions, host)
     }
 
     /// The same on a dataset that is open, on a device that is there.
@@ -195,9 +195,8 @@ impl Training {
         let folder = self.run.folder().to_owned();
         let mut trained = Trained::new(folder, outcome?, self.run.dataset());
         if self.conditions.profile {
-            let threads = self.run.engine().describe().threads;
-            let engine = self.conditions.device.engine(threads)?;
-            trained.profile = Some(profiling::finish(&engine, &trained.folder, &trained.outcome)?);
+            let profile = profiling::finish(self.run.engine(), &trained.folder, &trained.outcome)?;
+            trained.profile = Some(profile);
         }
         for view in trained.outcome.evaluation.iter().flat_map(|report| &report.skipped) {
             let line = format!("{}: skipped: {}", view.name, view.reason);
@@ -265,7 +264,7 @@ pub fn begin_or_go_on(
     }
     let task = Task::resume(folder.clone(), options)?;
     let config = task.first_config()?;
-    let engine = Box::new(conditions.device.engine(config.threads())?);
+    let engine = conditions.device.engine(config.threads())?;
     finish(folder, Training::on(task, config, engine, Arc::new(dataset), conditions, host), host)
 }
 

@@ -4,7 +4,8 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 use gausset_compute::VectorLevel;
-use gausset_cpu::{CpuEngine, LevelMissing};
+use gausset_core::engine::Engine;
+use gausset_cpu::LevelMissing;
 use gausset_flow::device::{Device, DeviceOptions};
 use gausset_flow::training::Conditions;
 
@@ -68,7 +69,7 @@ impl ComputeArgs {
     ///
     /// # Errors
     /// This processor lacks the vector level.
-    pub(crate) fn engine(self) -> Result<CpuEngine, LevelMissing> {
+    pub(crate) fn engine(self) -> Result<Box<dyn Engine>, LevelMissing> {
         self.device.options().engine(self.threads as usize)
     }
 }

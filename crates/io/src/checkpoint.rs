@@ -14,7 +14,7 @@
 use std::path::{Path, PathBuf};
 
 use gausset_core::Splats;
-use gausset_core::engine::{DensityStatistics, ExtraGroup, Moments, TrainState};
+use gausset_core::engine::{DensityStatistics, ExtraGroup, Group, Moments, TrainState};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -88,7 +88,10 @@ pub fn save_train_state(
     header: &Value,
 ) -> Result<Committed, CheckpointError> {
     check_shapes(state).map_err(|m| m.at(path))?;
-    let extras = state.extras.iter().map(|g| ExtraScalars { name: g.name.clone(), width: g.width });
+    let extras = state
+        .extras
+        .iter()
+        .map(|g| ExtraScalars { name: g.group.name().to_owned(), width: g.group.width() as u32 });
     let scalars = Scalars {
         sh_degrees: [state.splats.sh_degree, state.moments.m.sh_degree, state.moments.v.sh_degree],
         group_clock: state.group_clock,
@@ -196,11 +199,12 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
     fn read(mut self) -> Result<(TrainState, Value), CheckpointError> {
         let header = self.header()?;
         let scalars = header.state;
-        let groups = scalars.extras.len();
+        let groups: Vec<Group> =
+            scalars.extras.iter().map(known_group).collect::<Result<_, _>>().map_err(|m| m.at(self.path))?;
         self.container.refuse_unknown(|name| {
             let group = name.strip_prefix("extras.").and_then(|rest| rest.split('.').next());
             match group {
-                Some(number) => number.parse().is_ok_and(|n: usize| n < groups),
+                Some(number) => number.parse().is_ok_and(|n: usize| n < groups.len()),
                 None => ["splats.", "moments.m.", "moments.v.", "clocks", "ids", "statistics."]
                     .iter()
                     .any(|known| name.starts_with(known)),
@@ -222,8 +226,7 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
                 visible_steps: self.container.section("statistics.visible_steps")?,
                 max_radius: self.container.section("statistics.max_radius")?,
             },
-            extras: scalars
-                .extras
+            extras: groups
                 .into_iter()
                 .enumerate()
                 .map(|(i, g)| self.extra(i, g))
@@ -258,16 +261,29 @@ impl<R: std::io::Read + std::io::Seek> StateReader<'_, R> {
         })
     }
 
-    fn extra(&mut self, number: usize, group: ExtraScalars) -> Result<ExtraGroup, ContainerError> {
+    fn extra(&mut self, number: usize, group: Group) -> Result<ExtraGroup, ContainerError> {
         Ok(ExtraGroup {
-            name: group.name,
-            width: group.width,
+            group,
             values: self.container.section(&format!("extras.{number}.values"))?,
             m: self.container.section(&format!("extras.{number}.m"))?,
             v: self.container.section(&format!("extras.{number}.v"))?,
             clocks: self.container.section(&format!("extras.{number}.clocks"))?,
         })
     }
+}
+
+/// The group of a name, if its rows are as wide as they should be.
+fn known_group(scalars: &ExtraScalars) -> Result<Group, Misfit> {
+    let misfit = |expected: String, found: String| Misfit { place: "extras".to_owned(), expected, found };
+    let Some(group) = Group::from_name(&scalars.name) else {
+        let names = Group::ALL.map(Group::name).join(", ");
+        return Err(misfit(format!("one of {names}"), quote(&scalars.name)));
+    };
+    if scalars.width as usize != group.width() {
+        let expected = format!("{} values in a row of {group}", group.width());
+        return Err(misfit(expected, scalars.width.to_string()));
+    }
+    Ok(group)
 }
 
 /// Something in a state that does not fit the rest of it.
@@ -306,8 +322,8 @@ fn check_shapes(state: &TrainState) -> Result<(), Misfit> {
     ];
     for (i, group) in state.extras.iter().enumerate() {
         let values = group.values.len();
-        let rows = values / (group.width as usize).max(1);
-        lengths.push((format!("extras.{i}.values"), values, rows * group.width as usize));
+        let rows = values / group.group.width();
+        lengths.push((format!("extras.{i}.values"), values, rows * group.group.width()));
         lengths.push((format!("extras.{i}.m"), group.m.len(), values));
         lengths.push((format!("extras.{i}.v"), group.v.len(), values));
         lengths.push((format!("extras.{i}.clocks"), group.clocks.len(), rows));

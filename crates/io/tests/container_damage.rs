@@ -6,7 +6,7 @@ use std::io::Cursor;
 use std::path::Path;
 
 use files::{Numbers, same_bits, some_state, temporary_folder};
-use gausset_core::engine::TrainState;
+use gausset_core::engine::{Group, TrainState};
 use gausset_io::atomic::Disk;
 use gausset_io::checkpoint::{load_train_state, parse_train_state, read_checkpoint_header, save_train_state};
 use gausset_io::container::{ContainerError, ContainerReader, ContainerWriter, Element, Need};
@@ -275,8 +275,8 @@ fn a_state_whose_arrays_do_not_fit_is_neither_saved_nor_loaded() {
          (expected 2))"
     );
     let mut state = some_state(3, 1);
-    state.extras[1].width = 4;
-    assert_eq!(line(&state), "a.ckpt: extras.1.values: not a training state (expected 16 values, found 18)");
+    state.extras[1].values.pop();
+    assert_eq!(line(&state), "a.ckpt: extras.1.values: not a training state (expected 12 values, found 17)");
 
     let other = ContainerWriter::new(Vec::new(), &json!({"kind": "a cake"}))
         .and_then(ContainerWriter::finish)
@@ -285,6 +285,30 @@ fn a_state_whose_arrays_do_not_fit_is_neither_saved_nor_loaded() {
         parse(&other).err().unwrap_or_default(),
         "run/a.ckpt: header field kind: not a training state (expected \"gausset training state\", found \"a cake\")"
     );
+}
+
+#[test]
+fn groups_of_corrections_have_the_names_that_checkpoints_have_had() {
+    let names = ["gains", "vignetting", "exposure", "pose", "sky"];
+    assert_eq!(Group::ALL.map(Group::name), names);
+    assert_eq!(names.map(Group::from_name), Group::ALL.map(Some));
+    let with = |name: &str, width: u32| {
+        let extras = json!([{"name": name, "width": width}]);
+        let state = json!({"sh_degrees": [0, 0, 0], "group_clock": 0, "next_id": 0, "extras": extras});
+        let header = json!({"kind": "gausset training state", "caller": null, "state": state});
+        let file = ContainerWriter::new(Vec::new(), &header).and_then(ContainerWriter::finish).unwrap();
+        parse(&file).err().unwrap_or_default()
+    };
+    assert_eq!(
+        with("fog", 3),
+        "run/a.ckpt: extras: not a training state (expected one of gains, vignetting, exposure, pose, sky, found \"fog\")"
+    );
+    assert_eq!(
+        with("pose", 5),
+        "run/a.ckpt: extras: not a training state (expected 6 values in a row of pose, found 5)"
+    );
+    // A name and a width that are known are not what is wrong.
+    assert!(with("pose", 6).contains("splats.means"), "{}", with("pose", 6));
 }
 
 fn round_trip<T: Element + PartialEq + std::fmt::Debug>(values: &[T]) {

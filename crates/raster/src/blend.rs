@@ -17,6 +17,7 @@ use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{LANES, each, fma, fnma, inlined, load, splat, transpose};
 use gausset_compute::{Pool, at_level};
 use gausset_core::constants::{TILE_SIZE, TRANSMITTANCE_STOP};
+use gausset_core::engine::Outputs;
 
 use crate::layout::AlignedRow;
 use crate::pixel::{
@@ -62,16 +63,6 @@ pub struct TileExtras {
     pub depth: [AlignedRow; CELLS],
     /// Splats blended, as floats.
     pub count: [AlignedRow; CELLS],
-}
-
-/// Which outputs are wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Outputs {
-    /// Colour and alpha.
-    #[default]
-    Color,
-    /// Colour, alpha, depth and count.
-    All,
 }
 
 /// Output of the stage; reused from step to step.

@@ -3,14 +3,14 @@
 use fearless_simd::Level;
 use gausset_compute::Pool;
 use gausset_core::Stage;
-use gausset_core::engine::{RenderOptions, Rendering, SKY_WIDTH};
+use gausset_core::engine::{Outputs, RenderOptions, Rendering, SKY_WIDTH};
 use gausset_prof::span;
 
-use crate::blend::{Blended, Outputs, TileExtras, TilePixels};
+use crate::blend::{Blended, TileExtras, TilePixels};
 use crate::blend_vjp::{AbsoluteSums, Slot, SlotSums, Upstream};
 use crate::layout::Blocks;
 use crate::pixel::{CELLS, cell_origin, tile_origin};
-use crate::project::Projected;
+use crate::project::{Dropout, Projected};
 use crate::project_vjp::Gradients;
 use crate::sky::{self, Sky};
 use crate::sort::sort_by_depth;
@@ -60,6 +60,8 @@ impl ListRoom {
 pub struct Pipeline {
     /// Memory for the entries of the next view.
     pub room: ListRoom,
+    /// Splats that the next view leaves out at random.
+    pub dropout: Option<Dropout>,
     /// The sky behind the splats of the next view, if there is one.
     pub sky: Option<Sky>,
     /// Its gradient, an output of `blend_vjp`; zero without a sky.
@@ -79,6 +81,7 @@ impl Default for Pipeline {
     fn default() -> Self {
         Self {
             room: ListRoom::UNLIMITED,
+            dropout: None,
             sky: None,
             sky_gradient: [0.0; SKY_WIDTH],
             projected: Projected::default(),
@@ -105,7 +108,7 @@ impl Pipeline {
     ) -> Result<(), TooManyEntries> {
         {
             let _span = span(Stage::Project.name());
-            self.projected.run(pool, level, splats, view, options);
+            self.projected.run(pool, level, splats, view, options, self.dropout);
         }
         // Before anything is allocated for them.
         let (entries, limit) = (self.projected.entries, self.room.entries());
@@ -190,17 +193,21 @@ impl Pipeline {
     /// The forward result as ordinary pictures.
     #[must_use]
     pub fn rendering(&self, view: &KernelView) -> Rendering {
+        let mut out = Rendering::default();
+        self.rendering_into(view, &mut out);
+        out
+    }
+
+    /// [`Self::rendering`] into buffers that may have been used before.
+    pub fn rendering_into(&self, view: &KernelView, out: &mut Rendering) {
         let [width, height] = view.size;
         let pixels = width as usize * height as usize;
-        let mut out = Rendering {
-            width,
-            height,
-            color: vec![0.0; 3 * pixels],
-            alpha: vec![0.0; pixels],
-            depth: vec![0.0; if self.blended.extras.is_empty() { 0 } else { pixels }],
-            count: vec![0; if self.blended.extras.is_empty() { 0 } else { pixels }],
-            cut_tiles: self.lists.cap_hits,
-        };
+        let extras = if self.blended.extras.is_empty() { 0 } else { pixels };
+        (out.width, out.height, out.cut_tiles) = (width, height, self.lists.cap_hits);
+        make_long(&mut out.color, 3 * pixels);
+        make_long(&mut out.alpha, pixels);
+        make_long(&mut out.depth, extras);
+        make_long(&mut out.count, extras);
         for (tile, values) in self.blended.tiles.iter().enumerate() {
             let origin = tile_origin(view, tile);
             for c in 0..CELLS {
@@ -222,7 +229,6 @@ impl Pipeline {
                 }
             }
         }
-        out
     }
 
     /// Bytes that the buffers take for a view of so many splats, without its entries.
@@ -242,5 +248,12 @@ impl Pipeline {
             + self.blended.bytes()
             + self.sums.bytes()
             + self.sort_scratch.capacity() * 8
+    }
+}
+
+/// So many values, which the caller sets all.
+fn make_long<T: Clone + Default>(values: &mut Vec<T>, len: usize) {
+    if values.len() != len {
+        *values = vec![T::default(); len];
     }
 }

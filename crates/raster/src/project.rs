@@ -13,7 +13,7 @@ use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, ln, splat, transpose};
 use gausset_compute::{Pool, at_level, rng};
 use gausset_core::constants::TILE_SIZE;
-use gausset_core::engine::{Dropout, RenderOptions};
+use gausset_core::engine::RenderOptions;
 
 use crate::geometry::{Direction, Geometry};
 use crate::layout::{AlignedRow, Blocks};
@@ -31,6 +31,18 @@ pub(crate) const EXTENT_SLACK: f32 = 0.01;
 
 /// `log2(255)`: alpha reaches 1/255 where the exponent reaches `-LOG2_255`.
 pub(crate) const LOG2_255: f32 = 7.994_353_4;
+
+/// Splats that a step leaves out at random (Park et al. 2025, DropGaussian): which ones is a function of the seed, the
+/// step and the index of a splat. Not part of the reference renderer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Dropout {
+    /// Share of the splats, in 0..1.
+    pub share: f32,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Number of the step.
+    pub step: u64,
+}
 
 /// A screen splat, one cache line: values by the names of [`record`].
 pub type Record = AlignedRow;
@@ -144,6 +156,7 @@ impl Projected {
         splats: &Blocks,
         view: &KernelView,
         options: &RenderOptions,
+        dropout: Option<Dropout>,
     ) {
         let lanes = splats.geometry.len() * LANES;
         self.records.resize(lanes, Record::default());
@@ -176,7 +189,7 @@ impl Projected {
                 first_block: chunk * BLOCKS_PER_CHUNK,
                 view,
                 antialiased: options.antialiased,
-                dropout: options.dropout,
+                dropout,
                 only_first: options.only_first.map_or(usize::MAX, |count| count as usize),
             };
             at_level!(level, simd => match degree {

@@ -370,7 +370,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
             |m| touched.select(m, zero),
         ),
         mean2d_abs: [sums[slot::ABS_X] * ln_2, sums[slot::ABS_Y] * ln_2],
-        radius: splat(simd, 3.0) * largest.sqrt(),
+        radius: touched.select(splat(simd, 3.0) * largest.sqrt(), zero),
         ..any(g)
     }
 }

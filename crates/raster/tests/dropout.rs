@@ -1,11 +1,12 @@
 //! Splats that a step leaves out: the picture is that of the others, and they alone get gradients.
 
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_core::engine::{Dropout, RenderOptions};
-use gausset_raster::blend::Outputs;
+use gausset_core::engine::Outputs;
+use gausset_core::engine::RenderOptions;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;
+use gausset_raster::project::Dropout;
 use gausset_raster::view::KernelView;
 use gausset_testkit::RandomScene;
 use gausset_testkit::scene::TestScene;
@@ -14,17 +15,24 @@ fn scene() -> TestScene {
     RandomScene { splats: 3000, sh_degree: 1, width: 61, height: 43, ..RandomScene::default() }.make()
 }
 
-fn options(share: f32, step: u64) -> RenderOptions {
-    let dropout = Some(Dropout { share, seed: 7, step });
-    RenderOptions { sh_degree: 1, background: [0.2, 0.5, 0.8], dropout, ..RenderOptions::default() }
+fn options() -> RenderOptions {
+    RenderOptions { sh_degree: 1, background: [0.2, 0.5, 0.8], ..RenderOptions::default() }
 }
 
-fn forward(scene: &TestScene, options: &RenderOptions, threads: usize, simd: VectorLevel) -> Pipeline {
+/// A share in a step.
+fn leaving_out(share: f32, step: u64) -> Option<Dropout> {
+    Some(Dropout { share, seed: 7, step })
+}
+
+fn forward(scene: &TestScene, dropout: Option<Dropout>, threads: usize, simd: VectorLevel) -> Pipeline {
     let view = KernelView::new(&scene.camera, &scene.pose);
     let mut pipeline = Pipeline::default();
+    pipeline.dropout = dropout;
     let splats = Blocks::from_splats(&scene.splats);
     let simd = level(simd).expect("there is always the fallback");
-    pipeline.forward(&Pool::new(threads), simd, &splats, &view, options, Outputs::All).expect("few entries");
+    pipeline
+        .forward(&Pool::new(threads), simd, &splats, &view, &options(), Outputs::All)
+        .expect("few entries");
     pipeline
 }
 
@@ -39,9 +47,9 @@ fn drawn(pipeline: &Pipeline) -> Vec<usize> {
 #[test]
 fn about_the_share_is_left_out_and_other_splats_in_other_steps() {
     let scene = scene();
-    let all = drawn(&forward(&scene, &options(0.0, 0), 1, VectorLevel::Auto));
+    let all = drawn(&forward(&scene, leaving_out(0.0, 0), 1, VectorLevel::Auto));
     let [first, second] =
-        [0, 1].map(|step| drawn(&forward(&scene, &options(0.25, step), 1, VectorLevel::Auto)));
+        [0, 1].map(|step| drawn(&forward(&scene, leaving_out(0.25, step), 1, VectorLevel::Auto)));
     for kept in [&first, &second] {
         // Four standard deviations of a binomial.
         let (n, expected) = (all.len() as f64, 0.75 * all.len() as f64);
@@ -60,20 +68,20 @@ fn about_the_share_is_left_out_and_other_splats_in_other_steps() {
 fn the_picture_is_that_of_the_splats_that_are_left() {
     let scene = scene();
     let view = KernelView::new(&scene.camera, &scene.pose);
-    let with = forward(&scene, &options(0.3, 5), 2, VectorLevel::Auto);
+    let with = forward(&scene, leaving_out(0.3, 5), 2, VectorLevel::Auto);
     let rest = TestScene { splats: scene.splats.select(&drawn(&with)), ..scene.clone() };
-    let without = forward(&rest, &options(0.0, 5), 2, VectorLevel::Auto);
+    let without = forward(&rest, leaving_out(0.0, 5), 2, VectorLevel::Auto);
     assert_eq!(with.rendering(&view), without.rendering(&view));
 }
 
 #[test]
 fn threads_and_vector_levels_leave_out_the_same() {
     let scene = scene();
-    let expected = drawn(&forward(&scene, &options(0.1, 3), 1, VectorLevel::Auto));
+    let expected = drawn(&forward(&scene, leaving_out(0.1, 3), 1, VectorLevel::Auto));
     for threads in [2, 5] {
-        assert_eq!(drawn(&forward(&scene, &options(0.1, 3), threads, VectorLevel::Auto)), expected);
+        assert_eq!(drawn(&forward(&scene, leaving_out(0.1, 3), threads, VectorLevel::Auto)), expected);
     }
-    assert_eq!(drawn(&forward(&scene, &options(0.1, 3), 2, VectorLevel::Fallback)), expected);
+    assert_eq!(drawn(&forward(&scene, leaving_out(0.1, 3), 2, VectorLevel::Fallback)), expected);
 }
 
 #[test]
@@ -82,15 +90,14 @@ fn what_is_left_out_gets_no_gradient() {
     let view = KernelView::new(&scene.camera, &scene.pose);
     let simd = level(VectorLevel::Auto).expect("there is always the fallback");
     let pool = Pool::new(2);
-    let options = options(0.5, 9);
-    let mut pipeline = forward(&scene, &options, 2, VectorLevel::Auto);
+    let mut pipeline = forward(&scene, leaving_out(0.5, 9), 2, VectorLevel::Auto);
     let [stride, rows] =
         [scene.camera.width, scene.camera.height].map(|side| side.next_multiple_of(16) as usize);
     let ones = vec![1.0; 3 * stride * rows];
     let color = Lines { data: &ones, stride, row_len: 3 * stride };
     pipeline.backward(&pool, simd, &view, Upstream { color, alpha_depth: None }, AbsoluteSums::Off);
     let splats = Blocks::from_splats(&scene.splats);
-    let gradients = pipeline.gradients(&pool, simd, &splats, &view, &options);
+    let gradients = pipeline.gradients(&pool, simd, &splats, &view, &options());
     let kept = drawn(&pipeline);
     let moved: Vec<usize> = (0..scene.splats.len()).filter(|&i| gradients.mean2d[i] != [0.0; 2]).collect();
     assert!(moved.len() > kept.len() / 4, "{} of {}", moved.len(), kept.len());

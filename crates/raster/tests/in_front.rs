@@ -20,7 +20,6 @@ const OPTIONS: RenderOptions = RenderOptions {
     antialiased: false,
     max_splats_per_tile: 0,
     near_plane: 0.01,
-    dropout: None,
     sky: false,
     only_first: None,
 };

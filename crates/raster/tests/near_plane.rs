@@ -1,8 +1,8 @@
 //! The near plane: what is not behind it is drawn as if the rest did not exist, by kernels and reference alike.
 
 use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::engine::Outputs;
 use gausset_core::engine::RenderOptions;
-use gausset_raster::blend::Outputs;
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;
 use gausset_raster::reference::{self, Scene};

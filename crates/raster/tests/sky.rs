@@ -2,8 +2,8 @@
 
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_core::Splats;
+use gausset_core::engine::Outputs;
 use gausset_core::engine::{RenderOptions, Rendering, SKY_WIDTH};
-use gausset_raster::blend::Outputs;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;

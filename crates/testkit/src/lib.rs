@@ -17,6 +17,7 @@
 
 pub mod backend;
 pub mod corpus;
+pub mod engine_contract;
 pub mod fixtures;
 pub mod golden;
 pub mod image;

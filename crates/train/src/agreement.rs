@@ -4,7 +4,7 @@
 //! does (veils, clouds, smears), they do not. No truth is needed, so the views can stand where held-out cameras and
 //! people stand: between neighbouring training cameras.
 
-use gausset_core::engine::{Engine, EngineError, RenderOptions};
+use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions};
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::{Dataset, Tracks};
 use gausset_metrics::quality::psnr;
@@ -47,7 +47,7 @@ pub fn agreement(
 ) -> Result<Vec<f64>, EngineError> {
     let [a, b] = engines;
     let clamped = |engine: &mut dyn Engine, camera: &Camera, pose: &Pose| {
-        let picture = engine.render(camera, pose, options)?;
+        let picture = engine.render(camera, pose, options, Outputs::Color)?;
         Ok::<Vec<f32>, EngineError>(picture.color.iter().map(|v| v.clamp(0.0, 1.0)).collect())
     };
     let mut values = Vec::with_capacity(views.len());

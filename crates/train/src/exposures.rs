@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 
-use gausset_core::engine::{ExtraGroup, GAIN_GROUP};
+use gausset_core::engine::{ExtraGroup, Group};
 use gausset_io::atomic::{FileSystem, WriteError, plain_reason, write_atomic};
 use gausset_io::dataset::{Dataset, ImageEntry};
 use gausset_io::image::read_header;
@@ -56,7 +56,7 @@ impl LearntGains {
         groups: &[ExtraGroup],
         row: impl Fn(usize) -> Option<u32>,
     ) -> Option<Self> {
-        let group = groups.iter().find(|group| group.name == GAIN_GROUP)?;
+        let group = groups.iter().find(|group| group.group == Group::Gain)?;
         let pictures = dataset.split.train.iter().enumerate().filter_map(|(train_index, &index)| {
             let gain = group.row(row(train_index)? as usize);
             let name = dataset.images[index].name.to_string();

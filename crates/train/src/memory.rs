@@ -6,11 +6,11 @@
 //! loader: a part of the limit, or what its largest picture needs
 //! ```
 //! What a view takes in lists follows from the splats that are seen, which nobody knows before they are projected: so
-//! `working` has an estimate of them, and the device looks again before it makes them ([`Self::device_bytes`]).
+//! `working` has an estimate of them by the engine, and the device looks again before it makes them ([`Self::device_bytes`]).
 //!
 //! [`Self::device_bytes`]: MemoryPlan::device_bytes
 
-use gausset_core::sh;
+use gausset_core::engine::{Engine, MemoryNeed, MemoryUse, SceneSize, TrainState};
 use gausset_io::dataset::{Dataset, ImageEntry, Point};
 use gausset_io::units;
 
@@ -29,15 +29,6 @@ const TRACKS_SHARE: u64 = 16;
 /// Pictures that a run holds on to whatever the loader thinks of them: the views that are timed beforehand.
 const HELD_PICTURES: u64 = 4;
 
-/// Bytes per splat in the buffers of a step: the screen splat and its gradient, and some list entries. Measured on the
-/// CPU (`lego` at 400x400 px, 100,000 and 200,000 splats): 170.
-const WORKING_BYTES_PER_SPLAT: u64 = 200;
-
-/// Bytes per pixel of the largest picture in the buffers of a step: colours, their gradient, the windows of the loss,
-/// and what every tile has of list entries and their gradients however few splats there are. Measured: 211 (`plush` at
-/// 320x240 px, 50,000 splats) to 275 (`fox` at 540x960 px, 60,000 random splats that are seen at full size at once).
-const WORKING_BYTES_PER_PIXEL: u64 = 280;
-
 /// Bytes per pixel of a view while it is scored, in f32: the render with depth and counts (32), and of the colours the
 /// clamped ones, their planes, the map of SSIM, the truth and the render with corrected colours (12 each). Once planes
 /// and map are gone, their place is enough for depths and queries about them.
@@ -54,7 +45,7 @@ const PROGRAM_BYTES: u64 = 24 << 20;
 pub struct MemoryPlan {
     /// Most splats that the run will have.
     pub splat_count: u64,
-    /// Parameters and moments of all splats. Gradients are never stored.
+    /// Parameters and moments of all splats.
     pub splats: u64,
     /// What is there from time to time beside a step, the larger of two: a copy of the state while a checkpoint is
     /// written (a change of the set of splats moves the state array by array and needs less), or the buffers of an
@@ -68,27 +59,38 @@ pub struct MemoryPlan {
     pub working: u64,
     /// The limit (`--max-memory`).
     pub limit: u64,
+    /// Memory of the device's own that the run will need; 0 where it has none.
+    pub device: u64,
     /// Part of [`Self::beside`] that does not depend on the number of splats: an evaluation.
     evaluation: u64,
     /// Part of the other that does not: points that are written.
     written_points: u64,
-    bytes_per_splat: u64,
+    /// What the engine needs without splats, and for each of them.
+    fixed: MemoryNeed,
+    per_splat: MemoryNeed,
+    /// Bytes of a splat in the copy of the state.
+    copy_per_splat: u64,
 }
 
-/// Bytes per splat in a state: each float with two moments, and five numbers of clocks and statistics.
-fn bytes_per_splat(sh_degree: u8) -> u64 {
-    12 * floats_per_splat(sh_degree) + 20
-}
-
-/// Mean, scales, quaternion, opacity, SH: 59 at degree 3.
-fn floats_per_splat(sh_degree: u8) -> u64 {
-    11 + 3 * sh::coefficients(sh_degree) as u64
+/// By how much each kind of memory grows with a splat.
+fn difference(more: MemoryNeed, less: MemoryNeed) -> MemoryNeed {
+    let of = |more: MemoryUse, less: MemoryUse| MemoryUse {
+        state: more.state - less.state,
+        working: more.working - less.working,
+    };
+    MemoryNeed { host: of(more.host, less.host), device: of(more.device, less.device), limit: more.limit }
 }
 
 impl MemoryPlan {
-    /// Prediction for a recipe on a dataset.
+    /// Prediction for a recipe on a dataset with an engine.
     #[must_use]
-    pub fn predict(recipe: &Recipe, dataset: &Dataset, start_splats: u64, limit: u64) -> Self {
+    pub fn predict(
+        recipe: &Recipe,
+        dataset: &Dataset,
+        start_splats: u64,
+        limit: u64,
+        engine: &dyn Engine,
+    ) -> Self {
         let largest = dataset.images.iter().map(|image| image.camera.pixels() as u64).max().unwrap_or(0);
         let evaluation = match dataset.split.test.len() {
             0 => 0,
@@ -98,14 +100,18 @@ impl MemoryPlan {
             }
         };
         let points = dataset.points.len() as u64;
+        let needs =
+            |splats| engine.needs(&SceneSize { splats, sh_degree: recipe.sh_degree, pixels: largest });
+        let fixed = needs(0);
         let plan = Self {
             pictures: picture_bytes(dataset, limit) + reduced_bytes(recipe, dataset, limit),
             points: points * size_of::<Point>() as u64,
             written_points: if recipe.poses.is_some() { points * WRITTEN_BYTES_PER_POINT } else { 0 },
-            working: largest * WORKING_BYTES_PER_PIXEL + PROGRAM_BYTES,
             limit,
             evaluation,
-            bytes_per_splat: bytes_per_splat(recipe.sh_degree),
+            fixed,
+            per_splat: difference(needs(1), fixed),
+            copy_per_splat: TrainState::bytes_per_splat(recipe.sh_degree),
             ..Self::default()
         };
         plan.with_splats(recipe.max_splats.max(start_splats))
@@ -113,13 +119,13 @@ impl MemoryPlan {
 
     /// The plan of a run with so many splats.
     fn with_splats(self, count: u64) -> Self {
-        let splats = count * self.bytes_per_splat;
+        let (fixed, each) = (&self.fixed, &self.per_splat);
         Self {
             splat_count: count,
-            splats,
-            beside: self.evaluation.max(splats + self.written_points),
-            working: self.working - self.splat_count * WORKING_BYTES_PER_SPLAT
-                + count * WORKING_BYTES_PER_SPLAT,
+            splats: fixed.host.state + count * each.host.state,
+            beside: self.evaluation.max(count * self.copy_per_splat + self.written_points),
+            working: PROGRAM_BYTES + fixed.host.working + count * each.host.working,
+            device: fixed.device.total() + count * each.device.total(),
             ..self
         }
     }
@@ -178,7 +184,21 @@ impl MemoryPlan {
     /// Whether it fits.
     #[must_use]
     pub fn fits(&self) -> bool {
-        self.total() <= self.limit
+        self.total() <= self.limit && self.device <= self.device_limit()
+    }
+
+    /// Bytes of the device's own memory that may be used.
+    fn device_limit(&self) -> u64 {
+        self.fixed.limit.unwrap_or(u64::MAX)
+    }
+
+    /// Needed and allowed bytes of the memory that is short.
+    #[must_use]
+    pub fn shortage(&self) -> [u64; 2] {
+        if self.device > self.device_limit() && self.total() <= self.limit {
+            return [self.device, self.device_limit()];
+        }
+        [self.total(), self.limit]
     }
 
     /// Most splats that would fit with everything else as it is, if any would.
@@ -186,10 +206,12 @@ impl MemoryPlan {
     pub fn possible_splats(&self) -> Option<u64> {
         let empty = self.with_splats(0);
         let left = |fixed: u64| self.limit.checked_sub(empty.total() - empty.beside + fixed);
-        let in_step = self.bytes_per_splat + WORKING_BYTES_PER_SPLAT;
-        let with_copy = left(self.written_points)? / (in_step + self.bytes_per_splat);
-        let with_evaluation = left(self.evaluation)? / in_step;
-        Some(with_copy.min(with_evaluation)).filter(|&possible| possible > 0)
+        let in_step = self.per_splat.host.total();
+        let with_copy = left(self.written_points)? / (in_step + self.copy_per_splat);
+        let with_evaluation = left(self.evaluation)?.checked_div(in_step).unwrap_or(u64::MAX);
+        let left_on_device = self.device_limit().checked_sub(empty.device)?;
+        let on_device = left_on_device.checked_div(self.per_splat.device.total()).unwrap_or(u64::MAX);
+        Some(with_copy.min(with_evaluation).min(on_device)).filter(|&possible| possible > 0)
     }
 
     /// What makes a run too large that no number of splats would make small enough, and what helps.
@@ -267,11 +289,12 @@ mod tests {
         let plan = MemoryPlan {
             pictures: 3 * MIB,
             points: 2 * MIB,
-            working: PROGRAM_BYTES + 5 * MIB,
             limit,
             evaluation,
             written_points,
-            bytes_per_splat: bytes_per_splat(3),
+            fixed: MemoryNeed { host: MemoryUse { state: 0, working: 5 * MIB }, ..MemoryNeed::default() },
+            per_splat: MemoryNeed { host: MemoryUse { state: 728, working: 200 }, ..MemoryNeed::default() },
+            copy_per_splat: 728,
             ..MemoryPlan::default()
         };
         plan.with_splats(1_000_000)
@@ -301,5 +324,18 @@ mod tests {
         let others = plan.beside + plan.pictures + plan.points + PROGRAM_BYTES;
         assert_eq!(plan.device_bytes() + others, plan.limit);
         assert!(plan.device_bytes() >= plan.splats + plan.working - PROGRAM_BYTES);
+    }
+
+    #[test]
+    fn a_device_with_memory_of_its_own_decides_how_many_splats_fit_there() {
+        let mut plan = plan(MIB, 0, 2000 * MIB);
+        plan.fixed.device = MemoryUse { state: 0, working: 10 * MIB };
+        plan.per_splat.device = MemoryUse { state: 1000, working: 24 };
+        plan.fixed.limit = Some(20 * MIB);
+        let plan = plan.with_splats(1_000_000);
+        assert!(plan.total() <= plan.limit && !plan.fits());
+        assert_eq!(plan.shortage(), [10 * MIB + 1_024_000_000, 20 * MIB]);
+        assert_eq!(plan.possible_splats(), Some(10 * MIB / 1024));
+        assert!(plan.with_splats(10 * MIB / 1024).fits() && !plan.with_splats(10 * MIB / 1024 + 1).fits());
     }
 }

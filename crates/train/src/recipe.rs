@@ -12,7 +12,7 @@
 
 use gausset_compute::rng;
 use gausset_core::engine::{
-    AdamMode, ClassicRule, CorrectionRates, DensityRule, Dropout, GradientStatistic, McmcRule, Noise, Rates,
+    AdamMode, ClassicRule, CorrectionRates, DensityRule, GradientStatistic, McmcRule, Noise, Rates,
     RenderOptions, StepParams,
 };
 
@@ -396,11 +396,6 @@ impl Recipe {
         if is_on { self.loss.opacity_regularisation } else { 0.0 }
     }
 
-    /// Which splats a step leaves out.
-    fn dropout_at(&self, step: u64) -> Option<Dropout> {
-        (self.dropout > 0.0).then_some(Dropout { share: self.dropout as f32, seed: self.seed, step })
-    }
-
     /// How pictures of a step are rendered.
     #[must_use]
     pub fn render_options_at(&self, step: u64, scene: &SceneFacts) -> RenderOptions {
@@ -410,7 +405,6 @@ impl Recipe {
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
             near_plane: self.near_plane,
-            dropout: self.dropout_at(step),
             sky: self.has_sky_at(step, scene),
             only_first: None,
         }
@@ -425,7 +419,6 @@ impl Recipe {
             antialiased: self.antialiased,
             max_splats_per_tile: self.max_splats_per_tile,
             near_plane: self.near_plane,
-            dropout: None,
             sky: scene.sky,
             only_first: None,
         }
@@ -439,6 +432,7 @@ impl Recipe {
             step,
             seed: self.seed,
             render: self.render_options_at(step, scene),
+            dropout: self.dropout as f32,
             dssim_weight: self.loss.dssim_weight as f32,
             rates,
             adam: self.adam,
@@ -446,6 +440,7 @@ impl Recipe {
             scale_regularisation: self.loss.scale_regularisation as f32,
             noise: self.noise(rates.means),
             statistic: self.statistic_at(step),
+            frozen: 0,
             exposure: self.exposure_rates(step, &scene.colours),
             vignetting: self.vignetting_rates(step, scene.colours.vignetting),
             pose: self.pose_rates(step, scene.extent),

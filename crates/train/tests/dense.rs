@@ -11,7 +11,7 @@ use common::{
     tiny_dataset, train, write_scene,
 };
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_core::engine::{Engine, GAIN_GROUP};
+use gausset_core::engine::{Engine, Group};
 use gausset_core::image::RgbImage8;
 use gausset_core::{Splats, sh};
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -248,7 +248,7 @@ fn with_gains_the_colours_are_those_of_the_scene_and_without_them_those_of_the_p
     };
     let (with, without) = (start(Exposure::On), start(Exposure::Off));
     let (sfm, _) = start_of(&from(InitPoints::Sfm, 1));
-    let gains = with.extra(GAIN_GROUP).unwrap();
+    let gains = with.extra(Group::Gain).unwrap();
     assert_eq!(with.splats.means, without.splats.means);
     let colour = |splats: &Splats, i: usize| {
         let stride = splats.sh_stride();
@@ -274,7 +274,8 @@ fn less_memory_makes_smaller_depth_maps_and_a_run_that_goes_on_makes_the_same() 
     let given = from(InitPoints::Dense, 2);
     let config = TrainConfig::resolve(&given, None).unwrap();
     let dataset = open(&config);
-    let plan = |mebibytes: u64| MemoryPlan::predict(&config.recipe, &dataset, 0, mebibytes << 20);
+    let engine = cpu(1);
+    let plan = |mebibytes: u64| MemoryPlan::predict(&config.recipe, &dataset, 0, mebibytes << 20, &engine);
     let least = (1..).find(|&mebibytes| plan(mebibytes).fits()).unwrap();
     let limited = TrainOptions { max_memory: Some(MemoryLimit::Bytes((least + 1) << 20)), ..given };
     let (_folder, run) = runs();

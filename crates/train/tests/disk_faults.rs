@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use common::{MockEngine, cpu, ignore, options, resume, runs, session, splats_of, train};
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, RenderOptions, Rendering, StepParams, StepReport,
-    TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, Outputs, RenderOptions, Rendering, SceneSize,
+    StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_cpu::CpuEngine;
@@ -129,16 +129,20 @@ struct Slow(CpuEngine, Duration);
 impl Engine for Slow {
     fn step(
         &mut self,
-        view: &TrainView,
-        next: Option<&TrainView>,
+        views: &[TrainView],
+        next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
         std::thread::sleep(self.1);
-        self.0.step(view, next, params)
+        self.0.step(views, next, params)
     }
 
     fn describe(&self) -> DeviceInfo {
         self.0.describe()
+    }
+
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+        self.0.needs(scene)
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
@@ -157,13 +161,19 @@ impl Engine for Slow {
         self.0.flush()
     }
 
-    fn render(
+    fn poll(&mut self) -> Result<StepReport, EngineError> {
+        self.0.poll()
+    }
+
+    fn render_into(
         &mut self,
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-    ) -> Result<Rendering, EngineError> {
-        self.0.render(camera, pose, options)
+        outputs: Outputs,
+        rendering: &mut Rendering,
+    ) -> Result<(), EngineError> {
+        self.0.render_into(camera, pose, options, outputs, rendering)
     }
 }
 

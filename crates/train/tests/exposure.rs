@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use common::{cpu, ignore, open, options, resume, runs, splats_of, train, write_scene};
-use gausset_core::engine::{Engine, GAIN_GROUP, RenderOptions, TrainState};
+use gausset_core::engine::{Engine, Group, RenderOptions, TrainState};
 use gausset_core::image::RgbImage8;
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::image::{decode_file, encode};
@@ -147,7 +147,7 @@ fn gains_are_those_of_the_pictures_and_stay_there_in_training() {
     resume(&TrainOptions::default(), &mut engine, &run, &mut ignore).unwrap();
     assert!(splats_of(&run) == whole);
     let state = engine.save().unwrap();
-    let gains = state.extra(GAIN_GROUP).unwrap();
+    let gains = state.extra(Group::Gain).unwrap();
     let count = expected.len() as f64;
     assert_eq!(gains.clocks.len(), expected.len());
     for c in 0..3 {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{cpu, options, runs, session, splats_of};
-use gausset_core::engine::RenderOptions;
+use gausset_core::engine::{Outputs, RenderOptions};
 use gausset_io::atomic::Overwrite;
 use gausset_train::{
     Advanced, End, Event, MAX_REQUESTS, PictureRequest, Request, Run, TrainConfig, TrainOptions,
@@ -64,7 +64,8 @@ fn a_run_that_is_looked_at_paused_saved_dropped_and_resumed_gives_the_same_bytes
     steps(&mut run, 5);
     // Somebody renders between two steps, on the device of the run.
     let image = run.dataset().images[3].clone();
-    let picture = run.engine().render(&image.camera, &image.pose, &RenderOptions::default()).unwrap();
+    let picture =
+        run.engine().render(&image.camera, &image.pose, &RenderOptions::default(), Outputs::All).unwrap();
     assert!(picture.alpha.iter().any(|&alpha| alpha > 0.5));
     steps(&mut run, 3);
     let requests = run.requests();

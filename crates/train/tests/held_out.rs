@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use common::{Call, MockEngine, cpu, ignore, open, options, runs, session_on, splats_of, train, write_scene};
 use gausset_core::Pose;
-use gausset_core::engine::{Engine, GAIN_GROUP, POSE_GROUP};
+use gausset_core::engine::{Engine, Group};
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::{Dataset, ImageEntry};
 use gausset_io::image::encode::{PngPixels, png};
@@ -239,9 +239,9 @@ fn nothing_is_learnt_for_held_out_views() {
         train(&options, &mut engine, &run, &mut ignore).unwrap();
         let state = engine.save().unwrap();
         // A row for each moment to train on.
-        let rows = |group: &str| state.extra(group).unwrap().clocks.len();
+        let rows = |group: Group| state.extra(group).unwrap().clocks.len();
         let expected = moments(&dataset.split.train);
-        assert_eq!((rows(POSE_GROUP), rows(GAIN_GROUP)), (expected, expected), "{}", rule.name);
+        assert_eq!((rows(Group::Pose), rows(Group::Gain)), (expected, expected), "{}", rule.name);
         let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
         let refined = with_refined_poses((*dataset).clone(), &run, &recorded).unwrap();
         let pose = |data: &Dataset, index: usize| -> Pose { data.images[index].pose };

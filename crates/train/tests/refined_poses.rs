@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use common::{cpu, ignore, open, options, runs, tiny_dataset, train};
-use gausset_core::engine::{CorrectionRates, Engine, ExtraGroup, RenderOptions, TrainState, TrainView};
+use gausset_core::engine::{
+    CorrectionRates, Engine, ExtraGroup, Group, RenderOptions, TrainState, TrainView,
+};
 use gausset_core::se3::IDENTITY3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Pose, se3};
@@ -70,7 +72,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
     let turn = Similarity::from_rotation(record.up_rotation);
     let (before, after) = (open(&TrainConfig::resolve(&given, None).unwrap()), reopen(&run.join("cameras")));
     assert_eq!(before.images.len(), after.images.len());
-    let poses = state.extra("pose").unwrap();
+    let poses = state.extra(Group::Pose).unwrap();
     for (index, (old, new)) in before.images.iter().zip(&after.images).enumerate() {
         assert_eq!(Path::new(&*old.name).file_name(), Path::new(&*new.name).file_name());
         let expected = match before.split.train.iter().position(|&i| i == index) {
@@ -159,7 +161,7 @@ fn pictures_of_one_moment_of_a_rig_share_one_correction() {
     let mut engine = cpu(1);
     train(&given, &mut engine, &run, &mut ignore).unwrap();
     // Four moments of two pictures, one of them held out.
-    assert_eq!(engine.save().unwrap().extra("pose").unwrap().clocks.len(), 3);
+    assert_eq!(engine.save().unwrap().extra(Group::Pose).unwrap().clocks.len(), 3);
 
     // What the cameras of a rig are to each other does not change.
     let recorded = RecordedRun::read(&run.join("config.toml")).unwrap();
@@ -198,6 +200,7 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
     let camera_from_rig = image.pose.compose(&dataset.images[2].pose.inverse());
     let view = |camera_from_rig: Option<Pose>| TrainView {
         index: 3,
+        reduction: 1,
         name: Arc::clone(&image.name),
         camera: image.camera,
         pose: image.pose,
@@ -213,11 +216,11 @@ fn the_gradient_of_a_rig_is_that_of_its_camera_carried_over_by_the_adjoint() {
     params.pose = Some(CorrectionRates { first: 1e-9, second: 1e-9, decay: 0.0 });
     // Loss and gradient of one step with a twist in the row of the view.
     let run = |view: &TrainView, twist: [f64; 6]| {
-        let mut group = ExtraGroup::poses(1);
+        let mut group = ExtraGroup::new(Group::Pose, 1);
         group.values = twist.map(|v| v as f32).to_vec();
         let mut engine = cpu(1);
         engine.load(TrainState::new(start.splats.clone(), vec![group])).unwrap();
-        engine.step(view, None, &params).unwrap();
+        engine.step(std::slice::from_ref(view), &[], &params).unwrap();
         let loss = engine.flush().unwrap().last_loss;
         // After one step the first moment is a tenth of the gradient (beta1 = 0.9).
         let moments = engine.save().unwrap().extras[0].m.clone();

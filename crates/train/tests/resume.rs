@@ -5,7 +5,7 @@ mod common;
 use std::path::Path;
 
 use common::{copy_folder, cpu, ignore, options, resume, runs, splats_of, stop_at, train};
-use gausset_core::engine::{Engine, GAIN_GROUP, VIGNETTING_GROUP};
+use gausset_core::engine::{Engine, Group};
 use gausset_testkit::assert_golden_bytes;
 use gausset_train::{
     Adam, Colours, End, Event, Exposure, RandomBackground, RecordedRun, RunWarning, Strategy, TrainOptions,
@@ -57,7 +57,7 @@ fn the_runs_of_these_tests_do_grow_and_move() {
         train(&everything(strategy), &mut engine, &run, &mut on_event).unwrap();
         assert!(grown > 10, "{strategy}: {grown}");
         let state = engine.save().unwrap();
-        for group in ["exposure", "pose"] {
+        for group in [Group::Exposure, Group::Pose] {
             let group = state.extra(group).unwrap();
             assert!(group.clocks.iter().all(|&clock| clock > 0), "{strategy}: {group:?}");
         }
@@ -112,7 +112,7 @@ fn gains_survive_stops_and_kills_and_do_not_depend_on_threads() {
     resume(&TrainOptions::default(), &mut engine, &run, &mut ignore).unwrap();
     assert!(splats_of(&run) == expected);
     let state = engine.save().unwrap();
-    for group in [GAIN_GROUP, VIGNETTING_GROUP] {
+    for group in [Group::Gain, Group::Vignetting] {
         let group = state.extra(group).unwrap();
         assert!(group.clocks.iter().all(|&clock| clock > 0) && group.values.iter().any(|v| *v != 0.0));
     }

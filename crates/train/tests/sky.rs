@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use common::{cpu, ignore, open, options, resume, runs, splats_of, stop_at, train};
-use gausset_core::engine::{Engine, ExtraGroup, RenderOptions, Rendering, SKY_GROUP, SKY_WIDTH, TrainState};
+use gausset_core::engine::{
+    Engine, ExtraGroup, Group, Outputs, RenderOptions, Rendering, SKY_WIDTH, TrainState,
+};
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 use gausset_core::{Camera, Pose, Splats};
 use gausset_io::atomic::Disk;
@@ -70,7 +72,7 @@ fn a_sphere_of_splats_shows_the_sky_and_nothing_of_what_is_behind_it() {
         let camera = Camera::new(64, 48, focal, focal, 32.0, 24.0).unwrap();
         let mut picture = |pose: &Pose, white: f32| -> Rendering {
             let options = RenderOptions { background: [white; 3], ..RenderOptions::default() };
-            engine.render(&camera, pose, &options).unwrap()
+            engine.render(&camera, pose, &options, Outputs::All).unwrap()
         };
         for index in 0..40 {
             // All around, from the middle and from places as far out as cameras are.
@@ -111,7 +113,7 @@ fn the_saved_splats_show_what_the_run_has_learnt() {
     let (state, file) = (last_state(&run), saved(&run));
     // Training knows no splats of a sky.
     assert_eq!((file.sky, file.scene_len()), (sky::COUNT, state.splats.len()));
-    assert_eq!(state.extra(SKY_GROUP).unwrap().clocks, [300]);
+    assert_eq!(state.extra(Group::Sky).unwrap().clocks, [300]);
     assert_eq!(outcome.summary.splats, state.splats.len() as u64);
 
     let turn = recorded.record.up_rotation;
@@ -170,7 +172,7 @@ fn a_run_with_a_sky_goes_on_with_the_same_bytes() {
             assert!(splats_of(&run) == expected, "stopped after {stop}");
         }
         let groups: Vec<ExtraGroup> = last_state(&run).extras;
-        assert_eq!(groups.iter().map(|group| group.name.as_str()).collect::<Vec<_>>(), [SKY_GROUP]);
+        assert_eq!(groups.iter().map(|group| group.group).collect::<Vec<_>>(), [Group::Sky]);
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_core::camera::CameraError;
-use gausset_core::engine::{Engine, RenderOptions, Rendering};
+use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
 use gausset_core::{Camera, RgbImage8};
 use gausset_flow::Failure;
 use gausset_flow::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, load_splats, scene_splats};
@@ -177,9 +177,9 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     let is_written_to = args.output.is_none() && SavedRun::is_one(&args.input);
     let _lock = if is_written_to { Some(SavedRun::read(&args.input)?.share()?) } else { None };
     let (cameras, mut options, scene_splats) = if args.input.is_dir() {
-        of_run(args, &mut engine, console)?
+        of_run(args, &mut *engine, console)?
     } else {
-        of_file(args, &mut engine, console)?
+        of_file(args, &mut *engine, console)?
     };
     args.view.apply(&mut options);
     if let Some(Background::Colour(colour)) = args.background {
@@ -205,16 +205,18 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     let output = Output { folder: &folder, depth: args.depth, alpha: args.alpha, overwrite };
     output.make_folder(&cameras)?;
     let mut reporter = Reporter::start(console, "picture", 0, cameras.len() as u64);
+    let outputs = if is_asked_for_surfaces { Outputs::All } else { Outputs::Color };
     let (mut tiles, mut cut_views) = (0, 0);
     for (done, view) in (1..).zip(&cameras) {
         if interrupt.signal().is_some() {
             reporter.finish();
             return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
         }
-        let mut rendering = engine.render(&view.camera, &view.pose, &options).map_err(Failure::from)?;
+        let mut rendering =
+            engine.render(&view.camera, &view.pose, &options, outputs).map_err(Failure::from)?;
         if is_asked_for_surfaces && surfaces != options {
             let color = std::mem::take(&mut rendering.color);
-            let scene = engine.render(&view.camera, &view.pose, &surfaces).map_err(Failure::from)?;
+            let scene = engine.render(&view.camera, &view.pose, &surfaces, outputs).map_err(Failure::from)?;
             rendering = Rendering { color, ..scene };
         }
         tiles += rendering.cut_tiles;

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use gausset_core::Splats;
-use gausset_core::engine::{DensityStatistics, ExtraGroup, Moments, TrainState};
+use gausset_core::engine::{DensityStatistics, ExtraGroup, Group, Moments, TrainState};
 
 /// Numbers that look random, the same on every run (splitmix64).
 pub(crate) struct Numbers(pub(crate) u64);
@@ -54,7 +54,7 @@ pub(crate) fn some_state(count: usize, seed: u64) -> TrainState {
     let mut m = some_splats(count, 3, seed + 1);
     m.opacity_logits[0] = f32::from_bits(0x7fc0_1234); // a NaN with a payload
     m.means[0] = [-0.0, f32::INFINITY, 1e-42];
-    let mut extra = ExtraGroup::exposures(5);
+    let mut extra = ExtraGroup::new(Group::Exposure, 5);
     extra.values[3] = 0.25;
     extra.clocks[2] = 77;
     TrainState {
@@ -69,7 +69,7 @@ pub(crate) fn some_state(count: usize, seed: u64) -> TrainState {
             visible_steps: (0..count as u32).map(|i| i * i).collect(),
             max_radius: n.values(count),
         },
-        extras: vec![extra, ExtraGroup::poses(3)],
+        extras: vec![extra, ExtraGroup::new(Group::Pose, 3)],
     }
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn same_bits(a: &TrainState, b: &TrainState) -> bool {
         all
     };
     let rest = |s: &TrainState| {
-        let extras: Vec<_> = s.extras.iter().map(|g| (g.name.clone(), g.width, g.clocks.clone())).collect();
+        let extras: Vec<_> = s.extras.iter().map(|g| (g.group, g.clocks.clone())).collect();
         let degrees = [s.splats.sh_degree, s.moments.m.sh_degree, s.moments.v.sh_degree];
         let steps = s.statistics.visible_steps.clone();
         (s.clocks.clone(), s.ids.clone(), steps, s.group_clock, s.next_id, degrees, extras)

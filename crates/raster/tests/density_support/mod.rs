@@ -3,7 +3,7 @@
 
 use gausset_compute::rng::{self, stream};
 use gausset_core::Splats;
-use gausset_core::engine::{ClassicRule, ExtraGroup, McmcRule, TrainState};
+use gausset_core::engine::{ClassicRule, ExtraGroup, Group, McmcRule, TrainState};
 
 /// A state in the middle of a training: every array holds different numbers, ids are in no order.
 pub(crate) fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
@@ -23,7 +23,7 @@ pub(crate) fn some_state(n: usize, sh_degree: u8, seed: u64) -> TrainState {
         }
         s
     };
-    let mut state = TrainState::new(splats(0), vec![ExtraGroup::exposures(2)]);
+    let mut state = TrainState::new(splats(0), vec![ExtraGroup::new(Group::Exposure, 2)]);
     state.moments.m = splats(10);
     state.moments.v = splats(20);
     state.group_clock = 600;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
-use gausset_core::engine::{Engine, RenderOptions, Rendering};
+use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::Dataset;
@@ -132,7 +132,8 @@ impl DepthMaps {
     fn render(&self, engine: &mut dyn Engine, index: usize) -> Result<DepthMap, EvalError> {
         let image = &self.dataset.images[index];
         let camera = reduced(&image.camera);
-        let rendering = engine.render(&camera, &self.turn.apply_to_pose(&image.pose), &self.options)?;
+        let rendering =
+            engine.render(&camera, &self.turn.apply_to_pose(&image.pose), &self.options, Outputs::All)?;
         Ok(DepthMap { index, camera, depths: expected_depths(&rendering) })
     }
 }

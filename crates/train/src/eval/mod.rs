@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
-use gausset_core::engine::{Engine, EngineError, RenderOptions};
+use gausset_core::engine::{Engine, EngineError, Outputs, RenderOptions};
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Stage, TargetImage};
@@ -238,7 +238,7 @@ impl Evaluation {
         let background = options.render.background;
         let image = &dataset.images[index];
         let pose = self.turn.apply_to_pose(&image.pose);
-        let mut rendering = engine.render(&image.camera, &pose, &options.render)?;
+        let mut rendering = engine.render(&image.camera, &pose, &options.render, Outputs::All)?;
         if let Some(gain) = options.exposures.as_ref().and_then(|exposures| exposures.of(index)) {
             expose(&mut rendering.color, gain);
             self.exposed += 1;
@@ -275,7 +275,7 @@ impl Evaluation {
         }
         if options.measures == Measures::All {
             let scene = match options.scene_splats {
-                Some(_) => &engine.render(&image.camera, &pose, &self.surfaces)?,
+                Some(_) => &engine.render(&image.camera, &pose, &self.surfaces, Outputs::All)?,
                 None => &rendering,
             };
             // First of all, while the device has the view that it rendered.

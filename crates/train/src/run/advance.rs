@@ -1,9 +1,10 @@
 //! A run goes on by one part: a step, a picture of an evaluation, a checkpoint, an answer to a request.
 
+use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gausset_core::engine::{DensityRule, TrainState};
+use gausset_core::engine::{DensityRule, Outputs, TrainState};
 
 use super::clock::is_multiple;
 use super::requests::{PictureRequest, Request};
@@ -141,7 +142,8 @@ impl Run {
             recipe.reduction_at(self.plan.scheduled(self.done + 1), next.camera.width, next.camera.height)
                 == 1
         });
-        let stepped = self.session.engine.step(&view, next, &params);
+        let next = next.map_or(&[][..], from_ref);
+        let stepped = self.session.engine.step(from_ref(&view), next, &params);
         stepped.map_err(|error| self.engine_error(error))?;
         self.done += 1;
         for scheduled in now + 1..=self.plan.scheduled(self.done) {
@@ -302,7 +304,7 @@ impl Run {
     fn picture(&mut self, wanted: &PictureRequest) {
         let (id, step) = (wanted.id, self.done);
         let options = self.picture_options();
-        let rendered = self.session.engine.render(&wanted.camera, &wanted.pose, &options);
+        let rendered = self.session.engine.render(&wanted.camera, &wanted.pose, &options, Outputs::All);
         self.outbox.push(match rendered {
             Ok(picture) => Event::Picture { id, step, picture: Arc::new(picture) },
             Err(error) => Event::NoPicture { id, step, reason: error.to_string() },

@@ -33,6 +33,7 @@ impl Coarse {
             return view;
         }
         let index = view.index as usize;
+        view.reduction = factor;
         view.camera = view.camera.reduced(factor);
         view.target = match self.kept.get(index) {
             Some(Some(kept)) => Arc::clone(kept),
@@ -67,6 +68,7 @@ mod tests {
         let rgb = (0..9 * 6 * 3).map(|v| v as u8).collect();
         let view = TrainView {
             index: 3,
+            reduction: 1,
             name: "view".into(),
             camera,
             pose: Pose::IDENTITY,
@@ -80,10 +82,12 @@ mod tests {
         let half = coarse.reduce(view.clone(), 2);
         assert_eq!((half.camera.width, half.camera.height), (4, 3));
         assert_eq!((half.target.width, half.target.height), (4, 3));
+        assert_eq!((half.index, half.reduction), (3, 2), "the name of the picture");
         // The same point of the scene lands on the same place of the picture.
         assert_eq!((half.camera.fx, half.camera.cy), (4.0, 1.5));
         assert!(Arc::ptr_eq(&half.target, &coarse.reduce(view.clone(), 2).target));
-        assert!(Arc::ptr_eq(&view.target, &coarse.reduce(view.clone(), 1).target));
+        let whole = coarse.reduce(view.clone(), 1);
+        assert!(whole.reduction == 1 && Arc::ptr_eq(&view.target, &whole.target));
         assert!(!Arc::ptr_eq(&half.target, &coarse.reduce(view, 2).target));
     }
 }

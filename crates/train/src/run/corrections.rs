@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gausset_core::engine::{ExtraGroup, GAIN_GROUP};
+use gausset_core::engine::{ExtraGroup, Group};
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::{Dataset, Loader};
 
@@ -113,19 +113,19 @@ impl Corrections {
     /// The groups before the first step: corrections that change nothing.
     pub(super) fn identities(&self) -> Vec<ExtraGroup> {
         let exposure = self.exposure.as_ref().map(|rows| match self.colours {
-            Colours::Affine => ExtraGroup::exposures(rows.count),
-            _ => ExtraGroup::gains(rows.count),
+            Colours::Affine => ExtraGroup::new(Group::Exposure, rows.count),
+            _ => ExtraGroup::new(Group::Gain, rows.count),
         });
-        let vignetting = self.vignetting.as_ref().map(|rows| ExtraGroup::vignetting(rows.count));
-        let poses = self.poses.as_ref().map(|rows| ExtraGroup::poses(rows.count));
-        let sky = self.sky.then(ExtraGroup::sky);
+        let vignetting = self.vignetting.as_ref().map(|rows| ExtraGroup::new(Group::Vignetting, rows.count));
+        let poses = self.poses.as_ref().map(|rows| ExtraGroup::new(Group::Pose, rows.count));
+        let sky = self.sky.then(|| ExtraGroup::new(Group::Sky, 1));
         exposure.into_iter().chain(vignetting).chain(poses).chain(sky).collect()
     }
 
     /// The groups before the first step, gains at those that were measured; a row that was not is 1.
     pub(super) fn starting_at(&self, gains: &Gains) -> Vec<ExtraGroup> {
         let mut groups = self.identities();
-        if let Some(group) = groups.iter_mut().find(|group| group.name == GAIN_GROUP) {
+        if let Some(group) = groups.iter_mut().find(|group| group.group == Group::Gain) {
             for (row, gain) in group.values.chunks_exact_mut(3).zip(&gains.rows) {
                 row.copy_from_slice(&gain.unwrap_or_default().map(|g| g as f32));
             }

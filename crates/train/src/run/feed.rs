@@ -81,6 +81,7 @@ impl Feed {
         let image = &dataset.images[index];
         TrainView {
             index: index as u32,
+            reduction: 1,
             name: Arc::clone(&image.name),
             camera: image.camera,
             pose: image.pose,

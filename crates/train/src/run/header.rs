@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use gausset_core::engine::{ExtraGroup, TrainState};
+use gausset_core::engine::{ExtraGroup, Group, TrainState};
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
@@ -100,11 +100,11 @@ pub(super) fn check_state(
         let what = format!("SH degree is {} (expected {})", state.splats.sh_degree, recipe.sh_degree);
         return bad("splats", what);
     }
-    let shape = |group: &ExtraGroup| (group.name.clone(), group.clocks.len(), group.values.len());
+    let shape = |group: &ExtraGroup| (group.group, group.clocks.len(), group.values.len());
     let found: Vec<_> = state.extras.iter().map(shape).collect();
     let expected: Vec<_> = corrections.identities().iter().map(shape).collect();
     if found != expected {
-        let show = |groups: &[(String, usize, usize)]| match groups {
+        let show = |groups: &[(Group, usize, usize)]| match groups {
             [] => "none".to_owned(),
             _ => groups
                 .iter()

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use gausset_core::engine::{DeviceInfo, Engine};
 use gausset_core::{Pose, Splats};
 use gausset_io::dataset::init::{self, InitOptions};
 use gausset_io::dataset::{Dataset, DatasetKind, Loader, LoaderOptions};
@@ -89,7 +90,7 @@ pub(super) fn train_poses(dataset: &Dataset) -> Vec<Pose> {
 pub(super) fn record(
     config: &TrainConfig,
     dataset: &Dataset,
-    device: &gausset_core::engine::DeviceInfo,
+    device: &DeviceInfo,
     start: &init::Start,
     colours: Colours,
     stereo_side: Option<u32>,
@@ -155,14 +156,16 @@ pub(super) fn memory_plan(
     config: &TrainConfig,
     dataset: &Dataset,
     start_splats: u64,
+    engine: &dyn Engine,
 ) -> Result<MemoryPlan, TrainError> {
     let limit = config.max_memory_bytes();
-    let plan = MemoryPlan::predict(&config.recipe, dataset, start_splats, limit);
+    let plan = MemoryPlan::predict(&config.recipe, dataset, start_splats, limit, engine);
     if plan.fits() {
         return Ok(plan);
     }
+    let [needed, limit] = plan.shortage();
     Err(TrainError::Memory {
-        needed: units::bytes(plan.total()),
+        needed: units::bytes(needed),
         splats: plan.splat_count,
         limit: units::bytes(limit),
         advice: plan.advice(dataset, start_splats),

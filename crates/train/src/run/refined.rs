@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 
 use gausset_core::Pose;
-use gausset_core::engine::{ExtraGroup, POSE_GROUP, TrainState};
+use gausset_core::engine::{ExtraGroup, Group, TrainState};
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
@@ -31,7 +31,7 @@ pub(super) fn save_cameras(
     corrections: &Corrections,
     saved_from_dataset: &Mat3,
 ) -> Result<(), WriteError> {
-    let Some(group) = state.extra(POSE_GROUP) else { return Ok(()) };
+    let Some(group) = state.extra(Group::Pose) else { return Ok(()) };
     let turn = Similarity::from_rotation(*saved_from_dataset);
     let poses: Vec<Pose> =
         refined_poses(dataset, group, corrections).iter().map(|pose| turn.apply_to_pose(pose)).collect();
@@ -82,7 +82,7 @@ pub fn with_refined_poses(
         return Err(missing("there is no whole checkpoint to take the refined poses from"));
     };
     check_state(&found.path, &found.state, recipe, &corrections)?;
-    let group = found.state.extra(POSE_GROUP).ok_or_else(|| missing("the checkpoint has none"))?;
+    let group = found.state.extra(Group::Pose).ok_or_else(|| missing("the checkpoint has none"))?;
     let poses = refined_poses(&dataset, group, &corrections);
     for (image, pose) in dataset.images.iter_mut().zip(poses) {
         image.pose = pose;

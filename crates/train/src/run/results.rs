@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gausset_core::Splats;
-use gausset_core::engine::{ExtraGroup, RenderOptions, SKY_GROUP, TrainState};
+use gausset_core::engine::{ExtraGroup, Group, RenderOptions, TrainState};
 use gausset_io::atomic::Overwrite;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
@@ -112,7 +112,7 @@ impl Run {
     /// Puts the sky of a state behind its splats, as splats. Gives how many these are.
     fn append_sky(&self, splats: &mut Splats, groups: &[ExtraGroup]) -> usize {
         let before = splats.len();
-        if let Some(sky) = groups.iter().find(|group| group.name == SKY_GROUP) {
+        if let Some(sky) = groups.iter().find(|group| group.group == Group::Sky) {
             let cameras = prepare::train_poses(&self.session.dataset);
             sky::append(splats, &sky.values, &cameras, self.scene.extent);
         }
@@ -125,7 +125,7 @@ impl Run {
         let TrainState { mut splats, extras, .. } = self.save()?;
         let scene = splats.len() as u32;
         self.append_sky(&mut splats, &extras);
-        let loaded = self.session.engine.load(TrainState::new(splats, extras));
+        let loaded = self.session.engine.load_splats(splats, extras);
         loaded.map_err(|error| self.engine_error(error))?;
         self.exported_scene = Some(scene);
         Ok(())

@@ -1,5 +1,6 @@
 //! How long a run takes: predicted before its first step, corrected while it goes on, kept to a budget.
 
+use std::slice::from_ref;
 use std::time::Instant;
 
 use gausset_core::engine::{EngineError, StepReport};
@@ -53,7 +54,8 @@ impl Run {
         budget::fit(&mut self.config.recipe, &self.forecast, splats, seconds_per_step, seconds);
         self.plan = Plan::even(self.config.recipe.steps);
         self.config.plan = self.plan.clone();
-        self.memory = prepare::memory_plan(&self.config, &self.session.dataset, splats)?;
+        let (dataset, engine) = (&self.session.dataset, &*self.session.engine);
+        self.memory = prepare::memory_plan(&self.config, dataset, splats, engine)?;
         self.session.engine.limit_memory(self.memory.device_bytes());
         self.predicted_seconds = Some(seconds);
         self.write_config()?;
@@ -74,7 +76,7 @@ impl Run {
             let view = self.coarse.reduce(view, reduction);
             let params = recipe.step_params(now, &self.scene);
             let started = Instant::now();
-            let stepped = self.session.engine.step(&view, None, &params);
+            let stepped = self.session.engine.step(from_ref(&view), &[], &params);
             if let Err(error @ EngineError::OutOfMemory { .. }) = stepped {
                 return Err(self.engine_error(error));
             }

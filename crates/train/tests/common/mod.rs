@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, FrontQuery, RenderOptions, Rendering,
-    StepParams, StepReport, TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, FrontQuery, MemoryNeed, Outputs, RenderOptions,
+    Rendering, SceneSize, StepParams, StepReport, TrainState, TrainView,
 };
-use gausset_core::{Camera, Pose};
+use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{self, Dataset};
@@ -137,12 +137,20 @@ impl<E: Engine> Engine for Lent<E> {
         self.0.lock().unwrap().describe()
     }
 
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+        self.0.lock().unwrap().needs(scene)
+    }
+
     fn limit_memory(&mut self, bytes: u64) {
         self.0.lock().unwrap().limit_memory(bytes);
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
         self.0.lock().unwrap().load(state)
+    }
+
+    fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
+        self.0.lock().unwrap().load_splats(splats, extras)
     }
 
     fn save(&mut self) -> Result<TrainState, EngineError> {
@@ -155,11 +163,11 @@ impl<E: Engine> Engine for Lent<E> {
 
     fn step(
         &mut self,
-        view: &TrainView,
-        next: Option<&TrainView>,
+        views: &[TrainView],
+        next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
-        self.0.lock().unwrap().step(view, next, params)
+        self.0.lock().unwrap().step(views, next, params)
     }
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
@@ -170,13 +178,19 @@ impl<E: Engine> Engine for Lent<E> {
         self.0.lock().unwrap().flush()
     }
 
-    fn render(
+    fn poll(&mut self) -> Result<StepReport, EngineError> {
+        self.0.lock().unwrap().poll()
+    }
+
+    fn render_into(
         &mut self,
         camera: &Camera,
         pose: &Pose,
         options: &RenderOptions,
-    ) -> Result<Rendering, EngineError> {
-        self.0.lock().unwrap().render(camera, pose, options)
+        outputs: Outputs,
+        rendering: &mut Rendering,
+    ) -> Result<(), EngineError> {
+        self.0.lock().unwrap().render_into(camera, pose, options, outputs, rendering)
     }
 
     fn weight_in_front(
@@ -251,11 +265,21 @@ impl MockEngine {
 
 impl Engine for MockEngine {
     fn describe(&self) -> DeviceInfo {
-        DeviceInfo { name: "mock".to_owned(), kind: "mock".to_owned(), threads: 1, deterministic: true }
+        DeviceInfo { name: "mock".to_owned(), kind: "mock".to_owned(), threads: 1, ..DeviceInfo::default() }
+    }
+
+    /// About as much as a processor.
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+        let host = gausset_core::engine::MemoryUse {
+            state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree),
+            working: 200 * scene.splats + 280 * scene.pixels,
+        };
+        MemoryNeed { host, ..MemoryNeed::default() }
     }
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
-        let extras = state.extras.iter().map(|group| (group.name.clone(), group.clocks.len())).collect();
+        let extras =
+            state.extras.iter().map(|group| (group.group.name().to_owned(), group.clocks.len())).collect();
         self.calls.push(Call::Load { splats: state.splats.len(), extras });
         self.state = state;
         Ok(())
@@ -268,15 +292,16 @@ impl Engine for MockEngine {
 
     fn step(
         &mut self,
-        view: &TrainView,
-        next: Option<&TrainView>,
+        views: &[TrainView],
+        next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
+        let [view] = views else { panic!("{} views", views.len()) };
         assert_eq!((view.target.width, view.target.height), (view.camera.width, view.camera.height));
         self.calls.push(Call::Step {
             step: params.step,
             view: view.index,
-            next: next.map(|view| view.index),
+            next: next.first().map(|view| view.index),
             exposure_row: view.exposure_row,
             pose_row: view.pose_row,
         });
@@ -310,15 +335,21 @@ impl Engine for MockEngine {
         })
     }
 
-    fn render(
+    fn poll(&mut self) -> Result<StepReport, EngineError> {
+        self.flush()
+    }
+
+    fn render_into(
         &mut self,
         camera: &Camera,
         _pose: &Pose,
         options: &RenderOptions,
-    ) -> Result<Rendering, EngineError> {
+        _outputs: Outputs,
+        rendering: &mut Rendering,
+    ) -> Result<(), EngineError> {
         self.calls.push(Call::Render);
         let pixels = camera.pixels();
-        Ok(Rendering {
+        *rendering = Rendering {
             width: camera.width,
             height: camera.height,
             color: options.background.iter().copied().cycle().take(3 * pixels).collect(),
@@ -326,7 +357,8 @@ impl Engine for MockEngine {
             depth: vec![0.0; pixels],
             count: vec![0; pixels],
             cut_tiles: 0,
-        })
+        };
+        Ok(())
     }
 }
 

@@ -6,7 +6,7 @@
 //! medians, because a machine that does something else now and then should not count.
 //!
 //! The floor of a stage is what its bytes and its arithmetic take at least on this machine, at rates measured in the
-//! same process (`gausset_cpu::statistics`).
+//! same process (`Engine::floors`).
 
 mod density;
 mod scene;
@@ -19,9 +19,9 @@ use clap::{Args, Subcommand};
 use density::DensityArgs;
 use gausset_core::Stage;
 use gausset_core::engine::{
-    AdamMode, Engine, EngineError, GradientStatistic, Rates, RenderOptions, StepParams, TrainState, TrainView,
+    AdamMode, Engine, EngineError, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, TrainState,
+    TrainView,
 };
-use gausset_cpu::statistics::StepSizes;
 use gausset_flow::{Failure, profiling as recording};
 use gausset_io::units;
 use gausset_prof::{Floor, Profile};
@@ -146,7 +146,7 @@ struct Measured {
     workload: WorkloadInfo,
     threads: usize,
     /// Vector level that was used: `avx512`, `avx2` or `fallback`.
-    simd: &'static str,
+    simd: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     it_per_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -218,8 +218,8 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
     engine.load(TrainState::new(splats, Vec::new()))?;
     let mut one = |step: u64| match kind {
         // Odd numbers: counting for a profile happens at some even ones only.
-        Kind::Train => train_step(&mut engine, &view, &options, adam, 2 * step + 1),
-        Kind::Raster => engine.render(&view.camera, &view.pose, &options).map(|_rendering| ()),
+        Kind::Train => train_step(&mut *engine, &view, &options, adam, 2 * step + 1),
+        Kind::Raster => engine.render(&view.camera, &view.pose, &options, Outputs::All).map(|_rendering| ()),
     };
     recording::start();
     gausset_prof::set_trace(args.profile.is_some());
@@ -240,20 +240,16 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
     }
     gausset_prof::set_enabled(false);
     let (mut profile, trace, peak_bytes) = (gausset_prof::snapshot(), gausset_prof::trace(), peak_bytes());
-    let sizes = match kind {
-        Kind::Train => {
-            // One more step, which is counted instead of timed.
-            gausset_prof::reset();
-            gausset_prof::set_enabled(true);
-            train_step(&mut engine, &view, &options, adam, 0)?;
-            gausset_prof::set_enabled(false);
-            let counted = gausset_prof::snapshot();
-            profile.counters.clone_from(&counted.counters);
-            StepSizes::of_profile(&counted).unwrap_or_default()
-        }
-        Kind::Raster => engine.forward_sizes(),
-    };
-    (profile.machine, profile.floors) = recording::floors(&engine, &sizes);
+    if kind == Kind::Train {
+        // One more step, which is counted instead of timed.
+        gausset_prof::reset();
+        gausset_prof::set_enabled(true);
+        train_step(&mut *engine, &view, &options, adam, 0)?;
+        gausset_prof::set_enabled(false);
+        profile.counters = gausset_prof::snapshot().counters;
+    }
+    let work = engine.work().unwrap_or_default();
+    (profile.machine, profile.floors) = recording::floors(&mut *engine, &work);
     let device = engine.describe();
     if let Some(folder) = &args.profile {
         let what = if kind == Kind::Train { "bench train" } else { "bench raster" };
@@ -266,13 +262,13 @@ fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured
     Ok(Measured {
         workload: WorkloadInfo {
             splats: count,
-            visible: sizes.visible as u64,
-            intersections: sizes.intersections as u64,
+            visible: work.visible as u64,
+            intersections: work.intersections as u64,
             width: view.camera.width,
             height: view.camera.height,
         },
         threads: device.threads,
-        simd: engine.level_name(),
+        simd: device.level,
         it_per_s: rate.filter(|_| kind == Kind::Train),
         frames_per_s: rate.filter(|_| kind == Kind::Raster),
         wall_ms,
@@ -296,7 +292,7 @@ fn train_step(
         Adam::Sparse => AdamMode::Sparse,
     };
     params.statistic = GradientStatistic::Signed;
-    engine.step(view, None, &params)?;
+    engine.step(std::slice::from_ref(view), &[], &params)?;
     // So that a failure belongs to its step.
     engine.flush().map(|_report| ())
 }

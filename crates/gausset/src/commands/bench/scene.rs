@@ -75,6 +75,7 @@ impl Scene {
 fn view(name: &str, camera: Camera, pose: Pose, target: TargetImage) -> TrainView {
     TrainView {
         index: 0,
+        reduction: 1,
         name: name.into(),
         camera,
         pose,

@@ -1,0 +1,75 @@
+//! Pictures: how they are made, and what comes back.
+
+use crate::constants::NEAR_PLANE;
+
+/// How pictures are made: what the renderer needs besides camera and splats.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RenderOptions {
+    /// SH degree in use; higher stored coefficients are ignored.
+    pub sh_degree: u8,
+    /// Colour behind the splats.
+    pub background: [f32; 3],
+    /// Opacity compensation for splats smaller than a pixel (Yu et al. 2024, Mip-Splatting's 2D filter as in gsplat).
+    pub antialiased: bool,
+    /// Longest list of a tile, nearest first; 0 = no limit.
+    pub max_splats_per_tile: u32,
+    /// A splat is dropped unless its camera-space depth is greater than this (scene units).
+    pub near_plane: f64,
+    /// Whether the sky of the state ([`Group::Sky`](super::Group)) is added to `background`.
+    pub sky: bool,
+    /// Only the first so many splats are drawn; `None` = all. What follows in a saved scene may be its sky.
+    pub only_first: Option<u32>,
+}
+
+impl Default for RenderOptions {
+    fn default() -> Self {
+        Self {
+            sh_degree: 3,
+            background: [0.0; 3],
+            antialiased: false,
+            max_splats_per_tile: 0,
+            near_plane: NEAR_PLANE,
+            sky: false,
+            only_first: None,
+        }
+    }
+}
+
+/// Which pictures of a view are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Outputs {
+    /// Colour and alpha.
+    #[default]
+    Color,
+    /// Colour, alpha, depth and count.
+    All,
+}
+
+/// A rendered view. Buffers are rows first; `color` has 3 interleaved channels; `depth` and `count` are empty unless
+/// [`Outputs::All`] is asked for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Rendering {
+    /// Width in px.
+    pub width: u32,
+    /// Height in px.
+    pub height: u32,
+    /// Colour over the background, not clamped.
+    pub color: Vec<f32>,
+    /// `1 - transmittance`.
+    pub alpha: Vec<f32>,
+    /// `Σ weight · camera z`; divide by `alpha` for the expected depth.
+    pub depth: Vec<f32>,
+    /// Splats blended.
+    pub count: Vec<u32>,
+    /// Tiles whose list was cut by `max_splats_per_tile`.
+    pub cut_tiles: u64,
+}
+
+/// A pixel and a depth there: how much is blended in front of it?
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FrontQuery {
+    /// Column and row.
+    pub pixel: [u32; 2],
+    /// Camera z, scene units.
+    pub depth: f32,
+}

@@ -1,0 +1,87 @@
+//! What training takes in memory, and the room of a view within the limit.
+
+use gausset_core::engine::{EngineError, MemoryNeed, MemoryUse, Outputs, SceneSize, TrainState};
+use gausset_raster::pipeline::{ListRoom, Pipeline, TooManyEntries};
+use gausset_raster::view::KernelView;
+
+use crate::CpuEngine;
+
+/// What a view takes beside what the number of its splats says.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Pictures in tiles.
+    outputs: Outputs,
+    /// Bytes of pictures beside the tiles.
+    bytes_per_pixel: u64,
+    /// Bytes of an entry of a tile list.
+    bytes_per_entry: u64,
+}
+
+impl Room {
+    /// A training step: the render, its gradient, and the render with corrected colours.
+    pub(crate) const STEP: Self =
+        Self { outputs: Outputs::Color, bytes_per_pixel: 3 * 12, bytes_per_entry: ListRoom::BACKWARD };
+    /// Tile lists that are only asked.
+    pub(crate) const LISTS: Self =
+        Self { outputs: Outputs::All, bytes_per_pixel: 0, bytes_per_entry: ListRoom::FORWARD };
+
+    /// Tile lists that points are asked about.
+    pub(crate) const SPACE: Self = Self { bytes_per_pixel: 0, ..Self::STEP };
+
+    /// A picture: three colours and alpha, for all outputs depth and count, too.
+    pub(crate) fn picture(outputs: Outputs) -> Self {
+        let values = if outputs == Outputs::All { 6 } else { 4 };
+        Self { outputs, bytes_per_pixel: values * 4, bytes_per_entry: ListRoom::FORWARD }
+    }
+}
+
+/// Bytes per splat in the buffers of a step: the screen splat and its gradient, and some list entries. Measured
+/// (`lego` at 400x400 px, 100,000 and 200,000 splats): 170.
+const WORKING_BYTES_PER_SPLAT: u64 = 200;
+
+/// Bytes per pixel of the largest picture in the buffers of a step: colours, their gradient, the windows of the loss,
+/// and what every tile has of list entries and their gradients however few splats there are. Measured: 211 (`plush` at
+/// 320x240 px, 50,000 splats) to 275 (`fox` at 540x960 px, 60,000 random splats that are seen at full size at once).
+const WORKING_BYTES_PER_PIXEL: u64 = 280;
+
+/// What training a scene will take: blocks of parameters and moments are as large as the arrays of a [`TrainState`], and
+/// gradients are never stored.
+pub(crate) fn needs(scene: &SceneSize) -> MemoryNeed {
+    let host = MemoryUse {
+        state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree),
+        working: scene.splats * WORKING_BYTES_PER_SPLAT + scene.pixels * WORKING_BYTES_PER_PIXEL,
+    };
+    MemoryNeed { host, ..MemoryNeed::default() }
+}
+
+impl CpuEngine {
+    /// Gives the lists of a view what is left of the memory, if there is enough for all the rest.
+    pub(crate) fn make_room(
+        &mut self,
+        name: &dyn Fn() -> String,
+        view: &KernelView,
+        room: Room,
+    ) -> Result<(), EngineError> {
+        let [width, height] = view.size;
+        let pixels = u64::from(width) * u64::from(height);
+        let buffers = Pipeline::view_bytes(self.state.parameters.len(), view, room.outputs)
+            + pixels * room.bytes_per_pixel;
+        let needed = self.state.bytes() as u64 + buffers;
+        let Some(bytes) = self.memory_limit.checked_sub(needed) else {
+            let what = format!("{}: {width}x{height} px", name());
+            return Err(EngineError::OutOfMemory { what, needed, limit: self.memory_limit });
+        };
+        self.pipeline.room = ListRoom { bytes, bytes_per_entry: room.bytes_per_entry };
+        Ok(())
+    }
+
+    /// The error for a view that has more entries than there is room for.
+    pub(crate) fn too_many_entries(&self, name: &dyn Fn() -> String, error: TooManyEntries) -> EngineError {
+        let ListRoom { bytes, bytes_per_entry } = self.pipeline.room;
+        EngineError::OutOfMemory {
+            what: format!("{}: the tile lists, with {} entries,", name(), error.entries),
+            needed: error.entries.saturating_mul(bytes_per_entry),
+            limit: bytes.min(error.limit.saturating_mul(bytes_per_entry)),
+        }
+    }
+}

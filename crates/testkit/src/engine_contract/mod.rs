@@ -1,0 +1,99 @@
+//! What every engine promises, as checks: `gausset_core::engine::Engine` says it in words, here it is tried.
+//!
+//! Each check takes a function that makes an engine without splats. What an engine may leave to others (several views in
+//! a step, splats that stay, corrections that it does not know, density rules that need more than the state) it has to
+//! refuse with [`EngineError::BadInput`]; the check then ends there. [`engine_contract!`](crate::engine_contract!) makes
+//! a test of each.
+//!
+//! ```ignore
+//! mod my_device {
+//!     gausset_testkit::engine_contract!(|| Box::new(MyEngine::new()));
+//! }
+//! ```
+
+mod failures;
+mod pictures;
+mod scene;
+mod training;
+
+use gausset_core::engine::{Engine, EngineError, TrainState};
+
+pub use failures::*;
+pub use pictures::*;
+pub use scene::{loaded, params, start, view};
+pub use training::*;
+
+/// Makes an engine without splats.
+pub type Make<'a> = &'a dyn Fn() -> Box<dyn Engine>;
+
+/// A test for each check of the contract; the argument makes an engine without splats.
+#[macro_export]
+macro_rules! engine_contract {
+    ($make:expr) => {
+        $crate::engine_contract!(@tests $make;
+            a_saved_state_is_the_one_that_was_loaded
+            looking_changes_nothing_of_training
+            a_state_that_was_saved_goes_on_as_if_it_had_not_been
+            the_same_calls_give_the_same_state
+            each_step_is_told_once
+            steps_on_a_view_lower_its_loss
+            without_rates_nothing_moves
+            statistics_are_those_of_the_steps_that_ask_for_them
+            dropout_depends_on_seed_and_step
+            gains_are_learnt_and_their_mean_stays_zero
+            corrections_move_where_a_step_names_them
+            opacities_are_reset_with_their_moments
+            a_set_grows_as_far_as_its_limit
+            transparent_splats_are_pruned
+            views_together_are_one_step_or_are_refused
+            splats_that_are_to_stay_stay_or_are_refused
+            what_is_refused_changes_nothing
+            arrays_that_do_not_fit_are_refused
+            a_loss_that_is_not_finite_stops_what_follows_and_changes_nothing
+            too_little_memory_is_told_before_it_is_taken
+            needs_grow_evenly
+            pictures_have_the_outputs_that_are_wanted
+            buffers_that_were_used_before_make_no_difference
+            splats_that_are_only_drawn_look_the_same
+            only_the_first_splats_are_drawn_where_that_is_asked
+            what_is_in_front_is_a_part_of_the_picture
+            work_is_that_of_the_last_picture
+        );
+    };
+    (@tests $make:expr; $($check:ident)*) => {
+        $(
+            #[test]
+            fn $check() {
+                $crate::engine_contract::$check(&$make);
+            }
+        )*
+    };
+}
+
+/// What came of something that an engine may leave to others.
+fn if_taken<T>(result: Result<T, EngineError>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err(EngineError::BadInput(_)) => None,
+        Err(error) => panic!("what an engine does not do is BadInput: {error:?}"),
+    }
+}
+
+/// Two states of an engine that should be the same: to the bit where it says so, else up to rounding.
+fn assert_same(engine: &dyn Engine, a: &TrainState, b: &TrainState, what: &str) {
+    if engine.describe().deterministic {
+        assert!(a == b, "{what}: states differ");
+        return;
+    }
+    assert_eq!((a.splats.len(), &a.ids, a.group_clock), (b.splats.len(), &b.ids, b.group_clock), "{what}");
+    for (a, b) in values(a).zip(values(b)) {
+        assert!((a - b).abs() <= 1e-4 * (1.0 + b.abs()), "{what}: {a} {b}");
+    }
+}
+
+/// All parameters of a state.
+fn values(state: &TrainState) -> impl Iterator<Item = f32> {
+    let splats = &state.splats;
+    let rest = splats.quats.as_flattened().iter().chain(&splats.opacity_logits).chain(&splats.sh);
+    splats.means.as_flattened().iter().chain(splats.log_scales.as_flattened()).chain(rest).copied()
+}
