@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use gausset_core::engine::{DeviceInfo, Rendering, StepReport};
+use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize};
 
 use crate::eval::{EvalReport, Scores, Trust};
 use crate::memory::MemoryPlan;
 
-/// Something that happened in a run.
-#[derive(Clone, Debug)]
+/// Something that happened in a run. Serialises with its name under `event`; see [`Event::to_json`].
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
 pub enum Event {
     /// Depth maps are being made of so many training pictures, before the run starts.
     StereoBegun {
@@ -60,7 +62,8 @@ pub enum Event {
         id: u64,
         /// Finished steps.
         step: u64,
-        /// The view.
+        /// The view; left out where an event is text.
+        #[serde(skip)]
         picture: Arc<Rendering>,
     },
     /// A view that was asked for and cannot be rendered.
@@ -86,8 +89,26 @@ pub enum Event {
     Finished(Summary),
 }
 
+impl Event {
+    /// Number of the form of [`Event::to_json`]: another one where what a program reads has changed its meaning.
+    pub const SCHEMA: u32 = 1;
+
+    /// The event as one line of JSON, `{"schema":1,"event":"progress",…}`.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        struct Line<'a> {
+            schema: u32,
+            #[serde(flatten)]
+            event: &'a Event,
+        }
+        // Structs and numbers alone: there is nothing that JSON cannot hold.
+        serde_json::to_string(&Line { schema: Self::SCHEMA, event: self }).unwrap_or_default()
+    }
+}
+
 /// What stereo has found before a run starts.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StereoReport {
     /// Training pictures with a depth map.
     pub views: usize,
@@ -100,7 +121,7 @@ pub struct StereoReport {
 }
 
 /// What a run starts with.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Started {
     /// The device.
     pub device: DeviceInfo,
@@ -125,7 +146,7 @@ pub struct Started {
 }
 
 /// How far a run is.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Progress {
     /// Finished steps.
     pub step: u64,
@@ -227,6 +248,34 @@ pub enum RunWarning {
     Note(String),
 }
 
+impl RunWarning {
+    /// What it is about, as one word.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::UnreadablePicture(_) => "unreadable_picture",
+            Self::LossExplosion { .. } => "loss_explosion",
+            Self::DeadSplats { .. } => "dead_splats",
+            Self::SkippedUpdates { .. } => "skipped_updates",
+            Self::CutLists { .. } => "cut_lists",
+            Self::CutPictures { .. } => "cut_pictures",
+            Self::DamagedCheckpoint(_) => "damaged_checkpoint",
+            Self::NoCheckpoint { .. } => "no_checkpoint",
+            Self::Note(_) => "note",
+        }
+    }
+}
+
+/// `{"kind":"loss_explosion","line":"step 300: loss is …"}`.
+impl Serialize for RunWarning {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut fields = serializer.serialize_struct("RunWarning", 2)?;
+        fields.serialize_field("kind", self.kind())?;
+        fields.serialize_field("line", &self.to_string())?;
+        fields.end()
+    }
+}
+
 /// The result of a run in numbers: `{"kind":"run", …}`, a stable contract for scripts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
@@ -318,5 +367,61 @@ impl Outcome {
     #[must_use]
     pub fn not_begun() -> Self {
         Self { end: End::Stopped, summary: Summary::of_nothing(), evaluation: None, skipped: Vec::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    #[test]
+    fn every_event_is_a_line_of_json_with_its_name_and_the_number_of_its_form() {
+        let picture = Arc::new(Rendering::default());
+        let warning = RunWarning::DamagedCheckpoint("step_000007.ckpt: checksum: \"wrong\"".to_owned());
+        let events = [
+            Event::StereoBegun { views: 3 },
+            Event::StereoDone(StereoReport { views: 3, confirmed: 0.5, views_per_point: 4.0, points: 9 }),
+            Event::Warning(warning),
+            Event::Evaluated {
+                step: 5,
+                report: EvalReport::of(crate::Split::Test, crate::SsimDefinition::default(), Vec::new()),
+            },
+            Event::Checkpointed { step: 5, bytes: 7, seconds: 0.1 },
+            Event::Exported { step: 5, path: "run/splats.ply".into(), splats: 1, dropped: 0, bytes: 7 },
+            Event::Picture { id: 4, step: 5, picture },
+            Event::NoPicture { id: 4, step: 5, reason: "too large".to_owned() },
+            Event::Paused { step: 5 },
+            Event::Resumed { step: 5 },
+            Event::Finished(Summary::of_nothing()),
+        ];
+        let lines: Vec<Value> = events
+            .iter()
+            .map(|event| {
+                let line = event.to_json();
+                assert!(!line.contains('\n'));
+                serde_json::from_str(&line).unwrap()
+            })
+            .collect();
+        assert!(lines.iter().all(|line| line["schema"] == Event::SCHEMA));
+        let names: Vec<&str> = lines.iter().filter_map(|line| line["event"].as_str()).collect();
+        let expected = [
+            "stereo_begun",
+            "stereo_done",
+            "warning",
+            "evaluated",
+            "checkpointed",
+            "exported",
+            "picture",
+            "no_picture",
+            "paused",
+            "resumed",
+            "finished",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(lines[2]["kind"], "damaged_checkpoint");
+        assert!(lines[2]["line"].as_str().is_some_and(|line| line.starts_with("step_000007.ckpt")));
+        assert_eq!(lines[10]["kind"], "run");
     }
 }

@@ -13,6 +13,7 @@
 use gausset_core::engine::{Engine, MemoryNeed, MemoryUse, SceneSize, TrainState};
 use gausset_io::dataset::{Dataset, ImageEntry, Point};
 use gausset_io::units;
+use serde::Serialize;
 
 use crate::eval::depth_map_bytes;
 use crate::recipe::Recipe;
@@ -41,7 +42,7 @@ const WRITTEN_BYTES_PER_POINT: u64 = 140;
 const PROGRAM_BYTES: u64 = 24 << 20;
 
 /// Memory that a run needs, in bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryPlan {
     /// Most splats that the run will have.
     pub splat_count: u64,
@@ -62,13 +63,18 @@ pub struct MemoryPlan {
     /// Memory of the device's own that the run will need; 0 where it has none.
     pub device: u64,
     /// Part of [`Self::beside`] that does not depend on the number of splats: an evaluation.
+    #[serde(skip)]
     evaluation: u64,
     /// Part of the other that does not: points that are written.
+    #[serde(skip)]
     written_points: u64,
     /// What the engine needs without splats, and for each of them.
+    #[serde(skip)]
     fixed: MemoryNeed,
+    #[serde(skip)]
     per_splat: MemoryNeed,
     /// Bytes of a splat in the copy of the state.
+    #[serde(skip)]
     copy_per_splat: u64,
 }
 

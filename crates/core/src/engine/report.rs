@@ -1,9 +1,11 @@
 //! What an engine says about itself and about the steps that it has done.
 
+use serde::Serialize;
+
 /// What happened since the last report ([`Engine::flush`](super::Engine::flush), [`Engine::poll`](super::Engine::poll)).
 ///
 /// Sums and counts start again after each report; what describes the last step or the splats now does not.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StepReport {
     /// Steps executed.
     pub steps: u64,
@@ -42,7 +44,7 @@ pub struct StepReport {
 }
 
 /// What a device is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceInfo {
     /// For people: `CPU, 2 threads, AVX-512`.
     pub name: String,
@@ -68,7 +70,7 @@ pub struct SceneSize {
 }
 
 /// Bytes in one kind of memory.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryUse {
     /// Parameters, moments, clocks and statistics of the splats.
     pub state: u64,
@@ -85,7 +87,7 @@ impl MemoryUse {
 }
 
 /// What training takes. Each part grows evenly with the number of splats.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct MemoryNeed {
     /// In the memory of the machine.
     pub host: MemoryUse,

@@ -134,7 +134,7 @@ pub struct EvalReport {
 
 impl EvalReport {
     /// A report of these views, with their means; nothing else is said in it yet.
-    pub(super) fn of(split: Split, ssim: SsimDefinition, per_image: Vec<EvalRecord>) -> Self {
+    pub(crate) fn of(split: Split, ssim: SsimDefinition, per_image: Vec<EvalRecord>) -> Self {
         Self {
             split,
             images: per_image.len(),
