@@ -4,11 +4,21 @@ use std::path::Path;
 use std::process::Command;
 
 /// A crate, packages that may not be in its dependency tree, and why.
-const FORBIDDEN: [(&str, &[&str], &str); 2] = [
+const FORBIDDEN: [(&str, &[&str], &str); 4] = [
     (
         "gausset-flow",
         &["clap", "indicatif", "signal-hook"],
         "jobs are functions of plain options: arguments, bars and signals are the program's",
+    ),
+    (
+        "gausset-density",
+        &["gausset-raster", "gausset-cpu"],
+        "rules are for every device: what a processor's kernels know is not theirs",
+    ),
+    (
+        "gausset-reference",
+        &["gausset-raster", "gausset-density", "gausset-cpu", "gausset-compute"],
+        "the definition stands below every implementation",
     ),
     (
         "gausset-train",

@@ -27,7 +27,7 @@ fn main() {
 
     let workload = Workload::new(state);
     // As a training keeps them.
-    let order = gausset_raster::morton::order(&workload.splats.means, &Pool::new(1));
+    let order = gausset_density::morton::order(&workload.splats.means, &Pool::new(1));
     let splats = workload.splats.select(&order.into_iter().map(|i| i as usize).collect::<Vec<_>>());
     let mut engine = CpuEngine::new(CpuOptions { threads, level: wanted }).expect("level");
     println!("{}", engine.describe().name);

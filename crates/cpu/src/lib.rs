@@ -23,7 +23,6 @@ use gausset_core::engine::{
 use gausset_core::{Camera, Pose, Splats};
 use gausset_metrics::{LossKernel, Planes};
 use gausset_raster::adam::CorrectionTable;
-use gausset_raster::density;
 use gausset_raster::in_front::weight_in_front;
 use gausset_raster::pipeline::Pipeline;
 use gausset_raster::tile::TileSplats;
@@ -201,7 +200,7 @@ impl Engine for CpuEngine {
             return self.clear_space(rule);
         }
         let mut state = std::mem::take(&mut self.state).into_state(&self.pool);
-        let outcome = density::apply(&mut state, rule, &self.pool);
+        let outcome = gausset_density::apply(&mut state, rule, &self.pool);
         self.state = BlockState::from_state(state, &self.pool)?;
         self.report.cloned += outcome.cloned;
         self.report.split += outcome.split;

@@ -8,7 +8,7 @@ use gausset_core::engine::{
 };
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_cpu::{CpuEngine, CpuOptions};
-use gausset_raster::density::noise_of_splat;
+use gausset_density::noise_of_splat;
 use gausset_scenes::workload::pattern;
 
 const NOISE: Noise = Noise { scale: 3.0, opacity_fade: 0.005 };

@@ -1,9 +1,8 @@
 //! The splat renderer and its gradients on the CPU.
 //!
 //! One file per stage, in the order of a training step: [`project`] → [`sort`] → [`tile`] → [`blend`] → (loss) →
-//! [`blend_vjp`] → [`project_vjp`] fused with [`adam`] in [`update`]; [`pipeline`] runs them; [`density`] changes the set
-//! of splats. [`mod@reference`] is the definition of every formula, in f64, slow and readable; [`probe`] shows what the
-//! kernels compute on the way.
+//! [`blend_vjp`] → [`project_vjp`] fused with [`adam`] in [`update`]; [`pipeline`] runs them; [`probe`] shows what they compute on
+//! the way. The definition of every formula is `gausset-reference`.
 //!
 //! Kernels are written once over 16 lanes; results do not depend on the number of threads or on the vector level.
 #![forbid(unsafe_code)]
@@ -11,18 +10,15 @@
 pub mod adam;
 pub mod blend;
 pub mod blend_vjp;
-pub mod density;
 pub mod free_space;
 mod geometry;
 pub mod in_front;
 pub mod layout;
-pub mod morton;
 pub mod pipeline;
 mod pixel;
 pub mod probe;
 pub mod project;
 pub mod project_vjp;
-pub mod reference;
 mod shape;
 pub mod sky;
 pub mod sort;

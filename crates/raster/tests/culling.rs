@@ -17,8 +17,8 @@ use gausset_raster::pipeline::Pipeline;
 use gausset_raster::probe::screen_splats;
 use gausset_raster::project::record;
 use gausset_raster::project_vjp::Gradients;
-use gausset_raster::reference;
 use gausset_raster::view::KernelView;
+use gausset_reference as reference;
 use gausset_testkit::RandomScene;
 use gausset_testkit::scene::{Random, TestScene};
 

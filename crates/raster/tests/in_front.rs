@@ -5,12 +5,12 @@ use gausset_core::engine::{FrontQuery, RenderOptions};
 use gausset_raster::in_front::weight_in_front;
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;
-use gausset_raster::reference::blend::walk;
-use gausset_raster::reference::project::project;
-use gausset_raster::reference::scene::Scene;
-use gausset_raster::reference::tile::{depth_order, pixel_centre};
 use gausset_raster::tile::TileSplats;
 use gausset_raster::view::KernelView;
+use gausset_reference::blend::walk;
+use gausset_reference::project::project;
+use gausset_reference::scene::Scene;
+use gausset_reference::tile::{depth_order, pixel_centre};
 use gausset_testkit::RandomScene;
 use gausset_testkit::scene::TestScene;
 

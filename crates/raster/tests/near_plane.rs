@@ -5,8 +5,8 @@ use gausset_core::engine::Outputs;
 use gausset_core::engine::RenderOptions;
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;
-use gausset_raster::reference::{self, Scene};
 use gausset_raster::view::KernelView;
+use gausset_reference::{self as reference, Scene};
 use gausset_testkit::RandomScene;
 use gausset_testkit::scene::TestScene;
 

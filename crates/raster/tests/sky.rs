@@ -7,9 +7,9 @@ use gausset_core::engine::{RenderOptions, Rendering, SKY_WIDTH};
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
 use gausset_raster::layout::Blocks;
 use gausset_raster::pipeline::Pipeline;
-use gausset_raster::reference::{self, Scene};
 use gausset_raster::sky::Sky;
 use gausset_raster::view::KernelView;
+use gausset_reference::{self as reference, Scene};
 use gausset_testkit::RandomScene;
 use gausset_testkit::scene::{Random, TestScene};
 

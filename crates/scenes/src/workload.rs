@@ -4,7 +4,7 @@
 //! every program in every language gets the same bits: an object, a ground, a wall and some clutter. Two states:
 //! *trained* (anisotropic, opacities spread) and *initial* (isotropic, opacity 0.1, as at the start of a training).
 //! Splats come in the order in which they are drawn; a training keeps its splats along a Morton curve
-//! (`gausset_raster::morton`), and so should a measurement.
+//! (`gausset_density::morton`), and so should a measurement.
 
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 

@@ -1,4 +1,4 @@
-//! A second engine: the definitions of `raster::reference` in f64, one splat and one pixel after the other.
+//! A second engine: the definitions of `gausset_reference` in f64, one splat and one pixel after the other.
 //!
 //! It knows gains, poses of single cameras and the sky; dense Adam; all density rules but that of free space. Everything
 //! else it refuses.
@@ -10,12 +10,12 @@ use gausset_core::engine::{
     TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, se3, sh};
-use gausset_raster::density;
-use gausset_raster::reference::adam::adam_step;
-use gausset_raster::reference::loss::loss;
-use gausset_raster::reference::project::sigmoid;
-use gausset_raster::reference::project_vjp::sigmoid_slope;
-use gausset_raster::reference::{Gradients, LOW_PASS_VARIANCE, Scene, Upstream, render, vjp};
+use gausset_density as density;
+use gausset_reference::adam::adam_step;
+use gausset_reference::loss::loss;
+use gausset_reference::project::sigmoid;
+use gausset_reference::project_vjp::sigmoid_slope;
+use gausset_reference::{Gradients, LOW_PASS_VARIANCE, Scene, Upstream, render, vjp};
 
 /// The engine.
 #[derive(Default)]
@@ -161,7 +161,7 @@ impl ReferenceEngine {
         camera: &Camera,
         gradients: &Gradients,
         visible: &[bool],
-        screen: &[Option<gausset_raster::reference::ScreenSplat>],
+        screen: &[Option<gausset_reference::ScreenSplat>],
     ) {
         let half = [camera.width, camera.height].map(|side| 0.5 * f64::from(side));
         let statistics = &mut self.state.statistics;

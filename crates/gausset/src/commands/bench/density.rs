@@ -7,8 +7,8 @@ use gausset_compute::level::{level, name};
 use gausset_compute::{Pool, Rates, rng};
 use gausset_core::engine::ClassicRule;
 use gausset_cpu::LevelMissing;
+use gausset_density::decide::{self, Inputs, Thresholds};
 use gausset_flow::Failure;
-use gausset_raster::density::decide::{self, Inputs, Thresholds};
 use serde::Serialize;
 
 use crate::Ending;

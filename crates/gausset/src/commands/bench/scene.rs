@@ -89,6 +89,6 @@ fn view(name: &str, camera: Camera, pose: Pose, target: TargetImage) -> TrainVie
 
 /// Splats in the order in which a training keeps them: along a Morton curve.
 fn in_training_order(splats: &Splats) -> Splats {
-    let order = gausset_raster::morton::order(&splats.means, &Pool::new(1));
+    let order = gausset_density::morton::order(&splats.means, &Pool::new(1));
     splats.select(&order.into_iter().map(|index| index as usize).collect::<Vec<_>>())
 }

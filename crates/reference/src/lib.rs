@@ -17,7 +17,7 @@
 //!
 //! ```
 //! use gausset_core::{Camera, Pose, Splats, engine::RenderOptions};
-//! use gausset_raster::reference::{Scene, Upstream, render, vjp};
+//! use gausset_reference::{Scene, Upstream, render, vjp};
 //!
 //! let mut splats = Splats::with_capacity(0, 1);
 //! splats.push([0.0, 0.0, 2.0], [-2.0; 3], [1.0, 0.0, 0.0, 0.0], 0.0, &[1.0, 0.5, 0.0]);
@@ -31,6 +31,7 @@
 //! let gradients = vjp(&scene, &rendering, &upstream);
 //! assert!(gradients.splats.opacity_logits[0] > 0.0, "more opacity means more alpha");
 //! ```
+#![forbid(unsafe_code)]
 
 pub mod adam;
 pub mod blend;

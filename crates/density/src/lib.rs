@@ -13,7 +13,10 @@
 //! - Splats with a parameter that is not finite are removed, counted apart (an opacity reset removes nothing).
 //! - Random numbers are functions of (seed, step, id); nothing depends on the number of threads or the vector level.
 
+#![forbid(unsafe_code)]
+
 pub mod decide;
+pub mod morton;
 
 mod classic;
 mod long_axis;
@@ -28,8 +31,6 @@ pub use noise::{FADE_STEEPNESS, noise_from_normals, noise_of_splat};
 use gausset_compute::Pool;
 use gausset_core::Splats;
 use gausset_core::engine::{DensityRule, TrainState};
-
-use crate::morton;
 
 /// Splats per task; fixed, so that the partition does not depend on the threads.
 const CHUNK: usize = 4096;

@@ -8,8 +8,8 @@ use density_support::{
 };
 use gausset_compute::Pool;
 use gausset_core::engine::{ClassicRule, DensityRule, McmcRule, TrainState};
-use gausset_raster::density::{self, DensityOutcome};
-use gausset_raster::morton;
+use gausset_density::morton;
+use gausset_density::{self as density, DensityOutcome};
 use proptest::prelude::*;
 
 fn all_rules() -> Vec<DensityRule> {

@@ -7,7 +7,7 @@ use gausset_compute::Pool;
 use gausset_compute::rng::{self, stream};
 use gausset_core::engine::{DensityRule, McmcRule, TrainState};
 use gausset_core::se3::rotation_from_quaternion;
-use gausset_raster::density::{self, DensityOutcome, MAX_COPIES, copies_integral, share_among_copies};
+use gausset_density::{self as density, DensityOutcome, MAX_COPIES, copies_integral, share_among_copies};
 
 fn apply(state: &mut TrainState, rule: McmcRule) -> DensityOutcome {
     density::apply(state, &DensityRule::Mcmc(rule), &Pool::new(2))

@@ -9,7 +9,7 @@ use gausset_compute::Pool;
 use gausset_core::Splats;
 use gausset_core::engine::{ClassicRule, DensityRule, TrainState};
 use gausset_core::se3;
-use gausset_raster::density::{self, DensityOutcome};
+use gausset_density::{self as density, DensityOutcome};
 
 /// `n` equal splats, fully visible in one step with the given mean statistic.
 fn equal_splats(n: usize, log_scale: [f32; 3], quat: [f32; 4], logit: f32, statistic: f32) -> TrainState {

@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout, reason = "measured errors, shown with --nocapture")]
 
 use gausset_core::{Pose, se3};
-use gausset_raster::reference::{
+use gausset_reference::{
     self, Gradients, Rendering, Scene, ScreenSplat, Upstream, blend::blend, blend::walk, loss::loss,
     project::linearise, project_vjp::covariance_vjp, render, sky::behind, tile::pixel_centre, vjp,
 };
@@ -302,7 +302,7 @@ fn gradients_of_screen_splats_are_slopes() {
     let gradients = vjp(&scene, &rendering, &upstream);
     let decided = decisions(&scene, &rendering);
     type Move = fn(&mut ScreenSplat, f64);
-    type Analytic = fn(&reference::ScreenGradient) -> f64;
+    type Analytic = fn(&gausset_reference::ScreenGradient) -> f64;
     let quantities: [(&str, Move, Analytic); 8] = [
         ("mean2d x", |s, by| s.mean2d[0] += by, |g| g.mean2d[0]),
         ("mean2d y", |s, by| s.mean2d[1] += by, |g| g.mean2d[1]),
@@ -364,7 +364,7 @@ fn covariance_gradients_are_slopes_for_quaternions_of_any_length() {
         let log_scales = [0; 3].map(|_| random.between(-1.5, 0.5));
         let weights = [[0; 3]; 3].map(|row| row.map(|_| random.between(-1.0, 1.0)));
         let loss = |quat, log_scales| {
-            let sigma = reference::project::covariance(quat, log_scales).sigma;
+            let sigma = gausset_reference::project::covariance(quat, log_scales).sigma;
             (0..3).map(|i| se3::dot(weights[i], sigma[i])).sum::<f64>()
         };
         let (d_quat, d_log_scales) = covariance_vjp(quat, log_scales, &weights);
@@ -403,9 +403,10 @@ fn the_gradient_of_ssim_is_its_slope_at_every_pixel() {
         loss(&moved, &y, width, height, 0.2)
     };
     let h = 1e-5;
-    let slope = |i: usize, f: fn(&reference::loss::Loss) -> f64| (f(&at(i, h)) - f(&at(i, -h))) / (2.0 * h);
+    let slope =
+        |i: usize, f: fn(&gausset_reference::loss::Loss) -> f64| (f(&at(i, h)) - f(&at(i, -h))) / (2.0 * h);
     for (name, gradient, value) in [
-        ("ssim", &analytic.ssim_gradient, (|l| l.ssim) as fn(&reference::loss::Loss) -> f64),
+        ("ssim", &analytic.ssim_gradient, (|l| l.ssim) as fn(&gausset_reference::loss::Loss) -> f64),
         ("loss", &analytic.gradient, |l| l.loss),
     ] {
         let pairs: Vec<(f64, Option<f64>)> =

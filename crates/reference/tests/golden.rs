@@ -5,7 +5,7 @@
 
 use gausset_core::sh::C0;
 use gausset_core::{Camera, Pose, se3};
-use gausset_raster::reference::{Rendering, Scene, SplatsF64, Upstream, loss, render, vjp};
+use gausset_reference::{Rendering, Scene, SplatsF64, Upstream, loss, render, vjp};
 
 /// Nine digits are printed; differences of gradients of opposite signs lose one or two.
 const TOLERANCE: f64 = 2e-8;

@@ -3,7 +3,7 @@
 use gausset_compute::rng::{self, stream};
 use gausset_core::engine::Noise;
 use gausset_core::se3;
-use gausset_raster::density::{noise_from_normals, noise_of_splat};
+use gausset_density::{noise_from_normals, noise_of_splat};
 
 const NOISE: Noise = Noise { scale: 80.0, opacity_fade: 0.005 };
 

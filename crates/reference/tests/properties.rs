@@ -3,7 +3,7 @@
 
 use gausset_core::engine::RenderOptions;
 use gausset_core::{Camera, Pose, Splats, se3, sh};
-use gausset_raster::reference::{Gradients, Rendering, Scene, SplatsF64, Upstream, render, vjp};
+use gausset_reference::{Gradients, Rendering, Scene, SplatsF64, Upstream, render, vjp};
 use gausset_testkit::RandomScene;
 use gausset_testkit::scene::Random;
 use proptest::collection::vec;

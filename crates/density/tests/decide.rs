@@ -6,7 +6,7 @@ use density_support::{classic_rule, some_state};
 use gausset_compute::Pool;
 use gausset_compute::level::{VectorLevel, describe, level};
 use gausset_core::engine::ClassicRule;
-use gausset_raster::density::decide::{CLONE, Counts, Inputs, KEEP, PRUNE, SPLIT, Thresholds, decide};
+use gausset_density::decide::{CLONE, Counts, Inputs, KEEP, PRUNE, SPLIT, Thresholds, decide};
 
 /// One column per splat, so that combinations of values can be enumerated.
 #[derive(Clone, Default)]
