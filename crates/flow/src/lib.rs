@@ -24,6 +24,7 @@ pub mod panos;
 pub mod photos;
 pub mod profiling;
 pub mod records;
+pub mod render;
 pub mod saved_run;
 pub mod tool;
 pub mod training;

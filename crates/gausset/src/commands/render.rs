@@ -1,35 +1,24 @@
 //! `gausset render`: pictures of splats, from cameras of a dataset, an orbit or a path.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_core::camera::CameraError;
-use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
-use gausset_core::{Camera, RgbImage8};
+use gausset_core::Camera;
 use gausset_flow::Failure;
-use gausset_flow::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, load_splats, scene_splats};
-use gausset_io::atomic::{
-    Disk, FileSystem, Overwrite, WriteOptions, plain_reason, refuse_existing, write_atomic_with,
-};
-use gausset_io::dataset::{self, Dataset, OpenOptions};
-use gausset_io::image::encode::{PngPixels, png};
-use gausset_io::image::npy::npy;
-use gausset_io::owned;
-use gausset_train::cameras::{self, NamedCamera};
-use gausset_train::orbit::{self, PictureShape};
-use gausset_train::{Background, RunWarning, Split};
+use gausset_flow::render::{CameraChoice, DepthFormat, PictureOptions, render};
+use gausset_train::Background;
+use gausset_train::orbit::PictureShape;
 
+use super::training::ending;
 use super::view_args::ViewArgs;
 use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::interrupt::{Interrupt, Signal};
-use crate::listener::tell;
+use crate::interrupt::Interrupt;
+use crate::listener::attend;
 use crate::numbers::counted;
-use crate::progress::Reporter;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -41,9 +30,6 @@ Examples:
   gausset render run/ --depth png --alpha          views, depths and alphas
 Depth PNGs have 16 bits; the text chunk `depth-scale` says how many scene units one level is, 0 = nothing there.
 Depths as .npy are f32 scene units, NaN = nothing there.";
-
-/// Alpha below which there is no depth: nothing worth speaking of was hit.
-const FAINTEST_ALPHA: f32 = 0.01;
 
 /// Arguments of `render`.
 #[derive(Clone, Debug, Args)]
@@ -112,13 +98,6 @@ pub(crate) struct RenderArgs {
     compute: ComputeArgs,
 }
 
-/// How depths are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum DepthFormat {
-    Png,
-    Npy,
-}
-
 /// `640x480`.
 pub(crate) fn parse_size(text: &str) -> Result<[u32; 2], String> {
     let sides: Option<Vec<u32>> = text.split('x').map(|side| side.parse().ok()).collect();
@@ -153,15 +132,41 @@ fn parse_fov(text: &str) -> Result<f64, String> {
 }
 
 impl RenderArgs {
-    /// What was said about the pictures of an orbit.
-    fn shape(&self) -> PictureShape {
-        let [width, height] = self.size.map_or([self.width, self.height], |size| size.map(Some));
-        PictureShape { width, height, vertical_fov: self.fov }
+    /// Which cameras were asked for.
+    fn cameras(&self) -> CameraChoice {
+        if let Some(path) = &self.path {
+            return CameraChoice::Path(path.clone(), self.size);
+        }
+        if let Some(orbit) = self.orbit {
+            let [width, height] = self.size.map_or([self.width, self.height], |size| size.map(Some));
+            let shape = PictureShape { width, height, vertical_fov: self.fov };
+            return CameraChoice::Orbit(self.frames.unwrap_or(orbit) as usize, shape);
+        }
+        match self.split.as_deref() {
+            Some("train") => CameraChoice::Train,
+            Some("all") => CameraChoice::All,
+            _ => CameraChoice::Test,
+        }
     }
 
-    /// How many pictures an orbit has, if one was asked for.
-    fn orbit_frames(&self) -> Option<usize> {
-        self.orbit.map(|orbit| self.frames.unwrap_or(orbit) as usize)
+    fn options(&self) -> PictureOptions {
+        PictureOptions {
+            input: self.input.clone(),
+            cameras: self.cameras(),
+            data: self.data.clone(),
+            output: self.output.clone(),
+            depth: self.depth,
+            alpha: self.alpha,
+            background: match self.background {
+                Some(Background::Colour(colour)) => Some(colour),
+                _ => None,
+            },
+            near_plane: self.view.near_plane,
+            force: self.force,
+            allow_outside: self.allow_outside,
+            device: self.compute.device.options(),
+            threads: self.compute.threads,
+        }
     }
 }
 
@@ -172,267 +177,20 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
             "--size: has no effect on the cameras of a dataset; leave it out, or give --orbit or --path";
         return Err(Failure::usage(what).into());
     }
-    let mut engine = args.compute.engine().map_err(Failure::from)?;
-    // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
-    let is_written_to = args.output.is_none() && SavedRun::is_one(&args.input);
-    let _lock = if is_written_to { Some(SavedRun::read(&args.input)?.share()?) } else { None };
-    let (cameras, mut options, scene_splats) = if args.input.is_dir() {
-        of_run(args, &mut *engine, console)?
-    } else {
-        of_file(args, &mut *engine, console)?
-    };
-    args.view.apply(&mut options);
-    if let Some(Background::Colour(colour)) = args.background {
-        options.background = colour;
-        // It would not be seen behind a sky.
-        options.only_first = scene_splats;
-    }
-    // Depths and alphas are those of the scene.
-    let surfaces = RenderOptions { only_first: scene_splats, ..options };
-    let is_asked_for_surfaces = args.depth.is_some() || args.alpha;
-    if cameras.is_empty() {
-        return Err(Failure::new(
-            "cameras",
-            format!("{}: cameras: there are none to render from", args.input.display()),
-        )
-        .into());
-    }
-    let folder = args.output.clone().unwrap_or_else(|| {
-        if args.input.is_dir() { args.input.join("render") } else { args.input.with_extension("") }
-    });
     let interrupt = Interrupt::watch();
-    let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    let output = Output { folder: &folder, depth: args.depth, alpha: args.alpha, overwrite };
-    output.make_folder(&cameras)?;
-    let mut reporter = Reporter::start(console, "picture", 0, cameras.len() as u64);
-    let outputs = if is_asked_for_surfaces { Outputs::All } else { Outputs::Color };
-    let (mut tiles, mut cut_views) = (0, 0);
-    for (done, view) in (1..).zip(&cameras) {
-        if interrupt.signal().is_some() {
-            reporter.finish();
-            return Ok(Status::Interrupted(interrupt.signal().unwrap_or(Signal::Interrupt)));
+    match attend(&interrupt, console, |host| render(&args.options(), host)) {
+        Ok(pictures) => {
+            let count = counted(pictures.count as u64, "picture");
+            console.result(&format!("{count} in {}", pictures.folder.display()))?;
+            Ok(Status::Done)
         }
-        let mut rendering =
-            engine.render(&view.camera, &view.pose, &options, outputs).map_err(Failure::from)?;
-        if is_asked_for_surfaces && surfaces != options {
-            let color = std::mem::take(&mut rendering.color);
-            let scene = engine.render(&view.camera, &view.pose, &surfaces, outputs).map_err(Failure::from)?;
-            rendering = Rendering { color, ..scene };
-        }
-        tiles += rendering.cut_tiles;
-        cut_views += u64::from(rendering.cut_tiles > 0);
-        output.save(&view.name, &rendering)?;
-        reporter.at(done, String::new);
+        Err(failure) => ending(failure, &interrupt),
     }
-    reporter.finish();
-    if tiles > 0 {
-        let (limit, views) = (options.max_splats_per_tile, cameras.len() as u64);
-        let warning = RunWarning::CutPictures { limit, tiles, cut_views, views };
-        console.warn("the tile lists", warning.to_string());
-    }
-    console.result(&format!("{} in {}", counted(cameras.len() as u64, "picture"), folder.display()))?;
-    Ok(Status::Done)
-}
-
-/// Cameras, options, and how many splats are the scene where a sky follows them.
-type Prepared = (Vec<NamedCamera>, RenderOptions, Option<u32>);
-
-/// Splats, cameras and options of a run.
-fn of_run(args: &RenderArgs, engine: &mut dyn Engine, console: &Console) -> Result<Prepared, Failure> {
-    let run = SavedRun::read(&args.input)?;
-    let file = tell(console, |host| run.load_splats(engine, host))?;
-    let turn = run.splats_from_dataset();
-    let cameras = match &args.path {
-        Some(path) => cameras::read_path(path, args.size, &turn)?,
-        None => {
-            let place = DataPlace {
-                path: args.data.as_deref(),
-                other: OtherData::forced(args.force),
-                allow_outside: args.allow_outside,
-            };
-            let dataset = tell(console, |host| run.open_dataset(place, host))?;
-            of_dataset(args, &dataset, &turn)?
-        }
-    };
-    Ok((cameras, run.render_options(), scene_splats(&file)))
-}
-
-/// Splats, cameras and options of a splat file.
-fn of_file(args: &RenderArgs, engine: &mut dyn Engine, console: &Console) -> Result<Prepared, Failure> {
-    let file = tell(console, |host| load_splats(&args.input, engine, host))?;
-    let cameras = match (&args.path, &args.data) {
-        (Some(path), _) => cameras::read_path(path, args.size, &NOT_TURNED)?,
-        (None, Some(data)) => {
-            let dataset = dataset::open(
-                data,
-                &OpenOptions { allow_outside: args.allow_outside, ..OpenOptions::default() },
-            )?;
-            for line in dataset.report() {
-                console.warn("the dataset", line);
-            }
-            of_dataset(args, &dataset, &NOT_TURNED)?
-        }
-        (None, None) => match args.orbit_frames() {
-            Some(frames) => orbit::around_splats(&file.scene(), frames, file.vertical_axis, &args.shape())
-                .map_err(bad_shape)?,
-            None => {
-                let path = args.input.display();
-                return Err(Failure::usage(format!(
-                    "{path}: cameras: a splat file has none (expected --orbit, --path FILE or --data DIR, or the folder of a run)"
-                )));
-            }
-        },
-    };
-    let sh_degree = file.splats.sh_degree;
-    let options = RenderOptions { sh_degree, antialiased: file.antialiased, ..RenderOptions::default() };
-    Ok((cameras, options, scene_splats(&file)))
-}
-
-/// A side that follows from the other one may be too long.
-fn bad_shape(error: CameraError) -> Failure {
-    Failure::usage(format!("--width, --height, --fov: {error}"))
-}
-
-/// The cameras that were asked for, of a dataset.
-fn of_dataset(
-    args: &RenderArgs,
-    dataset: &Dataset,
-    turn: &gausset_core::se3::Mat3,
-) -> Result<Vec<NamedCamera>, Failure> {
-    if let Some(frames) = args.orbit_frames() {
-        return orbit::around_dataset(dataset, frames, turn, &args.shape()).map_err(bad_shape);
-    }
-    let split = |split| cameras::of_dataset(dataset, split, turn);
-    Ok(match args.split.as_deref() {
-        Some("train") => split(Split::Train),
-        Some("all") => {
-            let mut all = split(Split::Train);
-            all.extend(split(Split::Test));
-            all.sort_by(|a, b| a.name.cmp(&b.name));
-            all
-        }
-        _ => split(Split::Test),
-    })
-}
-
-/// Where pictures go, and which.
-struct Output<'a> {
-    folder: &'a Path,
-    depth: Option<DepthFormat>,
-    alpha: bool,
-    overwrite: Overwrite,
-}
-
-impl Output<'_> {
-    /// Where a file of a picture goes; names may have folders in them.
-    fn path(&self, name: &Path, ending: &str) -> PathBuf {
-        self.folder.join(below(name, ending))
-    }
-
-    /// Refuses names that are taken or lead out of the folder, before anything is rendered; then makes the folders.
-    fn make_folder(&self, cameras: &[NamedCamera]) -> Result<(), Failure> {
-        for view in cameras {
-            for ending in self.endings() {
-                owned::stays_inside(self.folder, &below(&view.name, ending))?;
-                refuse_existing(&Disk, &self.path(&view.name, ending), self.overwrite)?;
-            }
-        }
-        for view in cameras {
-            if let Some(parent) = self.path(&view.name, ".png").parent() {
-                Disk.create_folder(parent).map_err(|error| {
-                    let reason = plain_reason(&error);
-                    Failure::new("write", format!("{}: folder: {reason}", parent.display()))
-                })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Endings of the files that each picture has.
-    fn endings(&self) -> impl Iterator<Item = &'static str> {
-        let alpha = self.alpha.then_some("_alpha.png");
-        let depth = self.depth.map(|format| match format {
-            DepthFormat::Png => "_depth.png",
-            DepthFormat::Npy => "_depth.npy",
-        });
-        [Some(".png"), alpha, depth].into_iter().flatten()
-    }
-
-    fn save(&self, name: &Path, rendering: &Rendering) -> Result<(), Failure> {
-        let (width, height) = (rendering.width, rendering.height);
-        let colour = RgbImage8::from_f32(width, height, &rendering.color);
-        let write_png = |ending: &str, pixels: PngPixels<'_>, texts: &[(&str, &str)]| {
-            let path = self.path(name, ending);
-            let bytes = png(width, height, pixels, texts)
-                .map_err(|error| Failure::new("write", format!("{}: png: {error}", path.display())))?;
-            self.write(&path, &bytes)
-        };
-        write_png(".png", PngPixels::Rgb8(&colour.data), &[])?;
-        if self.alpha {
-            let alpha: Vec<u8> =
-                rendering.alpha.iter().map(|&alpha| gausset_core::image::quantise(alpha)).collect();
-            write_png("_alpha.png", PngPixels::Grey8(&alpha), &[])?;
-        }
-        match self.depth {
-            Some(DepthFormat::Png) => {
-                let (levels, scale) = depth_levels(rendering);
-                write_png("_depth.png", PngPixels::Grey16(&levels), &[("depth-scale", &scale.to_string())])?;
-            }
-            Some(DepthFormat::Npy) => {
-                let depths: Vec<f32> = depths(rendering).map(|depth| depth.unwrap_or(f32::NAN)).collect();
-                self.write(&self.path(name, "_depth.npy"), &npy(width, height, &depths))?;
-            }
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
-        let options = WriteOptions { label: "picture", overwrite: self.overwrite, ..WriteOptions::default() };
-        let fs: &dyn FileSystem = &Disk;
-        write_atomic_with(fs, path, &options, |file| file.write_all(bytes))?;
-        Ok(())
-    }
-}
-
-/// A name with an ending; dots in the name stay.
-fn below(name: &Path, ending: &str) -> PathBuf {
-    let mut path = name.as_os_str().to_owned();
-    path.push(ending);
-    path.into()
-}
-
-/// The expected depth of each pixel in scene units, where something was hit.
-fn depths(rendering: &Rendering) -> impl Iterator<Item = Option<f32>> + '_ {
-    let pixels = rendering.depth.iter().zip(&rendering.alpha);
-    pixels.map(|(&depth, &alpha)| (alpha >= FAINTEST_ALPHA).then(|| depth / alpha))
-}
-
-/// Depths as 16-bit levels, 0 = nothing there, and scene units per level.
-fn depth_levels(rendering: &Rendering) -> (Vec<u16>, f32) {
-    let largest = depths(rendering).flatten().fold(0.0f32, f32::max);
-    let scale = if largest > 0.0 { largest / f32::from(u16::MAX) } else { 1.0 };
-    let level = |depth: f32| (depth / scale).round().clamp(1.0, f32::from(u16::MAX)) as u16;
-    (depths(rendering).map(|depth| depth.map_or(0, level)).collect(), scale)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn depth_levels_use_the_whole_range_and_keep_zero_for_nothing() {
-        let rendering = Rendering {
-            width: 3,
-            height: 1,
-            alpha: vec![0.5, 1.0, 0.0],
-            depth: vec![1.0, 8.0, 0.0],
-            ..Rendering::default()
-        };
-        let (levels, scale) = depth_levels(&rendering);
-        assert_eq!(levels, [16_384, 65_535, 0]);
-        assert!((scale * 65_535.0 - 8.0).abs() < 1e-5);
-    }
 
     #[test]
     fn sizes_are_two_positive_numbers() {

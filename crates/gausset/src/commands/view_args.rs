@@ -2,7 +2,6 @@
 
 use clap::Args;
 use gausset_core::constants::MIN_NEAR_PLANE;
-use gausset_core::engine::RenderOptions;
 
 /// How pictures are made otherwise than in training.
 #[derive(Clone, Copy, Debug, Args)]
@@ -10,15 +9,6 @@ pub(crate) struct ViewArgs {
     /// Splats closer to a camera than this are not drawn, in scene units [default: as trained, or 0.01].
     #[arg(long, value_name = "DISTANCE", value_parser = parse_near_plane)]
     pub(crate) near_plane: Option<f64>,
-}
-
-impl ViewArgs {
-    /// Puts what was said in place of what training did.
-    pub(crate) fn apply(self, options: &mut RenderOptions) {
-        if let Some(near_plane) = self.near_plane {
-            options.near_plane = near_plane;
-        }
-    }
 }
 
 fn parse_near_plane(text: &str) -> Result<f64, String> {

@@ -1,0 +1,148 @@
+//! The files of rendered views: colours, alphas and depths.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use gausset_core::RgbImage8;
+use gausset_core::engine::Rendering;
+use gausset_core::image::quantise;
+use gausset_io::atomic::{
+    Disk, FileSystem, Overwrite, WriteOptions, plain_reason, refuse_existing, write_atomic_with,
+};
+use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::image::npy::npy;
+use gausset_io::owned;
+use gausset_train::cameras::NamedCamera;
+
+use crate::Failure;
+
+/// Alpha below which there is no depth: nothing worth speaking of was hit.
+const FAINTEST_ALPHA: f32 = 0.01;
+
+/// How depths are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DepthFormat {
+    /// 16-bit PNG; the text chunk `depth-scale` says how many scene units one level is, 0 = nothing there.
+    Png,
+    /// f32 scene units, NaN = nothing there.
+    Npy,
+}
+
+/// Where pictures go, and which.
+pub(super) struct Output<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) depth: Option<DepthFormat>,
+    pub(super) alpha: bool,
+    pub(super) overwrite: Overwrite,
+}
+
+impl Output<'_> {
+    /// Where a file of a picture goes; names may have folders in them.
+    fn path(&self, name: &Path, ending: &str) -> PathBuf {
+        self.folder.join(below(name, ending))
+    }
+
+    /// Refuses names that are taken or lead out of the folder, before anything is rendered; then makes the folders.
+    pub(super) fn make_folder(&self, cameras: &[NamedCamera]) -> Result<(), Failure> {
+        for view in cameras {
+            for ending in self.endings() {
+                owned::stays_inside(self.folder, &below(&view.name, ending))?;
+                refuse_existing(&Disk, &self.path(&view.name, ending), self.overwrite)?;
+            }
+        }
+        for view in cameras {
+            if let Some(parent) = self.path(&view.name, ".png").parent() {
+                Disk.create_folder(parent).map_err(|error| {
+                    let reason = plain_reason(&error);
+                    Failure::new("write", format!("{}: folder: {reason}", parent.display()))
+                })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Endings of the files that each picture has.
+    fn endings(&self) -> impl Iterator<Item = &'static str> {
+        let alpha = self.alpha.then_some("_alpha.png");
+        let depth = self.depth.map(|format| match format {
+            DepthFormat::Png => "_depth.png",
+            DepthFormat::Npy => "_depth.npy",
+        });
+        [Some(".png"), alpha, depth].into_iter().flatten()
+    }
+
+    pub(super) fn save(&self, name: &Path, rendering: &Rendering) -> Result<(), Failure> {
+        let (width, height) = (rendering.width, rendering.height);
+        let colour = RgbImage8::from_f32(width, height, &rendering.color);
+        let write_png = |ending: &str, pixels: PngPixels<'_>, texts: &[(&str, &str)]| {
+            let path = self.path(name, ending);
+            let bytes = png(width, height, pixels, texts)
+                .map_err(|error| Failure::new("write", format!("{}: png: {error}", path.display())))?;
+            self.write(&path, &bytes)
+        };
+        write_png(".png", PngPixels::Rgb8(&colour.data), &[])?;
+        if self.alpha {
+            let alpha: Vec<u8> = rendering.alpha.iter().map(|&alpha| quantise(alpha)).collect();
+            write_png("_alpha.png", PngPixels::Grey8(&alpha), &[])?;
+        }
+        match self.depth {
+            Some(DepthFormat::Png) => {
+                let (levels, scale) = depth_levels(rendering);
+                write_png("_depth.png", PngPixels::Grey16(&levels), &[("depth-scale", &scale.to_string())])?;
+            }
+            Some(DepthFormat::Npy) => {
+                let depths: Vec<f32> = depths(rendering).map(|depth| depth.unwrap_or(f32::NAN)).collect();
+                self.write(&self.path(name, "_depth.npy"), &npy(width, height, &depths))?;
+            }
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+        let options = WriteOptions { label: "picture", overwrite: self.overwrite, ..WriteOptions::default() };
+        let fs: &dyn FileSystem = &Disk;
+        write_atomic_with(fs, path, &options, |file| file.write_all(bytes))?;
+        Ok(())
+    }
+}
+
+/// A name with an ending; dots in the name stay.
+fn below(name: &Path, ending: &str) -> PathBuf {
+    let mut path = name.as_os_str().to_owned();
+    path.push(ending);
+    path.into()
+}
+
+/// The expected depth of each pixel in scene units, where something was hit.
+fn depths(rendering: &Rendering) -> impl Iterator<Item = Option<f32>> + '_ {
+    let pixels = rendering.depth.iter().zip(&rendering.alpha);
+    pixels.map(|(&depth, &alpha)| (alpha >= FAINTEST_ALPHA).then(|| depth / alpha))
+}
+
+/// Depths as 16-bit levels, 0 = nothing there, and scene units per level.
+fn depth_levels(rendering: &Rendering) -> (Vec<u16>, f32) {
+    let largest = depths(rendering).flatten().fold(0.0f32, f32::max);
+    let scale = if largest > 0.0 { largest / f32::from(u16::MAX) } else { 1.0 };
+    let level = |depth: f32| (depth / scale).round().clamp(1.0, f32::from(u16::MAX)) as u16;
+    (depths(rendering).map(|depth| depth.map_or(0, level)).collect(), scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_levels_use_the_whole_range_and_keep_zero_for_nothing() {
+        let rendering = Rendering {
+            width: 3,
+            height: 1,
+            alpha: vec![0.5, 1.0, 0.0],
+            depth: vec![1.0, 8.0, 0.0],
+            ..Rendering::default()
+        };
+        let (levels, scale) = depth_levels(&rendering);
+        assert_eq!(levels, [16_384, 65_535, 0]);
+        assert!((scale * 65_535.0 - 8.0).abs() < 1e-5);
+    }
+}
