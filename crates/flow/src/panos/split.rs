@@ -204,7 +204,7 @@ const SECONDS_PER_PIXEL: f64 = 12e-9;
 /// Frames, views, disk and time of a split, without doing it.
 ///
 /// # Errors
-/// As [`split`], as far as it can be known before.
+/// As [`split()`], as far as it can be known before.
 pub fn forecast(options: &SplitOptions, host: &Host<'_>) -> Result<SplitForecast, Failure> {
     let source = options.open(host)?;
     let settings = options.settings(&source)?;
@@ -235,7 +235,7 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
 /// Cuts the panoramas of a source that was looked at before.
 ///
 /// # Errors
-/// As [`split`].
+/// As [`split()`].
 pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
     let settings = options.settings(source)?;
     let folder = options.output.as_path();

@@ -83,7 +83,7 @@ impl Run {
     }
 
     /// Prepares the run in `folder` to go on from its newest checkpoint, or from step 0 when there is none.
-    /// `config` comes from [`resumable_config`].
+    /// `config` comes from [`crate::resumable_config`].
     ///
     /// # Errors
     /// A folder that is in use or holds no run, another dataset, options that would change the result, a checkpoint
