@@ -1,9 +1,14 @@
 //! Results of jobs as tables for people.
 
+use std::path::Path;
+
 use gausset_flow::panos::PanoAlignment;
+use gausset_flow::panos::split::SplitForecast;
 use gausset_flow::photos::PhotoAlignment;
 use gausset_flow::training::Trained;
 use gausset_io::run_folder::{eval_folder, splats_path};
+use gausset_io::units;
+use gausset_pano::split::{PartSeconds, Report};
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{Advice, End, Outcome};
 
@@ -77,6 +82,41 @@ pub(crate) fn trained(trained: &Trained) -> String {
         if sheet.is_file() {
             rows.push(("pictures", format!("{} ({})", sheet.display(), scores::PANELS)));
         }
+    }
+    table::facts(&rows)
+}
+
+/// What a split would make.
+pub(crate) fn split_forecast(forecast: &SplitForecast) -> String {
+    let SplitForecast { view_width, view_height, .. } = forecast;
+    let views = grouped(forecast.views as u64);
+    table::facts(&[
+        ("frames", grouped(forecast.frames as u64)),
+        ("views", format!("{views} of {view_width}x{view_height} px")),
+        ("disk", format!("about {}", units::bytes(forecast.disk_bytes))),
+        ("CPU time", format!("about {}", duration(forecast.cpu_seconds))),
+    ])
+}
+
+/// What a split has made, in a folder.
+pub(crate) fn split(report: &Report, folder: &Path) -> String {
+    let mut rows = vec![
+        ("frames", counted(report.frames as u64, "frame")),
+        ("views", counted(report.views as u64, "view")),
+        ("folder", folder.display().to_string()),
+    ];
+    let PartSeconds { read, decode, remap, encode, write } = report.seconds;
+    if report.frames > report.resumed {
+        let parts =
+            [("read", read), ("decode", decode), ("remap", remap), ("encode", encode), ("write", write)];
+        let parts = parts.map(|(name, seconds)| format!("{name} {}", three_digits(seconds)));
+        rows.push(("seconds", format!("{} (all workers together)", parts.join(", "))));
+    }
+    if report.resumed > 0 {
+        rows.push(("kept", format!("{} from before", counted(report.resumed as u64, "frame"))));
+    }
+    if !report.skipped.is_empty() {
+        rows.push(("skipped", counted(report.skipped.len() as u64, "frame")));
     }
     table::facts(&rows)
 }

@@ -1,7 +1,6 @@
 //! The sub-commands, one file each: its arguments, what it does with the crates below, what it prints.
 
 pub(crate) mod bench;
-pub(crate) mod bench_field;
 pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod convert;

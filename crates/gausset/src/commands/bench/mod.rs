@@ -9,48 +9,24 @@
 //! same process (`Engine::floors`).
 
 mod density;
+mod field;
+mod field_cases;
+mod measure;
 mod scene;
 
 use std::path::PathBuf;
-use std::time::Instant;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use density::DensityArgs;
-use gausset_core::Stage;
-use gausset_core::engine::{
-    AdamMode, Engine, EngineError, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, TrainState,
-    TrainView,
-};
-use gausset_flow::{Failure, profiling as recording};
-use gausset_io::units;
-use gausset_prof::{Floor, Profile};
 use gausset_train::Adam;
-use scene::Scene;
-use serde::Serialize;
 
-use super::bench_field;
+use self::density::DensityArgs;
+use self::measure::{Kind, measure};
 use crate::Ending;
 use crate::commands::render::parse_size;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::numbers::{grouped, three_digits};
-use crate::profiling;
-use crate::table::{self, Align};
-
-/// Steps before the clock starts: buffers grow, caches fill.
-const WARM_UP: u64 = 3;
-
-/// Learning rates that keep all paths of the update busy and the scene as it is.
-const TINY_RATES: Rates = Rates {
-    means: 1.6e-10,
-    log_scales: 5e-9,
-    quats: 1e-9,
-    opacity_logits: 5e-8,
-    sh_dc: 2.5e-9,
-    sh_rest: 1.25e-10,
-};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -81,7 +57,7 @@ enum What {
     /// Cutting panoramas into views.
     Pano(super::pano::bench::BenchPanoArgs),
     /// Gaussian fields: values and gradients.
-    Field(bench_field::BenchFieldArgs),
+    Field(field::BenchFieldArgs),
 }
 
 impl BenchArgs {
@@ -140,45 +116,6 @@ struct MeasureArgs {
     compute: ComputeArgs,
 }
 
-/// The result: a stable contract.
-#[derive(Debug, Serialize)]
-struct Measured {
-    workload: WorkloadInfo,
-    threads: usize,
-    /// Vector level that was used: `avx512`, `avx2` or `fallback`.
-    simd: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    it_per_s: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    frames_per_s: Option<f64>,
-    /// Median of the wall times of a step.
-    wall_ms: f64,
-    /// Median of the CPU times of a step, all threads.
-    cpu_ms: f64,
-    stages: Vec<StageInfo>,
-    /// Largest resident size of the process so far; `null` where the system does not tell.
-    peak_bytes: Option<u64>,
-    #[serde(skip)]
-    device: String,
-}
-
-#[derive(Debug, Serialize)]
-struct WorkloadInfo {
-    splats: u64,
-    visible: u64,
-    intersections: u64,
-    width: u32,
-    height: u32,
-}
-
-#[derive(Debug, Serialize)]
-struct StageInfo {
-    name: String,
-    median_ms: f64,
-    /// What the memory and the arithmetic of this machine allow; `null` for a stage without a floor.
-    floor_ms: Option<f64>,
-}
-
 /// Runs the command.
 pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending> {
     if cfg!(debug_assertions) {
@@ -190,134 +127,10 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending>
         What::Raster(args) => measure(args, Kind::Raster, console),
         What::Density(args) => return density::run(args, console),
         What::Pano(args) => return super::pano::bench::run(args, console),
-        What::Field(args) => return bench_field::run(args, console),
+        What::Field(args) => return field::run(args, console),
     }?;
     console.object_or(&measured, || measured.table())?;
     Ok(Status::Done)
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Train,
-    Raster,
-}
-
-fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Result<Measured, Failure> {
-    if let Some(folder) = &args.profile {
-        recording::take(folder)?;
-    }
-    if kind == Kind::Raster && args.adam.is_some() {
-        return Err(Failure::usage(
-            "--adam: has no effect on rendering; leave it out, or take `bench train`",
-        ));
-    }
-    let adam = args.adam.unwrap_or(Adam::Sparse);
-    let mut engine = args.compute.engine()?;
-    let Scene { splats, view, options } = Scene::of(args, console)?;
-    let count = splats.len() as u64;
-    engine.load(TrainState::new(splats, Vec::new()))?;
-    let mut one = |step: u64| match kind {
-        // Odd numbers: counting for a profile happens at some even ones only.
-        Kind::Train => train_step(&mut *engine, &view, &options, adam, 2 * step + 1),
-        Kind::Raster => engine.render(&view.camera, &view.pose, &options, Outputs::All).map(|_rendering| ()),
-    };
-    recording::start();
-    gausset_prof::set_trace(args.profile.is_some());
-    let (mut wall, mut cpu) = (Vec::new(), Vec::new());
-    for step in 0..WARM_UP + args.steps {
-        if step == WARM_UP {
-            gausset_prof::reset();
-        }
-        let (started, cpu_started) = (Instant::now(), cpu_seconds());
-        {
-            let _span = gausset_prof::span(profiling::STEP);
-            one(step)?;
-        }
-        if step >= WARM_UP {
-            wall.push(1e3 * started.elapsed().as_secs_f64());
-            cpu.push(1e3 * (cpu_seconds() - cpu_started));
-        }
-    }
-    gausset_prof::set_enabled(false);
-    let (mut profile, trace, peak_bytes) = (gausset_prof::snapshot(), gausset_prof::trace(), peak_bytes());
-    if kind == Kind::Train {
-        // One more step, which is counted instead of timed.
-        gausset_prof::reset();
-        gausset_prof::set_enabled(true);
-        train_step(&mut *engine, &view, &options, adam, 0)?;
-        gausset_prof::set_enabled(false);
-        profile.counters = gausset_prof::snapshot().counters;
-    }
-    let work = engine.work().unwrap_or_default();
-    (profile.machine, profile.floors) = recording::floors(&mut *engine, &work);
-    let device = engine.describe();
-    if let Some(folder) = &args.profile {
-        let what = if kind == Kind::Train { "bench train" } else { "bench raster" };
-        profile.about = vec![("run".to_owned(), what.to_owned()), ("device".to_owned(), device.name.clone())];
-        recording::save(&profile, &trace, folder)?;
-        console.note(profiling::report(&profile));
-    }
-    let wall_ms = median(&mut wall);
-    let rate = (wall_ms > 0.0).then(|| 1e3 / wall_ms);
-    Ok(Measured {
-        workload: WorkloadInfo {
-            splats: count,
-            visible: work.visible as u64,
-            intersections: work.intersections as u64,
-            width: view.camera.width,
-            height: view.camera.height,
-        },
-        threads: device.threads,
-        simd: device.level,
-        it_per_s: rate.filter(|_| kind == Kind::Train),
-        frames_per_s: rate.filter(|_| kind == Kind::Raster),
-        wall_ms,
-        cpu_ms: median(&mut cpu),
-        stages: stages(&profile),
-        peak_bytes,
-        device: device.name,
-    })
-}
-
-fn train_step(
-    engine: &mut dyn Engine,
-    view: &TrainView,
-    options: &RenderOptions,
-    adam: Adam,
-    step: u64,
-) -> Result<(), EngineError> {
-    let mut params = StepParams::new(step, 0, *options, TINY_RATES);
-    params.adam = match adam {
-        Adam::Dense => AdamMode::Dense,
-        Adam::Sparse => AdamMode::Sparse,
-    };
-    params.statistic = GradientStatistic::Signed;
-    engine.step(std::slice::from_ref(view), &[], &params)?;
-    // So that a failure belongs to its step.
-    engine.flush().map(|_report| ())
-}
-
-/// CPU time of the process, all threads.
-pub(super) fn cpu_seconds() -> f64 {
-    gausset_prof::process_cpu().map_or(f64::NAN, |time| time.as_secs_f64())
-}
-
-pub(super) fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
-
-/// The stages of a step, in their order, with their floors.
-fn stages(profile: &Profile) -> Vec<StageInfo> {
-    let is_stage = |name: &str| Stage::ALL.iter().any(|stage| stage.name() == name);
-    let floor = |name: &str| profile.floors.iter().find(|floor: &&Floor| floor.name == name);
-    let rows = profile.rows.iter().filter(|row| row.depth == 1 && is_stage(&row.name));
-    rows.map(|row| StageInfo {
-        name: row.name.clone(),
-        median_ms: row.median_ms,
-        floor_ms: floor(&row.name).map(|floor| floor.floor_ms),
-    })
-    .collect()
 }
 
 /// Largest resident size of this process (`VmHWM`, Linux).
@@ -329,48 +142,12 @@ pub(crate) fn peak_bytes() -> Option<u64> {
     Some(kibibytes * 1024)
 }
 
-impl Measured {
-    fn table(&self) -> String {
-        let WorkloadInfo { splats, visible, intersections, width, height } = self.workload;
-        let scene = format!(
-            "{} splats, {} visible, {} in tile lists, {width}x{height} px",
-            grouped(splats),
-            grouped(visible),
-            grouped(intersections)
-        );
-        let rate = match (self.it_per_s, self.frames_per_s) {
-            (Some(rate), _) => format!("{} it/s", three_digits(rate)),
-            (None, Some(rate)) => format!("{} frames/s", three_digits(rate)),
-            (None, None) => "-".to_owned(),
-        };
-        let head = table::facts(&[
-            ("device", self.device.clone()),
-            ("workload", scene),
-            ("rate", rate),
-            ("wall", format!("{:.2} ms (median)", self.wall_ms)),
-            ("CPU", format!("{:.2} ms (median)", self.cpu_ms)),
-            ("memory", self.peak_bytes.map_or_else(|| "-".to_owned(), units::bytes)),
-        ]);
-        let share = |ms: f64| format!("{:.1} %", 100.0 * ms / self.wall_ms.max(f64::MIN_POSITIVE));
-        let row = |name: &str, ms: f64, floor: Option<f64>| {
-            let floor_cells = match floor {
-                Some(floor) => [format!("{floor:.2}"), format!("{:.1}", ms / floor.max(f64::MIN_POSITIVE))],
-                None => [String::new(), String::new()],
-            };
-            let [floor, ratio] = floor_cells;
-            vec![name.to_owned(), format!("{ms:.2}"), share(ms), floor, ratio]
-        };
-        let mut rows: Vec<Vec<String>> =
-            self.stages.iter().map(|stage| row(&stage.name, stage.median_ms, stage.floor_ms)).collect();
-        let floor = self.stages.iter().filter_map(|stage| stage.floor_ms).sum();
-        rows.push(row("step", self.wall_ms, Some(floor)));
-        let header = [
-            ("stage", Align::Left),
-            ("median ms", Align::Right),
-            ("share", Align::Right),
-            ("floor ms", Align::Right),
-            ("ratio", Align::Right),
-        ];
-        format!("{head}\n{}", table::columns(&header, &rows))
-    }
+/// CPU time of the process, all threads.
+fn cpu_seconds() -> f64 {
+    gausset_prof::process_cpu().map_or(f64::NAN, |time| time.as_secs_f64())
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

@@ -1,27 +1,23 @@
 //! `gausset field fit`: samples or a volume in, a field out.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_field::fit::{Fit, FitOptions, FitProgress, Fitted, Metrics, Samples, Solver};
+use gausset_field::fit::{Fit, FitOptions, Fitted, Samples, Solver};
 use gausset_field::input;
 use gausset_field::model::Model;
 use gausset_field::{Covariance, WeightMode};
 use gausset_flow::Failure;
-use gausset_io::atomic::{Disk, FileSystem, WriteOptions, plain_reason, write_atomic};
-use serde::Serialize;
+use gausset_io::atomic::{Disk, FileSystem, WriteOptions, plain_reason};
 
+use super::fit_run::{Report, Stepped, steps};
 use super::{MachineArgs, check_output, overwrite};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::interrupt::Interrupt;
-use crate::numbers::{counted, grouped, three_digits};
-use crate::progress::Reporter;
-use crate::table::{self, Align};
+use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -32,8 +28,6 @@ Examples:
 IN: rows `x y z value` (.csv, .npy, .npz) or a volume (.npy, .nrrd, .nii, .nii.gz, .hdr, .tif).
 While it runs, OUT.state holds what --resume needs.";
 
-/// Time between two checkpoints.
-const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
 /// No state is larger: some 400 bytes for each of the most Gaussians that can be asked for.
 const MAX_STATE_BYTES: u64 = 32 << 30;
 
@@ -103,25 +97,6 @@ pub(crate) struct FitArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     machine: MachineArgs,
-}
-
-/// The result: a stable contract.
-#[derive(Debug, Serialize)]
-struct Report {
-    gaussians: usize,
-    steps: u64,
-    /// Step of the field that was kept: the best on the validation samples.
-    best_step: u64,
-    /// Wall time of the fit.
-    seconds: f64,
-    parameters: usize,
-    /// Range of the data, the peak of PSNR.
-    peak: f64,
-    train: Metrics,
-    test: Metrics,
-    test_foreground: Metrics,
-    /// Point-Gaussian pairs computed by the steps.
-    pairs: u64,
 }
 
 /// Samples from which on steps look at a part of them.
@@ -232,48 +207,6 @@ fn read_state(args: &FitArgs, console: &Console, path: &Path) -> Result<Option<V
     }
 }
 
-/// How the steps ended.
-enum Stepped<'a> {
-    Done(Box<Fit<'a>>),
-    Interrupted(Status),
-}
-
-/// Steps to the end, or to a signal.
-fn steps<'a>(mut fit: Fit<'a>, console: &Console, state_path: &Path) -> Result<Stepped<'a>, Failure> {
-    let interrupt = Interrupt::watch();
-    let progress = fit.progress();
-    let mut reporter = Reporter::start(console, "step", progress.step, progress.steps);
-    let mut saved = Instant::now();
-    while !fit.is_done() {
-        fit.step()?;
-        let progress = fit.progress();
-        reporter.at(progress.step, || message(&progress));
-        let signal = if interrupt.stop().load(Ordering::Relaxed) { interrupt.signal() } else { None };
-        if signal.is_some() || saved.elapsed() >= CHECKPOINT_EVERY {
-            let state = fit.state();
-            write_atomic(&Disk, state_path, |writer| std::io::Write::write_all(writer, &state))?;
-            saved = Instant::now();
-        }
-        if let Some(signal) = signal {
-            reporter.finish();
-            let place = state_path.display();
-            console.note(format!("{place}: saved at step {}; go on with --resume", progress.step));
-            return Ok(Stepped::Interrupted(Status::Interrupted(signal)));
-        }
-    }
-    reporter.finish();
-    Ok(Stepped::Done(Box::new(fit)))
-}
-
-/// `loss 1.2e-4, 40.1 dB validation, 5,000 Gaussians`.
-fn message(progress: &FitProgress) -> String {
-    let validation = progress
-        .validation
-        .filter(|loss| *loss > 0.0)
-        .map_or_else(String::new, |loss| format!(", validation {:.2} dB", -10.0 * loss.log10()));
-    format!("loss {:.3e}{validation}, {} Gaussians", progress.loss, grouped(progress.gaussians as u64))
-}
-
 fn model(input: &input::Input, samples: &Samples, fitted: &Fitted) -> Model {
     Model {
         field: fitted.field.clone(),
@@ -282,47 +215,5 @@ fn model(input: &input::Input, samples: &Samples, fitted: &Fitted) -> Model {
         world_from_model: input.world_from_model(),
         peak: fitted.frame.scale,
         grid: samples.grid,
-    }
-}
-
-impl Report {
-    fn table(&self, output: &Path) -> String {
-        let head = table::facts(&[
-            ("field", output.display().to_string()),
-            ("Gaussians", grouped(self.gaussians as u64)),
-            ("steps", format!("{} (best at {})", self.steps, self.best_step)),
-            ("time", format!("{} s", three_digits(self.seconds))),
-        ]);
-        let shown = |value: Option<f64>, digits: usize| {
-            value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
-        };
-        let rows: Vec<Vec<String>> = [
-            ("train", &self.train),
-            ("held out", &self.test),
-            ("held out, foreground", &self.test_foreground),
-        ]
-        .into_iter()
-        .map(|(name, m)| {
-            vec![
-                name.to_owned(),
-                grouped(m.samples),
-                shown(m.psnr, 2),
-                shown(m.r2, 6),
-                shown(m.pearson, 6),
-                format!("{:.4e}", m.mse),
-                format!("{:.4e}", m.mae),
-            ]
-        })
-        .collect();
-        let header = [
-            ("samples", Align::Left),
-            ("number", Align::Right),
-            ("PSNR dB", Align::Right),
-            ("R2", Align::Right),
-            ("Pearson", Align::Right),
-            ("MSE", Align::Right),
-            ("MAE", Align::Right),
-        ];
-        format!("{head}\n{}", table::columns(&header, &rows))
     }
 }

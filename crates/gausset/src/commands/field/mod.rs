@@ -2,9 +2,12 @@
 
 mod export;
 mod fit;
+mod fit_run;
 mod info;
+mod picture;
 mod query;
-mod render;
+mod slice;
+mod voxelize;
 
 use std::path::Path;
 
@@ -44,11 +47,11 @@ enum What {
     /// Values (and gradients) of a field at points.
     Query(query::QueryArgs),
     /// A dense volume of a field: .npy, .nrrd or .vti.
-    Voxelize(render::VoxelizeArgs),
+    Voxelize(voxelize::VoxelizeArgs),
     /// A slice as PNG: truth, field and error side by side.
-    Slice(render::SliceArgs),
+    Slice(slice::SliceArgs),
     /// A projection as PNG: maximum intensity, or line integrals.
-    Mip(render::MipArgs),
+    Mip(slice::MipArgs),
     /// Tell what a field file holds.
     Info(info::InfoArgs),
     /// The Gaussians as a splat PLY, or splats as a field.
@@ -73,9 +76,9 @@ pub(crate) fn run(args: &FieldArgs, console: &Console) -> Result<Status, Ending>
     match &args.what {
         What::Fit(args) => fit::run(args, console),
         What::Query(args) => query::run(args, console),
-        What::Voxelize(args) => render::voxelize(args, console),
-        What::Slice(args) => render::slice(args, console),
-        What::Mip(args) => render::mip(args, console),
+        What::Voxelize(args) => voxelize::voxelize(args, console),
+        What::Slice(args) => slice::slice(args, console),
+        What::Mip(args) => slice::mip(args, console),
         What::Info(args) => info::run(args, console),
         What::Export(args) => export::run(args, console),
     }

@@ -5,25 +5,21 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::panos::split as pano_split;
-use gausset_flow::panos::split::SplitForecast;
 use gausset_flow::panos::{FrameChoice, SplitOptions};
 use gausset_flow::{Failure, tool::SILENCE};
-use gausset_io::units;
 use gausset_pano::cutter::Format;
-use gausset_pano::split::{Naming, OnError, PartSeconds, Report, Skipped};
+use gausset_pano::split::{Naming, OnError, PartSeconds, Skipped};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
 use super::views::ViewArgs;
-use crate::Ending;
 use crate::commands::training::{ending, interrupted};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend;
-use crate::numbers::{counted, duration, grouped, three_digits};
-use crate::table;
+use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -214,7 +210,7 @@ pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, Ending>
     if args.dry_run {
         return match attend(&interrupt, console, |host| pano_split::forecast(&options, host)) {
             Ok(forecast) => {
-                console.object_or(&forecast, || describe_forecast(&forecast))?;
+                console.object_or(&forecast, || describe::split_forecast(&forecast))?;
                 Ok(Status::Done)
             }
             Err(failure) => ending(failure, &interrupt),
@@ -227,42 +223,9 @@ pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, Ending>
         skipped: report.skipped.clone(),
         seconds: report.seconds,
     };
-    console.object_or(&result, || describe(&report, args))?;
+    console.object_or(&result, || describe::split(&report, &args.output))?;
     if report.is_cancelled {
         return Ok(interrupted(&interrupt));
     }
     Ok(Status::done(!report.skipped.is_empty()))
-}
-
-fn describe_forecast(forecast: &SplitForecast) -> String {
-    let SplitForecast { view_width, view_height, .. } = forecast;
-    let views = grouped(forecast.views as u64);
-    table::facts(&[
-        ("frames", grouped(forecast.frames as u64)),
-        ("views", format!("{views} of {view_width}x{view_height} px")),
-        ("disk", format!("about {}", units::bytes(forecast.disk_bytes))),
-        ("CPU time", format!("about {}", duration(forecast.cpu_seconds))),
-    ])
-}
-
-fn describe(report: &Report, args: &SplitArgs) -> String {
-    let mut rows = vec![
-        ("frames", counted(report.frames as u64, "frame")),
-        ("views", counted(report.views as u64, "view")),
-        ("folder", args.output.display().to_string()),
-    ];
-    let PartSeconds { read, decode, remap, encode, write } = report.seconds;
-    if report.frames > report.resumed {
-        let parts =
-            [("read", read), ("decode", decode), ("remap", remap), ("encode", encode), ("write", write)];
-        let parts = parts.map(|(name, seconds)| format!("{name} {}", three_digits(seconds)));
-        rows.push(("seconds", format!("{} (all workers together)", parts.join(", "))));
-    }
-    if report.resumed > 0 {
-        rows.push(("kept", format!("{} from before", counted(report.resumed as u64, "frame"))));
-    }
-    if !report.skipped.is_empty() {
-        rows.push(("skipped", counted(report.skipped.len() as u64, "frame")));
-    }
-    table::facts(&rows)
 }

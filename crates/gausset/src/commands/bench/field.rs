@@ -1,0 +1,161 @@
+//! `gausset bench field`: how fast fields are evaluated, dense and with a cut-off, and how near that is to the floor.
+//!
+//! Inputs: box 10, about σ 0.5, full covariances, weights in -1..1, from counter-based random numbers: the same everywhere. A call begins with raw parameters and ends with values, or with values
+//! and the gradients by means, factors and weights: packing, padding and unpacking are in the figures.
+//!
+//! The floor is what the multiply-add pipes allow: 13 operations a pair forward (6 for the whitened difference, 3 for
+//! its square, 4 for the weighted exponential) and 23 backward (10 for the ten moments instead of the sum), at the rate this machine shows in a loop of nothing else, measured beside each row.
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_compute::VectorLevel;
+use gausset_field::{Compute, Cutoff};
+use gausset_flow::Failure;
+use serde::Serialize;
+
+use super::field_cases::{CutoffRow, Row, dense, dense_round, with_cutoff};
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+use crate::table::{self, Align};
+
+/// Arguments of `bench field`.
+#[derive(Clone, Copy, Debug, Args)]
+#[command(after_help = "\
+Examples:
+  gausset bench field --threads 1
+  gausset bench field --threads 1 --simd avx2 --json
+  gausset bench field --threads 2 --large
+Measure release builds on an otherwise idle machine.")]
+pub(crate) struct BenchFieldArgs {
+    /// Vector instructions: auto|avx512|avx2|fallback.
+    #[arg(
+        long, value_name = "LEVEL", default_value = "auto", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(VectorLevel::ALL.map(VectorLevel::name))
+            .map(|name| VectorLevel::ALL.into_iter().find(|level| level.name() == name).unwrap_or_default())
+    )]
+    pub(super) simd: VectorLevel,
+    /// Threads; 0 = all processors.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(0..=4096))]
+    threads: u32,
+    /// Rounds per row, of which the median counts.
+    #[arg(long, value_name = "N", default_value_t = 31, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(super) rounds: u32,
+    /// Also 10,000 Gaussians at 100,000 points.
+    #[arg(long)]
+    large: bool,
+    /// Also evaluation with a cut-off: 100,000 Gaussians at 100,000 points, sigma 2 % of the box.
+    #[arg(long)]
+    cutoff: bool,
+    /// Also a million Gaussians at a million points, sigma 0.5 % of the box, with a cut-off.
+    #[arg(long)]
+    million: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// The result: a stable contract.
+#[derive(Debug, Serialize)]
+struct Measured {
+    rows: Vec<Row>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    cutoff: Vec<CutoffRow>,
+}
+
+/// Runs the command.
+pub(super) fn run(args: &BenchFieldArgs, console: &Console) -> Result<Status, Ending> {
+    if cfg!(debug_assertions) {
+        console
+            .warn("the build", "bench: not a release build: figures mean little (use cargo build --release)");
+    }
+    let compute = Compute::new(args.threads as usize, args.simd).ok_or_else(|| {
+        let name = args.simd.name();
+        Failure::new("device", format!("--simd {name}: this processor does not have it; use --simd auto"))
+    })?;
+    let mut measured = Measured { rows: Vec::new(), cutoff: Vec::new() };
+    let mut sizes = vec![(1000, 500), (10_000, 500)];
+    if args.large {
+        sizes.push((10_000, 100_000));
+    }
+    for (n, b) in sizes {
+        measured.rows.push(dense(args, &compute, n, b)?);
+    }
+    if args.cutoff {
+        let dense = dense_round(&compute)?;
+        for cutoff in [Cutoff::Absolute(1e-6), Cutoff::Relative(1e-5)] {
+            measured.cutoff.push(with_cutoff(args, &compute, (100_000, 100_000, 0.02), cutoff, Some(dense))?);
+        }
+    }
+    if args.million {
+        let size = (1_000_000, 1_000_000, 0.005);
+        measured.cutoff.push(with_cutoff(args, &compute, size, Cutoff::Absolute(1e-6), None)?);
+    }
+    console.object_or(&measured, || measured.table())?;
+    Ok(Status::Done)
+}
+
+impl Measured {
+    fn table(&self) -> String {
+        let header = [
+            ("N", Align::Right),
+            ("B", Align::Right),
+            ("threads", Align::Right),
+            ("forward ms", Align::Right),
+            ("fwd+bwd ms", Align::Right),
+            ("ns/pair fwd", Align::Right),
+            ("bwd", Align::Right),
+            ("over floor", Align::Right),
+        ];
+        let rows: Vec<Vec<String>> = self
+            .rows
+            .iter()
+            .map(|row| {
+                vec![
+                    row.n.to_string(),
+                    row.b.to_string(),
+                    row.threads.to_string(),
+                    format!("{:.4}", row.forward_ms),
+                    format!("{:.4}", row.forward_backward_ms),
+                    format!("{:.3}", row.ns_per_pair_forward),
+                    format!("{:.3}", row.ns_per_pair_backward),
+                    format!("{:.2}", row.floor_ratio),
+                ]
+            })
+            .collect();
+        let mut out = table::columns(&header, &rows);
+        if !self.cutoff.is_empty() {
+            let header = [
+                ("N", Align::Right),
+                ("B", Align::Right),
+                ("cut-off", Align::Left),
+                ("forward ms", Align::Right),
+                ("sort ms", Align::Right),
+                ("speed-up", Align::Right),
+                ("pairs", Align::Right),
+                ("bound", Align::Right),
+                ("error", Align::Right),
+            ];
+            let rows: Vec<Vec<String>> = self
+                .cutoff
+                .iter()
+                .map(|row| {
+                    vec![
+                        row.n.to_string(),
+                        row.b.to_string(),
+                        row.cutoff.clone(),
+                        format!("{:.1}", row.forward_ms),
+                        format!("{:.1}", row.sort_ms),
+                        row.speed_up.map_or_else(|| "-".to_owned(), |s| format!("{s:.1}x")),
+                        format!("{:.2} %", 100.0 * row.pairs_share),
+                        row.bound.map_or_else(|| "-".to_owned(), |b| format!("{b:.1e}")),
+                        format!("{:.1e}", row.measured_error),
+                    ]
+                })
+                .collect();
+            out += "\n";
+            out += &table::columns(&header, &rows);
+        }
+        out
+    }
+}

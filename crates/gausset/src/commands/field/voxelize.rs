@@ -1,0 +1,135 @@
+//! `gausset field voxelize`: volumes of a field.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gausset_field::input::Affine;
+use gausset_field::model::Model;
+use gausset_field::output::VolumeOut;
+use gausset_field::render::{self, Lattice};
+use gausset_flow::Failure;
+use serde::Serialize;
+
+use super::{CutoffArg, MachineArgs, check_output, in_file, load, parse_cutoff, write};
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+
+const VOXELIZE_HELP: &str = "\
+Examples:
+  gausset field voxelize head.safetensors -o head.nrrd
+  gausset field voxelize field.safetensors -o field.vti --shape 128,128,128
+Without --shape: the voxels it was fitted to. .npy is indexed [x][y][z].";
+
+/// Arguments of `field voxelize`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = VOXELIZE_HELP)]
+pub(crate) struct VoxelizeArgs {
+    /// Field file.
+    #[arg(value_name = "FIELD")]
+    model: PathBuf,
+    /// File to write: .npy, .nrrd or .vti.
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// Voxels along x, y, z over the box of the field.
+    #[arg(long, value_name = "X,Y,Z", value_parser = parse_shape)]
+    shape: Option<[usize; 3]>,
+    /// Error that may be made, guaranteed: 1e-6 in value units, or 0.01% of the largest |f|; 0 = exact.
+    #[arg(long, value_name = "E", default_value = "0.001%", value_parser = parse_cutoff)]
+    cutoff_error: CutoffArg,
+    /// Replace OUT if it exists.
+    #[arg(long)]
+    force: bool,
+    /// Print what was done as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+fn parse_shape(text: &str) -> Result<[usize; 3], String> {
+    let numbers: Option<Vec<usize>> = text.split([',', 'x']).map(|word| word.trim().parse().ok()).collect();
+    numbers
+        .and_then(|n| <[usize; 3]>::try_from(n).ok())
+        .filter(|n| n.iter().all(|d| (1..=100_000).contains(d)) && n.iter().product::<usize>() <= 1 << 31)
+        .ok_or_else(|| format!("expected X,Y,Z voxels like 128,128,64, found `{text}`"))
+}
+
+/// What was done: a stable contract.
+#[derive(Debug, Serialize)]
+struct Report {
+    dims: [usize; 3],
+    /// Guaranteed error in value units, rounding apart.
+    bound: Option<f64>,
+    pairs: u64,
+}
+
+/// Voxels a side of the longest axis when neither a volume nor --shape tells.
+const DEFAULT_VOXELS: f64 = 128.0;
+
+/// The lattice of a model in model coordinates, and its world map.
+pub(super) fn lattice(model: &Model, shape: Option<[usize; 3]>) -> Result<(Lattice, Affine), Failure> {
+    let lattice = match (shape, model.grid, model.field.bounds) {
+        (None, Some(grid), _) => Lattice { origin: [0.0; 3], spacing: grid.spacing, dims: grid.dims },
+        (shape, _, Some(bounds)) => {
+            let size = bounds.size();
+            if !size.iter().all(|side| side.is_finite()) {
+                let line = format!("metadata: bbox: too large (expected finite sides, found {bounds:?})");
+                return Err(Failure::new("field", line));
+            }
+            let longest = size.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
+            let dims = shape.unwrap_or_else(|| {
+                size.map(|s| ((s / longest * DEFAULT_VOXELS).round() as usize).clamp(1, 128))
+            });
+            // Voxels are cells: their centres lie half a cell inside.
+            let spacing: [f64; 3] =
+                std::array::from_fn(|k| if size[k] > 0.0 { size[k] / dims[k] as f64 } else { 1.0 });
+            let origin = std::array::from_fn(|k| bounds.lo[k] + 0.5 * spacing[k]);
+            Lattice { origin, spacing, dims }
+        }
+        _ => return Err(Failure::new("field", "metadata: no bbox and no dims (expected one); add --shape")),
+    };
+    let w = &model.world_from_model;
+    let world = std::array::from_fn(|r| {
+        let o = lattice.origin;
+        let s = lattice.spacing;
+        let t = w[r][0] * o[0] + w[r][1] * o[1] + w[r][2] * o[2] + w[r][3];
+        [w[r][0] * s[0], w[r][1] * s[1], w[r][2] * s[2], t]
+    });
+    Ok((lattice, world))
+}
+
+/// Runs `field voxelize`.
+pub(super) fn voxelize(args: &VoxelizeArgs, console: &Console) -> Result<Status, Ending> {
+    check_output(&args.output, &[".npy", ".nrrd", ".vti"], args.force)?;
+    let compute = args.machine.compute()?;
+    let model = load(&args.model)?;
+    let (lattice, world_from_index) = lattice(&model, args.shape)?;
+    let found = render::voxelize(&compute, &model.field, &lattice, args.cutoff_error.of(&model));
+    let (mut values, found) = found.map_err(in_file(&args.model)).map_err(|failure| match failure.code {
+        "memory" => Failure::new("memory", format!("{}; ask for fewer with --shape", failure.message)),
+        _ => failure,
+    })?;
+    values.iter_mut().for_each(|v| *v = model.value(f64::from(*v)) as f32);
+    let volume = VolumeOut { values: &values, dims: lattice.dims, world_from_index };
+    write(&args.output, 4 * values.len() as u64, args.force, |out| {
+        let is = |ending: &str| args.output.extension().is_some_and(|e| e.eq_ignore_ascii_case(ending));
+        if is("nrrd") {
+            volume.nrrd(out)
+        } else if is("vti") {
+            volume.vti(out)
+        } else {
+            volume.npy(out)
+        }
+    })?;
+    let bound = found.bound.map(|bound| bound * model.scale.abs());
+    let report = Report { dims: lattice.dims, bound, pairs: found.pairs };
+    if args.json {
+        console.object_or(&report, String::new)?;
+    } else {
+        let [x, y, z] = lattice.dims;
+        let bound = bound.map_or_else(String::new, |bound| format!(", error at most {bound:.2e}"));
+        console.note(format!("{}: {x} x {y} x {z} voxels{bound}", args.output.display()));
+    }
+    Ok(Status::Done)
+}
