@@ -132,7 +132,7 @@ fn holds_a_demo(folder: &Path, found: &str) -> Failure {
     Failure::new(
         "exists",
         format!(
-            "{folder}: folder: holds a demo already (expected an empty or new folder, found {found}); choose another with -o, or replace it with --force"
+            "{folder}: folder: holds a demo already (expected an empty or new folder, found {found}); choose another with ⟨output⟩, or replace it with ⟨force⟩"
         ),
     )
 }
@@ -142,7 +142,7 @@ fn not_a_demo(data: &Path) -> Failure {
     Failure::new(
         "exists",
         format!(
-            "{data}: folder: is not of a demo (expected {MARKER} of a demo in it); choose another folder with -o, or remove it yourself"
+            "{data}: folder: is not of a demo (expected {MARKER} of a demo in it); choose another folder with ⟨output⟩, or remove it yourself"
         ),
     )
 }

@@ -82,7 +82,7 @@ fn difference(key: &str, was: &Value, is: &Value) -> String {
 /// Something that was made is there, of other things than those given.
 pub fn made_of_others(place: &Path, differences: &[String]) -> Failure {
     let line = format!(
-        "{}: made with {}; give the same options to go on, choose another folder with -o, or replace it with --force",
+        "{}: made with {}; give the same options to go on, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
         place.display(),
         differences.join(", ")
     );

@@ -277,7 +277,7 @@ fn same_run(folder: &Path, options: &TrainOptions) -> Result<Dataset, Failure> {
     let differences = recorded.differences(&TrainConfig::resolve_for(options, &dataset)?);
     if !differences.is_empty() {
         let line = format!(
-            "{}: the run was started with {}; give the same options to go on, choose another folder with -o, or replace it with --force",
+            "{}: the run was started with {}; give the same options to go on, choose another folder with ⟨output⟩, or replace it with ⟨force⟩",
             config_path(folder).display(),
             differences.join(", "),
         );

@@ -3,6 +3,8 @@
 //! - **stdout**: the result and nothing else: a table for people or one JSON object for programs.
 //! - **stderr**: progress and notes (not with `-q`), warnings (at most five of a kind, then their number), and the
 //!   one line of an error.
+//!
+//! Settings that libraries name in messages become flags here ([`crate::flags`]).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -15,6 +17,7 @@ use serde::Serialize;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::Ending;
+use crate::flags::in_flags;
 
 /// Warnings of one kind that are printed.
 const WARNINGS_PER_KIND: u64 = 5;
@@ -122,6 +125,7 @@ impl Console {
     pub(crate) fn result(&self, text: &str) -> Result<(), Ending> {
         let mut stdout = io::stdout().lock();
         let ending = if text.ends_with('\n') { "" } else { "\n" };
+        let text = in_flags(text);
         match write!(stdout, "{text}{ending}").and_then(|()| stdout.flush()) {
             Ok(()) => Ok(()),
             Err(error) if error.kind() == ErrorKind::BrokenPipe => Err(Ending::BrokenPipe),
@@ -170,6 +174,7 @@ impl Console {
 
     /// A line on stderr, above the bar if there is one. A stderr that is closed is nothing to stop for.
     fn line(&self, line: &str) {
+        let line = in_flags(line);
         let write = || {
             let _ = writeln!(io::stderr().lock(), "{line}");
         };

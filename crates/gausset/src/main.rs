@@ -15,6 +15,7 @@ mod crash;
 mod describe;
 mod device;
 mod exit;
+mod flags;
 mod interrupt;
 mod listener;
 mod numbers;

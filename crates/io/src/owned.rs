@@ -22,7 +22,7 @@ const MAX_MARKER_BYTES: u64 = 4096;
 #[derive(Debug, thiserror::Error)]
 pub enum OwnedError {
     /// The folder holds files of somebody else.
-    #[error("{}: output: holds files that gausset did not write (expected an empty or new folder, found {found}); choose another folder, or add --force to write among them", path.display())]
+    #[error("{}: output: holds files that gausset did not write (expected an empty or new folder, found {found}); choose another folder, or add ⟨force⟩ to write among them", path.display())]
     NotOurs {
         /// The folder.
         path: PathBuf,

@@ -101,7 +101,7 @@ pub enum RunFolderError {
     #[error(transparent)]
     Lock(#[from] LockError),
     /// A new run would replace an old one.
-    #[error("{}: run folder: holds a run already (expected an empty or new folder, found {found}); continue it with --resume, choose another folder, or replace it with --force", path.display())]
+    #[error("{}: run folder: holds a run already (expected an empty or new folder, found {found}); continue it with ⟨resume⟩, choose another folder, or replace it with ⟨force⟩", path.display())]
     HoldsARun {
         /// The folder.
         path: PathBuf,
@@ -109,7 +109,7 @@ pub enum RunFolderError {
         found: String,
     },
     /// Files of somebody else are in the way.
-    #[error("{}: run folder: holds files that gausset did not write (expected an empty or new folder, found {found}); choose another folder{}", path.display(), if *forcible { ", or replace that file with --force" } else { ", or move them away" })]
+    #[error("{}: run folder: holds files that gausset did not write (expected an empty or new folder, found {found}); choose another folder{}", path.display(), if *forcible { ", or replace that file with ⟨force⟩" } else { ", or move them away" })]
     Foreign {
         /// The folder.
         path: PathBuf,

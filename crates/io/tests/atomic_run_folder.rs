@@ -156,7 +156,7 @@ fn a_folder_that_holds_a_run_is_refused_without_force() {
     assert_eq!(
         line(&refused, folder.path()),
         "RUN: run folder: holds a run already (expected an empty or new folder, found config.toml); continue it with \
-         --resume, choose another folder, or replace it with --force"
+         ⟨resume⟩, choose another folder, or replace it with ⟨force⟩"
     );
     assert_eq!(list_checkpoints(&Disk, folder.path()).unwrap(), [10], "a refusal changes nothing");
 
@@ -285,7 +285,7 @@ fn files_of_somebody_else_are_not_a_run() {
     assert_eq!(
         line(&refused, folder.path()),
         "RUN: run folder: holds files that gausset did not write (expected an empty or new folder, found config.toml); \
-         choose another folder, or replace that file with --force"
+         choose another folder, or replace that file with ⟨force⟩"
     );
     assert_eq!(std::fs::read(folder.path().join(".tmp-1-0-a")).unwrap(), b"mine", "not our folder");
     // What is about to be written is replaced, and nothing else.
@@ -407,7 +407,7 @@ fn single_outputs_are_not_overwritten_without_force() {
     let refused =
         |path: &Path| line(&refuse_existing(&Disk, path, Overwrite::Refuse).unwrap_err(), folder.path());
     let what = "exists already (expected a free name, found";
-    let hint = "choose another name or add --force";
+    let hint = "choose another name or add ⟨force⟩";
     assert_eq!(refused(&path), format!("RUN/out.png: output: {what} a file); {hint}"));
     assert_eq!(refused(folder.path()), format!("RUN: output: {what} a folder); {hint}"));
     refuse_existing(&Disk, Path::new("/dev/null"), Overwrite::Refuse).unwrap();

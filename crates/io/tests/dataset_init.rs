@@ -110,7 +110,7 @@ fn more_points_than_wanted_are_thinned_evenly() {
     let start = from_points(&points, None, &InitOptions { max_splats: 10, ..InitOptions::CLASSIC });
     let kept: Vec<f32> = start.splats.means.iter().map(|m| m[0]).collect();
     assert_eq!(kept, [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0]);
-    assert_eq!(start.note, "10 splats from points (thinned from 100 to --max-splats)");
+    assert_eq!(start.note, "10 splats from points (thinned from 100)");
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn folders_can_be_named() {
     std::fs::rename(scene.path().join("images"), scene.path().join("photos")).unwrap();
     assert_eq!(
         scene.error(),
-        "DATA/images: images: no such folder (expected the pictures of the dataset); name it with --images"
+        "DATA/images: images: no such folder (expected the pictures of the dataset); name it with ⟨images⟩"
     );
     let images = Some(scene.path().join("photos"));
     let data = scene.open_with(&OpenOptions { images, ..OpenOptions::default() }).unwrap();
@@ -571,7 +571,7 @@ fn links_are_followed_and_names_that_lead_out_are_not() {
     model.images[0].name = "../secret.png".to_owned();
     model.images[1].name = "/nowhere/at/all.png".to_owned();
     scene.model(&model, ModelFormat::Binary);
-    let line = "name: leads out of the folder it is relative to (expected a file below it); --allow-outside accepts it; skipped";
+    let line = "name: leads out of the folder it is relative to (expected a file below it); ⟨allow-outside⟩ accepts it; skipped";
     assert_eq!(scene.report(), [format!("../secret.png: {line}"), format!("/nowhere/at/all.png: {line}")]);
     let allowed = OpenOptions { allow_outside: true, ..OpenOptions::default() };
     let data = scene.open_with(&allowed).unwrap();

@@ -123,7 +123,7 @@ pub enum AlignError {
     Folder(#[from] OwnedError),
     /// A path that cannot be handed to Python.
     #[error(
-        "{}: name: is not UTF-8, in which pycolmap is told its files; choose another name, or the executable (--colmap)",
+        "{}: name: is not UTF-8, in which pycolmap is told its files; choose another name, or the executable (⟨colmap⟩)",
         path.display()
     )]
     Name {

@@ -208,7 +208,7 @@ pub enum RunWarning {
     },
     /// The limit of splats per tile has cut lists while training.
     #[error(
-        "--max-splats-per-tile {limit}: the lists of {tiles} tiles were cut, in {cut_steps} of {steps} steps; splats behind the nearest {limit} were not drawn there (raise the limit, or 0 for none)"
+        "⟨max-splats-per-tile⟩ {limit}: the lists of {tiles} tiles were cut, in {cut_steps} of {steps} steps; splats behind the nearest {limit} were not drawn there (raise the limit, or 0 for none)"
     )]
     CutLists {
         /// The limit.
@@ -222,7 +222,7 @@ pub enum RunWarning {
     },
     /// The limit of splats per tile has cut lists in pictures: of an evaluation, or for their own sake.
     #[error(
-        "--max-splats-per-tile {limit}: the lists of {tiles} tiles were cut, in {cut_views} of {views} pictures; splats behind the nearest {limit} were not drawn there"
+        "⟨max-splats-per-tile⟩ {limit}: the lists of {tiles} tiles were cut, in {cut_views} of {views} pictures; splats behind the nearest {limit} were not drawn there"
     )]
     CutPictures {
         /// The limit.

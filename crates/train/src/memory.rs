@@ -224,7 +224,7 @@ impl MemoryPlan {
     #[must_use]
     pub fn advice(&self, dataset: &Dataset, start_splats: u64) -> String {
         if let Some(possible) = self.possible_splats().filter(|&possible| possible >= start_splats) {
-            return format!("lower --max-splats to {possible} or less, or raise --max-memory");
+            return format!("lower ⟨max-splats⟩ to {possible} or less, or raise ⟨max-memory⟩");
         }
         let least = self.with_splats(start_splats);
         let neediest = dataset.images.iter().max_by_key(|image| image.making_bytes());
@@ -242,18 +242,18 @@ impl MemoryPlan {
                 match image.mask {
                     None => format!(
                         "decoding {path} ({width}x{height} px) takes {needed} (at most {left} or {possible:.1} \
-                         megapixels fit): make the pictures smaller, or raise --max-memory"
+                         megapixels fit): make the pictures smaller, or raise ⟨max-memory⟩"
                     ),
                     Some(_) => format!(
                         "decoding {path} ({width}x{height} px) and its mask takes {needed} (at most {left} fit): make \
-                         pictures and masks smaller, or raise --max-memory"
+                         pictures and masks smaller, or raise ⟨max-memory⟩"
                     ),
                 }
             }
             _ if least.working > 2 * PROGRAM_BYTES => {
-                "lower --max-resolution, or raise --max-memory".to_owned()
+                "lower ⟨max-resolution⟩, or raise ⟨max-memory⟩".to_owned()
             }
-            _ => "raise --max-memory".to_owned(),
+            _ => "raise ⟨max-memory⟩".to_owned(),
         }
     }
 }

@@ -182,31 +182,31 @@ fn hostile_values_are_refused_with_the_option_and_what_was_expected() {
     let base = TrainOptions::default;
     assert_eq!(
         message(TrainOptions { steps: Some(0), ..base() }),
-        "--steps: 0 is out of range (expected 1..1000000000)"
+        "⟨steps⟩: 0 is out of range (expected 1..1000000000)"
     );
     assert_eq!(
         message(TrainOptions { lr_means: Some(f64::NAN), ..base() }),
-        "--lr-means: NaN is out of range (expected more than 0)"
+        "⟨lr-means⟩: NaN is out of range (expected more than 0)"
     );
     assert_eq!(
         message(TrainOptions { lr_scales: Some(1e39), ..base() }),
-        "--lr-scales: 1e39 is out of range (expected 0 or more)"
+        "⟨lr-scales⟩: 1e39 is out of range (expected 0 or more)"
     );
     assert_eq!(
         message(TrainOptions { scene_extent: Some(1e300), ..base() }),
-        "--scene-extent: 1e300 is out of range (expected 0 or more)"
+        "⟨scene-extent⟩: 1e300 is out of range (expected 0 or more)"
     );
     assert_eq!(
         message(TrainOptions { sh_degree: Some(4), ..base() }),
-        "--sh-degree: 4 is out of range (expected 0..3)"
+        "⟨sh-degree⟩: 4 is out of range (expected 0..3)"
     );
     for near_plane in [0.0, -1.0, f64::INFINITY] {
         let refused = message(TrainOptions { near_plane: Some(near_plane), ..base() });
-        assert!(refused.starts_with("--near-plane: ") && refused.ends_with("(expected 0.001 or more)"));
+        assert!(refused.starts_with("⟨near-plane⟩: ") && refused.ends_with("(expected 0.001 or more)"));
     }
     assert_eq!(
         TrainConfig::resolve(&base(), None).unwrap_err().to_string(),
-        "--data: not given (expected the folder of a dataset)"
+        "⟨data⟩: not given (expected the folder of a dataset)"
     );
 }
 
@@ -220,13 +220,13 @@ fn windows_that_are_empty_or_out_of_order_are_refused() {
     };
     assert_eq!(
         message(window(0.5, 0.03)),
-        "--density-from 0.5 and --density-until 0.03: the window of density control is empty or out of order \
+        "⟨density-from = 0.5⟩ and ⟨density-until = 0.03⟩: the window of density control is empty or out of order \
          (expected from < until)"
     );
     assert!(message(window(0.5, 0.5)).contains("out of order"));
     assert_eq!(
         message(TrainOptions { steps: Some(1000), density_every: Some(900), ..window(0.1, 0.5) }),
-        "--density-from 0.1 and --density-until 0.5: no multiple of --density-every 900 lies between steps 100 \
+        "⟨density-from = 0.1⟩ and ⟨density-until = 0.5⟩: no multiple of ⟨density-every⟩ 900 lies between steps 100 \
          and 500 (expected at least one)"
     );
     let poses = TrainOptions {
@@ -235,7 +235,7 @@ fn windows_that_are_empty_or_out_of_order_are_refused() {
         poses_until: Some(0.1),
         ..TrainOptions::default()
     };
-    assert!(message(poses).starts_with("--poses-from 0.9 and --poses-until 0.1: the window of pose"));
+    assert!(message(poses).starts_with("⟨poses-from = 0.9⟩ and ⟨poses-until = 0.1⟩: the window of pose"));
     // A single step has no window, and nobody asked for one.
     assert!(resolve(TrainOptions { steps: Some(1), ..TrainOptions::default() }).is_ok());
 }
@@ -269,7 +269,7 @@ fn a_run_that_goes_on_may_change_its_limits_but_not_its_result() {
     let message = |run: &RecordedRun, given| run.resumed_with(&given, path).unwrap_err().to_string();
     assert_eq!(
         message(&run, TrainOptions { lr_poses: Some(0.5), ..TrainOptions::default() }),
-        "--lr-poses: has no effect without --refine-poses; leave it out, or give --refine-poses"
+        "⟨lr-poses⟩: has no effect without ⟨refine-poses⟩; leave it out, or give ⟨refine-poses⟩"
     );
     // Another strategy is another run, and its options are not what is wrong.
     let other = TrainOptions { strategy: Some(Strategy::Classic), ..TrainOptions::default() };
@@ -337,7 +337,7 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
     for (choices, key, value, repair) in cases {
         let wrong = with(&given(&choices), key, value);
         let message = TrainConfig::resolve(&wrong, None).unwrap_err().to_string();
-        assert!(message.starts_with(&format!("--{key}: has no effect with")), "{choices:?}: {message}");
+        assert!(message.starts_with(&format!("⟨{key}⟩: has no effect with")), "{choices:?}: {message}");
         // The same in a config file, and on the command line over one.
         let in_file = TrainConfig::resolve(&TrainOptions::default(), Some(&wrong)).unwrap_err().to_string();
         assert_eq!(in_file, message);
@@ -346,7 +346,7 @@ fn options_that_the_others_leave_without_effect_are_refused_by_name() {
         // What it belongs to makes it right, and without it the rest is.
         let repaired = repair.iter().fold(wrong, |given, (key, value)| with(&given, key, value));
         let is_right = TrainConfig::resolve(&repaired, None).is_ok();
-        assert!(is_right || repair.is_empty(), "{choices:?}, --{key}, {repair:?}");
+        assert!(is_right || repair.is_empty(), "{choices:?}, ⟨{key}⟩, {repair:?}");
         assert!(TrainConfig::resolve(&given(&choices), None).is_ok(), "{choices:?}");
     }
     // Nothing is held out, and nothing is asked for.
@@ -377,7 +377,7 @@ fn what_belongs_to_a_choice_of_the_file_goes_when_the_command_line_chooses_other
     // What the person says as well is not the file's.
     let both = TrainOptions { growth: Some(1.3), ..choices };
     let message = TrainConfig::resolve(&both, Some(&file)).unwrap_err().to_string();
-    assert!(message.starts_with("--growth: has no effect with --strategy classic"), "{message}");
+    assert!(message.starts_with("⟨growth⟩: has no effect with ⟨strategy = classic⟩"), "{message}");
 }
 
 #[test]

@@ -178,9 +178,9 @@ fn where_stereo_finds_nothing_dense_is_refused_and_auto_starts_from_the_points_a
     assert_eq!(
         error.to_string(),
         format!(
-            "{}: --init-points dense: stereo has found no points (expected surfaces that three pictures see from more \
-             than 3 degrees apart, found 0.0 % of the pixels confirmed in 0 of 7 pictures); take --init-points auto or \
-             sfm",
+            "{}: ⟨init-points = dense⟩: stereo has found no points (expected surfaces that three pictures see from more \
+             than 3 degrees apart, found 0.0 % of the pixels confirmed in 0 of 7 pictures); take ⟨init-points = auto or \
+             sfm⟩",
             tiny_dataset().display()
         )
     );

@@ -133,7 +133,7 @@ fn what_an_option_does_not_take_is_refused_with_a_line_that_says_what_it_takes()
                     assert_eq!(name, option.name);
                     let is_told = option.expected == expected || expected == "0..2^63-1";
                     assert!(is_told, "{line}, and the table says {}", option.expected);
-                    assert_eq!(line, format!("--{name}: {found} is out of range (expected {expected})"));
+                    assert_eq!(line, format!("⟨{name}⟩: {found} is out of range (expected {expected})"));
                     // Long numbers are told with an exponent.
                     let number = |text: &str| text.parse::<f64>().map(f64::to_bits);
                     assert_eq!(number(&found), number(text), "{line}");

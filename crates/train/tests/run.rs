@@ -361,10 +361,10 @@ fn a_run_that_would_not_fit_into_memory_is_refused_with_what_would() {
         ..options(3)
     };
     let line = train(&options, &mut MockEngine::default(), &run, &mut ignore).unwrap_err().to_string();
-    let (needs, possible) = line.split_once("; lower --max-splats to ").unwrap();
+    let (needs, possible) = line.split_once("; lower ⟨max-splats⟩ to ").unwrap();
     assert_eq!(
         needs,
-        "--max-memory: the run would need about 1.6 GiB for 1000000 splats (expected at most 256.0 MiB)"
+        "⟨max-memory⟩: the run would need about 1.6 GiB for 1000000 splats (expected at most 256.0 MiB)"
     );
     assert!(!run.exists());
     let possible: u64 = possible.split(' ').next().unwrap().parse().unwrap();
@@ -496,8 +496,8 @@ fn a_set_that_density_control_empties_ends_the_run_and_leaves_the_last_checkpoin
     let error = train(&given, &mut cpu(1), &run, &mut ignore).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "step 50: splats: none is left that can be drawn (expected at least one); lower --prune-opacity, raise \
-         --prune-scale, or set --opacity-reset-every 0; the last checkpoint is that of step 45"
+        "step 50: splats: none is left that can be drawn (expected at least one); lower ⟨prune-opacity⟩, raise \
+         ⟨prune-scale⟩, or set ⟨opacity-reset-every = 0⟩; the last checkpoint is that of step 45"
     );
     // What was good stays: checkpoint and export of step 45, from which the run can go on.
     let ply = splats_of(&run);
@@ -538,7 +538,7 @@ fn lists_that_a_limit_cuts_are_counted_over_all_sittings_and_said_once() {
     assert_eq!(
         said[1].to_string(),
         format!(
-            "--max-splats-per-tile 2: the lists of {tiles} tiles were cut, in 30 of 30 steps; splats behind the \
+            "⟨max-splats-per-tile⟩ 2: the lists of {tiles} tiles were cut, in 30 of 30 steps; splats behind the \
              nearest 2 were not drawn there (raise the limit, or 0 for none)"
         )
     );

@@ -117,7 +117,7 @@ fn align_views(
     let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
     if description.naming != Naming::Rig {
         return Err(Failure::usage(format!(
-            "{}: names: are flat, so COLMAP cannot know which views belong together (expected --naming rig); split again",
+            "{}: names: are flat, so COLMAP cannot know which views belong together (expected ⟨naming = rig⟩); split again",
             folder.display()
         )));
     }

@@ -92,7 +92,7 @@ impl Source {
         };
         let source = host.unless_stopped(source)?;
         if choice.is_stereo && source.projection.is_some() {
-            return Err(Failure::usage("--stereo: is for panoramas (found other frames)"));
+            return Err(Failure::usage("⟨stereo⟩: is for panoramas (found other frames)"));
         }
         Ok(source)
     }
@@ -121,11 +121,11 @@ impl Source {
         let FrameChoice { fps, start, end, sharpest_of, is_stereo, .. } = *choice;
         if choice.lens.is_some() {
             return Err(Failure::usage(
-                "--lens: is for folders of pictures (expected a folder, found a file)",
+                "⟨lens⟩: is for folders of pictures (expected a folder, found a file)",
             ));
         }
         if !(start.is_finite() && start >= 0.0) {
-            return Err(Failure::usage(format!("--start: expected a number from 0 on, found {start}")));
+            return Err(Failure::usage(format!("⟨start⟩: expected a number from 0 on, found {start}")));
         }
         let chosen = Choice { footage: Footage::Panorama, fps, start, end, sharpest_of, is_stereo };
         let largest = [limits.width, limits.height];
@@ -141,7 +141,7 @@ impl Source {
         };
         let frames = split::video_frames(&video);
         if choice.every != 1 {
-            return Err(Failure::usage("--every: is for folders of pictures; say --fps for a video"));
+            return Err(Failure::usage("⟨every⟩: is for folders of pictures; say ⟨fps⟩ for a video"));
         }
         // ffmpeg gives the upper eye alone.
         Ok(Self { frames, around, projection: None, video: Some(video), is_stereo: false, limits })
@@ -151,7 +151,7 @@ impl Source {
         let FrameChoice { fps, start, end, sharpest_of, is_stereo, ref lens, .. } = *choice;
         if fps.is_some() || end.is_some() || start != 0.0 || sharpest_of != 1 {
             return Err(Failure::usage(
-                "--fps, --start, --end, --sharpest-of: are for videos (found a folder)",
+                "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: are for videos (found a folder)",
             ));
         }
         let listed = split::list_frames(input)?;

@@ -59,7 +59,7 @@ impl ViewChoice {
         };
         for view in &mut views {
             view.yaw += self.rotate;
-            check_view(view).map_err(|what| Failure::usage(format!("--fov, --rotate, --size: {what}")))?;
+            check_view(view).map_err(|what| Failure::usage(format!("⟨fov⟩, ⟨rotate⟩, ⟨size⟩: {what}")))?;
         }
         Ok(views)
     }
@@ -140,7 +140,7 @@ impl SplitOptions {
     pub fn open(&self, host: &Host<'_>) -> Result<Source, Failure> {
         if !(0.0..=90.0).contains(&self.crop_bottom) {
             return Err(Failure::usage(format!(
-                "--crop-bottom: expected 0..90 degrees, found {}",
+                "⟨crop-bottom⟩: expected 0..90 degrees, found {}",
                 self.crop_bottom
             )));
         }
@@ -154,12 +154,12 @@ impl SplitOptions {
         let mask_command = match &self.mask_command {
             Some(_) if source.is_eac() => {
                 return Err(Failure::usage(
-                    "--mask-command: is for panoramas and fisheyes (found GoPro MAX streams)",
+                    "⟨mask-command⟩: is for panoramas and fisheyes (found GoPro MAX streams)",
                 ));
             }
             Some(text) => {
                 let command = MaskCommand::parse(text, Duration::from_secs(self.tool_timeout));
-                Some(command.map_err(|what| Failure::usage(format!("--mask-command: {what}")))?)
+                Some(command.map_err(|what| Failure::usage(format!("⟨mask-command⟩: {what}")))?)
             }
             None => None,
         };
@@ -247,7 +247,7 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
     }
     check_space(folder, &source.frames, &settings)?;
     let level = level(options.simd)
-        .ok_or_else(|| Failure::new("device", "--simd: this processor does not have it"))?;
+        .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
     let threads = device::threads(options.threads);
     let work = Work { threads, level, on_error: options.on_error, force: options.force, budget };
     host.tell(Event::Begun { part: Part::Frames, total: source.frames.len() as u64 });
@@ -303,7 +303,7 @@ fn budget(limit: MemoryLimit) -> Result<u64, Failure> {
         MemoryLimit::Auto => Ok(quarter_of_the_machine()),
         MemoryLimit::Bytes(bytes) if bytes < LEAST_MEMORY => {
             let (least, found) = (units::bytes(LEAST_MEMORY), units::bytes(bytes));
-            Err(Failure::usage(format!("--max-memory: expected at least {least}, found {found}")))
+            Err(Failure::usage(format!("⟨max-memory⟩: expected at least {least}, found {found}")))
         }
         MemoryLimit::Bytes(bytes) => Ok(bytes - PROGRAM_MEMORY),
     }

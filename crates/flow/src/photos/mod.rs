@@ -73,10 +73,10 @@ impl LensOptions {
     /// Refuses what only a video listens to.
     fn check_photographs(&self) -> Result<(), Failure> {
         let of_video = [
-            ("--fps", self.fps.is_some()),
-            ("--start", self.start.is_some()),
-            ("--end", self.end.is_some()),
-            ("--max-frames", self.max_frames.is_some()),
+            ("⟨fps⟩", self.fps.is_some()),
+            ("⟨start⟩", self.start.is_some()),
+            ("⟨end⟩", self.end.is_some()),
+            ("⟨max-frames⟩", self.max_frames.is_some()),
         ];
         match of_video.iter().find(|(_, is_given)| *is_given) {
             None => Ok(()),

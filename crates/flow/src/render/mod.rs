@@ -202,7 +202,7 @@ fn of_file(
         (CameraChoice::Test | CameraChoice::Train | CameraChoice::All, None) => {
             let path = options.input.display();
             return Err(Failure::usage(format!(
-                "{path}: cameras: a splat file has none (expected --orbit, --path FILE or --data DIR, or the folder of a run)"
+                "{path}: cameras: a splat file has none (expected ⟨orbit⟩, ⟨path = FILE⟩ or ⟨data = DIR⟩, or the folder of a run)"
             )));
         }
     };
@@ -213,7 +213,7 @@ fn of_file(
 
 /// A side that follows from the other one may be too long.
 fn bad_shape(error: CameraError) -> Failure {
-    Failure::usage(format!("--width, --height, --fov: {error}"))
+    Failure::usage(format!("⟨width⟩, ⟨height⟩, ⟨fov⟩: {error}"))
 }
 
 /// The cameras that were asked for, of a dataset.

@@ -36,6 +36,15 @@ fn words(text: &str) -> Vec<String> {
     found
 }
 
+/// The settings that a line of a library names, `⟨max-memory⟩` or `⟨strategy = mcmc⟩`, as the long options that the
+/// program makes of them.
+fn settings(code: &str) -> Vec<String> {
+    let inside = code.split('⟨').skip(1).filter_map(|rest| rest.split_once('⟩'));
+    let keys = inside.map(|(setting, _)| setting.split(" = ").next().unwrap_or(setting));
+    // A key in braces is put in by the message.
+    keys.filter(|key| !key.starts_with('{')).map(|key| format!("--{key}")).collect()
+}
+
 /// Everything below a folder that ends in `.rs`.
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()) {
@@ -70,7 +79,7 @@ fn every_option_that_a_message_or_a_help_text_names_is_one() {
             if code.starts_with("//") && !code.starts_with("///") {
                 continue;
             }
-            for word in words(code) {
+            for word in words(code).into_iter().chain(settings(code)) {
                 if !is_known(&word) {
                     wrong.push(format!("{}:{number}: {word}", file.display()));
                 }

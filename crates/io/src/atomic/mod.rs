@@ -150,7 +150,7 @@ pub enum WriteError {
         free: u64,
     },
     /// Something stands there already and may not be replaced.
-    #[error("{}: output: exists already (expected a free name, found {found}); choose another name or add --force", path.display())]
+    #[error("{}: output: exists already (expected a free name, found {found}); choose another name or add ⟨force⟩", path.display())]
     Exists {
         /// The file or folder.
         path: PathBuf,

@@ -57,7 +57,7 @@ pub enum DatasetError {
     },
     /// There is no picture folder.
     #[error(
-        "{}: images: no such folder (expected the pictures of the dataset); name it with --images",
+        "{}: images: no such folder (expected the pictures of the dataset); name it with ⟨images⟩",
         path.display()
     )]
     NoImageFolder {
@@ -91,7 +91,7 @@ pub enum DatasetError {
     /// There are more points than fit into the memory.
     #[error(
         "{}: points: too many for the memory (expected at most {possible} in {}, found {found} or more); thin them \
-         out or raise --max-memory",
+         out or raise ⟨max-memory⟩",
         path.display(), crate::units::bytes(*limit)
     )]
     TooManyPoints {
@@ -136,7 +136,7 @@ pub enum DatasetError {
     /// Every usable picture is held out.
     #[error(
         "{}: images: all {images} are held out for evaluation (expected some to train on); use a larger \
-         --test-every, or 0",
+         ⟨test-every⟩, or 0",
         path.display()
     )]
     NothingToTrainOn {

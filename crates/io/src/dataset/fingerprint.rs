@@ -201,7 +201,7 @@ impl Hash {
 }
 
 /// First line of a list of data.
-const LIST_HEAD: &str = "# The data of this run, which --resume compares. Of each picture: length, sample, mask (length, \
+const LIST_HEAD: &str = "# The data of this run, which a resumed run compares. Of each picture: length, sample, mask (length, \
                          sample), view, name; then the points.";
 /// Name under which the points stand in a list: no picture has an empty one.
 const POINTS: &str = "";

@@ -134,7 +134,7 @@ fn from_each(
     let mut note = format!("{} splats from points", splats.len());
     let mut details = Vec::new();
     if kept.len() < usable {
-        details.push(format!("thinned from {usable} to --max-splats"));
+        details.push(format!("thinned from {usable}"));
     }
     if dropped > 0 {
         details.push(format!("{dropped} not finite and dropped"));

@@ -142,7 +142,7 @@ mod tests {
         assert_eq!(
             list.add(9, point(1.0)).unwrap_err().to_string(),
             "points3D.txt: points: too many for the memory (expected at most 3 in 162 bytes, found 4 or more); \
-             thin them out or raise --max-memory"
+             thin them out or raise ⟨max-memory⟩"
         );
     }
 }

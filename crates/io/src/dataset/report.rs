@@ -33,7 +33,7 @@ pub enum SkipReason {
     Missing,
     /// The name leads out of the picture folder.
     #[error(
-        "name: leads out of the folder it is relative to (expected a file below it); --allow-outside accepts it"
+        "name: leads out of the folder it is relative to (expected a file below it); ⟨allow-outside⟩ accepts it"
     )]
     Outside,
     /// The pose is not a rigid transform.

@@ -11,17 +11,17 @@ pub enum ConfigError {
     #[error(transparent)]
     File(#[from] OptionsError),
     /// An option that is needed was not given.
-    #[error("--{option}: not given (expected {expected})")]
+    #[error("⟨{option}⟩: not given (expected {expected})")]
     Missing {
-        /// Long name.
+        /// Its key.
         option: &'static str,
         /// What is needed.
         expected: &'static str,
     },
     /// A value out of range.
-    #[error("--{option}: {found} is out of range (expected {expected})")]
+    #[error("⟨{option}⟩: {found} is out of range (expected {expected})")]
     Range {
-        /// Long name.
+        /// Its key.
         option: &'static str,
         /// Values that are accepted.
         expected: &'static str,
@@ -29,15 +29,15 @@ pub enum ConfigError {
         found: String,
     },
     /// An option that the others leave without effect.
-    #[error("--{option}: has no effect {why}")]
+    #[error("⟨{option}⟩: has no effect {why}")]
     NoEffect {
-        /// Long name.
+        /// Its key.
         option: &'static str,
         /// What leaves it without effect, and what to do.
         why: &'static str,
     },
     /// A window of the schedule that is empty or out of order.
-    #[error("--{from_option} {from} and --{until_option} {until}: {what}")]
+    #[error("⟨{from_option} = {from}⟩ and ⟨{until_option} = {until}⟩: {what}")]
     Window {
         /// Long name of the beginning.
         from_option: &'static str,
@@ -52,10 +52,10 @@ pub enum ConfigError {
     },
     /// A path that cannot be written into a config file.
     #[error(
-        "--{option}: {path:?} is not Unicode (expected a path that can be written into config.toml); rename it"
+        "⟨{option}⟩: {path:?} is not Unicode (expected a path that can be written into config.toml); rename it"
     )]
     NotUnicode {
-        /// Long name.
+        /// Its key.
         option: &'static str,
         /// The path.
         path: PathBuf,

@@ -63,85 +63,85 @@ const RULES: &[Rule] = &[
     Rule {
         needs: Needs::Classic,
         is_idle: |o| o.strategy != Some(Strategy::Classic),
-        why: "with --strategy mcmc; leave it out, or take --strategy classic",
+        why: "with ⟨strategy = mcmc⟩; leave it out, or take ⟨strategy = classic⟩",
     },
     Rule {
         needs: Needs::Mcmc,
         is_idle: |o| o.strategy != Some(Strategy::Mcmc),
-        why: "with --strategy classic; leave it out, or take --strategy mcmc",
+        why: "with ⟨strategy = classic⟩; leave it out, or take ⟨strategy = mcmc⟩",
     },
     Rule {
         needs: Needs::Exposure,
         is_idle: |o| o.exposure == Some(Exposure::Off),
-        why: "with --exposure off; leave it out, or take --exposure auto or on",
+        why: "with ⟨exposure = off⟩; leave it out, or take ⟨exposure = auto or on⟩",
     },
     Rule {
         needs: Needs::Gains,
         // False says what happens.
         is_idle: |o| o.exposure == Some(Exposure::Affine) && o.vignetting != Some(false),
-        why: "with --exposure affine; leave it out, or take --exposure on",
+        why: "with ⟨exposure = affine⟩; leave it out, or take ⟨exposure = on⟩",
     },
     Rule {
         needs: Needs::Poses,
         is_idle: |o| o.refine_poses != Some(true),
-        why: "without --refine-poses; leave it out, or give --refine-poses",
+        why: "without ⟨refine-poses⟩; leave it out, or give ⟨refine-poses⟩",
     },
     Rule {
         needs: Needs::OwnSteps,
         is_idle: |o| o.time_budget.is_some_and(|budget| budget != TimeBudget::None),
-        why: "with --time-budget, which finds the steps; leave it out, or give --time-budget none",
+        why: "with ⟨time-budget⟩, which finds the steps; leave it out, or give ⟨time-budget = none⟩",
     },
     Rule {
         needs: Needs::OwnPlan,
         is_idle: |o| o.time_budget.is_some_and(|budget| budget != TimeBudget::None),
-        why: "with --time-budget, which makes a plan of its own; leave it out, or give --time-budget none",
+        why: "with ⟨time-budget⟩, which makes a plan of its own; leave it out, or give ⟨time-budget = none⟩",
     },
     Rule {
         needs: Needs::CoarsePictures,
         is_idle: |o| o.coarse_factor == Some(1),
-        why: "with --coarse-factor 1; leave it out, or take a factor of 2, 4 or 8",
+        why: "with ⟨coarse-factor = 1⟩; leave it out, or take a factor of 2, 4 or 8",
     },
     Rule {
         needs: Needs::ShDegree,
         is_idle: |o| o.sh_degree == Some(0),
-        why: "with --sh-degree 0; leave it out, or take a degree of 1..3",
+        why: "with ⟨sh-degree = 0⟩; leave it out, or take a degree of 1..3",
     },
     Rule {
         needs: Needs::OpacityPull,
         is_idle: |o| o.opacity_regularisation == Some(0.0),
-        why: "with --opacity-regularisation 0; leave it out, or give that a weight",
+        why: "with ⟨opacity-regularisation = 0⟩; leave it out, or give that a weight",
     },
     Rule {
         needs: Needs::HeldOut,
         // 0 says "at the end only", which is what happens.
         is_idle: |o| o.test_every == Some(0) && o.eval_every != Some(0),
-        why: "with --test-every 0, which holds no picture out; leave it out, or hold some out",
+        why: "with ⟨test-every = 0⟩, which holds no picture out; leave it out, or hold some out",
     },
     Rule {
         needs: Needs::NoFile,
         is_idle: |o| o.init.is_some(),
-        why: "with --init, whose splats or points are the start; leave it out",
+        why: "with ⟨init⟩, whose splats or points are the start; leave it out",
     },
     Rule {
         needs: Needs::OtherPoints,
         is_idle: |o| o.init_points == Some(InitPoints::Dense),
-        why: "with --init-points dense, whose points are the start; leave it out, or take --init-points auto",
+        why: "with ⟨init-points = dense⟩, whose points are the start; leave it out, or take ⟨init-points = auto⟩",
     },
     Rule {
         needs: Needs::ChoiceOfPoints,
         // Auto says what happens.
         is_idle: |o| o.init.is_some() && o.init_points == Some(InitPoints::Dense),
-        why: "with --init, whose splats or points are the start; leave it out",
+        why: "with ⟨init⟩, whose splats or points are the start; leave it out",
     },
     Rule {
         needs: Needs::DepthForPoints,
         is_idle: |o| o.init.is_some() && o.keep_depth != Some(false),
-        why: "with --init, which needs no depth maps; leave it out",
+        why: "with ⟨init⟩, which needs no depth maps; leave it out",
     },
     Rule {
         needs: Needs::DepthMaps,
         is_idle: |o| o.init_points == Some(InitPoints::Sfm) && o.keep_depth != Some(false),
-        why: "with --init-points sfm, which needs no depth maps; leave it out, or take --init-points dense",
+        why: "with ⟨init-points = sfm⟩, which needs no depth maps; leave it out, or take ⟨init-points = dense⟩",
     },
     Rule {
         needs: Needs::Folder,

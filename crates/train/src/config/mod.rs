@@ -204,7 +204,7 @@ fn check_windows(recipe: &Recipe) -> Result<(), ConfigError> {
     // A very short run may end before anything could change; a cadence that somebody chose should not.
     if recipe.density.every > 0 && recipe.first_density_step().is_none() {
         return Err(density(format!(
-            "no multiple of --density-every {} lies between steps {} and {} (expected at least one)",
+            "no multiple of ⟨density-every⟩ {} lies between steps {} and {} (expected at least one)",
             recipe.density.every,
             recipe.steps_of(recipe.density.from),
             recipe.steps_of(recipe.density.until),

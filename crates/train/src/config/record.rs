@@ -71,7 +71,7 @@ impl RecordedRun {
     #[must_use]
     pub fn to_toml(&self) -> String {
         let mut text = String::from(
-            "# Everything needed to repeat this run: gausset train --config config.toml -o NEW_FOLDER\n",
+            "# Everything needed to repeat this run: `gausset train --config config.toml -o NEW_FOLDER`\n",
         );
         // Neither can fail: keys are strings, and paths were checked to be Unicode when the options were resolved.
         text.push_str(&toml::to_string(&self.config.to_options()).unwrap_or_default());

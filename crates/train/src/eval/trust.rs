@@ -69,13 +69,13 @@ impl Advice {
                 "much of the held-out pictures is seen by one or two photographs alone: take more from there"
             }
             Self::LearntByHeart => {
-                "the training pictures are learnt by heart: more photographs, or fewer splats (--max-splats)"
+                "the training pictures are learnt by heart: more photographs, or fewer splats (⟨max-splats⟩)"
             }
             Self::Jumps => {
                 "brightness or colour jump from picture to picture: lock exposure and white balance when taking them"
             }
             Self::Exposure => {
-                "brightness or colour differ from picture to picture: lock exposure and white balance, or try --exposure on"
+                "brightness or colour differ from picture to picture: lock exposure and white balance, or try ⟨exposure = on⟩"
             }
         }
     }

@@ -79,7 +79,7 @@ impl<'a> DenseStart<'a> {
         if self.most_points(start) == 0 {
             return match wanted {
                 InitPoints::Dense => Err(self.no_points(format!(
-                    "no room for dense points (expected fewer points in the dataset than --max-splats {}, found {})",
+                    "no room for dense points (expected fewer points in the dataset than ⟨max-splats⟩ {}, found {})",
                     self.config.recipe.max_splats,
                     start.splats.len()
                 ))),

@@ -51,7 +51,7 @@ pub enum TrainError {
         path: PathBuf,
     },
     /// Stereo has found nothing to start from.
-    #[error("{}: --init-points dense: {why}; take --init-points auto or sfm", path.display())]
+    #[error("{}: ⟨init-points = dense⟩: {why}; take ⟨init-points = auto or sfm⟩", path.display())]
     NoDensePoints {
         /// The dataset.
         path: PathBuf,
@@ -86,7 +86,7 @@ pub enum TrainError {
         checkpoint: Option<u64>,
     },
     /// The dataset is not the one the run was started with.
-    #[error("{}: data: not the dataset of this run{} (expected fingerprint {expected}, found {found}); name the right one with --data", path.display(), what.as_ref().map_or_else(String::new, |what| format!(": {what}")))]
+    #[error("{}: data: not the dataset of this run{} (expected fingerprint {expected}, found {found}); name the right one with ⟨data⟩", path.display(), what.as_ref().map_or_else(String::new, |what| format!(": {what}")))]
     OtherDataset {
         /// The dataset.
         path: PathBuf,
@@ -121,7 +121,7 @@ pub enum TrainError {
     },
     /// The run would need more memory than it may use.
     #[error(
-        "--max-memory: the run would need about {needed} for {splats} splats (expected at most {limit}); {advice}"
+        "⟨max-memory⟩: the run would need about {needed} for {splats} splats (expected at most {limit}); {advice}"
     )]
     Memory {
         /// Predicted need, with its unit.
@@ -135,7 +135,7 @@ pub enum TrainError {
     },
     /// Depth maps would need more memory than the run may use.
     #[error(
-        "--max-memory: depth maps of the training pictures would need about {needed} (expected at most {limit}); raise it, or take --init-points sfm"
+        "⟨max-memory⟩: depth maps of the training pictures would need about {needed} (expected at most {limit}); raise it, or take ⟨init-points = sfm⟩"
     )]
     StereoMemory {
         /// Predicted need, with its unit.
@@ -144,7 +144,7 @@ pub enum TrainError {
         limit: String,
     },
     /// A view would need more memory than the run may use.
-    #[error("{source}; lower --max-splats, --max-resolution or --initial-scale, or raise --max-memory")]
+    #[error("{source}; lower ⟨max-splats⟩, ⟨max-resolution⟩ or ⟨initial-scale⟩, or raise ⟨max-memory⟩")]
     View {
         /// Which view, and how much.
         source: EngineError,

@@ -257,8 +257,8 @@ impl Run {
     /// The set is empty, or none of it can be drawn.
     fn no_splats(&self) -> TrainError {
         let remedy = match self.config.recipe.strategy() {
-            Strategy::Classic => "lower --prune-opacity, raise --prune-scale, or set --opacity-reset-every 0",
-            Strategy::Mcmc => "lower the rates (--lr-means, --lr-scales, --lr-opacities)",
+            Strategy::Classic => "lower ⟨prune-opacity⟩, raise ⟨prune-scale⟩, or set ⟨opacity-reset-every = 0⟩",
+            Strategy::Mcmc => "lower the rates (⟨lr-means⟩, ⟨lr-scales⟩, ⟨lr-opacities⟩)",
         };
         TrainError::NoSplats { step: self.done, remedy, checkpoint: self.checkpoints.last_step }
     }

@@ -1,0 +1,64 @@
+//! Settings that libraries name in messages, as the flags of this program.
+//!
+//! Libraries know no command line. Where a message names a setting it writes its key, or an assignment as in a config
+//! file, between angle brackets: `raise ⟨max-memory⟩`, `take ⟨strategy = mcmc⟩`. Here that becomes `--max-memory` and
+//! `--strategy mcmc`; another face, a binding for Python for instance, makes keywords of it.
+
+use std::borrow::Cow;
+
+const OPEN: char = '⟨';
+const CLOSE: char = '⟩';
+
+/// The same text with a flag for each setting.
+pub(crate) fn in_flags(text: &str) -> Cow<'_, str> {
+    if !text.contains(OPEN) {
+        return Cow::Borrowed(text);
+    }
+    let (mut flags, mut rest) = (String::with_capacity(text.len()), text);
+    while let Some((before, after)) = rest.split_once(OPEN) {
+        flags.push_str(before);
+        rest = match after.split_once(CLOSE).and_then(|(setting, end)| Some((flag(setting)?, end))) {
+            Some((flag, end)) => {
+                flags.push_str(&flag);
+                end
+            }
+            // Somebody's own bracket, in the name of a file for instance.
+            None => {
+                flags.push(OPEN);
+                after
+            }
+        };
+    }
+    flags.push_str(rest);
+    Cow::Owned(flags)
+}
+
+/// A key or an assignment as a flag; `None` for what is neither.
+fn flag(setting: &str) -> Option<String> {
+    let (key, value) = match setting.split_once(" = ") {
+        Some((key, value)) => (key, Some(value)),
+        None => (setting, None),
+    };
+    let is_key = key.starts_with(|c: char| c.is_ascii_lowercase())
+        && key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-');
+    is_key.then(|| value.map_or_else(|| format!("--{key}"), |value| format!("--{key} {value}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_become_flags_and_other_text_stays() {
+        for (text, expected) in [
+            ("nothing to say", "nothing to say"),
+            ("raise ⟨max-memory⟩", "raise --max-memory"),
+            ("⟨fps⟩, ⟨start⟩: are for videos", "--fps, --start: are for videos"),
+            ("take ⟨init-points = auto or sfm⟩; it helps", "take --init-points auto or sfm; it helps"),
+            ("a⟨b⟩c.ply: ⟨", "a--bc.ply: ⟨"),
+            ("⟨A b⟩ and ⟨⟩ and ⟩", "⟨A b⟩ and ⟨⟩ and ⟩"),
+        ] {
+            assert_eq!(in_flags(text), expected);
+        }
+    }
+}
