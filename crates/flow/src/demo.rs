@@ -98,7 +98,7 @@ impl SceneNote {
 /// A folder with another demo or with somebody's pictures; a folder that cannot be written to.
 pub fn prepare(args: &DemoOptions, host: &mut Host<'_>) -> Result<Task, Failure> {
     let (data, run) = (args.output.join("data"), args.output.join("run"));
-    // A mistake in the options is told before the scene is made.
+    // A mistake in the options is reported before the scene is made.
     let options = training(args, data.clone());
     TrainConfig::resolve(&options, None)?;
     let is_same_scene = SceneNote::read(&data) == Some(SceneNote::of(args));
@@ -156,7 +156,7 @@ fn make_scene(args: &DemoOptions, data: &Path, host: &mut Host<'_>) -> Result<()
     let scene = gausset_scenes::demo(args.size, args.seed);
     let threads = args.threads as usize;
     let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
-    host.tell(Event::Begun { part: Part::Pictures, total: scene.poses.len() as u64 });
+    host.tell(Event::Begun { part: Part::Pictures, done: 0, total: scene.poses.len() as u64 });
     let written = write_dataset(&scene, &unfinished, &pool, &mut |done, _all| {
         host.tell(Event::Done { done: done as u64, views_per_s: None });
     });

@@ -1,8 +1,10 @@
-//! Who a job works for: whom to tell what happens, and where to look whether to stop.
+//! Who a job works for: who receives events, and where to look whether to stop.
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_field::fit::FitProgress;
 
 use crate::Failure;
 use crate::panos::PanoAlignment;
@@ -17,7 +19,9 @@ pub enum Event {
     Begun {
         /// What they are.
         part: Part,
-        /// How many, about.
+        /// How many are done already.
+        done: u64,
+        /// How many there are, about.
         total: u64,
     },
     /// So many of them are done.
@@ -33,6 +37,8 @@ pub enum Event {
     RunFolder(PathBuf),
     /// Something happened in the training run.
     Training(Box<gausset_train::Event>),
+    /// A step of a field's fit is done.
+    Fitting(FitProgress),
     /// Structure from motion is so far.
     Aligning(gausset_sfm::Progress),
     /// Photographs are aligned, now or by an earlier job.
@@ -79,6 +85,19 @@ pub enum Stage {
         /// Name and version of the program.
         tool: String,
     },
+    /// A field is fitted to these samples.
+    FieldInput {
+        /// The file.
+        path: PathBuf,
+        /// Voxels along x, y and z of a volume.
+        voxels: Option<[usize; 3]>,
+        /// Which frame of how many, where there are several.
+        frame: Option<[usize; 2]>,
+        /// Samples of the file, voxels included.
+        samples: usize,
+    },
+    /// This file of an interrupted fit is not there; the fit begins at step 0.
+    NoFieldState(PathBuf),
     /// The run in this folder goes on.
     GoOn(PathBuf),
     /// The training was finished by an earlier job.
@@ -103,6 +122,8 @@ pub enum Part {
     Frames,
     /// Pictures.
     Pictures,
+    /// Steps of a fit.
+    Steps,
 }
 
 /// Who a job works for.
@@ -112,7 +133,7 @@ pub struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    /// Somebody who sets `stop` when the job is to end as soon as what it has is saved, and is told `events`.
+    /// Somebody who sets `stop` when the job is to end as soon as what it has is saved, and receives `events`.
     pub fn new(stop: &'a Arc<AtomicBool>, events: &'a mut dyn FnMut(Event)) -> Self {
         Self { stop, events }
     }
@@ -129,12 +150,12 @@ impl<'a> Host<'a> {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Tells what happened.
+    /// Reports what happened.
     pub fn tell(&mut self, event: Event) {
         (self.events)(event);
     }
 
-    /// Tells which part of the job begins.
+    /// Reports which part of the job begins.
     pub fn stage(&mut self, stage: Stage) {
         self.tell(Event::Stage(stage));
     }

@@ -4,12 +4,12 @@
 //!  command line   viewer   Python          arguments, pictures on a screen, keywords
 //!        └───────────┼────────┘
 //!                  flow                    plain options in, events out, a result
-//!   photos ─ panos ─ training ─ evaluate ─ clean ─ demo
+//!   photos ─ panos ─ training ─ evaluate ─ clean ─ demo ─ fields
 //!        ┌───────┬───┴───┬───────┐
 //!      train    pano    sfm     io …       how each part is done
 //! ```
 //! A job is a function of an options struct, which has a `Default` or a `new` of what must be given, and of a [`Host`]:
-//! whom to tell what happens ([`Event`]), and where to look whether to stop. It returns what was done, or a [`Failure`]:
+//! who receives events ([`Event`]), and where to look whether to stop. It returns what was done, or a [`Failure`]:
 //! one line with a stable code. No job knows a terminal, an argument parser or the end of a process.
 #![forbid(unsafe_code)]
 
@@ -19,6 +19,7 @@ pub mod demo;
 pub mod device;
 pub mod evaluate;
 mod failure;
+pub mod fields;
 mod host;
 pub mod panos;
 pub mod photos;

@@ -1,4 +1,4 @@
-//! Tells a person what happens in a job: notes, warnings, a bar.
+//! Reports a person what happens in a job: notes, warnings, a bar.
 
 use std::sync::Arc;
 
@@ -9,17 +9,17 @@ use gausset_train::{RunWarning, Started, StereoReport, TrainError};
 use crate::console::Console;
 use crate::interrupt::Interrupt;
 use crate::numbers::{counted, duration, grouped, three_digits};
-use crate::progress::{Reporter, training_message};
+use crate::progress::{Reporter, fit_message, training_message};
 use crate::{crash, describe, table};
 
-/// Does a job that an interruption stops, and tells what happens in it.
+/// Does a job that an interruption stops, and prints what happens in it.
 pub(crate) fn attend<T>(interrupt: &Interrupt, console: &Console, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
     let mut listener = Listener::new(console, Some(interrupt));
     let mut events = |event| listener.take(event);
     job(&mut Host::new(interrupt.stop(), &mut events))
 }
 
-/// Does a short job that nothing stops, and tells what happens in it.
+/// Does a short job that nothing stops, and prints what happens in it.
 pub(crate) fn tell<T>(console: &Console, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
     let mut listener = Listener::new(console, None);
     let mut events = |event| listener.take(event);
@@ -43,8 +43,13 @@ impl<'a> Listener<'a> {
     fn take(&mut self, event: Event) {
         match event {
             Event::Stage(stage) => self.console.note(line_of(&stage)),
-            Event::Begun { part, total } => {
-                self.reporter = Some(Reporter::start(self.console, noun(part), 0, total));
+            Event::Begun { part, done, total } => {
+                self.reporter = Some(Reporter::start(self.console, noun(part), done, total));
+            }
+            Event::Fitting(progress) => {
+                if let Some(reporter) = &mut self.reporter {
+                    reporter.at(progress.step, || fit_message(&progress));
+                }
             }
             Event::Done { done, views_per_s } => {
                 if let Some(reporter) = &mut self.reporter {
@@ -151,6 +156,7 @@ const fn noun(part: Part) -> &'static str {
     match part {
         Part::Frames => "frame",
         Part::Pictures => "picture",
+        Part::Steps => "step",
     }
 }
 
@@ -164,6 +170,15 @@ fn line_of(stage: &Stage) -> String {
         Stage::Align { count, what, tool } => {
             format!("aligning {} with {tool}", counted(*count as u64, what))
         }
+        Stage::FieldInput { path, voxels, frame, samples } => {
+            let what = match voxels {
+                Some([x, y, z]) => format!("{x} x {y} x {z} voxels"),
+                None => counted(*samples as u64, "sample"),
+            };
+            let frame = frame.map_or_else(String::new, |[frame, of]| format!(", frame {frame} of {of}"));
+            format!("{}: {what}{frame}", path.display())
+        }
+        Stage::NoFieldState(path) => format!("{}: no such file; the fit begins at step 0", path.display()),
         Stage::GoOn(run) => format!("going on with the run in {}", run.display()),
         Stage::TrainedAlready => "the training is finished already".to_owned(),
         Stage::StoppedBeforeTraining => TrainError::Stopped.to_string(),

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use gausset_field::fit::FitProgress;
 use gausset_train::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -52,7 +53,7 @@ impl<'a> Reporter<'a> {
         }
     }
 
-    /// Tells how far it is, with a message.
+    /// Reports the progress, with a message.
     pub(crate) fn at(&mut self, position: u64, message: impl FnOnce() -> String) {
         if let Some(bar) = &self.bar {
             bar.set_message(message());
@@ -82,4 +83,13 @@ pub(crate) fn training_message(progress: &Progress) -> String {
     let left = progress.seconds_left.map_or_else(String::new, |s| format!(", {} left", duration(s)));
     let (splats, rate) = (grouped(progress.splats), three_digits(progress.it_per_s));
     format!("loss {:.4}, {splats} splats, {rate} it/s{left}", progress.loss)
+}
+
+/// `loss 1.2e-4, 40.1 dB validation, 5,000 Gaussians`.
+pub(crate) fn fit_message(progress: &FitProgress) -> String {
+    let validation = progress
+        .validation
+        .filter(|loss| *loss > 0.0)
+        .map_or_else(String::new, |loss| format!(", validation {:.2} dB", -10.0 * loss.log10()));
+    format!("loss {:.3e}{validation}, {} Gaussians", progress.loss, grouped(progress.gaussians as u64))
 }

@@ -250,7 +250,7 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
     let threads = device::threads(options.threads);
     let work = Work { threads, level, on_error: options.on_error, force: options.force, budget };
-    host.tell(Event::Begun { part: Part::Frames, total: source.frames.len() as u64 });
+    host.tell(Event::Begun { part: Part::Frames, done: 0, total: source.frames.len() as u64 });
     let stop = host.stop();
     let report = split::split(&source.frames, &settings, &work, folder, stop, &mut |event| match event {
         split::Event::Frame { done, views_per_s, .. } => {

@@ -80,7 +80,7 @@ pub(super) fn pictures(
             return Err(records::made_of_others(&folder, &differences));
         }
     }
-    // A COLMAP that is missing is told before the work begins.
+    // A COLMAP that is missing is reported before the work begins.
     options.tool.find(host)?;
     let draft = Draft::new(&Disk, &options.output, FRAMES)?;
     take_frames(options, &video, draft.path(), host)?;
@@ -114,7 +114,7 @@ fn take_frames(
     let total = video.frames.min(most) as u64;
     let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
     host.stage(Stage::TakeFrames(total));
-    host.tell(Event::Begun { part: Part::Frames, total });
+    host.tell(Event::Begun { part: Part::Frames, done: 0, total });
     let taken = extract(video, folder, most, level, host.stop(), &mut |done| {
         host.tell(Event::Done { done: done as u64, views_per_s: None });
     });

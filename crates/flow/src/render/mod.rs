@@ -101,7 +101,7 @@ pub struct Pictures {
 /// No splats or cameras there, files of others in the way; the job was asked to stop.
 pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures, Failure> {
     let mut engine = options.device.engine(options.threads as usize)?;
-    // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
+    // Reading needs no lock: what is in a run folder is whole, also while a training goes on.
     let is_written_to = options.output.is_none() && SavedRun::is_one(&options.input);
     let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.share()?) } else { None };
     let (cameras, mut how, scene_splats) = if options.input.is_dir() {
@@ -130,7 +130,7 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
     let is_asked_for_surfaces = options.depth.is_some() || options.alpha;
     let outputs = if is_asked_for_surfaces { Outputs::All } else { Outputs::Color };
     let (mut tiles, mut cut_views) = (0, 0);
-    host.tell(Event::Begun { part: Part::Pictures, total: cameras.len() as u64 });
+    host.tell(Event::Begun { part: Part::Pictures, done: 0, total: cameras.len() as u64 });
     for (done, view) in (1..).zip(&cameras) {
         if host.is_stopping() {
             host.tell(Event::Ended);

@@ -19,7 +19,7 @@ pub(crate) fn ending(failure: Failure, interrupt: &Interrupt) -> Result<Status, 
     if failure.is_stopped() { Ok(interrupted(interrupt)) } else { Err(failure.into()) }
 }
 
-/// How the program ends after a training. Where the time went is told before, if that was asked for.
+/// How the program ends after a training. Where the time went is reported before, if that was asked for.
 pub(crate) fn status(trained: &Trained, interrupt: &Interrupt, console: &Console) -> Status {
     if let Some(profile) = &trained.profile {
         console.note(profiling::report(profile));

@@ -9,11 +9,10 @@
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_compute::VectorLevel;
-use gausset_field::{Compute, Cutoff};
-use gausset_flow::Failure;
+use gausset_field::Cutoff;
 use serde::Serialize;
 
-use super::field_cases::{CutoffRow, Row, dense, dense_round, with_cutoff};
+use super::field_cases::{CutoffRow, Row, Setup, dense, dense_round, with_cutoff};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
@@ -69,27 +68,25 @@ pub(super) fn run(args: &BenchFieldArgs, console: &Console) -> Result<Status, En
         console
             .warn("the build", "bench: not a release build: figures mean little (use cargo build --release)");
     }
-    let compute = Compute::new(args.threads as usize, args.simd).ok_or_else(|| {
-        let name = args.simd.name();
-        Failure::new("device", format!("--simd {name}: this processor does not have it; use --simd auto"))
-    })?;
+    let compute = gausset_flow::fields::compute(args.threads, args.simd)?;
+    let setup = Setup { compute: &compute, simd: args.simd.name(), rounds: args.rounds };
     let mut measured = Measured { rows: Vec::new(), cutoff: Vec::new() };
     let mut sizes = vec![(1000, 500), (10_000, 500)];
     if args.large {
         sizes.push((10_000, 100_000));
     }
     for (n, b) in sizes {
-        measured.rows.push(dense(args, &compute, n, b)?);
+        measured.rows.push(dense(setup, n, b)?);
     }
     if args.cutoff {
         let dense = dense_round(&compute)?;
         for cutoff in [Cutoff::Absolute(1e-6), Cutoff::Relative(1e-5)] {
-            measured.cutoff.push(with_cutoff(args, &compute, (100_000, 100_000, 0.02), cutoff, Some(dense))?);
+            measured.cutoff.push(with_cutoff(setup, (100_000, 100_000, 0.02), cutoff, Some(dense))?);
         }
     }
     if args.million {
         let size = (1_000_000, 1_000_000, 0.005);
-        measured.cutoff.push(with_cutoff(args, &compute, size, Cutoff::Absolute(1e-6), None)?);
+        measured.cutoff.push(with_cutoff(setup, size, Cutoff::Absolute(1e-6), None)?);
     }
     console.object_or(&measured, || measured.table())?;
     Ok(Status::Done)

@@ -1,23 +1,22 @@
 //! `gausset field fit`: samples or a volume in, a field out.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_field::fit::{Fit, FitOptions, Fitted, Samples, Solver};
-use gausset_field::input;
-use gausset_field::model::Model;
+use gausset_field::fit::{FitOptions, Solver};
 use gausset_field::{Covariance, WeightMode};
-use gausset_flow::Failure;
-use gausset_io::atomic::{Disk, FileSystem, WriteOptions, plain_reason};
+use gausset_flow::fields::{self, FieldFit, FitFieldOptions, FittedField};
 
-use super::fit_run::{Report, Stepped, steps};
-use super::{MachineArgs, check_output, overwrite};
+use super::{MachineArgs, check_output};
 use crate::Ending;
+use crate::commands::training::interrupted;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::numbers::counted;
+use crate::interrupt::Interrupt;
+use crate::listener::attend;
+use crate::numbers::{grouped, three_digits};
+use crate::table::{self, Align};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -27,9 +26,6 @@ Examples:
   gausset field fit head.nii.gz -o head.safetensors --gaussians 5000 --resume
 IN: rows `x y z value` (.csv, .npy, .npz) or a volume (.npy, .nrrd, .nii, .nii.gz, .hdr, .tif).
 While it runs, OUT.state holds what --resume needs.";
-
-/// No state is larger: some 400 bytes for each of the most Gaussians that can be asked for.
-const MAX_STATE_BYTES: u64 = 32 << 30;
 
 /// Arguments of `field fit`.
 #[derive(Clone, Debug, Args)]
@@ -99,121 +95,81 @@ pub(crate) struct FitArgs {
     machine: MachineArgs,
 }
 
-/// Samples from which on steps look at a part of them.
-const MANY_SAMPLES: usize = 50_000;
-
 /// Runs the command.
 pub(super) fn run(args: &FitArgs, console: &Console) -> Result<Status, Ending> {
     check_output(&args.output, &[".safetensors"], args.force)?;
-    let compute = args.machine.compute()?;
-    let input = input::read(&args.input, args.frame)?;
-    let in_file = |error| {
-        let failure = Failure::from(error);
-        Failure::new(failure.code, format!("{}: {}", args.input.display(), failure.message))
+    let options = FitFieldOptions {
+        input: args.input.clone(),
+        frame: args.frame,
+        output: args.output.clone(),
+        fit: FitOptions {
+            gaussians: args.gaussians as usize,
+            max_gaussians: args.max_gaussians.unwrap_or(0) as usize,
+            steps: args.steps,
+            covariance: args.cov,
+            weight_mode: args.weights,
+            solver: args.solver,
+            holdout: args.holdout,
+            validation: args.validation,
+            seed: args.seed,
+            ..FitOptions::default()
+        },
+        batches: args.batches,
+        resume: args.resume,
+        force: args.force,
+        threads: args.machine.threads,
+        level: args.machine.simd,
     };
-    Samples::check_room(input.len()).map_err(in_file)?;
-    let samples = input.samples();
-    if let input::Input::Volume(volume) = &input {
-        let [x, y, z] = volume.dims;
-        let frames = if volume.frames > 1 {
-            format!(", frame {} of {}", args.frame, volume.frames)
-        } else {
-            String::new()
-        };
-        console.note(format!("{}: {x} x {y} x {z} voxels{frames}", args.input.display()));
-    } else {
-        let count = counted(samples.values.len() as u64, "sample");
-        console.note(format!("{}: {count}", args.input.display()));
-    }
-    let options = FitOptions {
-        gaussians: args.gaussians as usize,
-        max_gaussians: args.max_gaussians.unwrap_or(0) as usize,
-        steps: args.steps,
-        covariance: args.cov,
-        weight_mode: args.weights,
-        solver: args.solver,
-        holdout: args.holdout,
-        validation: args.validation,
-        batches: args.batches.unwrap_or(if samples.values.len() >= MANY_SAMPLES { 4 } else { 1 }),
-        seed: args.seed,
-        ..FitOptions::default()
-    };
-    if args.batches.is_some() && options.resolved_solver() == Solver::Lm {
-        let line =
-            "--batches: Levenberg-Marquardt looks at all samples (expected --solver adam); leave it out";
-        return Err(Failure::new("option", line).into());
-    }
-    let started = Instant::now();
-    let state_path = state_path(&args.output);
-    let state = read_state(args, console, &state_path)?;
-    let fit = match &state {
-        Some(bytes) => Fit::resume(&compute, &samples, &options, bytes),
-        None => Fit::new(&compute, &samples, &options),
-    };
-    let fit = fit.map_err(in_file)?;
-    let fit = match steps(fit, console, &state_path)? {
-        Stepped::Done(fit) => *fit,
-        Stepped::Interrupted(status) => return Ok(status),
-    };
-    let (steps, fitted) = (fit.progress().step, fit.finish().map_err(in_file)?);
-    let seconds = started.elapsed().as_secs_f64() - fitted.report_seconds;
-    let model = model(&input, &samples, &fitted);
-    let write = WriteOptions { label: "field", overwrite: overwrite(args.force), ..WriteOptions::default() };
-    model.save(&Disk, &args.output, &write)?;
-    // The state has served; what cannot be removed does no harm.
-    let _ = Disk.remove(&state_path);
-    let report = Report {
-        gaussians: fitted.field.len(),
-        steps,
-        best_step: fitted.best_step,
-        seconds,
-        parameters: fitted.field.len() * fitted.field.covariance.parameters(),
-        peak: fitted.frame.scale,
-        train: fitted.train,
-        test: fitted.test,
-        test_foreground: fitted.test_foreground,
-        pairs: fitted.pairs,
-    };
-    console.object_or(&report, || report.table(&args.output))?;
-    Ok(Status::Done)
-}
-
-/// `OUT.state`.
-fn state_path(output: &Path) -> PathBuf {
-    let mut name = output.as_os_str().to_owned();
-    name.push(".state");
-    PathBuf::from(name)
-}
-
-/// The state to go on from, if there is one and that is wanted. One that would be lost unnoticed is refused.
-fn read_state(args: &FitArgs, console: &Console, path: &Path) -> Result<Option<Vec<u8>>, Failure> {
-    let place = path.display();
-    match gausset_io::input::read(path, MAX_STATE_BYTES) {
-        Ok(bytes) if args.resume => Ok(Some(bytes)),
-        Ok(_) if args.force => Ok(None),
-        Ok(_) => Err(Failure::new(
-            "resume",
-            format!(
-                "{place}: an interrupted fit (expected none); add --resume to go on, --force to begin again"
-            ),
-        )),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if args.resume {
-                console.note(format!("{place}: no such file; the fit begins at step 0"));
-            }
-            Ok(None)
+    let interrupt = Interrupt::watch();
+    match attend(&interrupt, console, |host| fields::fit(&options, host))? {
+        FieldFit::Done(fitted) => {
+            console.object_or(&*fitted, || table(&fitted, &args.output))?;
+            Ok(Status::Done)
         }
-        Err(error) => Err(Failure::new("read", format!("{place}: read: {}", plain_reason(&error)))),
+        FieldFit::Stopped { step, state } => {
+            console.note(format!("{}: saved at step {step}; go on with --resume", state.display()));
+            Ok(interrupted(&interrupt))
+        }
     }
 }
 
-fn model(input: &input::Input, samples: &Samples, fitted: &Fitted) -> Model {
-    Model {
-        field: fitted.field.clone(),
-        offset: fitted.frame.offset,
-        scale: fitted.frame.scale,
-        world_from_model: input.world_from_model(),
-        peak: fitted.frame.scale,
-        grid: samples.grid,
-    }
+/// The result for people.
+fn table(fitted: &FittedField, output: &Path) -> String {
+    let head = table::facts(&[
+        ("field", output.display().to_string()),
+        ("Gaussians", grouped(fitted.gaussians as u64)),
+        ("steps", format!("{} (best at {})", fitted.steps, fitted.best_step)),
+        ("time", format!("{} s", three_digits(fitted.seconds))),
+    ]);
+    let shown = |value: Option<f64>, digits: usize| {
+        value.map_or_else(|| "-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    let rows: Vec<Vec<String>> = [
+        ("train", &fitted.train),
+        ("held out", &fitted.test),
+        ("held out, foreground", &fitted.test_foreground),
+    ]
+    .into_iter()
+    .map(|(name, m)| {
+        vec![
+            name.to_owned(),
+            grouped(m.samples),
+            shown(m.psnr, 2),
+            shown(m.r2, 6),
+            shown(m.pearson, 6),
+            format!("{:.4e}", m.mse),
+            format!("{:.4e}", m.mae),
+        ]
+    })
+    .collect();
+    let header = [
+        ("samples", Align::Left),
+        ("number", Align::Right),
+        ("PSNR dB", Align::Right),
+        ("R2", Align::Right),
+        ("Pearson", Align::Right),
+        ("MSE", Align::Right),
+        ("MAE", Align::Right),
+    ];
+    format!("{head}\n{}", table::columns(&header, &rows))
 }

@@ -2,7 +2,6 @@
 
 mod export;
 mod fit;
-mod fit_run;
 mod info;
 mod picture;
 mod query;
@@ -101,10 +100,7 @@ pub(crate) struct MachineArgs {
 
 impl MachineArgs {
     fn compute(self) -> Result<Compute, Failure> {
-        Compute::new(self.threads as usize, self.simd).ok_or_else(|| {
-            let name = self.simd.name();
-            Failure::new("device", format!("--simd {name}: this processor does not have it; use --simd auto"))
-        })
+        gausset_flow::fields::compute(self.threads, self.simd)
     }
 }
 
@@ -192,7 +188,7 @@ fn load(path: &Path) -> Result<Model, Failure> {
     Ok(Model::load(path)?)
 }
 
-/// A failure of a field, with the file in which its cause stands.
+/// A failure of a field, with the file that holds its cause.
 fn in_file(path: &Path) -> impl Fn(FieldError) -> Failure {
     move |error| Failure::new(code_of(&error), format!("{}: {error}", path.display()))
 }

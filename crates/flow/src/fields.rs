@@ -1,0 +1,228 @@
+//! Fits a Gaussian field to samples or a volume, with checkpoints beside the result.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use gausset_compute::VectorLevel;
+use gausset_field::Compute;
+use gausset_field::fit::{Fit, FitOptions, Fitted, Metrics, Samples, Solver};
+use gausset_field::input::{self, Input};
+use gausset_field::model::Model;
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic};
+use serde::Serialize;
+
+use crate::host::Part;
+use crate::{Event, Failure, Host, Stage};
+
+/// Time between two checkpoints.
+const CHECKPOINT_EVERY: Duration = Duration::from_secs(20);
+/// No state is larger: some 400 bytes for each of the most Gaussians that can be asked for.
+const MAX_STATE_BYTES: u64 = 32 << 30;
+/// Samples from which on steps look at a part of them …
+const MANY_SAMPLES: usize = 50_000;
+/// … one in so many.
+const BATCHES_OF_MANY: u8 = 4;
+
+/// What is fitted, how, and where it goes.
+#[derive(Clone, Debug)]
+pub struct FitFieldOptions {
+    /// Samples (`x y z value`) or a volume.
+    pub input: PathBuf,
+    /// Frame of a 4-D volume, from 0.
+    pub frame: usize,
+    /// Field file (`.safetensors`) to write; `OUTPUT.state` holds what a fit needs to go on.
+    pub output: PathBuf,
+    /// How it is fitted; `batches` is taken from [`Self::batches`].
+    pub fit: FitOptions,
+    /// A step of Adam looks at one part in so many; `None` = as the number of samples asks for.
+    pub batches: Option<u8>,
+    /// Go on where an interrupted fit of the same input and options stopped.
+    pub resume: bool,
+    /// Replace the output if it exists.
+    pub force: bool,
+    /// Threads; 0 = all processors.
+    pub threads: u32,
+    /// Vector instructions.
+    pub level: VectorLevel,
+}
+
+/// A finished fit in numbers: a stable contract.
+#[derive(Clone, Debug, Serialize)]
+pub struct FittedField {
+    /// Gaussians of the field.
+    pub gaussians: usize,
+    /// Steps that were taken.
+    pub steps: u64,
+    /// Step of the field that was kept: the best on the validation samples.
+    pub best_step: u64,
+    /// Wall time of the fit in s.
+    pub seconds: f64,
+    /// Numbers that the fit has chosen.
+    pub parameters: usize,
+    /// Range of the data, the peak of PSNR.
+    pub peak: f64,
+    /// Errors on the training samples.
+    pub train: Metrics,
+    /// Errors on the held-out samples.
+    pub test: Metrics,
+    /// Errors on those of them that are no background.
+    pub test_foreground: Metrics,
+    /// Point-Gaussian pairs computed by the steps.
+    pub pairs: u64,
+}
+
+/// How a fit ended.
+#[derive(Clone, Debug)]
+pub enum FieldFit {
+    /// The field is written.
+    Done(Box<FittedField>),
+    /// The job was asked to stop; this file holds what the fit needs to go on.
+    Stopped {
+        /// Steps done.
+        step: u64,
+        /// `OUTPUT.state`.
+        state: PathBuf,
+    },
+}
+
+/// Fits a field and writes it.
+///
+/// # Errors
+/// Input of another kind or too large, options without sense, an interrupted fit that would be lost, a file in the way.
+pub fn fit(options: &FitFieldOptions, host: &mut Host<'_>) -> Result<FieldFit, Failure> {
+    let compute = compute(options.threads, options.level)?;
+    let input = input::read(&options.input, options.frame)?;
+    let in_file = |error| {
+        let failure = Failure::from(error);
+        Failure::new(failure.code, format!("{}: {}", options.input.display(), failure.message))
+    };
+    Samples::check_room(input.len()).map_err(in_file)?;
+    let samples = input.samples();
+    host.stage(Stage::FieldInput {
+        path: options.input.clone(),
+        voxels: match &input {
+            Input::Volume(volume) => Some(volume.dims),
+            Input::Samples(_) => None,
+        },
+        frame: match &input {
+            Input::Volume(volume) if volume.frames > 1 => Some([options.frame, volume.frames]),
+            _ => None,
+        },
+        samples: samples.values.len(),
+    });
+    let automatic = if samples.values.len() >= MANY_SAMPLES { BATCHES_OF_MANY } else { 1 };
+    let settings = FitOptions { batches: options.batches.unwrap_or(automatic), ..options.fit.clone() };
+    if options.batches.is_some() && settings.resolved_solver() == Solver::Lm {
+        let line =
+            "⟨batches⟩: Levenberg-Marquardt looks at all samples (expected ⟨solver = adam⟩); leave it out";
+        return Err(Failure::new("option", line));
+    }
+    let started = Instant::now();
+    let state_path = state_path(&options.output);
+    let state = read_state(options, &state_path, host)?;
+    let fit = match &state {
+        Some(bytes) => Fit::resume(&compute, &samples, &settings, bytes),
+        None => Fit::new(&compute, &samples, &settings),
+    };
+    let mut fit = fit.map_err(in_file)?;
+    if !steps(&mut fit, &state_path, host)? {
+        return Ok(FieldFit::Stopped { step: fit.progress().step, state: state_path });
+    }
+    let (steps, fitted) = (fit.progress().step, fit.finish().map_err(in_file)?);
+    let seconds = started.elapsed().as_secs_f64() - fitted.report_seconds;
+    let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
+    let write = WriteOptions { label: "field", overwrite, ..WriteOptions::default() };
+    model(&input, &samples, &fitted).save(&Disk, &options.output, &write)?;
+    // The state has served; what cannot be removed does no harm.
+    let _ = Disk.remove(&state_path);
+    Ok(FieldFit::Done(Box::new(FittedField {
+        gaussians: fitted.field.len(),
+        steps,
+        best_step: fitted.best_step,
+        seconds,
+        parameters: fitted.field.len() * fitted.field.covariance.parameters(),
+        peak: fitted.frame.scale,
+        train: fitted.train,
+        test: fitted.test,
+        test_foreground: fitted.test_foreground,
+        pairs: fitted.pairs,
+    })))
+}
+
+/// What computes with so many threads, 0 = all.
+///
+/// # Errors
+/// This processor lacks the vector level.
+pub fn compute(threads: u32, level: VectorLevel) -> Result<Compute, Failure> {
+    Compute::new(threads as usize, level).ok_or_else(|| {
+        let name = level.name();
+        Failure::new("device", format!("⟨simd = {name}⟩: this processor does not have it; use ⟨simd = auto⟩"))
+    })
+}
+
+/// Steps to the end, with checkpoints; `false` if it was asked to stop before.
+fn steps(fit: &mut Fit<'_>, state_path: &Path, host: &mut Host<'_>) -> Result<bool, Failure> {
+    let progress = fit.progress();
+    host.tell(Event::Begun { part: Part::Steps, done: progress.step, total: progress.steps });
+    let mut saved = Instant::now();
+    while !fit.is_done() {
+        fit.step()?;
+        host.tell(Event::Fitting(fit.progress()));
+        let is_stopping = host.is_stopping();
+        if is_stopping || saved.elapsed() >= CHECKPOINT_EVERY {
+            let state = fit.state();
+            write_atomic(&Disk, state_path, |writer| writer.write_all(&state))?;
+            saved = Instant::now();
+        }
+        if is_stopping {
+            break;
+        }
+    }
+    host.tell(Event::Ended);
+    Ok(fit.is_done())
+}
+
+/// `OUTPUT.state`.
+fn state_path(output: &Path) -> PathBuf {
+    let mut name = output.as_os_str().to_owned();
+    name.push(".state");
+    PathBuf::from(name)
+}
+
+/// The state to go on from, if there is one and that is wanted. One that would be lost unnoticed is refused.
+fn read_state(
+    options: &FitFieldOptions,
+    path: &Path,
+    host: &mut Host<'_>,
+) -> Result<Option<Vec<u8>>, Failure> {
+    let place = path.display();
+    match gausset_io::input::read(path, MAX_STATE_BYTES) {
+        Ok(bytes) if options.resume => Ok(Some(bytes)),
+        Ok(_) if options.force => Ok(None),
+        Ok(_) => {
+            let line = format!(
+                "{place}: an interrupted fit (expected none); add ⟨resume⟩ to go on, ⟨force⟩ to begin again"
+            );
+            Err(Failure::new("resume", line))
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            if options.resume {
+                host.stage(Stage::NoFieldState(path.to_owned()));
+            }
+            Ok(None)
+        }
+        Err(error) => Err(Failure::new("read", format!("{place}: read: {}", plain_reason(&error)))),
+    }
+}
+
+fn model(input: &Input, samples: &Samples, fitted: &Fitted) -> Model {
+    Model {
+        field: fitted.field.clone(),
+        offset: fitted.frame.offset,
+        scale: fitted.frame.scale,
+        world_from_model: input.world_from_model(),
+        peak: fitted.frame.scale,
+        grid: samples.grid,
+    }
+}
