@@ -8,14 +8,11 @@ use std::ffi::OsString;
 
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::ErrorKind;
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser};
 use gausset_flow::Failure;
 
 use crate::Ending;
-use crate::commands::field;
-use crate::commands::{
-    bench, clean, completions, convert, demo, eval, info, man, pano, photos, profile, render, train,
-};
+use crate::commands::Command;
 use crate::console::Verbosity;
 use crate::usage;
 
@@ -52,62 +49,6 @@ pub(crate) struct Cli {
     verbose: u8,
     #[command(subcommand)]
     pub(crate) command: Command,
-}
-
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    /// Make a scene, train on it, evaluate: see that everything works.
-    Demo(demo::DemoArgs),
-    /// Train splats on photographs with known cameras.
-    Train(Box<train::TrainArgs>),
-    /// Compare the splats of a run with pictures they were not trained on.
-    Eval(eval::EvalArgs),
-    /// Make pictures of splats: colour, depth, alpha.
-    Render(render::RenderArgs),
-    /// Tell what a splat file, a dataset or a run folder holds.
-    Info(info::InfoArgs),
-    /// Read splats and write them again: turned upright, cut to an SH degree.
-    Convert(convert::ConvertArgs),
-    /// Remove what hangs in the air before the cameras of a run.
-    Clean(clean::CleanArgs),
-    /// Find the cameras of photographs (by COLMAP).
-    Align(Box<photos::AlignArgs>),
-    /// From photographs to a splat: align, train, evaluate.
-    Run(Box<photos::RunArgs>),
-    /// 360-degree footage: cut it into views, align them, train.
-    Pano(pano::PanoArgs),
-    /// Gaussian fields: fit to samples and volumes, query, slice, voxelize.
-    Field(field::FieldArgs),
-    /// Measure the speed of this machine.
-    Bench(bench::BenchArgs),
-    /// Show where the time of a run went, and what changed from one to another.
-    Profile(profile::ProfileArgs),
-    /// Print a completion script for a shell.
-    Completions(completions::CompletionsArgs),
-    /// Write the manual pages.
-    #[command(hide = true)]
-    Man(man::ManArgs),
-}
-
-impl Command {
-    /// Whether the result is to be a JSON object.
-    pub(crate) fn is_json(&self) -> bool {
-        match self {
-            Self::Demo(args) => args.json,
-            Self::Train(args) => args.json,
-            Self::Eval(args) => args.json,
-            Self::Info(args) => args.json,
-            Self::Clean(args) => args.json,
-            Self::Bench(args) => args.is_json(),
-            Self::Profile(args) => args.is_json(),
-            Self::Align(args) => args.json,
-            Self::Run(args) => args.json,
-            Self::Pano(args) => args.is_json(),
-            Self::Field(args) => args.is_json(),
-            Self::Render(_) | Self::Convert(_) | Self::Completions(_) | Self::Man(_) => false,
-        }
-    }
 }
 
 impl Cli {

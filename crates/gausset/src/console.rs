@@ -22,7 +22,7 @@ use crate::flags::in_flags;
 /// Warnings of one kind that are printed.
 const WARNINGS_PER_KIND: u64 = 5;
 
-/// How much is told on stderr.
+/// How much is printed on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Verbosity {
     /// Warnings and errors.
@@ -82,7 +82,7 @@ impl Console {
         }
     }
 
-    /// A warning. Beyond the first few of a kind only their number is told, at the end.
+    /// A warning. Beyond the first few of a kind only their number is printed, at the end.
     pub(crate) fn warn(&self, kind: &'static str, line: impl AsRef<str>) {
         let mut warnings = self.warnings.borrow_mut();
         let count = warnings.entry(kind).or_default();
@@ -92,7 +92,7 @@ impl Console {
         }
     }
 
-    /// Ends the progress and tells how many warnings were not printed.
+    /// Ends the progress and prints how many warnings were not printed.
     pub(crate) fn finish(&self) {
         self.set_bar(None);
         for (kind, count) in self.warnings.borrow().iter() {
@@ -167,7 +167,7 @@ impl Console {
             .with_writer(io::stderr)
             .with_ansi(self.is_terminal)
             .without_time()
-            // Otherwise a stderr that is gone is told to stderr, which panics.
+            // Otherwise a stderr that is gone is reported on stderr, which panics.
             .log_internal_errors(false)
             .init();
     }

@@ -5,7 +5,7 @@
 //!               │              │ events                 stderr: progress, warnings, one line for an error
 //!               └─ Failure ◀───┘                        exit code: see [`exit::Status`]
 //! ```
-//! Only here are arguments parsed and lines printed; what is done stands in the crates below.
+//! Only here are arguments parsed and lines printed; what is done is in the crates below.
 #![forbid(unsafe_code)]
 
 mod cli;
@@ -58,7 +58,7 @@ fn run(arguments: Vec<OsString>) -> ExitCode {
     };
     let console = Console::new(cli.verbosity(), cli.command.is_json());
     console.listen_to_libraries();
-    let ending = commands::run(cli.command, &console);
+    let ending = commands::run(cli.command, cli::definition, &console);
     console.finish();
     match ending {
         Ok(status) => status.into(),

@@ -1,7 +1,7 @@
 //! Training: options, recipe, the loop with its events, resume, evaluation.
 //!
 //! The trainer decides and knows no device: everything that computes goes through
-//! [`gausset_core::engine::Engine`], everything that is told to people is an [`Event`].
+//! [`gausset_core::engine::Engine`], everything that people see is an [`Event`].
 //!
 //! ```text
 //! TrainOptions (command line, file, defaults) ─▶ TrainConfig ─▶ Run ─▶ RUN/splats.ply
@@ -31,14 +31,15 @@ pub mod sheet;
 pub mod sky;
 pub mod up;
 pub mod views;
-pub mod words;
+pub mod warning;
+mod words;
 
 pub use config::{ConfigError, RecordedRun, RunRecord, TrainConfig};
 pub use eval::{
     Advice, EvalError, EvalOptions, EvalRecord, EvalReport, Evaluation, Measures, PictureFolder, Scores,
     Trust, evaluate,
 };
-pub use events::{End, Event, Outcome, Progress, RunWarning, SkippedPicture, Started, StereoReport, Summary};
+pub use events::{End, Event, Outcome, Progress, Started, StereoReport, Summary};
 pub use exposures::{Exposures, LearntGains};
 pub use gausset_metrics::{Lpips, SsimDefinition};
 pub use memory::MemoryPlan;
@@ -49,6 +50,7 @@ pub use run::{
     Advanced, MAX_REQUESTS, PictureRequest, Request, Requests, Run, Session, TrainError, check_dataset,
     check_init, read_finished, read_summary, resumable_config, with_refined_poses,
 };
+pub use warning::{RunWarning, SkippedPicture};
 pub use words::{
     Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality,
     RandomBackground, Split, Strategy, TimeBudget, Up,

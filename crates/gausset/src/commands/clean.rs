@@ -1,4 +1,4 @@
-//! `gausset clean`: removes the splats that hang in space which cameras and points show to be empty, and tells what that
+//! `gausset clean`: removes the splats that hang in space which cameras and points show to be empty, and reports what that
 //! changes.
 
 use std::path::PathBuf;

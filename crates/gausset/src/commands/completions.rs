@@ -3,9 +3,9 @@
 use clap::Args;
 use clap_complete::Shell;
 
+use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::{Ending, cli};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -23,9 +23,13 @@ pub(crate) struct CompletionsArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &CompletionsArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(
+    args: &CompletionsArgs,
+    mut definition: clap::Command,
+    console: &Console,
+) -> Result<Status, Ending> {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut cli::definition(), "gausset", &mut script);
+    clap_complete::generate(args.shell, &mut definition, "gausset", &mut script);
     console.result(&String::from_utf8_lossy(&script))?;
     Ok(Status::Done)
 }

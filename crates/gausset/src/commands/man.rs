@@ -7,9 +7,9 @@ use clap_mangen::Man;
 use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, plain_reason, write_atomic_with};
 
+use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::{Ending, cli};
 
 /// Arguments of `man`.
 #[derive(Clone, Debug, Args)]
@@ -23,12 +23,11 @@ pub(crate) struct ManArgs {
 }
 
 /// Runs the command.
-pub(crate) fn run(args: &ManArgs, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(args: &ManArgs, mut root: clap::Command, console: &Console) -> Result<Status, Ending> {
     let folder = &args.output;
     Disk.create_folder(folder).map_err(|error| {
         Failure::new("write", format!("{}: folder: {}", folder.display(), plain_reason(&error)))
     })?;
-    let mut root = cli::definition();
     root.build();
     let visible = root.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
     let pages: Vec<clap::Command> = visible.chain([root.clone()]).collect();

@@ -18,10 +18,10 @@ pub(crate) mod train;
 pub(crate) mod training;
 pub(crate) mod view_args;
 
+use clap::Subcommand;
 use gausset_io::atomic::Overwrite;
 
 use crate::Ending;
-use crate::cli::Command;
 use crate::console::Console;
 use crate::exit::Status;
 
@@ -30,11 +30,71 @@ pub(crate) const fn overwrite(force: bool) -> Overwrite {
     if force { Overwrite::Replace } else { Overwrite::Refuse }
 }
 
-/// Runs a command.
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a scene, train on it, evaluate: see that everything works.
+    Demo(demo::DemoArgs),
+    /// Train splats on photographs with known cameras.
+    Train(Box<train::TrainArgs>),
+    /// Compare the splats of a run with pictures they were not trained on.
+    Eval(eval::EvalArgs),
+    /// Make pictures of splats: colour, depth, alpha.
+    Render(render::RenderArgs),
+    /// Tell what a splat file, a dataset or a run folder holds.
+    Info(info::InfoArgs),
+    /// Read splats and write them again: turned upright, cut to an SH degree.
+    Convert(convert::ConvertArgs),
+    /// Remove what hangs in the air before the cameras of a run.
+    Clean(clean::CleanArgs),
+    /// Find the cameras of photographs (by COLMAP).
+    Align(Box<photos::AlignArgs>),
+    /// From photographs to a splat: align, train, evaluate.
+    Run(Box<photos::RunArgs>),
+    /// 360-degree footage: cut it into views, align them, train.
+    Pano(pano::PanoArgs),
+    /// Gaussian fields: fit to samples and volumes, query, slice, voxelize.
+    Field(field::FieldArgs),
+    /// Measure the speed of this machine.
+    Bench(bench::BenchArgs),
+    /// Show where the time of a run went, and what changed from one to another.
+    Profile(profile::ProfileArgs),
+    /// Print a completion script for a shell.
+    Completions(completions::CompletionsArgs),
+    /// Write the manual pages.
+    #[command(hide = true)]
+    Man(man::ManArgs),
+}
+
+impl Command {
+    /// Whether the result is to be a JSON object.
+    pub(crate) fn is_json(&self) -> bool {
+        match self {
+            Self::Demo(args) => args.json,
+            Self::Train(args) => args.json,
+            Self::Eval(args) => args.json,
+            Self::Info(args) => args.json,
+            Self::Clean(args) => args.json,
+            Self::Bench(args) => args.is_json(),
+            Self::Profile(args) => args.is_json(),
+            Self::Align(args) => args.json,
+            Self::Run(args) => args.json,
+            Self::Pano(args) => args.is_json(),
+            Self::Field(args) => args.is_json(),
+            Self::Render(_) | Self::Convert(_) | Self::Completions(_) | Self::Man(_) => false,
+        }
+    }
+}
+
+/// Runs a command. Shell completions and manual pages are made of the `definition` of the whole command line.
 ///
 /// # Errors
 /// It was refused or failed.
-pub(crate) fn run(command: Command, console: &Console) -> Result<Status, Ending> {
+pub(crate) fn run(
+    command: Command,
+    definition: fn() -> clap::Command,
+    console: &Console,
+) -> Result<Status, Ending> {
     match command {
         Command::Demo(args) => demo::run(&args, console),
         Command::Train(args) => train::run(*args, console),
@@ -49,7 +109,7 @@ pub(crate) fn run(command: Command, console: &Console) -> Result<Status, Ending>
         Command::Field(args) => field::run(&args, console),
         Command::Bench(args) => bench::run(&args, console),
         Command::Profile(args) => profile::run(&args, console),
-        Command::Completions(args) => completions::run(&args, console),
-        Command::Man(args) => man::run(&args, console),
+        Command::Completions(args) => completions::run(&args, definition(), console),
+        Command::Man(args) => man::run(&args, definition(), console),
     }
 }

@@ -10,9 +10,10 @@ use std::sync::Arc;
 use gausset_core::Pose;
 
 use super::camera_model::{CameraModel, SourceCamera};
-use super::error::{DatasetError, MAX_DISTANCE};
+use super::error::DatasetError;
 use super::fingerprint::{self, Fingerprint, Sample, SourceFacts};
 use super::lens::Lens;
+use super::limits::MAX_DISTANCE;
 use super::panorama::{Face, face_camera};
 use super::paths::{Extension, Found, Root, find_mask};
 use super::report::{SkipReason, Skipped, Warning};

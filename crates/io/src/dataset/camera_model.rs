@@ -4,8 +4,6 @@
 
 use gausset_core::Camera;
 
-use super::lens::Lens;
-
 /// A camera model; the discriminant is COLMAP's id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "the names are COLMAP's; `name` and `parameters` document them")]
@@ -122,7 +120,7 @@ impl CameraModel {
         }
     }
 
-    /// Whether one focal length stands for both axes.
+    /// Whether one focal length serves both axes.
     #[must_use]
     pub const fn has_single_focal(self) -> bool {
         matches!(
@@ -244,11 +242,5 @@ impl SourceCamera {
             return Err(CameraModelError::OutOfRange { model: model.name(), name, value, expected });
         }
         Ok(Self { id, model, width, height, params })
-    }
-
-    /// The geometry of this camera.
-    #[must_use]
-    pub fn lens(&self) -> Lens {
-        Lens::new(self.model, &self.params)
     }
 }

@@ -6,21 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use super::camera_model::{CameraModel, CameraModelError};
+use super::limits::{MAX_JSON_DEPTH, MAX_NAME_BYTES};
 use super::report::Skipped;
 use crate::units::short_numbers;
-
-/// Most pictures of a dataset.
-pub const MAX_IMAGES: u64 = 200_000;
-/// Most points of a dataset.
-pub const MAX_POINTS: u64 = 100_000_000;
-/// Longest name of a picture in bytes.
-pub const MAX_NAME_BYTES: usize = 4096;
-/// Longest `transforms.json` in bytes.
-pub const MAX_JSON_BYTES: u64 = 256 << 20;
-/// Deepest nesting of a `transforms.json`.
-pub const MAX_JSON_DEPTH: usize = 64;
-/// Largest distance of a camera from the origin in scene units: far beyond geocentric coordinates in metres.
-pub const MAX_DISTANCE: f64 = 1e9;
 
 /// Why a dataset cannot be used at all.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]

@@ -75,7 +75,7 @@ impl Display for Sample {
     }
 }
 
-/// Tells whether a run goes on with the data that it began with; displays as what a run records.
+/// Decides whether a run goes on with the data that it began with; displays as what a run records.
 #[derive(Clone, Debug, Default)]
 pub struct Fingerprint {
     text: String,
@@ -203,7 +203,7 @@ impl Hash {
 /// First line of a list of data.
 const LIST_HEAD: &str = "# The data of this run, which a resumed run compares. Of each picture: length, sample, mask (length, \
                          sample), view, name; then the points.";
-/// Name under which the points stand in a list: no picture has an empty one.
+/// Name under which the points are in a list: no picture has an empty one.
 const POINTS: &str = "";
 
 impl Dataset {
@@ -229,7 +229,7 @@ impl Dataset {
         let before: BTreeMap<String, String> =
             list.lines().filter(|line| !line.starts_with('#')).filter_map(parse).collect();
         let now: BTreeMap<String, String> = self.listed_data().collect();
-        // An empty or foreign list tells nothing.
+        // An empty or foreign list says nothing.
         before.get(POINTS)?;
         let field = |facts: &str, range: std::ops::Range<usize>| -> Vec<String> {
             facts.split(' ').skip(range.start).take(range.len()).map(str::to_owned).collect()

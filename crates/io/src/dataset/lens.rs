@@ -19,7 +19,7 @@ use std::f64::consts::{FRAC_PI_2, PI};
 
 use gausset_core::se3::{self, Mat3};
 
-use super::camera_model::CameraModel;
+use super::camera_model::{CameraModel, SourceCamera};
 
 /// Steps of the search for the radius at which a distortion folds back.
 const FOLD_SEARCH_STEPS: u32 = 512;
@@ -44,6 +44,14 @@ pub struct Lens {
     fold: f64,
     /// Rotation from the axes of rays to those of the lens: for a face of a panorama.
     turn: Option<Mat3>,
+}
+
+impl SourceCamera {
+    /// The geometry of this camera.
+    #[must_use]
+    pub fn lens(&self) -> Lens {
+        Lens::new(self.model, &self.params)
+    }
 }
 
 impl Lens {

@@ -222,7 +222,7 @@ impl Shared {
             state = match self.change(&mut state, |state| state.schedule.next_in_background()) {
                 Some(index) => {
                     drop(state);
-                    // Why there is none is told to whoever asks.
+                    // Why there is none is returned to whoever asks.
                     let _ = self.make(index);
                     self.lock()
                 }

@@ -16,6 +16,7 @@ pub mod error;
 mod fingerprint;
 pub mod init;
 pub mod lens;
+mod limits;
 pub mod loader;
 mod open;
 pub mod panorama;
@@ -228,7 +229,7 @@ pub struct Dataset {
     pub warnings: Vec<Warning>,
     /// Pictures that were left out, with reasons, in name order.
     pub skipped: Vec<Skipped>,
-    /// Tells whether a run goes on with the data that it began with.
+    /// Decides whether a run goes on with the data that it began with.
     pub fingerprint: Fingerprint,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct Found {
     /// The name as version 0.1 spelled it: `..` and absolute names stayed. For its fingerprint.
     pub(super) spelled: String,
     pub(super) path: PathBuf,
-    /// The path with links resolved: what tells whether two names are one file.
+    /// The path with links resolved: by which two names are known to be one file.
     pub(super) file: PathBuf,
 }
 
@@ -157,7 +157,7 @@ pub(super) fn find_mask(masks: &Path, images: &Path, name: &str) -> Option<PathB
         images.join(format!("{name}.mask.png")),
         images.join(format!("{stem}.mask.png")),
     ];
-    // A pipe or folder of such a name is told when it is opened.
+    // A pipe or folder of such a name fails when it is opened.
     candidates.into_iter().find(|path| path.exists())
 }
 

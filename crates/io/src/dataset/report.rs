@@ -8,7 +8,7 @@ use gausset_core::camera::CameraError;
 use gausset_core::pose::PoseError;
 
 use super::camera_model::CameraModel;
-use super::error::MAX_DISTANCE;
+use super::limits::MAX_DISTANCE;
 use crate::image::ImageProblem;
 use crate::units::short_numbers;
 

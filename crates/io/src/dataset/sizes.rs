@@ -51,7 +51,7 @@ pub(super) fn training_size(stored: [u32; 2], longest: u32) -> [u32; 2] {
     stored.map(|side| ((f64::from(side) * scale).round() as u32).clamp(1, longest))
 }
 
-/// Size of a scene from the centres of its training cameras and its points: what rates of training are told in.
+/// Size of a scene from the centres of its training cameras and its points: the unit of the rates of training.
 #[must_use]
 pub fn extent_of(centres: &[[f64; 3]], points: &[[f64; 3]]) -> f64 {
     let point = |&position: &[f64; 3]| Point { position, colour: [0; 3], error: 0.0, track_length: 0 };

@@ -158,7 +158,7 @@ pub(super) fn image_folder(
         return Ok(standard);
     }
     let siblings = OTHER_IMAGE_FOLDERS.iter().map(|name| root.join(name));
-    // The path given may be the model itself: images stand beside `sparse` then, or beside the model.
+    // The path given may be the model itself: images are beside `sparse` then, or beside the model.
     let above = model.ancestors().skip(1).take(2).map(|folder| folder.join("images"));
     let used = siblings.chain(above).find(|folder| folder.is_dir()).or_else(|| {
         let is_beside = !first_name.is_empty() && root.join(first_name).is_file();

@@ -68,7 +68,7 @@ pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipR
     Ok(target)
 }
 
-/// A file of a picture or mask, as its header tells.
+/// A file of a picture or mask, as its header says.
 #[derive(Clone, Copy)]
 pub(super) struct Stored<'a> {
     pub(super) header: &'a Header,

@@ -16,7 +16,7 @@ use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
 use gausset_io::dataset::Dataset;
 
-use super::EvalError;
+use super::error::EvalError;
 
 /// Training views that must confirm a pixel.
 pub(super) const CONFIRMATIONS: u8 = 3;

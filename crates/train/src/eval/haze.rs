@@ -1,4 +1,4 @@
-//! Haze: what stands in the air between a camera and surfaces whose depth is known.
+//! Haze: what is in the air between a camera and surfaces whose depth is known.
 //!
 //! ```text
 //! haze = mean over pixels with known depth D of the weight blended in front of 0.9 D      0 = clear, 1 = opaque

@@ -1,6 +1,7 @@
 //! Evaluation: renders views of a dataset and scores them against their pictures (docs/training.md, 1).
 
 mod covisible;
+mod error;
 mod haze;
 mod report;
 mod trust;
@@ -22,20 +23,21 @@ use gausset_io::run_folder::EVALUATION;
 use gausset_metrics::quality::{Comparison, Quality};
 use gausset_metrics::{LossKernel, Lpips, SizeMismatch, SsimDefinition};
 
+pub use error::EvalError;
 pub use report::{EvalRecord, EvalReport, Scores};
 pub use trust::{Advice, Trust};
 
 use self::covisible::{CONFIRMATIONS, DepthMaps};
 use self::report::finite;
-use crate::events::SkippedPicture;
 use crate::exposures::{Exposures, expose};
 use crate::sheet::{self, ContactSheet};
+use crate::warning::SkippedPicture;
 use crate::words::Split;
 
 /// How much is measured of a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measures {
-    /// PSNR and SSIM, plain and after a colour fit: what the picture alone tells.
+    /// PSNR and SSIM, plain and after a colour fit: of the picture alone.
     Pictures,
     /// Co-visible pixels and haze, too, for which training views are rendered.
     All,
@@ -72,20 +74,6 @@ pub(crate) fn depth_map_bytes(dataset: &Dataset) -> u64 {
     DepthMaps::bytes(dataset)
 }
 
-/// Why an evaluation failed.
-#[derive(Debug, thiserror::Error)]
-pub enum EvalError {
-    /// The device failed.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
-    /// A picture or report could not be written.
-    #[error(transparent)]
-    Write(#[from] WriteError),
-    /// It was asked to stop.
-    #[error("evaluation: stopped before its end")]
-    Stopped,
-}
-
 /// Where the pictures of an evaluation go.
 #[derive(Clone)]
 pub struct PictureFolder {
@@ -108,7 +96,7 @@ impl PictureFolder {
     }
 }
 
-/// Pictures that the loader is told of in advance.
+/// Pictures announced to the loader in advance.
 const LOOKAHEAD: usize = 4;
 
 /// Renders and scores the views of a split with the splats that the engine holds. With `pictures`, a picture

@@ -4,7 +4,7 @@ use gausset_metrics::SsimDefinition;
 use gausset_metrics::quality::Quality;
 use serde::{Deserialize, Serialize};
 
-use crate::events::{RunWarning, SkippedPicture, is_zero};
+use crate::warning::{RunWarning, SkippedPicture, is_zero};
 use crate::words::Split;
 
 /// What is measured beside PSNR and SSIM (docs/quality.md); `None` where it was not measured or is not finite.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::EvalReport;
+use super::report::EvalReport;
 
 /// Haze from which something hangs before the cameras: trees and walls without texture alone have up to 0.36
 /// (docs/quality.md).

@@ -64,7 +64,7 @@ pub(super) enum Phase {
 }
 
 impl Run {
-    /// Goes on by one part. What happened meanwhile is told by [`Self::take_events`].
+    /// Goes on by one part. What happened meanwhile comes from [`Self::take_events`].
     ///
     /// # Errors
     /// A loss that is not finite, a device or file system that fails, too many unreadable pictures. The last
@@ -249,7 +249,7 @@ impl Run {
         self.finish(Some(*report), trust)
     }
 
-    /// Tells that the run is finished.
+    /// Emits that the run is finished.
     fn finish(&mut self, evaluation: Option<EvalReport>, trust: Trust) -> Result<Advanced, TrainError> {
         if let Some(warning) = self.watch.cut_lists(self.config.recipe.max_splats_per_tile, self.done) {
             self.outbox.push(Event::Warning(warning));

@@ -22,8 +22,9 @@ use super::requests::Requests;
 use super::watch::Watch;
 use super::{Run, Session, TrainError, check_dataset, check_init, prepare};
 use crate::config::{RecordedRun, TrainConfig};
-use crate::events::{Event, RunWarning};
+use crate::events::Event;
 use crate::memory::MemoryPlan;
+use crate::warning::RunWarning;
 
 /// What a run begins with, or goes on with.
 struct Begin {

@@ -38,7 +38,7 @@ use crate::words::InitPoints;
 /// Share of `--max-splats` that dense points may have at the start; the rest is for points of the dataset, and for what
 /// density control finds missing.
 const DENSE_SHARE: f64 = 0.5;
-/// Pictures that the loader is told of in advance.
+/// Pictures announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
 /// What a dense start is made of.

@@ -9,10 +9,10 @@ use gausset_io::dataset::{Dataset, Loader};
 
 use super::TrainError;
 use super::corrections::Corrections;
-use crate::events::{RunWarning, SkippedPicture};
 use crate::views::{Cursor, ViewOrder};
+use crate::warning::{RunWarning, SkippedPicture};
 
-/// Pictures that the loader is told of in advance.
+/// Pictures announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
 /// At most one in so many pictures may be unreadable.
@@ -23,7 +23,7 @@ pub(super) struct Feed {
     loader: Arc<Loader>,
     order: ViewOrder,
     corrections: Corrections,
-    /// The next view, already loaded, and where it stands in the order.
+    /// The next view, already loaded, and its place in the order.
     ahead: Option<(Cursor, TrainView)>,
     skipped: Vec<SkippedPicture>,
     unreadable: usize,

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 use super::TrainError;
 use super::corrections::Corrections;
 use crate::config::TrainConfig;
-use crate::events::SkippedPicture;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
 use crate::views::Cursor;
+use crate::warning::SkippedPicture;
 use crate::words::TimeBudget;
 
 /// Position of a run.

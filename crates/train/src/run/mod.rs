@@ -156,7 +156,7 @@ impl Run {
         self.outbox.take()
     }
 
-    /// Goes on to the end, or until it is asked to stop. `events` are told as they happen.
+    /// Goes on to the end, or until it is asked to stop. `events` is called as they happen.
     ///
     /// # Errors
     /// A loss that is not finite, a device or file system that fails, too many unreadable pictures. The last
@@ -194,7 +194,7 @@ impl Run {
         self.session.stop.load(Ordering::Relaxed)
     }
 
-    /// Waits for the device, takes in what it tells and passes it on. Gives the rate.
+    /// Waits for the device, takes its report and passes it on. Gives the rate.
     fn flush(&mut self) -> Result<f64, TrainError> {
         let _span = gausset_prof::span("report");
         let flushed = self.session.engine.flush();
@@ -257,7 +257,9 @@ impl Run {
     /// The set is empty, or none of it can be drawn.
     fn no_splats(&self) -> TrainError {
         let remedy = match self.config.recipe.strategy() {
-            Strategy::Classic => "lower ⟨prune-opacity⟩, raise ⟨prune-scale⟩, or set ⟨opacity-reset-every = 0⟩",
+            Strategy::Classic => {
+                "lower ⟨prune-opacity⟩, raise ⟨prune-scale⟩, or set ⟨opacity-reset-every = 0⟩"
+            }
             Strategy::Mcmc => "lower the rates (⟨lr-means⟩, ⟨lr-scales⟩, ⟨lr-opacities⟩)",
         };
         TrainError::NoSplats { step: self.done, remedy, checkpoint: self.checkpoints.last_step }

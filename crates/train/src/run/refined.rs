@@ -40,7 +40,7 @@ pub(super) fn save_cameras(
         DatasetKind::Colmap => colmap_files(dataset, &poses, &turn),
         _ => vec![("transforms.json", transforms_file(dataset, &poses))],
     };
-    // What stands there was looked at when the run folder was taken.
+    // What is there was looked at when the run folder was taken.
     owned::take(fs, &folder, CAMERAS, files.iter().map(|(name, _)| name), Overwrite::Replace)?;
     for (name, content) in files {
         write_atomic(fs, &folder.join(name), |file| file.write_all(&content))?;

@@ -149,7 +149,7 @@ impl Run {
         let pictures = pictures.then(|| PictureFolder {
             fs: Arc::clone(&self.session.fs),
             folder: eval_folder(self.folder.root()),
-            // What stands there was looked at when the run folder was taken.
+            // What is there was looked at when the run folder was taken.
             overwrite: Overwrite::Replace,
         });
         Ok(Some(Evaluation::begin(&*self.session.engine, &self.loader, options, pictures)?))
@@ -164,7 +164,7 @@ impl Run {
         }
     }
 
-    /// Tells the scores.
+    /// Emits the scores.
     pub(super) fn end_evaluation(
         &mut self,
         evaluation: Evaluation,

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::TrainError;
 use crate::config::RecordedRun;
 use crate::eval::{EvalReport, REPORT};
-use crate::events::{End, Outcome, SkippedPicture, Summary};
+use crate::events::{End, Outcome, Summary};
+use crate::warning::SkippedPicture;
 use crate::words::Split;
 
 /// Longest report of an evaluation that is read: ten thousands of pictures.

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use gausset_core::engine::StepReport;
 
-use crate::events::RunWarning;
+use crate::warning::RunWarning;
 
 /// Reports whose mean losses make the running median.
 const MEDIAN_REPORTS: usize = 101;

@@ -138,7 +138,7 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
                 1e3 * started.elapsed().as_secs_f64()
             })
             .collect();
-        let median_ms = super::median(&mut times);
+        let median_ms = super::timing::median(&mut times);
         let bytes = BYTES_PER_SPLAT * splats as f64;
         Size {
             splats,

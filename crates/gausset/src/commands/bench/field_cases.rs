@@ -10,8 +10,7 @@ use gausset_field::{
 use gausset_flow::Failure;
 use serde::Serialize;
 
-use super::field::BenchFieldArgs;
-use super::{cpu_seconds, median};
+use super::timing::{cpu_seconds, median};
 
 /// Operations of a pair on the multiply-add pipes.
 const FORWARD_OPERATIONS: f64 = 13.0;
@@ -93,12 +92,23 @@ fn timed(call: impl FnOnce() -> Result<(), Failure>) -> Result<(f64, f64), Failu
     Ok((1e3 * (cpu_seconds() - cpu), 1e3 * wall.elapsed().as_secs_f64()))
 }
 
-pub(super) fn dense(args: &BenchFieldArgs, compute: &Compute, n: usize, b: usize) -> Result<Row, Failure> {
+/// How a size is measured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Setup<'a> {
+    pub(super) compute: &'a Compute,
+    /// Vector instructions as they were asked for.
+    pub(super) simd: &'static str,
+    /// Rounds, of which the median counts.
+    pub(super) rounds: u32,
+}
+
+pub(super) fn dense(setup: Setup<'_>, n: usize, b: usize) -> Result<Row, Failure> {
+    let Setup { compute, simd, rounds } = setup;
     let field = dense_field(n)?;
     let points = points(b, 10.0);
     let gbar: Vec<f32> = (0..b).map(|i| uniform(15, i)[0] - 0.5).collect();
     let mut gradients = FieldGradients::zeros(0);
-    let rounds = if n * b > 100_000_000 { args.rounds.min(5) } else { args.rounds };
+    let rounds = if n * b > 100_000_000 { rounds.min(5) } else { rounds };
     let (mut forward, mut both, mut floor) = (Vec::new(), Vec::new(), Vec::new());
     let (mut forward_wall, mut both_wall) = (Vec::new(), Vec::new());
     for _ in 0..=rounds {
@@ -126,7 +136,7 @@ pub(super) fn dense(args: &BenchFieldArgs, compute: &Compute, n: usize, b: usize
         n,
         b,
         threads: compute.pool.threads(),
-        simd: args.simd.name(),
+        simd,
         forward_ms,
         forward_backward_ms,
         ns_per_pair_forward: 1e6 * forward_ms / pairs,
@@ -154,18 +164,18 @@ pub(super) fn dense_round(compute: &Compute) -> Result<f64, Failure> {
 }
 
 pub(super) fn with_cutoff(
-    args: &BenchFieldArgs,
-    compute: &Compute,
+    setup: Setup<'_>,
     (n, b, sigma): (usize, usize, f32),
     cutoff: Cutoff,
     dense_ms: Option<f64>,
 ) -> Result<CutoffRow, Failure> {
     const CHECKED: usize = 200;
+    let compute = setup.compute;
     let field = round_field(n, sigma)?;
     let points = points(b, 1.0);
     let (mut sort, mut forward) = (Vec::new(), Vec::new());
     let mut last = None;
-    let rounds = if n > 500_000 { 1 } else { args.rounds.min(9) };
+    let rounds = if n > 500_000 { 1 } else { setup.rounds.min(9) };
     // One evaluator, as in a loop: its lists keep their memory. Its construction is timed, too.
     for _ in 0..=rounds {
         let mut set = None;

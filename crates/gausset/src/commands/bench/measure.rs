@@ -13,8 +13,9 @@ use gausset_prof::{Floor, Profile};
 use gausset_train::Adam;
 use serde::Serialize;
 
+use super::args::MeasureArgs;
 use super::scene::Scene;
-use super::{MeasureArgs, cpu_seconds, median, peak_bytes};
+use super::timing::{cpu_seconds, median, peak_bytes};
 use crate::console::Console;
 use crate::numbers::{grouped, three_digits};
 use crate::profiling;

@@ -13,7 +13,7 @@ use gausset_scenes::workload::{HEIGHT, SPLATS, State, WIDTH, Workload, pattern};
 use gausset_train::cameras;
 use gausset_train::orbit::{self, PictureShape};
 
-use super::MeasureArgs;
+use super::args::MeasureArgs;
 use crate::console::Console;
 
 /// Splats, a view of them with a picture to train towards, and how it is rendered.

@@ -11,7 +11,7 @@ use gausset_pano::bench::{self, Options};
 use serde::Serialize;
 
 use crate::Ending;
-use crate::commands::bench::peak_bytes;
+use crate::commands::bench::timing::peak_bytes;
 use crate::console::Console;
 use crate::device::DeviceArgs;
 use crate::exit::Status;

@@ -14,7 +14,8 @@ use std::path::Path;
 
 use super::{ColmapImage, ColmapModel, ColmapPoint, NextPoint, Observations};
 use crate::dataset::camera_model::{CameraModel, SourceCamera};
-use crate::dataset::error::{DatasetError, MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS, Problem};
+use crate::dataset::error::{DatasetError, Problem};
+use crate::dataset::limits::{MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS};
 
 /// Bytes of a camera record without its parameters.
 const CAMERA_BYTES: u64 = 24;

@@ -4,7 +4,7 @@
 //! frames.bin: u64 n; n × { u32 frame_id; u32 rig_id; f64 q[4]; f64 t[3]; u32 m; m × { i32 sensor_type; u32 sensor_id; u64 data_id } }
 //! frames.txt: FRAME_ID RIG_ID QW QX QY QZ TX TY TZ NUM (SENSOR_TYPE SENSOR_ID DATA_ID)...
 //! ```
-//! Poses of images stand in the image file in full, so rigs are not needed for rendering; what pictures of one
+//! Poses of images are in the image file in full, so rigs are not needed for rendering; what pictures of one
 //! frame have in common is their exposure and the error of the rig's pose. For cameras, `data_id` is the image id.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -14,7 +14,8 @@ use std::path::Path;
 
 use super::binary::Records;
 use super::text::{Lines, split_field, whole};
-use crate::dataset::error::{DatasetError, MAX_IMAGES, Problem};
+use crate::dataset::error::{DatasetError, Problem};
+use crate::dataset::limits::MAX_IMAGES;
 
 /// Bytes of a frame record without its data.
 const FRAME_BYTES: u64 = 68;

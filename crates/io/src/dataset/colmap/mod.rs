@@ -95,7 +95,7 @@ pub struct ColmapPoint {
     pub track: Vec<[u32; 2]>,
 }
 
-/// What a reader of points tells, one after the other.
+/// What a reader of points yields, one after the other.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NextPoint {
     /// So many points follow, which the file is long enough to hold. Text does not tell.
@@ -142,7 +142,7 @@ impl ModelFolder {
         let mut half = None;
         for format in [ModelFormat::Binary, ModelFormat::Text] {
             let [cameras, images, _] = format.file_names();
-            // Pipes and folders of these names are told when they are opened.
+            // Pipes and folders of these names fail when they are opened.
             match (path.join(cameras).exists(), path.join(images).exists()) {
                 (true, true) => return Ok(Some(Self { path: path.to_owned(), format })),
                 (true, false) => half = half.or(Some((images, cameras))),
