@@ -27,7 +27,7 @@ const FORBIDDEN: [(&str, &[&str], &str); 4] = [
     ),
 ];
 
-/// What stands in a dependency tree that may not.
+/// What is in a dependency tree that may not.
 pub(crate) fn findings(workspace: &Path) -> Result<Vec<String>, String> {
     let mut found = Vec::new();
     for (package, forbidden, why) in FORBIDDEN {

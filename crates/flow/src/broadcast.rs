@@ -1,6 +1,6 @@
 //! Events for several who listen, none of whom can hold up the work.
 //!
-//! Each has a queue of limited length. Whoever is slower than the events loses the oldest ones and is told how many.
+//! Each has a queue of limited length. Whoever is slower than the events loses the oldest ones and learns how many.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};

@@ -89,7 +89,7 @@ pub struct Evaluated {
 /// No finished run, another dataset, files of somebody else in the way; the job was asked to stop.
 pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evaluated, Failure> {
     let run = SavedRun::read(&options.run)?;
-    // Reading needs no lock: what stands in a run folder is whole, also while a training goes on.
+    // Reading needs no lock: what is in a run folder is whole, also while a training goes on.
     let _lock = if options.output.is_none() { Some(run.share()?) } else { None };
     let lpips = options.lpips.as_deref().map(read_lpips).transpose()?;
     let mut engine = options.device.engine(options.threads as usize)?;

@@ -1,5 +1,5 @@
 //! What `run`, `align` and `pano run` leave between their stages: models, and small JSON files that say what a stage was
-//! made with. The same command goes on where it was; another one is told which option differs, and nothing is touched
+//! made with. The same command goes on where it was; another one is refused with the option that differs, and nothing is touched
 //! without `--force`.
 
 use std::io::{ErrorKind, Write};

@@ -14,7 +14,7 @@ use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_sum
 
 use crate::{Failure, Host};
 
-/// A run as its folder tells it.
+/// A run as its folder records it.
 #[derive(Debug)]
 pub struct SavedRun {
     /// Its folder.

@@ -65,7 +65,7 @@ impl Draft {
     /// Gives the folder its final name, in place of an older folder of ours with the same marker if there is one.
     ///
     /// # Errors
-    /// What stands there is not ours; the system refused.
+    /// What is there is not ours; the system refused.
     pub fn publish(self, fs: &dyn FileSystem, target: &Path) -> Result<(), OwnedError> {
         let io_error = |action| move |source| WriteError::Io { path: target.to_owned(), action, source };
         fs.sync_folder(&self.path).map_err(io_error("sync folder"))?;

@@ -5,7 +5,7 @@
 //! reader says how many bytes it is prepared to hold. `clippy.toml` disallows `File::open`, `fs::read` and
 //! `fs::read_to_string` everywhere else.
 //!
-//! A name that stands *inside* a file may have been written by a stranger. [`inside`] holds it, as text, to the folder
+//! A name that a file *holds* may have been written by a stranger. [`inside`] holds it, as text, to the folder
 //! of that file. What lies on the disk is the user's: links are followed wherever they lead.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
@@ -59,7 +59,7 @@ pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
 #[error("leads out of its folder (expected a file below the folder of the file that names it)")]
 pub struct Outside;
 
-/// Where a name that stands inside a file leads: to a path below `folder`, the folder that such names are relative to.
+/// Where a name inside a file leads: to a path below `folder`, the folder that such names are relative to.
 ///
 /// The name is read as text: `a/../b.jpg` is `b.jpg`, whatever `a` is on the disk, so that the path given back holds
 /// none of its `..` and no link decides what the name means. A name that climbs out is refused; so is an absolute one,

@@ -2,7 +2,7 @@
 //!
 //! Two things are locked, and the system releases both when the process ends, however it ends: the folder itself, which
 //! nobody can remove while it is in use and put another in its place, and `FOLDER/.lock`, for systems and file systems
-//! that cannot lock a folder (Windows, some NFS). In the file stand process number, host and start time, for the message
+//! that cannot lock a folder (Windows, some NFS). The file holds process number, host and start time, for the message
 //! and for file systems without any locks: there a lock counts as held when it names a living process of this host, and
 //! as left behind when that process is gone.
 //!
@@ -22,7 +22,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Name of the lock file.
 pub const LOCK_NAME: &str = ".lock";
 
-/// What stands in a lock file that nobody has for himself.
+/// What is in a lock file that nobody has for himself.
 const SHARED_LINE: &[u8] = b"gausset\n";
 
 /// Longest lock file that is looked at.
@@ -44,7 +44,7 @@ pub enum LockError {
     NotOurs {
         /// The lock file.
         path: PathBuf,
-        /// What stands there.
+        /// What is there.
         found: &'static str,
     },
     /// The lock file could not be opened or written.
@@ -92,7 +92,7 @@ impl FolderLock {
 impl Drop for FolderLock {
     fn drop(&mut self) {
         let taken = &mut self.taken;
-        // Removed meanwhile by somebody: what stands there now is not ours.
+        // Removed meanwhile by somebody: what is there now is not ours.
         if !is_same_file(&taken.file, &taken.path) {
             return;
         }
@@ -295,7 +295,7 @@ fn has_no_locks(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Unsupported | io::ErrorKind::InvalidInput)
 }
 
-/// Whether an open file is the one that stands under the path now.
+/// Whether an open file is the one that is under the path now.
 #[cfg(unix)]
 fn is_same_file(file: &File, path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
@@ -305,14 +305,14 @@ fn is_same_file(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Whether an open file is the one that stands under the path now: here an open file cannot be replaced by another.
+/// Whether an open file is the one that is under the path now: here an open file cannot be replaced by another.
 #[cfg(not(unix))]
 fn is_same_file(_file: &File, path: &Path) -> bool {
     path.exists()
 }
 
 impl Content {
-    /// What stands in a lock file that others have made; what is wrong with it if that is not of ours.
+    /// What is in a lock file that others have made; what is wrong with it if that is not of ours.
     fn read(file: &mut File) -> Result<Self, &'static str> {
         let mut bytes = Vec::new();
         let read = io::Seek::rewind(file).and_then(|()| file.take(MAX_LOCK_BYTES).read_to_end(&mut bytes));

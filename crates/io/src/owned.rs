@@ -108,7 +108,7 @@ pub fn take(
     Ok(())
 }
 
-/// Refuses a path below a folder on which a link leads out of that folder, or at which a pipe, device or socket stands.
+/// Refuses a path below a folder on which a link leads out of that folder, or at which a pipe, device or socket is.
 /// What is not there yet is fine; the folder itself may be a link.
 ///
 /// # Errors

@@ -211,7 +211,7 @@ impl RunFolder {
     pub fn check(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<(), RunFolderError> {
         match retry(|| fs.info(root)).map_err(io_error(root, "look up"))?.map(|info| info.kind) {
             Some(FileKind::Folder) => {}
-            // What cannot become a folder is told when one is made.
+            // What cannot become a folder fails when one is made.
             _ => return Ok(()),
         }
         refuse_ways_out(fs, root)?;

@@ -2,7 +2,7 @@
 //!
 //! With candidate c and reference r, a tensor passes when `|c - r| / |r| <= rel` (L2 norms) or
 //! `max |c - r| <= abs`; integer tensors must be equal; masked tensors are compared on robust pixels only; a
-//! non-finite candidate value fails wherever it stands.
+//! non-finite candidate value fails wherever it is.
 
 use std::fmt;
 

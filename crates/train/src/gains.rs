@@ -32,7 +32,7 @@ const SMALLEST_SIDE: u32 = 96;
 const SETTLED: f64 = 1e-6;
 /// … or so many times.
 const MOST_PASSES: u32 = 500;
-/// Pictures that the loader is told of in advance.
+/// Pictures announced to the loader in advance.
 const LOOKAHEAD: usize = 8;
 
 /// Gains are worth correcting when they scatter by more than this (standard deviation of the logarithm).

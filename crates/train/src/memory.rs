@@ -136,7 +136,7 @@ impl MemoryPlan {
         }
     }
 
-    /// Bytes that points may take while a dataset is opened. A limit that is too small for the program is told with the plan.
+    /// Bytes that points may take while a dataset is opened. A limit that is too small for the program is refused with the plan.
     #[must_use]
     pub fn opening_budget(limit: u64) -> u64 {
         limit.saturating_sub(PROGRAM_BYTES).max(1 << 20)

@@ -2,7 +2,7 @@
 //!
 //! This is the low-level form: what a command line, a config file or a preset says, and nothing about what it leaves
 //! out. Layers are combined with [`TrainOptions::or`] and resolved once into a [`crate::TrainConfig`]. All there is to
-//! know about an option stands in its row of the table (`options/table.rs`); its long name (`max-splats`) is its key in
+//! know about an option is in its row of the table (`options/table.rs`); its long name (`max-splats`) is its key in
 //! files.
 
 mod fields;

@@ -32,7 +32,7 @@ const ALIGN_SIDE: u32 = 960;
 const FEW_FRAMES: usize = 16;
 /// Name of the record of what a folder was made with.
 const RECORD: &str = "pano_run.json";
-/// What stands in it under `made-by`.
+/// What is in it under `made-by`.
 const MADE_BY: &str = "gausset pano run";
 
 /// Footage, and how it becomes a splat.
@@ -111,7 +111,7 @@ struct Folders {
 pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -> Result<PanoRun, Failure> {
     let folder = |name: &str| options.output.join(name);
     let folders = Folders { align: folder("align"), train: folder("train"), run: folder("run") };
-    // A mistake in the options or a tool that is missing is told before the work begins.
+    // A mistake in the options or a tool that is missing is reported before the work begins.
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
     if align::finished(&folders.align, &options.tool).is_none() {
         options.tool.find(host)?;
@@ -151,7 +151,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
 }
 
 /// Writes the model of the views for training: the points of the alignment, and points far away where there is sky.
-/// Returns the size of the scene, from cameras and points without those far away: what rates are told in.
+/// Returns the size of the scene, from cameras and points without those far away: the unit of rates.
 fn write_model(
     options: &PanoOptions,
     folders: &Folders,

@@ -168,7 +168,7 @@ pub fn run(
         masks: options.lens.masks.clone(),
         ..training.clone()
     };
-    // A mistake in the options is told before the work begins.
+    // A mistake in the options is reported before the work begins.
     TrainConfig::resolve(&training, None)?;
     let aligned = pictures::source(options, host).and_then(|source| {
         let lock = records::lock(&options.output)?;

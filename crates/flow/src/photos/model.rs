@@ -113,7 +113,7 @@ fn write(
     Ok(())
 }
 
-/// What a model tells of these photographs.
+/// What a model says of these photographs.
 pub(super) fn describe(options: &PhotoOptions, model: &Model, frames: &[FrameImages]) -> PhotoAlignment {
     let missing = (0..frames.len()).filter(|index| !model.frames.contains_key(index));
     PhotoAlignment {

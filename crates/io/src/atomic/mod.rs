@@ -29,7 +29,7 @@ pub use writer::{
 };
 pub(crate) use writer::{Patient, is_temporary, retry};
 
-/// What stands under a path.
+/// What is under a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file.
@@ -62,7 +62,7 @@ pub trait OutputFile: io::Write + Send {
 
 /// Every way in which Gausset touches files that it writes. Implemented by [`Disk`] and by the fault injectors.
 pub trait FileSystem: Send + Sync {
-    /// What stands under a path, `None` when nothing does.
+    /// What is under a path, `None` when nothing does.
     ///
     /// # Errors
     /// The system refused to tell.
@@ -149,15 +149,15 @@ pub enum WriteError {
         /// Bytes free.
         free: u64,
     },
-    /// Something stands there already and may not be replaced.
+    /// Something is there already and may not be replaced.
     #[error("{}: output: exists already (expected a free name, found {found}); choose another name or add ⟨force⟩", path.display())]
     Exists {
         /// The file or folder.
         path: PathBuf,
-        /// What stands there.
+        /// What is there.
         found: String,
     },
-    /// A link stands there, and what it names does not exist.
+    /// A link is there, and what it names does not exist.
     #[error("{}: output: is a link that leads nowhere (expected a file or a free name); remove it or choose another name", path.display())]
     DanglingLink {
         /// The link.
@@ -171,13 +171,13 @@ pub enum WriteError {
         /// The folder.
         folder: PathBuf,
     },
-    /// A pipe, device or socket stands where a file of ours was to be.
+    /// A pipe, device or socket is where a file of ours was to be.
     #[error("{}: output: is a pipe, device or socket (expected a file, a folder or a free name); remove it or choose another folder", path.display())]
     Special {
-        /// What stands there.
+        /// What is there.
         path: PathBuf,
     },
-    /// A folder stands where a file was to be written.
+    /// A folder is where a file was to be written.
     #[error("{}: output: is a folder (expected a file name); name a file in it", path.display())]
     IsFolder {
         /// The folder.

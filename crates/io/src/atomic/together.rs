@@ -3,7 +3,7 @@
 //! ```text
 //! write .tmp-… (no sync) → … → one sync for all of them → rename each
 //! ```
-//! For files of which a list says that they are there: the list is written after them. A file never stands under its
+//! For files of which a list says that they are there: the list is written after them. A file never is under its
 //! name before its content is on the device. Folders are not synced: a name that a power failure undoes is missing from
 //! its folder, which whoever reads the list can see.
 
@@ -33,7 +33,7 @@ impl Drop for Unnamed {
     }
 }
 
-/// Writes the content of a file that [`name_together`] will name; what stands there now stays until then.
+/// Writes the content of a file that [`name_together`] will name; what is there now stays until then.
 ///
 /// # Errors
 /// As [`super::write_atomic`].

@@ -20,7 +20,7 @@ const MAX_NAMES: usize = 1000;
 /// How often a call interrupted by a signal is tried again.
 const INTERRUPT_RETRIES: usize = 100;
 
-/// Whether something that stands under the name may be replaced.
+/// Whether something that is under the name may be replaced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overwrite {
     /// It may: for files that Gausset itself keeps up to date.
@@ -47,7 +47,7 @@ impl Default for WriteOptions {
     }
 }
 
-/// What a finished write tells.
+/// What is known of a finished write.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Committed {
     /// Length of the file.
@@ -70,7 +70,7 @@ pub fn write_atomic<T>(
     write_atomic_with(fs, path, &WriteOptions::default(), body).map(|(value, _)| value)
 }
 
-/// [`write_atomic`] with options; also tells length and sync time.
+/// [`write_atomic`] with options; also returns length and sync time.
 ///
 /// # Errors
 /// As [`write_atomic`]; too little free space; a name that is taken and may not be replaced.
@@ -258,7 +258,7 @@ impl Drop for AtomicWriter<'_> {
 /// Refuses a name that is taken.
 ///
 /// # Errors
-/// [`WriteError::Exists`] if anything stands there, unless `overwrite` allows it.
+/// [`WriteError::Exists`] if anything is there, unless `overwrite` allows it.
 pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -> Result<(), WriteError> {
     if overwrite == Overwrite::Replace {
         return Ok(());
@@ -303,7 +303,7 @@ pub(crate) fn is_temporary(name: &OsStr) -> bool {
         .is_some_and(|[process, count, name]| is_number(&process) && is_number(&count) && !name.is_empty())
 }
 
-/// Whether a link stands under a name, wherever it leads.
+/// Whether a link is under a name, wherever it leads.
 fn is_link(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|about| about.is_symlink())
 }
@@ -317,7 +317,7 @@ fn temporary_name(target: &Path, name: &OsStr) -> PathBuf {
     target.with_file_name(temporary)
 }
 
-/// The folder in which a file stands.
+/// The folder that holds a file.
 fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,

@@ -8,7 +8,7 @@
 //! footer    table offset u64 | table bytes u64 | total bytes u64 | xxh3 of preamble and header u64
 //!           | xxh3 of the table u64 | xxh3 of the footer so far u64 | end mark "GSETCEND"
 //! ```
-//! The table stands at the end, so that sections stream to the file without being held or counted first. Every byte
+//! The table is at the end, so that sections stream to the file without being held or counted first. Every byte
 //! lies under exactly one hash or is compared with its only legal value, and the parts must follow each other without
 //! a gap: any flipped bit, any cut and any appended byte is found.
 //!

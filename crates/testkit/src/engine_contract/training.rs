@@ -91,7 +91,7 @@ pub fn the_same_calls_give_the_same_state(make: Make<'_>) {
     assert_same(&*used, &a, &b, "used before");
 }
 
-/// Whoever asks first is told of a step, and nobody again; what describes the last step stays.
+/// A step is reported to whoever asks first, and to nobody again; what describes the last step stays.
 pub fn each_step_is_told_once(make: Make<'_>) {
     let mut engine = loaded(make, Vec::new());
     let nothing = engine.flush().expect("flushed");

@@ -53,7 +53,7 @@ const DROPOUT: f64 = 0.1;
 /// Share of the splats that are split rather than copied where there are not few.
 const SPLIT_LARGEST: f64 = 0.5;
 
-/// What a dataset tells presets about itself.
+/// What presets know of a dataset.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Known {
     /// Training pictures.

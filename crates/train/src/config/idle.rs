@@ -1,4 +1,4 @@
-//! Options that others leave without effect: whoever gives one is told, and how to mean it.
+//! Options that others leave without effect: whoever gives one gets a refusal that says how to mean it.
 //!
 //! What counts is what a *person* gives. A run's own `config.toml` holds what the run resolved, keys without effect
 //! among them; they are left out when it is used as a config file ([`TrainOptions::read`]). And where the command line

@@ -105,7 +105,7 @@ enum Place<T> {
     /// In a part that only some configurations have.
     Part(fn(&mut TrainConfig) -> Option<&mut T>),
     Optional(fn(&mut TrainConfig) -> &mut Option<T>),
-    /// The value decides which parts there are, or stands there in another form.
+    /// The value decides which parts there are, or is there in another form.
     Choice(fn(&TrainConfig) -> Option<T>, fn(&mut TrainConfig, T)),
 }
 
