@@ -5,6 +5,7 @@
 //! at every vector level, and random numbers are functions of a counter.
 #![deny(unsafe_code)]
 
+mod exec;
 pub mod huge_pages;
 pub mod level;
 pub mod machine;
@@ -15,6 +16,7 @@ pub mod rng;
 pub mod scatter;
 pub mod simd;
 
+pub use exec::Exec;
 #[doc(hidden)]
 pub use fearless_simd;
 pub use level::{VectorLevel, level};

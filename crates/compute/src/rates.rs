@@ -10,10 +10,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use fearless_simd::{Level, prelude::*};
+use fearless_simd::prelude::*;
 
 use crate::simd::{LANES, Row, fma, load, splat, store, sum_lanes};
-use crate::{Pool, at_level};
+use crate::{Exec, at_level};
 
 /// Independent chains of multiply-adds: enough to hide the latency where a vector has 16 lanes ...
 const MANY_CHAINS: usize = 10;
@@ -51,7 +51,8 @@ pub struct Rates {
 impl Rates {
     /// Measures; takes about 0.1 s and 64 MiB for a moment.
     #[must_use]
-    pub fn measure(pool: &Pool, level: Level) -> Self {
+    pub fn measure(exec: Exec<'_>) -> Self {
+        let Exec { pool, level } = exec;
         let threads = pool.threads();
         let arithmetic = best_seconds(|| {
             pool.run(threads, |_, _| {
@@ -68,7 +69,7 @@ impl Rates {
                 black_box(place_values());
             });
         });
-        let mut stream_bytes_per_s = STREAM_SIZES.map(|bytes| stream_rate(pool, level, bytes));
+        let mut stream_bytes_per_s = STREAM_SIZES.map(|bytes| stream_rate(exec, bytes));
         // A smaller array is never slower but by chance.
         for i in (1..STREAM_SIZES.len()).rev() {
             stream_bytes_per_s[i - 1] = stream_bytes_per_s[i - 1].max(stream_bytes_per_s[i]);
@@ -96,7 +97,7 @@ impl Rates {
 }
 
 /// Bytes read and written per second by updates in place of an array of this size.
-fn stream_rate(pool: &Pool, level: Level, bytes: usize) -> f64 {
+fn stream_rate(Exec { pool, level }: Exec<'_>, bytes: usize) -> f64 {
     let mut values: Vec<Row> = vec![[1.0; LANES]; bytes / size_of::<Row>()];
     // Each thread keeps to its part where that fits into a cache of its own, and sees it often enough to be timed.
     let largest = STREAM_SIZES[STREAM_SIZES.len() - 1];
@@ -177,7 +178,7 @@ fn update<S: Simd>(simd: S, rows: &mut [Row]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{VectorLevel, level};
+    use crate::Pool;
 
     #[test]
     fn work_on_an_array_is_set_against_the_largest_measured_size_that_is_not_larger() {
@@ -193,9 +194,9 @@ mod tests {
 
     #[test]
     fn no_repetition_of_the_measured_work_beats_the_rates() {
-        let level = level(VectorLevel::Auto).unwrap();
         let pool = Pool::new(1);
-        let rates = Rates::measure(&pool, level);
+        let exec = Exec::best(&pool);
+        let (level, rates) = (exec.level, Rates::measure(exec));
         let rate = |work: &mut dyn FnMut(), count: f64| {
             let started = Instant::now();
             work();

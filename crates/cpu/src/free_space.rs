@@ -1,5 +1,6 @@
 //! Clears space that is known to be empty: draws the lists of each view and asks its points, then asks the places.
 
+use gausset_compute::Exec;
 use gausset_compute::simd::LANES;
 use gausset_core::engine::{EngineError, FreeSpaceRule, RenderOptions};
 use gausset_raster::free_space::{Evidence, Places};
@@ -25,8 +26,9 @@ impl CpuEngine {
             let kernel_view = KernelView::new(&view.camera, &view.pose);
             let name = || "a view of free space".to_owned();
             self.make_room(&name, &kernel_view, Room::SPACE)?;
+            let exec = Exec { pool: &self.pool, level: self.level };
             let parameters = &self.state.parameters;
-            let listed = self.pipeline.lists(&self.pool, self.level, parameters, &kernel_view, &options);
+            let listed = self.pipeline.lists(exec, parameters, &kernel_view, &options);
             listed.map_err(|error| self.too_many_entries(&name, error))?;
             evidence.add(view, &self.pipeline, &self.state.parameters, rule.reach);
         }

@@ -15,7 +15,7 @@ mod step;
 
 use fearless_simd::Level;
 use gausset_compute::level::{describe as describe_level, name as level_name};
-use gausset_compute::{Pool, Rates, VectorLevel, level};
+use gausset_compute::{Exec, Pool, Rates, VectorLevel, level};
 use gausset_core::engine::{
     DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed, Outputs,
     RenderOptions, Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
@@ -246,8 +246,8 @@ impl Engine for CpuEngine {
         self.make_room(&name, &view, Room::picture(outputs))?;
         self.pipeline.sky = self.sky_behind(options)?;
         self.pipeline.dropout = None;
-        let forward =
-            self.pipeline.forward(&self.pool, self.level, &self.state.parameters, &view, options, outputs);
+        let exec = Exec { pool: &self.pool, level: self.level };
+        let forward = self.pipeline.forward(exec, &self.state.parameters, &view, options, outputs);
         forward.map_err(|error| self.too_many_entries(&name, error))?;
         self.last = Some(LastPass { size: view.size, sh_degree: options.sh_degree, update: None });
         self.listed = Some((*camera, *pose, *options));
@@ -270,9 +270,10 @@ impl Engine for CpuEngine {
             (self.listed, self.last) = (None, None);
             let name = || "a picture".to_owned();
             self.make_room(&name, &view, Room::LISTS)?;
+            let exec = Exec { pool: &self.pool, level: self.level };
             let splats = &self.state.parameters;
             self.pipeline.dropout = None;
-            let lists = self.pipeline.lists(&self.pool, self.level, splats, &view, options);
+            let lists = self.pipeline.lists(exec, splats, &view, options);
             lists.map_err(|error| self.too_many_entries(&name, error))?;
             self.listed = Some((*camera, *pose, *options));
         }
@@ -285,6 +286,10 @@ impl Engine for CpuEngine {
     }
 
     fn floors(&mut self, work: &StepWork) -> Option<Floors> {
-        Some(floors::floors(work, &Rates::measure(&self.pool, self.level), self.pool.threads()))
+        Some(floors::floors(
+            work,
+            &Rates::measure(Exec { pool: &self.pool, level: self.level }),
+            self.pool.threads(),
+        ))
     }
 }

@@ -1,5 +1,6 @@
 //! One training step: forward, loss, backward, update.
 
+use gausset_compute::Exec;
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::{
     CorrectionRates, EngineError, GradientStatistic, Group, Outputs, StepParams, TrainView,
@@ -47,14 +48,9 @@ impl CpuEngine {
         self.pipeline.sky = self.sky_behind(&params.render)?;
         let StepParams { dropout: share, seed, step, .. } = *params;
         self.pipeline.dropout = (share > 0.0).then_some(Dropout { share, seed, step });
-        let forward = self.pipeline.forward(
-            &self.pool,
-            self.level,
-            &self.state.parameters,
-            &kernel_view,
-            &params.render,
-            Outputs::Color,
-        );
+        let exec = Exec { pool: &self.pool, level: self.level };
+        let forward =
+            self.pipeline.forward(exec, &self.state.parameters, &kernel_view, &params.render, Outputs::Color);
         forward.map_err(|error| self.too_many_entries(&name, error))?;
         let last = LastPass {
             size: kernel_view.size,
@@ -79,7 +75,8 @@ impl CpuEngine {
             },
             alpha_depth: None,
         };
-        self.pipeline.backward(&self.pool, self.level, &kernel_view, upstream, absolute);
+        let exec = Exec { pool: &self.pool, level: self.level };
+        self.pipeline.backward(exec, &kernel_view, upstream, absolute);
         self.last = Some(last);
         statistics::count_backward(self, params.adam, params.step);
         let pose_rates = params.pose.filter(|_| pose_row.is_some());
@@ -148,16 +145,16 @@ impl CpuEngine {
     ) -> Result<(f64, ColourGradient), EngineError> {
         let _span = span(Stage::Loss.name());
         self.tiles_to_planes(kernel_view);
-        let (level, pool) = (self.level, &self.pool);
+        let exec = Exec { pool: &self.pool, level: self.level };
         let colours = colour_rows.read(&self.state, [view.camera.cx, view.camera.cy]);
         let picture = match &colours {
             Colours::AsRendered => &self.render,
             Colours::Gain(gain) => {
-                apply_gain(level, pool, gain, &mut self.render);
+                apply_gain(exec, gain, &mut self.render);
                 &self.render
             }
             Colours::Affine(affine) => {
-                apply_exposure(level, pool, affine, &self.render, &mut self.corrected);
+                apply_exposure(exec, affine, &self.render, &mut self.corrected);
                 &self.corrected
             }
         };
@@ -165,15 +162,15 @@ impl CpuEngine {
         let truth = Truth::Bytes(&view.target);
         let value = self
             .loss
-            .run(pool, picture, truth, &options, &mut self.gradient)
+            .run(exec.pool, picture, truth, &options, &mut self.gradient)
             .map_err(|err| EngineError::BadInput(format!("view `{}`: {err}", view.name)))?;
         let gradient = match &colours {
             Colours::AsRendered => ColourGradient::None,
             Colours::Gain(gain) => {
-                ColourGradient::Gain(gain_vjp(level, pool, gain, &self.render, &mut self.gradient))
+                ColourGradient::Gain(gain_vjp(exec, gain, &self.render, &mut self.gradient))
             }
             Colours::Affine(affine) => {
-                ColourGradient::Affine(exposure_vjp(level, pool, affine, &self.render, &mut self.gradient))
+                ColourGradient::Affine(exposure_vjp(exec, affine, &self.render, &mut self.gradient))
             }
         };
         Ok((value.loss, gradient))
@@ -217,7 +214,7 @@ impl CpuEngine {
             visible_steps: &mut self.state.visible_steps,
             max_radius: &mut self.state.max_radius,
         };
-        let report = update(&self.pool, self.level, state, &input);
+        let report = update(Exec { pool: &self.pool, level: self.level }, state, &input);
         self.report.skipped_updates += report.skipped;
         self.report.dead_splats = report.dead;
         report.pose

@@ -6,8 +6,7 @@
 //! ([`super::decide`]); then growth is cut to the room that is left, largest mean statistic first, ties by order.
 //! A splat that may not grow for want of room stays as it is.
 
-use fearless_simd::Level;
-use gausset_compute::{Pool, rng};
+use gausset_compute::{Exec, Pool, rng};
 use gausset_core::engine::{ClassicRule, TrainState};
 use gausset_core::{Splats, se3};
 
@@ -25,7 +24,7 @@ pub(super) fn apply(state: &mut TrainState, rule: &ClassicRule, pool: &Pool) -> 
     let mut outcome = DensityOutcome::default();
     let thresholds = Thresholds::of(rule);
     let mut decisions = vec![KEEP; n];
-    decide::decide(&inputs(state), &thresholds, &mut decisions, Level::new(), pool);
+    decide::decide(Exec::best(pool), &inputs(state), &thresholds, &mut decisions);
     if let Some(dead) = not_finite(&state.splats, pool) {
         for (decision, _) in decisions.iter_mut().zip(dead).filter(|(_, dead)| *dead) {
             *decision = PRUNE;

@@ -18,9 +18,9 @@
 //! The vector pass takes 16 splats at a time. Scales come as triples; instead of taking them apart, all 48 values are
 //! compared where they are, and the 48 answers are folded to 16 in an integer register.
 
-use fearless_simd::{Level, f32x16, mask8x16, prelude::*, u8x16, u32x16};
+use fearless_simd::{f32x16, mask8x16, prelude::*, u8x16, u32x16};
 use gausset_compute::simd::{LANES, Row, load, splat};
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, at_level};
 use gausset_core::engine::ClassicRule;
 
 use super::{ln, logit};
@@ -129,13 +129,7 @@ impl Inputs<'_> {
 ///
 /// # Panics
 /// If the arrays have different lengths (`max_radius` may be empty when it is not read).
-pub fn decide(
-    inputs: &Inputs<'_>,
-    t: &Thresholds,
-    decisions: &mut [u8],
-    level: Level,
-    pool: &Pool,
-) -> Counts {
+pub fn decide(exec: Exec<'_>, inputs: &Inputs<'_>, t: &Thresholds, decisions: &mut [u8]) -> Counts {
     let n = inputs.len();
     let by_radius = t.prune_radius < f32::INFINITY;
     assert!(
@@ -147,7 +141,7 @@ pub fn decide(
     );
     let mut parts: Vec<(&mut [u8], Counts)> =
         decisions.chunks_mut(CHUNK).map(|chunk| (chunk, Counts::default())).collect();
-    pool.run_parts(&mut parts, |chunk, (decisions, counts)| {
+    exec.pool.run_parts(&mut parts, |chunk, (decisions, counts)| {
         let range = chunk * CHUNK..chunk * CHUNK + decisions.len();
         let inputs = Inputs {
             gradient_sum: &inputs.gradient_sum[range.clone()],
@@ -157,9 +151,9 @@ pub fn decide(
             opacity_logits: &inputs.opacity_logits[range],
         };
         *counts = if by_radius {
-            at_level!(level, simd => decide_chunk::<_, true>(simd, &inputs, t, decisions))
+            at_level!(exec.level, simd => decide_chunk::<_, true>(simd, &inputs, t, decisions))
         } else {
-            at_level!(level, simd => decide_chunk::<_, false>(simd, &inputs, t, decisions))
+            at_level!(exec.level, simd => decide_chunk::<_, false>(simd, &inputs, t, decisions))
         };
     });
     parts.iter().fold(Counts::default(), |sum, (_, c)| Counts {

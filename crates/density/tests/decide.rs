@@ -3,8 +3,8 @@
 mod density_support;
 
 use density_support::{classic_rule, some_state};
-use gausset_compute::Pool;
 use gausset_compute::level::{VectorLevel, describe, level};
+use gausset_compute::{Exec, Pool};
 use gausset_core::engine::ClassicRule;
 use gausset_density::decide::{CLONE, Counts, Inputs, KEEP, PRUNE, SPLIT, Thresholds, decide};
 
@@ -60,7 +60,7 @@ fn decisions_everywhere(columns: &Columns, t: &Thresholds) -> Vec<u8> {
     for level in all_levels() {
         for threads in [1, 2, 3, 7] {
             let mut decisions = vec![0xFF; n];
-            assert_eq!(decide(&inputs, t, &mut decisions, level, &Pool::new(threads)), counts);
+            assert_eq!(decide(Exec { pool: &Pool::new(threads), level }, &inputs, t, &mut decisions), counts);
             if let Some(i) = (0..n).find(|&i| decisions[i] != expected[i]) {
                 panic!(
                     "splat {i} at {}: {} instead of {}: sum {} steps {} radius {} log scales {:?} logit {}, {t:?}",

@@ -18,8 +18,8 @@
 //! Gradient: `-Σ w G p`, Hessian: `Σ w G (p pᵀ - S⁻¹)` with `p = A'ᵀ v / k²`. `w G` is formed before it meets `p`:
 //! far points have a `p pᵀ` that overflows, and `0 · inf` is not 0.
 
-use fearless_simd::{Level, prelude::*};
-use gausset_compute::{Pool, at_level};
+use fearless_simd::prelude::*;
+use gausset_compute::{Exec, at_level};
 
 use crate::packed::{PointRows, Term};
 use crate::real::{INV_K2, Lanes, Real};
@@ -57,8 +57,7 @@ impl Order {
 
 /// Evaluates a field at points: `order.rows()` rows of `points.padded()` numbers each.
 pub(crate) fn forward<T: Real>(
-    level: Level,
-    pool: &Pool,
+    exec: Exec<'_>,
     terms: &[Term<T>],
     points: &PointRows<T>,
     order: Order,
@@ -66,7 +65,7 @@ pub(crate) fn forward<T: Real>(
     let padded = points.padded();
     let mut rows = vec![vec![T::ZERO; padded]; order.rows()];
     let block = PointRows::<T>::PADDED;
-    let share = padded.div_ceil(4 * pool.threads()).next_multiple_of(block);
+    let share = padded.div_ceil(4 * exec.pool.threads()).next_multiple_of(block);
     let task = share.clamp(block, TASK_POINTS);
     let mut parts: Vec<Vec<&mut [T]>> = (0..padded.div_ceil(task)).map(|_| Vec::new()).collect();
     for row in &mut rows {
@@ -74,11 +73,11 @@ pub(crate) fn forward<T: Real>(
             part.push(piece);
         }
     }
-    pool.run_parts(&mut parts, |index, out| {
+    exec.pool.run_parts(&mut parts, |index, out| {
         let first = index * task;
         let count = (padded - first).min(task);
         let points: [&[T]; 3] = [0, 1, 2].map(|k| &points.axis[k][first..first + count]);
-        at_level!(level, simd => chunk(simd, terms, points, order, out));
+        at_level!(exec.level, simd => chunk(simd, terms, points, order, out));
     });
     rows
 }

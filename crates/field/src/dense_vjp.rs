@@ -14,8 +14,8 @@
 //!
 //! `s` is formed before it meets `v`, and `s v` before it meets `v` again: see `dense`.
 
-use fearless_simd::{Level, prelude::*};
-use gausset_compute::{Pool, at_level};
+use fearless_simd::prelude::*;
+use gausset_compute::{Exec, Pool, at_level};
 
 use crate::dense::{square, whitened};
 use crate::gradients::{BlockMoments, FieldGradients};
@@ -44,30 +44,28 @@ type Unpack<'a> = &'a (dyn Fn(usize, &BlockMoments) -> BlockMoments + Sync);
 /// The gradients that the ten moments of each Gaussian over points `x y z gbar` give; the number of points is a
 /// multiple of [`PHASE`].
 pub(crate) fn moments<T: Real>(
-    level: Level,
-    pool: &Pool,
+    exec: Exec<'_>,
     field: &Packed<T>,
     samples: &[Sample<T, 4>],
     out: &mut FieldGradients<T>,
     unpack: Unpack<'_>,
 ) {
-    sums(pool, field, samples, out, unpack, |blocks, samples, out| {
-        at_level!(level, simd => tiles(simd, blocks, samples, out));
+    sums(exec.pool, field, samples, out, unpack, |blocks, samples, out| {
+        at_level!(exec.level, simd => tiles(simd, blocks, samples, out));
     });
 }
 
 /// The gradients that the ten sums of the VJP of the gradient over points `x y z ux uy uz` give, in units with `k`:
 /// `Σ G (r - a p)` (3), `Σ G (p tᵀ + (r - a p) vᵀ)` (6, lower), `Σ G a`.
 pub(crate) fn gradient_sums<T: Real>(
-    level: Level,
-    pool: &Pool,
+    exec: Exec<'_>,
     field: &Packed<T>,
     samples: &[Sample<T, 6>],
     out: &mut FieldGradients<T>,
     unpack: Unpack<'_>,
 ) {
-    sums(pool, field, samples, out, unpack, |blocks, samples, out| {
-        at_level!(level, simd => gradient_tiles(simd, blocks, samples, out));
+    sums(exec.pool, field, samples, out, unpack, |blocks, samples, out| {
+        at_level!(exec.level, simd => gradient_tiles(simd, blocks, samples, out));
     });
 }
 

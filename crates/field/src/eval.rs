@@ -8,7 +8,7 @@ use std::any::Any;
 use std::sync::Mutex;
 
 use fearless_simd::Level;
-use gausset_compute::{Pool, VectorLevel, at_level};
+use gausset_compute::{Exec, Pool, VectorLevel, at_level};
 
 use crate::dense::{self, Order};
 use crate::dense_vjp::{self, PHASE};
@@ -70,6 +70,11 @@ impl Compute {
     pub fn best() -> Self {
         Self { pool: Pool::with_all_cores(), level: Level::new(), spare: Spare::default() }
     }
+
+    /// For functions that know nothing of spare memory.
+    pub(crate) fn exec(&self) -> Exec<'_> {
+        Exec { pool: &self.pool, level: self.level }
+    }
 }
 
 /// Value and spatial derivatives at points.
@@ -105,7 +110,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
     pub fn new(compute: &'a Compute, field: &'a GaussianField<T>) -> Result<Self, FieldError> {
         field.check_shape()?;
         let mut packed: Packed<T> = compute.spare.take();
-        packed.renew(compute.level, &compute.pool, field);
+        packed.renew(compute.exec(), field);
         // The inverse factors are there already; looking at them is cheaper than making them again.
         if packed.is_usable {
             return Ok(Self { compute, field, packed });
@@ -167,10 +172,10 @@ impl<'a, T: Real> Evaluator<'a, T> {
             // Padding: points that nothing depends on.
             samples.resize(points.len().next_multiple_of(PHASE), [x, y, z, T::ZERO]);
         }
-        let (level, pool) = (self.compute.level, &self.compute.pool);
-        dense_vjp::moments(level, pool, &self.packed, &samples, out, &|b, moments| {
+        let exec = self.compute.exec();
+        dense_vjp::moments(exec, &self.packed, &samples, out, &|b, moments| {
             let (block, slopes) = (&self.packed.blocks[b], self.slopes(b));
-            at_level!(level, simd => block_from_moments(simd, block, &slopes, moments))
+            at_level!(exec.level, simd => block_from_moments(simd, block, &slopes, moments))
         });
         Ok(())
     }
@@ -198,9 +203,9 @@ impl<'a, T: Real> Evaluator<'a, T> {
         self.check(points, ubar.len())?;
         let samples: Vec<[T; 6]> =
             points.iter().zip(ubar).map(|(x, u)| [x[0], x[1], x[2], u[0], u[1], u[2]]).collect();
-        let (level, pool) = (self.compute.level, &self.compute.pool);
+        let exec = self.compute.exec();
         let mut out = FieldGradients::zeros(0);
-        dense_vjp::gradient_sums(level, pool, &self.packed, &samples, &mut out, &|b, sums| {
+        dense_vjp::gradient_sums(exec, &self.packed, &samples, &mut out, &|b, sums| {
             let (block, slopes) = (&self.packed.blocks[b], self.slopes(b));
             let mut out = [[0.0; BLOCK]; 10];
             for lane in 0..BLOCK {
@@ -272,7 +277,7 @@ impl<'a, T: Real> Evaluator<'a, T> {
     fn forward(&self, points: &[[T; 3]], order: Order) -> Result<Vec<Vec<T>>, FieldError> {
         GaussianField::check_points(points)?;
         let rows = PointRows::new(points);
-        Ok(dense::forward(self.compute.level, &self.compute.pool, &self.packed.terms, &rows, order))
+        Ok(dense::forward(self.compute.exec(), &self.packed.terms, &rows, order))
     }
 
     fn derivatives(&self, points: &[[T; 3]], order: Order) -> Result<Derivatives<T>, FieldError> {

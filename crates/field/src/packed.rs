@@ -8,8 +8,8 @@
 //! - `terms`: 13 numbers in a row, for kernels with lanes = points. The weight is multiplied into the coefficients of
 //!   the exponential (see `real`).
 
-use fearless_simd::{Level, prelude::*};
-use gausset_compute::{Pool, at_level};
+use fearless_simd::prelude::*;
+use gausset_compute::{Exec, at_level};
 
 use crate::field::{GaussianField, WeightMode};
 use crate::real::{K, Lanes, Real, exp_f64};
@@ -52,14 +52,14 @@ pub(crate) fn term<T: Real>(record: &Record<T>) -> Term<T> {
 
 impl<T: Real> Packed<T> {
     /// Packs a field whose arrays have one entry per Gaussian.
-    pub(crate) fn new(level: Level, pool: &Pool, field: &GaussianField<T>) -> Self {
+    pub(crate) fn new(exec: Exec<'_>, field: &GaussianField<T>) -> Self {
         let mut packed = Self::default();
-        packed.renew(level, pool, field);
+        packed.renew(exec, field);
         packed
     }
 
     /// Packs another field into the same memory.
-    pub(crate) fn renew(&mut self, level: Level, pool: &Pool, field: &GaussianField<T>) {
+    pub(crate) fn renew(&mut self, exec: Exec<'_>, field: &GaussianField<T>) {
         let len = field.len();
         let blocks = len.div_ceil(BLOCK);
         self.len = len;
@@ -71,9 +71,9 @@ impl<T: Real> Packed<T> {
             .zip(self.terms.chunks_mut(TASK_BLOCKS * BLOCK))
             .map(|(blocks, terms)| (blocks, terms, true))
             .collect();
-        pool.run_parts(&mut parts, |part, (blocks, terms, is_usable)| {
+        exec.pool.run_parts(&mut parts, |part, (blocks, terms, is_usable)| {
             let first = part * TASK_BLOCKS * BLOCK;
-            *is_usable = at_level!(level, simd => pack(simd, field, first, blocks, terms));
+            *is_usable = at_level!(exec.level, simd => pack(simd, field, first, blocks, terms));
         });
         self.is_usable = parts.iter().all(|(_, _, is_usable)| *is_usable);
         self.terms.truncate(len);

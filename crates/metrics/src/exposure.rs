@@ -4,9 +4,9 @@
 //! `∂colour_j = Σ_i m_ij g_i`, `∂m_ij = Σ_pixels g_i colour_j` and `∂m_i3 = Σ_pixels g_i`.
 //! Sums are taken in f32 along a row of pixels, lane by lane, then in f64: lanes, rows and bands of 16 rows in order.
 
-use fearless_simd::{Level, Simd, prelude::*};
+use fearless_simd::{Simd, prelude::*};
 use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, at_level};
 
 use crate::{Planes, sum_in_f64};
 
@@ -20,20 +20,14 @@ pub const IDENTITY: Exposure = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0
 const BAND_ROWS: usize = 16;
 
 /// `corrected = exposure(render)`; `corrected` takes the size of `render`, what its padding holds is not defined.
-pub fn apply_exposure(
-    level: Level,
-    pool: &Pool,
-    exposure: &Exposure,
-    render: &Planes,
-    corrected: &mut Planes,
-) {
+pub fn apply_exposure(exec: Exec<'_>, exposure: &Exposure, render: &Planes, corrected: &mut Planes) {
     corrected.resize(render.width(), render.height());
     let row_len = render.row_len();
     let render = render.as_slice();
-    pool.run_chunks(corrected.as_mut_slice(), BAND_ROWS * row_len.max(1), |band, out| {
+    exec.pool.run_chunks(corrected.as_mut_slice(), BAND_ROWS * row_len.max(1), |band, out| {
         let rows = &render[band * BAND_ROWS * row_len..][..out.len()];
         for (row, out) in rows.chunks_exact(row_len).zip(out.chunks_exact_mut(row_len)) {
-            at_level!(level, simd => apply_row(simd, exposure, split(row), split_mut(out)));
+            at_level!(exec.level, simd => apply_row(simd, exposure, split(row), split_mut(out)));
         }
     });
 }
@@ -44,13 +38,7 @@ pub fn apply_exposure(
 /// # Panics
 /// If the pictures differ in size.
 #[must_use]
-pub fn exposure_vjp(
-    level: Level,
-    pool: &Pool,
-    exposure: &Exposure,
-    render: &Planes,
-    gradient: &mut Planes,
-) -> Exposure {
+pub fn exposure_vjp(exec: Exec<'_>, exposure: &Exposure, render: &Planes, gradient: &mut Planes) -> Exposure {
     assert_eq!(
         (render.width(), render.height()),
         (gradient.width(), gradient.height()),
@@ -63,12 +51,12 @@ pub fn exposure_vjp(
         .chunks_mut(BAND_ROWS * row_len.max(1))
         .map(|gradient| (gradient, [0.0; 12]))
         .collect();
-    pool.run_parts(&mut parts, |band, (gradient, sums)| {
+    exec.pool.run_parts(&mut parts, |band, (gradient, sums)| {
         let rows = &render[band * BAND_ROWS * row_len..][..gradient.len()];
         let inside = (height - band * BAND_ROWS).min(BAND_ROWS) * row_len;
         gradient[inside..].fill(0.0);
         for (row, gradient) in rows[..inside].chunks_exact(row_len).zip(gradient.chunks_exact_mut(row_len)) {
-            at_level!(level, simd => vjp_row(simd, exposure, width, split(row), split_mut(gradient), sums));
+            at_level!(exec.level, simd => vjp_row(simd, exposure, width, split(row), split_mut(gradient), sums));
         }
     });
     let mut total = [0.0; 12];

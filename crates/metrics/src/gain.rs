@@ -11,9 +11,9 @@
 //! `∂a_k = Σ_c Σ u_c corrected_c r^2k / v`. Both directions need the corrected picture only, which takes the render's
 //! place. Sums are taken as in [`crate::exposure`].
 
-use fearless_simd::{Level, Simd, f32x16, prelude::*};
+use fearless_simd::{Simd, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, at_level};
 
 use crate::{Planes, sum_in_f64};
 
@@ -67,12 +67,12 @@ impl Gain {
 }
 
 /// Corrects a rendered picture in place; what its padding holds afterwards is not defined.
-pub fn apply_gain(level: Level, pool: &Pool, gain: &Gain, picture: &mut Planes) {
+pub fn apply_gain(exec: Exec<'_>, gain: &Gain, picture: &mut Planes) {
     let factors = gain.factors(picture);
     let row_len = picture.row_len().max(1);
-    pool.run_chunks(picture.as_mut_slice(), BAND_ROWS * row_len, |band, rows| {
+    exec.pool.run_chunks(picture.as_mut_slice(), BAND_ROWS * row_len, |band, rows| {
         for (y, row) in rows.chunks_exact_mut(row_len).enumerate() {
-            at_level!(level, simd => apply_row(simd, &factors, band * BAND_ROWS + y, split_mut(row)));
+            at_level!(exec.level, simd => apply_row(simd, &factors, band * BAND_ROWS + y, split_mut(row)));
         }
     });
 }
@@ -83,13 +83,7 @@ pub fn apply_gain(level: Level, pool: &Pool, gain: &Gain, picture: &mut Planes) 
 /// # Panics
 /// If the pictures differ in size.
 #[must_use]
-pub fn gain_vjp(
-    level: Level,
-    pool: &Pool,
-    gain: &Gain,
-    corrected: &Planes,
-    gradient: &mut Planes,
-) -> GainGradient {
+pub fn gain_vjp(exec: Exec<'_>, gain: &Gain, corrected: &Planes, gradient: &mut Planes) -> GainGradient {
     let size = |picture: &Planes| (picture.width(), picture.height());
     assert_eq!(size(corrected), size(gradient), "sizes of the pictures");
     let factors = gain.factors(corrected);
@@ -98,7 +92,7 @@ pub fn gain_vjp(
     let corrected = corrected.as_slice();
     let parts = gradient.as_mut_slice().chunks_mut(BAND_ROWS * row_len);
     let mut parts: Vec<(&mut [f32], [f64; 6])> = parts.map(|rows| (rows, [0.0; 6])).collect();
-    pool.run_parts(&mut parts, |band, (gradient, sums)| {
+    exec.pool.run_parts(&mut parts, |band, (gradient, sums)| {
         let first = band * BAND_ROWS;
         let rows = &corrected[first * row_len..][..gradient.len()];
         let inside = height.saturating_sub(first).min(BAND_ROWS) * row_len;
@@ -106,7 +100,7 @@ pub fn gain_vjp(
         let rows = rows[..inside].chunks_exact(row_len).zip(gradient.chunks_exact_mut(row_len));
         for (y, (row, gradient)) in rows.enumerate() {
             let (row, gradient) = (split(row), split_mut(gradient));
-            at_level!(level, simd => vjp_row(simd, &factors, first + y, width, row, gradient, sums));
+            at_level!(exec.level, simd => vjp_row(simd, &factors, first + y, width, row, gradient, sums));
         }
     });
     let mut total = [0.0; 6];

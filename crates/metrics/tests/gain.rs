@@ -2,7 +2,7 @@
 
 use fearless_simd::Level;
 use gausset_compute::rng::{philox, stream, uniform};
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_metrics::{Gain, Planes, Vignetting, apply_gain, gain_vjp};
 
 /// Several bands of rows, and a last vector that is not full.
@@ -46,7 +46,7 @@ fn parameters() -> [f64; 6] {
 fn colours_are_multiplied_and_never_above_one() {
     let mut corrected = picture(0, 0.0, 1.6);
     let colours = corrected.to_interleaved();
-    apply_gain(best(), &Pool::new(2), &GAIN, &mut corrected);
+    apply_gain(Exec::best(&Pool::new(2)), &GAIN, &mut corrected);
     let mut clamped = 0;
     for (i, (found, colour)) in corrected.to_interleaved().iter().zip(colours).enumerate() {
         let exact = factor(&parameters(), i / 3, i % 3) * f64::from(colour);
@@ -56,7 +56,7 @@ fn colours_are_multiplied_and_never_above_one() {
     }
     assert!(clamped > 1000);
     let mut same = picture(0, 0.0, 1.0);
-    apply_gain(best(), &Pool::new(1), &Gain::default(), &mut same);
+    apply_gain(Exec::best(&Pool::new(1)), &Gain::default(), &mut same);
     assert_eq!(same.to_interleaved(), picture(0, 0.0, 1.0).to_interleaved());
 }
 
@@ -67,8 +67,8 @@ fn the_vjp_is_the_slope_of_what_it_is_of() {
     let mut gradient = picture(2, -0.5, 0.5);
     let upstream = gradient.to_interleaved();
     let mut corrected = picture(1, 0.0, 0.7);
-    apply_gain(best(), &Pool::new(1), &GAIN, &mut corrected);
-    let found = gain_vjp(best(), &Pool::new(2), &GAIN, &corrected, &mut gradient);
+    apply_gain(Exec::best(&Pool::new(1)), &GAIN, &mut corrected);
+    let found = gain_vjp(Exec::best(&Pool::new(2)), &GAIN, &corrected, &mut gradient);
     assert!(gradient.as_slice().iter().all(|g| g.is_finite()), "padding becomes 0");
 
     let p = parameters();
@@ -97,10 +97,10 @@ fn above_one_nothing_pulls_up_and_what_is_too_bright_comes_down() {
     let gain = Gain { log_gains: [0.5, 0.0, 0.0], vignetting: None };
     let render = || Planes::from_interleaved(2, 1, &[0.9, 0.5, 0.5, 0.9, 0.5, 0.5]);
     let mut corrected = render();
-    apply_gain(best(), &Pool::new(1), &gain, &mut corrected);
+    apply_gain(Exec::best(&Pool::new(1)), &gain, &mut corrected);
     // The first pixel's red should be brighter, which a photograph cannot say; the second's darker.
     let mut gradient = Planes::from_interleaved(2, 1, &[-1.0, -1.0, 0.0, 1.0, 0.0, 0.0]);
-    let found = gain_vjp(best(), &Pool::new(1), &gain, &corrected, &mut gradient);
+    let found = gain_vjp(Exec::best(&Pool::new(1)), &gain, &corrected, &mut gradient);
     let red = libm::expf(0.5);
     assert_eq!(gradient.to_interleaved(), [0.0, -1.0, 0.0, red, 0.0, 0.0]);
     assert_eq!((found.log_gains, found.vignetting), ([1.0, -0.5, 0.0], [0.0; 3]));
@@ -111,8 +111,8 @@ fn gains_keep_their_bits_on_all_threads_and_levels() {
     let all = |level: Level, threads: usize| {
         let pool = Pool::new(threads);
         let (mut corrected, mut gradient) = (picture(3, 0.0, 1.4), picture(4, -0.5, 0.5));
-        apply_gain(level, &pool, &GAIN, &mut corrected);
-        let found = gain_vjp(level, &pool, &GAIN, &corrected, &mut gradient);
+        apply_gain(Exec { pool: &pool, level }, &GAIN, &mut corrected);
+        let found = gain_vjp(Exec { pool: &pool, level }, &GAIN, &corrected, &mut gradient);
         let bits =
             |planes: &Planes| planes.to_interleaved().into_iter().map(f32::to_bits).collect::<Vec<_>>();
         (

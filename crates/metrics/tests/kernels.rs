@@ -2,7 +2,7 @@
 
 use fearless_simd::Level;
 use gausset_compute::rng::{philox, stream, uniform};
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_core::TargetImage;
 use gausset_metrics::exposure::IDENTITY;
 use gausset_metrics::quality::truth_values;
@@ -267,7 +267,7 @@ const WARM: Exposure = [1.1, 0.05, -0.02, 0.01, 0.03, 0.9, 0.04, -0.02, -0.06, 0
 fn the_identity_exposure_changes_nothing() {
     let render = render(&target(37, 23, Kind::Opaque));
     let mut corrected = Planes::default();
-    apply_exposure(best(), &Pool::new(2), &IDENTITY, &render, &mut corrected);
+    apply_exposure(Exec::best(&Pool::new(2)), &IDENTITY, &render, &mut corrected);
     assert_eq!(corrected.to_interleaved(), render.to_interleaved());
 }
 
@@ -282,7 +282,7 @@ fn the_exposure_vjp_is_the_transpose_of_the_exposure() {
     for (i, &g) in upstream.iter().enumerate() {
         gradient.line_mut(i / 3 / 37, i % 3)[(i / 3) % 37] = g;
     }
-    let by_exposure = exposure_vjp(best(), &Pool::new(2), &WARM, &render, &mut gradient);
+    let by_exposure = exposure_vjp(Exec::best(&Pool::new(2)), &WARM, &render, &mut gradient);
 
     let colours = render.to_interleaved();
     let mut exact = [0.0; 12];
@@ -312,9 +312,9 @@ fn the_gradient_through_exposure_and_loss_is_the_slope_of_the_loss() {
     let pool = Pool::new(1);
     let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND };
     let (mut corrected, mut gradient) = (Planes::default(), Planes::default());
-    apply_exposure(best(), &pool, &WARM, &render, &mut corrected);
+    apply_exposure(Exec::best(&pool), &WARM, &render, &mut corrected);
     LossKernel::new(best()).run(&pool, &corrected, Truth::Bytes(&target), &options, &mut gradient).unwrap();
-    let by_exposure = exposure_vjp(best(), &pool, &WARM, &render, &mut gradient);
+    let by_exposure = exposure_vjp(Exec::best(&pool), &WARM, &render, &mut gradient);
 
     let y: Vec<f64> = truth_values(&target, BACKGROUND).into_iter().map(f64::from).collect();
     let colours = render.to_interleaved();
@@ -350,11 +350,11 @@ fn exposure_keeps_its_bits_on_all_threads_and_levels() {
     let all = |level: Level, threads: usize| {
         let pool = Pool::new(threads);
         let (mut corrected, mut gradient) = (Planes::default(), Planes::new(67, 141));
-        apply_exposure(level, &pool, &WARM, &render, &mut corrected);
+        apply_exposure(Exec { pool: &pool, level }, &WARM, &render, &mut corrected);
         for (i, g) in gradient.as_mut_slice().iter_mut().enumerate() {
             *g = uniform(word(9, i)) - 0.5;
         }
-        let by_exposure = exposure_vjp(level, &pool, &WARM, &render, &mut gradient);
+        let by_exposure = exposure_vjp(Exec { pool: &pool, level }, &WARM, &render, &mut gradient);
         let corrected: Vec<u32> = corrected.to_interleaved().iter().map(|v| v.to_bits()).collect();
         (by_exposure.map(f32::to_bits), corrected, bits(&gradient))
     };

@@ -12,10 +12,10 @@
 //! Blending (fixtures, section 3): `T' = T (1 - alpha)`; a splat is blended while `T' > 1e-4`. `T` simply goes on
 //! falling after a pixel has stopped: it is monotone, so "stopped" needs no state of its own.
 
-use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
+use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{LANES, each, fma, fnma, inlined, load, splat, transpose};
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, at_level};
 use gausset_core::constants::{TILE_SIZE, TRANSMITTANCE_STOP};
 use gausset_core::engine::Outputs;
 
@@ -95,14 +95,7 @@ impl Blended {
     }
 
     /// Runs the stage.
-    pub fn run(
-        &mut self,
-        pool: &Pool,
-        level: Level,
-        splats: TileSplats<'_>,
-        background: [f32; 3],
-        outputs: Outputs,
-    ) {
+    pub fn run(&mut self, exec: Exec<'_>, splats: TileSplats<'_>, background: [f32; 3], outputs: Outputs) {
         let TileSplats { view, lists, records } = splats;
         let tiles = view.tile_count();
         self.tiles.resize(tiles, TilePixels::default());
@@ -121,11 +114,11 @@ impl Blended {
             masks = rest;
             parts.push(TilePart { pixels, extras: extras.next(), masks: mine, processed });
         }
-        pool.run_parts(&mut parts, |tile, part| {
+        exec.pool.run_parts(&mut parts, |tile, part| {
             let first = lists.first[tile] as usize;
             let entries = &lists.entries[first..first + lists.len[tile] as usize];
             let input = TileInput { view, tile, entries, records, background };
-            at_level!(level, simd => match outputs {
+            at_level!(exec.level, simd => match outputs {
                 Outputs::Color => blend_tile::<_, false>(simd, &input, part),
                 Outputs::All => blend_tile::<_, true>(simd, &input, part),
             });

@@ -14,11 +14,11 @@
 //! the pixels of a tile go to one [`Slot`] per (tile, splat) entry; nothing is added atomically, and a later stage adds
 //! the slots of a splat in a fixed order.
 
-use fearless_simd::{Level, f32x8, f32x16, mask32x16, prelude::*, u32x16};
+use fearless_simd::{f32x8, f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::scatter::{SharedRow, shared};
 use gausset_compute::simd::{LANES, Row, each, each_of, fma, fnma, inlined, load, splat, sum_lanes};
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, at_level};
 use gausset_core::constants::{ALPHA_MAX, TRANSMITTANCE_STOP};
 
 use crate::blend::{Blended, TileExtras, TilePixels};
@@ -146,8 +146,7 @@ impl SlotSums {
     /// If gradients of depth are given and the forward pass did not keep depth.
     pub fn run(
         &mut self,
-        pool: &Pool,
-        level: Level,
+        exec: Exec<'_>,
         splats: TileSplats<'_>,
         blended: &Blended,
         upstream: Upstream<'_>,
@@ -168,7 +167,7 @@ impl SlotSums {
         self.pass += 1;
         let (slots, pass) = (shared(&mut self.slots), self.pass);
         let mut backgrounds = vec![[0.0f32; 3]; view.tile_count()];
-        pool.run_parts(&mut backgrounds, |tile, background| {
+        exec.pool.run_parts(&mut backgrounds, |tile, background| {
             let first = lists.first[tile] as usize;
             let processed = (blended.processed[tile] as usize).min(lists.len[tile] as usize);
             let input = TileInput {
@@ -184,7 +183,7 @@ impl SlotSums {
                 pass,
             };
             let extra = upstream.alpha_depth.is_some();
-            at_level!(level, simd => match (extra, absolute) {
+            at_level!(exec.level, simd => match (extra, absolute) {
                 (false, AbsoluteSums::Off) => tile_vjp::<_, false, false>(simd, &input, background),
                 (false, AbsoluteSums::On) => tile_vjp::<_, false, true>(simd, &input, background),
                 (true, AbsoluteSums::Off) => tile_vjp::<_, true, false>(simd, &input, background),

@@ -1,7 +1,6 @@
 //! The stages in their order, with the buffers between them.
 
-use fearless_simd::Level;
-use gausset_compute::Pool;
+use gausset_compute::Exec;
 use gausset_core::Stage;
 use gausset_core::engine::{Outputs, RenderOptions, Rendering, SKY_WIDTH};
 use gausset_prof::span;
@@ -100,15 +99,14 @@ impl Pipeline {
     /// [`TooManyEntries`] for [`Self::room`].
     pub fn lists(
         &mut self,
-        pool: &Pool,
-        level: Level,
+        exec: Exec<'_>,
         splats: &Blocks,
         view: &KernelView,
         options: &RenderOptions,
     ) -> Result<(), TooManyEntries> {
         {
             let _span = span(Stage::Project.name());
-            self.projected.run(pool, level, splats, view, options, self.dropout);
+            self.projected.run(exec, splats, view, options, self.dropout);
         }
         // Before anything is allocated for them.
         let (entries, limit) = (self.projected.entries, self.room.entries());
@@ -117,12 +115,12 @@ impl Pipeline {
         }
         {
             let _span = span(Stage::Sort.name());
-            sort_by_depth(pool, &mut self.projected.keys, &mut self.sort_scratch);
+            sort_by_depth(exec.pool, &mut self.projected.keys, &mut self.sort_scratch);
         }
         let _span = span(Stage::Tile.name());
-        self.lists.run(pool, view, &self.projected);
+        self.lists.run(exec.pool, view, &self.projected);
         if options.max_splats_per_tile > 0 {
-            self.lists.cap(pool, level, view, &self.projected.records, options.max_splats_per_tile);
+            self.lists.cap(exec, view, &self.projected.records, options.max_splats_per_tile);
         }
         Ok(())
     }
@@ -133,19 +131,18 @@ impl Pipeline {
     /// [`TooManyEntries`] for [`Self::room`].
     pub fn forward(
         &mut self,
-        pool: &Pool,
-        level: Level,
+        exec: Exec<'_>,
         splats: &Blocks,
         view: &KernelView,
         options: &RenderOptions,
         outputs: Outputs,
     ) -> Result<(), TooManyEntries> {
-        self.lists(pool, level, splats, view, options)?;
+        self.lists(exec, splats, view, options)?;
         let _span = span(Stage::Blend.name());
         let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
-        self.blended.run(pool, level, splats, options.background, outputs);
+        self.blended.run(exec, splats, options.background, outputs);
         if let Some(sky) = &self.sky {
-            sky::add(pool, level, view, sky, &mut self.blended);
+            sky::add(exec, view, sky, &mut self.blended);
         }
         Ok(())
     }
@@ -153,17 +150,16 @@ impl Pipeline {
     /// `blend_vjp` after [`Self::forward`] of the same view.
     pub fn backward(
         &mut self,
-        pool: &Pool,
-        level: Level,
+        exec: Exec<'_>,
         view: &KernelView,
         upstream: Upstream<'_>,
         absolute: AbsoluteSums,
     ) {
         let _span = span(Stage::BlendVjp.name());
         let splats = TileSplats { view, lists: &self.lists, records: &self.projected.records };
-        self.sums.run(pool, level, splats, &self.blended, upstream, absolute);
+        self.sums.run(exec, splats, &self.blended, upstream, absolute);
         self.sky_gradient = match &self.sky {
-            Some(sky) => sky::gradient(pool, level, view, sky, &self.blended, upstream.color),
+            Some(sky) => sky::gradient(exec, view, sky, &self.blended, upstream.color),
             None => [0.0; SKY_WIDTH],
         };
     }
@@ -172,16 +168,14 @@ impl Pipeline {
     #[must_use]
     pub fn gradients(
         &self,
-        pool: &Pool,
-        level: Level,
+        exec: Exec<'_>,
         splats: &Blocks,
         view: &KernelView,
         options: &RenderOptions,
     ) -> Gradients {
         let _span = span(Stage::ProjectVjp.name());
         Gradients::compute(
-            pool,
-            level,
+            exec,
             splats,
             options.sh_degree,
             options.antialiased,

@@ -6,7 +6,7 @@
 
 use fearless_simd::{Level, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, each, each_of, load, splat};
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, Pool, at_level};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 use gausset_core::engine::RenderOptions;
 
@@ -170,7 +170,14 @@ pub fn screen_vjp(
         }
     }
     let stages = (&projected, &sums);
-    Gradients::compute(&Pool::new(1), level, splats, options.sh_degree, options.antialiased, stages, view)
+    Gradients::compute(
+        Exec { pool: &Pool::new(1), level },
+        splats,
+        options.sh_degree,
+        options.antialiased,
+        stages,
+        view,
+    )
 }
 
 fn slot_of(s: &ScreenSplat, g: &ScreenGradient) -> Slot {

@@ -9,9 +9,9 @@
 //! whose box has half sizes `sqrt(tau a)`, `sqrt(tau c)`. A splat is dropped when it is not in front of the near plane,
 //! when `tau < 0`, when its box touches no pixel centre, or when a parameter is not finite.
 
-use fearless_simd::{Level, f32x16, mask32x16, prelude::*};
+use fearless_simd::{f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, ln, splat, transpose};
-use gausset_compute::{Pool, at_level, rng};
+use gausset_compute::{Exec, at_level, rng};
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::RenderOptions;
 
@@ -151,8 +151,7 @@ impl Projected {
     /// Runs the stage.
     pub fn run(
         &mut self,
-        pool: &Pool,
-        level: Level,
+        exec: Exec<'_>,
         splats: &Blocks,
         view: &KernelView,
         options: &RenderOptions,
@@ -183,7 +182,7 @@ impl Projected {
             })
             .collect();
         let degree = options.sh_degree.min(splats.sh_degree());
-        pool.run_parts(&mut parts, |chunk, part| {
+        exec.pool.run_parts(&mut parts, |chunk, part| {
             let input = ChunkInput {
                 splats,
                 first_block: chunk * BLOCKS_PER_CHUNK,
@@ -192,7 +191,7 @@ impl Projected {
                 dropout,
                 only_first: options.only_first.map_or(usize::MAX, |count| count as usize),
             };
-            at_level!(level, simd => match degree {
+            at_level!(exec.level, simd => match degree {
                 0 => project_chunk::<_, 0>(simd, &input, part),
                 1 => project_chunk::<_, 1>(simd, &input, part),
                 2 => project_chunk::<_, 2>(simd, &input, part),

@@ -12,12 +12,12 @@
 //! In antialiased mode `ln o` has the further term `½ ln(det_raw / det)`. Gradients of a block stay in registers and on
 //! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
 
-use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
+use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{
     LANES, LN_2, Row, each, each_of, fma, inlined, load, splat, sum_lanes, transpose,
 };
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, at_level};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 use gausset_core::{Pose, se3};
 
@@ -400,8 +400,7 @@ impl Gradients {
     /// Runs the stage after [`SlotSums::run`].
     #[must_use]
     pub fn compute(
-        pool: &Pool,
-        level: Level,
+        exec: Exec<'_>,
         splats: &Blocks,
         sh_degree: u8,
         antialiased: bool,
@@ -429,8 +428,8 @@ impl Gradients {
             })
             .collect();
         let degree = sh_degree.min(splats.sh_degree());
-        pool.run_parts(&mut parts, |chunk, part| {
-            at_level!(level, simd => match degree {
+        exec.pool.run_parts(&mut parts, |chunk, part| {
+            at_level!(exec.level, simd => match degree {
                 0 => gradient_chunk::<_, 0>(simd, &input, splats, chunk, part),
                 1 => gradient_chunk::<_, 1>(simd, &input, splats, chunk, part),
                 2 => gradient_chunk::<_, 2>(simd, &input, splats, chunk, part),

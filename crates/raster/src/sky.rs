@@ -10,9 +10,9 @@
 //!
 //! A task is a tile; the sums of tiles are added in their order.
 
-use fearless_simd::{Level, f32x16, prelude::*};
+use fearless_simd::{f32x16, prelude::*};
 use gausset_compute::simd::{each, each_of, fma, load, splat, sum_lanes};
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, at_level};
 use gausset_core::engine::SKY_WIDTH;
 
 use crate::blend::{Blended, TilePixels};
@@ -62,10 +62,10 @@ fn colour<S: Simd>(simd: S, sky: &Sky, basis: &[f32x16<S>; TERMS], channel: usiz
 }
 
 /// Adds the sky to what is behind the splats of a picture.
-pub fn add(pool: &Pool, level: Level, view: &KernelView, sky: &Sky, blended: &mut Blended) {
+pub fn add(exec: Exec<'_>, view: &KernelView, sky: &Sky, blended: &mut Blended) {
     let mut parts: Vec<&mut TilePixels> = blended.tiles.iter_mut().collect();
-    pool.run_parts(&mut parts, |tile, pixels| {
-        at_level!(level, simd => add_tile(simd, view, sky, tile, pixels));
+    exec.pool.run_parts(&mut parts, |tile, pixels| {
+        at_level!(exec.level, simd => add_tile(simd, view, sky, tile, pixels));
     });
 }
 
@@ -91,18 +91,11 @@ fn add_tile<S: Simd>(simd: S, view: &KernelView, sky: &Sky, tile: usize, pixels:
 
 /// `dL/d sky` from the final transmittances of a picture and the gradient of its colours.
 #[must_use]
-pub fn gradient(
-    pool: &Pool,
-    level: Level,
-    view: &KernelView,
-    sky: &Sky,
-    blended: &Blended,
-    color: Lines<'_>,
-) -> Sky {
+pub fn gradient(exec: Exec<'_>, view: &KernelView, sky: &Sky, blended: &Blended, color: Lines<'_>) -> Sky {
     let mut sums = vec![[0.0f32; SKY_WIDTH]; blended.tiles.len()];
-    pool.run_parts(&mut sums, |tile, sums| {
+    exec.pool.run_parts(&mut sums, |tile, sums| {
         let pixels = &blended.tiles[tile];
-        at_level!(level, simd => tile_gradient(simd, view, sky, tile, pixels, color, sums));
+        at_level!(exec.level, simd => tile_gradient(simd, view, sky, tile, pixels, color, sums));
     });
     let mut total = [0.0f64; SKY_WIDTH];
     for tile in &sums {

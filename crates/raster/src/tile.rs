@@ -14,10 +14,10 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use fearless_simd::{Level, prelude::*};
+use fearless_simd::prelude::*;
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::splat;
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, Pool, at_level};
 
 use crate::pixel::{CELLS, cell_pixels, exponent, inside_image, raw_alpha, tile_origin};
 use crate::project::{Projected, Record, TileRect};
@@ -164,14 +164,14 @@ impl TileLists {
     ///
     /// Forward and backward then walk the same shortened lists. The test evaluates every pixel, with the arithmetic of
     /// the blending kernel: exact, and only paid for when a cap is asked for.
-    pub fn cap(&mut self, pool: &Pool, level: Level, view: &KernelView, records: &[Record], cap: u32) {
+    pub fn cap(&mut self, exec: Exec<'_>, view: &KernelView, records: &[Record], cap: u32) {
         let (first, all) = (&self.first, &*self.entries);
         let mut hit = vec![false; self.len.len()];
         let mut parts: Vec<(&mut u32, &mut bool)> = self.len.iter_mut().zip(&mut hit).collect();
-        pool.run_parts(&mut parts, |tile, (len, hit)| {
+        exec.pool.run_parts(&mut parts, |tile, (len, hit)| {
             let start = first[tile] as usize;
             let entries = &all[start..start + **len as usize];
-            let kept = at_level!(level, simd => capped_length(simd, view, tile, entries, records, cap));
+            let kept = at_level!(exec.level, simd => capped_length(simd, view, tile, entries, records, cap));
             if let Some(kept) = kept {
                 **len = kept;
                 **hit = true;

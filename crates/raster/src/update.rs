@@ -3,10 +3,10 @@
 //! For each block: gradients (they never touch memory), regularisation, Adam on every row, noise on the means, density
 //! statistics. See [`crate::project_vjp`], [`crate::adam`].
 
-use fearless_simd::{Level, f32x16, mask32x16, prelude::*, u32x16};
+use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{LANES, Row, each, exp, fma, inlined, ln, load, sigmoid, sin_cos_turns, splat};
-use gausset_compute::{Pool, at_level, rng};
+use gausset_compute::{Exec, at_level, rng};
 use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
 
 use crate::adam::{BiasCorrection, CorrectionTable, LaneUpdate, update_row};
@@ -120,7 +120,7 @@ struct BlockSums<S: Simd> {
 }
 
 /// Runs the fused stage.
-pub fn update(pool: &Pool, level: Level, state: UpdateState<'_>, input: &UpdateInput<'_>) -> UpdateReport {
+pub fn update(exec: Exec<'_>, state: UpdateState<'_>, input: &UpdateInput<'_>) -> UpdateReport {
     let len = state.parameters.len();
     let rest_rows = state.parameters.rest_rows();
     let degree = input.params.render.sh_degree.min(state.parameters.sh_degree());
@@ -171,8 +171,8 @@ pub fn update(pool: &Pool, level: Level, state: UpdateState<'_>, input: &UpdateI
             report: UpdateReport::default(),
         })
         .collect();
-    pool.run_parts(&mut parts, |chunk, part| {
-        at_level!(level, simd => match degree {
+    exec.pool.run_parts(&mut parts, |chunk, part| {
+        at_level!(exec.level, simd => match degree {
             0 => update_chunk::<_, 0>(simd, &step, chunk, part),
             1 => update_chunk::<_, 1>(simd, &step, chunk, part),
             2 => update_chunk::<_, 2>(simd, &step, chunk, part),

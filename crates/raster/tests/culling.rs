@@ -6,7 +6,7 @@
 
 use fearless_simd::Level;
 use gausset_compute::simd::{LANES, LOG2_E, Row, exp2, ln, load, splat};
-use gausset_compute::{Pool, VectorLevel, at_level, level};
+use gausset_compute::{Exec, Pool, VectorLevel, at_level, level};
 use gausset_core::Splats;
 use gausset_core::constants::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
 use gausset_core::engine::Outputs;
@@ -57,7 +57,7 @@ fn forward(splats: &Splats, scene: &TestScene, options: &RenderOptions) -> (Pipe
     let view = KernelView::new(&scene.camera, &scene.pose);
     let mut pipeline = Pipeline::default();
     pipeline
-        .forward(&Pool::new(2), any_level(), &Blocks::from_splats(splats), &view, options, Outputs::All)
+        .forward(Exec::best(&Pool::new(2)), &Blocks::from_splats(splats), &view, options, Outputs::All)
         .expect("few entries");
     let rendering = pipeline.rendering(&view);
     (pipeline, rendering)
@@ -259,8 +259,8 @@ fn picture_and_gradients(splats: &Splats, scene: &TestScene) -> (Rendering, Grad
         alpha_depth: Some(Lines { data: alpha_depth, stride, row_len: 2 * stride }),
     };
     let (pool, blocks) = (Pool::new(2), Blocks::from_splats(splats));
-    pipeline.backward(&pool, any_level(), &view, upstream, AbsoluteSums::On);
-    let gradients = pipeline.gradients(&pool, any_level(), &blocks, &view, &options);
+    pipeline.backward(Exec::best(&pool), &view, upstream, AbsoluteSums::On);
+    let gradients = pipeline.gradients(Exec::best(&pool), &blocks, &view, &options);
     (rendering, gradients)
 }
 

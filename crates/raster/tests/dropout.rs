@@ -1,6 +1,6 @@
 //! Splats that a step leaves out: the picture is that of the others, and they alone get gradients.
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_core::engine::Outputs;
 use gausset_core::engine::RenderOptions;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
@@ -31,7 +31,7 @@ fn forward(scene: &TestScene, dropout: Option<Dropout>, threads: usize, simd: Ve
     let splats = Blocks::from_splats(&scene.splats);
     let simd = level(simd).expect("there is always the fallback");
     pipeline
-        .forward(&Pool::new(threads), simd, &splats, &view, &options(), Outputs::All)
+        .forward(Exec { pool: &Pool::new(threads), level: simd }, &splats, &view, &options(), Outputs::All)
         .expect("few entries");
     pipeline
 }
@@ -95,9 +95,14 @@ fn what_is_left_out_gets_no_gradient() {
         [scene.camera.width, scene.camera.height].map(|side| side.next_multiple_of(16) as usize);
     let ones = vec![1.0; 3 * stride * rows];
     let color = Lines { data: &ones, stride, row_len: 3 * stride };
-    pipeline.backward(&pool, simd, &view, Upstream { color, alpha_depth: None }, AbsoluteSums::Off);
+    pipeline.backward(
+        Exec { pool: &pool, level: simd },
+        &view,
+        Upstream { color, alpha_depth: None },
+        AbsoluteSums::Off,
+    );
     let splats = Blocks::from_splats(&scene.splats);
-    let gradients = pipeline.gradients(&pool, simd, &splats, &view, &options());
+    let gradients = pipeline.gradients(Exec { pool: &pool, level: simd }, &splats, &view, &options());
     let kept = drawn(&pipeline);
     let moved: Vec<usize> = (0..scene.splats.len()).filter(|&i| gradients.mean2d[i] != [0.0; 2]).collect();
     assert!(moved.len() > kept.len() / 4, "{} of {}", moved.len(), kept.len());

@@ -1,6 +1,6 @@
 //! The weight in front of a depth against the reference: every splat of every pixel, in f64.
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool};
 use gausset_core::engine::{FrontQuery, RenderOptions};
 use gausset_raster::in_front::weight_in_front;
 use gausset_raster::layout::Blocks;
@@ -31,9 +31,8 @@ fn scene() -> TestScene {
 fn measured(scene: &TestScene, queries: &[FrontQuery], threads: usize) -> Vec<f32> {
     let view = KernelView::new(&scene.camera, &scene.pose);
     let (pool, mut pipeline) = (Pool::new(threads), Pipeline::default());
-    let simd = level(VectorLevel::Auto).expect("there is always the fallback");
     let splats = Blocks::from_splats(&scene.splats);
-    pipeline.lists(&pool, simd, &splats, &view, &OPTIONS).expect("few entries");
+    pipeline.lists(Exec::best(&pool), &splats, &view, &OPTIONS).expect("few entries");
     let splats = TileSplats { view: &view, lists: &pipeline.lists, records: &pipeline.projected.records };
     weight_in_front(&pool, splats, queries)
 }

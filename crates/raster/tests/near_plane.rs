@@ -1,6 +1,6 @@
 //! The near plane: what is not behind it is drawn as if the rest did not exist, by kernels and reference alike.
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool};
 use gausset_core::engine::Outputs;
 use gausset_core::engine::RenderOptions;
 use gausset_raster::layout::Blocks;
@@ -38,9 +38,8 @@ fn options(near_plane: f64) -> RenderOptions {
 fn rendering(scene: &TestScene, options: &RenderOptions) -> gausset_core::engine::Rendering {
     let view = KernelView::new(&scene.camera, &scene.pose).with_near_plane(options.near_plane);
     let mut pipeline = Pipeline::default();
-    let simd = level(VectorLevel::Auto).expect("there is always the fallback");
     let splats = Blocks::from_splats(&scene.splats);
-    pipeline.forward(&Pool::new(2), simd, &splats, &view, options, Outputs::All).expect("few entries");
+    pipeline.forward(Exec::best(&Pool::new(2)), &splats, &view, options, Outputs::All).expect("few entries");
     pipeline.rendering(&view)
 }
 

@@ -1,6 +1,6 @@
 //! The sky of the kernels against the reference: pictures, its gradient, gradients of splats in front of it, bytes.
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_core::Splats;
 use gausset_core::engine::Outputs;
 use gausset_core::engine::{RenderOptions, Rendering, SKY_WIDTH};
@@ -50,12 +50,12 @@ fn weights(scene: &TestScene) -> Vec<f64> {
 }
 
 fn kernels(scene: &TestScene, sky: Sky, threads: usize, vector: VectorLevel) -> Option<Pass> {
-    let (pool, simd) = (Pool::new(threads), level(vector)?);
+    let exec = Exec { pool: &Pool::new(threads), level: level(vector)? };
     let (splats, options) = (Blocks::from_splats(&scene.splats), options());
     let view = KernelView::new(&scene.camera, &scene.pose);
     let mut pipeline = Pipeline::default();
     pipeline.sky = Some(sky);
-    pipeline.forward(&pool, simd, &splats, &view, &options, Outputs::All).expect("few entries");
+    pipeline.forward(exec, &splats, &view, &options, Outputs::All).expect("few entries");
     let rendering = pipeline.rendering(&view);
 
     let (width, height) = (scene.camera.width as usize, scene.camera.height as usize);
@@ -68,8 +68,8 @@ fn kernels(scene: &TestScene, sky: Sky, threads: usize, vector: VectorLevel) -> 
     }
     let color = Lines { data: &data, stride, row_len: 3 * stride };
     let upstream = Upstream { color, alpha_depth: None };
-    pipeline.backward(&pool, simd, &view, upstream, AbsoluteSums::Off);
-    let splats = pipeline.gradients(&pool, simd, &splats, &view, &options).parameters.to_splats();
+    pipeline.backward(exec, &view, upstream, AbsoluteSums::Off);
+    let splats = pipeline.gradients(exec, &splats, &view, &options).parameters.to_splats();
     Some(Pass { rendering, sky: pipeline.sky_gradient, splats })
 }
 
@@ -144,12 +144,13 @@ fn a_sky_without_colour_is_the_grey_of_splats_without_colour() {
 fn splats_behind_the_first_ones_are_not_drawn_when_these_are_asked_for() {
     let scene = RECIPE.make();
     let picture = |scene: &TestScene, only_first| {
-        let (pool, simd) = (Pool::new(1), level(VectorLevel::Auto).expect("there is always a level"));
+        let pool = Pool::new(1);
+        let exec = Exec::best(&pool);
         let view = KernelView::new(&scene.camera, &scene.pose);
         let options = RenderOptions { only_first, ..options() };
         let mut pipeline = Pipeline::default();
         let splats = Blocks::from_splats(&scene.splats);
-        pipeline.forward(&pool, simd, &splats, &view, &options, Outputs::All).expect("few entries");
+        pipeline.forward(exec, &splats, &view, &options, Outputs::All).expect("few entries");
         pipeline.rendering(&view)
     };
     for count in [0, 1, 15, 16, 17, 59, 60] {

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_core::{RgbImage8, TargetImage};
 use gausset_io::dataset::{Loader, LoaderOptions, OpenOptions, init, open};
 use gausset_io::image::encode;
@@ -69,7 +69,8 @@ fn main() -> Result<()> {
     let start = cpu();
     let mut picture = |i: usize| Some(input.pictures[i].clone());
     let go_on = AtomicBool::new(false);
-    let depths = depth_maps(&scene, &mut picture, &options, level, &pool, &go_on).ok_or("stopped")?;
+    let depths =
+        depth_maps(&scene, &mut picture, &options, Exec { pool: &pool, level }, &go_on).ok_or("stopped")?;
     let seconds = cpu() - start;
     let start = cpu();
     let count = f64::from(number("--count", 30_000)?) * depths.verdict.budget;

@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use fearless_simd::Level;
-use gausset_compute::Pool;
+use gausset_compute::Exec;
 use gausset_core::{Stage, TargetImage};
 
 use crate::confirm::{self, Support};
@@ -56,11 +55,11 @@ pub fn depth_maps(
     scene: &Scene<'_>,
     picture: &mut dyn FnMut(usize) -> Option<Arc<TargetImage>>,
     options: &Options,
-    level: Level,
-    pool: &Pool,
+    exec: Exec<'_>,
     stop: &AtomicBool,
 ) -> Option<Depths> {
     let _span = gausset_prof::span(Stage::Stereo.name());
+    let pool = exec.pool;
     let limit = options.memory_bytes;
     let side = memory::largest_side(scene.views, options.longest_side, limit);
     let Some(side) = side.filter(|_| scene.views.len() > 1) else {
@@ -90,7 +89,7 @@ pub fn depth_maps(
         .map(|(index, (prepared, plan))| Work::new(index, prepared, plan, &small, options))
         .collect();
     drop(span);
-    let coarse = swept(&work, 1, None, level, pool, stop)?;
+    let coarse = swept(&work, 1, None, exec, stop)?;
     let span = gausset_prof::span("surface");
     let agrees = pool.map(work.len(), |index| {
         let neighbours = warps(&work, index, 1, |other| &coarse[other]);
@@ -99,7 +98,7 @@ pub fn depth_maps(
     let cleaned = pool.map(work.len(), |index| coarse[index].cleaned(|i| agrees[index][i].agree > 0));
     let behind = pool.map(work.len(), |index| surface::background(&cleaned[index], coarse[index].width));
     drop((agrees, coarse, span));
-    let fine = swept(&work, 0, Some([&cleaned, &behind]), level, pool, stop)?;
+    let fine = swept(&work, 0, Some([&cleaned, &behind]), exec, stop)?;
     drop(cleaned);
     let _confirm = gausset_prof::span("confirm");
     let supports = pool.map(work.len(), |index| {
@@ -183,8 +182,7 @@ fn swept(
     work: &[Work],
     at: usize,
     around: Option<[&[Vec<f32>]; 2]>,
-    level: Level,
-    pool: &Pool,
+    exec: Exec<'_>,
     stop: &AtomicBool,
 ) -> Option<Vec<Surface>> {
     let _span = gausset_prof::span(if around.is_some() { "refine" } else { "sweep" });
@@ -202,7 +200,7 @@ fn swept(
             parts.push(Part { view, rows, inverse_depth, score });
         }
     }
-    pool.run_parts(&mut parts, |_, part| {
+    exec.pool.run_parts(&mut parts, |_, part| {
         let w = &work[part.view];
         let Some(reference) = w.grey(at).filter(|_| !stop.load(Ordering::Relaxed)) else { return };
         // Neighbours are usable views: they have pictures.
@@ -220,19 +218,26 @@ fn swept(
         let mut scratch = Scratch::default();
         let (inverse_depth, score) = (&mut *part.inverse_depth, &mut *part.score);
         let Some(surfaces) = around else {
-            sweep(level, &job, |_, row| row.fill(0.0), &mut scratch, inverse_depth, score);
+            sweep(exec.level, &job, |_, row| row.fill(0.0), &mut scratch, inverse_depth, score);
             return;
         };
         let [surface, behind] = surfaces.map(|surfaces| &*surfaces[part.view]);
         let half = reference.width / 2;
-        sweep(level, &job, |y, row| upsample_row(surface, half, y, row), &mut scratch, inverse_depth, score);
+        sweep(
+            exec.level,
+            &job,
+            |y, row| upsample_row(surface, half, y, row),
+            &mut scratch,
+            inverse_depth,
+            score,
+        );
         // Again with every edge moved to where the far surface may begin. In front of a plain background a patch
         // matches at the depth of the edge that it holds, so that near surfaces grow by half a patch.
         let (mut far, mut far_score) = (vec![0.0; score.len()], vec![0.0; score.len()]);
         let first = -(BEHIND_STEPS as f32) * step;
         let job = Job { first, steps: 2 * BEHIND_STEPS + 1, ..job };
         sweep(
-            level,
+            exec.level,
             &job,
             |y, row| upsample_row(behind, half, y, row),
             &mut scratch,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use fearless_simd::Level;
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_core::{Camera, Pose, RgbImage8, TargetImage};
 use gausset_scenes::{DemoSize, demo};
 use gausset_stereo::{
@@ -27,7 +27,8 @@ impl Input {
     fn run(&self, options: &Options, level: Level, threads: usize) -> Depths {
         let mut picture = |i: usize| self.pictures.get(i).cloned();
         let go_on = AtomicBool::new(false);
-        depth_maps(&self.scene(), &mut picture, options, level, &Pool::new(threads), &go_on).unwrap()
+        depth_maps(&self.scene(), &mut picture, options, Exec { pool: &Pool::new(threads), level }, &go_on)
+            .unwrap()
     }
 }
 
@@ -128,7 +129,7 @@ fn poses_alone_are_enough() {
     let scene = Scene { cube, ..input.scene() };
     let mut picture = |i: usize| Some(input.pictures[i].clone());
     let (pool, go_on) = (Pool::new(2), AtomicBool::new(false));
-    let depths = depth_maps(&scene, &mut picture, &Options::default(), best(), &pool, &go_on).unwrap();
+    let depths = depth_maps(&scene, &mut picture, &Options::default(), Exec::best(&pool), &go_on).unwrap();
     let [pixels, confirmed, within] = tally(&depths, &input.truth);
     assert!(confirmed > 0.7 * with_points.verdict.confirmed * pixels && within > 0.85 * confirmed);
     // Without a place to look at there is nothing.
@@ -239,7 +240,7 @@ fn nothing_more_is_read_once_it_is_to_stop() {
         input.pictures.get(i).cloned()
     };
     let (options, pool) = (Options::default(), Pool::new(2));
-    assert_eq!(depth_maps(&input.scene(), &mut picture, &options, best(), &pool, &stop), None);
+    assert_eq!(depth_maps(&input.scene(), &mut picture, &options, Exec::best(&pool), &stop), None);
     assert_eq!(read, 1);
 }
 

@@ -109,7 +109,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         if u32::try_from(field.len() + 1024).is_err() {
             return Err(FieldError::TooMany { what: "Gaussians", count: field.len() });
         }
-        let packed = Packed::new(compute.level, &compute.pool, field);
+        let packed = Packed::new(compute.exec(), field);
         if !packed.is_usable {
             field.check()?;
         }
@@ -168,7 +168,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         let sample: Vec<[T; 3]> =
             leaves.rows.iter().step_by(step).map(|rows| [rows[0][0], rows[1][0], rows[2][0]]).collect();
         let rows = crate::packed::PointRows::new(&sample);
-        let values = dense::forward(self.compute.level, &self.compute.pool, &self.terms, &rows, Order::Value);
+        let values = dense::forward(self.compute.exec(), &self.terms, &rows, Order::Value);
         // A thousandth off for the rounding of the sample.
         values[0].iter().fold(0.0f64, |most, v| most.max((*v).into().abs())) * (1.0 - 1e-3)
     }

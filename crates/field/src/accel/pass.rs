@@ -11,9 +11,9 @@
 
 use std::sync::Mutex;
 
-use fearless_simd::{Level, f32x16, prelude::*};
+use fearless_simd::{f32x16, prelude::*};
 use gausset_compute::simd::{Row, sum_each, transpose};
-use gausset_compute::{Pool, at_level};
+use gausset_compute::{Exec, at_level};
 
 use crate::accel::index::GaussianIndex;
 use crate::accel::leaves::{LEAF, Leaves, SUPER};
@@ -99,8 +99,7 @@ struct SuperResult {
 
 /// One pass.
 pub(crate) struct Pass<'a> {
-    pub(crate) level: Level,
-    pub(crate) pool: &'a Pool,
+    pub(crate) exec: Exec<'a>,
     pub(crate) index: &'a GaussianIndex,
     /// Records in the order of the index.
     pub(crate) records: &'a [Record<f32>],
@@ -137,11 +136,11 @@ impl Pass<'_> {
                 }
                 None => results.extend((0..count).map(|_| (SuperResult::default(), None))),
             }
-            self.pool.run_parts(&mut results, |part, (result, values)| {
+            self.exec.pool.run_parts(&mut results, |part, (result, values)| {
                 let mut scratch =
                     passes.scratch.lock().ok().and_then(|mut free| free.pop()).unwrap_or_default();
                 let part = first + part;
-                at_level!(self.level, simd => self.super_block(simd, part, &mut scratch, result, values));
+                at_level!(self.exec.level, simd => self.super_block(simd, part, &mut scratch, result, values));
                 if let Ok(mut free) = passes.scratch.lock() {
                     free.push(scratch);
                 }

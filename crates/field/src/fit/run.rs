@@ -366,10 +366,9 @@ impl<'a> Fit<'a> {
     }
 
     fn packed(&self) -> (Vec<Record<f32>>, GaussianIndex) {
-        let pool = &self.compute.pool;
-        let packed = Packed::new(self.compute.level, pool, &self.field);
+        let packed = Packed::new(self.compute.exec(), &self.field);
         let order = (0..self.field.len() as u32).collect();
-        (packed.records(), GaussianIndex::new(&self.field, &packed, order, pool))
+        (packed.records(), GaussianIndex::new(&self.field, &packed, order, &self.compute.pool))
     }
 
     /// A pass of packed Gaussians over samples, all of them.
@@ -381,8 +380,7 @@ impl<'a> Fit<'a> {
         want: Want,
     ) -> Pass<'p> {
         Pass {
-            level: self.compute.level,
-            pool: &self.compute.pool,
+            exec: self.compute.exec(),
             index,
             records,
             samples,

@@ -14,7 +14,7 @@
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_core::Splats;
 use gausset_core::engine::EngineError;
 use gausset_io::atomic::{FileSystem, Overwrite, write_atomic};
@@ -118,7 +118,7 @@ impl<'a> DenseStart<'a> {
             .ok_or_else(|| EngineError::BadInput("this processor has no vector level".to_owned()))?;
         let pool = Pool::new(self.config.threads());
         let scene = training.scene();
-        let depths = depth_maps(&scene, &mut picture, &options, level, &pool, self.stop);
+        let depths = depth_maps(&scene, &mut picture, &options, Exec { pool: &pool, level }, self.stop);
         let depths = depths.ok_or(TrainError::Stopped)?;
         let count = self.most_points(start) as f64 * self.share(&depths);
         let wanted = PointOptions { count: count as usize, seed: self.config.recipe.seed };

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use clap::Args;
 use gausset_compute::level::{level, name};
-use gausset_compute::{Pool, Rates, rng};
+use gausset_compute::{Exec, Pool, Rates, rng};
 use gausset_core::engine::ClassicRule;
 use gausset_cpu::LevelMissing;
 use gausset_density::decide::{self, Inputs, Thresholds};
@@ -111,7 +111,8 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
     let level = level(wanted).ok_or_else(|| Failure::from(LevelMissing(wanted)))?;
     let threads = args.compute.threads as usize;
     let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
-    let rates = Rates::measure(&pool, level);
+    let exec = Exec { pool: &pool, level };
+    let rates = Rates::measure(exec);
     let sizes: Vec<usize> = SIZES.into_iter().filter(|&size| size <= args.splats.max(SIZES[0])).collect();
     let arrays = Arrays::new(sizes.iter().copied().max().unwrap_or(0));
     let rule = ClassicRule {
@@ -130,11 +131,11 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
     let measured = sizes.into_iter().map(|splats| {
         let inputs = arrays.first(splats);
         let mut actions = vec![0; splats];
-        let mut counts = decide::decide(&inputs, &thresholds, &mut actions, level, &pool);
+        let mut counts = decide::decide(exec, &inputs, &thresholds, &mut actions);
         let mut times: Vec<f64> = (0..args.passes)
             .map(|_| {
                 let started = Instant::now();
-                counts = decide::decide(&inputs, &thresholds, &mut actions, level, &pool);
+                counts = decide::decide(exec, &inputs, &thresholds, &mut actions);
                 1e3 * started.elapsed().as_secs_f64()
             })
             .collect();
