@@ -128,23 +128,18 @@ fn best_seconds(mut work: impl FnMut()) -> f64 {
 /// [`CHAIN_OPS`] multiply-adds on 16 lanes in so many independent chains.
 #[inline(always)]
 fn chains<S: Simd, const CHAINS: usize>(simd: S) -> f32 {
-    simd.vectorize(
-        #[inline(always)]
-        || {
-            let (factor, addend) = (splat(simd, black_box(0.999)), splat(simd, black_box(0.001)));
-            let mut sums = [splat(simd, black_box(1.0)); CHAINS];
-            for _ in 0..CHAIN_OPS / CHAINS {
-                for sum in &mut sums {
-                    *sum = fma(*sum, factor, addend);
-                }
-            }
-            let mut total = 0.0;
-            for sum in sums {
-                total += sum_lanes(sum);
-            }
-            total
-        },
-    )
+    let (factor, addend) = (splat(simd, black_box(0.999)), splat(simd, black_box(0.001)));
+    let mut sums = [splat(simd, black_box(1.0)); CHAINS];
+    for _ in 0..CHAIN_OPS / CHAINS {
+        for sum in &mut sums {
+            *sum = fma(*sum, factor, addend);
+        }
+    }
+    let mut total = 0.0;
+    for sum in sums {
+        total += sum_lanes(sum);
+    }
+    total
 }
 
 /// Puts [`PLACEMENTS`] values where counters tell, as a counting sort does.
@@ -164,15 +159,10 @@ fn place_values() -> u32 {
 /// Reads and writes all rows once.
 #[inline(always)]
 fn update<S: Simd>(simd: S, rows: &mut [Row]) {
-    simd.vectorize(
-        #[inline(always)]
-        || {
-            let half = splat(simd, 0.5);
-            for row in rows {
-                store(fma(load(simd, row), half, half), row);
-            }
-        },
-    );
+    let half = splat(simd, 0.5);
+    for row in rows {
+        store(fma(load(simd, row), half, half), row);
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Vector maths on 16 lanes, the same bits at every vector level.
 //!
-//! Functions are generic over the `fearless_simd` level and always inlined; call them from inside `dispatch!`. They
+//! Functions are generic over the `fearless_simd` level and always inlined; call them from inside `at_level!`. They
 //! use IEEE operations (`+ - * /`, `sqrt`, fused multiply-add by `mul_add_precise`) in a fixed order, never hardware
 //! estimates. Inputs are meant to be finite; what happens beyond a stated range is said with each function.
 
@@ -257,13 +257,13 @@ pub fn sum_lanes<S: Simd>(v: f32x16<S>) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::at_level;
     use crate::level::{VectorLevel, level};
-    use fearless_simd::dispatch;
 
     /// Applies a function to one row at a level; `None` where the processor lacks it.
     fn at(wanted: VectorLevel, x: Row, f: Function) -> Option<Row> {
         let level = level(wanted)?;
-        Some(dispatch!(level, simd => apply(simd, x, f)))
+        Some(at_level!(level, simd => apply(simd, x, f)))
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -331,7 +331,7 @@ mod tests {
             std::array::from_fn(|i| std::array::from_fn(|j| ((i * 37 + j * 11) % 97) as f32 + 0.25));
         for wanted in VectorLevel::ALL {
             let Some(level) = level(wanted) else { continue };
-            let (transposed, sums, singles) = dispatch!(level, simd => {
+            let (transposed, sums, singles) = at_level!(level, simd => {
                 let v: [f32x16<_>; 16] = std::array::from_fn(|i| load(simd, &rows[i]));
                 let t = transpose(v).map(|r| -> Row { r.to_array() });
                 let s: Row = sum_each(v).to_array();

@@ -171,45 +171,39 @@ fn decide_chunk<S: Simd, const BY_RADIUS: bool>(
     t: &Thresholds,
     decisions: &mut [u8],
 ) -> Counts {
-    simd.vectorize(
-        #[inline(always)]
-        || {
-            let mut counts = Counts::default();
-            let (blocks, rest) = decisions.as_chunks_mut::<LANES>();
-            let sums = inputs.gradient_sum.as_chunks::<LANES>().0;
-            let steps = inputs.visible_steps.as_chunks::<LANES>().0;
-            let radii = inputs.max_radius.as_chunks::<LANES>().0;
-            let triples = inputs.log_scales.as_flattened().as_chunks::<{ 3 * LANES }>().0;
-            let logits = inputs.opacity_logits.as_chunks::<LANES>().0;
-            for (b, block) in blocks.iter_mut().enumerate() {
-                let steps: f32x16<S> = u32x16::load_array_ref(simd, &steps[b]).to_float();
-                let grows = load(simd, &sums[b]).simd_gt(splat(simd, t.gradient) * steps).to_bitmask();
-                let splits = grows & any_axis_above(simd, &triples[b], 0.0, t.clone_log_scale);
-                let mut prunes = load(simd, &logits[b]).simd_lt(splat(simd, t.prune_logit)).to_bitmask()
-                    | !splits & any_axis_above(simd, &triples[b], 0.0, t.prune_log_scale)
-                    | splits & any_axis_above(simd, &triples[b], t.log_shrink, t.prune_log_scale);
-                if BY_RADIUS {
-                    prunes |= load(simd, &radii[b]).simd_gt(splat(simd, t.prune_radius)).to_bitmask();
-                }
-                let (clones, splits) = (grows & !splits & !prunes, splits & !prunes);
-                counts.clone += u64::from(clones.count_ones());
-                counts.split += u64::from(splits.count_ones());
-                counts.prune += u64::from(prunes.count_ones());
-                let bytes = where_set(simd, clones, CLONE)
-                    | where_set(simd, splits, SPLIT)
-                    | where_set(simd, prunes, PRUNE);
-                bytes.store_slice(block);
-            }
-            let done = inputs.len() - rest.len();
-            for (i, decision) in rest.iter_mut().enumerate() {
-                *decision = inputs.decide(done + i, t);
-                counts.clone += u64::from(*decision == CLONE);
-                counts.split += u64::from(*decision == SPLIT);
-                counts.prune += u64::from(*decision == PRUNE);
-            }
-            counts
-        },
-    )
+    let mut counts = Counts::default();
+    let (blocks, rest) = decisions.as_chunks_mut::<LANES>();
+    let sums = inputs.gradient_sum.as_chunks::<LANES>().0;
+    let steps = inputs.visible_steps.as_chunks::<LANES>().0;
+    let radii = inputs.max_radius.as_chunks::<LANES>().0;
+    let triples = inputs.log_scales.as_flattened().as_chunks::<{ 3 * LANES }>().0;
+    let logits = inputs.opacity_logits.as_chunks::<LANES>().0;
+    for (b, block) in blocks.iter_mut().enumerate() {
+        let steps: f32x16<S> = u32x16::load_array_ref(simd, &steps[b]).to_float();
+        let grows = load(simd, &sums[b]).simd_gt(splat(simd, t.gradient) * steps).to_bitmask();
+        let splits = grows & any_axis_above(simd, &triples[b], 0.0, t.clone_log_scale);
+        let mut prunes = load(simd, &logits[b]).simd_lt(splat(simd, t.prune_logit)).to_bitmask()
+            | !splits & any_axis_above(simd, &triples[b], 0.0, t.prune_log_scale)
+            | splits & any_axis_above(simd, &triples[b], t.log_shrink, t.prune_log_scale);
+        if BY_RADIUS {
+            prunes |= load(simd, &radii[b]).simd_gt(splat(simd, t.prune_radius)).to_bitmask();
+        }
+        let (clones, splits) = (grows & !splits & !prunes, splits & !prunes);
+        counts.clone += u64::from(clones.count_ones());
+        counts.split += u64::from(splits.count_ones());
+        counts.prune += u64::from(prunes.count_ones());
+        let bytes =
+            where_set(simd, clones, CLONE) | where_set(simd, splits, SPLIT) | where_set(simd, prunes, PRUNE);
+        bytes.store_slice(block);
+    }
+    let done = inputs.len() - rest.len();
+    for (i, decision) in rest.iter_mut().enumerate() {
+        *decision = inputs.decide(done + i, t);
+        counts.clone += u64::from(*decision == CLONE);
+        counts.split += u64::from(*decision == SPLIT);
+        counts.prune += u64::from(*decision == PRUNE);
+    }
+    counts
 }
 
 /// Bit `i` is set where a value of triple `i`, less `shrink`, is above `limit`.

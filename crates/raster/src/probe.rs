@@ -16,7 +16,7 @@ use crate::layout::{Blocks, DC, LOG_SCALE, MEAN, QUAT};
 use crate::project::{Projected, SPLATS_PER_CHUNK, TileRect};
 use crate::project_vjp::Gradients;
 use crate::shape::Shape;
-use crate::spherical::{C0, basis, colour_gradient, colours};
+use crate::spherical::{C0, at_degree, basis, colour_gradient, colours};
 use crate::view::KernelView;
 
 /// A splat on the screen; all zero when it is not in front of the near plane.
@@ -71,18 +71,6 @@ pub struct WorldShape {
     pub rotation: [f32; 9],
     /// `Σ = R diag(s²) Rᵀ`.
     pub covariance: [f32; 9],
-}
-
-/// Evaluates a kernel with the compile-time SH degree of a number.
-macro_rules! at_degree {
-    ($level:expr, $degree:expr, $simd:ident => $kernel:ident($($argument:expr),*)) => {
-        at_level!($level, $simd => match $degree {
-            0 => $kernel::<_, 0>($simd, $($argument),*),
-            1 => $kernel::<_, 1>($simd, $($argument),*),
-            2 => $kernel::<_, 2>($simd, $($argument),*),
-            _ => $kernel::<_, 3>($simd, $($argument),*),
-        })
-    };
 }
 
 /// Projects all splats of a view. Of the options only SH degree and antialiasing matter.

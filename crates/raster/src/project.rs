@@ -11,13 +11,13 @@
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, ln, splat, transpose};
-use gausset_compute::{Exec, at_level, rng};
+use gausset_compute::{Exec, rng};
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::RenderOptions;
 
 use crate::geometry::{Direction, Geometry};
 use crate::layout::{AlignedRow, Blocks};
-use crate::spherical::{basis, colours};
+use crate::spherical::{at_degree, basis, colours};
 use crate::view::KernelView;
 
 /// Blocks per task. Fixed, so that results do not depend on the number of threads.
@@ -191,12 +191,7 @@ impl Projected {
                 dropout,
                 only_first: options.only_first.map_or(usize::MAX, |count| count as usize),
             };
-            at_level!(exec.level, simd => match degree {
-                0 => project_chunk::<_, 0>(simd, &input, part),
-                1 => project_chunk::<_, 1>(simd, &input, part),
-                2 => project_chunk::<_, 2>(simd, &input, part),
-                _ => project_chunk::<_, 3>(simd, &input, part),
-            });
+            at_degree!(exec.level, degree, simd => project_chunk(&input, part));
         });
 
         let counts: Vec<(usize, u64)> = parts.iter().map(|p| (p.key_count, p.entries)).collect();
@@ -238,61 +233,56 @@ struct ChunkInput<'a> {
 
 #[inline(always)]
 fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, part: &mut Chunk<'_>) {
-    simd.vectorize(
-        #[inline(always)]
-        || {
-            let blocks = part.rects.len() / LANES;
-            for local in 0..blocks {
-                let block = input.first_block + local;
-                let screen = project_block::<S, DEGREE>(
-                    simd,
-                    &input.splats.geometry[block],
-                    input.splats.rest_of(block),
-                    input.view,
-                    input.antialiased,
-                );
-                let first_lane = local * LANES;
-                let mut visible = screen.visible & lanes_before(input.only_first, block);
-                if let Some(dropout) = input.dropout {
-                    let drawn = visible;
-                    visible &= kept(dropout, block);
-                    part.left_out += u64::from((drawn & !visible).count_ones());
-                }
-                part.visible[local] = visible as u16;
-                let rects = &mut part.rects[first_lane..first_lane + LANES];
-                let offsets = &mut part.offsets[first_lane..first_lane + LANES];
-                rects.fill(TileRect::default());
-                if visible == 0 {
-                    offsets.fill(part.entries as u32);
-                    continue;
-                }
-                let mut without_offset = 0;
-                let records = &mut part.records[first_lane..first_lane + LANES];
-                for (record, row) in records.iter_mut().zip(transpose(screen.rows)) {
-                    row.store_array(&mut record.0);
-                }
-                while visible != 0 {
-                    let lane = visible.trailing_zeros() as usize;
-                    visible &= visible - 1;
-                    let rect = TileRect {
-                        x0: screen.tile_bounds[0][lane] as u16,
-                        x1: screen.tile_bounds[1][lane] as u16,
-                        y0: screen.tile_bounds[2][lane] as u16,
-                        y1: screen.tile_bounds[3][lane] as u16,
-                    };
-                    rects[lane] = rect;
-                    offsets[without_offset..=lane].fill(part.entries as u32);
-                    without_offset = lane + 1;
-                    part.entries += u64::from(rect.area());
-                    let splat = (block * LANES + lane) as u64;
-                    let depth = records[lane].0[record::DEPTH];
-                    part.keys[part.key_count] = u64::from(depth.to_bits()) << 32 | splat;
-                    part.key_count += 1;
-                }
-                offsets[without_offset..].fill(part.entries as u32);
-            }
-        },
-    );
+    let blocks = part.rects.len() / LANES;
+    for local in 0..blocks {
+        let block = input.first_block + local;
+        let screen = project_block::<S, DEGREE>(
+            simd,
+            &input.splats.geometry[block],
+            input.splats.rest_of(block),
+            input.view,
+            input.antialiased,
+        );
+        let first_lane = local * LANES;
+        let mut visible = screen.visible & lanes_before(input.only_first, block);
+        if let Some(dropout) = input.dropout {
+            let drawn = visible;
+            visible &= kept(dropout, block);
+            part.left_out += u64::from((drawn & !visible).count_ones());
+        }
+        part.visible[local] = visible as u16;
+        let rects = &mut part.rects[first_lane..first_lane + LANES];
+        let offsets = &mut part.offsets[first_lane..first_lane + LANES];
+        rects.fill(TileRect::default());
+        if visible == 0 {
+            offsets.fill(part.entries as u32);
+            continue;
+        }
+        let mut without_offset = 0;
+        let records = &mut part.records[first_lane..first_lane + LANES];
+        for (record, row) in records.iter_mut().zip(transpose(screen.rows)) {
+            row.store_array(&mut record.0);
+        }
+        while visible != 0 {
+            let lane = visible.trailing_zeros() as usize;
+            visible &= visible - 1;
+            let rect = TileRect {
+                x0: screen.tile_bounds[0][lane] as u16,
+                x1: screen.tile_bounds[1][lane] as u16,
+                y0: screen.tile_bounds[2][lane] as u16,
+                y1: screen.tile_bounds[3][lane] as u16,
+            };
+            rects[lane] = rect;
+            offsets[without_offset..=lane].fill(part.entries as u32);
+            without_offset = lane + 1;
+            part.entries += u64::from(rect.area());
+            let splat = (block * LANES + lane) as u64;
+            let depth = records[lane].0[record::DEPTH];
+            part.keys[part.key_count] = u64::from(depth.to_bits()) << 32 | splat;
+            part.key_count += 1;
+        }
+        offsets[without_offset..].fill(part.entries as u32);
+    }
 }
 
 /// Which lanes of a block hold one of the first `count` splats, one bit each.

@@ -13,11 +13,11 @@
 //! the stack: either they are written out ([`Gradients`]), or the fused update of [`crate::update`] consumes them.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
+use gausset_compute::Exec;
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{
     LANES, LN_2, Row, each, each_of, fma, inlined, load, splat, sum_lanes, transpose,
 };
-use gausset_compute::{Exec, at_level};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 use gausset_core::{Pose, se3};
 
@@ -25,7 +25,7 @@ use crate::blend_vjp::{SlotSums, slot};
 use crate::geometry::{Direction, Geometry, dot3, dot3s};
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
 use crate::project::{BLOCKS_PER_CHUNK, Projected, TileRect};
-use crate::spherical::{ColourGradient, colour_gradient};
+use crate::spherical::{ColourGradient, at_degree, colour_gradient};
 use crate::view::KernelView;
 
 /// Everything that the stage reads.
@@ -429,12 +429,7 @@ impl Gradients {
             .collect();
         let degree = sh_degree.min(splats.sh_degree());
         exec.pool.run_parts(&mut parts, |chunk, part| {
-            at_level!(exec.level, simd => match degree {
-                0 => gradient_chunk::<_, 0>(simd, &input, splats, chunk, part),
-                1 => gradient_chunk::<_, 1>(simd, &input, splats, chunk, part),
-                2 => gradient_chunk::<_, 2>(simd, &input, splats, chunk, part),
-                _ => gradient_chunk::<_, 3>(simd, &input, splats, chunk, part),
-            });
+            at_degree!(exec.level, degree, simd => gradient_chunk(&input, splats, chunk, part));
         });
         let mut pose = PoseGradientSums::default();
         for part in &parts {
@@ -454,34 +449,29 @@ fn gradient_chunk<S: Simd, const DEGREE: u8>(
     chunk: usize,
     part: &mut GradientChunk<'_>,
 ) {
-    simd.vectorize(
-        #[inline(always)]
-        || {
-            let rows = splats.rest_rows();
-            let mut pose = PoseSums::new(simd);
-            for (local, out) in part.geometry.iter_mut().enumerate() {
-                let block = chunk * BLOCKS_PER_CHUNK + local;
-                let g = block_gradient::<S, DEGREE>(
-                    simd,
-                    input,
-                    block,
-                    &splats.geometry[block],
-                    splats.rest_of(block),
-                    Some(&mut pose),
-                );
-                for (row, value) in out.iter_mut().zip(g.geometry) {
-                    value.store_array(&mut row.0);
-                }
-                g.colour.store_rest::<DEGREE>(&mut part.rest[local * rows..(local + 1) * rows]);
-                let pairs = [(&mut *part.mean2d, g.mean2d), (&mut *part.mean2d_abs, g.mean2d_abs)];
-                for (out, [x, y]) in pairs {
-                    let (x, y): (Row, Row) = (x.to_array(), y.to_array());
-                    for (lane, value) in out[local * LANES..(local + 1) * LANES].iter_mut().enumerate() {
-                        *value = [x[lane], y[lane]];
-                    }
-                }
+    let rows = splats.rest_rows();
+    let mut pose = PoseSums::new(simd);
+    for (local, out) in part.geometry.iter_mut().enumerate() {
+        let block = chunk * BLOCKS_PER_CHUNK + local;
+        let g = block_gradient::<S, DEGREE>(
+            simd,
+            input,
+            block,
+            &splats.geometry[block],
+            splats.rest_of(block),
+            Some(&mut pose),
+        );
+        for (row, value) in out.iter_mut().zip(g.geometry) {
+            value.store_array(&mut row.0);
+        }
+        g.colour.store_rest::<DEGREE>(&mut part.rest[local * rows..(local + 1) * rows]);
+        let pairs = [(&mut *part.mean2d, g.mean2d), (&mut *part.mean2d_abs, g.mean2d_abs)];
+        for (out, [x, y]) in pairs {
+            let (x, y): (Row, Row) = (x.to_array(), y.to_array());
+            for (lane, value) in out[local * LANES..(local + 1) * LANES].iter_mut().enumerate() {
+                *value = [x[lane], y[lane]];
             }
-            part.pose = pose.totals();
-        },
-    );
+        }
+    }
+    part.pose = pose.totals();
 }

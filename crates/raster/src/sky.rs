@@ -71,22 +71,17 @@ pub fn add(exec: Exec<'_>, view: &KernelView, sky: &Sky, blended: &mut Blended) 
 
 #[inline(always)]
 fn add_tile<S: Simd>(simd: S, view: &KernelView, sky: &Sky, tile: usize, pixels: &mut TilePixels) {
-    simd.vectorize(
-        #[inline(always)]
-        || {
-            let zero = splat(simd, 0.0);
-            for c in 0..CELLS {
-                let last = load(simd, &pixels.transmittance[c].0);
-                let (x, y) = cell_pixels(simd, tile_origin(view, tile), c);
-                let basis = basis_at(simd, view, x, y);
-                for k in 0..3 {
-                    let behind = colour(simd, sky, &basis, k).max(zero);
-                    let over = fma(last, behind, load(simd, &pixels.color[c][k].0));
-                    over.store_array(&mut pixels.color[c][k].0);
-                }
-            }
-        },
-    );
+    let zero = splat(simd, 0.0);
+    for c in 0..CELLS {
+        let last = load(simd, &pixels.transmittance[c].0);
+        let (x, y) = cell_pixels(simd, tile_origin(view, tile), c);
+        let basis = basis_at(simd, view, x, y);
+        for k in 0..3 {
+            let behind = colour(simd, sky, &basis, k).max(zero);
+            let over = fma(last, behind, load(simd, &pixels.color[c][k].0));
+            over.store_array(&mut pixels.color[c][k].0);
+        }
+    }
 }
 
 /// `dL/d sky` from the final transmittances of a picture and the gradient of its colours.
@@ -114,37 +109,32 @@ fn tile_gradient<S: Simd>(
     color: Lines<'_>,
     sums: &mut Sky,
 ) {
-    simd.vectorize(
-        #[inline(always)]
-        || {
-            let zero = splat(simd, 0.0);
-            let mut totals = [zero; SKY_WIDTH];
-            let origin = tile_origin(view, tile);
-            for c in 0..CELLS {
-                let last = load(simd, &pixels.transmittance[c].0);
-                let (x, y) = cell_pixels(simd, origin, c);
-                let last = inside_image(simd, view, x, y).select(last, zero);
-                if !last.simd_gt(zero).any_true() {
-                    continue;
-                }
-                let basis = basis_at(simd, view, x, y);
-                let [x, y] = cell_origin(origin, c);
-                for k in 0..3 {
-                    let mut row = [0.0; 16];
-                    for (line, out) in row.chunks_exact_mut(CELL_SIDE).enumerate() {
-                        let start = (y + line) * color.row_len + k * color.stride + x;
-                        out.copy_from_slice(&color.data[start..start + CELL_SIDE]);
-                    }
-                    let shines = colour(simd, sky, &basis, k).simd_gt(zero) & last.simd_gt(zero);
-                    let g = shines.select(load(simd, &row) * last, zero);
-                    for n in 0..TERMS {
-                        totals[3 * n + k] = fma(g, basis[n], totals[3 * n + k]);
-                    }
-                }
+    let zero = splat(simd, 0.0);
+    let mut totals = [zero; SKY_WIDTH];
+    let origin = tile_origin(view, tile);
+    for c in 0..CELLS {
+        let last = load(simd, &pixels.transmittance[c].0);
+        let (x, y) = cell_pixels(simd, origin, c);
+        let last = inside_image(simd, view, x, y).select(last, zero);
+        if !last.simd_gt(zero).any_true() {
+            continue;
+        }
+        let basis = basis_at(simd, view, x, y);
+        let [x, y] = cell_origin(origin, c);
+        for k in 0..3 {
+            let mut row = [0.0; 16];
+            for (line, out) in row.chunks_exact_mut(CELL_SIDE).enumerate() {
+                let start = (y + line) * color.row_len + k * color.stride + x;
+                out.copy_from_slice(&color.data[start..start + CELL_SIDE]);
             }
-            for (sum, total) in sums.iter_mut().zip(totals) {
-                *sum = sum_lanes(total);
+            let shines = colour(simd, sky, &basis, k).simd_gt(zero) & last.simd_gt(zero);
+            let g = shines.select(load(simd, &row) * last, zero);
+            for n in 0..TERMS {
+                totals[3 * n + k] = fma(g, basis[n], totals[3 * n + k]);
             }
-        },
-    );
+        }
+    }
+    for (sum, total) in sums.iter_mut().zip(totals) {
+        *sum = sum_lanes(total);
+    }
 }

@@ -25,6 +25,19 @@ const C3: [f32; 7] = [
 /// `Y_0`.
 pub(crate) const C0: f32 = sh::C0 as f32;
 
+/// `at_level!` for a kernel with the SH degree as its second parameter: a function of its own for each degree.
+macro_rules! at_degree {
+    ($level:expr, $degree:expr, $simd:ident => $kernel:ident($($argument:expr),*)) => {
+        match $degree {
+            0 => gausset_compute::at_level!($level, $simd => $kernel::<_, 0>($simd, $($argument),*)),
+            1 => gausset_compute::at_level!($level, $simd => $kernel::<_, 1>($simd, $($argument),*)),
+            2 => gausset_compute::at_level!($level, $simd => $kernel::<_, 2>($simd, $($argument),*)),
+            _ => gausset_compute::at_level!($level, $simd => $kernel::<_, 3>($simd, $($argument),*)),
+        }
+    };
+}
+pub(crate) use at_degree;
+
 /// Number of coefficients beyond the first that a degree uses.
 pub(crate) const fn rest_coefficients(degree: u8) -> usize {
     sh::coefficients(degree) - 1

@@ -191,31 +191,26 @@ fn capped_length<S: Simd>(
     records: &[Record],
     cap: u32,
 ) -> Option<u32> {
-    simd.vectorize(
-        #[inline(always)]
-        || {
-            let origin = tile_origin(view, tile);
-            let mut drawing = 0;
-            let mut cut = 0;
-            for (i, entry) in entries.iter().enumerate() {
-                let record = &records[entry.splat()];
-                let draws = (0..CELLS).any(|cell| {
-                    let (x, y) = cell_pixels(simd, origin, cell);
-                    let alpha = raw_alpha(simd, exponent(simd, record, x, y));
-                    (alpha.simd_gt(splat(simd, 0.0)) & inside_image(simd, view, x, y)).any_true()
-                });
-                if draws {
-                    drawing += 1;
-                    if drawing == cap {
-                        cut = i as u32 + 1;
-                    } else if drawing > cap {
-                        return Some(cut);
-                    }
-                }
+    let origin = tile_origin(view, tile);
+    let mut drawing = 0;
+    let mut cut = 0;
+    for (i, entry) in entries.iter().enumerate() {
+        let record = &records[entry.splat()];
+        let draws = (0..CELLS).any(|cell| {
+            let (x, y) = cell_pixels(simd, origin, cell);
+            let alpha = raw_alpha(simd, exponent(simd, record, x, y));
+            (alpha.simd_gt(splat(simd, 0.0)) & inside_image(simd, view, x, y)).any_true()
+        });
+        if draws {
+            drawing += 1;
+            if drawing == cap {
+                cut = i as u32 + 1;
+            } else if drawing > cap {
+                return Some(cut);
             }
-            None
-        },
-    )
+        }
+    }
+    None
 }
 
 /// Adds up in how many of the rectangles each tile lies; `counts` holds `columns` x `rows` tiles.

@@ -6,7 +6,7 @@
 use fearless_simd::{f32x16, mask32x16, prelude::*, u32x16};
 use gausset_compute::prefetch::prefetch;
 use gausset_compute::simd::{LANES, Row, each, exp, fma, inlined, ln, load, sigmoid, sin_cos_turns, splat};
-use gausset_compute::{Exec, at_level, rng};
+use gausset_compute::{Exec, rng};
 use gausset_core::engine::{AdamMode, GradientStatistic, Noise, StepParams};
 
 use crate::adam::{BiasCorrection, CorrectionTable, LaneUpdate, update_row};
@@ -14,7 +14,7 @@ use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SC
 use crate::project::BLOCKS_PER_CHUNK;
 use crate::project_vjp::{BlockGradient, PoseGradientSums, PoseSums, VjpInput, block_gradient, has_entries};
 use crate::shape::Shape;
-use crate::spherical::rest_coefficients;
+use crate::spherical::{at_degree, rest_coefficients};
 use crate::{blend_vjp::SlotSums, project::Projected, view::KernelView};
 
 /// Noise fades by `sigmoid(-100 (opacity - fade))`; where the exponent is beyond this it is below 1e-13 and skipped.
@@ -172,12 +172,7 @@ pub fn update(exec: Exec<'_>, state: UpdateState<'_>, input: &UpdateInput<'_>) -
         })
         .collect();
     exec.pool.run_parts(&mut parts, |chunk, part| {
-        at_level!(exec.level, simd => match degree {
-            0 => update_chunk::<_, 0>(simd, &step, chunk, part),
-            1 => update_chunk::<_, 1>(simd, &step, chunk, part),
-            2 => update_chunk::<_, 2>(simd, &step, chunk, part),
-            _ => update_chunk::<_, 3>(simd, &step, chunk, part),
-        });
+        at_degree!(exec.level, degree, simd => update_chunk(&step, chunk, part));
     });
     let mut report = UpdateReport::default();
     for part in &parts {
@@ -190,20 +185,15 @@ pub fn update(exec: Exec<'_>, state: UpdateState<'_>, input: &UpdateInput<'_>) -
 
 #[inline(always)]
 fn update_chunk<S: Simd, const DEGREE: u8>(simd: S, step: &Step<'_>, chunk: usize, part: &mut Chunk<'_>) {
-    simd.vectorize(
-        #[inline(always)]
-        || {
-            let mut sums = BlockSums { pose: PoseSums::new(simd) };
-            for local in 0..part.geometry.len() {
-                let block = chunk * BLOCKS_PER_CHUNK + local;
-                update_block::<S, DEGREE>(simd, step, block, local, part, &mut sums);
-            }
-            let pose = sums.pose;
-            if step.input.wants_pose {
-                part.report.pose = pose.totals();
-            }
-        },
-    );
+    let mut sums = BlockSums { pose: PoseSums::new(simd) };
+    for local in 0..part.geometry.len() {
+        let block = chunk * BLOCKS_PER_CHUNK + local;
+        update_block::<S, DEGREE>(simd, step, block, local, part, &mut sums);
+    }
+    let pose = sums.pose;
+    if step.input.wants_pose {
+        part.report.pose = pose.totals();
+    }
 }
 
 #[inline(always)]
