@@ -3,7 +3,7 @@
 use fearless_simd::Level;
 use gausset_core::engine::{CorrectionRates, EngineError, ExtraGroup, Group, TrainView};
 use gausset_metrics::{Exposure, Gain, GainGradient, Vignetting};
-use gausset_raster::adam::update_slice;
+use gausset_raster::adam::{Slice, update_slice};
 
 use crate::state::BlockState;
 
@@ -105,15 +105,12 @@ pub(crate) fn update_row(
     let split = if extra.group == Group::Pose { width / 2 } else { width };
     for (part, rate) in [(0..split, rates.first), (split..width, rates.second)] {
         let range = row * width + part.start..row * width + part.end;
-        update_slice(
-            level,
-            &mut extra.values[range.clone()],
-            &mut extra.m[range.clone()],
-            &mut extra.v[range],
-            &gradient[part],
-            rate,
-            clock,
-        );
+        let slice = Slice {
+            parameter: &mut extra.values[range.clone()],
+            moment1: &mut extra.m[range.clone()],
+            moment2: &mut extra.v[range],
+        };
+        update_slice(level, slice, &gradient[part], rate, clock);
     }
     let (range, identity) = (extra.range(row), extra.group.identity());
     for (value, &target) in extra.values[range].iter_mut().zip(identity) {

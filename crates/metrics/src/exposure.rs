@@ -8,6 +8,7 @@ use fearless_simd::{Simd, prelude::*};
 use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
 use gausset_compute::{Exec, at_level};
 
+use crate::planes::{split, split_mut};
 use crate::{Planes, sum_in_f64};
 
 /// A row-major 3x4 affine: `out_i = Σ_j m[4 i + j] colour_j + m[4 i + 3]`.
@@ -64,20 +65,6 @@ pub fn exposure_vjp(exec: Exec<'_>, exposure: &Exposure, render: &Planes, gradie
         total.iter_mut().zip(sums).for_each(|(total, sum)| *total += sum);
     }
     total.map(|sum| sum as f32)
-}
-
-/// The three lines of a pixel row.
-fn split(row: &[f32]) -> [&[Row]; 3] {
-    let stride = row.len() / 3;
-    let line = |channel: usize| row[channel * stride..][..stride].as_chunks().0;
-    [line(0), line(1), line(2)]
-}
-
-fn split_mut(row: &mut [f32]) -> [&mut [Row]; 3] {
-    let stride = row.len() / 3;
-    let (red, rest) = row.split_at_mut(stride);
-    let (green, blue) = rest.split_at_mut(stride);
-    [red.as_chunks_mut().0, green.as_chunks_mut().0, blue.as_chunks_mut().0]
 }
 
 #[inline(always)]

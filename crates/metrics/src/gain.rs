@@ -15,6 +15,7 @@ use fearless_simd::{Simd, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
 use gausset_compute::{Exec, at_level};
 
+use crate::planes::{split, split_mut};
 use crate::{Planes, sum_in_f64};
 
 /// Pixel rows of a task.
@@ -109,20 +110,6 @@ pub fn gain_vjp(exec: Exec<'_>, gain: &Gain, corrected: &Planes, gradient: &mut 
     }
     let [r, g, b, a1, a2, a3] = total.map(|sum| sum as f32);
     GainGradient { log_gains: [r, g, b], vignetting: [a1, a2, a3] }
-}
-
-/// The three lines of a pixel row.
-fn split(row: &[f32]) -> [&[Row]; 3] {
-    let stride = row.len() / 3;
-    let line = |channel: usize| row[channel * stride..][..stride].as_chunks().0;
-    [line(0), line(1), line(2)]
-}
-
-fn split_mut(row: &mut [f32]) -> [&mut [Row]; 3] {
-    let stride = row.len() / 3;
-    let (red, rest) = row.split_at_mut(stride);
-    let (green, blue) = rest.split_at_mut(stride);
-    [red.as_chunks_mut().0, green.as_chunks_mut().0, blue.as_chunks_mut().0]
 }
 
 /// r² and the polynomial of 16 pixels, before it is kept from being too dark.

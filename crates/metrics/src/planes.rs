@@ -152,6 +152,21 @@ impl Clone for Planes {
     }
 }
 
+/// The three lines of a pixel row, as vectors.
+pub(crate) fn split(row: &[f32]) -> [&[Row]; 3] {
+    let stride = row.len() / 3;
+    let line = |channel: usize| row[channel * stride..][..stride].as_chunks().0;
+    [line(0), line(1), line(2)]
+}
+
+/// The three lines of a pixel row, to write.
+pub(crate) fn split_mut(row: &mut [f32]) -> [&mut [Row]; 3] {
+    let stride = row.len() / 3;
+    let (red, rest) = row.split_at_mut(stride);
+    let (green, blue) = rest.split_at_mut(stride);
+    [red.as_chunks_mut().0, green.as_chunks_mut().0, blue.as_chunks_mut().0]
+}
+
 /// A slice of f32 that starts on a cache line: a vector with some room in front.
 #[derive(Debug, Default)]
 pub(crate) struct AlignedBuffer {

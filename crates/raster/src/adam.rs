@@ -96,33 +96,29 @@ pub(crate) fn update_row<S: Simd>(
     next
 }
 
-/// Updates a plain array (exposures, poses, tests): dense, with one clock.
+/// A plain array of parameters (exposures, poses, tests) with its moments.
+#[derive(Debug)]
+pub struct Slice<'a> {
+    /// Parameters.
+    pub parameter: &'a mut [f32],
+    /// First moments.
+    pub moment1: &'a mut [f32],
+    /// Second moments.
+    pub moment2: &'a mut [f32],
+}
+
+/// Update number `clock` (from 1) of a plain array: dense, with one clock.
 ///
 /// # Panics
 /// If the slices differ in length.
-pub fn update_slice(
-    level: Level,
-    parameter: &mut [f32],
-    moment1: &mut [f32],
-    moment2: &mut [f32],
-    gradient: &[f32],
-    rate: f32,
-    clock: u64,
-) {
+pub fn update_slice(level: Level, slice: Slice<'_>, gradient: &[f32], rate: f32, clock: u64) {
     let correction = BiasCorrection::new(clock);
-    at_level!(level, simd => update_slice_inner(simd, parameter, moment1, moment2, gradient, rate, correction));
+    at_level!(level, simd => slice_kernel(simd, slice, gradient, rate, correction));
 }
 
 #[inline(always)]
-fn update_slice_inner<S: Simd>(
-    simd: S,
-    parameter: &mut [f32],
-    moment1: &mut [f32],
-    moment2: &mut [f32],
-    gradient: &[f32],
-    rate: f32,
-    correction: BiasCorrection,
-) {
+fn slice_kernel<S: Simd>(simd: S, slice: Slice<'_>, gradient: &[f32], rate: f32, correction: BiasCorrection) {
+    let Slice { parameter, moment1, moment2 } = slice;
     assert!(
         moment1.len() == parameter.len()
             && moment2.len() == parameter.len()

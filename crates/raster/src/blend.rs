@@ -148,11 +148,6 @@ struct Cell<S: Simd> {
 
 #[inline(always)]
 fn blend_tile<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>, part: &mut TilePart<'_>) {
-    blend_tile_inner::<S, EXTRAS>(simd, input, part);
-}
-
-#[inline(always)]
-fn blend_tile_inner<S: Simd, const EXTRAS: bool>(simd: S, input: &TileInput<'_>, part: &mut TilePart<'_>) {
     let zero = splat(simd, 0.0);
     let one = splat(simd, 1.0);
     let origin = tile_origin(input.view, input.tile);

@@ -83,6 +83,19 @@ pub struct Lines<'a> {
     pub row_len: usize,
 }
 
+impl Lines<'_> {
+    /// The 16 values of a channel in the cell whose top left pixel is `(x, y)`.
+    #[inline(always)]
+    pub(crate) fn cell(&self, channel: usize, [x, y]: [usize; 2]) -> Row {
+        let mut row = [0.0; LANES];
+        for (line, out) in row.chunks_exact_mut(CELL_SIDE).enumerate() {
+            let start = (y + line) * self.row_len + channel * self.stride + x;
+            out.copy_from_slice(&self.data[start..start + CELL_SIDE]);
+        }
+        row
+    }
+}
+
 /// Gradients of the loss with respect to the rendered picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Upstream<'a> {
@@ -199,17 +212,6 @@ impl SlotSums {
     }
 }
 
-/// The 16 values of a cell of one channel.
-#[inline(always)]
-fn cell_values(lines: &Lines<'_>, channel: usize, [x, y]: [usize; 2]) -> Row {
-    let mut row = [0.0; LANES];
-    for (line, out) in row.chunks_exact_mut(CELL_SIDE).enumerate() {
-        let start = (y + line) * lines.row_len + channel * lines.stride + x;
-        out.copy_from_slice(&lines.data[start..start + CELL_SIDE]);
-    }
-    row
-}
-
 /// What the walk keeps of a cell.
 #[derive(Clone, Copy)]
 struct Cell<S: Simd> {
@@ -225,15 +227,6 @@ struct Cell<S: Simd> {
 
 #[inline(always)]
 fn tile_vjp<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
-    simd: S,
-    input: &TileInput<'_>,
-    background_gradient: &mut [f32; 3],
-) {
-    tile_vjp_inner::<S, EXTRAS, ABSOLUTE>(simd, input, background_gradient);
-}
-
-#[inline(always)]
-fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
     simd: S,
     input: &TileInput<'_>,
     background_gradient: &mut [f32; 3],
@@ -301,7 +294,7 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
             }
             let splat_record = &local[i];
             let r = &splat_record.0;
-            let mut sums = [zero; 9];
+            let mut sums = [zero; slot::DEPTH];
             let mut depth_sum = zero;
             let mut absolute = [zero; 2];
             while pair < end {
@@ -329,14 +322,14 @@ fn tile_vjp_inner<S: Simd, const EXTRAS: bool, const ABSOLUTE: bool>(
                 let lost = cell.behind * (alpha / (one - alpha));
                 let v = (blends & raw.simd_le(alpha_max)).select(own - lost, zero);
                 let (vx, vy) = (v * dx, v * dy);
-                sums[0] += v;
-                sums[1] += vx;
-                sums[2] += vy;
-                sums[3] = fma(vx, dx, sums[3]);
-                sums[4] = fma(vx, dy, sums[4]);
-                sums[5] = fma(vy, dy, sums[5]);
+                sums[slot::V] += v;
+                sums[slot::VX] += vx;
+                sums[slot::VY] += vy;
+                sums[slot::VXX] = fma(vx, dx, sums[slot::VXX]);
+                sums[slot::VXY] = fma(vx, dy, sums[slot::VXY]);
+                sums[slot::VYY] = fma(vy, dy, sums[slot::VYY]);
                 for k in 0..3 {
-                    sums[6 + k] = fma(weight, g[k], sums[6 + k]);
+                    sums[slot::RED + k] = fma(weight, g[k], sums[slot::RED + k]);
                 }
                 if ABSOLUTE {
                     let two = splat(simd, 2.0);
@@ -375,9 +368,7 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
     // Padding of the upstream picture may hold anything: it is masked here once.
     let upstream = inlined(
         #[inline(always)]
-        |lines: &Lines<'_>, channel: usize| {
-            inside.select(load(simd, &cell_values(lines, channel, corner)), zero)
-        },
+        |lines: &Lines<'_>, channel: usize| inside.select(load(simd, &lines.cell(channel, corner)), zero),
     );
     let last = load(simd, &input.pixels.transmittance[c].0);
     let mut behind = zero;
@@ -405,8 +396,8 @@ fn start_cell<S: Simd, const EXTRAS: bool>(
 /// Nothing is put together in memory: a row that is read back in other pieces than it was written in waits until these
 /// have left the store queue, behind all slots that were written before.
 #[inline(always)]
-fn reduce<S: Simd>(_simd: S, sums: &[f32x16<S>; 9]) -> ([f32; HALF], [f32; HALF]) {
-    let v: [f32x8<S>; 9] = each(
+fn reduce<S: Simd>(_simd: S, sums: &[f32x16<S>; slot::DEPTH]) -> ([f32; HALF], [f32; HALF]) {
+    let v: [f32x8<S>; slot::DEPTH] = each(
         #[inline(always)]
         |i| {
             let (low, high) = sums[i].split();
@@ -422,7 +413,7 @@ fn reduce<S: Simd>(_simd: S, sums: &[f32x16<S>; 9]) -> ([f32; HALF], [f32; HALF]
         |i| fold(v[i], v[i + 4]),
     );
     let eight = fold(fold(a[0], a[2]), fold(a[1], a[3]));
-    let (low, high) = v[8].split();
+    let (low, high) = v[HALF].split();
     let four: [f32; 4] = (low + high).to_array();
     let mut rest = [0.0; HALF];
     rest[slot::RED + 2 - HALF] = (four[0] + four[2]) + (four[1] + four[3]);

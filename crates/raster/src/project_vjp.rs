@@ -203,8 +203,8 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let two = splat(simd, 2.0);
     let view = input.view;
     let sums = sum_slots(simd, input, block_index);
-    let mut touched = sums[0].simd_ne(zero);
-    for sum in &sums[1..slot::ABS_X] {
+    let mut touched = sums[slot::V].simd_ne(zero);
+    for sum in &sums[slot::V + 1..slot::ABS_X] {
         touched |= sum.simd_ne(zero);
     }
     let any = inlined(

@@ -18,7 +18,7 @@ use gausset_core::engine::SKY_WIDTH;
 use crate::blend::{Blended, TilePixels};
 use crate::blend_vjp::Lines;
 use crate::geometry::dot3;
-use crate::pixel::{CELL_SIDE, CELLS, cell_origin, cell_pixels, inside_image, tile_origin};
+use crate::pixel::{CELLS, cell_origin, cell_pixels, inside_image, tile_origin};
 use crate::spherical::{C0, basis};
 use crate::view::KernelView;
 
@@ -120,15 +120,10 @@ fn tile_gradient<S: Simd>(
             continue;
         }
         let basis = basis_at(simd, view, x, y);
-        let [x, y] = cell_origin(origin, c);
+        let corner = cell_origin(origin, c);
         for k in 0..3 {
-            let mut row = [0.0; 16];
-            for (line, out) in row.chunks_exact_mut(CELL_SIDE).enumerate() {
-                let start = (y + line) * color.row_len + k * color.stride + x;
-                out.copy_from_slice(&color.data[start..start + CELL_SIDE]);
-            }
             let shines = colour(simd, sky, &basis, k).simd_gt(zero) & last.simd_gt(zero);
-            let g = shines.select(load(simd, &row) * last, zero);
+            let g = shines.select(load(simd, &color.cell(k, corner)) * last, zero);
             for n in 0..TERMS {
                 totals[3 * n + k] = fma(g, basis[n], totals[3 * n + k]);
             }

@@ -114,11 +114,6 @@ impl<'a> Step<'a> {
     }
 }
 
-/// What a task carries from block to block.
-struct BlockSums<S: Simd> {
-    pose: PoseSums<S>,
-}
-
 /// Runs the fused stage.
 pub fn update(exec: Exec<'_>, state: UpdateState<'_>, input: &UpdateInput<'_>) -> UpdateReport {
     let len = state.parameters.len();
@@ -185,12 +180,11 @@ pub fn update(exec: Exec<'_>, state: UpdateState<'_>, input: &UpdateInput<'_>) -
 
 #[inline(always)]
 fn update_chunk<S: Simd, const DEGREE: u8>(simd: S, step: &Step<'_>, chunk: usize, part: &mut Chunk<'_>) {
-    let mut sums = BlockSums { pose: PoseSums::new(simd) };
+    let mut pose = PoseSums::new(simd);
     for local in 0..part.geometry.len() {
         let block = chunk * BLOCKS_PER_CHUNK + local;
-        update_block::<S, DEGREE>(simd, step, block, local, part, &mut sums);
+        update_block::<S, DEGREE>(simd, step, block, local, part, &mut pose);
     }
-    let pose = sums.pose;
     if step.input.wants_pose {
         part.report.pose = pose.totals();
     }
@@ -203,7 +197,7 @@ fn update_block<S: Simd, const DEGREE: u8>(
     block: usize,
     local: usize,
     part: &mut Chunk<'_>,
-    sums: &mut BlockSums<S>,
+    pose: &mut PoseSums<S>,
 ) {
     let zero = splat(simd, 0.0);
     let params = step.input.params;
@@ -220,7 +214,7 @@ fn update_block<S: Simd, const DEGREE: u8>(
         block,
         &part.geometry[local],
         &part.rest[rest.clone()],
-        step.input.wants_pose.then_some(&mut sums.pose),
+        step.input.wants_pose.then_some(pose),
     );
     accumulate_statistics(simd, step, block, &g, part, lanes.clone());
 

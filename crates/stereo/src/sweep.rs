@@ -64,10 +64,8 @@ pub(crate) struct Scratch {
     mean: Vec<Row>,
     /// 1 / deviation; 0 = no depth here.
     inverse: Vec<Row>,
-    index: Vec<[u32; LANES]>,
+    places: Places,
     texel: Vec<[u32; LANES]>,
-    fraction_u: Vec<Row>,
-    fraction_v: Vec<Row>,
     /// The sampled row; with margin.
     sample: Vec<Row>,
     /// Whether the neighbour sees the pixel, 0 or 1: of the last rows.
@@ -78,6 +76,14 @@ pub(crate) struct Scratch {
     /// Best two of the neighbours, per pixel of the band.
     top: Vec<[Row; 2]>,
     best: Vec<Best>,
+}
+
+/// Where the pixels of a row are seen in the neighbour: the texel, and how far to the next one.
+#[derive(Debug, Default)]
+struct Places {
+    index: Vec<[u32; LANES]>,
+    fraction_u: Vec<Row>,
+    fraction_v: Vec<Row>,
 }
 
 /// What is kept of a vector of pixels.
@@ -105,10 +111,10 @@ impl Scratch {
         self.prior.resize(halo * vectors, zero);
         self.mean.resize(rows * vectors, zero);
         self.inverse.resize(rows * vectors, zero);
-        self.index.resize(vectors, [0; LANES]);
+        self.places.index.resize(vectors, [0; LANES]);
         self.texel.resize(vectors, [0; LANES]);
-        self.fraction_u.resize(vectors, zero);
-        self.fraction_v.resize(vectors, zero);
+        self.places.fraction_u.resize(vectors, zero);
+        self.places.fraction_v.resize(vectors, zero);
         self.sample.resize(vectors + 2, zero);
         self.inside.resize(SIDE * vectors, zero);
         self.ring.resize(SIDE * vectors, [zero; SUMS]);
@@ -183,8 +189,8 @@ fn run<S: Simd>(simd: S, job: &Job<'_>, scratch: &mut Scratch, vectors: usize) {
         for row in &mut scratch.top {
             *row = [[0.0; LANES]; 2];
         }
-        for &(ref warp, grey) in job.neighbours {
-            compare_band(simd, job, warp, grey, offset, scratch, vectors);
+        for neighbour in job.neighbours {
+            compare_band(simd, job, neighbour, offset, scratch, vectors);
         }
         keep_best(simd, step as f32, &scratch.top, &mut scratch.best);
     }
@@ -237,28 +243,14 @@ fn statistics<S: Simd>(simd: S, job: &Job<'_>, scratch: &mut Scratch, vectors: u
 fn compare_band<S: Simd>(
     simd: S,
     job: &Job<'_>,
-    warp: &Warp,
-    grey: &Grey,
+    neighbour: &(Warp, &Grey),
     offset: f32,
     scratch: &mut Scratch,
     vectors: usize,
 ) {
-    let Scratch {
-        reference,
-        prior,
-        mean,
-        inverse,
-        index,
-        texel,
-        fraction_u,
-        fraction_v,
-        sample,
-        inside,
-        ring,
-        patch,
-        top,
-        ..
-    } = scratch;
+    let Scratch { reference, prior, mean, inverse, places, texel, sample, inside, ring, patch, top, .. } =
+        scratch;
+    let grey = neighbour.1;
     patch.fill([[0.0; LANES]; SUMS]);
     ring.fill([[0.0; LANES]; SUMS]);
     let width = job.reference.width;
@@ -266,16 +258,16 @@ fn compare_band<S: Simd>(
         let slot = k % SIDE;
         let visible = &mut inside[slot * vectors..(slot + 1) * vectors];
         let priors = &prior[k * vectors..(k + 1) * vectors];
-        locate(simd, warp, grey, y, priors, offset, index, fraction_u, fraction_v, visible);
-        fetch(&grey.texels, index, texel);
+        locate(simd, neighbour, y, priors, offset, places, visible);
+        fetch(&grey.texels, &places.index, texel);
         if let Some(usable) = &grey.usable {
-            let places = index.as_flattened().iter();
-            for (visible, &i) in visible.as_flattened_mut().iter_mut().zip(places) {
+            let texels = places.index.as_flattened();
+            for (visible, &i) in visible.as_flattened_mut().iter_mut().zip(texels) {
                 *visible *= f32::from(u8::from(usable[i as usize] != 0));
             }
         }
         for v in 0..vectors {
-            let n = blend(simd, &texel[v], &fraction_u[v], &fraction_v[v]);
+            let n = blend(simd, &texel[v], &places.fraction_u[v], &places.fraction_v[v]);
             store(n, &mut sample[v + 1]);
         }
         extend(sample.as_flattened_mut(), width);
@@ -306,19 +298,18 @@ fn compare_band<S: Simd>(
 
 /// Places of a row in the neighbour.
 #[inline(always)]
-#[allow(clippy::too_many_arguments, reason = "the columns of one table")]
 fn locate<S: Simd>(
     simd: S,
-    warp: &Warp,
-    grey: &Grey,
+    (warp, grey): &(Warp, &Grey),
     y: usize,
     prior: &[Row],
     offset: f32,
-    index: &mut [[u32; LANES]],
-    fraction_u: &mut [Row],
-    fraction_v: &mut [Row],
+    places: &mut Places,
     inside: &mut [Row],
 ) {
+    let vectors = prior.len();
+    let (index, inside) = (&mut places.index[..vectors], &mut inside[..vectors]);
+    let (fraction_u, fraction_v) = (&mut places.fraction_u[..vectors], &mut places.fraction_v[..vectors]);
     let start: [f32; 3] = std::array::from_fn(|i| (warp.origin[i] + y as f64 * warp.row[i]) as f32);
     let (zero, one) = (splat(simd, 0.0), splat(simd, 1.0));
     let nearest = splat(simd, SMALLEST_RATIO);

@@ -189,7 +189,7 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
         self.compute.pool.run_parts(&mut parts, |part, (out, pairs, bound)| {
             let mut scratch = self.scratch.lock().ok().and_then(|mut free| free.pop()).unwrap_or_default();
             (*pairs, *bound) = at_level!(self.compute.level, simd =>
-                self.super_block(simd, leaves, part, rule, order, &mut scratch, out));
+                self.super_block(simd, leaves, part, (rule, order), &mut scratch, out));
             if let Ok(mut free) = self.scratch.lock() {
                 free.push(scratch);
             }
@@ -215,14 +215,12 @@ impl<'a, T: Real> AcceleratedEvaluator<'a, T> {
     }
 
     #[inline(always)]
-    #[allow(clippy::too_many_arguments, reason = "one call")]
     fn super_block<S: Lanes>(
         &self,
         simd: S,
         leaves: &Leaves<T>,
         part: usize,
-        rule: Rule,
-        order: Order,
+        (rule, order): (Rule, Order),
         scratch: &mut Scratch<T>,
         out: &mut [T],
     ) -> (u64, f32) {
