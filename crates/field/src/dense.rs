@@ -21,6 +21,7 @@
 use fearless_simd::prelude::*;
 use gausset_compute::{Exec, at_level};
 
+use crate::packed::row::{A00, A10, A11, A20, A21, A22};
 use crate::packed::{PointRows, Term};
 use crate::real::{INV_K2, Lanes, Real};
 
@@ -132,9 +133,9 @@ fn add<T: Real, S: Lanes>(simd: S, row: &mut [T], at: usize, value: T::V<S>) {
 #[inline(always)]
 pub(crate) fn whitened<T: Real, S: Lanes>(simd: S, g: &[T::V<S>], x: [T::V<S>; 3]) -> [T::V<S>; 3] {
     let d = [x[0] - g[0], x[1] - g[1], x[2] - g[2]];
-    let v0 = g[3] * d[0];
-    let v1 = T::fma(simd, g[5], d[1], g[4] * d[0]);
-    let v2 = T::fma(simd, g[8], d[2], T::fma(simd, g[7], d[1], g[6] * d[0]));
+    let v0 = g[A00] * d[0];
+    let v1 = T::fma(simd, g[A11], d[1], g[A10] * d[0]);
+    let v2 = T::fma(simd, g[A22], d[2], T::fma(simd, g[A21], d[1], g[A20] * d[0]));
     [v0, v1, v2]
 }
 
@@ -181,16 +182,16 @@ fn squares<T: Real, S: Lanes, const P: usize>(
     }
     let mut v = d;
     for p in 0..P {
-        v[p] = [g[3] * d[p][0], g[4] * d[p][0], g[6] * d[p][0]];
+        v[p] = [g[A00] * d[p][0], g[A10] * d[p][0], g[A20] * d[p][0]];
     }
     let mut q = [splat::<T, S>(simd, T::ZERO); P];
     for p in 0..P {
-        v[p][1] = T::fma(simd, g[5], d[p][1], v[p][1]);
-        v[p][2] = T::fma(simd, g[7], d[p][1], v[p][2]);
+        v[p][1] = T::fma(simd, g[A11], d[p][1], v[p][1]);
+        v[p][2] = T::fma(simd, g[A21], d[p][1], v[p][2]);
         q[p] = v[p][0] * v[p][0];
     }
     for p in 0..P {
-        v[p][2] = T::fma(simd, g[8], d[p][2], v[p][2]);
+        v[p][2] = T::fma(simd, g[A22], d[p][2], v[p][2]);
         q[p] = T::fma(simd, v[p][1], v[p][1], q[p]);
     }
     for p in 0..P {
@@ -263,10 +264,10 @@ pub(crate) fn gradients<'r, T: Real, S: Lanes, const P: usize>(
             let s = T::weighted(simd, &c, square::<T, S>(simd, v));
             let sv = [s * v[0], s * v[1], s * v[2]];
             sum[p][0] += s;
-            let px = T::fma(simd, g[6], sv[2], T::fma(simd, g[4], sv[1], g[3] * sv[0]));
+            let px = T::fma(simd, g[A20], sv[2], T::fma(simd, g[A10], sv[1], g[A00] * sv[0]));
             sum[p][1] += px;
-            sum[p][2] += T::fma(simd, g[7], sv[2], g[5] * sv[1]);
-            sum[p][3] = T::fma(simd, g[8], sv[2], sum[p][3]);
+            sum[p][2] += T::fma(simd, g[A21], sv[2], g[A11] * sv[1]);
+            sum[p][3] = T::fma(simd, g[A22], sv[2], sum[p][3]);
         }
     }
     let scale = splat::<T, S>(simd, T::from_f64(-INV_K2));
@@ -302,9 +303,9 @@ fn hessians<T: Real, S: Lanes>(
         // p = A'ᵀ v / k², and s p from s v: s p pᵀ stays finite where p pᵀ does not.
         let upper = |v: [T::V<S>; 3]| {
             [
-                T::fma(simd, g[6], v[2], T::fma(simd, g[4], v[1], g[3] * v[0])) * scale,
-                T::fma(simd, g[7], v[2], g[5] * v[1]) * scale,
-                g[8] * v[2] * scale,
+                T::fma(simd, g[A20], v[2], T::fma(simd, g[A10], v[1], g[A00] * v[0])) * scale,
+                T::fma(simd, g[A21], v[2], g[A11] * v[1]) * scale,
+                g[A22] * v[2] * scale,
             ]
         };
         let p = upper(v);
@@ -312,12 +313,12 @@ fn hessians<T: Real, S: Lanes>(
         // S⁻¹ = A'ᵀ A' / k².
         let ss = s * scale;
         let inverse = [
-            T::fma(simd, g[6], g[6], T::fma(simd, g[4], g[4], g[3] * g[3])),
-            T::fma(simd, g[6], g[7], g[4] * g[5]),
-            T::fma(simd, g[7], g[7], g[5] * g[5]),
-            g[6] * g[8],
-            g[7] * g[8],
-            g[8] * g[8],
+            T::fma(simd, g[A20], g[A20], T::fma(simd, g[A10], g[A10], g[A00] * g[A00])),
+            T::fma(simd, g[A20], g[A21], g[A10] * g[A11]),
+            T::fma(simd, g[A21], g[A21], g[A11] * g[A11]),
+            g[A20] * g[A22],
+            g[A21] * g[A22],
+            g[A22] * g[A22],
         ];
         sum[0] += s;
         for k in 0..3 {

@@ -19,6 +19,7 @@ use gausset_compute::{Exec, Pool, at_level};
 
 use crate::dense::{square, whitened};
 use crate::gradients::{BlockMoments, FieldGradients};
+use crate::packed::row::{A00, A10, A11, A20, A21, A22, WEIGHT};
 use crate::packed::{BLOCK, Block, FIELDS, Packed};
 use crate::real::{INV_K2, Lanes, Real};
 
@@ -122,12 +123,11 @@ fn sums<T: Real, const N: usize>(
             let to = means[range.clone()].iter_mut().zip(&mut chol[range.clone()]).zip(&mut weights[range]);
             for (lane, ((mean, chol), weight)) in to.enumerate() {
                 let mut g = [T::ZERO; 10];
-                for row in 0..10 {
-                    g[row] = T::from_f64(rows[row][lane]);
+                for (value, row) in g.iter_mut().zip(rows) {
+                    *value = T::from_f64(row[lane]);
                 }
-                *mean = [g[0], g[1], g[2]];
-                *chol = [g[3], g[4], g[5], g[6], g[7], g[8]];
-                *weight = g[9];
+                let [x, y, z, l00, l10, l11, l20, l21, l22, w] = g;
+                (*mean, *chol, *weight) = ([x, y, z], [l00, l10, l11, l20, l21, l22], w);
             }
         }
     });
@@ -256,15 +256,15 @@ fn gradient_tiles<T: Real, S: Lanes>(
                     let u = [splat(3), splat(4), splat(5)];
                     // All of v, t = A' u, r = A'ᵀ t carry powers of k, which come off at the end.
                     let t = [
-                        g[3] * u[0],
-                        T::fma(simd, g[5], u[1], g[4] * u[0]),
-                        T::fma(simd, g[8], u[2], T::fma(simd, g[7], u[1], g[6] * u[0])),
+                        g[A00] * u[0],
+                        T::fma(simd, g[A11], u[1], g[A10] * u[0]),
+                        T::fma(simd, g[A22], u[2], T::fma(simd, g[A21], u[1], g[A20] * u[0])),
                     ];
                     let upper = |v: [T::V<S>; 3]| {
                         [
-                            T::fma(simd, g[6], v[2], T::fma(simd, g[4], v[1], g[3] * v[0])),
-                            T::fma(simd, g[7], v[2], g[5] * v[1]),
-                            g[8] * v[2],
+                            T::fma(simd, g[A20], v[2], T::fma(simd, g[A10], v[1], g[A00] * v[0])),
+                            T::fma(simd, g[A21], v[2], g[A11] * v[1]),
+                            g[A22] * v[2],
                         ]
                     };
                     let gv = [gauss * v[0], gauss * v[1], gauss * v[2]];
@@ -278,11 +278,11 @@ fn gradient_tiles<T: Real, S: Lanes>(
                         c[k] = gauss * r[k] - along * p[k];
                         sum[k] += c[k];
                     }
-                    for (entry, (row, column)) in crate::reference::ENTRIES.into_iter().enumerate() {
-                        let value = T::fma(simd, gp[row], t[column], c[row] * v[column]);
-                        sum[3 + entry] += value;
+                    for (entry, (i, j)) in crate::reference::ENTRIES.into_iter().enumerate() {
+                        let value = T::fma(simd, gp[i], t[j], c[i] * v[j]);
+                        sum[A00 + entry] += value;
                     }
-                    sum[9] += along;
+                    sum[WEIGHT] += along;
                 }
                 for row in 0..10 {
                     fold::<T, S>(&mut out[row], at, sum[row]);

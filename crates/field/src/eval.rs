@@ -15,7 +15,7 @@ use crate::dense_vjp::{self, PHASE};
 use crate::error::FieldError;
 use crate::field::GaussianField;
 use crate::gradients::{FieldGradients, block_from_moments};
-use crate::packed::{BLOCK, FIELDS, Packed, PointRows};
+use crate::packed::{BLOCK, FIELDS, Packed, PointRows, row};
 use crate::real::{INV_K2, K, Real};
 use crate::reference;
 
@@ -209,17 +209,17 @@ impl<'a, T: Real> Evaluator<'a, T> {
             let (block, slopes) = (&self.packed.blocks[b], self.slopes(b));
             let mut out = [[0.0; BLOCK]; 10];
             for lane in 0..BLOCK {
-                let a: [f64; FIELDS] = std::array::from_fn(|row| block[row][lane].into());
+                let a: [f64; FIELDS] = std::array::from_fn(|k| block[k][lane].into());
                 // `c` and `r` carry k², `p tᵀ` and `c vᵀ` k³; L_kk = k / a_kk.
-                let (w2, w3) = (a[9] * INV_K2, a[9] * INV_K2 / K);
-                for row in 0..3 {
-                    out[row][lane] = w2 * sums[row][lane];
+                let (w2, w3) = (a[row::WEIGHT] * INV_K2, a[row::WEIGHT] * INV_K2 / K);
+                for k in 0..row::A00 {
+                    out[k][lane] = w2 * sums[k][lane];
                 }
-                for row in 3..9 {
-                    let length = if matches!(row, 3 | 5 | 8) { K / a[row] } else { 1.0 };
-                    out[row][lane] = w3 * sums[row][lane] * length;
+                for k in row::A00..row::WEIGHT {
+                    let length = if matches!(k, row::A00 | row::A11 | row::A22) { K / a[k] } else { 1.0 };
+                    out[k][lane] = w3 * sums[k][lane] * length;
                 }
-                out[9][lane] = -slopes[lane] * sums[9][lane];
+                out[row::WEIGHT][lane] = -slopes[lane] * sums[row::WEIGHT][lane];
             }
             out
         });

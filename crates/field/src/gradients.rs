@@ -7,7 +7,7 @@ use std::ops::{Add, Div, Mul};
 
 use fearless_simd::prelude::*;
 
-use crate::packed::{BLOCK, Block};
+use crate::packed::{BLOCK, Block, row};
 use crate::real::{INV_K2, K, Lanes, Real};
 
 /// `M0, M1 (3), M2 (00 10 11 20 21 22)` of a block of Gaussians in scaled coordinates `v' = k v`, row by row.
@@ -77,9 +77,9 @@ pub(crate) fn block_from_moments<T: Real, S: Lanes>(
     let mut out = [[0.0; BLOCK]; 10];
     let mut rows = [[0.0; BLOCK]; 7];
     // Loops over indices: the adapters of iterators are not always inlined into a kernel.
-    for row in 0..7 {
+    for entry in 0..7 {
         for lane in 0..BLOCK {
-            rows[row][lane] = block[3 + row][lane].into();
+            rows[entry][lane] = block[row::A00 + entry][lane].into();
         }
     }
     let width = S::f64s::LEN;

@@ -20,6 +20,18 @@ pub(crate) const BLOCK: usize = 16;
 /// Numbers of a Gaussian: mean, scaled inverse factor, weight.
 pub(crate) const FIELDS: usize = 10;
 
+/// Names of the numbers of a Gaussian: its mean (0..3), the scaled inverse factor `A' = k L⁻¹` by row and column, its
+/// weight.
+pub(crate) mod row {
+    pub(crate) const A00: usize = 3;
+    pub(crate) const A10: usize = 4;
+    pub(crate) const A11: usize = 5;
+    pub(crate) const A20: usize = 6;
+    pub(crate) const A21: usize = 7;
+    pub(crate) const A22: usize = 8;
+    pub(crate) const WEIGHT: usize = 9;
+}
+
 /// Ten rows of 16 Gaussians.
 pub(crate) type Block<T> = [[T; BLOCK]; FIELDS];
 
@@ -122,7 +134,7 @@ fn pack<T: Real, S: Lanes>(
             for k in 0..3 {
                 block[k][lane] = means[lane][k];
             }
-            block[9][lane] = match field.weight_mode {
+            block[row::WEIGHT][lane] = match field.weight_mode {
                 WeightMode::Raw => weights[lane],
                 mode => T::from_f64(mode.weight(weights[lane].into())),
             };
@@ -130,7 +142,7 @@ fn pack<T: Real, S: Lanes>(
         let inverse = inverse_rows(simd, T::MAX_LOG, &raw);
         for entry in 0..6 {
             for lane in 0..BLOCK {
-                block[3 + entry][lane] = T::from_f64(inverse[entry][lane]);
+                block[row::A00 + entry][lane] = T::from_f64(inverse[entry][lane]);
             }
         }
         // No branches, so that rows are looked at as vectors. NaN compares false.

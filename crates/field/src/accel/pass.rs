@@ -20,7 +20,7 @@ use crate::accel::leaves::{LEAF, Leaves, SUPER};
 use crate::accel::lists::Lists;
 pub(crate) use crate::accel::lists::Rule;
 use crate::dense::{square, whitened};
-use crate::packed::{BLOCK, Block, FIELDS, Record};
+use crate::packed::{BLOCK, Block, FIELDS, Record, row};
 use crate::real::{Lanes, Real};
 
 /// Super-blocks whose rows are kept at a time: bounds the memory.
@@ -272,7 +272,7 @@ fn forward<S: Lanes>(
                 let value = <f32 as Real>::gauss(simd, q[p]);
                 value.store_slice(&mut gauss[p][at..at + width]);
                 let sum = &mut sums[p][at..at + width];
-                simd.fma_f32(g[9], value, S::f32s::from_slice(simd, sum)).store_slice(sum);
+                simd.fma_f32(g[row::WEIGHT], value, S::f32s::from_slice(simd, sum)).store_slice(sum);
             }
             at += width;
         }
