@@ -2,7 +2,7 @@
 
 use fearless_simd::Level;
 
-use crate::Pool;
+use crate::pool::Pool;
 
 /// The threads that work and the vector level of their kernels, handed to every function that needs both.
 ///

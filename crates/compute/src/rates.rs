@@ -12,8 +12,9 @@ use std::time::Instant;
 
 use fearless_simd::prelude::*;
 
+use crate::at_level;
+use crate::exec::Exec;
 use crate::simd::{LANES, Row, fma, load, splat, store, sum_lanes};
-use crate::{Exec, at_level};
 
 /// Independent chains of multiply-adds: enough to hide the latency where a vector has 16 lanes ...
 const MANY_CHAINS: usize = 10;

@@ -1,6 +1,6 @@
 //! Rigid poses `camera_from_world`.
 
-use crate::se3::{self, Mat3};
+use crate::matrix::{self, Mat3};
 
 /// A rigid transform that takes world points to camera points: `p_camera = rotation · p_world + translation`.
 ///
@@ -41,7 +41,7 @@ impl Default for Pose {
 
 impl Pose {
     /// The pose of a camera at the origin that looks along +z.
-    pub const IDENTITY: Self = Self { rotation: se3::IDENTITY3, translation: [0.0; 3] };
+    pub const IDENTITY: Self = Self { rotation: matrix::IDENTITY3, translation: [0.0; 3] };
 
     /// Pose from a `wxyz` quaternion, which is normalised when its length is within 1e-3 of one.
     ///
@@ -55,7 +55,7 @@ impl Pose {
         if (norm - 1.0).abs() > 1e-3 {
             return Err(PoseError::QuaternionNorm(norm));
         }
-        Ok(Self { rotation: se3::rotation_from_quaternion(wxyz), translation })
+        Ok(Self { rotation: matrix::rotation_from_quaternion(wxyz), translation })
     }
 
     /// Pose from a rotation matrix that must be orthonormal within 1e-4 (it is then re-orthonormalised when it is
@@ -67,40 +67,40 @@ impl Pose {
         if !rotation.iter().flatten().chain(&translation).all(|v| v.is_finite()) {
             return Err(PoseError::NotFinite);
         }
-        let deviation = se3::orthonormality_error(&rotation);
-        let determinant = se3::determinant(&rotation);
+        let deviation = matrix::orthonormality_error(&rotation);
+        let determinant = matrix::determinant(&rotation);
         if deviation > 1e-2 || determinant <= 0.0 {
             return Err(PoseError::NotARotation { determinant, deviation });
         }
-        let rotation = if deviation > 1e-6 { se3::orthonormalise(&rotation) } else { rotation };
+        let rotation = if deviation > 1e-6 { matrix::orthonormalise(&rotation) } else { rotation };
         Ok(Self { rotation, translation })
     }
 
     /// Camera centre in the world: `-Rᵀ t`.
     #[must_use]
     pub fn centre(&self) -> [f64; 3] {
-        let back = se3::transpose_mul_vec(&self.rotation, self.translation);
+        let back = matrix::transpose_mul_vec(&self.rotation, self.translation);
         [-back[0], -back[1], -back[2]]
     }
 
     /// A world point in camera axes.
     #[must_use]
     pub fn apply(&self, point_in_world: [f64; 3]) -> [f64; 3] {
-        let p = se3::mul_vec(&self.rotation, point_in_world);
+        let p = matrix::mul_vec(&self.rotation, point_in_world);
         [p[0] + self.translation[0], p[1] + self.translation[1], p[2] + self.translation[2]]
     }
 
     /// The inverse transform (`world_from_camera` for a `camera_from_world`).
     #[must_use]
     pub fn inverse(&self) -> Self {
-        Self { rotation: se3::transpose(&self.rotation), translation: self.centre() }
+        Self { rotation: matrix::transpose(&self.rotation), translation: self.centre() }
     }
 
     /// `self ∘ other`: applies `other` first.
     #[must_use]
     pub fn compose(&self, other: &Self) -> Self {
         Self {
-            rotation: se3::mul(&self.rotation, &other.rotation),
+            rotation: matrix::mul(&self.rotation, &other.rotation),
             translation: self.apply(other.translation),
         }
     }
@@ -108,7 +108,7 @@ impl Pose {
     /// The rotation as a `wxyz` quaternion with `w >= 0`.
     #[must_use]
     pub fn quaternion(&self) -> [f64; 4] {
-        se3::quaternion_from_rotation(&self.rotation)
+        matrix::quaternion_from_rotation(&self.rotation)
     }
 }
 

@@ -7,7 +7,7 @@ use gausset_raster::free_space::{Evidence, Places};
 use gausset_raster::layout::{LOGIT, MEAN};
 use gausset_raster::view::KernelView;
 
-use crate::CpuEngine;
+use crate::engine::CpuEngine;
 use crate::memory::Room;
 
 /// Logit of a splat that is cleared away: its opacity is 3e-4, below what any rule keeps.

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod corrections;
+mod engine;
 mod floors;
 mod free_space;
 mod memory;
@@ -13,120 +14,22 @@ mod state;
 mod statistics;
 mod step;
 
-use fearless_simd::Level;
 use gausset_compute::level::{describe as describe_level, name as level_name};
-use gausset_compute::{Exec, Pool, Rates, VectorLevel, level};
+use gausset_compute::{Exec, Rates};
 use gausset_core::engine::{
     DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed, Outputs,
     RenderOptions, Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
-use gausset_metrics::{LossKernel, Planes};
-use gausset_raster::adam::CorrectionTable;
 use gausset_raster::in_front::weight_in_front;
-use gausset_raster::pipeline::Pipeline;
 use gausset_raster::tile::TileSplats;
 use gausset_raster::view::KernelView;
 
+use crate::engine::LastPass;
 use crate::memory::Room;
 use crate::state::BlockState;
-use crate::statistics::LastPass;
 
-/// How a CPU engine is set up.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CpuOptions {
-    /// Threads that work; 0 = as many as the machine runs at once.
-    pub threads: usize,
-    /// Vector level.
-    pub level: VectorLevel,
-}
-
-/// This processor lacks a vector level.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this processor has no {} (use --simd auto)", .0.name())]
-pub struct LevelMissing(pub VectorLevel);
-
-/// Trains and renders on the processor.
-#[derive(Debug)]
-pub struct CpuEngine {
-    pool: Pool,
-    level: Level,
-    state: BlockState,
-    pipeline: Pipeline,
-    loss: LossKernel,
-    render: Planes,
-    corrected: Planes,
-    gradient: Planes,
-    clocks: CorrectionTable,
-    report: StepReport,
-    /// The pass whose buffers are there, as long as they belong to the state.
-    last: Option<LastPass>,
-    /// The view whose tile lists the buffers hold, as long as nothing has changed since.
-    listed: Option<(Camera, Pose, RenderOptions)>,
-    /// Bytes that state and buffers may take.
-    memory_limit: u64,
-    failed: Option<EngineError>,
-}
-
-impl CpuEngine {
-    /// An engine without splats.
-    ///
-    /// # Errors
-    /// A vector level that this processor lacks.
-    pub fn new(options: CpuOptions) -> Result<Self, LevelMissing> {
-        let pool = if options.threads == 0 { Pool::with_all_cores() } else { Pool::new(options.threads) };
-        let level = level(options.level).ok_or(LevelMissing(options.level))?;
-        Ok(Self {
-            pool,
-            level,
-            state: BlockState::default(),
-            pipeline: Pipeline::default(),
-            loss: LossKernel::new(level),
-            render: Planes::default(),
-            corrected: Planes::default(),
-            gradient: Planes::default(),
-            clocks: CorrectionTable::default(),
-            report: StepReport::default(),
-            last: None,
-            listed: None,
-            memory_limit: u64::MAX,
-            failed: None,
-        })
-    }
-
-    /// Bytes held by parameters, moments and buffers.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.state.bytes()
-            + self.pipeline.bytes()
-            + self.loss.bytes()
-            + self.render.bytes()
-            + self.corrected.bytes()
-            + self.gradient.bytes()
-    }
-
-    fn check(&self) -> Result<(), EngineError> {
-        self.failed.clone().map_or(Ok(()), Err)
-    }
-
-    /// [`Self::check`] before a change of the state.
-    fn check_training(&self) -> Result<(), EngineError> {
-        self.check()?;
-        if self.state.is_only_drawn {
-            let what = "splats that were loaded to be drawn are asked to be trained (expected a whole state)";
-            return Err(EngineError::BadInput(what.to_owned()));
-        }
-        Ok(())
-    }
-
-    /// Lets the state go, before another one is laid out, with everything that belongs to it.
-    fn clear(&mut self) {
-        (self.listed, self.last) = (None, None);
-        self.state = BlockState::default();
-        self.report = StepReport::default();
-        self.failed = None;
-    }
-}
+pub use crate::engine::{CpuEngine, CpuOptions, LevelMissing};
 
 impl Engine for CpuEngine {
     fn describe(&self) -> DeviceInfo {

@@ -4,7 +4,7 @@ use gausset_core::engine::{EngineError, MemoryNeed, MemoryUse, Outputs, SceneSiz
 use gausset_raster::pipeline::{ListRoom, Pipeline, TooManyEntries};
 use gausset_raster::view::KernelView;
 
-use crate::CpuEngine;
+use crate::engine::CpuEngine;
 
 /// What a view takes beside what the number of its splats says.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,8 @@
 use gausset_core::engine::{EngineError, Group, RenderOptions, StepParams};
 use gausset_raster::sky::Sky;
 
-use crate::{CpuEngine, corrections};
+use crate::corrections;
+use crate::engine::CpuEngine;
 
 impl CpuEngine {
     /// The sky that a picture has behind its splats.

@@ -11,24 +11,13 @@ use gausset_raster::layout::{LOGIT, MEAN};
 use gausset_raster::sort;
 use gausset_raster::view::KernelView;
 
-use crate::CpuEngine;
+use crate::engine::{CpuEngine, LastPass};
 
 /// Steps of which one is counted in full.
 const EVERY: u64 = 32;
 
 /// Logit of opacity 1/255, below which nothing is drawn: `-ln 254`.
 const FAINTEST_LOGIT: f32 = -5.537_334;
-
-/// The forward pass that was done last, as far as its buffers do not tell.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LastPass {
-    /// Size of the picture in px.
-    pub size: [u32; 2],
-    /// SH degree that it was drawn with.
-    pub sh_degree: u8,
-    /// The update that came with it; `None` for a picture.
-    pub update: Option<AdamMode>,
-}
 
 impl CpuEngine {
     /// Work of the pass that was done last; walks over all tile entries.

@@ -14,10 +14,10 @@ use gausset_raster::project::Dropout;
 use gausset_raster::update::{UpdateInput, UpdateState, update};
 use gausset_raster::view::KernelView;
 
-use crate::CpuEngine;
 use crate::corrections::{self, ColourGradient, ColourRows, Colours, Place};
+use crate::engine::{CpuEngine, LastPass};
 use crate::memory::Room;
-use crate::statistics::{self, LastPass};
+use crate::statistics;
 
 impl CpuEngine {
     pub(crate) fn run_step(&mut self, view: &TrainView, params: &StepParams) -> Result<(), EngineError> {

@@ -11,7 +11,9 @@ use gausset_core::engine::{ClassicRule, TrainState};
 use gausset_core::{Splats, se3};
 
 use super::decide::{self, CLONE, Inputs, KEEP, PRUNE, SPLIT, Thresholds};
-use super::{DensityOutcome, not_finite, rows};
+use super::outcome::DensityOutcome;
+use super::rows;
+use super::values::not_finite;
 
 /// Random streams of the two halves of a split; the index of a draw is the id of the splat that is split.
 pub const SPLIT_STREAMS: [u32; 2] = [rng::stream::SPLIT, rng::stream::SPLIT | 0x8000];

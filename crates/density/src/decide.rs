@@ -23,7 +23,7 @@ use gausset_compute::simd::{LANES, Row, load, splat};
 use gausset_compute::{Exec, at_level};
 use gausset_core::engine::ClassicRule;
 
-use super::{ln, logit};
+use crate::values::{ln, logit};
 
 /// The splat stays as it is.
 pub const KEEP: u8 = 0;

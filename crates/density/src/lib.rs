@@ -22,35 +22,19 @@ mod classic;
 mod long_axis;
 mod mcmc;
 mod noise;
+mod outcome;
 mod rows;
+mod values;
 
 pub use classic::SPLIT_STREAMS;
 pub use mcmc::{MAX_COPIES, Share, copies_integral, share_among_copies};
 pub use noise::{FADE_STEEPNESS, noise_from_normals, noise_of_splat};
+pub use outcome::DensityOutcome;
 
 use gausset_compute::Pool;
-use gausset_core::Splats;
 use gausset_core::engine::{DensityRule, TrainState};
 
-/// Splats per task; fixed, so that the partition does not depend on the threads.
-const CHUNK: usize = 4096;
-
-/// What a density rule did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DensityOutcome {
-    /// Splats to which a copy was added (classic).
-    pub cloned: u64,
-    /// Splats replaced by two smaller ones (classic).
-    pub split: u64,
-    /// Splats removed for opacity, scale or screen radius (classic).
-    pub pruned: u64,
-    /// Dead splats moved to living ones (MCMC).
-    pub relocated: u64,
-    /// Splats added by growth (MCMC).
-    pub added: u64,
-    /// Splats removed because a parameter was not finite.
-    pub non_finite: u64,
-}
+use crate::values::logit;
 
 /// Applies a density rule to a state.
 ///
@@ -98,37 +82,4 @@ fn reset_opacity(state: &mut TrainState, max_opacity: f32) {
     }
     state.moments.m.opacity_logits.fill(0.0);
     state.moments.v.opacity_logits.fill(0.0);
-}
-
-/// For each splat, whether a parameter is not finite; `None` when all splats are finite.
-fn not_finite(splats: &Splats, pool: &Pool) -> Option<Vec<bool>> {
-    let sh = splats.sh_stride();
-    let mut dead = vec![false; splats.len()];
-    pool.run_chunks(&mut dead, CHUNK, |chunk, dead| {
-        let first = chunk * CHUNK;
-        for (i, dead) in (first..).zip(dead) {
-            *dead = any_not_finite(&splats.means[i])
-                | any_not_finite(&splats.log_scales[i])
-                | any_not_finite(&splats.quats[i])
-                | !splats.opacity_logits[i].is_finite()
-                | any_not_finite(&splats.sh[i * sh..(i + 1) * sh]);
-        }
-    });
-    dead.contains(&true).then_some(dead)
-}
-
-/// Without early exit, so that it runs in vectors.
-fn any_not_finite(values: &[f32]) -> bool {
-    values.iter().fold(false, |any, v| any | !v.is_finite())
-}
-
-/// `ln x` in f64, rounded to f32.
-fn ln(x: f32) -> f32 {
-    libm::log(f64::from(x)) as f32
-}
-
-/// The logit of an opacity in f64, rounded to f32: `-∞` at 0, `+∞` at 1.
-fn logit(opacity: f32) -> f32 {
-    let o = f64::from(opacity);
-    (libm::log(o) - libm::log1p(-o)) as f32
 }

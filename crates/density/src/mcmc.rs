@@ -27,7 +27,9 @@
 use gausset_compute::{Pool, rng};
 use gausset_core::engine::{McmcRule, TrainState};
 
-use super::{DensityOutcome, logit, long_axis, not_finite, rows};
+use super::outcome::DensityOutcome;
+use super::values::{logit, not_finite};
+use super::{long_axis, rows};
 
 /// Most copies that share an opacity (as in gsplat); further draws of one source count as this many.
 pub const MAX_COPIES: u32 = 51;

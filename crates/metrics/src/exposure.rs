@@ -8,8 +8,7 @@ use fearless_simd::{Simd, prelude::*};
 use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
 use gausset_compute::{Exec, at_level};
 
-use crate::planes::{split, split_mut};
-use crate::{Planes, sum_in_f64};
+use crate::planes::{Planes, split, split_mut, sum_in_f64};
 
 /// A row-major 3x4 affine: `out_i = Σ_j m[4 i + j] colour_j + m[4 i + 3]`.
 pub type Exposure = [f32; 12];

@@ -15,8 +15,7 @@ use fearless_simd::{Simd, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row, fma, load, splat, store};
 use gausset_compute::{Exec, at_level};
 
-use crate::planes::{split, split_mut};
-use crate::{Planes, sum_in_f64};
+use crate::planes::{Planes, split, split_mut, sum_in_f64};
 
 /// Pixel rows of a task.
 const BAND_ROWS: usize = 16;

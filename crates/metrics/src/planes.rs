@@ -8,6 +8,7 @@
 //!
 //! Lines start on cache lines: a 16-lane load then never touches two.
 
+use fearless_simd::{Simd, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, Row};
 
 /// Bytes of a cache line, and of 16 lanes.
@@ -165,6 +166,13 @@ pub(crate) fn split_mut(row: &mut [f32]) -> [&mut [Row]; 3] {
     let (red, rest) = row.split_at_mut(stride);
     let (green, blue) = rest.split_at_mut(stride);
     [red.as_chunks_mut().0, green.as_chunks_mut().0, blue.as_chunks_mut().0]
+}
+
+/// Sum of the lanes in f64, in their order.
+#[inline(always)]
+pub(crate) fn sum_in_f64<S: Simd>(lanes: f32x16<S>) -> f64 {
+    let lanes: [f32; LANES] = lanes.to_array();
+    lanes.into_iter().map(f64::from).sum()
 }
 
 /// A slice of f32 that starts on a cache line: a vector with some room in front.

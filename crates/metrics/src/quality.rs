@@ -6,8 +6,9 @@
 use gausset_compute::Pool;
 use gausset_core::TargetImage;
 
+use crate::loss::LossKernel;
+use crate::size::SizeMismatch;
 use crate::ssim::{SsimDefinition, ssim};
-use crate::{LossKernel, SizeMismatch};
 
 /// Channels of a picture.
 const CHANNELS: usize = 3;

@@ -18,7 +18,9 @@ use gausset_compute::Pool;
 use gausset_core::TargetImage;
 use gausset_core::constants::{SSIM_C1, SSIM_C2, SSIM_TAPS};
 
-use crate::{LossKernel, Planes, SizeMismatch, Truth};
+use crate::loss::{LossKernel, Truth};
+use crate::planes::Planes;
+use crate::size::SizeMismatch;
 
 /// Channels of a picture.
 const CHANNELS: usize = 3;

@@ -8,11 +8,12 @@
 //! at the end: image += T background, with the sky in it;  alpha_out = 1 - T
 //! ```
 
+use super::alpha::{Alpha, alpha_at};
+use super::constants::TRANSMITTANCE_STOP;
 use super::project::{ScreenSplat, project};
 use super::scene::Scene;
 use super::sky::behind;
 use super::tile::{TileLists, pixel_centre, tile_lists};
-use super::{ALPHA_MAX, ALPHA_MIN, TRANSMITTANCE_STOP};
 
 /// A rendered view with everything that its gradients need.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,19 +36,6 @@ pub struct Rendering {
     pub tiles: TileLists,
     /// Whether each splat is blended at one pixel or more.
     pub contributes: Vec<bool>,
-}
-
-/// Alpha of a splat at a point of the screen.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Alpha {
-    /// Offset from the projected mean, px.
-    pub offset: [f64; 2],
-    /// `exp(-sigma)`.
-    pub falloff: f64,
-    /// `min(0.99, opacity · falloff)`.
-    pub alpha: f64,
-    /// Whether the minimum cut it off; then no gradient passes through alpha.
-    pub clamped: bool,
 }
 
 /// A splat blended at a pixel.
@@ -124,22 +112,4 @@ pub fn walk(screen: &[Option<ScreenSplat>], list: &[u32], point: [f64; 2]) -> (V
         transmittance = behind;
     }
     (contributions, transmittance)
-}
-
-/// Alpha of a splat at a point of the screen, `None` where it is below 1/255.
-#[must_use]
-pub fn alpha_at(splat: &ScreenSplat, point: [f64; 2]) -> Option<Alpha> {
-    /// Opacities are at most 1 and ln 255 = 5.541, so beyond this alpha is below 1/255: spares an exponential.
-    const SIGMA_MAX: f64 = 5.6;
-    let offset @ [dx, dy] = [point[0] - splat.mean2d[0], point[1] - splat.mean2d[1]];
-    let [a, b, c] = splat.conic;
-    let sigma = 0.5 * (a * dx * dx + c * dy * dy) + b * dx * dy;
-    if sigma.is_nan() || sigma > SIGMA_MAX {
-        return None;
-    }
-    // The form is positive definite; rounding makes it negative for extremely elongated splats only.
-    let falloff = libm::exp(-sigma.max(0.0));
-    let unclamped = splat.opacity * falloff;
-    let alpha = unclamped.min(ALPHA_MAX);
-    (alpha >= ALPHA_MIN).then_some(Alpha { offset, falloff, alpha, clamped: unclamped > ALPHA_MAX })
 }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`scene`] | inputs in f64: splats, camera, pose, options |
 //! | [`mod@project`], [`sh`] | one splat from the world to the screen, and its colour |
+//! | [`alpha`] | alpha of a splat at a point of the screen |
 //! | [`tile`] | depth order, and which splats a tile sees (the cap) |
 //! | [`blend`], [`sky`] | one pixel front to back, and what is behind all splats |
 //! | [`loss`] | L1, SSIM and the training loss with its gradient |
@@ -34,8 +35,10 @@
 #![forbid(unsafe_code)]
 
 pub mod adam;
+pub mod alpha;
 pub mod blend;
 pub mod blend_vjp;
+pub mod constants;
 pub mod knn;
 pub mod loss;
 pub mod project;
@@ -47,29 +50,7 @@ pub mod tile;
 
 pub use blend::{Rendering, render};
 pub use blend_vjp::{ScreenGradient, Upstream};
+pub use constants::{ALPHA_MAX, ALPHA_MIN, JACOBIAN_CLAMP_MARGIN, LOW_PASS_VARIANCE, TRANSMITTANCE_STOP};
 pub use project::{ScreenSplat, project};
 pub use project_vjp::{Gradients, PoseGradient, vjp};
 pub use scene::{Scene, SkyF64, SplatsF64};
-
-use gausset_core::constants;
-
-/// Added to both diagonal entries of the screen covariance, in px².
-pub const LOW_PASS_VARIANCE: f64 = 0.3;
-/// A splat is skipped at a pixel if its alpha is below.
-pub const ALPHA_MIN: f64 = 1.0 / 255.0;
-/// Upper clamp of alpha.
-pub const ALPHA_MAX: f64 = 0.99;
-/// A splat is blended only while the transmittance after it stays greater.
-pub const TRANSMITTANCE_STOP: f64 = 1e-4;
-/// Margin of the Jacobian clamp as a share of half the image size.
-pub const JACOBIAN_CLAMP_MARGIN: f64 = 0.3;
-
-// Rounding 0.3 to f32 would already cost 4e-8, more than the 1e-9 that the fixtures allow in f64. So these are the
-// exact decimals, and the f32 constants of all other devices must be what they round to.
-const _: () = assert!(
-    LOW_PASS_VARIANCE as f32 == constants::LOW_PASS_VARIANCE
-        && ALPHA_MIN as f32 == constants::ALPHA_MIN
-        && ALPHA_MAX as f32 == constants::ALPHA_MAX
-        && TRANSMITTANCE_STOP as f32 == constants::TRANSMITTANCE_STOP
-        && JACOBIAN_CLAMP_MARGIN as f32 == constants::JACOBIAN_CLAMP_MARGIN
-);

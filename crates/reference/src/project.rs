@@ -14,8 +14,9 @@
 use gausset_core::se3::{Mat3, mul, rotation_from_quaternion, transpose, transpose_mul_vec};
 use gausset_core::{Camera, Pose};
 
+use super::constants::{JACOBIAN_CLAMP_MARGIN, LOW_PASS_VARIANCE};
 use super::scene::Scene;
-use super::{JACOBIAN_CLAMP_MARGIN, LOW_PASS_VARIANCE, sh};
+use super::sh;
 
 /// A 2x3 matrix, row-major.
 pub type Mat2x3 = [[f64; 3]; 2];

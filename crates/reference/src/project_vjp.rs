@@ -19,9 +19,10 @@ use gausset_core::{Camera, Pose};
 
 use super::blend::Rendering;
 use super::blend_vjp::{ScreenGradient, Upstream, blend_vjp};
+use super::constants::LOW_PASS_VARIANCE;
 use super::project::{Linearised, ScreenSplat, covariance, from_camera_centre, linearise, sigmoid};
 use super::scene::{Scene, SkyF64, SplatsF64};
-use super::{LOW_PASS_VARIANCE, sh};
+use super::sh;
 
 /// Gradients of a loss with respect to everything that decides a picture.
 #[derive(Clone, Debug, PartialEq)]

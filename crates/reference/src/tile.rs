@@ -6,7 +6,7 @@
 use gausset_core::Camera;
 use gausset_core::constants::TILE_SIZE;
 
-use super::blend::alpha_at;
+use super::alpha::alpha_at;
 use super::project::ScreenSplat;
 
 /// The lists of all tiles.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::RenderOptions;
+use super::render::RenderOptions;
 use crate::constants::DSSIM_WEIGHT;
 use crate::{Camera, Pose, TargetImage};
 

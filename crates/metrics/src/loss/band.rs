@@ -15,14 +15,30 @@ use gausset_compute::simd::{LANES, Row};
 
 use super::lines::{self, DERIVATIVES, Factors, MOMENTS, Pixels};
 use super::window::{GROUP, GROUP_INPUTS, MARGIN, RADIUS};
-use super::{LineSums, Output};
-use crate::Planes;
-use crate::planes::AlignedBuffer;
+use crate::planes::{AlignedBuffer, Planes};
 
 /// Rows of derivatives that are kept: those that a group of gradient rows needs, rounded up to whole groups.
 const RING_ROWS: usize = GROUP_INPUTS.next_multiple_of(GROUP);
 /// Groups by which statistics run ahead of the gradient.
 const LEAD: usize = RING_ROWS / GROUP - 1;
+
+/// Sums over one line: one channel of one pixel row.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct LineSums {
+    /// Σ |x - y|.
+    pub(super) absolute: f64,
+    /// Σ S.
+    pub(super) ssim: f64,
+}
+
+/// What a pass writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    /// d loss / d render.
+    Gradient,
+    /// S of each value.
+    SsimMap,
+}
 
 /// What all bands read.
 pub(super) struct Pictures<'a> {

@@ -11,7 +11,7 @@ use gausset_compute::simd::{LANES, Row, fma, fnma, load, splat, store};
 use gausset_core::constants::{SSIM_C1, SSIM_C2};
 
 use super::window::{GROUP, GROUP_INPUTS, Taps};
-use crate::sum_in_f64;
+use crate::planes::sum_in_f64;
 
 /// Filtered quantities of x and y: `x`, `y`, `x² + y²` (only the sum of the variances enters S) and `x y`.
 pub(super) const MOMENTS: usize = 4;

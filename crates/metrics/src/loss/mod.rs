@@ -20,9 +20,9 @@ use fearless_simd::Level;
 use gausset_compute::{Pool, at_level};
 use gausset_core::TargetImage;
 
-use crate::planes::AlignedBuffer;
-use crate::{Planes, SizeMismatch};
-use band::{Band, Scratch};
+use crate::planes::{AlignedBuffer, Planes};
+use crate::size::SizeMismatch;
+use band::{Band, LineSums, Output, Scratch};
 use lines::Factors;
 
 /// Pixel rows of a task, a multiple of the rows that are filtered at once. Each task computes the statistics of 10
@@ -94,22 +94,6 @@ pub struct LossKernel {
     line_sums: Vec<LineSums>,
     /// One per worker.
     scratch: Vec<Mutex<Scratch>>,
-}
-
-/// Sums over one line: one channel of one pixel row.
-#[derive(Clone, Copy, Debug, Default)]
-struct LineSums {
-    absolute: f64,
-    ssim: f64,
-}
-
-/// What a pass writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Output {
-    /// d loss / d render.
-    Gradient,
-    /// S of each value.
-    SsimMap,
 }
 
 impl LossKernel {

@@ -9,8 +9,7 @@ use fearless_simd::{Simd, f32x16, prelude::*};
 use gausset_compute::simd::{LANES, fma, fnma, splat};
 use gausset_core::TargetImage;
 
-use crate::Planes;
-use crate::planes::AlignedBuffer;
+use crate::planes::{AlignedBuffer, Planes};
 
 /// One line of weights for a picture without a mask: 1 for pixels, 0 for padding.
 pub(super) fn one_weight_line(weights: &mut AlignedBuffer, width: usize, stride: usize) {
