@@ -51,7 +51,7 @@ pub fn level(wanted: VectorLevel) -> Option<Level> {
     }
 }
 
-/// Stable name of the level that a token stands for: one of [`VectorLevel::name`], and not `auto`.
+/// Stable name of the level of a token: one of [`VectorLevel::name`], and not `auto`.
 #[must_use]
 pub fn name(level: Level) -> &'static str {
     #[cfg(target_arch = "x86_64")]
@@ -67,7 +67,7 @@ pub fn name(level: Level) -> &'static str {
     VectorLevel::Fallback.name()
 }
 
-/// Name of the level that a token stands for, for people.
+/// Name of the level of a token, for people.
 #[must_use]
 pub fn describe(level: Level) -> &'static str {
     #[cfg(target_arch = "x86_64")]

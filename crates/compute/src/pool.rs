@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 /// Rounds of the spin loop before a waiting thread sleeps: about 10 µs, a few times the gap between two stages.
 const SPIN_ROUNDS: u32 = 2_000;
 
-/// What is told about the workers of all pools, for a profiler: see [`watch_workers`].
+/// What a profiler hears about the workers of all pools: see [`watch_workers`].
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerWatch {
     /// A worker begins to work on a job; what it returns comes back in `end`.
@@ -25,7 +25,7 @@ pub struct WorkerWatch {
 
 static WATCH: OnceLock<WorkerWatch> = OnceLock::new();
 
-/// From now on the workers of all pools tell when they work (not the threads that call [`Pool::run`]). The first call
+/// From now on the workers of all pools report when they work (not the threads that call [`Pool::run`]). The first call
 /// counts; a profiler that is switched off should return at once.
 pub fn watch_workers(watch: WorkerWatch) {
     let _ = WATCH.set(watch);
@@ -56,6 +56,19 @@ struct Shared {
 }
 
 /// A fixed set of threads; see the module documentation.
+///
+/// ```
+/// use gausset_compute::Pool;
+///
+/// let pool = Pool::new(3);
+/// let mut squares = vec![0; 1000];
+/// pool.run_chunks(&mut squares, 100, |chunk, part| {
+///     for (i, square) in (100 * chunk..).zip(part) {
+///         *square = i * i;
+///     }
+/// });
+/// assert_eq!(squares[999], 999 * 999);
+/// ```
 pub struct Pool {
     shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,

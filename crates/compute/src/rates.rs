@@ -44,7 +44,7 @@ pub struct Rates {
     /// Bytes read and written per second by an update in place of as many bytes as [`STREAM_SIZES`] says, all threads
     /// together; never more for a larger size.
     pub stream_bytes_per_s: [f64; STREAM_SIZES.len()],
-    /// Values per second that are put to the place that a counter tells, with the counter going on by one, all threads
+    /// Values per second that are put to the place that a counter holds, with the counter going on by one, all threads
     /// together, where counters and places are in the first-level cache.
     pub placements_per_s: f64,
 }
@@ -143,7 +143,7 @@ fn chains<S: Simd, const CHAINS: usize>(simd: S) -> f32 {
     total
 }
 
-/// Puts [`PLACEMENTS`] values where counters tell, as a counting sort does.
+/// Puts [`PLACEMENTS`] values where counters point, as a counting sort does.
 fn place_values() -> u32 {
     let mut counters = [0u32; BUCKETS];
     let mut places = [0u64; PLACES];

@@ -21,7 +21,7 @@ pub mod stream {
     pub const ADD: u32 = 7;
     /// Procedural scenes.
     pub const SCENE: u32 = 8;
-    /// Tests.
+    /// Random numbers of tests.
     pub const TEST: u32 = 9;
     /// Gaussian fields.
     pub const FIELD: u32 = 10;

@@ -118,7 +118,7 @@ pub fn exp2<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
 
 /// [`exp2`] for `x` that does not exceed 126.
 ///
-/// Adding 1.5 · 2^23 rounds `x` to a whole number, which then stands in the lowest bits of the sum, ready to be added to
+/// Adding 1.5 · 2^23 rounds `x` to a whole number, which is then in the lowest bits of the sum, ready to be added to
 /// the exponent of `2^fraction`; that is a minimax polynomial of degree 5 on [-½, ½], with its constant term rounded to 1
 /// (relative error 7.5e-8 around 7.5e-8). Lower degrees save one multiply-add each and lose a digit and a half.
 #[inline(always)]

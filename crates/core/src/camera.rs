@@ -7,6 +7,15 @@
 /// Pixel (column i, row j) has its centre at (i + 0.5, j + 0.5); the principal point is measured from the top-left
 /// *corner* of the image. A camera-space point (x, y, z), x right, y down, z forward, lands on
 /// `(fx x/z + cx, fy y/z + cy)`.
+///
+/// ```
+/// use gausset_core::Camera;
+///
+/// let camera = Camera::new(640, 480, 500.0, 500.0, 320.0, 240.0)?;
+/// assert_eq!(camera.project([0.2, -0.1, 2.0]), [370.0, 215.0]);
+/// assert!(Camera::new(0, 480, 500.0, 500.0, 320.0, 240.0).is_err());
+/// # Ok::<(), gausset_core::camera::CameraError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Camera {
     /// Image width in px.

@@ -50,7 +50,7 @@ pub fn norm(a: [f64; 3]) -> f64 {
     dot(a, a).sqrt()
 }
 
-/// Determinant.
+/// Determinant of a matrix.
 #[must_use]
 pub fn determinant(a: &Mat3) -> f64 {
     dot(a[0], cross(a[1], a[2]))

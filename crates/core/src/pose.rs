@@ -6,6 +6,16 @@ use crate::matrix::{self, Mat3};
 ///
 /// Camera axes are OpenCV's: x right, y down, z forward. The rotation is stored as a matrix (rows first), so that a
 /// pose read from a file is used as it was written.
+///
+/// ```
+/// use gausset_core::Pose;
+///
+/// // Half a turn about y: the camera looks back along -z, from 3 units ahead of the origin.
+/// let pose = Pose::from_quaternion([0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 3.0])?;
+/// assert_eq!(pose.centre(), [0.0, 0.0, 3.0]);
+/// assert_eq!(pose.apply([1.0, 0.0, 0.0]), [-1.0, 0.0, 3.0]);
+/// # Ok::<(), gausset_core::pose::PoseError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pose {
     /// `camera_from_world` rotation, row-major.

@@ -32,7 +32,7 @@ impl Region {
         Some(Self::Ball { centre, radius: farthest * factor })
     }
 
-    /// Whether a point lies inside.
+    /// Whether a point is inside.
     #[must_use]
     pub fn contains(&self, point: [f32; 3]) -> bool {
         let point = point.map(f64::from);

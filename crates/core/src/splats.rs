@@ -13,6 +13,17 @@ use crate::sh;
 /// | `sh` | `3 (degree + 1)²` | spherical-harmonics coefficients, coefficient-major, RGB fastest |
 ///
 /// Engines keep a layout of their own and convert at `load` and `save` only.
+///
+/// ```
+/// use gausset_core::Splats;
+///
+/// let mut splats = Splats::with_capacity(0, 1);
+/// // A ball with a standard deviation of e^-2 two units ahead, not turned, of opacity 1/2, its red channel brightest.
+/// splats.push([0.0, 0.0, 2.0], [-2.0; 3], [1.0, 0.0, 0.0, 0.0], 0.0, &[1.0, 0.5, 0.0]);
+/// splats.validate()?;
+/// assert_eq!((splats.len(), splats.sh_of(0)), (1, &[1.0, 0.5, 0.0][..]));
+/// # Ok::<(), gausset_core::splats::SplatsError>(())
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Splats {
     /// Degree of the stored coefficients, 0..=3.

@@ -25,6 +25,26 @@ pub struct CpuOptions {
 pub struct LevelMissing(pub VectorLevel);
 
 /// Trains and renders on the processor.
+///
+/// ```
+/// use gausset_core::engine::{Engine, Outputs, RenderOptions};
+/// use gausset_core::{Camera, Pose, Splats};
+/// use gausset_cpu::{CpuEngine, CpuOptions};
+///
+/// // One red splat in front of the camera.
+/// let mut splats = Splats::with_capacity(0, 1);
+/// splats.push([0.0, 0.0, 2.0], [-1.0; 3], [1.0, 0.0, 0.0, 0.0], 4.0, &[1.0, -1.0, -1.0]);
+/// let mut engine = CpuEngine::new(CpuOptions::default())?;
+/// engine.load_splats(splats, Vec::new())?;
+///
+/// let camera = Camera::new(32, 32, 40.0, 40.0, 16.0, 16.0)?;
+/// let options = RenderOptions { sh_degree: 0, ..RenderOptions::default() };
+/// let picture = engine.render(&camera, &Pose::IDENTITY, &options, Outputs::Color)?;
+/// let middle = 16 * 32 + 16;
+/// assert!(picture.alpha[middle] > 0.9 && picture.alpha[0] < 0.1);
+/// assert!(picture.color[3 * middle] > picture.color[3 * middle + 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct CpuEngine {
     pub(crate) pool: Pool,
@@ -108,7 +128,7 @@ impl CpuEngine {
     }
 }
 
-/// The forward pass that was done last, as far as its buffers do not tell.
+/// The forward pass that was done last, as far as its buffers do not hold it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastPass {
     /// Size of the picture in px.

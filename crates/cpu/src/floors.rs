@@ -2,7 +2,7 @@
 //!
 //! A floor is what no machine of the measured rates could do faster: bytes that have to be read or written at least
 //! once, at the rate of the cache or memory that holds as many; multiplications on 16 lanes; and values that go to a
-//! place that a counter tells. The largest of the three counts. Additions, comparisons and shuffles are not in it:
+//! place that a counter holds. The largest of the three counts. Additions, comparisons and shuffles are not in it:
 //! processors have pipes of their own for them. So a floor errs on the low side, and what a stage takes beyond it is
 //! more than the factor says.
 
@@ -21,7 +21,7 @@ struct StageWork {
     bytes: f64,
     /// Multiplications on 16 lanes, alone or with an addition, and what takes as long or longer: divisions, roots.
     vector_ops: f64,
-    /// Values put to a place that a counter tells.
+    /// Values put to a place that a counter holds.
     placements: f64,
     /// Parts that the stage is cut into: more threads than these do not help.
     parts: usize,

@@ -25,7 +25,7 @@ impl CpuEngine {
         Ok(())
     }
 
-    /// Where the sky stands in the state, if it is asked for.
+    /// Group and row of the sky in the state, if it is asked for.
     fn sky_place(&self, options: &RenderOptions) -> Result<Option<(usize, usize)>, EngineError> {
         self.state.correction(Group::Sky, options.sky.then_some(0))
     }

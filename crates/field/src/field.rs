@@ -164,6 +164,21 @@ impl Bounds {
 ///
 /// The arrays have one entry per Gaussian. [`GaussianField::new`] checks them; code that changes them afterwards keeps
 /// their lengths equal and their values finite.
+///
+/// ```
+/// use gausset_field::{Compute, Covariance, Evaluator, GaussianField, WeightMode};
+///
+/// // One Gaussian of weight 2 at the origin with a standard deviation of 1.
+/// let (means, chol) = (vec![[0.0f64; 3]], vec![[0.0; 6]]);
+/// let field = GaussianField::new(means, chol, vec![2.0], WeightMode::Raw, Covariance::Full)?;
+///
+/// let compute = Compute::best();
+/// let found = Evaluator::new(&compute, &field)?.gradients(&[[1.0, 0.0, 0.0]])?;
+/// let value = 2.0 * (-0.5f64).exp();
+/// assert!((found.values[0] - value).abs() < 1e-9);
+/// assert!((found.gradients[0][0] + value).abs() < 1e-9);
+/// # Ok::<(), gausset_field::FieldError>(())
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct GaussianField<T: Real> {
     /// Means, user units.

@@ -144,7 +144,7 @@ fn apply_row<S: Simd>(simd: S, factors: &Factors, y: usize, colour: [&mut [Row];
         };
         for (c, line) in [&mut red[v], &mut green[v], &mut blue[v]].into_iter().enumerate() {
             let value = load(simd, line) * (splat(simd, factors.gains[c]) * vignetting);
-            // A value that is not a number stays one, so that the loss tells it.
+            // A value that is not a number stays one, so that the loss shows it.
             store(value.simd_gt(one).select(one, value), line);
         }
     }

@@ -29,6 +29,25 @@ pub struct Quality {
 }
 
 /// A render beside its truth, as the metrics see them: values in 0..1.
+///
+/// ```
+/// use gausset_compute::{Exec, Pool};
+/// use gausset_core::TargetImage;
+/// use gausset_metrics::quality::Comparison;
+/// use gausset_metrics::{LossKernel, SsimDefinition};
+///
+/// // A grey picture, and a render of it that is 1/255 brighter everywhere.
+/// let target = TargetImage { width: 16, height: 16, rgb: vec![100; 3 * 256], alpha: None, mask: None };
+/// let render = vec![101.0 / 255.0; 3 * 256];
+///
+/// let pool = Pool::new(1);
+/// let mut kernel = LossKernel::new(Exec::best(&pool).level);
+/// let comparison = Comparison::new((16, 16), &render, &target, [0.0; 3])?;
+/// let quality = comparison.quality(&mut kernel, &pool, SsimDefinition::default())?;
+/// assert!((quality.psnr - 48.13).abs() < 0.01, "20 log10(255) dB");
+/// assert!(quality.ssim > 0.999);
+/// # Ok::<(), gausset_metrics::SizeMismatch>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Comparison<'a> {
     /// The picture that should have been rendered.

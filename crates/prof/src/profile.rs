@@ -10,7 +10,7 @@ use crate::stats::{MEDIAN_RELATIVE_ERROR, Stats};
 pub struct Profile {
     /// Time during which recording was on.
     pub wall_ms: f64,
-    /// CPU time of all threads of the process during it, where the system tells.
+    /// CPU time of all threads of the process during it, where the system has a clock for it.
     pub cpu_ms: Option<f64>,
     /// The critical path, depth first, children in the order in which they were first met. Each row that has children
     /// ends with one of kind [`RowKind::Unattributed`], and so does the whole: the children of a row sum to the row,
@@ -61,7 +61,7 @@ pub struct Floor {
     pub floor_ms: f64,
 }
 
-/// What a row stands for.
+/// What a row is the time of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RowKind {
@@ -81,7 +81,7 @@ pub struct Row {
     pub name: String,
     /// Number of enclosing spans.
     pub depth: u32,
-    /// What the row stands for.
+    /// What the row is the time of.
     pub kind: RowKind,
     /// Spans that ended.
     pub count: u64,
@@ -95,11 +95,11 @@ pub struct Row {
     pub mean_ms: f64,
     /// Standard deviation of the sample.
     pub std_ms: f64,
-    /// Shortest.
+    /// Shortest span, ms.
     pub min_ms: f64,
     /// Median, within [`Profile::median_relative_error`].
     pub median_ms: f64,
-    /// Longest.
+    /// Longest span, ms.
     pub max_ms: f64,
     /// CPU time of all threads of the process during the spans, where it was read.
     pub cpu_ms: Option<f64>,

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::profile::{CounterRow, Profile, Row};
 
-/// Columns of numbers of a span table; the name stands left of them.
+/// Columns of numbers of a span table; the name is left of them.
 const SPAN_COLUMNS: [&str; 9] =
     ["count", "total ms", "share", "mean ms", "± std", "min", "median", "max", "cpu ms"];
 /// The same without the CPU clock of the process, which only the critical path reads.

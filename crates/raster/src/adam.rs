@@ -99,7 +99,7 @@ pub(crate) fn update_row<S: Simd>(
 /// A plain array of parameters (exposures, poses, tests) with its moments.
 #[derive(Debug)]
 pub struct Slice<'a> {
-    /// Parameters.
+    /// Parameters, raw.
     pub parameter: &'a mut [f32],
     /// First moments.
     pub moment1: &'a mut [f32],

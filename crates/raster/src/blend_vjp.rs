@@ -119,7 +119,7 @@ pub struct SlotSums {
 /// What is accumulated besides the gradients.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AbsoluteSums {
-    /// Nothing.
+    /// Nothing: [`slot::ABS_X`] and [`slot::ABS_Y`] stay 0.
     #[default]
     Off,
     /// Sums of the absolute screen gradients of each pixel.

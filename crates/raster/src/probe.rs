@@ -45,7 +45,7 @@ pub struct ScreenSplat {
 pub struct ScreenGradient {
     /// With respect to the projected mean.
     pub mean2d: [f32; 2],
-    /// With respect to `(A, B, C)`, where B stands for both off-diagonal entries.
+    /// With respect to `(A, B, C)`, where B is both off-diagonal entries.
     pub conic: [f32; 3],
     /// With respect to the camera depth.
     pub z: f32,

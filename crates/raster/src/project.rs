@@ -387,7 +387,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
     }
 }
 
-/// First and last pixel whose centre lies within `extent` of `centre`, clamped to the image, and whether there is one.
+/// First and last pixel whose centre is within `extent` of `centre`, clamped to the image, and whether there is one.
 #[inline(always)]
 fn pixel_range<S: Simd>(
     simd: S,

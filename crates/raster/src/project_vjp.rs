@@ -229,7 +229,7 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
     let (sxx, sxy, syy) = (sums[slot::VXX], sums[slot::VXY], sums[slot::VYY]);
 
     let mean2d = [fma(conic[0], sx, conic[1] * sy), fma(conic[1], sx, conic[2] * sy)];
-    // ½ Q S Q; the off-diagonal entry counts twice, because b stands in both places of the matrix.
+    // ½ Q S Q; the off-diagonal entry counts twice, because b is in both places of the matrix.
     let p00 = fma(conic[0], sxx, conic[1] * sxy);
     let p01 = fma(conic[0], sxy, conic[1] * syy);
     let p10 = fma(conic[1], sxx, conic[2] * sxy);

@@ -26,7 +26,7 @@ const STATISTICS_AHEAD: usize = 2 * LANES;
 /// The arrays that an update changes; each is padded to whole blocks.
 #[derive(Debug)]
 pub struct UpdateState<'a> {
-    /// Parameters.
+    /// Raw parameters, which set the number of splats and the SH degree of all others.
     pub parameters: &'a mut Blocks,
     /// First moments.
     pub moment1: &'a mut Blocks,

@@ -260,7 +260,7 @@ fn compensation_vjp([a, b, c]: [f64; 3], rho: f64, d_rho: f64) -> [[f64; 2]; 2] 
     let d_ratio = d_rho / (2.0 * rho);
     // n / d = rho²
     let (d_n, d_d) = (d_ratio / d, -d_ratio * rho * rho / d);
-    // b stands in two entries of the matrix, each gets half of -2b.
+    // b is two entries of the matrix, each gets half of -2b.
     let off_diagonal = -b * (d_n + d_d);
     [[d_n * c + d_d * c_blurred, off_diagonal], [off_diagonal, d_n * a + d_d * a_blurred]]
 }

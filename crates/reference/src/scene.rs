@@ -28,9 +28,9 @@ pub type SkyF64 = [[f64; 3]; SKY_WIDTH / 3];
 /// Everything that decides a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scene {
-    /// Splats.
+    /// Raw parameters in f64.
     pub splats: SplatsF64,
-    /// Intrinsics.
+    /// Size and intrinsics, px.
     pub camera: Camera,
     /// `camera_from_world`, used as it is: the rotation need not be exactly orthonormal.
     pub pose: Pose,

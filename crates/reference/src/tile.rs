@@ -23,7 +23,7 @@ pub struct TileLists {
 }
 
 impl TileLists {
-    /// The list of the tile in which a pixel lies.
+    /// The list of the tile that holds a pixel.
     #[must_use]
     pub fn of_pixel(&self, column: u32, row: u32) -> &[u32] {
         let [columns, _] = self.tiles;

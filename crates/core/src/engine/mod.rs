@@ -40,9 +40,9 @@ pub enum EngineError {
         "step {step}: loss on view `{view}` is {loss} (expected finite); parameters are as before this step"
     )]
     NonFiniteLoss {
-        /// Step.
+        /// Number of the step.
         step: u64,
-        /// View.
+        /// Name of its view.
         view: String,
         /// Value found.
         loss: f64,
@@ -50,7 +50,7 @@ pub enum EngineError {
     /// Inputs that do not fit together.
     #[error("{0}")]
     BadInput(String),
-    /// The device itself failed: it is gone, or does not do what it is told. Nothing is known of the state.
+    /// The device itself failed: it is gone, or does not do what it is asked. Nothing is known of the state.
     #[error("device: {0}")]
     Device(String),
     /// More memory than allowed or available.
@@ -58,7 +58,7 @@ pub enum EngineError {
     OutOfMemory {
         /// What was to be allocated.
         what: String,
-        /// Bytes.
+        /// Bytes that it would take.
         needed: u64,
         /// Bytes allowed.
         limit: u64,
@@ -76,13 +76,13 @@ fn mebibytes(bytes: u64) -> String {
 /// (`index`, `reduction`) of its view. [`Self::render_into`] writes to buffers of the caller and keeps none of them.
 ///
 /// **What may be enqueued.** [`Self::step`] and [`Self::densify`] may return before their work is done. It is done in the
-/// order of the calls, and everything that looks at the state or tells of the past ([`Self::save`],
+/// order of the calls, and everything that looks at the state or reports on the past ([`Self::save`],
 /// [`Self::corrections`], [`Self::render`], [`Self::weight_in_front`], [`Self::work`], [`Self::flush`]) sees it done.
-/// [`Self::poll`] alone tells of what happens to be finished.
+/// [`Self::poll`] alone reports on what happens to be finished.
 ///
 /// **When failures are reported.** What the arguments do not allow, and memory that is known to be too small, is refused
 /// at once: the call errs, has changed nothing, and the engine goes on as if it had not been. A step that fails while it
-/// runs (its loss is not finite) changes nothing either, and nothing that is enqueued behind it is done. Its error is told
+/// runs (its loss is not finite) changes nothing either, and nothing that is enqueued behind it is done. Its error is returned
 /// by the next report and by every later call but `save` and `corrections`, which give the state before that step, until
 /// a state is loaded. After [`EngineError::Device`] nothing is promised.
 ///
@@ -150,14 +150,14 @@ pub trait Engine: Send {
     /// Too little memory, a failed earlier step.
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError>;
 
-    /// Waits for everything enqueued and reports on it: what was done since the last report, which is then told.
+    /// Waits for everything enqueued and reports on it: what was done since the last report.
     ///
     /// # Errors
     /// [`EngineError::NonFiniteLoss`] of the first step that had one; steps behind it were not executed.
     fn flush(&mut self) -> Result<StepReport, EngineError>;
 
-    /// Reports on what has finished, without waiting; otherwise as [`Self::flush`]. What is still under way is told by a
-    /// later report: nothing is told twice, and nothing is lost.
+    /// Reports on what has finished, without waiting; otherwise as [`Self::flush`]. What is still under way is in a
+    /// later report: nothing is reported twice, and nothing is lost.
     ///
     /// # Errors
     /// Those of [`Self::flush`], as far as they are known.
@@ -194,7 +194,7 @@ pub trait Engine: Send {
     ) -> Result<(), EngineError>;
 
     /// For each query the sum of the weights of the splats that are blended at the centre of its pixel and whose camera
-    /// z is less than its depth; 0 outside the picture. `None` from a device that cannot tell.
+    /// z is less than its depth; 0 outside the picture. `None` from a device that cannot answer.
     ///
     /// # Errors
     /// Too little memory, a failed earlier step.

@@ -61,7 +61,7 @@ pub struct DeviceInfo {
 /// How large a scene is, for a prediction of what it takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SceneSize {
-    /// Splats.
+    /// Splats of the state.
     pub splats: u64,
     /// Degree of their stored SH coefficients.
     pub sh_degree: u8,

@@ -40,7 +40,7 @@ pub struct Rates {
     pub means: f32,
     /// Log scales.
     pub log_scales: f32,
-    /// Quaternions.
+    /// Quaternions, before they are normalised.
     pub quats: f32,
     /// Opacity logits.
     pub opacity_logits: f32,
@@ -63,7 +63,7 @@ pub enum AdamMode {
 /// Which density statistic a step accumulates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GradientStatistic {
-    /// None.
+    /// No statistic is kept.
     #[default]
     Off,
     /// Norm of the summed screen-space gradient (Kerbl et al. 2023).

@@ -5,13 +5,13 @@ use crate::Stage;
 /// Sizes of a step or picture: what the times of its stages follow from.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct StepWork {
-    /// Splats.
+    /// Splats of the state.
     pub splats: f64,
     /// SH degree that is drawn and learnt.
     pub sh_degree: u8,
     /// Splats drawn.
     pub visible: f64,
-    /// Pixels.
+    /// Pixels of the picture.
     pub pixels: f64,
     /// Passes of the sort that move keys.
     pub sort_passes: f64,
@@ -50,7 +50,7 @@ impl StepWork {
     /// Counter of [`Self::sort_passes`].
     pub const PASSES: &str = "sort passes";
 
-    /// The work that counters tell, by their names; `None` where no step was counted in full.
+    /// The work from counters, by their names; `None` where no step was counted in full.
     #[must_use]
     pub fn from_counters(value: impl Fn(&str) -> Option<f64>) -> Option<Self> {
         Some(Self {

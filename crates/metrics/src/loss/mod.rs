@@ -88,7 +88,7 @@ pub struct LossKernel {
     filled_render: Planes,
     /// 1 where a value counts, 0 where it is masked or padding: a line for every pixel row, or one for all of them.
     weights: AlignedBuffer,
-    /// A line of zeros: what lies above and below the picture.
+    /// A line of zeros: what is above and below the picture.
     zeros: AlignedBuffer,
     /// Sums of |x - y| and S of each line.
     line_sums: Vec<LineSums>,
