@@ -4,7 +4,10 @@ use gausset_field::model::Model;
 
 pub(crate) fn check(bytes: &[u8]) {
     match Model::parse(bytes) {
-        Err(line) => assert!(!line.contains('\n') && !line.is_empty()),
+        Err(error) => {
+            let line = error.to_string();
+            assert!(!line.contains('\n') && !line.is_empty());
+        }
         Ok(model) => {
             assert!(model.field.check().is_ok());
             let again = Model::parse(&model.to_bytes()).expect("what was written can be read");

@@ -4,9 +4,9 @@ use gausset_field::input::parse_nrrd_header;
 
 pub(crate) fn check(bytes: &[u8]) {
     match parse_nrrd_header(bytes) {
-        Err(line) => assert!(!line.contains('\n') && !line.is_empty()),
+        Err(error) => is_one_line(&error.to_string()),
         Ok(header) => match header.volume(bytes, 0) {
-            Err(line) => assert!(!line.contains('\n') && !line.is_empty()),
+            Err(error) => is_one_line(&error.to_string()),
             Ok(volume) => {
                 assert_eq!(volume.values.len(), volume.dims.iter().product::<usize>());
                 assert!(volume.values.iter().all(|v| v.is_finite()));
@@ -14,4 +14,8 @@ pub(crate) fn check(bytes: &[u8]) {
             }
         },
     }
+}
+
+fn is_one_line(line: &str) {
+    assert!(!line.contains('\n') && !line.is_empty(), "{line:?}");
 }

@@ -1,4 +1,6 @@
-//! What can be wrong with a field or with points, as values.
+//! What can be wrong with a field, with points or in a file, as values.
+
+use std::fmt::Display;
 
 use gausset_io::units::number;
 
@@ -96,4 +98,111 @@ pub enum FieldError {
         /// Points that would fit.
         most: u64,
     },
+}
+
+/// What is wrong in the content of a file, and where: `place: what (expected …, found …)`, always one line.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ContentError {
+    /// Something else than was expected.
+    #[error("{place}: {what} (expected {expected}, found {found})")]
+    Unexpected {
+        /// Line, field or array of the file.
+        place: String,
+        /// What is wrong there.
+        what: String,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// Something that should be there is not.
+    #[error("{place}: {what} (expected {expected})")]
+    Missing {
+        /// Line, field or array of the file.
+        place: String,
+        /// What is wrong there.
+        what: String,
+        /// What should be there.
+        expected: String,
+    },
+    /// Something that cannot be used.
+    #[error("{place}: {what} (found {found})")]
+    Unusable {
+        /// Line, field or array of the file.
+        place: String,
+        /// What is wrong there.
+        what: String,
+        /// What is there.
+        found: String,
+    },
+    /// Something that cannot be read.
+    #[error("{place}: {what}")]
+    Unread {
+        /// Line, field or array of the file.
+        place: String,
+        /// What is wrong there, perhaps in the words of a library.
+        what: String,
+    },
+    /// A table without rows.
+    #[error("no rows (expected x y z value)")]
+    NoRows,
+    /// A library panicked on it.
+    #[error("the decoder broke down; convert it")]
+    Decoder,
+    /// An error for which there is a way out.
+    #[error("{error}; {advice}")]
+    Advised {
+        /// What is wrong.
+        error: Box<Self>,
+        /// What to do about it.
+        advice: &'static str,
+    },
+    /// The field in it makes no sense.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+}
+
+/// Text as a part of one line: names in files and the words of libraries may have several.
+fn line(text: impl Display) -> String {
+    text.to_string().split(|c: char| c.is_control()).collect::<Vec<_>>().join(" ")
+}
+
+impl ContentError {
+    pub(crate) fn unexpected(
+        place: impl Display,
+        what: impl Display,
+        expected: impl Display,
+        found: impl Display,
+    ) -> Self {
+        let [place, what, expected, found] = [line(place), line(what), line(expected), line(found)];
+        Self::Unexpected { place, what, expected, found }
+    }
+
+    pub(crate) fn missing(place: impl Display, what: impl Display, expected: impl Display) -> Self {
+        Self::Missing { place: line(place), what: line(what), expected: line(expected) }
+    }
+
+    pub(crate) fn unusable(place: impl Display, what: impl Display, found: impl Display) -> Self {
+        Self::Unusable { place: line(place), what: line(what), found: line(found) }
+    }
+
+    pub(crate) fn unread(place: impl Display, what: impl Display) -> Self {
+        Self::Unread { place: line(place), what: line(what) }
+    }
+
+    /// The error of a part, with the place of the part in the whole.
+    pub(crate) fn inside(mut self, outer: impl Display) -> Self {
+        if let Self::Unexpected { place, .. }
+        | Self::Missing { place, .. }
+        | Self::Unusable { place, .. }
+        | Self::Unread { place, .. } = &mut self
+        {
+            *place = line(format_args!("{outer}: {place}"));
+        }
+        self
+    }
+
+    pub(crate) fn advising(self, advice: &'static str) -> Self {
+        Self::Advised { error: Box::new(self), advice }
+    }
 }

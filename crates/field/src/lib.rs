@@ -22,7 +22,7 @@ pub mod render;
 pub mod splat;
 
 pub use accel::{AcceleratedEvaluator, Cutoff, CutoffReport, PointSet};
-pub use error::FieldError;
+pub use error::{ContentError, FieldError};
 pub use eval::{Compute, Derivatives, Evaluator};
 pub use field::{Bounds, Covariance, GaussianField, WeightMode};
 pub use gradients::FieldGradients;

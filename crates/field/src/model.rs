@@ -12,6 +12,7 @@
 //! `index * spacing`). Readers that know no more than the tensors still have the field.
 
 use std::collections::HashMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
@@ -20,7 +21,7 @@ use gausset_io::units::quote;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-use crate::error::FieldError;
+use crate::error::ContentError;
 use crate::field::{Bounds, Covariance, GaussianField, WeightMode};
 use crate::fit::Grid;
 use crate::input::{Affine, IDENTITY};
@@ -63,8 +64,8 @@ pub enum ModelError {
     Content {
         /// The file.
         path: PathBuf,
-        /// Place, what is wrong, expected and found.
-        what: String,
+        /// What is wrong in it.
+        what: ContentError,
     },
     /// It cannot be written.
     #[error(transparent)]
@@ -175,48 +176,44 @@ impl Model {
     ///
     /// # Errors
     /// What is wrong, with its place.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let not_ours = |error| format!("header: not a safetensors file ({error})");
+    pub fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
+        let not_ours =
+            |error| ContentError::unread("header", format_args!("not a safetensors file ({error})"));
         let (_, header) = SafeTensors::read_metadata(bytes).map_err(not_ours)?;
         let tensors = SafeTensors::deserialize(bytes).map_err(not_ours)?;
         let metadata = header.metadata().clone().unwrap_or_default();
         if let Some(format) = metadata.get("format").filter(|format| *format != FORMAT) {
-            return Err(format!("metadata: format (expected `{FORMAT}`, found {})", quote(format)));
+            return Err(unexpected("format", format_args!("`{FORMAT}`"), quote(format)));
         }
         let (n, weights) = tensor(&tensors, "weights", None)?;
         let (_, means) = tensor(&tensors, "means", Some((n, 3)))?;
         let (_, chol) = tensor(&tensors, "chol", Some((n, 6)))?;
         let word = |key: &str, default: &str| metadata.get(key).map_or(default, String::as_str).to_owned();
         let weight_mode = word("weight_mode", "raw");
-        let weight_mode = WeightMode::from_name(&weight_mode).ok_or_else(|| {
-            format!(
-                "metadata: weight_mode (expected raw, softplus or sigmoid, found {})",
-                quote(&weight_mode)
-            )
-        })?;
+        let weight_mode = WeightMode::from_name(&weight_mode)
+            .ok_or_else(|| unexpected("weight_mode", "raw, softplus or sigmoid", quote(&weight_mode)))?;
         let covariance = word("cov", "full");
         let covariance = Covariance::from_name(&covariance)
-            .ok_or_else(|| format!("metadata: cov (expected full or diag, found {})", quote(&covariance)))?;
+            .ok_or_else(|| unexpected("cov", "full or diag", quote(&covariance)))?;
         let mut field = GaussianField::new(
             means.as_chunks().0.to_vec(),
             chol.as_chunks().0.to_vec(),
             weights,
             weight_mode,
             covariance,
-        )
-        .map_err(|error: FieldError| error.to_string())?;
+        )?;
         let affine = numbers::<16>(&metadata, "affine")?;
         let world_from_model =
             affine.map_or(IDENTITY, |a| std::array::from_fn(|r| std::array::from_fn(|c| a[4 * r + c])));
         if let Some(b) = numbers::<6>(&metadata, "bbox")? {
             let bounds = Bounds { lo: [b[0], b[1], b[2]], hi: [b[3], b[4], b[5]] };
             if (0..3).any(|k| bounds.lo[k] > bounds.hi[k]) {
-                return Err(format!("metadata: bbox (expected lo <= hi, found {b:?})"));
+                return Err(unexpected("bbox", "lo <= hi", format_args!("{b:?}")));
             }
             field.bounds = Some(bounds);
         }
         let one = |key: &str, default: f64| {
-            Ok::<_, String>(numbers::<1>(&metadata, key)?.map_or(default, |v| v[0]))
+            Ok::<_, ContentError>(numbers::<1>(&metadata, key)?.map_or(default, |v| v[0]))
         };
         let grid = match (numbers::<3>(&metadata, "dims")?, numbers::<3>(&metadata, "spacing")?) {
             (Some(dims), Some(spacing))
@@ -227,7 +224,8 @@ impl Model {
             }
             (None, None) => None,
             (dims, spacing) => {
-                return Err(format!("metadata: dims and spacing make no grid (found {dims:?}, {spacing:?})"));
+                let found = format_args!("{dims:?}, {spacing:?}");
+                return Err(ContentError::unusable("metadata", "dims and spacing make no grid", found));
             }
         };
         let scale = one("scale", 1.0)?;
@@ -240,6 +238,11 @@ impl Model {
             grid,
         })
     }
+}
+
+/// An entry of the metadata that cannot be used.
+fn unexpected(key: &str, expected: impl Display, found: impl Display) -> ContentError {
+    ContentError::unexpected("metadata", key, expected, found)
 }
 
 /// Serialises tensors with metadata in a fixed order.
@@ -274,21 +277,25 @@ pub(crate) fn tensor(
     tensors: &SafeTensors<'_>,
     name: &str,
     shape: Option<(usize, usize)>,
-) -> Result<(usize, Vec<f64>), String> {
-    let view = tensors.tensor(name).map_err(|_| format!("tensor `{name}`: missing"))?;
+) -> Result<(usize, Vec<f64>), ContentError> {
+    let place = format!("tensor `{name}`");
+    let view = tensors.tensor(name).map_err(|_| ContentError::unread(&place, "missing"))?;
     let found = view.shape();
     let rows = match (shape, found) {
         (None, [n]) => *n,
         (Some((n, columns)), [rows, c]) if *rows == n && *c == columns => n,
         _ => {
             let expected = shape.map_or("(N)".to_owned(), |(n, c)| format!("({n}, {c})"));
-            return Err(format!("tensor `{name}`: wrong shape (expected {expected}, found {found:?})"));
+            return Err(ContentError::unexpected(place, "wrong shape", expected, format_args!("{found:?}")));
         }
     };
     let values = match view.dtype() {
         Dtype::F32 => view.data().as_chunks().0.iter().map(|b| f64::from(f32::from_le_bytes(*b))).collect(),
         Dtype::F64 => view.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b)).collect(),
-        other => return Err(format!("tensor `{name}`: wrong type (expected F32 or F64, found {other:?})")),
+        other => {
+            let found = format_args!("{other:?}");
+            return Err(ContentError::unexpected(place, "wrong type", "F32 or F64", found));
+        }
     };
     Ok((rows, values))
 }
@@ -297,12 +304,12 @@ pub(crate) fn tensor(
 pub(crate) fn numbers<const N: usize>(
     metadata: &HashMap<String, String>,
     key: &str,
-) -> Result<Option<[f64; N]>, String> {
+) -> Result<Option<[f64; N]>, ContentError> {
     let Some(text) = metadata.get(key) else { return Ok(None) };
     let values: Option<Vec<f64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
     let values = values.filter(|v| v.iter().all(|x: &f64| x.is_finite()));
     let values = values.and_then(|v| <[f64; N]>::try_from(v).ok());
-    values.map(Some).ok_or_else(|| format!("metadata: {key} (expected {N} numbers, found {})", quote(text)))
+    values.map(Some).ok_or_else(|| unexpected(key, format_args!("{N} numbers"), quote(text)))
 }
 
 /// A field in the other precision keeps its meaning.

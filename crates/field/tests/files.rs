@@ -211,7 +211,7 @@ fn a_model_whose_voxels_are_no_numbers_of_voxels_is_refused() {
     assert!(again("24 20 16", "24 20 17").is_ok());
     for dims in ["24.5 20 16", "0 20 16", "-1 20 16", "1e9 20 16", "inf 20 16", "24 20"] {
         let refusal = again("24 20 16", dims).unwrap_err();
-        assert!(refusal.starts_with("metadata: dims"), "{dims}: {refusal}");
+        assert!(refusal.to_string().starts_with("metadata: dims"), "{dims}: {refusal}");
     }
     model.grid = None;
     assert_eq!(Model::parse(&model.to_bytes()).unwrap().grid, None);

@@ -7,7 +7,7 @@
 use gausset_compute::rng;
 
 use crate::field::Bounds;
-use crate::fit::FitError;
+use crate::fit::error::FitError;
 use crate::memory;
 
 /// Bytes that a sample takes in a fit: in the file's volume, as a sample, relative to the centre, in its leaf.

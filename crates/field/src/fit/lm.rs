@@ -9,7 +9,7 @@ use gausset_compute::at_level;
 
 use crate::eval::{Compute, Evaluator};
 use crate::field::{Covariance, GaussianField, inverse_factor};
-use crate::fit::FitError;
+use crate::fit::error::FitError;
 use crate::real::Lanes;
 use crate::reference::ENTRIES;
 

@@ -14,7 +14,7 @@
 use crate::accel::Leaves;
 use crate::eval::{Compute, Evaluator};
 use crate::field::{Covariance, GaussianField, WeightMode};
-use crate::fit::FitError;
+use crate::fit::error::FitError;
 use crate::fit::lm::LmState;
 
 /// Samples of the first window.

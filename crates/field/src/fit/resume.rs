@@ -7,13 +7,15 @@ use gausset_io::units::quote;
 use safetensors::SafeTensors;
 use safetensors::tensor::{Dtype, TensorView};
 
+use crate::error::ContentError;
 use crate::eval::Compute;
 use crate::field::GaussianField;
 use crate::fit::adam::AdamState;
 use crate::fit::data::Samples;
+use crate::fit::error::FitError;
 use crate::fit::lm::LmState;
+use crate::fit::options::FitOptions;
 use crate::fit::run::{Best, Fit};
-use crate::fit::{FitError, FitOptions};
 use crate::model::{numbers, serialize, tensor};
 use crate::real::Real;
 
@@ -89,6 +91,7 @@ impl<'a> Fit<'a> {
     ) -> Result<Self, FitError> {
         let mut fit = Self::prepare(compute, samples, options)?;
         let damaged = |what: String| FitError::State { what };
+        let unread = |error: ContentError| damaged(error.to_string());
         let not_ours = |error| damaged(format!("not a safetensors file ({error})"));
         let (_, header) = SafeTensors::read_metadata(state).map_err(not_ours)?;
         let tensors = SafeTensors::deserialize(state).map_err(not_ours)?;
@@ -106,9 +109,9 @@ impl<'a> Fit<'a> {
         }
         let field = |prefix: &str| -> Result<GaussianField<f64>, FitError> {
             let name = |tensor: &str| format!("{prefix}{tensor}");
-            let (n, weights) = tensor(&tensors, &name("weights"), None).map_err(damaged)?;
-            let (_, means) = tensor(&tensors, &name("means"), Some((n, 3))).map_err(damaged)?;
-            let (_, chol) = tensor(&tensors, &name("chol"), Some((n, 6))).map_err(damaged)?;
+            let (n, weights) = tensor(&tensors, &name("weights"), None).map_err(unread)?;
+            let (_, means) = tensor(&tensors, &name("means"), Some((n, 3))).map_err(unread)?;
+            let (_, chol) = tensor(&tensors, &name("chol"), Some((n, 6))).map_err(unread)?;
             let (means, chol) = (means.as_chunks().0.to_vec(), chol.as_chunks().0.to_vec());
             Ok(GaussianField::new(means, chol, weights, options.weight_mode, options.covariance)?)
         };
@@ -116,17 +119,17 @@ impl<'a> Fit<'a> {
         let n = current.len();
         let number = |key: &str| -> Result<f64, FitError> {
             numbers::<1>(&metadata, key)
-                .map_err(damaged)?
+                .map_err(unread)?
                 .map(|v| v[0])
                 .ok_or_else(|| damaged(format!("no {key}")))
         };
         fit.step = number("step")? as u64;
         fit.stopped = number("stopped")? != 0.0;
-        if let Some([step, loss]) = numbers::<2>(&metadata, "best").map_err(damaged)? {
+        if let Some([step, loss]) = numbers::<2>(&metadata, "best").map_err(unread)? {
             let loss = if loss < 0.0 { f64::NAN } else { loss };
             fit.best = Some(Best { field: field("best_")?, loss, step: step as u64 });
         }
-        match numbers::<5>(&metadata, "lm").map_err(damaged)? {
+        match numbers::<5>(&metadata, "lm").map_err(unread)? {
             Some([lambda, loss, is_done, gain, tried]) => {
                 fit.field = current.cast();
                 fit.lm = Some(LmState {
@@ -140,18 +143,18 @@ impl<'a> Fit<'a> {
             }
             None => fit.field = current.cast(),
         }
-        let rows = fit_rows(&tensors, fit.field.len().min(n)).map_err(damaged)?;
+        let rows = fit_rows(&tensors, fit.field.len().min(n)).map_err(unread)?;
         fit.adam = rows;
         Ok(fit)
     }
 }
 
-fn fit_rows(tensors: &SafeTensors<'_>, n: usize) -> Result<Vec<AdamState>, String> {
+fn fit_rows(tensors: &SafeTensors<'_>, n: usize) -> Result<Vec<AdamState>, ContentError> {
     let (_, first) = tensor(tensors, "m1", Some((n, 10)))?;
     let (_, second) = tensor(tensors, "m2", Some((n, 10)))?;
     let (count, steps) = tensor(tensors, "steps", None)?;
     if count != n {
-        return Err(format!("tensor `steps`: wrong length (expected {n}, found {count})"));
+        return Err(ContentError::unexpected("tensor `steps`", "wrong length", n, count));
     }
     let row = |values: &[f64]| std::array::from_fn(|k| values[k] as f32);
     let states = first.chunks_exact(10).zip(second.chunks_exact(10)).zip(&steps);

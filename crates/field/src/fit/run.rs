@@ -8,10 +8,12 @@ use crate::eval::Compute;
 use crate::field::{Bounds, Covariance, GaussianField, WeightMode};
 use crate::fit::adam::{AdamState, AdamStep, Rates};
 use crate::fit::data::{Frame, Samples, Share, shares};
+use crate::fit::error::FitError;
 use crate::fit::lm::LmState;
 use crate::fit::metrics::Metrics;
+use crate::fit::options::{FitOptions, Solver};
 use crate::fit::pursuit::{self, Pursuit};
-use crate::fit::{FitError, FitOptions, Solver, density, init, weights};
+use crate::fit::{density, init, weights};
 use crate::packed::{Packed, Record};
 use crate::real::K;
 

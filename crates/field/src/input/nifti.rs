@@ -8,10 +8,11 @@ use std::io::Read;
 use nifti::Endianness;
 use nifti::NiftiHeader;
 
+use crate::error::ContentError;
+use crate::input::checks::{MAX_INFLATED, MAX_SKIP, all_finite, read_exactly, voxels};
+use crate::input::error::DecodeError;
 use crate::input::scalar::Scalar;
-use crate::input::{
-    Affine, DecodeError, MAX_INFLATED, MAX_SKIP, Volume, Wrong, all_finite, read_exactly, scaling, voxels,
-};
+use crate::input::volume::{Affine, Volume, scaling};
 
 const HEADER: usize = 348;
 
@@ -53,31 +54,32 @@ fn image_beside(name: &str) -> String {
     format!("{}.img{suffix}", cut(&stem, ".hdr").unwrap_or(stem))
 }
 
-fn parse(bytes: &[u8]) -> Result<NiftiHeader, Wrong> {
+fn parse(bytes: &[u8]) -> Result<NiftiHeader, ContentError> {
     if let Some(540 | 0x1C02_0000) = bytes.first_chunk::<4>().map(|b| i32::from_le_bytes(*b)) {
-        return Err("header: NIfTI-2 is not read (expected NIfTI-1); convert it".to_owned());
+        let error = ContentError::missing("header", "NIfTI-2 is not read", "NIfTI-1");
+        return Err(error.advising("convert it"));
     }
-    let header = NiftiHeader::from_reader(bytes).map_err(|error| format!("header: not NIfTI-1 ({error})"))?;
+    let header = NiftiHeader::from_reader(bytes)
+        .map_err(|error| ContentError::unread("header", format_args!("not NIfTI-1 ({error})")))?;
     if !header.magic.starts_with(b"n+1") && !header.magic.starts_with(b"ni1") {
-        return Err(format!(
-            "header: not NIfTI-1 (expected magic n+1 or ni1, found {:?})",
-            String::from_utf8_lossy(&header.magic)
-        ));
+        let found = format!("{:?}", String::from_utf8_lossy(&header.magic));
+        return Err(ContentError::unexpected("header", "not NIfTI-1", "magic n+1 or ni1", found));
     }
     Ok(header)
 }
 
-fn volume(header: &NiftiHeader, mut data: impl Read, frame: usize) -> Result<Volume, Wrong> {
+fn volume(header: &NiftiHeader, mut data: impl Read, frame: usize) -> Result<Volume, ContentError> {
     let dimension = header.dim[0];
     if !(1..=7).contains(&dimension) {
-        return Err(format!("header: dimension (expected 1 to 7, found {dimension})"));
+        return Err(ContentError::unexpected("header", "dimension", "1 to 7", dimension));
     }
     let size = |axis: u16| if axis <= dimension { u64::from(header.dim[usize::from(axis)]) } else { 1 };
     let dims = [size(1), size(2), size(3)];
     let count = voxels(&dims)?;
     let frames = (4..=7).map(size).try_fold(1u64, |n, d| n.checked_mul(d)).unwrap_or(u64::MAX);
     if frame as u64 >= frames {
-        return Err(format!("frame {frame}: no such frame (expected 0 to {})", frames.saturating_sub(1)));
+        let expected = format_args!("0 to {}", frames.saturating_sub(1));
+        return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", expected));
     }
     let scalar = match header.datatype {
         2 => Scalar::U8,
@@ -90,24 +92,29 @@ fn volume(header: &NiftiHeader, mut data: impl Read, frame: usize) -> Result<Vol
         768 => Scalar::U32,
         1024 => Scalar::I64,
         1280 => Scalar::U64,
-        code => return Err(format!("header: datatype {code} is not read (expected real numbers)")),
+        code => {
+            let what = format_args!("datatype {code} is not read");
+            return Err(ContentError::missing("header", what, "real numbers"));
+        }
     };
     let bytes = count * scalar.bytes() as u64;
     let is_single_file = header.magic.starts_with(b"n+1");
     let offset = if header.vox_offset >= 0.0 && header.vox_offset <= MAX_SKIP as f32 {
         (header.vox_offset as u64).max(if is_single_file { HEADER as u64 } else { 0 })
     } else {
-        return Err(format!("header: vox_offset (expected 0 to {MAX_SKIP}, found {})", header.vox_offset));
+        let expected = format_args!("0 to {MAX_SKIP}");
+        return Err(ContentError::unexpected("header", "vox_offset", expected, header.vox_offset));
     };
     let skip = (frame as u64)
         .checked_mul(bytes)
         .and_then(|skip| skip.checked_add(offset))
         .filter(|skip| *skip < MAX_INFLATED)
-        .ok_or("header: data lie too far into the file")?;
+        .ok_or_else(|| ContentError::unread("header", "data lie too far into the file"))?;
     let skipped = std::io::copy(&mut data.by_ref().take(skip), &mut std::io::sink())
-        .map_err(|error| format!("data: damaged ({error})"))?;
+        .map_err(|error| ContentError::unread("data", format_args!("damaged ({error})")))?;
     if skipped < skip {
-        return Err(format!("data: cut off (expected to begin at byte {skip}, found {skipped} bytes)"));
+        let (expected, found) = (format_args!("to begin at byte {skip}"), format_args!("{skipped} bytes"));
+        return Err(ContentError::unexpected("data", "cut off", expected, found));
     }
     let raw = read_exactly(data, bytes, "data")?;
     let mut values = scalar.decode(&raw, header.endianness == Endianness::Big);

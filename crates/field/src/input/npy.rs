@@ -1,11 +1,14 @@
 //! NumPy arrays: `.npy` and `.npz`.
 
+use std::fmt::Display;
 use std::io::{Cursor, Read};
 
 use npyz::{DType, NpyFile, Order, TypeChar};
 
+use crate::error::ContentError;
 use crate::fit::Samples;
-use crate::input::{Input, Volume, Wrong, all_finite, read_exactly, voxels};
+use crate::input::checks::{all_finite, read_exactly, voxels};
+use crate::input::volume::{Input, Volume};
 
 /// An array as f64, in C order.
 struct Array {
@@ -14,31 +17,32 @@ struct Array {
 }
 
 /// Samples (N, 4) or a volume.
-pub(crate) fn read_npy(bytes: &[u8]) -> Result<Input, Wrong> {
+pub(crate) fn read_npy(bytes: &[u8]) -> Result<Input, ContentError> {
     interpret(array(bytes, "array")?)
 }
 
 /// Points (N, 3) or (N, 4).
-pub(crate) fn read_points(bytes: &[u8]) -> Result<Vec<[f64; 3]>, Wrong> {
+pub(crate) fn read_points(bytes: &[u8]) -> Result<Vec<[f64; 3]>, ContentError> {
     let array = array(bytes, "array")?;
     match array.shape[..] {
         [_, columns @ (3 | 4)] => {
             Ok(array.values.chunks_exact(columns as usize).map(|r| [r[0], r[1], r[2]]).collect())
         }
-        _ => Err(format!("array: wrong shape (expected (N, 3), found {:?})", array.shape)),
+        _ => Err(wrong_shape("array", "(N, 3)", &array.shape)),
     }
 }
 
 /// Arrays `points` (N, 3) and `values` (N); or the only array of the archive, as [`read_npy`].
-pub(crate) fn read_npz(bytes: &[u8]) -> Result<Input, Wrong> {
-    let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| format!("archive: {e}"))?;
+pub(crate) fn read_npz(bytes: &[u8]) -> Result<Input, ContentError> {
+    let mut archive =
+        zip::ZipArchive::new(Cursor::new(bytes)).map_err(|e| ContentError::unread("archive", e))?;
     let names: Vec<String> = archive.file_names().filter_map(|name| Some(name.ok()?.into_owned())).collect();
-    let mut load = |name: &str| -> Result<Array, Wrong> {
-        let mut file = archive.by_name(name).map_err(|e| format!("{name}: {e}"))?;
-        let mut content = read_header(&mut file).map_err(|e| format!("{name}: header: {e}"))?;
+    let mut load = |name: &str| -> Result<Array, ContentError> {
+        let mut file = archive.by_name(name).map_err(|e| ContentError::unread(name, e))?;
+        let mut content = read_header(&mut file).map_err(|error| error.inside(name))?;
         // The header says how much there is to inflate: an archive can hold a thousand times its length.
         let (shape, size) = declared(&content, name)?;
-        let data = voxels(&shape).map_err(|what| format!("{name}: {what}"))?.saturating_mul(size);
+        let data = voxels(&shape).map_err(|error| error.inside(name))?.saturating_mul(size);
         content.extend(read_exactly(file, data, name)?);
         array(&content, name)
     };
@@ -49,10 +53,8 @@ pub(crate) fn read_npz(bytes: &[u8]) -> Result<Input, Wrong> {
             let (points, values) = (load(&points)?, load(&values)?);
             let n = values.values.len() as u64;
             if points.shape != [n, 3] {
-                return Err(format!(
-                    "points: wrong shape (expected ({n}, 3) for {n} values, found {:?})",
-                    points.shape
-                ));
+                let expected = format_args!("({n}, 3) for {n} values");
+                return Err(wrong_shape("points", expected, &points.shape));
             }
             all_finite(&points.values)?;
             all_finite(&values.values)?;
@@ -60,11 +62,14 @@ pub(crate) fn read_npz(bytes: &[u8]) -> Result<Input, Wrong> {
             Ok(Input::Samples(Samples { points, values: values.values, grid: None }))
         }
         _ if names.len() == 1 => interpret(load(&names[0])?),
-        _ => Err(format!("archive: expected arrays `points` and `values`, or one array (found {names:?})")),
+        _ => {
+            let what = "expected arrays `points` and `values`, or one array";
+            Err(ContentError::unusable("archive", what, format_args!("{names:?}")))
+        }
     }
 }
 
-fn interpret(array: Array) -> Result<Input, Wrong> {
+fn interpret(array: Array) -> Result<Input, ContentError> {
     all_finite(&array.values)?;
     match array.shape[..] {
         [_, 4] => {
@@ -84,25 +89,26 @@ fn interpret(array: Array) -> Result<Input, Wrong> {
             }
             Ok(Input::Volume(Volume::on_grid(dims, [1.0; 3], values)))
         }
-        _ => Err(format!(
-            "array: wrong shape (expected (N, 4) rows x y z value or a 3-D volume, found {:?})",
-            array.shape
-        )),
+        _ => Err(wrong_shape("array", "(N, 4) rows x y z value or a 3-D volume", &array.shape)),
     }
 }
 
+fn wrong_shape(place: &str, expected: impl Display, found: &[u64]) -> ContentError {
+    ContentError::unexpected(place, "wrong shape", expected, format_args!("{found:?}"))
+}
+
 /// The header of a `.npy` stream: magic, version, length, text.
-fn read_header(stream: &mut impl Read) -> Result<Vec<u8>, Wrong> {
-    let mut bytes = read_exactly(&mut *stream, 8, "magic")?;
+fn read_header(stream: &mut impl Read) -> Result<Vec<u8>, ContentError> {
+    let mut bytes = read_exactly(&mut *stream, 8, "header: magic")?;
     let wide = bytes[6] >= 2;
-    bytes.extend(read_exactly(&mut *stream, if wide { 4 } else { 2 }, "length")?);
+    bytes.extend(read_exactly(&mut *stream, if wide { 4 } else { 2 }, "header: length")?);
     let length = header_length(&bytes)?;
-    bytes.extend(read_exactly(stream, length - bytes.len() as u64, "text")?);
+    bytes.extend(read_exactly(stream, length - bytes.len() as u64, "header: text")?);
     Ok(bytes)
 }
 
 /// Bytes of the header with everything before its text.
-fn header_length(bytes: &[u8]) -> Result<u64, Wrong> {
+fn header_length(bytes: &[u8]) -> Result<u64, ContentError> {
     /// Headers are a line of text.
     const MOST: u64 = 1 << 20;
     let length = match bytes {
@@ -110,16 +116,20 @@ fn header_length(bytes: &[u8]) -> Result<u64, Wrong> {
         [0x93, b'N', b'U', b'M', b'P', b'Y', 2 | 3, _, a, b, c, d, ..] => {
             12 + u64::from(u32::from_le_bytes([*a, *b, *c, *d]))
         }
-        _ => return Err("not a .npy file (expected its magic and version 1 to 3)".to_owned()),
+        _ => {
+            let expected = "its magic and version 1 to 3";
+            return Err(ContentError::missing("header", "not a .npy file", expected));
+        }
     };
     if length > MOST {
-        return Err(format!("too long (expected at most {MOST} bytes, found {length})"));
+        let expected = format_args!("at most {MOST} bytes");
+        return Err(ContentError::unexpected("header", "too long", expected, length));
     }
     Ok(length)
 }
 
 /// Refuses a header that is deeper than headers are: the library's parser takes twice as long for each bracket more.
-fn check_depth(header: &[u8]) -> Result<(), Wrong> {
+fn check_depth(header: &[u8]) -> Result<(), ContentError> {
     /// A dictionary that holds tuples and, for records, lists of tuples of lists.
     const DEEPEST: usize = 6;
     let mut depth = 0usize;
@@ -130,40 +140,49 @@ fn check_depth(header: &[u8]) -> Result<(), Wrong> {
             _ => {}
         }
         if depth > DEEPEST {
-            return Err(format!("brackets in brackets (expected at most {DEEPEST} deep)"));
+            let expected = format_args!("at most {DEEPEST} deep");
+            return Err(ContentError::missing("header", "brackets in brackets", expected));
         }
     }
     Ok(())
 }
 
+fn not_npy(place: &str, error: std::io::Error) -> ContentError {
+    ContentError::unread("header", format_args!("not a .npy file ({error})")).inside(place)
+}
+
 /// Shape and bytes of a number.
-fn declared(bytes: &[u8], place: &str) -> Result<(Vec<u64>, u64), Wrong> {
-    let length = header_length(bytes).map_err(|e| format!("{place}: header: {e}"))?;
+fn declared(bytes: &[u8], place: &str) -> Result<(Vec<u64>, u64), ContentError> {
+    let length = header_length(bytes).map_err(|error| error.inside(place))?;
     let header = usize::try_from(length).ok().and_then(|length| bytes.get(..length)).unwrap_or(bytes);
-    check_depth(header).map_err(|e| format!("{place}: header: {e}"))?;
-    let file = NpyFile::new(header).map_err(|e| format!("{place}: header: not a .npy file ({e})"))?;
+    check_depth(header).map_err(|error| error.inside(place))?;
+    let file = NpyFile::new(header).map_err(|error| not_npy(place, error))?;
     let header = file.header();
     let DType::Plain(kind) = header.dtype() else {
-        return Err(format!("{place}: wrong type (expected numbers, found {})", header.dtype().descr()));
+        let found = header.dtype().descr();
+        return Err(ContentError::unexpected(place, "wrong type", "numbers", found));
     };
     Ok((header.shape().to_vec(), kind.size_field().max(1)))
 }
 
-fn array(bytes: &[u8], place: &str) -> Result<Array, Wrong> {
-    let length = header_length(bytes).map_err(|e| format!("{place}: header: {e}"))?;
+fn array(bytes: &[u8], place: &str) -> Result<Array, ContentError> {
+    let length = header_length(bytes).map_err(|error| error.inside(place))?;
     let held = (bytes.len() as u64).checked_sub(length);
-    let held = held.ok_or_else(|| format!("{place}: header: cut off (expected {length} bytes)"))?;
+    let cut_off = || ContentError::missing("header", "cut off", format_args!("{length} bytes")).inside(place);
+    let held = held.ok_or_else(cut_off)?;
     let (shape, size) = declared(bytes, place)?;
     let count = shape.iter().try_fold(1u64, |n, d| n.checked_mul(*d)).unwrap_or(u64::MAX);
     if count.checked_mul(size).is_none_or(|wanted| wanted > held) {
-        return Err(format!("{place}: shape {shape:?} needs more bytes than there are ({held})"));
+        let what = format_args!("shape {shape:?} needs more bytes than there are ({held})");
+        return Err(ContentError::unread(place, what));
     }
-    let file = NpyFile::new(bytes).map_err(|e| format!("{place}: header: not a .npy file ({e})"))?;
+    let file = NpyFile::new(bytes).map_err(|error| not_npy(place, error))?;
     let header = file.header().clone();
     let DType::Plain(kind) = header.dtype() else {
-        return Err(format!("{place}: wrong type (expected numbers, found {})", header.dtype().descr()));
+        let found = header.dtype().descr();
+        return Err(ContentError::unexpected(place, "wrong type", "numbers", found));
     };
-    let wrong = |e: std::io::Error| format!("{place}: data: {e}");
+    let wrong = |error: std::io::Error| ContentError::unread("data", error).inside(place);
     macro_rules! read {
         ($type:ty) => {{
             let numbers = file.into_vec::<$type>().map_err(wrong)?;
@@ -183,7 +202,7 @@ fn array(bytes: &[u8], place: &str) -> Result<Array, Wrong> {
         (TypeChar::Uint, 8) => read!(u64),
         _ => {
             let descr = header.dtype().descr();
-            return Err(format!("{place}: wrong type (expected real numbers, found {descr})"));
+            return Err(ContentError::unexpected(place, "wrong type", "real numbers", descr));
         }
     };
     let values = match header.order() {

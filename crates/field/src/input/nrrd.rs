@@ -3,12 +3,16 @@
 //! Read: `raw`, `gzip`, `bzip2`, `ascii`; both byte orders; data in the file or beside it (`data file`), `line skip`,
 //! `byte skip`; one axis that is not of space becomes frames. Not read: `block` and `hex`, lists of data files.
 
+use std::fmt::Display;
 use std::io::Read;
 
 use gausset_io::units::quote;
 
+use crate::error::ContentError;
+use crate::input::checks::{MAX_SKIP, all_finite, read_exactly, voxels};
+use crate::input::error::DecodeError;
 use crate::input::scalar::Scalar;
-use crate::input::{Affine, DecodeError, MAX_SKIP, Volume, all_finite, read_exactly, scaling, voxels};
+use crate::input::volume::{Affine, Volume, scaling};
 
 /// How data are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,141 +62,16 @@ pub(crate) fn read(
 ///
 /// # Errors
 /// What is wrong, with its place.
-pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
-    if !bytes.starts_with(b"NRRD000") {
-        return Err("line 1: not an NRRD file (expected NRRD000x)".to_owned());
-    }
-    let mut fields: Vec<(usize, String, String)> = Vec::new();
-    let mut at = 0;
-    let mut number = 0;
-    let mut is_closed = false;
-    while at < bytes.len() {
-        let rest = &bytes[at..];
-        let end = rest.iter().position(|b| *b == b'\n');
-        let line = &rest[..end.unwrap_or(rest.len())];
-        at += line.len() + usize::from(end.is_some());
-        number += 1;
-        let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if number == 1 {
-            continue;
-        }
-        if line.is_empty() {
-            is_closed = true;
-            break;
-        }
-        if number > 10_000 || line.len() > 65_536 {
-            return Err(format!("line {number}: no end of the header in sight"));
-        }
-        let text = std::str::from_utf8(line).map_err(|_| format!("line {number}: not text"))?;
-        // `:=` are key/value pairs for other programs.
-        if text.starts_with('#') || text.contains(":=") {
-            continue;
-        }
-        let Some((key, value)) = text.split_once(':') else {
-            return Err(format!("line {number}: not a field (expected `key: value`, found {})", quote(text)));
-        };
-        let key = key.trim().to_lowercase().replace(' ', "");
-        fields.push((number, key, value.trim().to_owned()));
-    }
-    let find = |names: &[&str]| {
-        fields.iter().find(|(_, key, _)| names.contains(&key.as_str())).map(|(n, _, v)| (*n, v.as_str()))
-    };
-    let need = |name: &str| find(&[name]).ok_or_else(|| format!("header: no field `{name}`"));
-    let data_file = find(&["datafile"]).map(|(_, name)| name.to_owned());
-    if !is_closed && data_file.is_none() {
-        return Err("header: cut off (expected a blank line before the data)".to_owned());
-    }
-    if let Some(name) = data_file.as_deref().filter(|name| name.starts_with("LIST") || name.contains('%')) {
-        return Err(format!("data file: lists of files are not read (found {})", quote(name)));
-    }
-    let (line, kind) = need("type")?;
-    let scalar = scalar_of(kind).ok_or_else(|| {
-        format!("line {line}: unknown type (expected a number type, found {})", quote(kind))
-    })?;
-    let (line, dimension) = need("dimension")?;
-    let dimension: usize = dimension
-        .parse()
-        .ok()
-        .filter(|d| (1..=4).contains(d))
-        .ok_or_else(|| format!("line {line}: dimension (expected 1 to 4, found {})", quote(dimension)))?;
-    let (line, sizes) = need("sizes")?;
-    let sizes: Vec<u64> = sizes.split_whitespace().map_while(|word| word.parse().ok()).collect();
-    if sizes.len() != dimension {
-        return Err(format!(
-            "line {line}: sizes (expected {dimension} whole numbers, found {})",
-            sizes.len()
-        ));
-    }
-    voxels(&sizes).map_err(|what| format!("line {line}: {what}"))?;
-    let (line, word) = need("encoding")?;
-    let encoding = match word.to_lowercase().as_str() {
-        "raw" => Encoding::Raw,
-        "gzip" | "gz" => Encoding::Gzip,
-        "bzip2" | "bz2" => Encoding::Bzip2,
-        "ascii" | "text" | "txt" => Encoding::Ascii,
-        _ => {
-            return Err(format!(
-                "line {line}: encoding (expected raw, gzip, bzip2 or ascii, found {})",
-                quote(word)
-            ));
-        }
-    };
-    let is_big_endian = match find(&["endian"]) {
-        Some((_, word)) if word.eq_ignore_ascii_case("big") => true,
-        Some((_, word)) if word.eq_ignore_ascii_case("little") => false,
-        Some((line, word)) => {
-            return Err(format!("line {line}: endian (expected little or big, found {})", quote(word)));
-        }
-        None if scalar.bytes() > 1 && encoding != Encoding::Ascii => {
-            return Err("header: no field `endian`, which this type needs".to_owned());
-        }
-        None => false,
-    };
-    let directions: Option<Vec<Option<[f64; 3]>>> = match find(&["spacedirections"]) {
-        Some((line, text)) => Some(vectors(text, dimension).ok_or_else(|| {
-            format!(
-                "line {line}: space directions (expected {dimension} vectors or `none`, found {})",
-                quote(text)
-            )
-        })?),
-        None => None,
-    };
-    let spacings: Vec<f64> = match find(&["spacings"]) {
-        Some((line, text)) => {
-            let found: Vec<f64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
-            if found.len() != dimension {
-                return Err(format!(
-                    "line {line}: spacings (expected {dimension} numbers, found {})",
-                    quote(text)
-                ));
-            }
-            found
-        }
-        None => vec![1.0; dimension],
-    };
-    let kinds: Vec<String> = find(&["kinds"])
-        .map(|(_, text)| text.split_whitespace().map(str::to_lowercase).collect())
-        .unwrap_or_default();
-    let is_space = |axis: usize| match &directions {
-        Some(directions) => directions[axis].is_some(),
-        None => {
-            kinds.get(axis).is_none_or(|kind| matches!(kind.as_str(), "domain" | "space" | "???" | "none"))
-        }
-    };
-    let mut space: Vec<usize> = (0..dimension).filter(|&axis| is_space(axis)).collect();
-    if dimension == 4 && space.len() == 4 {
-        // Without a word about it, the slowest axis counts frames.
-        space.pop();
-    }
-    if space.len() > 3 || dimension - space.len() > 1 || space.is_empty() {
-        return Err(format!(
-            "header: axes (expected up to 3 of space and at most one other, found {dimension})"
-        ));
-    }
-    let other = (0..dimension).find(|axis| !space.contains(axis));
-    if other.is_some_and(|axis| axis != 0 && axis != dimension - 1) {
-        return Err("header: axes (expected the axis that is not of space first or last)".to_owned());
-    }
+pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, ContentError> {
+    let fields = Fields::parse(bytes)?;
+    let data_file = fields.data_file()?;
+    let scalar = fields.scalar()?;
+    let sizes = fields.sizes()?;
+    let encoding = fields.encoding()?;
+    let is_big_endian = fields.is_big_endian(scalar, encoding)?;
+    let directions = fields.directions(sizes.len())?;
+    let spacings = fields.spacings(sizes.len())?;
+    let (space, other) = fields.axes(sizes.len(), directions.as_deref())?;
     let mut header = NrrdHeader {
         scalar,
         encoding,
@@ -201,19 +80,12 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
         spacing: [1.0; 3],
         world_from_index: scaling([1.0; 3]),
         frames: other.map_or(1, |axis| sizes[axis]),
-        frames_first: other == Some(0) && dimension > 1,
+        frames_first: other == Some(0) && sizes.len() > 1,
         data_file,
-        line_skip: number_of(find(&["lineskip"]))?.unwrap_or(0) as u64,
-        byte_skip: number_of(find(&["byteskip"]))?.unwrap_or(0),
-        length: at,
+        line_skip: fields.skip("lineskip")? as u64,
+        byte_skip: fields.skip("byteskip")?,
+        length: fields.length,
     };
-    // LPS and LAS run the other way from RAS+.
-    let flip = match find(&["space"]).map(|(_, word)| word.to_lowercase()).as_deref() {
-        Some("left-posterior-superior" | "lps") => [-1.0, -1.0, 1.0],
-        Some("left-anterior-superior" | "las") => [-1.0, 1.0, 1.0],
-        _ => [1.0; 3],
-    };
-    let origin = find(&["spaceorigin"]).and_then(|(_, text)| vectors(text, 1)).and_then(|v| v[0]);
     for (k, &axis) in space.iter().enumerate() {
         header.dims[k] = sizes[axis];
         let spacing = match directions.as_ref().and_then(|d| d[axis]) {
@@ -224,13 +96,12 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
         header.spacing[k] = if spacing.is_finite() && spacing > 0.0 { spacing } else { 1.0 };
     }
     header.world_from_index = scaling(header.spacing);
-    if let Some(directions) = &directions {
-        for (k, &axis) in space.iter().enumerate() {
-            if let Some(direction) = directions[axis] {
-                (0..3).for_each(|row| header.world_from_index[row][k] = direction[row]);
-            }
+    for (k, &axis) in space.iter().enumerate() {
+        if let Some(direction) = directions.as_ref().and_then(|d| d[axis]) {
+            (0..3).for_each(|row| header.world_from_index[row][k] = direction[row]);
         }
     }
+    let (flip, origin) = (fields.flip(), fields.origin());
     for row in 0..3 {
         header.world_from_index[row][3] = origin.map_or(0.0, |o| o[row]);
         header.world_from_index[row] = header.world_from_index[row].map(|v| flip[row] * v);
@@ -238,13 +109,192 @@ pub fn parse_header(bytes: &[u8]) -> Result<NrrdHeader, String> {
     Ok(header)
 }
 
-fn number_of(field: Option<(usize, &str)>) -> Result<Option<i64>, String> {
-    match field {
-        None => Ok(None),
-        Some((line, text)) => match text.parse::<i64>() {
-            Ok(n) if n >= -1 => Ok(Some(n)),
-            _ => Err(format!("line {line}: skip (expected a whole number, found {})", quote(text))),
-        },
+/// A field that holds something else than it should.
+fn wrong(line: usize, what: &str, expected: impl Display, found: impl Display) -> ContentError {
+    ContentError::unexpected(format_args!("line {line}"), what, expected, found)
+}
+
+/// The lines of a header.
+struct Fields {
+    /// Number of the line, key in lower case without blanks, value.
+    entries: Vec<(usize, String, String)>,
+    /// Whether a blank line ended them.
+    is_closed: bool,
+    /// Bytes up to the data.
+    length: usize,
+}
+
+impl Fields {
+    fn parse(bytes: &[u8]) -> Result<Self, ContentError> {
+        if !bytes.starts_with(b"NRRD000") {
+            return Err(ContentError::missing("line 1", "not an NRRD file", "NRRD000x"));
+        }
+        let mut fields = Self { entries: Vec::new(), is_closed: false, length: 0 };
+        let mut number = 0;
+        while fields.length < bytes.len() {
+            let rest = &bytes[fields.length..];
+            let end = rest.iter().position(|b| *b == b'\n');
+            let line = &rest[..end.unwrap_or(rest.len())];
+            fields.length += line.len() + usize::from(end.is_some());
+            number += 1;
+            let line = line.strip_suffix(b"\r").unwrap_or(line);
+            if number == 1 {
+                continue;
+            }
+            if line.is_empty() {
+                fields.is_closed = true;
+                break;
+            }
+            let unread = |what| ContentError::unread(format_args!("line {number}"), what);
+            if number > 10_000 || line.len() > 65_536 {
+                return Err(unread("no end of the header in sight"));
+            }
+            let text = std::str::from_utf8(line).map_err(|_| unread("not text"))?;
+            // `:=` are key/value pairs for other programs.
+            if text.starts_with('#') || text.contains(":=") {
+                continue;
+            }
+            let Some((key, value)) = text.split_once(':') else {
+                return Err(wrong(number, "not a field", "`key: value`", quote(text)));
+            };
+            let key = key.trim().to_lowercase().replace(' ', "");
+            fields.entries.push((number, key, value.trim().to_owned()));
+        }
+        Ok(fields)
+    }
+
+    /// The first value of a key and its line.
+    fn find(&self, name: &str) -> Option<(usize, &str)> {
+        self.entries.iter().find(|(_, key, _)| key == name).map(|(line, _, value)| (*line, value.as_str()))
+    }
+
+    fn need(&self, name: &str) -> Result<(usize, &str), ContentError> {
+        self.find(name).ok_or_else(|| ContentError::unread("header", format_args!("no field `{name}`")))
+    }
+
+    fn data_file(&self) -> Result<Option<String>, ContentError> {
+        let Some((_, name)) = self.find("datafile") else {
+            let cut_off = || ContentError::missing("header", "cut off", "a blank line before the data");
+            return if self.is_closed { Ok(None) } else { Err(cut_off()) };
+        };
+        if name.starts_with("LIST") || name.contains('%') {
+            return Err(ContentError::unusable("data file", "lists of files are not read", quote(name)));
+        }
+        Ok(Some(name.to_owned()))
+    }
+
+    fn scalar(&self) -> Result<Scalar, ContentError> {
+        let (line, kind) = self.need("type")?;
+        scalar_of(kind).ok_or_else(|| wrong(line, "unknown type", "a number type", quote(kind)))
+    }
+
+    /// Sizes of the axes, 1 to 4 of them.
+    fn sizes(&self) -> Result<Vec<u64>, ContentError> {
+        let (line, text) = self.need("dimension")?;
+        let dimension = text.parse().ok().filter(|d| (1..=4).contains(d));
+        let dimension: usize = dimension.ok_or_else(|| wrong(line, "dimension", "1 to 4", quote(text)))?;
+        let (line, sizes) = self.need("sizes")?;
+        let sizes: Vec<u64> = sizes.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        if sizes.len() != dimension {
+            return Err(wrong(line, "sizes", format_args!("{dimension} whole numbers"), sizes.len()));
+        }
+        voxels(&sizes).map_err(|error| error.inside(format_args!("line {line}")))?;
+        Ok(sizes)
+    }
+
+    fn encoding(&self) -> Result<Encoding, ContentError> {
+        let (line, word) = self.need("encoding")?;
+        Ok(match word.to_lowercase().as_str() {
+            "raw" => Encoding::Raw,
+            "gzip" | "gz" => Encoding::Gzip,
+            "bzip2" | "bz2" => Encoding::Bzip2,
+            "ascii" | "text" | "txt" => Encoding::Ascii,
+            _ => return Err(wrong(line, "encoding", "raw, gzip, bzip2 or ascii", quote(word))),
+        })
+    }
+
+    fn is_big_endian(&self, scalar: Scalar, encoding: Encoding) -> Result<bool, ContentError> {
+        match self.find("endian") {
+            Some((_, word)) if word.eq_ignore_ascii_case("big") => Ok(true),
+            Some((_, word)) if word.eq_ignore_ascii_case("little") => Ok(false),
+            Some((line, word)) => Err(wrong(line, "endian", "little or big", quote(word))),
+            None if scalar.bytes() > 1 && encoding != Encoding::Ascii => {
+                Err(ContentError::unread("header", "no field `endian`, which this type needs"))
+            }
+            None => Ok(false),
+        }
+    }
+
+    /// A direction for each axis of space, `None` for others; `None` where the header has no directions.
+    #[allow(clippy::type_complexity, reason = "the shape of the field in the header")]
+    fn directions(&self, dimension: usize) -> Result<Option<Vec<Option<[f64; 3]>>>, ContentError> {
+        let Some((line, text)) = self.find("spacedirections") else { return Ok(None) };
+        let expected = || format!("{dimension} vectors or `none`");
+        let found = vectors(text, dimension);
+        found.map(Some).ok_or_else(|| wrong(line, "space directions", expected(), quote(text)))
+    }
+
+    /// The distance of neighbours along each axis.
+    fn spacings(&self, dimension: usize) -> Result<Vec<f64>, ContentError> {
+        let Some((line, text)) = self.find("spacings") else { return Ok(vec![1.0; dimension]) };
+        let found: Vec<f64> = text.split_whitespace().map_while(|word| word.parse().ok()).collect();
+        if found.len() != dimension {
+            return Err(wrong(line, "spacings", format_args!("{dimension} numbers"), quote(text)));
+        }
+        Ok(found)
+    }
+
+    /// The axes of space, up to three, and the one that is not of space.
+    fn axes(
+        &self,
+        dimension: usize,
+        directions: Option<&[Option<[f64; 3]>]>,
+    ) -> Result<(Vec<usize>, Option<usize>), ContentError> {
+        let kinds: Vec<String> = self
+            .find("kinds")
+            .map(|(_, text)| text.split_whitespace().map(str::to_lowercase).collect())
+            .unwrap_or_default();
+        let is_space = |axis: &usize| match directions {
+            Some(directions) => directions[*axis].is_some(),
+            None => kinds
+                .get(*axis)
+                .is_none_or(|kind| matches!(kind.as_str(), "domain" | "space" | "???" | "none")),
+        };
+        let mut space: Vec<usize> = (0..dimension).filter(is_space).collect();
+        if dimension == 4 && space.len() == 4 {
+            // Without a word about it, the slowest axis counts frames.
+            space.pop();
+        }
+        if space.len() > 3 || dimension - space.len() > 1 || space.is_empty() {
+            let expected = "up to 3 of space and at most one other";
+            return Err(ContentError::unexpected("header", "axes", expected, dimension));
+        }
+        let other = (0..dimension).find(|axis| !space.contains(axis));
+        if other.is_some_and(|axis| axis != 0 && axis != dimension - 1) {
+            let expected = "the axis that is not of space first or last";
+            return Err(ContentError::missing("header", "axes", expected));
+        }
+        Ok((space, other))
+    }
+
+    /// Lines or bytes to skip; -1 = all but the last that are needed.
+    fn skip(&self, name: &str) -> Result<i64, ContentError> {
+        let Some((line, text)) = self.find(name) else { return Ok(0) };
+        let number = text.parse::<i64>().ok().filter(|n| *n >= -1);
+        number.ok_or_else(|| wrong(line, "skip", "a whole number", quote(text)))
+    }
+
+    /// Signs that turn the axes of the header's space to RAS+: LPS and LAS run the other way.
+    fn flip(&self) -> [f64; 3] {
+        match self.find("space").map(|(_, word)| word.to_lowercase()).as_deref() {
+            Some("left-posterior-superior" | "lps") => [-1.0, -1.0, 1.0],
+            Some("left-anterior-superior" | "las") => [-1.0, 1.0, 1.0],
+            _ => [1.0; 3],
+        }
+    }
+
+    fn origin(&self) -> Option<[f64; 3]> {
+        self.find("spaceorigin").and_then(|(_, text)| vectors(text, 1)).and_then(|v| v[0])
     }
 }
 
@@ -294,20 +344,20 @@ impl NrrdHeader {
     ///
     /// # Errors
     /// What is wrong, with its place.
-    pub fn volume(&self, data: &[u8], frame: usize) -> Result<Volume, String> {
+    pub fn volume(&self, data: &[u8], frame: usize) -> Result<Volume, ContentError> {
         let frames = self.frames as usize;
         if frame >= frames {
-            return Err(format!("frame {frame}: no such frame (expected 0 to {})", frames - 1));
+            let expected = format_args!("0 to {}", frames - 1);
+            return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", expected));
         }
         let count = voxels(&self.dims)?;
-        let total = count.checked_mul(self.frames).ok_or("size: too many voxels")?;
+        let total =
+            count.checked_mul(self.frames).ok_or_else(|| ContentError::unread("size", "too many voxels"))?;
         let wanted = total * self.scalar.bytes() as u64;
         let mut data = data;
         for skipped in 0..self.line_skip {
             let end = data.iter().position(|b| *b == b'\n');
-            let end = end.ok_or_else(|| {
-                format!("data: cut off (expected {} lines, found {skipped})", self.line_skip)
-            })?;
+            let end = end.ok_or_else(|| cut_off(format_args!("{} lines", self.line_skip), skipped))?;
             data = &data[end + 1..];
         }
         let values = match self.encoding {
@@ -343,31 +393,35 @@ impl NrrdHeader {
         self.scalar.decode(bytes, self.is_big_endian)
     }
 
-    fn inflate(&self, mut stream: impl Read, wanted: u64) -> Result<Vec<f64>, String> {
+    fn inflate(&self, mut stream: impl Read, wanted: u64) -> Result<Vec<f64>, ContentError> {
         let skip = u64::try_from(self.byte_skip).unwrap_or(0);
         if skip > MAX_SKIP {
-            return Err(format!("byte skip: too far (expected at most {MAX_SKIP}, found {skip})"));
+            let expected = format_args!("at most {MAX_SKIP}");
+            return Err(ContentError::unexpected("byte skip", "too far", expected, skip));
         }
         std::io::copy(&mut stream.by_ref().take(skip), &mut std::io::sink())
-            .map_err(|error| format!("data: damaged ({error})"))?;
+            .map_err(|error| ContentError::unread("data", format_args!("damaged ({error})")))?;
         Ok(self.decode(&read_exactly(stream, wanted, "data")?))
     }
 }
 
-fn ascii(data: &[u8], total: u64) -> Result<Vec<f64>, String> {
-    let text = std::str::from_utf8(data).map_err(|_| "data: not text".to_owned())?;
+fn cut_off(expected: impl Display, found: impl Display) -> ContentError {
+    ContentError::unexpected("data", "cut off", expected, found)
+}
+
+fn ascii(data: &[u8], total: u64) -> Result<Vec<f64>, ContentError> {
+    let text = std::str::from_utf8(data).map_err(|_| ContentError::unread("data", "not text"))?;
     let mut values = Vec::new();
     for word in text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty()) {
         if values.len() as u64 == total {
             break;
         }
-        let value: f64 = word
-            .parse()
-            .map_err(|_| format!("value {}: not a number (found {})", values.len(), quote(word)))?;
+        let place = format_args!("value {}", values.len());
+        let value = word.parse().map_err(|_| ContentError::unusable(place, "not a number", quote(word)))?;
         values.push(value);
     }
     if (values.len() as u64) < total {
-        return Err(format!("data: cut off (expected {total} values, found {})", values.len()));
+        return Err(cut_off(format_args!("{total} values"), values.len()));
     }
     Ok(values)
 }

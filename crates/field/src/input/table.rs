@@ -2,11 +2,11 @@
 
 use gausset_io::units::quote;
 
+use crate::error::ContentError;
 use crate::fit::Samples;
-use crate::input::Wrong;
 
 /// Reads samples.
-pub(crate) fn read(bytes: &[u8]) -> Result<Samples, Wrong> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Samples, ContentError> {
     let mut samples = Samples::default();
     rows::<4>(bytes, |[x, y, z, value]| {
         samples.points.push([x, y, z]);
@@ -16,7 +16,7 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Samples, Wrong> {
 }
 
 /// Reads points.
-pub(crate) fn read_points(bytes: &[u8]) -> Result<Vec<[f64; 3]>, Wrong> {
+pub(crate) fn read_points(bytes: &[u8]) -> Result<Vec<[f64; 3]>, ContentError> {
     let mut points = Vec::new();
     rows::<3>(bytes, |point| points.push(point))?;
     Ok(points)
@@ -29,7 +29,7 @@ fn delimiter(bytes: &[u8]) -> u8 {
     [b',', b';', b'\t'].into_iter().find(|d| line.contains(d)).unwrap_or(b' ')
 }
 
-fn rows<const N: usize>(bytes: &[u8], mut each: impl FnMut([f64; N])) -> Result<(), Wrong> {
+fn rows<const N: usize>(bytes: &[u8], mut each: impl FnMut([f64; N])) -> Result<(), ContentError> {
     let delimiter = delimiter(bytes);
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
@@ -46,7 +46,10 @@ fn rows<const N: usize>(bytes: &[u8], mut each: impl FnMut([f64; N])) -> Result<
         match reader.read_byte_record(&mut record) {
             Ok(false) => break,
             Ok(true) => {}
-            Err(error) => return Err(format!("line {position}: not a row ({error})")),
+            Err(error) => {
+                let what = format_args!("not a row ({error})");
+                return Err(ContentError::unread(format_args!("line {position}"), what));
+            }
         }
         let line = record.position().map_or(position, csv::Position::line);
         // Runs of blanks make empty fields.
@@ -66,19 +69,18 @@ fn rows<const N: usize>(bytes: &[u8], mut each: impl FnMut([f64; N])) -> Result<
         let Some(row) = row.and_then(|row| <[f64; N]>::try_from(row).ok()) else {
             let columns = if N == 4 { "x y z value" } else { "x y z" };
             let found: Vec<_> = record.iter().take(N + 1).map(String::from_utf8_lossy).collect();
-            return Err(format!(
-                "line {line}: not a row (expected {columns}, found {})",
-                quote(&found.join(" "))
-            ));
+            let found = quote(&found.join(" "));
+            return Err(ContentError::unexpected(format_args!("line {line}"), "not a row", columns, found));
         };
         if !row.iter().all(|v| v.is_finite()) {
-            return Err(format!("line {line}: not finite (expected numbers, found {row:?}); remove it"));
+            let (place, found) = (format_args!("line {line}"), format_args!("{row:?}"));
+            return Err(ContentError::unexpected(place, "not finite", "numbers", found).advising("remove it"));
         }
         each(row);
         count += 1;
     }
     if count == 0 {
-        return Err("no rows (expected x y z value)".to_owned());
+        return Err(ContentError::NoRows);
     }
     Ok(())
 }

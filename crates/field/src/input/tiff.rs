@@ -4,14 +4,17 @@ use std::io::Cursor;
 
 use tiff::decoder::{Decoder, DecodingResult, Limits};
 
-use crate::input::{Volume, Wrong, all_finite, voxels};
+use crate::error::ContentError;
+use crate::input::checks::{all_finite, voxels};
+use crate::input::volume::Volume;
 
 /// Reads a volume.
-pub(crate) fn read(bytes: &[u8]) -> Result<Volume, Wrong> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Volume, ContentError> {
     let mut limits = Limits::default();
     // A page cannot unpack to more than a thousandfold of the file by the codecs that are read, nor to more than this.
     limits.decoding_buffer_size = bytes.len().saturating_mul(1100).clamp(1 << 20, 4 << 30);
-    let wrong = |page: usize| move |error: tiff::TiffError| format!("page {page}: {error}");
+    let wrong =
+        |page: usize| move |error: tiff::TiffError| ContentError::unread(format_args!("page {page}"), error);
     let mut decoder = Decoder::new(Cursor::new(bytes)).map_err(wrong(0))?.with_limits(limits);
     let mut values = Vec::new();
     let mut size: Option<(u32, u32)> = None;
@@ -19,7 +22,13 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Volume, Wrong> {
     loop {
         let found = decoder.dimensions().map_err(wrong(pages))?;
         if *size.get_or_insert(found) != found {
-            return Err(format!("page {pages}: another size (expected {size:?}, found {found:?})"));
+            let (expected, found) = (format_args!("{size:?}"), format_args!("{found:?}"));
+            return Err(ContentError::unexpected(
+                format_args!("page {pages}"),
+                "another size",
+                expected,
+                found,
+            ));
         }
         let wanted = u64::from(found.0) * u64::from(found.1);
         voxels(&[u64::from(found.0), u64::from(found.1), pages as u64 + 1])?;
@@ -41,16 +50,14 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Volume, Wrong> {
             DecodingResult::F32(page) => append!(page),
             DecodingResult::F64(page) => append!(page),
             _ => {
-                return Err(format!(
-                    "page {pages}: sample type is not read (expected whole numbers or floats)"
-                ));
+                let (place, expected) = (format_args!("page {pages}"), "whole numbers or floats");
+                return Err(ContentError::missing(place, "sample type is not read", expected));
             }
         }
         let found = (values.len() - before) as u64;
         if found != wanted {
-            return Err(format!(
-                "page {pages}: more than one channel (expected {wanted} values, found {found})"
-            ));
+            let (place, expected) = (format_args!("page {pages}"), format_args!("{wanted} values"));
+            return Err(ContentError::unexpected(place, "more than one channel", expected, found));
         }
         pages += 1;
         if !decoder.more_images() {

@@ -1,0 +1,136 @@
+//! What a fit is to do.
+
+use crate::field::{Covariance, WeightMode};
+use crate::fit::error::FitError;
+
+/// How parameters are learnt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Solver {
+    /// Levenberg-Marquardt for few Gaussians, Adam otherwise.
+    #[default]
+    Auto,
+    /// Adam: any number of Gaussians.
+    Adam,
+    /// Levenberg-Marquardt on all parameters: few Gaussians.
+    Lm,
+}
+
+impl Solver {
+    /// All solvers.
+    pub const ALL: [Self; 3] = [Self::Auto, Self::Adam, Self::Lm];
+
+    /// The word on the command line.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Adam => "adam",
+            Self::Lm => "lm",
+        }
+    }
+}
+
+/// What a fit is to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FitOptions {
+    /// Gaussians at the start.
+    pub gaussians: usize,
+    /// Most Gaussians; more than `gaussians` lets the fit split.
+    pub max_gaussians: usize,
+    /// Steps of Adam, or iterations of Levenberg-Marquardt; `None` = 400, or at most 100.
+    pub steps: Option<u64>,
+    /// Which entries of the factors are learnt.
+    pub covariance: Covariance,
+    /// What a raw weight means.
+    pub weight_mode: WeightMode,
+    /// How parameters are learnt.
+    pub solver: Solver,
+    /// Share of the samples that the fit never sees.
+    pub holdout: f64,
+    /// Share of the other samples that decide when to stop; 0 = never stop early.
+    pub validation: f64,
+    /// Share of the samples that a step of Adam looks at: 1/n.
+    pub batches: u8,
+    /// Pairs farther than so many standard deviations are left out of training.
+    pub radius: f64,
+    /// Seed of all random numbers.
+    pub seed: u64,
+}
+
+impl Default for FitOptions {
+    fn default() -> Self {
+        Self {
+            gaussians: 1000,
+            max_gaussians: 0,
+            steps: None,
+            covariance: Covariance::Full,
+            weight_mode: WeightMode::Raw,
+            solver: Solver::Auto,
+            holdout: 0.1,
+            validation: 0.05,
+            batches: 1,
+            radius: 3.5,
+            seed: 0,
+        }
+    }
+}
+
+/// Most unknowns with which [`Solver::Auto`] takes Levenberg-Marquardt.
+const AUTO_LM_UNKNOWNS: usize = 300;
+/// Most unknowns of Levenberg-Marquardt: its matrix has their square.
+const MAX_LM_UNKNOWNS: usize = 4000;
+
+impl FitOptions {
+    /// The solver that is taken.
+    #[must_use]
+    pub fn resolved_solver(&self) -> Solver {
+        match self.solver {
+            Solver::Auto if 10 * self.gaussians.max(self.max_gaussians) <= AUTO_LM_UNKNOWNS => Solver::Lm,
+            Solver::Auto => Solver::Adam,
+            solver => solver,
+        }
+    }
+
+    /// Steps that are taken.
+    #[must_use]
+    pub fn resolved_steps(&self) -> u64 {
+        self.steps.unwrap_or(if self.resolved_solver() == Solver::Lm { 100 } else { 400 })
+    }
+
+    /// Checks the options.
+    ///
+    /// # Errors
+    /// One of them makes no sense.
+    pub fn check(&self) -> Result<(), FitError> {
+        let bad = |option, expected, found: f64| Err(FitError::Option { option, expected, found });
+        let is_share = |v: f64| (0.0..1.0).contains(&v);
+        if self.gaussians == 0 {
+            return bad("gaussians", "at least 1", 0.0);
+        }
+        if !is_share(self.holdout) {
+            return bad("holdout", "a share in 0..1", self.holdout);
+        }
+        if !is_share(self.validation) {
+            return bad("validation", "a share in 0..1", self.validation);
+        }
+        if !(self.radius >= 1.0 && self.radius <= 100.0) {
+            return bad("radius", "1 to 100 standard deviations", self.radius);
+        }
+        if self.batches == 0 {
+            return bad("batches", "at least 1", 0.0);
+        }
+        if self.max_gaussians != 0 && self.max_gaussians < self.gaussians {
+            return bad("max-gaussians", "at least as many as at the start", self.max_gaussians as f64);
+        }
+        if self.resolved_solver() == Solver::Lm {
+            if 10 * self.gaussians > MAX_LM_UNKNOWNS {
+                return bad("gaussians", "at most 400 with Levenberg-Marquardt", self.gaussians as f64);
+            }
+            if self.max_gaussians > self.gaussians {
+                let expected = "as many as at the start with Levenberg-Marquardt, or --solver adam";
+                return bad("max-gaussians", expected, self.max_gaussians as f64);
+            }
+        }
+        Ok(())
+    }
+}

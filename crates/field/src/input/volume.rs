@@ -1,0 +1,106 @@
+//! Volumes and samples as they come out of files.
+
+use crate::fit::{Grid, Samples};
+
+/// An affine map of ℝ³: three rows of a 4x4 matrix.
+pub type Affine = [[f64; 4]; 3];
+
+/// The map that changes nothing.
+pub const IDENTITY: Affine = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+
+/// A dense volume, x fastest.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Volume {
+    /// Voxels along the axes.
+    pub dims: [usize; 3],
+    /// Distance of voxel centres along the axes, in the file's unit.
+    pub spacing: [f64; 3],
+    /// World position of a voxel index. NIfTI: RAS+ millimetres; NRRD with `left-posterior-superior`: turned to RAS+.
+    pub world_from_index: Affine,
+    /// Values, scaled as the header says.
+    pub values: Vec<f64>,
+    /// Frames in the file, of which this is one.
+    pub frames: usize,
+}
+
+impl Volume {
+    /// A volume on a plain grid.
+    #[must_use]
+    pub fn on_grid(dims: [usize; 3], spacing: [f64; 3], values: Vec<f64>) -> Self {
+        let world_from_index = scaling(spacing);
+        Self { dims, spacing, world_from_index, values, frames: 1 }
+    }
+
+    /// Its voxels as samples at `index * spacing`.
+    #[must_use]
+    pub fn samples(&self) -> Samples {
+        let [nx, ny, nz] = self.dims;
+        let mut points = Vec::with_capacity(self.values.len());
+        for k in 0..nz {
+            for j in 0..ny {
+                for i in 0..nx {
+                    let index = [i, j, k];
+                    points.push(std::array::from_fn(|a| index[a] as f64 * self.spacing[a]));
+                }
+            }
+        }
+        let grid = Some(Grid { dims: self.dims, spacing: self.spacing });
+        Samples { points, values: self.values.clone(), grid }
+    }
+
+    /// World position of a point at `index * spacing`.
+    #[must_use]
+    pub fn world_from_grid(&self) -> Affine {
+        self.world_from_index
+            .map(|[a, b, c, t]| [a / self.spacing[0], b / self.spacing[1], c / self.spacing[2], t])
+    }
+}
+
+/// A diagonal affine map.
+pub(crate) fn scaling(s: [f64; 3]) -> Affine {
+    [[s[0], 0.0, 0.0, 0.0], [0.0, s[1], 0.0, 0.0], [0.0, 0.0, s[2], 0.0]]
+}
+
+/// What a file holds.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// A volume.
+    Volume(Volume),
+    /// Scattered samples.
+    Samples(Samples),
+}
+
+impl Input {
+    /// Number of voxels or samples.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Volume(volume) => volume.values.len(),
+            Self::Samples(samples) => samples.values.len(),
+        }
+    }
+
+    /// Whether it holds nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The samples, in the coordinates in which they are fitted.
+    #[must_use]
+    pub fn samples(&self) -> Samples {
+        match self {
+            Self::Volume(volume) => volume.samples(),
+            Self::Samples(samples) => samples.clone(),
+        }
+    }
+
+    /// World position of those coordinates.
+    #[must_use]
+    pub fn world_from_model(&self) -> Affine {
+        match self {
+            Self::Volume(volume) => volume.world_from_grid(),
+            Self::Samples(_) => IDENTITY,
+        }
+    }
+}
