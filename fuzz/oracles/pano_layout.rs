@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::cutter::{CutView, Cutter, Format, Plan, Times};
+use gausset_pano::cutter::{CutJob, CutView, Cutter, Format, Plan, Times};
+use gausset_pano::geometry::View;
 use gausset_pano::layout::{check_view, parse_views};
 use gausset_pano::plane::{Colour, Frame, FrameShape, Plane};
 use gausset_pano::projection::{Equirect, Projection};
@@ -55,16 +56,9 @@ pub(crate) fn check(bytes: &[u8]) {
         };
         let level = level(VectorLevel::Auto).expect("the baseline");
         let (never, mut times) = (AtomicBool::new(false), Times::default());
-        let done = Cutter::default().cut(
-            level,
-            &plan,
-            &mut frame,
-            None,
-            &never,
-            &mut times,
-            &mut |_| Vec::new(),
-            &mut receive,
-        );
+        let (frame, segments) = (&mut frame, |_: &View| Vec::new());
+        let job = CutJob { level, plan: &plan, frame, mask: None, cancel: &never, segments: &segments };
+        let done = Cutter::default().cut(job, &mut times, &mut receive);
         assert!(done.is_ok() && cuts == 1);
     }
 }

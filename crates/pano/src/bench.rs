@@ -9,7 +9,8 @@ use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
 use gausset_io::atomic::{Disk, FileSystem, name_together, write_atomic, write_unnamed};
 
-use crate::cutter::{CutView, Cutter, Format, Plan, Times};
+use crate::cutter::{CutError, CutJob, CutView, Cutter, Format, Plan, Times};
+use crate::geometry::View;
 use crate::jpeg::Decoder;
 use crate::layout::Layout;
 use crate::load::{self, Limits};
@@ -117,23 +118,13 @@ pub fn measure(
                 write += 1e3 * (cpu_seconds() - started);
                 Ok::<(), String>(())
             };
-            let metadata = opened.metadata.clone();
-            cutter
-                .cut(
-                    level,
-                    &plan,
-                    &mut frame,
-                    None,
-                    &never,
-                    &mut times,
-                    &mut |v| metadata.segments(v, "f"),
-                    &mut receive,
-                )
-                .map_err(|e| match e {
-                    crate::cutter::CutError::Receiver(what) => what,
-                    crate::cutter::CutError::Encoding(what) => what,
-                    crate::cutter::CutError::Cancelled => "cancelled".to_owned(),
-                })?;
+            let segments = |v: &View| opened.metadata.segments(v, "f");
+            let (frame, cancel) = (&mut frame, &never);
+            let job = CutJob { level, plan: &plan, frame, mask: None, cancel, segments: &segments };
+            cutter.cut(job, &mut times, &mut receive).map_err(|e| match e {
+                CutError::Receiver(what) | CutError::Encoding(what) => what,
+                CutError::Cancelled => "cancelled".to_owned(),
+            })?;
             // Wall times share out the CPU time of the loop.
             let spent = lap() - write;
             let share = times.remap / (times.remap + times.encode).max(1e-12);

@@ -22,7 +22,7 @@ use crate::load::rgb_from_ycbcr;
 use crate::plane::{Colour, Frame, FrameShape, Halving, Plane};
 use crate::projection::Projection;
 use crate::remap::{Staging, remap_row};
-use crate::table::{Table, TableSpec, validity};
+use crate::table::{Placed, Table, TableSpec, validity};
 
 /// Source pixels per output pixel above which the source is halved first. Measured against 4x4 supersampling
 /// (`tests/sampling.rs`, figures in docs/benchmarks.md): averaging overtakes plain bilinear sampling at 2.65 in a
@@ -47,13 +47,6 @@ impl Format {
             Self::Png => "png",
         }
     }
-}
-
-/// A table with the columns to add to it.
-#[derive(Clone, Debug)]
-struct Placed {
-    table: Arc<Table>,
-    shift: usize,
 }
 
 /// The tables of a view.
@@ -221,6 +214,22 @@ pub struct Times {
     pub encode: f64,
 }
 
+/// A frame to cut, and how.
+pub struct CutJob<'a> {
+    /// Vector level.
+    pub level: Level,
+    /// The plan for frames of its shape.
+    pub plan: &'a Plan,
+    /// The frame; its planes are padded.
+    pub frame: &'a mut Frame,
+    /// A mask of the frame (0 = remove) at the size of plane 0.
+    pub mask: Option<&'a Plane>,
+    /// Looked at every 16 rows.
+    pub cancel: &'a AtomicBool,
+    /// Gives the marker segments of a view.
+    pub segments: &'a dyn Fn(&View) -> Vec<Vec<u8>>,
+}
+
 /// A worker's buffers.
 #[derive(Debug, Default)]
 pub struct Cutter {
@@ -264,45 +273,33 @@ pub enum CutError<E> {
 const KEPT: u8 = 250;
 
 impl Cutter {
-    /// Cuts all views of a frame; `mask` is a mask of the frame (0 = remove) at the size of plane 0; `segments` gives
-    /// the marker segments of a view; `receive` gets each view as it is ready.
+    /// Cuts all views of a frame; `receive` gets each view as it is ready.
     ///
     /// # Errors
-    /// Cancelled (looked at every 16 rows), the receiver failed, or a view cannot be encoded.
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "one call a frame; a struct of references would only rename them"
-    )]
+    /// Cancelled, the receiver failed, or a view cannot be encoded.
     pub fn cut<E>(
         &mut self,
-        level: Level,
-        plan: &Plan,
-        frame: &mut Frame,
-        mask: Option<&Plane>,
-        cancel: &AtomicBool,
+        job: CutJob<'_>,
         times: &mut Times,
-        segments: &mut dyn FnMut(&View) -> Vec<Vec<u8>>,
         receive: &mut dyn FnMut(CutView<'_>) -> Result<(), E>,
     ) -> Result<(), CutError<E>> {
         let started = Instant::now();
-        self.prepare(plan, frame, mask);
+        self.prepare(job.plan, job.frame, job.mask);
         times.remap += started.elapsed().as_secs_f64();
-        let mut view_mask = Vec::new();
-        for (index, view) in plan.views.iter().enumerate() {
-            self.mask_of(level, plan, index, frame, mask, &mut view_mask);
-            let mask = (!view_mask.is_empty()).then_some(view_mask.as_slice());
-            let segments = segments(view);
-            match plan.format {
+        let mut mask = Vec::new();
+        for index in 0..job.plan.views.len() {
+            self.mask_of(&job, index, &mut mask);
+            let mask = (!mask.is_empty()).then_some(mask.as_slice());
+            match job.plan.format {
                 Format::Jpeg(quality) => {
-                    let at = self.jpeg(level, plan, index, quality, frame, cancel, times, &segments);
-                    let Some(at) = at else { return Err(CutError::Cancelled) };
+                    let at = self.jpeg(&job, index, quality, times).ok_or(CutError::Cancelled)?;
                     let finishing = Instant::now();
                     let picture = self.encoders[at].finish();
                     times.encode += finishing.elapsed().as_secs_f64();
                     receive(CutView { index, picture, mask }).map_err(CutError::Receiver)?;
                 }
                 Format::Png => {
-                    let bytes = self.png(level, plan, index, frame, cancel, times)?;
+                    let bytes = self.png(&job, index, times)?;
                     receive(CutView { index, picture: &bytes, mask }).map_err(CutError::Receiver)?;
                 }
             }
@@ -338,30 +335,21 @@ impl Cutter {
     }
 
     /// The mask of a view: from the view's own geometry, the frame's mask and its alpha; empty = keep everything.
-    fn mask_of(
-        &mut self,
-        level: Level,
-        plan: &Plan,
-        index: usize,
-        frame: &Frame,
-        mask: Option<&Plane>,
-        out: &mut Vec<u8>,
-    ) {
+    fn mask_of(&mut self, job: &CutJob<'_>, index: usize, out: &mut Vec<u8>) {
         out.clear();
-        let tables = &plan.tables[index];
+        let tables = &job.plan.tables[index];
         let (width, height) = (tables.luma.table.width, tables.luma.table.height);
         if let Some(validity) = &tables.validity {
             out.extend_from_slice(validity);
         }
         let mut row = vec![0; width];
-        for (plane, halved) in [mask, frame.alpha.as_ref()].into_iter().zip(&self.removed) {
+        for (plane, halved) in [job.mask, job.frame.alpha.as_ref()].into_iter().zip(&self.removed) {
             let Some(plane) = plane.map(|full| halved.last().unwrap_or(full)) else { continue };
             if out.is_empty() {
                 out.resize(width * height, 255);
             }
-            let Placed { table, shift } = &tables.luma;
             for y in 0..height {
-                remap_row(level, table, y, plane, *shift, &mut self.staging, &mut row);
+                remap_row(job.level, &tables.luma, y, plane, &mut self.staging, &mut row);
                 for (out, &keep) in out[y * width..].iter_mut().zip(&row) {
                     if keep < KEPT {
                         *out = 0;
@@ -375,22 +363,13 @@ impl Cutter {
     }
 
     /// Cuts and encodes a view as JPEG; which encoder holds it, or `None` when cancelled.
-    #[allow(clippy::too_many_arguments, reason = "see `cut`")]
-    fn jpeg(
-        &mut self,
-        level: Level,
-        plan: &Plan,
-        index: usize,
-        quality: u8,
-        frame: &Frame,
-        cancel: &AtomicBool,
-        times: &mut Times,
-        segments: &[Vec<u8>],
-    ) -> Option<usize> {
+    fn jpeg(&mut self, job: &CutJob<'_>, index: usize, quality: u8, times: &mut Times) -> Option<usize> {
+        let CutJob { level, plan, .. } = *job;
         let tables = &plan.tables[index];
         let (width, height) = (tables.luma.table.width, tables.luma.table.height);
         let sampling = if tables.chroma.is_some() { Sampling::Half } else { Sampling::Grey };
         let at = self.encoder(width, height, sampling, quality);
+        let segments = (job.segments)(&plan.views[index]);
         let segments: Vec<&[u8]> = segments.iter().map(Vec::as_slice).collect();
         self.encoders[at].start(&segments);
         let rows = self.encoders[at].band_rows();
@@ -399,7 +378,7 @@ impl Cutter {
         band.reshape(width, sampling);
         let stride = band.stride;
         for top in (0..height).step_by(rows) {
-            if cancel.load(Ordering::Relaxed) {
+            if job.cancel.load(Ordering::Relaxed) {
                 (self.band, self.staging) = (band, staging);
                 return None;
             }
@@ -407,18 +386,17 @@ impl Cutter {
             for k in 0..rows {
                 let y = (top + k).min(height - 1);
                 let out = &mut band.luma[k * stride..(k + 1) * stride];
-                let Placed { table, shift } = &tables.luma;
-                remap_row(level, table, y, self.plane(frame, 0), *shift, &mut staging, &mut out[..width]);
+                remap_row(level, &tables.luma, y, self.plane(job.frame, 0), &mut staging, &mut out[..width]);
                 extend_row(out, width);
             }
-            if let Some(Placed { table, shift }) = &tables.chroma {
-                let stride = stride / 2;
+            if let Some(placed) = &tables.chroma {
+                let (table, stride) = (&placed.table, stride / 2);
                 for (c, plane) in band.chroma.iter_mut().enumerate() {
                     for k in 0..8 {
                         let y = (top / 2 + k).min(table.height - 1);
                         let out = &mut plane[k * stride..(k + 1) * stride];
-                        let source = self.plane(frame, 1 + c);
-                        remap_row(level, table, y, source, *shift, &mut staging, &mut out[..table.width]);
+                        let source = self.plane(job.frame, 1 + c);
+                        remap_row(level, placed, y, source, &mut staging, &mut out[..table.width]);
                         extend_row(out, table.width);
                     }
                 }
@@ -444,15 +422,7 @@ impl Cutter {
     }
 
     /// Cuts and encodes a view as PNG.
-    fn png<E>(
-        &mut self,
-        level: Level,
-        plan: &Plan,
-        index: usize,
-        frame: &Frame,
-        cancel: &AtomicBool,
-        times: &mut Times,
-    ) -> Result<Vec<u8>, CutError<E>> {
+    fn png<E>(&mut self, job: &CutJob<'_>, index: usize, times: &mut Times) -> Result<Vec<u8>, CutError<E>> {
         let started = Instant::now();
         // Out of `self` while its planes are read; they come back whatever happens.
         let mut buffers = (
@@ -460,7 +430,7 @@ impl Cutter {
             std::mem::take(&mut self.staging),
             std::mem::take(&mut self.pixels),
         );
-        let kind = self.pixels_of(level, plan, index, frame, cancel, &mut buffers);
+        let kind = self.pixels_of(job, index, &mut buffers);
         (self.rows, self.staging, self.pixels) = buffers;
         times.remap += started.elapsed().as_secs_f64();
         let started = Instant::now();
@@ -469,7 +439,7 @@ impl Cutter {
             PngKind::Rgb => PngPixels::Rgb8(&self.pixels),
             PngKind::Grey => PngPixels::Grey8(&self.pixels),
         };
-        let table = &plan.tables[index].luma.table;
+        let table = &job.plan.tables[index].luma.table;
         let bytes = png(table.width as u32, table.height as u32, pixels, &[])
             .map_err(|e| CutError::Encoding(e.to_string()))?;
         times.encode += started.elapsed().as_secs_f64();
@@ -479,13 +449,11 @@ impl Cutter {
     /// Samples the pixels of a view for PNG into the last of the buffers; `None` when cancelled.
     fn pixels_of(
         &self,
-        level: Level,
-        plan: &Plan,
+        job: &CutJob<'_>,
         index: usize,
-        frame: &Frame,
-        cancel: &AtomicBool,
         (rows, staging, pixels): &mut ([Vec<u8>; 4], Staging, Vec<u8>),
     ) -> Option<PngKind> {
+        let CutJob { level, plan, ref frame, .. } = *job;
         let tables = &plan.tables[index];
         let (width, height) = (tables.luma.table.width, tables.luma.table.height);
         let alpha = frame.alpha.as_ref().map(|full| self.half_alpha.last().unwrap_or(full));
@@ -494,17 +462,16 @@ impl Cutter {
             row.resize(width, 0);
         }
         for y in 0..height {
-            if y % 16 == 0 && cancel.load(Ordering::Relaxed) {
+            if y % 16 == 0 && job.cancel.load(Ordering::Relaxed) {
                 return None;
             }
-            let Placed { table, shift } = &tables.luma;
-            remap_row(level, table, y, self.plane(frame, 0), *shift, staging, &mut rows[0]);
+            remap_row(level, &tables.luma, y, self.plane(frame, 0), staging, &mut rows[0]);
             if let Some(alpha) = alpha {
-                remap_row(level, table, y, alpha, *shift, staging, &mut rows[3]);
+                remap_row(level, &tables.luma, y, alpha, staging, &mut rows[3]);
             }
-            if let Some(Placed { table, shift }) = &tables.chroma {
+            if let Some(chroma) = &tables.chroma {
                 for c in 1..3 {
-                    remap_row(level, table, y, self.plane(frame, c), *shift, staging, &mut rows[c]);
+                    remap_row(level, chroma, y, self.plane(frame, c), staging, &mut rows[c]);
                 }
             }
             for x in 0..width {

@@ -6,7 +6,7 @@ use gausset_compute::Pool;
 use gausset_compute::fearless_simd::Level;
 use gausset_core::{RgbImage8, se3};
 
-use crate::cutter::{CutView, Cutter, Format, Plan, Times};
+use crate::cutter::{CutJob, CutView, Cutter, Format, Plan, Times};
 use crate::geometry::{View, equirect_from_direction};
 use crate::jpeg::Decoder;
 use crate::load::{LoadError, Opened, rgb_from_ycbcr};
@@ -75,16 +75,9 @@ pub fn sheet(
         Ok(())
     };
     // Views that fail to be drawn stay grey: there is nothing to cancel or to write here.
-    let _ = Cutter::default().cut(
-        level,
-        &plan,
-        &mut frame,
-        None,
-        cancel,
-        &mut Times::default(),
-        &mut |_| Vec::new(),
-        &mut receive,
-    );
+    let segments = |_: &View| Vec::new();
+    let job = CutJob { level, plan: &plan, frame: &mut frame, mask: None, cancel, segments: &segments };
+    let _ = Cutter::default().cut(job, &mut Times::default(), &mut receive);
     Ok(RgbImage8 { width: WIDTH as u32, height: height as u32, data: sheet })
 }
 

@@ -14,7 +14,7 @@ use gausset_compute::fearless_simd::{Level, f32x16, i16x32, i32x16, prelude::*};
 
 use crate::fetch;
 use crate::plane::Plane;
-use crate::table::{Exact, SEGMENT, Segment, Table};
+use crate::table::{Exact, Placed, SEGMENT, Segment, Table};
 
 /// Buffers between the stages, for one row.
 #[derive(Clone, Debug, Default)]
@@ -42,28 +42,28 @@ impl Staging {
     }
 }
 
-/// Samples row `y` of a view; `shift` columns are added to the table's (a whole number of columns of yaw).
+/// Samples row `y` of a view.
 ///
 /// # Panics
 /// If `out` is not as wide as the table, or the plane does not hold the rows that the table needs.
 pub fn remap_row(
     level: Level,
-    table: &Table,
+    placed: &Placed,
     y: usize,
     plane: &Plane,
-    shift: usize,
     staging: &mut Staging,
     out: &mut [u8],
 ) {
+    let Placed { table, shift } = placed;
     let segments = table.row(y);
     staging.reserve(segments.len());
-    locate(level, table, segments, plane, shift, staging);
+    locate(level, placed, segments, plane, staging);
     let Staging { index, upper, lower, .. } = staging;
     fetch::pairs(&plane.data, plane.stride, index, upper, lower);
     at_level!(level, simd => { let _ = simd; blend(&staging.weights, &staging.upper, &staging.lower, &mut staging.out) });
     out.copy_from_slice(&staging.out[..out.len()]);
     for double in table.blends_of(y) {
-        let second = sample(plane, double.second, shift, table.wrap);
+        let second = sample(plane, double.second, *shift, table.wrap);
         let share = u32::from(double.share);
         let first = u32::from(out[double.x as usize]);
         out[double.x as usize] = ((first * (256 - share) + u32::from(second) * share + 128) >> 8) as u8;
@@ -73,15 +73,14 @@ pub fn remap_row(
 /// Stage 1.
 fn locate(
     level: Level,
-    table: &Table,
+    Placed { table, shift }: &Placed,
     segments: &[Segment],
     plane: &Plane,
-    shift: usize,
     staging: &mut Staging,
 ) {
     let wrap = table.wrap.map_or(i32::MAX, |w| w as i32);
     let geometry =
-        Geometry { stride: plane.stride as i32, first_row: plane.first_row, shift: shift as i32, wrap };
+        Geometry { stride: plane.stride as i32, first_row: plane.first_row, shift: *shift as i32, wrap };
     at_level!(level, simd => locate_fitted(simd, segments, geometry, &mut staging.index, &mut staging.weights));
     // Torn segments are rare; a pass of their own keeps the one above free of branches.
     let per_segment = staging.index.chunks_exact_mut(SEGMENT).zip(&mut staging.weights);
@@ -208,6 +207,8 @@ pub fn sample_f32(table: &Table, x: usize, y: usize, data: &[f32], width: usize,
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::geometry::View;
     use crate::layout::Layout;
@@ -229,20 +230,19 @@ mod tests {
         plane
     }
 
-    fn table(view: &View, width: u32) -> Table {
+    fn table(view: &View, width: u32) -> Arc<Table> {
         let projection = Projection::Equirect(Equirect::whole(width, width / 2));
-        Table::build(
-            TableSpec { view, step: 1, projection: &projection, plane: [width, width / 2] },
-            &Pool::new(1),
-        )
+        let spec = TableSpec { view, step: 1, projection: &projection, plane: [width, width / 2] };
+        Arc::new(Table::build(spec, &Pool::new(1)))
     }
 
-    fn cut(wanted: VectorLevel, table: &Table, plane: &Plane, shift: usize) -> Option<Vec<u8>> {
+    fn cut(wanted: VectorLevel, table: &Arc<Table>, plane: &Plane, shift: usize) -> Option<Vec<u8>> {
         let level = level(wanted)?;
+        let placed = Placed { table: Arc::clone(table), shift };
         let mut staging = Staging::default();
         let mut out = vec![0; table.width * table.height];
         for (y, row) in out.chunks_mut(table.width).enumerate() {
-            remap_row(level, table, y, plane, shift, &mut staging, row);
+            remap_row(level, &placed, y, plane, &mut staging, row);
         }
         Some(out)
     }

@@ -11,6 +11,8 @@
 //! first [`PAD_COLUMNS`] columns that planes keep to the right of column W-1. Above row 0 and below row H-1 stands the
 //! outermost row, half a turn away.
 
+use std::sync::Arc;
+
 use gausset_compute::Pool;
 use gausset_core::se3;
 
@@ -85,6 +87,15 @@ pub struct Table {
     blend_rows: Vec<u32>,
     /// First and last row of the plane that is read, lower taps included.
     pub rows: [i32; 2],
+}
+
+/// A table with the columns by which a view is turned against the one that it was built for.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// The table.
+    pub table: Arc<Table>,
+    /// Columns to add to those of the table.
+    pub shift: usize,
 }
 
 /// What a table is built for.

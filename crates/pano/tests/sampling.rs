@@ -4,7 +4,7 @@
 use std::sync::atomic::AtomicBool;
 
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::cutter::{CutView, Cutter, Format, HALVE_ABOVE, Plan, Times};
+use gausset_pano::cutter::{CutJob, CutView, Cutter, Format, HALVE_ABOVE, Plan, Times};
 use gausset_pano::geometry::{View, equirect_from_direction};
 use gausset_pano::plane::{Colour, Frame, FrameShape, Plane};
 use gausset_pano::projection::{Equirect, Projection};
@@ -65,9 +65,9 @@ fn cut(pano: &Grey, view: &View) -> Vec<u8> {
     };
     let level = level(VectorLevel::Auto).unwrap();
     let (never, mut times) = (AtomicBool::new(false), Times::default());
-    Cutter::default()
-        .cut(level, &plan, &mut frame, None, &never, &mut times, &mut |_| Vec::new(), &mut receive)
-        .unwrap();
+    let (frame, segments) = (&mut frame, |_: &View| Vec::new());
+    let job = CutJob { level, plan: &plan, frame, mask: None, cancel: &never, segments: &segments };
+    Cutter::default().cut(job, &mut times, &mut receive).unwrap();
     out
 }
 

@@ -7,9 +7,10 @@ use std::time::Instant;
 use gausset_io::atomic::{Disk, FileSystem, Unnamed, name_together, write_unnamed};
 use gausset_io::image::encode::{PngPixels, png};
 
+use super::error::{SplitError, write_error};
 use super::record::{Manifest, ManifestLine, mask_path, stays_inside, view_path};
+use super::settings::Settings;
 use super::source::SourceFrame;
-use super::{Settings, SplitError, write_error};
 use crate::cutter::CutView;
 
 /// The files of a frame that is being cut.

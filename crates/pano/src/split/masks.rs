@@ -2,18 +2,17 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, write_atomic};
 use gausset_io::image::MAX_FILE_BYTES;
 use gausset_io::{input, owned};
-use gausset_process::{Program, find, is_executable};
 use serde::{Deserialize, Serialize};
 
-use super::Settings;
+use super::error::FrameError;
+use super::mask_command::MaskCommand;
+use super::settings::Settings;
+use super::shared::Shared;
 use super::source::SourceFrame;
-use super::worker::{Bench, FrameError, Shared};
 use crate::plane::{Colour, Frame, Plane};
 use crate::video::picture_of;
 
@@ -23,64 +22,6 @@ pub(super) const MASK_FOLDER: &str = ".masks";
 pub(super) const MASK_FOLDER_PURPOSE: &str = "masks for a moment";
 /// Quality of the pictures of video frames that a mask command sees.
 const SNAPSHOT_QUALITY: u8 = 95;
-
-/// An outside program that writes a mask for a frame: 0 = remove, anything else = keep; no file = keep everything.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MaskCommand {
-    /// Program and arguments; `{frame}` and `{mask}` stand for the picture and for the PNG that is to be written.
-    words: Vec<String>,
-    silence: Duration,
-}
-
-impl MaskCommand {
-    /// Takes a command line apart as a shell would, without running one. Without `{frame}` and `{mask}`, both are
-    /// added at its end. `silence`: how long the program may say nothing.
-    ///
-    /// # Errors
-    /// One line: quotes do not match, or there is no such program.
-    pub fn parse(text: &str, silence: Duration) -> Result<Self, String> {
-        let mut words = shlex::split(text).ok_or_else(|| format!("quotes do not match in `{text}`"))?;
-        let Some(program) = words.first() else {
-            return Err("is empty (expected a program and its arguments)".to_owned());
-        };
-        let is_there =
-            if program.contains('/') { is_executable(Path::new(program)) } else { find(program).is_some() };
-        if !is_there {
-            return Err(format!("`{program}` is no program (expected one in PATH, or a path to one)"));
-        }
-        for place in ["{frame}", "{mask}"] {
-            if !words.iter().any(|word| word.contains(place)) {
-                words.push(place.to_owned());
-            }
-        }
-        Ok(Self { words, silence })
-    }
-
-    /// What the result depends on.
-    #[must_use]
-    pub fn words(&self) -> &[String] {
-        &self.words
-    }
-
-    fn run(&self, frame: &Path, mask: &Path, stop: &AtomicBool) -> Result<(), String> {
-        let mut words = self.words.iter();
-        let Some(program) = words.next() else { return Ok(()) };
-        // The user's own command line: its words may be files of the working folder.
-        let mut program = Program::new(program).silence(self.silence).in_working_folder();
-        for word in words {
-            program = match word.as_str() {
-                "{frame}" => program.file(frame),
-                "{mask}" => program.file(mask),
-                _ => {
-                    let named = |path: &Path| path.to_string_lossy().into_owned();
-                    program.arg(word.replace("{frame}", &named(frame)).replace("{mask}", &named(mask)))
-                }
-            };
-        }
-        program.run(stop, &mut |_, _| {}).map_err(|e| e.to_string())?;
-        Ok(())
-    }
-}
 
 /// The mask file that a frame was cut with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -137,24 +78,25 @@ pub(super) enum Found {
     File(MaskFile),
 }
 
-/// Puts the mask of a frame, if it has one, into the bench.
+/// Decodes the mask of a frame, if it has one, into `out`.
 pub(super) fn load(
     shared: &Shared<'_>,
     source: &SourceFrame,
-    bench: &mut Bench,
+    frame: &Frame,
+    out: &mut Frame,
 ) -> Result<Found, FrameError> {
     let settings = shared.settings;
     if let Some(command) = &settings.mask_command {
-        let mask = make(shared, command, source, &bench.frame, settings.video.is_some())?;
+        let mask = make(shared, command, source, frame, settings.video.is_some())?;
         if !mask.is_file() {
             return Ok(Found::Nowhere);
         }
-        decode(&mask, &mut bench.mask, &bench.frame, settings.is_stereo)?;
+        decode(&mask, out, frame, settings.is_stereo)?;
         let _ = Disk.remove(&mask);
         return Ok(Found::Made);
     }
     match path_of(settings, source) {
-        Some(path) => decode(&path, &mut bench.mask, &bench.frame, settings.is_stereo).map(Found::File),
+        Some(path) => decode(&path, out, frame, settings.is_stereo).map(Found::File),
         None => Ok(Found::Nowhere),
     }
 }

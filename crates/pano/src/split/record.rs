@@ -13,9 +13,11 @@ use gausset_io::owned::{self, OwnedError};
 use gausset_io::units::json_problem;
 use serde::{Deserialize, Serialize};
 
+use super::error::{SplitError, write_error};
+use super::mask_command::MaskCommand;
 use super::masks::{self, MaskFile};
+use super::settings::{Naming, Settings, Work};
 use super::source::{SourceFrame, plain_stem};
-use super::{Settings, SplitError, Work, write_error};
 use crate::geometry::View;
 use crate::rig;
 
@@ -32,17 +34,6 @@ const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 /// Part of the settings hash: changes when the same input would give other bytes.
 const BYTES_VERSION: u32 = 2;
-
-/// How files are named.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Naming {
-    /// `images/view00/FRAME.jpg`: COLMAP sees the views of a frame as one moment of a rig.
-    #[default]
-    Rig,
-    /// `images/frame_00000_cam_00.jpg`.
-    Flat,
-}
 
 /// A line of the manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -150,7 +141,7 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
         video,
     } = settings;
     let video = video.as_ref().map(|v| (v.selection(), v.eac, v.size));
-    let command = mask_command.as_ref().map(super::MaskCommand::words);
+    let command = mask_command.as_ref().map(MaskCommand::words);
     // Where `None` stands, the folder of masks stood in version 0.1: masks are compared frame by frame.
     let text = format!(
         "{BYTES_VERSION} {views:?} {format:?} {naming:?} {crop_bottom} {level_gpano} {projection:?} None {command:?} {is_stereo} {video:?}"

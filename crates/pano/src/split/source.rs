@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
 
-use super::SplitError;
+use super::error::SplitError;
 use crate::video::Video;
 
 /// A source of frames.

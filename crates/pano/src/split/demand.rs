@@ -1,0 +1,81 @@
+//! How many bytes a frame takes, by its header, and how many workers the budget allows.
+
+use super::error::SplitError;
+use super::masks;
+use super::settings::Settings;
+use super::shared::Shared;
+use crate::cutter::Format;
+use crate::load;
+use crate::video::Video;
+
+/// Frames of a folder that are looked at before the work begins.
+const FRAMES_LOOKED_AT: usize = 4;
+
+/// How many workers the budget allows, by the first frames. Where a later one takes more, workers wait for each other.
+pub(super) fn threads_within(shared: &Shared<'_>, todo: &[usize]) -> Result<usize, SplitError> {
+    let (settings, work) = (shared.settings, shared.work);
+    let Some(video) = &settings.video else {
+        let first = todo.iter().take(FRAMES_LOOKED_AT);
+        // One that cannot be read is told when its turn comes.
+        let each = first.filter_map(|&index| demand(shared, index).ok()).max();
+        return Ok(each.map_or(work.threads, |each| work.threads.min((work.budget / each.max(1)) as usize)));
+    };
+    let [width, height] = video.size.map(u64::from);
+    // What comes through the pipe, and the sharpest of its neighbours so far.
+    let shared = 3 * width * height;
+    let each = video_demand(settings, video);
+    if work.budget < shared + each {
+        return Err(SplitError::Input(format!(
+            "{}: memory: cutting frames of {width}x{height} px takes {} (expected at most {}); raise --max-memory",
+            video.path.display(),
+            gausset_io::units::bytes(shared + each),
+            gausset_io::units::bytes(work.budget),
+        )));
+    }
+    Ok(work.threads.min(((work.budget - shared) / each) as usize))
+}
+
+/// Bytes that a frame in files takes from its file to its encoded views.
+pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, String> {
+    let (settings, frame) = (shared.settings, &shared.frames[index]);
+    let (mut bytes, mut planes, mut pixels) = (0, 0, 0);
+    for file in &frame.files {
+        let demand = load::demand(file, &settings.limits).map_err(|e| e.to_string())?;
+        bytes += demand.bytes;
+        planes += demand.planes;
+        pixels += demand.pixels;
+    }
+    if frame.files.len() > 1 {
+        // The parts stay beside the whole.
+        bytes += planes;
+    }
+    bytes += masks::demand(settings, frame, pixels) + view_bytes(settings);
+    let largest = shared.budget.largest();
+    if bytes <= largest {
+        return Ok(bytes);
+    }
+    let file = frame.files.first().map(|f| f.display().to_string()).unwrap_or_default();
+    // What a frame takes grows with its pixels.
+    let side = (pixels as f64 * largest as f64 / bytes as f64 / 2.0).sqrt() as u64 / 16 * 16;
+    Err(format!(
+        "{file}: memory: cutting it takes {} (expected at most {}); raise --max-memory, or make it smaller: {}x{side} px of this kind fit",
+        gausset_io::units::bytes(bytes),
+        gausset_io::units::bytes(largest),
+        2 * side
+    ))
+}
+
+/// Bytes of the buffers of one view: pixels and file.
+fn view_bytes(settings: &Settings) -> u64 {
+    let pixels = settings.views.iter().map(|v| u64::from(v.width) * u64::from(v.height)).max().unwrap_or(0);
+    let each = if settings.format == Format::Png { 9 } else { 3 };
+    each * pixels + (1 << 20)
+}
+
+/// Bytes that a worker takes for frames of a video.
+fn video_demand(settings: &Settings, video: &Video) -> u64 {
+    let pixels = u64::from(video.size[0]) * u64::from(video.size[1]);
+    let mask = if settings.mask_command.is_some() { masks::MADE_BYTES * pixels } else { 0 };
+    // Planes of 4:2:0 with their padding, and halves of them.
+    pixels * 17 / 8 + mask + view_bytes(settings)
+}

@@ -1,0 +1,207 @@
+//! One frame, from its pictures to the files of its views.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::error::FrameError;
+use super::files::{Cut, ViewFiles};
+use super::masks;
+use super::plans::Key;
+use super::record::ManifestLine;
+use super::report::PartSeconds;
+use super::settings::Settings;
+use super::shared::Shared;
+use super::source::SourceFrame;
+use crate::cutter::{CutError, CutJob, CutView, Cutter, Plan, Times};
+use crate::geometry::View;
+use crate::jpeg::Decoder;
+use crate::load::{self, Opened};
+use crate::metadata::{Metadata, Position};
+use crate::plane::Frame;
+use crate::projection::Projection;
+
+/// Buffers of a worker.
+#[derive(Default)]
+pub(super) struct Buffers {
+    file: Vec<u8>,
+    decoder: Decoder,
+    pub(super) frame: Frame,
+    parts: Vec<Frame>,
+    mask: Frame,
+    cutter: Cutter,
+}
+
+/// Breaks down on a frame of this name if the environment asks for it, so that a test can see what a person would.
+#[cfg(debug_assertions)]
+fn rehearse(frame: &str) {
+    let is_due = std::env::var_os("GAUSSET_REHEARSE_BREAKDOWN").is_some_and(|name| name == frame);
+    assert!(!is_due, "this is a rehearsal");
+}
+
+#[cfg(not(debug_assertions))]
+const fn rehearse(_frame: &str) {}
+
+/// One frame, from its file to its views, which wait for their names; `None` when it was cancelled.
+pub(super) fn cut(
+    shared: &Shared<'_>,
+    index: usize,
+    buffers: &mut Buffers,
+) -> Result<Option<(Cut, PartSeconds)>, FrameError> {
+    let source = &shared.frames[index];
+    let settings = shared.settings;
+    rehearse(&source.stem);
+    let mut seconds = PartSeconds::default();
+    let started = Instant::now();
+    let (plan, metadata) = if let Some(video) = &settings.video {
+        (shared.plans.get(Key::of_video(video), &shared.budget), Metadata::default())
+    } else if let [file] = source.files.as_slice() {
+        let mut opened = load::open(file, &settings.limits, std::mem::take(&mut buffers.file))?;
+        seconds.read = started.elapsed().as_secs_f64();
+        let placed = projection_and_tilt(settings, &opened, file)?;
+        let plan = decode(shared, placed, &mut opened, buffers)?;
+        buffers.file = std::mem::take(&mut opened.data);
+        (plan, opened.metadata)
+    } else {
+        stacked(shared, source, buffers, &mut seconds)?
+    };
+    let found = masks::load(shared, source, &buffers.frame, &mut buffers.mask)?;
+    seconds.decode = started.elapsed().as_secs_f64() - seconds.read;
+    let Buffers { cutter, frame, mask, .. } = buffers;
+    let mask = (!matches!(found, masks::Found::Nowhere)).then(|| {
+        mask.planes[0].pad(plan.wraps);
+        &mask.planes[0]
+    });
+    // The orientation of the views in the file is that of the layout, not that of a levelled panorama.
+    let segments = |view: &View| {
+        let named = settings.views.iter().find(|v| v.name == view.name).unwrap_or(view);
+        metadata.segments(named, &source.stem)
+    };
+    let mut files = ViewFiles::new(settings, shared.folder, source, index);
+    let mut receive = |view: CutView<'_>| files.write(&view);
+    let mut times = Times::default();
+    let (level, cancel) = (shared.work.level, shared.stop);
+    let job = CutJob { level, plan: &plan, frame, mask, cancel, segments: &segments };
+    match cutter.cut(job, &mut times, &mut receive) {
+        Ok(()) => {}
+        Err(CutError::Cancelled) => return Ok(None),
+        Err(CutError::Receiver(error)) => return Err(FrameError::Fatal(error)),
+        Err(CutError::Encoding(what)) => {
+            return Err(FrameError::Frame(format!("{}: view: cannot be encoded: {what}", source.stem)));
+        }
+    }
+    (seconds.remap, seconds.encode, seconds.write) = (times.remap, times.encode, files.seconds);
+    let gps =
+        metadata.position().map(|Position { latitude, longitude, altitude }| [latitude, longitude, altitude]);
+    let name = source.files.first().and_then(|f| f.file_name()).map(|n| n.to_string_lossy().into_owned());
+    let line = ManifestLine {
+        frame: source.stem.clone(),
+        source: name.unwrap_or_default(),
+        bytes: source.bytes,
+        modified: source.modified,
+        settings: shared.hash.to_owned(),
+        views: files.views,
+        gps,
+        mask: match found {
+            masks::Found::File(file) => Some(file),
+            masks::Found::Nowhere | masks::Found::Made => None,
+        },
+        masks: Some(files.masks),
+    };
+    Ok(Some((Cut { index, line, files: files.files, without: files.without }, seconds)))
+}
+
+/// How a picture shows the sphere, and the pitch and roll by which it is levelled.
+fn projection_and_tilt(
+    settings: &Settings,
+    opened: &Opened,
+    file: &Path,
+) -> Result<(Projection, [f64; 2]), FrameError> {
+    let frame_error = |what: String| FrameError::Frame(format!("{}: {what}", file.display()));
+    let [width, height] = opened.upright_size();
+    let projection = match &settings.projection {
+        Some(projection) => {
+            let [w, h] = projection.canvas();
+            if [width, height] != [w, h] {
+                return Err(frame_error(format!(
+                    "picture: {width}x{height} px (expected {w}x{h}, as the lens file says)"
+                )));
+            }
+            projection.clone()
+        }
+        None => Projection::Equirect(opened.equirect(settings.is_stereo).map_err(frame_error)?),
+    };
+    let tilt = match opened.metadata.gpano {
+        Some(gpano) if settings.level_gpano => [gpano.pitch, gpano.roll],
+        _ => [0.0, 0.0],
+    };
+    Ok((projection, tilt))
+}
+
+/// Decodes a picture into the buffers's frame, with the plan for its shape.
+fn decode(
+    shared: &Shared<'_>,
+    (projection, tilt): (Projection, [f64; 2]),
+    opened: &mut Opened,
+    buffers: &mut Buffers,
+) -> Result<Arc<Plan>, FrameError> {
+    let is_stereo = shared.settings.is_stereo;
+    if let Some(mut shape) = opened.shape() {
+        if is_stereo {
+            shape.sizes.iter_mut().for_each(|size| size[1] /= 2);
+        }
+        let plan = shared.plans.get(Key { projection, shape, tilt }, &shared.budget);
+        opened.decode(shared.work.level, &mut buffers.decoder, &plan.rows, &mut buffers.frame)?;
+        if is_stereo {
+            buffers.frame.keep_upper_half();
+        }
+        return Ok(plan);
+    }
+    opened.decode(shared.work.level, &mut buffers.decoder, &[], &mut buffers.frame)?;
+    if is_stereo {
+        buffers.frame.keep_upper_half();
+    }
+    let shape = buffers.frame.shape();
+    Ok(shared.plans.get(Key { projection, shape, tilt }, &shared.budget))
+}
+
+/// Decodes the pictures of one moment and stacks them below each other.
+fn stacked(
+    shared: &Shared<'_>,
+    source: &SourceFrame,
+    buffers: &mut Buffers,
+    seconds: &mut PartSeconds,
+) -> Result<(Arc<Plan>, Metadata), FrameError> {
+    let settings = shared.settings;
+    let Some(projection) = &settings.projection else {
+        return Err(FrameError::Frame(format!(
+            "{}: frame: has several pictures, but no projection is given",
+            source.stem
+        )));
+    };
+    let mut metadata = Metadata::default();
+    let [width, height] = projection.canvas();
+    buffers.parts.resize_with(source.files.len(), Frame::default);
+    for (file, part) in source.files.iter().zip(&mut buffers.parts) {
+        let started = Instant::now();
+        let mut opened = load::open(file, &settings.limits, std::mem::take(&mut buffers.file))?;
+        seconds.read += started.elapsed().as_secs_f64();
+        let expected = [width, height / source.files.len() as u32];
+        if opened.size != expected {
+            let ([w, h], [ew, eh]) = (opened.size, expected);
+            return Err(FrameError::Frame(format!(
+                "{}: picture: {w}x{h} px (expected {ew}x{eh})",
+                file.display()
+            )));
+        }
+        let all = [[0, i32::MAX / 2]; 3];
+        opened.decode(shared.work.level, &mut buffers.decoder, &all, part)?;
+        buffers.file = std::mem::take(&mut opened.data);
+        metadata = opened.metadata;
+    }
+    buffers.frame.stack(&buffers.parts).ok_or_else(|| {
+        FrameError::Frame(format!("{}: frame: its pictures are of different kinds", source.stem))
+    })?;
+    let key = Key { projection: projection.clone(), shape: buffers.frame.shape(), tilt: [0.0, 0.0] };
+    Ok((shared.plans.get(key, &shared.budget), metadata))
+}

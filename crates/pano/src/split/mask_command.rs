@@ -1,0 +1,66 @@
+//! An outside program that makes masks.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use gausset_process::{Program, find, is_executable};
+
+/// An outside program that writes a mask for a frame: 0 = remove, anything else = keep; no file = keep everything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MaskCommand {
+    /// Program and arguments; `{frame}` and `{mask}` stand for the picture and for the PNG that is to be written.
+    words: Vec<String>,
+    silence: Duration,
+}
+
+impl MaskCommand {
+    /// Takes a command line apart as a shell would, without running one. Without `{frame}` and `{mask}`, both are
+    /// added at its end. `silence`: how long the program may say nothing.
+    ///
+    /// # Errors
+    /// One line: quotes do not match, or there is no such program.
+    pub fn parse(text: &str, silence: Duration) -> Result<Self, String> {
+        let mut words = shlex::split(text).ok_or_else(|| format!("quotes do not match in `{text}`"))?;
+        let Some(program) = words.first() else {
+            return Err("is empty (expected a program and its arguments)".to_owned());
+        };
+        let is_there =
+            if program.contains('/') { is_executable(Path::new(program)) } else { find(program).is_some() };
+        if !is_there {
+            return Err(format!("`{program}` is no program (expected one in PATH, or a path to one)"));
+        }
+        for place in ["{frame}", "{mask}"] {
+            if !words.iter().any(|word| word.contains(place)) {
+                words.push(place.to_owned());
+            }
+        }
+        Ok(Self { words, silence })
+    }
+
+    /// What the result depends on.
+    #[must_use]
+    pub fn words(&self) -> &[String] {
+        &self.words
+    }
+
+    /// Runs it for a picture; it writes `mask`, or nothing.
+    pub(super) fn run(&self, frame: &Path, mask: &Path, stop: &AtomicBool) -> Result<(), String> {
+        let mut words = self.words.iter();
+        let Some(program) = words.next() else { return Ok(()) };
+        // The user's own command line: its words may be files of the working folder.
+        let mut program = Program::new(program).silence(self.silence).in_working_folder();
+        for word in words {
+            program = match word.as_str() {
+                "{frame}" => program.file(frame),
+                "{mask}" => program.file(mask),
+                _ => {
+                    let named = |path: &Path| path.to_string_lossy().into_owned();
+                    program.arg(word.replace("{frame}", &named(frame)).replace("{mask}", &named(mask)))
+                }
+            };
+        }
+        program.run(stop, &mut |_, _| {}).map_err(|e| e.to_string())?;
+        Ok(())
+    }
+}

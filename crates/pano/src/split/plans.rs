@@ -1,0 +1,73 @@
+//! The plans of the kinds of frames that come, built once each and shared by all workers.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use gausset_compute::Pool;
+
+use super::budget::Budget;
+use super::settings::Settings;
+use crate::cutter::Plan;
+use crate::geometry::levelled;
+use crate::plane::FrameShape;
+use crate::projection::{Equirect, Projection};
+use crate::video::Video;
+
+/// What a plan is good for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Key {
+    pub(super) projection: Projection,
+    pub(super) shape: FrameShape,
+    /// Pitch and roll by which the panorama is levelled, degrees.
+    pub(super) tilt: [f64; 2],
+}
+
+impl Key {
+    /// Of all frames of a video.
+    pub(super) fn of_video(video: &Video) -> Self {
+        let [w, h] = video.size;
+        let projection = match video.eac {
+            Some(eac) => Projection::Eac(eac),
+            None => Projection::Equirect(Equirect::whole(w, h)),
+        };
+        Self { projection, shape: video.shape(), tilt: [0.0, 0.0] }
+    }
+}
+
+/// Plans that are kept; frames of one folder are usually alike.
+const PLANS_KEPT: usize = 2;
+
+/// The plans in use.
+pub(super) struct Plans<'a> {
+    settings: &'a Settings,
+    /// Threads that build tables.
+    threads: usize,
+    kept: Mutex<Vec<(Key, Arc<Plan>)>>,
+}
+
+impl<'a> Plans<'a> {
+    pub(super) fn new(settings: &'a Settings, threads: usize) -> Self {
+        Self { settings, threads, kept: Mutex::default() }
+    }
+
+    /// The plan for frames of a kind; its tables are charged to the budget.
+    pub(super) fn get(&self, key: Key, budget: &Budget) -> Arc<Plan> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, plan)) = kept.iter().find(|(k, _)| *k == key) {
+            return Arc::clone(plan);
+        }
+        // Built under the lock: other workers would build the same.
+        let Settings { views, format, crop_bottom, .. } = self.settings;
+        let views = levelled(views, key.tilt);
+        let (shape, pool) = (key.shape.clone(), Pool::new(self.threads));
+        let plan = Arc::new(Plan::new(views, *format, &key.projection, shape, *crop_bottom, &pool));
+        let (count, bytes) = (plan.table_count(), plan.table_bytes());
+        tracing::debug!("tables: {count} of {bytes} bytes for {} views", plan.views.len());
+        if kept.len() >= PLANS_KEPT {
+            let (_, old) = kept.remove(0);
+            budget.discharge(old.table_bytes() as u64);
+        }
+        budget.charge(bytes as u64);
+        kept.push((key, Arc::clone(&plan)));
+        plan
+    }
+}

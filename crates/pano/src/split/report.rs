@@ -1,0 +1,71 @@
+//! What a split reports: events while it works, and what was done.
+
+use serde::Serialize;
+
+/// What happens; told on the calling thread.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// A frame is finished: (finished, all).
+    Frame {
+        /// Frames finished or skipped so far.
+        done: usize,
+        /// Frames in all.
+        all: usize,
+        /// Views per second so far.
+        views_per_s: f64,
+    },
+    /// A frame was left out.
+    Skipped(Skipped),
+}
+
+/// A frame that was left out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Skipped {
+    /// The frame.
+    pub frame: String,
+    /// `FILE: PLACE: what is wrong`.
+    pub reason: String,
+}
+
+/// What was done.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// Frames that are there now, with those of earlier runs.
+    pub frames: usize,
+    /// Views of these frames.
+    pub views: usize,
+    /// Frames that were there before.
+    pub resumed: usize,
+    /// Frames left out, in order.
+    pub skipped: Vec<Skipped>,
+    /// Whether it was stopped.
+    pub is_cancelled: bool,
+    /// Where the time went.
+    pub seconds: PartSeconds,
+}
+
+/// Wall seconds that workers spent on the parts of the work, all workers together. Waiting counts: for the disk, for a
+/// mask command, for a processor that others use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PartSeconds {
+    /// Reading files.
+    pub read: f64,
+    /// Decoding pictures and masks.
+    pub decode: f64,
+    /// Sampling.
+    pub remap: f64,
+    /// Encoding views.
+    pub encode: f64,
+    /// Writing files, and bringing them to the device.
+    pub write: f64,
+}
+
+impl PartSeconds {
+    pub(super) fn add(&mut self, other: Self) {
+        self.read += other.read;
+        self.decode += other.decode;
+        self.remap += other.remap;
+        self.encode += other.encode;
+        self.write += other.write;
+    }
+}

@@ -1,0 +1,96 @@
+//! What is asked of a split: what decides the bytes, and how the work is done.
+
+use std::path::PathBuf;
+
+use gausset_compute::fearless_simd::Level;
+use serde::{Deserialize, Serialize};
+
+use super::mask_command::MaskCommand;
+use crate::cutter::Format;
+use crate::geometry::View;
+use crate::load::Limits;
+use crate::projection::Projection;
+use crate::video::Video;
+
+/// What to do with a frame that cannot be used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// Name it, leave it out, go on.
+    #[default]
+    Skip,
+    /// Stop.
+    Stop,
+}
+
+/// How files are named.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Naming {
+    /// `images/view00/FRAME.jpg`: COLMAP sees the views of a frame as one moment of a rig.
+    #[default]
+    Rig,
+    /// `images/frame_00000_cam_00.jpg`.
+    Flat,
+}
+
+/// Everything that decides what is written.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The views.
+    pub views: Vec<View>,
+    /// How they are written.
+    pub format: Format,
+    /// How files are named.
+    pub naming: Naming,
+    /// Degrees around the nadir that are masked.
+    pub crop_bottom: f64,
+    /// Turn panoramas level by what GPano says.
+    pub level_gpano: bool,
+    /// How every frame shows the sphere; `None` = equirectangular, by its own size and GPano.
+    pub projection: Option<Projection>,
+    /// Folder with masks of frames.
+    pub masks: Option<PathBuf>,
+    /// What makes masks, instead of a folder.
+    pub mask_command: Option<MaskCommand>,
+    /// Pictures show two eyes, one above the other; the upper one is taken.
+    pub is_stereo: bool,
+    /// Limits on source pictures.
+    pub limits: Limits,
+    /// The frames are those of this video.
+    pub video: Option<Video>,
+}
+
+impl Settings {
+    /// These views in that format, and nothing out of the ordinary: frames are panoramas in files, without masks.
+    #[must_use]
+    pub fn new(views: Vec<View>, format: Format) -> Self {
+        Self {
+            views,
+            format,
+            naming: Naming::Rig,
+            crop_bottom: 0.0,
+            level_gpano: false,
+            projection: None,
+            masks: None,
+            mask_command: None,
+            is_stereo: false,
+            limits: Limits::default(),
+            video: None,
+        }
+    }
+}
+
+/// How the work is done; no influence on the bytes.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// Worker threads.
+    pub threads: usize,
+    /// Vector level.
+    pub level: Level,
+    /// What to do with bad frames.
+    pub on_error: OnError,
+    /// Redo finished frames, and write among files of somebody else.
+    pub force: bool,
+    /// Bytes of frames in flight and of tables, all together; a frame that takes more is left out.
+    pub budget: u64,
+}

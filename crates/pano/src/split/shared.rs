@@ -1,0 +1,34 @@
+//! What the workers of a split share.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::budget::Budget;
+use super::plans::Plans;
+use super::settings::{Settings, Work};
+use super::source::SourceFrame;
+use super::turns::Turns;
+
+pub(super) struct Shared<'a> {
+    pub(super) frames: &'a [SourceFrame],
+    pub(super) settings: &'a Settings,
+    pub(super) work: &'a Work,
+    /// The output.
+    pub(super) folder: &'a Path,
+    /// Of the settings.
+    pub(super) hash: &'a str,
+    /// The caller's flag.
+    pub(super) stop: &'a AtomicBool,
+    /// Our own, after a failure.
+    pub(super) failed: AtomicBool,
+    pub(super) turns: Turns<'a>,
+    pub(super) plans: Plans<'a>,
+    pub(super) budget: Budget,
+}
+
+impl Shared<'_> {
+    /// Whether no further frame is to be cut.
+    pub(super) fn is_over(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,60 @@
+//! Who cuts which frame: in order, one worker at a time at the pipe of a video.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use gausset_compute::fearless_simd::Level;
+
+use crate::plane::Frame;
+use crate::video::{Reader, Video};
+
+/// The frames that are still to be cut, by their index, in order.
+pub(super) struct Turns<'a> {
+    todo: &'a [usize],
+    next: AtomicUsize,
+    /// The running ffmpeg; whoever holds the lock reads the next frame.
+    reader: Mutex<Option<Reader<'a>>>,
+}
+
+/// The next frame of a film could not be read.
+pub(super) struct Broken {
+    pub(super) index: usize,
+    pub(super) reason: String,
+}
+
+impl<'a> Turns<'a> {
+    pub(super) fn new(todo: &'a [usize]) -> Self {
+        Self { todo, next: AtomicUsize::new(0), reader: Mutex::new(None) }
+    }
+
+    /// Takes the next frame; with it the one that is taken `ahead` turns later.
+    pub(super) fn take(&self, ahead: usize) -> Option<(usize, Option<usize>)> {
+        let turn = self.next.fetch_add(1, Ordering::Relaxed);
+        self.todo.get(turn).map(|&index| (index, self.todo.get(turn + ahead).copied()))
+    }
+
+    /// Takes the next frame of a video and reads `rows` of its planes; `None` at its end. After a failure there is no
+    /// next frame: what is broken stays broken.
+    pub(super) fn read(
+        &self,
+        video: &Video,
+        stop: &'a AtomicBool,
+        rows: &[[i32; 2]],
+        level: Level,
+        frame: &mut Frame,
+    ) -> Result<Option<usize>, Broken> {
+        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((index, _)) = self.take(0) else { return Ok(None) };
+        let broken = |reason| {
+            self.next.store(usize::MAX / 2, Ordering::Relaxed);
+            Broken { index, reason }
+        };
+        if reader.is_none() {
+            let started = video.start(stop);
+            *reader = Some(started.map_err(|e| broken(format!("{}: video: {e}", video.path.display())))?);
+        }
+        let Some(running) = reader.as_mut() else { return Ok(None) };
+        let is_there = running.read(video, index, rows, level, frame).map_err(broken)?;
+        Ok(is_there.then_some(index))
+    }
+}
