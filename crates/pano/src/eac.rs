@@ -12,7 +12,7 @@
 //!
 //! The canvas is A above B.
 
-use crate::projection::Place;
+use crate::place::Place;
 
 /// Sizes of the faces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

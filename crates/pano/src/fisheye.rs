@@ -19,7 +19,7 @@ use gausset_io::units::json_problem;
 use serde::Deserialize;
 
 use crate::geometry::rotation;
-use crate::projection::Place;
+use crate::place::Place;
 
 /// Longest lens file that is read.
 const MAX_FILE_BYTES: u64 = 1 << 20;

@@ -19,6 +19,7 @@ pub mod jpeg;
 pub mod layout;
 pub mod load;
 pub mod metadata;
+pub mod place;
 pub mod plane;
 pub mod preview;
 pub mod projection;

@@ -8,27 +8,7 @@ use gausset_core::se3;
 use crate::eac::Eac;
 use crate::fisheye::DualFisheye;
 use crate::geometry::equirect_from_direction;
-
-/// A direction on the canvas.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Place {
-    /// Column, continuous.
-    pub u: f64,
-    /// Row, continuous.
-    pub v: f64,
-    /// Which smooth part of the canvas this is: neighbours with different patches are not interpolated between.
-    pub patch: u8,
-    /// Whether the source shows this direction at all.
-    pub is_seen: bool,
-    /// A second place that shows the same direction, with its share of the colour.
-    pub second: Option<([f64; 2], f64)>,
-}
-
-impl Place {
-    fn plain(u: f64, v: f64) -> Self {
-        Self { u, v, patch: 0, is_seen: true, second: None }
-    }
-}
+use crate::place::Place;
 
 /// A full equirectangular panorama or a part of one (GPano crop).
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -16,6 +16,7 @@
 //! that would end it at once (`PR_SET_PDEATHSIG`) has to be made between fork and exec, which needs `unsafe`.
 #![forbid(unsafe_code)]
 
+mod error;
 mod group;
 mod lookup;
 mod output;
@@ -24,83 +25,9 @@ mod program;
 mod stream;
 mod system;
 
+pub use error::ProcessError;
 pub use group::{end_all, go_on, pause};
 pub use lookup::{find, is_executable};
+pub use output::{Finished, Stream};
 pub use program::Program;
 pub use stream::Streaming;
-
-use std::time::Duration;
-
-/// How often the stop flag and the clock are looked at.
-const POLL: Duration = Duration::from_millis(20);
-
-/// Where a line came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard output.
-    Out,
-    /// Standard error.
-    Err,
-}
-
-/// Why a program did not do its work.
-#[derive(Debug, thiserror::Error)]
-pub enum ProcessError {
-    /// There is no such program.
-    #[error("{program}: program: not found")]
-    NotFound {
-        /// What was asked for.
-        program: String,
-    },
-    /// It could not be started.
-    #[error("{program}: program: cannot be started: {reason}")]
-    Start {
-        /// What was asked for.
-        program: String,
-        /// The system's answer.
-        reason: String,
-    },
-    /// It ended with an error.
-    #[error("{program}: {how}{}", last(tail))]
-    Failed {
-        /// The program.
-        program: String,
-        /// Exit code or signal.
-        how: String,
-        /// Last lines of what it said.
-        tail: Vec<String>,
-    },
-    /// It said nothing for too long and was ended.
-    #[error(
-        "{program}: no sign of life for {seconds} s, so it was ended (--tool-timeout raises the limit){}",
-        last(tail)
-    )]
-    Silent {
-        /// The program.
-        program: String,
-        /// The limit.
-        seconds: u64,
-        /// Last lines of what it said.
-        tail: Vec<String>,
-    },
-    /// The stop flag was set.
-    #[error("{program}: stopped")]
-    Stopped {
-        /// The program.
-        program: String,
-    },
-}
-
-fn last(tail: &[String]) -> String {
-    match tail.iter().rev().find(|line| !line.trim().is_empty()) {
-        Some(line) => format!("; it said: {}", line.trim()),
-        None => String::new(),
-    }
-}
-
-/// What a program that succeeded said last.
-#[derive(Clone, Debug, Default)]
-pub struct Finished {
-    /// Last lines.
-    pub tail: Vec<String>,
-}

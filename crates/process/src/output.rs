@@ -4,10 +4,14 @@ use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::error::ProcessError;
 use crate::group::{End, Group, lock};
-use crate::{Finished, ProcessError};
+
+/// How often the stop flag and the clock are looked at.
+pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// Lines of output that errors quote and [`Finished`] keeps.
 pub(crate) const TAIL_LINES: usize = 20;
@@ -15,6 +19,22 @@ pub(crate) const TAIL_LINES: usize = 20;
 pub(crate) const MAX_LINE_BYTES: u64 = 64 * 1024;
 /// A longer time between two looks at the clock means that this process was stopped itself, or the machine slept.
 pub(crate) const LONGEST_LOOK: Duration = Duration::from_secs(1);
+
+/// Where a line came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stream {
+    /// Standard output.
+    Out,
+    /// Standard error.
+    Err,
+}
+
+/// What a program that succeeded said last.
+#[derive(Clone, Debug, Default)]
+pub struct Finished {
+    /// Last lines.
+    pub tail: Vec<String>,
+}
 
 /// How long nothing was heard. Time in which this process stood still does not count.
 #[derive(Debug)]
@@ -74,7 +94,7 @@ impl<'a> Waited<'a> {
         self.silence = Silence::new();
     }
 
-    /// How long it has been silent; whoever waits calls this every [`crate::POLL`].
+    /// How long it has been silent; whoever waits calls this every [`POLL`].
     ///
     /// # Errors
     /// The stop flag is set, or it was silent for too long; it is ended.
@@ -114,6 +134,16 @@ impl<'a> Waited<'a> {
         };
         Err(ProcessError::Failed { program: self.program.clone(), how, tail })
     }
+}
+
+/// Starts a thread that reads a pipe.
+pub(crate) fn thread(
+    program: &str,
+    work: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, ProcessError> {
+    std::thread::Builder::new()
+        .spawn(work)
+        .map_err(|e| ProcessError::Start { program: program.to_owned(), reason: e.to_string() })
 }
 
 /// Lines of a pipe; carriage returns end lines too (progress displays).

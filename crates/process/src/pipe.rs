@@ -28,7 +28,7 @@ mod poll {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
     use super::Read;
-    use crate::ProcessError;
+    use crate::error::ProcessError;
 
     /// The reading end.
     pub(crate) struct Pipe(ChildStdout);
@@ -66,8 +66,8 @@ mod ahead {
     use std::time::Duration;
 
     use super::Read;
-    use crate::ProcessError;
-    use crate::program::thread;
+    use crate::error::ProcessError;
+    use crate::output::thread;
 
     /// What one read takes.
     const CHUNK_BYTES: usize = 64 * 1024;

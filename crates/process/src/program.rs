@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::sync::mpsc;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::error::ProcessError;
 use crate::group::Group;
-use crate::output::{Waited, each_line};
+use crate::lookup;
+use crate::output::{Finished, POLL, Stream, Waited, each_line, thread};
 use crate::stream::Streaming;
-use crate::{Finished, POLL, ProcessError, Stream, lookup};
 
 /// A grandchild may hold the pipes open after the program has ended: after so much silence its end is looked for.
 const PIPES_HELD: Duration = Duration::from_secs(1);
@@ -160,16 +160,6 @@ impl Program {
     pub fn stream<'a>(&self, stop: &'a AtomicBool) -> Result<Streaming<'a>, ProcessError> {
         Streaming::new(self.start(stop)?)
     }
-}
-
-/// Starts a thread that reads a pipe.
-pub(crate) fn thread(
-    program: &str,
-    work: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, ProcessError> {
-    std::thread::Builder::new()
-        .spawn(work)
-        .map_err(|e| ProcessError::Start { program: program.to_owned(), reason: e.to_string() })
 }
 
 /// A folder in which no stranger can have put anything: the root, to which only the system's owner writes.

@@ -4,10 +4,9 @@
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::output::{Waited, each_line};
+use crate::error::ProcessError;
+use crate::output::{Finished, POLL, Waited, each_line, thread};
 use crate::pipe::{Pipe, Read};
-use crate::program::thread;
-use crate::{Finished, POLL, ProcessError};
 
 /// How long the last words are waited for after the end.
 const LAST_WORDS: Duration = Duration::from_secs(1);
