@@ -1,13 +1,15 @@
 //! Size and kind of a picture from its first bytes, without a decoder.
 //!
-//! JPEG (ITU T.81, annex B): segments `FF marker length …` up to the frame header SOFn, which has precision,
-//! height, width and the number of components; APP1 may hold EXIF. PNG (W3C, 3rd edition): chunk IHDR first, eXIf
+//! JPEG: segments ([`super::segments`]) up to the frame header SOFn, which has precision, height, width and the number
+//! of components; APP1 may hold EXIF ([`super::exif`]). PNG (W3C, 3rd edition): chunk IHDR first, eXIf
 //! before IDAT.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
-use std::io::{BufReader, ErrorKind, Read, Seek};
+use std::io::{BufRead, BufReader, Cursor, ErrorKind, Read, Seek};
 use std::path::Path;
 
+use super::exif::{EXIF, Exif, Shot};
+use super::segments::{SegmentError, Segments, marker};
 use super::{ImageError, ImageProblem, MAX_DECODED_BYTES, MAX_FILE_BYTES, MAX_PIXELS, MAX_SIDE};
 use crate::input;
 
@@ -40,26 +42,6 @@ pub struct Header {
     /// Whether the decoder has to keep the coefficients of the whole picture: a JPEG that is progressive, or that has
     /// its colours one after the other.
     pub keeps_coefficients: bool,
-}
-
-/// How a photograph was exposed (EXIF: ExposureTime, FNumber, PhotographicSensitivity).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shot {
-    /// Seconds, as numerator and denominator.
-    pub time: [u32; 2],
-    /// Focal length in diameters of the aperture, as numerator and denominator.
-    pub f_number: [u32; 2],
-    /// ISO speed.
-    pub iso: u32,
-}
-
-impl Shot {
-    /// How bright the picture shows a scene, in stops: `log2(t ISO / (100 N²))`, the negative of the scene's EV.
-    #[must_use]
-    pub fn stops(&self) -> f64 {
-        let of = |[numerator, denominator]: [u32; 2]| f64::from(numerator) / f64::from(denominator);
-        libm::log2(of(self.time) * f64::from(self.iso) / 100.0 / of(self.f_number).powi(2))
-    }
 }
 
 impl Header {
@@ -178,6 +160,15 @@ fn name_of(start: &[u8]) -> &'static str {
     }
 }
 
+impl From<SegmentError> for ImageProblem {
+    fn from(error: SegmentError) -> Self {
+        match error {
+            SegmentError::Io(error) => io(&error),
+            other => Self::Header(other.to_string()),
+        }
+    }
+}
+
 fn take<const N: usize>(reader: &mut impl Read) -> Result<[u8; N], ImageProblem> {
     let mut bytes = [0; N];
     reader.read_exact(&mut bytes).map_err(|e| io(&e))?;
@@ -185,49 +176,28 @@ fn take<const N: usize>(reader: &mut impl Read) -> Result<[u8; N], ImageProblem>
 }
 
 /// Reads segments after the start marker up to the frame header.
-fn jpeg_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, ImageProblem> {
+fn jpeg_header(source: impl BufRead + Seek) -> Result<Header, ImageProblem> {
+    let mut segments = Segments::new(source);
     let mut exif = Exif::default();
     loop {
-        let [mut byte] = take::<1>(reader)?;
-        if byte != 0xFF {
-            return Err(ImageProblem::Header("a JPEG marker is missing".to_owned()));
-        }
-        while byte == 0xFF {
-            [byte] = take(reader)?;
-        }
-        let marker = byte;
-        // TEM, RSTn: no length.
-        if marker == 0x01 || (0xD0..=0xD7).contains(&marker) {
-            continue;
-        }
-        if marker == 0xD9 || marker == 0xDA {
-            return Err(ImageProblem::Header("no JPEG frame header before the picture data".to_owned()));
-        }
-        let length = u16::from_be_bytes(take(reader)?);
-        let Some(length) = length.checked_sub(2) else {
-            return Err(ImageProblem::Header("a JPEG segment has a length below 2".to_owned()));
-        };
-        match marker {
-            // SOFn without DHT (C4), JPG (C8) and DAC (CC).
-            0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC) => {
-                let [bits] = take(reader)?;
-                let height = u16::from_be_bytes(take(reader)?);
-                let width = u16::from_be_bytes(take(reader)?);
-                let [channels] = take(reader)?;
-                let mut header = jpeg_frame(marker, bits, width, height, channels, exif)?;
-                // Precision, height, width and the number of channels are read.
-                let in_first_scan = length.checked_sub(6).and_then(|rest| first_scan(reader, rest));
-                header.keeps_coefficients |= in_first_scan.is_none_or(|in_scan| in_scan < channels);
+        match segments.next_marker()? {
+            marker::EOI | marker::SOS => {
+                return Err(ImageProblem::Header("no JPEG frame header before the picture data".to_owned()));
+            }
+            frame if marker::is_frame(frame) => {
+                let [bits, h1, h0, w1, w0, channels] = segments.take()?;
+                let (height, width) = (u16::from_be_bytes([h1, h0]), u16::from_be_bytes([w1, w0]));
+                let mut header = jpeg_frame(frame, bits, width, height, channels, exif)?;
+                header.keeps_coefficients |=
+                    first_scan(&mut segments).is_none_or(|in_scan| in_scan < channels);
                 return Ok(header);
             }
-            0xE1 => {
-                let mut data = vec![0; usize::from(length)];
-                reader.read_exact(&mut data).map_err(|e| io(&e))?;
-                if let Some(tiff) = data.strip_prefix(b"Exif\0\0") {
+            marker::APP1 => {
+                if let Some(tiff) = segments.content()?.strip_prefix(EXIF) {
                     exif = Exif::read(tiff).or(exif);
                 }
             }
-            _ => reader.seek_relative(i64::from(length)).map_err(|e| io(&e))?,
+            _ => {}
         }
     }
 }
@@ -267,20 +237,14 @@ fn jpeg_frame(
     })
 }
 
-/// Channels in the first scan, behind a frame header of which `rest` bytes are left; `None` if the file does not get that
-/// far.
-fn first_scan<R: Read + Seek>(reader: &mut BufReader<R>, rest: u16) -> Option<u8> {
-    reader.seek_relative(i64::from(rest)).ok()?;
+/// Channels in the first scan, behind a frame header; `None` if the file does not get that far.
+fn first_scan(segments: &mut Segments<impl BufRead + Seek>) -> Option<u8> {
     loop {
-        let [mut byte] = take::<1>(reader).ok().filter(|&[byte]| byte == 0xFF)?;
-        while byte == 0xFF {
-            [byte] = take(reader).ok()?;
+        match segments.next_marker().ok()? {
+            marker::SOS => return segments.take().ok().map(|[channels]| channels),
+            marker::EOI => return None,
+            _ => {}
         }
-        let rest = u16::from_be_bytes(take(reader).ok()?).checked_sub(2)?;
-        if byte == 0xDA {
-            return take(reader).ok().map(|[channels]| channels);
-        }
-        reader.seek_relative(i64::from(rest)).ok()?;
     }
 }
 
@@ -332,85 +296,6 @@ fn png_header<R: Read + Seek>(reader: &mut BufReader<R>) -> Result<Header, Image
     })
 }
 
-/// What EXIF says that is used here.
-#[derive(Clone, Copy, Debug, Default)]
-struct Exif {
-    orientation: Option<u8>,
-    shot: Option<Shot>,
-}
-
-impl Exif {
-    /// Of a TIFF structure; what is damaged is not there.
-    fn read(tiff: &[u8]) -> Self {
-        let Some((tiff, first)) = Tiff::new(tiff) else { return Self::default() };
-        let orientation = tiff.short(first, 0x0112).and_then(|o| u8::try_from(o).ok());
-        let shot = tiff.long(first, 0x8769).and_then(|exif| {
-            Some(Shot {
-                time: tiff.rational(exif as usize, 0x829A)?,
-                f_number: tiff.rational(exif as usize, 0x829D)?,
-                iso: u32::from(tiff.short(exif as usize, 0x8827).filter(|&iso| iso > 0)?),
-            })
-        });
-        Self { orientation: orientation.filter(|o| (1..=8).contains(o)), shot }
-    }
-
-    fn or(self, other: Self) -> Self {
-        Self { orientation: self.orientation.or(other.orientation), shot: self.shot.or(other.shot) }
-    }
-}
-
-/// A TIFF structure: directories of entries of 12 bytes, each with a tag, a type, a count, and a value or its place.
-struct Tiff<'a> {
-    bytes: &'a [u8],
-    little: bool,
-}
-
-impl<'a> Tiff<'a> {
-    /// The structure with the place of its first directory.
-    fn new(bytes: &'a [u8]) -> Option<(Self, usize)> {
-        let little = match bytes.get(..4)? {
-            [b'I', b'I', 42, 0] => true,
-            [b'M', b'M', 0, 42] => false,
-            _ => return None,
-        };
-        let tiff = Self { bytes, little };
-        let first = tiff.u32_at(4)? as usize;
-        Some((tiff, first))
-    }
-
-    fn u16_at(&self, at: usize) -> Option<u16> {
-        let bytes: [u8; 2] = self.bytes.get(at..at.checked_add(2)?)?.try_into().ok()?;
-        Some(if self.little { u16::from_le_bytes(bytes) } else { u16::from_be_bytes(bytes) })
-    }
-
-    fn u32_at(&self, at: usize) -> Option<u32> {
-        let bytes: [u8; 4] = self.bytes.get(at..at.checked_add(4)?)?.try_into().ok()?;
-        Some(if self.little { u32::from_le_bytes(bytes) } else { u32::from_be_bytes(bytes) })
-    }
-
-    /// Where the value of a tag stands, or its place.
-    fn value(&self, directory: usize, tag: u16) -> Option<usize> {
-        let entries = usize::from(self.u16_at(directory)?);
-        let mut places = (0..entries).map_while(|i| directory.checked_add(2 + 12 * i));
-        places.find(|&entry| self.u16_at(entry) == Some(tag))?.checked_add(8)
-    }
-
-    fn short(&self, directory: usize, tag: u16) -> Option<u16> {
-        self.u16_at(self.value(directory, tag)?)
-    }
-
-    fn long(&self, directory: usize, tag: u16) -> Option<u32> {
-        self.u32_at(self.value(directory, tag)?)
-    }
-
-    /// Numerator and denominator, neither of them 0.
-    fn rational(&self, directory: usize, tag: u16) -> Option<[u32; 2]> {
-        let at = self.long(directory, tag)? as usize;
-        let parts = [self.u32_at(at)?, self.u32_at(at.checked_add(4)?)?];
-        (!parts.contains(&0)).then_some(parts)
-    }
-}
-
 /// Walks through all segments of a JPEG up to its end marker.
 ///
 /// Decoders fill what is missing with grey and say nothing; a picture that is half grey must not be trained on. And
@@ -420,46 +305,18 @@ impl<'a> Tiff<'a> {
 /// The end marker or a segment is missing; a second frame header or start marker.
 pub(super) fn check_jpeg(bytes: &[u8]) -> Result<(), ImageProblem> {
     let damaged = |what: &str| Err(ImageProblem::Header(what.to_owned()));
-    let mut at = 2;
+    let mut segments = Segments::new(Cursor::new(bytes.get(2..).unwrap_or_default()));
     let mut frames = 0;
     loop {
-        // At a marker: FF, fill bytes, code.
-        match bytes.get(at) {
-            Some(0xFF) => {}
-            Some(_) => return damaged("a JPEG marker is missing"),
-            None => return Err(ImageProblem::Truncated),
-        }
-        while bytes.get(at) == Some(&0xFF) {
-            at += 1;
-        }
-        let marker = *bytes.get(at).ok_or(ImageProblem::Truncated)?;
-        at += 1;
-        match marker {
-            0xD9 => return Ok(()),
-            0xD8 => return damaged("a second JPEG begins inside the first"),
-            0x01 | 0xD0..=0xD7 => continue,
-            0xC0..=0xCF if !matches!(marker, 0xC4 | 0xC8 | 0xCC) => frames += 1,
+        match segments.next_marker()? {
+            marker::EOI => return Ok(()),
+            marker::SOI => return damaged("a second JPEG begins inside the first"),
+            marker::SOS => segments.skip_scan()?,
+            frame if marker::is_frame(frame) => frames += 1,
             _ => {}
         }
         if frames > 1 {
             return damaged("a second JPEG frame header");
-        }
-        let Some([high, low]) = bytes.get(at..at + 2) else { return Err(ImageProblem::Truncated) };
-        at += usize::from(u16::from_be_bytes([*high, *low])).max(2);
-        if marker == 0xDA {
-            at = end_of_scan(bytes, at).ok_or(ImageProblem::Truncated)?;
-        }
-    }
-}
-
-/// End of entropy-coded data: the next FF that is neither stuffed (00) nor a restart marker.
-fn end_of_scan(bytes: &[u8], mut at: usize) -> Option<usize> {
-    loop {
-        let rest = bytes.get(at..)?;
-        let next = rest.iter().position(|&b| b == 0xFF)?;
-        match rest.get(next + 1)? {
-            0x00 | 0xD0..=0xD7 => at += next + 2,
-            _ => return Some(at + next),
         }
     }
 }

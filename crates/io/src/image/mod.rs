@@ -7,8 +7,10 @@
 pub mod area;
 pub mod decode;
 pub mod encode;
+pub mod exif;
 pub mod header;
 pub mod npy;
+pub mod segments;
 pub mod warp;
 
 use std::path::{Path, PathBuf};
@@ -16,7 +18,8 @@ use std::path::{Path, PathBuf};
 pub use decode::{
     decode, decode_file, decode_mask, decode_mask_file, decoder_is_running, run_decoder, to_picture,
 };
-pub use header::{Header, PictureFormat, Shot, read_header};
+pub use exif::Shot;
+pub use header::{Header, PictureFormat, read_header};
 
 /// Longest side of a picture in px.
 pub const MAX_SIDE: u32 = gausset_core::Camera::MAX_SIDE;

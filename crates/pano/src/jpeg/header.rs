@@ -1,6 +1,10 @@
 //! What stands before the picture data of a JPEG: sizes, components, tables.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
+use std::io::Cursor;
+
+use gausset_io::image::segments::{SegmentError, Segments, marker};
+
 use super::tables::ZIGZAG;
 
 /// Why a JPEG cannot be decoded here.
@@ -18,6 +22,16 @@ pub enum DecodeError {
 }
 
 use DecodeError::{Damaged, Truncated, Unsupported};
+
+impl From<SegmentError> for DecodeError {
+    fn from(error: SegmentError) -> Self {
+        match error {
+            SegmentError::NoMarker => Damaged("a marker is missing"),
+            SegmentError::Length => Damaged("a segment has a length below 2"),
+            SegmentError::Io(_) => Truncated,
+        }
+    }
+}
 
 /// A component of the frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,14 +64,14 @@ pub struct Header {
     pub(super) scan: usize,
 }
 
-#[derive(Clone, Debug)]
 /// A Huffman table as the file has it.
+#[derive(Clone, Debug)]
 pub(super) struct RawTable {
     pub(super) counts: [u8; 16],
     pub(super) symbols: Vec<u8>,
 }
 
-/// A reader of marker segments.
+/// A reader of the content of a segment.
 struct Bytes<'a> {
     data: &'a [u8],
     at: usize,
@@ -88,8 +102,7 @@ impl Header {
     /// # Errors
     /// Not a baseline JPEG with one scan of 1 or 3 components, or damaged.
     pub fn parse(data: &[u8]) -> Result<Self, DecodeError> {
-        let mut bytes = Bytes { data, at: 0 };
-        if bytes.take(2)? != [0xFF, 0xD8] {
+        if data.get(..2).ok_or(Truncated)? != [0xFF, marker::SOI] {
             return Err(Damaged("no JPEG start marker"));
         }
         let mut header = Self {
@@ -103,35 +116,27 @@ impl Header {
             scan: 0,
         };
         let mut adobe_transform = None;
+        let mut segments = Segments::new(Cursor::new(&data[2..]));
         loop {
-            if bytes.byte()? != 0xFF {
-                return Err(Damaged("a marker is missing"));
-            }
-            let mut marker = bytes.byte()?;
-            while marker == 0xFF {
-                marker = bytes.byte()?;
-            }
-            if marker == 0x01 || (0xD0..=0xD7).contains(&marker) {
-                continue;
-            }
-            if marker == 0xD8 || marker == 0xD9 {
+            let marker = segments.next_marker()?;
+            if marker == marker::SOI || marker == marker::EOI {
                 return Err(Damaged("no picture data"));
             }
-            let length = bytes.word()?.checked_sub(2).ok_or(Damaged("a segment has a length below 2"))?;
-            let mut segment = Bytes { data: bytes.take(length)?, at: 0 };
+            let content = segments.content()?;
+            let mut segment = Bytes { data: &content, at: 0 };
             match marker {
                 0xC0 | 0xC1 => header.frame(&mut segment)?,
                 0xC2 => return Err(Unsupported("progressive JPEG")),
-                0xC3 | 0xC5..=0xC7 | 0xC9..=0xCB | 0xCD..=0xCF => {
+                0xC4 => header.huffman(&mut segment)?,
+                _ if marker::is_frame(marker) => {
                     return Err(Unsupported("lossless, hierarchical or arithmetic JPEG"));
                 }
-                0xC4 => header.huffman(&mut segment)?,
                 0xDB => header.quantisation(&mut segment)?,
                 0xDD => header.restart_interval = segment.word()?,
-                0xEE if segment.data.starts_with(b"Adobe") => adobe_transform = segment.data.get(11).copied(),
-                0xDA => {
+                0xEE if content.starts_with(b"Adobe") => adobe_transform = content.get(11).copied(),
+                marker::SOS => {
                     header.start_of_scan(&mut segment)?;
-                    header.scan = bytes.at;
+                    header.scan = 2 + segments.into_source().position() as usize;
                     if header.components.len() == 3 && adobe_transform == Some(0) {
                         return Err(Unsupported("RGB JPEG"));
                     }

@@ -1,0 +1,255 @@
+//! What EXIF says of a picture (CIPA DC-008): a TIFF structure of directories, each a count and entries of 12 bytes:
+//! tag, kind, count, and a value of at most four bytes or its place.
+//!
+//! What is damaged is not there. Of what stands twice the first counts.
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
+
+/// Tags, by their names in the standard.
+pub mod tag {
+    /// Maker of the camera.
+    pub const MAKE: u16 = 0x010F;
+    /// Model of the camera.
+    pub const MODEL: u16 = 0x0110;
+    /// How the stored pixels are turned, 1..8.
+    pub const ORIENTATION: u16 = 0x0112;
+    /// Program that wrote the file.
+    pub const SOFTWARE: u16 = 0x0131;
+    /// Place of the Exif directory.
+    pub const EXIF_DIRECTORY: u16 = 0x8769;
+    /// Place of the GPS directory.
+    pub const GPS_DIRECTORY: u16 = 0x8825;
+    /// Seconds.
+    pub const EXPOSURE_TIME: u16 = 0x829A;
+    /// Focal length in diameters of the aperture.
+    pub const F_NUMBER: u16 = 0x829D;
+    /// ISO speed.
+    pub const PHOTOGRAPHIC_SENSITIVITY: u16 = 0x8827;
+    /// `YYYY:MM:DD HH:MM:SS`.
+    pub const DATE_TIME_ORIGINAL: u16 = 0x9003;
+    /// Focal length as of a 36 mm wide sensor, mm.
+    pub const FOCAL_LENGTH_IN_35MM_FILM: u16 = 0xA405;
+    /// Last of the GPS directory.
+    pub const LAST_GPS: u16 = 0x1F;
+}
+
+/// Kinds of values.
+pub mod kind {
+    /// Text, with a zero at its end.
+    pub const ASCII: u16 = 2;
+    /// 16 bits.
+    pub const SHORT: u16 = 3;
+    /// 32 bits.
+    pub const LONG: u16 = 4;
+    /// Numerator and denominator, 32 bits each.
+    pub const RATIONAL: u16 = 5;
+}
+
+/// What stands before EXIF in a segment APP1 of a JPEG.
+pub const EXIF: &[u8] = b"Exif\0\0";
+/// Longest value that is read, bytes.
+const MAX_VALUE_BYTES: usize = 4096;
+/// Entries of a GPS directory that are looked at: more than there are tags, because they may come twice.
+const MAX_GPS_ENTRIES: usize = 64;
+/// Longest value of the GPS directory that is kept: all of them together fit into a segment of a JPEG.
+const MAX_GPS_BYTES: usize = 1024;
+
+/// A field of a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Field {
+    /// What it is ([`tag`], or one of the GPS directory).
+    pub tag: u16,
+    /// What its bytes are ([`kind`]).
+    pub kind: u16,
+    /// How many values.
+    pub count: u32,
+    /// The values, numbers big-endian.
+    pub bytes: Vec<u8>,
+}
+
+/// How a photograph was exposed (EXIF: ExposureTime, FNumber, PhotographicSensitivity).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shot {
+    /// Seconds, as numerator and denominator.
+    pub time: [u32; 2],
+    /// Focal length in diameters of the aperture, as numerator and denominator.
+    pub f_number: [u32; 2],
+    /// ISO speed.
+    pub iso: u32,
+}
+
+impl Shot {
+    /// How bright the picture shows a scene, in stops: `log2(t ISO / (100 N²))`, the negative of the scene's EV.
+    #[must_use]
+    pub fn stops(&self) -> f64 {
+        let of = |[numerator, denominator]: [u32; 2]| f64::from(numerator) / f64::from(denominator);
+        libm::log2(of(self.time) * f64::from(self.iso) / 100.0 / of(self.f_number).powi(2))
+    }
+}
+
+/// What EXIF says that is used here.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Exif {
+    /// How the stored pixels are turned, 1..8.
+    pub orientation: Option<u8>,
+    /// How it was exposed.
+    pub shot: Option<Shot>,
+    /// Maker of the camera.
+    pub make: Option<String>,
+    /// Model of the camera.
+    pub model: Option<String>,
+    /// `YYYY:MM:DD HH:MM:SS`.
+    pub taken: Option<String>,
+    /// The GPS directory, by tag.
+    pub gps: Vec<Field>,
+}
+
+impl Exif {
+    /// Reads a TIFF structure.
+    #[must_use]
+    pub fn read(tiff: &[u8]) -> Self {
+        let Some(tiff) = Tiff::new(tiff) else { return Self::default() };
+        let main = tiff.number_at(4);
+        let text = |directory, tag| tiff.field(directory, tag)?.text();
+        let place = |tag| tiff.field(main, tag)?.number();
+        let photo = place(tag::EXIF_DIRECTORY);
+        let shot = || {
+            Some(Shot {
+                time: tiff.field(photo, tag::EXPOSURE_TIME)?.ratio()?,
+                f_number: tiff.field(photo, tag::F_NUMBER)?.ratio()?,
+                iso: tiff.field(photo, tag::PHOTOGRAPHIC_SENSITIVITY)?.number().filter(|&iso| iso > 0)?,
+            })
+        };
+        let orientation = place(tag::ORIENTATION).and_then(|value| u8::try_from(value).ok());
+        let gps = tiff.entries(place(tag::GPS_DIRECTORY)).filter(|entry| entry.tag <= tag::LAST_GPS);
+        let gps = gps.take(MAX_GPS_ENTRIES).filter_map(|entry| tiff.value(&entry));
+        let mut gps: Vec<Field> = gps.filter(|field| field.bytes.len() <= MAX_GPS_BYTES).collect();
+        gps.sort_by_key(|field| field.tag);
+        gps.dedup_by_key(|field| field.tag);
+        Self {
+            orientation: orientation.filter(|value| (1..=8).contains(value)),
+            shot: shot(),
+            make: text(main, tag::MAKE),
+            model: text(main, tag::MODEL),
+            taken: text(photo, tag::DATE_TIME_ORIGINAL),
+            gps,
+        }
+    }
+
+    /// What this says, and where it says nothing, what the other does.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            orientation: self.orientation.or(other.orientation),
+            shot: self.shot.or(other.shot),
+            make: self.make.or(other.make),
+            model: self.model.or(other.model),
+            taken: self.taken.or(other.taken),
+            gps: if self.gps.is_empty() { other.gps } else { self.gps },
+        }
+    }
+}
+
+impl Field {
+    /// Its first value as a whole number.
+    fn number(&self) -> Option<u32> {
+        match self.kind {
+            kind::SHORT => self.bytes.first_chunk().map(|&two| u32::from(u16::from_be_bytes(two))),
+            kind::LONG => self.bytes.first_chunk().map(|&four| u32::from_be_bytes(four)),
+            _ => None,
+        }
+    }
+
+    /// Numerators and denominators.
+    pub fn rationals(&self) -> impl Iterator<Item = [u32; 2]> {
+        let bytes = if self.kind == kind::RATIONAL { self.bytes.as_slice() } else { &[] };
+        bytes.as_chunks::<8>().0.iter().map(|&[a, b, c, d, e, f, g, h]| {
+            [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])]
+        })
+    }
+
+    /// Its first rational; neither part is 0.
+    fn ratio(&self) -> Option<[u32; 2]> {
+        self.rationals().next().filter(|parts| !parts.contains(&0))
+    }
+
+    fn text(&self) -> Option<String> {
+        let text = self.bytes.split(|&byte| byte == 0).next().filter(|_| self.kind == kind::ASCII)?;
+        let text = String::from_utf8_lossy(text).trim().to_owned();
+        (!text.is_empty()).then_some(text)
+    }
+}
+
+/// A TIFF structure of either byte order.
+struct Tiff<'a> {
+    bytes: &'a [u8],
+    is_little: bool,
+}
+
+/// An entry of a directory, with the place of its four bytes of value or offset.
+struct Entry {
+    tag: u16,
+    kind: u16,
+    count: u32,
+    at: usize,
+}
+
+impl<'a> Tiff<'a> {
+    fn new(bytes: &'a [u8]) -> Option<Self> {
+        let is_little = match bytes.first_chunk::<4>()? {
+            b"II\x2A\0" => true,
+            b"MM\0\x2A" => false,
+            _ => return None,
+        };
+        Some(Self { bytes, is_little })
+    }
+
+    fn short_at(&self, at: usize) -> Option<u16> {
+        let two = *self.bytes.get(at..)?.first_chunk()?;
+        Some(if self.is_little { u16::from_le_bytes(two) } else { u16::from_be_bytes(two) })
+    }
+
+    fn number_at(&self, at: usize) -> Option<u32> {
+        let four = *self.bytes.get(at..)?.first_chunk()?;
+        Some(if self.is_little { u32::from_le_bytes(four) } else { u32::from_be_bytes(four) })
+    }
+
+    /// The entries of the directory at a place; none when it is not there.
+    fn entries(&self, place: Option<u32>) -> impl Iterator<Item = Entry> {
+        let start = place.map(|place| place as usize);
+        let count = start.and_then(|start| self.short_at(start)).unwrap_or(0);
+        (0..usize::from(count)).map_while(move |i| {
+            let at = start?.checked_add(2 + 12 * i)?;
+            Some(Entry {
+                tag: self.short_at(at)?,
+                kind: self.short_at(at + 2)?,
+                count: self.number_at(at + 4)?,
+                at: at + 8,
+            })
+        })
+    }
+
+    fn field(&self, directory: Option<u32>, tag: u16) -> Option<Field> {
+        let entry = self.entries(directory).find(|entry| entry.tag == tag)?;
+        self.value(&entry)
+    }
+
+    /// The field of an entry, if its kind is known and its value is there.
+    fn value(&self, entry: &Entry) -> Option<Field> {
+        let &Entry { tag, kind, count, at } = entry;
+        let unit: usize = match kind {
+            1 | kind::ASCII | 6 | 7 => 1,
+            kind::SHORT | 8 => 2,
+            kind::LONG | 9 => 4,
+            kind::RATIONAL | 10 => 8,
+            _ => return None,
+        };
+        let length = unit.checked_mul(count as usize).filter(|&length| length <= MAX_VALUE_BYTES)?;
+        let at = if length <= 4 { at } else { self.number_at(at)? as usize };
+        let mut bytes = self.bytes.get(at..at.checked_add(length)?)?.to_vec();
+        if self.is_little {
+            // A rational is two numbers of four bytes.
+            bytes.chunks_exact_mut(unit.min(4)).for_each(<[u8]>::reverse);
+        }
+        Some(Field { tag, kind, count, bytes })
+    }
+}

@@ -1,0 +1,128 @@
+//! The GPano packet (Google, Photo Sphere XMP Metadata), and the verdict on how a picture shows the sphere.
+
+use crate::projection::Equirect;
+
+/// What GPano says (Google, Photo Sphere XMP Metadata).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct GPano {
+    /// Size of the whole sphere as declared.
+    pub full: Option<[f64; 2]>,
+    /// Left and top of the stored part.
+    pub crop_at: [f64; 2],
+    /// Size of the stored part as declared.
+    pub crop_size: Option<[f64; 2]>,
+    /// Compass heading of the centre, degrees.
+    pub heading: Option<f64>,
+    /// Pitch of the camera, degrees.
+    pub pitch: f64,
+    /// Roll of the camera, degrees.
+    pub roll: f64,
+    /// Whether `ProjectionType` is something else than equirectangular.
+    pub is_other_projection: bool,
+}
+
+/// Reads the GPano attributes or elements of an XMP packet.
+#[must_use]
+pub fn parse_gpano(xmp: &str) -> Option<GPano> {
+    if !xmp.contains("GPano:") {
+        return None;
+    }
+    let text = |name: &str| -> Option<&str> {
+        let key = format!("GPano:{name}");
+        let mut rest = xmp;
+        loop {
+            let at = rest.find(&key)?;
+            rest = rest.get(at + key.len()..)?;
+            let trimmed = rest.trim_start();
+            if let Some(after) = trimmed.strip_prefix('=') {
+                let after = after.trim_start();
+                let quote = after.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+                return after.get(1..)?.split(quote).next();
+            }
+            if let Some(after) = trimmed.strip_prefix('>') {
+                return after.split('<').next();
+            }
+        }
+    };
+    let number = |name: &str| text(name)?.trim().parse::<f64>().ok().filter(|v| v.is_finite());
+    let pair = |a: &str, b: &str| Some([number(a)?, number(b)?]);
+    Some(GPano {
+        full: pair("FullPanoWidthPixels", "FullPanoHeightPixels"),
+        crop_at: pair("CroppedAreaLeftPixels", "CroppedAreaTopPixels").unwrap_or([0.0; 2]),
+        crop_size: pair("CroppedAreaImageWidthPixels", "CroppedAreaImageHeightPixels"),
+        heading: number("PoseHeadingDegrees"),
+        pitch: number("PosePitchDegrees").unwrap_or(0.0),
+        roll: number("PoseRollDegrees").unwrap_or(0.0),
+        is_other_projection: text("ProjectionType")
+            .is_some_and(|t| !t.trim().eq_ignore_ascii_case("equirectangular")),
+    })
+}
+
+/// How a picture of this size shows the sphere.
+///
+/// # Errors
+/// Neither twice as wide as high nor described by GPano; what GPano says makes no sense.
+pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<Equirect, String> {
+    let (w, h) = (f64::from(width), f64::from(height));
+    if let Some(GPano { is_other_projection: true, .. }) = gpano {
+        return Err("GPano: ProjectionType is not equirectangular".to_owned());
+    }
+    if let Some(GPano { full: Some([fw, fh]), crop_at: [left, top], crop_size, .. }) = gpano {
+        let [cw, ch] = crop_size.unwrap_or([fw, fh]);
+        let good = [fw, fh, cw, ch].iter().all(|v| *v >= 1.0 && *v <= 1e6)
+            && left >= 0.0
+            && top >= 0.0
+            && left + cw <= fw + 1.0
+            && top + ch <= fh + 1.0
+            && (fw / fh - 2.0).abs() < 0.02;
+        if !good {
+            return Err(format!(
+                "GPano: a part of {cw}x{ch} px at ({left}, {top}) of {fw}x{fh} px makes no sense (expected a part of a 2:1 panorama)"
+            ));
+        }
+        // A file can be a resize of what it declares.
+        let (sx, sy) = (w / cw, h / ch);
+        if (sx / sy - 1.0).abs() > 0.02 {
+            return Err(format!(
+                "GPano: the picture is {width}x{height} px, which is not the shape of the declared {cw}x{ch} px"
+            ));
+        }
+        if left == 0.0 && top == 0.0 && cw == fw && ch == fh && width == 2 * height {
+            return Ok(Equirect::whole(width, height));
+        }
+        return Ok(Equirect {
+            full_width: fw * sx,
+            full_height: fh * sy,
+            left: left * sx,
+            top: top * sy,
+            width,
+            height,
+        });
+    }
+    if width == 2 * height {
+        return Ok(Equirect::whole(width, height));
+    }
+    Err(format!(
+        "picture: {width}x{height} px is no panorama (expected twice as wide as high, or GPano metadata); stitch it first, or cut it with `gausset pano split`: --lens for two fisheye circles, --stereo tb for one eye above the other"
+    ))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gpano_is_read_as_attributes_and_as_elements_and_scaled_to_the_file() {
+        let attributes = r#"GPano:ProjectionType="equirectangular" GPano:FullPanoWidthPixels="8704" GPano:FullPanoHeightPixels="4352" GPano:PoseHeadingDegrees='67'"#;
+        let found = parse_gpano(attributes);
+        assert_eq!(equirect(found, 1024, 512), Ok(Equirect::whole(1024, 512)));
+        assert_eq!(found.unwrap().heading, Some(67.0));
+        let elements = "<GPano:FullPanoWidthPixels>4000</GPano:FullPanoWidthPixels><GPano:FullPanoHeightPixels>2000</GPano:FullPanoHeightPixels><GPano:CroppedAreaLeftPixels>1000</GPano:CroppedAreaLeftPixels><GPano:CroppedAreaTopPixels>500</GPano:CroppedAreaTopPixels><GPano:CroppedAreaImageWidthPixels>2000</GPano:CroppedAreaImageWidthPixels><GPano:CroppedAreaImageHeightPixels>1000</GPano:CroppedAreaImageHeightPixels>";
+        let found = parse_gpano(elements);
+        let crop = equirect(found, 1000, 500).unwrap();
+        assert_eq!((crop.full_width, crop.left, crop.top), (2000.0, 500.0, 250.0));
+        assert!(equirect(found, 1000, 900).unwrap_err().contains("not the shape"));
+        assert!(equirect(None, 300, 200).unwrap_err().starts_with("picture: 300x200 px is no panorama"));
+    }
+}

@@ -1,0 +1,125 @@
+//! What a panorama says about itself.
+
+use std::io::Cursor;
+
+use gausset_io::image::exif::{EXIF, Exif, Field};
+use gausset_io::image::segments::{Segments, marker};
+
+use super::gpano::{self, GPano, parse_gpano};
+use crate::projection::Equirect;
+
+/// GPS: where the camera looked, degrees from north.
+pub(super) const IMG_DIRECTION: u16 = 0x11;
+/// What stands before XMP in a segment APP1.
+pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
+
+/// What stands before a part of a colour profile in a segment APP2.
+const ICC: &[u8] = b"ICC_PROFILE\0";
+
+/// A place on the earth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Position {
+    /// Degrees north.
+    pub latitude: f64,
+    /// Degrees east.
+    pub longitude: f64,
+    /// Metres above sea level; 0 when the file does not say.
+    pub altitude: f64,
+}
+
+/// What a picture file says about itself.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Metadata {
+    /// Maker of the camera.
+    pub make: Option<String>,
+    /// Model of the camera.
+    pub model: Option<String>,
+    /// `YYYY:MM:DD HH:MM:SS`.
+    pub taken: Option<String>,
+    /// EXIF orientation; 1 when the file does not say.
+    pub orientation: u8,
+    /// The GPS directory.
+    pub gps: Vec<Field>,
+    /// The GPano packet.
+    pub gpano: Option<GPano>,
+    /// Contents of the segments APP2 with the ICC profile.
+    pub icc: Vec<Vec<u8>>,
+}
+
+impl Metadata {
+    /// Reads the segments of a JPEG up to its picture data. What cannot be read is left out.
+    #[must_use]
+    pub fn of_jpeg(data: &[u8]) -> Self {
+        let (mut exif, mut gpano, mut icc) = (Exif::default(), None, Vec::new());
+        let mut segments = Segments::new(Cursor::new(data.get(2..).unwrap_or_default()));
+        while let Ok(found) = segments.next_marker() {
+            match found {
+                marker::SOS | marker::EOI => break,
+                marker::APP1 | marker::APP2 => {}
+                _ => continue,
+            }
+            let Ok(content) = segments.content() else { break };
+            if found == marker::APP2 {
+                icc.extend(content.starts_with(ICC).then_some(content));
+            } else if let Some(tiff) = content.strip_prefix(EXIF) {
+                exif = Exif::read(tiff).or(exif);
+            } else if let Some(xmp) = content.strip_prefix(XMP) {
+                gpano = gpano.or_else(|| parse_gpano(&String::from_utf8_lossy(xmp)));
+            }
+        }
+        Self {
+            make: exif.make,
+            model: exif.model,
+            taken: exif.taken,
+            orientation: exif.orientation.unwrap_or(1),
+            gps: exif.gps,
+            gpano,
+            icc,
+        }
+    }
+
+    /// How a picture of this size shows the sphere.
+    ///
+    /// # Errors
+    /// Neither twice as wide as high nor described by GPano; what GPano says makes no sense.
+    pub fn equirect(&self, width: u32, height: u32) -> Result<Equirect, String> {
+        gpano::equirect(self.gpano, width, height)
+    }
+
+    /// Where it was taken.
+    #[must_use]
+    pub fn position(&self) -> Option<Position> {
+        let entry = |tag| self.gps.iter().find(|e| e.tag == tag);
+        let degrees = |tag, letter_tag, negative: u8| {
+            let [d, m, s] = numbers(entry(tag)?)?;
+            let sign = entry(letter_tag).and_then(|e| e.bytes.first().copied()) == Some(negative);
+            let value = d + m / 60.0 + s / 3600.0;
+            Some(if sign { -value } else { value }).filter(|v| v.is_finite())
+        };
+        let (latitude, longitude) = (degrees(2, 1, b'S')?, degrees(4, 3, b'W')?);
+        let below = entry(5).and_then(|e| e.bytes.first().copied()) == Some(1);
+        let altitude = entry(6).and_then(numbers).map_or(0.0, |[a]| a);
+        let altitude = if below { -altitude } else { altitude };
+        let in_range = latitude.abs() <= 90.0 && longitude.abs() <= 180.0 && altitude.is_finite();
+        in_range.then_some(Position { latitude, longitude, altitude })
+    }
+
+    /// Compass heading of the panorama's centre, degrees.
+    #[must_use]
+    pub fn heading(&self) -> Option<f64> {
+        let gpano = self.gpano.and_then(|g| g.heading);
+        let exif = || numbers(self.gps.iter().find(|e| e.tag == IMG_DIRECTION)?).map(|[h]| h);
+        gpano.or_else(exif).filter(|h| h.is_finite()).map(|h| h.rem_euclid(360.0))
+    }
+}
+
+/// The first rationals of a field; x/0 counts as 0.
+fn numbers<const N: usize>(field: &Field) -> Option<[f64; N]> {
+    let mut rationals = field.rationals();
+    let mut out = [0.0; N];
+    for value in &mut out {
+        let [over, under] = rationals.next()?.map(f64::from);
+        *value = if under == 0.0 { 0.0 } else { over / under };
+    }
+    Some(out)
+}
