@@ -6,7 +6,9 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::room::{self, Room};
+use gausset_pano::jpeg::encode_planes;
+use gausset_scenes::planar::Planar;
+use gausset_scenes::room::{self, Room};
 use serde_json::json;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -21,7 +23,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         let pose = room::pose(k, count);
         let name = format!("frame_{k:02}");
         let picture = Room::FOR_REGISTRATION.panorama(width, &pose, &pool);
-        std::fs::write(folder.join(format!("{name}.jpg")), room::jpeg(&picture, 92, level))?;
+        let bytes = encode_planes(width as usize, &Planar::of(&picture).planes, 92, level);
+        std::fs::write(folder.join(format!("{name}.jpg")), bytes)?;
         truth.insert(name, json!({ "rotation": pose.rotation, "centre": pose.centre() }));
     }
     std::fs::write(folder.join("truth.json"), serde_json::to_string_pretty(&truth)?)?;

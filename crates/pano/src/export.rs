@@ -292,7 +292,7 @@ mod tests {
     ) -> [f64; 3] {
         let pose = poses.frames[frame].pose().unwrap();
         let view = &description.views[view];
-        let in_pano = se3::mul_vec(&view.pano_from_camera(), view.ray_in_camera(x, y));
+        let in_pano = view.ray_in_panorama(x, y);
         se3::transpose_mul_vec(&pose.rotation, in_pano)
     }
 

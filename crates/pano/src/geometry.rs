@@ -104,6 +104,12 @@ impl View {
         [(x - 0.5 * f64::from(self.width)) / f, (y - 0.5 * f64::from(self.height)) / f, 1.0]
     }
 
+    /// Direction in panorama axes of the continuous point (x, y), not normalised.
+    #[must_use]
+    pub fn ray_in_panorama(&self, x: f64, y: f64) -> [f64; 3] {
+        se3::mul_vec(&self.pano_from_camera(), self.ray_in_camera(x, y))
+    }
+
     /// Source pixels per output pixel at the centre of the view, for a panorama that is `pano_width` px around.
     #[must_use]
     pub fn minification(&self, pano_width: u32) -> f64 {
@@ -195,7 +201,7 @@ mod tests {
     fn a_clockwise_camera_turns_its_picture_counter_clockwise() {
         // The direction of the camera's right edge goes down in the panorama.
         let v = view(0.0, 0.0, 10.0, 90.0, 64, 64);
-        let ray = se3::mul_vec(&v.pano_from_camera(), v.ray_in_camera(64.0, 32.0));
+        let ray = v.ray_in_panorama(64.0, 32.0);
         assert!(ray[1] > 0.0);
     }
 

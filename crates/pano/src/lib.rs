@@ -7,7 +7,6 @@
 //! ```
 #![deny(unsafe_code)]
 
-pub mod bench;
 pub mod colours;
 pub mod cutter;
 pub mod eac;
@@ -25,9 +24,7 @@ pub mod preview;
 pub mod projection;
 pub mod remap;
 pub mod rig;
-pub mod room;
 pub mod shell;
 pub mod split;
-pub mod synthetic;
 pub mod table;
 pub mod video;

@@ -23,8 +23,7 @@ use serde::Deserialize;
 
 use crate::colours::{Colours, Matrix};
 use crate::eac::Eac;
-use crate::jpeg::encode::Band;
-use crate::jpeg::{Encoder, Sampling};
+use crate::jpeg::encode_frame;
 use crate::plane::{Colour, Frame, FrameShape, Plane};
 
 /// Longest video, seconds.
@@ -494,39 +493,11 @@ pub fn extract(
             return Ok(index);
         }
         let path = folder.join(format!("frame_{index:06}.jpg"));
-        let picture = picture_of(&frame, PICTURE_QUALITY, level);
+        let picture = encode_frame(&frame, PICTURE_QUALITY, level);
         write_atomic(&Disk, &path, |file| file.write_all(&picture)).map_err(|e| e.to_string())?;
         tell(index + 1);
     }
     Ok(video.frames)
-}
-
-/// A whole 4:2:0 frame as a JPEG.
-#[must_use]
-pub fn picture_of(frame: &Frame, quality: u8, level: Level) -> Vec<u8> {
-    let luma = &frame.planes[0];
-    let mut encoder = Encoder::new(luma.width, luma.height, Sampling::Half, quality);
-    let mut band = Band::default();
-    band.reshape(luma.width, Sampling::Half);
-    encoder.start(&[]);
-    // Rows beyond the picture repeat its last row, columns its last column.
-    let copy = |plane: &Plane, out: &mut [u8], top: usize, stride: usize| {
-        for (k, out) in out.chunks_exact_mut(stride).enumerate() {
-            let row = plane.row((top + k).min(plane.height - 1) as i32);
-            let (inside, rest) = out.split_at_mut(row.len());
-            inside.copy_from_slice(row);
-            rest.fill(row[row.len() - 1]);
-        }
-    };
-    let stride = band.stride;
-    for top in (0..luma.height).step_by(encoder.band_rows()) {
-        copy(luma, &mut band.luma, top, stride);
-        for (out, plane) in band.chroma.iter_mut().zip(&frame.planes[1..]) {
-            copy(plane, out, top / 2, stride / 2);
-        }
-        encoder.band(level, &band);
-    }
-    encoder.finish().to_vec()
 }
 
 /// Raw planes into a frame, in the colours of a JPEG.

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use gausset_compute::{VectorLevel, level};
-use gausset_core::se3;
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_pano::cutter::{Format, HALVE_ABOVE};
 use gausset_pano::fisheye::DualFisheye;
@@ -54,7 +53,7 @@ fn mask() -> Vec<u8> {
 /// Where a pixel of a view lies in the panorama, px.
 fn place(view: &View, i: usize) -> [f64; 2] {
     let (x, y) = ((i as u32 % view.width) as f64 + 0.5, (i as u32 / view.width) as f64 + 0.5);
-    let ray = se3::mul_vec(&view.pano_from_camera(), view.ray_in_camera(x, y));
+    let ray = view.ray_in_panorama(x, y);
     equirect_from_direction(ray, f64::from(WIDTH), f64::from(HEIGHT))
 }
 
@@ -144,7 +143,7 @@ fn the_ground_is_masked_at_every_minification_with_and_without_a_mask() {
             let down = &settings.views[5];
             for (i, &keep) in masks["view05"].iter().enumerate() {
                 let (x, y) = ((i as u32 % side) as f64 + 0.5, (i as u32 / side) as f64 + 0.5);
-                let ray = se3::mul_vec(&down.pano_from_camera(), down.ray_in_camera(x, y));
+                let ray = down.ray_in_panorama(x, y);
                 let angle = degrees_from_nadir(ray);
                 assert_eq!(keep == 0, angle < 30.0, "side {side}: pixel {i}, {angle} degrees");
             }

@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_pano::cutter::Format;
+use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
 use gausset_pano::split::{Event, OnError, Settings, Work, list_frames, split};
-use gausset_pano::synthetic::detailed;
+use gausset_scenes::panorama::detailed;
 
 fn resident_kib() -> f64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
@@ -34,7 +35,8 @@ fn pictures(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn two_hundred_frames_take_the_memory_of_twenty() {
     let level = level(VectorLevel::Auto).unwrap();
-    let sources: Vec<Vec<u8>> = (0..4).map(|k| detailed(1024, 90, k, level, &Pool::new(1))).collect();
+    let sources: Vec<Vec<u8>> =
+        (0..4).map(|k| encode_planes(1024, &detailed(1024, k, &Pool::new(1)).planes, 90, level)).collect();
     let [clean, dirty] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     for k in 0..200usize {
         let good = &sources[k % 4];

@@ -8,10 +8,11 @@ use std::sync::atomic::AtomicBool;
 
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_pano::cutter::Format;
+use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
 use gausset_pano::load::{Limits, demand};
 use gausset_pano::split::{OnError, Settings, SplitError, Work, list_frames, split};
-use gausset_pano::synthetic::detailed;
+use gausset_scenes::panorama::detailed;
 use image::{DynamicImage, ImageBuffer, ImageFormat};
 
 const WIDTH: u32 = 4096;
@@ -38,7 +39,8 @@ fn write(path: &Path) {
     let picture: DynamicImage = match name.split('.').next().unwrap() {
         "own" => {
             let level = level(VectorLevel::Auto).unwrap();
-            std::fs::write(path, detailed(WIDTH as usize, 90, 0, level, &Pool::new(1))).unwrap();
+            let planes = detailed(WIDTH as usize, 0, &Pool::new(1)).planes;
+            std::fs::write(path, encode_planes(WIDTH as usize, &planes, 90, level)).unwrap();
             return;
         }
         "grey" => ImageBuffer::from_fn(WIDTH, HEIGHT, |x, y| image::Luma([narrow(x, y, 0)])).into(),

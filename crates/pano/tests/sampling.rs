@@ -8,7 +8,7 @@ use gausset_pano::cutter::{CutJob, CutView, Cutter, Format, HALVE_ABOVE, Plan, T
 use gausset_pano::geometry::{View, equirect_from_direction};
 use gausset_pano::plane::{Colour, Frame, FrameShape, Plane};
 use gausset_pano::projection::{Equirect, Projection};
-use gausset_pano::room::{self, Room};
+use gausset_scenes::room::{self, Room};
 
 /// One channel of a picture.
 struct Grey {
@@ -95,7 +95,8 @@ fn views_of_a_smooth_room_are_the_room_rendered_directly() {
         (-60.0, -40.0, -75.0),
     ] {
         let view = view(yaw, pitch, roll, 512);
-        let direct = Grey::green(&Room::SMOOTH.view(&view, &pose, &pool));
+        let direct =
+            Grey::green(&Room::SMOOTH.picture([512; 2], &pose, &pool, &|x, y| view.ray_in_panorama(x, y)));
         let psnr = psnr(bytes(&cut(&pano, &view)), bytes(&direct.data));
         println!("smooth room, yaw {yaw} pitch {pitch} roll {roll}: {psnr:.1} dB");
         assert!(psnr >= 54.0, "yaw {yaw} pitch {pitch} roll {roll}: {psnr:.1} dB");

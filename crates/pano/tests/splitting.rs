@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_pano::cutter::Format;
+use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
 use gausset_pano::split::{
     Event, OnError, Report, Settings, SplitError, Work, eac_pairs, list_frames, split,
 };
-use gausset_pano::synthetic::detailed;
+use gausset_scenes::panorama::detailed;
 
 fn settings(layout: Layout, side: u32) -> Settings {
     Settings::new(layout.views(side, side, None), Format::Jpeg(90))
@@ -33,7 +34,7 @@ fn input(count: u32) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let level = level(VectorLevel::Auto).unwrap();
     for k in 0..count {
-        let bytes = detailed(256, 90, k, level, &Pool::new(1));
+        let bytes = encode_planes(256, &detailed(256, k, &Pool::new(1)).planes, 90, level);
         std::fs::write(folder.path().join(format!("p{k:03}.jpg")), bytes).unwrap();
     }
     folder

@@ -12,9 +12,9 @@ use gausset_io::image::encode::png_rgb8;
 use gausset_pano::cutter::Format;
 use gausset_pano::eac::Eac;
 use gausset_pano::layout::Layout;
-use gausset_pano::room::{self, Room};
 use gausset_pano::split::{OnError, Settings, Work, split, video_frames};
 use gausset_pano::video::{Choice, Video};
+use gausset_scenes::room::{self, Room};
 
 /// Direction of a place on a face: `t` down, both 0 to 1.
 fn direction(stream: usize, face: usize, s: f64, t: f64) -> [f64; 3] {
@@ -102,7 +102,7 @@ fn views_of_two_stream_files_are_the_room_rendered_directly() {
     for view in &views {
         let cut = gausset_io::image::decode_file(&out.join(format!("images/{}/frame_000001.png", view.name)))
             .unwrap();
-        let direct = Room::SMOOTH.view(view, &pose, &Pool::new(1));
+        let direct = Room::SMOOTH.picture([256; 2], &pose, &Pool::new(1), &|x, y| view.ray_in_panorama(x, y));
         let sum: f64 =
             cut.rgb.iter().zip(&direct.data).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum();
         let psnr = 10.0 * (255.0 * 255.0 * cut.rgb.len() as f64 / sum).log10();

@@ -445,7 +445,9 @@ fn errors_of(found: &[Pose], truth: &[Pose], path: f64) -> (f64, f64) {
 #[ignore = "ten minutes of CPU time"]
 fn the_poses_of_the_room_are_recovered() {
     use gausset_compute::{Pool, VectorLevel, level};
-    use gausset_pano::room::{self, Room};
+    use gausset_pano::jpeg::encode_planes;
+    use gausset_scenes::planar::Planar;
+    use gausset_scenes::room::{self, Room};
     const FRAMES: usize = 16;
     if python("the_poses_of_the_room_are_recovered").is_none() {
         return;
@@ -457,7 +459,8 @@ fn the_poses_of_the_room_are_recovered() {
     for (k, pose) in truth.iter().enumerate() {
         let picture = Room::FOR_REGISTRATION.panorama(2048, pose, &pool);
         let path = workshop.path(&format!("room/frame_{k:02}.jpg"));
-        std::fs::write(path, room::jpeg(&picture, 92, level)).expect("a panorama");
+        let bytes = encode_planes(2048, &Planar::of(&picture).planes, 92, level);
+        std::fs::write(path, bytes).expect("a panorama");
     }
     let finished = workshop.succeed(&[
         "pano",

@@ -9,11 +9,10 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Instant;
 
-use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::synthetic::detailed;
+use gausset_compute::Pool;
 use gausset_scenes::{tiny, write_dataset};
 
-use crate::support::{PATIENCE, Workshop};
+use crate::support::{PATIENCE, Workshop, write_walk};
 
 /// What each command is tried with, in words: `IN` is the folder with things to work on, `HERE` the folder that is full
 /// of files of others, in which the program runs. Those that write nothing but to stdout are tried by their help.
@@ -70,11 +69,7 @@ fn materials(workshop: &Workshop) {
     let root = workshop.path("in");
     fs::create_dir_all(root.join("walk")).expect("a folder");
     write_dataset(&tiny(), &root.join("data"), &Pool::new(1), &mut |_, _| {}).expect("the tiny data set");
-    let level = level(VectorLevel::Auto).expect("a level");
-    for k in 0..2 {
-        let bytes = detailed(256, 90, k, level, &Pool::new(1));
-        fs::write(root.join(format!("walk/p{k}.jpg")), bytes).expect("a panorama");
-    }
+    write_walk(&root.join("walk"), 2);
     let samples: String = (0..64).map(|k| format!("{},{},{},{}\n", k % 4, k / 4 % 4, k / 16, k)).collect();
     fs::write(root.join("samples.csv"), "x,y,z,value\n".to_owned() + &samples).expect("samples");
     fs::write(root.join("points.csv"), "1,1,1\n").expect("points");

@@ -5,7 +5,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_pano::synthetic::detailed;
+use gausset_pano::jpeg::encode_planes;
+use gausset_scenes::panorama::detailed;
 use gausset_scenes::{tiny, write_dataset};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -72,12 +73,17 @@ impl Workshop {
 pub(crate) fn with_walk(count: u32) -> Workshop {
     let workshop = Workshop::empty();
     std::fs::create_dir(workshop.path("walk")).expect("a folder");
+    write_walk(&workshop.path("walk"), count);
+    workshop
+}
+
+/// Panoramas of 256x128 px as `p0.jpg` and so on.
+pub(crate) fn write_walk(folder: &Path, count: u32) {
     let level = level(VectorLevel::Auto).expect("a level");
     for k in 0..count {
-        let bytes = detailed(256, 90, k, level, &Pool::new(1));
-        std::fs::write(workshop.path(&format!("walk/p{k}.jpg")), bytes).expect("a panorama");
+        let bytes = encode_planes(256, &detailed(256, k, &Pool::new(1)).planes, 90, level);
+        std::fs::write(folder.join(format!("p{k}.jpg")), bytes).expect("a panorama");
     }
-    workshop
 }
 
 /// A script that stands in for a program.

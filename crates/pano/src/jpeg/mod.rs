@@ -11,10 +11,12 @@ pub mod encode;
 pub mod header;
 mod huffman;
 pub mod tables;
+mod whole;
 
 pub use decode::Decoder;
 pub use encode::{Encoder, Sampling};
 pub use header::{DecodeError, Header};
+pub use whole::{encode_frame, encode_planes};
 
 /// Which codec reads and writes baseline files, for measurements.
 pub const BACKEND: &str = "own";

@@ -13,8 +13,8 @@ use super::mask_command::MaskCommand;
 use super::settings::Settings;
 use super::shared::Shared;
 use super::source::SourceFrame;
+use crate::jpeg::encode_frame;
 use crate::plane::{Colour, Frame, Plane};
-use crate::video::picture_of;
 
 /// Folder in the output for masks that a command makes, while they are needed.
 pub(super) const MASK_FOLDER: &str = ".masks";
@@ -116,7 +116,7 @@ fn make(
     let _ = Disk.remove(&mask);
     let picture = if is_video {
         let path = folder.join(format!("{}.jpg", source.stem));
-        let picture = picture_of(frame, SNAPSHOT_QUALITY, shared.work.level);
+        let picture = encode_frame(frame, SNAPSHOT_QUALITY, shared.work.level);
         write_atomic(&Disk, &path, |file| file.write_all(&picture)).map_err(|e| error(e.to_string()))?;
         path
     } else {

@@ -13,8 +13,10 @@ mod density;
 mod field;
 mod field_cases;
 mod measure;
+mod pano;
 mod scene;
-pub(crate) mod timing;
+mod splitter;
+mod timing;
 
 use clap::{Args, Subcommand};
 
@@ -43,7 +45,7 @@ enum What {
     /// The pass that decides which splats are cloned, split and pruned.
     Density(DensityArgs),
     /// Cutting panoramas into views.
-    Pano(super::pano::bench::BenchPanoArgs),
+    Pano(pano::BenchPanoArgs),
     /// Gaussian fields: values and gradients.
     Field(field::BenchFieldArgs),
 }
@@ -70,7 +72,7 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending>
         What::Train(args) => measure(args, Kind::Train, console),
         What::Raster(args) => measure(args, Kind::Raster, console),
         What::Density(args) => return density::run(args, console),
-        What::Pano(args) => return super::pano::bench::run(args, console),
+        What::Pano(args) => return pano::run(args, console),
         What::Field(args) => return field::run(args, console),
     }?;
     console.object_or(&measured, || measured.table())?;

@@ -2,7 +2,7 @@
 
 /// Largest resident size of this process (`VmHWM`, Linux).
 #[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
-pub(crate) fn peak_bytes() -> Option<u64> {
+pub(super) fn peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;

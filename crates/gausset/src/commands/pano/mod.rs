@@ -1,7 +1,6 @@
 //! `gausset pano`: 360-degree footage to views, poses and a splat.
 
 pub(crate) mod align;
-pub(crate) mod bench;
 pub(crate) mod export;
 pub(crate) mod preview;
 pub(crate) mod run;

@@ -7,11 +7,11 @@ use gausset_compute::level;
 use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::{owned, units};
-use gausset_pano::bench::{self, Options};
 use serde::Serialize;
 
+use super::splitter::{Options, measure};
+use super::timing::peak_bytes;
 use crate::Ending;
-use crate::commands::bench::timing::peak_bytes;
 use crate::console::Console;
 use crate::device::DeviceArgs;
 use crate::exit::Status;
@@ -82,7 +82,6 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
     let folder = args.keep.clone().unwrap_or_else(|| own.clone());
     let level = level(args.device.level())
         .ok_or_else(|| Failure::new("device", "--simd: this processor does not have it"))?;
-    let cpu_seconds = || gausset_prof::thread_cpu().map_or(f64::NAN, |time| time.as_secs_f64());
     let options = Options {
         width: args.width as usize,
         frames: args.frames as usize,
@@ -91,11 +90,11 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
     };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     owned::claim(&Disk, &folder, PURPOSE, overwrite).map_err(|e| Failure::new("write", e))?;
-    let measured = bench::measure(&options, &folder, level, &cpu_seconds);
+    let measured = measure(&options, &folder, level);
     if args.keep.is_none() {
         let _ = owned::remove(&own, PURPOSE);
     }
-    let m = measured.map_err(|e| Failure::new("write", e))?;
+    let m = measured?;
     let stage = |name, cpu_ms_per_view| Stage { name, cpu_ms_per_view };
     let result = Measured {
         views_per_s: 1e3 / m.total,

@@ -7,17 +7,10 @@
 //! ```
 //! Where the path touches a pillar, the camera sees through it: a ray meets a pillar where it enters it.
 
-use std::sync::{Mutex, PoisonError};
+use std::f64::consts::{PI, TAU};
 
 use gausset_compute::Pool;
-use gausset_compute::fearless_simd::Level;
-use gausset_core::se3::{self, Mat3};
-use gausset_core::{Pose, RgbImage8};
-
-use crate::geometry::{self, View};
-use crate::load::ycbcr_from_rgb;
-use crate::plane::{Colour, Frame, Plane};
-use crate::video::picture_of;
+use gausset_core::{Pose, RgbImage8, se3};
 
 /// Half extents of the room, m.
 const HALF: [f64; 3] = [3.0, 1.5, 4.0];
@@ -62,78 +55,50 @@ impl Room {
         out
     }
 
-    /// The panorama of a pose (`pano_from_world`), `width` x `width / 2` px.
+    /// The panorama of a pose (`pano_from_world`), `width` x `width / 2` px: longitude grows to the right from behind,
+    /// latitude upwards.
     #[must_use]
     pub fn panorama(&self, width: u32, pose: &Pose, pool: &Pool) -> RgbImage8 {
         let (w, h) = (f64::from(width), f64::from(width / 2));
-        let ray = |x: f64, y: f64| geometry::direction_from_equirect(x, y, w, h);
-        self.picture(width, width / 2, pose, &ray, pool)
+        self.picture([width, width / 2], pose, pool, &|u, v| {
+            let (longitude, latitude) = ((2.0 * u / w - 1.0) * PI, (0.5 - v / h) * PI);
+            let across = libm::cos(latitude);
+            [across * libm::sin(longitude), -libm::sin(latitude), across * libm::cos(longitude)]
+        })
     }
 
-    /// What a view of the panorama of a pose shows, rendered from its own rays.
+    /// A picture from rays in panorama axes, of which there is one for each continuous point (x, y).
     #[must_use]
-    pub fn view(&self, view: &View, pose: &Pose, pool: &Pool) -> RgbImage8 {
-        let pano_from_camera = view.pano_from_camera();
-        let ray = |x: f64, y: f64| se3::mul_vec(&pano_from_camera, view.ray_in_camera(x, y));
-        self.picture(view.width, view.height, pose, &ray, pool)
-    }
-
-    fn picture(
+    pub fn picture(
         &self,
-        width: u32,
-        height: u32,
+        [width, height]: [u32; 2],
         pano_from_world: &Pose,
-        ray_in_pano: &(dyn Fn(f64, f64) -> [f64; 3] + Sync),
         pool: &Pool,
+        ray: &(dyn Fn(f64, f64) -> [f64; 3] + Sync),
     ) -> RgbImage8 {
-        let world_from_pano: Mat3 = se3::transpose(&pano_from_world.rotation);
         let origin = pano_from_world.centre();
-        let stride = 3 * width as usize;
-        let mut data = vec![0u8; stride * height as usize];
-        let rows: Vec<Mutex<&mut [u8]>> = data.chunks_mut(stride).map(Mutex::new).collect();
-        pool.run(rows.len(), |y, _| {
-            let mut row = rows[y].lock().unwrap_or_else(PoisonError::into_inner);
+        let mut picture = RgbImage8::new(width, height);
+        pool.run_chunks(&mut picture.data, 3 * width as usize, |y, row| {
             for (x, pixel) in row.chunks_exact_mut(3).enumerate() {
-                let ray = ray_in_pano(x as f64 + 0.5, y as f64 + 0.5);
-                let colour = self.colour(origin, se3::mul_vec(&world_from_pano, ray));
+                let ray = ray(x as f64 + 0.5, y as f64 + 0.5);
+                let colour = self.colour(origin, se3::transpose_mul_vec(&pano_from_world.rotation, ray));
                 for (out, value) in pixel.iter_mut().zip(colour) {
                     *out = (255.0 * value + 0.5) as u8;
                 }
             }
         });
-        drop(rows);
-        RgbImage8 { width, height, data }
+        picture
     }
-}
-
-/// A picture as a 4:2:0 JPEG; even sides.
-#[must_use]
-pub fn jpeg(picture: &RgbImage8, quality: u8, level: Level) -> Vec<u8> {
-    let (width, height) = (picture.width as usize, picture.height as usize);
-    let pixels: Vec<[u8; 3]> =
-        picture.data.chunks_exact(3).map(|p| ycbcr_from_rgb([p[0], p[1], p[2]])).collect();
-    let mut frame = Frame { colour: Colour::YCbCr, planes: vec![Plane::default(); 3], alpha: None };
-    for (c, plane) in frame.planes.iter_mut().enumerate() {
-        let step = if c == 0 { 1 } else { 2 };
-        plane.reshape(width / step, height / step, [0, (height / step) as i32 - 1]);
-        for y in 0..height / step {
-            for (x, out) in plane.row_mut(y as i32).iter_mut().enumerate() {
-                let at = |i: usize, j: usize| u32::from(pixels[(step * y + j) * width + step * x + i][c]);
-                let sum = if c == 0 { 4 * at(0, 0) } else { at(0, 0) + at(1, 0) + at(0, 1) + at(1, 1) };
-                *out = ((sum + 2) / 4) as u8;
-            }
-        }
-    }
-    picture_of(&frame, quality, level)
 }
 
 /// `pano_from_world` of frame `k` of `count` on the path.
 #[must_use]
 pub fn pose(k: usize, count: usize) -> Pose {
-    let a = std::f64::consts::TAU * k as f64 / count as f64;
+    let a = TAU * k as f64 / count as f64;
     let centre = [1.71 * libm::sin(a), 0.1 * libm::sin(3.0 * a), 1.3 * libm::cos(a) - 0.2];
-    let world_from_pano = geometry::rotation((0.35 * k as f64).to_degrees(), 0.0, 0.0);
-    let rotation = se3::transpose(&world_from_pano);
+    let heading = 0.35 * k as f64;
+    let (sin, cos) = (libm::sin(heading), libm::cos(heading));
+    let rotation = [[cos, 0.0, -sin], [0.0, 1.0, 0.0], [sin, 0.0, cos]];
     let translation = se3::mul_vec(&rotation, centre).map(|v| -v);
     Pose { rotation, translation }
 }
@@ -210,7 +175,7 @@ mod tests {
     fn frames_stand_on_the_path() {
         for k in 0..8 {
             let pose = pose(k, 8);
-            let a = std::f64::consts::TAU * k as f64 / 8.0;
+            let a = TAU * k as f64 / 8.0;
             let centre = pose.centre();
             assert!(
                 (centre[0] - 1.71 * a.sin()).abs() < 1e-12

@@ -4,10 +4,8 @@
 //! makes a 7680x3840 JPEG (4:2:0, quality 95) of 11 to 13 MB: what cameras write.
 
 use gausset_compute::Pool;
-use gausset_compute::fearless_simd::Level;
 
-use crate::jpeg::encode::Band;
-use crate::jpeg::{Encoder, Sampling};
+use crate::planar::Planar;
 
 fn hash(x: u32, y: u32, seed: u32) -> u32 {
     let mut n = x.wrapping_mul(0x8da6_b343) ^ y.wrapping_mul(0xd816_3841) ^ seed.wrapping_mul(0x9e37_79b9);
@@ -47,38 +45,29 @@ fn luma(x: f32, y: f32, width: f32, seed: u32) -> u8 {
     (118.0 + shape + fine + grain + edge).clamp(0.0, 255.0) as u8
 }
 
-fn chroma(x: f32, y: f32, width: f32, seed: u32) -> u8 {
+fn chroma_at(x: f32, y: f32, width: f32, seed: u32) -> u8 {
     let scale = width / 7680.0;
     let octave = |cell: f32, s: u32| noise(x, y, cell * scale, width, seed.wrapping_mul(37) + s);
     (128.0 + octave(200.0, 11) * 34.0 + octave(24.0, 12) * 10.0).clamp(0.0, 255.0) as u8
 }
 
-/// A detailed panorama of `width` x `width / 2` px (a multiple of 32) as a JPEG, 4:2:0.
+/// A detailed panorama of `width` x `width / 2` px, an even number each.
 #[must_use]
-pub fn detailed(width: usize, quality: u8, seed: u32, level: Level, pool: &Pool) -> Vec<u8> {
-    let height = width / 2;
-    let mut encoder = Encoder::new(width, height, Sampling::Half, quality);
-    let mut band = Band::default();
-    band.reshape(width, Sampling::Half);
-    encoder.start(&[]);
-    for top in (0..height).step_by(16) {
-        let stride = band.stride;
-        let rows: Vec<std::sync::Mutex<&mut [u8]>> =
-            band.luma.chunks_mut(stride).map(std::sync::Mutex::new).collect();
-        pool.run(rows.len(), |k, _| {
-            let mut row = rows[k].lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+pub fn detailed(width: usize, seed: u32, pool: &Pool) -> Planar {
+    let mut planar = Planar::new(width, width / 2);
+    let [first, chroma @ ..] = &mut planar.planes;
+    let scale = width as f32;
+    pool.run_chunks(first, width, |y, row| {
+        for (x, out) in row.iter_mut().enumerate() {
+            *out = luma(x as f32, y as f32, scale, seed);
+        }
+    });
+    for (plane, seed) in chroma.iter_mut().zip([seed, seed + 101]) {
+        pool.run_chunks(plane, width / 2, |y, row| {
             for (x, out) in row.iter_mut().enumerate() {
-                *out = luma(x as f32, (top + k) as f32, width as f32, seed);
+                *out = chroma_at((2 * x) as f32, (2 * y) as f32, scale, seed);
             }
         });
-        drop(rows);
-        for (c, plane) in band.chroma.iter_mut().enumerate() {
-            for (i, out) in plane.iter_mut().enumerate() {
-                let (x, y) = (2 * (i % (stride / 2)), top + 2 * (i / (stride / 2)));
-                *out = chroma(x as f32, y as f32, width as f32, seed + c as u32 * 101);
-            }
-        }
-        encoder.band(level, &band);
     }
-    encoder.finish().to_vec()
+    planar
 }
