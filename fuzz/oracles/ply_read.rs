@@ -3,8 +3,7 @@
 use std::path::Path;
 
 use gausset_core::Splats;
-use gausset_io::splat::ply::{PlyOptions, write_ply};
-use gausset_io::splat::{Initial, ReadLimits, SplatFile, parse_initial};
+use gausset_io::splat::{Document, Format, Initial, ReadLimits, SaveOptions, parse_initial, write};
 
 /// Reads the bytes; what can be read is sane, and comes back to the bit when it is written and read again.
 pub(crate) fn check(bytes: &[u8]) {
@@ -31,15 +30,10 @@ pub(crate) fn check(bytes: &[u8]) {
     assert_eq!(again.sky, file.sky);
 }
 
-fn write_and_read(file: &SplatFile, path: &Path, limits: &ReadLimits) -> SplatFile {
-    let options = PlyOptions {
-        normals: false,
-        antialiased: file.antialiased,
-        vertical_axis: file.vertical_axis,
-        sky: file.sky,
-    };
+fn write_and_read(file: &Document, path: &Path, limits: &ReadLimits) -> Document {
+    let options = SaveOptions { normals: false, ..SaveOptions::default() };
     let mut bytes = Vec::new();
-    write_ply(&mut bytes, &file.splats, &options).expect("memory takes everything");
+    write(&mut bytes, file, Format::Ply, &options).expect("memory takes everything");
     match parse_initial(&bytes, path, limits) {
         Ok(Initial::Splats(file)) => file,
         other => panic!("our own file is not read: {other:?}"),

@@ -8,7 +8,7 @@ use gausset_core::splats_transform::Similarity;
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::dataset;
 use gausset_io::run_folder::{config_path, splats_path};
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{self, LoadOptions};
 use gausset_train::agreement::{agreement, novel_views};
 use gausset_train::{RecordedRun, SceneFacts};
 
@@ -71,7 +71,8 @@ fn compare(runs: &[PathBuf; 2]) -> Result<Vec<f64>, String> {
     let mut recorded = Vec::new();
     for run in runs {
         recorded.push(RecordedRun::read(&config_path(run)).map_err(|error| error.to_string())?);
-        let file = read_splats(&splats_path(run)).map_err(|error| error.to_string())?;
+        let file =
+            splat::load(&splats_path(run), &LoadOptions::default()).map_err(|error| error.to_string())?;
         let mut engine = CpuEngine::new(CpuOptions::default()).map_err(|error| error.to_string())?;
         let state = TrainState::new(file.splats, Vec::new());
         engine.load(state).map_err(|error| error.to_string())?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use gausset_core::engine::Engine;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
 use gausset_io::dataset::Dataset;
-use gausset_io::splat::ply::{PlyOptions, save_ply};
+use gausset_io::splat::{self, SaveOptions};
 use gausset_train::free_space::FreeViews;
 use gausset_train::{
     EvalError, EvalOptions, EvalReport, LearntGains, Measures, MemoryPlan, Split, SsimDefinition, clean,
@@ -110,13 +110,8 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
 
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let write = WriteOptions { label: "splats", overwrite, ..WriteOptions::default() };
-    let ply = PlyOptions {
-        normals: true,
-        antialiased: file.antialiased,
-        vertical_axis: file.vertical_axis,
-        sky: file.sky,
-    };
-    let bytes = save_ply(&Disk, output, &splats, &ply, &write)?.bytes;
+    let cleaned = file.with_splats(splats, file.sky);
+    let bytes = splat::save(&Disk, output, &cleaned, &SaveOptions::default(), &write)?.bytes;
     let has_skipped = !before.skipped.is_empty() || dataset.has_skipped();
     Ok(Cleaned { splats: file.splats.len(), removed, before, after, bytes, has_skipped })
 }

@@ -9,7 +9,7 @@ use gausset_io::atomic::Disk;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::lock::SharedLock;
 use gausset_io::run_folder::{config_path, refuse_ways_out, splats_path};
-use gausset_io::splat::{SplatFile, read_splats};
+use gausset_io::splat::{self, Document, LoadOptions};
 use gausset_train::{MemoryPlan, RecordedRun, SceneFacts, check_dataset, read_summary, with_refined_poses};
 
 use crate::{Failure, Host};
@@ -93,7 +93,7 @@ impl SavedRun {
     }
 
     /// Brings the saved splats to a device.
-    pub fn load_splats(&self, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<SplatFile, Failure> {
+    pub fn load_splats(&self, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<Document, Failure> {
         load_splats(&self.splats()?, engine, host)
     }
 
@@ -144,8 +144,8 @@ impl OtherData {
 }
 
 /// Reads a splat file, says what is odd about it and brings it to a device.
-pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<SplatFile, Failure> {
-    let file = read_splats(path)?;
+pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) -> Result<Document, Failure> {
+    let file = splat::load(path, &LoadOptions::default())?;
     for line in file.report.lines(path) {
         host.warn("the splats", line);
     }
@@ -154,7 +154,7 @@ pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) ->
 }
 
 /// How many splats of a file are the scene, where a sky follows them.
-pub fn scene_splats(file: &SplatFile) -> Option<u32> {
+pub fn scene_splats(file: &Document) -> Option<u32> {
     // The device numbers splats with 32 bits and has taken this many.
     (file.sky > 0).then_some(file.scene_len() as u32)
 }

@@ -14,8 +14,7 @@ use gausset_core::Splats;
 use gausset_core::engine::TrainState;
 use gausset_io::atomic::{Disk, WriteOptions};
 use gausset_io::checkpoint::{load_train_state, save_train_state};
-use gausset_io::splat::ply::{PlyOptions, save_ply};
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{self, Document, LoadOptions, SaveOptions};
 
 const REPEATS: usize = 5;
 
@@ -31,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn measure(count: usize, ply: &std::path::Path, checkpoint: &std::path::Path) -> Result<(), Box<dyn Error>> {
-    let splats = some_splats(count);
+    let document = Document::new(some_splats(count));
     println!("{count} splats, SH degree 3                  MB   best s    MB/s   sync s");
     let row = |name: &str, bytes: u64, best: f64, sync: f64| {
         let megabytes = bytes as f64 / 1e6;
@@ -41,7 +40,7 @@ fn measure(count: usize, ply: &std::path::Path, checkpoint: &std::path::Path) ->
     let mut best = (f64::INFINITY, 0.0, 0);
     for _ in 0..REPEATS {
         let clock = Instant::now();
-        let written = save_ply(&Disk, ply, &splats, &PlyOptions::default(), &WriteOptions::default())?;
+        let written = splat::save(&Disk, ply, &document, &SaveOptions::default(), &WriteOptions::default())?;
         let seconds = clock.elapsed().as_secs_f64() - written.sync_seconds;
         if seconds < best.0 {
             best = (seconds, written.sync_seconds, written.bytes);
@@ -52,13 +51,13 @@ fn measure(count: usize, ply: &std::path::Path, checkpoint: &std::path::Path) ->
     let mut read = f64::INFINITY;
     for _ in 0..REPEATS {
         let clock = Instant::now();
-        let file = read_splats(ply)?;
+        let file = splat::load(ply, &LoadOptions::default())?;
         read = read.min(clock.elapsed().as_secs_f64());
-        assert!(file.splats == splats, "what was read is not what was written");
+        assert!(file.splats == document.splats, "what was read is not what was written");
     }
     row("read PLY from the page cache", best.2, read, 0.0);
 
-    let state = TrainState::new(splats, Vec::new());
+    let state = TrainState::new(document.splats, Vec::new());
     let mut best = (f64::INFINITY, 0.0, 0);
     for _ in 0..REPEATS {
         let clock = Instant::now();

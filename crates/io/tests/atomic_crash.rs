@@ -8,7 +8,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use files::{Numbers, file_names, same_bits, some_splats, some_state, temporary_folder};
+use files::{
+    Numbers, PlyOptions, file_names, same_bits, save_ply, some_splats, some_state, temporary_folder,
+};
 use gausset_core::engine::TrainState;
 use gausset_io::atomic::faults::VolatileDisk;
 use gausset_io::atomic::{
@@ -19,8 +21,7 @@ use gausset_io::run_folder::{
     RunFolder, checkpoint_path, checkpoints_folder, list_checkpoints, metrics_path, newest_checkpoint,
     splats_path,
 };
-use gausset_io::splat::ply::{PlyOptions, save_ply};
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{self, LoadOptions};
 use serde_json::json;
 use std::io::Write;
 
@@ -107,12 +108,19 @@ fn after_a_crash_at_any_point_the_run_goes_on_to_the_same_result() {
             assert!(visit == 1, "{place}: the first checkpoint is gone");
         }
         if splats_path(folder).exists() {
-            assert_eq!(read_splats(&splats_path(folder)).unwrap().splats, state_at(3).splats, "{place}");
+            assert_eq!(
+                splat::load(&splats_path(folder), &LoadOptions::default()).unwrap().splats,
+                state_at(3).splats,
+                "{place}"
+            );
         }
 
         // The next start takes over the lock, cleans up and finishes.
         run_three_steps(&Disk, folder).unwrap();
-        assert_eq!(read_splats(&splats_path(folder)).unwrap().splats, state_at(3).splats);
+        assert_eq!(
+            splat::load(&splats_path(folder), &LoadOptions::default()).unwrap().splats,
+            state_at(3).splats
+        );
         assert_eq!(list_checkpoints(&Disk, folder).unwrap(), [2, 3], "{place}");
         assert_eq!(file_names(folder), ["config.toml", "metrics.jsonl", "splats.ply"], "{place}");
         assert_eq!(file_names(&checkpoints_folder(folder)).len(), 2, "{place}");
@@ -211,7 +219,10 @@ fn a_limit_on_file_sizes_gives_one_line_and_keeps_the_old_file() {
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", text(&output));
-    assert_eq!(read_splats(&folder.path().join("splats.ply")).unwrap().splats, some_splats(10, 3, 1));
+    assert_eq!(
+        splat::load(&folder.path().join("splats.ply"), &LoadOptions::default()).unwrap().splats,
+        some_splats(10, 3, 1)
+    );
     assert_eq!(file_names(folder.path()), ["splats.ply"]);
 }
 

@@ -5,15 +5,14 @@ mod files;
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use files::{file_names, same_bits, some_splats, some_state, temporary_folder};
+use files::{PlyOptions, file_names, same_bits, save_ply, some_splats, some_state, temporary_folder};
 use gausset_core::engine::TrainState;
 use gausset_io::atomic::faults::{Fault, FaultyDisk};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, remove_temporaries};
 use gausset_io::checkpoint::{load_train_state, save_train_state};
 use gausset_io::metrics_log::{MetricsLog, read_metrics};
 use gausset_io::run_folder::{RunFolder, checkpoints_folder, metrics_path, newest_checkpoint};
-use gausset_io::splat::ply::{PlyOptions, save_ply};
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{self, LoadOptions};
 use rustix::io::Errno;
 use serde_json::json;
 
@@ -104,7 +103,7 @@ fn saving_splats_leaves_the_old_file_or_the_new_one() {
             save(&Disk, folder, &old).unwrap();
         },
         |folder, succeeded| {
-            let found = read_splats(&folder.join("splats.ply")).unwrap().splats;
+            let found = splat::load(&folder.join("splats.ply"), &LoadOptions::default()).unwrap().splats;
             assert!(found == new || (!succeeded && found == old));
             assert_no_temporaries(folder);
             assert_eq!(file_names(folder), ["splats.ply"]);

@@ -6,10 +6,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::path::Path;
 
-use files::{Numbers, some_splats, some_state, temporary_folder};
+use files::{Numbers, PlyOptions, some_splats, some_state, temporary_folder, write_ply};
 use gausset_io::atomic::Disk;
 use gausset_io::checkpoint::{parse_train_state, save_train_state};
-use gausset_io::splat::ply::{PlyOptions, write_ply};
 use gausset_io::splat::{Initial, ReadLimits, parse_initial};
 use gausset_testkit::data_file;
 

@@ -4,11 +4,10 @@ mod files;
 
 use std::path::Path;
 
-use files::{bits, some_splats, temporary_folder};
+use files::{PlyOptions, bits, save_ply, some_splats, temporary_folder, write_ply};
 use gausset_core::{Splats, sh};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
-use gausset_io::splat::ply::{PlyOptions, save_ply, write_ply};
-use gausset_io::splat::{Initial, PointCloud, ReadLimits, SplatFile, parse_initial, read_splats};
+use gausset_io::splat::{self, Document, Initial, LoadOptions, PointCloud, ReadLimits, parse_initial};
 use gausset_testkit::data_file;
 use proptest::prelude::*;
 
@@ -18,7 +17,7 @@ fn parse(bytes: &[u8]) -> Result<Initial, String> {
     parse_initial(bytes, Path::new("t.ply"), &LIMITS).map_err(|e| e.to_string())
 }
 
-fn splats(bytes: &[u8]) -> SplatFile {
+fn splats(bytes: &[u8]) -> Document {
     match parse(bytes) {
         Ok(Initial::Splats(file)) => file,
         other => panic!("{other:?}"),
@@ -146,7 +145,7 @@ fn red_green_and_blue_stand_one_after_the_other_in_the_file() {
 fn a_file_of_another_program_is_read_to_its_check_values() {
     let test = "a_file_of_another_program_is_read_to_its_check_values";
     let Some(path) = data_file(test, "splats/os4k/os4k.ply") else { return };
-    let file = read_splats(&path).unwrap();
+    let file = splat::load(&path, &LoadOptions::default()).unwrap();
     let s = &file.splats;
     assert_eq!((s.len(), file.sh_degree, s.sh_degree, file.antialiased), (4000, 3, 3, false));
     assert!(file.report.lines(&path).is_empty());
@@ -188,7 +187,7 @@ fn writing_what_was_read_gives_the_bytes_of_the_other_program() {
     let test = "writing_what_was_read_gives_the_bytes_of_the_other_program";
     let Some(path) = data_file(test, "splats/os4k/os4k.ply") else { return };
     let original = std::fs::read(&path).unwrap();
-    let ours = written(&read_splats(&path).unwrap().splats, &PlyOptions::default());
+    let ours = written(&splat::load(&path, &LoadOptions::default()).unwrap().splats, &PlyOptions::default());
     // The headers differ in their comments; the rows are the same to the byte.
     let body = 4000 * 248;
     assert!(original[original.len() - body..] == ours[ours.len() - body..]);
@@ -210,7 +209,7 @@ fn formats_that_cannot_be_read_are_named() {
         // One that is absent leaves the others to be looked at.
         let test = "formats_that_cannot_be_read_are_named";
         let Some(path) = data_file(test, &format!("splats/{name}")) else { continue };
-        let error = read_splats(&path).unwrap_err().to_string();
+        let error = splat::load(&path, &LoadOptions::default()).unwrap_err().to_string();
         let what = "format: cannot be read by this version (expected an Inria PLY";
         let hint = "convert it to PLY with another program";
         assert_eq!(error, format!("{}: {what}, found {format}); {hint}", path.display()));
@@ -360,7 +359,10 @@ fn a_point_cloud_is_a_start_and_not_splats() {
     let path = folder.path().join("points.ply");
     std::fs::write(&path, ascii(&cloud)).unwrap();
     assert_eq!(
-        read_splats(&path).unwrap_err().to_string().replace(&folder.path().display().to_string(), "F"),
+        splat::load(&path, &LoadOptions::default())
+            .unwrap_err()
+            .to_string()
+            .replace(&folder.path().display().to_string(), "F"),
         "F/points.ply: element vertex: a point cloud, not splats (expected f_dc, opacity, scale and rot properties, found \
          none); use it with --init"
     );
@@ -574,7 +576,10 @@ fn every_error_is_one_line_with_place_expectation_and_finding() {
 fn folders_pipes_and_missing_files_are_refused_without_waiting() {
     let folder = temporary_folder();
     let line = |path: &Path| {
-        read_splats(path).unwrap_err().to_string().replace(&folder.path().display().to_string(), "F")
+        splat::load(path, &LoadOptions::default())
+            .unwrap_err()
+            .to_string()
+            .replace(&folder.path().display().to_string(), "F")
     };
     assert_eq!(line(folder.path()), "F: open: is a folder (expected a file)");
     assert_eq!(line(Path::new("/dev/zero")), "/dev/zero: open: is a device (expected a regular file)");
@@ -592,9 +597,9 @@ fn saving_refuses_a_taken_name_only_when_asked_to() {
     };
     assert_eq!(save(Overwrite::Refuse, 3).unwrap().splats, 3);
     assert!(save(Overwrite::Refuse, 4).is_err());
-    assert_eq!(read_splats(&path).unwrap().splats.len(), 3);
+    assert_eq!(splat::load(&path, &LoadOptions::default()).unwrap().splats.len(), 3);
     save(Overwrite::Replace, 4).unwrap();
-    assert_eq!(read_splats(&path).unwrap().splats.len(), 4);
+    assert_eq!(splat::load(&path, &LoadOptions::default()).unwrap().splats.len(), 4);
     let error = save_ply(
         &Disk,
         folder.path(),

@@ -390,7 +390,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("p.ply");
         std::fs::write(&path, points_ply(&points)).unwrap();
-        let read = gausset_io::splat::read_initial(&path, &gausset_io::splat::ReadLimits::default());
+        let read = gausset_io::splat::load_initial(&path, &gausset_io::splat::ReadLimits::default());
         let gausset_io::splat::Initial::Points(cloud) = read.unwrap() else { panic!("splats") };
         assert_eq!(cloud.positions, points.each_ref().map(|p| p.position.map(|v| v as f32)));
         let colours = cloud.colours.unwrap();

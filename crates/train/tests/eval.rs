@@ -11,7 +11,7 @@ use gausset_core::engine::{Engine, RenderOptions, TrainState};
 use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{Loader, LoaderOptions};
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{self, LoadOptions};
 use gausset_train::cameras::of_dataset;
 use gausset_train::orbit::{PictureShape, around_dataset};
 use gausset_train::{
@@ -158,7 +158,7 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     let given = TrainOptions { max_splats: Some(3000), split_largest: Some(0.0), ..options(600) };
     train(&given, &mut cpu(1), &run, &mut ignore).unwrap();
     let record = RecordedRun::read(&run.join("config.toml")).unwrap().record;
-    let splats = read_splats(&run.join("splats.ply")).unwrap().splats;
+    let splats = splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap().splats;
     let score = |splats, measures, threads| {
         let mut engine = cpu(threads);
         engine.load(TrainState::new(splats, Vec::new())).unwrap();
@@ -202,7 +202,11 @@ fn fog_before_a_camera_is_haze_and_what_it_hides_is_not_covisible() {
     assert!(fog.scores.covisible_share.unwrap() < 0.5 * share, "{:?}", fog.scores);
 
     // On the way through a run the pictures must do.
-    let quick = score(read_splats(&run.join("splats.ply")).unwrap().splats, Measures::Pictures, 1);
+    let quick = score(
+        splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap().splats,
+        Measures::Pictures,
+        1,
+    );
     assert_eq!((quick.scores.haze, quick.scores.covisible_share), (None, None));
     assert_eq!(quick.scores.psnr_colour_corrected, clear.scores.psnr_colour_corrected);
 }
@@ -212,7 +216,7 @@ fn scores(given: &TrainOptions) -> (f64, f64, Mat3) {
     let (_folder, run) = runs();
     let outcome = train(given, &mut cpu(1), &run, &mut ignore).unwrap();
     let record = RecordedRun::read(&run.join("config.toml")).unwrap().record;
-    let file = read_splats(&run.join("splats.ply")).unwrap();
+    let file = splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap();
     let mut engine = cpu(1);
     engine.load(TrainState::new(file.splats, Vec::new())).unwrap();
     let options = EvalOptions { splats_from_dataset: record.up_rotation, ..eval_options(Split::Test) };

@@ -12,7 +12,7 @@ use gausset_core::image::RgbImage8;
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::image::{decode_file, encode};
 use gausset_io::run_folder::eval_folder;
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{self, LoadOptions};
 use gausset_train::eval::REPORT;
 use gausset_train::{
     Colours, EvalOptions, EvalReport, Exposure, LearntGains, Measures, RecordedRun, Split, SsimDefinition,
@@ -90,7 +90,7 @@ fn a_held_out_picture_is_rendered_with_the_exposure_of_those_before_and_after_it
     let report = std::fs::read_to_string(eval_folder(&run).join(REPORT)).unwrap();
     let report: EvalReport = serde_json::from_str(&report).unwrap();
     assert_eq!(report.exposed, dataset.split.test.len() as u64);
-    let file = read_splats(&run.join("splats.ply")).unwrap();
+    let file = splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap();
     engine.load(TrainState::new(file.splats, Vec::new())).unwrap();
     let loader = Loader::new(dataset, LoaderOptions::default());
     let mut score = |exposures| {

@@ -14,7 +14,7 @@ use gausset_core::se3::IDENTITY3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::{Dataset, Loader, LoaderOptions, OpenOptions};
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{self, LoadOptions};
 use gausset_train::{
     EvalOptions, Measures, RecordedRun, SceneFacts, Split, SsimDefinition, TrainConfig, TrainOptions, Up,
     evaluate, with_refined_poses,
@@ -86,7 +86,7 @@ fn refined(data: &Path, reopen: impl Fn(&Path) -> Dataset) {
         assert!(difference(&expected, &new.pose) < 1e-9, "{}", old.name);
     }
     // With their refined cameras the training views look more like their pictures than with the old ones.
-    let file = read_splats(&run.join("splats.ply")).unwrap();
+    let file = splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap();
     engine.load(TrainState::new(file.splats, Vec::new())).unwrap();
     let mut psnr = |dataset: Arc<Dataset>, splats_from_dataset| {
         let loader = Loader::new(dataset, LoaderOptions::default());

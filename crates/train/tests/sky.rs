@@ -16,7 +16,7 @@ use gausset_core::{Camera, Pose, Splats};
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{Loader, LoaderOptions};
 use gausset_io::run_folder::RunFolder;
-use gausset_io::splat::{SplatFile, read_splats};
+use gausset_io::splat::{self, Document, LoadOptions};
 use gausset_testkit::assert_golden_bytes;
 use gausset_testkit::scene::Random;
 use gausset_train::{
@@ -33,8 +33,8 @@ fn last_state(run: &Path) -> TrainState {
     RunFolder::open(&Disk, run).unwrap().newest_checkpoint(&Disk).unwrap().found.unwrap().state
 }
 
-fn saved(run: &Path) -> SplatFile {
-    read_splats(&run.join("splats.ply")).unwrap()
+fn saved(run: &Path) -> Document {
+    splat::load(&run.join("splats.ply"), &LoadOptions::default()).unwrap()
 }
 
 fn score(state: TrainState, render: RenderOptions, scene: Option<usize>, turn: Mat3) -> EvalReport {

@@ -9,8 +9,7 @@ use gausset_core::{Region, se3, sh};
 use gausset_flow::Failure;
 use gausset_flow::saved_run::{DataPlace, OtherData, SavedRun};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
-use gausset_io::splat::ply::{PlyOptions, save_ply};
-use gausset_io::splat::{SplatFile, read_splats};
+use gausset_io::splat::{self, Document, LoadOptions, SaveOptions};
 use gausset_io::units;
 use gausset_train::{Up, up};
 
@@ -83,7 +82,7 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
         false => None,
     };
     let input = run.as_ref().map_or(Ok(args.input.clone()), SavedRun::splats)?;
-    let mut file = read_splats(&input).map_err(Failure::from)?;
+    let mut file = splat::load(&input, &LoadOptions::default()).map_err(Failure::from)?;
     for line in file.report.lines(&input) {
         console.warn("the splats", line);
     }
@@ -91,19 +90,17 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
         Some(region) => crop(&mut file, &region, &input)?,
         None => 0,
     };
-    let mut vertical_axis = file.vertical_axis;
     if args.up != Up::None {
         Similarity::from_rotation(up::rotation(args.up, &[])).apply_to_splats(&mut file.splats);
-        vertical_axis = Some(up::SAVED_UP.map(|v| v as f32));
+        file.vertical_axis = Some(up::SAVED_UP.map(|v| v as f32));
     }
     if let Some(degree) = args.sh_degree.filter(|degree| *degree < file.splats.sh_degree) {
         file.splats = file.splats.with_sh_degree(degree);
     }
-    let options =
-        PlyOptions { normals: !args.no_normals, antialiased: file.antialiased, vertical_axis, sky: file.sky };
+    let options = SaveOptions { normals: !args.no_normals, ..SaveOptions::default() };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     let write = WriteOptions { label: "splats", overwrite, ..WriteOptions::default() };
-    let written = save_ply(&Disk, &args.output, &file.splats, &options, &write).map_err(Failure::from)?;
+    let written = splat::save(&Disk, &args.output, &file, &options, &write).map_err(Failure::from)?;
     let (splats, size) = (grouped(written.splats), units::bytes(written.bytes));
     console.note(format!("{}: {splats} splats, {size}", args.output.display()));
     if cropped > 0 {
@@ -145,7 +142,7 @@ impl ConvertArgs {
 }
 
 /// Leaves out what lies outside and returns how many splats that are; refuses what would be an empty file.
-fn crop(file: &mut SplatFile, region: &Region, path: &Path) -> Result<usize, Failure> {
+fn crop(file: &mut Document, region: &Region, path: &Path) -> Result<usize, Failure> {
     let before = file.splats.len();
     file.crop(region);
     if file.splats.is_empty() {

@@ -7,7 +7,7 @@ use clap::Args;
 use gausset_flow::Failure;
 use gausset_flow::saved_run::SavedRun;
 use gausset_io::dataset::{self, Dataset, OpenOptions};
-use gausset_io::splat::{SplatFile, read_splats};
+use gausset_io::splat::{self, Document, LoadOptions};
 use gausset_io::units;
 use gausset_train::read_summary;
 use serde::Serialize;
@@ -101,7 +101,7 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> 
 }
 
 fn splats_info(path: &Path, bytes: u64, console: &Console) -> Result<Status, Ending> {
-    let file = read_splats(path).map_err(Failure::from)?;
+    let file = splat::load(path, &LoadOptions::default()).map_err(Failure::from)?;
     for line in file.report.lines(path) {
         console.warn("the splats", line);
     }
@@ -118,7 +118,7 @@ fn splats_info(path: &Path, bytes: u64, console: &Console) -> Result<Status, End
     Ok(Status::Done)
 }
 
-fn splats_table(file: &SplatFile, info: &SplatsInfo, bytes: u64) -> String {
+fn splats_table(file: &Document, info: &SplatsInfo, bytes: u64) -> String {
     let corner = |corner: [f32; 3]| corner.map(|v| three_digits(f64::from(v))).join(" ");
     let bounds = info.bounds.as_ref().map_or_else(
         || "none".to_owned(),

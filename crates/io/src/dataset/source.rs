@@ -282,7 +282,7 @@ pub(super) fn ply_points(
     // Of 64 bytes a point the reader counts 24; the others are the point that is made of it.
     let reading = memory_bytes / 8 * 3;
     let limits = ReadLimits { memory_bytes: reading.min(ReadLimits::default().memory_bytes) };
-    let (positions, colours) = match splat::read_initial(&found.path, &limits) {
+    let (positions, colours) = match splat::load_initial(&found.path, &limits) {
         Err(SplatError::Memory { path, count, needed, limit }) => {
             let possible = (u128::from(count) * u128::from(limit) / u128::from(needed.max(1))) as u64;
             return Err(DatasetError::TooManyPoints { path, found: count, possible, limit: memory_bytes });

@@ -2,10 +2,13 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::print_stderr, reason = "a skipped test says why")]
 
+use std::io::{self, Write};
 use std::path::Path;
 
 use gausset_core::Splats;
 use gausset_core::engine::{DensityStatistics, ExtraGroup, Group, Moments, TrainState};
+use gausset_io::atomic::{FileSystem, WriteError, WriteOptions};
+use gausset_io::splat::{self, Document, Format, SaveOptions, Saved};
 
 /// Numbers that look random, the same on every run (splitmix64).
 pub(crate) struct Numbers(pub(crate) u64);
@@ -35,6 +38,45 @@ impl Numbers {
     pub(crate) fn values(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.value()).collect()
     }
+}
+
+/// What stands in a PLY besides the splats.
+#[derive(Clone, Debug)]
+pub(crate) struct PlyOptions {
+    pub(crate) normals: bool,
+    pub(crate) antialiased: bool,
+    pub(crate) vertical_axis: Option<[f32; 3]>,
+    pub(crate) sky: usize,
+}
+
+impl Default for PlyOptions {
+    fn default() -> Self {
+        Self { normals: true, antialiased: false, vertical_axis: None, sky: 0 }
+    }
+}
+
+impl PlyOptions {
+    fn document(&self, splats: &Splats) -> (Document, SaveOptions) {
+        let Self { normals, antialiased, vertical_axis, sky } = *self;
+        let document = Document { antialiased, vertical_axis, sky, ..Document::new(splats.clone()) };
+        (document, SaveOptions { normals, ..SaveOptions::default() })
+    }
+}
+
+pub(crate) fn write_ply(writer: &mut dyn Write, splats: &Splats, options: &PlyOptions) -> io::Result<Saved> {
+    let (document, options) = options.document(splats);
+    splat::write(writer, &document, Format::Ply, &options)
+}
+
+pub(crate) fn save_ply(
+    fs: &dyn FileSystem,
+    path: &Path,
+    splats: &Splats,
+    options: &PlyOptions,
+    write: &WriteOptions,
+) -> Result<Saved, WriteError> {
+    let (document, options) = options.document(splats);
+    splat::save(fs, path, &document, &SaveOptions { format: Some(Format::Ply), ..options }, write)
 }
 
 pub(crate) fn some_splats(count: usize, sh_degree: u8, seed: u64) -> Splats {

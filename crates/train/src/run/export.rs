@@ -5,7 +5,7 @@ use gausset_core::se3::{IDENTITY3, Mat3};
 use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::{FileSystem, Overwrite, WriteError, WriteOptions};
 use gausset_io::run_folder::{RunFolder, splats_path};
-use gausset_io::splat::ply::{PlyOptions, PlyWritten, save_ply};
+use gausset_io::splat::{self, Document, SaveOptions, Saved};
 
 use crate::up::SAVED_UP;
 
@@ -18,17 +18,13 @@ pub(super) fn save_splats(
     sky: usize,
     antialiased: bool,
     saved_from_dataset: &Mat3,
-) -> Result<PlyWritten, WriteError> {
+) -> Result<Saved, WriteError> {
     let is_turned = *saved_from_dataset != IDENTITY3;
     if is_turned {
         Similarity::from_rotation(*saved_from_dataset).apply_to_splats(&mut splats);
     }
-    let options = PlyOptions {
-        antialiased,
-        sky,
-        vertical_axis: is_turned.then(|| SAVED_UP.map(|v| v as f32)),
-        ..PlyOptions::default()
-    };
+    let vertical_axis = is_turned.then(|| SAVED_UP.map(|v| v as f32));
+    let document = Document { antialiased, sky, vertical_axis, ..Document::new(splats) };
     let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
-    save_ply(fs, &splats_path(folder.root()), &splats, &options, &write)
+    splat::save(fs, &splats_path(folder.root()), &document, &SaveOptions::default(), &write)
 }

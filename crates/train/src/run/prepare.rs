@@ -49,7 +49,7 @@ pub(super) fn first_splats(config: &TrainConfig, dataset: &Dataset) -> Result<in
 /// The splats of a file, or splats made from its points.
 fn from_file(path: &Path, options: &InitOptions, memory_bytes: u64) -> Result<init::Start, TrainError> {
     let limits = ReadLimits { memory_bytes: MemoryPlan::start_budget(memory_bytes) };
-    let mut start = match splat::read_initial(path, &limits)? {
+    let mut start = match splat::load_initial(path, &limits)? {
         Initial::Splats(file) => {
             // A sky is learnt anew, and one that is splats would only be in its way.
             let splats = finite(file.scene().into_owned()).with_sh_degree(options.sh_degree);

@@ -8,7 +8,7 @@ use gausset_core::engine::{RenderOptions, TrainView};
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_flow::Failure;
 use gausset_flow::saved_run::NOT_TURNED;
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{self, LoadOptions};
 use gausset_scenes::workload::{HEIGHT, SPLATS, State, WIDTH, Workload, pattern};
 use gausset_train::cameras;
 use gausset_train::orbit::{self, PictureShape};
@@ -42,7 +42,7 @@ impl Scene {
     }
 
     fn of_file(args: &MeasureArgs, path: &Path, console: &Console) -> Result<Self, Failure> {
-        let file = read_splats(path)?;
+        let file = splat::load(path, &LoadOptions::default())?;
         for line in file.report.lines(path) {
             console.warn("the splats", line);
         }

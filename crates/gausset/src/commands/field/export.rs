@@ -7,8 +7,7 @@ use gausset_field::model::Model;
 use gausset_field::{Bounds, splat};
 use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, WriteOptions};
-use gausset_io::splat::ply::{PlyOptions, save_ply};
-use gausset_io::splat::read_splats;
+use gausset_io::splat::{self as splat_file, Document, LoadOptions, SaveOptions};
 
 use super::{check_output, load, overwrite, write_bytes};
 use crate::Ending;
@@ -42,7 +41,7 @@ pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
     let is_ply = |path: &PathBuf| path.extension().is_some_and(|e| e.eq_ignore_ascii_case("ply"));
     let count = if is_ply(&args.input) {
         check_output(&args.output, &[".safetensors"], args.force)?;
-        let file = read_splats(&args.input).map_err(Failure::from)?;
+        let file = splat_file::load(&args.input, &LoadOptions::default()).map_err(Failure::from)?;
         for line in file.report.lines(&args.input) {
             console.warn("the splats", line);
         }
@@ -55,12 +54,12 @@ pub(super) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending
     } else {
         check_output(&args.output, &[".ply"], args.force)?;
         let model = load(&args.input)?;
-        let splats = splat::to_splats(&model.field);
+        let document = Document::new(splat::to_splats(&model.field));
         let options =
             WriteOptions { label: "splats", overwrite: overwrite(args.force), ..WriteOptions::default() };
-        let ply = PlyOptions::default();
-        save_ply(&Disk, &args.output, &splats, &ply, &options).map_err(Failure::from)?;
-        splats.len()
+        splat_file::save(&Disk, &args.output, &document, &SaveOptions::default(), &options)
+            .map_err(Failure::from)?;
+        document.splats.len()
     };
     console.note(format!("{}: {}", args.output.display(), counted(count as u64, "Gaussian")));
     Ok(Status::Done)

@@ -15,4 +15,4 @@ mod read;
 mod write;
 
 pub(super) use read::read_ply;
-pub use write::{PlyOptions, PlyWritten, save_ply, write_ply};
+pub(super) use write::{file_bytes, write_ply};

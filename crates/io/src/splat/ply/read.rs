@@ -1,16 +1,14 @@
 //! Reads the body of a PLY file, row by row, into splats or points.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
-use std::io::BufRead;
-use std::path::Path;
-
 use gausset_core::{Splats, sh};
 
 use super::columns::{Kind, Layout};
 use super::header::{Element, Encoding, Header, Scalar, Shape};
 use super::input::Input;
 use crate::splat::sift::{ROW_SH, Sift};
-use crate::splat::{Initial, PointCloud, ReadLimits, SplatError, SplatFile, SplatFormat};
+use crate::splat::source::Source;
+use crate::splat::{Document, Format, Initial, PointCloud, SplatError};
 use crate::units::quote;
 
 /// Bytes of rows read at once.
@@ -18,14 +16,10 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Most memory reserved before any row was seen.
 const FIRST_RESERVATION_BYTES: usize = 64 << 20;
 
-/// Reads a PLY file of `bytes` bytes.
-pub(in crate::splat) fn read_ply(
-    source: &mut dyn BufRead,
-    bytes: u64,
-    path: &Path,
-    limits: &ReadLimits,
-) -> Result<Initial, SplatError> {
-    let mut input = Input::new(source, bytes, path);
+/// Reads a PLY file.
+pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+    let (path, limits) = (source.path, &source.options.limits);
+    let mut input = Input::new(source.stream, source.bytes, path);
     let header = Header::read(&mut input)?;
     let is_vertex = |element: &Element| element.name == "vertex";
     let at = header.elements.iter().position(is_vertex).unwrap_or(header.elements.len());
@@ -61,10 +55,10 @@ pub(in crate::splat) fn read_ply(
                     "SH degree: the top band was left out (expected a degree of at most {degree}, found {stored_degree})"
                 ));
             }
-            Initial::Splats(SplatFile {
+            Initial::Splats(Document {
                 splats,
                 sh_degree: stored_degree,
-                format: SplatFormat::InriaPly,
+                format: Format::Ply,
                 antialiased: header.comments.antialiased,
                 flat: flat || header.comments.flat,
                 vertical_axis: header.comments.vertical_axis,

@@ -1,0 +1,101 @@
+//! What a splat file holds, whatever its format.
+
+use std::borrow::Cow;
+
+use gausset_core::{Region, Splats};
+
+use super::{Format, ReadReport};
+
+/// A splat file in memory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Document {
+    /// The splats, with the numbers of the file.
+    pub splats: Splats,
+    /// Whether the splats were trained with opacity compensation and should be drawn with it.
+    pub antialiased: bool,
+    /// Whether the splats are flat discs (2DGS).
+    pub flat: bool,
+    /// Direction that is up, if the file tells.
+    pub vertical_axis: Option<[f32; 3]>,
+    /// How many of the last splats are a sky far behind the scene, as Gausset exports it.
+    pub sky: usize,
+    /// Format that it was read from.
+    pub format: Format,
+    /// SH degree that the file stores; 4 when its top band was dropped ([`gausset_core::sh::MAX_DEGREE`] is 3).
+    pub sh_degree: u8,
+    /// What was dropped, repaired or noticed.
+    pub report: ReadReport,
+}
+
+impl Document {
+    /// Splats of which nothing else is known.
+    #[must_use]
+    pub fn new(splats: Splats) -> Self {
+        Self {
+            sh_degree: splats.sh_degree,
+            splats,
+            antialiased: false,
+            flat: false,
+            vertical_axis: None,
+            sky: 0,
+            format: Format::Ply,
+            report: ReadReport::default(),
+        }
+    }
+
+    /// The same document with other splats, the last `sky` of which are a sky.
+    #[must_use]
+    pub fn with_splats(&self, splats: Splats, sky: usize) -> Self {
+        Self {
+            sky,
+            vertical_axis: self.vertical_axis,
+            antialiased: self.antialiased,
+            flat: self.flat,
+            ..Self::new(splats)
+        }
+    }
+
+    /// Number of splats of the scene, which come before those of the sky.
+    #[must_use]
+    pub fn scene_len(&self) -> usize {
+        self.splats.len() - self.sky
+    }
+
+    /// The splats of the scene, without those of the sky.
+    #[must_use]
+    pub fn scene(&self) -> Cow<'_, Splats> {
+        match self.sky {
+            0 => Cow::Borrowed(&self.splats),
+            _ => Cow::Owned(self.splats.select(&(0..self.scene_len()).collect::<Vec<_>>())),
+        }
+    }
+
+    /// Leaves out the splats whose mean lies outside a part of space, those of the sky, too.
+    pub fn crop(&mut self, region: &Region) {
+        let stays: Vec<usize> =
+            (0..self.splats.len()).filter(|&i| region.contains(self.splats.means[i])).collect();
+        let scene_len = self.scene_len();
+        self.sky = stays.iter().filter(|&&i| i >= scene_len).count();
+        self.splats = self.splats.select(&stays);
+    }
+}
+
+/// Points with colours, for a start of training.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PointCloud {
+    /// Positions in world space.
+    pub positions: Vec<[f32; 3]>,
+    /// Colours in 0..1, one per position; `None` when the file has none.
+    pub colours: Option<Vec<[f32; 3]>>,
+    /// What was dropped or noticed.
+    pub report: ReadReport,
+}
+
+/// What a file holds that training can start from.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Initial {
+    /// Splats.
+    Splats(Document),
+    /// Points.
+    Points(PointCloud),
+}

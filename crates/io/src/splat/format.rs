@@ -1,0 +1,159 @@
+//! The table of formats.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use super::source::Source;
+use super::{Document, Initial, SaveOptions, Saved, SplatError, ply};
+
+/// A file format for splats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// The `.ply` of the released 3DGS code (Kerbl et al. 2023): raw parameters, f32.
+    Ply,
+}
+
+/// What there is to know about a format.
+#[derive(Debug)]
+pub struct FormatRow {
+    /// Which one it is.
+    pub format: Format,
+    /// Stable name, for `info --json` and `convert --format`.
+    pub name: &'static str,
+    /// Name for people.
+    pub title: &'static str,
+    /// Ends of the names of its files, in lower case, with their dot; the first one is usual.
+    pub endings: &'static [&'static str],
+    /// Whether a file that begins so is of this format.
+    pub(super) sniff: fn(&Start) -> bool,
+    /// Its reader.
+    pub(super) read: fn(&mut Source<'_>) -> Result<Initial, SplatError>,
+    /// Its writer, where it is written.
+    pub(super) write: Option<Writer>,
+    /// What it cannot hold, in words.
+    pub loses: &'static str,
+}
+
+/// Writes the splats of a document, all of them usable.
+pub(super) type Writer = fn(&mut dyn Write, &Document, &SaveOptions) -> io::Result<Saved>;
+
+/// All formats, in the order of [`Format`] and in that in which content is looked at.
+pub static FORMATS: [FormatRow; 1] = [FormatRow {
+    format: Format::Ply,
+    name: "ply",
+    title: "PLY",
+    endings: &[".ply"],
+    sniff: |start| start.bytes.starts_with(b"ply\n") || start.bytes.starts_with(b"ply\r"),
+    read: ply::read_ply,
+    write: Some(ply::write_ply),
+    loses: "nothing",
+}];
+
+impl Format {
+    /// Its row of the table.
+    #[must_use]
+    pub fn row(self) -> &'static FormatRow {
+        &FORMATS[self as usize]
+    }
+
+    /// Stable name, for `info --json`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The format with a name of the table.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        FORMATS.iter().find(|row| row.name == name).map(|row| row.format)
+    }
+
+    /// The format that the end of a file name means; the longest end counts.
+    #[must_use]
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
+        let fits = |ending: &&&str| name.ends_with(**ending);
+        let ends = FORMATS.iter().filter_map(|row| {
+            let longest = row.endings.iter().filter(fits).map(|ending| ending.len()).max()?;
+            Some((longest, row.format))
+        });
+        ends.max_by_key(|(length, _)| *length).map(|(_, format)| format)
+    }
+
+    /// Whether it is written, too.
+    #[must_use]
+    pub fn is_written(self) -> bool {
+        self.row().write.is_some()
+    }
+}
+
+/// Ends of file names that can be written, for messages: `.ply, .spz or .glb`.
+pub(super) fn written_endings() -> String {
+    let ends: Vec<&str> = FORMATS
+        .iter()
+        .filter(|row| row.write.is_some())
+        .filter_map(|row| row.endings.first().copied())
+        .collect();
+    match ends.split_last() {
+        Some((last, [])) => (*last).to_owned(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+        None => String::new(),
+    }
+}
+
+/// The beginning of a file.
+pub(super) struct Start {
+    /// Its first bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Length of the whole file.
+    pub(super) file_bytes: u64,
+}
+
+impl Start {
+    /// The format of the file.
+    pub(super) fn format(&self, path: &Path) -> Result<Format, SplatError> {
+        if let Some(row) = FORMATS.iter().find(|row| (row.sniff)(self)) {
+            return Ok(row.format);
+        }
+        let _ = self.file_bytes;
+        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+        let known = if self.bytes.starts_with(b"NGSP") || self.bytes.starts_with(&[0x1f, 0x8b]) {
+            "SPZ"
+        } else if self.bytes.starts_with(b"PK\x03\x04") {
+            "SOG (a zip archive)"
+        } else if self.bytes.starts_with(b"glTF") {
+            "binary glTF"
+        } else if self.bytes.starts_with(b"{") {
+            "JSON, perhaps the meta.json of a SOG"
+        } else if ending == "splat" {
+            ".splat"
+        } else if ending == "ksplat" {
+            ".ksplat"
+        } else {
+            let found = self.bytes.get(..16).unwrap_or(&self.bytes).escape_ascii().to_string();
+            return Err(SplatError::UnknownFormat { path: path.to_owned(), found });
+        };
+        Err(SplatError::UnsupportedFormat { path: path.to_owned(), found: known })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rows_stand_in_the_order_of_the_formats() {
+        for (i, row) in FORMATS.iter().enumerate() {
+            assert_eq!(row.format as usize, i, "{}", row.name);
+            assert!(std::ptr::eq(row.format.row(), row));
+            assert_eq!(Format::from_name(row.name), Some(row.format));
+        }
+    }
+
+    #[test]
+    fn the_full_end_of_a_name_decides() {
+        assert_eq!(Format::of_path(Path::new("a/B.PLY")), Some(Format::Ply));
+        assert_eq!(Format::of_path(Path::new("a.ply/b")), None);
+        assert_eq!(Format::of_path(Path::new("ply")), None);
+    }
+}

@@ -1,0 +1,42 @@
+//! A file being read: its bytes, how many they are, and what the reader may do.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
+
+use std::io::{BufRead, Read, Seek, SeekFrom};
+use std::path::Path;
+
+use super::{LoadOptions, SplatError};
+
+/// Bytes at the front of a file that are looked at to recognise a format: the longest header of a PLY.
+const START_BYTES: u64 = 64 << 10;
+
+/// Bytes that can be read from any place.
+pub(super) trait Stream: BufRead + Seek {}
+
+impl<T: BufRead + Seek> Stream for T {}
+
+/// A file being read.
+pub(super) struct Source<'a> {
+    /// Its bytes.
+    pub(super) stream: &'a mut dyn Stream,
+    /// How many they are.
+    pub(super) bytes: u64,
+    /// Its name.
+    pub(super) path: &'a Path,
+    /// What the reader may do.
+    pub(super) options: &'a LoadOptions,
+}
+
+impl Source<'_> {
+    /// The first bytes of the file; the place is again its beginning.
+    pub(super) fn start(&mut self) -> Result<Vec<u8>, SplatError> {
+        let mut start = Vec::new();
+        let read = (&mut *self.stream).take(START_BYTES).read_to_end(&mut start);
+        read.and_then(|_| self.stream.seek(SeekFrom::Start(0))).map_err(|source| self.io(source))?;
+        Ok(start)
+    }
+
+    /// The error of a failed read.
+    pub(super) fn io(&self, source: std::io::Error) -> SplatError {
+        SplatError::Io { path: self.path.to_owned(), action: "read", source }
+    }
+}
