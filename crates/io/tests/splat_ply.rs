@@ -194,29 +194,6 @@ fn writing_what_was_read_gives_the_bytes_of_the_other_program() {
 }
 
 #[test]
-fn formats_that_cannot_be_read_are_named() {
-    let named = [
-        ("guitar.compressed.ply", "a compressed PLY"),
-        ("os4k/os4k_v3.spz", "SPZ"),
-        ("os4k/os4k_v4.spz", "SPZ"),
-        ("os4k/os4k.sog", "SOG (a zip archive)"),
-        ("os4k/os4k.glb", "binary glTF"),
-        ("os4k/os4k.splat", ".splat"),
-        ("os4k/os4k_c1.ksplat", ".ksplat"),
-        ("playbot_lod4_sog/meta.json", "JSON, perhaps the meta.json of a SOG"),
-    ];
-    for (name, format) in named {
-        // One that is absent leaves the others to be looked at.
-        let test = "formats_that_cannot_be_read_are_named";
-        let Some(path) = data_file(test, &format!("splats/{name}")) else { continue };
-        let error = splat::load(&path, &LoadOptions::default()).unwrap_err().to_string();
-        let what = "format: cannot be read by this version (expected an Inria PLY";
-        let hint = "convert it to PLY with another program";
-        assert_eq!(error, format!("{}: {what}, found {format}); {hint}", path.display()));
-    }
-}
-
-#[test]
 fn columns_may_stand_in_any_order_with_others_between_them() {
     let mut mixed = columns();
     mixed.reverse();

@@ -21,6 +21,10 @@ pub struct Document {
     pub sky: usize,
     /// Format that it was read from.
     pub format: Format,
+    /// Version of the format, where it has versions: `4`.
+    pub version: Option<String>,
+    /// Axes of the numbers in the file, where they were turned or had to be assumed.
+    pub frame: Option<String>,
     /// SH degree that the file stores; 4 when its top band was dropped ([`gausset_core::sh::MAX_DEGREE`] is 3).
     pub sh_degree: u8,
     /// What was dropped, repaired or noticed.
@@ -39,6 +43,8 @@ impl Document {
             vertical_axis: None,
             sky: 0,
             format: Format::Ply,
+            version: None,
+            frame: None,
             report: ReadReport::default(),
         }
     }
@@ -52,6 +58,17 @@ impl Document {
             antialiased: self.antialiased,
             flat: self.flat,
             ..Self::new(splats)
+        }
+    }
+
+    /// Notes the SH degree of the file, which may be higher than what is kept of it.
+    pub(super) fn stored_degree(&mut self, stored: u8) {
+        self.sh_degree = stored;
+        let kept = self.splats.sh_degree;
+        if stored > kept {
+            self.report.notes.push(format!(
+                "SH degree: the top band was left out (expected a degree of at most {kept}, found {stored})"
+            ));
         }
     }
 

@@ -87,6 +87,20 @@ pub enum SplatError {
         /// What is there.
         found: String,
     },
+    /// Something in the file cannot be.
+    #[error("{}: {place}: {what} (expected {expected}, found {found})", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Part of the file.
+        place: String,
+        /// What is wrong.
+        what: &'static str,
+        /// What should be there.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
     /// The splats would take more memory than allowed.
     #[error("{}: header: too many splats for the memory (expected at most {}, found {count} splats of {}); raise --max-memory", path.display(), bytes(*limit), bytes(*needed))]
     Memory {

@@ -4,13 +4,17 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::source::Source;
-use super::{Document, Initial, SaveOptions, Saved, SplatError, ply};
+use super::{Document, Initial, SaveOptions, Saved, SplatError, compressed_ply, dot_splat, ply};
 
 /// A file format for splats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
+    /// The PLY of PlayCanvas: 16 bytes a splat and one for each SH coefficient.
+    CompressedPly,
     /// The `.ply` of the released 3DGS code (Kerbl et al. 2023): raw parameters, f32.
     Ply,
+    /// antimatter15's: 32 bytes a splat, no SH.
+    Splat,
 }
 
 /// What there is to know about a format.
@@ -38,16 +42,40 @@ pub struct FormatRow {
 pub(super) type Writer = fn(&mut dyn Write, &Document, &SaveOptions) -> io::Result<Saved>;
 
 /// All formats, in the order of [`Format`] and in that in which content is looked at.
-pub static FORMATS: [FormatRow; 1] = [FormatRow {
-    format: Format::Ply,
-    name: "ply",
-    title: "PLY",
-    endings: &[".ply"],
-    sniff: |start| start.bytes.starts_with(b"ply\n") || start.bytes.starts_with(b"ply\r"),
-    read: ply::read_ply,
-    write: Some(ply::write_ply),
-    loses: "nothing",
-}];
+pub static FORMATS: [FormatRow; 3] = [
+    FormatRow {
+        format: Format::CompressedPly,
+        name: "compressed-ply",
+        title: "compressed PLY",
+        endings: &[".compressed.ply"],
+        sniff: compressed_ply::sniff,
+        read: compressed_ply::read,
+        write: Some(compressed_ply::write),
+        loses: "positions and scales in 10 or 11 bits of their chunk, rotations in 10 bits, colours, opacities and SH in 8 \
+                (SH within ±4); which splats are sky; the order of the splats",
+    },
+    FormatRow {
+        format: Format::Ply,
+        name: "ply",
+        title: "PLY",
+        endings: &[".ply"],
+        sniff: Start::is_ply,
+        read: ply::read_ply,
+        write: Some(ply::write_ply),
+        loses: "nothing",
+    },
+    FormatRow {
+        format: Format::Splat,
+        name: "splat",
+        title: ".splat",
+        endings: &[".splat"],
+        sniff: dot_splat::sniff,
+        read: dot_splat::read,
+        write: Some(dot_splat::write),
+        loses: "SH above degree 0; colours outside 0..1; 8 bits for colours, opacities and rotations; mode, up and sky; the \
+                order of the splats",
+    },
+];
 
 impl Format {
     /// Its row of the table.
@@ -110,12 +138,16 @@ pub(super) struct Start {
 }
 
 impl Start {
+    /// Whether it is a PLY of any kind.
+    pub(super) fn is_ply(&self) -> bool {
+        self.bytes.starts_with(b"ply\n") || self.bytes.starts_with(b"ply\r")
+    }
+
     /// The format of the file.
     pub(super) fn format(&self, path: &Path) -> Result<Format, SplatError> {
         if let Some(row) = FORMATS.iter().find(|row| (row.sniff)(self)) {
             return Ok(row.format);
         }
-        let _ = self.file_bytes;
         let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
         let known = if self.bytes.starts_with(b"NGSP") || self.bytes.starts_with(&[0x1f, 0x8b]) {
             "SPZ"
@@ -125,8 +157,6 @@ impl Start {
             "binary glTF"
         } else if self.bytes.starts_with(b"{") {
             "JSON, perhaps the meta.json of a SOG"
-        } else if ending == "splat" {
-            ".splat"
         } else if ending == "ksplat" {
             ".ksplat"
         } else {
@@ -153,6 +183,7 @@ mod tests {
     #[test]
     fn the_full_end_of_a_name_decides() {
         assert_eq!(Format::of_path(Path::new("a/B.PLY")), Some(Format::Ply));
+        assert_eq!(Format::of_path(Path::new("a/b.compressed.ply")), Some(Format::CompressedPly));
         assert_eq!(Format::of_path(Path::new("a.ply/b")), None);
         assert_eq!(Format::of_path(Path::new("ply")), None);
     }

@@ -4,14 +4,18 @@
 //! nobody outside calls the code of a format by name. Readers keep the bits of the values as far as the format has
 //! them. Only what cannot be drawn is touched, and counted in the [`ReadReport`]: NaN, infinities and zero rotations.
 
+mod compressed_ply;
 mod document;
+mod dot_splat;
 mod error;
 mod format;
+mod order;
 mod ply;
 mod report;
 mod save;
 mod sift;
 mod source;
+mod values;
 
 use std::io::{self, BufReader};
 use std::path::Path;
@@ -31,6 +35,18 @@ use source::{Source, Stream};
 pub struct ReadLimits {
     /// Bytes of memory that the splats may take.
     pub memory_bytes: u64,
+}
+
+impl ReadLimits {
+    /// Refuses `count` rows of so many values where they would take too much.
+    fn check(&self, count: u64, values: usize, path: &Path) -> Result<(), SplatError> {
+        let needed = count.saturating_mul(4 * values as u64);
+        if needed > self.memory_bytes {
+            let (path, limit) = (path.to_owned(), self.memory_bytes);
+            return Err(SplatError::Memory { path, count, needed, limit });
+        }
+        Ok(())
+    }
 }
 
 /// What may be taken where the system does not say how much there is.

@@ -44,6 +44,27 @@ pub struct Saved {
 }
 
 impl Saved {
+    /// Says what a format loses that holds nothing but the numbers of the splats, up to an SH degree.
+    pub(super) fn lose_all_but_numbers(&mut self, document: &Document, sh_degree: u8) {
+        if document.splats.sh_degree > sh_degree {
+            self.lost.push(format!("SH above degree {sh_degree}"));
+        }
+        if document.antialiased {
+            self.lost.push("that they are to be drawn antialiased".to_owned());
+        }
+        self.lose_scene_facts(document);
+    }
+
+    /// Says what a format loses that knows neither what is up nor what is sky.
+    pub(super) fn lose_scene_facts(&mut self, document: &Document) {
+        if document.vertical_axis.is_some() {
+            self.lost.push("which direction is up".to_owned());
+        }
+        if document.sky > 0 {
+            self.lost.push("which splats are the sky".to_owned());
+        }
+    }
+
     /// Some splats in so many bytes, with nothing lost.
     pub(super) fn new(format: Format, splats: usize, bytes: u64) -> Self {
         let (clipped, lost) = (Vec::new(), Vec::new());
@@ -69,9 +90,7 @@ pub fn save(
         let source = io::Error::new(io::ErrorKind::InvalidInput, reason);
         return Err(WriteError::Io { path: path.to_owned(), action: "name", source });
     };
-    let exactly = match format {
-        Format::Ply => ply::file_bytes(document, options),
-    };
+    let exactly = if format == Format::Ply { ply::file_bytes(document, options) } else { 0 };
     let needed_bytes = write_options.needed_bytes.max(exactly);
     let write_options = WriteOptions { needed_bytes, ..*write_options };
     let body = |file: &mut crate::atomic::AtomicWriter<'_>| write(file, document, format, options);

@@ -6,7 +6,9 @@
 //! needs, and one such splat would make every pixel that it touches not a number.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
-use super::ReadReport;
+use gausset_core::{Splats, sh};
+
+use super::{Document, Format, ReadReport};
 
 /// Logit that stands for an opacity of 1: `1 - 3e-7`.
 const FULL_OPACITY_LOGIT: f32 = 15.0;
@@ -125,4 +127,41 @@ fn unusable(geometry: &[f32; ROW_SH], sh: &[f32]) -> Option<&'static str> {
 
 fn is_far(position: &[f32]) -> bool {
     position.iter().any(|v| v.abs() > FAR_COORDINATE)
+}
+
+/// Most memory reserved before any splat was seen.
+const FIRST_RESERVATION_BYTES: usize = 64 << 20;
+
+/// The splats that can be drawn, from rows as they are decoded.
+pub(super) struct Collector {
+    splats: Splats,
+    sift: Sift,
+}
+
+impl Collector {
+    /// For `promised` rows, which may be more than there are.
+    pub(super) fn new(sh_degree: u8, promised: u64) -> Self {
+        let most = FIRST_RESERVATION_BYTES / (4 * row_values(sh_degree));
+        let capacity = usize::try_from(promised).map_or(most, |count| count.min(most));
+        Self { splats: Splats::with_capacity(sh_degree, capacity), sift: Sift::default() }
+    }
+
+    /// Adds a row of [`row_values`] values, if it can be drawn.
+    pub(super) fn push(&mut self, row: &mut [f32]) -> bool {
+        let keeps = self.sift.keeps(row);
+        if let (true, [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, sh @ ..]) = (keeps, row) {
+            self.splats.push([*x, *y, *z], [*sx, *sy, *sz], [*qw, *qx, *qy, *qz], *logit, sh);
+        }
+        keeps
+    }
+
+    /// The document, and in it the report.
+    pub(super) fn into_document(self, format: Format) -> Document {
+        Document { format, report: self.sift.into_report(), ..Document::new(self.splats) }
+    }
+}
+
+/// Values of a decoded row.
+pub(super) fn row_values(sh_degree: u8) -> usize {
+    ROW_SH + 3 * sh::coefficients(sh_degree)
 }

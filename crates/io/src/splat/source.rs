@@ -35,6 +35,23 @@ impl Source<'_> {
         Ok(start)
     }
 
+    /// Fills a buffer from the current place.
+    pub(super) fn exact(&mut self, buffer: &mut [u8]) -> Result<(), SplatError> {
+        self.stream.read_exact(buffer).map_err(|source| self.io(source))
+    }
+
+    /// The error of something in the file that cannot be.
+    pub(super) fn damaged(
+        &self,
+        place: impl Into<String>,
+        what: &'static str,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> SplatError {
+        let (place, expected, found) = (place.into(), expected.into(), found.into());
+        SplatError::Damaged { path: self.path.to_owned(), place, what, expected, found }
+    }
+
     /// The error of a failed read.
     pub(super) fn io(&self, source: std::io::Error) -> SplatError {
         SplatError::Io { path: self.path.to_owned(), action: "read", source }

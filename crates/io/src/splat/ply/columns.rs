@@ -75,9 +75,6 @@ impl Layout {
             return Err(bad("single values".to_owned(), "a list".to_owned()));
         };
         let find = |name: &str| columns.get(name).copied();
-        if find("packed_position").is_some() {
-            return Err(SplatError::UnsupportedFormat { path: path.to_owned(), found: "a compressed PLY" });
-        }
         let need = |name: &str| find(name).ok_or_else(|| bad(name.to_owned(), "none".to_owned()));
         let mut sources = Vec::new();
         for name in ["x", "y", "z"] {
@@ -118,11 +115,6 @@ impl Layout {
             }
         }
         Ok(Self { kind: Kind::Splats { stored_degree, degree, flat: third_scale.is_none() }, sources })
-    }
-
-    /// Memory of `rows` decoded rows in bytes.
-    pub(super) fn memory_bytes(&self, rows: u64) -> u64 {
-        rows.saturating_mul(4 * self.sources.len() as u64)
     }
 
     /// Byte offsets of the values in a binary row, when every value is an f32 taken as it is.

@@ -16,7 +16,7 @@ const MAX_ELEMENTS: usize = 64;
 
 /// How values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Encoding {
+pub(in crate::splat) enum Encoding {
     Ascii,
     LittleEndian,
     BigEndian,
@@ -24,7 +24,7 @@ pub(super) enum Encoding {
 
 /// Type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Scalar {
+pub(in crate::splat) enum Scalar {
     I8,
     U8,
     I16,
@@ -52,7 +52,7 @@ impl Scalar {
     }
 
     /// Size in bytes.
-    pub(super) const fn bytes(self) -> usize {
+    pub(in crate::splat) const fn bytes(self) -> usize {
         match self {
             Self::I8 | Self::U8 => 1,
             Self::I16 | Self::U16 => 2,
@@ -62,7 +62,7 @@ impl Scalar {
     }
 
     /// The new spelling.
-    pub(super) const fn name(self) -> &'static str {
+    pub(in crate::splat) const fn name(self) -> &'static str {
         match self {
             Self::I8 => "int8",
             Self::U8 => "uint8",
@@ -78,7 +78,7 @@ impl Scalar {
 
 /// Shape of a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(in crate::splat) enum Shape {
     /// One value.
     One(Scalar),
     /// A count and as many values.
@@ -102,56 +102,56 @@ impl Shape {
 
 /// A column.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Property {
-    pub(super) name: String,
-    pub(super) shape: Shape,
+pub(in crate::splat) struct Property {
+    pub(in crate::splat) name: String,
+    pub(in crate::splat) shape: Shape,
 }
 
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Element {
-    pub(super) name: String,
+pub(in crate::splat) struct Element {
+    pub(in crate::splat) name: String,
     /// Rows that the header promises.
-    pub(super) count: u64,
-    pub(super) properties: Vec<Property>,
+    pub(in crate::splat) count: u64,
+    pub(in crate::splat) properties: Vec<Property>,
 }
 
 impl Element {
     /// Fewest bytes of a row in a binary body; the exact number when there are no lists.
-    pub(super) fn min_row_bytes(&self) -> u64 {
+    pub(in crate::splat) fn min_row_bytes(&self) -> u64 {
         self.properties.iter().map(|p| p.shape.min_bytes() as u64).sum()
     }
 
     /// Whether a row has lists, so that its size varies.
-    pub(super) fn has_lists(&self) -> bool {
+    pub(in crate::splat) fn has_lists(&self) -> bool {
         self.properties.iter().any(|p| matches!(p.shape, Shape::List { .. }))
     }
 }
 
 /// Everything that a header says.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Header {
-    pub(super) encoding: Encoding,
-    pub(super) elements: Vec<Element>,
-    pub(super) comments: Comments,
+pub(in crate::splat) struct Header {
+    pub(in crate::splat) encoding: Encoding,
+    pub(in crate::splat) elements: Vec<Element>,
+    pub(in crate::splat) comments: Comments,
 }
 
 /// What comments say that matters; the last one wins.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Comments {
+pub(in crate::splat) struct Comments {
     /// `SplatRenderMode: mip` or `antialiased 1`.
-    pub(super) antialiased: bool,
+    pub(in crate::splat) antialiased: bool,
     /// `SplatRenderMode: 2dgs`.
-    pub(super) flat: bool,
+    pub(in crate::splat) flat: bool,
     /// `Vertical axis: …`.
-    pub(super) vertical_axis: Option<[f32; 3]>,
+    pub(in crate::splat) vertical_axis: Option<[f32; 3]>,
     /// `gausset sky N`: so many of the last splats.
-    pub(super) sky: u64,
+    pub(in crate::splat) sky: u64,
 }
 
 impl Header {
     /// Reads a header, from `ply` to `end_header`.
-    pub(super) fn read(input: &mut Input<'_>) -> Result<Self, SplatError> {
+    pub(in crate::splat) fn read(input: &mut Input<'_>) -> Result<Self, SplatError> {
         let mut encoding = None;
         let mut elements: Vec<Element> = Vec::new();
         let mut comments = Comments::default();

@@ -10,22 +10,22 @@ use crate::splat::SplatError;
 const MAX_WORD_BYTES: usize = 512;
 
 /// A file being read from front to back.
-pub(super) struct Input<'a> {
+pub(in crate::splat) struct Input<'a> {
     source: &'a mut dyn BufRead,
-    pub(super) path: &'a Path,
+    pub(in crate::splat) path: &'a Path,
     /// Bytes behind the current position.
-    pub(super) remaining: u64,
+    pub(in crate::splat) remaining: u64,
     /// Line of the current position, from 1; counted in header and ASCII body only.
-    pub(super) line: usize,
+    pub(in crate::splat) line: usize,
 }
 
 impl<'a> Input<'a> {
-    pub(super) fn new(source: &'a mut dyn BufRead, bytes: u64, path: &'a Path) -> Self {
+    pub(in crate::splat) fn new(source: &'a mut dyn BufRead, bytes: u64, path: &'a Path) -> Self {
         Self { source, path, remaining: bytes, line: 1 }
     }
 
     /// The next line without its end (`\n` or `\r\n`), at most `max_bytes` long; `None` when it is longer or unended.
-    pub(super) fn line(&mut self, max_bytes: usize) -> Result<Option<Vec<u8>>, SplatError> {
+    pub(in crate::splat) fn line(&mut self, max_bytes: usize) -> Result<Option<Vec<u8>>, SplatError> {
         let mut line = Vec::new();
         let read = (&mut self.source).take(max_bytes as u64 + 1).read_until(b'\n', &mut line);
         let read = read.map_err(|source| self.io(source))?;
@@ -41,14 +41,14 @@ impl<'a> Input<'a> {
     }
 
     /// Fills `buffer`.
-    pub(super) fn exact(&mut self, buffer: &mut [u8]) -> Result<(), SplatError> {
+    pub(in crate::splat) fn exact(&mut self, buffer: &mut [u8]) -> Result<(), SplatError> {
         self.source.read_exact(buffer).map_err(|source| self.io(source))?;
         self.remaining = self.remaining.saturating_sub(buffer.len() as u64);
         Ok(())
     }
 
     /// Skips bytes; the caller has compared the number with [`Self::remaining`].
-    pub(super) fn skip(&mut self, bytes: u64) -> Result<(), SplatError> {
+    pub(in crate::splat) fn skip(&mut self, bytes: u64) -> Result<(), SplatError> {
         let skipped = std::io::copy(&mut (&mut self.source).take(bytes), &mut std::io::sink());
         let skipped = skipped.map_err(|source| self.io(source))?;
         self.remaining = self.remaining.saturating_sub(skipped);
@@ -59,7 +59,7 @@ impl<'a> Input<'a> {
     }
 
     /// Replaces `word` by the next word of an ASCII body; false at the end of the file.
-    pub(super) fn word(&mut self, word: &mut Vec<u8>) -> Result<bool, SplatError> {
+    pub(in crate::splat) fn word(&mut self, word: &mut Vec<u8>) -> Result<bool, SplatError> {
         word.clear();
         loop {
             let buffer = match self.source.fill_buf() {
@@ -94,12 +94,12 @@ impl<'a> Input<'a> {
         }
     }
 
-    pub(super) fn io(&self, source: std::io::Error) -> SplatError {
+    pub(in crate::splat) fn io(&self, source: std::io::Error) -> SplatError {
         SplatError::Io { path: self.path.to_owned(), action: "read", source }
     }
 
     /// The error of a file that ends before what its header promises.
-    pub(super) fn cut_off(&self, place: String, expected: String, found: String) -> SplatError {
+    pub(in crate::splat) fn cut_off(&self, place: String, expected: String, found: String) -> SplatError {
         SplatError::CutOff { path: self.path.to_owned(), place, expected, found }
     }
 }

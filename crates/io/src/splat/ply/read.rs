@@ -1,12 +1,10 @@
 //! Reads the body of a PLY file, row by row, into splats or points.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
-use gausset_core::{Splats, sh};
-
 use super::columns::{Kind, Layout};
 use super::header::{Element, Encoding, Header, Scalar, Shape};
 use super::input::Input;
-use crate::splat::sift::{ROW_SH, Sift};
+use crate::splat::sift::{Collector, Sift, row_values};
 use crate::splat::source::Source;
 use crate::splat::{Document, Format, Initial, PointCloud, SplatError};
 use crate::units::quote;
@@ -37,33 +35,21 @@ pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, Spl
         skip_element(&mut input, element, header.encoding)?;
     }
     check_promise(&input, vertex, header.encoding)?;
-    let needed = layout.memory_bytes(vertex.count);
-    if needed > limits.memory_bytes {
-        let (path, count, limit) = (path.to_owned(), vertex.count, limits.memory_bytes);
-        return Err(SplatError::Memory { path, count, needed, limit });
-    }
+    limits.check(vertex.count, layout.sources.len(), path)?;
 
     let mut result = match layout.kind {
         Kind::Points { colours } => {
             Initial::Points(read_points(&mut input, &header, vertex, &layout, colours)?)
         }
         Kind::Splats { stored_degree, degree, flat } => {
-            let (splats, sky, sift) = read_splats(&mut input, &header, vertex, &layout, degree)?;
-            let mut report = sift.into_report();
-            if stored_degree > degree {
-                report.notes.push(format!(
-                    "SH degree: the top band was left out (expected a degree of at most {degree}, found {stored_degree})"
-                ));
-            }
+            let (mut document, sky) = read_splats(&mut input, &header, vertex, &layout, degree)?;
+            document.stored_degree(stored_degree);
             Initial::Splats(Document {
-                splats,
-                sh_degree: stored_degree,
-                format: Format::Ply,
                 antialiased: header.comments.antialiased,
                 flat: flat || header.comments.flat,
                 vertical_axis: header.comments.vertical_axis,
                 sky,
-                report,
+                ..document
             })
         }
     };
@@ -87,23 +73,17 @@ fn read_splats(
     vertex: &Element,
     layout: &Layout,
     degree: u8,
-) -> Result<(Splats, usize, Sift), SplatError> {
-    let mut sift = Sift::default();
+) -> Result<(Document, usize), SplatError> {
     // A comment that promises more than there is speaks of another file.
     let scene_rows = vertex.count.checked_sub(header.comments.sky).unwrap_or(vertex.count);
     let (mut row_number, mut sky) = (0, 0);
-    let mut splats = Splats::with_capacity(degree, first_capacity(vertex, layout));
+    let mut splats = Collector::new(degree, vertex.count);
+    debug_assert_eq!(layout.sources.len(), row_values(degree));
     for_each_row(input, header.encoding, vertex, layout, |row| {
-        if sift.keeps(row) {
-            // The row has `ROW_SH + 3 (degree + 1)²` values: as many as the layout has sources.
-            let [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, sh @ ..] = row else { return };
-            splats.push([*x, *y, *z], [*sx, *sy, *sz], [*qw, *qx, *qy, *qz], *logit, sh);
-            sky += usize::from(row_number >= scene_rows);
-        }
+        sky += usize::from(splats.push(row) && row_number >= scene_rows);
         row_number += 1;
     })?;
-    debug_assert_eq!(layout.sources.len(), ROW_SH + 3 * sh::coefficients(degree));
-    Ok((splats, sky, sift))
+    Ok((splats.into_document(Format::Ply), sky))
 }
 
 fn read_points(
@@ -207,7 +187,11 @@ fn for_each_row(
 }
 
 /// Skips an element in front of the vertices.
-fn skip_element(input: &mut Input<'_>, element: &Element, encoding: Encoding) -> Result<(), SplatError> {
+pub(in crate::splat) fn skip_element(
+    input: &mut Input<'_>,
+    element: &Element,
+    encoding: Encoding,
+) -> Result<(), SplatError> {
     if element.properties.is_empty() {
         return Ok(());
     }

@@ -1,0 +1,407 @@
+//! Compressed PLY (PlayCanvas): 16 bytes a splat in the ranges of chunks of 256, and a byte for each SH coefficient.
+//!
+//! ```text
+//! element chunk ⌈N/256⌉   18 f32: min_x min_y min_z max_x max_y max_z min_scale_x … max_scale_z [min_r … max_b]
+//! element vertex N        4 u32: packed_position packed_rotation packed_scale packed_color
+//! element sh N            9, 24 or 45 u8 f_rest_i, channel-major; absent at degree 0
+//! ```
+//! Positions and log scales have 11, 10 and 11 bits from the top, `min + (max - min) u / (2^bits - 1)`. Rotations have the
+//! index of the largest of `wxyz` in the two top bits, then the other three, `(u / 1023 - 1/2) √2`. Colours (the base
+//! colour `1/2 + C0 dc`) and opacities have 8 bits each.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
+
+use std::f64::consts::SQRT_2;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+
+use gausset_core::{Splats, sh};
+
+use super::format::Start;
+use super::order;
+use super::ply::{Element, Encoding, Header, Input, Scalar, Shape, comments, skip_element};
+use super::sift::{Collector, row_values};
+use super::source::Source;
+use super::values::{self, Clips, EXTREME_LOGIT};
+use super::{Document, Format, Initial, SaveOptions, Saved, SplatError};
+
+/// Splats of a chunk.
+const CHUNK: usize = 256;
+/// Rows read at once.
+const BLOCK_ROWS: u64 = 1 << 14;
+/// Log scales beyond ± this are brought to it.
+const LARGEST_LOG_SCALE: f32 = 20.0;
+/// Largest SH coefficient.
+const LARGEST_SH: f64 = 4.0;
+/// Bits of x, y and z.
+const BITS: [u32; 3] = [11, 10, 11];
+
+/// Properties of a chunk; files before 2024 have no colours.
+const CHUNK_NAMES: [&str; 18] = [
+    "min_x",
+    "min_y",
+    "min_z",
+    "max_x",
+    "max_y",
+    "max_z",
+    "min_scale_x",
+    "min_scale_y",
+    "min_scale_z",
+    "max_scale_x",
+    "max_scale_y",
+    "max_scale_z",
+    "min_r",
+    "min_g",
+    "min_b",
+    "max_r",
+    "max_g",
+    "max_b",
+];
+/// Properties of a splat.
+const PACKED_NAMES: [&str; 4] = ["packed_position", "packed_rotation", "packed_scale", "packed_color"];
+
+/// Ranges of a chunk.
+#[derive(Clone, Copy, Debug)]
+struct Ranges {
+    mean: [[f32; 3]; 2],
+    log_scale: [[f32; 3]; 2],
+    colour: [[f32; 3]; 2],
+}
+
+/// A PLY whose header names packed positions.
+pub(super) fn sniff(start: &Start) -> bool {
+    let header = start.bytes.split(|byte| *byte == b'\n');
+    let mut lines = header.take_while(|line| !line.starts_with(b"end_header"));
+    start.is_ply() && lines.any(|line| line.trim_ascii_end().ends_with(b" packed_position"))
+}
+
+/// Reads a file.
+pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+    let (path, limits) = (source.path, source.options.limits);
+    let mut input = Input::new(source.stream, source.bytes, path);
+    let header = Header::read(&mut input)?;
+    let damaged = |place: &str, what, expected: &str, found: String| SplatError::Damaged {
+        path: path.to_owned(),
+        place: place.to_owned(),
+        what,
+        expected: expected.to_owned(),
+        found,
+    };
+    if header.encoding != Encoding::LittleEndian {
+        let found = "another".to_owned();
+        return Err(damaged("header", "a compressed PLY of another encoding", "binary_little_endian", found));
+    }
+    let element = |name: &str| header.elements.iter().find(|element| element.name == name);
+    let (Some(chunk), Some(vertex)) = (element("chunk"), element("vertex")) else {
+        let found = "one of them".to_owned();
+        return Err(damaged("header", "an element is missing", "the elements chunk and vertex", found));
+    };
+    let (count, rest) = (vertex.count, element("sh"));
+    let chunks = count.div_ceil(CHUNK as u64);
+    if chunk.count != chunks {
+        let found = chunk.count.to_string();
+        return Err(damaged("element chunk", "not a chunk for 256 splats each", &chunks.to_string(), found));
+    }
+    let values = rest.map_or(0, |sh| sh.properties.len());
+    let Some(stored_degree) = (0..=4u8).find(|&d| 3 * (sh::coefficients(d) - 1) == values) else {
+        let expected = "0, 9, 24, 45 or 72 properties";
+        return Err(damaged("element sh", "not the coefficients of a degree", expected, values.to_string()));
+    };
+    if let Some(rest) = rest.filter(|rest| rest.count != count) {
+        let found = rest.count.to_string();
+        return Err(damaged("element sh", "not a row for each splat", &count.to_string(), found));
+    }
+    // What the elements promise must be there before memory is taken for them.
+    let mut bytes = header.elements.iter().map(|e| e.count.checked_mul(e.min_row_bytes()));
+    let promised = bytes.try_fold(0u64, |sum, bytes| sum.checked_add(bytes?));
+    if promised.is_none_or(|bytes| bytes > input.remaining) {
+        let expected = promised.map_or("more than there can be".to_owned(), |bytes| format!("{bytes} bytes"));
+        return Err(input.cut_off("elements".to_owned(), expected, format!("{} bytes", input.remaining)));
+    }
+    let degree = stored_degree.min(sh::MAX_DEGREE);
+    limits.check(count, row_values(degree), path)?;
+
+    let mut ranges: Vec<Ranges> = Vec::new();
+    let mut packed: Vec<[u32; 4]> = Vec::new();
+    let mut splats = Collector::new(degree, count);
+    let decoder = Decoder { logits: values::byte_logits(EXTREME_LOGIT), row: vec![0.0; row_values(degree)] };
+    let mut decoder = Some(decoder);
+    for element in &header.elements {
+        match element.name.as_str() {
+            "chunk" => {
+                let offsets = offsets(element, &CHUNK_NAMES, 12, Scalar::F32, &damaged)?;
+                rows(&mut input, element, |row| ranges.push(Ranges::parse(row, &offsets)))?;
+            }
+            "vertex" => {
+                let offsets = offsets(element, &PACKED_NAMES, 4, Scalar::U32, &damaged)?;
+                let word = |row: &[u8], k: usize| {
+                    let bytes = offsets.get(k).and_then(|&at| row.get(at..)?.first_chunk());
+                    bytes.map_or(0, |bytes| u32::from_le_bytes(*bytes))
+                };
+                rows(&mut input, element, |row| packed.push([0, 1, 2, 3].map(|k| word(row, k))))?;
+            }
+            "sh" => {
+                if packed.len() as u64 != count || ranges.len() as u64 != chunks {
+                    let found = "sh before them".to_owned();
+                    return Err(damaged("header", "elements in another order", "chunk, vertex, sh", found));
+                }
+                let names: Vec<String> = (0..values).map(|i| format!("f_rest_{i}")).collect();
+                let names: Vec<&str> = names.iter().map(String::as_str).collect();
+                let offsets = offsets(element, &names, values, Scalar::U8, &damaged)?;
+                let Some(mut decoder) = decoder.take() else { continue };
+                let mut i = 0;
+                rows(&mut input, element, |row| {
+                    decoder.sh(row, &offsets);
+                    decoder.splat(i, &ranges, &packed, &mut splats);
+                    i += 1;
+                })?;
+            }
+            _ => skip_element(&mut input, element, header.encoding)?,
+        }
+    }
+    if let Some(mut decoder) = decoder {
+        (0..packed.len()).for_each(|i| decoder.splat(i, &ranges, &packed, &mut splats));
+    }
+    let mut document = splats.into_document(Format::CompressedPly);
+    document.stored_degree(stored_degree);
+    Ok(Initial::Splats(Document {
+        antialiased: header.comments.antialiased,
+        flat: header.comments.flat,
+        vertical_axis: header.comments.vertical_axis,
+        ..document
+    }))
+}
+
+/// Byte offsets of properties in a row; the first `needed` of the names must be there.
+fn offsets(
+    element: &Element,
+    names: &[&str],
+    needed: usize,
+    scalar: Scalar,
+    damaged: &dyn Fn(&str, &'static str, &str, String) -> SplatError,
+) -> Result<Vec<usize>, SplatError> {
+    let mut found = Vec::with_capacity(names.len());
+    for (k, name) in names.iter().enumerate() {
+        let (mut offset, mut place) = (0, None);
+        for property in &element.properties {
+            let Shape::One(kind) = property.shape else {
+                let (place, what) = (format!("element {}", element.name), "a list in a packed row");
+                return Err(damaged(&place, what, "single values", property.name.clone()));
+            };
+            if property.name == *name && kind == scalar {
+                place = Some(offset);
+            }
+            offset += kind.bytes();
+        }
+        match place {
+            Some(place) => found.push(place),
+            None if k >= needed => break,
+            None => {
+                let place = format!("element {}", element.name);
+                let expected = format!("{} {name}", scalar.name());
+                return Err(damaged(&place, "a property is missing", &expected, "none".to_owned()));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Every row of an element, in blocks.
+fn rows(input: &mut Input<'_>, element: &Element, mut visit: impl FnMut(&[u8])) -> Result<(), SplatError> {
+    let row_bytes = element.min_row_bytes() as usize;
+    let (mut left, mut block) = (element.count, Vec::new());
+    while left > 0 && row_bytes > 0 {
+        let rows = left.min(BLOCK_ROWS);
+        block.resize(rows as usize * row_bytes, 0);
+        input.exact(&mut block)?;
+        block.chunks_exact(row_bytes).for_each(&mut visit);
+        left -= rows;
+    }
+    Ok(())
+}
+
+impl Ranges {
+    fn parse(row: &[u8], offsets: &[usize]) -> Self {
+        let value = |k: usize| {
+            let bytes = offsets.get(k).and_then(|&at| row.get(at..)?.first_chunk());
+            bytes.map_or(f32::NAN, |bytes| f32::from_le_bytes(*bytes))
+        };
+        let range = |from: usize| [from, from + 3].map(|from| [0, 1, 2].map(|k| value(from + k)));
+        let colour = if offsets.len() == CHUNK_NAMES.len() { range(12) } else { [[0.0; 3], [1.0; 3]] };
+        Self { mean: range(0), log_scale: range(6), colour }
+    }
+}
+
+/// Makes rows of packed splats.
+struct Decoder {
+    logits: [f32; 256],
+    row: Vec<f32>,
+}
+
+impl Decoder {
+    /// Decodes the SH of a row of bytes: channel-major in the file, coefficient-major in the row.
+    fn sh(&mut self, bytes: &[u8], offsets: &[usize]) {
+        let per_channel = offsets.len() / 3;
+        let rest = self.row.get_mut(row_values(0)..).unwrap_or_default();
+        for (i, out) in rest.iter_mut().enumerate() {
+            let at = offsets.get((i % 3) * per_channel + i / 3);
+            *out = match at.and_then(|&at| bytes.get(at)) {
+                None | Some(0) => -LARGEST_SH as f32,
+                Some(255) => LARGEST_SH as f32,
+                Some(&byte) => (((f32::from(byte) + 0.5) / 256.0) - 0.5) * 8.0,
+            };
+        }
+    }
+
+    /// Decodes a splat; its SH is in the row already.
+    fn splat(&mut self, i: usize, ranges: &[Ranges], packed: &[[u32; 4]], splats: &mut Collector) {
+        let (Some(ranges), Some(&[position, rotation, scale, colour])) =
+            (ranges.get(i / CHUNK), packed.get(i))
+        else {
+            return;
+        };
+        let [x, y, z] = unpack(position, BITS, &ranges.mean);
+        let [sx, sy, sz] = unpack(scale, BITS, &ranges.log_scale);
+        let part = |shift: u32| (f64::from(rotation >> shift & 1023) / 1023.0 - 0.5) * SQRT_2;
+        let [qw, qx, qy, qz] = values::from_smallest_three((rotation >> 30) as usize, [20, 10, 0].map(part));
+        let logit = self.logits.get((colour & 255) as usize).copied().unwrap_or_default();
+        let dc = unpack(colour >> 8, [8; 3], &ranges.colour).map(sh::dc_from_colour);
+        let parameters = [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit].into_iter().chain(dc);
+        self.row.iter_mut().zip(parameters).for_each(|(out, v)| *out = v);
+        splats.push(&mut self.row);
+    }
+}
+
+/// Three values of so many bits each, the last one in the lowest, in their ranges.
+fn unpack(word: u32, [bx, by, bz]: [u32; 3], [low, high]: &[[f32; 3]; 2]) -> [f32; 3] {
+    let part =
+        |shift: u32, bits: u32| f64::from(word >> shift & ((1 << bits) - 1)) / f64::from((1u32 << bits) - 1);
+    let parts = [part(by + bz, bx), part(bz, by), part(0, bz)];
+    let mut parts = parts.into_iter().zip(low.iter().zip(high));
+    // Weights of both ends: the ends themselves come out exactly, and nothing overflows.
+    std::array::from_fn(|_| {
+        parts
+            .next()
+            .map_or(0.0, |(t, (&low, &high))| (f64::from(low) * (1.0 - t) + f64::from(high) * t) as f32)
+    })
+}
+
+/// The inverse of [`unpack`].
+fn pack(values: [f32; 3], bits: [u32; 3], [low, high]: &[[f32; 3]; 2]) -> u32 {
+    values.iter().zip(bits).zip(low.iter().zip(high)).fold(0, |word, ((&value, bits), (&low, &high))| {
+        let range = f64::from(high) - f64::from(low);
+        let t = if range > 0.0 { (f64::from(value) - f64::from(low)) / range } else { 0.0 };
+        word << bits | values::steps(t, (1 << bits) - 1)
+    })
+}
+
+/// Writes a document.
+pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions) -> io::Result<Saved> {
+    let splats = &document.splats;
+    let order = order::in_groups(&splats.means, CHUNK);
+    let chunks: Vec<Ranges> = order.chunks(CHUNK).map(|chunk| ranges_of(splats, chunk)).collect();
+    let rest = splats.sh_stride() - 3;
+
+    let mut header = "ply\nformat binary_little_endian 1.0\n".to_owned();
+    header.push_str(&comments(&Document { sky: 0, ..document.with_splats(Splats::default(), 0) }));
+    // Writing to a string cannot fail.
+    let _ = writeln!(header, "element chunk {}", chunks.len());
+    CHUNK_NAMES.iter().for_each(|name| header.extend(["property float ", name, "\n"]));
+    let _ = writeln!(header, "element vertex {}", splats.len());
+    PACKED_NAMES.iter().for_each(|name| header.extend(["property uint ", name, "\n"]));
+    if rest > 0 {
+        let _ = writeln!(header, "element sh {}", splats.len());
+        (0..rest).for_each(|i| {
+            let _ = writeln!(header, "property uchar f_rest_{i}");
+        });
+    }
+    header.push_str("end_header\n");
+    writer.write_all(header.as_bytes())?;
+
+    let mut bytes = Vec::new();
+    for Ranges { mean, log_scale, colour } in &chunks {
+        bytes.extend([mean, log_scale, colour].into_iter().flatten().flatten().flat_map(|v| v.to_le_bytes()));
+    }
+    writer.write_all(&bytes)?;
+
+    let mut clips = Clips::default();
+    for (chunk, ranges) in order.chunks(CHUNK).zip(&chunks) {
+        bytes.clear();
+        for &i in chunk {
+            bytes.extend(packed(splats, i as usize, ranges, &mut clips).iter().flat_map(|v| v.to_le_bytes()));
+        }
+        writer.write_all(&bytes)?;
+    }
+    for chunk in order.chunks(CHUNK).filter(|_| rest > 0) {
+        bytes.clear();
+        for &i in chunk {
+            let (_, coefficients) = splats.sh_of(i as usize).split_at(3);
+            let scaled = |v: f32| (f64::from(v) / (2.0 * LARGEST_SH) + 0.5) * 256.0;
+            let is_clipped = coefficients.iter().any(|v| f64::from(v.abs()) > LARGEST_SH);
+            clips.count("SH coefficient beyond 4", is_clipped);
+            for channel in 0..3 {
+                let values = coefficients.iter().skip(channel).step_by(3);
+                bytes.extend(values.map(|&v| scaled(v).clamp(0.0, 255.0) as u8));
+            }
+        }
+        writer.write_all(&bytes)?;
+    }
+    let body = chunks.len() * 4 * CHUNK_NAMES.len() + splats.len() * (16 + rest);
+    let mut saved = Saved::new(Format::CompressedPly, splats.len(), (header.len() + body) as u64);
+    saved.clipped = clips.into_counts();
+    let step = chunks.iter().map(|ranges| widest_step(&ranges.mean)).fold(0.0, f64::max);
+    saved.lost.push(format!("positions are kept to {step:.2e} scene units or better"));
+    if document.sky > 0 {
+        saved.lost.push("which splats are the sky".to_owned());
+    }
+    Ok(saved)
+}
+
+/// Base colour of a splat.
+fn colour(splats: &Splats, i: usize) -> [f32; 3] {
+    let mut dc = splats.sh_of(i).iter();
+    std::array::from_fn(|_| dc.next().map_or(0.5, |&dc| sh::colour_from_dc(dc)))
+}
+
+fn log_scale(splats: &Splats, i: usize) -> [f32; 3] {
+    splats.log_scales.get(i).map_or([0.0; 3], |s| s.map(|v| v.clamp(-LARGEST_LOG_SCALE, LARGEST_LOG_SCALE)))
+}
+
+fn ranges_of(splats: &Splats, chunk: &[u32]) -> Ranges {
+    let range = |value: &dyn Fn(usize) -> [f32; 3]| {
+        let mut range = [[f32::INFINITY; 3], [f32::NEG_INFINITY; 3]];
+        for &i in chunk {
+            let [low, high] = &mut range;
+            let values = value(i as usize);
+            low.iter_mut().zip(values).for_each(|(low, v)| *low = low.min(v));
+            high.iter_mut().zip(values).for_each(|(high, v)| *high = high.max(v));
+        }
+        range
+    };
+    Ranges {
+        mean: range(&|i| splats.means.get(i).copied().unwrap_or_default()),
+        log_scale: range(&|i| log_scale(splats, i)),
+        colour: range(&|i| colour(splats, i)),
+    }
+}
+
+fn packed(splats: &Splats, i: usize, ranges: &Ranges, clips: &mut Clips) -> [u32; 4] {
+    let mean = splats.means.get(i).copied().unwrap_or_default();
+    let scale = log_scale(splats, i);
+    clips.count("log scale beyond 20", splats.log_scales.get(i).is_some_and(|s| *s != scale));
+    let (largest, rest) =
+        values::smallest_three(values::unit(splats.quats.get(i).copied().unwrap_or_default()));
+    let rotation =
+        rest.iter().fold(largest as u32, |word, v| word << 10 | values::steps(v / SQRT_2 + 0.5, 1023));
+    let opacity = splats.opacity_logits.get(i).map_or(0.0, |&logit| values::opacity(logit));
+    let colour = pack(colour(splats, i), [8; 3], &ranges.colour);
+    let colour = colour << 8 | values::steps(opacity, 255);
+    [pack(mean, BITS, &ranges.mean), rotation, pack(scale, BITS, &ranges.log_scale), colour]
+}
+
+/// Largest distance between neighbouring codes.
+fn widest_step([low, high]: &[[f32; 3]; 2]) -> f64 {
+    let steps = low.iter().zip(high).zip(BITS);
+    steps
+        .map(|((low, high), bits)| (f64::from(*high) - f64::from(*low)) / f64::from((1u32 << bits) - 1))
+        .fold(0.0, f64::max)
+}

@@ -1,0 +1,129 @@
+//! Between the raw parameters of a splat and what files hold: opacities, unit rotations, bytes.
+//!
+//! Everything goes through f64 and `libm`, so that equal splats give equal bytes on every machine.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
+
+/// Logit that stands for an opacity of exactly 1, and negative of exactly 0: `1 - 3e-7`.
+pub(super) const EXTREME_LOGIT: f32 = 15.0;
+
+/// Opacity of a logit, 0..=1.
+pub(super) fn opacity(logit: f32) -> f64 {
+    1.0 / (1.0 + libm::exp(-f64::from(logit)))
+}
+
+/// Logit of an opacity, held to ±[`EXTREME_LOGIT`]; not a number where the opacity is none.
+pub(super) fn logit(opacity: f64) -> f32 {
+    let most = f64::from(EXTREME_LOGIT);
+    if opacity >= 1.0 {
+        EXTREME_LOGIT
+    } else if opacity <= 0.0 {
+        -EXTREME_LOGIT
+    } else {
+        libm::log(opacity / (1.0 - opacity)).clamp(-most, most) as f32
+    }
+}
+
+/// Logits of the 256 opacities `byte / 255`, with `±extreme` at the ends.
+pub(super) fn byte_logits(extreme: f32) -> [f32; 256] {
+    std::array::from_fn(|byte| match byte {
+        0 => -extreme,
+        255 => extreme,
+        _ => logit(byte as f64 / 255.0),
+    })
+}
+
+/// A rotation `wxyz` of length 1; that of a zero quaternion is not a number.
+pub(super) fn unit([w, x, y, z]: [f32; 4]) -> [f64; 4] {
+    let q = [w, x, y, z].map(f64::from);
+    let length = libm::sqrt(q.iter().map(|v| v * v).sum());
+    q.map(|v| v / length)
+}
+
+/// The three components of a unit quaternion besides the largest (by amount, the first of equals), in order, with the
+/// signs that make the largest positive; and which one that is.
+pub(super) fn smallest_three(q: [f64; 4]) -> (usize, [f64; 3]) {
+    let largest = q
+        .iter()
+        .enumerate()
+        .fold((0, 0.0), |best, (k, v)| if v.abs() > best.1 { (k, v.abs()) } else { best })
+        .0;
+    let sign = if q.get(largest).is_some_and(|v| *v < 0.0) { -1.0 } else { 1.0 };
+    let mut rest = [0.0; 3];
+    let others = q.iter().enumerate().filter(|(k, _)| *k != largest);
+    rest.iter_mut().zip(others).for_each(|(out, (_, v))| *out = sign * v);
+    (largest, rest)
+}
+
+/// The quaternion of [`smallest_three`].
+pub(super) fn from_smallest_three(largest: usize, rest: [f64; 3]) -> [f32; 4] {
+    let square: f64 = rest.iter().map(|v| v * v).sum();
+    let mut rest = rest.into_iter();
+    std::array::from_fn(|k| {
+        let value =
+            if k == largest { libm::sqrt((1.0 - square).max(0.0)) } else { rest.next().unwrap_or(0.0) };
+        value as f32
+    })
+}
+
+/// The whole number in `0..=steps` nearest to `value * steps`, for a value in 0..=1.
+pub(super) fn steps(value: f64, steps: u32) -> u32 {
+    libm::floor(value.clamp(0.0, 1.0) * f64::from(steps) + 0.5) as u32
+}
+
+/// The byte nearest to a value, and whether the value lies outside of 0..=255 by more than half a step.
+pub(super) fn byte(value: f64) -> (u8, bool) {
+    (libm::floor(value.clamp(0.0, 255.0) + 0.5) as u8, !(-0.5..=255.5).contains(&value))
+}
+
+/// Counts splats with values that a format cannot hold.
+#[derive(Default)]
+pub(super) struct Clips(Vec<(&'static str, u64)>);
+
+impl Clips {
+    /// Counts one splat where `is_clipped`.
+    pub(super) fn count(&mut self, what: &'static str, is_clipped: bool) {
+        if !is_clipped {
+            return;
+        }
+        match self.0.iter_mut().find(|(reason, _)| *reason == what) {
+            Some((_, count)) => *count += 1,
+            None => self.0.push((what, 1)),
+        }
+    }
+
+    /// The counts.
+    pub(super) fn into_counts(self) -> Vec<(&'static str, u64)> {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logits_and_opacities_are_inverse() {
+        for i in -140..=140 {
+            let x = i as f32 * 0.1;
+            assert!((logit(opacity(x)) - x).abs() < 1e-5, "{x}");
+        }
+        assert_eq!((logit(1.0), logit(0.0)), (15.0, -15.0));
+        assert!(logit(f64::NAN).is_nan());
+        let logits = byte_logits(13.0);
+        assert_eq!((logits[0], logits[255]), (-13.0, 13.0));
+        assert!(logits.windows(2).all(|w| w[0] < w[1]));
+    }
+
+    #[test]
+    fn three_components_are_the_whole_rotation() {
+        for q in
+            [[0.8, 0.4, 0.2, -0.4], [0.1, -0.9, 0.3, 0.3], [0.5, 0.5, -0.5, 0.5], [0.0, 0.0, 0.0, -2.0f32]]
+        {
+            let q = unit(q);
+            let (largest, rest) = smallest_three(q);
+            let back = from_smallest_three(largest, rest).map(f64::from);
+            let same: f64 = q.iter().zip(back).map(|(a, b)| a * b).sum();
+            assert!((same.abs() - 1.0).abs() < 1e-7, "{q:?} {back:?}");
+        }
+    }
+}
