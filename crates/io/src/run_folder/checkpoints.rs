@@ -1,0 +1,76 @@
+//! Looks through the checkpoints of a run.
+
+use std::path::{Path, PathBuf};
+
+use gausset_core::engine::TrainState;
+use serde_json::Value;
+
+use super::error::RunFolderError;
+use super::names::{checkpoint_path, checkpoints_folder, step_of};
+use super::survey::names_in;
+use crate::atomic::{FileSystem, WriteError};
+use crate::checkpoint::{CheckpointError, load_train_state};
+
+/// The newest checkpoint that can be used.
+#[derive(Debug)]
+pub struct FoundCheckpoint {
+    /// Step in its name.
+    pub step: u64,
+    /// The file.
+    pub path: PathBuf,
+    /// The state.
+    pub state: TrainState,
+    /// The header that was given when it was saved.
+    pub header: Value,
+}
+
+/// What was found when a run was looked through for checkpoints.
+#[derive(Debug, Default)]
+pub struct CheckpointSearch {
+    /// The newest whole checkpoint; `None`: the run starts from step 0.
+    pub found: Option<FoundCheckpoint>,
+    /// Newer ones that cannot be used, each with the reason.
+    pub damaged: Vec<(PathBuf, CheckpointError)>,
+}
+
+impl CheckpointSearch {
+    /// One line per damaged checkpoint, saying which one is used instead.
+    #[must_use]
+    pub fn lines(&self) -> Vec<String> {
+        let instead = match &self.found {
+            Some(found) => format!("going back to step {}", found.step),
+            None => "starting again from step 0".to_owned(),
+        };
+        self.damaged.iter().map(|(_, error)| format!("{error}; {instead}")).collect()
+    }
+}
+
+/// Finds the newest checkpoint of a run that is whole, and changes nothing: for looking at a run from outside.
+///
+/// # Errors
+/// The folder could not be listed.
+pub fn newest_checkpoint(fs: &dyn FileSystem, run: &Path) -> Result<CheckpointSearch, RunFolderError> {
+    let mut search = CheckpointSearch::default();
+    for step in list_checkpoints(fs, run)?.into_iter().rev() {
+        let path = checkpoint_path(run, step);
+        match load_train_state(&path) {
+            Ok((state, header)) => {
+                search.found = Some(FoundCheckpoint { step, path, state, header });
+                break;
+            }
+            Err(error) => search.damaged.push((path, error)),
+        }
+    }
+    Ok(search)
+}
+
+/// Steps of the checkpoints of a run, whole or not, in increasing order.
+///
+/// # Errors
+/// The folder could not be listed.
+pub fn list_checkpoints(fs: &dyn FileSystem, run: &Path) -> Result<Vec<u64>, WriteError> {
+    let mut steps: Vec<u64> =
+        names_in(fs, &checkpoints_folder(run))?.iter().filter_map(|name| step_of(name)).collect();
+    steps.sort_unstable();
+    Ok(steps)
+}

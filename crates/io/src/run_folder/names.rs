@@ -1,0 +1,137 @@
+//! Names of the files and folders of a run.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// What the marker of a run folder says; those of its sub-folders say their names.
+pub const PURPOSE: &str = "run";
+/// What the marker of a folder of checkpoints says.
+pub(super) const CHECKPOINTS: &str = "checkpoints";
+/// What the marker of a folder with the pictures of an evaluation says.
+pub const EVALUATION: &str = "evaluation";
+/// What the marker of a folder with refined cameras says.
+pub const CAMERAS: &str = "cameras";
+/// What the marker of a folder with depth maps says.
+pub const DEPTH: &str = "depth";
+
+/// Start of the first line of every `config.toml` that a run has written.
+pub const CONFIG_START: &str = "# Everything needed to repeat this run";
+/// Files that a run leaves directly in its folder …
+pub(super) const RUN_FILES: [&str; 9] = [
+    "config.toml",
+    "fingerprint.txt",
+    "splats.ply",
+    "metrics.jsonl",
+    "profile.json",
+    "profile.csv",
+    "trace.json",
+    "gains.json",
+    "crash.txt",
+];
+/// … and those of them that every run writes.
+pub(super) const NEEDED_FILES: [&str; 3] = ["config.toml", "splats.ply", "metrics.jsonl"];
+/// Files of the folder of refined cameras.
+pub(super) const CAMERA_FILES: [&str; 7] = [
+    "cameras.bin",
+    "images.bin",
+    "points3D.bin",
+    "cameras.txt",
+    "images.txt",
+    "points3D.txt",
+    "transforms.json",
+];
+
+/// Name of the contact sheet in the folder of an evaluation.
+pub const CONTACT_SHEET: &str = "contact_sheet.png";
+/// Name of the report in the folder of an evaluation.
+pub const EVALUATION_REPORT: &str = "metrics.json";
+
+/// Step of a checkpoint's file name, if it is one of ours.
+pub(super) fn step_of(name: &OsStr) -> Option<u64> {
+    let step = name.to_str()?.strip_prefix("step_")?.strip_suffix(".ckpt")?.parse().ok()?;
+    // `step_7.ckpt` or `step_+07000.ckpt` are not names that we give.
+    (*checkpoint_name(step) == *name).then_some(step)
+}
+
+/// `step_007000.ckpt`.
+pub(super) fn checkpoint_name(step: u64) -> String {
+    format!("step_{step:06}.ckpt")
+}
+
+/// `RUN/fingerprint.txt`.
+#[must_use]
+pub fn data_list_path(root: &Path) -> PathBuf {
+    root.join("fingerprint.txt")
+}
+
+/// `RUN/config.toml`.
+#[must_use]
+pub fn config_path(run: &Path) -> PathBuf {
+    run.join("config.toml")
+}
+
+/// `RUN/splats.ply`.
+#[must_use]
+pub fn splats_path(run: &Path) -> PathBuf {
+    run.join("splats.ply")
+}
+
+/// `RUN/checkpoints`.
+#[must_use]
+pub fn checkpoints_folder(run: &Path) -> PathBuf {
+    run.join("checkpoints")
+}
+
+/// `RUN/checkpoints/step_007000.ckpt`.
+#[must_use]
+pub fn checkpoint_path(run: &Path, step: u64) -> PathBuf {
+    checkpoints_folder(run).join(checkpoint_name(step))
+}
+
+/// `RUN/metrics.jsonl`.
+#[must_use]
+pub fn metrics_path(run: &Path) -> PathBuf {
+    run.join("metrics.jsonl")
+}
+
+/// `RUN/profile.json`.
+#[must_use]
+pub fn profile_path(run: &Path) -> PathBuf {
+    run.join("profile.json")
+}
+
+/// `RUN/profile.csv`.
+#[must_use]
+pub fn profile_csv_path(run: &Path) -> PathBuf {
+    run.join("profile.csv")
+}
+
+/// `RUN/trace.json`.
+#[must_use]
+pub fn trace_path(run: &Path) -> PathBuf {
+    run.join("trace.json")
+}
+
+/// `RUN/gains.json`: the gains of the training pictures, of a run that learns them.
+#[must_use]
+pub fn gains_path(run: &Path) -> PathBuf {
+    run.join("gains.json")
+}
+
+/// `RUN/cameras`: the cameras of a run that refines poses.
+#[must_use]
+pub fn cameras_folder(run: &Path) -> PathBuf {
+    run.join("cameras")
+}
+
+/// `RUN/depth`: depth maps of the training pictures.
+#[must_use]
+pub fn depth_folder(run: &Path) -> PathBuf {
+    run.join("depth")
+}
+
+/// `RUN/eval`.
+#[must_use]
+pub fn eval_folder(run: &Path) -> PathBuf {
+    run.join("eval")
+}

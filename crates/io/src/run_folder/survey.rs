@@ -1,0 +1,260 @@
+//! Whose the files in a run folder are.
+
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+use super::error::RunFolderError;
+use super::names::{
+    CAMERA_FILES, CAMERAS, CHECKPOINTS, CONFIG_START, CONTACT_SHEET, DEPTH, EVALUATION, EVALUATION_REPORT,
+    PURPOSE, RUN_FILES, cameras_folder, checkpoints_folder, config_path, depth_folder, eval_folder, step_of,
+};
+use crate::atomic::{FileSystem, Overwrite, WriteError, remove_temporaries, retry};
+use crate::input;
+use crate::names;
+use crate::owned::{self, MARKER};
+
+/// Longest `config.toml` and `metrics.json` that are looked at to see whose they are.
+const MAX_PROOF_BYTES: u64 = 64 << 20;
+
+/// Whether a folder is that of a run: its marker says so, or its `config.toml` begins as ours do.
+pub(super) fn is_run(root: &Path) -> bool {
+    owned::is_ours(root, PURPOSE)
+        || input::read(&config_path(root), MAX_PROOF_BYTES)
+            .is_ok_and(|text| text.starts_with(CONFIG_START.as_bytes()))
+}
+
+/// Refuses a run folder in which a name of ours is a link that leads out of it, or a pipe or device: what is written
+/// there would go elsewhere, or wait for ever.
+///
+/// # Errors
+/// The first such name; a folder that cannot be listed.
+pub fn refuse_ways_out(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteError> {
+    let folders = ["checkpoints", "eval", "cameras", "depth", "render"];
+    // The lock looks after itself.
+    for name in RUN_FILES.iter().chain(&folders).chain(&[MARKER]) {
+        owned::stays_inside(root, Path::new(name))?;
+    }
+    for place in Place::all(root) {
+        for name in names_in(fs, &place.folder)? {
+            let is_one = name.to_str().is_some_and(|name| (place.is_name)(name) || name == MARKER);
+            if is_one || place.is_parent_of(&name) {
+                let path = place.folder.join(name);
+                owned::stays_inside(root, path.strip_prefix(root).unwrap_or(&path))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Removes what killed processes have left in a run folder that is locked.
+pub(super) fn clean_up(fs: &dyn FileSystem, root: &Path) -> Result<(), WriteError> {
+    remove_temporaries(fs, root)?;
+    for place in Place::all(root) {
+        remove_temporaries(fs, &place.folder)?;
+    }
+    Ok(())
+}
+
+/// A sub-folder into which a run writes.
+struct Place {
+    folder: PathBuf,
+    /// What its marker says.
+    purpose: &'static str,
+    /// Whether a name is of the form that a run gives.
+    is_name: fn(&str) -> bool,
+    /// Whether a file of such a name is ours though the folder has no marker, as in version 0.1; told the run's folder.
+    proof: fn(&Path, &Self) -> Proof,
+}
+
+/// Which files of a folder without a marker are ours.
+enum Proof {
+    /// All whose names are of the right form.
+    All,
+    /// Those with these names; of pictures, what comes behind their number.
+    These(BTreeSet<String>),
+}
+
+impl Place {
+    /// All of them, parents before what is in them.
+    fn all(root: &Path) -> [Self; 5] {
+        let eval = eval_folder(root);
+        [
+            Self {
+                folder: checkpoints_folder(root),
+                purpose: CHECKPOINTS,
+                is_name: |name| {
+                    let name = name.strip_suffix(".damaged").unwrap_or(name);
+                    step_of(OsStr::new(name)).is_some()
+                },
+                // No other program gives exactly these names to files in the folder of a run of ours.
+                proof: |_, _| Proof::All,
+            },
+            Self {
+                folder: eval.join("train"),
+                purpose: EVALUATION,
+                is_name: is_evaluation_name,
+                proof: |_, place| evaluation_proof(&place.folder),
+            },
+            Self {
+                folder: eval,
+                purpose: EVALUATION,
+                is_name: is_evaluation_name,
+                proof: |_, place| evaluation_proof(&place.folder),
+            },
+            Self {
+                folder: cameras_folder(root),
+                purpose: CAMERAS,
+                is_name: |name| CAMERA_FILES.contains(&name),
+                // Those are names of COLMAP: ours only if the run refines poses.
+                proof: |root, _| {
+                    let config = input::read_to_string(&config_path(root), MAX_PROOF_BYTES);
+                    let refines = config.is_ok_and(|text| text.lines().any(|l| l == "refine-poses = true"));
+                    if refines { Proof::All } else { Proof::These(BTreeSet::new()) }
+                },
+            },
+            Self {
+                folder: depth_folder(root),
+                purpose: DEPTH,
+                is_name: |name| is_numbered(name, ".npy"),
+                // Version 0.1 wrote none.
+                proof: |_, _| Proof::These(BTreeSet::new()),
+            },
+        ]
+    }
+
+    fn is_parent_of(&self, name: &OsStr) -> bool {
+        self.folder.ends_with("eval") && name == "train"
+    }
+}
+
+impl Proof {
+    fn holds(&self, name: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(names) => {
+                names.contains(name) || name.split_once('_').is_some_and(|(_, rest)| names.contains(rest))
+            }
+        }
+    }
+}
+
+/// Whether a name is one that an evaluation gives: `0012_name.png`, the contact sheet, the report.
+fn is_evaluation_name(name: &str) -> bool {
+    [CONTACT_SHEET, EVALUATION_REPORT].contains(&name) || is_numbered(name, ".png")
+}
+
+/// Whether a name is a number of four digits or more, `_`, and something with this ending.
+fn is_numbered(name: &str, ending: &str) -> bool {
+    let Some((number, rest)) = name.split_once('_') else { return false };
+    let is_number = number.len() >= 4 && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_number && rest.len() > ending.len() && rest.ends_with(ending)
+}
+
+/// What an evaluation of version 0.1 wrote into a folder, by its report. Pictures alone prove nothing: without the
+/// report, which is written last, they stay.
+fn evaluation_proof(folder: &Path) -> Proof {
+    let read = || {
+        let report = input::read(&folder.join(EVALUATION_REPORT), MAX_PROOF_BYTES).ok()?;
+        let report: Value = serde_json::from_slice(&report).ok()?;
+        report.get("split")?.as_str()?;
+        let pictures = report.get("per_image")?.as_array()?.iter();
+        let names = pictures.filter_map(|picture| picture.get("name")?.as_str());
+        let ours = [CONTACT_SHEET, EVALUATION_REPORT].map(str::to_owned).into_iter();
+        Some(ours.chain(names.map(|name| format!("{}.png", names::flat(name)))).collect())
+    };
+    Proof::These(read().unwrap_or_default())
+}
+
+/// Whether everything that looks like an evaluation in this folder, `eval` of a run or `train` in it, is of ours.
+#[must_use]
+pub fn evaluation_is_ours(fs: &dyn FileSystem, folder: &Path) -> bool {
+    let proof = evaluation_proof(folder);
+    let holds =
+        |name: &OsStr| name.to_str().is_none_or(|name| !is_evaluation_name(name) || proof.holds(name));
+    owned::is_ours(folder, EVALUATION)
+        || names_in(fs, folder).is_ok_and(|names| names.iter().all(|name| holds(name)))
+}
+
+/// Whose the files are that have names of a run.
+#[derive(Debug, Default)]
+pub(super) struct Survey {
+    /// The folder is one of a run.
+    pub(super) is_run: bool,
+    /// Files of a run of ours.
+    pub(super) ours: Vec<PathBuf>,
+    /// Files of others directly in the folder that a new run would or might replace …
+    pub(super) replaced: Vec<PathBuf>,
+    /// … and those of theirs in its sub-folders that have names of a run.
+    pub(super) foreign: Vec<PathBuf>,
+}
+
+impl Survey {
+    pub(super) fn of(fs: &dyn FileSystem, root: &Path) -> Result<Self, WriteError> {
+        let mut survey = Self { is_run: is_run(root), ..Self::default() };
+        for name in RUN_FILES {
+            let path = root.join(name);
+            if retry(|| fs.info(&path)).map_err(io_error(&path, "look up"))?.is_none() {
+                continue;
+            }
+            let list = if survey.is_run { &mut survey.ours } else { &mut survey.replaced };
+            list.push(path);
+        }
+        for place in Place::all(root) {
+            let names = names_in(fs, &place.folder)?;
+            if names.is_empty() {
+                continue;
+            }
+            let proof = match (owned::is_ours(&place.folder, place.purpose), survey.is_run) {
+                (true, _) => Proof::All,
+                (false, true) => (place.proof)(root, &place),
+                (false, false) => Proof::These(BTreeSet::new()),
+            };
+            for name in names.iter().filter_map(|name| name.to_str()).filter(|name| (place.is_name)(name)) {
+                let list = if proof.holds(name) { &mut survey.ours } else { &mut survey.foreign };
+                list.push(place.folder.join(name));
+            }
+        }
+        Ok(survey)
+    }
+
+    /// What is in a folder that a new run may take.
+    pub(super) fn accepted(
+        fs: &dyn FileSystem,
+        root: &Path,
+        overwrite: Overwrite,
+    ) -> Result<Self, RunFolderError> {
+        let old = Self::of(fs, root)?;
+        let shown = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+        if let Some((first, forcible)) = old.in_the_way(overwrite) {
+            let path = root.to_owned();
+            return Err(RunFolderError::Foreign { path, found: shown(first), forcible });
+        }
+        if let (Overwrite::Refuse, Some(first)) = (overwrite, old.ours.first()) {
+            return Err(RunFolderError::HoldsARun { path: root.to_owned(), found: shown(first) });
+        }
+        Ok(old)
+    }
+
+    /// The first file of somebody else for which a new run must be refused, and whether `--force` would help.
+    fn in_the_way(&self, overwrite: Overwrite) -> Option<(&Path, bool)> {
+        let foreign = self.foreign.first().map(|path| (path.as_path(), false));
+        let replaced = self.replaced.first().filter(|_| overwrite == Overwrite::Refuse);
+        foreign.or(replaced.map(|path| (path.as_path(), true)))
+    }
+}
+
+/// Names in a folder; none when there is no folder.
+pub(super) fn names_in(fs: &dyn FileSystem, folder: &Path) -> Result<Vec<std::ffi::OsString>, WriteError> {
+    match retry(|| fs.list(folder)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        other => other.map_err(io_error(folder, "list")),
+    }
+}
+
+pub(super) fn io_error(path: &Path, action: &'static str) -> impl Fn(io::Error) -> WriteError {
+    move |source| WriteError::Io { path: path.to_owned(), action, source }
+}
