@@ -16,7 +16,7 @@ use gausset_io::units::one_line;
 use gausset_pano::split::SplitError;
 use gausset_sfm::{AlignError, ToolError};
 use gausset_train::cameras::CameraPathError;
-use gausset_train::{ConfigError, EvalError, OptionsError, TrainError};
+use gausset_train::{ConfigError, EvalError, GainsError, OptionsError, TrainError};
 use serde::Serialize;
 
 /// Why a job was refused or failed. Displays as its one line; serialises as the object of `--json` errors.
@@ -77,6 +77,7 @@ code! {
     LevelMissing => "device",
     ToolError => "colmap",
     InputError => "samples",
+    GainsError => "read",
 }
 
 impl From<DatasetError> for Failure {
@@ -160,7 +161,6 @@ impl From<TrainError> for Failure {
                 Self::new("other-dataset", error)
             }
             TrainError::TooManyUnreadable { .. } => Self::new("dataset", error),
-            TrainError::Gains { .. } => Self::new("read", error),
             TrainError::Memory { .. } | TrainError::StereoMemory { .. } | TrainError::View { .. } => {
                 Self::new("memory", error)
             }

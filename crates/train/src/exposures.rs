@@ -14,7 +14,7 @@
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gausset_core::engine::{ExtraGroup, Group};
 use gausset_io::atomic::{FileSystem, WriteError, plain_reason, write_atomic};
@@ -24,8 +24,6 @@ use gausset_io::input;
 use gausset_io::run_folder::gains_path;
 use serde::{Deserialize, Serialize};
 
-use crate::run::TrainError;
-
 /// Longest file of gains that is read.
 const MAX_FILE_BYTES: u64 = 64 << 20;
 
@@ -34,6 +32,16 @@ const MAX_FILE_BYTES: u64 = 64 << 20;
 pub struct LearntGains {
     /// Of each training picture.
     gains: Vec<PictureGain>,
+}
+
+/// The gains that a run has written cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {what} (expected the gains of a run); remove it to evaluate without", path.display())]
+pub struct GainsError {
+    /// `RUN/gains.json`.
+    path: PathBuf,
+    /// What is wrong in it.
+    what: String,
 }
 
 /// Gain of a picture.
@@ -76,9 +84,9 @@ impl LearntGains {
     ///
     /// # Errors
     /// A file that cannot be read or is not one of gains.
-    pub fn read(run: &Path) -> Result<Option<Self>, TrainError> {
+    pub fn read(run: &Path) -> Result<Option<Self>, GainsError> {
         let path = gains_path(run);
-        let refused = |what: String| TrainError::Gains { path: path.clone(), what };
+        let refused = |what: String| GainsError { path: path.clone(), what };
         let text = match input::read_to_string(&path, MAX_FILE_BYTES) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),

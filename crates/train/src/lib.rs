@@ -40,7 +40,7 @@ pub use eval::{
     Trust, evaluate,
 };
 pub use events::{End, Event, Outcome, Progress, Started, StereoReport, Summary};
-pub use exposures::{Exposures, LearntGains};
+pub use exposures::{Exposures, GainsError, LearntGains};
 pub use gausset_metrics::{Lpips, SsimDefinition};
 pub use memory::MemoryPlan;
 pub use options::{OptionsError, TrainOptions};

@@ -292,16 +292,3 @@ pub enum Problem {
     #[error("no frames (expected at least 1)")]
     NoFrames,
 }
-
-/// Text from outside, cut to a length that fits a line, control characters escaped.
-pub(crate) fn excerpt(text: &str) -> String {
-    const LONGEST: usize = 80;
-    let mut line = String::new();
-    for c in text.chars().take(LONGEST) {
-        if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
-    }
-    if text.chars().nth(LONGEST).is_some() {
-        line.push('…');
-    }
-    line
-}

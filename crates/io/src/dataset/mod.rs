@@ -35,7 +35,6 @@ use std::sync::Arc;
 use gausset_core::{Camera, Pose};
 
 pub use camera_model::{CameraModel, SourceCamera};
-pub(crate) use error::excerpt;
 pub use error::{DatasetError, Problem};
 pub use fingerprint::{Fingerprint, Sample};
 pub use loader::{Loader, LoaderOptions, LoaderStats};

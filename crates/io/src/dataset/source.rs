@@ -245,7 +245,7 @@ fn roles_of(content: &Transforms, folder: &Path, path: &Path, warnings: &mut Vec
                 path: path.to_owned(),
                 list: name,
                 count: unknown.len(),
-                name: super::excerpt(first),
+                name: crate::units::excerpt(first),
             });
         }
     }

@@ -21,9 +21,10 @@ use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 
 use super::camera_model::{CameraModel, SourceCamera};
 use super::colmap::open_regular;
-use super::error::{DatasetError, Problem, excerpt};
+use super::error::{DatasetError, Problem};
 use super::limits::{MAX_IMAGES, MAX_JSON_BYTES, MAX_JSON_DEPTH, MAX_NAME_BYTES};
 use super::report::SkipReason;
+use crate::units::excerpt;
 
 /// Largest deviation of the last row of a pose matrix from 0 0 0 1.
 const LAST_ROW_TOLERANCE: f64 = 1e-6;

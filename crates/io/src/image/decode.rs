@@ -110,7 +110,7 @@ fn plain(error: &image::ImageError) -> String {
     }
     // "Format error decoding Png: CRC error: …" says the format twice.
     let reason = text.split_once(" decoding ").and_then(|(_, rest)| rest.split_once(": ")).map(|(_, r)| r);
-    crate::dataset::excerpt(reason.unwrap_or(&text).trim_end_matches('.'))
+    crate::units::excerpt(reason.unwrap_or(&text).trim_end_matches('.'))
 }
 
 /// 16 bits to the nearest of 8.

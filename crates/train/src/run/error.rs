@@ -36,14 +36,6 @@ pub enum TrainError {
     /// The dataset cannot be read any more.
     #[error(transparent)]
     Dataset(#[from] DatasetError),
-    /// The gains that a run has written cannot be used.
-    #[error("{}: {what} (expected the gains of a run); remove it to evaluate without", path.display())]
-    Gains {
-        /// `RUN/gains.json`.
-        path: PathBuf,
-        /// What is wrong.
-        what: String,
-    },
     /// The file given with `--init` holds nothing.
     #[error("{}: splats: none is usable (expected at least one)", path.display())]
     EmptyInit {

@@ -128,7 +128,7 @@ impl<'a, R: Read + Seek> Records<'a, R> {
             return Err(self.error(Problem::NameLength { bytes: bytes.len() }));
         }
         String::from_utf8(bytes).map_err(|e| {
-            let name = crate::dataset::error::excerpt(&String::from_utf8_lossy(e.as_bytes()));
+            let name = crate::units::excerpt(&String::from_utf8_lossy(e.as_bytes()));
             self.error(Problem::NameEncoding { name })
         })
     }

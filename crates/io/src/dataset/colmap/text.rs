@@ -17,8 +17,9 @@ use std::str::FromStr;
 
 use super::{ColmapImage, ColmapModel, ColmapPoint, NO_POINT, NextPoint, Observations};
 use crate::dataset::camera_model::{CameraModel, CameraModelError, SourceCamera};
-use crate::dataset::error::{DatasetError, Problem, excerpt};
+use crate::dataset::error::{DatasetError, Problem};
 use crate::dataset::limits::{MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS};
+use crate::units::excerpt;
 
 /// Longest line in bytes: the 2-D points of an image with ten million of them.
 const MAX_LINE_BYTES: u64 = 256 << 20;
