@@ -100,48 +100,20 @@ pub enum FieldError {
     },
 }
 
-/// What is wrong in the content of a file, and where: `place: what (expected …, found …)`, always one line.
+/// What is wrong in the content of a file: always one line.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum ContentError {
-    /// Something else than was expected.
-    #[error("{place}: {what} (expected {expected}, found {found})")]
-    Unexpected {
-        /// Line, field or array of the file.
-        place: String,
-        /// What is wrong there.
-        what: String,
-        /// What should be there.
-        expected: String,
-        /// What is there.
-        found: String,
-    },
-    /// Something that should be there is not.
-    #[error("{place}: {what} (expected {expected})")]
-    Missing {
-        /// Line, field or array of the file.
-        place: String,
-        /// What is wrong there.
-        what: String,
-        /// What should be there.
-        expected: String,
-    },
-    /// Something that cannot be used.
-    #[error("{place}: {what} (found {found})")]
-    Unusable {
-        /// Line, field or array of the file.
-        place: String,
-        /// What is wrong there.
-        what: String,
-        /// What is there.
-        found: String,
-    },
-    /// Something that cannot be read.
-    #[error("{place}: {what}")]
-    Unread {
+    /// Something at a place is not as it should be.
+    #[error("{place}: {what}{}", aside(expected.as_deref(), found.as_deref()))]
+    At {
         /// Line, field or array of the file.
         place: String,
         /// What is wrong there, perhaps in the words of a library.
         what: String,
+        /// What should be there.
+        expected: Option<String>,
+        /// What is there.
+        found: Option<String>,
     },
     /// A table without rows.
     #[error("no rows (expected x y z value)")]
@@ -149,17 +121,21 @@ pub enum ContentError {
     /// A library panicked on it.
     #[error("the decoder broke down; convert it")]
     Decoder,
-    /// An error for which there is a way out.
-    #[error("{error}; {advice}")]
-    Advised {
-        /// What is wrong.
-        error: Box<Self>,
-        /// What to do about it.
-        advice: &'static str,
-    },
+    /// An error, and what to do about it.
+    #[error("{0}; {1}")]
+    Advised(Box<Self>, &'static str),
     /// The field in it makes no sense.
     #[error(transparent)]
     Field(#[from] FieldError),
+}
+
+fn aside(expected: Option<&str>, found: Option<&str>) -> String {
+    match (expected, found) {
+        (Some(expected), Some(found)) => format!(" (expected {expected}, found {found})"),
+        (Some(expected), None) => format!(" (expected {expected})"),
+        (None, Some(found)) => format!(" (found {found})"),
+        (None, None) => String::new(),
+    }
 }
 
 /// Text as a part of one line: names in files and the words of libraries may have several.
@@ -168,41 +144,41 @@ fn line(text: impl Display) -> String {
 }
 
 impl ContentError {
+    /// `place: what`.
+    pub(crate) fn unread(place: impl Display, what: impl Display) -> Self {
+        Self::At { place: line(place), what: line(what), expected: None, found: None }
+    }
+
+    /// `place: what (expected …, found …)`.
     pub(crate) fn unexpected(
         place: impl Display,
         what: impl Display,
         expected: impl Display,
         found: impl Display,
     ) -> Self {
-        let [place, what, expected, found] = [line(place), line(what), line(expected), line(found)];
-        Self::Unexpected { place, what, expected, found }
+        let (expected, found) = (Some(line(expected)), Some(line(found)));
+        Self::At { place: line(place), what: line(what), expected, found }
     }
 
+    /// `place: what (expected …)`.
     pub(crate) fn missing(place: impl Display, what: impl Display, expected: impl Display) -> Self {
-        Self::Missing { place: line(place), what: line(what), expected: line(expected) }
+        Self::At { place: line(place), what: line(what), expected: Some(line(expected)), found: None }
     }
 
+    /// `place: what (found …)`.
     pub(crate) fn unusable(place: impl Display, what: impl Display, found: impl Display) -> Self {
-        Self::Unusable { place: line(place), what: line(what), found: line(found) }
-    }
-
-    pub(crate) fn unread(place: impl Display, what: impl Display) -> Self {
-        Self::Unread { place: line(place), what: line(what) }
+        Self::At { place: line(place), what: line(what), expected: None, found: Some(line(found)) }
     }
 
     /// The error of a part, with the place of the part in the whole.
     pub(crate) fn inside(mut self, outer: impl Display) -> Self {
-        if let Self::Unexpected { place, .. }
-        | Self::Missing { place, .. }
-        | Self::Unusable { place, .. }
-        | Self::Unread { place, .. } = &mut self
-        {
+        if let Self::At { place, .. } = &mut self {
             *place = line(format_args!("{outer}: {place}"));
         }
         self
     }
 
     pub(crate) fn advising(self, advice: &'static str) -> Self {
-        Self::Advised { error: Box::new(self), advice }
+        Self::Advised(Box::new(self), advice)
     }
 }
