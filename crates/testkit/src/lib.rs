@@ -19,6 +19,7 @@ pub mod backend;
 pub mod corpus;
 pub mod engine_contract;
 pub mod fixtures;
+mod forward;
 pub mod golden;
 pub mod image;
 pub mod pass_rule;
@@ -27,6 +28,9 @@ pub mod raster_case;
 pub mod scene;
 pub mod skip;
 pub mod tensor;
+
+#[doc(hidden)]
+pub use gausset_core::{Camera, Pose, Splats, engine};
 
 pub use backend::{Backend, Outputs, Report, check, check_backend};
 pub use fixtures::{Case, Fixtures, Kind, Rule, Settings, Tolerance};

@@ -9,11 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{MockEngine, cpu, ignore, options, resume, runs, session, splats_of, train};
-use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, Outputs, RenderOptions, Rendering, SceneSize,
-    StepParams, StepReport, TrainState, TrainView,
-};
-use gausset_core::{Camera, Pose};
+use gausset_core::engine::{Engine, EngineError, StepParams, TrainView};
 use gausset_cpu::CpuEngine;
 use gausset_io::atomic::faults::{Fault, FaultyDisk};
 use gausset_io::atomic::{Disk, FileInfo, FileSystem, OutputFile, Overwrite};
@@ -127,6 +123,8 @@ impl FileSystem for RefusesTheLastCheckpoint {
 struct Slow(CpuEngine, Duration);
 
 impl Engine for Slow {
+    gausset_testkit::forward_to_engine!(|self| self.0; describe needs load save densify flush poll render_into);
+
     fn step(
         &mut self,
         views: &[TrainView],
@@ -135,45 +133,6 @@ impl Engine for Slow {
     ) -> Result<(), EngineError> {
         std::thread::sleep(self.1);
         self.0.step(views, next, params)
-    }
-
-    fn describe(&self) -> DeviceInfo {
-        self.0.describe()
-    }
-
-    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
-        self.0.needs(scene)
-    }
-
-    fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
-        self.0.load(state)
-    }
-
-    fn save(&mut self) -> Result<TrainState, EngineError> {
-        self.0.save()
-    }
-
-    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
-        self.0.densify(rule)
-    }
-
-    fn flush(&mut self) -> Result<StepReport, EngineError> {
-        self.0.flush()
-    }
-
-    fn poll(&mut self) -> Result<StepReport, EngineError> {
-        self.0.poll()
-    }
-
-    fn render_into(
-        &mut self,
-        camera: &Camera,
-        pose: &Pose,
-        options: &RenderOptions,
-        outputs: Outputs,
-        rendering: &mut Rendering,
-    ) -> Result<(), EngineError> {
-        self.0.render_into(camera, pose, options, outputs, rendering)
     }
 }
 

@@ -1,8 +1,7 @@
 //! Engines that break a promise, so that the contract is known to notice.
 
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, Outputs, RenderOptions, Rendering, SceneSize,
-    StepParams, StepReport, TrainState, TrainView,
+    Engine, EngineError, Outputs, RenderOptions, Rendering, StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose};
 use gausset_testkit::engine_contract as contract;
@@ -29,22 +28,12 @@ struct Broken {
 }
 
 impl Engine for Broken {
-    fn describe(&self) -> DeviceInfo {
-        self.inner.describe()
-    }
-
-    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
-        self.inner.needs(scene)
-    }
+    gausset_testkit::forward_to_engine!(|self| self.inner; describe needs load densify);
 
     fn limit_memory(&mut self, bytes: u64) {
         if self.fault != Fault::IgnoresLimits {
             self.inner.limit_memory(bytes);
         }
-    }
-
-    fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
-        self.inner.load(state)
     }
 
     fn save(&mut self) -> Result<TrainState, EngineError> {
@@ -69,10 +58,6 @@ impl Engine for Broken {
             }
             outcome => outcome,
         }
-    }
-
-    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
-        self.inner.densify(rule)
     }
 
     fn flush(&mut self) -> Result<StepReport, EngineError> {

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, FrontQuery, MemoryNeed, Outputs, RenderOptions,
-    Rendering, SceneSize, StepParams, StepReport, TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, MemoryNeed, Outputs, RenderOptions, Rendering, SceneSize,
+    StepParams, StepReport, TrainState, TrainView,
 };
-use gausset_core::{Camera, Pose, Splats};
+use gausset_core::{Camera, Pose};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::dataset::{self, Dataset};
@@ -133,75 +133,10 @@ pub fn lend<E: Spare, T>(engine: &mut E, work: impl FnOnce(Box<dyn Engine>) -> T
 struct Lent<E>(Arc<Mutex<E>>);
 
 impl<E: Engine> Engine for Lent<E> {
-    fn describe(&self) -> DeviceInfo {
-        self.0.lock().unwrap().describe()
-    }
-
-    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
-        self.0.lock().unwrap().needs(scene)
-    }
-
-    fn limit_memory(&mut self, bytes: u64) {
-        self.0.lock().unwrap().limit_memory(bytes);
-    }
-
-    fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
-        self.0.lock().unwrap().load(state)
-    }
-
-    fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
-        self.0.lock().unwrap().load_splats(splats, extras)
-    }
-
-    fn save(&mut self) -> Result<TrainState, EngineError> {
-        self.0.lock().unwrap().save()
-    }
-
-    fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
-        self.0.lock().unwrap().corrections()
-    }
-
-    fn step(
-        &mut self,
-        views: &[TrainView],
-        next: &[TrainView],
-        params: &StepParams,
-    ) -> Result<(), EngineError> {
-        self.0.lock().unwrap().step(views, next, params)
-    }
-
-    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
-        self.0.lock().unwrap().densify(rule)
-    }
-
-    fn flush(&mut self) -> Result<StepReport, EngineError> {
-        self.0.lock().unwrap().flush()
-    }
-
-    fn poll(&mut self) -> Result<StepReport, EngineError> {
-        self.0.lock().unwrap().poll()
-    }
-
-    fn render_into(
-        &mut self,
-        camera: &Camera,
-        pose: &Pose,
-        options: &RenderOptions,
-        outputs: Outputs,
-        rendering: &mut Rendering,
-    ) -> Result<(), EngineError> {
-        self.0.lock().unwrap().render_into(camera, pose, options, outputs, rendering)
-    }
-
-    fn weight_in_front(
-        &mut self,
-        camera: &Camera,
-        pose: &Pose,
-        options: &RenderOptions,
-        queries: &[FrontQuery],
-    ) -> Result<Option<Vec<f32>>, EngineError> {
-        self.0.lock().unwrap().weight_in_front(camera, pose, options, queries)
-    }
+    gausset_testkit::forward_to_engine!(
+        |self| self.0.lock().unwrap();
+        describe needs limit_memory load load_splats save corrections step densify flush poll render_into weight_in_front
+    );
 }
 
 /// Does nothing with events.
