@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use gausset_compute::machine;
+
 use crate::{output, program};
 
 /// Steps of the run that is killed: long enough for many kills.
@@ -132,7 +134,7 @@ pub(crate) fn memory() -> Result<(), String> {
         let step = last_step(&workshop.0.join("run/metrics.jsonl"));
         for (size, wanted) in sizes.iter_mut().zip([200, 2000]) {
             if size.is_none() && step >= wanted {
-                *size = resident_bytes(child.id());
+                *size = machine::resident(Some(child.id())).map(|resident| resident.now);
             }
         }
         std::thread::sleep(Duration::from_millis(5));
@@ -154,12 +156,4 @@ fn last_step(log: &Path) -> u64 {
     let line = text.lines().rev().find(|line| line.ends_with('}')).unwrap_or_default();
     let digits = line.split_once("\"step\":").map_or("", |(_, rest)| rest);
     digits.split(|c: char| !c.is_ascii_digit()).next().and_then(|digits| digits.parse().ok()).unwrap_or(0)
-}
-
-/// Resident size of a process (Linux).
-fn resident_bytes(process: u32) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kibibytes * 1024)
 }

@@ -22,6 +22,28 @@ pub fn memory_bytes() -> Option<u64> {
     Some(sysinfo::System::new_with_specifics(only_memory).total_memory()).filter(|&bytes| bytes > 0)
 }
 
+/// Memory that a process occupies, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resident {
+    /// Now.
+    pub now: u64,
+    /// At most, since the process began.
+    pub peak: u64,
+}
+
+/// Memory that a process occupies (`None`: this one), `None` where the system does not say or there is no such process.
+#[must_use]
+#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
+pub fn resident(process: Option<u32>) -> Option<Resident> {
+    let process = process.map_or_else(|| "self".to_owned(), |id| id.to_string());
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let value = |key| -> Option<u64> {
+        let line = status.lines().find_map(|line| line.strip_prefix(key))?;
+        Some(1024 * line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()?)
+    };
+    Some(Resident { now: value("VmRSS:")?, peak: value("VmHWM:")? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,11 +3,9 @@
 
 use gausset_compute::{VectorLevel, rng};
 use gausset_field::{Compute, Covariance, Evaluator, GaussianField, WeightMode};
-use rustix::time::{ClockId, clock_gettime};
 
 fn cpu_ms() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    1e3 * time.tv_sec as f64 + 1e-6 * time.tv_nsec as f64
+    gausset_prof::process_cpu().map_or(f64::NAN, |time| 1e3 * time.as_secs_f64())
 }
 
 fn uniform(step: u64, i: usize) -> [f32; 4] {

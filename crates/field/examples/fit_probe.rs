@@ -6,12 +6,10 @@ use std::path::Path;
 use gausset_compute::VectorLevel;
 use gausset_field::Compute;
 use gausset_field::fit::{Fit, FitOptions, Samples, Solver};
-use rustix::time::{ClockId, clock_gettime};
 use safetensors::SafeTensors;
 
 fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 + 1e-9 * time.tv_nsec as f64
+    gausset_prof::process_cpu().map_or(f64::NAN, |time| time.as_secs_f64())
 }
 
 fn samples(path: &Path) -> Samples {

@@ -11,7 +11,6 @@ use gausset_compute::{Exec, Pool, VectorLevel, level};
 use gausset_core::TargetImage;
 use gausset_metrics::exposure::IDENTITY;
 use gausset_metrics::{LossKernel, LossOptions, Planes, Truth, apply_exposure, exposure_vjp};
-use rustix::time::{ClockId, clock_gettime};
 
 fn main() {
     let mut arguments = std::env::args().skip(1);
@@ -85,6 +84,5 @@ fn main() {
 
 /// CPU time of the process in ms.
 fn cpu_ms() -> f64 {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    time.tv_sec as f64 * 1e3 + time.tv_nsec as f64 * 1e-6
+    gausset_prof::process_cpu().map_or(f64::NAN, |time| 1e3 * time.as_secs_f64())
 }

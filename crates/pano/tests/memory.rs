@@ -13,9 +13,7 @@ use gausset_pano::split::{Event, OnError, Settings, Work, list_frames, split};
 use gausset_scenes::panorama::detailed;
 
 fn resident_kib() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-    line.trim().trim_end_matches("kB").trim().parse().unwrap()
+    gausset_compute::machine::resident(None).unwrap().now as f64 / 1024.0
 }
 
 fn pictures(folder: &Path) -> BTreeMap<String, Vec<u8>> {

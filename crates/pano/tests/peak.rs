@@ -54,11 +54,10 @@ fn write(path: &Path) {
     picture.save_with_format(path, ImageFormat::from_path(path).unwrap()).unwrap();
 }
 
-/// A value of /proc/self/status, bytes.
-fn status(key: &str) -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap();
-    1024.0 * line.trim().trim_end_matches("kB").trim().parse::<f64>().unwrap()
+/// Memory of this process now and at most, bytes.
+fn resident() -> [f64; 2] {
+    let resident = gausset_compute::machine::resident(None).unwrap();
+    [resident.now as f64, resident.peak as f64]
 }
 
 fn settings() -> Settings {
@@ -79,9 +78,9 @@ fn cut(input: &Path, budget: u64) -> Result<usize, SplitError> {
 fn child() {
     let Ok(input) = std::env::var("GAUSSET_TEST_INPUT") else { return };
     let budget = std::env::var("GAUSSET_TEST_BUDGET").unwrap().parse().unwrap();
-    let before = status("VmRSS:");
+    let [before, _] = resident();
     assert_eq!(cut(Path::new(&input), budget).unwrap(), 3);
-    println!("grew by {} bytes", status("VmHWM:") - before);
+    println!("grew by {} bytes", resident()[1] - before);
 }
 
 fn measured(input: &Path, budget: u64) -> f64 {
@@ -169,12 +168,13 @@ fn a_small_file_of_many_pixels_is_refused_before_it_is_decoded() {
     file.extend((0..strips).flat_map(|_| u32::to_le_bytes(strip.len() as u32)));
     assert!(file.len() < 60_000);
     std::fs::write(&path, file).unwrap();
-    let before = status("VmHWM:");
+    let [_, before] = resident();
     let refusal = cut(input.path(), 256 << 20).unwrap_err().to_string();
     assert!(
         refusal.contains("bomb.tif: memory: cutting it takes 1.") && refusal.contains("GiB"),
         "{refusal}"
     );
     assert_eq!(demand(&path, &Limits::default()).unwrap().pixels, 16_384 * 8_192);
-    assert!(status("VmHWM:") - before < 32.0 * MIB, "{:.0} MiB", (status("VmHWM:") - before) / MIB);
+    let grown = resident()[1] - before;
+    assert!(grown < 32.0 * MIB, "{:.0} MiB", grown / MIB);
 }

@@ -2,20 +2,18 @@
 
 use std::process::Stdio;
 
+use gausset_compute::machine;
+
 use crate::support::{Finished, Workshop};
 
 /// Largest resident size that a program reaches, in bytes, and how it ended.
 #[cfg(target_os = "linux")]
 pub(crate) fn peak_of(workshop: &Workshop, arguments: &[&str]) -> (u64, Finished) {
     let mut child = workshop.start(arguments);
-    let status = format!("/proc/{}/status", child.id());
     let mut peak = 0;
     // The high-water mark only grows, so the last reading before the end is it, or nearly so.
     while child.try_wait().expect("wait").is_none() {
-        let text = std::fs::read_to_string(&status).unwrap_or_default();
-        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let kibibytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-        peak = peak.max(kibibytes.unwrap_or(0) * 1024);
+        peak = peak.max(machine::resident(Some(child.id())).map_or(0, |resident| resident.peak));
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     (peak, Finished::new(arguments, child.wait_with_output().expect("wait")))

@@ -1,12 +1,8 @@
 //! What a measurement reads of the process, and the middle of what it reads.
 
-/// Largest resident size of this process (`VmHWM`, Linux).
-#[allow(clippy::disallowed_methods, reason = "a file of the kernel")]
+/// Largest resident size of this process.
 pub(super) fn peak_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(kibibytes * 1024)
+    gausset_compute::machine::resident(None).map(|resident| resident.peak)
 }
 
 /// CPU time of the process, all threads.
