@@ -13,6 +13,7 @@ use gausset_io::owned::OwnedError;
 use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
 use gausset_io::units::one_line;
+use gausset_pano::frames::FramesError;
 use gausset_pano::split::SplitError;
 use gausset_sfm::{AlignError, ToolError};
 use gausset_train::cameras::CameraPathError;
@@ -78,6 +79,7 @@ code! {
     ToolError => "colmap",
     InputError => "samples",
     GainsError => "read",
+    FramesError => "frames",
 }
 
 impl From<DatasetError> for Failure {

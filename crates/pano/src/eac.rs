@@ -12,6 +12,7 @@
 //!
 //! The canvas is A above B.
 
+use crate::frames::{SourceFrame, source_frame};
 use crate::place::Place;
 
 /// Sizes of the faces.
@@ -114,6 +115,22 @@ impl Eac {
             Place { patch: patch + 16, ..place(column(left, side), second) }
         }
     }
+}
+
+/// Joins the pictures `NAME_track0` and `NAME_track5` of GoPro MAX streams to frames; `None` when these are none.
+#[must_use]
+pub fn pairs(frames: &[SourceFrame]) -> Option<Vec<SourceFrame>> {
+    let mut pairs = Vec::new();
+    for first in frames {
+        if let Some(name) = first.stem.strip_suffix("_track0") {
+            let other = format!("{name}_track5");
+            let second = frames.iter().find(|f| f.stem == other)?;
+            pairs.push(source_frame(name, [first.files.clone(), second.files.clone()].concat()));
+        } else if !first.stem.ends_with("_track5") {
+            return None;
+        }
+    }
+    (!pairs.is_empty()).then_some(pairs)
 }
 
 #[cfg(test)]

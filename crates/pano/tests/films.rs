@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gausset_compute::{VectorLevel, level};
 use gausset_pano::plane::Frame;
-use gausset_pano::video::{Choice, Footage, Video, extract};
+use gausset_pano::video::{Choice, Video, VideoError, extract};
 use gausset_testkit::skip::skip_for_tool;
 
 const WIDTH: usize = 64;
@@ -55,7 +55,7 @@ fn film(folder: &Path, name: &str, rate: &str, count: usize, is_sharp: impl Fn(u
     path
 }
 
-fn open(path: &Path, choice: Choice) -> Result<Video, String> {
+fn open(path: &Path, choice: Choice) -> Result<Video, VideoError> {
     Video::open(path, choice, [16_384, 8192], Duration::from_secs(60), &AtomicBool::new(false))
 }
 
@@ -95,7 +95,7 @@ fn at_most_so_many_frames_are_spread_over_the_film() {
     assert_eq!(taken(&video.clone().at_most(3)), [0, 33, 66]);
     assert_eq!(taken(&video.at_most(1000)).len(), 100);
     // Two a second of ten seconds, of which four are wanted; a part of the film.
-    let choice = Choice { fps: Some(2.0), sharpest_of: 0, footage: Footage::Ordinary, ..Choice::default() };
+    let choice = Choice { fps: Some(2.0), sharpest_of: 0, ..Choice::default() };
     let video = open(&path, choice.clone()).unwrap();
     assert_eq!(taken(&video.clone().at_most(4)), [0, 25, 50, 75]);
     let part = open(&path, Choice { start: 2.0, end: Some(6.0), ..choice }).unwrap();
@@ -124,7 +124,7 @@ fn a_rate_that_does_not_divide_that_of_the_film_is_kept_on_average() {
     let folder = tempfile::tempdir().unwrap();
     // Ten seconds; a frame of each period of 9.6.
     let path = film(folder.path(), "a.mkv", "24", 240, |_| false);
-    let choice = Choice { fps: Some(2.5), sharpest_of: 0, footage: Footage::Ordinary, ..Choice::default() };
+    let choice = Choice { fps: Some(2.5), sharpest_of: 0, ..Choice::default() };
     let expected: Vec<usize> = (0..25usize).map(|k| (48 * k).div_ceil(5)).collect();
     assert_eq!(taken(&open(&path, choice).unwrap()), expected);
     // Without a choice of the sharpest, ffmpeg gives the nearest: as many.
@@ -177,7 +177,7 @@ fn a_playlist_opens_no_other_file_whatever_it_is_called() {
         for extension in ["mp4", "mov", "360", "mkv", "webm", "avi", "ts", "m2ts"] {
             let playlist = folder.path().join(format!("clip.{extension}"));
             std::fs::write(&playlist, text(kind)).unwrap();
-            let refusal = open(&playlist, Choice::default()).unwrap_err();
+            let refusal = open(&playlist, Choice::default()).unwrap_err().to_string();
             assert!(refusal.starts_with(&format!("{}: video: ", playlist.display())), "{refusal}");
             assert_eq!(refusal.lines().count(), 1, "{refusal}");
         }
@@ -185,7 +185,7 @@ fn a_playlist_opens_no_other_file_whatever_it_is_called() {
     for name in ["list.m3u8", "list.ffconcat", "list.txt", "list.sdp", "list"] {
         let playlist = folder.path().join(name);
         std::fs::write(&playlist, text("ffconcat")).unwrap();
-        let refusal = open(&playlist, Choice::default()).unwrap_err();
+        let refusal = open(&playlist, Choice::default()).unwrap_err().to_string();
         assert!(refusal.contains("is of no kind that is read (expected .mp4, .mov"), "{refusal}");
     }
 }
@@ -205,7 +205,8 @@ fn names_that_look_like_options_or_protocols_are_names() {
     // Too large to be decoded, by the limits.
     let refusal =
         Video::open(&film, Choice::default(), [32, 32], Duration::from_secs(60), &AtomicBool::new(false))
-            .unwrap_err();
+            .unwrap_err()
+            .to_string();
     assert!(refusal.contains("64x32 px are too many (expected at most 32x32)"), "{refusal}");
 }
 
@@ -215,6 +216,6 @@ fn a_pipe_instead_of_a_film_is_refused_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.mp4");
     assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
-    let refusal = open(&path, Choice::default()).unwrap_err();
+    let refusal = open(&path, Choice::default()).unwrap_err().to_string();
     assert!(refusal.ends_with("video: is a pipe (expected a regular file)"), "{refusal}");
 }

@@ -8,10 +8,11 @@ use gausset_compute::{VectorLevel, level};
 use gausset_io::image::encode::{PngPixels, png};
 use gausset_pano::cutter::{Format, HALVE_ABOVE};
 use gausset_pano::fisheye::DualFisheye;
+use gausset_pano::frames::list_frames;
 use gausset_pano::geometry::{View, equirect_from_direction};
 use gausset_pano::layout::Layout;
 use gausset_pano::projection::{Projection, degrees_from_nadir};
-use gausset_pano::split::{OnError, Report, Settings, Work, list_frames, split};
+use gausset_pano::split::{OnError, Report, Settings, Work, split};
 
 const WIDTH: u32 = 2880;
 const HEIGHT: u32 = 1440;

@@ -7,9 +7,10 @@ use std::sync::atomic::AtomicBool;
 
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_pano::cutter::Format;
+use gausset_pano::frames::list_frames;
 use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
-use gausset_pano::split::{Event, OnError, Settings, Work, list_frames, split};
+use gausset_pano::split::{Event, OnError, Settings, Work, split};
 use gausset_scenes::panorama::detailed;
 
 fn resident_kib() -> f64 {

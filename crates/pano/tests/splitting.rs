@@ -8,11 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_pano::cutter::Format;
+use gausset_pano::frames::list_frames;
 use gausset_pano::jpeg::encode_planes;
 use gausset_pano::layout::Layout;
-use gausset_pano::split::{
-    Event, OnError, Report, Settings, SplitError, Work, eac_pairs, list_frames, split,
-};
+use gausset_pano::split::{Event, OnError, Report, Settings, SplitError, Work, split};
 use gausset_scenes::panorama::detailed;
 
 fn settings(layout: Layout, side: u32) -> Settings {
@@ -25,7 +24,7 @@ fn work(threads: usize, wanted: VectorLevel) -> Option<Work> {
 }
 
 fn run(input: &Path, settings: &Settings, work: &Work, out: &Path) -> Result<Report, SplitError> {
-    let frames = list_frames(input)?;
+    let frames = list_frames(input).unwrap();
     split(&frames, settings, work, out, &AtomicBool::new(false), &mut |_| {})
 }
 
@@ -322,7 +321,7 @@ fn pipes_and_devices_among_the_frames_and_masks_are_named_and_left_out() {
 fn real_gopro_streams_are_cut_without_seams() {
     let test = "real_gopro_streams_are_cut_without_seams";
     let Some(folder) = gausset_testkit::data_file(test, "pano/eac") else { return };
-    let frames = eac_pairs(&list_frames(&folder).unwrap()).unwrap();
+    let frames = gausset_pano::eac::pairs(&list_frames(&folder).unwrap()).unwrap();
     assert_eq!(frames.len(), 2);
     let eac = gausset_pano::eac::Eac::of_stream(2272, 736).unwrap();
     // Views centred on the edges between faces (yaw 45 + 90 k) and on the overlap strips (yaw 90 k).
@@ -523,13 +522,16 @@ fn gpano_levels_a_panorama() {
 
 #[test]
 fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
-    use gausset_pano::split::video_frames;
-    use gausset_pano::video::{Choice, Video};
+    use gausset_pano::film::Film;
+    use gausset_pano::frames::video_frames;
+    use gausset_pano::video::Choice;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("v.mkv");
     let silence = std::time::Duration::from_secs(60);
-    let open =
-        |path: &Path| Video::open(path, Choice::default(), [16_384, 8192], silence, &AtomicBool::new(false));
+    let never = AtomicBool::new(false);
+    let open = |path: &Path| {
+        Film::open(path, Choice::default(), false, [16_384, 8192], silence, &never).map_err(|e| e.to_string())
+    };
     if gausset_process::find("ffmpeg").is_none() {
         std::fs::write(&path, b"x").unwrap();
         assert!(open(&path).unwrap_err().contains("ffmpeg is not installed"));
@@ -552,13 +554,12 @@ fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
         .status()
         .unwrap();
     assert!(made.success());
-    let video = open(&path).unwrap();
-    assert_eq!(video.size, [256, 128]);
+    let film = open(&path).unwrap();
+    assert_eq!(film.video.size, [256, 128]);
     let mut settings = settings(Layout::Ring4, 64);
-    settings.video = Some(video.clone());
+    settings.film = Some(film.clone());
     let out = tempfile::tempdir().unwrap();
-    let never = AtomicBool::new(false);
-    let frames = video_frames(&video);
+    let frames = video_frames(&film.video);
     for threads in [1, 3] {
         let mut work = work(threads, VectorLevel::Auto).unwrap();
         work.force = true;
@@ -568,7 +569,7 @@ fn videos_are_cut_frame_by_frame_and_hostile_ones_are_refused() {
     // A playlist as input must not open other files.
     let playlist = folder.path().join("list.m3u8");
     std::fs::write(&playlist, format!("#EXTM3U\n#EXTINF:1,\n{}\n", path.display())).unwrap();
-    let _ = open(&playlist).map(|v| v.frames);
+    let _ = open(&playlist).map(|film| film.video.frames);
     std::fs::write(&path, b"this is no video").unwrap();
     assert!(open(&path).unwrap_err().starts_with(&path.display().to_string()));
 }

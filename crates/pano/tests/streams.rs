@@ -11,9 +11,11 @@ use gausset_core::{RgbImage8, se3};
 use gausset_io::image::encode::png_rgb8;
 use gausset_pano::cutter::Format;
 use gausset_pano::eac::Eac;
+use gausset_pano::film::Film;
+use gausset_pano::frames::video_frames;
 use gausset_pano::layout::Layout;
-use gausset_pano::split::{OnError, Settings, Work, split, video_frames};
-use gausset_pano::video::{Choice, Video};
+use gausset_pano::split::{OnError, Settings, Work, split};
+use gausset_pano::video::Choice;
 use gausset_scenes::room::{self, Room};
 
 /// Direction of a place on a face: `t` down, both 0 to 1.
@@ -86,18 +88,18 @@ fn views_of_two_stream_files_are_the_room_rendered_directly() {
     ffmpeg(&[&both[..], &filter, &code, &tags].concat(), folder.path());
     let choice = Choice::default();
     let (path, never) = (folder.path().join("max.360"), AtomicBool::new(false));
-    let video = Video::open(&path, choice, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
-    assert_eq!(video.eac, Some(eac));
+    let film = Film::open(&path, choice, false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
+    assert_eq!(film.eac, Some(eac));
     let mut views = Layout::Ring8.views(256, 256, None);
     views.extend(Layout::Cube6.views(256, 256, None).into_iter().skip(4));
     for (index, view) in views.iter_mut().enumerate() {
         view.name = format!("view{index:02}");
     }
-    let settings = Settings { video: Some(video.clone()), ..Settings::new(views.clone(), Format::Png) };
+    let settings = Settings { film: Some(film.clone()), ..Settings::new(views.clone(), Format::Png) };
     let level = level(VectorLevel::Auto).unwrap();
     let work = Work { threads: 2, level, on_error: OnError::Skip, force: false, budget: 256 << 20 };
     let out = folder.path().join("out");
-    let report = split(&video_frames(&video), &settings, &work, &out, &never, &mut |_| {}).unwrap();
+    let report = split(&video_frames(&film.video), &settings, &work, &out, &never, &mut |_| {}).unwrap();
     assert_eq!((report.frames, report.skipped.len()), (2, 0));
     for view in &views {
         let cut = gausset_io::image::decode_file(&out.join(format!("images/{}/frame_000001.png", view.name)))

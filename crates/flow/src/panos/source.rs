@@ -4,12 +4,13 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use gausset_pano::eac::Eac;
+use gausset_pano::eac::{self, Eac};
+use gausset_pano::film::Film;
 use gausset_pano::fisheye::DualFisheye;
+use gausset_pano::frames::{SourceFrame, list_frames, source_frame, video_frames};
 use gausset_pano::load::{self, Limits};
 use gausset_pano::projection::Projection;
-use gausset_pano::split::{self, SourceFrame};
-use gausset_pano::video::{Choice, Footage, Video};
+use gausset_pano::video::Choice;
 
 use crate::{Failure, Host};
 
@@ -58,8 +59,8 @@ pub struct Source {
     pub around: u32,
     /// What the pictures are, where they are no panoramas.
     pub projection: Option<Projection>,
-    /// The video that the frames come from.
-    pub video: Option<Video>,
+    /// The film that the frames come from.
+    pub film: Option<Film>,
     /// Whether the upper of two eyes is to be taken.
     pub is_stereo: bool,
     /// The largest picture that is opened.
@@ -101,14 +102,14 @@ impl Source {
     #[must_use]
     pub fn is_eac(&self) -> bool {
         matches!(self.projection, Some(Projection::Eac(_)))
-            || self.video.as_ref().is_some_and(|video| video.eac.is_some())
+            || self.film.as_ref().is_some_and(|film| film.eac.is_some())
     }
 
     fn of_picture(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
         let stem = input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
-        let frames = vec![split::source_frame(&stem, vec![input.to_owned()])];
+        let frames = vec![source_frame(&stem, vec![input.to_owned()])];
         let around = width_of_first(&frames, &limits, choice.is_stereo)?;
-        Ok(Self { frames, around, projection: None, video: None, is_stereo: choice.is_stereo, limits })
+        Ok(Self { frames, around, projection: None, film: None, is_stereo: choice.is_stereo, limits })
     }
 
     fn of_video(
@@ -127,24 +128,21 @@ impl Source {
         if !(start.is_finite() && start >= 0.0) {
             return Err(Failure::usage(format!("⟨start⟩: expected a number from 0 on, found {start}")));
         }
-        let chosen = Choice { footage: Footage::Panorama, fps, start, end, sharpest_of, is_stereo };
+        let chosen = Choice { fps, start, end, sharpest_of };
         let largest = [limits.width, limits.height];
-        let video = Video::open(input, chosen, largest, silence, host.stop())
+        let film = Film::open(input, chosen, is_stereo, largest, silence, host.stop())
             .map_err(|e| Failure::new("video", e))?;
-        let around = match &video.eac {
-            Some(eac) => 4 * eac.face_side(),
-            None => video.size[0],
+        let around = film.projection().pixels_around();
+        let film = match choice.max_frames {
+            Some(most) => film.at_most(most as usize),
+            None => film,
         };
-        let video = match choice.max_frames {
-            Some(most) => video.at_most(most as usize),
-            None => video,
-        };
-        let frames = split::video_frames(&video);
+        let frames = video_frames(&film.video);
         if choice.every != 1 {
             return Err(Failure::usage("⟨every⟩: is for folders of pictures; say ⟨fps⟩ for a video"));
         }
         // ffmpeg gives the upper eye alone.
-        Ok(Self { frames, around, projection: None, video: Some(video), is_stereo: false, limits })
+        Ok(Self { frames, around, projection: None, film: Some(film), is_stereo: false, limits })
     }
 
     fn of_folder(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
@@ -154,24 +152,24 @@ impl Source {
                 "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: are for videos (found a folder)",
             ));
         }
-        let listed = split::list_frames(input)?;
+        let listed = list_frames(input)?;
         if let Some(lens) = lens {
             let fisheye = DualFisheye::read(lens).map_err(|e| Failure::new("views", e))?;
             let around = fisheye.pixels_around();
             let projection = Some(Projection::Fisheye(fisheye));
             let frames = choose(listed, choice);
-            return Ok(Self { frames, around, projection, video: None, is_stereo, limits });
+            return Ok(Self { frames, around, projection, film: None, is_stereo, limits });
         }
-        if let Some(pairs) = split::eac_pairs(&listed) {
+        if let Some(pairs) = eac::pairs(&listed) {
             let frames = choose(pairs, choice);
             let eac = eac_of(&frames, &limits)?;
             let around = 4 * eac.face_side();
             let projection = Some(Projection::Eac(eac));
-            return Ok(Self { frames, around, projection, video: None, is_stereo, limits });
+            return Ok(Self { frames, around, projection, film: None, is_stereo, limits });
         }
         let frames = choose(listed, choice);
         let around = width_of_first(&frames, &limits, is_stereo)?;
-        Ok(Self { frames, around, projection: None, video: None, is_stereo, limits })
+        Ok(Self { frames, around, projection: None, film: None, is_stereo, limits })
     }
 }
 

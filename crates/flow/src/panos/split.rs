@@ -8,10 +8,11 @@ use gausset_io::atomic::{Disk, FileSystem, Overwrite};
 use gausset_io::lock::FolderLock;
 use gausset_io::units;
 use gausset_pano::cutter::Format;
+use gausset_pano::frames::SourceFrame;
 use gausset_pano::geometry::View;
 use gausset_pano::layout::{Layout, check_view, natural_side, read_views};
 use gausset_pano::load::Limits;
-use gausset_pano::split::{self, MaskCommand, Naming, OnError, Report, Settings, SourceFrame, Work};
+use gausset_pano::split::{self, MaskCommand, Naming, OnError, Report, Settings, Work};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
@@ -174,7 +175,7 @@ impl SplitOptions {
             mask_command,
             is_stereo: source.is_stereo,
             limits: source.limits,
-            video: source.video.clone(),
+            film: source.film.clone(),
         })
     }
 }

@@ -6,8 +6,8 @@ use gausset_compute::{VectorLevel, level};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
 use gausset_io::draft::Draft;
 use gausset_io::owned;
-use gausset_pano::split::{list_frames, video_frames};
-use gausset_pano::video::{Choice, Footage, Video, extract};
+use gausset_pano::frames::{list_frames, video_frames};
+use gausset_pano::video::{Choice, Video, extract};
 use gausset_sfm::model::FrameImages;
 use serde_json::{Value, json};
 
@@ -42,14 +42,7 @@ pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<Source, 
         lens.check_photographs()?;
         return Ok(Source::Photographs);
     }
-    let choice = Choice {
-        footage: Footage::Ordinary,
-        fps: Some(lens.fps()),
-        start: lens.start(),
-        end: lens.end,
-        sharpest_of: 0,
-        is_stereo: false,
-    };
+    let choice = Choice { fps: Some(lens.fps()), start: lens.start(), end: lens.end, sharpest_of: 0 };
     let video = Video::open(photos, choice, LARGEST_FRAME, tool.silence_of_others(), host.stop());
     Ok(Source::Video(Box::new(video.map_err(|e| Failure::new("video", e))?)))
 }

@@ -5,8 +5,8 @@ use super::masks;
 use super::settings::Settings;
 use super::shared::Shared;
 use crate::cutter::Format;
+use crate::film::Film;
 use crate::load;
-use crate::video::Video;
 
 /// Frames of a folder that are looked at before the work begins.
 const FRAMES_LOOKED_AT: usize = 4;
@@ -14,7 +14,7 @@ const FRAMES_LOOKED_AT: usize = 4;
 /// How many workers the budget allows, by the first frames. Where a later one takes more, workers wait for each other.
 pub(super) fn threads_within(shared: &Shared<'_>, todo: &[usize]) -> Result<usize, SplitError> {
     let (settings, work) = (shared.settings, shared.work);
-    let Some(video) = &settings.video else {
+    let Some(Film { video, .. }) = &settings.film else {
         let first = todo.iter().take(FRAMES_LOOKED_AT);
         // One that cannot be read is told when its turn comes.
         let each = first.filter_map(|&index| demand(shared, index).ok()).max();
@@ -23,7 +23,7 @@ pub(super) fn threads_within(shared: &Shared<'_>, todo: &[usize]) -> Result<usiz
     let [width, height] = video.size.map(u64::from);
     // What comes through the pipe, and the sharpest of its neighbours so far.
     let shared = 3 * width * height;
-    let each = video_demand(settings, video);
+    let each = film_demand(settings, video.size);
     if work.budget < shared + each {
         return Err(SplitError::Input(format!(
             "{}: memory: cutting frames of {width}x{height} px takes {} (expected at most {}); raise --max-memory",
@@ -72,9 +72,9 @@ fn view_bytes(settings: &Settings) -> u64 {
     each * pixels + (1 << 20)
 }
 
-/// Bytes that a worker takes for frames of a video.
-fn video_demand(settings: &Settings, video: &Video) -> u64 {
-    let pixels = u64::from(video.size[0]) * u64::from(video.size[1]);
+/// Bytes that a worker takes for frames of a film.
+fn film_demand(settings: &Settings, [width, height]: [u32; 2]) -> u64 {
+    let pixels = u64::from(width) * u64::from(height);
     let mask = if settings.mask_command.is_some() { masks::MADE_BYTES * pixels } else { 0 };
     // Planes of 4:2:0 with their padding, and halves of them.
     pixels * 17 / 8 + mask + view_bytes(settings)

@@ -10,8 +10,8 @@ use gausset_io::image::encode::{PngPixels, png};
 use super::error::{SplitError, write_error};
 use super::record::{Manifest, ManifestLine, mask_path, stays_inside, view_path};
 use super::settings::Settings;
-use super::source::SourceFrame;
 use crate::cutter::CutView;
+use crate::frames::SourceFrame;
 
 /// The files of a frame that is being cut.
 pub(super) struct ViewFiles<'a> {

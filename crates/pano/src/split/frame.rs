@@ -12,8 +12,8 @@ use super::record::ManifestLine;
 use super::report::PartSeconds;
 use super::settings::Settings;
 use super::shared::Shared;
-use super::source::SourceFrame;
 use crate::cutter::{CutError, CutJob, CutView, Cutter, Plan, Times};
+use crate::frames::SourceFrame;
 use crate::geometry::View;
 use crate::jpeg::Decoder;
 use crate::load::{self, Opened};
@@ -53,8 +53,8 @@ pub(super) fn cut(
     rehearse(&source.stem);
     let mut seconds = PartSeconds::default();
     let started = Instant::now();
-    let (plan, metadata) = if let Some(video) = &settings.video {
-        (shared.plans.get(Key::of_video(video), &shared.budget), Metadata::default())
+    let (plan, metadata) = if let Some(film) = &settings.film {
+        (shared.plans.get(Key::of_film(film), &shared.budget), Metadata::default())
     } else if let [file] = source.files.as_slice() {
         let mut opened = load::open(file, &settings.limits, std::mem::take(&mut buffers.file))?;
         seconds.read = started.elapsed().as_secs_f64();

@@ -12,7 +12,7 @@ use super::error::FrameError;
 use super::mask_command::MaskCommand;
 use super::settings::Settings;
 use super::shared::Shared;
-use super::source::SourceFrame;
+use crate::frames::SourceFrame;
 use crate::jpeg::encode_frame;
 use crate::plane::{Colour, Frame, Plane};
 
@@ -64,7 +64,7 @@ pub(super) fn demand(settings: &Settings, frame: &SourceFrame, pixels: u64) -> u
 
 /// The mask file of a frame.
 fn path_of(settings: &Settings, frame: &SourceFrame) -> Option<PathBuf> {
-    if settings.mask_command.is_some() || settings.video.is_some() {
+    if settings.mask_command.is_some() || settings.film.is_some() {
         return None;
     }
     find_mask(frame.files.first()?, &frame.stem, settings.masks.as_deref())
@@ -87,7 +87,7 @@ pub(super) fn load(
 ) -> Result<Found, FrameError> {
     let settings = shared.settings;
     if let Some(command) = &settings.mask_command {
-        let mask = make(shared, command, source, frame, settings.video.is_some())?;
+        let mask = make(shared, command, source, frame, settings.film.is_some())?;
         if !mask.is_file() {
             return Ok(Found::Nowhere);
         }

@@ -12,7 +12,7 @@
 //!
 //! | asked and answered | one frame | shared by workers | on disk |
 //! |---|---|---|---|
-//! | `settings`, `source`, `report`, `error` | `worker` → `frame` → `masks`, `files` | `turns`, `plans`, `budget`, `demand` | `record` |
+//! | `settings`, `report`, `error` | `worker` → `frame` → `masks`, `files` | `turns`, `plans`, `budget`, `demand` | `record` |
 
 mod budget;
 mod demand;
@@ -27,7 +27,6 @@ mod report;
 mod run;
 mod settings;
 mod shared;
-mod source;
 mod turns;
 mod worker;
 
@@ -38,4 +37,3 @@ pub use record::{DESCRIPTION, Description, MANIFEST, ManifestLine, claim, is_our
 pub use report::{Event, PartSeconds, Report, Skipped};
 pub use run::split;
 pub use settings::{Naming, OnError, Settings, Work};
-pub use source::{SourceFrame, eac_pairs, list_frames, source_frame, video_frames};

@@ -7,10 +7,10 @@ use gausset_compute::Pool;
 use super::budget::Budget;
 use super::settings::Settings;
 use crate::cutter::Plan;
+use crate::film::Film;
 use crate::geometry::levelled;
 use crate::plane::FrameShape;
-use crate::projection::{Equirect, Projection};
-use crate::video::Video;
+use crate::projection::Projection;
 
 /// What a plan is good for.
 #[derive(Clone, Debug, PartialEq)]
@@ -22,14 +22,9 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// Of all frames of a video.
-    pub(super) fn of_video(video: &Video) -> Self {
-        let [w, h] = video.size;
-        let projection = match video.eac {
-            Some(eac) => Projection::Eac(eac),
-            None => Projection::Equirect(Equirect::whole(w, h)),
-        };
-        Self { projection, shape: video.shape(), tilt: [0.0, 0.0] }
+    /// Of all frames of a film.
+    pub(super) fn of_film(film: &Film) -> Self {
+        Self { projection: film.projection(), shape: film.video.shape(), tilt: [0.0, 0.0] }
     }
 }
 

@@ -17,7 +17,7 @@ use super::error::{SplitError, write_error};
 use super::mask_command::MaskCommand;
 use super::masks::{self, MaskFile};
 use super::settings::{Naming, Settings, Work};
-use super::source::{SourceFrame, plain_stem};
+use crate::frames::{SourceFrame, plain_stem};
 use crate::geometry::View;
 use crate::rig;
 
@@ -138,9 +138,9 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
         mask_command,
         is_stereo,
         limits: _,
-        video,
+        film,
     } = settings;
-    let video = video.as_ref().map(|v| (v.selection(), v.eac, v.size));
+    let video = film.as_ref().map(|film| (film.selection(), film.eac, film.video.size));
     let command = mask_command.as_ref().map(MaskCommand::words);
     // Where `None` stands, the folder of masks stood in version 0.1: masks are compared frame by frame.
     let text = format!(

@@ -19,9 +19,9 @@ use super::record::{self, ManifestLine, claim};
 use super::report::{Event, Report, Skipped};
 use super::settings::{OnError, Settings, Work};
 use super::shared::Shared;
-use super::source::SourceFrame;
 use super::turns::Turns;
 use super::worker::{self, Told};
+use crate::frames::SourceFrame;
 
 /// Splits frames into views in `folder`.
 ///

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::mask_command::MaskCommand;
 use crate::cutter::Format;
+use crate::film::Film;
 use crate::geometry::View;
 use crate::load::Limits;
 use crate::projection::Projection;
-use crate::video::Video;
 
 /// What to do with a frame that cannot be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,8 +56,8 @@ pub struct Settings {
     pub is_stereo: bool,
     /// Limits on source pictures.
     pub limits: Limits,
-    /// The frames are those of this video.
-    pub video: Option<Video>,
+    /// The frames are those of this film.
+    pub film: Option<Film>,
 }
 
 impl Settings {
@@ -75,7 +75,7 @@ impl Settings {
             mask_command: None,
             is_stereo: false,
             limits: Limits::default(),
-            video: None,
+            film: None,
         }
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::budget::Budget;
 use super::plans::Plans;
 use super::settings::{Settings, Work};
-use super::source::SourceFrame;
 use super::turns::Turns;
+use crate::frames::SourceFrame;
 
 pub(super) struct Shared<'a> {
     pub(super) frames: &'a [SourceFrame],

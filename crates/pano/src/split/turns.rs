@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use gausset_compute::fearless_simd::Level;
 
 use crate::plane::Frame;
-use crate::video::{Reader, Video};
+use crate::video::{Reader, Video, VideoError};
 
 /// The frames that are still to be cut, by their index, in order.
 pub(super) struct Turns<'a> {
@@ -45,13 +45,12 @@ impl<'a> Turns<'a> {
     ) -> Result<Option<usize>, Broken> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((index, _)) = self.take(0) else { return Ok(None) };
-        let broken = |reason| {
+        let broken = |error: VideoError| {
             self.next.store(usize::MAX / 2, Ordering::Relaxed);
-            Broken { index, reason }
+            Broken { index, reason: error.to_string() }
         };
         if reader.is_none() {
-            let started = video.start(stop);
-            *reader = Some(started.map_err(|e| broken(format!("{}: video: {e}", video.path.display())))?);
+            *reader = Some(video.start(stop).map_err(broken)?);
         }
         let Some(running) = reader.as_mut() else { return Ok(None) };
         let is_there = running.read(video, index, rows, level, frame).map_err(broken)?;

@@ -15,7 +15,7 @@ use super::plans::Key;
 use super::report::PartSeconds;
 use super::shared::Shared;
 use super::turns::Broken;
-use crate::video::Video;
+use crate::film::Film;
 
 /// What a worker tells the thread that called the split.
 pub(super) enum Told {
@@ -36,8 +36,8 @@ pub(super) fn work(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
     let mut buffers = Buffers::default();
     let mut reservation = Reservation::none(&shared.budget);
     while !shared.is_over() {
-        let next = match &shared.settings.video {
-            Some(video) => next_of_video(shared, video, &mut buffers),
+        let next = match &shared.settings.film {
+            Some(film) => next_of_film(shared, film, &mut buffers),
             None => next_of_files(shared, &mut buffers, &mut reservation),
         };
         let told = match next {
@@ -48,7 +48,7 @@ pub(super) fn work(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
                 None => return,
             },
         };
-        if shared.settings.video.is_none() && shared.budget.is_wanted() {
+        if shared.settings.film.is_none() && shared.budget.is_wanted() {
             buffers = Buffers::default();
             reservation.release();
         }
@@ -74,13 +74,13 @@ fn next_of_files(shared: &Shared<'_>, buffers: &mut Buffers, reservation: &mut R
     Next::Frame(index)
 }
 
-/// Reads the next frame of a video into the buffers.
-fn next_of_video(shared: &Shared<'_>, video: &Video, buffers: &mut Buffers) -> Next {
-    let plan = shared.plans.get(Key::of_video(video), &shared.budget);
+/// Reads the next frame of a film into the buffers.
+fn next_of_film(shared: &Shared<'_>, film: &Film, buffers: &mut Buffers) -> Next {
+    let plan = shared.plans.get(Key::of_film(film), &shared.budget);
     // A mask command sees the whole frame.
     let all = [[-1, i32::MAX / 2]; 3];
     let rows = if shared.settings.mask_command.is_some() { &all } else { plan.rows.as_slice() };
-    match shared.turns.read(video, shared.stop, rows, shared.work.level, &mut buffers.frame) {
+    match shared.turns.read(&film.video, shared.stop, rows, shared.work.level, &mut buffers.frame) {
         Ok(Some(index)) => Next::Frame(index),
         Ok(None) => Next::End,
         // What ended because it was to stop is not broken.

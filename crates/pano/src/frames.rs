@@ -1,4 +1,4 @@
-//! What there is to split: pictures of a folder, moments of two streams, frames of a video.
+//! Frames: pictures of a folder, or moments of a video.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
 
-use super::error::SplitError;
 use crate::video::Video;
 
 /// A source of frames.
@@ -23,17 +22,44 @@ pub struct SourceFrame {
     pub modified: u64,
 }
 
+/// Why a folder has no frames.
+#[derive(Debug, thiserror::Error)]
+pub enum FramesError {
+    /// It cannot be read.
+    #[error("{}: folder: {reason}", path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// The system's answer.
+        reason: String,
+    },
+    /// Two names differ in extension and case alone.
+    #[error(
+        "{}: frames: {first} and {second} would get the same name (expected names that differ without extension and case); rename one", path.display()
+    )]
+    Twins {
+        /// The folder.
+        path: PathBuf,
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// It holds no picture.
+    #[error("{}: frames: none found (expected .jpg, .png or .tif files)", .0.display())]
+    None(PathBuf),
+}
+
 /// Lists the frames of a folder: JPEG, PNG and TIFF files in byte order, masks left out.
 ///
 /// # Errors
 /// The folder cannot be read, holds no picture, or two files whose names are the same without extension and case.
-pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, SplitError> {
-    let input = |what: String| SplitError::Input(format!("{}: {what}", folder.display()));
-    let entries = fs::read_dir(folder).map_err(|e| input(format!("folder: {}", plain_reason(&e))))?;
-    let mut names: Vec<OsString> = Vec::new();
-    for entry in entries {
-        names.push(entry.map_err(|e| input(format!("folder: {}", plain_reason(&e))))?.file_name());
-    }
+pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
+    let unreadable =
+        |e: std::io::Error| FramesError::Folder { path: folder.to_owned(), reason: plain_reason(&e) };
+    let entries = fs::read_dir(folder).map_err(unreadable)?;
+    let names: Result<Vec<OsString>, _> = entries.map(|entry| entry.map(|entry| entry.file_name())).collect();
+    let mut names = names.map_err(unreadable)?;
     names.sort();
     let mut frames: Vec<SourceFrame> = Vec::new();
     let mut seen: BTreeMap<String, String> = BTreeMap::new();
@@ -47,14 +73,12 @@ pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, SplitError> {
             continue;
         }
         frames.push(source_frame(&stem, vec![path]));
-        if let Some(twin) = seen.insert(plain_stem(&stem).to_lowercase(), name.clone()) {
-            return Err(input(format!(
-                "frames: {twin} and {name} would get the same name (expected names that differ without extension and case); rename one"
-            )));
+        if let Some(first) = seen.insert(plain_stem(&stem).to_lowercase(), name.clone()) {
+            return Err(FramesError::Twins { path: folder.to_owned(), first, second: name });
         }
     }
     if frames.is_empty() {
-        return Err(input("frames: none found (expected .jpg, .png or .tif files)".to_owned()));
+        return Err(FramesError::None(folder.to_owned()));
     }
     Ok(frames)
 }
@@ -74,22 +98,6 @@ pub fn video_frames(video: &Video) -> Vec<SourceFrame> {
     (0..video.frames).map(|k| SourceFrame { stem: format!("frame_{k:06}"), ..one.clone() }).collect()
 }
 
-/// Joins the pictures `NAME_track0` and `NAME_track5` of GoPro MAX streams to frames; `None` when these are none.
-#[must_use]
-pub fn eac_pairs(frames: &[SourceFrame]) -> Option<Vec<SourceFrame>> {
-    let mut pairs = Vec::new();
-    for first in frames {
-        if let Some(name) = first.stem.strip_suffix("_track0") {
-            let other = format!("{name}_track5");
-            let second = frames.iter().find(|f| f.stem == other)?;
-            pairs.push(source_frame(name, [first.files.clone(), second.files.clone()].concat()));
-        } else if !first.stem.ends_with("_track5") {
-            return None;
-        }
-    }
-    (!pairs.is_empty()).then_some(pairs)
-}
-
 /// A frame of these files, with their length and time.
 #[must_use]
 pub fn source_frame(stem: &str, files: Vec<PathBuf>) -> SourceFrame {
@@ -105,7 +113,7 @@ pub fn source_frame(stem: &str, files: Vec<PathBuf>) -> SourceFrame {
 }
 
 /// A name that every program reads: other characters become `_`.
-pub(super) fn plain_stem(stem: &str) -> String {
+pub(crate) fn plain_stem(stem: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     let name: String = stem.chars().take(120).map(|c| if plain(c) { c } else { '_' }).collect();
     let name = name.trim_start_matches('.').to_owned();

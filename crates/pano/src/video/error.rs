@@ -1,0 +1,79 @@
+//! Why a video cannot be read.
+
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::WriteError;
+use gausset_process::ProcessError;
+
+/// Why frames of a video cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum VideoError {
+    /// The video.
+    #[error("{}: video: {problem}", path.display())]
+    Video {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: VideoProblem,
+    },
+    /// A picture of a frame could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl VideoError {
+    pub(super) fn new(path: &Path, problem: impl Into<VideoProblem>) -> Self {
+        Self::Video { path: path.to_owned(), problem: problem.into() }
+    }
+}
+
+/// What is wrong with a video.
+#[derive(Debug, thiserror::Error)]
+pub enum VideoProblem {
+    /// The file cannot be opened: the system's reason.
+    #[error("{0}")]
+    Open(String),
+    /// Its extension is none of these.
+    #[error("is of no kind that is read (expected {0})")]
+    Kind(String),
+    /// A program is missing.
+    #[error("{0} is not installed (expected in PATH); install ffmpeg, for example: apt install ffmpeg")]
+    Tool(&'static str),
+    /// ffprobe fails.
+    #[error("cannot be read: {0}")]
+    Probe(#[source] ProcessError),
+    /// ffmpeg fails.
+    #[error(transparent)]
+    Tools(#[from] ProcessError),
+    /// A fact is missing.
+    #[error("{0}")]
+    Facts(&'static str),
+    /// More pixels than are allowed.
+    #[error("{}x{} px are too many (expected at most {}x{}); raise --max-side", size[0], size[1], limits[0], limits[1])]
+    Large {
+        /// Width and height, px.
+        size: [u32; 2],
+        /// The most that is allowed.
+        limits: [u32; 2],
+    },
+    /// Sides that planes of 4:2:0 cannot have.
+    #[error("{}x{} px (expected even sides of at least 16)", .0[0], .0[1])]
+    Sides([u32; 2]),
+    /// Not the shape of a panorama.
+    #[error(
+        "{}x{} px is no panorama (expected twice as wide as high, or the two streams of a GoPro MAX); for stacked eyes say --stereo tb", .0[0], .0[1]
+    )]
+    Shape([u32; 2]),
+    /// Longer than a day: seconds, and the most.
+    #[error("lasts {0:.0} s (expected at most {1:.0})")]
+    Long(f64, f64),
+    /// Nothing is chosen of a film that lasts so many seconds.
+    #[error("no frame lies between --start and --end (it lasts {0:.2} s)")]
+    Nothing(f64),
+    /// Too many frames are chosen, and the most.
+    #[error("{0:.0} frames are too many (expected at most {1}); use --fps")]
+    Frames(f64, f64),
+    /// ffmpeg ends early.
+    #[error("the stream ends within a frame; the frames before it are kept")]
+    Torn,
+}

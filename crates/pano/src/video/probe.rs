@@ -1,0 +1,145 @@
+//! What ffprobe says of a file, and which files it is asked about.
+
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use gausset_io::input;
+use gausset_process::{Program, Stream, find};
+use serde::Deserialize;
+
+use super::error::VideoProblem;
+use crate::colours::{Colours, Matrix};
+
+/// What ffprobe says.
+#[derive(Deserialize)]
+pub(super) struct Probe {
+    #[serde(default)]
+    pub(super) streams: Vec<ProbeStream>,
+    pub(super) format: Option<ProbeFormat>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct ProbeStream {
+    width: Option<u32>,
+    height: Option<u32>,
+    pub(super) avg_frame_rate: Option<String>,
+    pub(super) duration: Option<String>,
+    pix_fmt: Option<String>,
+    color_range: Option<String>,
+    color_space: Option<String>,
+    #[serde(default)]
+    side_data_list: Vec<ProbeSideData>,
+}
+
+#[derive(Deserialize)]
+struct ProbeSideData {
+    /// Degrees by which ffmpeg turns the pictures.
+    rotation: Option<f64>,
+}
+
+impl ProbeStream {
+    /// How its samples become those of a JPEG, if they are of a usual kind.
+    pub(super) fn colours(&self) -> Option<Colours> {
+        let is_full = match self.pix_fmt.as_deref()? {
+            "yuvj420p" => true,
+            "yuv420p" => self.color_range.as_deref() == Some("pc"),
+            _ => return None,
+        };
+        let matrix = match self.color_space.as_deref().unwrap_or("unknown") {
+            "bt709" => Matrix::Bt709,
+            // What ffmpeg takes those for that say nothing.
+            "smpte170m" | "bt470bg" | "unknown" => Matrix::Bt601,
+            _ => return None,
+        };
+        Some(Colours::new(matrix, is_full))
+    }
+
+    /// Width and height as they are shown.
+    pub(super) fn shown_size(&self) -> Option<[u32; 2]> {
+        let stored = [self.width?, self.height?];
+        let is_turned = |data: &ProbeSideData| data.rotation.is_some_and(|r| r.rem_euclid(180.0) == 90.0);
+        Some(if self.side_data_list.iter().any(is_turned) { [stored[1], stored[0]] } else { stored })
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct ProbeFormat {
+    pub(super) duration: Option<String>,
+}
+
+/// `30000/1001` as a number.
+pub(super) fn ratio(text: &str) -> Option<f64> {
+    let (a, b) = text.split_once('/')?;
+    let value = a.parse::<f64>().ok()? / b.parse::<f64>().ok()?;
+    Some(value).filter(|v| v.is_finite() && *v > 0.0)
+}
+
+/// Kinds of files that are read, by their extension, and what ffmpeg calls them. Each holds its pictures itself: a
+/// playlist, whatever its name, is none of them, so no other file and no address is ever opened.
+const CONTAINERS: [(&[&str], &str); 4] = [
+    (&["mp4", "mov", "m4v", "360"], "mov"),
+    (&["mkv", "webm"], "matroska"),
+    (&["avi"], "avi"),
+    (&["ts", "mts", "m2ts"], "mpegts"),
+];
+
+fn container_of(path: &Path) -> Option<&'static str> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    CONTAINERS.iter().find_map(|(names, format)| names.contains(&extension.as_str()).then_some(*format))
+}
+
+/// Most pixels that a decoder is to make room for: a frame within the limits, with two eyes or rows that are cut off.
+pub(super) fn max_pixels([width, height]: [u32; 2]) -> String {
+    (2 * u64::from(width) * u64::from(height)).min(u64::from(u32::MAX >> 1)).to_string()
+}
+
+/// A file of a kind that is read, as ffmpeg calls the kind.
+pub(super) fn container(path: &Path) -> Result<&'static str, VideoProblem> {
+    let opened = input::open(path, input::STREAMED);
+    opened.map_err(|e| VideoProblem::Open(gausset_io::atomic::plain_reason(&e)))?;
+    let container = container_of(path).ok_or_else(|| {
+        let known: Vec<&str> = CONTAINERS.iter().flat_map(|(names, _)| *names).copied().collect();
+        VideoProblem::Kind(format!(".{}", known.join(", .")))
+    })?;
+    match ["ffmpeg", "ffprobe"].into_iter().find(|name| find(name).is_none()) {
+        Some(missing) => Err(VideoProblem::Tool(missing)),
+        None => Ok(container),
+    }
+}
+
+/// Asks ffprobe about a file.
+pub(super) fn probe(
+    path: &Path,
+    container: &str,
+    limits: [u32; 2],
+    silence: Duration,
+    stop: &AtomicBool,
+) -> Result<Probe, VideoProblem> {
+    const ENTRIES: &str = "stream=width,height,avg_frame_rate,duration,pix_fmt,color_range,color_space:stream_side_data=rotation:format=duration";
+    let mut text = String::new();
+    let mut on_line = |stream, line: &str| {
+        if stream == Stream::Out && text.len() < 1 << 20 {
+            text.push_str(line);
+        }
+    };
+    let pixels = max_pixels(limits);
+    let arguments = ["-v", "error", "-protocol_whitelist", "file", "-f", container, "-max_pixels", &pixels];
+    let wanted = ["-select_streams", "v", "-show_entries", ENTRIES, "-of", "json"];
+    let program = arguments.iter().chain(&wanted).fold(Program::new("ffprobe"), Program::arg);
+    let asked = program.file_after("file:", path).silence(silence).run(stop, &mut on_line);
+    asked.map_err(VideoProblem::Probe)?;
+    serde_json::from_str(&text).map_err(|_| VideoProblem::Facts("ffprobe tells nothing about it"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_files_are_told_by_their_extension() {
+        let of = |name: &str| container_of(Path::new(name));
+        assert_eq!((of("a.MP4"), of("a.360"), of("b.webm")), (Some("mov"), Some("mov"), Some("matroska")));
+        assert_eq!((of("a.m3u8"), of("mp4"), of("a.mp4.txt")), (None, None, None));
+    }
+}

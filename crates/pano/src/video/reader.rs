@@ -1,0 +1,145 @@
+//! A running ffmpeg: its output as frames of planes.
+
+use std::sync::atomic::AtomicBool;
+
+use gausset_compute::fearless_simd::Level;
+use gausset_process::{ProcessError, Program, Streaming};
+
+use super::error::{VideoError, VideoProblem};
+use super::open::{Arrangement, Choice, Video};
+use super::sharpness::sharpness;
+use crate::colours::Colours;
+use crate::plane::{Colour, Frame, Plane};
+
+impl Video {
+    /// Starts ffmpeg, which ends when `stop` is set.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Reader<'a>, VideoError> {
+        let Choice { start, end, .. } = &self.choice;
+        let [width, height] = self.size;
+        let mut filters: Vec<String> = match self.arrangement {
+            Arrangement::Whole | Arrangement::Stacked => Vec::new(),
+            Arrangement::Even => vec![format!("crop={width}:{height}:0:0")],
+            Arrangement::UpperHalf => vec!["crop=iw:ih/2:0:0".to_owned()],
+        };
+        if let Some(rate) = &self.rate {
+            filters.push(format!("fps={rate}"));
+        }
+        if self.colours.is_some() {
+            filters.push("format=yuv420p|yuvj420p".to_owned());
+        } else {
+            filters.push("scale=out_color_matrix=bt601:out_range=full".to_owned());
+            filters.push("format=yuv420p".to_owned());
+        }
+        let filters = filters.join(",");
+        let mut program = Program::new("ffmpeg").silence(self.silence);
+        for argument in ["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "file"] {
+            program = program.arg(argument);
+        }
+        program = program.arg("-f").arg(self.container).arg("-max_pixels").arg(&self.max_pixels);
+        // Before the input: seeks, then decodes up to the exact frame.
+        if *start > 0.0 {
+            program = program.arg("-ss").arg(format!("{start}"));
+        }
+        program = program.arg("-i").file_after("file:", &self.path);
+        if let Some(end) = end {
+            program = program.arg("-t").arg(format!("{}", (end - start).max(0.0)));
+        }
+        program = if self.arrangement == Arrangement::Stacked {
+            program.arg("-filter_complex").arg(format!("[0:v:0][0:v:1]vstack=inputs=2,{filters}"))
+        } else {
+            program.arg("-map").arg("0:v:0").arg("-vf").arg(filters)
+        };
+        for argument in ["-an", "-f", "rawvideo", "-"] {
+            program = program.arg(argument);
+        }
+        let stream = program.stream(stop).map_err(|error| VideoError::new(&self.path, error))?;
+        Ok(Reader { stream: Some(stream), position: 0, buffer: Vec::new(), spare: Frame::default() })
+    }
+}
+
+/// A running ffmpeg.
+pub struct Reader<'a> {
+    stream: Option<Streaming<'a>>,
+    /// Number of the next frame.
+    position: usize,
+    buffer: Vec<u8>,
+    spare: Frame,
+}
+
+impl Reader<'_> {
+    /// Reads frame `index` (ascending) into `frame`, of which `rows` are kept; false at the end of the video.
+    ///
+    /// # Errors
+    /// ffmpeg failed, was stopped or delivers nothing; the stream ends within a frame.
+    pub fn read(
+        &mut self,
+        video: &Video,
+        index: usize,
+        rows: &[[i32; 2]],
+        level: Level,
+        frame: &mut Frame,
+    ) -> Result<bool, VideoError> {
+        let window = video.window(index);
+        while self.position < window.start {
+            if !self.raw(video)? {
+                return Ok(false);
+            }
+        }
+        let mut best: Option<f64> = None;
+        for _ in window.clone() {
+            if !self.raw(video)? {
+                break;
+            }
+            if window.len() == 1 {
+                fill(video, &self.buffer, rows, level, frame);
+                return Ok(true);
+            }
+            let sharpness = sharpness(&self.buffer, video.size);
+            if best.is_none_or(|b| sharpness > b) {
+                best = Some(sharpness);
+                fill(video, &self.buffer, rows, level, &mut self.spare);
+            }
+        }
+        if best.is_some() {
+            std::mem::swap(frame, &mut self.spare);
+        }
+        Ok(best.is_some())
+    }
+
+    /// Reads the next frame into the buffer; false at the end.
+    fn raw(&mut self, video: &Video) -> Result<bool, VideoError> {
+        let Some(stream) = &mut self.stream else { return Ok(false) };
+        let [w, h] = video.size.map(|s| s as usize);
+        self.buffer.resize(w * h * 3 / 2, 0);
+        let failed = |error: ProcessError| VideoError::new(&video.path, error);
+        let got = stream.fill(&mut self.buffer).map_err(failed)?;
+        if got == self.buffer.len() {
+            self.position += 1;
+            return Ok(true);
+        }
+        match self.stream.take().map(Streaming::finish) {
+            Some(Err(error)) => Err(failed(error)),
+            _ if got > 0 => Err(VideoError::new(&video.path, VideoProblem::Torn)),
+            _ => Ok(false),
+        }
+    }
+}
+
+/// Raw planes into a frame, in the colours of a JPEG.
+fn fill(video: &Video, raw: &[u8], rows: &[[i32; 2]], level: Level, frame: &mut Frame) {
+    frame.colour = Colour::YCbCr;
+    frame.alpha = None;
+    frame.planes.resize_with(3, Plane::default);
+    for (index, [w, h]) in video.shape().sizes.into_iter().enumerate() {
+        let all = [-1, h as i32];
+        frame.planes[index].reshape(w as usize, h as usize, rows.get(index).copied().unwrap_or(all));
+    }
+    let [width, height] = video.size.map(|s| s as usize);
+    let (luma, chroma) = raw.split_at(width * height);
+    let (cb, cr) = chroma.split_at(width * height / 4);
+    let colours = video.colours.unwrap_or(Colours::SAME);
+    colours.convert(level, [luma, cb, cr], &mut frame.planes);
+}
