@@ -198,7 +198,7 @@ fn differs_by_yaw(a: &View, b: &View) -> bool {
     a.pitch == b.pitch && a.roll == b.roll && a.hfov == b.hfov && a.width == b.width && a.height == b.height
 }
 
-/// Columns by which view `b` stands to the right of view `a`, if that is a whole number.
+/// Columns by which view `b` is to the right of view `a`, if that is a whole number.
 fn columns_between(a: &View, b: &View, width: u32) -> Option<usize> {
     let columns = (b.yaw - a.yaw).rem_euclid(360.0) / 360.0 * f64::from(width);
     let whole = columns.round();
@@ -208,7 +208,7 @@ fn columns_between(a: &View, b: &View, width: u32) -> Option<usize> {
 /// Wall and CPU time of the parts of the work, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Times {
-    /// Sampling.
+    /// Sampling the views.
     pub remap: f64,
     /// Transform, quantisation, Huffman coding.
     pub encode: f64,

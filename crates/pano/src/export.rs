@@ -4,6 +4,7 @@
 //! frame share their centre exactly.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use gausset_core::{Pose, se3};
 use gausset_io::dataset::colmap::rigs::{RigFrame, RigModel};
@@ -43,7 +44,7 @@ pub struct Poses {
 /// Pose of a panorama.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FramePose {
-    /// Its name.
+    /// Name of the frame.
     pub name: String,
     /// `pano_from_world` rotation, wxyz; none when the frame did not register.
     pub rotation: Option<[f64; 4]>,
@@ -69,21 +70,51 @@ impl Poses {
     /// Reads `poses.json`.
     ///
     /// # Errors
-    /// One line.
-    pub fn read(path: &std::path::Path) -> Result<Self, String> {
-        let error = |what: String| format!("{}: {what}", path.display());
-        let bytes = gausset_io::input::read(path, MAX_POSES_BYTES).map_err(|e| {
-            error(format!(
-                "file: {} (expected the result of `gausset pano align`)",
-                gausset_io::atomic::plain_reason(&e)
-            ))
-        })?;
-        let found: Self = serde_json::from_slice(&bytes).map_err(|e| error(json_problem(&e)))?;
-        if let Some(bad) = found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
-            return Err(error(format!("frames: {:?}: its pose is not finite or no rotation", bad.name)));
+    /// It cannot be read, or makes no sense.
+    pub fn read(path: &Path) -> Result<Self, PosesError> {
+        let path = path.to_owned();
+        let bytes = match gausset_io::input::read(&path, MAX_POSES_BYTES) {
+            Ok(bytes) => bytes,
+            Err(e) => return Err(PosesError::Read { path, reason: gausset_io::atomic::plain_reason(&e) }),
+        };
+        let found: Self = match serde_json::from_slice(&bytes) {
+            Ok(found) => found,
+            Err(e) => return Err(PosesError::Syntax { path, problem: json_problem(&e) }),
+        };
+        match found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
+            Some(bad) => Err(PosesError::Pose { path, frame: bad.name.clone() }),
+            None => Ok(found),
         }
-        Ok(found)
     }
+}
+
+/// Why poses cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PosesError {
+    /// The file cannot be read.
+    #[error("{}: file: {reason} (expected the result of `gausset pano align`)", path.display())]
+    Read {
+        /// Where the poses should be.
+        path: PathBuf,
+        /// The system's answer.
+        reason: String,
+    },
+    /// The file is no list of poses.
+    #[error("{}: {problem}", path.display())]
+    Syntax {
+        /// The file that was read.
+        path: PathBuf,
+        /// What is wrong, with its line.
+        problem: String,
+    },
+    /// The pose of a frame makes no sense.
+    #[error("{}: frames: {frame:?}: its pose is not finite or no rotation", path.display())]
+    Pose {
+        /// The file that was read.
+        path: PathBuf,
+        /// Name of the frame.
+        frame: String,
+    },
 }
 
 /// Cameras of a layout: one for each view, PINHOLE, ids from 1.

@@ -14,7 +14,7 @@ use crate::video::{Arrangement, Choice, Video, VideoError, VideoProblem, check_s
 /// A video of panoramas.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Film {
-    /// Its frames.
+    /// The video that its frames come from.
     pub video: Video,
     /// Two streams of a GoPro MAX, stacked.
     pub eac: Option<Eac>,

@@ -12,7 +12,7 @@
 //! direction, weights fall to zero over the last `blend_degrees` of each. The two centres are some centimetres apart,
 //! so near things show double there. Not tried on files of a camera: calibrations are not published.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gausset_core::se3::{self, Mat3};
 use gausset_io::units::json_problem;
@@ -87,45 +87,77 @@ struct RawLens {
     roll: f64,
 }
 
+/// Why a lens file cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{}: {problem}", path.display())]
+pub struct LensFileError {
+    /// The lens file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub problem: LensError,
+}
+
+/// What is wrong with a description of lenses, which are counted from 0.
+#[derive(Debug, thiserror::Error)]
+pub enum LensError {
+    /// The system's answer.
+    #[error("read: {0}")]
+    Read(String),
+    /// No JSON of this form.
+    #[error("{0}")]
+    Syntax(String),
+    /// Width and height of the frame, px.
+    #[error("width, height: {0}x{1} px (expected 16..16384)")]
+    Size(u32, u32),
+    /// Width of the zone in which a lens fades out, degrees.
+    #[error("blend_degrees: {0} (expected 0..45)")]
+    Blend(f64),
+    /// A number of a lens.
+    #[error("lenses[{0}]: a number is not finite or absurd")]
+    Number(usize),
+    /// Radius and angle of a lens.
+    #[error("lenses[{0}]: radius {1} px and half_angle {2} degrees (expected at least 1 px, 1..140)")]
+    Circle(usize, f64, f64),
+    /// The polynomial of a lens has no scale.
+    #[error("lenses[{0}]: polynomial sums to 0")]
+    Polynomial(usize),
+}
+
 impl DualFisheye {
     /// Reads a lens file.
     ///
     /// # Errors
-    /// One line: what is wrong with the file.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        let error = |what: String| format!("{}: {what}", path.display());
-        let bytes = gausset_io::input::read(path, MAX_FILE_BYTES)
-            .map_err(|e| error(format!("read: {}", gausset_io::atomic::plain_reason(&e))))?;
-        Self::parse(&bytes).map_err(error)
+    /// It cannot be read, or makes no sense.
+    pub fn read(path: &Path) -> Result<Self, LensFileError> {
+        let read = gausset_io::input::read(path, MAX_FILE_BYTES);
+        let parsed = read.map_err(|e| LensError::Read(gausset_io::atomic::plain_reason(&e)));
+        let parsed = parsed.and_then(|bytes| Self::parse(&bytes));
+        parsed.map_err(|problem| LensFileError { path: path.to_owned(), problem })
     }
 
     /// A lens file from its bytes.
     ///
     /// # Errors
     /// What is wrong, with its place.
-    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let raw: RawFile = serde_json::from_slice(bytes).map_err(|e| json_problem(&e))?;
+    pub fn parse(bytes: &[u8]) -> Result<Self, LensError> {
+        let raw: RawFile = serde_json::from_slice(bytes).map_err(|e| LensError::Syntax(json_problem(&e)))?;
         let sides = 16..=16_384;
         if !sides.contains(&raw.width) || !sides.contains(&raw.height) {
-            return Err(format!("width, height: {}x{} px (expected 16..16384)", raw.width, raw.height));
+            return Err(LensError::Size(raw.width, raw.height));
         }
         if !(0.0..=45.0).contains(&raw.blend_degrees) {
-            return Err(format!("blend_degrees: {} (expected 0..45)", raw.blend_degrees));
+            return Err(LensError::Blend(raw.blend_degrees));
         }
         let lens = |(k, l): (usize, &RawLens)| {
-            let place = format!("lenses[{k}]");
             let all = [l.cx, l.cy, l.radius, l.half_angle, l.yaw, l.pitch, l.roll];
             if !all.iter().chain(&l.polynomial).all(|v| v.is_finite() && v.abs() < 1e6) {
-                return Err(format!("{place}: a number is not finite or absurd"));
+                return Err(LensError::Number(k));
             }
             if !(l.radius >= 1.0 && l.half_angle > 1.0 && l.half_angle <= 140.0) {
-                return Err(format!(
-                    "{place}: radius {} px and half_angle {} degrees (expected at least 1 px, 1..140)",
-                    l.radius, l.half_angle
-                ));
+                return Err(LensError::Circle(k, l.radius, l.half_angle));
             }
             if l.polynomial.iter().sum::<f64>().abs() < 1e-9 {
-                return Err(format!("{place}: polynomial sums to 0"));
+                return Err(LensError::Polynomial(k));
             }
             Ok(Lens {
                 centre: [l.cx, l.cy],
@@ -224,8 +256,9 @@ mod tests {
 
     #[test]
     fn mistakes_in_a_lens_file_are_named() {
+        let message = |bytes: &[u8]| DualFisheye::parse(bytes).unwrap_err().to_string();
         let wrong = LENSES.replacen("\"radius\": 100", "\"radius\": 0", 1);
-        assert!(DualFisheye::parse(wrong.as_bytes()).unwrap_err().starts_with("lenses[0]: radius 0 px"));
-        assert!(DualFisheye::parse(b"{}").unwrap_err().starts_with("line 1: missing field"));
+        assert!(message(wrong.as_bytes()).starts_with("lenses[0]: radius 0 px"));
+        assert!(message(b"{}").starts_with("line 1: missing field"));
     }
 }

@@ -28,7 +28,7 @@ pub enum FramesError {
     /// It cannot be read.
     #[error("{}: folder: {reason}", path.display())]
     Folder {
-        /// The folder.
+        /// The folder that was to be read.
         path: PathBuf,
         /// The system's answer.
         reason: String,
@@ -38,11 +38,11 @@ pub enum FramesError {
         "{}: frames: {first} and {second} would get the same name (expected names that differ without extension and case); rename one", path.display()
     )]
     Twins {
-        /// The folder.
+        /// The folder of both files.
         path: PathBuf,
         /// One name.
         first: String,
-        /// The other.
+        /// The name that is the same but for extension and case.
         second: String,
     },
     /// It holds no picture.
@@ -91,7 +91,7 @@ fn has_picture_extension(path: &Path) -> bool {
     path.extension().and_then(|e| e.to_str()).is_some_and(|e| is_picture(&e.to_ascii_lowercase()))
 }
 
-/// The frames of a video: names and the facts that tell whether it has changed.
+/// The frames of a video: names, and the length and time by which a change is noticed.
 #[must_use]
 pub fn video_frames(video: &Video) -> Vec<SourceFrame> {
     let one = source_frame("frame", vec![video.path.clone()]);

@@ -1,4 +1,4 @@
-//! Where a pixel of a view looks, and where that direction lies in a panorama.
+//! Where a pixel of a view looks, and where that direction is in a panorama.
 //!
 //! ```text
 //! panorama axes p: x right, y down, z forward (towards the image centre)

@@ -154,7 +154,7 @@ pub enum LayoutError {
     /// The file could not be read.
     #[error("{}: read: {reason}", path.display())]
     Read {
-        /// The file.
+        /// The file of views.
         path: PathBuf,
         /// The system's answer.
         reason: String,
@@ -162,7 +162,7 @@ pub enum LayoutError {
     /// The file is not a list of views.
     #[error("{}: line {line}: {what} (expected a JSON list of objects with yaw and pitch)", path.display())]
     Syntax {
-        /// The file.
+        /// The file of views.
         path: PathBuf,
         /// Line, from 1.
         line: usize,
@@ -170,15 +170,41 @@ pub enum LayoutError {
         what: String,
     },
     /// A value is out of range.
-    #[error("{}: view {index}: {what}", path.display())]
+    #[error("{}: view {index}: {problem}", path.display())]
     View {
-        /// The file.
+        /// The file of views.
         path: PathBuf,
         /// Which view, from 0.
         index: usize,
         /// What is wrong.
-        what: String,
+        problem: ViewError,
     },
+}
+
+/// What is wrong with a view, or a list of them.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ViewError {
+    /// There are so many views.
+    #[error("{0} views (expected 1..{MAX_VIEWS})")]
+    Count(usize),
+    /// Two views have this name.
+    #[error("name `{0}` is used twice")]
+    Twice(String),
+    /// An angle is out of range.
+    #[error("yaw, pitch and roll must be finite degrees")]
+    Angles,
+    /// The horizontal field of view is out of range: degrees.
+    #[error("hfov is {0} (expected more than 0 and at most 170 degrees)")]
+    Hfov(f64),
+    /// A side is out of range: px.
+    #[error("size is {0}x{1} px (expected 16..16384 a side)")]
+    Size(u32, u32),
+    /// The vertical field of view is out of range: degrees.
+    #[error("vertical field of view is {0:.1} degrees (expected at most 176)")]
+    Vfov(f64),
+    /// The name is not plain.
+    #[error("name must be 1 to 64 letters, digits, - or _")]
+    Name,
 }
 
 #[derive(Deserialize)]
@@ -217,9 +243,9 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
         line: e.line(),
         what: one_line(e.to_string().split(" at line").next().unwrap_or_default()),
     })?;
-    let bad = |index, what| Err(LayoutError::View { path: path.to_owned(), index, what });
+    let bad = |index, problem| Err(LayoutError::View { path: path.to_owned(), index, problem });
     if raw.is_empty() || raw.len() > MAX_VIEWS {
-        return bad(0, format!("{} views (expected 1..{MAX_VIEWS})", raw.len()));
+        return bad(0, ViewError::Count(raw.len()));
     }
     let mut views: Vec<View> = Vec::with_capacity(raw.len());
     for (index, raw) in raw.into_iter().enumerate() {
@@ -232,11 +258,11 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
             width: raw.width.unwrap_or(side),
             height: raw.height.or(raw.width).unwrap_or(side),
         };
-        if let Err(what) = check_view(&view) {
-            return bad(index, what);
+        if let Err(problem) = check_view(&view) {
+            return bad(index, problem);
         }
         if views.iter().any(|other| other.name == view.name) {
-            return bad(index, format!("name `{}` is used twice", view.name));
+            return bad(index, ViewError::Twice(view.name));
         }
         views.push(view);
     }
@@ -247,23 +273,23 @@ pub fn parse_views(bytes: &[u8], path: &Path, side: u32, hfov: f64) -> Result<Ve
 ///
 /// # Errors
 /// What is out of range.
-pub fn check_view(view: &View) -> Result<(), String> {
+pub fn check_view(view: &View) -> Result<(), ViewError> {
     if ![view.yaw, view.pitch, view.roll].iter().all(|a| a.is_finite() && a.abs() <= 3600.0) {
-        return Err("yaw, pitch and roll must be finite degrees".to_owned());
+        return Err(ViewError::Angles);
     }
     if !(view.hfov > 0.0 && view.hfov <= 170.0) {
-        return Err(format!("hfov is {} (expected more than 0 and at most 170 degrees)", view.hfov));
+        return Err(ViewError::Hfov(view.hfov));
     }
     let sides = 16..=16_384;
     if !sides.contains(&view.width) || !sides.contains(&view.height) {
-        return Err(format!("size is {}x{} px (expected 16..16384 a side)", view.width, view.height));
+        return Err(ViewError::Size(view.width, view.height));
     }
     if view.vfov() > 176.0 {
-        return Err(format!("vertical field of view is {:.1} degrees (expected at most 176)", view.vfov()));
+        return Err(ViewError::Vfov(view.vfov()));
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if view.name.is_empty() || view.name.len() > 64 || !view.name.chars().all(plain) {
-        return Err("name must be 1 to 64 letters, digits, - or _".to_owned());
+        return Err(ViewError::Name);
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! geometry  what a pixel of a view looks at        layout    which views
-//! projection, eac, fisheye  where a direction lies in the source's pictures
+//! projection, eac, fisheye  where a direction is in the source's pictures
 //! table     coordinates, 16 pixels a segment       remap     sampling in whole numbers
 //! ```
 #![deny(unsafe_code)]

@@ -15,7 +15,7 @@ use image::ImageDecoder;
 use image::codecs::tiff::TiffDecoder;
 
 use crate::jpeg::{DecodeError, Decoder, Header};
-use crate::metadata::Metadata;
+use crate::metadata::{Metadata, NotEquirect};
 use crate::plane::{Colour, Frame, FrameShape, Plane};
 use crate::projection::Equirect;
 
@@ -40,7 +40,7 @@ impl Default for Limits {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}: {what}", path.display())]
 pub struct LoadError {
-    /// The file.
+    /// The picture file.
     pub path: PathBuf,
     /// `PLACE: what is wrong …`.
     pub what: String,
@@ -49,9 +49,9 @@ pub struct LoadError {
 /// A file in memory with what its header says.
 #[derive(Debug, Default)]
 pub struct Opened {
-    /// The file.
+    /// The picture file.
     pub path: PathBuf,
-    /// Its bytes.
+    /// Its whole content.
     pub data: Vec<u8>,
     /// Width and height, px.
     pub size: [u32; 2],
@@ -81,7 +81,7 @@ fn io(path: &Path, e: &std::io::Error) -> LoadError {
     error(path, format!("picture: {}", gausset_io::atomic::plain_reason(e)))
 }
 
-/// Opens a picture file of an accepted length, which it tells.
+/// Opens a picture file of an accepted length, and returns the length.
 fn open_file(path: &Path, limits: &Limits) -> Result<(File, u64), LoadError> {
     let file = input::open(path, input::STREAMED).map_err(|e| io(path, &e))?;
     let length = file.metadata().map_err(|e| io(path, &e))?.len();
@@ -101,7 +101,7 @@ fn open_file(path: &Path, limits: &Limits) -> Result<(File, u64), LoadError> {
 /// What a picture takes on its way from its file to planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
-    /// Pixels.
+    /// Pixels of the picture.
     pub pixels: u64,
     /// Bytes of its planes.
     pub planes: u64,
@@ -112,7 +112,7 @@ pub struct Demand {
 /// Bytes from the beginning of a JPEG in which its header is looked for; one that is longer counts as unusual.
 const HEADER_BYTES: u64 = 1 << 20;
 
-/// Tells from the header of a picture file what decoding it takes. No pixel is decoded.
+/// Returns what decoding a picture takes, by the header of its file. No pixel is decoded.
 ///
 /// A baseline JPEG takes its planes and nothing else; of other pictures decoders hold the channels, often twice.
 ///
@@ -253,21 +253,19 @@ impl Opened {
     /// How it shows the sphere; with two eyes, one above the other, how the upper one does.
     ///
     /// # Errors
-    /// `PLACE: what is wrong`: neither twice as wide as high nor a sensible part of such a panorama.
-    pub fn equirect(&self, is_stereo: bool) -> Result<Equirect, String> {
+    /// Neither twice as wide as high nor a sensible part of such a panorama.
+    pub fn equirect(&self, is_stereo: bool) -> Result<Equirect, NotEquirect> {
         let [w, h] = self.upright_size();
         if !is_stereo {
             return self.metadata.equirect(w, h);
         }
         if w != h || !h.is_multiple_of(4) {
-            return Err(format!(
-                "picture: {w}x{h} px does not show two eyes (expected a square with sides of a multiple of 4)"
-            ));
+            return Err(NotEquirect::Eyes([w, h]));
         }
         Ok(Equirect::whole(w, h / 2))
     }
 
-    /// Sizes of the planes that [`Self::decode`] gives. For files that need the general decoder this is a guess about
+    /// Sizes of the planes that [`Self::decode`] returns. For files that need the general decoder this is a guess about
     /// colour and alpha that holds for all frames of one kind.
     #[must_use]
     pub fn shape(&self) -> Option<FrameShape> {

@@ -1,4 +1,4 @@
-//! Where a direction lies on a canvas: what every kind of source answers.
+//! The place of a direction on a canvas: what every kind of source returns.
 
 /// A direction on the canvas.
 #[derive(Clone, Copy, Debug, PartialEq)]

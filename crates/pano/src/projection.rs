@@ -1,4 +1,4 @@
-//! Where a direction lies in the pictures of a source: a panorama, a cropped one, GoPro MAX streams, two fisheyes.
+//! Where a direction is in the pictures of a source: a panorama, a cropped one, GoPro MAX streams, two fisheyes.
 //!
 //! A projection places a direction (panorama axes) on a *canvas*: the picture, or several pictures of one moment
 //! stacked below each other. Canvas coordinates are continuous, in luma pixels.

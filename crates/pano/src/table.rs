@@ -8,7 +8,7 @@
 //! (Straight lines over 8 px miss by 0.0069 px before rounding.)
 //!
 //! A panorama of the whole sphere wraps: a segment begins in columns 0..W and its taps may run into the copy of the
-//! first [`PAD_COLUMNS`] columns that planes keep to the right of column W-1. Above row 0 and below row H-1 stands the
+//! first [`PAD_COLUMNS`] columns that planes keep to the right of column W-1. Above row 0 and below row H-1 is the
 //! outermost row, half a turn away.
 
 use std::sync::Arc;
@@ -92,7 +92,7 @@ pub struct Table {
 /// A table with the columns by which a view is turned against the one that it was built for.
 #[derive(Clone, Debug)]
 pub struct Placed {
-    /// The table.
+    /// The table that both use.
     pub table: Arc<Table>,
     /// Columns to add to those of the table.
     pub shift: usize,
@@ -101,11 +101,11 @@ pub struct Placed {
 /// What a table is built for.
 #[derive(Clone, Copy, Debug)]
 pub struct TableSpec<'a> {
-    /// The view.
+    /// The view that is sampled.
     pub view: &'a View,
     /// Pixels of the view per pixel of the output: 1, or 2 for subsampled chroma.
     pub step: u32,
-    /// The source.
+    /// The source that is sampled.
     pub projection: &'a Projection,
     /// Size of the plane that the canvas is stored in.
     pub plane: [u32; 2],

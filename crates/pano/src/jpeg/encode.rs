@@ -24,7 +24,7 @@ pub enum Sampling {
 /// A band of samples: 16 rows of luma (8 for grey), 8 of each chroma, rows as wide as whole MCUs.
 #[derive(Clone, Debug, Default)]
 pub struct Band {
-    /// Luma.
+    /// Rows of luma.
     pub luma: Vec<u8>,
     /// Width of the luma rows.
     pub stride: usize,
@@ -295,7 +295,7 @@ impl Encoder {
         }
     }
 
-    /// Ends the picture and gives its bytes, which are valid until the next [`Self::start`].
+    /// Ends the picture and returns its bytes, which are valid until the next [`Self::start`].
     pub fn finish(&mut self) -> &[u8] {
         self.bits.finish(&mut self.out);
         self.out.extend([0xFF, 0xD9]);

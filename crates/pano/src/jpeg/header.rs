@@ -1,4 +1,4 @@
-//! What stands before the picture data of a JPEG: sizes, components, tables.
+//! What precedes the picture data of a JPEG: sizes, components, tables.
 #![deny(clippy::unwrap_used, clippy::expect_used)]
 
 use std::io::Cursor;
@@ -46,7 +46,7 @@ pub struct Component {
     pub(super) ac: u8,
 }
 
-/// What stands before the entropy-coded data.
+/// What precedes the entropy-coded data.
 #[derive(Clone, Debug)]
 pub struct Header {
     /// Width in px.

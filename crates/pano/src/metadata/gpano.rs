@@ -62,10 +62,10 @@ pub fn parse_gpano(xmp: &str) -> Option<GPano> {
 ///
 /// # Errors
 /// Neither twice as wide as high nor described by GPano; what GPano says makes no sense.
-pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<Equirect, String> {
+pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<Equirect, NotEquirect> {
     let (w, h) = (f64::from(width), f64::from(height));
     if let Some(GPano { is_other_projection: true, .. }) = gpano {
-        return Err("GPano: ProjectionType is not equirectangular".to_owned());
+        return Err(NotEquirect::Projection);
     }
     if let Some(GPano { full: Some([fw, fh]), crop_at: [left, top], crop_size, .. }) = gpano {
         let [cw, ch] = crop_size.unwrap_or([fw, fh]);
@@ -76,16 +76,12 @@ pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<
             && top + ch <= fh + 1.0
             && (fw / fh - 2.0).abs() < 0.02;
         if !good {
-            return Err(format!(
-                "GPano: a part of {cw}x{ch} px at ({left}, {top}) of {fw}x{fh} px makes no sense (expected a part of a 2:1 panorama)"
-            ));
+            return Err(NotEquirect::Part { part: [cw, ch], at: [left, top], full: [fw, fh] });
         }
         // A file can be a resize of what it declares.
         let (sx, sy) = (w / cw, h / ch);
         if (sx / sy - 1.0).abs() > 0.02 {
-            return Err(format!(
-                "GPano: the picture is {width}x{height} px, which is not the shape of the declared {cw}x{ch} px"
-            ));
+            return Err(NotEquirect::Shape { size: [width, height], declared: [cw, ch] });
         }
         if left == 0.0 && top == 0.0 && cw == fw && ch == fh && width == 2 * height {
             return Ok(Equirect::whole(width, height));
@@ -102,9 +98,48 @@ pub(super) fn equirect(gpano: Option<GPano>, width: u32, height: u32) -> Result<
     if width == 2 * height {
         return Ok(Equirect::whole(width, height));
     }
-    Err(format!(
-        "picture: {width}x{height} px is no panorama (expected twice as wide as high, or GPano metadata); stitch it first, or cut it with `gausset pano split`: --lens for two fisheye circles, --stereo tb for one eye above the other"
-    ))
+    Err(NotEquirect::Size([width, height]))
+}
+
+/// Why a picture shows no part of the sphere that is known.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum NotEquirect {
+    /// GPano says so.
+    #[error("GPano: ProjectionType is not equirectangular")]
+    Projection,
+    /// GPano contradicts itself.
+    #[error(
+        "GPano: a part of {}x{} px at ({}, {}) of {}x{} px makes no sense (expected a part of a 2:1 panorama)",
+        part[0], part[1], at[0], at[1], full[0], full[1]
+    )]
+    Part {
+        /// Size of the part as declared.
+        part: [f64; 2],
+        /// Its left and top.
+        at: [f64; 2],
+        /// Size of the whole as declared.
+        full: [f64; 2],
+    },
+    /// GPano contradicts the picture.
+    #[error(
+        "GPano: the picture is {}x{} px, which is not the shape of the declared {}x{} px",
+        size[0], size[1], declared[0], declared[1]
+    )]
+    Shape {
+        /// Size of the picture, px.
+        size: [u32; 2],
+        /// Size as declared.
+        declared: [f64; 2],
+    },
+    /// A picture of this size, without GPano.
+    #[error(
+        "picture: {}x{} px is no panorama (expected twice as wide as high, or GPano metadata); stitch it first, or cut it with `gausset pano split`: --lens for two fisheye circles, --stereo tb for one eye above the other",
+        .0[0], .0[1]
+    )]
+    Size([u32; 2]),
+    /// A picture of this size is to show two eyes.
+    #[error("picture: {}x{} px does not show two eyes (expected a square with sides of a multiple of 4)", .0[0], .0[1])]
+    Eyes([u32; 2]),
 }
 
 #[cfg(test)]
@@ -122,7 +157,8 @@ mod tests {
         let found = parse_gpano(elements);
         let crop = equirect(found, 1000, 500).unwrap();
         assert_eq!((crop.full_width, crop.left, crop.top), (2000.0, 500.0, 250.0));
-        assert!(equirect(found, 1000, 900).unwrap_err().contains("not the shape"));
-        assert!(equirect(None, 300, 200).unwrap_err().starts_with("picture: 300x200 px is no panorama"));
+        assert!(equirect(found, 1000, 900).unwrap_err().to_string().contains("not the shape"));
+        let message = equirect(None, 300, 200).unwrap_err().to_string();
+        assert!(message.starts_with("picture: 300x200 px is no panorama"));
     }
 }

@@ -10,6 +10,6 @@ mod gpano;
 mod read;
 mod write;
 
-pub use gpano::{GPano, parse_gpano};
+pub use gpano::{GPano, NotEquirect, parse_gpano};
 pub use read::{Metadata, Position};
 pub use write::{XMP_NAMESPACE, xmp_packet};

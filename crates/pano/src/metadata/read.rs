@@ -5,15 +5,15 @@ use std::io::Cursor;
 use gausset_io::image::exif::{EXIF, Exif, Field};
 use gausset_io::image::segments::{Segments, marker};
 
-use super::gpano::{self, GPano, parse_gpano};
+use super::gpano::{self, GPano, NotEquirect, parse_gpano};
 use crate::projection::Equirect;
 
 /// GPS: where the camera looked, degrees from north.
 pub(super) const IMG_DIRECTION: u16 = 0x11;
-/// What stands before XMP in a segment APP1.
+/// What precedes XMP in a segment APP1.
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 
-/// What stands before a part of a colour profile in a segment APP2.
+/// What precedes a part of a colour profile in a segment APP2.
 const ICC: &[u8] = b"ICC_PROFILE\0";
 
 /// A place on the earth.
@@ -82,7 +82,7 @@ impl Metadata {
     ///
     /// # Errors
     /// Neither twice as wide as high nor described by GPano; what GPano says makes no sense.
-    pub fn equirect(&self, width: u32, height: u32) -> Result<Equirect, String> {
+    pub fn equirect(&self, width: u32, height: u32) -> Result<Equirect, NotEquirect> {
         gpano::equirect(self.gpano, width, height)
     }
 

@@ -16,7 +16,7 @@ pub enum SplitError {
     /// No frame could be used.
     #[error("{}: frames: none could be used (the first: {first})", path.display())]
     Nothing {
-        /// The input.
+        /// The folder of the frames.
         path: PathBuf,
         /// The first reason.
         first: String,
@@ -27,11 +27,11 @@ pub enum SplitError {
     /// A file could not be written.
     #[error("{}: {action}: {reason}", path.display())]
     Write {
-        /// The file.
+        /// The file or folder at which it failed.
         path: PathBuf,
         /// What was being done.
         action: &'static str,
-        /// Why.
+        /// The system's answer.
         reason: String,
     },
     /// The output folder holds files of somebody else.

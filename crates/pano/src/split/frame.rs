@@ -129,7 +129,10 @@ fn projection_and_tilt(
             }
             projection.clone()
         }
-        None => Projection::Equirect(opened.equirect(settings.is_stereo).map_err(frame_error)?),
+        None => Projection::Equirect({
+            let equirect = opened.equirect(settings.is_stereo);
+            equirect.map_err(|e| frame_error(e.to_string()))?
+        }),
     };
     let tilt = match opened.metadata.gpano {
         Some(gpano) if settings.level_gpano => [gpano.pitch, gpano.roll],

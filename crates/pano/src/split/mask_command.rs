@@ -4,7 +4,21 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_process::{Program, find, is_executable};
+use gausset_process::{ProcessError, Program, find, is_executable};
+
+/// Why a command line is no mask command.
+#[derive(Debug, thiserror::Error)]
+pub enum MaskCommandError {
+    /// A quote is not closed.
+    #[error("quotes do not match in `{0}`")]
+    Quotes(String),
+    /// There are no words.
+    #[error("is empty (expected a program and its arguments)")]
+    Empty,
+    /// The first word names no program.
+    #[error("`{0}` is no program (expected one in PATH, or a path to one)")]
+    NoProgram(String),
+}
 
 /// An outside program that writes a mask for a frame: 0 = remove, anything else = keep; no file = keep everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,16 +33,14 @@ impl MaskCommand {
     /// added at its end. `silence`: how long the program may say nothing.
     ///
     /// # Errors
-    /// One line: quotes do not match, or there is no such program.
-    pub fn parse(text: &str, silence: Duration) -> Result<Self, String> {
-        let mut words = shlex::split(text).ok_or_else(|| format!("quotes do not match in `{text}`"))?;
-        let Some(program) = words.first() else {
-            return Err("is empty (expected a program and its arguments)".to_owned());
-        };
+    /// Quotes do not match, or there is no such program.
+    pub fn parse(text: &str, silence: Duration) -> Result<Self, MaskCommandError> {
+        let mut words = shlex::split(text).ok_or_else(|| MaskCommandError::Quotes(text.to_owned()))?;
+        let program = words.first().ok_or(MaskCommandError::Empty)?;
         let is_there =
             if program.contains('/') { is_executable(Path::new(program)) } else { find(program).is_some() };
         if !is_there {
-            return Err(format!("`{program}` is no program (expected one in PATH, or a path to one)"));
+            return Err(MaskCommandError::NoProgram(program.clone()));
         }
         for place in ["{frame}", "{mask}"] {
             if !words.iter().any(|word| word.contains(place)) {
@@ -45,7 +57,7 @@ impl MaskCommand {
     }
 
     /// Runs it for a picture; it writes `mask`, or nothing.
-    pub(super) fn run(&self, frame: &Path, mask: &Path, stop: &AtomicBool) -> Result<(), String> {
+    pub(super) fn run(&self, frame: &Path, mask: &Path, stop: &AtomicBool) -> Result<(), ProcessError> {
         let mut words = self.words.iter();
         let Some(program) = words.next() else { return Ok(()) };
         // The user's own command line: its words may be files of the working folder.
@@ -60,7 +72,6 @@ impl MaskCommand {
                 }
             };
         }
-        program.run(stop, &mut |_, _| {}).map_err(|e| e.to_string())?;
-        Ok(())
+        program.run(stop, &mut |_, _| {}).map(|_| ())
     }
 }

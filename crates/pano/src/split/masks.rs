@@ -101,7 +101,7 @@ pub(super) fn load(
     }
 }
 
-/// Lets the command make a mask; gives the place where it is, if it made one.
+/// Runs the command for a frame; returns the path at which the mask is, if it made one.
 fn make(
     shared: &Shared<'_>,
     command: &MaskCommand,
@@ -126,7 +126,7 @@ fn make(
     if is_video {
         let _ = Disk.remove(&picture);
     }
-    ran.map_err(error)?;
+    ran.map_err(|e| error(e.to_string()))?;
     Ok(mask)
 }
 

@@ -31,9 +31,11 @@ mod turns;
 mod worker;
 
 pub use error::SplitError;
-pub use mask_command::MaskCommand;
+pub use mask_command::{MaskCommand, MaskCommandError};
 pub use masks::MaskFile;
-pub use record::{DESCRIPTION, Description, MANIFEST, ManifestLine, claim, is_ours, read_manifest};
+pub use record::{
+    DESCRIPTION, Description, DescriptionError, MANIFEST, ManifestLine, claim, is_ours, read_manifest,
+};
 pub use report::{Event, PartSeconds, Report, Skipped};
 pub use run::split;
 pub use settings::{Naming, OnError, Settings, Work};

@@ -19,6 +19,7 @@ use super::masks::{self, MaskFile};
 use super::settings::{Naming, Settings, Work};
 use crate::frames::{SourceFrame, plain_stem};
 use crate::geometry::View;
+use crate::layout::{ViewError, check_view};
 use crate::rig;
 
 /// Name of the manifest in the output folder.
@@ -42,7 +43,7 @@ pub struct ManifestLine {
     pub frame: String,
     /// Name of the source file.
     pub source: String,
-    /// Its length.
+    /// Length of that file, or of the files, bytes.
     pub bytes: u64,
     /// Its time of change.
     pub modified: u64,
@@ -71,7 +72,7 @@ pub fn read_manifest(folder: &Path) -> Vec<ManifestLine> {
 /// The description of a split: what alignment and training need to know.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// The views.
+    /// The views that each frame was cut into.
     pub views: Vec<View>,
     /// How files are named.
     pub naming: Naming,
@@ -81,28 +82,74 @@ pub struct Description {
     pub frames: Vec<String>,
 }
 
+/// Why a description cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DescriptionError {
+    /// The file cannot be read.
+    #[error("{}: file: {reason} (expected the folder of `gausset pano split`)", path.display())]
+    Read {
+        /// Where the description should be.
+        path: PathBuf,
+        /// The system's answer.
+        reason: String,
+    },
+    /// The file is no description.
+    #[error("{}: {problem}", path.display())]
+    Syntax {
+        /// The file that was read.
+        path: PathBuf,
+        /// What is wrong, with its line.
+        problem: String,
+    },
+    /// A view makes no sense.
+    #[error("{}: view {index}: {problem}", path.display())]
+    View {
+        /// The file that was read.
+        path: PathBuf,
+        /// Which view, from 0.
+        index: usize,
+        /// What is wrong.
+        problem: ViewError,
+    },
+    /// There is no view.
+    #[error("{}: views: none", .0.display())]
+    NoViews(PathBuf),
+    /// The name of a frame makes no sense.
+    #[error("{}: frames: {frame:?} is no name of a frame", path.display())]
+    Frame {
+        /// The file that was read.
+        path: PathBuf,
+        /// The name as it was found.
+        frame: String,
+    },
+}
+
 impl Description {
     /// Reads the description of the split in a folder.
     ///
     /// # Errors
-    /// One line.
-    pub fn read(folder: &Path) -> Result<Self, String> {
+    /// It cannot be read, or makes no sense.
+    pub fn read(folder: &Path) -> Result<Self, DescriptionError> {
         let path = folder.join(DESCRIPTION);
-        let error = |what: String| format!("{}: {what}", path.display());
-        let bytes = input::read(&path, MAX_DESCRIPTION_BYTES).map_err(|e| {
-            error(format!("file: {} (expected the folder of `gausset pano split`)", plain_reason(&e)))
-        })?;
-        let found: Self = serde_json::from_slice(&bytes).map_err(|e| error(json_problem(&e)))?;
-        for (k, view) in found.views.iter().enumerate() {
-            crate::layout::check_view(view).map_err(|what| error(format!("view {k}: {what}")))?;
+        let bytes = match input::read(&path, MAX_DESCRIPTION_BYTES) {
+            Ok(bytes) => bytes,
+            Err(e) => return Err(DescriptionError::Read { path, reason: plain_reason(&e) }),
+        };
+        let found: Self = match serde_json::from_slice(&bytes) {
+            Ok(found) => found,
+            Err(e) => return Err(DescriptionError::Syntax { path, problem: json_problem(&e) }),
+        };
+        let problem = |(index, view)| check_view(view).err().map(|problem| (index, problem));
+        if let Some((index, problem)) = found.views.iter().enumerate().find_map(problem) {
+            return Err(DescriptionError::View { path, index, problem });
         }
         if found.views.is_empty() {
-            return Err(error("views: none".to_owned()));
+            return Err(DescriptionError::NoViews(path));
         }
-        if let Some(bad) = found.frames.iter().find(|f| **f != plain_stem(f)) {
-            return Err(error(format!("frames: {bad:?} is no name of a frame")));
+        match found.frames.iter().find(|frame| **frame != plain_stem(frame)) {
+            Some(frame) => Err(DescriptionError::Frame { path, frame: frame.clone() }),
+            None => Ok(found),
         }
-        Ok(found)
     }
 
     /// Name of a picture relative to `images/`.
@@ -170,7 +217,7 @@ pub fn is_ours(folder: &Path) -> bool {
     owned::is_ours(folder, PURPOSE) || is_of_version_0_1(folder)
 }
 
-/// Version 0.1 marked nothing, but its manifest is known: it does not tell the masks of views.
+/// Version 0.1 marked nothing, but its manifest is known: it has no lengths of masks.
 fn is_of_version_0_1(folder: &Path) -> bool {
     let lines = read_manifest(folder);
     lines.iter().all(|line| line.masks.is_none()) && (!lines.is_empty() || Description::read(folder).is_ok())
@@ -205,7 +252,7 @@ pub(super) fn make_folders(settings: &Settings, folder: &Path) -> Result<(), Spl
     Ok(())
 }
 
-/// Refuses a path in the output folder at which a link leads out of it, or no file can stand.
+/// Refuses a path in the output folder at which a link leads out of it, or there can be no file.
 pub(super) fn stays_inside(folder: &Path, path: &Path) -> Result<(), SplitError> {
     let below = path.strip_prefix(folder).unwrap_or(path);
     Ok(owned::stays_inside(folder, below)?)
@@ -241,7 +288,7 @@ pub(super) fn find_todo(
     (finished, todo)
 }
 
-/// Whether views and masks are there as a line of the manifest tells.
+/// Whether views and masks have the lengths that a line of the manifest names.
 fn has_its_files(
     line: &ManifestLine,
     settings: &Settings,
@@ -256,16 +303,16 @@ fn has_its_files(
     let masks: Vec<u64> = (0..settings.views.len())
         .map(|view| length(mask_path(settings, folder, frame, index, view)))
         .collect();
-    let is_as_told = match &line.masks {
-        Some(told) => *told == masks,
-        // Version 0.1 told nothing of masks and lost those of small views: only frames that cannot have one are kept.
+    let masks_match = match &line.masks {
+        Some(lengths) => *lengths == masks,
+        // Version 0.1 wrote nothing of masks and lost those of small views: only frames that cannot have one are kept.
         None => {
             masks.iter().all(|&bytes| bytes == 0)
                 && settings.mask_command.is_none()
                 && !may_have_alpha(&line.source)
         }
     };
-    line.views == views && is_as_told
+    line.views == views && masks_match
 }
 
 fn may_have_alpha(source: &str) -> bool {

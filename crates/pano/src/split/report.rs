@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What happens; told on the calling thread.
+/// What happens; reported on the calling thread.
 #[derive(Clone, Debug)]
 pub enum Event {
     /// A frame is finished: (finished, all).
@@ -21,7 +21,7 @@ pub enum Event {
 /// A frame that was left out.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Skipped {
-    /// The frame.
+    /// Name of the frame.
     pub frame: String,
     /// `FILE: PLACE: what is wrong`.
     pub reason: String,
@@ -52,7 +52,7 @@ pub struct PartSeconds {
     pub read: f64,
     /// Decoding pictures and masks.
     pub decode: f64,
-    /// Sampling.
+    /// Sampling the views from the planes.
     pub remap: f64,
     /// Encoding views.
     pub encode: f64,

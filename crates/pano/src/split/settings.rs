@@ -18,7 +18,7 @@ pub enum OnError {
     /// Name it, leave it out, go on.
     #[default]
     Skip,
-    /// Stop.
+    /// Stop the whole split.
     Stop,
 }
 
@@ -36,7 +36,7 @@ pub enum Naming {
 /// Everything that decides what is written.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The views.
+    /// The views that each frame is cut into.
     pub views: Vec<View>,
     /// How they are written.
     pub format: Format,

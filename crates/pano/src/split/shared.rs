@@ -13,7 +13,7 @@ pub(super) struct Shared<'a> {
     pub(super) frames: &'a [SourceFrame],
     pub(super) settings: &'a Settings,
     pub(super) work: &'a Work,
-    /// The output.
+    /// The folder that is written to.
     pub(super) folder: &'a Path,
     /// Of the settings.
     pub(super) hash: &'a str,

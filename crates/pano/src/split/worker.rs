@@ -17,7 +17,7 @@ use super::shared::Shared;
 use super::turns::Broken;
 use crate::film::Film;
 
-/// What a worker tells the thread that called the split.
+/// What a worker reports to the thread that called the split.
 pub(super) enum Told {
     Cut(Box<Cut>, PartSeconds),
     Skipped { index: usize, reason: String },

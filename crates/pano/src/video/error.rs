@@ -8,10 +8,10 @@ use gausset_process::ProcessError;
 /// Why frames of a video cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum VideoError {
-    /// The video.
+    /// The video cannot be read.
     #[error("{}: video: {problem}", path.display())]
     Video {
-        /// The file.
+        /// The video file.
         path: PathBuf,
         /// What is wrong.
         problem: VideoProblem,

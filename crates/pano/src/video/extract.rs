@@ -16,7 +16,7 @@ use crate::plane::Frame;
 const PICTURE_QUALITY: u8 = 95;
 
 /// Writes the frames of a video as JPEG pictures `frame_NNNNNN.jpg`, at most `most`, spread evenly over the film; `tell`
-/// hears how many there are. Gives their number.
+/// gets how many there are. Returns their number.
 ///
 /// # Errors
 /// ffmpeg fails or delivers nothing, a picture cannot be written. `stop` ends it early, without error.

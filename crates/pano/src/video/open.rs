@@ -74,7 +74,7 @@ pub(crate) enum Arrangement {
 /// A video that can be read.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Video {
-    /// The file.
+    /// The video file.
     pub path: PathBuf,
     /// Width and height of a frame of planes.
     pub size: [u32; 2],
@@ -84,7 +84,7 @@ pub struct Video {
     pub(crate) periods: usize,
     /// Frames out of ffmpeg in a period; a fraction where the rates do not divide.
     frames_a_period: f64,
-    /// Frames a second that ffmpeg is to give, if not those of the file: `5/2`.
+    /// Frames a second that ffmpeg is asked for, if not those of the file: `5/2`.
     pub(super) rate: Option<String>,
     /// What ffmpeg calls the kind of file.
     pub(super) container: &'static str,
@@ -201,7 +201,7 @@ impl Video {
     }
 }
 
-/// The rate that ffmpeg is to give, if not that of the file; frames a second out of ffmpeg; how many of them make a
+/// The rate that ffmpeg is asked for, if not that of the file; frames a second out of ffmpeg; how many of them make a
 /// period. `stored` is the rate of the file.
 fn pace(choice: &Choice, stored: Option<&str>) -> (Option<String>, f64, f64) {
     // The file's rate as it is written, so that nothing is rounded: 30000/1001.
