@@ -20,7 +20,7 @@ pub enum ProcessError {
     /// It ended with an error.
     #[error("{program}: {how}{}", last(tail))]
     Failed {
-        /// The program.
+        /// The program that failed.
         program: String,
         /// Exit code or signal.
         how: String,
@@ -33,9 +33,9 @@ pub enum ProcessError {
         last(tail)
     )]
     Silent {
-        /// The program.
+        /// The program that was ended.
         program: String,
-        /// The limit.
+        /// The limit that it passed.
         seconds: u64,
         /// Last lines of what it said.
         tail: Vec<String>,
@@ -43,7 +43,7 @@ pub enum ProcessError {
     /// The stop flag was set.
     #[error("{program}: stopped")]
     Stopped {
-        /// The program.
+        /// The program that was ended.
         program: String,
     },
 }

@@ -64,7 +64,7 @@ fn lock_within<T>(mutex: &Mutex<T>, patience: Duration) -> Option<MutexGuard<'_,
 pub(crate) enum End {
     /// With this status.
     Status(ExitStatus),
-    /// It ended, but the system does not tell how.
+    /// It ended, but the system does not report how.
     Unknown,
 }
 

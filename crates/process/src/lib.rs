@@ -7,7 +7,7 @@
 //! ```
 //! **What is executed.** Programs are looked up in the absolute entries of PATH only ([`find`]), and run in a folder
 //! that holds nothing of anybody's, with the relative entries taken out of PATH, PYTHONPATH and the paths of libraries:
-//! what lies in the working folder, beside the pictures or in the output is never run, imported or linked.
+//! what is in the working folder, beside the pictures or in the output is never run, imported or linked.
 //!
 //! **How they end.** The stop flag is looked at every 20 ms while somebody waits for a program, whether it says
 //! something or not. Whatever a program has started and left in its group ends with it. [`end_all`] ends everything at
@@ -27,7 +27,7 @@ mod system;
 
 pub use error::ProcessError;
 pub use group::{end_all, go_on, pause};
-pub use lookup::{find, is_executable};
+pub use lookup::find;
 pub use output::{Finished, Stream};
 pub use program::Program;
 pub use stream::Streaming;

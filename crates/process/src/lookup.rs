@@ -1,4 +1,4 @@
-//! Where programs are looked for, and what they are told about where to look themselves.
+//! Where programs are looked for, and the search paths that they get themselves.
 //!
 //! An entry of a search path that is empty or relative means the working folder of whoever reads it, which may be one
 //! that a stranger has filled. Such entries are passed over here, and not passed on.
@@ -10,17 +10,14 @@ use std::path::{Path, PathBuf};
 pub(crate) const SEARCH_PATHS: [&str; 5] =
     ["PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH"];
 
-/// Finds a program in PATH; only absolute entries count.
+/// Finds a program that can be executed: by name in the absolute entries of PATH, or by path.
 #[must_use]
-pub fn find(name: &str) -> Option<PathBuf> {
-    find_in(&std::env::var_os("PATH")?, name)
+pub fn find(program: &str) -> Option<PathBuf> {
+    find_in(&std::env::var_os("PATH").unwrap_or_default(), program)
 }
 
-fn find_in(path: &OsStr, name: &str) -> Option<PathBuf> {
-    // Programs of Windows end in `.exe`, which people leave out.
-    let names = [name.to_owned(), format!("{name}{}", std::env::consts::EXE_SUFFIX)];
-    let candidates = absolute_entries(path).flat_map(|folder| names.each_ref().map(|name| folder.join(name)));
-    candidates.into_iter().find(|candidate| is_executable(candidate))
+fn find_in(path: &OsStr, program: &str) -> Option<PathBuf> {
+    which::which_in(program, trusted(path), std::env::current_dir().unwrap_or_default()).ok()
 }
 
 fn absolute_entries(path: &OsStr) -> impl Iterator<Item = PathBuf> {
@@ -42,20 +39,6 @@ pub(crate) fn resolve(program: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Whether a path names a file that may be executed.
-#[must_use]
-pub fn is_executable(path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::metadata(path).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
-    }
-    #[cfg(not(unix))]
-    {
-        path.is_file()
-    }
-}
-
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
@@ -73,11 +56,14 @@ mod tests {
         .unwrap();
         let folder =
             relative.path().strip_prefix(std::env::current_dir().unwrap()).unwrap_or(relative.path());
-        assert!(folder.is_relative() && is_executable(&folder.join(name)), "{}", folder.display());
+        assert!(folder.is_relative() && folder.join(name).is_file(), "{}", folder.display());
         let absolute = std::path::absolute(folder).unwrap();
         let list = |entries: &[&Path]| std::env::join_paths(entries).unwrap();
         assert_eq!(find_in(&list(&[folder, Path::new("")]), name), None);
         assert_eq!(find_in(&list(&[folder, &absolute]), name), Some(absolute.join(name)));
+        // A path says itself where the program is.
+        let by_path = folder.join(name);
+        assert_eq!(find_in(&list(&[]), by_path.to_str().unwrap()), Some(absolute.join(name)));
         assert_eq!(trusted(&list(&[folder, Path::new(""), Path::new("/usr/bin")])).unwrap(), "/usr/bin");
         assert_eq!(trusted(OsStr::new(":.:lib")), None);
     }

@@ -37,7 +37,7 @@ impl<'a> Streaming<'a> {
         Ok(Self { running, out, errors })
     }
 
-    /// Reads until `buffer` is full or the output ends; gives the number of bytes.
+    /// Reads until `buffer` is full or the output ends; returns the number of bytes.
     ///
     /// # Errors
     /// It was ended because it said nothing for too long while this waited, or because the stop flag is set.

@@ -1,7 +1,7 @@
 //! What EXIF says of a picture (CIPA DC-008): a TIFF structure of directories, each a count and entries of 12 bytes:
 //! tag, kind, count, and a value of at most four bytes or its place.
 //!
-//! What is damaged is not there. Of what stands twice the first counts.
+//! What is damaged is left out. Of a tag that comes twice the first counts.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
 /// Tags, by their names in the standard.
@@ -18,7 +18,7 @@ pub mod tag {
     pub const EXIF_DIRECTORY: u16 = 0x8769;
     /// Place of the GPS directory.
     pub const GPS_DIRECTORY: u16 = 0x8825;
-    /// Seconds.
+    /// Exposure time, seconds.
     pub const EXPOSURE_TIME: u16 = 0x829A;
     /// Focal length in diameters of the aperture.
     pub const F_NUMBER: u16 = 0x829D;
@@ -44,7 +44,7 @@ pub mod kind {
     pub const RATIONAL: u16 = 5;
 }
 
-/// What stands before EXIF in a segment APP1 of a JPEG.
+/// What precedes EXIF in a segment APP1 of a JPEG.
 pub const EXIF: &[u8] = b"Exif\0\0";
 /// Longest value that is read, bytes.
 const MAX_VALUE_BYTES: usize = 4096;

@@ -1,6 +1,6 @@
 //! A walk over the marker segments of a JPEG (ITU T.81, annex B): `FF marker length content`.
 //!
-//! Fill bytes and markers that stand alone (TEM, RSTn) are passed over. Nothing is kept: whoever wants the content of a
+//! Fill bytes and markers without a length (TEM, RSTn) are passed over. Nothing is kept: whoever wants the content of a
 //! segment reads it, the rest is skipped.
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used)]
 
@@ -29,7 +29,7 @@ pub mod marker {
 /// Why a walk cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub enum SegmentError {
-    /// Something else stands where a marker should be.
+    /// There is something else where a marker should be.
     #[error("a JPEG marker is missing")]
     NoMarker,
     /// A length counts its own two bytes.

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_process::{ProcessError, Program, find, is_executable};
+use gausset_process::{ProcessError, Program, find};
 
 /// Why a command line is no mask command.
 #[derive(Debug, thiserror::Error)]
@@ -37,9 +37,7 @@ impl MaskCommand {
     pub fn parse(text: &str, silence: Duration) -> Result<Self, MaskCommandError> {
         let mut words = shlex::split(text).ok_or_else(|| MaskCommandError::Quotes(text.to_owned()))?;
         let program = words.first().ok_or(MaskCommandError::Empty)?;
-        let is_there =
-            if program.contains('/') { is_executable(Path::new(program)) } else { find(program).is_some() };
-        if !is_there {
+        if find(program).is_none() {
             return Err(MaskCommandError::NoProgram(program.clone()));
         }
         for place in ["{frame}", "{mask}"] {
