@@ -164,33 +164,27 @@ impl Plan {
         self.tables[view].validity.as_ref().map(|v| v.as_slice())
     }
 
+    /// The tables, each once; views that differ by whole columns share one.
+    fn distinct_tables(&self) -> Vec<&Arc<Table>> {
+        let mut tables: Vec<&Arc<Table>> = Vec::new();
+        for placed in self.tables.iter().flat_map(|t| t.chroma.iter().chain([&t.luma])) {
+            if !tables.iter().any(|table| Arc::ptr_eq(table, &placed.table)) {
+                tables.push(&placed.table);
+            }
+        }
+        tables
+    }
+
     /// Bytes of all tables.
     #[must_use]
     pub fn table_bytes(&self) -> usize {
-        let mut seen: Vec<*const Table> = Vec::new();
-        let mut sum = 0;
-        for placed in self.tables.iter().flat_map(|t| t.chroma.iter().chain([&t.luma])) {
-            let pointer = Arc::as_ptr(&placed.table);
-            if !seen.contains(&pointer) {
-                seen.push(pointer);
-                sum += placed.table.bytes();
-            }
-        }
-        sum
+        self.distinct_tables().iter().map(|table| table.bytes()).sum()
     }
 
-    /// Number of tables; views that differ by whole columns share one.
+    /// Number of tables.
     #[must_use]
     pub fn table_count(&self) -> usize {
-        let mut seen: Vec<*const Table> = self
-            .tables
-            .iter()
-            .flat_map(|t| t.chroma.iter().chain([&t.luma]))
-            .map(|p| Arc::as_ptr(&p.table))
-            .collect();
-        seen.sort_unstable();
-        seen.dedup();
-        seen.len()
+        self.distinct_tables().len()
     }
 }
 

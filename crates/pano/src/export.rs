@@ -10,11 +10,11 @@ use gausset_core::{Pose, se3};
 use gausset_io::dataset::colmap::rigs::{RigFrame, RigModel};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
 use gausset_io::dataset::{CameraModel, SourceCamera};
-use gausset_io::units::json_problem;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::geometry::View;
+use crate::json::{self, JsonError};
 use crate::metadata::xmp_packet;
 use crate::rig;
 use crate::split::{Description, ManifestLine, Naming};
@@ -72,17 +72,9 @@ impl Poses {
     /// # Errors
     /// It cannot be read, or makes no sense.
     pub fn read(path: &Path) -> Result<Self, PosesError> {
-        let path = path.to_owned();
-        let bytes = match gausset_io::input::read(&path, MAX_POSES_BYTES) {
-            Ok(bytes) => bytes,
-            Err(e) => return Err(PosesError::Read { path, reason: gausset_io::atomic::plain_reason(&e) }),
-        };
-        let found: Self = match serde_json::from_slice(&bytes) {
-            Ok(found) => found,
-            Err(e) => return Err(PosesError::Syntax { path, problem: json_problem(&e) }),
-        };
+        let found: Self = json::read(path, MAX_POSES_BYTES, "the result of `gausset pano align`")?;
         match found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
-            Some(bad) => Err(PosesError::Pose { path, frame: bad.name.clone() }),
+            Some(bad) => Err(PosesError::Pose { path: path.to_owned(), frame: bad.name.clone() }),
             None => Ok(found),
         }
     }
@@ -91,22 +83,9 @@ impl Poses {
 /// Why poses cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PosesError {
-    /// The file cannot be read.
-    #[error("{}: file: {reason} (expected the result of `gausset pano align`)", path.display())]
-    Read {
-        /// Where the poses should be.
-        path: PathBuf,
-        /// The system's answer.
-        reason: String,
-    },
-    /// The file is no list of poses.
-    #[error("{}: {problem}", path.display())]
-    Syntax {
-        /// The file that was read.
-        path: PathBuf,
-        /// What is wrong, with its line.
-        problem: String,
-    },
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] JsonError),
     /// The pose of a frame makes no sense.
     #[error("{}: frames: {frame:?}: its pose is not finite or no rotation", path.display())]
     Pose {

@@ -17,6 +17,7 @@ pub mod fisheye;
 pub mod frames;
 pub mod geometry;
 pub mod jpeg;
+pub mod json;
 pub mod layout;
 pub mod load;
 pub mod metadata;

@@ -207,7 +207,6 @@ fn check_size(path: &Path, limits: &Limits, [w, h]: [u32; 2]) -> Result<[u32; 2]
 /// As [`open`].
 pub fn parse(path: &Path, limits: &Limits, data: Vec<u8>) -> Result<Opened, LoadError> {
     let mut opened = Opened { path: path.to_owned(), data, ..Opened::default() };
-    opened.metadata.orientation = 1;
     if is_tiff(&opened.data) {
         let (size, _, _) = tiff_header(path, Cursor::new(&opened.data))?;
         opened.size = check_size(path, limits, size)?;
@@ -236,7 +235,7 @@ pub fn parse(path: &Path, limits: &Limits, data: Vec<u8>) -> Result<Opened, Load
             Err(e) => return Err(error(path, format!("picture: {e}"))),
         }
     }
-    if opened.metadata.orientation != 1 {
+    if opened.metadata.orientation() != 1 {
         opened.jpeg = None;
     }
     Ok(opened)
@@ -247,7 +246,7 @@ impl Opened {
     #[must_use]
     pub fn upright_size(&self) -> [u32; 2] {
         let [w, h] = self.size;
-        if self.metadata.orientation >= 5 { [h, w] } else { [w, h] }
+        if self.metadata.orientation() >= 5 { [h, w] } else { [w, h] }
     }
 
     /// How it shows the sphere; with two eyes, one above the other, how the upper one does.
@@ -294,8 +293,11 @@ impl Opened {
                 .map_err(|e| error(&self.path, format!("picture: {e}; copy it again")));
         }
         let picture = self.general()?;
-        let picture =
-            if self.metadata.orientation == 1 { picture } else { turn(picture, self.metadata.orientation) };
+        let picture = if self.metadata.orientation() == 1 {
+            picture
+        } else {
+            turn(picture, self.metadata.orientation())
+        };
         fill(frame, &picture);
         Ok(())
     }

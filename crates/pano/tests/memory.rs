@@ -35,7 +35,7 @@ fn pictures(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn two_hundred_frames_take_the_memory_of_twenty() {
     let level = level(VectorLevel::Auto).unwrap();
     let sources: Vec<Vec<u8>> =
-        (0..4).map(|k| encode_planes(1024, &detailed(1024, k, &Pool::new(1)).planes, 90, level)).collect();
+        (0..4).map(|k| encode_planes(1024, &detailed(1024, k, &Pool::new(1)), 90, level)).collect();
     let [clean, dirty] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     for k in 0..200usize {
         let good = &sources[k % 4];

@@ -40,7 +40,7 @@ fn write(path: &Path) {
     let picture: DynamicImage = match name.split('.').next().unwrap() {
         "own" => {
             let level = level(VectorLevel::Auto).unwrap();
-            let planes = detailed(WIDTH as usize, 0, &Pool::new(1)).planes;
+            let planes = detailed(WIDTH as usize, 0, &Pool::new(1));
             std::fs::write(path, encode_planes(WIDTH as usize, &planes, 90, level)).unwrap();
             return;
         }

@@ -33,7 +33,7 @@ fn input(count: u32) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let level = level(VectorLevel::Auto).unwrap();
     for k in 0..count {
-        let bytes = encode_planes(256, &detailed(256, k, &Pool::new(1)).planes, 90, level);
+        let bytes = encode_planes(256, &detailed(256, k, &Pool::new(1)), 90, level);
         std::fs::write(folder.path().join(format!("p{k:03}.jpg")), bytes).unwrap();
     }
     folder
@@ -357,12 +357,6 @@ fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
     // Colour as a smooth function of the direction: a panorama of it, split, against the function itself at the ray of
     // each pixel. Half a pixel of error anywhere would cost more than 10 dB.
     use gausset_io::image::encode::{PngPixels, png};
-    let colour = |d: [f64; 3]| -> [f64; 3] {
-        let n = d.iter().map(|v| v * v).sum::<f64>().sqrt();
-        let [x, y, z] = d.map(|v| v / n);
-        let wave = |a: f64, b: f64, c: f64| 0.5 + 0.4 * (3.0 * (a * x + b * y + c * z)).sin();
-        [wave(1.0, 2.0, 0.5), wave(-1.5, 0.3, 2.0), wave(0.2, -1.0, 1.7)].map(|v| 255.0 * v)
-    };
     let (w, h) = (1024usize, 512usize);
     let pixels: Vec<u8> = (0..w * h)
         .flat_map(|i| {
@@ -383,16 +377,7 @@ fn a_view_of_a_smooth_room_is_the_room_rendered_directly() {
     let out = tempfile::tempdir().unwrap();
     run(input.path(), &settings, &work(1, VectorLevel::Auto).unwrap(), out.path()).unwrap();
     for view in &settings.views {
-        let picture =
-            gausset_io::image::decode_file(&out.path().join(format!("images/{}/a.png", view.name))).unwrap();
-        let r = view.pano_from_camera();
-        let mut error = 0.0;
-        for (i, p) in picture.rgb.chunks_exact(3).enumerate() {
-            let ray = view.ray_in_camera((i % 256) as f64 + 0.5, (i / 256) as f64 + 0.5);
-            let wanted = colour(gausset_core::se3::mul_vec(&r, ray));
-            error += p.iter().zip(wanted).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum::<f64>() / 3.0;
-        }
-        let psnr = 10.0 * (255.0f64.powi(2) / (error / (256.0 * 256.0))).log10();
+        let psnr = psnr(&out.path().join(format!("images/{}/a.png", view.name)), view, colour);
         // Rounding of RGB and YCbCr alone leaves about 48 dB.
         assert!(psnr > 46.0, "{}: {psnr:.1} dB", view.name);
     }
@@ -410,12 +395,10 @@ fn colour(d: [f64; 3]) -> [f64; 3] {
 fn psnr(path: &Path, view: &gausset_pano::geometry::View, wanted: impl Fn([f64; 3]) -> [f64; 3]) -> f64 {
     let picture = gausset_io::image::decode_file(path).unwrap();
     assert_eq!((picture.width, picture.height), (view.width, view.height));
-    let r = view.pano_from_camera();
     let side = view.width as usize;
     let mut error = 0.0;
     for (i, p) in picture.rgb.chunks_exact(3).enumerate() {
-        let ray = view.ray_in_camera((i % side) as f64 + 0.5, (i / side) as f64 + 0.5);
-        let wanted = wanted(gausset_core::se3::mul_vec(&r, ray));
+        let wanted = wanted(view.ray_in_panorama((i % side) as f64 + 0.5, (i / side) as f64 + 0.5));
         error += p.iter().zip(wanted).map(|(a, b)| (f64::from(*a) - b).powi(2)).sum::<f64>() / 3.0;
     }
     10.0 * (255.0f64.powi(2) / (error / (picture.rgb.len() / 3) as f64)).log10()

@@ -7,7 +7,6 @@ mod demo;
 mod lists;
 pub mod noise;
 pub mod panorama;
-pub mod planar;
 pub mod points;
 pub mod render;
 pub mod room;

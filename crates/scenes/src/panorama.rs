@@ -5,8 +5,6 @@
 
 use gausset_compute::Pool;
 
-use crate::planar::Planar;
-
 fn hash(x: u32, y: u32, seed: u32) -> u32 {
     let mut n = x.wrapping_mul(0x8da6_b343) ^ y.wrapping_mul(0xd816_3841) ^ seed.wrapping_mul(0x9e37_79b9);
     n ^= n >> 16;
@@ -45,29 +43,29 @@ fn luma(x: f32, y: f32, width: f32, seed: u32) -> u8 {
     (118.0 + shape + fine + grain + edge).clamp(0.0, 255.0) as u8
 }
 
-fn chroma_at(x: f32, y: f32, width: f32, seed: u32) -> u8 {
+fn chroma(x: f32, y: f32, width: f32, seed: u32) -> u8 {
     let scale = width / 7680.0;
     let octave = |cell: f32, s: u32| noise(x, y, cell * scale, width, seed.wrapping_mul(37) + s);
     (128.0 + octave(200.0, 11) * 34.0 + octave(24.0, 12) * 10.0).clamp(0.0, 255.0) as u8
 }
 
-/// A detailed panorama of `width` x `width / 2` px, an even number each.
+/// A detailed panorama of `width` x `width / 2` px, an even number each, in planes of 4:2:0: luma, then blue and red
+/// differences at half the size (full-range BT.601), rows after rows.
 #[must_use]
-pub fn detailed(width: usize, seed: u32, pool: &Pool) -> Planar {
-    let mut planar = Planar::new(width, width / 2);
-    let [first, chroma @ ..] = &mut planar.planes;
+pub fn detailed(width: usize, seed: u32, pool: &Pool) -> [Vec<u8>; 3] {
     let scale = width as f32;
-    pool.run_chunks(first, width, |y, row| {
-        for (x, out) in row.iter_mut().enumerate() {
-            *out = luma(x as f32, y as f32, scale, seed);
-        }
-    });
-    for (plane, seed) in chroma.iter_mut().zip([seed, seed + 101]) {
-        pool.run_chunks(plane, width / 2, |y, row| {
+    let plane = |step: usize, value: &(dyn Fn(f32, f32) -> u8 + Sync)| {
+        let mut plane = vec![0; width / step * (width / 2 / step)];
+        pool.run_chunks(&mut plane, width / step, |y, row| {
             for (x, out) in row.iter_mut().enumerate() {
-                *out = chroma_at((2 * x) as f32, (2 * y) as f32, scale, seed);
+                *out = value((step * x) as f32, (step * y) as f32);
             }
         });
-    }
-    planar
+        plane
+    };
+    [
+        plane(1, &|x, y| luma(x, y, scale, seed)),
+        plane(2, &|x, y| chroma(x, y, scale, seed)),
+        plane(2, &|x, y| chroma(x, y, scale, seed + 101)),
+    ]
 }

@@ -444,9 +444,8 @@ fn errors_of(found: &[Pose], truth: &[Pose], path: f64) -> (f64, f64) {
 #[test]
 #[ignore = "ten minutes of CPU time"]
 fn the_poses_of_the_room_are_recovered() {
-    use gausset_compute::{Pool, VectorLevel, level};
-    use gausset_pano::jpeg::encode_planes;
-    use gausset_scenes::planar::Planar;
+    use gausset_compute::Pool;
+    use gausset_io::image::encode::png_rgb8;
     use gausset_scenes::room::{self, Room};
     const FRAMES: usize = 16;
     if python("the_poses_of_the_room_are_recovered").is_none() {
@@ -454,13 +453,12 @@ fn the_poses_of_the_room_are_recovered() {
     }
     let workshop = Workshop::empty();
     std::fs::create_dir(workshop.path("room")).expect("a folder");
-    let (pool, level) = (Pool::with_all_cores(), level(VectorLevel::Auto).expect("a level"));
+    let pool = Pool::with_all_cores();
     let truth: Vec<Pose> = (0..FRAMES).map(|k| room::pose(k, FRAMES)).collect();
     for (k, pose) in truth.iter().enumerate() {
         let picture = Room::FOR_REGISTRATION.panorama(2048, pose, &pool);
-        let path = workshop.path(&format!("room/frame_{k:02}.jpg"));
-        let bytes = encode_planes(2048, &Planar::of(&picture).planes, 92, level);
-        std::fs::write(path, bytes).expect("a panorama");
+        let path = workshop.path(&format!("room/frame_{k:02}.png"));
+        std::fs::write(path, png_rgb8(&picture).expect("a picture")).expect("a panorama");
     }
     let finished = workshop.succeed(&[
         "pano",

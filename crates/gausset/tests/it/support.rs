@@ -81,7 +81,7 @@ pub(crate) fn with_walk(count: u32) -> Workshop {
 pub(crate) fn write_walk(folder: &Path, count: u32) {
     let level = level(VectorLevel::Auto).expect("a level");
     for k in 0..count {
-        let bytes = encode_planes(256, &detailed(256, k, &Pool::new(1)).planes, 90, level);
+        let bytes = encode_planes(256, &detailed(256, k, &Pool::new(1)), 90, level);
         std::fs::write(folder.join(format!("p{k}.jpg")), bytes).expect("a panorama");
     }
 }

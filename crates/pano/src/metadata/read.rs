@@ -30,16 +30,8 @@ pub struct Position {
 /// What a picture file says about itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Metadata {
-    /// Maker of the camera.
-    pub make: Option<String>,
-    /// Model of the camera.
-    pub model: Option<String>,
-    /// `YYYY:MM:DD HH:MM:SS`.
-    pub taken: Option<String>,
-    /// EXIF orientation; 1 when the file does not say.
-    pub orientation: u8,
-    /// The GPS directory.
-    pub gps: Vec<Field>,
+    /// What EXIF says.
+    pub exif: Exif,
     /// The GPano packet.
     pub gpano: Option<GPano>,
     /// Contents of the segments APP2 with the ICC profile.
@@ -50,32 +42,30 @@ impl Metadata {
     /// Reads the segments of a JPEG up to its picture data. What cannot be read is left out.
     #[must_use]
     pub fn of_jpeg(data: &[u8]) -> Self {
-        let (mut exif, mut gpano, mut icc) = (Exif::default(), None, Vec::new());
+        let mut found = Self::default();
         let mut segments = Segments::new(Cursor::new(data.get(2..).unwrap_or_default()));
-        while let Ok(found) = segments.next_marker() {
-            match found {
+        while let Ok(marker) = segments.next_marker() {
+            match marker {
                 marker::SOS | marker::EOI => break,
                 marker::APP1 | marker::APP2 => {}
                 _ => continue,
             }
             let Ok(content) = segments.content() else { break };
-            if found == marker::APP2 {
-                icc.extend(content.starts_with(ICC).then_some(content));
+            if marker == marker::APP2 {
+                found.icc.extend(content.starts_with(ICC).then_some(content));
             } else if let Some(tiff) = content.strip_prefix(EXIF) {
-                exif = Exif::read(tiff).or(exif);
+                found.exif = Exif::read(tiff).or(found.exif);
             } else if let Some(xmp) = content.strip_prefix(XMP) {
-                gpano = gpano.or_else(|| parse_gpano(&String::from_utf8_lossy(xmp)));
+                found.gpano = found.gpano.or_else(|| parse_gpano(&String::from_utf8_lossy(xmp)));
             }
         }
-        Self {
-            make: exif.make,
-            model: exif.model,
-            taken: exif.taken,
-            orientation: exif.orientation.unwrap_or(1),
-            gps: exif.gps,
-            gpano,
-            icc,
-        }
+        found
+    }
+
+    /// EXIF orientation; 1 when the file does not say.
+    #[must_use]
+    pub fn orientation(&self) -> u8 {
+        self.exif.orientation.unwrap_or(1)
     }
 
     /// How a picture of this size shows the sphere.
@@ -89,7 +79,7 @@ impl Metadata {
     /// Where it was taken.
     #[must_use]
     pub fn position(&self) -> Option<Position> {
-        let entry = |tag| self.gps.iter().find(|e| e.tag == tag);
+        let entry = |tag| self.exif.gps.iter().find(|e| e.tag == tag);
         let degrees = |tag, letter_tag, negative: u8| {
             let [d, m, s] = numbers(entry(tag)?)?;
             let sign = entry(letter_tag).and_then(|e| e.bytes.first().copied()) == Some(negative);
@@ -108,7 +98,7 @@ impl Metadata {
     #[must_use]
     pub fn heading(&self) -> Option<f64> {
         let gpano = self.gpano.and_then(|g| g.heading);
-        let exif = || numbers(self.gps.iter().find(|e| e.tag == IMG_DIRECTION)?).map(|[h]| h);
+        let exif = || numbers(self.exif.gps.iter().find(|e| e.tag == IMG_DIRECTION)?).map(|[h]| h);
         gpano.or_else(exif).filter(|h| h.is_finite()).map(|h| h.rem_euclid(360.0))
     }
 }

@@ -27,12 +27,12 @@ impl Metadata {
     fn exif_of(&self, view: &View) -> Vec<u8> {
         let focal_35mm = (36.0 * view.focal() / f64::from(view.width)).round().clamp(1.0, 65_535.0) as u16;
         let mut main = Vec::new();
-        for (tag, text) in [(tag::MAKE, &self.make), (tag::MODEL, &self.model)] {
+        for (tag, text) in [(tag::MAKE, &self.exif.make), (tag::MODEL, &self.exif.model)] {
             main.extend(text.as_ref().map(|text| text_field(tag, text)));
         }
         main.push(text_field(tag::SOFTWARE, concat!("gausset ", env!("CARGO_PKG_VERSION"))));
         let mut photo = Vec::new();
-        photo.extend(self.taken.as_ref().map(|text| text_field(tag::DATE_TIME_ORIGINAL, text)));
+        photo.extend(self.exif.taken.as_ref().map(|text| text_field(tag::DATE_TIME_ORIGINAL, text)));
         photo.push(Field {
             tag: tag::FOCAL_LENGTH_IN_35MM_FILM,
             kind: kind::SHORT,
@@ -40,6 +40,7 @@ impl Metadata {
             bytes: focal_35mm.to_be_bytes().to_vec(),
         });
         let mut gps: Vec<Field> = self
+            .exif
             .gps
             .iter()
             .filter(|e| e.tag != IMG_DIRECTION_REF && e.tag != IMG_DIRECTION)
@@ -166,6 +167,7 @@ pub fn xmp_packet(view: &View, frame: &str, more: &str) -> String {
 #[allow(clippy::indexing_slicing, clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use gausset_io::image::exif::Exif;
 
     fn view() -> View {
         View { name: "view02".into(), yaw: 90.0, pitch: 0.0, roll: 0.0, hfov: 90.0, width: 64, height: 64 }
@@ -177,11 +179,10 @@ mod tests {
 
     #[test]
     fn what_views_are_given_can_be_read_back() {
-        let source = Metadata {
+        let exif = Exif {
             make: Some("GoPro".into()),
             model: Some("GoPro Max".into()),
             taken: Some("2022:04:01 12:00:00".into()),
-            orientation: 1,
             gps: vec![
                 Field { tag: 1, kind: 2, count: 2, bytes: b"S\0".to_vec() },
                 Field { tag: 2, kind: 5, count: 3, bytes: rational(&[(48, 1), (30, 1), (36, 1)]) },
@@ -190,14 +191,15 @@ mod tests {
                 Field { tag: 6, kind: 5, count: 1, bytes: rational(&[(1230, 10)]) },
                 Field { tag: 0x11, kind: 5, count: 1, bytes: rational(&[(300, 1)]) },
             ],
-            gpano: None,
-            icc: Vec::new(),
+            ..Exif::default()
         };
+        let source = Metadata { exif, ..Metadata::default() };
         let mut file = vec![0xFF, 0xD8];
         file.extend(source.segments(&view(), "a & b").concat());
         file.extend([0xFF, 0xDA]);
         let back = Metadata::of_jpeg(&file);
-        assert_eq!((&back.make, &back.model, &back.taken), (&source.make, &source.model, &source.taken));
+        let said = |m: &Metadata| (m.exif.make.clone(), m.exif.model.clone(), m.exif.taken.clone());
+        assert_eq!(said(&back), said(&source));
         let position = back.position().unwrap();
         assert!((position.latitude + 48.51).abs() < 1e-9 && (position.longitude - 2.0).abs() < 1e-9);
         assert!((position.altitude - 123.0).abs() < 1e-9);

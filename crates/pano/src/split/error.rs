@@ -49,6 +49,12 @@ pub(super) fn write_error<'a>(
     move |e| SplitError::Write { path: path.to_owned(), action, reason: plain_reason(&e) }
 }
 
+/// A frame that is left out.
+pub(super) struct LeftOut {
+    pub(super) index: usize,
+    pub(super) reason: String,
+}
+
 /// Why a frame was not cut.
 pub(super) enum FrameError {
     /// This frame cannot be used.

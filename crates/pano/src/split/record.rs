@@ -5,12 +5,9 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{
-    Disk, FileSystem, OutputFile, Overwrite, plain_reason, remove_temporaries, write_atomic,
-};
+use gausset_io::atomic::{Disk, FileSystem, OutputFile, Overwrite, remove_temporaries, write_atomic};
 use gausset_io::input;
 use gausset_io::owned::{self, OwnedError};
-use gausset_io::units::json_problem;
 use serde::{Deserialize, Serialize};
 
 use super::error::{SplitError, write_error};
@@ -19,6 +16,7 @@ use super::masks::{self, MaskFile};
 use super::settings::{Naming, Settings, Work};
 use crate::frames::{SourceFrame, plain_stem};
 use crate::geometry::View;
+use crate::json::{self, JsonError};
 use crate::layout::{ViewError, check_view};
 use crate::rig;
 
@@ -85,22 +83,9 @@ pub struct Description {
 /// Why a description cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DescriptionError {
-    /// The file cannot be read.
-    #[error("{}: file: {reason} (expected the folder of `gausset pano split`)", path.display())]
-    Read {
-        /// Where the description should be.
-        path: PathBuf,
-        /// The system's answer.
-        reason: String,
-    },
-    /// The file is no description.
-    #[error("{}: {problem}", path.display())]
-    Syntax {
-        /// The file that was read.
-        path: PathBuf,
-        /// What is wrong, with its line.
-        problem: String,
-    },
+    /// The file cannot be used.
+    #[error(transparent)]
+    File(#[from] JsonError),
     /// A view makes no sense.
     #[error("{}: view {index}: {problem}", path.display())]
     View {
@@ -131,14 +116,7 @@ impl Description {
     /// It cannot be read, or makes no sense.
     pub fn read(folder: &Path) -> Result<Self, DescriptionError> {
         let path = folder.join(DESCRIPTION);
-        let bytes = match input::read(&path, MAX_DESCRIPTION_BYTES) {
-            Ok(bytes) => bytes,
-            Err(e) => return Err(DescriptionError::Read { path, reason: plain_reason(&e) }),
-        };
-        let found: Self = match serde_json::from_slice(&bytes) {
-            Ok(found) => found,
-            Err(e) => return Err(DescriptionError::Syntax { path, problem: json_problem(&e) }),
-        };
+        let found: Self = json::read(&path, MAX_DESCRIPTION_BYTES, "the folder of `gausset pano split`")?;
         let problem = |(index, view)| check_view(view).err().map(|problem| (index, problem));
         if let Some((index, problem)) = found.views.iter().enumerate().find_map(problem) {
             return Err(DescriptionError::View { path, index, problem });

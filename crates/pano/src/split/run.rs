@@ -11,7 +11,7 @@ use gausset_io::owned;
 
 use super::budget::Budget;
 use super::demand::threads_within;
-use super::error::{SplitError, write_error};
+use super::error::{LeftOut, SplitError, write_error};
 use super::files::{self, Cut};
 use super::masks;
 use super::plans::Plans;
@@ -77,7 +77,7 @@ pub fn split(
                         cuts.push(*cut);
                         report.seconds.add(seconds);
                     }
-                    Told::Skipped { index, reason } => {
+                    Told::Skipped(LeftOut { index, reason }) => {
                         let frame = frames[index].stem.clone();
                         skipped.insert(index, reason.clone());
                         if work.on_error == OnError::Stop {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use gausset_compute::fearless_simd::Level;
 
+use super::error::LeftOut;
 use crate::plane::Frame;
 use crate::video::{Reader, Video, VideoError};
 
@@ -14,12 +15,6 @@ pub(super) struct Turns<'a> {
     next: AtomicUsize,
     /// The running ffmpeg; whoever holds the lock reads the next frame.
     reader: Mutex<Option<Reader<'a>>>,
-}
-
-/// The next frame of a film could not be read.
-pub(super) struct Broken {
-    pub(super) index: usize,
-    pub(super) reason: String,
 }
 
 impl<'a> Turns<'a> {
@@ -42,12 +37,12 @@ impl<'a> Turns<'a> {
         rows: &[[i32; 2]],
         level: Level,
         frame: &mut Frame,
-    ) -> Result<Option<usize>, Broken> {
+    ) -> Result<Option<usize>, LeftOut> {
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
         let Some((index, _)) = self.take(0) else { return Ok(None) };
         let broken = |error: VideoError| {
             self.next.store(usize::MAX / 2, Ordering::Relaxed);
-            Broken { index, reason: error.to_string() }
+            LeftOut { index, reason: error.to_string() }
         };
         if reader.is_none() {
             *reader = Some(video.start(stop).map_err(broken)?);

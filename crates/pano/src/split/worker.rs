@@ -8,27 +8,19 @@ use gausset_io::guard;
 
 use super::budget::Reservation;
 use super::demand::demand;
-use super::error::{FrameError, SplitError};
+use super::error::{FrameError, LeftOut, SplitError};
 use super::files::Cut;
 use super::frame::{Buffers, cut};
 use super::plans::Key;
 use super::report::PartSeconds;
 use super::shared::Shared;
-use super::turns::Broken;
 use crate::film::Film;
 
 /// What a worker reports to the thread that called the split.
 pub(super) enum Told {
     Cut(Box<Cut>, PartSeconds),
-    Skipped { index: usize, reason: String },
+    Skipped(LeftOut),
     Failed(SplitError),
-}
-
-/// What a worker does next.
-enum Next {
-    Frame(usize),
-    Skip { index: usize, reason: String },
-    End,
 }
 
 /// Cuts frames until there is none left, or the split is to stop.
@@ -41,9 +33,9 @@ pub(super) fn work(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
             None => next_of_files(shared, &mut buffers, &mut reservation),
         };
         let told = match next {
-            Next::End => return,
-            Next::Skip { index, reason } => Told::Skipped { index, reason },
-            Next::Frame(index) => match cut_guarded(shared, index, &mut buffers) {
+            Ok(None) => return,
+            Err(left_out) => Told::Skipped(left_out),
+            Ok(Some(index)) => match cut_guarded(shared, index, &mut buffers) {
                 Some(told) => told,
                 None => return,
             },
@@ -59,33 +51,35 @@ pub(super) fn work(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
 }
 
 /// Takes the next frame in files, and waits until the budget has room for it.
-fn next_of_files(shared: &Shared<'_>, buffers: &mut Buffers, reservation: &mut Reservation<'_>) -> Next {
-    let Some((index, ahead)) = shared.turns.take(shared.work.threads.max(1)) else { return Next::End };
+fn next_of_files(
+    shared: &Shared<'_>,
+    buffers: &mut Buffers,
+    reservation: &mut Reservation<'_>,
+) -> Result<Option<usize>, LeftOut> {
+    let Some((index, ahead)) = shared.turns.take(shared.work.threads.max(1)) else { return Ok(None) };
     // This worker will probably get that one after the present one.
     ahead.iter().flat_map(|&ahead| &shared.frames[ahead].files).for_each(|file| read_ahead(file));
     match demand(shared, index) {
-        Err(reason) => return Next::Skip { index, reason },
+        Err(reason) => return Err(LeftOut { index, reason }),
         Ok(needed) if needed > reservation.bytes() => {
             *buffers = Buffers::default();
             reservation.renew(needed);
         }
         Ok(_) => {}
     }
-    Next::Frame(index)
+    Ok(Some(index))
 }
 
 /// Reads the next frame of a film into the buffers.
-fn next_of_film(shared: &Shared<'_>, film: &Film, buffers: &mut Buffers) -> Next {
+fn next_of_film(shared: &Shared<'_>, film: &Film, buffers: &mut Buffers) -> Result<Option<usize>, LeftOut> {
     let plan = shared.plans.get(Key::of_film(film), &shared.budget);
     // A mask command sees the whole frame.
     let all = [[-1, i32::MAX / 2]; 3];
     let rows = if shared.settings.mask_command.is_some() { &all } else { plan.rows.as_slice() };
     match shared.turns.read(&film.video, shared.stop, rows, shared.work.level, &mut buffers.frame) {
-        Ok(Some(index)) => Next::Frame(index),
-        Ok(None) => Next::End,
         // What ended because it was to stop is not broken.
-        Err(_) if shared.stop.load(Ordering::Relaxed) => Next::End,
-        Err(Broken { index, reason }) => Next::Skip { index, reason },
+        Err(_) if shared.stop.load(Ordering::Relaxed) => Ok(None),
+        next => next,
     }
 }
 
@@ -94,7 +88,7 @@ fn cut_guarded(shared: &Shared<'_>, index: usize, buffers: &mut Buffers) -> Opti
     match guard::run(|| cut(shared, index, buffers)) {
         Ok(Err(FrameError::Frame(_))) if shared.stop.load(Ordering::Relaxed) => None,
         Ok(Ok(cut)) => cut.map(|(cut, seconds)| Told::Cut(Box::new(cut), seconds)),
-        Ok(Err(FrameError::Frame(reason))) => Some(Told::Skipped { index, reason }),
+        Ok(Err(FrameError::Frame(reason))) => Some(Told::Skipped(LeftOut { index, reason })),
         Ok(Err(FrameError::Fatal(error))) => Some(Told::Failed(error)),
         Err(panic) => {
             *buffers = Buffers::default();
@@ -102,7 +96,7 @@ fn cut_guarded(shared: &Shared<'_>, index: usize, buffers: &mut Buffers) -> Opti
             let file = frame.files.first().map(|f| f.display().to_string()).unwrap_or_default();
             let reason =
                 format!("{file}: picture: internal error while it was split ({panic}); please report it");
-            Some(Told::Skipped { index, reason })
+            Some(Told::Skipped(LeftOut { index, reason }))
         }
     }
 }

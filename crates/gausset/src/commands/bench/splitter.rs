@@ -63,7 +63,7 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
     for k in 0..options.frames {
         let path = folder.join(format!("pano_{k:02}.jpg"));
         if !path.is_file() {
-            let planes = detailed(options.width, k as u32, &pool).planes;
+            let planes = detailed(options.width, k as u32, &pool);
             let bytes = encode_planes(options.width, &planes, options.quality, level);
             write_atomic(&Disk, &path, |file| file.write_all(&bytes)).map_err(failed)?;
         }
