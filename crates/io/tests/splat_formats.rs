@@ -2,11 +2,14 @@
 
 mod files;
 
+use std::io::Read;
 use std::path::Path;
 
 use files::{Numbers, some_splats};
 use gausset_core::{Splats, sh};
-use gausset_io::splat::{self, Document, Format, Initial, LoadOptions, SaveOptions, parse_initial};
+use gausset_io::splat::{
+    self, Document, Format, Initial, LoadOptions, SaveOptions, SpzFrame, SpzOptions, parse_initial,
+};
 use gausset_testkit::data_file;
 
 fn parse(bytes: &[u8]) -> Document {
@@ -108,7 +111,6 @@ fn nearest(a: &Splats, b: &Splats) -> Vec<usize> {
     a.means.iter().map(nearest).collect()
 }
 
-#[allow(dead_code, reason = "of the formats that keep it")]
 fn in_order(splats: &Splats) -> Vec<usize> {
     (0..splats.len()).collect()
 }
@@ -312,9 +314,344 @@ fn dot_splat_keeps_splats_within_half_a_step_and_says_what_is_lost() {
     assert_close(&flat, &back, &nearest(&flat, &back), &within);
 }
 
+fn spz(version: u8, sh_bits: [u8; 2], frame: SpzFrame) -> SaveOptions {
+    SaveOptions { spz: SpzOptions { version, sh_bits, frame }, ..SaveOptions::default() }
+}
+
+/// The blocks of an SPZ file, inflated, behind one another.
+fn inflated(bytes: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    if bytes.starts_with(&[0x1f, 0x8b]) {
+        flate2::read::GzDecoder::new(bytes).read_to_end(&mut plain).unwrap();
+        return plain.split_off(16);
+    }
+    let number = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap()) as usize;
+    let table = u32::from_le_bytes(bytes[16..20].try_into().unwrap()) as usize;
+    let mut at = table + 16 * usize::from(bytes[15]);
+    for stream in 0..usize::from(bytes[15]) {
+        let length = number(table + 16 * stream);
+        let frame = ruzstd::decoding::StreamingDecoder::new(&bytes[at..at + length]).unwrap();
+        assert_eq!(frame.take(1 << 30).read_to_end(&mut plain).unwrap(), number(table + 16 * stream + 8));
+        at += length;
+    }
+    assert_eq!(at, bytes.len());
+    plain
+}
+
+#[test]
+fn an_spz_has_the_bytes_that_others_expect() {
+    let document = Document::new(checked());
+    for version in [3, 4] {
+        let bytes = written_with(&document, Format::Spz, &spz(version, [5, 4], SpzFrame::AsIs));
+        if version == 4 {
+            let header = [0x4e, 0x47, 0x53, 0x50, 4, 0, 0, 0, 5, 0, 0, 0, 1, 12, 2, 6, 44, 0, 0, 0];
+            assert_eq!(bytes[..20], header);
+            // The extension that names the axes: type, length, RDF.
+            assert_eq!(bytes[32..44], [0x03, 0, 0xbe, 0xad, 4, 0, 0, 0, 6, 0, 0, 0]);
+        }
+        let plain = inflated(&bytes);
+        let block = |begin: usize, each: usize, row: usize| &plain[5 * begin + each * row..][..each];
+        assert_eq!(*block(0, 9, 0), [0x00, 0x14, 0x00, 0x00, 0xf8, 0xff, 0x00, 0x30, 0x00]);
+        assert_eq!(*block(0, 9, 1), [0x00, 0xe0, 0xff, 0x00, 0x0c, 0x00, 0x00, 0xe8, 0xff]);
+        assert_eq!([block(9, 1, 0), block(9, 1, 1)], [[128], [225]]);
+        assert_eq!([block(10, 3, 0), block(10, 3, 1)], [[147, 118, 166], [128, 128, 128]]);
+        assert_eq!([block(13, 3, 0), block(13, 3, 1)], [[93, 112, 56], [144, 128, 112]]);
+        let rotation = |row: usize| u32::from_le_bytes(block(16, 4, row).try_into().unwrap());
+        assert_eq!([rotation(0), rotation(1)], [0xd212_4721, 0x2d9b_6648]);
+        assert_eq!(*block(20, 9, 0), [144, 176, 216, 152, 192, 232, 168, 208, 240]);
+        assert_eq!(*block(20, 9, 1), [88, 128, 192, 168, 128, 64, 128, 128, 160]);
+    }
+}
+
+#[test]
+fn spz_files_of_other_programs_are_read_to_their_check_values() {
+    let test = "spz_files_of_other_programs_are_read_to_their_check_values";
+    let mut others = Vec::new();
+    for (name, version) in [("os4k/os4k_v2.spz", "2"), ("os4k/os4k_v3.spz", "3"), ("os4k/os4k_v4.spz", "4")] {
+        let Some(path) = data_file(test, &format!("splats/{name}")) else { return };
+        // These were written right, up, back.
+        let options = LoadOptions { spz_frame: Some(SpzFrame::Rub), ..LoadOptions::default() };
+        let document = splat::load(&path, &options).unwrap();
+        assert_eq!(document.version.as_deref(), Some(version));
+        let check = Check {
+            splats: 4000,
+            sh_degree: 3,
+            bounds: [[-6.15991, -7.2666, 0.76782], [6.8938, 6.58984, 7.2063]],
+            mean: [0.636182, -0.784461, 5.353219],
+            opacity: 0.544925,
+            scale: [0.061004, 0.06093, 0.060555],
+            dc: [0.115471, 0.095013, 0.045588],
+            rms_rest: Some(0.017395),
+        };
+        check.holds_for(name, &document);
+        others.push(document.splats);
+    }
+    assert_eq!(others[1], others[2]);
+    // Three bytes say little about a fourth component near 0.
+    let exact = Within { mean: 0.0, log_scale: 0.0, rotation: 0.1, opacity: 0.0, dc: 0.0, rest: 0.0 };
+    assert_close(&others[0], &others[1], &in_order(&others[0]), &exact);
+    let mut first = Splats::with_capacity(0, 1);
+    let scale = [0.032145f32, 0.018316, 0.014264].map(f32::ln);
+    let logit = (0.81961f32 / (1.0 - 0.81961)).ln();
+    first.push(
+        [-2.063965, -3.579102, 5.136475],
+        scale,
+        [0.31827, 0.26153, -0.80539, -0.42620],
+        logit,
+        &[1.13725, 0.87582, 1.11111],
+    );
+    let within = Within { mean: 1e-6, log_scale: 5e-5, rotation: 6e-6, opacity: 6e-6, dc: 6e-6, rest: 0.0 };
+    assert_close(&first, &others[1].select(&[0]).with_sh_degree(0), &[0], &within);
+    // The same splats in a PLY say whether SH was turned the right way: SPZ keeps their order.
+    let Some(ply) = sample(test, "os4k/os4k.ply") else { return };
+    let within =
+        Within { mean: 2e-4, log_scale: 0.04, rotation: 2e-3, opacity: 2e-3, dc: 0.014, rest: 0.067 };
+    assert_close(&ply.splats, &others[1], &in_order(&ply.splats), &within);
+    for name in ["minimal-v2.spz", "minimal-v3.spz", "minimal-v4.spz"] {
+        let Some(document) = sample(test, &format!("minimal/{name}")) else { return };
+        assert_eq!((document.splats.len(), document.sh_degree), (4, 0), "{name}");
+        assert_eq!(document.frame.as_deref(), Some("as is (assumed; the file names none)"));
+    }
+    let Some(path) = data_file(test, "splats/minimal/minimal-raw.spz") else { return };
+    let error = splat::load(&path, &LoadOptions::default()).unwrap_err().to_string();
+    let what = "header: an SPZ that is not compressed (expected version 4, or gzip around versions 2 and 3, found version 2)";
+    assert_eq!(error, format!("{}: {what}", path.display()));
+}
+
+#[test]
+fn an_spz_keeps_splats_within_half_a_step_in_order_and_in_their_axes() {
+    for (degree, version) in [(0, 4), (1, 3), (2, 4), (3, 4), (3, 3)] {
+        for frame in [SpzFrame::AsIs, SpzFrame::Rub] {
+            for (sh_bits, rest) in [([5, 4], 8.5), ([6, 5], 4.5), ([8, 8], 0.5)] {
+                let splats = trained(500, degree);
+                let mut document = Document::new(splats.clone());
+                document.antialiased = true;
+                let options = spz(version, sh_bits, frame);
+                let bytes = written_with(&document, Format::Spz, &options);
+                assert!(written_with(&document, Format::Spz, &options) == bytes);
+                let as_asked = LoadOptions { spz_frame: Some(frame), ..LoadOptions::default() };
+                let Ok(Initial::Splats(back)) = splat::parse(&bytes, Path::new("t"), &as_asked) else {
+                    panic!()
+                };
+                assert!(back.antialiased);
+                let named = match frame {
+                    SpzFrame::AsIs => "RDF, as the file says",
+                    SpzFrame::Rub => "RUB, as the file says",
+                };
+                assert_eq!(version == 4, back.frame.as_deref() == Some(named), "{:?}", back.frame);
+                let within = Within {
+                    mean: 0.5 / 4096.0 + 1e-6,
+                    log_scale: 0.5 / 16.0 + 1e-6,
+                    rotation: 1.5e-3,
+                    opacity: 0.5 / 255.0 + 1e-5,
+                    dc: 0.5 / 255.0 / 0.15 + 1e-5,
+                    rest: rest / 128.0 + 1e-6,
+                };
+                assert_close(&splats, &back.splats, &in_order(&splats), &within);
+            }
+        }
+    }
+}
+
+#[test]
+fn far_splats_do_not_wrap_in_an_spz_and_what_is_clipped_is_counted() {
+    let mut splats = checked();
+    splats.means[0] = [11_898.0, -2520.0, 1.0];
+    splats.log_scales[1] = [-11.0, 0.0, 7.0];
+    splats.sh[3 + 2] = 1.5;
+    let mut bytes = Vec::new();
+    let document = Document { sky: 2, ..Document::new(splats) };
+    let saved = splat::write(&mut bytes, &document, Format::Spz, &SaveOptions::default()).unwrap();
+    let clipped =
+        [("log scale below -10", 1), ("log scale above 5.9", 1), ("SH coefficient beyond 1", 1)].to_vec();
+    assert_eq!(saved.clipped, clipped);
+    let far = "positions are kept to 1.95e-3 scene units, because some are far out";
+    assert_eq!(saved.lost, [far, "which splats are the sky"]);
+    let back = parse(&bytes).splats;
+    assert_eq!((back.means[0], back.log_scales[1]), ([11_898.0, -2520.0, 1.0], [-10.0, 0.0, 5.9375]));
+    // Farther than 24 bits without a fraction: at the border, and counted.
+    let mut splats = checked();
+    splats.means[0][1] = -1e9;
+    let saved =
+        splat::write(&mut Vec::new(), &Document::new(splats), Format::Spz, &SaveOptions::default()).unwrap();
+    assert_eq!(saved.clipped, [("position beyond 8,388,607", 1)]);
+}
+
+#[test]
+fn extensions_of_an_spz_are_obeyed_named_or_skipped() {
+    let bytes = written(&trained(3, 1), Format::Spz);
+    let with = |kind: u32, value: u32| {
+        let mut bytes = bytes.clone();
+        bytes[32..36].copy_from_slice(&kind.to_le_bytes());
+        bytes[40..44].copy_from_slice(&value.to_le_bytes());
+        let document = parse(&bytes);
+        (document.frame.unwrap(), document.report.notes, document.splats.means[0])
+    };
+    let assumed = "as is (assumed; the file names none)".to_owned();
+    let [x, y, z] = with(0xadbe_0003, 6).2;
+    assert_eq!(with(0xadbe_0003, 4), ("RUB, as the file says".to_owned(), vec![], [x, -y, -z]));
+    assert_eq!(with(0xadbe_0003, 10), ("RFD, as the file says".to_owned(), vec![], [x, z, y]));
+    assert_eq!(with(0xadbe_0002, 6), (assumed.clone(), vec![], [x, y, z]));
+    let note =
+        "extension 0xadbe0003: it names no axes, and was ignored (expected 1..16, found 17)".to_owned();
+    assert_eq!(with(0xadbe_0003, 17), (assumed.clone(), vec![note], [x, y, z]));
+    let note =
+        "extension 0x12340001: unknown, and was ignored (expected 0xadbe0002 or 0xadbe0003, found 4 bytes)";
+    assert_eq!(with(0x1234_0001, 0), (assumed, vec![note.to_owned()], [x, y, z]));
+    assert!(with(0xadbe_0009, 0).1[0].contains("can change the axes"));
+}
+
+/// The JSON of a GLB and its binary chunk.
+fn glb_parts(bytes: &[u8]) -> (serde_json::Value, &[u8]) {
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+    assert_eq!((&bytes[..4], word(4), word(8)), (&b"glTF"[..], 2, bytes.len()));
+    let json = serde_json::from_slice(&bytes[20..20 + word(12)]).unwrap();
+    (json, &bytes[28 + word(12)..])
+}
+
+#[test]
+fn a_glb_has_the_numbers_that_others_expect() {
+    let bytes = written(&checked(), Format::Gltf);
+    let (json, binary) = glb_parts(&bytes);
+    assert_eq!(json["accessors"][0]["min"], serde_json::json!([-10.0, -20.0, -30.0]));
+    let attributes = &json["meshes"][0]["primitives"][0]["attributes"];
+    let rows = |name: &str, row: usize, parts: usize| -> Vec<f32> {
+        let view = &json["bufferViews"][attributes[name].as_u64().unwrap() as usize];
+        let at = view["byteOffset"].as_u64().unwrap() as usize + 4 * parts * row;
+        let floats = binary[at..at + 4 * parts].chunks(4);
+        floats.map(|b| f32::from_le_bytes(b.try_into().unwrap())).collect()
+    };
+    let near = |found: Vec<f32>, expected: &[f32]| {
+        let close = found.iter().zip(expected).all(|(a, b)| (a - b).abs() <= 2e-6 * b.abs().max(1.0));
+        assert!(close && found.len() == expected.len(), "{found:?} {expected:?}");
+    };
+    let own = |name: &str| format!("KHR_gaussian_splatting:{name}");
+    near(rows("POSITION", 0, 3), &[-1.25, 0.5, 3.0]);
+    near(rows(&own("ROTATION"), 0, 4), &[-0.2, 0.4, 0.8, 0.4]);
+    near(rows(&own("ROTATION"), 1, 4), &[-0.3, -0.9, 0.1, -0.3]);
+    near(rows(&own("SCALE"), 0, 3), &[0.0149956, 0.0497871, 0.00150344]);
+    near(rows(&own("SCALE"), 1, 3), &[0.367879, 0.135335, 0.0497871]);
+    near(rows(&own("OPACITY"), 0, 1), &[0.5]);
+    near(rows(&own("SH_DEGREE_0_COEF_0"), 0, 3), &[0.5, -0.25, 1.0]);
+    // Odd m changes its sign, m = 0 keeps it.
+    near(rows(&own("SH_DEGREE_1_COEF_0"), 0, 3), &[-0.1, -0.4, -0.7]);
+    near(rows(&own("SH_DEGREE_1_COEF_1"), 0, 3), &[0.2, 0.5, 0.8]);
+    near(rows(&own("SH_DEGREE_1_COEF_2"), 0, 3), &[-0.3, -0.6, -0.9]);
+}
+
+#[test]
+fn glbs_of_other_programs_are_read_to_their_check_values() {
+    let test = "glbs_of_other_programs_are_read_to_their_check_values";
+    let Some(ply) = sample(test, "os4k/os4k.ply") else { return };
+    let within = Within { mean: 0.0, log_scale: 1e-6, rotation: 1e-6, opacity: 1e-6, dc: 0.0, rest: 0.0 };
+    for (name, degree) in [("os4k/os4k.glb", 3), ("os4k/os4k_h0.glb", 0)] {
+        let Some(document) = sample(test, name) else { return };
+        assert_eq!((document.format, document.sh_degree), (Format::Gltf, degree));
+        assert_close(&ply.splats.with_sh_degree(degree), &document.splats, &in_order(&ply.splats), &within);
+    }
+}
+
+#[test]
+fn a_glb_keeps_splats_but_for_the_last_bits_of_scales_and_opacities() {
+    for degree in 0..=3 {
+        let splats = trained(300, degree);
+        let back = parse(&written(&splats, Format::Gltf)).splats;
+        let within = Within { mean: 0.0, log_scale: 1e-6, rotation: 1e-6, opacity: 1e-6, dc: 0.0, rest: 0.0 };
+        assert_close(&splats, &back, &in_order(&splats), &within);
+    }
+    let none = splat::write(
+        &mut Vec::new(),
+        &Document::new(Splats::zeros(0, 0)),
+        Format::Gltf,
+        &SaveOptions::default(),
+    );
+    assert_eq!(none.unwrap_err().to_string(), "a glTF cannot be without splats (expected at least one)");
+}
+
+#[test]
+fn gltf_may_lie_in_two_files_or_in_one_text_and_nodes_move_splats() {
+    let splats = trained(20, 1);
+    let bytes = written(&splats, Format::Gltf);
+    let (mut json, binary) = glb_parts(&bytes);
+    let folder = files::temporary_folder();
+    let path = folder.path().join("scene.gltf");
+    let load = |json: &serde_json::Value| {
+        std::fs::write(&path, json.to_string()).unwrap();
+        splat::load(&path, &LoadOptions::default())
+    };
+    let error = |json: &serde_json::Value| {
+        load(json).unwrap_err().to_string().replace(&folder.path().display().to_string(), "F")
+    };
+    let plain = parse(&bytes).splats;
+    std::fs::write(folder.path().join("all data.bin"), binary).unwrap();
+    json["buffers"][0]["uri"] = "all%20data.bin".into();
+    assert_eq!(load(&json).unwrap().splats, plain);
+    // Half a turn about x in the scene is half a turn about x here, too: the axes differ by one about z.
+    json["nodes"][0] =
+        serde_json::json!({ "mesh": 0, "rotation": [1.0, 0.0, 0.0, 0.0], "scale": [2.0, 2.0, 2.0] });
+    let moved = load(&json).unwrap().splats;
+    let [x, y, z] = plain.means[3];
+    assert_eq!(moved.means[3], [2.0 * x, -2.0 * y, -2.0 * z]);
+    assert!((moved.log_scales[3][0] - plain.log_scales[3][0] - 2.0f32.ln()).abs() < 1e-6);
+    json["nodes"][0] = serde_json::json!({ "mesh": 0, "scale": [2.0, 1.0, 2.0] });
+    let what = "nodes[0]: the scene cannot be laid out (expected a rotation, a shift and one positive scale, found another transform)";
+    assert_eq!(error(&json), format!("F/scene.gltf: {what}"));
+    json["nodes"][0] = serde_json::json!({ "mesh": 0 });
+    for uri in ["../x.bin", "http://example.org/x.bin", "/etc/passwd"] {
+        json["buffers"][0]["uri"] = uri.into();
+        let expected = format!(
+            "F/scene.gltf: buffers[0]: a buffer outside (expected a file beside this one, found \"{uri}\")"
+        );
+        assert_eq!(error(&json), expected);
+    }
+    json["buffers"][0]["uri"] = "all%20data.bin".into();
+    for name in ["KHR_gaussian_splatting_compression_spz_2", "MPEG_gaussian_splatting_transport"] {
+        json["extensionsRequired"] = serde_json::json!([name]);
+        assert!(error(&json).contains(&format!(
+            "an extension that is not read (expected KHR_gaussian_splatting, found \"{name}\")"
+        )));
+    }
+    json["extensionsRequired"] = serde_json::json!([]);
+    json["accessors"][0]["sparse"] = serde_json::json!({ "count": 1 });
+    let what =
+        "attribute POSITION: an accessor that cannot be read (expected no sparse values, found sparse)";
+    assert_eq!(error(&json), format!("F/scene.gltf: {what}"));
+}
+
+#[test]
+fn ksplats_of_other_programs_are_read_to_their_check_values() {
+    let test = "ksplats_of_other_programs_are_read_to_their_check_values";
+    let Some(document) = sample(test, "os4k/os4k_c1.ksplat") else { return };
+    assert_eq!((document.format, document.version.as_deref()), (Format::Ksplat, Some("0.1, level 1")));
+    let check = Check {
+        splats: 3998,
+        sh_degree: 2,
+        bounds: [[-6.15997, -7.26668, 0.76784], [6.89379, 6.58994, 7.20641]],
+        mean: [0.635239, -0.784346, 5.353091],
+        opacity: 0.543209,
+        scale: [0.060998, 0.060859, 0.06053],
+        dc: [0.099036, 0.086261, 0.029531],
+        rms_rest: Some(0.026859),
+    };
+    check.holds_for("os4k_c1.ksplat", &document);
+    let Some(other) = sample(test, "os4k/os4k_c2.ksplat") else { return };
+    assert_eq!(other.version.as_deref(), Some("0.1, level 2"));
+    let within =
+        Within { mean: 0.0, log_scale: 0.0, rotation: 0.0, opacity: 0.0, dc: 0.0, rest: 1.5 / 255.0 + 1e-3 };
+    assert_close(&document.splats, &other.splats, &in_order(&other.splats), &within);
+    let Some(ply) = sample(test, "os4k/os4k.ply") else { return };
+    // The coefficients are those of the PLY: channels and degrees are where they belong.
+    let found = &document.splats;
+    let order = nearest(found, &ply.splats);
+    let within = Within { mean: 1e-3, log_scale: 2e-3, rotation: 2e-3, opacity: 5e-3, dc: 3.0, rest: 1e-3 };
+    assert_close(found, &ply.splats.with_sh_degree(2).select(&order), &in_order(found), &within);
+    let Some(minimal) = sample(test, "minimal/minimal.ksplat") else { return };
+    assert_eq!((minimal.splats.len(), minimal.version.as_deref()), (4, Some("0.1, level 0")));
+}
+
 #[test]
 fn content_decides_and_not_the_name() {
-    for format in [Format::Ply, Format::CompressedPly, Format::Splat] {
+    for format in [Format::Ply, Format::CompressedPly, Format::Spz, Format::Gltf, Format::Splat] {
         let bytes = written(&some_splats(40, 1, 1), format);
         for name in ["t.spz", "t.ply", "t"] {
             let initial = parse_initial(&bytes, Path::new(name), &LoadOptions::default().limits).unwrap();

@@ -4,7 +4,9 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::source::Source;
-use super::{Document, Initial, SaveOptions, Saved, SplatError, compressed_ply, dot_splat, ply};
+use super::{
+    Document, Initial, SaveOptions, Saved, SplatError, compressed_ply, dot_splat, gltf, ksplat, ply, spz,
+};
 
 /// A file format for splats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,12 @@ pub enum Format {
     CompressedPly,
     /// The `.ply` of the released 3DGS code (Kerbl et al. 2023): raw parameters, f32.
     Ply,
+    /// glTF with `KHR_gaussian_splatting`, mostly as a GLB.
+    Gltf,
+    /// Niantic's: quantised and compressed.
+    Spz,
+    /// mkkellogg's: read only.
+    Ksplat,
     /// antimatter15's: 32 bytes a splat, no SH.
     Splat,
 }
@@ -42,7 +50,7 @@ pub struct FormatRow {
 pub(super) type Writer = fn(&mut dyn Write, &Document, &SaveOptions) -> io::Result<Saved>;
 
 /// All formats, in the order of [`Format`] and in that in which content is looked at.
-pub static FORMATS: [FormatRow; 3] = [
+pub static FORMATS: [FormatRow; 6] = [
     FormatRow {
         format: Format::CompressedPly,
         name: "compressed-ply",
@@ -63,6 +71,37 @@ pub static FORMATS: [FormatRow; 3] = [
         read: ply::read_ply,
         write: Some(ply::write_ply),
         loses: "nothing",
+    },
+    FormatRow {
+        format: Format::Gltf,
+        name: "glb",
+        title: "glTF",
+        endings: &[".glb", ".gltf"],
+        sniff: gltf::sniff,
+        read: gltf::read,
+        write: Some(gltf::write),
+        loses: "nothing of the splats but the last bits of opacities and scales; mode, up and sky",
+    },
+    FormatRow {
+        format: Format::Spz,
+        name: "spz",
+        title: "SPZ",
+        endings: &[".spz"],
+        sniff: spz::sniff,
+        read: spz::read,
+        write: Some(spz::write),
+        loses: "positions in 24 bits of the bounds, log scales -10..5.9 in steps of 1/16, rotations in 9 bits and a sign, \
+                colours and opacities in 8 bits, SH within ±1 in the bits asked for; up and sky",
+    },
+    FormatRow {
+        format: Format::Ksplat,
+        name: "ksplat",
+        title: ".ksplat",
+        endings: &[".ksplat"],
+        sniff: ksplat::sniff,
+        read: ksplat::read,
+        write: None,
+        loses: "not written: its program has ended",
     },
     FormatRow {
         format: Format::Splat,
@@ -138,6 +177,16 @@ pub(super) struct Start {
 }
 
 impl Start {
+    /// Whether it may be JSON.
+    pub(super) fn is_json(&self) -> bool {
+        self.bytes.trim_ascii_start().starts_with(b"{")
+    }
+
+    /// Whether a text stands in it.
+    pub(super) fn names(&self, text: &str) -> bool {
+        self.bytes.windows(text.len()).any(|window| window == text.as_bytes())
+    }
+
     /// Whether it is a PLY of any kind.
     pub(super) fn is_ply(&self) -> bool {
         self.bytes.starts_with(b"ply\n") || self.bytes.starts_with(b"ply\r")
@@ -148,19 +197,12 @@ impl Start {
         if let Some(row) = FORMATS.iter().find(|row| (row.sniff)(self)) {
             return Ok(row.format);
         }
-        let ending = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
-        let known = if self.bytes.starts_with(b"NGSP") || self.bytes.starts_with(&[0x1f, 0x8b]) {
-            "SPZ"
-        } else if self.bytes.starts_with(b"PK\x03\x04") {
+        let found = self.bytes.get(..16).unwrap_or(&self.bytes).escape_ascii().to_string();
+        let known = if self.bytes.starts_with(b"PK\x03\x04") {
             "SOG (a zip archive)"
-        } else if self.bytes.starts_with(b"glTF") {
-            "binary glTF"
-        } else if self.bytes.starts_with(b"{") {
+        } else if self.is_json() {
             "JSON, perhaps the meta.json of a SOG"
-        } else if ending == "ksplat" {
-            ".ksplat"
         } else {
-            let found = self.bytes.get(..16).unwrap_or(&self.bytes).escape_ascii().to_string();
             return Err(SplatError::UnknownFormat { path: path.to_owned(), found });
         };
         Err(SplatError::UnsupportedFormat { path: path.to_owned(), found: known })

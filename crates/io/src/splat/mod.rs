@@ -9,12 +9,16 @@ mod document;
 mod dot_splat;
 mod error;
 mod format;
+mod frame;
+mod gltf;
+mod ksplat;
 mod order;
 mod ply;
 mod report;
 mod save;
 mod sift;
 mod source;
+mod spz;
 mod values;
 
 use std::io::{self, BufReader};
@@ -25,10 +29,11 @@ pub use error::SplatError;
 pub use format::{FORMATS, Format, FormatRow};
 pub use report::ReadReport;
 pub use save::{SaveOptions, Saved, save, write};
+pub use spz::{SpzFrame, SpzOptions};
 
 use crate::input;
 use format::Start;
-use source::{Source, Stream};
+use source::Source;
 
 /// Limits while reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +69,8 @@ impl Default for ReadLimits {
 pub struct LoadOptions {
     /// Limits.
     pub limits: ReadLimits,
+    /// Axes of SPZ files that do not name them; `None` = those of a PLY, and a word about it.
+    pub spz_frame: Option<SpzFrame>,
 }
 
 /// Reads a splat file of any known format.
@@ -82,7 +89,7 @@ pub fn load(path: &Path, options: &LoadOptions) -> Result<Document, SplatError> 
 /// # Errors
 /// A file that holds neither, is damaged or would take more memory than allowed.
 pub fn load_initial(path: &Path, limits: &ReadLimits) -> Result<Initial, SplatError> {
-    read_file(path, &LoadOptions { limits: *limits })
+    read_file(path, &LoadOptions { limits: *limits, ..LoadOptions::default() })
 }
 
 /// [`load_initial`] from bytes in memory; `path` is for messages.
@@ -90,7 +97,7 @@ pub fn load_initial(path: &Path, limits: &ReadLimits) -> Result<Initial, SplatEr
 /// # Errors
 /// As [`load_initial`].
 pub fn parse_initial(bytes: &[u8], path: &Path, limits: &ReadLimits) -> Result<Initial, SplatError> {
-    parse(bytes, path, &LoadOptions { limits: *limits })
+    parse(bytes, path, &LoadOptions { limits: *limits, ..LoadOptions::default() })
 }
 
 /// [`parse_initial`] with options.
@@ -98,26 +105,22 @@ pub fn parse_initial(bytes: &[u8], path: &Path, limits: &ReadLimits) -> Result<I
 /// # Errors
 /// As [`load_initial`].
 pub fn parse(bytes: &[u8], path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> {
-    read(&mut io::Cursor::new(bytes), bytes.len() as u64, path, options)
+    let stream = &mut io::Cursor::new(bytes);
+    read(&mut Source { stream, bytes: bytes.len() as u64, path, folder: None, options })
 }
 
 fn read_file(path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> {
     let io_error = |source| SplatError::Io { path: path.to_owned(), action: "open", source };
     let file = input::open(path, input::STREAMED).map_err(io_error)?;
     let bytes = file.metadata().map_err(io_error)?.len();
-    read(&mut BufReader::with_capacity(1 << 18, file), bytes, path, options)
+    let stream = &mut BufReader::with_capacity(1 << 18, file);
+    read(&mut Source { stream, bytes, path, folder: Some(path.parent().unwrap_or(Path::new(""))), options })
 }
 
-/// Reads `bytes` bytes of any format.
-fn read(
-    stream: &mut dyn Stream,
-    bytes: u64,
-    path: &Path,
-    options: &LoadOptions,
-) -> Result<Initial, SplatError> {
+/// Reads a file of any format.
+fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     let _span = gausset_prof::span("read_splats");
-    let mut source = Source { stream, bytes, path, options };
-    let start = Start { bytes: source.start()?, file_bytes: bytes };
-    let format = start.format(path)?;
-    (format.row().read)(&mut source)
+    let start = Start { bytes: source.start()?, file_bytes: source.bytes };
+    let format = start.format(source.path)?;
+    (format.row().read)(source)
 }

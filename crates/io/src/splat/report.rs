@@ -38,6 +38,20 @@ impl ReadReport {
         counts.into_iter().flatten().chain(notes).collect()
     }
 
+    /// Adds what another part of the same file had.
+    pub(super) fn add(&mut self, other: Self) {
+        self.found += other.found;
+        for (mine, others) in [(&mut self.dropped, other.dropped), (&mut self.repaired, other.repaired)] {
+            for (why, count) in others {
+                match mine.iter_mut().find(|(reason, _)| *reason == why) {
+                    Some((_, sum)) => *sum += count,
+                    None => mine.push((why, count)),
+                }
+            }
+        }
+        self.notes.extend(other.notes);
+    }
+
     /// Counts one splat that was left out.
     pub(super) fn drop_one(&mut self, why: &'static str) {
         count_one(&mut self.dropped, why);

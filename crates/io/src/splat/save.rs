@@ -5,22 +5,24 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use super::format::written_endings;
-use super::{Document, Format, ply};
+use super::{Document, Format, SpzOptions, ply};
 use crate::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
 
 /// How files are written. Equal documents and options give equal bytes.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SaveOptions {
     /// Format; `None` = that of the end of the name.
     pub format: Option<Format>,
     /// PLY: write `nx ny nz` (all zero) as the released code does: useless, but some viewers insist on them, and files
     /// for strangers should open everywhere. Without them a splat is 12 bytes smaller.
     pub normals: bool,
+    /// SPZ.
+    pub spz: SpzOptions,
 }
 
 impl Default for SaveOptions {
     fn default() -> Self {
-        Self { format: None, normals: true }
+        Self { format: None, normals: true, spz: SpzOptions::default() }
     }
 }
 

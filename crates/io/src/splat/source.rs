@@ -22,6 +22,8 @@ pub(super) struct Source<'a> {
     pub(super) bytes: u64,
     /// Its name.
     pub(super) path: &'a Path,
+    /// The folder of the file, if it has one: other files that it names lie there.
+    pub(super) folder: Option<&'a Path>,
     /// What the reader may do.
     pub(super) options: &'a LoadOptions,
 }

@@ -1,0 +1,195 @@
+//! The JSON of a glTF file: the part that says where splats are.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
+
+use std::collections::BTreeMap;
+
+use gausset_core::se3;
+use gausset_core::splats_transform::Similarity;
+use serde::Deserialize;
+
+/// Deepest node.
+const MAX_DEPTH: usize = 64;
+/// Largest scale and shift of a node, and one over the smallest scale.
+const MAX_SCALE: f64 = 1e6;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[derive(Default)]
+pub(super) struct Root {
+    pub(super) extensions_required: Vec<String>,
+    scene: Option<usize>,
+    scenes: Vec<Scene>,
+    nodes: Vec<Node>,
+    pub(super) meshes: Vec<Mesh>,
+    pub(super) accessors: Vec<Accessor>,
+    pub(super) buffer_views: Vec<BufferView>,
+    pub(super) buffers: Vec<Buffer>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Scene {
+    nodes: Vec<usize>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Node {
+    mesh: Option<usize>,
+    children: Vec<usize>,
+    matrix: Option<[f64; 16]>,
+    translation: Option<[f64; 3]>,
+    rotation: Option<[f64; 4]>,
+    scale: Option<[f64; 3]>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Mesh {
+    pub(super) primitives: Vec<Primitive>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Primitive {
+    #[serde(default)]
+    pub(super) attributes: BTreeMap<String, usize>,
+    #[serde(default)]
+    pub(super) extensions: BTreeMap<String, serde_json::Value>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Accessor {
+    pub(super) buffer_view: Option<usize>,
+    #[serde(default)]
+    pub(super) byte_offset: u64,
+    pub(super) component_type: u32,
+    pub(super) count: u64,
+    #[serde(rename = "type")]
+    pub(super) shape: String,
+    #[serde(default)]
+    pub(super) normalized: bool,
+    pub(super) sparse: Option<serde::de::IgnoredAny>,
+}
+
+#[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct BufferView {
+    pub(super) buffer: usize,
+    #[serde(default)]
+    pub(super) byte_offset: u64,
+    pub(super) byte_length: u64,
+    pub(super) byte_stride: Option<u64>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Buffer {
+    pub(super) byte_length: u64,
+    pub(super) uri: Option<String>,
+}
+
+/// A mesh in the scene.
+pub(super) struct Placed {
+    pub(super) mesh: usize,
+    pub(super) transform: Similarity,
+}
+
+impl Root {
+    /// The meshes of the scene, with their places; an error is a place, what is wrong, what should be there and is.
+    pub(super) fn placed(&self) -> Result<Vec<Placed>, [String; 3]> {
+        let roots = match self.scenes.get(self.scene.unwrap_or(0)) {
+            Some(scene) => scene.nodes.clone(),
+            None if self.nodes.is_empty() => {
+                // A library of meshes without a scene.
+                let all = (0..self.meshes.len()).map(|mesh| Placed { mesh, transform: Similarity::IDENTITY });
+                return Ok(all.collect());
+            }
+            None => {
+                let is_child = |node: &usize| self.nodes.iter().any(|other| other.children.contains(node));
+                // Without a scene every node that is nobody's child is shown; the search is short for real files.
+                (0..self.nodes.len().min(1 << 10)).filter(|node| !is_child(node)).collect()
+            }
+        };
+        let mut placed = Vec::new();
+        let mut seen = vec![false; self.nodes.len()];
+        let mut waiting: Vec<(usize, Similarity, usize)> =
+            roots.into_iter().rev().map(|node| (node, Similarity::IDENTITY, 0)).collect();
+        while let Some((index, above, depth)) = waiting.pop() {
+            let place = format!("nodes[{index}]");
+            let (Some(node), Some(seen)) = (self.nodes.get(index), seen.get_mut(index)) else {
+                return Err([
+                    place,
+                    format!("a node below {}", self.nodes.len()),
+                    "none of this number".to_owned(),
+                ]);
+            };
+            if std::mem::replace(seen, true) || depth > MAX_DEPTH {
+                return Err([
+                    place,
+                    "a tree of nodes at most 64 deep".to_owned(),
+                    "a node twice, or deeper".to_owned(),
+                ]);
+            }
+            let Some(own) = node.transform() else {
+                let expected = "a rotation, a shift and one positive scale".to_owned();
+                return Err([place, expected, "another transform".to_owned()]);
+            };
+            let transform = compose(&above, &own);
+            if !is_sane(&transform) {
+                return Err([place, "scales of 1e-6..1e6 in all".to_owned(), "others".to_owned()]);
+            }
+            placed.extend(node.mesh.map(|mesh| Placed { mesh, transform }));
+            waiting.extend(node.children.iter().rev().map(|&child| (child, transform, depth + 1)));
+        }
+        Ok(placed)
+    }
+}
+
+impl Node {
+    /// The similarity that its parent sees it under; `None` when it is another transform.
+    fn transform(&self) -> Option<Similarity> {
+        if let Some(m) = self.matrix {
+            // Column-major.
+            let [a, b, c, _, d, e, f, _, g, h, i, _, x, y, z, _] = m;
+            let columns = [[a, b, c], [d, e, f], [g, h, i]];
+            let scale = se3::norm([a, b, c]);
+            let rotation = se3::transpose(&columns).map(|row| row.map(|v| v / scale));
+            let is_rotation =
+                se3::orthonormality_error(&rotation) < 1e-4 && se3::determinant(&rotation) > 0.0;
+            return is_rotation.then(|| Similarity {
+                scale,
+                rotation: exact(rotation),
+                translation: [x, y, z],
+            });
+        }
+        let [x, y, z, w] = self.rotation.unwrap_or([0.0, 0.0, 0.0, 1.0]);
+        let [scale, sy, sz] = self.scale.unwrap_or([1.0; 3]);
+        let is_uniform = (scale - sy).abs() <= 1e-4 * scale && (scale - sz).abs() <= 1e-4 * scale;
+        let length = w * w + x * x + y * y + z * z;
+        let rotation = se3::rotation_from_quaternion([w, x, y, z]);
+        let translation = self.translation.unwrap_or([0.0; 3]);
+        let similarity = Similarity { scale, rotation: exact(rotation), translation };
+        (is_uniform && (0.5..2.0).contains(&length) && scale > 0.0).then_some(similarity)
+    }
+}
+
+/// A rotation, or the identity where it is one but for rounding.
+fn exact(rotation: se3::Mat3) -> se3::Mat3 {
+    let near =
+        rotation.as_flattened().iter().zip(se3::IDENTITY3.as_flattened()).all(|(a, b)| (a - b).abs() < 1e-9);
+    if near { se3::IDENTITY3 } else { rotation }
+}
+
+fn compose(outer: &Similarity, inner: &Similarity) -> Similarity {
+    Similarity {
+        scale: outer.scale * inner.scale,
+        rotation: se3::mul(&outer.rotation, &inner.rotation),
+        translation: outer.apply(inner.translation),
+    }
+}
+
+fn is_sane(transform: &Similarity) -> bool {
+    (1.0 / MAX_SCALE..=MAX_SCALE).contains(&transform.scale)
+        && transform.translation.iter().all(|v| v.abs() <= 1e12)
+        && transform.rotation.as_flattened().iter().all(|v| v.is_finite())
+}

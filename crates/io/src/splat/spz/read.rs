@@ -1,0 +1,489 @@
+//! Reads SPZ files. Blocks grow as their bytes arrive; nothing is believed beyond what the header promises.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
+
+use std::f64::consts::FRAC_1_SQRT_2;
+use std::io::{ErrorKind, Read, SeekFrom};
+
+use flate2::bufread::GzDecoder;
+use gausset_core::sh;
+use ruzstd::decoding::StreamingDecoder;
+
+use super::{
+    ANTIALIASED, AXES_EXTENSION, BLOCKS, COLOUR_SCALE, EXTENSIONS, HEADER_BYTES, HEADER_BYTES_4,
+    LEAST_LOG_SCALE, MAGIC, SCALE_STEPS, SpzFrame, axes_of, block_bytes,
+};
+use crate::splat::format::Start;
+use crate::splat::frame::Axes;
+use crate::splat::sift::{Collector, row_values};
+use crate::splat::source::{Source, Stream};
+use crate::splat::values::{self, EXTREME_LOGIT};
+use crate::splat::{Document, Format, Initial, SplatError};
+
+/// Most bytes of extensions.
+const MAX_EXTENSION_BYTES: u64 = 16 << 20;
+/// Splats whose SH is decoded at once.
+const CHUNK_SPLATS: usize = 1 << 12;
+/// Most fractional bits of a position.
+const MAX_FRACTIONAL_BITS: u8 = 23;
+/// Window of a zstd frame that is allowed whatever the length of its content.
+const SMALL_WINDOW: u64 = 8 << 20;
+
+/// The magic number, in the open (version 4) or as gzip.
+pub(in crate::splat) fn sniff(start: &Start) -> bool {
+    start.bytes.starts_with(MAGIC) || start.bytes.starts_with(&[0x1f, 0x8b])
+}
+
+/// What the header says.
+#[derive(Clone, Copy, Debug)]
+struct Header {
+    version: u32,
+    count: u32,
+    sh_degree: u8,
+    fractional_bits: u8,
+    flags: u8,
+    streams: u8,
+}
+
+impl Header {
+    fn parse(bytes: &[u8; HEADER_BYTES]) -> Option<Self> {
+        let [m0, m1, m2, m3, v0, v1, v2, v3, c0, c1, c2, c3, sh_degree, fractional_bits, flags, streams] =
+            *bytes;
+        let (version, count) = (u32::from_le_bytes([v0, v1, v2, v3]), u32::from_le_bytes([c0, c1, c2, c3]));
+        let header = Self { version, count, sh_degree, fractional_bits, flags, streams };
+        ([m0, m1, m2, m3] == *MAGIC).then_some(header)
+    }
+
+    /// Whether the numbers can be.
+    fn check(&self, source: &Source<'_>) -> Result<(), SplatError> {
+        if self.sh_degree > 4 {
+            return Err(source.damaged("header", "unknown SH degree", "0..4", self.sh_degree.to_string()));
+        }
+        if self.fractional_bits > MAX_FRACTIONAL_BITS {
+            let found = self.fractional_bits.to_string();
+            return Err(source.damaged("header", "too many fractional bits", "0..23", found));
+        }
+        let most = source.bytes.saturating_mul(1024) / 9;
+        if u64::from(self.count) > most {
+            let expected = format!("at most {most} in {} bytes", source.bytes);
+            return Err(source.damaged(
+                "header",
+                "more splats than the file can hold",
+                expected,
+                self.count.to_string(),
+            ));
+        }
+        let degree = self.sh_degree.min(sh::MAX_DEGREE);
+        source.options.limits.check(u64::from(self.count), row_values(degree), source.path)
+    }
+}
+
+/// What extensions say.
+#[derive(Default)]
+struct Extensions {
+    axes: Option<u32>,
+    notes: Vec<String>,
+}
+
+/// Reads a file.
+pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+    let mut start = [0; HEADER_BYTES];
+    if source.bytes < HEADER_BYTES as u64 {
+        let found = format!("{} bytes", source.bytes);
+        return Err(source.damaged("header", "the file is too short", "a header", found));
+    }
+    source.exact(&mut start)?;
+    match Header::parse(&start) {
+        Some(header) if header.version == 4 => read_zstd(source, header),
+        Some(header) => {
+            let found = format!("version {}", header.version);
+            let expected = "version 4, or gzip around versions 2 and 3";
+            Err(source.damaged("header", "an SPZ that is not compressed", expected, found))
+        }
+        None => read_gzip(source),
+    }
+}
+
+/// Versions 2 and 3.
+fn read_gzip(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+    source.stream.seek(SeekFrom::Start(0)).map_err(|error| source.io(error))?;
+    // The stream is lent to the decoder, the rest of the source to messages.
+    let Source { stream, bytes, path, options, folder } = source;
+    let mut nothing = std::io::empty();
+    let about = Source { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder };
+    let mut gzip = GzDecoder::new(&mut **stream as &mut dyn Stream);
+    let mut start = [0; HEADER_BYTES];
+    gzip.read_exact(&mut start).map_err(|error| broken(&about, "header", "gzip", &error))?;
+    let Some(header) = Header::parse(&start) else {
+        let found = start.escape_ascii().to_string();
+        return Err(about.damaged("header", "a gzip file, but not an SPZ", "it to begin with NGSP", found));
+    };
+    if !(2..=3).contains(&header.version) {
+        let found = header.version.to_string();
+        return Err(about.damaged("header", "unknown version of a gzip SPZ", "2 or 3", found));
+    }
+    header.check(&about)?;
+    let mut reader = BlockReader { about: &about, header, packer: "gzip" };
+    let mut decoder = Decoder::new(header);
+    for (block, bytes) in block_bytes(header.version, header.sh_degree).into_iter().enumerate() {
+        reader.block(block, bytes, &mut gzip, &mut decoder)?;
+    }
+    let mut extensions = Extensions::default();
+    if header.flags & EXTENSIONS != 0 {
+        let mut bytes = Vec::new();
+        let read = gzip.by_ref().take(MAX_EXTENSION_BYTES).read_to_end(&mut bytes);
+        read.map_err(|error| broken(&about, "extensions", "gzip", &error))?;
+        extensions = Extensions::parse(&bytes, &about)?;
+    } else {
+        extensions.check_end(&mut gzip, &about)?;
+    }
+    decoder.finish(extensions, &about)
+}
+
+/// Version 4.
+fn read_zstd(source: &mut Source<'_>, header: Header) -> Result<Initial, SplatError> {
+    header.check(source)?;
+    let mut rest = [0; HEADER_BYTES_4 - HEADER_BYTES];
+    if source.bytes < HEADER_BYTES_4 as u64 {
+        let found = format!("{} bytes", source.bytes);
+        return Err(source.damaged("header", "the file is too short", "32 bytes", found));
+    }
+    source.exact(&mut rest)?;
+    let [o0, o1, o2, o3, ..] = rest;
+    let table = u64::from(u32::from_le_bytes([o0, o1, o2, o3]));
+    let streams = if header.sh_degree == 0 { 5..=6 } else { 6..=6 };
+    if !streams.contains(&header.streams) {
+        let expected = if header.sh_degree == 0 { "5" } else { "6" };
+        return Err(source.damaged(
+            "header",
+            "not a stream for each block",
+            expected,
+            header.streams.to_string(),
+        ));
+    }
+    let frames = table.saturating_add(16 * u64::from(header.streams));
+    if table < HEADER_BYTES_4 as u64
+        || table - HEADER_BYTES_4 as u64 > MAX_EXTENSION_BYTES
+        || frames > source.bytes
+    {
+        let expected = format!("an offset of 32 or more in {} bytes", source.bytes);
+        return Err(source.damaged(
+            "header",
+            "the table of streams is not in the file",
+            expected,
+            table.to_string(),
+        ));
+    }
+    let mut bytes = vec![0; (table as usize).saturating_sub(HEADER_BYTES_4)];
+    source.exact(&mut bytes)?;
+    let extensions = match header.flags & EXTENSIONS {
+        0 => Extensions::default(),
+        _ => Extensions::parse(&bytes, source)?,
+    };
+
+    let (mut begin, mut places) = (frames, Vec::new());
+    let promised = block_bytes(header.version, header.sh_degree).map(|bytes| bytes * u64::from(header.count));
+    for (name, promised) in BLOCKS.iter().zip(promised).take(usize::from(header.streams)) {
+        let mut entry = [0; 16];
+        source.exact(&mut entry)?;
+        let number = |from: usize| {
+            entry.get(from..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b))
+        };
+        let (packed, plain) = (number(0), number(8));
+        if plain != promised {
+            let expected = format!("{promised} bytes");
+            return Err(source.damaged(
+                *name,
+                "not as long as the header promises",
+                expected,
+                format!("{plain} bytes"),
+            ));
+        }
+        places.push([begin, packed]);
+        begin = begin.saturating_add(packed);
+    }
+    if begin != source.bytes {
+        let expected = format!("{} bytes", source.bytes);
+        return Err(source.damaged(
+            "table of streams",
+            "the streams do not end with the file",
+            expected,
+            format!("{begin} bytes"),
+        ));
+    }
+    read_frames(source, header, &places, extensions)
+}
+
+/// The frames of version 4, given begin and length of each.
+fn read_frames(
+    source: &mut Source<'_>,
+    header: Header,
+    places: &[[u64; 2]],
+    extensions: Extensions,
+) -> Result<Initial, SplatError> {
+    let mut decoder = Decoder::new(header);
+    let Source { stream, bytes, path, options, folder } = source;
+    let mut nothing = std::io::empty();
+    let about = Source { stream: &mut nothing, bytes: *bytes, path, options, folder: *folder };
+    let mut reader = BlockReader { about: &about, header, packer: "zstd" };
+    let promised = block_bytes(header.version, header.sh_degree);
+    for (block, (bytes, name)) in promised.into_iter().zip(BLOCKS).enumerate() {
+        let Some(&[begin, packed]) = places.get(block).filter(|[_, packed]| *packed > 0) else {
+            reader.block(block, bytes, &mut std::io::empty(), &mut decoder)?;
+            continue;
+        };
+        stream.seek(SeekFrom::Start(begin)).map_err(|error| about.io(error))?;
+        let mut frame = (&mut **stream).take(packed);
+        let window = window_bytes(&mut frame).map_err(|error| broken(&about, name, "zstd", &error))?;
+        if window > SMALL_WINDOW.max(bytes * u64::from(header.count)) {
+            let expected = format!("a window of at most {SMALL_WINDOW} bytes");
+            return Err(about.damaged(
+                name,
+                "zstd wants too much memory",
+                expected,
+                format!("{window} bytes"),
+            ));
+        }
+        stream.seek(SeekFrom::Start(begin)).map_err(|error| about.io(error))?;
+        let frame = (&mut **stream).take(packed);
+        let mut frame = StreamingDecoder::new(frame).map_err(|error| {
+            broken(&about, name, "zstd", &std::io::Error::new(ErrorKind::InvalidData, error.to_string()))
+        })?;
+        reader.block(block, bytes, &mut frame, &mut decoder)?;
+        let mut more = [0];
+        let surplus = frame.read(&mut more).map_err(|error| broken(&about, name, "zstd", &error))?;
+        if surplus > 0 {
+            return Err(about.damaged(
+                name,
+                "longer than the table promises",
+                "the end of the stream",
+                "more bytes",
+            ));
+        }
+    }
+    decoder.finish(extensions, &about)
+}
+
+/// The window that a zstd frame asks for (RFC 8878, 3.1.1.1).
+fn window_bytes(frame: &mut dyn Read) -> std::io::Result<u64> {
+    let mut start = [0; 6];
+    frame.read_exact(&mut start)?;
+    let [_, _, _, _, descriptor, window] = start;
+    if descriptor & 0x20 != 0 {
+        // A single segment: its window is its content, whose length follows.
+        let bytes = [1, 2, 4, 8].get(usize::from(descriptor >> 6)).copied().unwrap_or(8);
+        let mut length = [window, 0, 0, 0, 0, 0, 0, 0];
+        frame.read_exact(length.get_mut(1..bytes).unwrap_or_default())?;
+        let dictionary = [0, 1, 2, 4].get(usize::from(descriptor & 3)).copied().unwrap_or(0);
+        if dictionary > 0 {
+            return Ok(u64::MAX);
+        }
+        return Ok(u64::from_le_bytes(length) + if bytes == 2 { 256 } else { 0 });
+    }
+    let base = 1u64 << (10 + u32::from(window >> 3));
+    Ok(base + base / 8 * u64::from(window & 7))
+}
+
+/// The error of a stream that cannot be taken apart.
+fn broken(about: &Source<'_>, place: &str, packer: &str, error: &std::io::Error) -> SplatError {
+    let found = match error.kind() {
+        ErrorKind::UnexpectedEof => "the end of the file".to_owned(),
+        _ => crate::units::quote(&error.to_string()),
+    };
+    about.damaged(place, "cannot be decompressed", format!("a whole {packer} stream"), found)
+}
+
+/// Brings blocks to the decoder.
+struct BlockReader<'a> {
+    about: &'a Source<'a>,
+    header: Header,
+    packer: &'static str,
+}
+
+impl BlockReader<'_> {
+    /// Reads a block of so many bytes a splat.
+    fn block(
+        &mut self,
+        block: usize,
+        bytes: u64,
+        from: &mut dyn Read,
+        to: &mut Decoder,
+    ) -> Result<(), SplatError> {
+        let name = BLOCKS.get(block).copied().unwrap_or_default();
+        let count = u64::from(self.header.count);
+        if let Some(raw) = to.raw.get_mut(block) {
+            let read = from.take(bytes * count).read_to_end(raw);
+            read.map_err(|error| broken(self.about, name, self.packer, &error))?;
+            if raw.len() as u64 != bytes * count {
+                return Err(broken(self.about, name, self.packer, &ErrorKind::UnexpectedEof.into()));
+            }
+            return Ok(());
+        }
+        let mut chunk = Vec::new();
+        let mut done = 0;
+        while done < count {
+            let splats = (count - done).min(CHUNK_SPLATS as u64);
+            chunk.resize((splats * bytes) as usize, 0);
+            from.read_exact(&mut chunk).map_err(|error| broken(self.about, name, self.packer, &error))?;
+            let mut rows = chunk.chunks_exact((bytes as usize).max(1));
+            (done..done + splats).for_each(|i| to.splat(i as usize, rows.next().unwrap_or_default()));
+            done += splats;
+        }
+        Ok(())
+    }
+}
+
+/// Makes splats of bytes.
+struct Decoder {
+    header: Header,
+    /// The blocks before SH.
+    raw: [Vec<u8>; 5],
+    logits: [f32; 256],
+    row: Vec<f32>,
+    splats: Collector,
+}
+
+impl Decoder {
+    fn new(header: Header) -> Self {
+        let degree = header.sh_degree.min(sh::MAX_DEGREE);
+        Self {
+            header,
+            raw: Default::default(),
+            logits: values::byte_logits(EXTREME_LOGIT),
+            row: vec![0.0; row_values(degree)],
+            splats: Collector::new(degree, u64::from(header.count)),
+        }
+    }
+
+    fn splat(&mut self, i: usize, rest: &[u8]) {
+        let [positions, opacities, colours, scales, rotations] = &self.raw;
+        let bits = i32::from(self.header.fractional_bits);
+        let mean = three(positions.get(9 * i..).unwrap_or_default().as_chunks::<3>().0, |&[a, b, c]| {
+            // The sign comes from the highest byte.
+            let whole = i32::from_le_bytes([0, a, b, c]) >> 8;
+            libm::ldexp(f64::from(whole), -bits) as f32
+        });
+        let log_scale = three(scales.get(3 * i..).unwrap_or_default(), |&b| {
+            (f64::from(b) / SCALE_STEPS + LEAST_LOG_SCALE) as f32
+        });
+        let dc = three(colours.get(3 * i..).unwrap_or_default(), |&b| {
+            ((f64::from(b) / 255.0 - 0.5) / COLOUR_SCALE) as f32
+        });
+        let opacity = opacities.get(i).copied().unwrap_or_default();
+        let logit = self.logits.get(usize::from(opacity)).copied().unwrap_or_default();
+        let quat = match self.header.version {
+            2 => first_three(three(rotations.get(3 * i..).unwrap_or_default(), |&b| {
+                f32::from(b) / 127.5 - 1.0
+            })),
+            _ => smallest_three(
+                rotations.get(4 * i..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b)),
+            ),
+        };
+        let geometry = mean.into_iter().chain(log_scale).chain(quat).chain([logit]).chain(dc);
+        let rest = rest.iter().map(|&b| (f32::from(b) - 128.0) / 128.0);
+        self.row.iter_mut().zip(geometry.chain(rest)).for_each(|(out, v)| *out = v);
+        self.splats.push(&mut self.row);
+    }
+
+    fn finish(self, extensions: Extensions, about: &Source<'_>) -> Result<Initial, SplatError> {
+        let mut document = self.splats.into_document(Format::Spz);
+        document.stored_degree(self.header.sh_degree);
+        let (axes, frame) = match (extensions.axes.and_then(axes_of), about.options.spz_frame) {
+            (Some((name, axes)), _) => (axes, format!("{name}, as the file says")),
+            (None, Some(SpzFrame::Rub)) => (Axes::RUB, "RUB, as asked for".to_owned()),
+            (None, Some(SpzFrame::AsIs)) => (Axes::AS_TRAINED, "as is, as asked for".to_owned()),
+            (None, None) => (Axes::AS_TRAINED, "as is (assumed; the file names none)".to_owned()),
+        };
+        axes.apply(&mut document.splats);
+        document.report.notes.extend(extensions.notes);
+        Ok(Initial::Splats(Document {
+            antialiased: self.header.flags & ANTIALIASED != 0,
+            version: Some(self.header.version.to_string()),
+            frame: Some(frame),
+            ..document
+        }))
+    }
+}
+
+/// A function of the first three of some values; zeros where there are fewer.
+fn three<T>(values: &[T], f: impl Fn(&T) -> f32) -> [f32; 3] {
+    let mut values = values.iter();
+    std::array::from_fn(|_| values.next().map_or(0.0, &f))
+}
+
+/// The quaternion of version 2.
+fn first_three([x, y, z]: [f32; 3]) -> [f32; 4] {
+    [(1.0 - (x * x + y * y + z * z)).max(0.0).sqrt(), x, y, z]
+}
+
+/// The quaternion `wxyz` of versions 3 and 4.
+fn smallest_three(word: u32) -> [f32; 4] {
+    let part = |shift: u32| {
+        let magnitude = f64::from(word >> shift & 511) / 511.0 * FRAC_1_SQRT_2;
+        if word >> shift & 512 != 0 { -magnitude } else { magnitude }
+    };
+    let [x, y, z, w] = values::from_smallest_three((word >> 30) as usize, [20, 10, 0].map(part));
+    [w, x, y, z]
+}
+
+impl Extensions {
+    /// Records of u32 type, u32 length, content.
+    fn parse(mut bytes: &[u8], about: &Source<'_>) -> Result<Self, SplatError> {
+        let mut extensions = Self::default();
+        while let Some((head, rest)) = bytes.split_first_chunk::<8>() {
+            let [t0, t1, t2, t3, l0, l1, l2, l3] = *head;
+            let kind = u32::from_le_bytes([t0, t1, t2, t3]);
+            let length = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+            let Some((content, after)) = rest.split_at_checked(length) else {
+                let found = format!("{} bytes", rest.len());
+                return Err(about.damaged(
+                    "extensions",
+                    "an extension is cut off",
+                    format!("{length} bytes"),
+                    found,
+                ));
+            };
+            bytes = after;
+            extensions.add(kind, content);
+        }
+        if !bytes.is_empty() {
+            let found = format!("{} bytes", bytes.len());
+            return Err(about.damaged("extensions", "data behind the last one", "none", found));
+        }
+        Ok(extensions)
+    }
+
+    fn add(&mut self, kind: u32, content: &[u8]) {
+        let place = format!("extension {kind:#010x}");
+        if kind == AXES_EXTENSION {
+            match content.first_chunk().map(|b| u32::from_le_bytes(*b)) {
+                Some(axes) if axes_of(axes).is_some() => self.axes = Some(axes),
+                other => self.notes.push(format!(
+                    "{place}: it names no axes, and was ignored (expected 1..16, found {})",
+                    other.map_or("nothing".to_owned(), |axes| axes.to_string())
+                )),
+            }
+            return;
+        }
+        // The safe orbit of Adobe concerns cameras only; others of that vendor may change what the numbers mean.
+        let what = match kind >> 16 {
+            0xadbe if kind & 0xffff == 2 => return,
+            0xadbe => "unknown, from a vendor whose extensions can change the axes: the scene may be turned",
+            _ => "unknown, and was ignored",
+        };
+        self.notes.push(format!(
+            "{place}: {what} (expected 0xadbe0002 or 0xadbe0003, found {} bytes)",
+            content.len()
+        ));
+    }
+
+    /// Notes what stands behind the blocks where there should be nothing.
+    fn check_end(&mut self, from: &mut dyn Read, about: &Source<'_>) -> Result<(), SplatError> {
+        let mut more = [0];
+        if from.read(&mut more).map_err(|error| broken(about, "end", "gzip", &error))? > 0 {
+            self.notes.push(
+                "end of file: data behind the last block was ignored (expected none, found some)".to_owned(),
+            );
+        }
+        Ok(())
+    }
+}
