@@ -65,7 +65,7 @@ pub enum ModelError {
         /// The file.
         path: PathBuf,
         /// What is wrong in it.
-        what: ContentError,
+        what: Box<ContentError>,
     },
     /// It cannot be written.
     #[error(transparent)]
@@ -169,7 +169,8 @@ impl Model {
     pub fn load(path: &Path) -> Result<Self, ModelError> {
         let bytes = input::read(path, memory::largest_file())
             .map_err(|source| ModelError::Io { path: path.to_owned(), source })?;
-        Self::parse(&bytes).map_err(|what| ModelError::Content { path: path.to_owned(), what })
+        Self::parse(&bytes)
+            .map_err(|what| ModelError::Content { path: path.to_owned(), what: Box::new(what) })
     }
 
     /// Reads the bytes of a file.

@@ -24,7 +24,7 @@ pub enum InputError {
         /// The file.
         path: PathBuf,
         /// What is wrong in it.
-        what: DecodeError,
+        what: Box<DecodeError>,
     },
 }
 

@@ -43,7 +43,7 @@ const FORMATS: &str = ".csv, .npy, .npz, .nrrd, .nhdr, .nii, .nii.gz, .hdr, .tif
 /// It cannot be read or makes no sense.
 pub fn read(path: &Path, frame: usize) -> Result<Input, InputError> {
     let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
-    let content = |what| InputError::Content { path: path.to_owned(), what };
+    let content = |what| InputError::Content { path: path.to_owned(), what: Box::new(what) };
     if format(&name).is_none() {
         return Err(content(no_format()));
     }
@@ -114,7 +114,8 @@ pub fn decode(
 /// # Errors
 /// It cannot be read or makes no sense.
 pub fn read_points(path: &Path) -> Result<Vec<[f64; 3]>, InputError> {
-    let content = |what: ContentError| InputError::Content { path: path.to_owned(), what: what.into() };
+    let content =
+        |what: ContentError| InputError::Content { path: path.to_owned(), what: Box::new(what.into()) };
     let bytes = read_whole(path).map_err(|source| InputError::Io { path: path.to_owned(), source })?;
     let is_npy = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("npy"));
     let decoded = run_decoder(|| if is_npy { npy::read_points(&bytes) } else { table::read_points(&bytes) });
