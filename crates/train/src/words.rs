@@ -392,8 +392,11 @@ impl FromStr for MemoryLimit {
             return Ok(Self::Auto);
         }
         let lower = text.to_ascii_lowercase();
+        // `4G` is what `ulimit`, `docker` and Java take: 4 GiB.
+        let letters = [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10)];
         let (number, unit) = UNITS
             .iter()
+            .chain(&letters)
             .find_map(|(name, unit)| Some((lower.strip_suffix(&name.to_ascii_lowercase())?, *unit)))
             .unwrap_or((lower.as_str(), 1));
         let number = number.trim();
@@ -456,21 +459,35 @@ impl FromStr for TimeBudget {
         if text == "none" {
             return Ok(Self::None);
         }
-        let lower = text.to_ascii_lowercase();
-        let (number, unit) = [("h", 3600.0), ("min", 60.0), ("m", 60.0), ("s", 1.0)]
-            .iter()
-            .find_map(|&(name, unit)| Some((lower.strip_suffix(name)?, unit)))
-            .unwrap_or((lower.as_str(), 1.0));
-        match number.trim().parse::<f64>() {
-            Ok(value) if (1.0..=MAX_BUDGET_SECONDS).contains(&(value * unit)) => {
-                Ok(Self::Milliseconds((value * unit * 1e3).round() as u64))
+        match seconds_of(&text.to_ascii_lowercase()) {
+            Some(seconds) if (1.0..=MAX_BUDGET_SECONDS).contains(&seconds) => {
+                Ok(Self::Milliseconds((seconds * 1e3).round() as u64))
             }
             _ => Err(ParseWordError {
-                expected: "none, or 1s..100 days as seconds or with s|m|h".to_owned(),
+                expected: "none, or 1s..100 days as seconds or with s|m|h, as 1h30m".to_owned(),
                 found: text.to_owned(),
             }),
         }
     }
+}
+
+/// `90`, `90s`, `1.5m`, `1h30m`, `2 min 5 s`: numbers with units that become smaller.
+fn seconds_of(text: &str) -> Option<f64> {
+    const UNITS: [(&[&str], f64); 3] = [(&["h"], 3600.0), (&["min", "m"], 60.0), (&["s", ""], 1.0)];
+    let (mut rest, mut seconds, mut units) = (text.trim(), 0.0, UNITS.iter());
+    while !rest.is_empty() {
+        let end = rest.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(rest.len());
+        let number: f64 = rest[..end].parse().ok()?;
+        let behind = rest[end..].trim_start();
+        let end = behind.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(behind.len());
+        let name = &behind[..end];
+        // `1h30` could be minutes or seconds.
+        let (_, unit) =
+            units.find(|(names, _)| names.contains(&name) && (seconds == 0.0 || !name.is_empty()))?;
+        seconds += number * unit;
+        rest = behind[end..].trim_start();
+    }
+    (!text.trim().is_empty()).then_some(seconds)
 }
 
 impl fmt::Display for TimeBudget {
@@ -490,14 +507,21 @@ mod tests {
 
     #[test]
     fn time_budgets_have_units_and_read_back_as_they_are_written() {
-        for (text, ms) in
-            [("90", 90_000), ("90s", 90_000), ("1.5m", 90_000), ("2 min", 120_000), ("1h", 3_600_000)]
-        {
+        for (text, ms) in [
+            ("90", 90_000),
+            ("90s", 90_000),
+            ("1.5m", 90_000),
+            ("2 min", 120_000),
+            ("1h", 3_600_000),
+            ("1h30m", 5_400_000),
+            ("1h 30min 5s", 5_405_000),
+            ("2m30s", 150_000),
+        ] {
             let budget: TimeBudget = text.parse().unwrap();
             assert_eq!(budget, TimeBudget::Milliseconds(ms), "{text}");
             assert_eq!(budget.to_string().parse::<TimeBudget>().unwrap(), budget);
         }
-        for wrong in ["", "0", "-5s", "1d", "nan", "inf", "0.1s", "1e9h"] {
+        for wrong in ["", "0", "-5s", "1d", "nan", "inf", "0.1s", "1e9h", "1h30", "30m1h", "m", "1h1h"] {
             assert!(wrong.parse::<TimeBudget>().is_err(), "{wrong}");
         }
     }

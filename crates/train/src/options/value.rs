@@ -140,6 +140,50 @@ impl Value for PathBuf {
     }
 }
 
+/// Why text is no whole number.
+enum Misfit {
+    NotWhole,
+    TooLarge,
+}
+
+impl Misfit {
+    const fn expected(self) -> &'static str {
+        match self {
+            Self::NotWhole => "a whole number, 0 or more",
+            Self::TooLarge => "a smaller number",
+        }
+    }
+}
+
+/// `30000`, `30k`, `1.5M`, `2G`: thousands, millions, thousands of millions.
+fn whole_number(text: &str) -> Result<u64, Misfit> {
+    let factor = match text.as_bytes().last() {
+        Some(b'k' | b'K') => 1_000,
+        Some(b'm' | b'M') => 1_000_000,
+        Some(b'g' | b'G') => 1_000_000_000,
+        _ => 1u64,
+    };
+    let digits = if factor == 1 { text } else { &text[..text.len() - 1] };
+    let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let is_number = !whole.is_empty() && (whole.len() < digits.len()) == !part.is_empty();
+    let mut number = match whole.parse::<u64>() {
+        Ok(whole) if is_number => whole.checked_mul(factor).ok_or(Misfit::TooLarge)?,
+        Err(error) if *error.kind() == IntErrorKind::PosOverflow => return Err(Misfit::TooLarge),
+        _ => return Err(Misfit::NotWhole),
+    };
+    let mut place = factor;
+    for digit in part.bytes() {
+        // A digit behind the point must still be whole: 1.5k is 1500, 1.5 is nothing.
+        let value = char::from(digit).to_digit(10).ok_or(Misfit::NotWhole)?;
+        if place % 10 != 0 {
+            return Err(Misfit::NotWhole);
+        }
+        place /= 10;
+        number = number.checked_add(u64::from(value) * place).ok_or(Misfit::TooLarge)?;
+    }
+    Ok(number)
+}
+
 /// Whole numbers of some width.
 macro_rules! whole_numbers {
     ($($type:ty),+) => {$(
@@ -147,13 +191,8 @@ macro_rules! whole_numbers {
             const FORM: Form = Form::Whole(<$type>::MAX as u64);
 
             fn from_text(text: &OsStr) -> Result<Self, String> {
-                let number = match text.to_str().map(str::parse::<u64>) {
-                    Some(Ok(number)) => number,
-                    Some(Err(e)) if *e.kind() == IntErrorKind::PosOverflow => {
-                        return Err(misfit("a smaller number", text));
-                    }
-                    _ => return Err(misfit("a whole number, 0 or more", text)),
-                };
+                let number = text.to_str().map_or(Err(Misfit::NotWhole), whole_number);
+                let number = number.map_err(|misfit_is| misfit(misfit_is.expected(), text))?;
                 Self::try_from(number).map_err(|_| misfit(&Self::FORM.expected(), text))
             }
 
@@ -218,4 +257,31 @@ texts! {
     MemoryLimit: Form::Text,
     Plan: Form::Text,
     TimeBudget: Form::Text,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_may_end_in_k_m_or_g() {
+        let read = |text: &str| u64::from_text(OsStr::new(text)).ok();
+        for (text, number) in [
+            ("30000", 30_000),
+            ("30k", 30_000),
+            ("30K", 30_000),
+            ("1.5M", 1_500_000),
+            ("0.25m", 250_000),
+            ("2G", 2_000_000_000),
+            ("0", 0),
+        ] {
+            assert_eq!(read(text), Some(number), "{text}");
+        }
+        for text in ["", "k", "1.5", "1.k", ".5k", "1.2345k", "-1", "1e3", "3kk", "1 k", "20000000000G"] {
+            assert_eq!(read(text), None, "{text}");
+        }
+        assert!(u8::from_text(OsStr::new("1k")).is_err());
+        let line = u64::from_text(OsStr::new("99999999999G")).unwrap_err();
+        assert_eq!(line, "expected a smaller number, found `99999999999G`");
+    }
 }
