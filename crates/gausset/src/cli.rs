@@ -82,7 +82,14 @@ pub(crate) fn parse(arguments: &[OsString]) -> Result<Cli, Ending> {
             Ending::Text(if is_terminal { text.ansi().to_string() } else { text.to_string() })
         }
         ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Ending::Usage(error.render().to_string()),
-        _ => Failure::usage(usage::line(&error)).into(),
+        _ => Failure::usage(usage::line(&error, called(&definition, arguments))).into(),
+    })
+}
+
+/// The command that arguments call, as far as they name one.
+fn called<'a>(definition: &'a clap::Command, arguments: &[OsString]) -> &'a clap::Command {
+    arguments.iter().skip(1).fold(definition, |command, argument| {
+        argument.to_str().and_then(|name| command.find_subcommand(name)).unwrap_or(command)
     })
 }
 

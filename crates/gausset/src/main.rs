@@ -16,6 +16,7 @@ mod describe;
 mod device;
 mod exit;
 mod flags;
+mod foreign;
 mod interrupt;
 mod listener;
 mod numbers;

@@ -2,14 +2,20 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The line of an error that clap has found.
-pub(crate) fn line(error: &clap::Error) -> String {
+use crate::foreign;
+
+/// The line of an error that clap has found in the arguments of a command.
+pub(crate) fn line(error: &clap::Error, command: &clap::Command) -> String {
     let context = |kind| error.get(kind).map(plain).unwrap_or_default();
     let argument = context(ContextKind::InvalidArg);
     let value = context(ContextKind::InvalidValue);
     let place = if argument.is_empty() { "arguments".to_owned() } else { bare(&argument).to_owned() };
+    let here = foreign::here(command, &place);
     match error.kind() {
         ErrorKind::UnknownArgument => match error.get(ContextKind::SuggestedArg) {
+            _ if here.is_some() => {
+                format!("{place}: no such option; here it is {}", here.unwrap_or_default())
+            }
             Some(suggested) => format!("{place}: no such option; did you mean {}?", plain(suggested)),
             None if place.starts_with('-') => format!("{place}: no such option; see --help"),
             None => format!("{place}: one argument too many; see --help"),
@@ -44,7 +50,11 @@ pub(crate) fn line(error: &clap::Error) -> String {
             }
         }
         ErrorKind::MissingRequiredArgument => {
-            format!("{}: not given; see --help", bare(&argument))
+            let missing = match error.get(ContextKind::InvalidArg) {
+                Some(ContextValue::Strings(names)) => names.iter().map(|name| bare(name)).collect(),
+                _ => vec![bare(&argument)],
+            };
+            format!("{}: not given; see --help", missing.join(", "))
         }
         ErrorKind::MissingSubcommand => "arguments: no command given; see --help".to_owned(),
         _ => {
