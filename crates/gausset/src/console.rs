@@ -88,7 +88,7 @@ impl Console {
         let count = warnings.entry(kind).or_default();
         *count += 1;
         if *count <= WARNINGS_PER_KIND {
-            self.line(&format!("gausset: {}", line.as_ref()));
+            self.line(&format!("gausset: warning: {}", line.as_ref()));
         }
     }
 
@@ -97,7 +97,7 @@ impl Console {
         self.set_bar(None);
         for (kind, count) in self.warnings.borrow().iter() {
             if let Some(more) = count.checked_sub(WARNINGS_PER_KIND).filter(|more| *more > 0) {
-                self.line(&format!("gausset: … and {more} more warnings about {kind}"));
+                self.line(&format!("gausset: warning: … and {more} more about {kind}"));
             }
         }
         self.warnings.borrow_mut().clear();
