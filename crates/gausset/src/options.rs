@@ -1,7 +1,7 @@
 //! The options of training on the command line: arguments made of the table of options ([`TrainOptions::table`]).
 //!
 //! An option that is not given is `None`: defaults are filled in where options are resolved, and shown in the help
-//! from the same tables ([`Defaults`]). `-h` shows what people use, `--help` everything.
+//! from the same tables ([`Defaults`]). `-h` shows what people look for first, a line each, `--help` everything.
 
 use std::marker::PhantomData;
 use std::path::PathBuf;
@@ -106,17 +106,19 @@ fn in_order_of_help(options: Vec<OptionInfo>) -> Vec<OptionInfo> {
 fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
     let Shown { heading, value_name, is_detail, has_words_in_help, bare, may_stand_apart, .. } =
         option.shown?;
-    let help = match defaults.of(option.name) {
+    let default = match defaults.of(option.name) {
         // Flags are off; a default in the help would only make noise.
-        Some(default) if default != "false" => format!("{} [default: {default}]", option.help),
-        _ => option.help,
+        Some(default) if default != "false" => format!(" [default: {default}]"),
+        _ => String::new(),
     };
     let argument = Arg::new(option.name)
         .long(option.name)
         .value_name(value_name)
-        .help(help)
+        .help(format!("{}{default}", first_clause(&option.help)))
+        .long_help(format!("{}{default}", option.help))
         .help_heading(heading.title())
-        .hide_short_help(is_detail);
+        .hide_short_help(is_detail)
+        .aliases(american(option.name));
     let argument = match option.form {
         Form::Flag => argument.value_parser(value_parser!(bool)),
         Form::Path => argument.value_parser(value_parser!(PathBuf)),
@@ -134,6 +136,18 @@ fn argument(option: OptionInfo, defaults: &Defaults) -> Option<Arg> {
         }
         None => argument,
     })
+}
+
+/// What a help says first, for a list in which each option has one line.
+fn first_clause(help: &str) -> &str {
+    let ends = ["; ", ". "].iter().filter_map(|mark| help.find(mark));
+    ends.min().map_or(help, |end| &help[..end])
+}
+
+/// The name in American spelling, where that is another.
+fn american(name: &str) -> Option<String> {
+    let american = name.replace("isation", "ization");
+    (american != name).then_some(american)
 }
 
 /// A parser of words that completions and suggestions know; words of earlier versions are taken silently.

@@ -1,6 +1,7 @@
 //! `gausset train`: a new run, or one that goes on.
 
-use std::path::PathBuf;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use gausset_flow::Failure;
@@ -25,14 +26,18 @@ Examples:
   gausset train --config run/config.toml -o again/       the same once more: same bytes
 Ctrl-C saves a checkpoint and stops; a second one stops at once.";
 
+const SHORT_HELP: &str = "\
+  gausset train photos/ -o run/      photos/ holds images/ and sparse/0/, or transforms.json
+All options and examples: gausset train --help";
+
 /// Arguments of `train`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = AFTER_HELP, allow_negative_numbers = true)]
+#[command(after_help = SHORT_HELP, after_long_help = AFTER_HELP, allow_negative_numbers = true)]
 pub(crate) struct TrainArgs {
     /// Dataset: a folder with a COLMAP model or transforms.json, or the JSON file.
     #[arg(value_name = "DATA")]
     data: Option<PathBuf>,
-    /// Folder for the run: result, checkpoints, metrics, evaluation.
+    /// Folder for the run: result, checkpoints, metrics, evaluation [default: runs/NAME of the dataset].
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
     /// Go on with this run; same result as if it had never stopped.
@@ -42,7 +47,7 @@ pub(crate) struct TrainArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Replace the run that RUN holds.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
@@ -57,7 +62,7 @@ pub(crate) struct TrainArgs {
 }
 
 /// What the arguments mean, before any file is looked at but the config file.
-fn resolve(args: TrainArgs) -> Result<Task, Failure> {
+fn resolve(args: TrainArgs, console: &Console) -> Result<Task, Failure> {
     let given = TrainOptions { data: args.data, ..args.options.into_options() };
     if let Some(run) = args.resume {
         return Task::resume(run, &given);
@@ -68,19 +73,46 @@ fn resolve(args: TrainArgs) -> Result<Task, Failure> {
             "DATA: not given (expected the folder of a dataset, or --resume RUN); see --help",
         ));
     }
-    let Some(output) = args.output else {
-        return Err(Failure::usage(
-            "--output: not given (expected -o RUN, a folder for the run); see --help",
-        ));
+    let given = given.over(file.unwrap_or_default());
+    let output = match args.output {
+        Some(output) => output,
+        None if args.force => {
+            let line = "--force: which run may be replaced is not given (expected -o RUN); see --help";
+            return Err(Failure::usage(line));
+        }
+        None => {
+            let output = free_folder(given.data.as_deref());
+            console.note(format!("run folder: {}", output.display()));
+            output
+        }
     };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
-    Task::new(given.over(file.unwrap_or_default()), output, overwrite)
+    Task::new(given, output, overwrite)
+}
+
+/// Where a run goes that nobody has given a folder: `runs/NAME` of the dataset, or the next of that name that is free.
+fn free_folder(data: Option<&Path>) -> PathBuf {
+    let whole = data.map(|data| std::path::absolute(data).unwrap_or_else(|_| data.to_owned()));
+    let folder = whole.as_deref().map(|data| match data.extension() {
+        Some(end) if end.eq_ignore_ascii_case("json") => data.parent().unwrap_or(data),
+        _ => data,
+    });
+    let name = folder.and_then(Path::file_name).map_or_else(|| "run".into(), OsStr::to_os_string);
+    let numbered = |number: usize| {
+        let mut name = name.clone();
+        if number > 1 {
+            name.push(format!("-{number}"));
+        }
+        Path::new("runs").join(name)
+    };
+    let is_free = |path: &PathBuf| path.symlink_metadata().is_err();
+    (1..).map(numbered).find(is_free).unwrap_or_else(|| numbered(1))
 }
 
 /// Runs the command.
 pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, Ending> {
     let conditions = Conditions { profile: args.profile, ..args.device.conditions() };
-    let task = resolve(args)?;
+    let task = resolve(args, console)?;
     let interrupt = Interrupt::watch();
     let trained = attend(&interrupt, console, |host| training::train(task, conditions, host))?;
     let status = status(&trained, &interrupt, console);

@@ -135,7 +135,7 @@ pub(super) fn hidden<T>() -> Row<T> {
     }
 }
 
-/// An option that people use.
+/// An option that people look for first.
 pub(super) fn common<T>(heading: Heading, value_name: &'static str) -> Row<T> {
     let shown = Shown {
         heading,

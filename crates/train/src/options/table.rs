@@ -37,27 +37,27 @@ options! {
     /// Folder of the masks (black = ignore), if it is not `masks`.
     masks: PathBuf = common(Data, "DIR").at_optional(|c| &mut c.data.masks);
     /// Folder of the COLMAP model, if it is not `sparse/0` or `sparse`.
-    sparse: PathBuf = common(Data, "DIR").at_optional(|c| &mut c.data.sparse).needs(&[Needs::Folder]);
+    sparse: PathBuf = detail(Data, "DIR").at_optional(|c| &mut c.data.sparse).needs(&[Needs::Folder]);
     /// Splats or points (PLY) to start from, instead of the dataset's points.
-    init: PathBuf = common(Data, "FILE").at_optional(|c| &mut c.data.init);
+    init: PathBuf = detail(Data, "FILE").at_optional(|c| &mut c.data.init);
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
-    allow_outside: bool = common(Data, "BOOL").default(false).at(|c| &mut c.data.allow_outside);
+    allow_outside: bool = detail(Data, "BOOL").default(false).at(|c| &mut c.data.allow_outside);
     /// Hold out every N-th picture for evaluation; 0 = none.
     test_every: u32 = common(Data, "N").default(8).at(|c| &mut c.data.test_every);
     /// Longest side of a picture in px, larger ones are downscaled; 0 = no limit.
     max_resolution: u32 = common(Data, "PX").at(|c| &mut c.data.max_resolution);
     /// What the alpha of pictures means: composite on the background, or mask.
-    alpha: Alpha = common(Data, "MEANING").default(Alpha::Composite).at(|c| &mut c.data.alpha);
+    alpha: Alpha = detail(Data, "MEANING").default(Alpha::Composite).at(|c| &mut c.data.alpha);
     /// Colour behind the splats: auto|sky|black|white|R,G,B in 0..1; sky = learnt for each direction; auto =
     /// sky for 40 photographs and more, white for Blender-style data, else black.
-    background: Background = common(Data, "COLOUR").default(Background::Auto).at(|c| &mut c.background);
+    background: Background = detail(Data, "COLOUR").default(Background::Auto).at(|c| &mut c.background);
     /// Another background colour each step, so that no splat can pretend to be it: auto|always|never; auto =
     /// where training starts from random splats; always where there are fewer than 40 pictures.
-    random_background: RandomBackground = common(Data, "WHEN")
+    random_background: RandomBackground = detail(Data, "WHEN")
         .at(|c| &mut c.recipe.random_background).bare("always").words_in_help();
     /// Keep space empty that is known to be empty, close in front of cameras: auto|off; auto = where the
     /// points of the dataset tell.
-    free_space: FreeSpace = common(Density, "WHEN")
+    free_space: FreeSpace = detail(Density, "WHEN")
         .default(FreeSpace::Auto).unrecorded(FreeSpace::Off).at(|c| &mut c.recipe.free_space)
         .words_in_help().shown_after("density-every");
 
@@ -86,7 +86,7 @@ options! {
     coarse_until: f64 = detail(Run, "FRACTION")
         .range(SHARE).at(|c| &mut c.recipe.coarse.until).needs(&[Needs::CoarsePictures]);
     /// How the set of splats changes: mcmc (relocation) or classic (clone, split, prune).
-    strategy: Strategy = common(Model, "STRATEGY")
+    strategy: Strategy = detail(Model, "STRATEGY")
         .default(Strategy::Mcmc)
         .choice(|c| Some(c.recipe.strategy()), |c, strategy| c.recipe.density.rules = DensityRules::of(strategy));
     /// Largest number of splats; for few or small pictures the default is one for 40 of their pixels.
@@ -99,7 +99,7 @@ options! {
     sh_every: f64 = detail(Model, "FRACTION")
         .default(1.0 / 30.0).range(SHARE).at(|c| &mut c.recipe.sh_every).needs(&[Needs::ShDegree]);
     /// Compensate opacity of splats smaller than a pixel, for views from other distances.
-    antialiased: bool = common(Model, "BOOL").default(false).at(|c| &mut c.recipe.antialiased);
+    antialiased: bool = detail(Model, "BOOL").default(false).at(|c| &mut c.recipe.antialiased);
     /// Splats drawn per 16x16 px tile at most, nearest first; 0 = no limit.
     max_splats_per_tile: u32 = detail(Model, "N").default(0).at(|c| &mut c.recipe.max_splats_per_tile);
     /// Splats closer to a camera than this are not drawn, in scene units.
@@ -113,7 +113,7 @@ options! {
         .at(|c| &mut c.recipe.dropout).shown_after("scale-regularisation");
     /// Which points splats start from: sfm = those of the dataset; dense = also points from stereo on the
     /// training pictures, or an error where there are none; auto = where enough views agree on them.
-    init_points: InitPoints = common(Model, "POINTS")
+    init_points: InitPoints = detail(Model, "POINTS")
         .default(InitPoints::Auto).unrecorded(InitPoints::Sfm).at(|c| &mut c.recipe.start.points)
         .needs(&[Needs::ChoiceOfPoints]).words_in_help();
     /// Random splats to start from when a dataset has no points; the default preset takes 20,000 for an
@@ -232,10 +232,10 @@ options! {
         .default(0.0).range(SHARE).at_part(|c| Some(&mut c.recipe.exposure.as_mut()?.decay))
         .needs(&[Needs::Exposure]);
     /// Learn the vignetting of each camera.
-    vignetting: bool = common(Corrections, "BOOL")
+    vignetting: bool = detail(Corrections, "BOOL")
         .default(false).at(|c| &mut c.recipe.vignetting).needs(&[Needs::Gains]);
     /// Refine the camera poses.
-    refine_poses: bool = common(Corrections, "BOOL")
+    refine_poses: bool = detail(Corrections, "BOOL")
         .default(false)
         .choice(|c| Some(c.recipe.poses.is_some()), |c, yes| c.recipe.poses = yes.then(PoseRecipe::default));
     /// Rate of the poses: radians, and scene extents for the position.
@@ -259,7 +259,7 @@ options! {
     scene_extent: f64 = detail(Data, "LENGTH")
         .default(0.0).range(AT_LEAST_ZERO).at(|c| &mut c.data.scene_extent);
     /// Direction that becomes up in the saved scene: auto|x|y|z|-x|-y|-z|none; auto = the cameras'.
-    up: Up = common(Run, "AXIS").default(Up::Auto).at(|c| &mut c.up).words_in_help();
+    up: Up = detail(Run, "AXIS").default(Up::Auto).at(|c| &mut c.up).words_in_help();
 
     /// Threads; 0 = all processors. The result does not depend on it.
     threads: u32 = common(Machine, "N")
@@ -269,16 +269,16 @@ options! {
     max_memory: MemoryLimit = common(Machine, "SIZE")
         .default(MemoryLimit::Auto).at(|c| &mut c.limits.max_memory).free_on_resume();
     /// Steps between two checkpoints; 0 = by time only.
-    checkpoint_every: u64 = common(Run, "N")
+    checkpoint_every: u64 = detail(Run, "N")
         .default(1_000).at(|c| &mut c.outputs.checkpoint_every).free_on_resume();
     /// Seconds between two checkpoints; 0 = by steps only.
     checkpoint_seconds: u64 = detail(Run, "S")
         .default(300).at(|c| &mut c.outputs.checkpoint_seconds).free_on_resume();
     /// Steps between evaluations on the held-out pictures; 0 = at the end only.
-    eval_every: u64 = common(Run, "N")
+    eval_every: u64 = detail(Run, "N")
         .default(0).at(|c| &mut c.outputs.eval_every).needs(&[Needs::HeldOut]).free_on_resume();
     /// Steps between exports of `splats.ply`; 0 = at the end only.
-    export_every: u64 = common(Run, "N").default(0).at(|c| &mut c.outputs.export_every).free_on_resume();
+    export_every: u64 = detail(Run, "N").default(0).at(|c| &mut c.outputs.export_every).free_on_resume();
     /// Keep the depth maps from which dense points are made, as NumPy arrays in RUN/depth.
     keep_depth: bool = detail(Run, "BOOL")
         .default(false).at(|c| &mut c.outputs.keep_depth).needs(&[Needs::DepthForPoints, Needs::DepthMaps]);
