@@ -41,7 +41,7 @@ pub(crate) struct CleanArgs {
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Replace OUT if it exists, and accept a dataset that is not the run's.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]

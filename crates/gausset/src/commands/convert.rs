@@ -64,7 +64,7 @@ pub(crate) struct ConvertArgs {
     #[arg(long)]
     no_normals: bool,
     /// Replace OUT if it exists.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct DemoArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
     /// Replace the demo that DIR holds.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]

@@ -64,7 +64,7 @@ pub(crate) struct EvalArgs {
     #[command(flatten)]
     view: ViewArgs,
     /// Replace files of others in the folder, and accept a dataset that is not the run's.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]

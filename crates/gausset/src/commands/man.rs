@@ -18,7 +18,7 @@ pub(crate) struct ManArgs {
     #[arg(short, long, value_name = "DIR", default_value = ".")]
     output: PathBuf,
     /// Replace pages that exist.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
 }
 

@@ -47,7 +47,7 @@ pub(crate) struct AlignArgs {
     #[command(flatten)]
     tool: ToolArgs,
     /// Replace the model that DIR holds, whoever made it, and frames that were taken with other options.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
@@ -122,7 +122,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     options: OptionArgs<PhotosToSplat>,
     /// Replace what DIR holds: train anew, on a new model and new frames where other options ask for them.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]

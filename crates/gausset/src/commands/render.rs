@@ -89,7 +89,7 @@ pub(crate) struct RenderArgs {
     #[command(flatten)]
     view: ViewArgs,
     /// Replace pictures that exist, and accept a dataset that is not the run's.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]

@@ -32,7 +32,7 @@ pub(crate) struct ExportArgs {
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Replace OUT if it exists.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
 }
 

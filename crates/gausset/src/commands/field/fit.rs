@@ -86,7 +86,7 @@ pub(crate) struct FitArgs {
     #[arg(long)]
     resume: bool,
     /// Replace OUT if it exists.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]

@@ -56,7 +56,7 @@ pub(crate) struct QueryArgs {
     #[arg(long)]
     f64: bool,
     /// Replace OUT if it exists.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print what was done as a JSON object.
     #[arg(long)]

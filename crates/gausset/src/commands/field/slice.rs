@@ -52,7 +52,7 @@ pub(crate) struct SliceArgs {
     #[arg(long, value_name = "INDEX")]
     at: Option<usize>,
     /// Replace OUT if it exists.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     #[command(flatten)]
     machine: MachineArgs,
@@ -74,7 +74,7 @@ pub(crate) struct MipArgs {
     #[arg(long)]
     integral: bool,
     /// Replace OUT if it exists.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     #[command(flatten)]
     machine: MachineArgs,

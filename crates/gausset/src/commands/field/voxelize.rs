@@ -38,7 +38,7 @@ pub(crate) struct VoxelizeArgs {
     #[arg(long, value_name = "E", default_value = "0.001%", value_parser = parse_cutoff)]
     cutoff_error: CutoffArg,
     /// Replace OUT if it exists.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print what was done as a JSON object.
     #[arg(long)]

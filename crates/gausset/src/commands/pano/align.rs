@@ -30,7 +30,7 @@ pub(crate) struct AlignArgs {
     #[command(flatten)]
     pub(crate) tool: ToolArgs,
     /// Replace the model and the poses that DIR holds, whoever made them.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]

@@ -43,7 +43,7 @@ pub(crate) struct ExportArgs {
     #[arg(long)]
     text: bool,
     /// Replace files that are there.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct PreviewArgs {
     #[arg(short, long, value_name = "FILE", default_value = "preview.png")]
     output: PathBuf,
     /// Replace a file that is there.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     #[command(flatten)]
     views: ViewArgs,

@@ -67,7 +67,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     options: OptionArgs<PanosToSplat>,
     /// Replace what DIR holds: train anew, on new views where other options ask for them.
-    #[arg(long)]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     /// Print the result as a JSON object.
     #[arg(long)]

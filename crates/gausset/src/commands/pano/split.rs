@@ -79,7 +79,7 @@ pub(crate) struct SplitArgs {
     )]
     pub(crate) on_error: OnError,
     /// Redo frames that are finished, and write among files of somebody else.
-    #[arg(long, help_heading = "Files")]
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'], help_heading = "Files")]
     pub(crate) force: bool,
     /// Seconds for which an outside program (ffmpeg, mask command) may say nothing.
     #[arg(long, value_name = "S", default_value_t = SILENCE, help_heading = "Files", value_parser = clap::value_parser!(u64).range(1..))]
