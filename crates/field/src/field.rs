@@ -28,7 +28,7 @@ impl WeightMode {
     /// All modes.
     pub const ALL: [Self; 3] = [Self::Raw, Self::Softplus, Self::Sigmoid];
 
-    /// The word in files and on the command line.
+    /// The word in files and settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -97,7 +97,7 @@ pub enum Covariance {
 }
 
 impl Covariance {
-    /// The word in files and on the command line.
+    /// The word in files and settings.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
