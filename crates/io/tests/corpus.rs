@@ -14,6 +14,8 @@ mod image_decode;
 mod metrics_jsonl;
 #[path = "../../../fuzz/oracles/ply_read.rs"]
 mod ply_read;
+#[path = "../../../fuzz/oracles/splat_read.rs"]
+mod splat_read;
 #[path = "../../../fuzz/oracles/transforms_json.rs"]
 mod transforms_json;
 
@@ -48,6 +50,11 @@ fn the_corpus_of_metrics_jsonl_holds() {
 #[test]
 fn the_corpus_of_ply_read_holds() {
     replay("ply_read", VARIANTS, ply_read::check);
+}
+
+#[test]
+fn the_corpus_of_splat_read_holds() {
+    replay("splat_read", VARIANTS, splat_read::check);
 }
 
 #[test]

@@ -650,8 +650,204 @@ fn ksplats_of_other_programs_are_read_to_their_check_values() {
 }
 
 #[test]
+fn sogs_of_other_programs_are_read_to_their_check_values() {
+    let test = "sogs_of_other_programs_are_read_to_their_check_values";
+    if let Some(document) = sample(test, "os4k/os4k.sog") {
+        assert_eq!((document.format, document.version.as_deref()), (Format::Sog, Some("2")));
+        let check = Check {
+            splats: 4000,
+            sh_degree: 3,
+            bounds: [[-6.15997, -7.26668, 0.76784], [6.89332, 6.58994, 7.20639]],
+            mean: [0.636105, -0.784557, 5.353144],
+            opacity: 0.542937,
+            scale: [0.06102, 0.060882, 0.060542],
+            dc: [0.114107, 0.093898, 0.044568],
+            rms_rest: Some(0.020934),
+        };
+        check.holds_for("os4k.sog", &document);
+    }
+    // The folder and its description are the same.
+    for name in ["playbot_lod5_sog", "playbot_lod5_sog/meta.json"] {
+        let Some(document) = sample(test, name) else { return };
+        let check = Check {
+            splats: 3000,
+            sh_degree: 2,
+            bounds: [[-1.02343, -1.07758, -1.02861], [1.02602, 0.03596, 1.02877]],
+            mean: [-0.007387, -0.167795, 0.006589],
+            opacity: 0.873736,
+            scale: [0.023749, 0.023016, 0.023331],
+            dc: [-0.659346, -0.740112, -0.835709],
+            rms_rest: Some(0.186456),
+        };
+        check.holds_for(name, &document);
+        let mut first = Splats::with_capacity(0, 1);
+        let scale = [0.00045f32, 0.007498, 0.014273].map(f32::ln);
+        let rotation = [0.65719, 0.1747, 0.29116, 0.67291];
+        let logit = (0.99608f32 / (1.0 - 0.99608)).ln();
+        first.push(
+            [-1.005476, -0.021417, -1.001937],
+            scale,
+            rotation,
+            logit,
+            &[-1.35588, -1.37277, -1.30003],
+        );
+        let within =
+            Within { mean: 1e-6, log_scale: 1e-3, rotation: 1e-5, opacity: 1e-5, dc: 1e-5, rest: 0.0 };
+        assert_close(&first, &document.splats.select(&[0]).with_sh_degree(0), &[0], &within);
+    }
+    let Some(document) = sample(test, "playbot_lod4_sog") else { return };
+    let check = Check {
+        splats: 8406,
+        sh_degree: 2,
+        bounds: [[-1.02401, -1.08043, -1.03329], [1.02618, 0.03682, 1.03292]],
+        mean: [-0.005025, -0.206899, -0.002023],
+        opacity: 0.857658,
+        scale: [0.014795, 0.015254, 0.014893],
+        dc: [-0.557654, -0.664722, -0.773908],
+        rms_rest: Some(0.189391),
+    };
+    check.holds_for("playbot_lod4_sog", &document);
+}
+
+/// A SOG unpacked into a folder, and its description.
+fn unpacked(splats: &Splats) -> (tempfile::TempDir, serde_json::Value) {
+    let bytes = written(splats, Format::Sog);
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).unwrap();
+    let folder = files::temporary_folder();
+    for index in 0..archive.len() {
+        let mut entry = archive.by_index(index).unwrap();
+        assert_eq!(entry.compression(), zip::CompressionMethod::Stored);
+        let mut content = Vec::new();
+        let name = entry.name().unwrap().into_owned();
+        entry.read_to_end(&mut content).unwrap();
+        std::fs::write(folder.path().join(name), content).unwrap();
+    }
+    let meta = std::fs::read(folder.path().join("meta.json")).unwrap();
+    (folder, serde_json::from_slice(&meta).unwrap())
+}
+
+#[test]
+fn a_sog_has_the_numbers_that_others_expect() {
+    let (folder, meta) = unpacked(&checked());
+    let near = |found: &serde_json::Value, expected: [f64; 3]| {
+        for k in 0..3 {
+            assert!((found[k].as_f64().unwrap() - expected[k]).abs() < 1e-6, "{found}");
+        }
+    };
+    near(&meta["means"]["mins"], [-1.0986123, -0.4054651, -3.4339872]);
+    near(&meta["means"]["maxs"], [2.3978953, 3.0445224, 1.3862944]);
+    assert_eq!((&meta["version"], &meta["count"], &meta["shN"]["bands"]), (&2.into(), &5.into(), &1.into()));
+    let picture = std::fs::read(folder.path().join("quats.webp")).unwrap();
+    let mut decoder = image_webp::WebPDecoder::new(std::io::Cursor::new(picture)).unwrap();
+    assert_eq!(decoder.dimensions(), (4, 4));
+    let mut pixels = vec![0; 64];
+    decoder.read_image(&mut pixels).unwrap();
+    // Others cut off where ours is rounded: as much as they have, or one more.
+    for expected in [[199, 163, 55, 252], [109, 73, 73, 253]] {
+        let fits = |pixel: &[u8]| {
+            pixel[3] == expected[3] && (0..3).all(|k| (expected[k]..=expected[k] + 1).contains(&pixel[k]))
+        };
+        assert!(pixels.chunks(4).any(fits), "{expected:?} {pixels:?}");
+    }
+}
+
+#[test]
+fn a_sog_keeps_splats_within_the_steps_of_its_codes() {
+    for degree in 0..=3 {
+        let splats = trained(2000, degree);
+        let mut document = Document::new(splats.clone());
+        document.antialiased = true;
+        let bytes = written_with(&document, Format::Sog, &SaveOptions::default());
+        assert!(written_with(&document, Format::Sog, &SaveOptions::default()) == bytes);
+        let back = parse(&bytes);
+        assert!(back.antialiased && back.report.lines(Path::new("t")).is_empty());
+        // ln(1 + 8) on both sides of 0 in 65,535 steps, at its steepest; codebooks over 6 and 3 units in 256 values; the
+        // palette has 1024 entries for 2000 random vectors, which share nothing: its error is that of its entries.
+        let within = Within {
+            mean: 0.5 * 2.0 * 2.2 / 65_535.0 * 9.0,
+            log_scale: 6.0 / 256.0,
+            rotation: 8e-3,
+            opacity: 0.5 / 255.0 + 1e-5,
+            dc: 3.0 / 256.0,
+            rest: 2.0,
+        };
+        let order = nearest(&splats, &back.splats);
+        assert_close(&splats, &back.splats, &order, &within);
+        let squares = |a: &[f32]| a.iter().map(|v| f64::from(v * v)).sum::<f64>();
+        let found = back.splats.select(&order);
+        let difference: Vec<f32> = splats.sh.iter().zip(&found.sh).map(|(a, b)| a - b).collect();
+        assert!(squares(&difference) < 0.4 * squares(&splats.sh), "degree {degree}");
+    }
+}
+
+#[test]
+fn a_sog_of_version_1_and_damaged_ones() {
+    let (folder, good) = unpacked(&checked().with_sh_degree(0));
+    let load = |meta: &serde_json::Value| {
+        std::fs::write(folder.path().join("meta.json"), meta.to_string()).unwrap();
+        splat::load(folder.path(), &LoadOptions::default())
+    };
+    let error = |meta: &serde_json::Value| {
+        load(meta).unwrap_err().to_string().replace(&folder.path().display().to_string(), "F")
+    };
+    let plain = load(&good).unwrap();
+    assert_eq!((plain.splats.len(), plain.version.as_deref()), (5, Some("2")));
+
+    let mut old = good.clone();
+    let object = old.as_object_mut().unwrap();
+    object.remove("version");
+    object.remove("count");
+    old["means"]["shape"] = serde_json::json!([5, 3]);
+    old["scales"] = serde_json::json!({ "mins": [-5, -6, -7], "maxs": [1, 1, 1], "files": ["scales.webp"] });
+    old["sh0"] = serde_json::json!({ "mins": [-1, -1, -1, -5], "maxs": [1, 1, 1, 5], "files": ["sh0.webp"] });
+    let found = load(&old).unwrap();
+    assert_eq!((found.version.as_deref(), &found.splats.means), (Some("1"), &plain.splats.means));
+    // The splat with an opacity of a half has the byte 128; version 1 makes a logit of it.
+    let half = (0..5).find(|&i| plain.splats.means[i][1] < -0.4).unwrap();
+    assert!((found.splats.opacity_logits[half] - (-5.0 + 10.0 * 128.0 / 255.0)).abs() < 1e-6);
+    let steps = found.splats.log_scales.iter().flatten().zip([-5.0f32, -6.0, -7.0].into_iter().cycle());
+    for (value, low) in steps {
+        let code = (value - low) / (1.0 - low) * 255.0;
+        assert!((code - code.round()).abs() < 1e-3, "{value}");
+    }
+
+    let broken = |change: &dyn Fn(&mut serde_json::Value)| {
+        let mut meta = good.clone();
+        change(&mut meta);
+        error(&meta)
+    };
+    let line = broken(&|meta| meta["version"] = 3.into());
+    assert_eq!(line, "F/meta.json: meta.json: unknown version of SOG (expected 2, or none for 1, found 3)");
+    let line = broken(&|meta| meta["scales"]["codebook"] = serde_json::json!(vec![0.0; 255]));
+    let what =
+        "meta.json: numbers that cannot be (expected scales.codebook with 256 finite numbers, found others)";
+    assert_eq!(line, format!("F/meta.json: {what}"));
+    let line = broken(&|meta| meta["count"] = 17.into());
+    assert_eq!(
+        line,
+        "F/meta.json: file \"means_l.webp\": too small for its splats (expected 17 pixels, found 4x4)"
+    );
+    let line = broken(&|meta| meta["quats"]["files"][0] = "../quats.webp".into());
+    let what = "a name that leads out (expected a plain file name, found \"../quats.webp\")";
+    assert_eq!(line, format!("F/meta.json: file \"../quats.webp\": {what}"));
+    let line = broken(&|meta| meta["quats"]["files"][0] = "no.webp".into());
+    assert_eq!(line, "F/no.webp: read: no such file or folder");
+    let line = broken(&|meta| meta["quats"]["files"][0] = "meta.json".into());
+    assert!(
+        line.starts_with("F/meta.json: file \"meta.json\": not a picture of a SOG (expected a lossless WebP"),
+        "{line}"
+    );
+    let list = serde_json::json!({ "version": 1, "lodLevels": 3, "filenames": [] });
+    std::fs::write(folder.path().join("lod-meta.json"), list.to_string()).unwrap();
+    let line =
+        splat::load(&folder.path().join("lod-meta.json"), &LoadOptions::default()).unwrap_err().to_string();
+    assert!(line.contains("a streamed SOG, the list of many others"), "{line}");
+}
+
+#[test]
 fn content_decides_and_not_the_name() {
-    for format in [Format::Ply, Format::CompressedPly, Format::Spz, Format::Gltf, Format::Splat] {
+    for format in [Format::Ply, Format::CompressedPly, Format::Spz, Format::Gltf, Format::Sog, Format::Splat]
+    {
         let bytes = written(&some_splats(40, 1, 1), format);
         for name in ["t.spz", "t.ply", "t"] {
             let initial = parse_initial(&bytes, Path::new(name), &LoadOptions::default().limits).unwrap();

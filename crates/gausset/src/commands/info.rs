@@ -7,12 +7,12 @@ use clap::Args;
 use gausset_flow::Failure;
 use gausset_flow::saved_run::SavedRun;
 use gausset_io::dataset::{self, Dataset, OpenOptions};
-use gausset_io::splat::{self, Document, LoadOptions};
-use gausset_io::units;
+use gausset_io::splat::{self, LoadOptions};
 use gausset_train::read_summary;
 use serde::Serialize;
 
 use super::exposure;
+use super::splat_facts::SplatFacts;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
@@ -22,6 +22,7 @@ use crate::{scores, table};
 const AFTER_HELP: &str = "\
 Examples:
   gausset info run/splats.ply
+  gausset info scene.spz           any splat format: format, frame and what cannot be drawn, too
   gausset info photos/
   gausset info run/ --json";
 
@@ -44,21 +45,8 @@ pub(crate) struct InfoArgs {
 #[derive(Debug, Serialize)]
 struct SplatsInfo {
     kind: &'static str,
-    count: usize,
-    sh_degree: u8,
-    /// `null` when there is no splat.
-    bounds: Option<Bounds>,
-    format: &'static str,
-    antialiased: bool,
-    /// Splats of a sky, which are not in the bounds; left out where there is none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sky: Option<usize>,
-}
-
-#[derive(Debug, Serialize)]
-struct Bounds {
-    min: [f32; 3],
-    max: [f32; 3],
+    #[serde(flatten)]
+    facts: SplatFacts,
 }
 
 /// `info --json` of a dataset: a stable contract.
@@ -87,13 +75,14 @@ struct DatasetInfo {
 pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> {
     let path = &args.path;
     let is_json_file = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let is_splats = splat::recognise(path).is_some();
     let metadata = std::fs::metadata(path).map_err(|error| {
         let reason = gausset_io::atomic::plain_reason(&error);
         Failure::new("read", format!("{}: read: {reason}", path.display()))
     })?;
     if metadata.is_dir() && SavedRun::is_one(path) {
         run_info(path, console)
-    } else if metadata.is_dir() || is_json_file {
+    } else if !is_splats && (metadata.is_dir() || is_json_file) {
         dataset_info(path, args.allow_outside, console)
     } else {
         splats_info(path, metadata.len(), console)
@@ -105,40 +94,9 @@ fn splats_info(path: &Path, bytes: u64, console: &Console) -> Result<Status, End
     for line in file.report.lines(path) {
         console.warn("the splats", line);
     }
-    let info = SplatsInfo {
-        kind: "splats",
-        count: file.splats.len(),
-        sh_degree: file.sh_degree,
-        bounds: file.scene().bounds().map(|[min, max]| Bounds { min, max }),
-        format: file.format.name(),
-        antialiased: file.antialiased,
-        sky: (file.sky > 0).then_some(file.sky),
-    };
-    console.object_or(&info, || splats_table(&file, &info, bytes))?;
+    let info = SplatsInfo { kind: "splats", facts: SplatFacts::of(&file) };
+    console.object_or(&info, || table::facts(&info.facts.rows(bytes)))?;
     Ok(Status::Done)
-}
-
-fn splats_table(file: &Document, info: &SplatsInfo, bytes: u64) -> String {
-    let corner = |corner: [f32; 3]| corner.map(|v| three_digits(f64::from(v))).join(" ");
-    let bounds = info.bounds.as_ref().map_or_else(
-        || "none".to_owned(),
-        |bounds| format!("{} .. {}", corner(bounds.min), corner(bounds.max)),
-    );
-    let mode = if file.antialiased { "antialiased (opacity compensation)" } else { "classic" };
-    let mut rows = vec![
-        ("splats", grouped(info.count as u64)),
-        ("SH degree", info.sh_degree.to_string()),
-        ("format", format!("{}, {}", info.format, units::bytes(bytes))),
-        ("bounds", bounds),
-        ("mode", mode.to_owned()),
-    ];
-    if let Some(sky) = info.sky {
-        rows.push(("sky", format!("{} of the splats", grouped(sky as u64))));
-    }
-    if let Some(up) = file.vertical_axis {
-        rows.push(("up", corner(up)));
-    }
-    table::facts(&rows)
 }
 
 fn dataset_info(path: &Path, allow_outside: bool, console: &Console) -> Result<Status, Ending> {

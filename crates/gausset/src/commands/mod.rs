@@ -14,6 +14,7 @@ pub(crate) mod pano;
 pub(crate) mod photos;
 pub(crate) mod profile;
 pub(crate) mod render;
+mod splat_facts;
 pub(crate) mod train;
 pub(crate) mod training;
 pub(crate) mod view_args;
@@ -74,6 +75,7 @@ impl Command {
             Self::Train(args) => args.json,
             Self::Eval(args) => args.json,
             Self::Info(args) => args.json,
+            Self::Convert(args) => args.json,
             Self::Clean(args) => args.json,
             Self::Bench(args) => args.is_json(),
             Self::Profile(args) => args.is_json(),
@@ -81,7 +83,7 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Pano(args) => args.is_json(),
             Self::Field(args) => args.is_json(),
-            Self::Render(_) | Self::Convert(_) | Self::Completions(_) | Self::Man(_) => false,
+            Self::Render(_) | Self::Completions(_) | Self::Man(_) => false,
         }
     }
 }

@@ -110,7 +110,14 @@ info empty
 info data/images/view_000.png
 info cut.ply
 convert held/splats.ply
-convert held/splats.ply out.spz
+convert held/splats.ply out.xyz
+convert held/splats.ply out.ksplat
+convert held/splats.ply out.ply --format usd
+convert held/splats.ply out.spz --sh-bits 9,1
+convert held/splats.ply out.glb --sh-bits 8,8
+convert held/splats.ply out.splat --spz-version 3
+convert held/splats.ply out.ply --spz-frame rub
+convert held/splats.ply out.spz --no-normals
 convert held/splats.ply cut.ply
 convert held/splats.ply out.ply --sh-degree 7
 convert nowhere.ply out.ply

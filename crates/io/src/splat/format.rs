@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::source::Source;
 use super::{
-    Document, Initial, SaveOptions, Saved, SplatError, compressed_ply, dot_splat, gltf, ksplat, ply, spz,
+    Document, Initial, SaveOptions, Saved, SplatError, compressed_ply, dot_splat, gltf, ksplat, ply, sog, spz,
 };
 
 /// A file format for splats.
@@ -19,6 +19,8 @@ pub enum Format {
     Gltf,
     /// Niantic's: quantised and compressed.
     Spz,
+    /// PlayCanvas': pictures with a pixel a splat.
+    Sog,
     /// mkkellogg's: read only.
     Ksplat,
     /// antimatter15's: 32 bytes a splat, no SH.
@@ -50,7 +52,7 @@ pub struct FormatRow {
 pub(super) type Writer = fn(&mut dyn Write, &Document, &SaveOptions) -> io::Result<Saved>;
 
 /// All formats, in the order of [`Format`] and in that in which content is looked at.
-pub static FORMATS: [FormatRow; 6] = [
+pub static FORMATS: [FormatRow; 7] = [
     FormatRow {
         format: Format::CompressedPly,
         name: "compressed-ply",
@@ -92,6 +94,17 @@ pub static FORMATS: [FormatRow; 6] = [
         write: Some(spz::write),
         loses: "positions in 24 bits of the bounds, log scales -10..5.9 in steps of 1/16, rotations in 9 bits and a sign, \
                 colours and opacities in 8 bits, SH within ±1 in the bits asked for; up and sky",
+    },
+    FormatRow {
+        format: Format::Sog,
+        name: "sog",
+        title: "SOG",
+        endings: &[".sog"],
+        sniff: sog::sniff,
+        read: sog::read,
+        write: Some(sog::write),
+        loses: "positions in 16 bits of their logarithm, rotations and opacities in 8 bits, scales and colours in 256 values, \
+                SH above degree 0 in a palette of at most 65,536; up and sky; the order of the splats",
     },
     FormatRow {
         format: Format::Ksplat,
@@ -197,15 +210,12 @@ impl Start {
         if let Some(row) = FORMATS.iter().find(|row| (row.sniff)(self)) {
             return Ok(row.format);
         }
+        if self.is_json() && self.names("\"lodLevels\"") {
+            let found = "a streamed SOG, the list of many others";
+            return Err(SplatError::UnsupportedFormat { path: path.to_owned(), found });
+        }
         let found = self.bytes.get(..16).unwrap_or(&self.bytes).escape_ascii().to_string();
-        let known = if self.bytes.starts_with(b"PK\x03\x04") {
-            "SOG (a zip archive)"
-        } else if self.is_json() {
-            "JSON, perhaps the meta.json of a SOG"
-        } else {
-            return Err(SplatError::UnknownFormat { path: path.to_owned(), found });
-        };
-        Err(SplatError::UnsupportedFormat { path: path.to_owned(), found: known })
+        Err(SplatError::UnknownFormat { path: path.to_owned(), found })
     }
 }
 

@@ -17,12 +17,13 @@ mod ply;
 mod report;
 mod save;
 mod sift;
+mod sog;
 mod source;
 mod spz;
 mod values;
 
 use std::io::{self, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 pub use document::{Document, Initial, PointCloud};
 pub use error::SplatError;
@@ -109,7 +110,25 @@ pub fn parse(bytes: &[u8], path: &Path, options: &LoadOptions) -> Result<Initial
     read(&mut Source { stream, bytes: bytes.len() as u64, path, folder: None, options })
 }
 
+/// The format of a file, or of the folder of an unpacked SOG; `None` when it is not one of splats.
+#[must_use]
+pub fn recognise(path: &Path) -> Option<Format> {
+    let path = &file_of(path);
+    let file = input::open(path, input::STREAMED).ok()?;
+    let bytes = file.metadata().ok()?.len();
+    let (stream, options) = (&mut BufReader::new(file), &LoadOptions::default());
+    let mut source = Source { stream, bytes, path, folder: None, options };
+    Start { bytes: source.start().ok()?, file_bytes: bytes }.format(path).ok()
+}
+
+/// The file to begin with: the description of a folder that holds a SOG.
+fn file_of(path: &Path) -> PathBuf {
+    let description = path.join("meta.json");
+    if path.is_dir() && description.is_file() { description } else { path.to_owned() }
+}
+
 fn read_file(path: &Path, options: &LoadOptions) -> Result<Initial, SplatError> {
+    let path = &file_of(path);
     let io_error = |source| SplatError::Io { path: path.to_owned(), action: "open", source };
     let file = input::open(path, input::STREAMED).map_err(io_error)?;
     let bytes = file.metadata().map_err(io_error)?.len();

@@ -339,7 +339,8 @@ struct Decoder {
     raw: [Vec<u8>; 5],
     logits: [f32; 256],
     row: Vec<f32>,
-    splats: Collector,
+    /// Made when the blocks before SH have arrived: a count alone takes no memory.
+    splats: Option<Collector>,
 }
 
 impl Decoder {
@@ -350,7 +351,7 @@ impl Decoder {
             raw: Default::default(),
             logits: values::byte_logits(EXTREME_LOGIT),
             row: vec![0.0; row_values(degree)],
-            splats: Collector::new(degree, u64::from(header.count)),
+            splats: None,
         }
     }
 
@@ -381,11 +382,15 @@ impl Decoder {
         let geometry = mean.into_iter().chain(log_scale).chain(quat).chain([logit]).chain(dc);
         let rest = rest.iter().map(|&b| (f32::from(b) - 128.0) / 128.0);
         self.row.iter_mut().zip(geometry.chain(rest)).for_each(|(out, v)| *out = v);
-        self.splats.push(&mut self.row);
+        let header = self.header;
+        let new = || Collector::new(header.sh_degree.min(sh::MAX_DEGREE), header.count.into());
+        self.splats.get_or_insert_with(new).push(&mut self.row);
     }
 
     fn finish(self, extensions: Extensions, about: &Source<'_>) -> Result<Initial, SplatError> {
-        let mut document = self.splats.into_document(Format::Spz);
+        let degree = self.header.sh_degree.min(sh::MAX_DEGREE);
+        let splats = self.splats.unwrap_or_else(|| Collector::new(degree, 0));
+        let mut document = splats.into_document(Format::Spz);
         document.stored_degree(self.header.sh_degree);
         let (axes, frame) = match (extensions.axes.and_then(axes_of), about.options.spz_frame) {
             (Some((name, axes)), _) => (axes, format!("{name}, as the file says")),

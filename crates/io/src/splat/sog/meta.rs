@@ -1,0 +1,114 @@
+//! The description of a SOG.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
+
+use serde::Deserialize;
+
+/// Entries of a codebook.
+pub(super) const CODEBOOK: usize = 256;
+
+#[derive(Deserialize)]
+pub(super) struct Meta {
+    /// None in version 1.
+    pub(super) version: Option<u32>,
+    count: Option<u64>,
+    model: Option<String>,
+    #[serde(default)]
+    antialias: bool,
+    pub(super) means: Means,
+    pub(super) scales: Values,
+    pub(super) quats: Files,
+    pub(super) sh0: Values,
+    #[serde(rename = "shN")]
+    pub(super) sh_rest: Option<Palette>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Means {
+    shape: Option<Vec<u64>>,
+    pub(super) mins: [f64; 3],
+    pub(super) maxs: [f64; 3],
+    pub(super) files: Vec<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Files {
+    pub(super) files: Vec<String>,
+}
+
+/// Bytes of some channels: through a codebook, or linear in a range a channel.
+#[derive(Deserialize)]
+pub(super) struct Values {
+    codebook: Option<Vec<f64>>,
+    mins: Option<Vec<f64>>,
+    maxs: Option<Vec<f64>>,
+    pub(super) files: Vec<String>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Palette {
+    pub(super) count: Option<u64>,
+    pub(super) bands: Option<u8>,
+    codebook: Option<Vec<f64>>,
+    mins: Option<f64>,
+    maxs: Option<f64>,
+    pub(super) files: Vec<String>,
+}
+
+impl Meta {
+    /// Number of splats.
+    pub(super) fn count(&self) -> Option<u64> {
+        self.count.or_else(|| self.means.shape.as_ref()?.first().copied())
+    }
+
+    pub(super) fn is_antialiased(&self) -> bool {
+        self.antialias || self.model.as_deref() == Some("antialiased")
+    }
+
+    pub(super) fn is_flat(&self) -> bool {
+        self.model.as_deref() == Some("2dgs")
+    }
+}
+
+impl Values {
+    /// Value of each byte of each channel; `None` where numbers are missing or no numbers.
+    pub(super) fn tables<const N: usize>(&self) -> Option<[[f32; CODEBOOK]; N]> {
+        if let Some(codebook) = &self.codebook {
+            return table(codebook).map(|table| [table; N]);
+        }
+        let (mins, maxs) = (self.mins.as_ref()?, self.maxs.as_ref()?);
+        let mut tables = [[0.0; CODEBOOK]; N];
+        for (k, out) in tables.iter_mut().enumerate() {
+            *out = linear(*mins.get(k)?, *maxs.get(k)?)?;
+        }
+        Some(tables)
+    }
+
+    /// Whether opacities are logits in a range, as in version 1: value of each byte.
+    pub(super) fn logits(&self) -> Option<[f32; CODEBOOK]> {
+        if self.codebook.is_some() {
+            return None;
+        }
+        linear(*self.mins.as_ref()?.get(3)?, *self.maxs.as_ref()?.get(3)?)
+    }
+}
+
+impl Palette {
+    /// Value of each byte.
+    pub(super) fn table(&self) -> Option<[f32; CODEBOOK]> {
+        match &self.codebook {
+            Some(codebook) => table(codebook),
+            None => linear(self.mins?, self.maxs?),
+        }
+    }
+}
+
+fn table(codebook: &[f64]) -> Option<[f32; CODEBOOK]> {
+    let values: Vec<f32> = codebook.iter().map(|v| *v as f32).collect();
+    let values = <[f32; CODEBOOK]>::try_from(values).ok()?;
+    values.iter().all(|v| v.is_finite()).then_some(values)
+}
+
+fn linear(min: f64, max: f64) -> Option<[f32; CODEBOOK]> {
+    (min.is_finite() && max.is_finite())
+        .then(|| std::array::from_fn(|byte| (min + (max - min) * byte as f64 / 255.0) as f32))
+}

@@ -1,0 +1,344 @@
+//! A palette for vectors of SH coefficients: k-means with two levels, the same on any number of threads.
+//!
+//! Tens of thousands of entries are too many to compare each splat with all of them. So the splats are parted by a coarse
+//! k-means first; each part gets a share of the entries, and a k-means of its own; and in the end each splat takes the
+//! nearest entry of its part and the parts around. Splats weigh as much as their opacity: what is hardly seen may err.
+//!
+//! The distance of a point p to an entry c is compared by `|c|²/2 - p·c`, 16 entries at a time in the lanes of a vector.
+
+use gausset_compute::fearless_simd::{Level, Select, Simd, SimdBase, f32x16};
+use gausset_compute::simd::{LANES, Row, load, splat, store};
+use gausset_compute::{Pool, at_level, rng};
+
+/// Rounds of the coarse and of the fine k-means.
+const ROUNDS: usize = 8;
+/// Parts around its own in which a splat looks for an entry.
+const NEIGHBOURS: usize = 12;
+/// Points handed to a thread at once.
+const CHUNK: usize = 1 << 10;
+/// Entries from which on there are two levels.
+const TWO_LEVELS: usize = 512;
+/// What a transparent splat weighs.
+const LEAST_WEIGHT: f32 = 0.05;
+/// Seed of the first entries.
+const SEED: u64 = 0x50_47;
+
+/// Entries and which of them each point takes.
+pub(super) struct Palette {
+    /// `[entry][dimension]`.
+    pub(super) entries: Vec<f32>,
+    /// Entry of each point.
+    pub(super) labels: Vec<u32>,
+}
+
+/// Points to be parted.
+pub(super) struct Points<'a> {
+    /// `[point][dimension]`.
+    pub(super) values: &'a [f32],
+    pub(super) dimensions: usize,
+    /// Weight of each point, 0..=1.
+    pub(super) weights: &'a [f32],
+}
+
+impl Points<'_> {
+    fn len(&self) -> usize {
+        self.weights.len()
+    }
+
+    fn point(&self, i: u32) -> &[f32] {
+        &self.values[i as usize * self.dimensions..(i as usize + 1) * self.dimensions]
+    }
+
+    fn weight(&self, i: u32) -> f64 {
+        f64::from(self.weights[i as usize].max(LEAST_WEIGHT))
+    }
+}
+
+/// Entries with their dimensions apart, 16 entries in a row.
+struct Table {
+    /// `[block][dimension]`.
+    rows: Vec<Row>,
+    /// Half of the squared length of each entry; infinite where there is none.
+    half_squares: Vec<Row>,
+    dimensions: usize,
+}
+
+impl Table {
+    fn new(entries: &[f32], dimensions: usize) -> Self {
+        let count = entries.len() / dimensions;
+        let blocks = count.div_ceil(LANES);
+        let mut rows = vec![[0.0; LANES]; blocks * dimensions];
+        let mut half_squares = vec![[f32::INFINITY; LANES]; blocks];
+        for (i, entry) in entries.chunks_exact(dimensions).enumerate() {
+            let (block, lane) = (i / LANES, i % LANES);
+            half_squares[block][lane] = entry.iter().map(|v| v * v).sum::<f32>() / 2.0;
+            for (row, v) in rows[block * dimensions..].iter_mut().zip(entry) {
+                row[lane] = *v;
+            }
+        }
+        Self { rows, half_squares, dimensions }
+    }
+
+    /// The nearest entry to a point, the first of equals, and half of its squared distance less that of the point.
+    #[inline(always)]
+    fn nearest<S: Simd>(&self, simd: S, point: &[f32]) -> (u32, f32) {
+        let mut best = splat(simd, f32::INFINITY);
+        let mut block_of_best = splat(simd, 0.0);
+        let blocks = self.rows.chunks_exact(self.dimensions).zip(&self.half_squares);
+        for (block, (rows, half_squares)) in blocks.enumerate() {
+            let mut score: f32x16<S> = load(simd, half_squares);
+            for (row, v) in rows.iter().zip(point) {
+                score -= load(simd, row) * splat(simd, *v);
+            }
+            let is_less = score.simd_lt(best);
+            best = is_less.select(score, best);
+            // Whole numbers below 2^24 are exact.
+            block_of_best = is_less.select(splat(simd, block as f32), block_of_best);
+        }
+        let (mut scores, mut blocks) = ([0.0; LANES], [0.0; LANES]);
+        store(best, &mut scores);
+        store(block_of_best, &mut blocks);
+        let mut found = (u32::MAX, f32::INFINITY);
+        for lane in 0..LANES {
+            let entry = (blocks[lane] as usize * LANES + lane) as u32;
+            if scores[lane] < found.1 || (scores[lane] == found.1 && entry < found.0) {
+                found = (entry, scores[lane]);
+            }
+        }
+        found
+    }
+}
+
+/// Makes a palette of at most so many entries, from at least as many points.
+pub(super) fn build(points: &Points<'_>, entries: usize, pool: &Pool, level: Level) -> Palette {
+    let all: Vec<u32> = (0..points.len() as u32).collect();
+    if entries < TWO_LEVELS {
+        let (entries, labels) = k_means(points, &all, entries, 0, Some(pool), level);
+        return Palette { entries, labels };
+    }
+    let (centres, part_of) = k_means(points, &all, entries.isqrt(), 0, Some(pool), level);
+    let parts = centres.len() / points.dimensions;
+    let mut members: Vec<Vec<u32>> = vec![Vec::new(); parts];
+    for (i, &part) in part_of.iter().enumerate() {
+        members[part as usize].push(i as u32);
+    }
+    let shares = shares(points, &members, &centres, entries);
+    let fine =
+        pool.map(parts, |part| k_means(points, &members[part], shares[part], part as u64 + 1, None, level).0);
+    let first: Vec<u32> = fine
+        .iter()
+        .scan(0, |sum, entries| {
+            let first = *sum;
+            *sum += (entries.len() / points.dimensions) as u32;
+            Some(first)
+        })
+        .collect();
+
+    let around = neighbours(&centres, points.dimensions);
+    let mut entries: Vec<f32> = fine.concat();
+    let ends = first.iter().skip(1).copied().chain([(entries.len() / points.dimensions) as u32]);
+    let ranges: Vec<[usize; 2]> =
+        first.iter().zip(ends).map(|(&begin, end)| [begin as usize, end as usize]).collect();
+    let mut labels = vec![0; points.len()];
+    for round in 0..2 {
+        let tables: Vec<Table> = ranges
+            .iter()
+            .map(|[begin, end]| {
+                let dimensions = points.dimensions;
+                Table::new(&entries[begin * dimensions..end * dimensions], dimensions)
+            })
+            .collect();
+        pool.run_chunks(&mut labels, CHUNK, |chunk, labels| {
+            at_level!(level, simd => for (i, label) in labels.iter_mut().enumerate() {
+                let i = chunk * CHUNK + i;
+                let mut best = f32::INFINITY;
+                for &part in &around[part_of[i] as usize] {
+                    let (entry, score) = tables[part as usize].nearest(simd, points.point(i as u32));
+                    if score < best {
+                        (best, *label) = (score, first[part as usize] + entry);
+                    }
+                }
+            });
+        });
+        if round == 0 {
+            update(points, &all, &labels, &mut entries);
+        }
+    }
+    Palette { entries, labels }
+}
+
+/// How many entries each part gets: by the square root of its error times its size, at most one for each point.
+fn shares(points: &Points<'_>, members: &[Vec<u32>], centres: &[f32], entries: usize) -> Vec<usize> {
+    let error = |part: usize| -> f64 {
+        let centre = &centres[part * points.dimensions..(part + 1) * points.dimensions];
+        members[part].iter().map(|&i| points.weight(i) * squared_distance(points.point(i), centre)).sum()
+    };
+    let wishes: Vec<f64> =
+        (0..members.len()).map(|part| (error(part) * members[part].len() as f64).sqrt()).collect();
+    let mut shares: Vec<usize> = members.iter().map(|members| usize::from(!members.is_empty())).collect();
+    // What a full part cannot take goes to the others, until nothing is left or all are full.
+    loop {
+        let left = entries.saturating_sub(shares.iter().sum());
+        let open: Vec<usize> =
+            (0..members.len()).filter(|&part| shares[part] < members[part].len()).collect();
+        let wanted: f64 = open.iter().map(|&part| wishes[part]).sum();
+        if left == 0 || open.is_empty() {
+            return shares;
+        }
+        let mut given = 0;
+        for &part in &open {
+            let share = if wanted > 0.0 { (left as f64 * wishes[part] / wanted) as usize } else { 0 };
+            let share = share.min(members[part].len() - shares[part]);
+            shares[part] += share;
+            given += share;
+        }
+        if given == 0 {
+            for &part in open.iter().take(left) {
+                shares[part] += 1;
+            }
+        }
+    }
+}
+
+/// For each part itself and the nearest others.
+fn neighbours(centres: &[f32], dimensions: usize) -> Vec<Vec<u32>> {
+    let parts: Vec<&[f32]> = centres.chunks_exact(dimensions).collect();
+    let nearest = |centre: &[f32]| {
+        let mut all: Vec<(f64, u32)> =
+            parts.iter().enumerate().map(|(j, other)| (squared_distance(centre, other), j as u32)).collect();
+        all.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        all.iter().take(1 + NEIGHBOURS).map(|(_, j)| *j).collect()
+    };
+    parts.iter().map(|centre| nearest(centre)).collect()
+}
+
+/// Lloyd's method over some of the points: entries, and the entry of each of these points.
+fn k_means(
+    points: &Points<'_>,
+    members: &[u32],
+    count: usize,
+    stream: u64,
+    pool: Option<&Pool>,
+    level: Level,
+) -> (Vec<f32>, Vec<u32>) {
+    let mut order: Vec<u32> = members.to_vec();
+    rng::shuffle(&mut order, SEED, 0, stream);
+    let mut entries: Vec<f32> = order.iter().take(count).flat_map(|&i| points.point(i)).copied().collect();
+    if members.len() <= count {
+        // Every point is an entry.
+        let mut places: Vec<(u32, u32)> = order.iter().zip(0..).map(|(&i, entry)| (i, entry)).collect();
+        places.sort_unstable();
+        return (entries, places.iter().map(|(_, entry)| *entry).collect());
+    }
+    let mut labels = vec![0; members.len()];
+    for round in 0..=ROUNDS {
+        let table = Table::new(&entries, points.dimensions);
+        let assign = |chunk: usize, labels: &mut [u32]| {
+            at_level!(level, simd => for (i, label) in labels.iter_mut().enumerate() {
+                *label = table.nearest(simd, points.point(members[chunk * CHUNK + i])).0;
+            });
+        };
+        match pool {
+            Some(pool) => pool.run_chunks(&mut labels, CHUNK, assign),
+            None => labels.chunks_mut(CHUNK).enumerate().for_each(|(chunk, labels)| assign(chunk, labels)),
+        }
+        if round < ROUNDS {
+            update(points, members, &labels, &mut entries);
+        }
+    }
+    (entries, labels)
+}
+
+/// Entries become the means of their points; one without points becomes the point that is farthest from its own.
+fn update(points: &Points<'_>, members: &[u32], labels: &[u32], entries: &mut [f32]) {
+    let dimensions = points.dimensions;
+    let mut sums = vec![0.0f64; entries.len()];
+    let mut weights = vec![0.0f64; entries.len() / dimensions];
+    for (&i, &label) in members.iter().zip(labels) {
+        let weight = points.weight(i);
+        weights[label as usize] += weight;
+        let sums = &mut sums[label as usize * dimensions..(label as usize + 1) * dimensions];
+        sums.iter_mut().zip(points.point(i)).for_each(|(sum, v)| *sum += weight * f64::from(*v));
+    }
+    for ((entry, sum), weight) in
+        entries.chunks_exact_mut(dimensions).zip(sums.chunks_exact(dimensions)).zip(&weights)
+    {
+        if *weight > 0.0 {
+            entry.iter_mut().zip(sum).for_each(|(v, sum)| *v = (sum / weight) as f32);
+        }
+    }
+    let empty: Vec<usize> = (0..weights.len()).filter(|&entry| weights[entry] == 0.0).collect();
+    if empty.is_empty() {
+        return;
+    }
+    let error = |(&i, &label): (&u32, &u32)| {
+        let entry = &entries[label as usize * dimensions..(label as usize + 1) * dimensions];
+        (points.weight(i) * squared_distance(points.point(i), entry), i)
+    };
+    let mut worst: Vec<(f64, u32)> = members.iter().zip(labels).map(error).collect();
+    worst.sort_unstable_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    for (entry, (_, i)) in empty.into_iter().zip(worst) {
+        entries[entry * dimensions..(entry + 1) * dimensions].copy_from_slice(points.point(i));
+    }
+}
+
+fn squared_distance(a: &[f32], b: &[f32]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| f64::from(a - b) * f64::from(a - b)).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_compute::{VectorLevel, level};
+
+    use super::*;
+
+    /// Points around some centres.
+    fn values(count: usize, dimensions: usize) -> Vec<f32> {
+        let number = |i: u32, k: u32| rng::uniform(rng::philox(1, 2, u64::from(i), k)[0]);
+        let value = |i: usize, k: usize| {
+            let centre = number((i % 37) as u32 + 1_000_000, k as u32);
+            centre + 0.1 * number(i as u32, k as u32)
+        };
+        (0..count).flat_map(|i| (0..dimensions).map(move |k| (i, k))).map(|(i, k)| value(i, k)).collect()
+    }
+
+    fn error(points: &Points<'_>, palette: &Palette) -> f64 {
+        let d = points.dimensions;
+        let entry = |i: usize| &palette.entries[palette.labels[i] as usize * d..][..d];
+        (0..points.len()).map(|i| squared_distance(points.point(i as u32), entry(i))).sum::<f64>()
+            / points.len() as f64
+    }
+
+    #[test]
+    fn threads_and_vectors_do_not_change_the_palette() {
+        let (values, weights) = (values(3000, 9), vec![1.0; 3000]);
+        let points = Points { values: &values, dimensions: 9, weights: &weights };
+        for entries in [64, 2048] {
+            let expected = build(&points, entries, &Pool::new(1), level(VectorLevel::Fallback).unwrap());
+            assert!(expected.entries.len() <= entries * 9);
+            for threads in [1, 3] {
+                for wanted in VectorLevel::ALL {
+                    let Some(level) = level(wanted) else { continue };
+                    let found = build(&points, entries, &Pool::new(threads), level);
+                    assert!(
+                        found.entries == expected.entries && found.labels == expected.labels,
+                        "{wanted:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn more_entries_are_nearer_and_as_many_as_points_are_exact() {
+        let (values, weights) = (values(2000, 24), vec![1.0; 2000]);
+        let points = Points { values: &values, dimensions: 24, weights: &weights };
+        let pool = Pool::new(1);
+        let best = level(VectorLevel::Auto).unwrap();
+        let errors = [1, 64, 1024].map(|entries| error(&points, &build(&points, entries, &pool, best)));
+        // Spread of the centres, spread around them, and less.
+        assert!(errors[0] > 1.5 && errors[1] < 0.025 && errors[2] < 0.5 * errors[1], "{errors:?}");
+        assert!(error(&points, &build(&points, 2000, &pool, best)) < 1e-9);
+        assert!(error(&points, &build(&points, 300, &pool, best)) < errors[1]);
+    }
+}

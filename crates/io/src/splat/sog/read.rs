@@ -1,0 +1,382 @@
+//! Reads a SOG: from a zip, or from the folder of its `meta.json`.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
+
+use std::f64::consts::FRAC_1_SQRT_2;
+use std::io::{Cursor, Read};
+use std::path::Path;
+
+use gausset_core::sh;
+use image_webp::WebPDecoder;
+use zip::ZipArchive;
+
+use super::meta::Meta;
+use super::{FIRST_LARGEST, META, PALETTE_COLUMNS};
+use crate::splat::format::Start;
+use crate::splat::sift::{Collector, row_values};
+use crate::splat::source::{Source, Stream};
+use crate::splat::values::{self, EXTREME_LOGIT};
+use crate::splat::{Document, Format, Initial, SplatError};
+use crate::units::quote;
+use crate::{guard, input};
+
+/// Longest description.
+const MAX_META_BYTES: u64 = 1 << 20;
+/// Most files in a zip.
+const MAX_ENTRIES: usize = 64;
+/// Longest side of a picture.
+const MAX_SIDE: u32 = 16_383;
+/// Pixels of a picture beyond those of its splats: rows that are not full, and sides that are powers of two.
+const SPARE_PIXELS: u64 = 1 << 16;
+/// Bytes of a WebP beyond its pixels.
+const SPARE_BYTES: u64 = 1 << 20;
+
+/// A zip, or the description itself.
+pub(in crate::splat) fn sniff(start: &Start) -> bool {
+    let is_meta = start.is_json() && start.names("\"means\"") && start.names("\"sh0\"");
+    start.bytes.starts_with(b"PK\x03\x04") || is_meta
+}
+
+/// Where the pictures lie.
+enum Place<'a> {
+    Zip(Box<ZipArchive<&'a mut dyn Stream>>),
+    Folder(Option<&'a Path>),
+}
+
+/// A decoded picture.
+struct Picture {
+    width: u32,
+    height: u32,
+    rgba: Vec<u8>,
+}
+
+impl Picture {
+    fn pixel(&self, index: usize) -> [u8; 4] {
+        self.rgba.as_chunks::<4>().0.get(index).copied().unwrap_or_default()
+    }
+}
+
+/// Reads a file.
+pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
+    let mut magic = [0; 2];
+    source.exact(&mut magic)?;
+    source.stream.rewind().map_err(|error| source.io(error))?;
+    // The stream is lent to the zip, the rest of the source to messages.
+    let Source { stream, bytes, path, folder, options } = source;
+    let mut nothing = std::io::empty();
+    let about = Source { stream: &mut nothing, bytes: *bytes, path, folder: *folder, options };
+    let mut place = Place::Folder(*folder);
+    let text = if magic == *b"PK" {
+        let archive = ZipArchive::new(&mut **stream as &mut dyn Stream);
+        let archive = archive.map_err(|error| {
+            about.damaged("zip", "cannot be taken apart", "a whole zip archive", quote(&error.to_string()))
+        })?;
+        if archive.len() > MAX_ENTRIES {
+            let expected = format!("at most {MAX_ENTRIES}");
+            return Err(about.damaged("zip", "too many files", expected, archive.len().to_string()));
+        }
+        place = Place::Zip(Box::new(archive));
+        place.file(META, MAX_META_BYTES, &about)?
+    } else {
+        if *bytes > MAX_META_BYTES {
+            return Err(about.damaged(META, "too long", "at most 1 MiB", format!("{bytes} bytes")));
+        }
+        let mut text = Vec::new();
+        stream.take(MAX_META_BYTES).read_to_end(&mut text).map_err(|error| about.io(error))?;
+        text
+    };
+    let mut parser = serde_json::Deserializer::from_slice(&text);
+    let meta: Meta = serde_path_to_error::deserialize(&mut parser).map_err(|error| {
+        let name = format!("{META} {}", quote(&error.path().to_string()));
+        about.damaged(
+            name,
+            "not the description of a SOG",
+            "version 1 or 2",
+            quote(&error.inner().to_string()),
+        )
+    })?;
+    if let Some(version) = meta.version.filter(|version| *version != 2) {
+        return Err(about.damaged(META, "unknown version of SOG", "2, or none for 1", version.to_string()));
+    }
+    let Some(count) = meta.count() else {
+        return Err(about.damaged(META, "how many splats is missing", "count", "none"));
+    };
+    let degree = meta.sh_rest.as_ref().map_or(Ok(0), |rest| {
+        let known = rest.bands.filter(|bands| (1..=sh::MAX_DEGREE).contains(bands));
+        match (rest.bands, known) {
+            (Some(bands), None) => {
+                Err(about.damaged(META, "unknown SH degree", "shN.bands 1..3", bands.to_string()))
+            }
+            // Version 1 tells it by the width of its picture.
+            (_, known) => Ok(known.unwrap_or(sh::MAX_DEGREE)),
+        }
+    })?;
+    about.options.limits.check(count, row_values(degree), about.path)?;
+    let attributes = Attributes::read(&meta, count, &mut place, &about)?;
+    let rest = match &meta.sh_rest {
+        Some(rest) => Some(Rest::read(rest, count, attributes.size, &mut place, &about)?),
+        None => None,
+    };
+    let degree = rest.as_ref().map_or(0, |rest| rest.degree);
+    let mut splats = Collector::new(degree, count);
+    let mut row = vec![0.0; row_values(degree)];
+    for i in 0..count as usize {
+        attributes.splat(i, &mut row);
+        if let Some(rest) = &rest {
+            rest.splat(i, row.get_mut(row_values(0)..).unwrap_or_default());
+        }
+        splats.push(&mut row);
+    }
+    Ok(Initial::Splats(Document {
+        antialiased: meta.is_antialiased(),
+        flat: meta.is_flat(),
+        version: Some(meta.version.unwrap_or(1).to_string()),
+        ..splats.into_document(Format::Sog)
+    }))
+}
+
+impl Place<'_> {
+    /// The content of a file that the description names.
+    fn file(&mut self, name: &str, limit: u64, about: &Source<'_>) -> Result<Vec<u8>, SplatError> {
+        let place = || format!("file {}", quote(name));
+        if name.is_empty() || name == ".." || name.contains(['/', '\\', ':']) {
+            return Err(about.damaged(place(), "a name that leads out", "a plain file name", quote(name)));
+        }
+        let too_long =
+            || about.damaged(place(), "too long for its splats", format!("at most {limit} bytes"), "more");
+        match self {
+            Place::Zip(archive) => {
+                let broken = |error: &dyn std::fmt::Display| {
+                    let found = quote(&error.to_string());
+                    about.damaged(place(), "cannot be read from the zip", "a file in it", found)
+                };
+                let entry = archive.by_name(name).map_err(|error| broken(&error))?;
+                let mut content = Vec::new();
+                let read = entry.take(limit + 1).read_to_end(&mut content);
+                read.map_err(|error| broken(&error))?;
+                if content.len() as u64 > limit { Err(too_long()) } else { Ok(content) }
+            }
+            Place::Folder(folder) => {
+                let Some(folder) = folder else {
+                    return Err(about.damaged(place(), "not there", "a file beside this one", "none"));
+                };
+                let path = folder.join(name);
+                input::read(&path, limit).map_err(|source| SplatError::Io { path, action: "read", source })
+            }
+        }
+    }
+
+    /// A picture of at most so many pixels.
+    fn picture(&mut self, name: &str, most: u64, about: &Source<'_>) -> Result<Picture, SplatError> {
+        let bytes = self.file(name, 4 * most + SPARE_BYTES, about)?;
+        let place = format!("file {}", quote(name));
+        let broken =
+            |found: String| about.damaged(&*place, "not a picture of a SOG", "a lossless WebP", found);
+        let mut decoder = match guard::run(|| WebPDecoder::new(Cursor::new(&bytes))) {
+            Ok(Ok(decoder)) => decoder,
+            Ok(Err(error)) => return Err(broken(quote(&error.to_string()))),
+            Err(panic) => return Err(broken(quote(&panic))),
+        };
+        let (width, height) = decoder.dimensions();
+        if decoder.is_animated() || decoder.is_lossy() {
+            return Err(broken("a film, or a lossy picture".to_owned()));
+        }
+        if width > MAX_SIDE || height > MAX_SIDE || u64::from(width) * u64::from(height) > most {
+            let expected = format!("at most {most} pixels");
+            return Err(about.damaged(
+                place,
+                "too large for its splats",
+                expected,
+                format!("{width}x{height}"),
+            ));
+        }
+        let mut pixels = vec![0; decoder.output_buffer_size().unwrap_or(0)];
+        match guard::run(|| decoder.read_image(&mut pixels)) {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => return Err(broken(quote(&error.to_string()))),
+            Err(panic) => return Err(broken(quote(&panic))),
+        }
+        let rgba = match decoder.has_alpha() {
+            true => pixels,
+            false => pixels.as_chunks::<3>().0.iter().flat_map(|&[r, g, b]| [r, g, b, 255]).collect(),
+        };
+        Ok(Picture { width, height, rgba })
+    }
+}
+
+/// The name at a place of a list of files.
+fn name<'a>(files: &'a [String], index: usize, of: &str, about: &Source<'_>) -> Result<&'a str, SplatError> {
+    files
+        .get(index)
+        .map(String::as_str)
+        .ok_or_else(|| about.damaged(META, "a file name is missing", format!("{of}.files[{index}]"), "none"))
+}
+
+/// Everything but SH above degree 0.
+struct Attributes {
+    size: [u32; 2],
+    low: Picture,
+    high: Picture,
+    scales: Picture,
+    quats: Picture,
+    sh0: Picture,
+    mins: [f64; 3],
+    maxs: [f64; 3],
+    scale_tables: [[f32; 256]; 3],
+    colour_tables: [[f32; 256]; 3],
+    logits: [f32; 256],
+}
+
+impl Attributes {
+    fn read(meta: &Meta, count: u64, place: &mut Place<'_>, about: &Source<'_>) -> Result<Self, SplatError> {
+        let most = count.saturating_mul(4).saturating_add(SPARE_PIXELS);
+        let mut size = None;
+        let mut picture = |files: &[String], index: usize, of: &str| -> Result<Picture, SplatError> {
+            let name = name(files, index, of, about)?;
+            let picture = place.picture(name, most, about)?;
+            check_size(&picture, &mut size, count, name, about)?;
+            Ok(picture)
+        };
+        let numbers = |of: &str| {
+            about.damaged(META, "numbers that cannot be", format!("{of} with 256 finite numbers"), "others")
+        };
+        let Meta { means, scales, quats, sh0, .. } = meta;
+        if means.mins.iter().chain(&means.maxs).any(|v| !v.is_finite() || v.abs() > 80.0) {
+            return Err(numbers("means.mins and maxs within 80, not a codebook"));
+        }
+        let scale_tables = scales.tables().ok_or_else(|| numbers("scales.codebook"))?;
+        let colour_tables = sh0.tables().ok_or_else(|| numbers("sh0.codebook"))?;
+        let low = picture(&means.files, 0, "means")?;
+        let high = picture(&means.files, 1, "means")?;
+        let scales = picture(&scales.files, 0, "scales")?;
+        let quats = picture(&quats.files, 0, "quats")?;
+        let logits = sh0.logits().unwrap_or_else(|| values::byte_logits(EXTREME_LOGIT));
+        let sh0 = picture(&sh0.files, 0, "sh0")?;
+        let (mins, maxs) = (means.mins, means.maxs);
+        let size = size.unwrap_or_default();
+        Ok(Self { size, low, high, scales, quats, sh0, mins, maxs, scale_tables, colour_tables, logits })
+    }
+
+    /// Decodes a splat into the front of a row.
+    fn splat(&self, i: usize, row: &mut [f32]) {
+        let (low, high) = (self.low.pixel(i), self.high.pixel(i));
+        let mut axes = low.into_iter().zip(high).zip(self.mins.into_iter().zip(self.maxs));
+        let mean = [(); 3].map(|()| {
+            let ((low, high), (min, max)) = axes.next().unwrap_or_default();
+            let range = if max - min == 0.0 { 1.0 } else { max - min };
+            let log = min + range * f64::from(u16::from_le_bytes([low, high])) / 65_535.0;
+            (libm::expm1(log.abs()).copysign(log)) as f32
+        });
+        let looked_up = |tables: &[[f32; 256]; 3], [r, g, b, _]: [u8; 4]| {
+            let mut values = tables.iter().zip([r, g, b]).map(|(table, byte)| table.get(usize::from(byte)));
+            [(); 3].map(|()| values.next().flatten().copied().unwrap_or_default())
+        };
+        let sh0 = self.sh0.pixel(i);
+        let logit = self.logits.get(usize::from(sh0[3])).copied().unwrap_or_default();
+        let geometry = mean
+            .into_iter()
+            .chain(looked_up(&self.scale_tables, self.scales.pixel(i)))
+            .chain(rotation(self.quats.pixel(i)))
+            .chain([logit])
+            .chain(looked_up(&self.colour_tables, sh0));
+        row.iter_mut().zip(geometry).for_each(|(out, v)| *out = v);
+    }
+}
+
+/// The quaternion of a pixel.
+fn rotation([a, b, c, largest]: [u8; 4]) -> [f32; 4] {
+    let Some(largest) = largest.checked_sub(FIRST_LARGEST) else { return [1.0, 0.0, 0.0, 0.0] };
+    let part = |byte: u8| (f64::from(byte) / 255.0 * 2.0 - 1.0) * FRAC_1_SQRT_2;
+    values::from_smallest_three(usize::from(largest), [a, b, c].map(part))
+}
+
+/// All pictures have the size of the first, and room for every splat.
+fn check_size(
+    picture: &Picture,
+    size: &mut Option<[u32; 2]>,
+    count: u64,
+    name: &str,
+    about: &Source<'_>,
+) -> Result<(), SplatError> {
+    let found = [picture.width, picture.height];
+    let expected = *size.get_or_insert(found);
+    let place = || format!("file {}", quote(name));
+    let text = |[width, height]: [u32; 2]| format!("{width}x{height}");
+    if found != expected {
+        return Err(about.damaged(
+            place(),
+            "another size than the first picture",
+            text(expected),
+            text(found),
+        ));
+    }
+    if u64::from(picture.width) * u64::from(picture.height) < count {
+        let expected = format!("{count} pixels");
+        return Err(about.damaged(place(), "too small for its splats", expected, text(found)));
+    }
+    Ok(())
+}
+
+/// SH above degree 0.
+struct Rest {
+    degree: u8,
+    labels: Picture,
+    centroids: Picture,
+    table: [f32; 256],
+    entries: usize,
+}
+
+impl Rest {
+    fn read(
+        rest: &super::meta::Palette,
+        count: u64,
+        size: [u32; 2],
+        place: &mut Place<'_>,
+        about: &Source<'_>,
+    ) -> Result<Self, SplatError> {
+        let Some(table) = rest.table() else {
+            return Err(about.damaged(
+                META,
+                "numbers that cannot be",
+                "shN.codebook with 256 finite numbers",
+                "others",
+            ));
+        };
+        let widest = u64::from(PALETTE_COLUMNS) * (sh::coefficients(sh::MAX_DEGREE) as u64 - 1);
+        let entries = rest.count.unwrap_or(1 << 16).min(1 << 16);
+        let most = widest * entries.div_ceil(u64::from(PALETTE_COLUMNS)).max(1);
+        let centroids = place.picture(name(&rest.files, 0, "shN", about)?, most, about)?;
+        let width = |degree: u8| PALETTE_COLUMNS * (sh::coefficients(degree) as u32 - 1);
+        let degree = (1..=sh::MAX_DEGREE).find(|&degree| width(degree) == centroids.width);
+        let Some(degree) = degree.filter(|degree| rest.bands.is_none_or(|bands| bands == *degree)) else {
+            let found = centroids.width.to_string();
+            return Err(about.damaged(
+                "shN",
+                "the palette is not as wide as its degree",
+                "192, 512 or 960 pixels",
+                found,
+            ));
+        };
+        let labels_name = name(&rest.files, 1, "shN", about)?;
+        let labels =
+            place.picture(labels_name, count.saturating_mul(4).saturating_add(SPARE_PIXELS), about)?;
+        check_size(&labels, &mut Some(size), count, labels_name, about)?;
+        let entries = (PALETTE_COLUMNS * centroids.height) as usize;
+        Ok(Self { degree, labels, centroids, table, entries })
+    }
+
+    /// Decodes the coefficients of a splat.
+    fn splat(&self, i: usize, row: &mut [f32]) {
+        let [low, high, ..] = self.labels.pixel(i);
+        // A label beyond the palette means its last entry.
+        let entry = usize::from(u16::from_le_bytes([low, high])).min(self.entries.saturating_sub(1));
+        let coefficients = sh::coefficients(self.degree) - 1;
+        let columns = PALETTE_COLUMNS as usize;
+        let first = entry / columns * self.centroids.width as usize + entry % columns * coefficients;
+        for (k, out) in row.chunks_exact_mut(3).enumerate() {
+            let [r, g, b, _] = self.centroids.pixel(first + k);
+            out.iter_mut().zip([r, g, b]).for_each(|(out, byte)| {
+                *out = self.table.get(usize::from(byte)).copied().unwrap_or_default();
+            });
+        }
+    }
+}

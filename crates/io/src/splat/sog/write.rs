@@ -1,0 +1,189 @@
+//! Writes a SOG of version 2 as a zip.
+
+use std::f64::consts::FRAC_1_SQRT_2;
+use std::io::{self, Cursor, Write};
+
+use gausset_compute::Pool;
+use gausset_compute::fearless_simd::Level;
+use gausset_core::{Splats, sh};
+use image_webp::{ColorType, EncoderParams, WebPEncoder};
+use serde_json::json;
+use zip::write::SimpleFileOptions;
+use zip::{CompressionMethod, DateTime, ZipWriter};
+
+use super::codebook::Codebook;
+use super::palette::{self, Points};
+use super::{FIRST_LARGEST, META, PALETTE_COLUMNS};
+use crate::splat::values;
+use crate::splat::{Document, Format, SaveOptions, Saved, order};
+
+/// Longest side of a WebP.
+const MAX_SIDE: usize = 16_383;
+/// Most entries of the palette: labels have 16 bits.
+const MAX_ENTRIES: usize = 1 << 16;
+
+/// Writes a document.
+pub(in crate::splat) fn write(
+    writer: &mut dyn Write,
+    document: &Document,
+    _: &SaveOptions,
+) -> io::Result<Saved> {
+    let splats = &document.splats;
+    let count = splats.len();
+    let width = 4 * (count as f64).sqrt().div_euclid(4.0) as usize;
+    // The side of a square, up to a multiple of four.
+    let width = if width * width < count { width + 4 } else { width.max(4) };
+    let height = 4 * count.div_ceil(4 * width);
+    if count == 0 || height > MAX_SIDE || width > MAX_SIDE {
+        let reason = format!("a SOG holds 1 to 268,000,000 splats (found {count})");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    let order = order::in_groups(&splats.means, 1);
+    let canvas = Canvas { order: &order, width, height };
+    let mut archive = ZipWriter::new(Cursor::new(Vec::new()));
+    let mut add = |name: &str, bytes: &[u8]| -> io::Result<()> {
+        let stored = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .last_modified_time(DateTime::default());
+        archive.start_file(name, stored)?;
+        archive.write_all(bytes)
+    };
+
+    let log = |v: f32| libm::log1p(f64::from(v).abs()).copysign(f64::from(v));
+    let range = |axis: usize| {
+        splats.means.iter().fold([f64::INFINITY, f64::NEG_INFINITY], |[low, high], mean| {
+            let v = log(mean[axis]);
+            [low.min(v), high.max(v)]
+        })
+    };
+    let ranges = [0, 1, 2].map(range);
+    let code = |i: usize, axis: usize| {
+        let [low, high] = ranges[axis];
+        let t = if high > low { (log(splats.means[i][axis]) - low) / (high - low) } else { 0.0 };
+        values::steps(t, 65_535) as u16
+    };
+    add("means_l.webp", &canvas.opaque(|i| [0, 1, 2].map(|axis| code(i, axis) as u8))?)?;
+    add("means_u.webp", &canvas.opaque(|i| [0, 1, 2].map(|axis| (code(i, axis) >> 8) as u8))?)?;
+    add("quats.webp", &canvas.with_alpha(|i| rotation(splats.quats[i]))?)?;
+    let scales = Codebook::of(splats.log_scales.iter().flatten().copied());
+    add("scales.webp", &canvas.opaque(|i| splats.log_scales[i].map(|v| scales.code(v)))?)?;
+    let colours = Codebook::of((0..count).flat_map(|i| splats.sh_of(i)[..3].iter().copied()));
+    let sh0 = canvas.with_alpha(|i| {
+        let [r, g, b] = [0, 1, 2].map(|c| colours.code(splats.sh_of(i)[c]));
+        [r, g, b, values::steps(values::opacity(splats.opacity_logits[i]), 255) as u8]
+    })?;
+    add("sh0.webp", &sh0)?;
+
+    let bound = |end: usize| ranges.map(|range| range[end]);
+    let mut meta = json!({
+        "version": 2,
+        "asset": { "generator": format!("gausset {}", env!("CARGO_PKG_VERSION")) },
+        "count": count,
+        "means": { "mins": bound(0), "maxs": bound(1), "files": ["means_l.webp", "means_u.webp"] },
+        "scales": { "codebook": scales.values.to_vec(), "files": ["scales.webp"] },
+        "quats": { "files": ["quats.webp"] },
+        "sh0": { "codebook": colours.values.to_vec(), "files": ["sh0.webp"] },
+    });
+    match (document.antialiased, document.flat) {
+        (true, _) => meta["model"] = json!("antialiased"),
+        (false, true) => meta["model"] = json!("2dgs"),
+        (false, false) => {}
+    }
+    if splats.sh_degree > 0 {
+        let rest = Rest::of(splats);
+        add("shN_centroids.webp", &rest.centroids()?)?;
+        let label = |i: usize| (rest.labels[i] as u16).to_le_bytes();
+        add("shN_labels.webp", &canvas.opaque(|i| [label(i)[0], label(i)[1], 0])?)?;
+        meta["shN"] = json!({
+            "count": rest.entries.len() / rest.dimensions,
+            "bands": splats.sh_degree,
+            "codebook": rest.codebook.values.to_vec(),
+            "files": ["shN_centroids.webp", "shN_labels.webp"],
+        });
+    }
+    add(META, meta.to_string().as_bytes())?;
+    let bytes = archive.finish()?.into_inner();
+    writer.write_all(&bytes)?;
+    let mut saved = Saved::new(Format::Sog, count, bytes.len() as u64);
+    saved.lose_scene_facts(document);
+    Ok(saved)
+}
+
+/// Pictures with a pixel a splat.
+struct Canvas<'a> {
+    order: &'a [u32],
+    width: usize,
+    height: usize,
+}
+
+impl Canvas<'_> {
+    fn opaque(&self, pixel: impl Fn(usize) -> [u8; 3]) -> io::Result<Vec<u8>> {
+        let mut pixels: Vec<u8> = self.order.iter().flat_map(|&i| pixel(i as usize)).collect();
+        pixels.resize(3 * self.width * self.height, 0);
+        encode(&pixels, self.width, self.height, ColorType::Rgb8)
+    }
+
+    fn with_alpha(&self, pixel: impl Fn(usize) -> [u8; 4]) -> io::Result<Vec<u8>> {
+        let mut pixels: Vec<u8> = self.order.iter().flat_map(|&i| pixel(i as usize)).collect();
+        pixels.resize(4 * self.width * self.height, 0);
+        encode(&pixels, self.width, self.height, ColorType::Rgba8)
+    }
+}
+
+/// The shorter of a picture with and without prediction.
+fn encode(pixels: &[u8], width: usize, height: usize, colour: ColorType) -> io::Result<Vec<u8>> {
+    let with = |predicts: bool| {
+        let mut bytes = Vec::new();
+        let mut encoder = WebPEncoder::new(&mut bytes);
+        let mut params = EncoderParams::default();
+        params.use_predictor_transform = predicts;
+        encoder.set_params(params);
+        encoder.encode(pixels, width as u32, height as u32, colour).map_err(io::Error::other)?;
+        Ok::<_, io::Error>(bytes)
+    };
+    let (plain, predicted) = (with(false)?, with(true)?);
+    Ok(if plain.len() <= predicted.len() { plain } else { predicted })
+}
+
+/// The pixel of a rotation.
+fn rotation(quat: [f32; 4]) -> [u8; 4] {
+    let (largest, rest) = values::smallest_three(values::unit(quat));
+    let [a, b, c] = rest.map(|v| values::byte((v / FRAC_1_SQRT_2 / 2.0 + 0.5) * 255.0).0);
+    [a, b, c, FIRST_LARGEST + largest as u8]
+}
+
+/// SH above degree 0.
+struct Rest {
+    entries: Vec<f32>,
+    labels: Vec<u32>,
+    dimensions: usize,
+    codebook: Codebook,
+}
+
+impl Rest {
+    fn of(splats: &Splats) -> Self {
+        let dimensions = splats.sh_stride() - 3;
+        let values: Vec<f32> = (0..splats.len()).flat_map(|i| splats.sh_of(i)[3..].iter().copied()).collect();
+        let weights: Vec<f32> =
+            splats.opacity_logits.iter().map(|&logit| values::opacity(logit) as f32).collect();
+        let points = Points { values: &values, dimensions, weights: &weights };
+        // The largest power of two that is not more than the splats.
+        let most = (1usize << splats.len().ilog2()).min(MAX_ENTRIES);
+        let level = Level::new();
+        let palette::Palette { entries, labels } =
+            palette::build(&points, most, &Pool::with_all_cores(), level);
+        let codebook = Codebook::of(entries.iter().copied());
+        Self { entries, labels, dimensions, codebook }
+    }
+
+    /// The palette as a picture.
+    fn centroids(&self) -> io::Result<Vec<u8>> {
+        let columns = PALETTE_COLUMNS as usize;
+        let (coefficients, count) = (self.dimensions / 3, self.entries.len() / self.dimensions);
+        let (width, height) = (columns * coefficients, count.div_ceil(columns));
+        let mut pixels: Vec<u8> = self.entries.iter().map(|&v| self.codebook.code(v)).collect();
+        pixels.resize(3 * width * height, 0);
+        debug_assert_eq!(coefficients + 1, sh::coefficients(coefficients.isqrt() as u8));
+        encode(&pixels, width, height, ColorType::Rgb8)
+    }
+}
