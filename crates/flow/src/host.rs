@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_field::fit::FitProgress;
 
-use crate::Failure;
 use crate::panos::PanoAlignment;
 use crate::photos::PhotoAlignment;
+use crate::{Failure, Watcher};
 
 /// Something that happened in a job, as data.
 #[derive(Clone, Debug)]
@@ -130,12 +130,23 @@ pub enum Part {
 pub struct Host<'a> {
     stop: &'a Arc<AtomicBool>,
     events: &'a mut dyn FnMut(Event),
+    watcher: Option<&'a mut dyn Watcher>,
 }
 
 impl<'a> Host<'a> {
     /// Somebody who sets `stop` when the job is to end as soon as what it has is saved, and receives `events`.
     pub fn new(stop: &'a Arc<AtomicBool>, events: &'a mut dyn FnMut(Event)) -> Self {
-        Self { stop, events }
+        Self { stop, events, watcher: None }
+    }
+
+    /// Does a job whose training somebody watches.
+    pub fn watched<T>(&mut self, watcher: &mut dyn Watcher, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
+        job(&mut Host { stop: self.stop, events: &mut *self.events, watcher: Some(watcher) })
+    }
+
+    /// Whoever watches the training.
+    pub(crate) fn watcher(&mut self) -> Option<&mut (dyn Watcher + 'a)> {
+        self.watcher.as_deref_mut()
     }
 
     /// The flag that says that the job is to stop.
@@ -152,6 +163,9 @@ impl<'a> Host<'a> {
 
     /// Reports what happened.
     pub fn tell(&mut self, event: Event) {
+        if let (Event::Training(event), Some(watcher)) = (&event, &mut self.watcher) {
+            watcher.hear(event);
+        }
         (self.events)(event);
     }
 

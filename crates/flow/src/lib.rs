@@ -29,6 +29,8 @@ pub mod render;
 pub mod saved_run;
 pub mod tool;
 pub mod training;
+mod watcher;
 
 pub use failure::Failure;
 pub use host::{Event, Host, Part, Stage};
+pub use watcher::Watcher;

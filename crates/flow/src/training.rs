@@ -10,8 +10,8 @@ use gausset_io::dataset::{self, Dataset};
 use gausset_io::run_folder::config_path;
 use gausset_prof::Profile;
 use gausset_train::{
-    Advanced, End, Outcome, Run, Session, TimeBudget, TrainConfig, TrainOptions, check_dataset, check_init,
-    read_finished, resumable_config,
+    Advanced, End, Outcome, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions, check_dataset,
+    check_init, read_finished, resumable_config,
 };
 
 use crate::device::DeviceOptions;
@@ -45,7 +45,9 @@ impl Task {
         Ok(Self::Resume(Box::new(resumable_config(&folder, given)?), folder))
     }
 
-    fn folder(&self) -> &Path {
+    /// The folder of the run.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
         match self {
             Self::New(_, folder, _) | Self::Resume(_, folder) => folder,
         }
@@ -185,12 +187,40 @@ impl Training {
         Ok(advanced?)
     }
 
+    /// Goes on to the end, looked at between all parts.
+    fn train_watched(&mut self, host: &mut Host<'_>) -> Result<Outcome, TrainError> {
+        if let Some(watcher) = host.watcher() {
+            watcher.begin(&mut self.run);
+        }
+        loop {
+            let advanced = self.run.advance();
+            for event in self.run.take_events() {
+                host.tell(Event::Training(Box::new(event)));
+            }
+            let (run, advanced) = (&mut self.run, advanced?);
+            if let Some(watcher) = host.watcher() {
+                match &advanced {
+                    Advanced::Over(_) => watcher.after(run),
+                    Advanced::Waiting => watcher.wait(run),
+                    _ => watcher.between(run),
+                }
+            }
+            if let Advanced::Over(outcome) = advanced {
+                return Ok(*outcome);
+            }
+        }
+    }
+
     /// Goes on to the end, or until the job is asked to stop.
     ///
     /// # Errors
     /// As [`Run::advance`]; a profile that cannot be written.
     pub fn finish(mut self, host: &mut Host<'_>) -> Result<Trained, Failure> {
-        let outcome = self.run.train(&mut |event| host.tell(Event::Training(Box::new(event))));
+        let outcome = if host.watcher().is_some() {
+            self.train_watched(host)
+        } else {
+            self.run.train(&mut |event| host.tell(Event::Training(Box::new(event))))
+        };
         host.tell(Event::Ended);
         let folder = self.run.folder().to_owned();
         let mut trained = Trained::new(folder, outcome?, self.run.dataset());

@@ -42,6 +42,11 @@ impl Stopwatch {
         self.go_on();
     }
 
+    /// Whether it runs.
+    pub(super) fn is_running(&self) -> bool {
+        self.running_since.is_some()
+    }
+
     /// Stops the watch.
     pub(super) fn pause(&mut self) {
         self.before = self.read();

@@ -27,6 +27,7 @@ mod export;
 mod feed;
 mod forecast;
 mod header;
+mod look;
 mod outbox;
 mod prepare;
 mod refined;

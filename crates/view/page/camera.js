@@ -1,0 +1,113 @@
+// Where one stands and looks, in the axes of the saved splats. `rot` has the rows of camera_from_world: right, down,
+// forward (x right, y down, z forward in the picture).
+
+export const sub = (a, b) => a.map((v, k) => v - b[k]);
+export const add = (a, b) => a.map((v, k) => v + b[k]);
+export const scale = (a, s) => a.map((v) => v * s);
+export const dot = (a, b) => a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+export const cross = (a, b) => [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]];
+export const length = (a) => Math.hypot(...a);
+export const unit = (a) => { const l = length(a); return l > 1e-12 ? scale(a, 1 / l) : [0, 0, 1]; };
+
+// A vector turned around a unit axis (Rodrigues).
+export function turned(v, axis, angle) {
+  const c = Math.cos(angle), s = Math.sin(angle);
+  return add(add(scale(v, c), scale(cross(axis, v), s)), scale(axis, dot(axis, v) * (1 - c)));
+}
+
+export function lookAt(from, to, up) {
+  const forward = unit(sub(to, from));
+  let right = cross(forward, up);
+  if (length(right) < 1e-6) right = cross(forward, Math.abs(forward[0]) < 0.9 ? [1, 0, 0] : [0, 1, 0]);
+  right = unit(right);
+  return [right, cross(forward, right), forward];
+}
+
+// Quaternion (w, x, y, z) of a rotation matrix, and back: for paths.
+export function quaternion(m) {
+  const t = m[0][0] + m[1][1] + m[2][2];
+  let q;
+  if (t > 0) {
+    const s = 2 * Math.sqrt(t + 1);
+    q = [s / 4, (m[2][1] - m[1][2]) / s, (m[0][2] - m[2][0]) / s, (m[1][0] - m[0][1]) / s];
+  } else {
+    const i = m[0][0] > m[1][1] && m[0][0] > m[2][2] ? 0 : m[1][1] > m[2][2] ? 1 : 2;
+    const j = (i + 1) % 3, k = (i + 2) % 3;
+    const s = 2 * Math.sqrt(Math.max(1e-12, 1 + m[i][i] - m[j][j] - m[k][k]));
+    q = [(m[k][j] - m[j][k]) / s, 0, 0, 0];
+    q[1 + i] = s / 4; q[1 + j] = (m[j][i] + m[i][j]) / s; q[1 + k] = (m[k][i] + m[i][k]) / s;
+  }
+  return q;
+}
+export function matrix([w, x, y, z]) {
+  const n = Math.hypot(w, x, y, z); w /= n; x /= n; y /= n; z /= n;
+  return [
+    [1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)],
+    [2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)],
+    [2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)],
+  ];
+}
+
+export class Camera {
+  constructor() {
+    this.pos = [0, 0, -3]; this.rot = [[1, 0, 0], [0, 1, 0], [0, 0, 1]];
+    this.pivot = [0, 0, 0]; this.up = [0, -1, 0]; this.fov = 50; this.speed = 1; this.mode = 'orbit';
+  }
+  get forward() { return this.rot[2]; }
+  get right() { return this.rot[0]; }
+  get distance() { return Math.max(1e-6, length(sub(this.pos, this.pivot))); }
+
+  copy() { return { pos: [...this.pos], rot: this.rot.map((r) => [...r]), pivot: [...this.pivot], fov: this.fov }; }
+  set(view) { this.pos = [...view.pos]; this.rot = view.rot.map((r) => [...r]); this.pivot = [...view.pivot]; this.fov = view.fov; }
+
+  // From the rows of a pose (12 numbers) and intrinsics (6 numbers).
+  setPose(pose, camera, pivotDistance) {
+    this.rot = [0, 1, 2].map((k) => pose.slice(4 * k, 4 * k + 3));
+    const t = [pose[3], pose[7], pose[11]];
+    this.pos = [0, 1, 2].map((k) => -(this.rot[0][k] * t[0] + this.rot[1][k] * t[1] + this.rot[2][k] * t[2]));
+    this.fov = 2 * Math.atan(camera[1] / 2 / camera[3]) * 180 / Math.PI;
+    this.pivot = add(this.pos, scale(this.forward, pivotDistance));
+  }
+  pose() {
+    return this.rot.flatMap((row) => [...row, -dot(row, this.pos)]);
+  }
+  intrinsics(width, height) {
+    const f = height / 2 / Math.tan(this.fov * Math.PI / 360);
+    return [width, height, f, f, width / 2, height / 2];
+  }
+
+  rotate(axis, angle, around) {
+    if (around) this.pos = add(around, turned(sub(this.pos, around), axis, angle));
+    this.rot = this.rot.map((row) => unit(turned(row, axis, angle)));
+    // Rows stay at right angles however many small turns there were.
+    this.rot[0] = unit(cross(this.rot[1], this.rot[2]));
+    this.rot[1] = cross(this.rot[2], this.rot[0]);
+  }
+  // Pointer moved right and down, in radians: turns right and down, in orbit around the pivot.
+  drag(dx, dy) {
+    const around = this.mode === 'orbit' ? this.pivot : null;
+    const upright = dot(this.rot[1], this.up) <= 0;
+    this.rotate(this.up, upright ? -dx : dx, around);
+    const tilt = Math.asin(Math.max(-1, Math.min(1, dot(this.forward, this.up))));
+    if (upright) dy = Math.max(tilt - 1.55, Math.min(tilt + 1.55, dy));
+    const distance = this.distance;
+    this.rotate(this.right, -dy, around);
+    if (!around) this.pivot = add(this.pos, scale(this.forward, distance));
+  }
+  // Sideways, in shares of the picture's height.
+  pan(dx, dy) {
+    const size = 2 * this.distance * Math.tan(this.fov * Math.PI / 360);
+    const move = add(scale(this.rot[0], -dx * size), scale(this.rot[1], -dy * size));
+    this.pos = add(this.pos, move); this.pivot = add(this.pivot, move);
+  }
+  dolly(factor) {
+    const distance = this.distance;
+    this.pos = add(this.pivot, scale(sub(this.pos, this.pivot), Math.max(1e-4 / distance, factor)));
+  }
+  // In units of speed: right, down, forward.
+  fly(move) {
+    const by = [0, 1, 2].reduce((sum, k) => add(sum, scale(this.rot[k], move[k])), [0, 0, 0]);
+    this.pos = add(this.pos, by); this.pivot = add(this.pivot, by);
+  }
+  roll(angle) { this.rotate(this.forward, angle, null); }
+}

@@ -1,0 +1,77 @@
+// The connection: hello, frames, events, and again when it is lost.
+
+const VERSION = 1;
+const HEAD = 44;
+
+export class Link {
+  constructor(handlers) {
+    this.handlers = handlers; this.socket = null; this.ready = false; this.wait = 500; this.sentAt = [];
+    const found = /[#&]token=([0-9a-f]+)/.exec(location.hash);
+    if (found) {
+      sessionStorage.setItem('gausset-token', found[1]);
+      // Not to be seen in screenshots.
+      history.replaceState(null, '', location.pathname);
+    }
+    this.connect();
+  }
+  connect() {
+    const token = sessionStorage.getItem('gausset-token') || '';
+    if (!token) {
+      this.handlers.lost('This page has no token. Open the address that the program has printed, with everything behind the #.', false);
+      return;
+    }
+    const socket = new WebSocket(`ws://${location.host}/ws`);
+    socket.binaryType = 'arraybuffer';
+    socket.onopen = () => socket.send(JSON.stringify({ t: 'hello', version: VERSION, token }));
+    socket.onmessage = (message) => this.take(message.data);
+    socket.onclose = (event) => {
+      this.ready = false;
+      if (event.code === 1008 && event.reason === 'token') {
+        this.handlers.lost('This page is not let in: its token is not that of this program. Open the address that the program has printed.', false);
+        return;
+      }
+      const why = event.reason === 'too many pages' ? 'Too many pages look at this program already. ' : '';
+      this.handlers.lost(`${why}The connection to the program is lost. Trying again; if the program has ended, start it once more.`, true);
+      setTimeout(() => this.connect(), this.wait);
+      this.wait = Math.min(5000, this.wait * 1.6);
+    };
+    this.socket = socket;
+  }
+  take(data) {
+    if (typeof data !== 'string') {
+      const head = new DataView(data);
+      const float = (at) => head.getFloat32(at, true);
+      this.handlers.frame({
+        kind: head.getUint8(0), flags: head.getUint16(2, true), id: head.getUint32(4, true),
+        width: head.getUint16(8, true), height: head.getUint16(10, true), png: head.getUint8(12) === 2,
+        drawMs: float(16), encodeMs: float(20), waitedMs: float(24), range: [float(28), float(32)],
+        step: Number(head.getBigUint64(36, true)), bytes: new Uint8Array(data, HEAD),
+      });
+      return;
+    }
+    const message = JSON.parse(data);
+    if (message.t === 'hello') {
+      if (message.token) sessionStorage.setItem('gausset-token', message.token);
+      sessionStorage.removeItem('gausset-reloaded');
+      this.ready = true; this.wait = 500;
+    } else if (message.t === 'version') {
+      // The program is newer than this page: once is enough.
+      if (!sessionStorage.getItem('gausset-reloaded')) {
+        sessionStorage.setItem('gausset-reloaded', '1');
+        location.reload();
+      }
+      this.handlers.lost('This page is of another version of the program. Reload it.', false);
+    }
+    this.handlers.message(message);
+  }
+  // Whether it was sent: the program drops a page that says more than 100 things in a second.
+  send(message, droppable = false) {
+    if (!this.ready) return false;
+    const now = performance.now();
+    this.sentAt = this.sentAt.filter((at) => now - at < 1000);
+    if (this.sentAt.length > (droppable ? 75 : 95)) return false;
+    this.sentAt.push(now);
+    this.socket.send(JSON.stringify(message));
+    return true;
+  }
+}

@@ -1,0 +1,312 @@
+// The page: panels, buttons, and what belongs together.
+
+import { Camera, add, scale, sub, length, dot, lookAt, cross, unit } from '/assets/camera.js';
+import { Link } from '/assets/link.js';
+import { Input } from '/assets/input.js';
+import { Stage } from '/assets/stage.js';
+import { Path } from '/assets/path.js';
+import { Charts } from '/assets/charts.js';
+
+const $ = (id) => document.getElementById(id);
+const camera = new Camera(), path = new Path(), charts = new Charts($('charts')), saved = {};
+let started = false;
+let scene = { cameras: [], start: null, live: false }, first = null, paused = false, now = {}, playing = null, scoring = false, lastFrame = 0, spoke = 0;
+const number = (v, digits = 0) => Number(v).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
+
+const notice = (text) => { $('notice').hidden = !text; $('notice-text').textContent = text || ''; };
+const say = (text) => { $('live').textContent = text; };
+const status = (text, bad = false) => { $('status').textContent = text; $('status').className = bad ? 'bad' : ''; };
+const keep = (name, text, type) => {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(text instanceof Blob ? text : new Blob([text], { type }));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+};
+
+const link = new Link({
+  message: take,
+  frame: (frame) => stage.take(frame),
+  lost: (text, again) => {
+    $('link').textContent = again ? 'not connected' : 'not let in'; $('link').className = 'bad';
+    notice(text); say(text);
+    if (started) stage.reset();
+  },
+});
+const stage = new Stage($('view'), link, camera, {
+  scene: () => scene,
+  show: () => $('show').value,
+  gain: () => Number($('gain').value),
+  split: () => $('split').value / 100,
+  exact: () => $('exact').checked,
+  filters: () => {
+    const view = { sh_degree: Number($('degree').value) };
+    if (Number($('near').value) > 0) view.near = Number($('near').value);
+    if ($('background').value) view.background = $('background').value.split(',').map(Number);
+    return view;
+  },
+  splitAt: (share) => { $('splitter').hidden = share < 0; $('splitter').style.left = `${100 * share}%`; },
+  error: (line) => status(line, true),
+  showed,
+});
+const act = {
+  probe: (at) => stage.ask({ what: 'probe', at, moving: true }).then(({ depth }) => {
+    if (!depth) return;
+    leave();
+    const height = Math.tan(camera.fov * Math.PI / 360), aspect = stage.canvas.width / stage.canvas.height;
+    const ray = [(2 * at[0] - 1) * height * aspect, (2 * at[1] - 1) * height, 1];
+    const offset = [0, 1, 2].reduce((sum, k) => add(sum, scale(camera.rot[k], ray[k] * depth)), [0, 0, 0]);
+    camera.pivot = add(camera.pos, offset);
+    camera.mode = 'orbit';
+    camera.rot = lookAt(camera.pos, camera.pivot, camera.rot[1].map((v) => -v));
+    mode(); stage.change();
+  }).catch(() => {}),
+  peek: (on) => { if (stage.fixed >= 0 && stage.photoOf !== stage.fixed && on) stage.fetchPhoto(); stage.peek = on; stage.draw(); },
+  speed: () => mode(),
+  home: (set) => { if (set) { first = camera.copy(); status('this is the first view now'); } else if (first) { leave(); camera.set(first); jumped(); } },
+  saved: (digit, set) => {
+    if (set) { saved[digit] = camera.copy(); status(`view ${digit} is saved`); }
+    else if (saved[digit]) { leave(); camera.set(saved[digit]); jumped(); }
+  },
+  side: (axis) => {
+    leave();
+    const up = camera.up, distance = camera.distance;
+    // Any two directions across the vertical, front and right.
+    const front = unit(cross(Math.abs(up[0]) < 0.9 ? [1, 0, 0] : [0, 0, 1], up)), right = cross(up, front);
+    const from = !axis ? up : axis[0] ? right : front;
+    camera.pos = add(camera.pivot, scale(from, distance));
+    camera.rot = lookAt(camera.pos, camera.pivot, axis ? up : front);
+    jumped();
+  },
+  frame: (whole) => {
+    leave();
+    if (whole) { camera.pivot = [...scene.centre]; camera.pos = sub(camera.pivot, scale(camera.forward, 2.2 * scene.radius)); }
+    camera.rot = lookAt(camera.pos, camera.pivot, camera.up);
+    camera.mode = 'orbit'; mode(); jumped();
+  },
+  up: () => { camera.up = camera.rot[1].map((v) => -v); status('up is where it is in this view'); },
+  step: (by) => { const list = ordered(); if (list.length) go(list[((list.indexOf(stage.fixed) + by) % list.length + list.length) % list.length]); },
+  pause: () => { if (scene.live) command(paused ? 'resume' : 'pause'); },
+  key: () => { path.add(camera.copy()); pathText(); status(`${path.keys.length} views in the path`); },
+  screenshot: () => stage.ask({ exact: true, moving: false }).then(({ bytes }) => keep('gausset-view.png', new Blob([bytes], { type: 'image/png' }))).catch((e) => status(e.message, true)),
+  copy: () => {
+    const text = JSON.stringify({ camera_from_world: camera.pose(), fov: camera.fov, pivot: camera.pivot });
+    navigator.clipboard.writeText(text).then(() => status('the camera is in the clipboard'), () => status('the browser gives no clipboard here', true));
+  },
+  info: () => { $('info-panel').open = !$('info-panel').open; },
+  panels: () => {
+    const bare = document.body.classList.toggle('bare');
+    $('panels').setAttribute('aria-expanded', String(!bare));
+  },
+  help: () => $('keys').showModal(),
+};
+const input = new Input($('view'), camera, act, moved);
+
+function moved() {
+  if (stage.fixed >= 0) leave();
+  playing = null;
+  stage.change(true);
+}
+function jumped() { playing = null; stage.change(); }
+// Away from the camera of the dataset, at the same place.
+function leave() {
+  if (stage.fixed < 0) return;
+  stage.fix(-1);
+  if (['photo', 'split', 'flip', 'error'].includes($('show').value)) { $('show').value = 'color'; controls(); }
+  list();
+}
+function mode() {
+  $('mode').textContent = camera.mode === 'fly' ? `fly · ${number(camera.speed, 2)} units/s` : 'orbit';
+}
+function go(index) {
+  const at = scene.cameras[index];
+  if (!at) return;
+  const distance = Math.max(1e-3, dot(sub(scene.centre, [0, 1, 2].map((k) => -[0, 1, 2].reduce((s, r) => s + at.pose[4 * r + k] * at.pose[4 * r + 3], 0))), at.pose.slice(8, 11)));
+  camera.setPose(at.pose, at.camera, distance);
+  $('fov').value = camera.fov;
+  stage.fix(index);
+  list();
+}
+function ordered() {
+  const words = $('search').value.toLowerCase();
+  const found = scene.cameras.map((_, i) => i).filter((i) => scene.cameras[i].name.toLowerCase().includes(words));
+  const worst = (i) => scene.cameras[i].psnr ?? 1e9;
+  return $('order').value === 'worst' ? found.sort((a, b) => worst(a) - worst(b)) : found;
+}
+function list() {
+  const indices = ordered();
+  $('camera-panel').hidden = scene.cameras.length === 0;
+  $('compare').disabled = !scene.photos;
+  $('camera-count').textContent = scene.cameras.length ? `(${scene.cameras.length})` : '';
+  $('cameras').replaceChildren(...indices.map((i) => {
+    const { name, held_out, psnr } = scene.cameras[i];
+    const row = document.createElement('li'), button = document.createElement('button'), b = document.createElement('b'), span = document.createElement('span');
+    b.textContent = name; b.title = name;
+    span.textContent = `${held_out ? 'held out ' : ''}${psnr == null ? '' : number(psnr, 2)}`;
+    span.title = psnr == null ? '' : 'PSNR in dB';
+    button.append(b, span);
+    button.setAttribute('aria-current', String(i === stage.fixed));
+    button.addEventListener('click', () => go(i));
+    row.append(button);
+    return row;
+  }));
+}
+function controls() {
+  const show = $('show').value;
+  document.querySelectorAll('.for-split').forEach((e) => { e.hidden = show !== 'split'; });
+  document.querySelectorAll('.for-error').forEach((e) => { e.hidden = show !== 'error'; });
+  $('legend').hidden = !['depth', 'count', 'error'].includes(show);
+}
+function showed(frame) {
+  lastFrame = performance.now();
+  notice('');
+  const show = $('show').value;
+  if (show === 'error' && stage.fixed >= 0) {
+    scene.cameras[stage.fixed].psnr = frame.range[0];
+    $('low').textContent = `${number(frame.range[0], 2)} dB`; $('high').textContent = `1/${$('gain').value}`;
+  } else if (show === 'depth' || show === 'count') {
+    const digits = show === 'depth' ? 2 : 0;
+    $('low').textContent = number(frame.range[0], digits); $('high').textContent = number(frame.range[1], digits);
+  }
+  document.documentElement.dataset.frames = String(stage.shown);
+  document.documentElement.dataset.resting = String(frame.id === stage.restId);
+}
+function facts() {
+  const rows = [['what', scene.title], ['splats', number(now.splats ?? scene.splats ?? 0)], ['SH degree', scene.sh_degree]];
+  if (now.step != null) rows.push(['step', `${number(now.step)} of ${number(now.steps)}`]);
+  if (now.seconds_left != null && scene.live) rows.push(['left', `${number(now.seconds_left)} s`]);
+  if (now.device) rows.push(['device', now.device]);
+  if (now.saved) rows.push(['checkpoint', now.saved]);
+  rows.push(['program', `Gausset ${now.gausset || ''}`]);
+  $('facts').replaceChildren(...rows.flatMap(([name, value]) => {
+    const dt = document.createElement('dt'), dd = document.createElement('dd');
+    dt.textContent = name; dd.textContent = value;
+    return [dt, dd];
+  }));
+  $('training').hidden = !scene.live;
+  $('pause').textContent = paused ? 'Go on' : 'Pause';
+  $('chart-panel').hidden = charts.empty;
+}
+function show(next) {
+  const was = scene, fresh = !was.start;
+  scene = next;
+  const begun = scene.cameras.length > 0 || !scene.live;
+  $('title').textContent = scene.title;
+  document.title = `${scene.title} · Gausset`;
+  $('degree').max = scene.sh_degree; $('degree').value = Math.min($('degree').value, scene.sh_degree);
+  if (fresh || was.title !== scene.title || was.cameras.length !== scene.cameras.length) {
+    $('degree').value = scene.sh_degree;
+    camera.up = [...scene.up];
+    camera.speed = Math.max(1e-3, 0.4 * scene.radius);
+    const { pose, camera: at } = scene.start;
+    if (at[0] > 0) {
+      camera.setPose(pose, at, 1);
+      camera.pivot = add(camera.pos, scale(camera.forward, Math.max(1e-3, length(sub(scene.centre, camera.pos)))));
+      first = camera.copy();
+      $('fov').value = camera.fov;
+    }
+    stage.fix(-1);
+  }
+  if (!begun) notice('Waiting for the training to begin …');
+  list(); facts(); mode(); controls(); stage.change();
+}
+function take(message) {
+  if (message.t === 'hello') {
+    $('link').textContent = 'connected'; $('link').className = '';
+    now.gausset = message.gausset;
+    notice('Waiting for the first picture …'); status('');
+    charts.set(message.history);
+    Object.values(message.events).forEach(event);
+    paused = Boolean(message.events.paused && (!message.events.resumed || message.events.resumed.step < message.events.paused.step));
+    stage.reset();
+    show(message.scene);
+    if (document.hidden) link.send({ t: 'hidden', hidden: true });
+  } else if (message.t === 'scene') show(message.scene);
+  else if (message.t === 'event') event(message.event, true);
+  else if (message.t === 'lost') status(`${message.count} events came too fast to be shown`);
+  else if (message.t === 'depth' || message.t === 'error') stage.answer(message);
+}
+function event(what, isNew = false) {
+  const name = what.event;
+  if (name === 'started') { now.device = what.device?.name; now.step = what.step; now.steps = what.steps; now.splats = what.splats; }
+  if (name === 'progress') {
+    Object.assign(now, { step: what.step, steps: what.steps, splats: what.splats, seconds_left: what.seconds_left });
+    if (isNew) charts.progress(what);
+    const text = `step ${number(what.step)} of ${number(what.steps)} · ${number(what.it_per_s, 1)} steps/s · ${number(what.splats)} splats`;
+    status(text);
+    if (performance.now() - spoke > 10000) { spoke = performance.now(); say(text); }
+  }
+  if (name === 'evaluated') {
+    if (isNew) charts.psnr(what.step, what.report.psnr);
+    for (const { name: picture, psnr } of what.report.per_image) { const at = scene.cameras.find((c) => c.name === picture); if (at) at.psnr = psnr; }
+    list();
+  }
+  if (name === 'checkpointed') now.saved = `step ${number(what.step)}${isNew ? `, ${new Date().toLocaleTimeString()}` : ''}`;
+  if (name === 'exported' && isNew) status(`splats.ply written, ${number(what.splats)} splats`);
+  if (name === 'warning' && isNew) status(what.line, true);
+  if (name === 'paused' && isNew) { paused = true; status('paused'); }
+  if (name === 'resumed' && isNew) paused = false;
+  if (name === 'finished') { paused = false; status(`finished${what.psnr ? `, ${number(what.psnr, 2)} dB on held-out pictures` : ''}`); }
+  facts();
+}
+function command(what) { link.send({ t: 'command', what }); }
+function pathText() {
+  const n = path.keys.length;
+  $('path-text').replaceChildren(n ? `${n} view${n > 1 ? 's' : ''}. The file is for ` : 'No views yet. The file is for ', Object.assign(document.createElement('code'), { textContent: 'gausset render … --path FILE' }), '.');
+}
+async function scoreAll() {
+  if (scoring) { scoring = false; return; }
+  scoring = true; $('score').textContent = 'Stop scoring';
+  for (let i = 0; i < scene.cameras.length && scoring; i++) {
+    const { camera: at, pose } = scene.cameras[i], share = Math.min(1, 640 / at[0]);
+    try {
+      const [w, h] = [Math.max(1, Math.round(at[0] * share)), Math.max(1, Math.round(at[1] * share))];
+      const got = await stage.ask({ what: 'error', against: i, camera: [w, h, at[2] * share, at[3] * share, at[4] * share, at[5] * share], pose });
+      scene.cameras[i].psnr = got.range[0];
+      got.bitmap.close();
+    } catch (error) { status(error.message, true); if (!link.ready) break; }
+    if (i % 8 === 7) list();
+  }
+  scoring = false; $('score').textContent = 'Score all'; list();
+}
+
+for (const id of ['show', 'gain', 'degree', 'near', 'background', 'exact']) $(id).addEventListener('input', () => {
+  if (['photo', 'split', 'flip', 'error'].includes($('show').value) && stage.fixed < 0) go(ordered()[0] ?? 0);
+  controls(); stage.change(); stage.draw();
+});
+$('split').addEventListener('input', () => stage.draw());
+$('fov').addEventListener('input', () => { leave(); camera.fov = Number($('fov').value); stage.change(true); });
+for (const id of ['search', 'order']) $(id).addEventListener('input', list);
+const click = (id, what) => $(id).addEventListener('click', what);
+click('pause', act.pause); click('save', () => command('save')); click('export', () => command('export'));
+click('stop', () => { if (confirm('Save a checkpoint and end the training?')) command('stop'); });
+click('home', () => { act.home(false); }); click('screenshot', act.screenshot); click('help', act.help); click('panels', act.panels);
+click('before', () => act.step(-1)); click('next', () => act.step(1)); click('score', scoreAll); click('copy', act.copy);
+click('key-add', act.key); click('key-drop', () => { path.keys.pop(); pathText(); });
+click('path-play', () => { if (path.keys.length > 1) playing = performance.now(); else status('a path has two views at least', true); });
+click('path-export', () => {
+  if (!path.keys.length) { status('there is no view in the path', true); return; }
+  const size = $('path-size').value.split('x').map(Number);
+  keep('camera_path.json', JSON.stringify(path.file(Number($('seconds').value), Number($('fps').value), size, $('loop').checked), null, 1), 'application/json');
+});
+document.addEventListener('visibilitychange', () => { link.send({ t: 'hidden', hidden: document.hidden }); if (!document.hidden) stage.reset(); });
+
+started = true;
+let before = performance.now();
+function turn(at) {
+  const dt = Math.min(0.1, (at - before) / 1000);
+  before = at;
+  let moves = input.advance(dt);
+  if (playing !== null) {
+    const share = (at - playing) / 1000 / Math.max(0.5, Number($('seconds').value));
+    leave();
+    camera.set(path.at(Math.min(1, share), $('loop').checked));
+    stage.change(true);
+    moves = true;
+    if (share >= 1) playing = null;
+  }
+  stage.tick(at, moves);
+  if (stage.frame && at - lastFrame < 1000) $('frame').textContent = `${stage.frame.width}x${stage.frame.height} · ${number(stage.frame.drawMs, 1)} ms${stage.rate ? ` · ${number(stage.rate)}/s` : ''}`;
+  requestAnimationFrame(turn);
+}
+requestAnimationFrame(turn);

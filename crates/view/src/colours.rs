@@ -1,0 +1,142 @@
+//! False colours: depths, counts and differences as pictures.
+
+use gausset_core::engine::Rendering;
+use gausset_core::image::quantise;
+use gausset_core::{RgbImage8, TargetImage};
+
+/// Colours at equal distances from nothing to most: dark blue over green to light yellow, of even brightness steps, so
+/// that it reads in grey as well.
+const RAMP: [[f32; 3]; 6] = [
+    [16.0, 12.0, 60.0],
+    [38.0, 68.0, 128.0],
+    [28.0, 122.0, 134.0],
+    [60.0, 170.0, 106.0],
+    [170.0, 208.0, 64.0],
+    [252.0, 236.0, 120.0],
+];
+/// Alpha below which there is no depth.
+const FAINTEST_ALPHA: f32 = 0.01;
+/// Share of the values at either end that do not stretch the range.
+const TAIL: f64 = 0.01;
+
+/// The colour of a value in 0..1.
+fn colour(value: f32) -> [u8; 3] {
+    let at = value.clamp(0.0, 1.0) * (RAMP.len() - 1) as f32;
+    let low = (at as usize).min(RAMP.len() - 2);
+    let share = at - low as f32;
+    std::array::from_fn(|k| (RAMP[low][k] * (1.0 - share) + RAMP[low + 1][k] * share + 0.5) as u8)
+}
+
+/// A picture of values, black where there are none, and the range that the colours span.
+fn map(width: u32, height: u32, values: &[Option<f32>]) -> (RgbImage8, [f32; 2]) {
+    let mut known: Vec<f32> = values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
+    let mut range = [0.0, 1.0];
+    if !known.is_empty() {
+        let tail = (TAIL * known.len() as f64) as usize;
+        let last = known.len() - 1;
+        let low = *known.select_nth_unstable_by(tail, f32::total_cmp).1;
+        let high = *known.select_nth_unstable_by(last - tail, f32::total_cmp).1;
+        range = [low, high];
+    }
+    let span = (range[1] - range[0]).max(f32::MIN_POSITIVE);
+    let data =
+        values.iter().flat_map(|value| value.map_or([0; 3], |value| colour((value - range[0]) / span)));
+    (RgbImage8 { width, height, data: data.collect() }, range)
+}
+
+/// The expected depth of each pixel, where something is.
+pub(crate) fn depths(rendering: &Rendering) -> Vec<Option<f32>> {
+    let pixels = rendering.depth.iter().zip(&rendering.alpha);
+    pixels.map(|(&depth, &alpha)| (alpha >= FAINTEST_ALPHA).then(|| depth / alpha)).collect()
+}
+
+/// Depths in false colours, and the range in scene units.
+#[must_use]
+pub fn of_depth(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
+    map(rendering.width, rendering.height, &depths(rendering))
+}
+
+/// Splats per pixel in false colours, and the range.
+#[must_use]
+pub fn of_count(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
+    let counts: Vec<Option<f32>> = rendering.count.iter().map(|&count| Some(count as f32)).collect();
+    map(rendering.width, rendering.height, &counts)
+}
+
+/// Coverage in grey.
+#[must_use]
+pub fn of_alpha(rendering: &Rendering) -> RgbImage8 {
+    let data = rendering.alpha.iter().flat_map(|&alpha| [quantise(alpha); 3]).collect();
+    RgbImage8 { width: rendering.width, height: rendering.height, data }
+}
+
+/// A photograph as it looks on a background.
+#[must_use]
+pub fn of_photo(photo: &TargetImage, background: [f32; 3]) -> RgbImage8 {
+    let mut data = photo.rgb.clone();
+    if let Some(alpha) = &photo.alpha {
+        for (pixel, &alpha) in data.chunks_exact_mut(3).zip(alpha) {
+            let alpha = f32::from(alpha) / 255.0;
+            for (value, behind) in pixel.iter_mut().zip(background) {
+                *value = quantise(f32::from(*value) / 255.0 * alpha + behind * (1.0 - alpha));
+            }
+        }
+    }
+    RgbImage8 { width: photo.width, height: photo.height, data }
+}
+
+/// The difference of a rendering to a photograph of the same size, `gain` times, in false colours, black where the mask
+/// says that a pixel does not count; and its PSNR in dB over the pixels that do.
+#[must_use]
+pub fn of_error(render: &RgbImage8, photo: &RgbImage8, mask: Option<&[u8]>, gain: f32) -> (RgbImage8, f32) {
+    let (mut sum, mut count) = (0.0f64, 0u64);
+    let pairs = render.data.chunks_exact(3).zip(photo.data.chunks_exact(3)).enumerate();
+    let data = pairs.flat_map(|(i, (a, b))| {
+        if mask.is_some_and(|mask| mask[i] == 0) {
+            return [0; 3];
+        }
+        let differences: [f32; 3] = std::array::from_fn(|k| f32::from(a[k].abs_diff(b[k])) / 255.0);
+        sum += differences.iter().map(|&d| f64::from(d * d)).sum::<f64>();
+        count += 3;
+        colour(gain * differences.iter().sum::<f32>() / 3.0)
+    });
+    let picture = RgbImage8 { width: render.width, height: render.height, data: data.collect() };
+    let mse = sum / count.max(1) as f64;
+    // A picture that is equal has no finite one; what is shown ends somewhere.
+    let psnr = if mse > 0.0 { (-10.0 * mse.log10()) as f32 } else { 99.0 };
+    (picture, psnr)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colours_begin_and_end_with_those_of_the_ramp() {
+        assert_eq!((colour(-1.0), colour(0.0), colour(2.0)), ([16, 12, 60], [16, 12, 60], [252, 236, 120]));
+    }
+
+    #[test]
+    fn a_depth_map_spans_its_range_and_is_black_where_nothing_is() {
+        let mut rendering = Rendering { width: 200, height: 1, ..Rendering::default() };
+        rendering.alpha = (0..200).map(|k| if k < 100 { 0.5 } else { 0.0 }).collect();
+        rendering.depth = (0..200).map(|k| 0.5 * (1.0 + k as f32)).collect();
+        let (picture, range) = of_depth(&rendering);
+        assert_eq!(range, [2.0, 99.0]);
+        assert_eq!(picture.data[3 * 150..3 * 151], [0; 3]);
+        assert_eq!(picture.data[..3], colour(0.0));
+        assert_eq!(picture.data[3 * 99..3 * 100], colour(1.0));
+    }
+
+    #[test]
+    fn an_error_map_tells_the_psnr_of_what_counts() {
+        let grey = |value| RgbImage8 { width: 2, height: 1, data: vec![value; 6] };
+        let (picture, psnr) = of_error(&grey(100), &grey(151), None, 1.0);
+        // 51 levels are a fifth: 20 log10(5) dB.
+        assert!((psnr - 13.979).abs() < 1e-3, "{psnr}");
+        assert_eq!(picture.data[..3], colour(0.2));
+        let mut other = grey(100);
+        other.data[3..].fill(255);
+        assert_eq!(of_error(&grey(100), &other, Some(&[1, 0]), 1.0).1, 99.0);
+    }
+}

@@ -1,0 +1,67 @@
+//! Pictures as bytes: JPEG for what is looked at, PNG where every bit counts.
+
+use gausset_core::RgbImage8;
+use gausset_io::image::encode::png_rgb8;
+use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
+
+/// How a picture is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Codec {
+    /// While something moves: half the colour, this quality.
+    Moving(u8),
+    /// At rest: all of the colour.
+    Resting,
+    /// Exact.
+    Png,
+}
+
+/// JPEG quality of a frame at rest: above 38 dB of itself on any scene.
+const RESTING_QUALITY: u8 = 93;
+
+impl Codec {
+    /// Its number in the head of a frame.
+    pub(crate) const fn number(self) -> u8 {
+        match self {
+            Self::Moving(_) | Self::Resting => 0,
+            Self::Png => 2,
+        }
+    }
+
+    /// Packs a picture.
+    pub(crate) fn pack(self, picture: &RgbImage8) -> Result<Vec<u8>, String> {
+        let (quality, sampling) = match self {
+            Self::Png => return png_rgb8(picture).map_err(|error| error.to_string()),
+            Self::Moving(quality) => (quality, SamplingFactor::F_2_2),
+            Self::Resting => (RESTING_QUALITY, SamplingFactor::F_1_1),
+        };
+        let mut bytes = Vec::with_capacity(picture.data.len() / 8);
+        let mut encoder = Encoder::new(&mut bytes, quality);
+        encoder.set_sampling_factor(sampling);
+        let side = |side: u32| u16::try_from(side).map_err(|error| error.to_string());
+        let (width, height) = (side(picture.width)?, side(picture.height)?);
+        encoder.encode(&picture.data, width, height, ColorType::Rgb).map_err(|error| error.to_string())?;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_resting_frame_is_within_38_db_and_a_moving_one_is_smaller() {
+        let (width, height) = (96u32, 64u32);
+        let data = (0..width * height).flat_map(|i| {
+            let (x, y) = ((i % width) as f32, (i / width) as f32);
+            [x / 96.0, y / 64.0, 0.5 + 0.5 * (x * 0.3).sin() * (y * 0.2).cos()].map(|v| (255.0 * v) as u8)
+        });
+        let picture = RgbImage8 { width, height, data: data.collect() };
+        let resting = Codec::Resting.pack(&picture).unwrap();
+        assert!(Codec::Moving(50).pack(&picture).unwrap().len() < resting.len());
+        let decoded = gausset_io::image::decode::decode(&resting).unwrap().rgb;
+        let squares = decoded.iter().zip(&picture.data).map(|(&a, &b)| (f64::from(a) - f64::from(b)).powi(2));
+        let mse = squares.sum::<f64>() / picture.data.len() as f64;
+        let psnr = 20.0 * 255f64.log10() - 10.0 * mse.log10();
+        assert!(psnr > 38.0, "{psnr} dB");
+    }
+}

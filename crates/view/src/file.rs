@@ -1,0 +1,187 @@
+//! Pictures of a splat file or of a finished run, drawn by whoever calls [`FileView::serve`].
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use gausset_core::engine::{Engine, RenderOptions};
+use gausset_core::splats_transform::Similarity;
+use gausset_flow::device::DeviceOptions;
+use gausset_flow::saved_run::{DataPlace, OtherData, SavedRun, load_splats};
+use gausset_flow::{Failure, Host};
+use gausset_io::input;
+use gausset_io::metrics_log::read_metrics;
+use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path};
+use gausset_io::splat::SplatFile;
+use serde_json::Value;
+
+use crate::draw::{Look, answer};
+use crate::hub::Hub;
+use crate::scene::{Photos, Scene};
+
+/// How long nobody looks whether it is to stop.
+const NAP: Duration = Duration::from_millis(100);
+/// How often it is looked whether there are new splats.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Largest report of an evaluation that is read.
+const MAX_REPORT_BYTES: u64 = 64 << 20;
+
+/// What is to be looked at, and how it is drawn.
+#[derive(Clone, Debug)]
+pub struct FileOptions {
+    /// Folder of a run, or a splat file.
+    pub input: PathBuf,
+    /// Where the dataset is; `None` = where the run found it.
+    pub data: Option<PathBuf>,
+    /// What computes.
+    pub device: DeviceOptions,
+    /// Threads; 0 = all processors.
+    pub threads: u32,
+}
+
+/// Splats on a device, to be looked at.
+pub struct FileView {
+    engine: Box<dyn Engine>,
+    splats: PathBuf,
+    stamp: Option<Stamp>,
+    looked: Instant,
+    /// How often splats were loaded.
+    loads: u64,
+    run: Option<SavedRun>,
+    scene: Scene,
+    photos: Option<Photos>,
+    options: RenderOptions,
+}
+
+/// Tells one state of a file from another.
+type Stamp = (SystemTime, u64);
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let facts = std::fs::metadata(path).ok()?;
+    Some((facts.modified().ok()?, facts.len()))
+}
+
+impl FileView {
+    /// Brings the splats to a device. A dataset that cannot be opened is a warning: the splats can be seen without it.
+    ///
+    /// # Errors
+    /// No splats there, or a device that this machine lacks.
+    pub fn open(options: &FileOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
+        let mut engine = options.device.engine(options.threads as usize)?;
+        let run = if options.input.is_dir() { Some(SavedRun::read(&options.input)?) } else { None };
+        let splats = match &run {
+            Some(run) => run.splats()?,
+            None => options.input.clone(),
+        };
+        let stamp = stamp(&splats);
+        let file = load_splats(&splats, &mut *engine, host)?;
+        let title = title(&options.input);
+        let place = DataPlace { path: options.data.as_deref(), other: OtherData::Warn, allow_outside: false };
+        let mut of_dataset = None;
+        if let Some(run) = &run {
+            match run.open_dataset(place, host) {
+                Ok(dataset) => {
+                    of_dataset = Some(Scene::of_dataset(title.clone(), &dataset, &run.splats_from_dataset()));
+                }
+                Err(failure) => {
+                    host.warn("the dataset", format!("{failure}; there are no photographs to compare with"));
+                }
+            }
+        }
+        let (mut scene, photos) = match of_dataset {
+            Some((scene, photos)) if !scene.cameras.is_empty() => (scene, Some(photos)),
+            _ => (Scene::of_splats(title, &file.scene(), file.vertical_axis), None),
+        };
+        if let Some(run) = &run {
+            add_scores(&mut scene, &run.folder);
+        }
+        let (how, scene) = rendered(run.as_ref(), &file, scene);
+        Ok(Self { engine, splats, stamp, looked: Instant::now(), loads: 1, run, scene, photos, options: how })
+    }
+
+    /// What pages are told of it.
+    #[must_use]
+    pub fn scene(&self) -> &Scene {
+        &self.scene
+    }
+
+    /// The lines of the run's `metrics.jsonl`, for charts.
+    #[must_use]
+    pub fn log(&self) -> Vec<Value> {
+        let log = self.run.as_ref().map(|run| read_metrics(&metrics_path(&run.folder)));
+        log.and_then(Result::ok).map(|(lines, _)| lines).unwrap_or_default()
+    }
+
+    /// Draws what pages ask for until the job is asked to stop, and takes up new splats.
+    pub fn serve(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
+        while !host.is_stopping() {
+            if let Some(job) = hub.take(self.loads) {
+                let look = Look {
+                    photos: self.photos.as_ref(),
+                    device_from_saved: Similarity::IDENTITY,
+                    options: self.options,
+                    step: 0,
+                };
+                answer(hub, &job, &mut *self.engine, &look);
+            } else {
+                hub.wait(self.loads, NAP);
+            }
+            if self.looked.elapsed() >= LOOK_EVERY {
+                self.looked = Instant::now();
+                self.take_up(hub, host);
+            }
+        }
+    }
+
+    /// Loads the splats again if there are others. Those that cannot be read are told once, and the old ones stay.
+    fn take_up(&mut self, hub: &Arc<Hub>, host: &mut Host<'_>) {
+        let now = stamp(&self.splats);
+        if now.is_none() || now == self.stamp {
+            return;
+        }
+        self.stamp = now;
+        match load_splats(&self.splats, &mut *self.engine, host) {
+            Ok(file) => {
+                let mut scene = self.scene.clone();
+                if let Some(run) = &self.run {
+                    add_scores(&mut scene, &run.folder);
+                }
+                (self.options, self.scene) = rendered(self.run.as_ref(), &file, scene);
+                self.loads += 1;
+                hub.set_history(&self.log());
+                hub.replace_scene(self.scene.clone());
+            }
+            Err(failure) => host.warn("the splats", format!("{failure}; the splats from before are shown")),
+        }
+    }
+}
+
+/// How the splats of a file are rendered, and the scene that says so.
+fn rendered(run: Option<&SavedRun>, file: &SplatFile, scene: Scene) -> (RenderOptions, Scene) {
+    let of_file = RenderOptions {
+        sh_degree: file.splats.sh_degree,
+        antialiased: file.antialiased,
+        ..RenderOptions::default()
+    };
+    let options = run.map_or(of_file, SavedRun::render_options);
+    (options, scene.rendered(&options, file.splats.len()))
+}
+
+/// A name for people.
+fn title(input: &Path) -> String {
+    let whole = std::path::absolute(input).unwrap_or_else(|_| input.to_owned());
+    whole.file_name().map_or_else(|| input.display().to_string(), |name| name.display().to_string())
+}
+
+/// PSNRs of the last evaluation.
+fn add_scores(scene: &mut Scene, run: &Path) {
+    let Ok(bytes) = input::read(&eval_folder(run).join(EVALUATION_REPORT), MAX_REPORT_BYTES) else { return };
+    let Ok(report) = serde_json::from_slice::<Value>(&bytes) else { return };
+    for record in report["per_image"].as_array().into_iter().flatten() {
+        let camera =
+            scene.cameras.iter_mut().find(|camera| Some(camera.name.as_str()) == record["name"].as_str());
+        if let Some(camera) = camera {
+            camera.psnr = record["psnr"].as_f64();
+        }
+    }
+}

@@ -1,0 +1,424 @@
+//! What the server's thread and whoever draws share: what pages want to see, and what was drawn for them.
+//!
+//! Each page has one place for a view and one for what it asks beside (a photograph, a screenshot), where the newest replaces what nobody has taken, and at
+//! most a window of frames under way (drawn, sent, not acknowledged). So nothing here grows with time, with a page that
+//! stalls, or with a slow link, and nobody ever waits for a page.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use gausset_core::engine::Rendering;
+use gausset_core::{Camera, Pose};
+use gausset_flow::broadcast::{Broadcast, Listener};
+use gausset_train::Event;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::draw::Drawn;
+use crate::history::History;
+use crate::pace::Pace;
+use crate::protocol::{Command, VERSION, ViewRequest};
+use crate::scene::Scene;
+
+/// Most pages with frames at a time.
+pub const MAX_PAGES: usize = 8;
+/// Events that a page may be late with before it loses the oldest.
+const EVENTS: usize = 64;
+/// Most commands that wait for the training.
+const MAX_COMMANDS: usize = 16;
+/// A view at rest is drawn again after a change at most this often.
+const RENEW: Duration = Duration::from_secs(2);
+/// Buffers kept for further frames.
+const SPARE: usize = 3;
+
+/// What somebody who draws is asked for.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    /// A view, with its camera as large as it is to be drawn, and its pose.
+    View(Box<ViewRequest>, Camera, Pose),
+    /// The photograph of a camera, as large as this at most.
+    Photo {
+        /// Comes back.
+        id: u32,
+        /// Number of the camera.
+        camera: usize,
+        /// Longer side in px.
+        side: u32,
+    },
+}
+
+impl Ask {
+    /// Whether it is what the page shows from now on.
+    fn is_shown(&self) -> bool {
+        matches!(self, Self::View(view, ..) if !view.aside)
+    }
+
+    /// Id of the request.
+    #[must_use]
+    pub fn id(&self) -> u32 {
+        match self {
+            Self::View(view, ..) => view.id,
+            Self::Photo { id, .. } => *id,
+        }
+    }
+}
+
+/// Something to draw for a page.
+#[derive(Clone, Debug)]
+pub struct Job {
+    /// The page.
+    pub page: u64,
+    /// What.
+    pub ask: Ask,
+    /// When it was asked for.
+    pub asked: Instant,
+    /// Whether it was drawn before and is drawn again because the splats have changed.
+    pub renewed: bool,
+}
+
+/// A page, as the hub knows it.
+struct Page {
+    view: Option<(Ask, Instant)>,
+    /// A photograph or a picture of its own.
+    aside: Option<(Ask, Instant)>,
+    /// The view that was taken last, the state of the splats then, and when.
+    last: Option<(Ask, u64, Instant)>,
+    /// Ids of the frames under way, and when they were sent.
+    under_way: Vec<(u32, Option<Instant>)>,
+    pace: Pace,
+    is_hidden: bool,
+    done: VecDeque<Drawn>,
+    notify: Arc<Notify>,
+}
+
+impl Page {
+    fn has_room(&self) -> bool {
+        self.under_way.len() < self.pace.window()
+    }
+}
+
+#[derive(Default)]
+struct State {
+    pages: BTreeMap<u64, Page>,
+    /// Number of the page that was drawn for last: the next one comes first.
+    turn: u64,
+    commands: VecDeque<Command>,
+    scene: Arc<Scene>,
+    history: History,
+    /// The last event of each name.
+    latest: BTreeMap<String, Value>,
+    step: u64,
+}
+
+impl State {
+    /// The page to be drawn for next.
+    fn next_page(&self, splats: u64) -> Option<u64> {
+        let ready = |(&number, page): (&u64, &Page)| {
+            let is_old = page
+                .last
+                .as_ref()
+                .is_some_and(|(ask, then, at)| *then != splats && is_resting(ask) && at.elapsed() >= RENEW);
+            let asks = page.view.is_some() || page.aside.is_some() || is_old;
+            (asks && page.has_room() && !page.is_hidden).then_some(number)
+        };
+        let next = self.pages.range(self.turn + 1..).find_map(ready);
+        next.or_else(|| self.pages.iter().find_map(ready))
+    }
+}
+
+/// The hub.
+pub struct Hub {
+    state: Mutex<State>,
+    wake: Condvar,
+    /// Visible pages and commands that wait: one load tells whoever trains that nobody wants anything.
+    wanted: AtomicUsize,
+    events: Broadcast<String>,
+    spare: Mutex<Vec<Rendering>>,
+}
+
+/// What a page holds that is attached to the hub.
+pub(crate) struct Attached {
+    pub(crate) page: u64,
+    pub(crate) notify: Arc<Notify>,
+    pub(crate) events: Listener<String>,
+}
+
+impl Hub {
+    /// A hub for a scene.
+    #[must_use]
+    pub fn new(scene: Scene) -> Arc<Self> {
+        let state = State { scene: Arc::new(scene), ..State::default() };
+        Arc::new(Self {
+            state: Mutex::new(state),
+            wake: Condvar::new(),
+            wanted: AtomicUsize::new(0),
+            events: Broadcast::default(),
+            spare: Mutex::default(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // Nothing that is done under the lock can leave the state half changed.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts again what is wanted, and wakes whoever waits for it.
+    fn changed(&self, state: &State) {
+        let visible = state.pages.values().filter(|page| !page.is_hidden).count();
+        self.wanted.store(visible + state.commands.len(), Ordering::Relaxed);
+        self.wake.notify_all();
+    }
+
+    // The side of whoever draws.
+
+    /// Whether anybody looks or has asked for something.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::Relaxed) > 0
+    }
+
+    /// Takes the next job: what pages have asked for, in turn; else a view at rest that shows an older state of the
+    /// splats than this one.
+    #[must_use]
+    pub fn take(&self, splats: u64) -> Option<Job> {
+        let mut state = self.lock();
+        let number = state.next_page(splats)?;
+        state.turn = number;
+        let page = state.pages.get_mut(&number)?;
+        let (ask, asked, renewed) = match (page.view.take(), page.aside.take()) {
+            (Some((ask, asked)), aside) => {
+                page.aside = aside;
+                (ask, asked, false)
+            }
+            (None, Some((ask, asked))) => (ask, asked, false),
+            (None, None) => (page.last.as_ref()?.0.clone(), Instant::now(), true),
+        };
+        page.under_way.push((ask.id(), None));
+        if ask.is_shown() {
+            page.last = Some((ask.clone(), splats, Instant::now()));
+        }
+        let ask = match ask {
+            Ask::View(view, camera, pose) if view.moving => {
+                let reduced = page.pace.reduced(&camera);
+                Ask::View(view, reduced, pose)
+            }
+            ask => ask,
+        };
+        Some(Job { page: number, ask, asked, renewed })
+    }
+
+    /// Brings what was drawn to its page, if it is still there.
+    pub fn deliver(&self, drawn: Drawn) {
+        let mut state = self.lock();
+        if let Some(page) = state.pages.get_mut(&drawn.page) {
+            page.done.push_back(drawn);
+            page.notify.notify_one();
+        }
+    }
+
+    /// Sleeps until there is a job or a command, but not longer than this.
+    pub fn wait(&self, splats: u64, timeout: Duration) {
+        let state = self.lock();
+        if state.commands.is_empty() && state.next_page(splats).is_none() {
+            // Whatever woke it, whoever called looks again.
+            let _ = self.wake.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The oldest command.
+    #[must_use]
+    pub fn take_command(&self) -> Option<Command> {
+        let mut state = self.lock();
+        let command = state.commands.pop_front()?;
+        self.changed(&state);
+        Some(command)
+    }
+
+    /// Tells all pages of an event.
+    pub fn tell(&self, event: &Event) {
+        if matches!(event, Event::Picture { .. } | Event::NoPicture { .. }) {
+            return;
+        }
+        let line = event.to_json();
+        let mut state = self.lock();
+        state.history.take(event);
+        if let Ok(value) = serde_json::from_str::<Value>(&line) {
+            state.step = value["step"].as_u64().unwrap_or(state.step);
+            let name = value["event"].as_str().unwrap_or_default().to_owned();
+            state.latest.insert(name, value);
+        }
+        self.say(&state, json_message("event", "event", &line));
+    }
+
+    /// There is something else to look at.
+    pub fn replace_scene(&self, scene: Scene) {
+        let mut state = self.lock();
+        state.scene = Arc::new(scene);
+        let text = serde_json::to_string(&*state.scene).unwrap_or_default();
+        self.say(&state, json_message("scene", "scene", &text));
+    }
+
+    /// The curves of a finished run.
+    pub fn set_history(&self, log: &[Value]) {
+        self.lock().history = History::of_log(log);
+    }
+
+    fn say(&self, state: &State, line: String) {
+        self.events.send(line);
+        state.pages.values().for_each(|page| page.notify.notify_one());
+    }
+
+    /// Buffers that a frame was drawn into before, or new ones.
+    #[must_use]
+    pub fn buffers(&self) -> Rendering {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
+    }
+
+    /// Gives buffers back.
+    pub fn give_back(&self, rendering: Rendering) {
+        let mut spare = self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE {
+            spare.push(rendering);
+        }
+    }
+
+    // The side of the server.
+
+    /// A new page; `None` if there are [`MAX_PAGES`].
+    pub(crate) fn attach(&self) -> Option<Attached> {
+        let mut state = self.lock();
+        if state.pages.len() >= MAX_PAGES {
+            return None;
+        }
+        let page = state.pages.keys().next_back().map_or(1, |last| last + 1).max(state.turn + 1);
+        let notify = Arc::new(Notify::new());
+        let new = Page {
+            view: None,
+            aside: None,
+            last: None,
+            under_way: Vec::new(),
+            pace: Pace::default(),
+            is_hidden: false,
+            done: VecDeque::new(),
+            notify: Arc::clone(&notify),
+        };
+        state.pages.insert(page, new);
+        self.changed(&state);
+        Some(Attached { page, notify, events: self.events.listen(EVENTS) })
+    }
+
+    /// A page went away.
+    pub(crate) fn detach(&self, page: u64) {
+        let mut state = self.lock();
+        state.pages.remove(&page);
+        self.changed(&state);
+    }
+
+    fn with_page<T>(&self, page: u64, change: impl FnOnce(&mut Page) -> T) -> Option<T> {
+        let mut state = self.lock();
+        let changed = state.pages.get_mut(&page).map(change);
+        self.changed(&state);
+        changed
+    }
+
+    /// A page wants to see something.
+    pub(crate) fn ask(&self, page: u64, ask: Ask) {
+        self.with_page(page, |page| {
+            let slot = if ask.is_shown() { &mut page.view } else { &mut page.aside };
+            *slot = Some((ask, Instant::now()));
+        });
+    }
+
+    /// A page can be seen or not.
+    pub(crate) fn set_hidden(&self, page: u64, is_hidden: bool) {
+        self.with_page(page, |page| page.is_hidden = is_hidden);
+    }
+
+    /// A frame was shown, and with it all before it.
+    pub(crate) fn acknowledge(&self, page: u64, id: u32) {
+        self.with_page(page, |page| {
+            let Some(at) = page.under_way.iter().position(|(sent, at)| *sent == id && at.is_some()) else {
+                return;
+            };
+            if let Some(sent) = page.under_way[at].1 {
+                page.pace.acknowledged(sent.elapsed());
+            }
+            page.under_way.drain(..=at);
+        });
+    }
+
+    /// What was drawn for a page, to be packed and sent now.
+    pub(crate) fn next_drawn(&self, page: u64) -> Option<Drawn> {
+        self.lock().pages.get_mut(&page)?.done.pop_front()
+    }
+
+    /// JPEG quality for a page while something moves.
+    pub(crate) fn quality(&self, page: u64) -> u8 {
+        self.lock().pages.get(&page).map_or(70, |page| page.pace.quality())
+    }
+
+    /// A frame is about to leave: drawn and packed in so many milliseconds. One that needs no acknowledgement is over.
+    pub(crate) fn leaves(&self, page: u64, id: u32, moving_ms: Option<f64>, is_over: bool) {
+        self.with_page(page, |page| {
+            if let Some(ms) = moving_ms {
+                page.pace.measured(ms);
+            }
+            let Some(at) = page.under_way.iter().position(|(sent, at)| *sent == id && at.is_none()) else {
+                return;
+            };
+            if is_over {
+                page.under_way.remove(at);
+            } else {
+                page.under_way[at].1 = Some(Instant::now());
+            }
+        });
+    }
+
+    /// A page asks the training for something; `false` if too much waits or nothing is trained.
+    pub(crate) fn command(&self, command: Command) -> bool {
+        let mut state = self.lock();
+        let has_room = state.scene.live && state.commands.len() < MAX_COMMANDS;
+        if has_room {
+            state.commands.push_back(command);
+            self.changed(&state);
+        }
+        has_room
+    }
+
+    /// The first message to a page.
+    pub(crate) fn greeting(&self, token: &str) -> String {
+        let state = self.lock();
+        json!({
+            "t": "hello", "version": VERSION, "gausset": env!("CARGO_PKG_VERSION"), "token": token,
+            "scene": *state.scene, "history": state.history, "events": state.latest,
+        })
+        .to_string()
+    }
+
+    /// The state for scripts.
+    pub(crate) fn state_json(&self) -> String {
+        let state = self.lock();
+        let Scene { title, live, splats, cameras, .. } = &*state.scene;
+        json!({
+            "schema": Event::SCHEMA, "kind": "viewer", "title": title, "live": live, "splats": splats,
+            "cameras": cameras.len(), "step": state.step, "pages": state.pages.len(), "events": state.latest,
+        })
+        .to_string()
+    }
+}
+
+/// Whether a view is one that is looked at for a while.
+fn is_resting(ask: &Ask) -> bool {
+    matches!(ask, Ask::View(view, ..) if !view.moving && view.what != crate::protocol::What::Probe)
+}
+
+/// `{"t":…,"name":body}` of a body that is JSON already.
+fn json_message(word: &str, name: &str, body: &str) -> String {
+    format!("{{\"t\":\"{word}\",\"{name}\":{body}}}")
+}
+
+#[cfg(test)]
+#[path = "hub_tests.rs"]
+mod tests;

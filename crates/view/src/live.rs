@@ -1,0 +1,121 @@
+//! Pictures of a training while it goes on, drawn on its own thread between two of its parts: nothing that a page does can
+//! touch a step, and a page that nobody looks at costs one load.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use gausset_core::splats_transform::Similarity;
+use gausset_flow::Watcher;
+use gausset_train::{Event, Request, Run};
+
+use crate::draw::{Look, answer};
+use crate::hub::{Hub, Job};
+use crate::protocol::Command;
+use crate::scene::{Photos, Scene};
+
+/// How long a training that is paused, or over, sleeps before it looks whether it is to stop.
+const NAP: Duration = Duration::from_millis(50);
+
+/// Whoever watches a training for the pages of a [`Hub`].
+pub struct LiveView {
+    hub: Arc<Hub>,
+    /// Largest share of the time that drawing may take from training.
+    share: f64,
+    /// Whether the result can be looked at after the end, until the program is asked to stop.
+    lingers: bool,
+    stop: Arc<AtomicBool>,
+    /// When the next frame may be drawn.
+    next: Instant,
+    photos: Option<Photos>,
+    scene: Scene,
+}
+
+impl LiveView {
+    /// Draws for the pages of `hub` with at most this share of the time.
+    #[must_use]
+    pub fn new(hub: Arc<Hub>, share: f64, lingers: bool, stop: Arc<AtomicBool>) -> Self {
+        let share = share.clamp(0.001, 1.0);
+        Self { hub, share, lingers, stop, next: Instant::now(), photos: None, scene: Scene::default() }
+    }
+
+    fn draw(&self, run: &mut Run, job: &Job) {
+        let device_from_saved = Similarity::from_rotation(*run.splats_from_dataset()).inverse();
+        let step = run.step();
+        run.look(|engine, options| {
+            let look = Look { photos: self.photos.as_ref(), device_from_saved, options: *options, step };
+            answer(&self.hub, job, engine, &look);
+        });
+    }
+
+    fn pass_commands_on(&self, run: &Run) {
+        while let Some(command) = self.hub.take_command() {
+            let request = match command {
+                Command::Pause => Request::Pause,
+                Command::Resume => Request::Resume,
+                Command::Save => Request::Save,
+                Command::Export => Request::Export,
+                Command::Stop => Request::Stop,
+            };
+            // One that finds no room is one of many that nobody waits for.
+            let _ = run.requests().send(request);
+        }
+    }
+
+    /// The scene of a run.
+    fn show(&mut self, run: &mut Run) {
+        let name = run.folder().file_name().map_or_else(String::new, |name| name.display().to_string());
+        let (scene, photos) = Scene::of_dataset(name, run.dataset(), run.splats_from_dataset());
+        let options = run.look(|_, options| *options);
+        // Splats come and go: their number is in the events.
+        self.scene = Scene { live: true, ..scene.rendered(&options, 0) };
+        self.photos = Some(photos);
+        self.hub.replace_scene(self.scene.clone());
+    }
+}
+
+impl Watcher for LiveView {
+    fn begin(&mut self, run: &mut Run) {
+        self.show(run);
+    }
+
+    fn hear(&mut self, event: &Event) {
+        self.hub.tell(event);
+    }
+
+    fn between(&mut self, run: &mut Run) {
+        if !self.hub.is_wanted() {
+            return;
+        }
+        self.pass_commands_on(run);
+        if Instant::now() < self.next {
+            return;
+        }
+        let Some(job) = self.hub.take(run.step()) else { return };
+        let started = Instant::now();
+        self.draw(run, &job);
+        let cost = started.elapsed();
+        self.next = Instant::now() + cost.mul_f64(1.0 / self.share - 1.0);
+    }
+
+    fn wait(&mut self, run: &mut Run) {
+        self.pass_commands_on(run);
+        match self.hub.take(run.step()) {
+            Some(job) => self.draw(run, &job),
+            None => self.hub.wait(run.step(), NAP),
+        }
+    }
+
+    fn after(&mut self, run: &mut Run) {
+        self.scene.live = false;
+        self.hub.replace_scene(self.scene.clone());
+        while self.lingers && !self.stop.load(Ordering::Relaxed) {
+            // There is nothing left that a command could do.
+            while self.hub.take_command().is_some() {}
+            match self.hub.take(u64::MAX) {
+                Some(job) => self.draw(run, &job),
+                None => self.hub.wait(u64::MAX, NAP),
+            }
+        }
+    }
+}

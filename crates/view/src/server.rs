@@ -1,0 +1,310 @@
+//! The server: accepts connections on a thread of its own, checks each request before it is looked up, and serves the
+//! page, its files, the state for scripts and one kind of WebSocket.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpStream;
+use tokio::sync::{Notify, Semaphore};
+
+use crate::head::{self, Head, Refusal};
+use crate::hub::Hub;
+use crate::token::Token;
+use crate::{assets, socket};
+
+/// The port that is tried first.
+pub const FIRST_PORT: u16 = 7007;
+/// Name of the thread: what goes wrong on it ends connections, and never the program.
+pub const THREAD: &str = "gausset-viewer";
+/// How many ports are tried from there.
+const PORTS_TRIED: u16 = 100;
+/// Most connections at a time.
+pub const MAX_CONNECTIONS: usize = 32;
+/// Most connections that are told so.
+const MAX_REFUSED: usize = 32;
+/// How long the secret in the command line of a browser lets somebody in, once.
+const TICKET_TIME: Duration = Duration::from_secs(60);
+
+/// Who may connect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Listen {
+    /// This machine alone.
+    #[default]
+    Loopback,
+    /// Whoever reaches this address.
+    Address(IpAddr),
+}
+
+/// Where the server listens.
+#[derive(Clone, Debug, Default)]
+pub struct ServerOptions {
+    /// Who may connect.
+    pub listen: Listen,
+    /// The port, 0 for any; `None` = [`FIRST_PORT`] or the next one that is free.
+    pub port: Option<u16>,
+    /// Names, besides numbers and `localhost`, by which pages may call this machine.
+    pub names: Vec<String>,
+    /// How long nothing may happen.
+    pub patience: Patience,
+}
+
+/// How long the server waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// For the head of a request, and for the first message of a page.
+    pub head: Duration,
+    /// For any sign of life of a page, which is asked for one three times as often, or until it reads what it is sent.
+    pub silence: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        Self { head: Duration::from_secs(10), silence: Duration::from_secs(60) }
+    }
+}
+
+/// Why there is no server.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The port is taken or may not be had.
+    #[error(
+        "⟨port⟩: {address}: {} (expected a port that is free; leave it out, or 0 for any)",
+        gausset_io::atomic::plain_reason(source)
+    )]
+    Port {
+        /// What was tried.
+        address: SocketAddr,
+        /// The system's answer.
+        source: io::Error,
+    },
+    /// The system gave no thread, socket or randomness.
+    #[error("viewer: {0}")]
+    System(String),
+}
+
+/// What all connections share.
+pub(crate) struct Shared {
+    pub(crate) hub: Arc<Hub>,
+    pub(crate) token: Token,
+    ticket: Mutex<Option<(Token, Instant)>>,
+    names: Vec<String>,
+    is_public: bool,
+    pub(crate) patience: Patience,
+}
+
+impl Shared {
+    /// Whether a page may come in.
+    pub(crate) fn lets_in(&self, secret: &str) -> bool {
+        if self.token.is(secret) {
+            return true;
+        }
+        let mut ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
+        let fits =
+            ticket.as_ref().is_some_and(|(ticket, until)| ticket.is(secret) && Instant::now() < *until);
+        if fits {
+            *ticket = None;
+        }
+        fits
+    }
+}
+
+/// A server that runs until it is dropped.
+pub struct Server {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    stop: Arc<Notify>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// Listens from now on.
+    ///
+    /// # Errors
+    /// No port, thread or randomness.
+    pub fn start(hub: Arc<Hub>, options: &ServerOptions) -> Result<Self, ServerError> {
+        let system = |error: &dyn std::fmt::Display| ServerError::System(error.to_string());
+        let listener = bind(options)?;
+        listener.set_nonblocking(true).map_err(|error| system(&error))?;
+        let address = listener.local_addr().map_err(|error| system(&error))?;
+        let mut names = options.names.clone();
+        if let Listen::Address(own) = options.listen {
+            names.push(own.to_string());
+        }
+        let shared = Arc::new(Shared {
+            hub,
+            token: Token::random().map_err(|error| system(&error))?,
+            ticket: Mutex::new(None),
+            names,
+            is_public: matches!(options.listen, Listen::Address(own) if !own.is_loopback()),
+            patience: options.patience,
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = runtime.map_err(|error| system(&error))?;
+        let stop = Arc::new(Notify::new());
+        let serve = {
+            let (shared, stop) = (Arc::clone(&shared), Arc::clone(&stop));
+            move || runtime.block_on(accept(listener, shared, &stop))
+        };
+        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(serve);
+        let thread = Some(thread.map_err(|error| system(&error))?);
+        Ok(Self { address, shared, stop, thread })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether others than this machine can reach it.
+    #[must_use]
+    pub fn is_public(&self) -> bool {
+        self.shared.is_public
+    }
+
+    /// The address for people, with the secret behind `#`, which browsers send to nobody.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.url_with(self.shared.token.reveal())
+    }
+
+    /// The secret, for programs: `Authorization: Bearer …`.
+    #[must_use]
+    pub fn token(&self) -> &str {
+        self.shared.token.reveal()
+    }
+
+    /// An address that lets one page in, once and soon: for the command line of a browser, which others may read.
+    ///
+    /// # Errors
+    /// No randomness.
+    pub fn ticket_url(&self) -> Result<String, ServerError> {
+        let ticket = Token::random().map_err(|error| ServerError::System(error.to_string()))?;
+        let url = self.url_with(ticket.reveal());
+        *self.shared.ticket.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some((ticket, Instant::now() + TICKET_TIME));
+        Ok(url)
+    }
+
+    fn url_with(&self, secret: &str) -> String {
+        let mut shown = self.address;
+        if shown.ip().is_unspecified() {
+            shown.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        }
+        format!("http://{shown}/#token={secret}")
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.stop.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing left to end.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The first port that is free, or the one that was asked for.
+fn bind(options: &ServerOptions) -> Result<TcpListener, ServerError> {
+    let ip = match options.listen {
+        Listen::Loopback => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        Listen::Address(ip) => ip,
+    };
+    let ports = match options.port {
+        Some(port) => port..=port,
+        None => FIRST_PORT..=FIRST_PORT + PORTS_TRIED,
+    };
+    let mut failed = None;
+    for port in ports {
+        let address = SocketAddr::new(ip, port);
+        match TcpListener::bind(address) {
+            Ok(listener) => return Ok(listener),
+            Err(source) if source.kind() == io::ErrorKind::AddrInUse => {
+                failed = Some(ServerError::Port { address, source });
+            }
+            Err(source) => return Err(ServerError::Port { address, source }),
+        }
+    }
+    Err(failed.unwrap_or_else(|| ServerError::System("there is no port to try".to_owned())))
+}
+
+/// Accepts until it is told to stop. What is under way then ends with the runtime.
+async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: &Notify) {
+    let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
+    let (places, refusals) =
+        (Arc::new(Semaphore::new(MAX_CONNECTIONS)), Arc::new(Semaphore::new(MAX_REFUSED)));
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stop.notified() => return,
+        };
+        let Ok((stream, _)) = accepted else {
+            // Out of descriptors, or the peer is gone already: nothing that a pause does not mend.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            continue;
+        };
+        // Frames are small and should not wait for more.
+        let _ = stream.set_nodelay(true);
+        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
+            let shared = Arc::clone(&shared);
+            tokio::spawn(async move {
+                serve(stream, &shared).await;
+                drop(place);
+            });
+        } else if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
+            tokio::spawn(async move {
+                refuse_busy(stream).await;
+                drop(place);
+            });
+        }
+    }
+}
+
+/// Says that there are too many; what was sent meanwhile is read first, or the answer would be lost with it.
+async fn refuse_busy(mut stream: TcpStream) {
+    let _ = head::read(&mut stream, Duration::from_secs(1)).await;
+    refuse(&mut stream, Refusal::TooMany).await;
+}
+
+async fn refuse(stream: &mut TcpStream, refusal: Refusal) {
+    let status = refusal.status();
+    head::answer(stream, status, "text/plain; charset=utf-8", &format!("{status}\n")).await;
+}
+
+/// One connection: one request.
+async fn serve(mut stream: TcpStream, shared: &Shared) {
+    let head = match head::read(&mut stream, shared.patience.head).await {
+        Ok(head) => head,
+        Err(refusal) => return refuse(&mut stream, refusal).await,
+    };
+    match route(&head, shared) {
+        Ok(Route::Text(kind, text)) => head::answer(&mut stream, "200 OK", kind, &text).await,
+        Ok(Route::Socket(key)) => socket::open(stream, &key, head.rest, shared).await,
+        Err(refusal) => refuse(&mut stream, refusal).await,
+    }
+}
+
+enum Route {
+    Text(&'static str, String),
+    Socket(String),
+}
+
+fn route(head: &Head, shared: &Shared) -> Result<Route, Refusal> {
+    head.check(&shared.names, shared.is_public)?;
+    match head.path.as_str() {
+        "/healthz" => Ok(Route::Text("text/plain; charset=utf-8", "ok\n".to_owned())),
+        "/api/state" if head.has(&shared.token) => {
+            Ok(Route::Text("application/json", shared.hub.state_json()))
+        }
+        "/api/state" => Err(Refusal::Forbidden),
+        "/ws" => Ok(Route::Socket(head.socket_key()?.to_owned())),
+        path => match assets::find(path) {
+            Some(asset) => Ok(Route::Text(asset.kind, asset.text.to_owned())),
+            None => Err(Refusal::NotFound),
+        },
+    }
+}

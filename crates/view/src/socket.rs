@@ -1,0 +1,211 @@
+//! One WebSocket: a page says what it wants to see, and gets frames and events.
+//!
+//! A page that says or reads nothing for a minute (it is pinged meanwhile), sends too much or nonsense, is dropped.
+
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt, StreamExt};
+use gausset_flow::broadcast::Heard;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{Error, Message};
+
+use crate::draw::Packed;
+use crate::hub::{Ask, Attached};
+use crate::protocol::{FromPage, MAX_MESSAGE, MAX_MESSAGES_PER_S, VERSION, ViewRequest};
+use crate::server::Shared;
+
+/// Most frames and events that are sent before a page is listened to again.
+const BATCH: usize = 16;
+
+type Socket = WebSocketStream<TcpStream>;
+
+/// Why a connection ends: the code and the word that the page is told.
+struct Close(CloseCode, &'static str);
+
+const GONE: Close = Close(CloseCode::Away, "gone");
+
+/// Answers the handshake and serves the page until it goes.
+pub(crate) async fn open(mut stream: TcpStream, key: &str, rest: Vec<u8>, shared: &Shared) {
+    let accept = derive_accept_key(key.as_bytes());
+    let answer = format!(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
+    );
+    if !matches!(timeout(shared.patience.head, stream.write_all(answer.as_bytes())).await, Ok(Ok(()))) {
+        return;
+    }
+    let limits =
+        WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
+    let mut socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, Some(limits)).await;
+    let Close(code, word) = serve(&mut socket, shared).await;
+    let close = CloseFrame { code, reason: word.into() };
+    let _ = timeout(Duration::from_secs(2), socket.close(Some(close))).await;
+}
+
+async fn serve(socket: &mut Socket, shared: &Shared) -> Close {
+    let hello = match timeout(shared.patience.head, next_message(socket)).await {
+        Ok(Ok(message)) => message,
+        Ok(Err(close)) => return close,
+        Err(_) => return Close(CloseCode::Policy, "no hello"),
+    };
+    match hello {
+        Some(FromPage::Hello { token, .. }) if !shared.lets_in(&token) => {
+            return Close(CloseCode::Policy, "token");
+        }
+        Some(FromPage::Hello { version, .. }) if version != VERSION => {
+            let line = format!("{{\"t\":\"version\",\"version\":{VERSION}}}");
+            return send(socket, Message::text(line), shared)
+                .await
+                .err()
+                .unwrap_or(Close(CloseCode::Policy, "version"));
+        }
+        Some(FromPage::Hello { .. }) => {}
+        _ => return Close(CloseCode::Policy, "no hello"),
+    }
+    let Some(page) = shared.hub.attach() else { return Close(CloseCode::Again, "too many pages") };
+    let number = page.page;
+    let close = match send(socket, Message::text(shared.hub.greeting(shared.token.reveal())), shared).await {
+        Ok(()) => talk(socket, shared, &page).await,
+        Err(close) => close,
+    };
+    shared.hub.detach(number);
+    close
+}
+
+/// Listens and sends until one side has enough.
+async fn talk(socket: &mut Socket, shared: &Shared, page: &Attached) -> Close {
+    let mut ping = tokio::time::interval(shared.patience.silence / 3);
+    let mut heard_at = Instant::now();
+    let (mut second, mut messages) = (Instant::now(), 0);
+    loop {
+        tokio::select! {
+            message = next_message(socket) => {
+                heard_at = Instant::now();
+                if second.elapsed() >= Duration::from_secs(1) {
+                    (second, messages) = (Instant::now(), 0);
+                }
+                messages += 1;
+                if messages > MAX_MESSAGES_PER_S {
+                    return Close(CloseCode::Policy, "too many messages");
+                }
+                match message {
+                    Ok(Some(message)) => {
+                        if let Some(line) = take(message, shared, page.page) {
+                            if let Err(close) = send(socket, Message::text(line), shared).await {
+                                return close;
+                            }
+                        }
+                    }
+                    Ok(None) => {}
+                    Err(close) => return close,
+                }
+            }
+            () = page.notify.notified() => {
+                if let Err(close) = send_news(socket, shared, page).await {
+                    return close;
+                }
+            }
+            _ = ping.tick() => {
+                if heard_at.elapsed() > shared.patience.silence {
+                    return Close(CloseCode::Policy, "silent");
+                }
+                if let Err(close) = send(socket, Message::Ping(Vec::new().into()), shared).await {
+                    return close;
+                }
+            }
+        }
+    }
+}
+
+/// The next message that is ours; `None` for pings and pongs.
+async fn next_message(socket: &mut Socket) -> Result<Option<FromPage>, Close> {
+    match socket.next().await {
+        Some(Ok(Message::Text(text))) => match serde_json::from_str(&text) {
+            Ok(message) => Ok(Some(message)),
+            Err(_) => Err(Close(CloseCode::Unsupported, "not a message")),
+        },
+        Some(Ok(Message::Binary(_))) => Err(Close(CloseCode::Unsupported, "not a message")),
+        Some(Ok(Message::Close(_))) | None => Err(GONE),
+        Some(Ok(_)) => Ok(None),
+        Some(Err(Error::Capacity(_))) => Err(Close(CloseCode::Size, "message too long")),
+        Some(Err(Error::Utf8(_))) => Err(Close(CloseCode::Unsupported, "not text")),
+        Some(Err(_)) => Err(GONE),
+    }
+}
+
+/// Sends; a page that does not read for too long is gone.
+async fn send(socket: &mut Socket, message: Message, shared: &Shared) -> Result<(), Close> {
+    match timeout(shared.patience.silence, socket.send(message)).await {
+        Ok(Ok(())) => Ok(()),
+        _ => Err(GONE),
+    }
+}
+
+/// Does what a page says. Gives what it has to be told at once.
+fn take(message: FromPage, shared: &Shared, page: u64) -> Option<String> {
+    let hub = &shared.hub;
+    match message {
+        FromPage::View(view) => {
+            if let Some(id) = view.ack {
+                hub.acknowledge(page, id);
+            }
+            return ask_view(view, shared, page);
+        }
+        FromPage::Photo { id, camera, side } => hub.ask(page, Ask::Photo { id, camera, side }),
+        FromPage::Ack { id } => hub.acknowledge(page, id),
+        FromPage::Hidden { hidden } => hub.set_hidden(page, hidden),
+        FromPage::Command { what } => {
+            if !hub.command(what) {
+                return Some(error_line(0, "there is no training that could do that"));
+            }
+        }
+        FromPage::Hello { .. } | FromPage::Unknown => {}
+    }
+    None
+}
+
+fn ask_view(view: ViewRequest, shared: &Shared, page: u64) -> Option<String> {
+    match view.view() {
+        Ok((camera, pose)) => {
+            shared.hub.ask(page, Ask::View(Box::new(view), camera, pose));
+            None
+        }
+        Err(error) => Some(error_line(view.id, &error.to_string())),
+    }
+}
+
+fn error_line(id: u32, line: &str) -> String {
+    serde_json::json!({ "t": "error", "id": id, "line": line }).to_string()
+}
+
+/// Sends what there is: frames first, then events.
+async fn send_news(socket: &mut Socket, shared: &Shared, page: &Attached) -> Result<(), Close> {
+    let hub = &shared.hub;
+    while let Some(drawn) = hub.next_drawn(page.page) {
+        let id = drawn.id;
+        let (packed, ms) = drawn.pack(hub, hub.quality(page.page));
+        hub.leaves(page.page, id, ms, matches!(packed, Packed::Text(_)));
+        let message = match packed {
+            Packed::Frame(bytes) => Message::binary(bytes),
+            Packed::Text(line) => Message::text(line),
+        };
+        send(socket, message, shared).await?;
+    }
+    for _ in 0..BATCH {
+        match page.events.take() {
+            Heard::Event(line) => send(socket, Message::text(line.as_str()), shared).await?,
+            Heard::Lost(count) => {
+                send(socket, Message::text(format!("{{\"t\":\"lost\",\"count\":{count}}}")), shared).await?;
+            }
+            Heard::Nothing | Heard::Closed => return Ok(()),
+        }
+    }
+    // There may be more; the page is listened to first.
+    page.notify.notify_one();
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! What the server lets in and what it refuses, in raw HTTP and over its WebSocket: each rule of `docs/security.md`.
+
+mod support;
+
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+use gausset_view::server::{MAX_CONNECTIONS, Patience};
+use gausset_view::{Listen, Server, ServerOptions};
+use support::{Ended, Robot, World, get, request};
+
+#[test]
+fn the_page_comes_with_a_strict_policy_and_without_cookies() {
+    let world = World::new();
+    let page = get(&world, "/");
+    assert_eq!(page.status, 200);
+    assert!(page.body.contains("<canvas"));
+    for name in [
+        "main.js",
+        "link.js",
+        "camera.js",
+        "input.js",
+        "stage.js",
+        "path.js",
+        "charts.js",
+        "style.css",
+        "icon.svg",
+    ] {
+        assert_eq!(get(&world, &format!("/assets/{name}")).status, 200, "{name}");
+    }
+    let policy = page.header("content-security-policy").unwrap();
+    assert!(
+        policy.starts_with("default-src 'none'; script-src 'self';")
+            && policy.ends_with("frame-ancestors 'none'")
+    );
+    assert!(!policy.contains("unsafe"));
+    assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+    assert_eq!(page.header("referrer-policy"), Some("no-referrer"));
+    assert_eq!(page.header("cross-origin-opener-policy"), Some("same-origin"));
+    assert_eq!(page.header("cache-control"), Some("no-store"));
+    assert_eq!(page.header("set-cookie"), None);
+    assert!(!page.head.to_lowercase().contains("access-control-"));
+    // The secret is nowhere in it.
+    assert!(!page.head.contains(world.server.token()) && !page.body.contains(world.server.token()));
+}
+
+#[test]
+fn who_comes_by_another_name_or_from_another_site_gets_403_and_sees_nothing() {
+    let world = World::new();
+    let port = world.server.address().port();
+    for path in ["/", "/ws", "/api/state", "/healthz", "/nowhere"] {
+        for host in ["evil.example", &format!("rebound.example:{port}"), "10.1.2.3", ""] {
+            let text = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
+            let answer = request(&world, &text);
+            assert_eq!((answer.status, answer.body.as_str()), (403, "403 Forbidden\n"), "{path} {host}");
+        }
+        let text =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost:{port}\r\nOrigin: http://evil.example\r\n\r\n");
+        assert_eq!(request(&world, &text).status, 403, "{path}");
+        assert_eq!(request(&world, &format!("GET {path} HTTP/1.1\r\n\r\n")).status, 403);
+    }
+    // Another program of this machine is another site.
+    let text = format!("GET /ws HTTP/1.1\r\nHost: localhost:{port}\r\nOrigin: http://localhost:1\r\n\r\n");
+    assert_eq!(request(&world, &text).status, 403);
+}
+
+#[test]
+fn the_state_needs_the_token_and_health_does_not() {
+    let world = World::new();
+    assert_eq!(get(&world, "/healthz").body, "ok\n");
+    assert_eq!(get(&world, "/api/state").status, 403);
+    let with = |secret: &str| {
+        let head = "GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ";
+        request(&world, &format!("{head}{secret}\r\n\r\n"))
+    };
+    assert_eq!(with("0123456789abcdef0123456789abcdef").status, 403);
+    let answer = with(world.server.token());
+    assert_eq!(answer.status, 200);
+    let state: serde_json::Value = serde_json::from_str(&answer.body).unwrap();
+    assert_eq!((state["schema"].as_u64(), state["kind"].as_str()), (Some(1), Some("viewer")));
+}
+
+#[test]
+fn only_get_is_answered_and_what_is_not_there_is_404() {
+    let world = World::new();
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "TRACE"] {
+        let answer = request(&world, &format!("{method} / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        assert_eq!((answer.status, answer.header("allow")), (405, Some("GET")), "{method}");
+    }
+    for path in [
+        "/assets/../",
+        "/assets/..%2f",
+        "/../../etc/passwd",
+        "//",
+        "/index.html",
+        "/thumb/0",
+        "/?x",
+        "/assets/",
+    ] {
+        assert_eq!(get(&world, path).status, 404, "{path}");
+    }
+    assert_eq!(get(&world, "/ws").status, 426);
+    assert_eq!(request(&world, "nonsense\r\n\r\n").status, 400);
+    assert_eq!(
+        request(&world, "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nnine bytes").status,
+        405
+    );
+}
+
+#[test]
+fn a_head_that_is_too_long_or_comes_too_slowly_is_refused() {
+    let patience = Patience { head: Duration::from_millis(300), ..Patience::default() };
+    let world = World::with(ServerOptions { patience, ..World::options() });
+    let long = format!("GET / HTTP/1.1\r\nHost: localhost\r\nX: {}\r\n\r\n", "x".repeat(9 << 10));
+    assert_eq!(request(&world, &long).status, 431);
+    let many = "X: y\r\n".repeat(100);
+    assert_eq!(request(&world, &format!("GET / HTTP/1.1\r\nHost: localhost\r\n{many}\r\n")).status, 431);
+    // A byte now and then is no sign of life.
+    let mut stream = world.connect();
+    stream.write_all(b"GET / HT").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 408 "), "{answer}");
+    assert_eq!(
+        Patience::default(),
+        Patience { head: Duration::from_secs(10), silence: Duration::from_secs(60) }
+    );
+}
+
+#[test]
+fn more_than_32_connections_are_told_so_and_the_next_ones_are_served() {
+    let world = World::new();
+    let mut held: Vec<_> = (0..MAX_CONNECTIONS).map(|_| world.connect()).collect();
+    // Each is taken up before the next request is.
+    held.iter_mut().for_each(|stream| stream.write_all(b"GET").unwrap());
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while get(&world, "/healthz").status != 503 {
+        assert!(Instant::now() < deadline, "never too many");
+    }
+    drop(held);
+    while get(&world, "/healthz").status != 200 {
+        assert!(Instant::now() < deadline, "never free again");
+    }
+}
+
+#[test]
+fn a_page_without_the_token_is_told_nothing() {
+    let world = World::new();
+    for secret in ["", "0123456789abcdef0123456789abcdef"] {
+        let mut robot = Robot::open(&world);
+        robot.say(&format!(r#"{{"t":"hello","version":1,"token":"{secret}"}}"#));
+        assert_eq!(robot.end(), Ended::Closed(1008, "token".into()));
+    }
+    let mut rude = Robot::open(&world);
+    rude.say(r#"{"t":"command","what":"stop"}"#);
+    assert_eq!(rude.end(), Ended::Closed(1008, "no hello".into()));
+    let mut old = Robot::open(&world);
+    old.say(&format!(r#"{{"t":"hello","version":0,"token":"{}"}}"#, world.server.token()));
+    assert_eq!(old.hear()["t"], "version");
+    assert_eq!(old.end(), Ended::Closed(1008, "version".into()));
+    assert_eq!(Robot::enter(&world).hello["scene"]["title"], "a scene");
+}
+
+#[test]
+fn a_ticket_lets_one_page_in_once() {
+    let world = World::new();
+    let url = world.server.ticket_url().unwrap();
+    let ticket = url.split_once("#token=").unwrap().1;
+    assert_ne!(ticket, world.server.token());
+    let hello = format!(r#"{{"t":"hello","version":1,"token":"{ticket}"}}"#);
+    let mut first = Robot::open(&world);
+    first.say(&hello);
+    // From then on it has the token.
+    assert_eq!(first.hear()["token"], world.server.token());
+    let mut second = Robot::open(&world);
+    second.say(&hello);
+    assert_eq!(second.end(), Ended::Closed(1008, "token".into()));
+}
+
+#[test]
+fn nonsense_too_much_and_too_many_messages_end_a_page() {
+    let world = World::new();
+    let ended = |say: &dyn Fn(&mut Robot)| {
+        let mut robot = Robot::enter(&world);
+        say(&mut robot);
+        robot.end()
+    };
+    assert_eq!(ended(&|robot| robot.say("{")), Ended::Closed(1003, "not a message".into()));
+    assert_eq!(ended(&|robot| robot.say_bytes(&[1, 2, 3])), Ended::Closed(1003, "not a message".into()));
+    // The rest of a long message is not read, so the end of the connection may overtake the reason.
+    let long = ended(&|robot| robot.say(&" ".repeat(65 << 10)));
+    assert!(matches!(&long, Ended::Gone) || matches!(&long, Ended::Closed(1009, _)), "{long:?}");
+    let flood = ended(&|robot| (0..150).for_each(|id| robot.try_say(&format!(r#"{{"t":"ack","id":{id}}}"#))));
+    assert!(
+        matches!(&flood, Ended::Gone) || flood == Ended::Closed(1008, "too many messages".into()),
+        "{flood:?}"
+    );
+    // Words of a later version are nothing to end for.
+    let mut robot = Robot::enter(&world);
+    robot.say(r#"{"t":"teleport"}"#);
+    robot.say(r#"{"t":"command","what":"pause"}"#);
+    assert_eq!(robot.hear()["line"], "there is no training that could do that");
+}
+
+#[test]
+fn a_page_that_shows_no_life_is_dropped() {
+    let patience = Patience { silence: Duration::from_millis(300), ..Patience::default() };
+    let world = World::with(ServerOptions { patience, ..World::options() });
+    let robot = Robot::enter(&world);
+    // Not reading is not answering pings.
+    std::thread::sleep(Duration::from_millis(1200));
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while world.pages() > 0 {
+        assert!(Instant::now() < deadline, "still there");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    drop(robot);
+}
+
+#[test]
+fn a_port_that_is_taken_is_an_error_only_where_it_was_asked_for() {
+    let world = World::new();
+    let taken = Some(world.server.address().port());
+    let options = ServerOptions { port: taken, ..ServerOptions::default() };
+    let error = Server::start(gausset_view::hub::Hub::new(Default::default()), &options).err().unwrap();
+    assert!(error.to_string().starts_with("⟨port⟩: 127.0.0.1:"), "{error}");
+    let free = ServerOptions { port: None, ..ServerOptions::default() };
+    let server = Server::start(gausset_view::hub::Hub::new(Default::default()), &free).unwrap();
+    assert!(server.address().ip().is_loopback() && server.address().port() >= 7007);
+    assert!(!server.is_public() && server.url().starts_with("http://127.0.0.1:"));
+    assert_eq!(Listen::default(), Listen::Loopback);
+}

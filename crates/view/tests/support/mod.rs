@@ -1,0 +1,247 @@
+//! A server with a scene, raw requests, and a robot that speaks like a page.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use gausset_core::Splats;
+use gausset_core::engine::{Engine, RenderOptions};
+use gausset_core::splats_transform::Similarity;
+use gausset_flow::device::DeviceOptions;
+use gausset_view::draw::{Look, answer};
+use gausset_view::hub::Hub;
+use gausset_view::scene::Scene;
+use gausset_view::{Server, ServerOptions};
+use serde_json::Value;
+use tungstenite::protocol::WebSocket;
+use tungstenite::{Message, client};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A server, and somebody who draws for it.
+pub struct World {
+    pub server: Server,
+    pub hub: Arc<Hub>,
+    stop: Arc<AtomicBool>,
+    drawer: Option<JoinHandle<()>>,
+}
+
+/// Some splats in front of the origin.
+pub fn splats() -> Splats {
+    let mut splats = Splats::with_capacity(0, 200);
+    for k in 0..200 {
+        let (x, y) = ((k % 20) as f32 / 10.0 - 0.95, (k / 20) as f32 / 5.0 - 0.9);
+        let colour = [x, y, 0.5 * x * y];
+        splats.push([x, y, 3.0 + 0.3 * x], [-2.4; 3], [1.0, 0.1, 0.2, 0.0], 2.0, &colour);
+    }
+    splats
+}
+
+pub fn engine() -> Box<dyn Engine> {
+    let mut engine = DeviceOptions::default().engine(1).unwrap();
+    engine.load_splats(splats(), Vec::new()).unwrap();
+    engine
+}
+
+pub fn render_options() -> RenderOptions {
+    RenderOptions { sh_degree: 0, background: [0.1, 0.2, 0.3], ..RenderOptions::default() }
+}
+
+impl World {
+    pub fn options() -> ServerOptions {
+        ServerOptions { port: Some(0), ..ServerOptions::default() }
+    }
+
+    pub fn new() -> Self {
+        Self::with(Self::options())
+    }
+
+    pub fn with(options: ServerOptions) -> Self {
+        let scene = Scene::of_splats("a scene".to_owned(), &splats(), None);
+        let hub = Hub::new(scene.rendered(&render_options(), 200));
+        let server = Server::start(Arc::clone(&hub), &options).unwrap();
+        Self { server, hub, stop: Arc::default(), drawer: None }
+    }
+
+    /// Somebody draws from now on.
+    pub fn drawn(mut self) -> Self {
+        let (hub, stop) = (Arc::clone(&self.hub), Arc::clone(&self.stop));
+        self.drawer = Some(std::thread::spawn(move || {
+            let mut engine = engine();
+            while !stop.load(Ordering::Relaxed) {
+                match hub.take(0) {
+                    Some(job) => {
+                        let look = Look {
+                            photos: None,
+                            device_from_saved: Similarity::IDENTITY,
+                            options: render_options(),
+                            step: 7,
+                        };
+                        answer(&hub, &job, &mut *engine, &look);
+                    }
+                    None => hub.wait(0, Duration::from_millis(20)),
+                }
+            }
+        }));
+        self
+    }
+
+    pub fn connect(&self) -> TcpStream {
+        let stream = TcpStream::connect(self.server.address()).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_write_timeout(Some(PATIENCE)).unwrap();
+        stream
+    }
+
+    /// Pages that are attached, as scripts are told.
+    pub fn pages(&self) -> u64 {
+        let token = self.server.token();
+        let text =
+            format!("GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
+        let state: Value = serde_json::from_str(&request(self, &text).body).unwrap();
+        state["pages"].as_u64().unwrap()
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(drawer) = self.drawer.take() {
+            drawer.join().unwrap();
+        }
+    }
+}
+
+/// An answer in plain HTTP.
+pub struct Answer {
+    pub status: u32,
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.head.lines().find_map(|line| {
+            let (found, value) = line.split_once(": ")?;
+            found.eq_ignore_ascii_case(name).then_some(value.trim())
+        })
+    }
+}
+
+pub fn get(world: &World, path: &str) -> Answer {
+    request(world, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+}
+
+pub fn request(world: &World, text: &str) -> Answer {
+    let mut stream = world.connect();
+    // Who is refused early may not read it all.
+    let _ = stream.write_all(text.as_bytes());
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    let answer = String::from_utf8_lossy(&bytes);
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
+    let status = head.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
+    Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// How a page was ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Ended {
+    Closed(u16, String),
+    Gone,
+}
+
+/// Speaks like a page.
+pub struct Robot {
+    socket: WebSocket<TcpStream>,
+    pub hello: Value,
+}
+
+/// A frame as the page reads it.
+pub struct Frame {
+    pub id: u32,
+    pub kind: u8,
+    pub flags: u16,
+    pub size: [u32; 2],
+    pub codec: u8,
+    pub step: u64,
+    pub range: [f32; 2],
+    pub bytes: Vec<u8>,
+}
+
+impl Robot {
+    pub fn open(world: &World) -> Self {
+        let url = format!("ws://{}/ws", world.server.address());
+        let (socket, _) = client(url, world.connect()).unwrap();
+        Self { socket, hello: Value::Null }
+    }
+
+    /// With the token.
+    pub fn enter(world: &World) -> Self {
+        let mut robot = Self::open(world);
+        robot.say(&format!(r#"{{"t":"hello","version":1,"token":"{}"}}"#, world.server.token()));
+        robot.hello = robot.hear();
+        assert_eq!(robot.hello["t"], "hello");
+        robot
+    }
+
+    pub fn say(&mut self, text: &str) {
+        self.socket.send(Message::text(text)).unwrap();
+    }
+
+    pub fn try_say(&mut self, text: &str) {
+        let _ = self.socket.send(Message::text(text));
+    }
+
+    pub fn say_bytes(&mut self, bytes: &[u8]) {
+        self.socket.send(Message::binary(bytes.to_vec())).unwrap();
+    }
+
+    /// The next text.
+    pub fn hear(&mut self) -> Value {
+        loop {
+            if let Message::Text(text) = self.socket.read().unwrap() {
+                return serde_json::from_str(&text).unwrap();
+            }
+        }
+    }
+
+    /// The next frame.
+    pub fn see(&mut self) -> Frame {
+        loop {
+            if let Message::Binary(bytes) = self.socket.read().unwrap() {
+                let number = |at: usize, count: usize| {
+                    bytes[at..at + count].iter().rev().fold(0u64, |all, &byte| all << 8 | u64::from(byte))
+                };
+                let float = |at: usize| f32::from_bits(number(at, 4) as u32);
+                return Frame {
+                    kind: bytes[0],
+                    flags: number(2, 2) as u16,
+                    id: number(4, 4) as u32,
+                    size: [number(8, 2) as u32, number(10, 2) as u32],
+                    codec: bytes[12],
+                    range: [float(28), float(32)],
+                    step: number(36, 8),
+                    bytes: bytes[44..].to_vec(),
+                };
+            }
+        }
+    }
+
+    /// Reads until the end.
+    pub fn end(&mut self) -> Ended {
+        loop {
+            match self.socket.read() {
+                Ok(Message::Close(Some(frame))) => {
+                    return Ended::Closed(frame.code.into(), frame.reason.to_string());
+                }
+                Ok(_) => {}
+                Err(_) => return Ended::Gone,
+            }
+        }
+    }
+}
