@@ -4,11 +4,16 @@ use std::path::Path;
 use std::process::Command;
 
 /// A crate, packages that may not be in its dependency tree, and why.
-const FORBIDDEN: [(&str, &[&str], &str); 4] = [
+const FORBIDDEN: [(&str, &[&str], &str); 5] = [
     (
         "gausset-flow",
         &["clap", "indicatif", "signal-hook"],
         "jobs are functions of plain options: arguments, bars and signals are the program's",
+    ),
+    (
+        "gausset-view",
+        &["clap", "indicatif", "signal-hook"],
+        "the viewer is a library: arguments, bars and signals are the program's",
     ),
     (
         "gausset-density",

@@ -6,12 +6,13 @@
 //! - Sources name no path of one machine.
 //! - Files with unsafe code stand in the table of `docs/unsafe.md`, and tests that `docs/reliability.md` names exist.
 //! - No crate comes to depend on what its room must not know ([`crate::arrows`]).
+//! - Libraries name no flags of the program in what they say ([`crate::settings`]).
 //! - What pages link to and what pages and comments cite exists ([`crate::cited`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use crate::{arrows, cited};
+use crate::{arrows, cited, settings};
 
 /// Paths of a single machine. Put together here so that this file does not find itself.
 const MACHINE_PATHS: [[&str; 2]; 4] = [["\"/", "tmp"], ["\"/", "work"], ["\"/", "home/"], ["\"/", "Users/"]];
@@ -29,6 +30,7 @@ pub(crate) fn run(workspace: &Path) -> Result<(), String> {
         let mut found = cited::findings_in(workspace, path, &text);
         if path.extension() == Some("rs".as_ref()) {
             found.extend(unlisted_unsafe(workspace, path, &text, &table));
+            found.extend(settings::flags_in_library(workspace, path, &text));
             // Tests compute what they expect one number at a time: the scalar form is fused everywhere.
             let kernels = !path.components().any(|part| part.as_os_str() == "tests");
             found.extend(

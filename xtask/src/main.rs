@@ -8,6 +8,7 @@ mod cited;
 mod full;
 mod lint;
 mod runs;
+mod settings;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};

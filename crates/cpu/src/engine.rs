@@ -21,7 +21,7 @@ pub struct CpuOptions {
 
 /// This processor lacks a vector level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this processor has no {} (use `simd = auto`)", .0.name())]
+#[error("this processor has no {} (use ⟨simd = auto⟩)", .0.name())]
 pub struct LevelMissing(pub VectorLevel);
 
 /// Trains and renders on the processor.

@@ -6,7 +6,7 @@ use crate::error::FieldError;
 #[derive(Debug, thiserror::Error)]
 pub enum FitError {
     /// An option that makes no sense.
-    #[error("`{option}`: unusable value (expected {expected}, found {})", gausset_io::units::number(*found))]
+    #[error("⟨{option}⟩: unusable value (expected {expected}, found {})", gausset_io::units::number(*found))]
     Option {
         /// Which.
         option: &'static str,
@@ -54,13 +54,13 @@ pub enum FitError {
         value: f64,
     },
     /// No sample is left to fit to.
-    #[error("samples: none left for training (expected some, found {found} held out); lower `holdout`")]
+    #[error("samples: none left for training (expected some, found {found} held out); lower ⟨holdout⟩")]
     NoTraining {
         /// Samples held out.
         found: usize,
     },
     /// The loss is not finite.
-    #[error("step {step}: loss is not finite; report this with the data, or try another `seed`")]
+    #[error("step {step}: loss is not finite; report this with the data, or try another ⟨seed⟩")]
     Loss {
         /// Step.
         step: u64,
@@ -69,13 +69,13 @@ pub enum FitError {
     #[error(transparent)]
     Field(#[from] FieldError),
     /// A state that cannot be read.
-    #[error("checkpoint: damaged: {what}; start without `resume`")]
+    #[error("checkpoint: damaged: {what}; start without ⟨resume⟩")]
     State {
         /// What is wrong.
         what: String,
     },
     /// A state that does not belong to these samples and options.
-    #[error("checkpoint: {what} differs (expected {expected}, found {found}); start without `resume`")]
+    #[error("checkpoint: {what} differs (expected {expected}, found {found}); start without ⟨resume⟩")]
     Differs {
         /// What.
         what: &'static str,

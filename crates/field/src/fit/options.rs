@@ -120,15 +120,15 @@ impl FitOptions {
             return bad("batches", "at least 1", 0.0);
         }
         if self.max_gaussians != 0 && self.max_gaussians < self.gaussians {
-            return bad("max_gaussians", "at least as many as at the start", self.max_gaussians as f64);
+            return bad("max-gaussians", "at least as many as at the start", self.max_gaussians as f64);
         }
         if self.resolved_solver() == Solver::Lm {
             if 10 * self.gaussians > MAX_LM_UNKNOWNS {
                 return bad("gaussians", "at most 400 with Levenberg-Marquardt", self.gaussians as f64);
             }
             if self.max_gaussians > self.gaussians {
-                let expected = "as many as at the start with Levenberg-Marquardt, or `solver = adam`";
-                return bad("max_gaussians", expected, self.max_gaussians as f64);
+                let expected = "as many as at the start with Levenberg-Marquardt, or ⟨solver = adam⟩";
+                return bad("max-gaussians", expected, self.max_gaussians as f64);
             }
         }
         Ok(())

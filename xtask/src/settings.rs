@@ -1,0 +1,59 @@
+//! Libraries know no command line: where a message names a setting it writes `⟨key⟩`, and each face says it in its own
+//! words (`crates/gausset/src/flags.rs`).
+
+use std::path::Path;
+
+/// Lines of a library's source, from 1, that name a flag in a string. Tests at the end of a file write what they like;
+/// arguments of outside programs and whole commands to type are no settings.
+pub(crate) fn flags_in_library(workspace: &Path, path: &Path, text: &str) -> Vec<(usize, String)> {
+    let inside = path.strip_prefix(workspace.join("crates")).unwrap_or(Path::new(""));
+    let is_source = inside.components().nth(1).is_some_and(|part| part.as_os_str() == "src");
+    if !is_source || inside.starts_with("gausset") {
+        return Vec::new();
+    }
+    let code = text.lines().take_while(|line| *line != "#[cfg(test)]");
+    (1..)
+        .zip(code)
+        .filter_map(|(number, line)| {
+            let what = "in a message of a library (expected its key, as in ⟨max-memory⟩)";
+            flag_in(line).map(|flag| (number, format!("--{flag} {what}")))
+        })
+        .collect()
+}
+
+/// The first flag in a line of a message.
+fn flag_in(line: &str) -> Option<&str> {
+    let trimmed = line.trim_start();
+    let is_for_programs = ["arg", "`gausset ", "pip install"].iter().any(|mark| line.contains(mark));
+    if trimmed.starts_with("//") || is_for_programs {
+        return None;
+    }
+    line.match_indices("--").find_map(|(at, _)| {
+        let (before, name) = (&line[..at], &line[at + 2..]);
+        let begins = before.ends_with([' ', '(', '"', '`', ',']) || before.trim().is_empty();
+        let end = name.find(|c: char| !(c.is_ascii_lowercase() || c == '-')).unwrap_or(name.len());
+        (begins && end > 1).then(|| &name[..end])
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flag_in_a_message_is_found_and_an_argument_of_another_program_is_not() {
+        assert_eq!(flag_in("\"raise --max-memory\""), Some("max-memory"));
+        assert_eq!(flag_in("         --test-every, or 0\","), Some("test-every"));
+        assert_eq!(flag_in("    .arg(\"--version\")"), None);
+        assert_eq!(flag_in("/// As `--init` does."), None);
+        assert_eq!(flag_in("\"go on with `gausset train --resume {folder}`\""), None);
+        assert_eq!(flag_in("a -- b, i--;"), None);
+        let find = |path: &str| {
+            flags_in_library(Path::new("root"), &Path::new("root").join(path), "\"--data DIR\"").len()
+        };
+        assert_eq!(
+            (find("crates/io/src/a.rs"), find("crates/gausset/src/a.rs"), find("crates/io/tests/a.rs")),
+            (1, 0, 0)
+        );
+    }
+}
