@@ -145,9 +145,13 @@ fn first_clause(help: &str) -> &str {
 }
 
 /// The name in American spelling, where that is another.
-fn american(name: &str) -> Option<String> {
-    let american = name.replace("isation", "ization");
-    (american != name).then_some(american)
+fn american(name: &str) -> Option<&'static str> {
+    match name {
+        "opacity-regularisation" => Some("opacity-regularization"),
+        "opacity-regularisation-until" => Some("opacity-regularization-until"),
+        "scale-regularisation" => Some("scale-regularization"),
+        _ => None,
+    }
 }
 
 /// A parser of words that completions and suggestions know; words of earlier versions are taken silently.

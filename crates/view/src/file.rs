@@ -12,7 +12,7 @@ use gausset_flow::{Failure, Host};
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path};
-use gausset_io::splat::SplatFile;
+use gausset_io::splat::Document;
 use serde_json::Value;
 
 use crate::draw::{Look, answer};
@@ -157,7 +157,7 @@ impl FileView {
 }
 
 /// How the splats of a file are rendered, and the scene that says so.
-fn rendered(run: Option<&SavedRun>, file: &SplatFile, scene: Scene) -> (RenderOptions, Scene) {
+fn rendered(run: Option<&SavedRun>, file: &Document, scene: Scene) -> (RenderOptions, Scene) {
     let of_file = RenderOptions {
         sh_degree: file.splats.sh_degree,
         antialiased: file.antialiased,

@@ -165,7 +165,8 @@ fn whole_number(text: &str) -> Result<u64, Misfit> {
     };
     let digits = if factor == 1 { text } else { &text[..text.len() - 1] };
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
-    let is_number = !whole.is_empty() && (whole.len() < digits.len()) == !part.is_empty();
+    let has_bare_point = digits.ends_with('.');
+    let is_number = !whole.is_empty() && !has_bare_point;
     let mut number = match whole.parse::<u64>() {
         Ok(whole) if is_number => whole.checked_mul(factor).ok_or(Misfit::TooLarge)?,
         Err(error) if *error.kind() == IntErrorKind::PosOverflow => return Err(Misfit::TooLarge),
