@@ -1,6 +1,7 @@
-//! 360-degree footage: cut into perspective views at the speed of the codecs, with exact geometry.
+//! 360-degree footage: cut into perspective views at the speed of the codecs, with exact geometry; and ordinary footage.
 //!
 //! ```text
+//! frames, video  pictures and videos of any kind   film      videos of panoramas
 //! geometry  what a pixel of a view looks at        layout    which views
 //! projection, eac, fisheye  where a direction is in the source's pictures
 //! table     coordinates, 16 pixels a segment       remap     sampling in whole numbers

@@ -141,7 +141,7 @@ fn projection_and_tilt(
     Ok((projection, tilt))
 }
 
-/// Decodes a picture into the buffers's frame, with the plan for its shape.
+/// Decodes a picture into the frame of the buffers, with the plan for its shape.
 fn decode(
     shared: &Shared<'_>,
     (projection, tilt): (Projection, [f64; 2]),
