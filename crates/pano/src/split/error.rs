@@ -21,7 +21,7 @@ pub enum SplitError {
         /// The first reason.
         first: String,
     },
-    /// With [`OnError::Stop`].
+    /// With [`OnError::Stop`](super::OnError::Stop).
     #[error("{0}")]
     Stopped(String),
     /// A file could not be written.
