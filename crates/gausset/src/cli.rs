@@ -30,6 +30,7 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset demo                            make a scene, train on it, show how good it is
   gausset train photos/ -o run/           train on a COLMAP or transforms.json dataset
+  gausset view run/                       look at it in a browser
   gausset render run/ --orbit 120 -o frames/
 Exit codes: 0 done, 1 done but some inputs were skipped, 2 refused or failed,
             130 and 143 interrupted (a checkpoint was saved)";

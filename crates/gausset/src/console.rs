@@ -136,6 +136,14 @@ impl Console {
         }
     }
 
+    /// A JSON object on one line of stdout, for programs that wait for it; or a note for people.
+    ///
+    /// # Errors
+    /// As [`Self::result`].
+    pub(crate) fn line_or(&self, object: &serde_json::Value, text: &str) -> Result<(), Ending> {
+        if self.is_json { self.result(&object.to_string()) } else { self.result(text) }
+    }
+
     /// The result as a JSON object or as text, as asked for.
     ///
     /// # Errors

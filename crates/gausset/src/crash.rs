@@ -27,6 +27,7 @@ pub(crate) fn install_hook() {
         if gausset_io::image::decoder_is_running() {
             return;
         }
+        let is_viewer = std::thread::current().name() == Some(gausset_view::server::THREAD);
         let payload = panic.payload();
         let text = payload.downcast_ref::<&str>().copied();
         let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
@@ -41,6 +42,10 @@ pub(crate) fn install_hook() {
         let _ = writeln!(stderr, "{line}");
         if backtrace.status() == BacktraceStatus::Captured {
             let _ = writeln!(stderr, "{backtrace}");
+        }
+        // One page, or all, are gone; whoever trains goes on.
+        if is_viewer {
+            return;
         }
         // Nobody who waits for them will act any more.
         gausset_process::end_all();

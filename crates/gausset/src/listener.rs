@@ -6,6 +6,7 @@ use gausset_flow::{Event, Host, Part, Stage};
 use gausset_io::units;
 use gausset_train::{RunWarning, Started, StereoReport, TrainError};
 
+use crate::commands::viewer::Viewer;
 use crate::console::Console;
 use crate::interrupt::Interrupt;
 use crate::numbers::{counted, duration, grouped, three_digits};
@@ -17,6 +18,19 @@ pub(crate) fn attend<T>(interrupt: &Interrupt, console: &Console, job: impl FnOn
     let mut listener = Listener::new(console, Some(interrupt));
     let mut events = |event| listener.take(event);
     job(&mut Host::new(interrupt.stop(), &mut events))
+}
+
+/// [`attend`] with somebody who watches the training, if there is somebody.
+pub(crate) fn attend_watched<T>(
+    interrupt: &Interrupt,
+    console: &Console,
+    viewer: Option<&mut Viewer>,
+    job: impl FnOnce(&mut Host<'_>) -> T,
+) -> T {
+    attend(interrupt, console, |host| match viewer {
+        Some(viewer) => host.watched(&mut viewer.live, job),
+        None => job(host),
+    })
 }
 
 /// Does a short job that nothing stops, and prints what happens in it.

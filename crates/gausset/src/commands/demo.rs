@@ -9,11 +9,12 @@ use gausset_flow::training::{self, Conditions};
 use gausset_scenes::DemoSize;
 
 use super::training::status;
+use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::{attend, tell};
+use crate::listener::{attend_watched, tell};
 use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
@@ -52,6 +53,8 @@ pub(crate) struct DemoArgs {
     profile: bool,
     #[command(flatten)]
     compute: ComputeArgs,
+    #[command(flatten)]
+    viewer: ViewerArgs,
 }
 
 fn size(word: &str) -> DemoSize {
@@ -72,7 +75,9 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
     // Not before: half a scene is of no use, so there a signal simply ends the program.
     let interrupt = Interrupt::watch();
     let conditions = Conditions { profile: args.profile, ..args.compute.device.conditions() };
-    let trained = attend(&interrupt, console, |host| training::train(task, conditions, host))?;
+    let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
+    let trained =
+        attend_watched(&interrupt, console, viewer.as_mut(), |host| training::train(task, conditions, host))?;
     let status = status(&trained, &interrupt, console);
     console.object_or(&trained.outcome.summary, || describe::trained(&trained))?;
     Ok(status)

@@ -17,7 +17,9 @@ pub(crate) mod render;
 mod splat_facts;
 pub(crate) mod train;
 pub(crate) mod training;
+pub(crate) mod view;
 pub(crate) mod view_args;
+pub(crate) mod viewer;
 
 use clap::Subcommand;
 use gausset_io::atomic::Overwrite;
@@ -42,6 +44,9 @@ pub(crate) enum Command {
     Eval(eval::EvalArgs),
     /// Make pictures of splats: colour, depth, alpha.
     Render(render::RenderArgs),
+    /// Look at the splats of a run or a file in a browser.
+    #[command(visible_aliases = ["viewer", "serve"])]
+    View(view::ShowArgs),
     /// Tell what a splat file, a dataset or a run folder holds.
     Info(info::InfoArgs),
     /// Read splats and write them again: turned upright, cut to an SH degree.
@@ -74,6 +79,7 @@ impl Command {
             Self::Demo(args) => args.json,
             Self::Train(args) => args.json,
             Self::Eval(args) => args.json,
+            Self::View(args) => args.json,
             Self::Info(args) => args.json,
             Self::Convert(args) => args.json,
             Self::Clean(args) => args.json,
@@ -102,6 +108,7 @@ pub(crate) fn run(
         Command::Train(args) => train::run(*args, console),
         Command::Eval(args) => eval::run(&args, console),
         Command::Render(args) => render::run(&args, console),
+        Command::View(args) => view::run(&args, console),
         Command::Info(args) => info::run(&args, console),
         Command::Convert(args) => convert::run(&args, console),
         Command::Clean(args) => clean::run(&args, console),

@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gausset_flow::Host;
 use gausset_flow::photos::{self, LensOptions, PhotoOptions};
 use gausset_io::dataset::CameraModel;
 use gausset_train::TrainOptions;
@@ -12,11 +13,12 @@ use super::overwrite;
 use super::pano::align::ToolArgs;
 use super::pano::split::parse_positive;
 use super::training::{ending, status};
+use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend;
+use crate::listener::{attend, attend_watched};
 use crate::options::{OptionArgs, PhotosToSplat};
 use crate::{Ending, describe};
 
@@ -129,6 +131,8 @@ pub(crate) struct RunArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     compute: ComputeArgs,
+    #[command(flatten)]
+    viewer: ViewerArgs,
 }
 
 /// Runs `align`.
@@ -161,7 +165,9 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     let training =
         TrainOptions { threads: Some(args.compute.threads), ..args.options.clone().into_options() };
     let conditions = args.compute.device.conditions();
-    let done = attend(&interrupt, console, |host| photos::run(&options, &training, conditions, host));
+    let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
+    let job = |host: &mut Host<'_>| photos::run(&options, &training, conditions, host);
+    let done = attend_watched(&interrupt, console, viewer.as_mut(), job);
     let (alignment, trained) = match done {
         Ok(done) => done,
         Err(failure) => return ending(failure, &interrupt),

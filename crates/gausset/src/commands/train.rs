@@ -10,11 +10,12 @@ use gausset_io::atomic::Overwrite;
 use gausset_train::TrainOptions;
 
 use super::training::status;
+use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::DeviceArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend;
+use crate::listener::attend_watched;
 use crate::options::{OptionArgs, Train};
 use crate::{Ending, describe};
 
@@ -59,6 +60,8 @@ pub(crate) struct TrainArgs {
     options: OptionArgs<Train>,
     #[command(flatten)]
     device: DeviceArgs,
+    #[command(flatten)]
+    viewer: ViewerArgs,
 }
 
 /// What the arguments mean, before any file is looked at but the config file.
@@ -112,9 +115,12 @@ fn free_folder(data: Option<&Path>) -> PathBuf {
 /// Runs the command.
 pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, Ending> {
     let conditions = Conditions { profile: args.profile, ..args.device.conditions() };
+    let viewer = args.viewer.clone();
     let task = resolve(args, console)?;
     let interrupt = Interrupt::watch();
-    let trained = attend(&interrupt, console, |host| training::train(task, conditions, host))?;
+    let mut viewer = viewer.start(task.folder(), &interrupt, console)?;
+    let trained =
+        attend_watched(&interrupt, console, viewer.as_mut(), |host| training::train(task, conditions, host))?;
     let status = status(&trained, &interrupt, console);
     console.object_or(&trained.outcome.summary, || describe::trained(&trained))?;
     Ok(status)

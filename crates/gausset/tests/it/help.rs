@@ -18,6 +18,7 @@ fn every_command_explains_itself() {
         "train",
         "eval",
         "render",
+        "view",
         "info",
         "convert",
         "clean",

@@ -128,6 +128,18 @@ convert held/splats.ply out.ply --crop-to-cameras 2
 convert held/splats.ply out.ply --data data
 convert held out.ply --crop-to-cameras 0
 convert data out.ply
+view
+view nowhere
+view data
+view unfinished
+view held/splats.ply --data data
+view held --port 70000
+view held --listen here
+view held --allow-host box
+train data -o seen --viewer=x
+train data -o seen --viewer --viewer-share 0
+train data -o seen --viewer-linger
+train data -o seen --listen 0.0.0.0
 clean held
 clean held -o out.spz
 clean held/splats.ply -o out.ply

@@ -17,6 +17,7 @@ mod pano;
 mod scene;
 mod splitter;
 mod timing;
+mod view;
 
 use clap::{Args, Subcommand};
 
@@ -42,6 +43,8 @@ enum What {
     Train(MeasureArgs),
     /// Rendering alone.
     Raster(MeasureArgs),
+    /// Frames for a page of the viewer.
+    View(MeasureArgs),
     /// The pass that decides which splats are cloned, split and pruned.
     Density(DensityArgs),
     /// Cutting panoramas into views.
@@ -54,7 +57,7 @@ impl BenchArgs {
     /// Whether the result is to be a JSON object.
     pub(crate) fn is_json(&self) -> bool {
         match &self.what {
-            What::Train(args) | What::Raster(args) => args.json,
+            What::Train(args) | What::Raster(args) | What::View(args) => args.json,
             What::Density(args) => args.json,
             What::Pano(args) => args.json,
             What::Field(args) => args.json,
@@ -71,6 +74,11 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending>
     let measured = match &args.what {
         What::Train(args) => measure(args, Kind::Train, console),
         What::Raster(args) => measure(args, Kind::Raster, console),
+        What::View(args) => {
+            let measured = view::measure(args, console)?;
+            console.object_or(&measured, || measured.table())?;
+            return Ok(Status::Done);
+        }
         What::Density(args) => return density::run(args, console),
         What::Pano(args) => return pano::run(args, console),
         What::Field(args) => return field::run(args, console),

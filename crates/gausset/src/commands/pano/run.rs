@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gausset_flow::Host;
 use gausset_flow::panos::run as pano_run;
 use gausset_flow::panos::{PanoOptions, PanoRun};
 use gausset_pano::layout::Layout;
@@ -14,11 +15,12 @@ use super::split::ChoiceArgs;
 use super::views::layout_parser;
 use crate::commands::overwrite;
 use crate::commands::training::{ending, status};
+use crate::commands::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::attend;
+use crate::listener::attend_watched;
 use crate::options::{OptionArgs, PanosToSplat};
 use crate::{Ending, describe};
 
@@ -74,6 +76,8 @@ pub(crate) struct RunArgs {
     pub(crate) json: bool,
     #[command(flatten)]
     compute: ComputeArgs,
+    #[command(flatten)]
+    viewer: ViewerArgs,
 }
 
 /// The result.
@@ -107,7 +111,9 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         ..PanoOptions::new(&args.input, &args.output)
     };
     let conditions = args.compute.device.conditions();
-    let done = match attend(&interrupt, console, |host| pano_run::run(&options, conditions, host)) {
+    let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
+    let job = |host: &mut Host<'_>| pano_run::run(&options, conditions, host);
+    let done = match attend_watched(&interrupt, console, viewer.as_mut(), job) {
         Ok(done) => done,
         Err(failure) => return ending(failure, &interrupt),
     };

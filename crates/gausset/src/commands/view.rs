@@ -1,0 +1,79 @@
+//! `gausset view`: a run or a splat file in a browser.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use gausset_flow::Failure;
+use gausset_view::file::{FileOptions, FileView};
+use gausset_view::hub::Hub;
+use gausset_view::{Server, browser};
+
+use super::viewer::{ListenArgs, announce, failure};
+use crate::Ending;
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::exit::Status;
+use crate::interrupt::Interrupt;
+use crate::listener::attend;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset view run/                 the splats of a run, its cameras and photographs beside them
+  gausset view scene.ply            a splat file
+  ssh -L 7007:localhost:7007 HOST   then, there: gausset view run/ --port 7007 --no-open
+The page needs no GPU: this program draws. Ctrl-C ends it. A splats.ply that is written anew is picked up.";
+
+/// Arguments of `view`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ShowArgs {
+    /// Folder of a run, or a splat file.
+    #[arg(value_name = "RUN|FILE")]
+    input: PathBuf,
+    /// Where the dataset is [default: where the run found it].
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Port; 0 = any [default: 7007, or the next one that is free].
+    #[arg(long, value_name = "PORT", help_heading = "Viewer")]
+    port: Option<u16>,
+    #[command(flatten)]
+    listen: ListenArgs,
+    /// Only print the address; start no browser.
+    #[arg(long, help_heading = "Viewer")]
+    no_open: bool,
+    /// Print the address as a JSON object, on one line.
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ShowArgs, console: &Console) -> Result<Status, Ending> {
+    let options = FileOptions {
+        input: args.input.clone(),
+        data: args.data.clone(),
+        device: args.compute.device.options(),
+        threads: args.compute.threads,
+    };
+    if args.data.is_some() && !args.input.is_dir() {
+        let what = "--data: has no effect on a splat file; leave it out, or name the folder of a run";
+        return Err(Failure::usage(what).into());
+    }
+    let interrupt = Interrupt::watch();
+    attend(&interrupt, console, |host| {
+        let mut view = FileView::open(&options, host)?;
+        let hub = Hub::new(view.scene().clone());
+        hub.set_history(&view.log());
+        let server = Server::start(Arc::clone(&hub), &args.listen.options(args.port)).map_err(failure)?;
+        announce(&server, console)?;
+        if !args.no_open && !args.json && !server.is_public() {
+            // One that does not start is no reason to stop: the address is printed.
+            let _ = browser::open(&server.ticket_url().map_err(failure)?);
+        }
+        view.serve(&hub, host);
+        // Being told to end is how it ends.
+        Ok(Status::Done)
+    })
+}

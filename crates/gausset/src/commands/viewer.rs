@@ -1,0 +1,148 @@
+//! What `view` and the viewers of trainings have in common: where the server listens, and what is told of it.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::Args;
+use gausset_flow::Failure;
+use gausset_view::hub::Hub;
+use gausset_view::live::LiveView;
+use gausset_view::scene::Scene;
+use gausset_view::server::ServerError;
+use gausset_view::{Listen, Server, ServerOptions};
+
+use crate::Ending;
+use crate::console::Console;
+use crate::interrupt::Interrupt;
+
+/// Where a server listens that others may reach.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ListenArgs {
+    /// Let other machines look, too: an address of this machine, or 0.0.0.0 for all. Whoever has the printed address gets in.
+    #[arg(long, value_name = "ADDR", value_parser = parse_address, help_heading = "Viewer")]
+    listen: Option<(IpAddr, Option<u16>)>,
+    /// A name, beside numbers and localhost, by which browsers may call this machine.
+    #[arg(long, value_name = "NAME", requires = "listen", help_heading = "Viewer")]
+    allow_host: Vec<String>,
+}
+
+/// `0.0.0.0`, `10.1.2.3:8000`, `::`.
+fn parse_address(text: &str) -> Result<(IpAddr, Option<u16>), String> {
+    let bare = text.parse::<IpAddr>().map(|ip| (ip, None));
+    bare.or_else(|_| text.parse::<SocketAddr>().map(|address| (address.ip(), Some(address.port()))))
+        .map_err(|_| format!("expected an address such as 0.0.0.0 or 10.1.2.3:7007, found `{text}`"))
+}
+
+impl ListenArgs {
+    /// The options of the server; `port` is what another option says.
+    pub(crate) fn options(&self, port: Option<u16>) -> ServerOptions {
+        let listen = self.listen.map_or(Listen::Loopback, |(ip, _)| Listen::Address(ip));
+        let port = port.or(self.listen.and_then(|(_, port)| port));
+        ServerOptions { listen, port, names: self.allow_host.clone(), ..ServerOptions::default() }
+    }
+}
+
+/// A training that can be looked at while it goes on.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct ViewerArgs {
+    /// Show the training in a browser while it goes on [default port: 7007, or the next one that is free; 0 = any].
+    #[arg(
+        long, value_name = "PORT", num_args = 0..=1, require_equals = true, help_heading = "Viewer"
+    )]
+    viewer: Option<Option<u16>>,
+    /// Largest share of the time that pictures for the viewer may take, above 0 and up to 1.
+    #[arg(
+        long, value_name = "SHARE", default_value_t = 0.25, value_parser = parse_share, requires = "viewer",
+        help_heading = "Viewer"
+    )]
+    viewer_share: f64,
+    /// Keep the result viewable after the end, until Ctrl-C; by itself where a person sits at a terminal.
+    #[arg(long, requires = "viewer", help_heading = "Viewer")]
+    viewer_linger: bool,
+    #[command(flatten)]
+    listen: ListenArgs,
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let found = text.parse::<f64>().ok().filter(|share| *share > 0.0 && *share <= 1.0);
+    found.ok_or_else(|| format!("expected above 0 and up to 1, found `{text}`"))
+}
+
+/// The viewer of a training; it ends when it is dropped.
+pub(crate) struct Viewer {
+    pub(crate) live: LiveView,
+    _server: Server,
+}
+
+impl ViewerArgs {
+    /// Listens, if that was asked for, and says where; `run` is the folder that will be trained in.
+    pub(crate) fn start(
+        &self,
+        run: &Path,
+        interrupt: &Interrupt,
+        console: &Console,
+    ) -> Result<Option<Viewer>, Ending> {
+        let Some(port) = self.viewer else {
+            if self.listen.listen.is_some() {
+                return Err(Failure::usage(
+                    "--listen: has no effect without --viewer; leave it out, or give --viewer",
+                )
+                .into());
+            }
+            return Ok(None);
+        };
+        let name = run.file_name().unwrap_or_default().display().to_string();
+        let hub = Hub::new(Scene { title: name, live: true, ..Scene::default() });
+        let server = Server::start(Arc::clone(&hub), &self.listen.options(port)).map_err(failure)?;
+        announce(&server, console)?;
+        let lingers = self.viewer_linger || std::io::IsTerminal::is_terminal(&std::io::stdin());
+        let live = LiveView::new(hub, self.viewer_share, lingers, Arc::clone(interrupt.stop()));
+        Ok(Some(Viewer { live, _server: server }))
+    }
+}
+
+/// The code of what kept a server from starting.
+pub(crate) fn failure(error: ServerError) -> Failure {
+    match error {
+        ServerError::Port { .. } => Failure::new("port", error),
+        ServerError::System(_) => Failure::new("viewer", error),
+    }
+}
+
+/// Says where a server listens, and what is exposed.
+pub(crate) fn announce(server: &Server, console: &Console) -> Result<(), Ending> {
+    let url = server.url();
+    if server.is_public() {
+        let line = format!(
+            "{} can be reached from other machines, without encryption: whoever has the address with its token sees the scene and its photographs, and can pause, save and stop a training",
+            server.address()
+        );
+        console.warn("the viewer", line);
+    }
+    let object = serde_json::json!({
+        "kind": "viewer", "url": url, "port": server.address().port(), "pid": std::process::id(),
+    });
+    console.line_or(&object, &format!("viewer at {url}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_may_have_a_port() {
+        assert_eq!(parse_address("0.0.0.0").unwrap(), ([0, 0, 0, 0].into(), None));
+        assert_eq!(parse_address("10.1.2.3:80").unwrap(), ([10, 1, 2, 3].into(), Some(80)));
+        assert_eq!(parse_address("[::1]:80").unwrap().1, Some(80));
+        assert!(parse_address("unix:/run/socket").is_err() && parse_address("localhost").is_err());
+    }
+
+    #[test]
+    fn shares_are_above_nothing() {
+        assert_eq!(parse_share("0.25"), Ok(0.25));
+        for bad in ["0", "-1", "1.5", "nan", "inf", "x"] {
+            assert!(parse_share(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! A Chromium without a screen, driven over its DevTools protocol.
+
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tungstenite::protocol::{WebSocket, WebSocketConfig};
+use tungstenite::{Message, client::client_with_config};
+
+use crate::support::PATIENCE;
+
+/// A browser with one tab.
+pub(crate) struct Browser {
+    child: Child,
+    _profile: TempDir,
+    socket: WebSocket<TcpStream>,
+    session: String,
+    number: u64,
+    /// Everything that it told by itself.
+    pub(crate) told: Vec<Value>,
+}
+
+/// Where Chromium is.
+pub(crate) fn chromium() -> Option<PathBuf> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path)
+        .flat_map(|folder| names.map(|name| folder.join(name)))
+        .find(|path| path.is_file())
+}
+
+impl Browser {
+    /// Starts one.
+    pub(crate) fn start(program: &std::path::Path) -> Self {
+        let profile = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new(program);
+        command.args([
+            "--headless=new",
+            "--no-sandbox",
+            "--use-angle=swiftshader",
+            "--enable-unsafe-swiftshader",
+        ]);
+        command.args([
+            "--remote-debugging-port=0",
+            "--no-first-run",
+            "--disable-gpu-sandbox",
+            "--window-size=1280,800",
+        ]);
+        command.args(["--disable-background-networking", "--disable-component-update", "--mute-audio"]);
+        command.arg(format!("--user-data-dir={}", profile.path().display())).arg("about:blank");
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("Chromium starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("stderr")).lines();
+        let url = loop {
+            let line = lines.next().expect("Chromium listens").expect("text");
+            if let Some((_, url)) = line.split_once("DevTools listening on ") {
+                break url.to_owned();
+            }
+        };
+        // Whatever else it says is read, so that it does not wait.
+        std::thread::spawn(move || lines.for_each(drop));
+        let address = url.trim_start_matches("ws://").split('/').next().expect("an address").to_owned();
+        let stream = TcpStream::connect(address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let limits = WebSocketConfig::default().max_message_size(None).max_frame_size(None);
+        let (socket, _) = client_with_config(url, stream, Some(limits)).expect("a handshake");
+        let mut browser =
+            Self { child, _profile: profile, socket, session: String::new(), number: 0, told: Vec::new() };
+        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
+        let attach = json!({"targetId": target["targetId"], "flatten": true});
+        let session = browser.call("Target.attachToTarget", attach);
+        browser.session = session["sessionId"].as_str().expect("a session").to_owned();
+        for part in ["Page", "Runtime", "Log", "Network"] {
+            browser.call(&format!("{part}.enable"), json!({}));
+        }
+        browser
+    }
+
+    /// Calls a method and gives its result.
+    pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.number += 1;
+        let number = self.number;
+        let mut message = json!({"id": number, "method": method, "params": parameters});
+        if !self.session.is_empty() {
+            message["sessionId"] = json!(self.session);
+        }
+        self.socket.send(Message::text(message.to_string())).expect("it is sent");
+        loop {
+            let Message::Text(text) = self.socket.read().expect("a message") else { continue };
+            let message: Value = serde_json::from_str(&text).expect("JSON");
+            if message["id"] == number {
+                assert!(message["error"].is_null(), "{method}: {message}");
+                return message["result"].clone();
+            }
+            self.told.push(message);
+        }
+    }
+
+    /// The value of an expression in the page.
+    pub(crate) fn value(&mut self, expression: &str) -> Value {
+        let result = self.call(
+            "Runtime.evaluate",
+            json!({"expression": expression, "returnByValue": true, "awaitPromise": true}),
+        );
+        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
+        result["result"]["value"].clone()
+    }
+
+    /// Waits until an expression is true.
+    pub(crate) fn wait_until(&mut self, expression: &str) {
+        let started = Instant::now();
+        while self.value(expression) != true {
+            assert!(
+                started.elapsed() < PATIENCE,
+                "waited in vain until {expression}: {:?}",
+                self.complaints()
+            );
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    /// Errors that the page or the browser told: of the console, of scripts, of the content policy.
+    pub(crate) fn complaints(&self) -> Vec<&Value> {
+        let is_complaint = |told: &&Value| match told["method"].as_str() {
+            Some("Runtime.exceptionThrown") => true,
+            Some("Runtime.consoleAPICalled") => told["params"]["type"] == "error",
+            Some("Log.entryAdded") => told["params"]["entry"]["level"] == "error",
+            _ => false,
+        };
+        self.told.iter().filter(is_complaint).collect()
+    }
+
+    /// Addresses that the page has asked for.
+    pub(crate) fn requests(&self) -> impl Iterator<Item = &str> {
+        let requested = self.told.iter().filter_map(|told| match told["method"].as_str()? {
+            "Network.requestWillBeSent" => told["params"]["request"]["url"].as_str(),
+            "Network.webSocketCreated" => told["params"]["url"].as_str(),
+            _ => None,
+        });
+        requested
+    }
+
+    pub(crate) fn key(&mut self, kind: &str, code: &str, key: &str) {
+        let text = if key.len() == 1 && kind == "keyDown" { key } else { "" };
+        self.call("Input.dispatchKeyEvent", json!({"type": kind, "code": code, "key": key, "text": text}));
+    }
+
+    pub(crate) fn mouse(&mut self, kind: &str, [x, y]: [f64; 2], more: Value) {
+        let mut event = json!({"type": kind, "x": x, "y": y});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            event[name] = value.clone();
+        }
+        self.call("Input.dispatchMouseEvent", event);
+    }
+
+    /// A picture of the tab, as base64 of a JPEG.
+    pub(crate) fn screenshot(&mut self) -> String {
+        let taken = self.call("Page.captureScreenshot", json!({"format": "jpeg", "quality": 82}));
+        taken["data"].as_str().expect("a picture").to_owned()
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

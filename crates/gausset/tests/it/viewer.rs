@@ -1,0 +1,327 @@
+//! `view` and `train --viewer` as scripts and robots meet them.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::Child;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tungstenite::protocol::WebSocket;
+use tungstenite::{Message, client};
+
+use crate::support::{PATIENCE, Workshop, wait_until};
+
+/// A program that shows something, and where.
+pub(crate) struct Shown {
+    pub(crate) child: Child,
+    pub(crate) url: String,
+    port: u16,
+    /// The rest of its stdout.
+    stdout: BufReader<std::process::ChildStdout>,
+}
+
+impl Shown {
+    /// Starts the program, which prints where it listens.
+    pub(crate) fn start(workshop: &Workshop, arguments: &[&str]) -> Self {
+        let mut child = workshop.start(arguments);
+        let mut stdout = BufReader::new(child.stdout.take().expect("stdout"));
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("a line");
+        if line.is_empty() {
+            let mut text = String::new();
+            let _ = child.stderr.take().expect("stderr").read_to_string(&mut text);
+            panic!("{arguments:?}: {text}");
+        }
+        let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!((said["kind"].as_str(), said["pid"].as_u64()), (Some("viewer"), Some(child.id().into())));
+        let port = said["port"].as_u64().and_then(|port| u16::try_from(port).ok()).expect("a port");
+        Self { child, url: said["url"].as_str().expect("a URL").to_owned(), port, stdout }
+    }
+
+    fn token(&self) -> &str {
+        self.url.split_once("#token=").expect("a token").1
+    }
+
+    /// Ends it and gives its exit code and the rest of its stdout.
+    pub(crate) fn end(mut self, signal: Option<Signal>) -> (i32, String) {
+        if let Some(signal) = signal {
+            kill_process(Pid::from_child(&self.child), signal).expect("the signal is sent");
+        }
+        let mut text = String::new();
+        self.stdout.read_to_string(&mut text).expect("stdout is text");
+        (self.child.wait().expect("wait").code().unwrap_or(-1), text)
+    }
+}
+
+/// Speaks like a page.
+struct Robot {
+    socket: WebSocket<TcpStream>,
+    scene: Value,
+    events: Vec<Value>,
+}
+
+/// A frame: its id, steps, and picture.
+struct Frame {
+    id: u64,
+    step: u64,
+    bytes: Vec<u8>,
+}
+
+impl Robot {
+    fn enter(shown: &Shown) -> Self {
+        let stream = TcpStream::connect(("127.0.0.1", shown.port)).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let (socket, _) = client(format!("ws://127.0.0.1:{}/ws", shown.port), stream).expect("a handshake");
+        let mut robot = Self { socket, scene: Value::Null, events: Vec::new() };
+        robot.say(&json!({"t": "hello", "version": 1, "token": shown.token()}));
+        while robot.scene["cameras"].as_array().is_none_or(Vec::is_empty) {
+            // A training says what there is when it begins.
+            robot.next();
+        }
+        robot
+    }
+
+    fn say(&mut self, message: &Value) {
+        self.socket.send(Message::text(message.to_string())).expect("it is sent");
+    }
+
+    /// Takes a message: a frame, or what is kept.
+    fn next(&mut self) -> Option<Frame> {
+        match self.socket.read().expect("a message") {
+            Message::Binary(bytes) => {
+                let number = |at: usize, count: usize| {
+                    bytes[at..at + count].iter().rev().fold(0u64, |all, &byte| all << 8 | u64::from(byte))
+                };
+                Some(Frame { id: number(4, 4), step: number(36, 8), bytes: bytes[44..].to_vec() })
+            }
+            Message::Text(text) => {
+                let message: Value = serde_json::from_str(&text).expect("JSON");
+                match message["t"].as_str() {
+                    Some("hello" | "scene") => self.scene = message["scene"].clone(),
+                    Some("event") => self.events.push(message["event"].clone()),
+                    _ => {}
+                }
+                None
+            }
+            _ => None,
+        }
+    }
+
+    /// Asks for the view of a camera and waits for it.
+    fn see(&mut self, id: u64, camera: usize, more: &Value) -> Frame {
+        let at = &self.scene["cameras"][camera];
+        let mut view = json!({"t": "view", "id": id, "camera": at["camera"], "pose": at["pose"]});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            view[name] = value.clone();
+        }
+        self.say(&view);
+        loop {
+            if let Some(frame) = self.next() {
+                self.say(&json!({"t": "ack", "id": frame.id}));
+                if frame.id == id {
+                    return frame;
+                }
+            }
+        }
+    }
+
+    fn wait_for(&mut self, event: &str) {
+        while !self.events.iter().any(|found| found["event"] == event) {
+            if let Some(frame) = self.next() {
+                self.say(&json!({"t": "ack", "id": frame.id}));
+            }
+        }
+    }
+}
+
+fn decoded(bytes: &[u8]) -> Vec<u8> {
+    gausset_io::image::decode::decode(bytes).expect("a picture").rgb
+}
+
+/// A run of a few steps in `run`.
+pub(crate) fn trained() -> Workshop {
+    let workshop = Workshop::with_data();
+    workshop.succeed(&["train", "data", "-o", "run", "--steps", "60", "-q"]);
+    workshop
+}
+
+#[test]
+fn what_a_page_sees_at_rest_is_what_render_gives() {
+    let workshop = trained();
+    workshop.succeed(&["render", "run", "--split", "all", "-o", "pictures"]);
+    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let mut robot = Robot::enter(&shown);
+    let cameras = robot.scene["cameras"].as_array().expect("cameras").clone();
+    assert_eq!(cameras.len(), 8);
+    assert!(cameras.iter().any(|camera| camera["held_out"] == true && camera["psnr"].is_number()));
+    for (number, camera) in cameras.iter().enumerate() {
+        let name = camera["name"].as_str().expect("a name");
+        let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        let picture = std::fs::read(workshop.path("pictures").join(format!("{stem}.png")));
+        let truth = decoded(&picture.unwrap_or_else(|error| panic!("{stem}: {error}")));
+        let exact = robot.see(2 * number as u64 + 1, number, &json!({"exact": true}));
+        assert!(decoded(&exact.bytes) == truth, "{name}: an exact frame differs from the picture");
+        let resting = robot.see(2 * number as u64 + 2, number, &json!({}));
+        let squares =
+            decoded(&resting.bytes).into_iter().zip(&truth).map(|(a, &b)| f64::from(a.abs_diff(b)).powi(2));
+        let psnr = -10.0 * (squares.sum::<f64>() / truth.len() as f64 / 255f64.powi(2)).log10();
+        assert!(psnr >= 38.0, "{name}: {psnr} dB at rest");
+    }
+    // The photograph and the difference to it.
+    robot.see(100, 3, &json!({"what": "error", "against": 3, "exact": true}));
+    robot.say(&json!({"t": "photo", "id": 101, "camera": 3, "side": 64}));
+    while robot.next().is_none_or(|frame| frame.id != 101) {}
+    assert_eq!(shown.end(Some(Signal::INT)), (0, String::new()));
+}
+
+#[test]
+fn new_splats_are_picked_up_and_damaged_ones_are_not() {
+    let workshop = trained();
+    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0", "--no-open"]);
+    let mut robot = Robot::enter(&shown);
+    let before = robot.see(1, 0, &json!({"exact": true})).bytes;
+    let splats = workshop.read("run/splats.ply");
+    std::fs::write(workshop.path("run/splats.ply"), &splats[..200]).expect("written");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(robot.see(2, 0, &json!({"exact": true})).bytes == before, "damaged splats are shown");
+    workshop.succeed(&["train", "data", "-o", "other", "--steps", "5", "--seed", "9", "-q"]);
+    std::fs::write(workshop.path("run/splats.ply"), workshop.read("other/splats.ply")).expect("written");
+    let mut id = 3;
+    wait_until("the new splats are shown", || {
+        id += 1;
+        robot.see(id, 0, &json!({"exact": true})).bytes != before
+    });
+    assert_eq!(shown.end(Some(Signal::TERM)).0, 0);
+}
+
+#[test]
+fn a_splat_file_is_shown_from_around_it() {
+    let workshop = trained();
+    let shown = Shown::start(&workshop, &["serve", "run/splats.ply", "--json", "--port", "0"]);
+    let mut stream = TcpStream::connect(("127.0.0.1", shown.port)).expect("it listens");
+    let request = format!(
+        "GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
+        shown.token()
+    );
+    stream.write_all(request.as_bytes()).expect("it is sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    let state: Value = serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
+    assert_eq!((state["title"].as_str(), state["live"].as_bool()), (Some("splats.ply"), Some(false)));
+    assert!(state["splats"].as_u64() > Some(0) && state["cameras"] == 0);
+    assert_eq!(shown.end(Some(Signal::HUP)).0, 0);
+}
+
+#[test]
+fn a_taken_port_is_refused_by_its_code() {
+    let workshop = trained();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("an address").port().to_string();
+    let refused = workshop.run(&["view", "run", "--json", "--port", &port]);
+    assert_eq!(refused.code, 2);
+    let error: Value = serde_json::from_str(&refused.stderr).expect("JSON");
+    assert_eq!(error["error"]["code"], "port");
+}
+
+/// The bytes of a result do not depend on who looks: nobody, nobody with a server, and eight pages of which some move,
+/// some never answer, some vanish in the middle, and one presses every button.
+#[test]
+fn splats_have_the_same_bytes_whoever_looks() {
+    let workshop = Workshop::with_data();
+    let options = ["--steps", "150", "--viewer-share", "0.9"];
+    workshop.succeed(&["train", "data", "-o", "alone", "--steps", "150", "-q"]);
+    let truth = workshop.read("alone/splats.ply");
+    let train = |output: &str| {
+        let arguments = [&["train", "data", "-o", output, "--json", "--viewer=0"][..], &options].concat();
+        Shown::start(&workshop, &arguments)
+    };
+    let (code, summary) = train("unseen").end(None);
+    assert_eq!(code, 0);
+    let summary: Value = serde_json::from_str(&summary).expect("the result is an object, too");
+    assert_eq!((summary["kind"].as_str(), summary["steps"].as_u64()), (Some("run"), Some(150)));
+    assert!(workshop.read("unseen/splats.ply") == truth, "other splats with a viewer that nobody looks at");
+
+    let mut shown = train("seen");
+    // The training waits until everybody has come.
+    let mut first = Robot::enter(&shown);
+    first.say(&json!({"t": "command", "what": "pause"}));
+    first.wait_for("paused");
+    let mut stalled: Vec<Robot> = (0..2).map(|_| Robot::enter(&shown)).collect();
+    for robot in &mut stalled {
+        let at = robot.scene["cameras"][0].clone();
+        for id in 0..10 {
+            robot.say(
+                &json!({"t": "view", "id": id, "camera": at["camera"], "pose": at["pose"], "moving": true}),
+            );
+        }
+    }
+    let mut moving: Vec<Robot> = (0..4).map(|_| Robot::enter(&shown)).collect();
+    let mut vanishing = Robot::enter(&shown);
+    vanishing.see(1, 1, &json!({}));
+    first.say(&json!({"t": "command", "what": "save"}));
+    first.say(&json!({"t": "command", "what": "export"}));
+    first.wait_for("exported");
+    first.say(&json!({"t": "command", "what": "resume"}));
+    first.wait_for("resumed");
+    let whats = ["color", "depth", "alpha", "count", "error"];
+    let mut last_step = 0;
+    'looking: for id in 2.. {
+        for (k, robot) in moving.iter_mut().enumerate() {
+            let what = json!({"moving": k % 2 == 0, "what": whats[(id as usize + k) % 5], "against": k});
+            if robot.events.iter().any(|event| event["event"] == "finished") || id > 12 {
+                break 'looking;
+            }
+            last_step = robot.see(id, (id as usize + k) % 8, &what).step;
+        }
+        if id == 4 {
+            // Not a word of goodbye, in the middle of a frame.
+            vanishing.say(&json!({"t": "photo", "id": 9, "camera": 1, "side": 2000}));
+            let _ = vanishing.socket.get_ref().shutdown(std::net::Shutdown::Both);
+        }
+    }
+    assert!(last_step > 0, "nobody saw anything while it trained");
+    drop((stalled, moving, first));
+    let mut text = String::new();
+    shown.stdout.read_to_string(&mut text).expect("stdout is text");
+    assert_eq!(shown.child.wait().expect("wait").code(), Some(0), "{text}");
+    assert!(workshop.read("seen/splats.ply") == truth, "other splats for having been looked at");
+}
+
+#[test]
+fn a_training_is_stopped_from_the_page_and_can_go_on() {
+    let workshop = Workshop::with_data();
+    let arguments =
+        ["train", "data", "-o", "run", "--steps", "1000000", "--json", "--viewer=0", "--viewer-linger"];
+    let shown = Shown::start(&workshop, &arguments);
+    let mut robot = Robot::enter(&shown);
+    robot.say(&json!({"t": "command", "what": "stop"}));
+    robot.wait_for("checkpointed");
+    drop(robot);
+    let (code, summary) = shown.end(None);
+    assert_eq!(code, 130, "{summary}");
+    assert!(!crate::support::checkpoints(&workshop.path("run")).is_empty());
+}
+
+#[test]
+fn a_result_stays_viewable_until_somebody_ends_it() {
+    let workshop = Workshop::with_data();
+    let arguments =
+        ["train", "data", "-o", "run", "--steps", "20", "--json", "--viewer=0", "--viewer-linger"];
+    let shown = Shown::start(&workshop, &arguments);
+    let mut robot = Robot::enter(&shown);
+    while robot.scene["live"] != false {
+        robot.next();
+    }
+    let there = robot.see(5, 0, &json!({"exact": true}));
+    assert_eq!(there.step, 20);
+    workshop.succeed(&["render", "run", "--split", "all", "-o", "pictures"]);
+    let name = robot.scene["cameras"][0]["name"].as_str().expect("a name").to_owned();
+    let stem = name.rsplit_once('.').map_or(name.as_str(), |(stem, _)| stem).to_owned();
+    let truth = decoded(&workshop.read(&format!("pictures/{stem}.png")));
+    // The file holds the turned splats, rounded once more: a level here and there.
+    let off = decoded(&there.bytes).into_iter().zip(truth).map(|(a, b)| a.abs_diff(b)).max();
+    assert!(off <= Some(2), "{off:?} levels between the live view and the file");
+    let (code, _) = shown.end(Some(Signal::INT));
+    assert_eq!(code, 0);
+}
