@@ -16,8 +16,9 @@ use gausset_view::{Server, ServerOptions};
 use serde::Serialize;
 use serde_json::json;
 
+use super::args::MeasureArgs;
 use super::scene::Scene;
-use super::{MeasureArgs, median, peak_bytes};
+use super::timing::{median, peak_bytes};
 use crate::commands::viewer::failure;
 use crate::console::Console;
 use crate::numbers::three_digits;
