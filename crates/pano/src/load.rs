@@ -92,7 +92,7 @@ fn open_file(path: &Path, limits: &Limits) -> Result<(File, u64), LoadError> {
         let (found, most) = (gausset_io::units::bytes(length), gausset_io::units::bytes(limits.bytes));
         return Err(error(
             path,
-            format!("picture: file has {found} (expected at most {most}); raise `max_file`"),
+            format!("picture: file has {found} (expected at most {most}); raise ⟨max-file⟩"),
         ));
     }
     Ok((file, length))
@@ -195,7 +195,7 @@ fn check_size(path: &Path, limits: &Limits, [w, h]: [u32; 2]) -> Result<[u32; 2]
         let (mw, mh) = (limits.width, limits.height);
         return Err(error(
             path,
-            format!("picture: {w}x{h} px are too many (expected at most {mw}x{mh}); raise `max_side`"),
+            format!("picture: {w}x{h} px are too many (expected at most {mw}x{mh}); raise ⟨max-side⟩"),
         ));
     }
     Ok([w, h])

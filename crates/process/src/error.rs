@@ -29,7 +29,7 @@ pub enum ProcessError {
     },
     /// It said nothing for too long and was ended.
     #[error(
-        "{program}: no sign of life for {seconds} s, so it was ended (`tool_timeout` raises the limit){}",
+        "{program}: no sign of life for {seconds} s, so it was ended (⟨tool-timeout⟩ raises the limit){}",
         last(tail)
     )]
     Silent {

@@ -133,7 +133,7 @@ pub enum NotEquirect {
     },
     /// A picture of this size, without GPano.
     #[error(
-        "picture: {}x{} px is no panorama (expected twice as wide as high, or GPano metadata); stitch it first, or cut it with `gausset pano split`: `lens` for two fisheye circles, `stereo = tb` for one eye above the other",
+        "picture: {}x{} px is no panorama (expected twice as wide as high, or GPano metadata); stitch it first, or cut it with `gausset pano split`: ⟨lens⟩ for two fisheye circles, ⟨stereo = tb⟩ for one eye above the other",
         .0[0], .0[1]
     )]
     Size([u32; 2]),

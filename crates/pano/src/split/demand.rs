@@ -26,7 +26,7 @@ pub(super) fn threads_within(shared: &Shared<'_>, todo: &[usize]) -> Result<usiz
     let each = film_demand(settings, video.size);
     if work.budget < shared + each {
         return Err(SplitError::Input(format!(
-            "{}: memory: cutting frames of {width}x{height} px takes {} (expected at most {}); raise `max_memory`",
+            "{}: memory: cutting frames of {width}x{height} px takes {} (expected at most {}); raise ⟨max-memory⟩",
             video.path.display(),
             gausset_io::units::bytes(shared + each),
             gausset_io::units::bytes(work.budget),
@@ -58,7 +58,7 @@ pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, String> {
     // What a frame takes grows with its pixels.
     let side = (pixels as f64 * largest as f64 / bytes as f64 / 2.0).sqrt() as u64 / 16 * 16;
     Err(format!(
-        "{file}: memory: cutting it takes {} (expected at most {}); raise `max_memory`, or make it smaller: {}x{side} px of this kind fit",
+        "{file}: memory: cutting it takes {} (expected at most {}); raise ⟨max-memory⟩, or make it smaller: {}x{side} px of this kind fit",
         gausset_io::units::bytes(bytes),
         gausset_io::units::bytes(largest),
         2 * side

@@ -49,7 +49,7 @@ pub enum VideoProblem {
     #[error("{0}")]
     Facts(&'static str),
     /// More pixels than are allowed.
-    #[error("{}x{} px are too many (expected at most {}x{}); raise `max_side`", size[0], size[1], limits[0], limits[1])]
+    #[error("{}x{} px are too many (expected at most {}x{}); raise ⟨max-side⟩", size[0], size[1], limits[0], limits[1])]
     Large {
         /// Width and height, px.
         size: [u32; 2],
@@ -61,17 +61,17 @@ pub enum VideoProblem {
     Sides([u32; 2]),
     /// Not the shape of a panorama.
     #[error(
-        "{}x{} px is no panorama (expected twice as wide as high, or the two streams of a GoPro MAX); for stacked eyes say `stereo = tb`", .0[0], .0[1]
+        "{}x{} px is no panorama (expected twice as wide as high, or the two streams of a GoPro MAX); for stacked eyes say ⟨stereo = tb⟩", .0[0], .0[1]
     )]
     Shape([u32; 2]),
     /// Longer than a day: seconds, and the most.
     #[error("lasts {0:.0} s (expected at most {1:.0})")]
     Long(f64, f64),
     /// Nothing is chosen of a film that lasts so many seconds.
-    #[error("no frame lies between `start` and `end` (it lasts {0:.2} s)")]
+    #[error("no frame lies between ⟨start⟩ and ⟨end⟩ (it lasts {0:.2} s)")]
     Nothing(f64),
     /// Too many frames are chosen, and the most.
-    #[error("{0:.0} frames are too many (expected at most {1}); use `fps`")]
+    #[error("{0:.0} frames are too many (expected at most {1}); use ⟨fps⟩")]
     Frames(f64, f64),
     /// ffmpeg ends early.
     #[error("the stream ends within a frame; the frames before it are kept")]
