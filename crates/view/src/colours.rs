@@ -27,8 +27,16 @@ fn colour(value: f32) -> [u8; 3] {
     std::array::from_fn(|k| (RAMP[low][k] * (1.0 - share) + RAMP[low + 1][k] * share + 0.5) as u8)
 }
 
+/// How values become colours.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scale {
+    Linear,
+    /// As far apart as they are from each other in ratio: near things are not lost beside a sky.
+    Logarithmic,
+}
+
 /// A picture of values, black where there are none, and the range that the colours span.
-fn map(width: u32, height: u32, values: &[Option<f32>]) -> (RgbImage8, [f32; 2]) {
+fn map(width: u32, height: u32, values: &[Option<f32>], scale: Scale) -> (RgbImage8, [f32; 2]) {
     let mut known: Vec<f32> = values.iter().flatten().copied().filter(|value| value.is_finite()).collect();
     let mut range = [0.0, 1.0];
     if !known.is_empty() {
@@ -38,9 +46,15 @@ fn map(width: u32, height: u32, values: &[Option<f32>]) -> (RgbImage8, [f32; 2])
         let high = *known.select_nth_unstable_by(last - tail, f32::total_cmp).1;
         range = [low, high];
     }
-    let span = (range[1] - range[0]).max(f32::MIN_POSITIVE);
-    let data =
-        values.iter().flat_map(|value| value.map_or([0; 3], |value| colour((value - range[0]) / span)));
+    let place = |value: f32| match scale {
+        Scale::Linear => value,
+        // For eyes alone: the last bit is nobody's.
+        Scale::Logarithmic => value.max(f32::MIN_POSITIVE).ln(),
+    };
+    let (low, high) = (place(range[0]), place(range[1]));
+    let span = (high - low).max(f32::MIN_POSITIVE);
+    let shade = |value: f32| colour((place(value) - low) / span);
+    let data = values.iter().flat_map(|value| value.map_or([0; 3], shade));
     (RgbImage8 { width, height, data: data.collect() }, range)
 }
 
@@ -53,14 +67,14 @@ pub(crate) fn depths(rendering: &Rendering) -> Vec<Option<f32>> {
 /// Depths in false colours, and the range in scene units.
 #[must_use]
 pub fn of_depth(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
-    map(rendering.width, rendering.height, &depths(rendering))
+    map(rendering.width, rendering.height, &depths(rendering), Scale::Logarithmic)
 }
 
 /// Splats per pixel in false colours, and the range.
 #[must_use]
 pub fn of_count(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
     let counts: Vec<Option<f32>> = rendering.count.iter().map(|&count| Some(count as f32)).collect();
-    map(rendering.width, rendering.height, &counts)
+    map(rendering.width, rendering.height, &counts, Scale::Linear)
 }
 
 /// Coverage in grey.

@@ -21,6 +21,8 @@ pub struct Look<'a> {
     pub device_from_saved: Similarity,
     /// How pictures are rendered unless a page wants something else.
     pub options: RenderOptions,
+    /// How many splats are the scene, where a sky follows them: depths and alphas are those of the scene.
+    pub scene_splats: Option<u32>,
     /// Finished steps.
     pub step: u64,
 }
@@ -110,6 +112,9 @@ fn draw(
         let factor = photo.width.div_ceil(camera.width.max(1)).clamp(1, photo.width.min(photo.height).max(1));
         (camera, pose) = (of_photo.reduced(factor), there);
         against = Some(if factor == 1 { photo } else { Arc::new(photo.reduced(factor)) });
+    }
+    if matches!(view.what, What::Alpha | What::Depth | What::Count | What::Probe) {
+        options.only_first = look.scene_splats;
     }
     if view.what == What::Probe {
         let share = (320.0 / f64::from(camera.width)).min(1.0);

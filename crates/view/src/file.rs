@@ -7,7 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_flow::device::DeviceOptions;
-use gausset_flow::saved_run::{DataPlace, OtherData, SavedRun, load_splats};
+use gausset_flow::saved_run::{DataPlace, OtherData, SavedRun, load_splats, scene_splats};
 use gausset_flow::{Failure, Host};
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
@@ -51,6 +51,8 @@ pub struct FileView {
     scene: Scene,
     photos: Option<Photos>,
     options: RenderOptions,
+    /// How many splats are the scene, where a sky follows them.
+    scene_splats: Option<u32>,
 }
 
 /// Tells one state of a file from another.
@@ -96,7 +98,9 @@ impl FileView {
             add_scores(&mut scene, &run.folder);
         }
         let (how, scene) = rendered(run.as_ref(), &file, scene);
-        Ok(Self { engine, splats, stamp, looked: Instant::now(), loads: 1, run, scene, photos, options: how })
+        let scene_splats = scene_splats(&file);
+        let looked = Instant::now();
+        Ok(Self { engine, splats, stamp, looked, loads: 1, run, scene, photos, options: how, scene_splats })
     }
 
     /// What pages are told of it.
@@ -120,6 +124,7 @@ impl FileView {
                     photos: self.photos.as_ref(),
                     device_from_saved: Similarity::IDENTITY,
                     options: self.options,
+                    scene_splats: self.scene_splats,
                     step: 0,
                 };
                 answer(hub, &job, &mut *self.engine, &look);
@@ -146,6 +151,7 @@ impl FileView {
                 if let Some(run) = &self.run {
                     add_scores(&mut scene, &run.folder);
                 }
+                self.scene_splats = scene_splats(&file);
                 (self.options, self.scene) = rendered(self.run.as_ref(), &file, scene);
                 self.loads += 1;
                 hub.set_history(&self.log());
@@ -167,10 +173,12 @@ fn rendered(run: Option<&SavedRun>, file: &Document, scene: Scene) -> (RenderOpt
     (options, scene.rendered(&options, file.splats.len()))
 }
 
-/// A name for people.
+/// A name for people: of a run with its folder's folder, since many are called `run`.
 fn title(input: &Path) -> String {
     let whole = std::path::absolute(input).unwrap_or_else(|_| input.to_owned());
-    whole.file_name().map_or_else(|| input.display().to_string(), |name| name.display().to_string())
+    let parts: Vec<_> = whole.iter().map(|part| part.display().to_string()).collect();
+    let shown = if input.is_dir() { 2 } else { 1 };
+    parts[parts.len().saturating_sub(shown)..].join("/")
 }
 
 /// PSNRs of the last evaluation.

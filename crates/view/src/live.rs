@@ -43,7 +43,13 @@ impl LiveView {
         let device_from_saved = Similarity::from_rotation(*run.splats_from_dataset()).inverse();
         let step = run.step();
         run.look(|engine, options| {
-            let look = Look { photos: self.photos.as_ref(), device_from_saved, options: *options, step };
+            let look = Look {
+                photos: self.photos.as_ref(),
+                device_from_saved,
+                options: *options,
+                scene_splats: None,
+                step,
+            };
             answer(&self.hub, job, engine, &look);
         });
     }

@@ -44,7 +44,7 @@ pub enum FromPage {
         token: String,
     },
     /// A view that the page wants to see; replaces the one before.
-    View(ViewRequest),
+    View(Box<ViewRequest>),
     /// The photograph of a camera of the dataset.
     Photo {
         /// Comes back with the photograph.

@@ -77,6 +77,9 @@ impl SceneCamera {
     }
 }
 
+/// A photograph with the camera that it is of, in the axes of the saved splats.
+type Photo = (Arc<TargetImage>, Camera, Pose);
+
 /// A dataset's part of what there is to look at: its cameras, and its pictures.
 pub struct Photos {
     loader: Loader,
@@ -89,7 +92,7 @@ impl Photos {
     ///
     /// # Errors
     /// The photograph cannot be read, as one line.
-    pub(crate) fn get(&self, camera: usize) -> Option<Result<(Arc<TargetImage>, Camera, Pose), String>> {
+    pub(crate) fn get(&self, camera: usize) -> Option<Result<Photo, String>> {
         let &(index, camera, pose) = self.views.get(camera)?;
         let photo = self.loader.get(index).map_err(|skipped| format!("{}: {}", skipped.name, skipped.reason));
         Some(photo.map(|photo| (photo, camera, pose)))

@@ -95,10 +95,10 @@ async fn talk(socket: &mut Socket, shared: &Shared, page: &Attached) -> Close {
                 }
                 match message {
                     Ok(Some(message)) => {
-                        if let Some(line) = take(message, shared, page.page) {
-                            if let Err(close) = send(socket, Message::text(line), shared).await {
-                                return close;
-                            }
+                        if let Some(line) = take(message, shared, page.page)
+                            && let Err(close) = send(socket, Message::text(line), shared).await
+                        {
+                            return close;
                         }
                     }
                     Ok(None) => {}
@@ -169,10 +169,10 @@ fn take(message: FromPage, shared: &Shared, page: u64) -> Option<String> {
     None
 }
 
-fn ask_view(view: ViewRequest, shared: &Shared, page: u64) -> Option<String> {
+fn ask_view(view: Box<ViewRequest>, shared: &Shared, page: u64) -> Option<String> {
     match view.view() {
         Ok((camera, pose)) => {
-            shared.hub.ask(page, Ask::View(Box::new(view), camera, pose));
+            shared.hub.ask(page, Ask::View(view, camera, pose));
             None
         }
         Err(error) => Some(error_line(view.id, &error.to_string())),

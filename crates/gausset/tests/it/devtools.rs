@@ -136,12 +136,11 @@ impl Browser {
 
     /// Addresses that the page has asked for.
     pub(crate) fn requests(&self) -> impl Iterator<Item = &str> {
-        let requested = self.told.iter().filter_map(|told| match told["method"].as_str()? {
+        self.told.iter().filter_map(|told| match told["method"].as_str()? {
             "Network.requestWillBeSent" => told["params"]["request"]["url"].as_str(),
             "Network.webSocketCreated" => told["params"]["url"].as_str(),
             _ => None,
-        });
-        requested
+        })
     }
 
     pub(crate) fn key(&mut self, kind: &str, code: &str, key: &str) {

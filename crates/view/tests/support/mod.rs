@@ -23,15 +23,15 @@ use tungstenite::{Message, client};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server, and somebody who draws for it.
-pub struct World {
-    pub server: Server,
-    pub hub: Arc<Hub>,
+pub(crate) struct World {
+    pub(crate) server: Server,
+    pub(crate) hub: Arc<Hub>,
     stop: Arc<AtomicBool>,
     drawer: Option<JoinHandle<()>>,
 }
 
 /// Some splats in front of the origin.
-pub fn splats() -> Splats {
+pub(crate) fn splats() -> Splats {
     let mut splats = Splats::with_capacity(0, 200);
     for k in 0..200 {
         let (x, y) = ((k % 20) as f32 / 10.0 - 0.95, (k / 20) as f32 / 5.0 - 0.9);
@@ -41,26 +41,26 @@ pub fn splats() -> Splats {
     splats
 }
 
-pub fn engine() -> Box<dyn Engine> {
+pub(crate) fn engine() -> Box<dyn Engine> {
     let mut engine = DeviceOptions::default().engine(1).unwrap();
     engine.load_splats(splats(), Vec::new()).unwrap();
     engine
 }
 
-pub fn render_options() -> RenderOptions {
+pub(crate) fn render_options() -> RenderOptions {
     RenderOptions { sh_degree: 0, background: [0.1, 0.2, 0.3], ..RenderOptions::default() }
 }
 
 impl World {
-    pub fn options() -> ServerOptions {
+    pub(crate) fn options() -> ServerOptions {
         ServerOptions { port: Some(0), ..ServerOptions::default() }
     }
 
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(Self::options())
     }
 
-    pub fn with(options: ServerOptions) -> Self {
+    pub(crate) fn with(options: ServerOptions) -> Self {
         let scene = Scene::of_splats("a scene".to_owned(), &splats(), None);
         let hub = Hub::new(scene.rendered(&render_options(), 200));
         let server = Server::start(Arc::clone(&hub), &options).unwrap();
@@ -68,7 +68,7 @@ impl World {
     }
 
     /// Somebody draws from now on.
-    pub fn drawn(mut self) -> Self {
+    pub(crate) fn drawn(mut self) -> Self {
         let (hub, stop) = (Arc::clone(&self.hub), Arc::clone(&self.stop));
         self.drawer = Some(std::thread::spawn(move || {
             let mut engine = engine();
@@ -79,6 +79,7 @@ impl World {
                             photos: None,
                             device_from_saved: Similarity::IDENTITY,
                             options: render_options(),
+                            scene_splats: None,
                             step: 7,
                         };
                         answer(&hub, &job, &mut *engine, &look);
@@ -90,7 +91,7 @@ impl World {
         self
     }
 
-    pub fn connect(&self) -> TcpStream {
+    pub(crate) fn connect(&self) -> TcpStream {
         let stream = TcpStream::connect(self.server.address()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         stream.set_write_timeout(Some(PATIENCE)).unwrap();
@@ -98,7 +99,7 @@ impl World {
     }
 
     /// Pages that are attached, as scripts are told.
-    pub fn pages(&self) -> u64 {
+    pub(crate) fn pages(&self) -> u64 {
         let token = self.server.token();
         let text =
             format!("GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
@@ -117,14 +118,14 @@ impl Drop for World {
 }
 
 /// An answer in plain HTTP.
-pub struct Answer {
-    pub status: u32,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Answer {
+    pub(crate) status: u32,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Answer {
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (found, value) = line.split_once(": ")?;
             found.eq_ignore_ascii_case(name).then_some(value.trim())
@@ -132,11 +133,11 @@ impl Answer {
     }
 }
 
-pub fn get(world: &World, path: &str) -> Answer {
+pub(crate) fn get(world: &World, path: &str) -> Answer {
     request(world, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
 }
 
-pub fn request(world: &World, text: &str) -> Answer {
+pub(crate) fn request(world: &World, text: &str) -> Answer {
     let mut stream = world.connect();
     // Who is refused early may not read it all.
     let _ = stream.write_all(text.as_bytes());
@@ -150,38 +151,38 @@ pub fn request(world: &World, text: &str) -> Answer {
 
 /// How a page was ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ended {
+pub(crate) enum Ended {
     Closed(u16, String),
     Gone,
 }
 
 /// Speaks like a page.
-pub struct Robot {
+pub(crate) struct Robot {
     socket: WebSocket<TcpStream>,
-    pub hello: Value,
+    pub(crate) hello: Value,
 }
 
 /// A frame as the page reads it.
-pub struct Frame {
-    pub id: u32,
-    pub kind: u8,
-    pub flags: u16,
-    pub size: [u32; 2],
-    pub codec: u8,
-    pub step: u64,
-    pub range: [f32; 2],
-    pub bytes: Vec<u8>,
+pub(crate) struct Frame {
+    pub(crate) id: u32,
+    pub(crate) kind: u8,
+    pub(crate) flags: u16,
+    pub(crate) size: [u32; 2],
+    pub(crate) codec: u8,
+    pub(crate) step: u64,
+    pub(crate) range: [f32; 2],
+    pub(crate) bytes: Vec<u8>,
 }
 
 impl Robot {
-    pub fn open(world: &World) -> Self {
+    pub(crate) fn open(world: &World) -> Self {
         let url = format!("ws://{}/ws", world.server.address());
         let (socket, _) = client(url, world.connect()).unwrap();
         Self { socket, hello: Value::Null }
     }
 
     /// With the token.
-    pub fn enter(world: &World) -> Self {
+    pub(crate) fn enter(world: &World) -> Self {
         let mut robot = Self::open(world);
         robot.say(&format!(r#"{{"t":"hello","version":1,"token":"{}"}}"#, world.server.token()));
         robot.hello = robot.hear();
@@ -189,20 +190,20 @@ impl Robot {
         robot
     }
 
-    pub fn say(&mut self, text: &str) {
+    pub(crate) fn say(&mut self, text: &str) {
         self.socket.send(Message::text(text)).unwrap();
     }
 
-    pub fn try_say(&mut self, text: &str) {
+    pub(crate) fn try_say(&mut self, text: &str) {
         let _ = self.socket.send(Message::text(text));
     }
 
-    pub fn say_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn say_bytes(&mut self, bytes: &[u8]) {
         self.socket.send(Message::binary(bytes.to_vec())).unwrap();
     }
 
     /// The next text.
-    pub fn hear(&mut self) -> Value {
+    pub(crate) fn hear(&mut self) -> Value {
         loop {
             if let Message::Text(text) = self.socket.read().unwrap() {
                 return serde_json::from_str(&text).unwrap();
@@ -211,7 +212,7 @@ impl Robot {
     }
 
     /// The next frame.
-    pub fn see(&mut self) -> Frame {
+    pub(crate) fn see(&mut self) -> Frame {
         loop {
             if let Message::Binary(bytes) = self.socket.read().unwrap() {
                 let number = |at: usize, count: usize| {
@@ -233,7 +234,7 @@ impl Robot {
     }
 
     /// Reads until the end.
-    pub fn end(&mut self) -> Ended {
+    pub(crate) fn end(&mut self) -> Ended {
         loop {
             match self.socket.read() {
                 Ok(Message::Close(Some(frame))) => {

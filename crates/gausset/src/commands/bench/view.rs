@@ -6,7 +6,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use gausset_core::engine::Engine;
 use gausset_core::splats_transform::Similarity;
 use gausset_flow::Failure;
 use gausset_view::draw::{Look, answer};
@@ -100,7 +99,8 @@ pub(super) fn measure(args: &MeasureArgs, console: &Console) -> Result<Measured,
         let seconds = page.started.map_or(0.0, |started| started.elapsed().as_secs_f64());
         io::Result::Ok((seen.split_off(WARM_UP as usize), seconds))
     });
-    let look = Look { photos: None, device_from_saved: Similarity::IDENTITY, options, step: 0 };
+    let look =
+        Look { photos: None, device_from_saved: Similarity::IDENTITY, options, scene_splats: None, step: 0 };
     while !page.is_finished() {
         match hub.take(0) {
             Some(job) => answer(&hub, &job, &mut *engine, &look),
