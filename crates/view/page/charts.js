@@ -14,7 +14,7 @@ export class Charts {
       const figure = document.createElement('figure'), caption = document.createElement('figcaption');
       const name = document.createElement('span'), value = document.createElement('span'), canvas = document.createElement('canvas');
       name.textContent = curve.name;
-      canvas.setAttribute('role', 'img');
+      canvas.setAttribute('role', 'img'); canvas.setAttribute('aria-label', curve.name);
       caption.append(name, value); figure.append(caption, canvas); root.append(figure);
       return { ...curve, figure, value, canvas, points: [] };
     });

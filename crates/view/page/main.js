@@ -40,7 +40,8 @@ const stage = new Stage($('view'), link, camera, {
   split: () => $('split').value / 100,
   exact: () => $('exact').checked,
   filters: () => {
-    const view = { sh_degree: Number($('degree').value) };
+    const view = {};
+    if (Number($('degree').value) < scene.sh_degree) view.sh_degree = Number($('degree').value);
     if (Number($('near').value) > 0) view.near = Number($('near').value);
     if ($('background').value) view.background = $('background').value.split(',').map(Number);
     return view;

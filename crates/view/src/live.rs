@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use gausset_core::sh::MAX_DEGREE;
 use gausset_core::splats_transform::Similarity;
 use gausset_flow::Watcher;
 use gausset_train::{Event, Request, Run};
@@ -73,8 +74,8 @@ impl LiveView {
         let name = run.folder().file_name().map_or_else(String::new, |name| name.display().to_string());
         let (scene, photos) = Scene::of_dataset(name, run.dataset(), run.splats_from_dataset());
         let options = run.look(|_, options| *options);
-        // Splats come and go: their number is in the events.
-        self.scene = Scene { live: true, ..scene.rendered(&options, 0) };
+        // Splats come and go: their number is in the events. Degrees come one by one.
+        self.scene = Scene { live: true, sh_degree: MAX_DEGREE, ..scene.rendered(&options, 0) };
         self.photos = Some(photos);
         self.hub.replace_scene(self.scene.clone());
     }

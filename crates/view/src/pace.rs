@@ -8,8 +8,8 @@ use gausset_core::Camera;
 pub(crate) const FRAME_MS: f64 = 33.0;
 /// What is aimed at, a little below.
 const AIM_MS: f64 = 0.8 * FRAME_MS;
-/// Smallest share of a side.
-const SMALLEST: f64 = 0.2;
+/// Smallest share of a side: below it most of the time is what does not depend on the pixels, and nothing can be made out.
+const SMALLEST: f64 = 0.3;
 /// Above this round trip a link is slow, and a second frame is sent before the first has arrived.
 const FAST_LINK: Duration = Duration::from_millis(25);
 
