@@ -90,7 +90,7 @@ pub(crate) struct ConvertArgs {
 /// Runs the command.
 pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Ending> {
     let format = args.written_format()?;
-    let run = match args.input.is_dir() && SavedRun::is_one(&args.input) {
+    let run = match args.input.is_dir() && splat::recognise(&args.input).is_none() {
         true => Some(SavedRun::read(&args.input)?),
         false => None,
     };

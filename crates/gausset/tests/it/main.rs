@@ -9,6 +9,7 @@ mod devtools;
 mod doors;
 mod effects;
 mod field;
+mod formats;
 #[cfg(unix)]
 mod goes_on;
 mod help;

@@ -18,7 +18,7 @@ pub enum SplatError {
         source: std::io::Error,
     },
     /// No format that is known begins like this.
-    #[error("{}: first bytes: not a splat file (expected an Inria PLY, which begins with \"ply\", found \"{found}\")", path.display())]
+    #[error("{}: first bytes: not a splat file (expected a PLY, SPZ, SOG, glTF, .splat or .ksplat, found \"{found}\")", path.display())]
     UnknownFormat {
         /// The file.
         path: PathBuf,
@@ -26,7 +26,7 @@ pub enum SplatError {
         found: String,
     },
     /// A known format that this version does not read.
-    #[error("{}: format: cannot be read by this version (expected an Inria PLY, found {found}); convert it to PLY with another program", path.display())]
+    #[error("{}: format: cannot be read by this version (expected a PLY, SPZ, SOG, glTF, .splat or .ksplat, found {found}); convert it to PLY with another program", path.display())]
     UnsupportedFormat {
         /// The file.
         path: PathBuf,

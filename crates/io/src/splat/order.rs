@@ -1,22 +1,21 @@
 //! An order in which neighbours in space stand together, for formats that code them in groups.
 //!
-//! The set is halved along its longest side, at a whole number of groups, until one group is left. Where a few splats lie
-//! far out, a group at the end of that side is split off instead of a half: splats in the same group as a far one would be
-//! coded in its coarse steps.
+//! The set is parted along its longest side, at the whole number of groups where the sides of both parts, times their
+//! points, sum to the least, until one group is left. For points that are spread evenly that is the middle; where a few
+//! lie far out it is between them and the others, which would be coded in coarse steps if they shared a group.
 
-/// Share of a halving's cost below which a group at an end is split off.
-const PEEL_SHARE: f64 = 0.75;
-/// How often a group may be split off on the way to one part; after that only halves are made.
-const PEELS: usize = 24;
+/// Parts within parts beyond those of halving, after which only halves are made.
+const MORE_LEVELS: u32 = 24;
 
 /// Indices of points so that each `group` of them from the front lie together.
 pub(super) fn in_groups(points: &[[f32; 3]], group: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..points.len() as u32).collect();
-    split(points, &mut order, group, PEELS);
+    let levels = 2 * points.len().div_ceil(group).max(1).ilog2() + MORE_LEVELS;
+    split(points, &mut order, group, levels);
     order
 }
 
-fn split(points: &[[f32; 3]], items: &mut [u32], group: usize, peels: usize) {
+fn split(points: &[[f32; 3]], items: &mut [u32], group: usize, levels: u32) {
     if items.len() <= group {
         items.sort_unstable();
         return;
@@ -27,36 +26,24 @@ fn split(points: &[[f32; 3]], items: &mut [u32], group: usize, peels: usize) {
     let value = |item: u32| points[item as usize][axis];
     // The index settles which of equal points comes first: the order does not depend on how it is found.
     let before = |a: &u32, b: &u32| value(*a).total_cmp(&value(*b)).then(a.cmp(b));
-
-    let groups = items.len().div_ceil(group);
-    let (middle, last) = (groups / 2 * group, (groups - 1) * group);
-    items.select_nth_unstable_by(middle, before);
-    let extent = |part: &[u32]| {
-        let [low, high] = bounds(points, part);
-        f64::from(high[axis]) - f64::from(low[axis])
+    let middle = items.len().div_ceil(group) / 2 * group;
+    let at = if levels == 0 {
+        items.select_nth_unstable_by(middle, before);
+        middle
+    } else {
+        items.sort_unstable_by(before);
+        let place = |k: usize| f64::from(value(items[k]));
+        let last = items.len() - 1;
+        let cost = |k: usize| {
+            k as f64 * (place(k - 1) - place(0)) + (items.len() - k) as f64 * (place(last) - place(k))
+        };
+        let cuts = (group..items.len()).step_by(group);
+        // The middle, where others are not better.
+        cuts.fold((middle, cost(middle)), |best, k| if cost(k) < best.1 { (k, cost(k)) } else { best }).0
     };
-    let cost = |items: &[u32], at: usize| {
-        let (left, right) = items.split_at(at);
-        left.len() as f64 * extent(left) + right.len() as f64 * extent(right)
-    };
-    let (mut at, mut peels) = (middle, peels);
-    if peels > 0 && groups > 2 {
-        let mut least = PEEL_SHARE * cost(items, middle);
-        for end in [group, last] {
-            items.select_nth_unstable_by(end, before);
-            let cost = cost(items, end);
-            if cost < least {
-                (least, at) = (cost, end);
-            }
-        }
-        if at != middle {
-            peels -= 1;
-        }
-        items.select_nth_unstable_by(at, before);
-    }
     let (left, right) = items.split_at_mut(at);
-    split(points, left, group, peels);
-    split(points, right, group, peels);
+    split(points, left, group, levels.saturating_sub(1));
+    split(points, right, group, levels.saturating_sub(1));
 }
 
 /// Smallest and largest coordinates.

@@ -1,0 +1,106 @@
+//! Splat formats on the command line: each is written by its name, read by its content, and used like any other.
+
+use serde_json::Value;
+
+use crate::support::Workshop;
+
+/// A scene of `count` splats on a spiral, the last one far out; SH of degree 1.
+fn scene(count: usize) -> String {
+    let mut text = format!("ply\nformat ascii 1.0\nelement vertex {count}\n");
+    let names = "x y z f_dc_0 f_dc_1 f_dc_2 opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3";
+    let rest = (0..9).map(|k| format!("f_rest_{k}"));
+    for name in names.split(' ').map(str::to_owned).chain(rest) {
+        text += &format!("property float {name}\n");
+    }
+    text += "end_header\n";
+    for i in 0..count {
+        let t = i as f64 * 0.3;
+        let far = if i + 1 == count { 50_000.0 } else { 1.0 };
+        let mean = [far * t.cos(), t / count as f64, t.sin()];
+        text += &format!(
+            "{} {} {} 0.4 -0.2 0.1 {} -4 -3.5 -11 1 0.1 0.2 -0.3",
+            mean[0],
+            mean[1],
+            mean[2],
+            t.sin() * 3.0
+        );
+        text += &format!("{}\n", " 0.125".repeat(9));
+    }
+    text
+}
+
+#[test]
+fn every_format_is_written_by_its_name_and_read_by_its_content() {
+    let workshop = Workshop::empty();
+    std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
+    let info = |file: &str| workshop.succeed(&["info", file, "--json"]).json();
+    let files = [
+        ("b.compressed.ply", "compressed-ply", Value::Null),
+        ("b.splat", "splat", Value::Null),
+        ("b.spz", "spz", "4".into()),
+        ("b.sog", "sog", "2".into()),
+        ("b.glb", "glb", "2.0, binary".into()),
+    ];
+    for (file, format, version) in files {
+        let converted = workshop.succeed(&["convert", "a.ply", file, "--json"]).json();
+        let output = &converted["output"];
+        assert_eq!((&converted["kind"], &output["format"]), (&"convert".into(), &Value::from(format)));
+        assert_eq!(output["bytes"], workshop.read(file).len());
+        let facts = info(file);
+        assert_eq!(
+            (&facts["format"], &facts["version"], &facts["count"]),
+            (&format.into(), &version, &300.into())
+        );
+        // The name says nothing: the same bytes as a .ply are the same file, and two writings are the same bytes.
+        std::fs::copy(workshop.path(file), workshop.path("named.ply")).expect("copy");
+        assert_eq!(info("named.ply"), facts);
+        workshop.succeed(&["convert", "a.ply", "again", "--format", format, "--force", "-q"]);
+        assert!(workshop.read("again") == workshop.read(file), "{file}");
+        let back = format!("{format}.ply");
+        workshop.succeed(&["convert", file, &back]);
+        assert_eq!(info(&back)["count"], 300);
+        let pictures = ["render", file, "--orbit", "1", "-o", format, "--width", "40", "--height", "30"];
+        workshop.succeed(&pictures);
+    }
+    // One far splat does not rule what is told of the others.
+    let facts = info("a.ply");
+    assert!(
+        facts["bounds"]["max"][0].as_f64().expect("a number").abs() > 100.0
+            || facts["bounds"]["min"][0].as_f64().expect("a number") < -100.0
+    );
+    assert!(facts["middle"]["max"][0].as_f64().expect("a number") <= 1.0);
+    assert_eq!(
+        (&facts["mode"], &facts["dropped"], &facts["repaired"]),
+        (&"default".into(), &0.into(), &0.into())
+    );
+}
+
+#[test]
+fn what_a_format_does_not_hold_is_said() {
+    let workshop = Workshop::empty();
+    std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
+    let finished = workshop.succeed(&["convert", "a.ply", "b.spz"]);
+    let clipped = "brought to the nearest value of the format: log scale below -10 (300 splats)";
+    assert!(finished.stderr.contains(clipped), "{finished:?}");
+    assert!(finished.stderr.contains("because some are far out"), "{finished:?}");
+    let finished = workshop.succeed(&["convert", "a.ply", "b.splat"]);
+    assert!(finished.stderr.contains("not in the file: SH above degree 0"), "{finished:?}");
+    let object = workshop.succeed(&["convert", "a.ply", "c.spz", "--spz-version", "3", "--json"]).json();
+    assert_eq!(object["output"]["clipped"]["log scale below -10"], 300);
+
+    // Version 3 names no axes: which were assumed is told, and others can be asked for.
+    let frame = |object: &Value| object["frame"].as_str().expect("a frame").to_owned();
+    let assumed = workshop.succeed(&["info", "c.spz", "--json"]).json();
+    assert_eq!(
+        (assumed["version"].as_str(), frame(&assumed)),
+        (Some("3"), "as is (assumed; the file names none)".to_owned())
+    );
+    let finished = workshop.succeed(&["convert", "c.spz", "d.ply", "--spz-frame", "rub", "--json"]);
+    assert_eq!(frame(&finished.json()["input"]), "RUB, as asked for");
+    assert!(finished.stderr.contains("c.spz: axes: RUB, as asked for"), "{finished:?}");
+    let named = workshop.succeed(&["info", "b.spz", "--json"]).json();
+    assert_eq!(frame(&named), "RDF, as the file says");
+    // To other bits it is another file.
+    workshop.succeed(&["convert", "a.ply", "e.spz", "--sh-bits", "8,8"]);
+    assert!(workshop.read("e.spz") != workshop.read("b.spz"));
+}
