@@ -2,17 +2,56 @@
 //!
 //! The set is parted along its longest side, at the whole number of groups where the sides of both parts, times their
 //! points, sum to the least, until one group is left. For points that are spread evenly that is the middle; where a few
-//! lie far out it is between them and the others, which would be coded in coarse steps if they shared a group.
+//! lie far out it is between them and the others, which would be coded in coarse steps if they shared a group. Before
+//! that, what lies far out on all sides (a sky, floaters) is parted from the core in shells, by the same measure.
 
 /// Parts within parts beyond those of halving, after which only halves are made.
 const MORE_LEVELS: u32 = 24;
+
+/// Share of the cost of a whole below which it is parted into a core and a shell.
+const SHELL_SHARE: f64 = 0.75;
 
 /// Indices of points so that each `group` of them from the front lie together.
 pub(super) fn in_groups(points: &[[f32; 3]], group: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..points.len() as u32).collect();
     let levels = 2 * points.len().div_ceil(group).max(1).ilog2() + MORE_LEVELS;
-    split(points, &mut order, group, levels);
+    for shell in shells(points, &mut order, group) {
+        split(points, shell, group, levels);
+    }
     order
+}
+
+/// The points in shells around their median, the core first; each begins at a whole number of groups.
+fn shells<'a>(points: &[[f32; 3]], order: &'a mut [u32], group: usize) -> Vec<&'a mut [u32]> {
+    let mut values = Vec::with_capacity(points.len());
+    let median = [0, 1, 2].map(|axis| {
+        values.clear();
+        values.extend(points.iter().map(|p| p[axis]));
+        let middle = values.len() / 2;
+        if values.is_empty() {
+            0.0
+        } else {
+            f64::from(*values.select_nth_unstable_by(middle, f32::total_cmp).1)
+        }
+    });
+    // Half of the side of the cube around the median in which a point lies.
+    let radius =
+        |i: u32| (0..3).map(|k| (f64::from(points[i as usize][k]) - median[k]).abs()).fold(0.0, f64::max);
+    order.sort_unstable_by(|a, b| radius(*a).total_cmp(&radius(*b)).then(a.cmp(b)));
+    let (mut rest, mut shells) = (order, Vec::new());
+    loop {
+        let (count, whole) = (rest.len() as f64, rest.last().map_or(0.0, |&i| radius(i)));
+        let cost = |k: usize| k as f64 * radius(rest[k - 1]) + (count - k as f64) * whole;
+        let cuts = (group..rest.len()).step_by(group).map(|k| (cost(k), k));
+        let best = cuts.min_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+        let Some((_, at)) = best.filter(|(cost, _)| *cost < SHELL_SHARE * count * whole) else { break };
+        let (core, shell) = rest.split_at_mut(at);
+        shells.push(shell);
+        rest = core;
+    }
+    shells.push(rest);
+    shells.reverse();
+    shells
 }
 
 fn split(points: &[[f32; 3]], items: &mut [u32], group: usize, levels: u32) {
