@@ -24,7 +24,7 @@ fn scene(count: usize) -> String {
             mean[2],
             t.sin() * 3.0
         );
-        text += &format!("{}\n", " 0.125".repeat(9));
+        text += &format!("{}\n", " 0.13".repeat(9));
     }
     text
 }
