@@ -341,7 +341,7 @@ fn a_point_cloud_is_a_start_and_not_splats() {
             .to_string()
             .replace(&folder.path().display().to_string(), "F"),
         "F/points.ply: element vertex: a point cloud, not splats (expected f_dc, opacity, scale and rot properties, found \
-         none); use it as `init`"
+         none); use it as ⟨init⟩"
     );
 }
 

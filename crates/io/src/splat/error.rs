@@ -58,7 +58,7 @@ pub enum SplatError {
         found: String,
     },
     /// Points where splats were wanted.
-    #[error("{}: element vertex: a point cloud, not splats (expected f_dc, opacity, scale and rot properties, found none); use it as `init`", path.display())]
+    #[error("{}: element vertex: a point cloud, not splats (expected f_dc, opacity, scale and rot properties, found none); use it as ⟨init⟩", path.display())]
     PointCloud {
         /// The file.
         path: PathBuf,
@@ -102,7 +102,7 @@ pub enum SplatError {
         found: String,
     },
     /// The splats would take more memory than allowed.
-    #[error("{}: header: too many splats for the memory (expected at most {}, found {count} splats of {}); raise `max_memory`", path.display(), bytes(*limit), bytes(*needed))]
+    #[error("{}: header: too many splats for the memory (expected at most {}, found {count} splats of {}); raise ⟨max-memory⟩", path.display(), bytes(*limit), bytes(*needed))]
     Memory {
         /// The file.
         path: PathBuf,

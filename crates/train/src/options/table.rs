@@ -1,7 +1,7 @@
 //! The table of options: every option of a training run, once.
 //!
 //! A row is `/// help`, name, type, and what else is known about the option ([`super::row::Row`]). To add an option, add
-//! its row here and use its value where it has its place (`crates/train/src/recipe.rs`): CONTRIBUTING.md, "Add an
+//! its row here and use its value where it has its place (`crates/train/src/recipe/`): CONTRIBUTING.md, "Add an
 //! option". The order of the rows is the order in files.
 
 use std::ffi::OsStr;
