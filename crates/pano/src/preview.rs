@@ -2,8 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use gausset_compute::Pool;
-use gausset_compute::fearless_simd::Level;
+use gausset_compute::Exec;
 use gausset_core::{RgbImage8, se3};
 
 use crate::cutter::{CutJob, CutView, Cutter, Format, Plan, Times};
@@ -32,13 +31,12 @@ pub fn sheet(
     opened: &mut Opened,
     equirect: Equirect,
     views: &[View],
-    level: Level,
-    pool: &Pool,
+    exec: Exec<'_>,
     cancel: &AtomicBool,
 ) -> Result<RgbImage8, LoadError> {
     let mut frame = Frame::default();
     let all = [[-1, i32::MAX / 2]; 3];
-    opened.decode(level, &mut Decoder::default(), &all, &mut frame)?;
+    opened.decode(exec.level, &mut Decoder::default(), &all, &mut frame)?;
     let columns = views.len().min(if views.len() > 12 { 6 } else { 4 });
     let side = (WIDTH - GAP * (columns - 1)) / columns;
     let small: Vec<View> = views
@@ -56,7 +54,7 @@ pub fn sheet(
     for (index, view) in views.iter().enumerate() {
         outline(view, equirect, &mut sheet, top, COLOURS[index % COLOURS.len()]);
     }
-    let plan = Plan::new(small, Format::Png, &Projection::Equirect(equirect), frame.shape(), 0.0, pool);
+    let plan = Plan::new(small, Format::Png, &Projection::Equirect(equirect), frame.shape(), 0.0, exec.pool);
     let mut receive = |cut: CutView<'_>| -> Result<(), ()> {
         let picture = gausset_io::image::decode(cut.picture).map_err(|_| ())?;
         let (x0, y0) =
@@ -76,7 +74,8 @@ pub fn sheet(
     };
     // Views that fail to be drawn stay grey: there is nothing to cancel or to write here.
     let segments = |_: &View| Vec::new();
-    let job = CutJob { level, plan: &plan, frame: &mut frame, mask: None, cancel, segments: &segments };
+    let job =
+        CutJob { level: exec.level, plan: &plan, frame: &mut frame, mask: None, cancel, segments: &segments };
     let _ = Cutter::default().cut(job, &mut Times::default(), &mut receive);
     Ok(RgbImage8 { width: WIDTH as u32, height: height as u32, data: sheet })
 }

@@ -15,7 +15,7 @@ use gausset_io::owned::{self, OwnedError};
 use gausset_process::{ProcessError, Program, Stream};
 use serde::{Deserialize, Serialize};
 
-use crate::model::{FrameImages, Model};
+use crate::model::{FrameImages, Model, ModelError};
 use crate::tool::{DRIVER, Tool};
 
 /// Share of the frames that is enough.
@@ -109,7 +109,7 @@ pub enum AlignError {
     },
     /// What it wrote makes no sense.
     #[error("COLMAP: model: {0}")]
-    Model(String),
+    Model(#[from] ModelError),
     /// No frame got a pose.
     #[error("{}: frames: none of {frames} could be aligned; the pictures need more overlap or texture", images.display())]
     Nothing {
@@ -293,7 +293,7 @@ fn attempt(
             }
         }
     }
-    Model::best(&attempt.models, &job.frames).map_err(AlignError::Model)
+    Ok(Model::best(&attempt.models, &job.frames)?)
 }
 
 impl Attempt {

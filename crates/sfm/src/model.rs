@@ -5,7 +5,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use gausset_core::Pose;
+use gausset_core::pose::PoseError;
 use gausset_io::atomic::{Disk, FileSystem, WriteError, write_atomic};
+use gausset_io::dataset::DatasetError;
 use gausset_io::dataset::colmap::rigs::{RigFrame, RigModel};
 use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, ModelFormat, Observations};
 
@@ -27,15 +29,46 @@ pub struct Model {
     pub frames: BTreeMap<usize, usize>,
 }
 
+/// Why a model cannot be used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum ModelError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Dataset(#[from] DatasetError),
+    /// There is none in the folder.
+    #[error("{}: model: holds none", .0.display())]
+    None(PathBuf),
+    /// It has a picture that was not to be aligned.
+    #[error("{}: images: {name:?} is none of the pictures", folder.display())]
+    Foreign {
+        /// Of the model.
+        folder: PathBuf,
+        /// Of the picture.
+        name: String,
+    },
+    /// A pose is no rotation and translation.
+    #[error("{}: images: {name:?}: {problem}", folder.display())]
+    Pose {
+        /// Of the model.
+        folder: PathBuf,
+        /// Of the picture.
+        name: String,
+        /// What is wrong with it.
+        problem: PoseError,
+    },
+    /// A point is nowhere.
+    #[error("{}: points: a position is not finite", .0.display())]
+    Point(PathBuf),
+}
+
 impl Model {
     /// Reads and checks the model in a folder.
     ///
     /// # Errors
-    /// One line: what is wrong with it.
-    pub fn read(folder: &Path, frames: &[FrameImages]) -> Result<Self, String> {
-        let found = ModelFolder::find(folder).map_err(|e| e.to_string())?;
-        let found = found.ok_or_else(|| format!("{}: model: holds none", folder.display()))?;
-        let colmap = found.read(Observations::Keep).map_err(|e| e.to_string())?;
+    /// No model, one that cannot be read, or one of other pictures.
+    pub fn read(folder: &Path, frames: &[FrameImages]) -> Result<Self, ModelError> {
+        let found = ModelFolder::find(folder)?.ok_or_else(|| ModelError::None(folder.to_owned()))?;
+        let colmap = found.read(Observations::Keep)?;
         let owner: BTreeMap<&str, usize> = frames
             .iter()
             .enumerate()
@@ -43,19 +76,19 @@ impl Model {
             .collect();
         let mut of_frame = BTreeMap::new();
         for (at, image) in colmap.images.iter().enumerate() {
+            let place = || (folder.to_owned(), image.name.clone());
             let Some(&frame) = owner.get(image.name.as_str()) else {
-                return Err(format!(
-                    "{}: images: {:?} is none of the pictures",
-                    folder.display(),
-                    image.name
-                ));
+                let (folder, name) = place();
+                return Err(ModelError::Foreign { folder, name });
             };
-            Pose::from_quaternion(image.quaternion, image.translation)
-                .map_err(|e| format!("{}: images: {:?}: {e}", folder.display(), image.name))?;
+            Pose::from_quaternion(image.quaternion, image.translation).map_err(|problem| {
+                let (folder, name) = place();
+                ModelError::Pose { folder, name, problem }
+            })?;
             of_frame.entry(frame).or_insert(at);
         }
         if !colmap.points.iter().all(|p| p.position.iter().all(|v| v.is_finite())) {
-            return Err(format!("{}: points: a position is not finite", folder.display()));
+            return Err(ModelError::Point(folder.to_owned()));
         }
         Ok(Self { colmap, frames: of_frame })
     }
@@ -64,7 +97,7 @@ impl Model {
     ///
     /// # Errors
     /// A model cannot be read. `None` when there is no model.
-    pub fn best(folder: &Path, frames: &[FrameImages]) -> Result<Option<Self>, String> {
+    pub fn best(folder: &Path, frames: &[FrameImages]) -> Result<Option<Self>, ModelError> {
         let mut best: Option<Self> = None;
         let names = match Disk.list(folder) {
             Ok(names) => names,

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
 use clap::Args;
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Exec, Pool};
 use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
 use gausset_pano::load::{self, Limits};
@@ -48,17 +48,9 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     let equirect = opened.metadata.equirect(w, h);
     let equirect = equirect.map_err(|what| frames(&format!("{}: {what}", args.frame.display())))?;
     let views = args.views.options().views(equirect.full_width.round() as u32)?;
-    // The baseline is always there.
-    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
-    let picture = preview::sheet(
-        &mut opened,
-        equirect,
-        &views,
-        level,
-        &Pool::with_all_cores(),
-        &AtomicBool::new(false),
-    )
-    .map_err(|e| frames(&e))?;
+    let pool = Pool::with_all_cores();
+    let picture = preview::sheet(&mut opened, equirect, &views, Exec::best(&pool), &AtomicBool::new(false))
+        .map_err(|e| frames(&e))?;
     let png = gausset_io::image::encode::png_rgb8(&picture).map_err(|e| Failure::new("write", e))?;
     let options = WriteOptions { overwrite, ..WriteOptions::default() };
     write_atomic_with(&Disk, &args.output, &options, |file| file.write_all(&png))?;

@@ -8,7 +8,7 @@
 
 use gausset_compute::fearless_simd::{Level, Select, Simd, SimdBase, f32x16};
 use gausset_compute::simd::{LANES, Row, load, splat, store};
-use gausset_compute::{Pool, at_level, rng};
+use gausset_compute::{Exec, Pool, at_level, rng};
 
 /// Rounds of the coarse and of the fine k-means.
 const ROUNDS: usize = 8;
@@ -110,7 +110,8 @@ impl Table {
 }
 
 /// Makes a palette of at most so many entries, from at least as many points.
-pub(super) fn build(points: &Points<'_>, entries: usize, pool: &Pool, level: Level) -> Palette {
+pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Palette {
+    let Exec { pool, level } = exec;
     let all: Vec<u32> = (0..points.len() as u32).collect();
     if entries < TWO_LEVELS {
         let (entries, labels) = k_means(points, &all, entries, 0, Some(pool), level);
@@ -314,12 +315,16 @@ mod tests {
         let (values, weights) = (values(3000, 9), vec![1.0; 3000]);
         let points = Points { values: &values, dimensions: 9, weights: &weights };
         for entries in [64, 2048] {
-            let expected = build(&points, entries, &Pool::new(1), level(VectorLevel::Fallback).unwrap());
+            let expected = build(
+                &points,
+                entries,
+                Exec { pool: &Pool::new(1), level: level(VectorLevel::Fallback).unwrap() },
+            );
             assert!(expected.entries.len() <= entries * 9);
             for threads in [1, 3] {
                 for wanted in VectorLevel::ALL {
                     let Some(level) = level(wanted) else { continue };
-                    let found = build(&points, entries, &Pool::new(threads), level);
+                    let found = build(&points, entries, Exec { pool: &Pool::new(threads), level });
                     assert!(
                         found.entries == expected.entries && found.labels == expected.labels,
                         "{wanted:?}"
@@ -334,11 +339,11 @@ mod tests {
         let (values, weights) = (values(2000, 24), vec![1.0; 2000]);
         let points = Points { values: &values, dimensions: 24, weights: &weights };
         let pool = Pool::new(1);
-        let best = level(VectorLevel::Auto).unwrap();
-        let errors = [1, 64, 1024].map(|entries| error(&points, &build(&points, entries, &pool, best)));
+        let best = Exec::best(&pool);
+        let errors = [1, 64, 1024].map(|entries| error(&points, &build(&points, entries, best)));
         // Spread of the centres, spread around them, and less.
         assert!(errors[0] > 1.5 && errors[1] < 0.025 && errors[2] < 0.5 * errors[1], "{errors:?}");
-        assert!(error(&points, &build(&points, 2000, &pool, best)) < 1e-9);
-        assert!(error(&points, &build(&points, 300, &pool, best)) < errors[1]);
+        assert!(error(&points, &build(&points, 2000, best)) < 1e-9);
+        assert!(error(&points, &build(&points, 300, best)) < errors[1]);
     }
 }

@@ -3,8 +3,7 @@
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::io::{self, Cursor, Write};
 
-use gausset_compute::Pool;
-use gausset_compute::fearless_simd::Level;
+use gausset_compute::{Exec, Pool};
 use gausset_core::{Splats, sh};
 use image_webp::{ColorType, EncoderParams, WebPEncoder};
 use serde_json::json;
@@ -169,9 +168,8 @@ impl Rest {
         let points = Points { values: &values, dimensions, weights: &weights };
         // The largest power of two that is not more than the splats.
         let most = (1usize << splats.len().ilog2()).min(MAX_ENTRIES);
-        let level = Level::new();
         let palette::Palette { entries, labels } =
-            palette::build(&points, most, &Pool::with_all_cores(), level);
+            palette::build(&points, most, Exec::best(&Pool::with_all_cores()));
         let codebook = Codebook::of(entries.iter().copied());
         Self { entries, labels, dimensions, codebook }
     }
