@@ -102,7 +102,7 @@ enum Here {
     Data,
 }
 
-/// What an option that `command` does not have, as it was typed (`--iterations`, `-s`), is called there.
+/// What an option that `command` does not have, as it was typed, is called there.
 pub(crate) fn here(command: &clap::Command, typed: &str) -> Option<String> {
     let word = typed.trim_start_matches('-').split('=').next()?.to_lowercase().replace(['_', '.'], "-");
     let (_, here) = WORDS.iter().find(|(foreign, _)| *foreign == word)?;

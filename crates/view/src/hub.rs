@@ -10,16 +10,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gausset_core::engine::Rendering;
-use gausset_core::{Camera, Pose};
 use gausset_flow::broadcast::{Broadcast, Listener};
 use gausset_train::Event;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::draw::Drawn;
+use crate::drawn::Drawn;
 use crate::history::History;
+use crate::job::{Ask, Job};
 use crate::pace::Pace;
-use crate::protocol::{Command, VERSION, ViewRequest};
+use crate::protocol::{Command, VERSION};
 use crate::scene::Scene;
 
 /// Most pages with frames at a time.
@@ -32,51 +32,6 @@ const MAX_COMMANDS: usize = 16;
 const RENEW: Duration = Duration::from_secs(2);
 /// Buffers kept for further frames.
 const SPARE: usize = 3;
-
-/// What somebody who draws is asked for.
-#[derive(Clone, Debug)]
-pub enum Ask {
-    /// A view, with its camera as large as it is to be drawn, and its pose.
-    View(Box<ViewRequest>, Camera, Pose),
-    /// The photograph of a camera, as large as this at most.
-    Photo {
-        /// Comes back.
-        id: u32,
-        /// Number of the camera.
-        camera: usize,
-        /// Longer side in px.
-        side: u32,
-    },
-}
-
-impl Ask {
-    /// Whether it is what the page shows from now on.
-    fn is_shown(&self) -> bool {
-        matches!(self, Self::View(view, ..) if !view.aside)
-    }
-
-    /// Id of the request.
-    #[must_use]
-    pub fn id(&self) -> u32 {
-        match self {
-            Self::View(view, ..) => view.id,
-            Self::Photo { id, .. } => *id,
-        }
-    }
-}
-
-/// Something to draw for a page.
-#[derive(Clone, Debug)]
-pub struct Job {
-    /// The page.
-    pub page: u64,
-    /// What.
-    pub ask: Ask,
-    /// When it was asked for.
-    pub asked: Instant,
-    /// Whether it was drawn before and is drawn again because the splats have changed.
-    pub renewed: bool,
-}
 
 /// A page, as the hub knows it.
 struct Page {

@@ -1,6 +1,8 @@
+use gausset_core::Pose;
+
 use super::*;
-use crate::draw::Painted;
-use crate::protocol::rows;
+use crate::drawn::Painted;
+use crate::protocol::{ViewRequest, rows};
 
 fn view(id: u32, moving: bool) -> Ask {
     let request = ViewRequest {

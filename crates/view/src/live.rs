@@ -11,7 +11,8 @@ use gausset_flow::Watcher;
 use gausset_train::{Event, Request, Run};
 
 use crate::draw::{Look, answer};
-use crate::hub::{Hub, Job};
+use crate::hub::Hub;
+use crate::job::Job;
 use crate::protocol::Command;
 use crate::scene::{Photos, Scene};
 

@@ -15,8 +15,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
-use crate::draw::Packed;
-use crate::hub::{Ask, Attached};
+use crate::drawn::Packed;
+use crate::hub::Attached;
+use crate::job::Ask;
 use crate::protocol::{FromPage, MAX_MESSAGE, MAX_MESSAGES_PER_S, VERSION, ViewRequest};
 use crate::server::Shared;
 
@@ -188,7 +189,7 @@ async fn send_news(socket: &mut Socket, shared: &Shared, page: &Attached) -> Res
     let hub = &shared.hub;
     while let Some(drawn) = hub.next_drawn(page.page) {
         let id = drawn.id;
-        let (packed, ms) = drawn.pack(hub, hub.quality(page.page));
+        let (packed, ms) = drawn.pack(|rendering| hub.give_back(rendering), hub.quality(page.page));
         hub.leaves(page.page, id, ms, matches!(packed, Packed::Text(_)));
         let message = match packed {
             Packed::Frame(bytes) => Message::binary(bytes),

@@ -9,8 +9,12 @@ const MISTAKES: &str = "
 foo
 trian data -o r
 train
-train data
+train data --force
 train -o r
+train data --iterations 30000 -o r
+train -s data -m r
+train data -o r --white_background
+convert
 train data more -o r
 train data -o r -o s
 train nowhere -o r
