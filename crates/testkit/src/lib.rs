@@ -40,5 +40,5 @@ pub use pass_rule::{Comparison, Precision, compare};
 pub use paths::{data_dir, data_file, fixtures_dir, testdata_dir, workspace_root};
 pub use raster_case::{LinearLoss, RasterGradients, RasterIntermediates, RasterResult};
 pub use scene::{RandomScene, TestScene};
-pub use skip::{skip, skip_for_machine, skip_for_tool};
+pub use skip::{skip, skip_for_gpu, skip_for_machine, skip_for_tool};
 pub use tensor::Tensor;

@@ -1,8 +1,9 @@
-//! The one way in which a test says that it does nothing: a line, a log, and two switches that make it a failure.
+//! The one way in which a test says that it does nothing: a line, a log, and switches that make it a failure.
 //!
 //! `cargo test` counts a skipped test as passed and hides what it prints. So every skip is also appended to the file
 //! that `$GAUSSET_SKIP_LOG` names, which a run of all tests prints at its end; and where the data or the programs are
-//! known to be there, `GAUSSET_REQUIRE_DATA=1` and `GAUSSET_REQUIRE_TOOLS=1` make their absence a failure.
+//! known to be there, `GAUSSET_REQUIRE_DATA=1`, `GAUSSET_REQUIRE_TOOLS=1` and `GAUSSET_REQUIRE_GPU=1` make their absence a
+//! failure.
 
 use std::ffi::OsStr;
 use std::io::Write;
@@ -14,6 +15,9 @@ pub const LOG_VARIABLE: &str = "GAUSSET_SKIP_LOG";
 pub const REQUIRE_DATA_VARIABLE: &str = "GAUSSET_REQUIRE_DATA";
 /// Variable that, set to `1`, makes a skip for a missing program a failure.
 pub const REQUIRE_TOOLS_VARIABLE: &str = "GAUSSET_REQUIRE_TOOLS";
+
+/// Variable that, set to `1`, makes a skip for a missing GPU a failure.
+pub const REQUIRE_GPU_VARIABLE: &str = "GAUSSET_REQUIRE_GPU";
 
 /// Skips a test because data is missing that is not in the repository.
 ///
@@ -29,6 +33,14 @@ pub fn skip(test: &str, reason: &str) {
 /// If `GAUSSET_REQUIRE_TOOLS=1`.
 pub fn skip_for_tool(test: &str, reason: &str) {
     announce(test, reason, Some(REQUIRE_TOOLS_VARIABLE));
+}
+
+/// Skips a test because no GPU is there, nor a program in its place.
+///
+/// # Panics
+/// If `GAUSSET_REQUIRE_GPU=1`.
+pub fn skip_for_gpu(test: &str, reason: &str) {
+    announce(test, reason, Some(REQUIRE_GPU_VARIABLE));
 }
 
 /// Skips a test, or a part of one, that this machine cannot run: a vector level, a device file.

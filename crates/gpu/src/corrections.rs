@@ -1,0 +1,131 @@
+//! The groups of corrections in one buffer: of each group its values, first moments, second moments, then its clocks.
+
+use gausset_core::engine::{CorrectionRates, EngineError, ExtraGroup, Group, TrainView};
+
+use crate::layout::correction_words;
+use crate::record::NOWHERE;
+
+/// Where the groups lie.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Groups(Vec<Place>);
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Place {
+    group: Group,
+    rows: usize,
+    /// First word.
+    first: usize,
+}
+
+/// A row that is not there.
+pub(crate) const NO_ROW: [u32; 4] = [NOWHERE; 4];
+
+impl Groups {
+    /// Lays groups out; their words in a row.
+    pub(crate) fn lay_out(extras: &[ExtraGroup]) -> (Self, Vec<u32>) {
+        let mut places = Vec::new();
+        let mut words = Vec::new();
+        for extra in extras {
+            places.push(Place { group: extra.group, rows: extra.clocks.len(), first: words.len() });
+            for values in [&extra.values, &extra.m, &extra.v] {
+                words.extend(values.iter().map(|v| v.to_bits()));
+            }
+            words.extend_from_slice(&extra.clocks);
+        }
+        (Self(places), words)
+    }
+
+    /// Words of all groups.
+    pub(crate) fn words(&self) -> usize {
+        self.0.iter().map(|place| correction_words(place.group, place.rows)).sum()
+    }
+
+    /// The groups from their words.
+    pub(crate) fn read(&self, words: &[u32]) -> Vec<ExtraGroup> {
+        let extra = |place: &Place| {
+            let count = place.rows * place.group.width();
+            let floats = |part: usize| {
+                let first = place.first + part * count;
+                words[first..first + count].iter().map(|&w| f32::from_bits(w)).collect()
+            };
+            let clocks = place.first + 3 * count;
+            ExtraGroup {
+                group: place.group,
+                values: floats(0),
+                m: floats(1),
+                v: floats(2),
+                clocks: words[clocks..clocks + place.rows].to_vec(),
+            }
+        };
+        self.0.iter().map(extra).collect()
+    }
+
+    fn place(&self, group: Group) -> Option<&Place> {
+        self.0.iter().find(|place| place.group == group)
+    }
+
+    /// Whether there are corrections of this kind.
+    pub(crate) fn has(&self, group: Group) -> bool {
+        self.place(group).is_some()
+    }
+
+    /// First value and number of rows of a group, 0 rows where there is none.
+    pub(crate) fn all(&self, group: Group) -> (u32, u32) {
+        self.place(group).map_or((NOWHERE, 0), |place| (place.first as u32, place.rows as u32))
+    }
+
+    /// Places of a row's values, moments and clock.
+    pub(crate) fn row(&self, group: Group, row: Option<u32>) -> Result<[u32; 4], EngineError> {
+        let Some(row) = row else { return Ok(NO_ROW) };
+        let place = self.0.iter().find(|place| place.group == group && (row as usize) < place.rows);
+        let Some(place) = place else {
+            let what = format!("view asks for row {row} of group `{group}`, which the state does not have");
+            return Err(EngineError::BadInput(what));
+        };
+        let (width, rows, row) = (group.width(), place.rows, row as usize);
+        let part = |k: usize| place.first + k * rows * width + row * width;
+        Ok([part(0), part(1), part(2), place.first + 3 * rows * width + row].map(|at| at as u32))
+    }
+
+    /// The rows that correct the colours of a view: gains, vignetting, affine of version 0.1.
+    pub(crate) fn colour_rows(&self, view: &TrainView) -> Result<[[u32; 4]; 3], EngineError> {
+        let vignetting = self.row(Group::Vignetting, view.vignetting_row)?;
+        if self.has(Group::Gain) {
+            return Ok([self.row(Group::Gain, view.exposure_row)?, vignetting, NO_ROW]);
+        }
+        let affine = self.row(Group::Exposure, view.exposure_row)?;
+        if affine != NO_ROW && vignetting != NO_ROW {
+            let what =
+                format!("view `{}` asks for vignetting beside a group `{}`", view.name, Group::Exposure);
+            return Err(EngineError::BadInput(what));
+        }
+        Ok([NO_ROW, vignetting, affine])
+    }
+}
+
+/// Rates of a row as its kernel wants them: all 0 where it does not move.
+pub(crate) fn rates(row: [u32; 4], rates: Option<CorrectionRates>) -> [f32; 4] {
+    match rates {
+        Some(rates) if row != NO_ROW => [rates.first, rates.second, rates.decay, 1.0],
+        _ => [0.0; 4],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_come_back_as_they_went() {
+        let mut extras = vec![ExtraGroup::new(Group::Pose, 3), ExtraGroup::new(Group::Exposure, 2)];
+        extras[0].values[7] = 0.5;
+        extras[1].v[23] = 2.0;
+        extras[0].clocks[2] = 9;
+        let (groups, words) = Groups::lay_out(&extras);
+        assert_eq!(groups.words(), words.len());
+        assert_eq!(groups.read(&words), extras);
+        let [value, .., clock] = groups.row(Group::Pose, Some(2)).unwrap();
+        assert_eq!((value, words[clock as usize]), (12, 9));
+        assert!(groups.row(Group::Pose, Some(3)).is_err() && groups.row(Group::Sky, Some(0)).is_err());
+    }
+}

@@ -1,0 +1,213 @@
+//! Which adapter, and opening it.
+
+use std::sync::Arc;
+
+use gausset_core::engine::EngineError;
+
+use super::failure::{Notes, block_on, one_line};
+use super::{Gpu, Shared};
+
+/// Which adapter is wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum AdapterChoice {
+    /// The best one: a discrete GPU before an integrated one, and a software adapter only where there is no other.
+    #[default]
+    Best,
+    /// A part of the adapter's name, or its number in the list of all.
+    Named(String),
+}
+
+/// What an adapter is made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AdapterKind {
+    /// A card with memory of its own.
+    Discrete,
+    /// A part of the processor, with its memory.
+    Integrated,
+    /// A share of a card in a virtual machine.
+    Virtual,
+    /// Something else.
+    Other,
+    /// A program on the processor.
+    Software,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GpuInfo {
+    /// Name of the adapter.
+    pub name: String,
+    /// What it is made of.
+    pub kind: AdapterKind,
+    /// The interface to it: `Vulkan`, `Metal`, `Dx12`.
+    pub backend: String,
+    /// Driver and its version.
+    pub driver: String,
+}
+
+impl GpuInfo {
+    fn of(adapter: &wgpu::Adapter) -> Self {
+        let info = adapter.get_info();
+        let kind = match info.device_type {
+            wgpu::DeviceType::DiscreteGpu => AdapterKind::Discrete,
+            wgpu::DeviceType::IntegratedGpu => AdapterKind::Integrated,
+            wgpu::DeviceType::VirtualGpu => AdapterKind::Virtual,
+            wgpu::DeviceType::Other => AdapterKind::Other,
+            wgpu::DeviceType::Cpu => AdapterKind::Software,
+        };
+        let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
+        Self { name: info.name, kind, backend: format!("{:?}", info.backend), driver }
+    }
+
+    /// Whether its memory is that of the machine.
+    #[must_use]
+    pub fn shares_memory(&self) -> bool {
+        matches!(self.kind, AdapterKind::Software | AdapterKind::Integrated)
+    }
+}
+
+fn device_error(what: String) -> EngineError {
+    EngineError::Device(what)
+}
+
+fn instance() -> wgpu::Instance {
+    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+    descriptor.backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
+    // The default checks indirect calls by kernels of its own, one for each dispatch; ours come from our planners.
+    descriptor.flags = wgpu::InstanceFlags::empty();
+    wgpu::Instance::new(descriptor)
+}
+
+fn adapters() -> Vec<wgpu::Adapter> {
+    block_on(instance().enumerate_adapters(wgpu::Backends::all()))
+}
+
+/// The place of the adapter that is meant.
+fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, String> {
+    let list = || {
+        let name = |(number, info): (usize, &GpuInfo)| format!("{number}: {} ({})", info.name, info.backend);
+        infos.iter().enumerate().map(name).collect::<Vec<_>>().join(", ")
+    };
+    if infos.is_empty() {
+        return Err("no adapter: neither Vulkan nor Metal nor DirectX 12 shows one (expected a GPU with its driver, or a \
+                    software adapter such as Mesa's lavapipe)"
+            .to_owned());
+    }
+    let AdapterChoice::Named(wanted) = choice else {
+        let best = (0..infos.len()).min_by_key(|&i| infos[i].kind);
+        return Ok(best.unwrap_or(0));
+    };
+    if let Some(number) = wanted.parse().ok().filter(|&number: &usize| number < infos.len()) {
+        return Ok(number);
+    }
+    let part = wanted.to_lowercase();
+    let fits: Vec<usize> =
+        (0..infos.len()).filter(|&i| infos[i].name.to_lowercase().contains(&part)).collect();
+    match fits[..] {
+        [one] => Ok(one),
+        [] => Err(format!("no adapter is called `{wanted}` (there are {})", list())),
+        _ => Err(format!("`{wanted}` fits {} adapters (take a number: {})", fits.len(), list())),
+    }
+}
+
+/// What an adapter lacks of what the kernels need.
+fn missing(limits: &wgpu::Limits) -> Option<String> {
+    let needs = [
+        ("storage buffers of a kernel", limits.max_storage_buffers_per_shader_stage, 8),
+        ("bytes of workgroup memory", limits.max_compute_workgroup_storage_size, 16_384),
+        ("threads of a workgroup", limits.max_compute_invocations_per_workgroup, 256),
+    ];
+    let lacking = needs.into_iter().find(|&(_, found, needed)| found < needed);
+    lacking.map(|(what, found, needed)| format!("{found} {what} (expected at least {needed})"))
+}
+
+impl Gpu {
+    /// All adapters, in the order of their numbers.
+    #[must_use]
+    pub fn list() -> Vec<GpuInfo> {
+        adapters().iter().map(GpuInfo::of).collect()
+    }
+
+    /// Opens an adapter.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`]: there is none, or not the one that is meant, or it lacks something.
+    pub fn open(choice: &AdapterChoice) -> Result<Self, EngineError> {
+        let adapters = adapters();
+        let infos: Vec<GpuInfo> = adapters.iter().map(GpuInfo::of).collect();
+        let place = choose(&infos, choice).map_err(device_error)?;
+        let (adapter, info) = (&adapters[place], infos[place].clone());
+        let available = adapter.limits();
+        if let Some(what) = missing(&available) {
+            return Err(device_error(format!("{}: {what}", info.name)));
+        }
+        // The defaults of WebGPU, so that the same kernels run everywhere, with buffers as large as they may be.
+        let limits = wgpu::Limits {
+            max_buffer_size: available.max_buffer_size,
+            max_storage_buffer_binding_size: available.max_storage_buffer_binding_size,
+            ..wgpu::Limits::defaults()
+        };
+        let limits = limits.or_worse_values_from(&available);
+        let descriptor = wgpu::DeviceDescriptor {
+            label: Some("gausset"),
+            required_features: wgpu::Features::empty(),
+            required_limits: limits.clone(),
+            ..wgpu::DeviceDescriptor::default()
+        };
+        let opened = block_on(adapter.request_device(&descriptor));
+        let (device, queue) =
+            opened.map_err(|err| device_error(format!("{}: {}", info.name, one_line(&err.to_string()))))?;
+        let notes = Arc::new(Notes::default());
+        let for_errors = Arc::clone(&notes);
+        device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| for_errors.note(error.to_string())));
+        let for_loss = Arc::clone(&notes);
+        device.set_device_lost_callback(move |reason, what| {
+            for_loss.note(format!("the device is lost ({reason:?}): {what}"));
+        });
+        let shared = Shared {
+            device,
+            queue,
+            info,
+            limits,
+            notes,
+            modules: std::sync::Mutex::default(),
+            pipelines: std::sync::Mutex::default(),
+        };
+        Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// Takes the device away, as a driver may: for tests.
+    #[doc(hidden)]
+    pub fn destroy(&self) {
+        self.shared.device.destroy();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn info(name: &str, kind: AdapterKind) -> GpuInfo {
+        GpuInfo { name: name.to_owned(), kind, backend: "Vulkan".to_owned(), driver: String::new() }
+    }
+
+    #[test]
+    fn the_best_adapter_is_a_card_and_never_software_where_there_is_another() {
+        let all = [
+            info("llvmpipe", AdapterKind::Software),
+            info("Intel Arc", AdapterKind::Integrated),
+            info("NVIDIA H200", AdapterKind::Discrete),
+            info("NVIDIA H200", AdapterKind::Discrete),
+        ];
+        assert_eq!(choose(&all, &AdapterChoice::Best), Ok(2));
+        assert_eq!(choose(&all[..2], &AdapterChoice::Best), Ok(1));
+        assert_eq!(choose(&all[..1], &AdapterChoice::Best), Ok(0));
+        let named = |name: &str| choose(&all, &AdapterChoice::Named(name.to_owned()));
+        assert_eq!((named("arc"), named("3")), (Ok(1), Ok(3)));
+        assert!(
+            named("h200").is_err_and(|what| what.contains("fits 2 adapters") && what.contains("3: NVIDIA"))
+        );
+        assert!(named("radeon").is_err_and(|what| what.contains("there are 0: llvmpipe")));
+        assert!(choose(&[], &AdapterChoice::Best).is_err_and(|what| what.starts_with("no adapter")));
+    }
+}

@@ -1,0 +1,97 @@
+//! What goes wrong on a device, as values.
+
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, Waker};
+
+use gausset_core::engine::EngineError;
+
+use super::Gpu;
+
+/// The first thing that went wrong where nobody was looking: uncaptured errors, a lost device.
+#[derive(Debug, Default)]
+pub(super) struct Notes(Mutex<Option<String>>);
+
+impl Notes {
+    /// Takes a note unless there is one.
+    pub(super) fn note(&self, what: String) {
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert(what);
+    }
+
+    fn first(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// Waits for a future of wgpu: on native devices it is ready when it is made, or after a poll of the device.
+pub(super) fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(value) => return value,
+            Poll::Pending => std::thread::yield_now(),
+        }
+    }
+}
+
+/// One line of a message that may have many.
+pub(super) fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+impl Gpu {
+    /// An error of the device, under its name.
+    pub(super) fn error(&self, what: &str) -> EngineError {
+        EngineError::Device(format!("{}: {}", self.shared.info.name, one_line(what)))
+    }
+
+    /// Whether the device still does what it is asked.
+    pub(crate) fn check(&self) -> Result<(), EngineError> {
+        match self.shared.notes.first() {
+            Some(what) => Err(self.error(&what)),
+            None => Ok(()),
+        }
+    }
+
+    /// Does something between error scopes; `bytes` is what it would allocate, for the message.
+    pub(super) fn guarded<T>(
+        &self,
+        what: &str,
+        bytes: u64,
+        action: impl FnOnce(&wgpu::Device, &wgpu::Queue) -> T,
+    ) -> Result<T, EngineError> {
+        self.check()?;
+        let shared = &*self.shared;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            let memory = shared.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
+            let internal = shared.device.push_error_scope(wgpu::ErrorFilter::Internal);
+            let validation = shared.device.push_error_scope(wgpu::ErrorFilter::Validation);
+            let value = action(&shared.device, &shared.queue);
+            let errors = [block_on(validation.pop()), block_on(internal.pop()), block_on(memory.pop())];
+            (value, errors.into_iter().flatten().next())
+        }));
+        match outcome {
+            Ok((value, None)) => self.check().map(|()| value),
+            Ok((_, Some(wgpu::Error::OutOfMemory { .. }))) => Err(EngineError::OutOfMemory {
+                what: format!("{what} on {}", shared.info.name),
+                needed: bytes,
+                limit: 0,
+            }),
+            Ok((_, Some(error))) => Err(self.error(&format!("{what}: {error}"))),
+            Err(panic) => {
+                let text = panic
+                    .downcast_ref::<String>()
+                    .map(String::as_str)
+                    .or_else(|| panic.downcast_ref::<&str>().copied())
+                    .unwrap_or("unknown");
+                let text = format!("{what}: {text}");
+                shared.notes.note(text.clone());
+                Err(self.error(&text))
+            }
+        }
+    }
+}

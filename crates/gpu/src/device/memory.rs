@@ -1,0 +1,167 @@
+//! The buffers of an engine: made, written, read.
+
+use std::collections::BTreeMap;
+
+use gausset_core::engine::EngineError;
+
+use super::Gpu;
+use super::queue::Ticket;
+use crate::kernels::Kernel;
+use crate::layout::{Buffer, Sizes};
+
+/// Bytes that are written or read at a time.
+const CHUNK: usize = 16 << 20;
+
+/// All buffers of one engine.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    pub(super) gpu: Gpu,
+    pub(super) buffers: Vec<wgpu::Buffer>,
+    sizes: Sizes,
+    /// By kernel and buffers; empty again whenever a buffer is another one.
+    pub(super) groups: BTreeMap<(Kernel, Vec<Buffer>), wgpu::BindGroup>,
+    /// Where the status of a unit arrives.
+    pub(super) status: Option<wgpu::Buffer>,
+    /// Where everything else arrives.
+    staging: Option<wgpu::Buffer>,
+    /// The unit under way.
+    pub(super) ticket: Option<Ticket>,
+}
+
+fn usages(buffer: Buffer) -> wgpu::BufferUsages {
+    let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
+    match buffer {
+        Buffer::Job | Buffer::View => storage | wgpu::BufferUsages::UNIFORM,
+        Buffer::Arguments => storage | wgpu::BufferUsages::INDIRECT,
+        _ => storage,
+    }
+}
+
+impl Memory {
+    /// No buffers.
+    pub(crate) fn new(gpu: Gpu) -> Self {
+        Self {
+            gpu,
+            buffers: Vec::new(),
+            sizes: Sizes::default(),
+            groups: BTreeMap::new(),
+            status: None,
+            staging: None,
+            ticket: None,
+        }
+    }
+
+    /// The device.
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// What there is.
+    pub(crate) fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+
+    /// Makes the buffers have at least these sizes. What grows is made anew, and then holds zeros.
+    ///
+    /// # Errors
+    /// A buffer is larger than the device allows, or there is no memory; some may have grown by then.
+    pub(crate) fn grow(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
+        let most = self.gpu.most_bytes_of_a_buffer();
+        let too_large = Buffer::ALL.into_iter().find(|&buffer| sizes.bytes(buffer) > most);
+        if let Some(buffer) = too_large {
+            let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
+            return Err(EngineError::OutOfMemory { what, needed: sizes.bytes(buffer), limit: most });
+        }
+        if self.buffers.is_empty() {
+            for buffer in Buffer::ALL {
+                let made = self.make(buffer, sizes)?;
+                self.buffers.push(made);
+            }
+        } else {
+            for buffer in Buffer::ALL {
+                if sizes.bytes(buffer) > self.buffers[buffer as usize].size() {
+                    self.groups.clear();
+                    self.buffers[buffer as usize] = self.make(buffer, sizes)?;
+                }
+            }
+        }
+        self.sizes = *sizes;
+        Ok(())
+    }
+
+    fn make(&self, buffer: Buffer, sizes: &Sizes) -> Result<wgpu::Buffer, EngineError> {
+        let (label, size) = (buffer.label(), sizes.bytes(buffer));
+        self.gpu.guarded(&label, size, |device, _| {
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some(&label),
+                size,
+                usage: usages(buffer),
+                mapped_at_creation: false,
+            })
+        })
+    }
+
+    /// A buffer that the host can read.
+    pub(super) fn readable(&self, label: &str, size: u64) -> Result<wgpu::Buffer, EngineError> {
+        self.gpu.guarded(label, size, |device, _| {
+            device.create_buffer(&wgpu::BufferDescriptor {
+                label: Some(label),
+                size,
+                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                mapped_at_creation: false,
+            })
+        })
+    }
+
+    /// Writes words, from a place in words on.
+    pub(crate) fn write(&mut self, buffer: Buffer, first: u64, words: &[u32]) -> Result<(), EngineError> {
+        let target = &self.buffers[buffer as usize];
+        let bytes: &[u8] = bytemuck::cast_slice(words);
+        for (chunk, part) in bytes.chunks(CHUNK).enumerate() {
+            let at = 4 * first + (chunk * CHUNK) as u64;
+            self.gpu.guarded("writing", part.len() as u64, |_, queue| {
+                queue.write_buffer(target, at, part);
+                if part.len() == CHUNK {
+                    // What is written waits in memory until something is submitted.
+                    queue.submit([]);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Reads so many words, from a place in words on, after everything that was submitted; `take` gets them part by part.
+    pub(crate) fn read(
+        &mut self,
+        buffer: Buffer,
+        first: u64,
+        count: usize,
+        mut take: impl FnMut(usize, &[u32]),
+    ) -> Result<(), EngineError> {
+        let words_of_chunk = CHUNK / 4;
+        for start in (0..count).step_by(words_of_chunk) {
+            let words = words_of_chunk.min(count - start);
+            let bytes = 4 * words as u64;
+            let staging = self.staging(bytes)?;
+            let source = &self.buffers[buffer as usize];
+            let from = 4 * (first + start as u64);
+            let index = self.gpu.guarded("reading", bytes, |device, queue| {
+                let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+                encoder.copy_buffer_to_buffer(source, from, &staging, 0, bytes);
+                queue.submit([encoder.finish()])
+            })?;
+            let mapped = super::queue::map(&self.gpu, &staging, bytes)?;
+            super::queue::wait(&self.gpu, Some(index))?;
+            mapped.finish(&self.gpu, |bytes| take(start, bytemuck::cast_slice(bytes)))?;
+        }
+        Ok(())
+    }
+
+    fn staging(&mut self, bytes: u64) -> Result<wgpu::Buffer, EngineError> {
+        if self.staging.as_ref().is_none_or(|staging| staging.size() < bytes) {
+            self.staging = Some(self.readable("staging", bytes)?);
+        }
+        let staging = self.staging.clone();
+        staging.ok_or_else(|| self.gpu.error("no staging buffer"))
+    }
+}

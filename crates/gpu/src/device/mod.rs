@@ -1,0 +1,60 @@
+//! The device: the only folder that names `wgpu`.
+//!
+//! | file | what |
+//! |---|---|
+//! | `adapter` | which adapter, and opening it |
+//! | `failure` | what goes wrong as values: error scopes, handlers, panics |
+//! | `pipeline` | kernels, compiled when they are first used |
+//! | `memory` | the buffers of an engine: made, written, read |
+//! | `queue` | units: recorded, submitted, awaited |
+//!
+//! Nothing of wgpu panics in the face of a user: every creation and submission stands between error scopes, what escapes
+//! them goes to a handler that only takes notes, and all comes out as [`EngineError`](gausset_core::engine::EngineError).
+
+mod adapter;
+mod failure;
+mod memory;
+mod pipeline;
+mod queue;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+pub use adapter::{AdapterChoice, AdapterKind, GpuInfo};
+pub(crate) use memory::Memory;
+
+use crate::kernels::Kernel;
+use failure::Notes;
+use pipeline::Pipeline;
+
+/// An opened adapter with its compiled kernels. Engines share it: a clone is the same device.
+#[derive(Clone, Debug)]
+pub struct Gpu {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    device: wgpu::Device,
+    queue: wgpu::Queue,
+    info: GpuInfo,
+    limits: wgpu::Limits,
+    /// What went wrong outside of any scope.
+    notes: Arc<Notes>,
+    modules: Mutex<BTreeMap<String, wgpu::ShaderModule>>,
+    pipelines: Mutex<BTreeMap<Kernel, Pipeline>>,
+}
+
+impl Gpu {
+    /// What it is.
+    #[must_use]
+    pub fn info(&self) -> &GpuInfo {
+        &self.shared.info
+    }
+
+    /// The most bytes that one buffer may have in a kernel.
+    pub(crate) fn most_bytes_of_a_buffer(&self) -> u64 {
+        let limits = &self.shared.limits;
+        limits.max_storage_buffer_binding_size.min(limits.max_buffer_size)
+    }
+}

@@ -1,0 +1,443 @@
+//! The engine: what it holds, how a unit runs to its end, and what is reported.
+
+use gausset_compute::Pool;
+use gausset_core::engine::{
+    EngineError, ExtraGroup, MemoryNeed, MemoryUse, Rendering, SceneSize, StepParams, StepReport, TrainState,
+    TrainView,
+};
+use gausset_core::{Splats, sh};
+
+use crate::corrections::Groups;
+use crate::device::{AdapterKind, Gpu, Memory};
+use crate::layout::{Buffer, Sizes, sh_blocks, splat_room};
+use crate::planes;
+use crate::record::{BIAS_CLOCKS, Job, halt, status};
+use crate::schedule::{Unit, dispatches};
+use crate::unit::{self, Held, LossScale};
+
+/// How a GPU engine is set up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GpuOptions {
+    /// Threads that convert states and apply density rules; 0 = as many as the machine runs at once.
+    pub threads: usize,
+    /// Bytes of the device's own memory that may be used; `None` = no limit is known.
+    pub memory_limit: Option<u64>,
+}
+
+/// What is known on the host of the state that the device holds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostState {
+    pub(crate) splats: usize,
+    pub(crate) sh_degree: u8,
+    pub(crate) group_clock: u64,
+    pub(crate) next_id: u32,
+    pub(crate) groups: Groups,
+    /// Whether there are parameters and corrections alone.
+    pub(crate) is_only_drawn: bool,
+}
+
+/// A step that has been submitted and not been acknowledged: all that a second try needs.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    view: TrainView,
+    step: u64,
+    job: Job,
+    unit: Unit,
+    scale: LossScale,
+}
+
+/// Trains and renders on a GPU. See the crate's documentation.
+#[derive(Debug)]
+pub struct GpuEngine {
+    pub(crate) memory: Memory,
+    pub(crate) pool: Pool,
+    pub(crate) state: HostState,
+    pub(crate) pending: Option<Pending>,
+    pub(crate) report: StepReport,
+    pub(crate) failed: Option<EngineError>,
+    /// Bytes that all buffers may take together.
+    pub(crate) memory_limit: u64,
+}
+
+/// Room for entries before any are counted.
+const FIRST_ENTRIES: u64 = 65_536;
+/// Entries that a splat is assumed to have when memory is predicted.
+const ENTRIES_PER_SPLAT: u64 = 4;
+
+impl GpuEngine {
+    /// An engine without splats.
+    #[must_use]
+    pub fn new(gpu: &Gpu, options: GpuOptions) -> Self {
+        let pool = if options.threads == 0 { Pool::with_all_cores() } else { Pool::new(options.threads) };
+        Self {
+            memory: Memory::new(gpu.clone()),
+            pool,
+            state: HostState::default(),
+            pending: None,
+            report: StepReport::default(),
+            failed: None,
+            memory_limit: options.memory_limit.unwrap_or(u64::MAX),
+        }
+    }
+
+    /// The device.
+    #[must_use]
+    pub fn gpu(&self) -> &Gpu {
+        self.memory.gpu()
+    }
+
+    /// What training a scene of this size will take.
+    pub(crate) fn memory_need(&self, scene: &SceneSize) -> MemoryNeed {
+        let blocks = sh_blocks(scene.sh_degree);
+        let state = scene.splats * (144 * (1 + blocks) + 20);
+        // Screen splats, boxes, keys, gradients, directions; entries as assumed.
+        let per_splat = 48 + 16 + 16 + 4 + 48 + 32 + 68 * ENTRIES_PER_SPLAT;
+        // Render and gradient, derivatives of SSIM, truth and mask, a share of the sums of tiles.
+        let working = scene.splats * per_splat + scene.pixels * (32 + 36 + 5 + 1);
+        let device = MemoryUse { state, working };
+        if self.gpu().info().shares_memory() {
+            return MemoryNeed { host: device, ..MemoryNeed::default() };
+        }
+        // Density rules have the whole state on the host.
+        let host =
+            MemoryUse { state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree), working: 0 };
+        MemoryNeed { host, device, limit: Some(self.memory_limit) }
+    }
+
+    /// Refuses sizes that are beyond the limit, before anything is allocated.
+    fn make_room(&mut self, what: &dyn Fn() -> String, sizes: &Sizes) -> Result<(), EngineError> {
+        let needed = sizes.total();
+        if needed > self.memory_limit {
+            return Err(EngineError::OutOfMemory { what: what(), needed, limit: self.memory_limit });
+        }
+        self.memory.grow(sizes)
+    }
+
+    /// Lets the state go.
+    pub(crate) fn clear(&mut self) -> Result<(), EngineError> {
+        if self.memory.is_busy() {
+            // What it did is not wanted any more.
+            let _ = self.memory.finish();
+        }
+        self.pending = None;
+        self.state = HostState::default();
+        self.report = StepReport::default();
+        self.failed = None;
+        self.memory.gpu().check()
+    }
+
+    fn hold(
+        &mut self,
+        splats: &Splats,
+        extras: &[ExtraGroup],
+        is_only_drawn: bool,
+    ) -> Result<(), EngineError> {
+        let (groups, words) = Groups::lay_out(extras);
+        let n = splats.len() as u64;
+        let room = splat_room(n);
+        let old = *self.memory.sizes();
+        let entries = (ENTRIES_PER_SPLAT * n).max(FIRST_ENTRIES).next_multiple_of(4096).max(old.entries);
+        let sizes = Sizes {
+            splats: room,
+            sh_blocks: sh_blocks(splats.sh_degree),
+            training: !is_only_drawn,
+            entries,
+            corrections: words.len() as u64,
+            ..old
+        };
+        let most = self.gpu().most_bytes_of_a_buffer() / 48;
+        let sizes = Sizes { entries: sizes.entries.min(most).max(4096), ..sizes };
+        // A limit may come after the state: it is then checked by the first view.
+        self.memory.grow(&sizes)?;
+        self.memory.write(Buffer::Corrections, 0, &words)?;
+        self.state = HostState {
+            splats: splats.len(),
+            sh_degree: splats.sh_degree,
+            groups,
+            is_only_drawn,
+            ..HostState::default()
+        };
+        planes::write(&mut self.memory, &self.pool, planes::PARAMETERS, splats)
+    }
+
+    /// Sends splats that are only drawn.
+    pub(crate) fn hold_splats(&mut self, splats: &Splats, extras: &[ExtraGroup]) -> Result<(), EngineError> {
+        self.hold(splats, extras, true)
+    }
+
+    /// Sends a whole state.
+    pub(crate) fn hold_state(&mut self, state: TrainState) -> Result<(), EngineError> {
+        self.hold(&state.splats, &state.extras, false)?;
+        planes::write(&mut self.memory, &self.pool, planes::FIRST, &state.moments.m)?;
+        planes::write(&mut self.memory, &self.pool, planes::SECOND, &state.moments.v)?;
+        planes::write_records(&mut self.memory, &state)?;
+        let bias: Vec<u32> =
+            (0..u64::from(BIAS_CLOCKS)).flat_map(unit::bias_corrections).map(f32::to_bits).collect();
+        self.memory.write(Buffer::Sums, 0, &bias)?;
+        (self.state.group_clock, self.state.next_id) = (state.group_clock, state.next_id);
+        Ok(())
+    }
+
+    /// Reads the corrections back.
+    pub(crate) fn read_corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
+        let words = self.state.groups.words();
+        let mut all = Vec::with_capacity(words);
+        self.memory.read(Buffer::Corrections, 0, words, |_, part| all.extend_from_slice(part))?;
+        Ok(self.state.groups.read(&all))
+    }
+
+    /// Reads the whole state back.
+    pub(crate) fn read_state(&mut self) -> Result<TrainState, EngineError> {
+        let (n, degree) = (self.state.splats, self.state.sh_degree);
+        if self.memory.sizes().splats == 0 {
+            return Ok(TrainState::default());
+        }
+        let splats = planes::read(&mut self.memory, &self.pool, planes::PARAMETERS, degree, n)?;
+        let extras = self.read_corrections()?;
+        if self.state.is_only_drawn {
+            return Ok(TrainState::new(splats, extras));
+        }
+        let moments = planes::read_moments(&mut self.memory, &self.pool, degree, n)?;
+        let mut state = TrainState {
+            splats,
+            moments,
+            group_clock: self.state.group_clock,
+            next_id: self.state.next_id,
+            extras,
+            ..TrainState::default()
+        };
+        planes::read_records(&mut self.memory, n, &mut state)?;
+        Ok(state)
+    }
+
+    fn held(&self) -> Held<'_> {
+        Held {
+            splats: self.state.splats as u64,
+            sh_degree: self.state.sh_degree,
+            groups: &self.state.groups,
+            group_clock: self.state.group_clock,
+        }
+    }
+
+    /// Submits a step on a view.
+    pub(crate) fn submit_step(&mut self, view: &TrainView, params: &StepParams) -> Result<(), EngineError> {
+        let (job, unit, scale) = unit::step(&self.held(), view, params)?;
+        let pixels = u64::from(job.width) * u64::from(job.height);
+        let old = *self.memory.sizes();
+        let sizes = Sizes {
+            pixels: old.pixels.max(pixels),
+            training_pixels: old.training_pixels.max(pixels),
+            tiles: old.tiles.max(u64::from(job.tiles)),
+            ..old
+        };
+        let what = || format!("view `{}`: {}x{} px", view.name, job.width, job.height);
+        self.make_room(&what, &sizes)?;
+        self.memory.write(Buffer::Picture, 0, &unit::picture_words(&view.target))?;
+        self.submit(&job, &unit)?;
+        self.pending = Some(Pending { view: view.clone(), step: params.step, job, unit, scale });
+        Ok(())
+    }
+
+    /// Submits a unit with the room that there is.
+    fn submit(&mut self, job: &Job, unit: &Unit) -> Result<(), EngineError> {
+        let sizes = *self.memory.sizes();
+        let job = Job { capacity: sizes.splats as u32, entry_capacity: sizes.entries as u32, ..*job };
+        self.memory.write(Buffer::Job, 0, &job.words())?;
+        self.memory.submit(&dispatches(unit, &sizes))
+    }
+
+    /// More room for entries, after a unit was halted that has so many.
+    fn grow_entries(&mut self, what: &dyn Fn() -> String, entries: u64) -> Result<(), EngineError> {
+        let sizes = *self.memory.sizes();
+        let bytes_per_entry = 48;
+        let most = (self.gpu().most_bytes_of_a_buffer() / bytes_per_entry).min(1 << 31) / 4096 * 4096;
+        let what = || format!("{}: the tile lists, with {entries} entries,", what());
+        if entries > most {
+            let needed = entries * bytes_per_entry;
+            return Err(EngineError::OutOfMemory { what: what(), needed, limit: most * bytes_per_entry });
+        }
+        let wanted = (entries + entries / 2).next_multiple_of(4096).min(most);
+        let grown = self.make_room(&what, &Sizes { entries: wanted, ..sizes });
+        match grown {
+            // Head room is not worth a failure.
+            Err(EngineError::OutOfMemory { .. }) => {
+                self.make_room(&what, &Sizes { entries: entries.next_multiple_of(4096).min(most), ..sizes })
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Waits for the step under way, and repeats it with more room where there was too little. What it was goes to the
+    /// report, or is the failure that all later calls tell of.
+    pub(crate) fn drain(&mut self) -> Result<(), EngineError> {
+        while let Some(pending) = self.pending.take() {
+            let Some(words) = self.memory.finish()? else { return Ok(()) };
+            let outcome = match words[status::HALT] {
+                halt::NOT => {
+                    self.count(&pending, &words);
+                    Ok(())
+                }
+                halt::CAPACITY => self.repeat(pending, u64::from(words[status::ENTRIES])),
+                _ => {
+                    let loss = loss_of(&pending.scale, &words);
+                    let view = pending.view.name.to_string();
+                    Err(EngineError::NonFiniteLoss { step: pending.step, view, loss })
+                }
+            };
+            if let Err(error) = outcome {
+                self.failed = Some(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn repeat(&mut self, pending: Pending, entries: u64) -> Result<(), EngineError> {
+        let name = pending.view.name.clone();
+        self.grow_entries(&|| format!("view `{name}`"), entries)?;
+        // The picture is still there: what grows is what belongs to entries.
+        self.submit(&pending.job, &pending.unit)?;
+        self.pending = Some(pending);
+        Ok(())
+    }
+
+    fn count(&mut self, pending: &Pending, words: &[u32; status::WORDS]) {
+        let loss = loss_of(&pending.scale, words);
+        let of = |word: usize| u64::from(words[word]);
+        self.state.group_clock += 1;
+        let report = &mut self.report;
+        report.steps += 1;
+        report.loss_sum += loss;
+        report.last_step = Some(pending.step);
+        report.last_loss = loss;
+        report.visible = of(status::VISIBLE);
+        report.intersections = of(status::ENTRIES);
+        report.cap_hits += of(status::CUT_TILES);
+        report.capped_steps += u64::from(words[status::CUT_TILES] > 0);
+        report.skipped_updates += of(status::SKIPPED);
+        report.dead_splats = of(status::DEAD);
+    }
+
+    /// Renders a picture into buffers of the caller.
+    pub(crate) fn draw(
+        &mut self,
+        camera: &gausset_core::Camera,
+        pose: &gausset_core::Pose,
+        options: &gausset_core::engine::RenderOptions,
+        outputs: gausset_core::engine::Outputs,
+        out: &mut Rendering,
+    ) -> Result<(), EngineError> {
+        let job = unit::picture_job(&self.held(), camera, pose, options)?;
+        let unit = unit::picture_unit(&job, outputs);
+        let with_depth = outputs == gausset_core::engine::Outputs::All;
+        let pixels = camera.width as usize * camera.height as usize;
+        let old = *self.memory.sizes();
+        let sizes = Sizes {
+            pixels: old.pixels.max(pixels as u64),
+            depth_pixels: if with_depth { old.depth_pixels.max(pixels as u64) } else { old.depth_pixels },
+            tiles: old.tiles.max(u64::from(job.tiles)),
+            ..old
+        };
+        let name = || "a picture".to_owned();
+        let what = || format!("a picture: {}x{} px", camera.width, camera.height);
+        self.make_room(&what, &sizes)?;
+        let words = loop {
+            self.submit(&job, &unit)?;
+            let Some(words) = self.memory.finish()? else {
+                return Err(EngineError::Device("a picture was lost".to_owned()));
+            };
+            if words[status::HALT] == halt::NOT {
+                break words;
+            }
+            self.grow_entries(&name, u64::from(words[status::ENTRIES]))?;
+        };
+        (out.width, out.height, out.cut_tiles) =
+            (camera.width, camera.height, u64::from(words[status::CUT_TILES]));
+        out.color.clear();
+        out.alpha.clear();
+        out.depth.clear();
+        out.count.clear();
+        out.color.reserve(3 * pixels);
+        out.alpha.reserve(pixels);
+        self.memory.read(Buffer::Pixels, 0, 4 * pixels, |_, part| {
+            for &[red, green, blue, last] in part.as_chunks().0 {
+                out.color.extend([red, green, blue].map(f32::from_bits));
+                out.alpha.push(1.0 - f32::from_bits(last));
+            }
+        })?;
+        if with_depth {
+            self.memory.read(Buffer::Depths, 0, 2 * pixels, |_, part| {
+                for &[depth, count] in part.as_chunks().0 {
+                    out.depth.push(f32::from_bits(depth));
+                    out.count.push(count);
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// For people: `NVIDIA H200, Vulkan`.
+    pub(crate) fn name(&self) -> String {
+        let info = self.gpu().info();
+        let what = if info.kind == AdapterKind::Software { ", in software" } else { "" };
+        format!("{}, {}{what}", info.name, info.backend)
+    }
+}
+
+fn loss_of(scale: &LossScale, words: &[u32; status::WORDS]) -> f64 {
+    scale.loss(f32::from_bits(words[status::ABSOLUTE]), f32::from_bits(words[status::SSIM]))
+}
+
+/// Checks the arrays of a state: its own lengths, and moments that fit.
+pub(crate) fn check_state(state: &TrainState) -> Result<(), EngineError> {
+    let bad = |what: String| Err(EngineError::BadInput(what));
+    check_splats("splats", &state.splats)?;
+    for (name, values) in [("first moments", &state.moments.m), ("second moments", &state.moments.v)] {
+        check_splats(name, values)?;
+        if (values.len(), values.sh_degree) != (state.splats.len(), state.splats.sh_degree) {
+            let (n, degree) = (state.splats.len(), state.splats.sh_degree);
+            return bad(format!(
+                "{name}: {} splats of degree {} (expected {n} of degree {degree})",
+                values.len(),
+                values.sh_degree
+            ));
+        }
+    }
+    let n = state.splats.len();
+    let lengths = [
+        ("clocks", state.clocks.len()),
+        ("ids", state.ids.len()),
+        ("gradient sums", state.statistics.gradient_sum.len()),
+        ("visible steps", state.statistics.visible_steps.len()),
+        ("screen radii", state.statistics.max_radius.len()),
+    ];
+    if let Some((name, found)) = lengths.into_iter().find(|&(_, found)| found != n) {
+        return bad(format!("{name}: {found} values (expected {n})"));
+    }
+    check_groups(&state.extras)
+}
+
+/// Checks splats: arrays of one length, few enough for 32-bit places.
+pub(crate) fn check_splats(name: &str, splats: &Splats) -> Result<(), EngineError> {
+    let bad = |what: String| Err(EngineError::BadInput(what));
+    if let Err(err) = splats.validate() {
+        return bad(format!("{name}: {err}"));
+    }
+    debug_assert!(splats.sh_degree <= sh::MAX_DEGREE);
+    let most = 1usize << 29;
+    if splats.len() > most {
+        return bad(format!("{name}: {} splats (expected at most {most})", splats.len()));
+    }
+    Ok(())
+}
+
+/// Checks groups of corrections.
+pub(crate) fn check_groups(groups: &[ExtraGroup]) -> Result<(), EngineError> {
+    for group in groups {
+        let values = group.clocks.len() * group.group.width();
+        if [group.values.len(), group.m.len(), group.v.len()] != [values; 3] {
+            let what = format!("group `{}`: arrays of different lengths", group.group);
+            return Err(EngineError::BadInput(what));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,91 @@
+// The correction of a picture's colours: gains with vignetting, or an affine of version 0.1; as `gausset_metrics`.
+//
+//     corrected_c = min(1, exp(g_c) v(r²) colour_c),  v = max(0.05, 1 + a1 r² + a2 r⁴ + a3 r⁶)
+//     corrected_i = Σ_j m_ij colour_j + m_i3
+
+const DARKEST = 0.05;
+
+fn correction_value(at: u32) -> f32 {
+    return bitcast<f32>(corrections[at]);
+}
+
+fn has_gain() -> bool {
+    return job.gain_row.x != NOWHERE || job.vignetting_row.x != NOWHERE;
+}
+
+/// Factor of a channel without vignetting.
+fn gain_of(channel: u32) -> f32 {
+    if (job.gain_row.x == NOWHERE) { return 1.0; }
+    return exp(correction_value(job.gain_row.x + channel));
+}
+
+/// r² and the polynomial before it is kept from being too dark.
+fn vignetting_at(x: u32, y: u32) -> vec2<f32> {
+    if (job.vignetting_row.x == NOWHERE) { return vec2<f32>(0.0, 1.0); }
+    let d = vec2<f32>(f32(x) + 0.5, f32(y) + 0.5) - job.lens.zw;
+    let square = dot(d, d) * job.vignetting_scale;
+    let a1 = correction_value(job.vignetting_row.x);
+    let a2 = correction_value(job.vignetting_row.x + 1u);
+    let a3 = correction_value(job.vignetting_row.x + 2u);
+    return vec2<f32>(square, fma(square, fma(square, fma(square, a3, a2), a1), 1.0));
+}
+
+fn affine_value(i: u32, j: u32) -> f32 {
+    return correction_value(job.affine_row.x + 4u * i + j);
+}
+
+/// A channel of the corrected picture at a pixel.
+fn corrected(x: u32, y: u32, channel: u32) -> f32 {
+    let at = 4u * (y * job.width + x);
+    if (job.affine_row.x != NOWHERE) {
+        var value = affine_value(channel, 3u);
+        value = fma(affine_value(channel, 0u), pixels[at], value);
+        value = fma(affine_value(channel, 1u), pixels[at + 1u], value);
+        return fma(affine_value(channel, 2u), pixels[at + 2u], value);
+    }
+    var value = pixels[at + channel];
+    if (has_gain()) {
+        value *= gain_of(channel) * max(vignetting_at(x, y).y, DARKEST);
+        // A value that is not a number stays one, so that the loss shows it.
+        if (value > 1.0) { value = 1.0; }
+    }
+    return value;
+}
+
+/// Whether a pixel counts.
+fn is_valid(x: u32, y: u32) -> bool {
+    if ((job.flags & FLAG_MASK) == 0u) { return true; }
+    let at = y * job.width + x;
+    return ((picture[job.width * job.height + at / 32u] >> (at % 32u)) & 1u) == 1u;
+}
+
+/// A channel of the truth: a byte's share of 255, with coverage over the background.
+fn truth(x: u32, y: u32, channel: u32) -> f32 {
+    let word = picture[y * job.width + x];
+    let value = f32((word >> (8u * channel)) & 255u) / 255.0;
+    if ((job.flags & FLAG_COVERAGE) == 0u) { return value; }
+    let coverage = f32(word >> 24u) / 255.0;
+    var behind = job.background.x;
+    if (channel == 1u) { behind = job.background.y; }
+    if (channel == 2u) { behind = job.background.z; }
+    return fma(value, coverage, behind * (1.0 - coverage));
+}
+
+/// Render and truth at a pixel; the render has the truth where nothing counts. 0 outside the picture.
+fn pair_at(x: i32, y: i32, channel: u32) -> vec2<f32> {
+    if (x < 0 || y < 0 || x >= i32(job.width) || y >= i32(job.height)) { return vec2<f32>(0.0); }
+    let t = truth(u32(x), u32(y), channel);
+    if (!is_valid(u32(x), u32(y))) { return vec2<f32>(t); }
+    return vec2<f32>(corrected(u32(x), u32(y), channel), t);
+}
+
+/// Taps of the window by their distance from its middle.
+fn tap(k: u32) -> f32 {
+    var value = SSIM_TAP_0;
+    if (k == 1u) { value = SSIM_TAP_1; }
+    if (k == 2u) { value = SSIM_TAP_2; }
+    if (k == 3u) { value = SSIM_TAP_3; }
+    if (k == 4u) { value = SSIM_TAP_4; }
+    if (k == 5u) { value = SSIM_TAP_5; }
+    return value;
+}

@@ -1,0 +1,125 @@
+// The planners: one workgroup each, between the stages. They alone write the job's own counts and the arguments of
+// indirect dispatches. A unit that halts has no workgroups left in what follows, and so changes nothing.
+
+@group(0) @binding(0) var<storage, read_write> job: Job;
+@group(0) @binding(1) var<storage, read_write> arguments: array<vec4<u32>>;
+@group(0) @binding(2) var<storage, read_write> status: array<u32>;
+@group(0) @binding(3) var<storage, read_write> partials: array<u32>;
+@group(0) @binding(4) var<storage, read_write> sums: array<u32>;
+
+var<workgroup> shared_words: array<u32, 256>;
+var<workgroup> shared_values: array<vec2<f32>, 256>;
+
+fn halt(reason: u32) {
+    status[STATUS_HALT] = reason;
+    for (var i = 0u; i < ARGUMENTS; i++) { arguments[i] = vec4<u32>(0u); }
+}
+
+/// Sum without wrapping: what is too large stays too large.
+fn add_capped(a: u32, b: u32) -> u32 {
+    let sum = a + b;
+    return select(sum, 0xffffffffu, sum < a);
+}
+
+/// Start of a unit.
+@compute @workgroup_size(64)
+fn begin(@builtin(local_invocation_index) thread: u32) {
+    if (thread != 0u) { return; }
+    for (var i = 0u; i < STATUS_WORDS; i++) { status[i] = 0u; }
+    for (var i = 0u; i < ARGUMENTS; i++) { arguments[i] = vec4<u32>(0u); }
+    arguments[ARGUMENT_SPLATS] = grid(job.splats, 256u);
+    arguments[ARGUMENT_TILES] = grid(job.tiles, 1u);
+    arguments[ARGUMENT_ONE] = vec4<u32>(1u, 1u, 1u, 0u);
+    job.visible = 0u;
+    job.entries = 0u;
+}
+
+/// Places of the visible splats of each 256: an exclusive scan of their counts.
+@compute @workgroup_size(256)
+fn plan_visible(@builtin(local_invocation_index) thread: u32) {
+    let blocks = (job.splats + 255u) / 256u;
+    var carry = 0u;
+    for (var first = 0u; first < blocks; first += 256u) {
+        let at = first + thread;
+        var count = 0u;
+        if (at < blocks) { count = partials[at]; }
+        shared_words[thread] = count;
+        workgroupBarrier();
+        for (var reach = 1u; reach < 256u; reach = reach << 1u) {
+            var value = shared_words[thread];
+            if (thread >= reach) { value += shared_words[thread - reach]; }
+            workgroupBarrier();
+            shared_words[thread] = value;
+            workgroupBarrier();
+        }
+        if (at < blocks) { partials[at] = carry + shared_words[thread] - count; }
+        carry += shared_words[255];
+        workgroupBarrier();
+    }
+    if (thread == 0u) {
+        job.visible = carry;
+        status[STATUS_VISIBLE] = carry;
+        // Four more: a scan reads whole vectors.
+        arguments[ARGUMENT_VISIBLE] = grid(carry + 4u, 256u);
+        arguments[ARGUMENT_VISIBLE_BLOCKS] = grid(carry, SCAN_BLOCK);
+        arguments[ARGUMENT_VISIBLE_COUNTS] = grid(256u * ((carry + SCAN_BLOCK - 1u) / SCAN_BLOCK), SCAN_BLOCK);
+    }
+}
+
+/// Whether all entries fit, before any of them is written.
+@compute @workgroup_size(64)
+fn plan_entries(@builtin(local_invocation_index) thread: u32) {
+    if (thread != 0u) { return; }
+    let entries = partials[(job.visible + SCAN_BLOCK - 1u) / SCAN_BLOCK];
+    status[STATUS_ENTRIES] = entries;
+    if (entries > job.entry_capacity) {
+        halt(HALT_CAPACITY);
+        return;
+    }
+    job.entries = entries;
+    arguments[ARGUMENT_ENTRIES] = grid(entries, 256u);
+    arguments[ARGUMENT_ENTRY_BLOCKS] = grid(entries, SCAN_BLOCK);
+    arguments[ARGUMENT_ENTRY_COUNTS] = grid(256u * ((entries + SCAN_BLOCK - 1u) / SCAN_BLOCK), SCAN_BLOCK);
+}
+
+/// The loss: its sums over tiles by a fixed tree. One that is not finite halts the unit.
+@compute @workgroup_size(256)
+fn plan_loss(@builtin(local_invocation_index) thread: u32) {
+    // The unit may have been halted before: then there are no sums.
+    var sum = vec2<f32>(0.0);
+    for (var tile = thread; tile < job.tiles; tile += 256u) {
+        sum += vec2<f32>(bitcast<f32>(partials[2u * tile]), bitcast<f32>(partials[2u * tile + 1u]));
+    }
+    shared_values[thread] = sum;
+    workgroupBarrier();
+    for (var reach = 128u; reach > 0u; reach = reach >> 1u) {
+        if (thread < reach) { shared_values[thread] += shared_values[thread + reach]; }
+        workgroupBarrier();
+    }
+    if (thread == 0u && status[STATUS_HALT] == 0u) {
+        let total = shared_values[0];
+        status[STATUS_ABSOLUTE] = bitcast<u32>(total.x);
+        status[STATUS_SSIM] = bitcast<u32>(total.y);
+        if (!is_finite(total.x) || !is_finite(total.y)) { halt(HALT_LOSS); }
+    }
+}
+
+/// End of a step: updates that were skipped, over the groups of `project_vjp`.
+@compute @workgroup_size(256)
+fn finish(@builtin(local_invocation_index) thread: u32) {
+    let groups = (job.splats + 255u) / 256u;
+    var skipped = 0u;
+    for (var group = thread; group < groups; group += 256u) {
+        skipped += sums[SUMS_GROUPS + SUMS_STRIDE * group + SUMS_SKIPPED];
+    }
+    shared_words[thread] = skipped;
+    workgroupBarrier();
+    for (var reach = 128u; reach > 0u; reach = reach >> 1u) {
+        if (thread < reach) { shared_words[thread] += shared_words[thread + reach]; }
+        workgroupBarrier();
+    }
+    if (thread == 0u && status[STATUS_HALT] == 0u) {
+        status[STATUS_SKIPPED] = shared_words[0];
+        status[STATUS_DONE] = 1u;
+    }
+}

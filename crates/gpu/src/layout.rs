@@ -1,0 +1,304 @@
+//! Every buffer of the device, with its size: the one place that knows bytes.
+//!
+//! N is the room for splats (a multiple of 4096), M that for tile entries, P and T the pixels and tiles of the largest
+//! picture so far. Values per splat lie in *planes* of vec4, element (plane k, splat i) at `k N + i`: neighbouring threads
+//! read neighbouring 16 bytes, and no buffer takes more than 48 bytes per splat, so that a binding limit of 2 GiB is reached
+//! at 44 million splats.
+
+use gausset_core::engine::{Group, SKY_WIDTH};
+use gausset_core::sh;
+
+use crate::record::{BIAS_CLOCKS, Job, SCAN_BLOCK, SUMS_STRIDE, TILE_SUMS, View, argument, status};
+
+/// A buffer on the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Buffer {
+    /// The record of the unit.
+    Job,
+    /// Its camera.
+    View,
+    /// Arguments of indirect dispatches, 16 bytes each.
+    Arguments,
+    /// What the unit reports.
+    Status,
+    /// (mean, opacity logit), quaternion, (log scales, 0).
+    Splats,
+    /// Adam moments of these.
+    Splats1,
+    /// The second ones.
+    Splats2,
+    /// Four SH coefficients of three channels each; block b holds coefficients 4 b ...
+    Sh0,
+    /// Coefficients 4 to 7.
+    Sh1,
+    /// Coefficients 8 to 11.
+    Sh2,
+    /// Coefficients 12 to 15.
+    Sh3,
+    /// First moments of the blocks.
+    ShFirst0,
+    /// Of block 1.
+    ShFirst1,
+    /// Of block 2.
+    ShFirst2,
+    /// Of block 3.
+    ShFirst3,
+    /// Second moments of the blocks.
+    ShSecond0,
+    /// Of block 1.
+    ShSecond1,
+    /// Of block 2.
+    ShSecond2,
+    /// Of block 3.
+    ShSecond3,
+    /// Five words: id, clock, visible steps, bits of the gradient sum and of the largest radius.
+    Records,
+    /// Screen splats, see `project.wgsl`.
+    Screen,
+    /// Tiles and depth of each splat.
+    Boxes,
+    /// Sums of blocks: of scans, of visible splats, of the loss.
+    Partials,
+    /// Keys of the depth sort.
+    DepthKeys0,
+    /// And where a pass puts them.
+    DepthKeys1,
+    /// Splats in the order of the keys.
+    Order0,
+    /// And where a pass puts them.
+    Order1,
+    /// First entry of each visible splat, in depth order.
+    Offsets,
+    /// Digit counts of a sort.
+    Counts,
+    /// Tile of each entry.
+    TileKeys0,
+    /// And where a pass puts them.
+    TileKeys1,
+    /// Numbers of the entries, by tile and depth.
+    Entries0,
+    /// And where a pass puts them.
+    Entries1,
+    /// Splat of each entry.
+    EntrySplats,
+    /// Sums over the pixels of each entry: three vec4.
+    Slots,
+    /// Part of the entries of each tile.
+    Ranges,
+    /// Rendered picture, and its gradient behind it.
+    Pixels,
+    /// Depth and count of each pixel, if they are wanted.
+    Depths,
+    /// Derivatives of SSIM: nine floats a pixel.
+    Derivatives,
+    /// The truth as RGBA bytes, then its mask as bits.
+    Picture,
+    /// Sums of the slots of each splat.
+    Gradients,
+    /// Viewing directions, and what they say about the means.
+    Directions,
+    /// Bias corrections by clock, then sums of each 256 splats.
+    Sums,
+    /// Sums of each tile that the rows of corrections need.
+    TileSums,
+    /// The groups of corrections.
+    Corrections,
+    /// Bound where a kernel wants a buffer and has no use for it.
+    Nothing,
+}
+
+impl Buffer {
+    /// All of them, in order.
+    pub(crate) const ALL: [Self; 46] = [
+        Self::Job,
+        Self::View,
+        Self::Arguments,
+        Self::Status,
+        Self::Splats,
+        Self::Splats1,
+        Self::Splats2,
+        Self::Sh0,
+        Self::Sh1,
+        Self::Sh2,
+        Self::Sh3,
+        Self::ShFirst0,
+        Self::ShFirst1,
+        Self::ShFirst2,
+        Self::ShFirst3,
+        Self::ShSecond0,
+        Self::ShSecond1,
+        Self::ShSecond2,
+        Self::ShSecond3,
+        Self::Records,
+        Self::Screen,
+        Self::Boxes,
+        Self::Partials,
+        Self::DepthKeys0,
+        Self::DepthKeys1,
+        Self::Order0,
+        Self::Order1,
+        Self::Offsets,
+        Self::Counts,
+        Self::TileKeys0,
+        Self::TileKeys1,
+        Self::Entries0,
+        Self::Entries1,
+        Self::EntrySplats,
+        Self::Slots,
+        Self::Ranges,
+        Self::Pixels,
+        Self::Depths,
+        Self::Derivatives,
+        Self::Picture,
+        Self::Gradients,
+        Self::Directions,
+        Self::Sums,
+        Self::TileSums,
+        Self::Corrections,
+        Self::Nothing,
+    ];
+
+    /// Blocks of SH coefficients.
+    pub(crate) const SH: [Self; 4] = [Self::Sh0, Self::Sh1, Self::Sh2, Self::Sh3];
+    /// Their first moments.
+    pub(crate) const SH_FIRST: [Self; 4] = [Self::ShFirst0, Self::ShFirst1, Self::ShFirst2, Self::ShFirst3];
+    /// Their second moments.
+    pub(crate) const SH_SECOND: [Self; 4] =
+        [Self::ShSecond0, Self::ShSecond1, Self::ShSecond2, Self::ShSecond3];
+
+    /// What the profile of a device would call it.
+    pub(crate) fn label(self) -> String {
+        format!("{self:?}")
+    }
+}
+
+/// What the sizes of all buffers follow from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// Room for splats; 0 = none are there.
+    pub(crate) splats: u64,
+    /// Blocks of SH coefficients: 1, 1, 3, 4 for the degrees.
+    pub(crate) sh_blocks: u64,
+    /// Whether there are moments and all that training needs.
+    pub(crate) training: bool,
+    /// Room for tile entries.
+    pub(crate) entries: u64,
+    /// Pixels.
+    pub(crate) pixels: u64,
+    /// Pixels with depth and count.
+    pub(crate) depth_pixels: u64,
+    /// Pixels of the largest picture that was trained on.
+    pub(crate) training_pixels: u64,
+    /// Tiles.
+    pub(crate) tiles: u64,
+    /// Words of all corrections.
+    pub(crate) corrections: u64,
+}
+
+/// Room for so many splats.
+pub(crate) fn splat_room(splats: u64) -> u64 {
+    splats.max(1).next_multiple_of(u64::from(SCAN_BLOCK))
+}
+
+/// Blocks of coefficients of a degree.
+pub(crate) const fn sh_blocks(degree: u8) -> u64 {
+    sh::coefficients(degree).div_ceil(4) as u64
+}
+
+impl Sizes {
+    /// Bytes of a buffer; a buffer that is not needed has 16.
+    pub(crate) fn bytes(&self, buffer: Buffer) -> u64 {
+        let n = self.splats;
+        let block = |index: u64, wanted: bool| if wanted && index < self.sh_blocks { 48 * n } else { 0 };
+        let trained = |bytes: u64| if self.training { bytes } else { 0 };
+        let bytes = match buffer {
+            Buffer::Job => 4 * Job::default().words().len() as u64,
+            Buffer::View => 4 * View::default().words().len() as u64,
+            Buffer::Arguments => 16 * u64::from(argument::COUNT),
+            Buffer::Status => 4 * status::WORDS as u64,
+            Buffer::Splats | Buffer::Screen => 48 * n,
+            Buffer::Splats1 | Buffer::Splats2 | Buffer::Gradients => trained(48 * n),
+            Buffer::Sh0 => block(0, true),
+            Buffer::Sh1 => block(1, true),
+            Buffer::Sh2 => block(2, true),
+            Buffer::Sh3 => block(3, true),
+            Buffer::ShFirst0 | Buffer::ShSecond0 => block(0, self.training),
+            Buffer::ShFirst1 | Buffer::ShSecond1 => block(1, self.training),
+            Buffer::ShFirst2 | Buffer::ShSecond2 => block(2, self.training),
+            Buffer::ShFirst3 | Buffer::ShSecond3 => block(3, self.training),
+            Buffer::Records => trained(20 * n),
+            Buffer::Boxes => 16 * n,
+            Buffer::DepthKeys0 | Buffer::DepthKeys1 | Buffer::Order0 | Buffer::Order1 => 4 * n,
+            Buffer::Offsets => 4 * n + 16,
+            Buffer::Directions => trained(32 * n),
+            // The longest of: blocks of a scan and their total, groups of splats, two sums of each tile.
+            Buffer::Partials => {
+                let scanned = n.max(256 * self.entries.div_ceil(4096)).div_ceil(4096) + 1;
+                4 * scanned.max(n.div_ceil(256)).max(2 * self.tiles)
+            }
+            Buffer::Counts => 4 * 256 * n.max(self.entries).div_ceil(4096),
+            Buffer::TileKeys0
+            | Buffer::TileKeys1
+            | Buffer::Entries0
+            | Buffer::Entries1
+            | Buffer::EntrySplats => 4 * self.entries,
+            Buffer::Slots => trained(48 * self.entries),
+            Buffer::Ranges => 16 * self.tiles,
+            Buffer::Pixels => (16 * self.pixels).max(32 * self.training_pixels),
+            Buffer::Depths => 8 * self.depth_pixels,
+            Buffer::Derivatives => 36 * self.training_pixels,
+            Buffer::Picture => 4 * (self.training_pixels + self.training_pixels.div_ceil(32)),
+            Buffer::Sums => {
+                trained(8 * u64::from(BIAS_CLOCKS) + 4 * u64::from(SUMS_STRIDE) * n.div_ceil(256))
+            }
+            Buffer::TileSums => trained(4 * u64::from(TILE_SUMS) * self.tiles),
+            Buffer::Corrections => 4 * self.corrections,
+            Buffer::Nothing => 16,
+        };
+        bytes.max(16).next_multiple_of(16)
+    }
+
+    /// Bytes of all buffers together.
+    pub(crate) fn total(&self) -> u64 {
+        Buffer::ALL.into_iter().map(|buffer| self.bytes(buffer)).sum()
+    }
+}
+
+/// Words of a group of corrections: values, two moments, a clock for each row.
+pub(crate) const fn correction_words(group: Group, rows: usize) -> usize {
+    rows * (3 * group.width() + 1)
+}
+
+const _: () = assert!(TILE_SUMS as usize == 12 + SKY_WIDTH, "sums of a tile");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_splat_and_an_entry_take_what_the_documentation_says() {
+        let of = |splats: u64, entries: u64| Sizes {
+            splats,
+            sh_blocks: 4,
+            training: true,
+            entries,
+            ..Sizes::default()
+        };
+        let (many, more) = (of(1 << 20, 0), of(1 << 21, 0));
+        let state = |sizes: &Sizes| -> u64 {
+            let parts = [Buffer::Splats, Buffer::Splats1, Buffer::Splats2, Buffer::Records];
+            let sh = [Buffer::SH, Buffer::SH_FIRST, Buffer::SH_SECOND].concat();
+            parts.into_iter().chain(sh).map(|buffer| sizes.bytes(buffer)).sum()
+        };
+        assert!(state(&more) - state(&many) <= 760 << 20);
+        let entry = (of(4096, 2 << 20).total() - of(4096, 1 << 20).total()) as f64 / f64::from(1 << 20);
+        assert!(entry <= 72.0, "{entry}");
+    }
+
+    #[test]
+    fn every_buffer_is_listed_at_its_number() {
+        for (number, buffer) in Buffer::ALL.into_iter().enumerate() {
+            assert_eq!(buffer as usize, number);
+        }
+    }
+}

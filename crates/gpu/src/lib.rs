@@ -1,0 +1,185 @@
+//! The GPU engine: the stages of a training step as WGSL kernels, run through `wgpu` on Vulkan, Metal and DirectX 12.
+//!
+//! One submission per step and nothing read back but a record of 64 bytes: counts stay on the device and drive indirect
+//! dispatches; corrections of poses and colours are rows of a buffer that kernels read and move. There are no float atomics,
+//! no assumption on subgroups or on the order in which workgroups run: the same inputs give the same bytes on a device.
+//!
+//! | file | what |
+//! |---|---|
+//! | `record` | what a unit tells its kernels, and the constants that they start with |
+//! | `layout` | every buffer with its size |
+//! | `kernels` | which files of `kernels/` make a kernel, and how it sees its buffers |
+//! | `schedule` | the dispatches of a step or picture, in order |
+//! | `unit` | the record of a step from the arguments of the trait |
+//! | `corrections` | the rows of corrections in their buffer |
+//! | `planes` | a state on its way to the device and back |
+//! | `engine` | what an engine holds; a unit to its end |
+//! | `device` | everything that names `wgpu` |
+//!
+//! **Room.** Whether all tile entries of a view fit is known on the device alone. A planner tests it before anything of that
+//! size is written; where they do not fit it takes all workgroups away from what follows, so the unit changes nothing, and
+//! the host gives more room and submits the same unit again. A loss that is not finite halts in the same way.
+//!
+//! **Density** is done on the host so far: the state comes back, `gausset-density` changes it, it goes up again.
+#![forbid(unsafe_code)]
+
+mod corrections;
+mod device;
+mod engine;
+mod kernels;
+mod layout;
+mod planes;
+mod record;
+mod schedule;
+mod unit;
+
+use gausset_core::engine::{
+    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, MemoryNeed, Outputs, RenderOptions, Rendering,
+    SceneSize, StepParams, StepReport, TrainState, TrainView,
+};
+use gausset_core::{Camera, Pose, Splats};
+
+pub use device::{AdapterChoice, AdapterKind, Gpu, GpuInfo};
+pub use engine::{GpuEngine, GpuOptions};
+
+impl GpuEngine {
+    fn check(&self) -> Result<(), EngineError> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// Waits for what is under way, then says whether anything has failed.
+    fn settle(&mut self) -> Result<(), EngineError> {
+        self.drain()?;
+        self.check()
+    }
+
+    fn check_training(&self) -> Result<(), EngineError> {
+        if self.state.is_only_drawn {
+            let what = "splats that were loaded to be drawn are asked to be trained (expected a whole state)";
+            return Err(EngineError::BadInput(what.to_owned()));
+        }
+        Ok(())
+    }
+
+    fn take_report(&mut self) -> StepReport {
+        let report = StepReport { splats: self.state.splats as u64, ..self.report };
+        // What describes the last step stays; what counts starts again.
+        self.report = StepReport {
+            last_step: report.last_step,
+            last_loss: report.last_loss,
+            visible: report.visible,
+            intersections: report.intersections,
+            dead_splats: report.dead_splats,
+            ..StepReport::default()
+        };
+        report
+    }
+}
+
+impl Engine for GpuEngine {
+    fn describe(&self) -> DeviceInfo {
+        DeviceInfo {
+            name: self.name(),
+            kind: "gpu".to_owned(),
+            threads: self.pool.threads(),
+            level: String::new(),
+            deterministic: true,
+        }
+    }
+
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+        self.memory_need(scene)
+    }
+
+    fn limit_memory(&mut self, bytes: u64) {
+        // A device with memory of its own keeps to that.
+        if self.gpu().info().shares_memory() {
+            self.memory_limit = bytes;
+        }
+    }
+
+    fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
+        self.clear()?;
+        engine::check_state(&state)?;
+        self.hold_state(state)
+    }
+
+    fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
+        self.clear()?;
+        engine::check_splats("splats", &splats)?;
+        engine::check_groups(&extras)?;
+        self.hold_splats(&splats, &extras)
+    }
+
+    fn save(&mut self) -> Result<TrainState, EngineError> {
+        self.drain()?;
+        self.read_state()
+    }
+
+    fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
+        self.drain()?;
+        if self.state.groups.words() == 0 {
+            return Ok(self.state.groups.read(&[]));
+        }
+        self.read_corrections()
+    }
+
+    fn step(
+        &mut self,
+        views: &[TrainView],
+        _next: &[TrainView],
+        params: &StepParams,
+    ) -> Result<(), EngineError> {
+        // One step is under way at a time.
+        self.settle()?;
+        self.check_training()?;
+        let [view] = views else {
+            let what = format!("{} views in step {} (expected 1 at a time)", views.len(), params.step);
+            return Err(EngineError::BadInput(what));
+        };
+        self.submit_step(view, params)
+    }
+
+    fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
+        self.settle()?;
+        self.check_training()?;
+        if matches!(rule, DensityRule::FreeSpace(_)) {
+            let what = "this device does not clear free space (expected a rule of density)";
+            return Err(EngineError::BadInput(what.to_owned()));
+        }
+        let mut state = self.read_state()?;
+        let outcome = gausset_density::apply(&mut state, rule, &self.pool);
+        self.hold_state(state)?;
+        self.report.cloned += outcome.cloned;
+        self.report.split += outcome.split;
+        self.report.pruned += outcome.pruned + outcome.non_finite;
+        self.report.relocated += outcome.relocated;
+        self.report.added += outcome.added;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<StepReport, EngineError> {
+        self.settle()?;
+        Ok(self.take_report())
+    }
+
+    fn poll(&mut self) -> Result<StepReport, EngineError> {
+        if self.memory.is_done()? {
+            self.settle()?;
+        }
+        self.check()?;
+        Ok(self.take_report())
+    }
+
+    fn render_into(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        outputs: Outputs,
+        rendering: &mut Rendering,
+    ) -> Result<(), EngineError> {
+        self.settle()?;
+        self.draw(camera, pose, options, outputs, rendering)
+    }
+}

@@ -1,0 +1,152 @@
+//! A state on its way to the device and back: arrays of splats to planes of vec4 and planes to arrays, bit for bit.
+//!
+//! A plane is converted on all threads and sent before the next one is made, so that no more than one is there twice.
+
+use gausset_compute::Pool;
+use gausset_core::Splats;
+use gausset_core::engine::{DensityStatistics, EngineError, Moments, TrainState};
+
+use crate::device::Memory;
+use crate::layout::{Buffer, sh_blocks};
+
+/// Splats per task of a conversion.
+const CHUNK: usize = 4096;
+
+/// The buffers of parameters, of first or of second moments.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    geometry: Buffer,
+    sh: [Buffer; 4],
+}
+
+/// Parameters.
+pub(crate) const PARAMETERS: Part = Part { geometry: Buffer::Splats, sh: Buffer::SH };
+/// First moments.
+pub(crate) const FIRST: Part = Part { geometry: Buffer::Splats1, sh: Buffer::SH_FIRST };
+/// Second moments.
+pub(crate) const SECOND: Part = Part { geometry: Buffer::Splats2, sh: Buffer::SH_SECOND };
+
+/// Writes the arrays of a part.
+pub(crate) fn write(
+    memory: &mut Memory,
+    pool: &Pool,
+    part: Part,
+    splats: &Splats,
+) -> Result<(), EngineError> {
+    let (n, stride) = (splats.len(), memory.sizes().splats);
+    let mut plane = vec![[0u32; 4]; n];
+    let mut send =
+        |memory: &mut Memory, buffer: Buffer, k: u64, value: &(dyn Fn(usize) -> [f32; 4] + Sync)| {
+            pool.run_chunks(&mut plane, CHUNK, |chunk, out| {
+                for (local, out) in out.iter_mut().enumerate() {
+                    *out = value(chunk * CHUNK + local).map(f32::to_bits);
+                }
+            });
+            memory.write(buffer, 4 * stride * k, plane.as_flattened())
+        };
+    let three = |[x, y, z]: [f32; 3], w: f32| [x, y, z, w];
+    send(memory, part.geometry, 0, &|i| three(splats.means[i], splats.opacity_logits[i]))?;
+    send(memory, part.geometry, 1, &|i| splats.quats[i])?;
+    send(memory, part.geometry, 2, &|i| three(splats.log_scales[i], 0.0))?;
+    for block in 0..sh_blocks(splats.sh_degree) as usize {
+        for k in 0..3 {
+            let first = 12 * block + 4 * k;
+            send(memory, part.sh[block], k as u64, &|i| {
+                let row = splats.sh_of(i);
+                std::array::from_fn(|lane| row.get(first + lane).copied().unwrap_or(0.0))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads the arrays of a part.
+pub(crate) fn read(
+    memory: &mut Memory,
+    pool: &Pool,
+    part: Part,
+    sh_degree: u8,
+    n: usize,
+) -> Result<Splats, EngineError> {
+    let mut splats = Splats::zeros(sh_degree, n);
+    let stride = memory.sizes().splats;
+    let mut plane = vec![[0.0f32; 4]; n];
+    let fetch = |memory: &mut Memory, buffer: Buffer, k: u64, plane: &mut Vec<[f32; 4]>| {
+        memory.read(buffer, 4 * stride * k, 4 * n, |first, words| {
+            let out = &mut plane.as_flattened_mut()[first..first + words.len()];
+            for (out, &word) in out.iter_mut().zip(words) {
+                *out = f32::from_bits(word);
+            }
+        })
+    };
+    let three = |[x, y, z, _]: [f32; 4]| [x, y, z];
+    fetch(memory, part.geometry, 0, &mut plane)?;
+    pool.run_chunks(&mut splats.means, CHUNK, |chunk, out| {
+        out.iter_mut().zip(&plane[chunk * CHUNK..]).for_each(|(out, &v)| *out = three(v));
+    });
+    pool.run_chunks(&mut splats.opacity_logits, CHUNK, |chunk, out| {
+        out.iter_mut().zip(&plane[chunk * CHUNK..]).for_each(|(out, v)| *out = v[3]);
+    });
+    fetch(memory, part.geometry, 1, &mut plane)?;
+    splats.quats.copy_from_slice(&plane);
+    fetch(memory, part.geometry, 2, &mut plane)?;
+    pool.run_chunks(&mut splats.log_scales, CHUNK, |chunk, out| {
+        out.iter_mut().zip(&plane[chunk * CHUNK..]).for_each(|(out, &v)| *out = three(v));
+    });
+    let width = splats.sh_stride();
+    for block in 0..sh_blocks(sh_degree) as usize {
+        for k in 0..3 {
+            let first = 12 * block + 4 * k;
+            fetch(memory, part.sh[block], k as u64, &mut plane)?;
+            pool.run_chunks(&mut splats.sh, CHUNK * width, |chunk, rows| {
+                for (row, values) in rows.chunks_exact_mut(width).zip(&plane[chunk * CHUNK..]) {
+                    for (out, &value) in row.iter_mut().skip(first).zip(values) {
+                        *out = value;
+                    }
+                }
+            });
+        }
+    }
+    Ok(splats)
+}
+
+/// Writes what a state holds of each splat beside parameters and moments.
+pub(crate) fn write_records(memory: &mut Memory, state: &TrainState) -> Result<(), EngineError> {
+    let stride = memory.sizes().splats;
+    let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
+    let statistics = &state.statistics;
+    memory.write(Buffer::Records, 0, &state.ids)?;
+    memory.write(Buffer::Records, stride, &state.clocks)?;
+    memory.write(Buffer::Records, 2 * stride, &statistics.visible_steps)?;
+    memory.write(Buffer::Records, 3 * stride, &bits(&statistics.gradient_sum))?;
+    memory.write(Buffer::Records, 4 * stride, &bits(&statistics.max_radius))
+}
+
+/// The inverse of [`write_records`]: ids, clocks and statistics of a state.
+pub(crate) fn read_records(memory: &mut Memory, n: usize, state: &mut TrainState) -> Result<(), EngineError> {
+    let stride = memory.sizes().splats;
+    let mut plane = |k: u64| {
+        let mut words = Vec::with_capacity(n);
+        memory.read(Buffer::Records, k * stride, n, |_, part| words.extend_from_slice(part))?;
+        Ok::<Vec<u32>, EngineError>(words)
+    };
+    state.ids = plane(0)?;
+    state.clocks = plane(1)?;
+    let visible_steps = plane(2)?;
+    let floats = |words: Vec<u32>| words.into_iter().map(f32::from_bits).collect();
+    let (gradient_sum, max_radius) = (floats(plane(3)?), floats(plane(4)?));
+    state.statistics = DensityStatistics { gradient_sum, visible_steps, max_radius };
+    Ok(())
+}
+
+/// Both moments.
+pub(crate) fn read_moments(
+    memory: &mut Memory,
+    pool: &Pool,
+    sh_degree: u8,
+    n: usize,
+) -> Result<Moments, EngineError> {
+    let m = read(memory, pool, FIRST, sh_degree, n)?;
+    let v = read(memory, pool, SECOND, sh_degree, n)?;
+    Ok(Moments { m, v })
+}

@@ -1,0 +1,387 @@
+//! What a unit (a step, a picture) tells its kernels: the record `Job`, and the header of constants that all kernels start
+//! with.
+//!
+//! The record is stated once; its words and its WGSL structure follow from the same list. Planners see it as a storage
+//! buffer and write its last fields; all other kernels see the same bytes as a uniform.
+
+use std::fmt::Write as _;
+
+use gausset_compute::rng::stream;
+use gausset_core::constants::{
+    ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, ALPHA_MAX, LOW_PASS_VARIANCE, SSIM_C1, SSIM_C2, SSIM_SIGMA,
+    SSIM_TAPS, TILE_SIZE, TRANSMITTANCE_STOP,
+};
+use gausset_core::sh;
+
+/// Workgroups in a row of a grid: below the 65,535 that one dimension may have.
+pub(crate) const GRID_WIDTH: u32 = 32_768;
+/// Values that a workgroup scans, or keys that it sorts.
+pub(crate) const SCAN_BLOCK: u32 = 4096;
+/// Clocks after which both bias corrections are 1 in f32: `0.999^20000 = 2e-9`.
+pub(crate) const BIAS_CLOCKS: u32 = 20_000;
+/// Words of the sums of a group of 256 splats: 15 of the pose, and updates that were skipped.
+pub(crate) const SUMS_STRIDE: u32 = 16;
+/// Floats of the sums of a tile: 12 of the colours, 27 of the sky.
+pub(crate) const TILE_SUMS: u32 = 39;
+/// Where a row is that is not there.
+pub(crate) const NOWHERE: u32 = u32::MAX;
+
+/// Indirect arguments: which grid stands where.
+pub(crate) mod argument {
+    /// A workgroup for 256 splats.
+    pub(crate) const SPLATS: u32 = 0;
+    /// For 256 visible splats.
+    pub(crate) const VISIBLE: u32 = 1;
+    /// For 4096 visible splats.
+    pub(crate) const VISIBLE_BLOCKS: u32 = 2;
+    /// For 4096 digit counts of the sort of visible splats.
+    pub(crate) const VISIBLE_COUNTS: u32 = 3;
+    /// For 256 entries.
+    pub(crate) const ENTRIES: u32 = 4;
+    /// For 4096 entries.
+    pub(crate) const ENTRY_BLOCKS: u32 = 5;
+    /// For 4096 digit counts of the sort of entries.
+    pub(crate) const ENTRY_COUNTS: u32 = 6;
+    /// One workgroup.
+    pub(crate) const ONE: u32 = 7;
+    /// A workgroup for each tile.
+    pub(crate) const TILES: u32 = 8;
+    /// How many there are.
+    pub(crate) const COUNT: u32 = 9;
+}
+
+/// Words of the status of a unit.
+pub(crate) mod status {
+    /// Why the unit stopped: one of `super::halt`.
+    pub(crate) const HALT: usize = 0;
+    /// Visible splats.
+    pub(crate) const VISIBLE: usize = 1;
+    /// Entries, also where they were too many.
+    pub(crate) const ENTRIES: usize = 2;
+    /// Tiles whose list was cut.
+    pub(crate) const CUT_TILES: usize = 3;
+    /// Updates skipped.
+    pub(crate) const SKIPPED: usize = 4;
+    /// Dead splats.
+    pub(crate) const DEAD: usize = 5;
+    /// Bits of Σ |x - y|.
+    pub(crate) const ABSOLUTE: usize = 6;
+    /// Bits of Σ S.
+    pub(crate) const SSIM: usize = 7;
+    /// 1 at the end of a step.
+    pub(crate) const DONE: usize = 8;
+    /// How many there are.
+    pub(crate) const WORDS: usize = 16;
+}
+
+/// Why a unit stopped.
+pub(crate) mod halt {
+    /// It did not.
+    pub(crate) const NOT: u32 = 0;
+    /// More entries than there is room for.
+    pub(crate) const CAPACITY: u32 = 1;
+    /// A loss that is not finite.
+    pub(crate) const LOSS: u32 = 2;
+}
+
+/// Bits of [`Job::flags`].
+pub(crate) mod flag {
+    /// Opacity is compensated.
+    pub(crate) const ANTIALIASED: u32 = 1;
+    /// Only splats with a gradient move.
+    pub(crate) const SPARSE: u32 = 2;
+    /// Statistics of summed gradients.
+    pub(crate) const SIGNED: u32 = 4;
+    /// Statistics of absolute gradients.
+    pub(crate) const ABSOLUTE: u32 = 8;
+    /// Noise on the means.
+    pub(crate) const NOISE: u32 = 16;
+    /// SSIM is part of the loss.
+    pub(crate) const SSIM: u32 = 32;
+    /// The picture has a mask.
+    pub(crate) const MASK: u32 = 64;
+    /// The picture has coverage.
+    pub(crate) const COVERAGE: u32 = 128;
+    /// The gradient of the pose is wanted.
+    pub(crate) const POSE: u32 = 256;
+    /// The row of the pose moves a rig.
+    pub(crate) const RIG: u32 = 512;
+}
+
+/// A field as words and as WGSL.
+trait Field {
+    const WGSL: &'static str;
+    fn push(&self, words: &mut Vec<u32>);
+}
+
+impl Field for u32 {
+    const WGSL: &'static str = "u32";
+    fn push(&self, words: &mut Vec<u32>) {
+        words.push(*self);
+    }
+}
+
+impl Field for f32 {
+    const WGSL: &'static str = "f32";
+    fn push(&self, words: &mut Vec<u32>) {
+        words.push(self.to_bits());
+    }
+}
+
+impl Field for [f32; 4] {
+    const WGSL: &'static str = "vec4<f32>";
+    fn push(&self, words: &mut Vec<u32>) {
+        words.extend(self.map(f32::to_bits));
+    }
+}
+
+impl Field for [u32; 4] {
+    const WGSL: &'static str = "vec4<u32>";
+    fn push(&self, words: &mut Vec<u32>) {
+        words.extend(self);
+    }
+}
+
+macro_rules! record {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq)]
+        pub(crate) struct $name { $($(#[$doc])* pub(crate) $field: $type,)* }
+
+        impl $name {
+            /// The words of the record.
+            #[must_use]
+            pub(crate) fn words(&self) -> Vec<u32> {
+                let mut words = Vec::new();
+                $(self.$field.push(&mut words);)*
+                words
+            }
+
+            /// Its structure in WGSL.
+            fn wgsl() -> String {
+                let mut text = format!("struct {} {{\n", stringify!($name));
+                $(let _ = writeln!(text, "    {}: {},", stringify!($field), <$type as Field>::WGSL);)*
+                text + "}\n"
+            }
+        }
+    };
+}
+
+record! {
+    /// The camera of a unit. Rows of `camera_from_world` with the translation as fourth value.
+    View {
+        rotation_0: [f32; 4],
+        rotation_1: [f32; 4],
+        rotation_2: [f32; 4],
+        /// Camera centre in the world, near plane.
+        origin: [f32; 4],
+        /// Focal lengths and principal point, px.
+        lens: [f32; 4],
+        /// Ranges of x/z and y/z inside which the Jacobian follows them.
+        ratio: [f32; 4],
+    }
+}
+
+record! {
+    /// Everything that the kernels of a unit need to know. Vectors first, so that there are no gaps.
+    Job {
+        /// The view before its learned correction.
+        base_0: [f32; 4],
+        base_1: [f32; 4],
+        base_2: [f32; 4],
+        /// Camera centre, near plane.
+        base_origin: [f32; 4],
+        /// Focal lengths and principal point, px.
+        lens: [f32; 4],
+        /// As in `View`.
+        ratio: [f32; 4],
+        /// `camera_from_rig`, as the base.
+        rig_0: [f32; 4],
+        rig_1: [f32; 4],
+        rig_2: [f32; 4],
+        /// Colour behind the splats.
+        background: [f32; 4],
+        /// Places of a row: values, first moments, second moments, clock; the first is `NOWHERE` if there is none.
+        gain_row: [u32; 4],
+        vignetting_row: [u32; 4],
+        affine_row: [u32; 4],
+        pose_row: [u32; 4],
+        sky_row: [u32; 4],
+        /// Rate of the first half, rate of the second half, decay, 1 if the row moves.
+        gain_rates: [f32; 4],
+        vignetting_rates: [f32; 4],
+        affine_rates: [f32; 4],
+        pose_rates: [f32; 4],
+        sky_rates: [f32; 4],
+        /// Splats, and room for them: planes follow each other at this distance.
+        splats: u32,
+        capacity: u32,
+        /// Room for entries.
+        entry_capacity: u32,
+        /// Splats from here on are not drawn.
+        only_first: u32,
+        /// Picture in px and tiles.
+        width: u32,
+        height: u32,
+        tiles_x: u32,
+        tiles: u32,
+        /// Degree in use.
+        sh_degree: u32,
+        /// Bits of `flag`.
+        flags: u32,
+        /// Longest list of a tile.
+        cap: u32,
+        /// Of 65,536, how many splats are left out.
+        dropout_limit: u32,
+        seed_low: u32,
+        seed_high: u32,
+        step_low: u32,
+        step_high: u32,
+        /// Gradient of L1 and of SSIM: `(1 - w) / values`, `-w / values`.
+        l1_factor: f32,
+        ssim_factor: f32,
+        /// One part in the square of half the diagonal, 1/px².
+        vignetting_scale: f32,
+        /// All rows of gains, whose mean is held.
+        gain_values: u32,
+        gain_rows: u32,
+        rate_means: f32,
+        rate_log_scales: f32,
+        rate_quats: f32,
+        rate_opacities: f32,
+        rate_sh_dc: f32,
+        rate_sh_rest: f32,
+        /// Bias corrections of dense updates.
+        dense_first: f32,
+        dense_second: f32,
+        opacity_pull: f32,
+        scale_pull: f32,
+        noise_scale: f32,
+        noise_fade: f32,
+        /// Written on the device: splats that are visible, entries of all tiles.
+        visible: u32,
+        entries: u32,
+        padding: u32,
+    }
+}
+
+/// Taps of the SSIM window from its middle on, normalised in f64 (as `gausset_metrics`).
+fn ssim_taps() -> Vec<f32> {
+    let middle = SSIM_TAPS / 2;
+    let weight = |k: usize| libm::exp(-((k * k) as f64) / (2.0 * SSIM_SIGMA * SSIM_SIGMA));
+    let sum = weight(0) + 2.0 * (1..=middle).map(weight).sum::<f64>();
+    (0..=middle).map(|k| (weight(k) / sum) as f32).collect()
+}
+
+/// Constants and records, in WGSL: the start of every kernel.
+#[must_use]
+pub(crate) fn header() -> String {
+    let mut text = String::from("// Generated from `record.rs`.\n");
+    let words: [(&str, u32); 43] = [
+        ("GRID_WIDTH", GRID_WIDTH),
+        ("SCAN_BLOCK", SCAN_BLOCK),
+        ("TILE_SIZE", TILE_SIZE),
+        ("BIAS_CLOCKS", BIAS_CLOCKS),
+        ("SUMS_GROUPS", 2 * BIAS_CLOCKS),
+        ("SUMS_STRIDE", SUMS_STRIDE),
+        ("SUMS_SKIPPED", SUMS_STRIDE - 1),
+        ("TILE_SUMS", TILE_SUMS),
+        ("TILE_SUMS_SKY", 12),
+        ("NOWHERE", NOWHERE),
+        ("STREAM_DROPOUT", stream::DROPOUT),
+        ("STREAM_NOISE", stream::NOISE),
+        ("ARGUMENTS", argument::COUNT),
+        ("ARGUMENT_SPLATS", argument::SPLATS),
+        ("ARGUMENT_VISIBLE", argument::VISIBLE),
+        ("ARGUMENT_VISIBLE_BLOCKS", argument::VISIBLE_BLOCKS),
+        ("ARGUMENT_VISIBLE_COUNTS", argument::VISIBLE_COUNTS),
+        ("ARGUMENT_ENTRIES", argument::ENTRIES),
+        ("ARGUMENT_ENTRY_BLOCKS", argument::ENTRY_BLOCKS),
+        ("ARGUMENT_ENTRY_COUNTS", argument::ENTRY_COUNTS),
+        ("ARGUMENT_ONE", argument::ONE),
+        ("ARGUMENT_TILES", argument::TILES),
+        ("STATUS_WORDS", status::WORDS as u32),
+        ("STATUS_HALT", status::HALT as u32),
+        ("STATUS_VISIBLE", status::VISIBLE as u32),
+        ("STATUS_ENTRIES", status::ENTRIES as u32),
+        ("STATUS_CUT_TILES", status::CUT_TILES as u32),
+        ("STATUS_SKIPPED", status::SKIPPED as u32),
+        ("STATUS_DEAD", status::DEAD as u32),
+        ("STATUS_ABSOLUTE", status::ABSOLUTE as u32),
+        ("STATUS_SSIM", status::SSIM as u32),
+        ("STATUS_DONE", status::DONE as u32),
+        ("HALT_CAPACITY", halt::CAPACITY),
+        ("HALT_LOSS", halt::LOSS),
+        ("FLAG_ANTIALIASED", flag::ANTIALIASED),
+        ("FLAG_SPARSE", flag::SPARSE),
+        ("FLAG_SIGNED", flag::SIGNED),
+        ("FLAG_ABSOLUTE", flag::ABSOLUTE),
+        ("FLAG_NOISE", flag::NOISE),
+        ("FLAG_SSIM", flag::SSIM),
+        ("FLAG_MASK", flag::MASK),
+        ("FLAG_COVERAGE", flag::COVERAGE),
+        ("FLAG_POSE", flag::POSE),
+    ];
+    for (name, value) in words.into_iter().chain([("FLAG_RIG", flag::RIG)]) {
+        let _ = writeln!(text, "const {name}: u32 = {value}u;");
+    }
+    let mut number = |name: &str, value: f32| {
+        let _ = writeln!(text, "const {name}: f32 = {value:e}f;");
+    };
+    for (name, value) in [
+        // How a splat moves: not, with its gradient, with none (dense updates of what is not drawn).
+        ("MOVES_NOT", 0.0),
+        ("MOVES", 1.0),
+        ("MOVES_ON", 2.0),
+        ("LN_2", std::f32::consts::LN_2),
+        ("LOG2_E", std::f32::consts::LOG2_E),
+        ("TAU", std::f32::consts::TAU),
+        // log2(255): alpha reaches 1/255 where the exponent reaches its negative.
+        ("LOG2_255", 7.994_353_4),
+        ("EXTENT_SLACK", 0.01),
+        ("NOISE_CUTOFF", 30.0),
+        ("MOMENT_FLOOR", 1e-36),
+        ("LOW_PASS_VARIANCE", LOW_PASS_VARIANCE),
+        ("ALPHA_MAX", ALPHA_MAX),
+        ("TRANSMITTANCE_STOP", TRANSMITTANCE_STOP),
+        ("ADAM_BETA1", ADAM_BETA1 as f32),
+        ("ADAM_BETA2", ADAM_BETA2 as f32),
+        ("ADAM_REST1", (1.0 - ADAM_BETA1) as f32),
+        ("ADAM_REST2", (1.0 - ADAM_BETA2) as f32),
+        ("ADAM_EPSILON", ADAM_EPSILON as f32),
+        ("SSIM_C1", SSIM_C1 as f32),
+        ("SSIM_C2", SSIM_C2 as f32),
+        ("SH_C0", sh::C0 as f32),
+        ("SH_C1", sh::C1 as f32),
+    ] {
+        number(name, value);
+    }
+    for (k, value) in sh::C2.into_iter().enumerate() {
+        number(&format!("SH_C2_{k}"), value as f32);
+    }
+    for (k, value) in sh::C3.into_iter().enumerate() {
+        number(&format!("SH_C3_{k}"), value as f32);
+    }
+    for (k, value) in ssim_taps().into_iter().enumerate() {
+        number(&format!("SSIM_TAP_{k}"), value);
+    }
+    text + &View::wgsl() + &Job::wgsl()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_are_whole_vectors() {
+        assert_eq!(Job::default().words().len() % 4, 0);
+        assert_eq!(View::default().words().len() % 4, 0);
+    }
+
+    #[test]
+    fn taps_of_the_window_add_up_to_one() {
+        let taps = ssim_taps();
+        let sum: f32 = taps[0] + 2.0 * taps[1..].iter().sum::<f32>();
+        assert!((sum - 1.0).abs() < 1e-6 && taps.len() == 6, "{taps:?}");
+    }
+}

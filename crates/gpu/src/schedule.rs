@@ -1,0 +1,284 @@
+//! The order of dispatches of a step or picture: a table that any device could walk through.
+
+use crate::kernels::{Kernel, Scanned, Sorted};
+use crate::layout::{Buffer, Sizes};
+use crate::record::argument;
+
+/// How many workgroups.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Grid {
+    /// One.
+    One,
+    /// As many as the arguments of this number say, which are written on the device.
+    Counted(u32),
+}
+
+/// A kernel on some buffers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dispatch {
+    /// The kernel.
+    pub(crate) kernel: Kernel,
+    /// Its buffers, in the order of its bindings.
+    pub(crate) buffers: Vec<Buffer>,
+    /// How many workgroups.
+    pub(crate) grid: Grid,
+}
+
+/// What a unit has to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Unit {
+    /// Tiles of the picture.
+    pub(crate) tiles: u64,
+    /// Whether lists are cut.
+    pub(crate) capped: bool,
+    /// What follows the lists.
+    pub(crate) then: Then,
+}
+
+/// What follows the lists of a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Then {
+    /// A picture.
+    Picture {
+        /// With depth and count.
+        extras: bool,
+    },
+    /// A training step.
+    Step {
+        /// Blocks of SH coefficients that the degree in use touches.
+        sh_blocks: u64,
+        /// Sums of absolute gradients.
+        absolute: bool,
+        /// The gradient of the sky.
+        sky: bool,
+        /// Rows of corrections move.
+        rows: bool,
+    },
+}
+
+/// Counts up to which one workgroup scans them all.
+const ALONE: u64 = 65_536;
+
+/// The dispatches of a unit.
+pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes) -> Vec<Dispatch> {
+    let mut list = List(Vec::new());
+    list.plan(Kernel::Begin);
+    list.add(Kernel::View, &[Buffer::Job, Buffer::View, Buffer::Corrections], Grid::One);
+    let entries = list.lists(unit, sizes);
+    match unit.then {
+        Then::Picture { extras } => list.blend(entries, extras),
+        Then::Step { sh_blocks, absolute, sky, rows } => {
+            list.blend(entries, false);
+            list.loss(sky);
+            list.backward(entries, absolute);
+            list.update(sh_blocks, rows);
+        }
+    }
+    list.0
+}
+
+struct List(Vec<Dispatch>);
+
+impl List {
+    fn add(&mut self, kernel: Kernel, buffers: &[Buffer], grid: Grid) {
+        self.0.push(Dispatch { kernel, buffers: buffers.to_vec(), grid });
+    }
+
+    /// A planner: always one workgroup, until the unit has been halted.
+    fn plan(&mut self, kernel: Kernel) {
+        let buffers = [Buffer::Job, Buffer::Arguments, Buffer::Status, Buffer::Partials, Buffer::Sums];
+        self.add(kernel, &buffers, Grid::One);
+    }
+
+    /// Everything up to the lists of the tiles; the buffer that holds their entries.
+    fn lists(&mut self, unit: &Unit, sizes: &Sizes) -> Buffer {
+        use Buffer as B;
+        let counted = Grid::Counted;
+        let project =
+            [B::Job, B::View, B::Splats, B::Sh0, B::Sh1, B::Sh2, B::Sh3, B::Screen, B::Boxes, B::Partials];
+        self.add(Kernel::Project, &project, counted(argument::SPLATS));
+        self.plan(Kernel::PlanVisible);
+        let compact = [B::Job, B::Boxes, B::Partials, B::DepthKeys0, B::Order0];
+        self.add(Kernel::Compact, &compact, counted(argument::SPLATS));
+        let depth = [[B::DepthKeys0, B::Order0], [B::DepthKeys1, B::Order1]];
+        let [_, order] = self.sort(Sorted::Splats, depth, 4, sizes.splats);
+        self.add(Kernel::Gather, &[B::Job, B::Boxes, order, B::Offsets], counted(argument::VISIBLE));
+        self.scan(Scanned::Tiles, B::Offsets, argument::VISIBLE_BLOCKS);
+        self.plan(Kernel::PlanEntries);
+        let emit = [B::Job, B::Boxes, order, B::Offsets, B::TileKeys0, B::Entries0, B::EntrySplats];
+        self.add(Kernel::Emit, &emit, counted(argument::VISIBLE));
+        let tiles = [[B::TileKeys0, B::Entries0], [B::TileKeys1, B::Entries1]];
+        let [keys, entries] = self.sort(Sorted::Entries, tiles, tile_passes(unit.tiles), sizes.entries);
+        self.add(Kernel::Ranges, &[B::Job, keys, B::Ranges], counted(argument::ENTRIES));
+        if unit.capped {
+            let cap = [B::Job, B::Ranges, entries, B::EntrySplats, B::Screen, B::Status];
+            self.add(Kernel::Cap, &cap, counted(argument::TILES));
+        }
+        entries
+    }
+
+    /// A radix sort in so many passes; the pair of buffers that holds the result.
+    fn sort(&mut self, sorted: Sorted, pairs: [[Buffer; 2]; 2], passes: u8, room: u64) -> [Buffer; 2] {
+        let (blocks, counts) = match sorted {
+            Sorted::Splats => (argument::VISIBLE_BLOCKS, argument::VISIBLE_COUNTS),
+            Sorted::Entries => (argument::ENTRY_BLOCKS, argument::ENTRY_COUNTS),
+        };
+        let [mut from, mut to] = pairs;
+        for byte in 0..passes {
+            let buffers = [Buffer::Job, from[0], from[1], to[0], to[1], Buffer::Counts];
+            self.add(Kernel::Histogram(sorted, byte), &buffers, Grid::Counted(blocks));
+            let scanned = Scanned::Counts(sorted);
+            if 256 * room.div_ceil(4096) <= ALONE {
+                let buffers = [Buffer::Job, Buffer::Counts, Buffer::Partials];
+                self.add(Kernel::Alone(scanned), &buffers, Grid::Counted(argument::ONE));
+            } else {
+                self.scan(scanned, Buffer::Counts, counts);
+            }
+            self.add(Kernel::Scatter(sorted, byte), &buffers, Grid::Counted(blocks));
+            (from, to) = (to, from);
+        }
+        from
+    }
+
+    /// An exclusive scan whose total stands behind the sums of its blocks.
+    fn scan(&mut self, scanned: Scanned, data: Buffer, blocks: u32) {
+        let buffers = [Buffer::Job, data, Buffer::Partials];
+        self.add(Kernel::Reduce(scanned), &buffers, Grid::Counted(blocks));
+        self.add(Kernel::Spine(scanned), &buffers, Grid::Counted(argument::ONE));
+        self.add(Kernel::Down(scanned), &buffers, Grid::Counted(blocks));
+    }
+
+    fn blend(&mut self, entries: Buffer, extras: bool) {
+        use Buffer as B;
+        let depths = if extras { B::Depths } else { B::Nothing };
+        let buffers = [
+            B::Job,
+            B::View,
+            B::Ranges,
+            entries,
+            B::EntrySplats,
+            B::Screen,
+            B::Pixels,
+            depths,
+            B::Corrections,
+        ];
+        self.add(Kernel::Blend(extras), &buffers, Grid::Counted(argument::TILES));
+    }
+
+    fn loss(&mut self, sky: bool) {
+        use Buffer as B;
+        let tiles = Grid::Counted(argument::TILES);
+        let loss = [B::Job, B::Pixels, B::Picture, B::Corrections, B::Derivatives, B::Partials];
+        self.add(Kernel::Loss, &loss, tiles);
+        self.0.push(Dispatch {
+            kernel: Kernel::PlanLoss,
+            buffers: vec![B::Job, B::Arguments, B::Status, B::Partials, B::Sums],
+            grid: Grid::One,
+        });
+        let vjp = [B::Job, B::Pixels, B::Picture, B::Corrections, B::Derivatives, B::TileSums];
+        self.add(Kernel::LossVjp, &vjp, tiles);
+        if sky {
+            let vjp = [B::Job, B::View, B::Pixels, B::Corrections, B::TileSums];
+            self.add(Kernel::SkyVjp, &vjp, tiles);
+        }
+    }
+
+    fn backward(&mut self, entries: Buffer, absolute: bool) {
+        use Buffer as B;
+        let vjp = [B::Job, B::Ranges, entries, B::EntrySplats, B::Screen, B::Pixels, B::Slots];
+        self.add(Kernel::BlendVjp(absolute), &vjp, Grid::Counted(argument::TILES));
+        let sum = [B::Job, B::Boxes, B::Order0, B::Offsets, B::Slots, B::Gradients];
+        self.add(Kernel::SlotSum, &sum, Grid::Counted(argument::VISIBLE));
+    }
+
+    fn update(&mut self, sh_blocks: u64, rows: bool) {
+        use Buffer as B;
+        let splats = Grid::Counted(argument::SPLATS);
+        let direction = [
+            B::Job,
+            B::View,
+            B::Boxes,
+            B::Splats,
+            B::Sh0,
+            B::Sh1,
+            B::Sh2,
+            B::Sh3,
+            B::Gradients,
+            B::Directions,
+        ];
+        self.add(Kernel::Direction, &direction, splats);
+        let vjp = [
+            B::Job,
+            B::View,
+            B::Splats,
+            B::Splats1,
+            B::Splats2,
+            B::Gradients,
+            B::Directions,
+            B::Records,
+            B::Boxes,
+            B::Sums,
+        ];
+        self.add(Kernel::ProjectVjp, &vjp, splats);
+        for block in 0..sh_blocks as usize {
+            let adam = [
+                B::Job,
+                B::SH[block],
+                B::SH_FIRST[block],
+                B::SH_SECOND[block],
+                B::Gradients,
+                B::Directions,
+                B::Records,
+                B::Sums,
+            ];
+            self.add(Kernel::ShAdam(block as u8), &adam, splats);
+        }
+        if rows {
+            let rows = [B::Job, B::View, B::Corrections, B::Sums, B::TileSums];
+            self.add(Kernel::Rows, &rows, Grid::Counted(argument::ONE));
+        }
+        self.add(Kernel::Dead, &[B::Job, B::Splats, B::Sh0, B::Status], splats);
+        let finish = [B::Job, B::Arguments, B::Status, B::Partials, B::Sums];
+        // Not for a unit that was halted; the arguments cannot be read and written in one dispatch, so it looks itself.
+        self.add(Kernel::Finish, &finish, Grid::One);
+    }
+}
+
+/// Passes of 8 bits that the numbers of so many tiles need.
+fn tile_passes(tiles: u64) -> u8 {
+    let bits = u64::BITS - tiles.saturating_sub(1).leading_zeros();
+    bits.div_ceil(8).max(1) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_are_sorted_in_as_few_passes_as_their_numbers_need() {
+        assert_eq!([1, 2, 256, 257, 65_536, 65_537].map(tile_passes), [1, 1, 1, 2, 2, 3]);
+    }
+
+    #[test]
+    fn every_dispatch_has_a_buffer_for_each_binding() {
+        for then in [
+            Then::Picture { extras: true },
+            Then::Step { sh_blocks: 4, absolute: true, sky: true, rows: true },
+        ] {
+            let unit = Unit { tiles: 1000, capped: true, then };
+            for dispatch in dispatches(&unit, &Sizes { splats: 4096, entries: 4096, ..Sizes::default() }) {
+                assert_eq!(dispatch.buffers.len(), dispatch.kernel.source().bindings.len(), "{dispatch:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_step_takes_no_more_dispatches_than_the_architecture_says() {
+        let then = Then::Step { sh_blocks: 4, absolute: false, sky: false, rows: true };
+        let unit = Unit { tiles: 726, capped: false, then };
+        let count =
+            |entries: u64| dispatches(&unit, &Sizes { splats: 1 << 18, entries, ..Sizes::default() }).len();
+        assert_eq!(count(1 << 20), 45);
+        assert!(count(1 << 24) <= 64);
+    }
+}

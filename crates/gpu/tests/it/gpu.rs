@@ -1,0 +1,34 @@
+//! The device of the tests.
+
+use std::sync::OnceLock;
+
+use gausset_core::engine::Engine;
+use gausset_gpu::{AdapterChoice, Gpu, GpuEngine, GpuOptions};
+use gausset_testkit::skip_for_gpu;
+
+fn opened() -> &'static Result<Gpu, String> {
+    static GPU: OnceLock<Result<Gpu, String>> = OnceLock::new();
+    GPU.get_or_init(|| {
+        let choice = match std::env::var("GAUSSET_GPU") {
+            Ok(name) => AdapterChoice::Named(name),
+            Err(_) => AdapterChoice::Best,
+        };
+        Gpu::open(&choice).map_err(|err| err.to_string())
+    })
+}
+
+/// The device, or a line that says why the test does nothing.
+pub(crate) fn gpu(test: &str) -> Option<Gpu> {
+    match opened() {
+        Ok(gpu) => Some(gpu.clone()),
+        Err(reason) => {
+            skip_for_gpu(test, reason);
+            None
+        }
+    }
+}
+
+/// An engine on it.
+pub(crate) fn engine(gpu: &Gpu) -> Box<dyn Engine> {
+    Box::new(GpuEngine::new(gpu, GpuOptions { threads: 2, ..GpuOptions::default() }))
+}
