@@ -31,6 +31,8 @@ mod layout;
 mod planes;
 mod record;
 mod schedule;
+#[cfg(test)]
+mod sort_tests;
 mod unit;
 
 use gausset_core::engine::{

@@ -77,6 +77,23 @@ pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes) -> Vec<Dispatch> {
     list.0
 }
 
+/// A sort of visible splats by their depth keys alone, and where its result is: for tests.
+#[cfg(test)]
+pub(crate) fn depth_sort(passes: u8, sizes: &Sizes) -> (Vec<Dispatch>, [Buffer; 2]) {
+    let mut list = List(Vec::new());
+    let pairs = [[Buffer::DepthKeys0, Buffer::Order0], [Buffer::DepthKeys1, Buffer::Order1]];
+    let result = list.sort(Sorted::Splats, pairs, passes, sizes.splats);
+    (list.0, result)
+}
+
+/// A scan of the numbers of tiles alone: for tests.
+#[cfg(test)]
+pub(crate) fn offset_scan() -> Vec<Dispatch> {
+    let mut list = List(Vec::new());
+    list.scan(Scanned::Tiles, Buffer::Offsets, argument::VISIBLE_BLOCKS);
+    list.0
+}
+
 struct List(Vec<Dispatch>);
 
 impl List {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
 
 use gausset_core::engine::EngineError;
 
@@ -15,6 +16,9 @@ use crate::schedule::{Dispatch, Grid};
 const PENDING: u8 = 0;
 const READY: u8 = 1;
 const FAILED: u8 = 2;
+
+/// How long a callback may take that another thread is about to call.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A buffer that is being made readable.
 #[derive(Debug)]
@@ -53,6 +57,12 @@ pub(super) fn wait(gpu: &Gpu, submission_index: Option<wgpu::SubmissionIndex>) -
 impl Mapping {
     /// Hands the bytes over and lets the buffer go.
     pub(super) fn finish(self, gpu: &Gpu, take: impl FnOnce(&[u8])) -> Result<(), EngineError> {
+        // Another thread that polls the same device may have taken our callback and not called it yet.
+        let since = Instant::now();
+        while self.state.load(Ordering::Acquire) == PENDING && since.elapsed() < PATIENCE {
+            wait(gpu, None)?;
+            std::thread::yield_now();
+        }
         if self.state.load(Ordering::Acquire) != READY {
             return Err(gpu.error("a result of the device could not be read"));
         }

@@ -3,5 +3,6 @@
 
 mod against_cpu;
 mod contract;
+mod determinism;
 mod failures;
 mod gpu;
