@@ -5,7 +5,7 @@ use clap::builder::PossibleValuesParser;
 use clap::builder::TypedValueParser;
 use gausset_compute::VectorLevel;
 use gausset_core::engine::Engine;
-use gausset_cpu::LevelMissing;
+use gausset_flow::Failure;
 use gausset_flow::device::{Device, DeviceOptions};
 use gausset_flow::training::Conditions;
 
@@ -13,7 +13,8 @@ fn parse_device(text: &str) -> Result<Device, String> {
     match text {
         "auto" => Ok(Device::Auto),
         "cpu" => Ok(Device::Cpu),
-        _ => Err(format!("expected auto|cpu, found `{text}`; this version computes on the processor only")),
+        "gpu" => Ok(Device::Gpu),
+        _ => Err(format!("expected auto|cpu|gpu, found `{text}`")),
     }
 }
 
@@ -26,7 +27,7 @@ fn level_parser() -> impl TypedValueParser<Value = VectorLevel> {
 /// Which device, and how it computes. The result is the same with each of them.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct DeviceArgs {
-    /// What computes: auto|cpu.
+    /// What computes: auto|cpu|gpu; auto is the processor.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device, help_heading = "Machine")]
     device: Device,
     /// Vector instructions: auto|avx512|avx2|fallback.
@@ -68,8 +69,8 @@ impl ComputeArgs {
     /// The engine.
     ///
     /// # Errors
-    /// This processor lacks the vector level.
-    pub(crate) fn engine(self) -> Result<Box<dyn Engine>, LevelMissing> {
+    /// This processor lacks the vector level; there is no GPU.
+    pub(crate) fn engine(self) -> Result<Box<dyn Engine>, Failure> {
         self.device.options().engine(self.threads as usize)
     }
 }

@@ -2,17 +2,17 @@
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    EngineError, ExtraGroup, MemoryNeed, MemoryUse, Rendering, SceneSize, StepParams, StepReport, TrainState,
-    TrainView,
+    Engine, EngineError, ExtraGroup, FrontQuery, MemoryNeed, MemoryUse, Outputs, RenderOptions, Rendering,
+    SceneSize, StepParams, StepReport, TrainState, TrainView,
 };
-use gausset_core::{Splats, sh};
+use gausset_core::{Camera, Pose, Splats, sh};
 
 use crate::corrections::Groups;
 use crate::device::{AdapterKind, Gpu, Memory};
 use crate::layout::{Buffer, Sizes, sh_blocks, splat_room};
 use crate::planes;
 use crate::record::{BIAS_CLOCKS, Job, halt, status};
-use crate::schedule::{Unit, dispatches};
+use crate::schedule::{Then, Unit, dispatches};
 use crate::unit::{self, Held, LossScale};
 
 /// How a GPU engine is set up.
@@ -47,7 +47,6 @@ pub(crate) struct Pending {
 }
 
 /// Trains and renders on a GPU. See the crate's documentation.
-#[derive(Debug)]
 pub struct GpuEngine {
     pub(crate) memory: Memory,
     pub(crate) pool: Pool,
@@ -57,6 +56,21 @@ pub struct GpuEngine {
     pub(crate) failed: Option<EngineError>,
     /// Bytes that all buffers may take together.
     pub(crate) memory_limit: u64,
+    /// An engine of the processor for what this one does not do itself.
+    pub(crate) helper: Option<Box<dyn Engine>>,
+}
+
+impl std::fmt::Debug for GpuEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let GpuEngine { memory, state, pending, report, failed, .. } = self;
+        f.debug_struct("GpuEngine")
+            .field("memory", memory)
+            .field("state", state)
+            .field("pending", pending)
+            .field("report", report)
+            .field("failed", failed)
+            .finish_non_exhaustive()
+    }
 }
 
 /// Room for entries before any are counted.
@@ -77,7 +91,15 @@ impl GpuEngine {
             report: StepReport::default(),
             failed: None,
             memory_limit: options.memory_limit.unwrap_or(u64::MAX),
+            helper: None,
         }
+    }
+
+    /// With an engine of the processor, which does what needs the lists of views on the host: clearing free space.
+    #[must_use]
+    pub fn with_helper(mut self, helper: Box<dyn Engine>) -> Self {
+        self.helper = Some(helper);
+        self
     }
 
     /// The device.
@@ -147,8 +169,8 @@ impl GpuEngine {
         };
         let most = self.gpu().most_bytes_of_a_buffer() / 48;
         let sizes = Sizes { entries: sizes.entries.min(most).max(4096), ..sizes };
-        // A limit may come after the state: it is then checked by the first view.
-        self.memory.grow(&sizes)?;
+        // Refused before the state that is there is touched.
+        self.make_room(&|| format!("a state of {n} splats"), &sizes)?;
         self.memory.write(Buffer::Corrections, 0, &words)?;
         self.state = HostState {
             splats: splats.len(),
@@ -317,18 +339,61 @@ impl GpuEngine {
         report.dead_splats = of(status::DEAD);
     }
 
+    /// Runs a unit that changes nothing to its end, with as much room as it needs.
+    fn look(&mut self, job: &Job, unit: &Unit) -> Result<[u32; status::WORDS], EngineError> {
+        loop {
+            self.submit(job, unit)?;
+            let Some(words) = self.memory.finish()? else {
+                return Err(EngineError::Device("a picture was lost".to_owned()));
+            };
+            if words[status::HALT] == halt::NOT {
+                return Ok(words);
+            }
+            self.grow_entries(&|| "a picture".to_owned(), u64::from(words[status::ENTRIES]))?;
+        }
+    }
+
+    /// The weights in front of depths.
+    pub(crate) fn ask(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        queries: &[FrontQuery],
+    ) -> Result<Vec<f32>, EngineError> {
+        let count = queries.len() as u32;
+        let job = Job { queries: count, ..unit::picture_job(&self.held(), camera, pose, options)? };
+        let unit = Unit { then: Then::Questions { count }, ..unit::picture_unit(&job, Outputs::Color) };
+        let old = *self.memory.sizes();
+        let sizes = Sizes {
+            tiles: old.tiles.max(u64::from(job.tiles)),
+            queries: old.queries.max(u64::from(count)),
+            ..old
+        };
+        self.make_room(&|| format!("{count} questions"), &sizes)?;
+        let words: Vec<[u32; 4]> =
+            queries.iter().map(|q| [q.pixel[0], q.pixel[1], q.depth.to_bits(), 0]).collect();
+        self.memory.write(Buffer::Queries, 0, words.as_flattened())?;
+        self.look(&job, &unit)?;
+        let mut weights = Vec::with_capacity(queries.len());
+        self.memory.read(Buffer::Queries, 0, 4 * queries.len(), |_, part| {
+            weights.extend(part.as_chunks::<4>().0.iter().map(|words| f32::from_bits(words[3])));
+        })?;
+        Ok(weights)
+    }
+
     /// Renders a picture into buffers of the caller.
     pub(crate) fn draw(
         &mut self,
-        camera: &gausset_core::Camera,
-        pose: &gausset_core::Pose,
-        options: &gausset_core::engine::RenderOptions,
-        outputs: gausset_core::engine::Outputs,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        outputs: Outputs,
         out: &mut Rendering,
     ) -> Result<(), EngineError> {
         let job = unit::picture_job(&self.held(), camera, pose, options)?;
         let unit = unit::picture_unit(&job, outputs);
-        let with_depth = outputs == gausset_core::engine::Outputs::All;
+        let with_depth = outputs == Outputs::All;
         let pixels = camera.width as usize * camera.height as usize;
         let old = *self.memory.sizes();
         let sizes = Sizes {
@@ -337,19 +402,9 @@ impl GpuEngine {
             tiles: old.tiles.max(u64::from(job.tiles)),
             ..old
         };
-        let name = || "a picture".to_owned();
         let what = || format!("a picture: {}x{} px", camera.width, camera.height);
         self.make_room(&what, &sizes)?;
-        let words = loop {
-            self.submit(&job, &unit)?;
-            let Some(words) = self.memory.finish()? else {
-                return Err(EngineError::Device("a picture was lost".to_owned()));
-            };
-            if words[status::HALT] == halt::NOT {
-                break words;
-            }
-            self.grow_entries(&name, u64::from(words[status::ENTRIES]))?;
-        };
+        let words = self.look(&job, &unit)?;
         (out.width, out.height, out.cut_tiles) =
             (camera.width, camera.height, u64::from(words[status::CUT_TILES]));
         out.color.clear();
@@ -375,11 +430,11 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// For people: `NVIDIA H200, Vulkan`.
+    /// For people, and for the record of a run: adapter, interface, driver.
     pub(crate) fn name(&self) -> String {
         let info = self.gpu().info();
-        let what = if info.kind == AdapterKind::Software { ", in software" } else { "" };
-        format!("{}, {}{what}", info.name, info.backend)
+        let what = if info.kind == AdapterKind::Software { " (software)" } else { "" };
+        format!("{}{what}, {}, {}", info.name, info.backend, info.driver)
     }
 }
 

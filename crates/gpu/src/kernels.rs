@@ -10,6 +10,7 @@
 //! | `loss` | `loss`, `loss_vjp`, `plan_loss`, `sky_vjp` |
 //! | `blend_vjp` | `blend_vjp`, `slot_sum` |
 //! | `project_vjp+adam` | `direction`, `project_vjp`, `sh_adam` for each block, `rows`, `dead`, `finish` |
+//! | (questions) | `in_front` |
 
 use crate::record::header;
 
@@ -87,6 +88,8 @@ pub(crate) enum Kernel {
     Rows,
     /// Counts dead splats.
     Dead,
+    /// What is in front.
+    InFront,
 }
 
 /// What is sorted.
@@ -203,6 +206,7 @@ impl Kernel {
                 (parts!("common" "spherical" "adam" "sh_adam"), "main", &[U, W, W, W, R, R, R, R])
             }
             Self::Rows => (parts!("common" "adam" "rows"), "main", &[U, U, W, R, R]),
+            Self::InFront => (parts!("common" "pixel" "in_front"), "main", &[U, R, R, R, R, W]),
             Self::Dead => (parts!("common" "dead"), "main", &[U, R, R, W]),
         };
         Source { parts, entry, bindings }
@@ -222,6 +226,45 @@ impl Kernel {
             Self::ShAdam(block) => vec![("BLOCK", f64::from(block))],
             _ => Vec::new(),
         }
+    }
+
+    /// Every kernel.
+    #[cfg(test)]
+    pub(crate) fn all() -> Vec<Self> {
+        let sorts = [Sorted::Splats, Sorted::Entries];
+        let scans = [Scanned::Tiles, Scanned::Counts(Sorted::Splats), Scanned::Counts(Sorted::Entries)];
+        let mut all = vec![
+            Self::Begin,
+            Self::PlanVisible,
+            Self::PlanEntries,
+            Self::PlanLoss,
+            Self::Finish,
+            Self::View,
+            Self::Project,
+            Self::Compact,
+            Self::Gather,
+            Self::Emit,
+            Self::Ranges,
+            Self::Cap,
+            Self::Loss,
+            Self::LossVjp,
+            Self::SkyVjp,
+            Self::SlotSum,
+            Self::Direction,
+            Self::ProjectVjp,
+            Self::Rows,
+            Self::Dead,
+            Self::InFront,
+        ];
+        all.extend(sorts.map(|sorted| Self::Histogram(sorted, 1)));
+        all.extend(sorts.map(|sorted| Self::Scatter(sorted, 1)));
+        for scan in scans {
+            all.extend([Self::Reduce(scan), Self::Spine(scan), Self::Down(scan), Self::Alone(scan)]);
+        }
+        all.extend([false, true].map(Self::Blend));
+        all.extend([false, true].map(Self::BlendVjp));
+        all.extend([0, 1, 2, 3].map(Self::ShAdam));
+        all
     }
 
     /// Its name in messages and profiles.

@@ -103,13 +103,15 @@ pub(crate) enum Buffer {
     TileSums,
     /// The groups of corrections.
     Corrections,
+    /// Questions of what is in front, and their answers: four words.
+    Queries,
     /// Bound where a kernel wants a buffer and has no use for it.
     Nothing,
 }
 
 impl Buffer {
     /// All of them, in order.
-    pub(crate) const ALL: [Self; 46] = [
+    pub(crate) const ALL: [Self; 47] = [
         Self::Job,
         Self::View,
         Self::Arguments,
@@ -155,6 +157,7 @@ impl Buffer {
         Self::Sums,
         Self::TileSums,
         Self::Corrections,
+        Self::Queries,
         Self::Nothing,
     ];
 
@@ -193,6 +196,8 @@ pub(crate) struct Sizes {
     pub(crate) tiles: u64,
     /// Words of all corrections.
     pub(crate) corrections: u64,
+    /// Questions of what is in front.
+    pub(crate) queries: u64,
 }
 
 /// Room for so many splats.
@@ -253,6 +258,7 @@ impl Sizes {
             }
             Buffer::TileSums => trained(4 * u64::from(TILE_SUMS) * self.tiles),
             Buffer::Corrections => 4 * self.corrections,
+            Buffer::Queries => 16 * self.queries,
             Buffer::Nothing => 16,
         };
         bytes.max(16).next_multiple_of(16)

@@ -33,11 +33,13 @@ mod record;
 mod schedule;
 #[cfg(test)]
 mod sort_tests;
+#[cfg(test)]
+mod translation_tests;
 mod unit;
 
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, MemoryNeed, Outputs, RenderOptions, Rendering,
-    SceneSize, StepParams, StepReport, TrainState, TrainView,
+    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, FrontQuery, MemoryNeed, Outputs, RenderOptions,
+    Rendering, SceneSize, StepParams, StepReport, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 
@@ -60,6 +62,27 @@ impl GpuEngine {
             let what = "splats that were loaded to be drawn are asked to be trained (expected a whole state)";
             return Err(EngineError::BadInput(what.to_owned()));
         }
+        Ok(())
+    }
+
+    /// Which splats of a view stand in the light of a point is asked on the processor.
+    fn clear_space(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
+        let Some(mut helper) = self.helper.take() else {
+            let what = "this device does not clear free space (expected a rule of density)";
+            return Err(EngineError::BadInput(what.to_owned()));
+        };
+        let outcome = self.read_state().and_then(|state| {
+            helper.load(state)?;
+            helper.densify(rule)?;
+            let report = helper.flush()?;
+            let state = helper.save()?;
+            helper.load(TrainState::default())?;
+            Ok((report, state))
+        });
+        self.helper = Some(helper);
+        let (report, state) = outcome?;
+        self.hold_state(state)?;
+        self.report.cleared += report.cleared;
         Ok(())
     }
 
@@ -146,8 +169,7 @@ impl Engine for GpuEngine {
         self.settle()?;
         self.check_training()?;
         if matches!(rule, DensityRule::FreeSpace(_)) {
-            let what = "this device does not clear free space (expected a rule of density)";
-            return Err(EngineError::BadInput(what.to_owned()));
+            return self.clear_space(rule);
         }
         let mut state = self.read_state()?;
         let outcome = gausset_density::apply(&mut state, rule, &self.pool);
@@ -183,5 +205,16 @@ impl Engine for GpuEngine {
     ) -> Result<(), EngineError> {
         self.settle()?;
         self.draw(camera, pose, options, outputs, rendering)
+    }
+
+    fn weight_in_front(
+        &mut self,
+        camera: &Camera,
+        pose: &Pose,
+        options: &RenderOptions,
+        queries: &[FrontQuery],
+    ) -> Result<Option<Vec<f32>>, EngineError> {
+        self.settle()?;
+        self.ask(camera, pose, options, queries).map(Some)
     }
 }

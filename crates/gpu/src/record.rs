@@ -261,7 +261,8 @@ record! {
         /// Written on the device: splats that are visible, entries of all tiles.
         visible: u32,
         entries: u32,
-        padding: u32,
+        /// Questions of what is in front.
+        queries: u32,
     }
 }
 

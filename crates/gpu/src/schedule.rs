@@ -9,6 +9,8 @@ use crate::record::argument;
 pub(crate) enum Grid {
     /// One.
     One,
+    /// So many, which the host knows.
+    Groups(u32),
     /// As many as the arguments of this number say, which are written on the device.
     Counted(u32),
 }
@@ -43,6 +45,11 @@ pub(crate) enum Then {
         /// With depth and count.
         extras: bool,
     },
+    /// Questions of what is in front.
+    Questions {
+        /// How many.
+        count: u32,
+    },
     /// A training step.
     Step {
         /// Blocks of SH coefficients that the degree in use touches.
@@ -67,6 +74,11 @@ pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes) -> Vec<Dispatch> {
     let entries = list.lists(unit, sizes);
     match unit.then {
         Then::Picture { extras } => list.blend(entries, extras),
+        Then::Questions { count } => {
+            let buffers =
+                [Buffer::Job, Buffer::Ranges, entries, Buffer::EntrySplats, Buffer::Screen, Buffer::Queries];
+            list.add(Kernel::InFront, &buffers, Grid::Groups(count.div_ceil(256)));
+        }
         Then::Step { sh_blocks, absolute, sky, rows } => {
             list.blend(entries, false);
             list.loss(sky);

@@ -10,7 +10,7 @@ use super::Gpu;
 use super::memory::Memory;
 use super::pipeline::Pipeline;
 use crate::layout::Buffer;
-use crate::record::status;
+use crate::record::{GRID_WIDTH, status};
 use crate::schedule::{Dispatch, Grid};
 
 const PENDING: u8 = 0;
@@ -104,6 +104,13 @@ impl Memory {
                     pass.set_bind_group(0, group, &[]);
                     match grid {
                         Grid::One => pass.dispatch_workgroups(1, 1, 1),
+                        Grid::Groups(groups) => {
+                            pass.dispatch_workgroups(
+                                (*groups).min(GRID_WIDTH),
+                                groups.div_ceil(GRID_WIDTH),
+                                1,
+                            );
+                        }
                         Grid::Counted(argument) => {
                             pass.dispatch_workgroups_indirect(arguments, 16 * u64::from(*argument));
                         }

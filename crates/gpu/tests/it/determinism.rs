@@ -11,7 +11,7 @@ fn train(engine: &mut dyn Engine, steps: std::ops::Range<u64>) {
     setup.params.statistic = GradientStatistic::Absolute;
     setup.params.noise = Some(Noise { scale: 0.1, opacity_fade: 0.1 });
     for step in steps {
-        engine.step(&[setup.view.clone()], &[], &setup.params.numbered(step)).expect("a step");
+        engine.step(std::slice::from_ref(&setup.view), &[], &setup.params.numbered(step)).expect("a step");
     }
 }
 
@@ -54,7 +54,7 @@ fn a_step_that_lacks_room_is_done_again_and_only_once() {
     let setup = large(700);
     let run = |engine: &mut dyn Engine| {
         engine.load(setup.state.clone()).expect("a state");
-        engine.step(&[setup.view.clone()], &[], &setup.params).expect("a step");
+        engine.step(std::slice::from_ref(&setup.view), &[], &setup.params).expect("a step");
         let report = engine.flush().expect("flushed");
         assert_eq!((report.steps, report.last_step), (1, Some(setup.params.step)));
         assert!(report.intersections > 65_536, "{report:?}");
@@ -92,7 +92,7 @@ fn a_step_with_too_many_entries_for_its_memory_fails_and_changes_nothing() {
     let mut engine = engine(&gpu);
     engine.load(setup.state.clone()).expect("a state");
     engine.limit_memory(15 << 20);
-    engine.step(&[setup.view.clone()], &[], &setup.params).expect("a step that is under way");
+    engine.step(std::slice::from_ref(&setup.view), &[], &setup.params).expect("a step that is under way");
     let failed = engine.flush();
     let Err(gausset_core::engine::EngineError::OutOfMemory { what, needed, limit }) = failed else {
         panic!("{failed:?}")
