@@ -6,11 +6,13 @@
 use std::sync::Arc;
 
 use gausset_core::engine::{
-    AdamMode, CorrectionRates, Engine, ExtraGroup, GradientStatistic, Group, Noise, Outputs, Rates,
-    RenderOptions, Rendering, StepParams, StepReport, TrainState, TrainView,
+    AdamMode, Bubble, CorrectionRates, DensityRule, Engine, EngineError, ExtraGroup, FreeSpaceRule,
+    GradientStatistic, Group, Noise, Outputs, Rates, RenderOptions, Rendering, StepParams, StepReport,
+    TrainState, TrainView,
 };
 use gausset_core::{Splats, TargetImage, se3};
 use gausset_cpu::{CpuEngine, CpuOptions};
+use gausset_gpu::{GpuEngine, GpuOptions};
 use gausset_testkit::RandomScene;
 
 use crate::gpu::{engine, gpu};
@@ -322,4 +324,34 @@ fn a_splat_with_a_value_that_is_nan_is_not_drawn_and_counted_as_dead() {
         assert!(picture == expected);
         assert_eq!(report.dead_splats, 1);
     }
+}
+
+/// Rules are applied on the host: their result is that of the processor, bit for bit.
+#[test]
+fn free_space_is_cleared_with_the_help_of_the_processor() {
+    let Some(gpu) = gpu("free_space_is_cleared_with_the_help_of_the_processor") else { return };
+    let setup = setup(recipe(300, 1), false, false);
+    let rule = DensityRule::FreeSpace(FreeSpaceRule {
+        views: Vec::new().into(),
+        reach: 0.5,
+        points: 1,
+        weight: 1.0,
+        bubbles: vec![Bubble { centre: setup.state.splats.means[0], radius: 1.5 }].into(),
+        cameras: Vec::new().into(),
+        near: 1.0,
+    });
+    let alone = GpuEngine::new(&gpu, GpuOptions::default());
+    let helped = GpuEngine::new(&gpu, GpuOptions::default()).with_helper(cpu());
+    let mut engines: [Box<dyn Engine>; 3] = [Box::new(alone), Box::new(helped), cpu()];
+    for engine in &mut engines {
+        engine.load(setup.state.clone()).expect("a state");
+    }
+    let [alone, helped, processor] = &mut engines;
+    assert!(matches!(alone.densify(&rule), Err(EngineError::BadInput(_))));
+    assert!(alone.save().expect("saved") == setup.state, "what is refused changes nothing");
+    helped.densify(&rule).expect("a rule");
+    processor.densify(&rule).expect("a rule");
+    let (found, expected) = (helped.flush().expect("flushed"), processor.flush().expect("flushed"));
+    assert!(found.cleared == expected.cleared && found.cleared > 0, "{found:?}");
+    assert!(helped.save().expect("saved") == processor.save().expect("saved"));
 }
