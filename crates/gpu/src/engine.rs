@@ -2,17 +2,15 @@
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    Engine, EngineError, ExtraGroup, FrontQuery, MemoryNeed, MemoryUse, Outputs, RenderOptions, Rendering,
-    SceneSize, StepParams, StepReport, TrainState, TrainView,
+    Engine, EngineError, FrontQuery, Outputs, RenderOptions, Rendering, StepParams, StepReport, TrainView,
 };
-use gausset_core::{Camera, Pose, Splats, sh};
+use gausset_core::{Camera, Pose};
 
-use crate::corrections::Groups;
 use crate::device::{AdapterKind, Gpu, Memory};
-use crate::layout::{Buffer, Sizes, sh_blocks, splat_room};
-use crate::planes;
-use crate::record::{BIAS_CLOCKS, Job, halt, status};
+use crate::layout::{Buffer, Sizes};
+use crate::record::{Job, halt, status};
 use crate::schedule::{Then, Unit, dispatches};
+use crate::state::HostState;
 use crate::unit::{self, Held, LossScale};
 
 /// How a GPU engine is set up.
@@ -22,18 +20,6 @@ pub struct GpuOptions {
     pub threads: usize,
     /// Bytes of the device's own memory that may be used; `None` = no limit is known.
     pub memory_limit: Option<u64>,
-}
-
-/// What is known on the host of the state that the device holds.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HostState {
-    pub(crate) splats: usize,
-    pub(crate) sh_degree: u8,
-    pub(crate) group_clock: u64,
-    pub(crate) next_id: u32,
-    pub(crate) groups: Groups,
-    /// Whether there are parameters and corrections alone.
-    pub(crate) is_only_drawn: bool,
 }
 
 /// A step that has been submitted and not been acknowledged: all that a second try needs.
@@ -73,11 +59,6 @@ impl std::fmt::Debug for GpuEngine {
     }
 }
 
-/// Room for entries before any are counted.
-const FIRST_ENTRIES: u64 = 65_536;
-/// Entries that a splat is assumed to have when memory is predicted.
-const ENTRIES_PER_SPLAT: u64 = 4;
-
 impl GpuEngine {
     /// An engine without splats.
     #[must_use]
@@ -108,128 +89,13 @@ impl GpuEngine {
         self.memory.gpu()
     }
 
-    /// What training a scene of this size will take.
-    pub(crate) fn memory_need(&self, scene: &SceneSize) -> MemoryNeed {
-        let blocks = sh_blocks(scene.sh_degree);
-        let state = scene.splats * (144 * (1 + blocks) + 20);
-        // Screen splats, boxes, keys, gradients, directions; entries as assumed.
-        let per_splat = 48 + 16 + 16 + 4 + 48 + 32 + 68 * ENTRIES_PER_SPLAT;
-        // Render and gradient, derivatives of SSIM, truth and mask, a share of the sums of tiles.
-        let working = scene.splats * per_splat + scene.pixels * (32 + 36 + 5 + 1);
-        let device = MemoryUse { state, working };
-        if self.gpu().info().shares_memory() {
-            return MemoryNeed { host: device, ..MemoryNeed::default() };
-        }
-        // Density rules have the whole state on the host.
-        let host =
-            MemoryUse { state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree), working: 0 };
-        MemoryNeed { host, device, limit: Some(self.memory_limit) }
-    }
-
     /// Refuses sizes that are beyond the limit, before anything is allocated.
-    fn make_room(&mut self, what: &dyn Fn() -> String, sizes: &Sizes) -> Result<(), EngineError> {
+    pub(crate) fn make_room(&mut self, what: &dyn Fn() -> String, sizes: &Sizes) -> Result<(), EngineError> {
         let needed = sizes.total();
         if needed > self.memory_limit {
             return Err(EngineError::OutOfMemory { what: what(), needed, limit: self.memory_limit });
         }
         self.memory.grow(sizes)
-    }
-
-    /// Lets the state go.
-    pub(crate) fn clear(&mut self) -> Result<(), EngineError> {
-        if self.memory.is_busy() {
-            // What it did is not wanted any more.
-            let _ = self.memory.finish();
-        }
-        self.pending = None;
-        self.state = HostState::default();
-        self.report = StepReport::default();
-        self.failed = None;
-        self.memory.gpu().check()
-    }
-
-    fn hold(
-        &mut self,
-        splats: &Splats,
-        extras: &[ExtraGroup],
-        is_only_drawn: bool,
-    ) -> Result<(), EngineError> {
-        let (groups, words) = Groups::lay_out(extras);
-        let n = splats.len() as u64;
-        let room = splat_room(n);
-        let old = *self.memory.sizes();
-        let entries = (ENTRIES_PER_SPLAT * n).max(FIRST_ENTRIES).next_multiple_of(4096).max(old.entries);
-        let sizes = Sizes {
-            splats: room,
-            sh_blocks: sh_blocks(splats.sh_degree),
-            training: !is_only_drawn,
-            entries,
-            corrections: words.len() as u64,
-            ..old
-        };
-        let most = self.gpu().most_bytes_of_a_buffer() / 48;
-        let sizes = Sizes { entries: sizes.entries.min(most).max(4096), ..sizes };
-        // Refused before the state that is there is touched.
-        self.make_room(&|| format!("a state of {n} splats"), &sizes)?;
-        self.memory.write(Buffer::Corrections, 0, &words)?;
-        self.state = HostState {
-            splats: splats.len(),
-            sh_degree: splats.sh_degree,
-            groups,
-            is_only_drawn,
-            ..HostState::default()
-        };
-        planes::write(&mut self.memory, &self.pool, planes::PARAMETERS, splats)
-    }
-
-    /// Sends splats that are only drawn.
-    pub(crate) fn hold_splats(&mut self, splats: &Splats, extras: &[ExtraGroup]) -> Result<(), EngineError> {
-        self.hold(splats, extras, true)
-    }
-
-    /// Sends a whole state.
-    pub(crate) fn hold_state(&mut self, state: TrainState) -> Result<(), EngineError> {
-        self.hold(&state.splats, &state.extras, false)?;
-        planes::write(&mut self.memory, &self.pool, planes::FIRST, &state.moments.m)?;
-        planes::write(&mut self.memory, &self.pool, planes::SECOND, &state.moments.v)?;
-        planes::write_records(&mut self.memory, &state)?;
-        let bias: Vec<u32> =
-            (0..u64::from(BIAS_CLOCKS)).flat_map(unit::bias_corrections).map(f32::to_bits).collect();
-        self.memory.write(Buffer::Sums, 0, &bias)?;
-        (self.state.group_clock, self.state.next_id) = (state.group_clock, state.next_id);
-        Ok(())
-    }
-
-    /// Reads the corrections back.
-    pub(crate) fn read_corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
-        let words = self.state.groups.words();
-        let mut all = Vec::with_capacity(words);
-        self.memory.read(Buffer::Corrections, 0, words, |_, part| all.extend_from_slice(part))?;
-        Ok(self.state.groups.read(&all))
-    }
-
-    /// Reads the whole state back.
-    pub(crate) fn read_state(&mut self) -> Result<TrainState, EngineError> {
-        let (n, degree) = (self.state.splats, self.state.sh_degree);
-        if self.memory.sizes().splats == 0 {
-            return Ok(TrainState::default());
-        }
-        let splats = planes::read(&mut self.memory, &self.pool, planes::PARAMETERS, degree, n)?;
-        let extras = self.read_corrections()?;
-        if self.state.is_only_drawn {
-            return Ok(TrainState::new(splats, extras));
-        }
-        let moments = planes::read_moments(&mut self.memory, &self.pool, degree, n)?;
-        let mut state = TrainState {
-            splats,
-            moments,
-            group_clock: self.state.group_clock,
-            next_id: self.state.next_id,
-            extras,
-            ..TrainState::default()
-        };
-        planes::read_records(&mut self.memory, n, &mut state)?;
-        Ok(state)
     }
 
     fn held(&self) -> Held<'_> {
@@ -440,59 +306,4 @@ impl GpuEngine {
 
 fn loss_of(scale: &LossScale, words: &[u32; status::WORDS]) -> f64 {
     scale.loss(f32::from_bits(words[status::ABSOLUTE]), f32::from_bits(words[status::SSIM]))
-}
-
-/// Checks the arrays of a state: its own lengths, and moments that fit.
-pub(crate) fn check_state(state: &TrainState) -> Result<(), EngineError> {
-    let bad = |what: String| Err(EngineError::BadInput(what));
-    check_splats("splats", &state.splats)?;
-    for (name, values) in [("first moments", &state.moments.m), ("second moments", &state.moments.v)] {
-        check_splats(name, values)?;
-        if (values.len(), values.sh_degree) != (state.splats.len(), state.splats.sh_degree) {
-            let (n, degree) = (state.splats.len(), state.splats.sh_degree);
-            return bad(format!(
-                "{name}: {} splats of degree {} (expected {n} of degree {degree})",
-                values.len(),
-                values.sh_degree
-            ));
-        }
-    }
-    let n = state.splats.len();
-    let lengths = [
-        ("clocks", state.clocks.len()),
-        ("ids", state.ids.len()),
-        ("gradient sums", state.statistics.gradient_sum.len()),
-        ("visible steps", state.statistics.visible_steps.len()),
-        ("screen radii", state.statistics.max_radius.len()),
-    ];
-    if let Some((name, found)) = lengths.into_iter().find(|&(_, found)| found != n) {
-        return bad(format!("{name}: {found} values (expected {n})"));
-    }
-    check_groups(&state.extras)
-}
-
-/// Checks splats: arrays of one length, few enough for 32-bit places.
-pub(crate) fn check_splats(name: &str, splats: &Splats) -> Result<(), EngineError> {
-    let bad = |what: String| Err(EngineError::BadInput(what));
-    if let Err(err) = splats.validate() {
-        return bad(format!("{name}: {err}"));
-    }
-    debug_assert!(splats.sh_degree <= sh::MAX_DEGREE);
-    let most = 1usize << 29;
-    if splats.len() > most {
-        return bad(format!("{name}: {} splats (expected at most {most})", splats.len()));
-    }
-    Ok(())
-}
-
-/// Checks groups of corrections.
-pub(crate) fn check_groups(groups: &[ExtraGroup]) -> Result<(), EngineError> {
-    for group in groups {
-        let values = group.clocks.len() * group.group.width();
-        if [group.values.len(), group.m.len(), group.v.len()] != [values; 3] {
-            let what = format!("group `{}`: arrays of different lengths", group.group);
-            return Err(EngineError::BadInput(what));
-        }
-    }
-    Ok(())
 }

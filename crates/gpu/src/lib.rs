@@ -13,6 +13,7 @@
 //! | `unit` | the record of a step from the arguments of the trait |
 //! | `corrections` | the rows of corrections in their buffer |
 //! | `planes` | a state on its way to the device and back |
+//! | `state` | what is checked of a state, what it takes |
 //! | `engine` | what an engine holds; a unit to its end |
 //! | `device` | everything that names `wgpu` |
 //!
@@ -33,6 +34,7 @@ mod record;
 mod schedule;
 #[cfg(test)]
 mod sort_tests;
+mod state;
 #[cfg(test)]
 mod translation_tests;
 mod unit;
@@ -125,14 +127,14 @@ impl Engine for GpuEngine {
 
     fn load(&mut self, state: TrainState) -> Result<(), EngineError> {
         self.clear()?;
-        engine::check_state(&state)?;
+        state::check_state(&state)?;
         self.hold_state(state)
     }
 
     fn load_splats(&mut self, splats: Splats, extras: Vec<ExtraGroup>) -> Result<(), EngineError> {
         self.clear()?;
-        engine::check_splats("splats", &splats)?;
-        engine::check_groups(&extras)?;
+        state::check_splats("splats", &splats)?;
+        state::check_groups(&extras)?;
         self.hold_splats(&splats, &extras)
     }
 
