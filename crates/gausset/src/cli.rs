@@ -63,9 +63,18 @@ impl Cli {
     }
 }
 
+/// Arguments of `train` that stand in `--help` alone, as the details in the table of options do.
+const DETAILS_OF_TRAIN: [&str; 6] =
+    ["profile", "simd", "viewer_share", "viewer_linger", "listen", "allow_host"];
+
 /// The definition of the command line: for parsing, completions, manual.
 pub(crate) fn definition() -> clap::Command {
-    Cli::command()
+    let later = |train: clap::Command| {
+        DETAILS_OF_TRAIN
+            .iter()
+            .fold(train, |train, name| train.mut_arg(name, |arg| arg.hide_short_help(true)))
+    };
+    Cli::command().mut_subcommand("train", later)
 }
 
 /// Parses arguments, the program's name first.

@@ -38,13 +38,13 @@ pub(crate) struct TrainArgs {
     /// Dataset: a folder with a COLMAP model or transforms.json, or the JSON file.
     #[arg(value_name = "DATA")]
     data: Option<PathBuf>,
-    /// Folder for the run: result, checkpoints, metrics, evaluation [default: runs/NAME of the dataset].
+    /// Folder for the run, with everything that comes of it [default: runs/NAME of DATA].
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
     /// Go on with this run; same result as if it had never stopped.
     #[arg(long, value_name = "RUN", conflicts_with_all = ["output", "force", "config"])]
     resume: Option<PathBuf>,
-    /// Options from a TOML file, one `long-name = value` a line; the command line wins.
+    /// Options from a TOML file, `name = value` a line; the command line wins.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Replace the run that RUN holds.

@@ -63,7 +63,8 @@ options! {
 
     /// The recipe at three scales: fast, default or best. It sets steps, splats and picture sizes that are
     /// not given.
-    quality: Quality = common(Run, "SCALE").default(Quality::Default).at(|c| &mut c.quality);
+    quality: Quality = common(Run, "SCALE")
+        .default(Quality::Default).at(|c| &mut c.quality).words_in_help();
     /// Steps of the whole run; all schedules scale with it. The default preset takes 7,000 for small pictures
     /// (400x400), 3,500 for larger ones (800x600), never fewer than 3,000; the best one three times as many,
     /// at most 30,000; the fast one 1,400.
@@ -76,7 +77,7 @@ options! {
     plan: Plan = detail(Run, "PLAN")
         .choice(|c| c.uneven_plan(), |c, plan| c.set_plan(plan)).optional().needs(&[Needs::OwnPlan]);
     /// Seed of all random numbers.
-    seed: u64 = common(Run, "N")
+    seed: u64 = detail(Run, "N")
         .default(0).range(Range::of("0..2^63-1", |&v| v <= i64::MAX as u64)).at(|c| &mut c.recipe.seed);
     /// Start with pictures this many times smaller (1, 2, 4 or 8): coarse to fine.
     coarse_factor: u32 = detail(Run, "N")
@@ -92,7 +93,7 @@ options! {
     /// Largest number of splats; for few or small pictures the default is one for 40 of their pixels.
     max_splats: u64 = common(Model, "N").range(UP_TO_A_BILLION).at(|c| &mut c.recipe.max_splats);
     /// Highest degree of spherical harmonics, 0..3: how much colour depends on direction.
-    sh_degree: u8 = common(Model, "DEGREE")
+    sh_degree: u8 = detail(Model, "DEGREE")
         .default(sh::MAX_DEGREE).range(Range::of("0..3", |&v| v <= sh::MAX_DEGREE))
         .at(|c| &mut c.recipe.sh_degree);
     /// Fraction of the run between two raises of the SH degree.
@@ -214,7 +215,7 @@ options! {
 
     /// Gains per picture, for photographs with automatic exposure: auto|on|off; auto = on where the points
     /// that pictures share differ in brightness; affine = the 3x4 affine of version 0.1.
-    exposure: Exposure = common(Corrections, "WHEN")
+    exposure: Exposure = detail(Corrections, "WHEN")
         .default(Exposure::Auto).unrecorded(Exposure::Off)
         .choice(|c| Some(c.recipe.exposure_mode()), |c, mode| c.recipe.exposure = ExposureRecipe::of(mode))
         .bare("on").may_stand_apart().words_in_help();
