@@ -150,7 +150,7 @@ pub struct McmcRecipe {
 pub struct ExposureRecipe {
     /// When, and by what.
     pub mode: Exposure,
-    /// Rate at the start; of gains in a run that visits each picture [`PACE_VISITS`] times.
+    /// Rate at the start; of gains in a run that visits each picture [`super::PACE_VISITS`] times.
     pub rate: f64,
     /// Rate at the end; log-linear in between.
     pub rate_final: f64,
