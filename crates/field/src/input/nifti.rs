@@ -78,7 +78,7 @@ fn volume(header: &NiftiHeader, mut data: impl Read, frame: usize) -> Result<Vol
     let count = voxels(&dims)?;
     let frames = (4..=7).map(size).try_fold(1u64, |n, d| n.checked_mul(d)).unwrap_or(u64::MAX);
     if frame as u64 >= frames {
-        let expected = format_args!("0 to {}", frames.saturating_sub(1));
+        let expected = format!("0 to {}", frames.saturating_sub(1));
         return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", expected));
     }
     let scalar = match header.datatype {

@@ -347,7 +347,7 @@ impl NrrdHeader {
     pub fn volume(&self, data: &[u8], frame: usize) -> Result<Volume, ContentError> {
         let frames = self.frames as usize;
         if frame >= frames {
-            let expected = format_args!("0 to {}", frames - 1);
+            let expected = format!("0 to {}", frames - 1);
             return Err(ContentError::missing(format_args!("frame {frame}"), "no such frame", expected));
         }
         let count = voxels(&self.dims)?;
@@ -416,8 +416,8 @@ fn ascii(data: &[u8], total: u64) -> Result<Vec<f64>, ContentError> {
         if values.len() as u64 == total {
             break;
         }
-        let place = format_args!("value {}", values.len());
-        let value = word.parse().map_err(|_| ContentError::unusable(place, "not a number", quote(word)))?;
+        let place = || format!("value {}", values.len());
+        let value = word.parse().map_err(|_| ContentError::unusable(place(), "not a number", quote(word)))?;
         values.push(value);
     }
     if (values.len() as u64) < total {
