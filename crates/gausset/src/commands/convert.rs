@@ -220,7 +220,8 @@ fn written_formats() -> Vec<&'static str> {
 }
 
 fn parse_sh_bits(text: &str) -> Result<[u8; 2], String> {
-    let bits = text.split(',').map(|bits| bits.trim().parse().ok().filter(|bits| (1..=8).contains(bits)));
+    let bits =
+        text.split(',').map(|bits| bits.trim().parse().ok().filter(|bits: &u8| (1..=8).contains(bits)));
     match bits.collect::<Option<Vec<u8>>>().as_deref() {
         Some(&[first, others]) => Ok([first, others]),
         _ => Err(format!("expected two numbers of bits, 1 to 8 each, such as 6,5, found `{text}`")),
