@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use gausset_io::npy::{self, write_numbers};
+
 use crate::input::Affine;
 
 /// A volume to be written: values with x fastest.
@@ -15,40 +17,6 @@ pub struct VolumeOut<'a> {
     pub world_from_index: Affine,
 }
 
-/// Numbers that become bytes at a time.
-const CHUNK: usize = 1 << 14;
-
-/// Writes numbers as little-endian bytes.
-fn write_numbers(out: &mut dyn Write, values: impl IntoIterator<Item = f32>) -> io::Result<()> {
-    let mut bytes = Vec::with_capacity(4 * CHUNK);
-    for value in values {
-        bytes.extend(value.to_le_bytes());
-        if bytes.len() == 4 * CHUNK {
-            out.write_all(&bytes)?;
-            bytes.clear();
-        }
-    }
-    out.write_all(&bytes)
-}
-
-/// Writes a `.npy` file of f32 in C order: `shape` with the last axis fastest.
-///
-/// # Errors
-/// Those of the writer.
-pub fn npy(out: &mut dyn Write, shape: &[usize], values: impl IntoIterator<Item = f32>) -> io::Result<()> {
-    let list: Vec<String> = shape.iter().map(ToString::to_string).collect();
-    let comma = if shape.len() == 1 { "," } else { "" };
-    let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{comma}), }}", list.join(", "));
-    let padded = (10 + dict.len() + 1).next_multiple_of(64) - 10;
-    let mut head = b"\x93NUMPY\x01\x00".to_vec();
-    head.extend((padded as u16).to_le_bytes());
-    head.extend(dict.bytes());
-    head.resize(10 + padded - 1, b' ');
-    head.push(b'\n');
-    out.write_all(&head)?;
-    write_numbers(out, values)
-}
-
 impl VolumeOut<'_> {
     /// Writes it as `.npy`, indexed `[x][y][z]`.
     ///
@@ -60,7 +28,7 @@ impl VolumeOut<'_> {
             let (x, y, z) = (i / (ny * nz), i / nz % ny, i % nz);
             self.values[x + nx * (y + ny * z)]
         };
-        npy(out, &self.dims, (0..nx * ny * nz).map(at))
+        npy::write(out, &self.dims, (0..nx * ny * nz).map(at))
     }
 
     /// Writes it as NRRD, raw, with directions in RAS+.

@@ -12,6 +12,7 @@ pub mod input;
 pub mod lock;
 pub mod metrics_log;
 pub mod names;
+pub mod npy;
 pub mod owned;
 pub mod run_folder;
 pub mod splat;

@@ -10,7 +10,7 @@ use gausset_io::atomic::{
     Disk, FileSystem, Overwrite, WriteOptions, plain_reason, refuse_existing, write_atomic_with,
 };
 use gausset_io::image::encode::{PngPixels, png};
-use gausset_io::image::npy::npy;
+use gausset_io::npy;
 use gausset_io::owned;
 use gausset_train::cameras::NamedCamera;
 
@@ -91,8 +91,11 @@ impl Output<'_> {
                 write_png("_depth.png", PngPixels::Grey16(&levels), &[("depth-scale", &scale.to_string())])?;
             }
             Some(DepthFormat::Npy) => {
-                let depths: Vec<f32> = depths(rendering).map(|depth| depth.unwrap_or(f32::NAN)).collect();
-                self.write(&self.path(name, "_depth.npy"), &npy(width, height, &depths))?;
+                let depths = depths(rendering).map(|depth| depth.unwrap_or(f32::NAN));
+                let mut bytes = Vec::new();
+                // Writing to memory does not fail.
+                let _ = npy::write(&mut bytes, &[height as usize, width as usize], depths);
+                self.write(&self.path(name, "_depth.npy"), &bytes)?;
             }
             None => {}
         }

@@ -9,7 +9,6 @@ pub mod decode;
 pub mod encode;
 pub mod exif;
 pub mod header;
-pub mod npy;
 pub mod segments;
 pub mod warp;
 

@@ -11,7 +11,6 @@
 //! What is found is a function of dataset, seed and the size of the maps. Less memory makes them smaller, so the size
 //! is recorded, and a run that goes on without a checkpoint makes the same.
 
-use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::{Exec, Pool, VectorLevel, level};
@@ -19,7 +18,7 @@ use gausset_core::Splats;
 use gausset_core::engine::EngineError;
 use gausset_io::atomic::{FileSystem, Overwrite, write_atomic};
 use gausset_io::dataset::{Dataset, Loader, init};
-use gausset_io::image::npy::npy;
+use gausset_io::npy;
 use gausset_io::run_folder::{DEPTH, RunFolder, depth_folder};
 use gausset_io::{names, owned, units};
 use gausset_stereo::{
@@ -256,8 +255,8 @@ pub(super) fn keep(
             continue;
         }
         let known = |&depth: &f32| if depth > 0.0 { depth } else { f32::NAN };
-        let values: Vec<f32> = map.depth.iter().map(known).collect();
-        write_atomic(fs, &path, |file| file.write_all(&npy(camera.width, camera.height, &values)))?;
+        let shape = [camera.height as usize, camera.width as usize];
+        write_atomic(fs, &path, |file| npy::write(file, &shape, map.depth.iter().map(known)))?;
     }
     Ok(())
 }

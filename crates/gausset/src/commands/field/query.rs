@@ -6,8 +6,7 @@ use clap::Args;
 use gausset_field::input::{self, Affine};
 use gausset_field::model::Model;
 use gausset_field::{
-    AcceleratedEvaluator, Compute, Cutoff, CutoffReport, FieldError, GaussianField, PointSet, Real, output,
-    render,
+    AcceleratedEvaluator, Compute, Cutoff, CutoffReport, FieldError, GaussianField, PointSet, Real, render,
 };
 use gausset_flow::Failure;
 use serde::Serialize;
@@ -175,7 +174,7 @@ pub(super) fn run(args: &QueryArgs, console: &Console) -> Result<Status, Ending>
         let shape = if args.grad { vec![rows.len(), 4] } else { vec![rows.len()] };
         let numbers = rows.iter().flatten().map(|v| *v as f32);
         let bytes = 4 * (rows.len() * rows.first().map_or(0, Vec::len)) as u64;
-        write(&args.output, bytes, args.force, |out| output::npy(out, &shape, numbers))?;
+        write(&args.output, bytes, args.force, |out| gausset_io::npy::write(out, &shape, numbers))?;
     }
     if args.json {
         console.object_or(&report, String::new)?;

@@ -1,0 +1,61 @@
+//! Arrays of f32 as NumPy writes them (`.npy`, version 1.0), which most tools read.
+
+use std::io::{self, Write};
+
+/// Numbers that become bytes at a time.
+const CHUNK: usize = 1 << 14;
+
+/// Writes an array in C order: `shape` with the last axis fastest.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write(out: &mut dyn Write, shape: &[usize], values: impl IntoIterator<Item = f32>) -> io::Result<()> {
+    const MAGIC: &[u8] = b"\x93NUMPY\x01\x00";
+    let list: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    let comma = if shape.len() == 1 { "," } else { "" };
+    let dict = format!("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}{comma}), }}", list.join(", "));
+    // Magic, length, dictionary and its line feed fill a multiple of 64 bytes.
+    let used = MAGIC.len() + 2;
+    let padded = (used + dict.len() + 1).next_multiple_of(64) - used;
+    let mut head = MAGIC.to_vec();
+    head.extend((padded as u16).to_le_bytes());
+    head.extend(dict.bytes());
+    head.resize(used + padded - 1, b' ');
+    head.push(b'\n');
+    out.write_all(&head)?;
+    write_numbers(out, values)
+}
+
+/// Writes numbers as little-endian bytes.
+///
+/// # Errors
+/// Those of the writer.
+pub fn write_numbers(out: &mut dyn Write, values: impl IntoIterator<Item = f32>) -> io::Result<()> {
+    let mut bytes = Vec::with_capacity(4 * CHUNK);
+    for value in values {
+        bytes.extend(value.to_le_bytes());
+        if bytes.len() == 4 * CHUNK {
+            out.write_all(&bytes)?;
+            bytes.clear();
+        }
+    }
+    out.write_all(&bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_array_has_the_header_that_numpy_writes() {
+        let mut bytes = Vec::new();
+        write(&mut bytes, &[2, 3], [1.0; 6]).unwrap();
+        assert_eq!((bytes.len() - 24) % 64, 0);
+        assert!(bytes.starts_with(b"\x93NUMPY\x01\x00"));
+        assert!(String::from_utf8_lossy(&bytes).contains("'shape': (2, 3), }"));
+        bytes.clear();
+        write(&mut bytes, &[1], [0.5]).unwrap();
+        assert!(String::from_utf8_lossy(&bytes).contains("'shape': (1,), }"));
+        assert_eq!(bytes[bytes.len() - 4..], 0.5f32.to_le_bytes());
+    }
+}
