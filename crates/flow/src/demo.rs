@@ -156,11 +156,11 @@ fn make_scene(args: &DemoOptions, data: &Path, host: &mut Host<'_>) -> Result<()
     let scene = gausset_scenes::demo(args.size, args.seed);
     let threads = args.threads as usize;
     let pool = if threads == 0 { Pool::with_all_cores() } else { Pool::new(threads) };
-    host.tell(Event::Begun { part: Part::Pictures, done: 0, total: scene.poses.len() as u64 });
+    host.report(Event::Begun { part: Part::Pictures, done: 0, total: scene.poses.len() as u64 });
     let written = write_dataset(&scene, &unfinished, &pool, &mut |done, _all| {
-        host.tell(Event::Done { done: done as u64, views_per_s: None });
+        host.report(Event::Done { done: done as u64, views_per_s: None });
     });
-    host.tell(Event::Ended);
+    host.report(Event::Ended);
     written.map_err(|error| Failure::new("write", error))?;
     let note = serde_json::to_vec(&SceneNote::of(args)).unwrap_or_default();
     write_atomic(&Disk, &unfinished.join(NOTE), |file| file.write_all(&note))?;

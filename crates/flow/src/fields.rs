@@ -164,11 +164,11 @@ pub fn compute(threads: u32, level: VectorLevel) -> Result<Compute, Failure> {
 /// Steps to the end, with checkpoints; `false` if it was asked to stop before.
 fn steps(fit: &mut Fit<'_>, state_path: &Path, host: &mut Host<'_>) -> Result<bool, Failure> {
     let progress = fit.progress();
-    host.tell(Event::Begun { part: Part::Steps, done: progress.step, total: progress.steps });
+    host.report(Event::Begun { part: Part::Steps, done: progress.step, total: progress.steps });
     let mut saved = Instant::now();
     while !fit.is_done() {
         fit.step()?;
-        host.tell(Event::Fitting(fit.progress()));
+        host.report(Event::Fitting(fit.progress()));
         let is_stopping = host.is_stopping();
         if is_stopping || saved.elapsed() >= CHECKPOINT_EVERY {
             let state = fit.state();
@@ -179,7 +179,7 @@ fn steps(fit: &mut Fit<'_>, state_path: &Path, host: &mut Host<'_>) -> Result<bo
             break;
         }
     }
-    host.tell(Event::Ended);
+    host.report(Event::Ended);
     Ok(fit.is_done())
 }
 

@@ -162,7 +162,7 @@ impl<'a> Host<'a> {
     }
 
     /// Reports what happened.
-    pub fn tell(&mut self, event: Event) {
+    pub fn report(&mut self, event: Event) {
         if let (Event::Training(event), Some(watcher)) = (&event, &mut self.watcher) {
             watcher.hear(event);
         }
@@ -171,12 +171,12 @@ impl<'a> Host<'a> {
 
     /// Reports which part of the job begins.
     pub fn stage(&mut self, stage: Stage) {
-        self.tell(Event::Stage(stage));
+        self.report(Event::Stage(stage));
     }
 
     /// Warns.
     pub fn warn(&mut self, about: &'static str, line: impl Into<String>) {
-        self.tell(Event::Warning { about, line: line.into() });
+        self.report(Event::Warning { about, line: line.into() });
     }
 
     /// What failed while the job was asked to stop failed because of that.

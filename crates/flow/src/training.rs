@@ -154,7 +154,7 @@ impl Training {
         let (fs, stop) = (Arc::new(Disk), Arc::clone(host.stop()));
         let session = Session { dataset: Arc::clone(&dataset), engine, fs, stop };
         let has_budget = config.time_budget != TimeBudget::None;
-        let mut events = |event| host.tell(Event::Training(Box::new(event)));
+        let mut events = |event| host.report(Event::Training(Box::new(event)));
         let mut run = match task {
             Task::New(options, folder, overwrite) => {
                 let config = with_absolute_paths(TrainConfig::resolve_for(&options, &dataset)?)?;
@@ -162,7 +162,7 @@ impl Training {
             }
             Task::Resume(_, folder) => Run::resume(config, &folder, session, &mut events)?,
         };
-        host.tell(Event::RunFolder(run.folder().to_owned()));
+        host.report(Event::RunFolder(run.folder().to_owned()));
         run.keep_to_budget(conditions.started)?;
         if !has_budget {
             run.predict_time()?;
@@ -182,7 +182,7 @@ impl Training {
     pub fn advance(&mut self, host: &mut Host<'_>) -> Result<Advanced, Failure> {
         let advanced = self.run.advance();
         for event in self.run.take_events() {
-            host.tell(Event::Training(Box::new(event)));
+            host.report(Event::Training(Box::new(event)));
         }
         Ok(advanced?)
     }
@@ -195,7 +195,7 @@ impl Training {
         loop {
             let advanced = self.run.advance();
             for event in self.run.take_events() {
-                host.tell(Event::Training(Box::new(event)));
+                host.report(Event::Training(Box::new(event)));
             }
             let (run, advanced) = (&mut self.run, advanced?);
             if let Some(watcher) = host.watcher() {
@@ -219,9 +219,9 @@ impl Training {
         let outcome = if host.watcher().is_some() {
             self.train_watched(host)
         } else {
-            self.run.train(&mut |event| host.tell(Event::Training(Box::new(event))))
+            self.run.train(&mut |event| host.report(Event::Training(Box::new(event))))
         };
-        host.tell(Event::Ended);
+        host.report(Event::Ended);
         let folder = self.run.folder().to_owned();
         let mut trained = Trained::new(folder, outcome?, self.run.dataset());
         if self.conditions.profile {

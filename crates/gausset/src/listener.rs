@@ -34,7 +34,7 @@ pub(crate) fn attend_watched<T>(
 }
 
 /// Does a short job that nothing stops, and prints what happens in it.
-pub(crate) fn tell<T>(console: &Console, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
+pub(crate) fn brief<T>(console: &Console, job: impl FnOnce(&mut Host<'_>) -> T) -> T {
     let mut listener = Listener::new(console, None);
     let mut events = |event| listener.take(event);
     job(&mut Host::new(&Arc::default(), &mut events))

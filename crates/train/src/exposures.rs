@@ -134,7 +134,7 @@ impl LearntGains {
         };
         let mut known: Vec<Vec<_>> =
             sequences.iter().map(|moments| moments.iter().map(known_at).collect()).collect();
-        tell_the_others(&mut known);
+        fill_in_the_others(&mut known);
         let mut gains = vec![None; dataset.images.len()];
         for (moment, gain) in sequences.iter().flatten().zip(known.into_iter().flatten()) {
             moment
@@ -187,7 +187,7 @@ fn told_by_settings(known: &[Option<[f32; 3]>], stops: &[f64]) -> Vec<f32> {
 
 /// Fills in the gains of sequences that are not known: those that their neighbours tell, times how far these can be
 /// trusted.
-fn tell_the_others(sequences: &mut [Vec<Option<[f32; 3]>>]) {
+fn fill_in_the_others(sequences: &mut [Vec<Option<[f32; 3]>>]) {
     let told: Vec<Vec<_>> =
         sequences.iter().map(|gains| (0..gains.len()).map(|at| between(gains, at)).collect()).collect();
     let [mut product, mut square] = [0.0f64; 2];
@@ -297,7 +297,7 @@ mod tests {
         let filled = |values: &[f32], missing: usize| {
             let mut sequences = [brightness(values)];
             sequences[0][missing] = None;
-            tell_the_others(&mut sequences);
+            fill_in_the_others(&mut sequences);
             sequences[0][missing].unwrap()[0]
         };
         // A line: its inner points are told exactly, its ends by their neighbours, whose gain is smaller.

@@ -191,8 +191,8 @@ impl Hub {
         Some(command)
     }
 
-    /// Tells all pages of an event.
-    pub fn tell(&self, event: &Event) {
+    /// Sends an event to all pages.
+    pub fn send_event(&self, event: &Event) {
         if matches!(event, Event::Picture { .. } | Event::NoPicture { .. }) {
             return;
         }

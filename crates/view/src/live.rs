@@ -88,7 +88,7 @@ impl Watcher for LiveView {
     }
 
     fn hear(&mut self, event: &Event) {
-        self.hub.tell(event);
+        self.hub.send_event(event);
     }
 
     fn between(&mut self, run: &mut Run) {

@@ -164,8 +164,8 @@ fn align_views(
         silence: options.silence(),
     };
     let stop = host.stop();
-    let mut tell = |progress: &gausset_sfm::Progress| host.tell(Event::Aligning(progress.clone()));
-    let aligned = gausset_sfm::align(&job, &tool, stop, &mut tell)?;
+    let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
+    let aligned = gausset_sfm::align(&job, &tool, stop, &mut report)?;
     let mut model = aligned.model;
     let is_metric = set_scale(&mut model, &description, folder, host);
     let poses = poses_of(&model, &description, &tool, fingerprint(folder, options), is_metric)?;
@@ -193,12 +193,12 @@ fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: 
     }
     match gps::fit(&centres, &positions) {
         Some(fit) if fit.is_good() => {
-            host.tell(Event::MetricScale { positions: fit.count, residual: fit.residual });
+            host.report(Event::MetricScale { positions: fit.count, residual: fit.residual });
             model.scale(fit.scale);
             true
         }
         Some(_) => {
-            host.tell(Event::NoMetricScale);
+            host.report(Event::NoMetricScale);
             false
         }
         None => false,

@@ -12,8 +12,8 @@ use gausset_io::atomic::{Disk, Overwrite, refuse_existing};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
 use gausset_io::dataset::scene_extent;
 use gausset_pano::export::Poses;
+use gausset_pano::far_points::far_points;
 use gausset_pano::layout::Layout;
-use gausset_pano::shell::far_points;
 use gausset_pano::split::Description;
 use gausset_train::{Exposure, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
@@ -134,7 +134,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         None => align::align(&folders.align, &options.tool, options.overwrite, host)?,
     };
     let alignment = PanoAlignment::of(&poses, &folders.align);
-    host.tell(Event::PanosAligned(alignment.clone()));
+    host.report(Event::PanosAligned(alignment.clone()));
     host.stage(Stage::CutForTraining);
     let chosen = views(options.train_layout, options.train_size);
     let cut = SplitOptions { force: cut.force, ..split_options(options, &folders.train, chosen, conditions) };
@@ -162,7 +162,7 @@ fn write_model(
     let mut points = model::points_of(&folders.align)?;
     let far = far_points(&folders.train, &description, poses, &points);
     if !far.is_empty() {
-        host.tell(Event::FarPoints(far.len()));
+        host.report(Event::FarPoints(far.len()));
     }
     let extent = extent(poses, &points);
     points.extend(far);

@@ -45,7 +45,7 @@ impl ViewChoice {
     /// The views for a source that is `around` px wide.
     ///
     /// # Errors
-    /// Values out of range, a file of views that cannot be used.
+    /// Values out of range, a file of views that cannot be used, a sphere that takes too many views.
     pub fn views(&self, around: u32) -> Result<Vec<View>, Failure> {
         let mut views = match &self.views {
             Some(path) => {
@@ -251,15 +251,15 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
     let threads = device::threads(options.threads);
     let work = Work { threads, level, on_error: options.on_error, force: options.force, budget };
-    host.tell(Event::Begun { part: Part::Frames, done: 0, total: source.frames.len() as u64 });
+    host.report(Event::Begun { part: Part::Frames, done: 0, total: source.frames.len() as u64 });
     let stop = host.stop();
     let report = split::split(&source.frames, &settings, &work, folder, stop, &mut |event| match event {
         split::Event::Frame { done, views_per_s, .. } => {
-            host.tell(Event::Done { done: done as u64, views_per_s: Some(views_per_s) });
+            host.report(Event::Done { done: done as u64, views_per_s: Some(views_per_s) });
         }
         split::Event::Skipped(skipped) => host.warn("frames", format!("{}; skipped", skipped.reason)),
     });
-    host.tell(Event::Ended);
+    host.report(Event::Ended);
     let report = report?;
     if report.is_cancelled {
         host.stage(Stage::CutStopped);

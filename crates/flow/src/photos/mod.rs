@@ -183,7 +183,7 @@ pub fn run(
         Ok((alignment, lock))
     });
     let (alignment, _lock) = host.unless_stopped(aligned)?;
-    host.tell(Event::PhotosAligned(alignment.clone()));
+    host.report(Event::PhotosAligned(alignment.clone()));
     let folder = options.output.join("run");
     let trained = training::begin_or_go_on(folder, &training, options.overwrite, conditions, host)?;
     Ok((alignment, trained))

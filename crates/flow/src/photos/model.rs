@@ -82,8 +82,8 @@ pub(super) fn align(
         silence: tool.silence(),
     };
     let stop = host.stop();
-    let mut tell = |progress: &gausset_sfm::Progress| host.tell(Event::Aligning(progress.clone()));
-    let Aligned { model, .. } = gausset_sfm::align(&job, &program, stop, &mut tell)?;
+    let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
+    let Aligned { model, .. } = gausset_sfm::align(&job, &program, stop, &mut report)?;
     write(options, &model, frames, &record(options, pictures, frames))?;
     let alignment = describe(options, &model, frames);
     for name in &alignment.unregistered {

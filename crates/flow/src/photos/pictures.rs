@@ -107,11 +107,11 @@ fn take_frames(
     let total = video.frames.min(most) as u64;
     let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
     host.stage(Stage::TakeFrames(total));
-    host.tell(Event::Begun { part: Part::Frames, done: 0, total });
+    host.report(Event::Begun { part: Part::Frames, done: 0, total });
     let taken = extract(video, folder, most, level, host.stop(), &mut |done| {
-        host.tell(Event::Done { done: done as u64, views_per_s: None });
+        host.report(Event::Done { done: done as u64, views_per_s: None });
     });
-    host.tell(Event::Ended);
+    host.report(Event::Ended);
     let taken = taken.map_err(|e| Failure::new("video", e))?;
     if host.is_stopping() {
         return Err(Failure::stopped());

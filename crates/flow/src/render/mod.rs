@@ -130,10 +130,10 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
     let is_asked_for_surfaces = options.depth.is_some() || options.alpha;
     let outputs = if is_asked_for_surfaces { Outputs::All } else { Outputs::Color };
     let (mut tiles, mut cut_views) = (0, 0);
-    host.tell(Event::Begun { part: Part::Pictures, done: 0, total: cameras.len() as u64 });
+    host.report(Event::Begun { part: Part::Pictures, done: 0, total: cameras.len() as u64 });
     for (done, view) in (1..).zip(&cameras) {
         if host.is_stopping() {
-            host.tell(Event::Ended);
+            host.report(Event::Ended);
             return Err(Failure::stopped());
         }
         let mut rendering = engine.render(&view.camera, &view.pose, &how, outputs)?;
@@ -144,9 +144,9 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
         tiles += rendering.cut_tiles;
         cut_views += u64::from(rendering.cut_tiles > 0);
         output.save(&view.name, &rendering)?;
-        host.tell(Event::Done { done, views_per_s: None });
+        host.report(Event::Done { done, views_per_s: None });
     }
-    host.tell(Event::Ended);
+    host.report(Event::Ended);
     if tiles > 0 {
         let (limit, views) = (how.max_splats_per_tile, cameras.len() as u64);
         let warning = RunWarning::CutPictures { limit, tiles, cut_views, views };

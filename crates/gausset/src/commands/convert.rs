@@ -17,7 +17,7 @@ use super::splat_facts::{Conversion, SplatFacts};
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::listener::tell;
+use crate::listener::brief;
 use crate::numbers::grouped;
 
 const AFTER_HELP: &str = "\
@@ -194,7 +194,7 @@ impl ConvertArgs {
             return Err(Failure::usage(line));
         };
         let place = DataPlace { path: self.data.as_deref(), other: OtherData::Refuse, allow_outside: false };
-        let dataset = tell(console, |host| run.open_dataset(place, host))?;
+        let dataset = brief(console, |host| run.open_dataset(place, host))?;
         let turn = run.splats_from_dataset();
         let cameras = dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
         let centres: Vec<_> = cameras.map(|centre| se3::mul_vec(&turn, centre)).collect();

@@ -14,7 +14,7 @@ use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
-use crate::listener::{attend_watched, tell};
+use crate::listener::{attend_watched, brief};
 use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
@@ -71,7 +71,7 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
         force: args.force,
         threads: args.compute.threads,
     };
-    let task = tell(console, |host| demo::prepare(&options, host))?;
+    let task = brief(console, |host| demo::prepare(&options, host))?;
     // Not before: half a scene is of no use, so there a signal simply ends the program.
     let interrupt = Interrupt::watch();
     let conditions = Conditions { profile: args.profile, ..args.compute.device.conditions() };

@@ -19,8 +19,8 @@ use gausset_core::{Splats, sh};
 use super::format::Start;
 use super::order;
 use super::ply::{Element, Encoding, Header, Input, Scalar, Shape, comments, skip_element};
-use super::sift::{Collector, row_values};
 use super::source::Source;
+use super::usable::{Collector, row_values};
 use super::values::{self, Clips, EXTREME_LOGIT};
 use super::{Document, Format, Initial, SaveOptions, Saved, SplatError};
 

@@ -11,8 +11,8 @@ use std::io::{self, Write};
 use gausset_core::sh;
 
 use super::format::Start;
-use super::sift::{Collector, row_values};
 use super::source::Source;
+use super::usable::{Collector, row_values};
 use super::values::{self, Clips};
 use super::{Document, Format, Initial, SaveOptions, Saved, SplatError};
 

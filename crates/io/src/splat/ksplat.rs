@@ -22,8 +22,8 @@ use std::io::SeekFrom;
 use gausset_core::sh;
 
 use super::format::Start;
-use super::sift::{Collector, row_values};
 use super::source::Source;
+use super::usable::{Collector, row_values};
 use super::values::{self, EXTREME_LOGIT};
 use super::{Document, Format, Initial, SplatError};
 

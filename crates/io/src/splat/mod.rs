@@ -16,10 +16,10 @@ mod order;
 mod ply;
 mod report;
 mod save;
-mod sift;
 mod sog;
 mod source;
 mod spz;
+mod usable;
 mod values;
 
 use std::io::{self, BufReader};

@@ -72,7 +72,7 @@ impl Run {
     pub fn advance(&mut self) -> Result<Advanced, TrainError> {
         if !self.is_started {
             self.is_started = true;
-            self.tell_start();
+            self.report_start();
         }
         if let Some(request) = self.requests.take() {
             self.answer(request)?;

@@ -174,7 +174,7 @@ impl Run {
         }
     }
 
-    fn tell_start(&mut self) {
+    fn report_start(&mut self) {
         let dataset = &self.session.dataset;
         let started = Started {
             device: self.session.engine.describe(),

@@ -13,8 +13,8 @@ use super::{
 use crate::input;
 use crate::splat::format::Start;
 use crate::splat::frame::half_turn_about_z;
-use crate::splat::sift::{Collector, row_values};
 use crate::splat::source::{Source, Stream};
+use crate::splat::usable::{Collector, row_values};
 use crate::splat::values;
 use crate::splat::{Document, Format, Initial, ReadReport, SplatError};
 use crate::units::quote;

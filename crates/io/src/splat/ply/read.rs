@@ -4,8 +4,8 @@
 use super::columns::{Kind, Layout};
 use super::header::{Element, Encoding, Header, Scalar, Shape};
 use super::input::Input;
-use crate::splat::sift::{Collector, Sift, row_values};
 use crate::splat::source::Source;
+use crate::splat::usable::{Collector, Usable, row_values};
 use crate::splat::{Document, Format, Initial, PointCloud, SplatError};
 use crate::units::quote;
 
@@ -93,19 +93,19 @@ fn read_points(
     layout: &Layout,
     has_colours: bool,
 ) -> Result<PointCloud, SplatError> {
-    let mut sift = Sift::default();
+    let mut usable = Usable::default();
     let mut positions = Vec::with_capacity(first_capacity(vertex, layout));
     let mut colours = Vec::new();
     for_each_row(input, header.encoding, vertex, layout, |row| {
         let (position, colour) = row.split_at(3);
-        if sift.keeps_point(position) {
+        if usable.keeps_point(position) {
             positions.extend(<[f32; 3]>::try_from(position));
             // A colour that is no number is no reason to lose the point.
             let colour = <[f32; 3]>::try_from(colour);
             colours.extend(colour.map(|c| c.map(|v| if v.is_finite() { v.clamp(0.0, 1.0) } else { 0.5 })));
         }
     })?;
-    Ok(PointCloud { positions, colours: has_colours.then_some(colours), report: sift.into_report() })
+    Ok(PointCloud { positions, colours: has_colours.then_some(colours), report: usable.into_report() })
 }
 
 /// Rows to reserve room for before any was seen: the header may promise more than is sensible.

@@ -14,8 +14,8 @@ use super::{
 };
 use crate::splat::format::Start;
 use crate::splat::frame::Axes;
-use crate::splat::sift::{Collector, row_values};
 use crate::splat::source::{Source, Stream};
+use crate::splat::usable::{Collector, row_values};
 use crate::splat::values::{self, EXTREME_LOGIT};
 use crate::splat::{Document, Format, Initial, SplatError};
 

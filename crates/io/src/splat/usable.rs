@@ -29,14 +29,14 @@ const LARGEST_COEFFICIENT: f32 = 1e6;
 /// Parameters of one splat, in the order of a decoded row: mean, log scale, quaternion, opacity logit, SH.
 pub(super) const ROW_SH: usize = 11;
 
-/// Sorts splats out and keeps count.
+/// Decides which splats can be used and keeps count.
 #[derive(Default)]
-pub(super) struct Sift {
+pub(super) struct Usable {
     pub(super) report: ReadReport,
     far: u64,
 }
 
-impl Sift {
+impl Usable {
     /// Whether a splat (`[mean 3 | log scale 3 | quaternion 4 | logit 1 | SH …]`) is kept; may repair it.
     pub(super) fn keeps(&mut self, row: &mut [f32]) -> bool {
         self.report.found += 1;
@@ -135,7 +135,7 @@ const FIRST_RESERVATION_BYTES: usize = 64 << 20;
 /// The splats that can be drawn, from rows as they are decoded.
 pub(super) struct Collector {
     splats: Splats,
-    sift: Sift,
+    usable: Usable,
 }
 
 impl Collector {
@@ -143,12 +143,12 @@ impl Collector {
     pub(super) fn new(sh_degree: u8, promised: u64) -> Self {
         let most = FIRST_RESERVATION_BYTES / (4 * row_values(sh_degree));
         let capacity = usize::try_from(promised).map_or(most, |count| count.min(most));
-        Self { splats: Splats::with_capacity(sh_degree, capacity), sift: Sift::default() }
+        Self { splats: Splats::with_capacity(sh_degree, capacity), usable: Usable::default() }
     }
 
     /// Adds a row of [`row_values`] values, if it can be drawn.
     pub(super) fn push(&mut self, row: &mut [f32]) -> bool {
-        let keeps = self.sift.keeps(row);
+        let keeps = self.usable.keeps(row);
         if let (true, [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, sh @ ..]) = (keeps, row) {
             self.splats.push([*x, *y, *z], [*sx, *sy, *sz], [*qw, *qx, *qy, *qz], *logit, sh);
         }
@@ -157,7 +157,7 @@ impl Collector {
 
     /// The document, and in it the report.
     pub(super) fn into_document(self, format: Format) -> Document {
-        Document { format, report: self.sift.into_report(), ..Document::new(self.splats) }
+        Document { format, report: self.usable.into_report(), ..Document::new(self.splats) }
     }
 }
 
