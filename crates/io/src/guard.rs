@@ -12,7 +12,12 @@ thread_local! {
     static ACTIVE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether a panic of this thread will be caught and told as an error.
+/// Why guarded work gave no result: the message of its panic, on one line.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Breakdown(pub String);
+
+/// Whether a panic of this thread will be caught and reported as an error.
 #[must_use]
 pub fn is_active() -> bool {
     ACTIVE.try_with(Cell::get).unwrap_or(false)
@@ -21,12 +26,12 @@ pub fn is_active() -> bool {
 /// Runs work that may break down. What it works on must not be used after a breakdown, or be made anew.
 ///
 /// # Errors
-/// It panicked: the message of the panic, on one line.
-pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+/// It panicked.
+pub fn run<T>(work: impl FnOnce() -> T) -> Result<T, Breakdown> {
     let before = ACTIVE.replace(true);
     let result = catch_unwind(AssertUnwindSafe(work));
     ACTIVE.set(before);
-    result.map_err(|payload| crate::units::one_line(message(payload.as_ref())))
+    result.map_err(|payload| Breakdown(crate::units::one_line(message(payload.as_ref()))))
 }
 
 fn message(payload: &(dyn Any + Send)) -> &str {
@@ -44,8 +49,8 @@ mod tests {
             assert_eq!(run(|| 7), Ok(7));
             // The inner guard is over, the outer one is not.
             assert!(is_active());
-            let inner: Result<(), String> = run(|| panic!("line one\nline {}", 2));
-            assert_eq!(inner, Err("line one line 2".to_owned()));
+            let inner: Result<(), Breakdown> = run(|| panic!("line one\nline {}", 2));
+            assert_eq!(inner, Err(Breakdown("line one line 2".to_owned())));
             is_active()
         });
         assert_eq!(outer, Ok(true));

@@ -46,11 +46,57 @@ pub enum ToolError {
     )]
     Absent {
         /// What was found instead.
-        tried: Option<String>,
+        tried: Option<Unusable>,
     },
     /// The one that was asked for cannot be used.
+    #[error(transparent)]
+    Unusable(#[from] Unusable),
+}
+
+/// Why a program that was found cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unusable {
+    /// A Python without the package.
+    #[error(
+        "{0}: pycolmap: is not installed there; install it with: {0} -m pip install pycolmap", python.display()
+    )]
+    NotInstalled {
+        /// The interpreter.
+        python: PathBuf,
+    },
+    /// A package without the options that are used here.
+    #[error(
+        "{0}: pycolmap: version {version} is too old (expected 4.0 or later); {0} -m pip install --upgrade pycolmap",
+        python.display()
+    )]
+    OldPackage {
+        /// The interpreter.
+        python: PathBuf,
+        /// Version of pycolmap.
+        version: String,
+    },
+    /// A program without camera rigs.
+    #[error(
+        "{}: COLMAP: version {version} has no camera rigs (expected 3.12 or later); install pycolmap: pip install pycolmap",
+        program.display()
+    )]
+    OldProgram {
+        /// The program.
+        program: PathBuf,
+        /// Its version.
+        version: String,
+    },
+    /// It ran and did not say which version it is.
+    #[error("{}: {what}", program.display())]
+    NoVersion {
+        /// The program.
+        program: PathBuf,
+        /// What was expected of it.
+        what: &'static str,
+    },
+    /// It did not run to its end.
     #[error("{0}")]
-    Unusable(String),
+    Failed(String),
 }
 
 #[derive(Deserialize)]
@@ -75,11 +121,11 @@ impl Tool {
     /// None is there, the one insisted on cannot be used, or `stop` is set.
     pub fn find(python: Option<&Path>, colmap: Option<&Path>, stop: &AtomicBool) -> Result<Self, ToolError> {
         if let Some(program) = colmap {
-            return executable(program, stop).map_err(ToolError::Unusable);
+            return Ok(executable(program, stop)?);
         }
         let variable = std::env::var_os(PYTHON_VARIABLE).map(PathBuf::from);
         if let Some(python) = python.map(Path::to_owned).or(variable) {
-            return with_python(&python, stop).map_err(ToolError::Unusable);
+            return Ok(with_python(&python, stop)?);
         }
         let mut tried = None;
         for python in ["python3", "python"].iter().filter_map(|name| find(name)) {
@@ -107,7 +153,7 @@ impl Tool {
     }
 }
 
-fn with_python(python: &Path, stop: &AtomicBool) -> Result<Tool, String> {
+fn with_python(python: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
     let mut version = None;
     let mut is_absent = false;
     let mut on_line = |stream, line: &str| {
@@ -127,24 +173,19 @@ fn with_python(python: &Path, stop: &AtomicBool) -> Result<Tool, String> {
         .arg("--version")
         .silence(VERSION_LIMIT)
         .run(stop, &mut on_line);
-    let path = python.display();
+    let python = python.to_owned();
     match (ran, version) {
-        _ if is_absent => Err(format!(
-            "{path}: pycolmap: is not installed there; install it with: {path} -m pip install pycolmap"
-        )),
-        (Err(error), _) => Err(error.to_string()),
-        (Ok(_), None) => Err(format!("{path}: pycolmap: says no version")),
+        _ if is_absent => Err(Unusable::NotInstalled { python }),
+        (Err(error), _) => Err(Unusable::Failed(error.to_string())),
+        (Ok(_), None) => Err(Unusable::NoVersion { program: python, what: "pycolmap: says no version" }),
         (Ok(_), Some(version)) => match numbers(&version) {
-            Some((4.., _)) => Ok(Tool::Python { python: python.to_owned(), version }),
-            _ => Err(format!(
-                "{path}: pycolmap: version {version} is too old (expected 4.0 or later); {path} -m pip install --upgrade pycolmap"
-            )),
+            Some((4.., _)) => Ok(Tool::Python { python, version }),
+            _ => Err(Unusable::OldPackage { python, version }),
         },
     }
 }
 
-fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, String> {
-    let path = program.display();
+fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
     let mut first = None;
     // `colmap help` prints its version in the first line: "COLMAP 3.12.3 -- Structure-from-Motion …".
     let mut on_line = |_, line: &str| {
@@ -154,19 +195,19 @@ fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, String> {
     };
     let ran = Program::new(program).arg("help").silence(VERSION_LIMIT).run(stop, &mut on_line);
     if let (Err(error), None) = (ran, &first) {
-        return Err(error.to_string());
+        return Err(Unusable::Failed(error.to_string()));
     }
     let text = first.unwrap_or_default();
     let version =
         text.split_whitespace().skip_while(|w| *w != "COLMAP").nth(1).unwrap_or_default().to_owned();
+    let program = program.to_owned();
     match numbers(&version) {
-        Some((major, minor)) if (major, minor) >= (3, 12) => {
-            Ok(Tool::Colmap { program: program.to_owned(), version })
+        Some((major, minor)) if (major, minor) >= (3, 12) => Ok(Tool::Colmap { program, version }),
+        Some(_) => Err(Unusable::OldProgram { program, version }),
+        None => {
+            let what = "COLMAP: says no version (expected `COLMAP 3.12` or later)";
+            Err(Unusable::NoVersion { program, what })
         }
-        Some(_) => Err(format!(
-            "{path}: COLMAP: version {version} has no camera rigs (expected 3.12 or later); install pycolmap: pip install pycolmap"
-        )),
-        None => Err(format!("{path}: COLMAP: says no version (expected `COLMAP 3.12` or later)")),
     }
 }
 

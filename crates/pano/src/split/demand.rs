@@ -1,12 +1,37 @@
 //! How many bytes a frame takes, by its header, and how many workers the budget allows.
 
+use std::path::PathBuf;
+
 use super::error::SplitError;
 use super::masks;
 use super::settings::Settings;
 use super::shared::Shared;
 use crate::cutter::Format;
 use crate::film::Film;
-use crate::load;
+use crate::load::{self, LoadError};
+
+/// Why a frame cannot be cut within the budget.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum DemandError {
+    /// A file of it cannot be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// It takes more than there is.
+    #[error(
+        "{}: memory: cutting it takes {} (expected at most {}); raise ⟨max-memory⟩, or make it smaller: {}x{side} px of this kind fit",
+        file.display(), gausset_io::units::bytes(*bytes), gausset_io::units::bytes(*most), 2 * side
+    )]
+    TooLarge {
+        /// The first file of the frame.
+        file: PathBuf,
+        /// Bytes that it takes.
+        bytes: u64,
+        /// Bytes that there are.
+        most: u64,
+        /// Height (px) of a panorama of its kind that fits.
+        side: u64,
+    },
+}
 
 /// Frames of a folder that are looked at before the work begins.
 const FRAMES_LOOKED_AT: usize = 4;
@@ -16,7 +41,7 @@ pub(super) fn threads_within(shared: &Shared<'_>, todo: &[usize]) -> Result<usiz
     let (settings, work) = (shared.settings, shared.work);
     let Some(Film { video, .. }) = &settings.film else {
         let first = todo.iter().take(FRAMES_LOOKED_AT);
-        // One that cannot be read is told when its turn comes.
+        // One that cannot be read is reported when its turn comes.
         let each = first.filter_map(|&index| demand(shared, index).ok()).max();
         return Ok(each.map_or(work.threads, |each| work.threads.min((work.budget / each.max(1)) as usize)));
     };
@@ -36,11 +61,11 @@ pub(super) fn threads_within(shared: &Shared<'_>, todo: &[usize]) -> Result<usiz
 }
 
 /// Bytes that a frame in files takes from its file to its encoded views.
-pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, String> {
+pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, DemandError> {
     let (settings, frame) = (shared.settings, &shared.frames[index]);
     let (mut bytes, mut planes, mut pixels) = (0, 0, 0);
     for file in &frame.files {
-        let demand = load::demand(file, &settings.limits).map_err(|e| e.to_string())?;
+        let demand = load::demand(file, &settings.limits)?;
         bytes += demand.bytes;
         planes += demand.planes;
         pixels += demand.pixels;
@@ -54,15 +79,10 @@ pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, String> {
     if bytes <= largest {
         return Ok(bytes);
     }
-    let file = frame.files.first().map(|f| f.display().to_string()).unwrap_or_default();
     // What a frame takes grows with its pixels.
     let side = (pixels as f64 * largest as f64 / bytes as f64 / 2.0).sqrt() as u64 / 16 * 16;
-    Err(format!(
-        "{file}: memory: cutting it takes {} (expected at most {}); raise ⟨max-memory⟩, or make it smaller: {}x{side} px of this kind fit",
-        gausset_io::units::bytes(bytes),
-        gausset_io::units::bytes(largest),
-        2 * side
-    ))
+    let file = frame.files.first().cloned().unwrap_or_default();
+    Err(DemandError::TooLarge { file, bytes, most: largest, side })
 }
 
 /// Bytes of the buffers of one view: pixels and file.

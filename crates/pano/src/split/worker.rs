@@ -60,7 +60,7 @@ fn next_of_files(
     // This worker will probably get that one after the present one.
     ahead.iter().flat_map(|&ahead| &shared.frames[ahead].files).for_each(|file| read_ahead(file));
     match demand(shared, index) {
-        Err(reason) => return Err(LeftOut { index, reason }),
+        Err(error) => return Err(LeftOut { index, reason: error.to_string() }),
         Ok(needed) if needed > reservation.bytes() => {
             *buffers = Buffers::default();
             reservation.renew(needed);

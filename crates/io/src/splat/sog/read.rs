@@ -174,7 +174,7 @@ impl Place<'_> {
         let mut decoder = match guard::run(|| WebPDecoder::new(Cursor::new(&bytes))) {
             Ok(Ok(decoder)) => decoder,
             Ok(Err(error)) => return Err(broken(quote(&error.to_string()))),
-            Err(panic) => return Err(broken(quote(&panic))),
+            Err(panic) => return Err(broken(quote(&panic.0))),
         };
         let (width, height) = decoder.dimensions();
         if decoder.is_animated() || decoder.is_lossy() {
@@ -193,7 +193,7 @@ impl Place<'_> {
         match guard::run(|| decoder.read_image(&mut pixels)) {
             Ok(Ok(())) => {}
             Ok(Err(error)) => return Err(broken(quote(&error.to_string()))),
-            Err(panic) => return Err(broken(quote(&panic))),
+            Err(panic) => return Err(broken(quote(&panic.0))),
         }
         let rgba = match decoder.has_alpha() {
             true => pixels,
