@@ -139,6 +139,35 @@ fn the_page_can_be_used_by_keyboard_and_on_a_narrow_screen() {
     drop(shown.end(Some(Signal::TERM)));
 }
 
+/// Findings of axe-core, the usual checker of pages for people who do not see, hear or point well. It comes with
+/// `npm install --prefix target/axe axe-core@4`, is not shipped, and is named by GAUSSET_AXE where it lies elsewhere.
+#[test]
+fn the_page_has_no_serious_finding_of_axe() {
+    const TEST: &str = "the_page_has_no_serious_finding_of_axe";
+    let own = gausset_testkit::workspace_root().join("target/axe/node_modules/axe-core/axe.min.js");
+    let script = std::env::var_os("GAUSSET_AXE").map_or(own, Into::into);
+    let Ok(script) = std::fs::read_to_string(script) else {
+        gausset_testkit::skip::skip_for_machine(
+            TEST,
+            "no axe-core (npm install --prefix target/axe axe-core@4)",
+        );
+        return;
+    };
+    let Some(mut browser) = browser(TEST) else { return };
+    let workshop = trained();
+    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    open(&mut browser, &shown);
+    for state in ["", "document.getElementById('keys').showModal()"] {
+        browser.value(state);
+        browser.value(&script);
+        let found = browser.value(
+            "axe.run().then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact)).map(v => `${v.id}: ${v.nodes.map(n => n.html).join(' ')}`).join('; '))",
+        );
+        assert_eq!(found, "", "{state}");
+    }
+    drop(shown.end(Some(Signal::TERM)));
+}
+
 /// Writes the picture of the manual: `GAUSSET_VIEWER_RUN=demo/run cargo test -p gausset --test it picture_of -- --ignored`.
 #[test]
 #[ignore = "makes docs/images/viewer.jpg of a run that somebody has trained"]
