@@ -54,6 +54,8 @@ pub enum Event {
     },
     /// GPS positions are there, but scatter too much to tell the scale.
     NoMetricScale,
+    /// These views were added so that every direction is seen; none if nothing was missing.
+    ViewsAdded(Vec<gausset_pano::geometry::View>),
     /// Points were added far away, where there is sky.
     FarPoints(usize),
     /// Something a person should know though the job goes on.

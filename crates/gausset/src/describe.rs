@@ -120,3 +120,23 @@ pub(crate) fn split(report: &Report, folder: &Path) -> String {
     }
     table::facts(&rows)
 }
+
+/// Views that complete the sphere.
+pub(crate) fn views_added(views: &[gausset_pano::geometry::View]) -> String {
+    if views.is_empty() {
+        return "full sphere: nothing was missing".to_owned();
+    }
+    let list: Vec<String> = views
+        .iter()
+        .map(|v| format!("{} (yaw {:.0}, pitch {:.0}, roll {:.0})", v.name, v.yaw, v.pitch, v.roll))
+        .collect();
+    format!("full sphere: {} added: {}", counted(views.len() as u64, "view"), list.join(", "))
+}
+
+/// A share in percent, with two digits; 100 % only of the whole.
+pub(crate) fn percent(share: f64) -> String {
+    match share {
+        1.0 => "100 %".to_owned(),
+        share => format!("{:.2} %", (100.0 * share).min(99.99)),
+    }
+}

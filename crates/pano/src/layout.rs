@@ -33,8 +33,10 @@ pub enum Layout {
     Dense17,
     /// The faces of a cube: the default for training.
     Cube6,
-    /// 4 around the horizon and 4 at -30 degrees.
+    /// 4 around the horizon and 4 at -30 degrees: 81.20 % of the sphere.
     Cube8,
+    /// `cube8` with a view straight up and one straight down.
+    Cube8Full,
     /// Exactly COLMAP's `perspective_overlapping`.
     Colmap12,
     /// `ring8` with a view straight up and one straight down.
@@ -43,7 +45,7 @@ pub enum Layout {
 
 impl Layout {
     /// All layouts.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Ring8,
         Self::Ring8Wide,
         Self::Ring12Wide,
@@ -52,6 +54,7 @@ impl Layout {
         Self::Dense17,
         Self::Cube6,
         Self::Cube8,
+        Self::Cube8Full,
         Self::Colmap12,
         Self::Ring8Caps,
     ];
@@ -68,6 +71,7 @@ impl Layout {
             Self::Dense17 => "dense17",
             Self::Cube6 => "cube6",
             Self::Cube8 => "cube8",
+            Self::Cube8Full => "cube8-full",
             Self::Colmap12 => "colmap12",
             Self::Ring8Caps => "ring8-caps",
         }
@@ -83,7 +87,13 @@ impl Layout {
     #[must_use]
     pub const fn hfov(self) -> f64 {
         match self {
-            Self::Ring8 | Self::Ring4 | Self::Cube6 | Self::Cube8 | Self::Colmap12 | Self::Ring8Caps => 90.0,
+            Self::Ring8
+            | Self::Ring4
+            | Self::Cube6
+            | Self::Cube8
+            | Self::Cube8Full
+            | Self::Colmap12
+            | Self::Ring8Caps => 90.0,
             Self::Ring8Wide | Self::Ring12Wide | Self::Dome16 => 110.0,
             Self::Dense17 => 120.0,
         }
@@ -103,6 +113,9 @@ impl Layout {
             Self::Dense17 => ring(9, 0.0, 0.0).chain(ring(4, 0.0, 30.0)).chain(ring(4, 0.0, -30.0)).collect(),
             Self::Cube6 => ring(4, 0.0, 0.0).chain([(0.0, 90.0), (0.0, -90.0)]).collect(),
             Self::Cube8 => ring(4, 0.0, 0.0).chain(ring(4, 0.0, -30.0)).collect(),
+            Self::Cube8Full => {
+                ring(4, 0.0, 0.0).chain(ring(4, 0.0, -30.0)).chain([(0.0, 90.0), (0.0, -90.0)]).collect()
+            }
             Self::Colmap12 => {
                 ring(4, 0.0, -35.0).chain(ring(4, 0.0, 0.0)).chain(ring(4, 45.0, 35.0)).collect()
             }
@@ -301,7 +314,7 @@ mod tests {
     #[test]
     fn layouts_have_the_published_directions() {
         let count = |l: Layout| l.directions().len();
-        assert_eq!(Layout::ALL.map(count), [8, 8, 12, 4, 16, 17, 6, 8, 12, 10]);
+        assert_eq!(Layout::ALL.map(count), [8, 8, 12, 4, 16, 17, 6, 8, 10, 12, 10]);
         let colmap = Layout::Colmap12.directions();
         assert_eq!(colmap[1], (90.0, -35.0));
         assert_eq!(colmap[8], (45.0, 35.0));

@@ -9,11 +9,12 @@
 #![deny(unsafe_code)]
 
 pub mod colours;
+pub mod coverage;
 pub mod cutter;
 pub mod eac;
 pub mod export;
-mod fetch;
 pub mod far_points;
+mod fetch;
 pub mod film;
 pub mod fisheye;
 pub mod frames;

@@ -5,8 +5,9 @@ use std::sync::atomic::AtomicBool;
 use gausset_compute::Exec;
 use gausset_core::{RgbImage8, se3};
 
+use crate::coverage::Seen;
 use crate::cutter::{CutJob, CutView, Cutter, Format, Plan, Times};
-use crate::geometry::{View, equirect_from_direction};
+use crate::geometry::{View, direction_from_equirect, equirect_from_direction};
 use crate::jpeg::Decoder;
 use crate::load::{LoadError, Opened, rgb_from_ycbcr};
 use crate::plane::{Colour, Frame};
@@ -51,6 +52,7 @@ pub fn sheet(
     let height = top + views.len().div_ceil(columns) * (row_height + GAP);
     let mut sheet = vec![32u8; 3 * WIDTH * height];
     draw_panorama(&frame, &mut sheet, top);
+    darken_unseen(views, equirect, &mut sheet, top);
     for (index, view) in views.iter().enumerate() {
         outline(view, equirect, &mut sheet, top, COLOURS[index % COLOURS.len()]);
     }
@@ -94,6 +96,23 @@ fn draw_panorama(frame: &Frame, sheet: &mut [u8], top: usize) {
             };
             let at = 3 * (y * WIDTH + x);
             sheet[at..at + 3].copy_from_slice(&rgb);
+        }
+    }
+}
+
+/// Shows what no view sees at a quarter of its brightness.
+fn darken_unseen(views: &[View], equirect: Equirect, sheet: &mut [u8], top: usize) {
+    let seen = Seen::new(views);
+    for y in 0..top {
+        for x in 0..WIDTH {
+            let share = |at: usize, of: usize| (at as f64 + 0.5) / of as f64;
+            let u = equirect.left + share(x, WIDTH) * f64::from(equirect.width);
+            let v = equirect.top + share(y, top) * f64::from(equirect.height);
+            let d = direction_from_equirect(u, v, equirect.full_width, equirect.full_height);
+            if seen.by(d) == 0 {
+                let at = 3 * (y * WIDTH + x);
+                sheet[at..at + 3].iter_mut().for_each(|value| *value /= 4);
+            }
         }
     }
 }

@@ -33,20 +33,33 @@ pub struct ViewChoice {
     pub fov: Option<f64>,
     /// Turns all views to the right, degrees.
     pub rotate: f64,
+    /// Adds the fewest views that let every direction be seen.
+    pub full_sphere: bool,
 }
 
 impl Default for ViewChoice {
     fn default() -> Self {
-        Self { layout: Layout::Ring8, views: None, size: None, fov: None, rotate: 0.0 }
+        Self { layout: Layout::Ring8, views: None, size: None, fov: None, rotate: 0.0, full_sphere: false }
     }
 }
 
 impl ViewChoice {
-    /// The views for a source that is `around` px wide.
+    /// The views for a source that is `around` px wide, with those that complete the sphere if that was asked for.
     ///
     /// # Errors
     /// Values out of range, a file of views that cannot be used, a sphere that takes too many views.
     pub fn views(&self, around: u32) -> Result<Vec<View>, Failure> {
+        let mut views = self.chosen(around)?;
+        if self.full_sphere {
+            let added = gausset_pano::coverage::complete(&views)
+                .map_err(|what| Failure::usage(format!("⟨full-sphere⟩: {what}")))?;
+            views.extend(added);
+        }
+        Ok(views)
+    }
+
+    /// The views without those that complete the sphere.
+    fn chosen(&self, around: u32) -> Result<Vec<View>, Failure> {
         let mut views = match &self.views {
             Some(path) => {
                 let hfov = self.fov.unwrap_or(90.0);
@@ -239,6 +252,10 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
 /// As [`split()`].
 pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
     let settings = options.settings(source)?;
+    if options.views.full_sphere {
+        let chosen = options.views.chosen(source.around)?.len();
+        host.report(Event::ViewsAdded(settings.views[chosen..].to_vec()));
+    }
     let folder = options.output.as_path();
     let budget = budget(options.max_memory)?;
     split::claim(folder, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;

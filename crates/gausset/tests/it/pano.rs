@@ -350,3 +350,30 @@ fn the_bench_keeps_its_contract() {
     assert!(result["ratio_to_floor"].is_null());
     assert_eq!(result["stages"].as_array().map(Vec::len), Some(5));
 }
+
+#[test]
+fn layouts_say_what_they_see_and_what_closes_their_hole() {
+    let workshop = with_walk(1);
+    let table = workshop.succeed(&["pano", "layouts"]).stdout;
+    assert_eq!(table.lines().count(), 12, "{table}");
+    let ring = table.lines().find(|line| line.starts_with("ring8 ")).expect("a line");
+    assert!(ring.contains("69.78 %") && ring.contains("straight"), "{ring}");
+    let one = workshop.succeed(&["pano", "layouts", "ring8", "--full-sphere"]).stdout;
+    assert!(one.contains("2 views added: view08 (yaw 0, pitch 90, roll 0), view09"), "{one}");
+    let object = json(&workshop.succeed(&["pano", "layouts", "cube8", "--json"]).stdout);
+    let layout = &object["layouts"][0];
+    assert_eq!((object["schema"].as_u64(), layout["name"].as_str()), (Some(1), Some("cube8")));
+    assert!((layout["share"].as_f64().expect("a number") - 0.8120).abs() < 5e-5);
+    assert_eq!(layout["holes"].as_array().map(Vec::len), Some(2));
+    // The same views are cut.
+    let cut = ["pano", "split", "walk", "-o", "out", "--size", "32", "--layout", "ring4", "--full-sphere"];
+    let finished = workshop.succeed(&cut);
+    assert!(finished.stderr.contains("full sphere: 2 views added"), "{}", finished.stderr);
+    assert!(workshop.path("out/images/view05/p0.jpg").is_file());
+    let narrow = workshop.run(&["pano", "layouts", "ring4", "--fov", "5", "--full-sphere"]);
+    assert_eq!(narrow.code, 2);
+    assert!(
+        narrow.stderr.starts_with("gausset: --full-sphere: more than 256 views of 5 degrees"),
+        "{narrow:?}"
+    );
+}

@@ -2,6 +2,7 @@
 
 pub(crate) mod align;
 pub(crate) mod export;
+pub(crate) mod layouts;
 pub(crate) mod preview;
 pub(crate) mod run;
 pub(crate) mod split;
@@ -37,6 +38,8 @@ enum What {
     Align(Box<align::AlignArgs>),
     /// Everything: views, poses, training, evaluation.
     Run(Box<run::RunArgs>),
+    /// What the layouts see of the sphere.
+    Layouts(layouts::LayoutsArgs),
     /// Draw the views of a layout and their outlines on a panorama.
     Preview(preview::PreviewArgs),
     /// Write the poses for other programs.
@@ -50,6 +53,7 @@ impl PanoArgs {
             What::Split(args) => args.json,
             What::Align(args) => args.json,
             What::Run(args) => args.json,
+            What::Layouts(args) => args.json,
             What::Preview(_) | What::Export(_) => false,
         }
     }
@@ -61,6 +65,7 @@ pub(crate) fn run(args: PanoArgs, console: &Console) -> Result<Status, Ending> {
         What::Split(args) => split::run(&args, console),
         What::Align(args) => align::run(&args, console),
         What::Run(args) => run::run(&args, console),
+        What::Layouts(args) => layouts::run(&args, console),
         What::Preview(args) => preview::run(&args, console),
         What::Export(args) => export::run(&args, console),
     }

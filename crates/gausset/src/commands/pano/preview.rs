@@ -8,18 +8,20 @@ use clap::Args;
 use gausset_compute::{Exec, Pool};
 use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_pano::coverage::Coverage;
 use gausset_pano::load::{self, Limits};
 use gausset_pano::preview;
 
 use super::views::ViewArgs;
 use crate::Ending;
 use crate::console::Console;
+use crate::describe;
 use crate::exit::Status;
 
 const AFTER_HELP: &str = "\
 Example:
   gausset pano preview walk/pano_01.jpg --layout dome16 -o preview.png
-Above, the panorama with the outlines of the views; below, the views.";
+Above, the panorama with the outlines of the views, dark where none of them sees it; below, the views.";
 
 /// Arguments of `pano preview`.
 #[derive(Clone, Debug, Args)]
@@ -54,6 +56,12 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     let png = gausset_io::image::encode::png_rgb8(&picture).map_err(|e| Failure::new("write", e))?;
     let options = WriteOptions { overwrite, ..WriteOptions::default() };
     write_atomic_with(&Disk, &args.output, &options, |file| file.write_all(&png))?;
-    console.result(&format!("{} ({} views)", args.output.display(), views.len()))?;
+    let coverage = Coverage::of(&views);
+    console.result(&format!(
+        "{} ({} views; {} of the sphere is seen)",
+        args.output.display(),
+        views.len(),
+        describe::percent(coverage.share)
+    ))?;
     Ok(Status::Done)
 }

@@ -17,7 +17,7 @@ pub(crate) fn layout_parser() -> impl TypedValueParser<Value = Layout> {
 /// Which views.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ViewArgs {
-    /// Views: ring8|ring8-110|ring12-110|ring4|dome16|dense17|cube6|cube8|colmap12|ring8-caps.
+    /// Views: ring8|ring8-110|ring12-110|ring4|dome16|dense17|cube6|cube8|cube8-full|colmap12|ring8-caps.
     #[arg(
         long, value_name = "LAYOUT", default_value = "ring8", hide_possible_values = true, help_heading = "Views",
         value_parser = layout_parser()
@@ -41,6 +41,9 @@ pub(crate) struct ViewArgs {
         help_heading = "Views"
     )]
     pub(crate) rotate: f64,
+    /// Add the fewest views that let every direction be seen, and say which.
+    #[arg(long, help_heading = "Views")]
+    pub(crate) full_sphere: bool,
 }
 
 impl ViewArgs {
@@ -51,6 +54,7 @@ impl ViewArgs {
             size: self.size,
             fov: self.fov,
             rotate: self.rotate,
+            full_sphere: self.full_sphere,
         }
     }
 }

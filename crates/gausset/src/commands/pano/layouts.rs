@@ -1,0 +1,211 @@
+//! `gausset pano layouts`: what sets of views see of the sphere.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gausset_flow::panos::ViewChoice;
+use gausset_pano::coverage::{Coverage, counts};
+use gausset_pano::geometry::View;
+use gausset_pano::layout::Layout;
+use serde::Serialize;
+
+use super::views::layout_parser;
+use crate::Ending;
+use crate::console::Console;
+use crate::describe;
+use crate::exit::Status;
+use crate::table::{self, Align};
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset pano layouts                       all of them
+  gausset pano layouts ring8                 one of them, with a map of what it sees
+  gausset pano layouts ring8 --full-sphere   and what closes its hole
+  gausset pano layouts --views mine.json";
+
+/// Columns and rows of the map.
+const MAP: [usize; 2] = [72, 18];
+/// A panorama of this width, px: sizes of views do not matter here.
+const AROUND: u32 = 4096;
+
+/// Arguments of `pano layouts`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct LayoutsArgs {
+    /// One layout, with its map [default: a table of all].
+    #[arg(value_name = "LAYOUT", value_parser = layout_parser())]
+    layout: Option<Layout>,
+    /// Views from a JSON list of {yaw, pitch, roll, hfov, width, height}.
+    #[arg(long, value_name = "FILE", conflicts_with = "layout")]
+    views: Option<PathBuf>,
+    /// Horizontal field of view in degrees [default: the layout's].
+    #[arg(long, value_name = "DEG")]
+    fov: Option<f64>,
+    /// Add the fewest views that let every direction be seen, and say which.
+    #[arg(long)]
+    full_sphere: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// The result: a stable contract.
+#[derive(Serialize)]
+struct Report {
+    schema: u32,
+    kind: &'static str,
+    layouts: Vec<Entry>,
+}
+
+/// A layout.
+#[derive(Serialize)]
+struct Entry {
+    name: String,
+    /// Those that were added for the full sphere come last.
+    views: Vec<View>,
+    added: usize,
+    /// Share of the sphere that is seen, 0 to 1.
+    share: f64,
+    mean_views: f64,
+    least_views: Option<u32>,
+    holes: Vec<HoleEntry>,
+}
+
+/// A part of the sphere that nothing sees.
+#[derive(Serialize)]
+struct HoleEntry {
+    share: f64,
+    yaw: Option<f64>,
+    pitch: Option<f64>,
+    radius_degrees: f64,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &LayoutsArgs, console: &Console) -> Result<Status, Ending> {
+    let choice = |layout: Layout| ViewChoice {
+        layout,
+        fov: args.fov,
+        full_sphere: args.full_sphere,
+        ..ViewChoice::default()
+    };
+    let chosen: Vec<(String, ViewChoice)> = match (&args.views, args.layout) {
+        (Some(path), _) => {
+            let choice = ViewChoice { views: Some(path.clone()), ..choice(Layout::Ring8) };
+            vec![(path.display().to_string(), choice)]
+        }
+        (None, Some(layout)) => vec![(layout.name().to_owned(), choice(layout))],
+        (None, None) => Layout::ALL.map(|layout| (layout.name().to_owned(), choice(layout))).to_vec(),
+    };
+    let is_single = chosen.len() == 1;
+    let layouts =
+        chosen.into_iter().map(|(name, choice)| Entry::of(name, &choice)).collect::<Result<_, _>>()?;
+    let report = Report { schema: 1, kind: "layouts", layouts };
+    console.object_or(&report, || match report.layouts.first() {
+        Some(entry) if is_single => entry.text(),
+        _ => table_of(&report.layouts),
+    })?;
+    Ok(Status::Done)
+}
+
+impl Entry {
+    fn of(name: String, choice: &ViewChoice) -> Result<Self, Ending> {
+        let chosen = ViewChoice { full_sphere: false, ..choice.clone() }.views(AROUND)?.len();
+        let views = choice.views(AROUND)?;
+        let coverage = Coverage::of(&views);
+        let hole = |h: &gausset_pano::coverage::Hole| HoleEntry {
+            share: h.share,
+            yaw: h.yaw,
+            pitch: h.pitch,
+            radius_degrees: h.radius,
+        };
+        Ok(Self {
+            name,
+            added: views.len() - chosen,
+            views,
+            share: coverage.share,
+            mean_views: coverage.mean,
+            least_views: coverage.least,
+            holes: coverage.holes.iter().map(hole).collect(),
+        })
+    }
+
+    fn least(&self) -> String {
+        self.least_views.map_or_else(|| "?".to_owned(), |least| least.to_string())
+    }
+
+    /// One layout for people.
+    fn text(&self) -> String {
+        let mut text = table::facts(&[
+            ("layout", format!("{}, {} views", self.name, self.views.len())),
+            ("sphere", format!("{} is seen", describe::percent(self.share))),
+            (
+                "views",
+                format!("{:.2} see a direction on average, {} at least", self.mean_views, self.least()),
+            ),
+        ]);
+        for hole in &self.holes {
+            text += &format!("hole    {}\n", hole.text());
+        }
+        if self.added > 0 {
+            let added = &self.views[self.views.len() - self.added..];
+            text += &format!("{}\n", describe::views_added(added));
+        }
+        let [columns, rows] = MAP;
+        text += "\nviews of a direction; above straight up, in the middle straight ahead, . = none\n";
+        for row in counts(&self.views, columns, rows).chunks(columns) {
+            let digits = row.iter().map(|&count| match count {
+                0 => '.',
+                count => char::from_digit(count, 36).unwrap_or('+'),
+            });
+            text.extend(digits);
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl HoleEntry {
+    fn text(&self) -> String {
+        let share = describe::percent(self.share);
+        match (self.yaw, self.pitch) {
+            (Some(_), Some(pitch)) if pitch > 89.5 => {
+                format!("{share} around straight up, to {:.0} degrees from there", self.radius_degrees)
+            }
+            (Some(_), Some(pitch)) if pitch < -89.5 => {
+                format!("{share} around straight down, to {:.0} degrees from there", self.radius_degrees)
+            }
+            (Some(yaw), Some(pitch)) => format!(
+                "{share} around yaw {yaw:.0}, pitch {pitch:.0}, to {:.0} degrees from there",
+                self.radius_degrees
+            ),
+            _ => format!("{share} in a belt around the sphere"),
+        }
+    }
+}
+
+fn table_of(layouts: &[Entry]) -> String {
+    let header = [
+        ("layout", Align::Left),
+        ("views", Align::Right),
+        ("degrees", Align::Right),
+        ("sphere", Align::Right),
+        ("mean", Align::Right),
+        ("least", Align::Right),
+        ("largest hole", Align::Left),
+    ];
+    let rows: Vec<Vec<String>> = layouts
+        .iter()
+        .map(|entry| {
+            vec![
+                entry.name.clone(),
+                entry.views.len().to_string(),
+                entry.views.first().map_or(0.0, |view| view.hfov).to_string(),
+                describe::percent(entry.share),
+                format!("{:.2}", entry.mean_views),
+                entry.least(),
+                entry.holes.first().map_or_else(String::new, HoleEntry::text),
+            ]
+        })
+        .collect();
+    table::columns(&header, &rows)
+}

@@ -1,0 +1,183 @@
+//! How much of the sphere a set of views sees: computed, not sampled.
+//!
+//! The sphere is eight spherical triangles. Four planes through its centre bound what a view sees; they cut away from
+//! every convex spherical polygon what lies within, and what remains is at most four convex polygons again. What no
+//! view has cut away in the end is the hole, its area the sum of triangles (Van Oosterom and Strackee 1983):
+//!
+//! ```text
+//! tan(E/2) = a·(b × c) / (1 + a·b + b·c + c·a)
+//! ```
+//! Pieces below [`SLIVER`] steradians are rounding where two edges lie on each other, and are dropped.
+
+mod complete;
+mod polygon;
+
+pub use complete::{CompleteError, complete};
+use polygon::{Polygon, View4, components, sphere};
+
+use crate::geometry::{View, direction_from_equirect};
+
+/// Smallest piece in steradians: 0.04 square arc seconds.
+const SLIVER: f64 = 1e-12;
+/// The whole sphere in steradians.
+const SPHERE: f64 = 4.0 * std::f64::consts::PI;
+/// Most pieces that are followed to find the least number of views of a direction.
+const MAX_PIECES: usize = 1 << 20;
+
+/// What a set of views sees.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Coverage {
+    /// Share of the sphere that at least one view sees, 0 to 1.
+    pub share: f64,
+    /// Mean number of views that see a direction.
+    pub mean: f64,
+    /// Least number of views that see a direction; `None` where the views are too many to tell.
+    pub least: Option<u32>,
+    /// What no view sees, the largest first.
+    pub holes: Vec<Hole>,
+}
+
+/// A connected part of the sphere that no view sees.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hole {
+    /// Share of the sphere, 0 to 1.
+    pub share: f64,
+    /// Direction of its middle, degrees to the right; `None` of a belt without a middle.
+    pub yaw: Option<f64>,
+    /// The same, degrees upwards.
+    pub pitch: Option<f64>,
+    /// Angle in degrees from the middle to its farthest point.
+    pub radius: f64,
+}
+
+impl Coverage {
+    /// Of these views.
+    #[must_use]
+    pub fn of(views: &[View]) -> Self {
+        let planes: Vec<View4> = views.iter().map(View4::new).collect();
+        let rest = unseen(&planes);
+        let mut holes: Vec<Hole> = components(&rest).iter().map(|part| Hole::of(part)).collect();
+        holes.sort_by(|a, b| b.share.total_cmp(&a.share));
+        let missing: f64 = rest.iter().map(Polygon::area).sum();
+        let least = if rest.is_empty() { least(&planes) } else { Some(0) };
+        Self {
+            share: if rest.is_empty() { 1.0 } else { 1.0 - missing / SPHERE },
+            mean: views.iter().map(share_of).sum(),
+            least,
+            holes,
+        }
+    }
+}
+
+impl Hole {
+    fn of(part: &[&Polygon]) -> Self {
+        let area: f64 = part.iter().map(|p| p.area()).sum();
+        let sums = part.iter().map(|p| p.moment());
+        let middle = sums.fold([0.0; 3], |a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]]);
+        let length = gausset_core::se3::norm(middle);
+        let mut hole = Self { share: area / SPHERE, yaw: None, pitch: None, radius: 180.0 };
+        if length > 1e-6 * area {
+            let middle = middle.map(|v| v / length);
+            let cosine =
+                part.iter().flat_map(|p| p.corners()).map(|c| polygon::dot(middle, *c)).fold(1.0, f64::min);
+            let (yaw, pitch) = angles(middle);
+            hole = Self {
+                yaw: Some(yaw),
+                pitch: Some(pitch),
+                radius: libm::acos(cosine.max(-1.0)).to_degrees(),
+                ..hole
+            };
+        }
+        hole
+    }
+}
+
+/// Yaw and pitch of a unit direction in degrees; straight up and down have yaw 0.
+fn angles(d: [f64; 3]) -> (f64, f64) {
+    let flat = libm::hypot(d[0], d[2]);
+    let yaw = if flat < 1e-9 { 0.0 } else { libm::atan2(d[0], d[2]).to_degrees() };
+    (yaw, libm::atan2(-d[1], flat).to_degrees())
+}
+
+/// Share of the sphere that one view sees: `asin(p q / sqrt((1 + p²)(1 + q²))) / π` with the tangents p, q of half its
+/// fields of view.
+#[must_use]
+pub fn share_of(view: &View) -> f64 {
+    let p = 0.5 * f64::from(view.width) / view.focal();
+    let q = 0.5 * f64::from(view.height) / view.focal();
+    libm::asin(p * q / libm::sqrt((1.0 + p * p) * (1.0 + q * q))) / std::f64::consts::PI
+}
+
+/// By how many of a set of views a direction is seen.
+pub struct Seen(Vec<View4>);
+
+impl Seen {
+    /// Of these views.
+    #[must_use]
+    pub fn new(views: &[View]) -> Self {
+        Self(views.iter().map(View4::new).collect())
+    }
+
+    /// Number of views that see a direction.
+    #[must_use]
+    pub fn by(&self, d: [f64; 3]) -> u32 {
+        self.0.iter().filter(|view| view.sees(d)).count() as u32
+    }
+}
+
+/// How many of the views see each cell of a grid over the panorama: rows from the top, columns from the left.
+#[must_use]
+pub fn counts(views: &[View], columns: usize, rows: usize) -> Vec<u32> {
+    let seen = Seen::new(views);
+    let (width, height) = (columns as f64, rows as f64);
+    (0..columns * rows)
+        .map(|i| {
+            let (x, y) = ((i % columns) as f64 + 0.5, (i / columns) as f64 + 0.5);
+            seen.by(direction_from_equirect(x, y, width, height))
+        })
+        .collect()
+}
+
+/// What none of the views sees.
+fn unseen(views: &[View4]) -> Vec<Polygon> {
+    views.iter().fold(sphere(), |rest, view| without(&rest, view))
+}
+
+/// What of the polygons a view does not see.
+fn without(rest: &[Polygon], view: &View4) -> Vec<Polygon> {
+    let mut left = Vec::with_capacity(rest.len());
+    for polygon in rest {
+        view.split(polygon, &mut left);
+    }
+    left
+}
+
+/// The least number of views of a direction, by following each piece through all views; pieces that cannot have fewer
+/// than the fewest so far are given up.
+fn least(views: &[View4]) -> Option<u32> {
+    let mut stack: Vec<(Polygon, usize, u32)> = sphere().into_iter().map(|p| (p, 0, 0)).collect();
+    let (mut best, mut pieces) = (u32::MAX, 0usize);
+    let mut outside = Vec::new();
+    while let Some((piece, next, count)) = stack.pop() {
+        if count >= best {
+            continue;
+        }
+        let Some(view) = views.get(next) else {
+            best = count;
+            continue;
+        };
+        pieces += 1;
+        if pieces > MAX_PIECES {
+            return None;
+        }
+        // What is outside comes off the stack first: it has the smaller count.
+        if let Some(inside) = view.split(&piece, &mut outside) {
+            stack.push((inside, next + 1, count + 1));
+        }
+        stack.extend(outside.drain(..).map(|p| (p, next + 1, count)));
+    }
+    Some(best)
+}
+
+#[cfg(test)]
+mod tests;
