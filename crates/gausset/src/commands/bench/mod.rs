@@ -44,7 +44,7 @@ enum What {
     /// Rendering alone.
     Raster(MeasureArgs),
     /// Frames for a page of the viewer.
-    View(MeasureArgs),
+    View(view::BenchViewArgs),
     /// The pass that decides which splats are cloned, split and pruned.
     Density(DensityArgs),
     /// Cutting panoramas into views.
@@ -57,7 +57,8 @@ impl BenchArgs {
     /// Whether the result is to be a JSON object.
     pub(crate) fn is_json(&self) -> bool {
         match &self.what {
-            What::Train(args) | What::Raster(args) | What::View(args) => args.json,
+            What::Train(args) | What::Raster(args) => args.json,
+            What::View(args) => args.measure.json,
             What::Density(args) => args.json,
             What::Pano(args) => args.json,
             What::Field(args) => args.json,

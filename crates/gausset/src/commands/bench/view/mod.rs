@@ -1,0 +1,167 @@
+//! `gausset bench view`: frames that a page gets, all of the way: drawn, packed as JPEG, sent over the loopback or a link
+//! that is slow and far. What a browser needs to decode and show one is not in it.
+
+mod link;
+mod moving;
+mod page;
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use clap::Args;
+use gausset_core::splats_transform::Similarity;
+use gausset_flow::Failure;
+use gausset_view::draw::{Look, answer};
+use gausset_view::hub::{Hub, MAX_PAGES};
+use gausset_view::{Server, ServerOptions};
+use serde::Serialize;
+
+use self::link::Link;
+use self::moving::Moving;
+use self::page::Seen;
+use super::args::{AFTER_HELP, MeasureArgs};
+use super::scene::Scene;
+use super::timing::{median, peak_bytes};
+use crate::commands::viewer::failure;
+use crate::console::Console;
+use crate::numbers::three_digits;
+use crate::table;
+
+/// How frames are measured.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct BenchViewArgs {
+    #[command(flatten)]
+    pub(super) measure: MeasureArgs,
+    /// Megabits a second and round trip in ms of a link between page and program, such as 5,80 [default: none].
+    #[arg(long, value_name = "MBIT,MS")]
+    link: Option<Link>,
+    /// Pages that look at the same time.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=MAX_PAGES as u64))]
+    pages: u64,
+}
+
+/// The result: a stable contract.
+#[derive(Debug, Serialize)]
+pub(super) struct Measured {
+    kind: &'static str,
+    threads: usize,
+    simd: String,
+    /// Size that was asked for, and that of the last frame: smaller where it would have taken too long.
+    asked: [u32; 2],
+    drawn: [u32; 2],
+    /// Pages that looked at the same time, and frames of all of them after the warm-up.
+    pages: u64,
+    frames: u64,
+    frames_per_s: f64,
+    /// From the camera to the whole frame, median and 95th percentile.
+    round_trip_ms: f64,
+    round_trip_p95_ms: f64,
+    /// Medians of the parts of it.
+    draw_ms: f64,
+    encode_ms: f64,
+    frame_bytes: f64,
+    /// What the process has grown by since the splats were loaded, and its largest size.
+    viewer_bytes: Option<u64>,
+    peak_bytes: Option<u64>,
+}
+
+pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measured, Failure> {
+    let args = &bench.measure;
+    if args.adam.is_some() || args.profile.is_some() {
+        let what = if args.adam.is_some() { "--adam" } else { "--profile" };
+        return Err(Failure::usage(format!(
+            "{what}: has no effect on frames; leave it out, or take `bench train`"
+        )));
+    }
+    let mut engine = args.compute.engine()?;
+    let Scene { splats, view, options } = Scene::of(args, console)?;
+    engine.load_splats(splats, Vec::new())?;
+    let resident = || gausset_compute::machine::resident(None).map(|resident| resident.now);
+    let before = resident();
+    let hub = Hub::new(gausset_view::scene::Scene::default());
+    let options_of_server = ServerOptions { port: Some(0), ..ServerOptions::default() };
+    let server = Server::start(Arc::clone(&hub), &options_of_server).map_err(failure)?;
+    let camera = view.camera;
+    let page = Moving {
+        server: server.address(),
+        token: server.token().to_owned(),
+        view,
+        frames: args.steps,
+        link: bench.link,
+    };
+    let pages: Vec<_> = (0..bench.pages)
+        .map(|_| {
+            let page = page.clone();
+            thread::spawn(move || page.look())
+        })
+        .collect();
+    let look =
+        Look { photos: None, device_from_saved: Similarity::IDENTITY, options, scene_splats: None, step: 0 };
+    while !pages.iter().all(JoinHandle::is_finished) {
+        match hub.take(0) {
+            Some(job) => answer(&hub, &job, &mut *engine, &look),
+            None => hub.wait(0, Duration::from_millis(20)),
+        }
+    }
+    let lost = |error: &dyn Display| Failure::new("viewer", format!("bench: the page was lost: {error}"));
+    let (mut seen, mut seconds) = (Vec::new(), 0.0f64);
+    for page in pages {
+        let (frames, took) = page.join().map_err(|_| lost(&"it ended early"))?.map_err(|e| lost(&e))?;
+        seen.extend(frames);
+        seconds = seconds.max(took);
+    }
+    let of = |part: fn(&Seen) -> f64| median(&mut seen.iter().map(part).collect::<Vec<_>>());
+    let mut trips: Vec<f64> = seen.iter().map(|seen| seen.ms).collect();
+    trips.sort_by(f64::total_cmp);
+    let device = engine.describe();
+    Ok(Measured {
+        kind: "bench-view",
+        threads: device.threads,
+        simd: device.level,
+        asked: [camera.width, camera.height],
+        drawn: seen.last().map_or([0; 2], |seen| seen.size),
+        pages: bench.pages,
+        frames: seen.len() as u64,
+        frames_per_s: seen.len() as f64 / seconds.max(1e-9),
+        round_trip_ms: of(|seen| seen.ms),
+        round_trip_p95_ms: trips.get(trips.len() * 95 / 100).copied().unwrap_or_default(),
+        draw_ms: of(|seen| seen.draw_ms),
+        encode_ms: of(|seen| seen.encode_ms),
+        frame_bytes: of(|seen| seen.bytes),
+        viewer_bytes: resident().zip(before).map(|(now, before)| now.saturating_sub(before)),
+        peak_bytes: peak_bytes(),
+    })
+}
+
+impl Measured {
+    /// For people.
+    pub(super) fn table(&self) -> String {
+        let size = |[width, height]: [u32; 2]| format!("{width}x{height}");
+        table::facts(&[
+            ("frames", format!("{} of {}, drawn {}", self.frames, size(self.asked), size(self.drawn))),
+            (
+                "rate",
+                format!(
+                    "{} frames/s for {}, on {} threads, {}",
+                    three_digits(self.frames_per_s),
+                    if self.pages == 1 { "one page".to_owned() } else { format!("{} pages", self.pages) },
+                    self.threads,
+                    self.simd
+                ),
+            ),
+            (
+                "round trip",
+                format!(
+                    "{} ms, 95 % within {} ms",
+                    three_digits(self.round_trip_ms),
+                    three_digits(self.round_trip_p95_ms)
+                ),
+            ),
+            ("drawing", format!("{} ms", three_digits(self.draw_ms))),
+            ("encoding", format!("{} ms, {} bytes", three_digits(self.encode_ms), self.frame_bytes)),
+        ])
+    }
+}

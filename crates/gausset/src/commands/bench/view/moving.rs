@@ -1,0 +1,119 @@
+//! Pages that move all the time, and what they got.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gausset_core::engine::TrainView;
+use gausset_view::protocol::rows;
+use serde_json::json;
+
+use super::link::Link;
+use super::page::{Page, Seen};
+
+/// Frames before the clock starts: their size settles.
+pub(super) const WARM_UP: u64 = 30;
+/// A screen shows a picture so often; whoever drags gives a camera as often.
+const TICK: Duration = Duration::from_micros(16_667);
+/// A page asks again after this time, although its last frame has not come, for up to three in all.
+const ASK_AGAIN: Duration = Duration::from_millis(60);
+
+/// Where pages connect to, and what they look at.
+#[derive(Clone)]
+pub(super) struct Moving {
+    pub(super) server: SocketAddr,
+    pub(super) token: String,
+    pub(super) view: TrainView,
+    pub(super) frames: u64,
+    pub(super) link: Option<Link>,
+}
+
+impl Moving {
+    /// Looks until all frames have come: those after the warm-up, and the seconds that they took.
+    pub(super) fn look(&self) -> io::Result<(Vec<Seen>, f64)> {
+        let near = match self.link {
+            Some(link) => link.to(self.server)?,
+            None => self.server,
+        };
+        let page = Page::open(near, self.server, &self.token)?;
+        let mut seen = if self.link.is_some() { self.drag(page)? } else { self.step(page)? };
+        let timed = seen.split_off((WARM_UP as usize).min(seen.len()));
+        let seconds = match (seen.last(), timed.last()) {
+            (Some(first), Some(last)) => last.at.duration_since(first.at).as_secs_f64(),
+            _ => 0.0,
+        };
+        Ok((timed, seconds))
+    }
+
+    /// One frame after the other, as fast as they come.
+    fn step(&self, mut page: Page) -> io::Result<Vec<Seen>> {
+        (1..=WARM_UP + self.frames).map(|id| page.see(&self.message(id, id - 1))).collect()
+    }
+
+    /// As the page does under a mouse that moves: a camera with each picture of the screen, as many requests under way
+    /// as the page allows itself (`page/stage.js`).
+    fn drag(&self, mut page: Page) -> io::Result<Vec<Seen>> {
+        let frames = self.read_in_background(page.reader()?);
+        let (mut seen, mut sent): (Vec<Seen>, Vec<Instant>) = (Vec::new(), Vec::new());
+        let (mut waiting, mut tick) = (0u32, Instant::now());
+        while seen.len() < (WARM_UP + self.frames) as usize {
+            match frames.recv_timeout(tick.saturating_duration_since(Instant::now())) {
+                Ok(frame) => {
+                    let mut frame = frame?;
+                    // As old as the camera that it shows.
+                    let asked = sent.get((frame.id as usize).wrapping_sub(1));
+                    frame.ms = asked.map_or(f64::NAN, |asked| 1e3 * (frame.at - *asked).as_secs_f64());
+                    waiting = waiting.saturating_sub(1);
+                    page.say(&json!({ "t": "ack", "id": frame.id }).to_string())?;
+                    seen.push(frame);
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    tick = Instant::now() + TICK;
+                    let may_ask_again =
+                        waiting < 3 && sent.last().is_none_or(|last| last.elapsed() > ASK_AGAIN);
+                    if waiting == 0 || may_ask_again {
+                        sent.push(Instant::now());
+                        waiting += 1;
+                        page.say(&self.message(sent.len() as u64, 0))?;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(io::Error::other("the server has ended the connection"));
+                }
+            }
+        }
+        Ok(seen)
+    }
+
+    fn read_in_background(&self, mut page: Page) -> Receiver<io::Result<Seen>> {
+        let (sender, receiver) = channel();
+        thread::spawn(move || {
+            loop {
+                let frame = page.next_frame(Instant::now());
+                let is_over = frame.is_err();
+                if sender.send(frame).is_err() || is_over {
+                    return;
+                }
+            }
+        });
+        receiver
+    }
+
+    /// A request for the view number `id`.
+    fn message(&self, id: u64, ack: u64) -> String {
+        let camera = &self.view.camera;
+        let mut pose = rows(&self.view.pose);
+        // A little aside each time: nothing can be kept.
+        pose[3] += 1e-4 * id as f64;
+        let [width, height] = [camera.width, camera.height].map(f64::from);
+        let intrinsics = [width, height, camera.fx, camera.fy, camera.cx, camera.cy];
+        let mut message =
+            json!({ "t": "view", "id": id, "camera": intrinsics, "pose": pose, "moving": true });
+        if ack > 0 {
+            message["ack"] = json!(ack);
+        }
+        message.to_string()
+    }
+}
