@@ -46,6 +46,16 @@ impl Similarity {
         std::array::from_fn(|k| self.scale * turned[k] + self.translation[k])
     }
 
+    /// The transform that does this one first and another one then.
+    #[must_use]
+    pub fn then(&self, next: &Self) -> Self {
+        Self {
+            scale: next.scale * self.scale,
+            rotation: se3::mul(&next.rotation, &self.rotation),
+            translation: next.apply(self.translation),
+        }
+    }
+
     /// The transform that undoes this one.
     #[must_use]
     pub fn inverse(&self) -> Self {

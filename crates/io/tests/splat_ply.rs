@@ -5,9 +5,12 @@ mod files;
 use std::path::Path;
 
 use files::{PlyOptions, bits, save_ply, some_splats, temporary_folder, write_ply};
+use gausset_core::splats_transform::{Similarity, rotation_taking};
 use gausset_core::{Splats, sh};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
-use gausset_io::splat::{self, Document, Initial, LoadOptions, PointCloud, ReadLimits, parse_initial};
+use gausset_io::splat::{
+    self, Document, Format, Initial, LoadOptions, PointCloud, ReadLimits, SaveOptions, parse_initial,
+};
 use gausset_testkit::data_file;
 use proptest::prelude::*;
 
@@ -125,6 +128,38 @@ fn the_last_splats_are_a_sky_if_a_comment_says_so() {
         bytes[digit] = other;
         assert_eq!(self::splats(&bytes).sky, 0, "{other}");
     }
+}
+
+#[test]
+fn how_splats_stand_to_the_cameras_of_their_dataset_is_kept_to_the_bit() {
+    let turn = rotation_taking([0.3, -0.9, 0.2], [0.0, -1.0, 0.0]);
+    let moved =
+        Similarity { scale: 0.1, translation: [1.0 / 3.0, -2e-9, 4e10], ..Similarity::from_rotation(turn) };
+    let mut document = Document::new(splat_of_values());
+    document.transform(&moved);
+    for format in [Format::Ply, Format::CompressedPly] {
+        let mut bytes = Vec::new();
+        splat::write(&mut bytes, &document, format, &SaveOptions::default()).unwrap();
+        assert_eq!(splats(&bytes).saved_from_dataset, Some(moved));
+        // What is no similarity says nothing.
+        let text = String::from_utf8_lossy(&bytes[..2000.min(bytes.len())]).into_owned();
+        let line = text.lines().find(|line| line.contains("saved_from_dataset")).unwrap();
+        let start = bytes.windows(line.len()).position(|w| w == line.as_bytes()).unwrap() + 35;
+        for other in [*b"-", *b"x"] {
+            let mut bytes = bytes.clone();
+            bytes[start..=start].copy_from_slice(&other);
+            assert_eq!(splats(&bytes).saved_from_dataset, None, "{}", other[0] as char);
+        }
+    }
+    // Twice moved is moved by both.
+    document.transform(&moved.inverse());
+    let there = document.saved_from_dataset.unwrap().apply([1.0, 2.0, 3.0]);
+    assert!((0..3).all(|k| (there[k] - [1.0, 2.0, 3.0][k]).abs() < 1e-4), "{there:?}");
+    assert!(document.with_splats(Splats::default(), 0).saved_from_dataset.is_some());
+    // Other formats say that they lose it.
+    let mut bytes = Vec::new();
+    let saved = splat::write(&mut bytes, &document, Format::Spz, &SaveOptions::default()).unwrap();
+    assert!(saved.lost.iter().any(|what| what.contains("cameras")), "{:?}", saved.lost);
 }
 
 #[test]

@@ -9,6 +9,7 @@
 //!   metrics.jsonl        one line per report
 //!   profile.json profile.csv trace.json
 //!   gains.json           the gains of the training pictures, of a run that learns them
+//!   cameras.json         the cameras of all pictures in the axes of splats.ply
 //!   cameras/             the refined cameras, of a run that refines poses
 //!   depth/               depth maps of the training pictures, of a run that keeps them
 //!   eval/                truth | render | error pictures, metrics.json
@@ -39,8 +40,8 @@ pub use self::checkpoints::{CheckpointSearch, FoundCheckpoint, list_checkpoints,
 pub use self::error::RunFolderError;
 pub use self::names::{
     CAMERAS, CONFIG_START, CONTACT_SHEET, DEPTH, EVALUATION, EVALUATION_REPORT, PURPOSE, cameras_folder,
-    checkpoint_path, checkpoints_folder, config_path, data_list_path, depth_folder, eval_folder, gains_path,
-    metrics_path, profile_csv_path, profile_path, splats_path, trace_path,
+    cameras_json_path, checkpoint_path, checkpoints_folder, config_path, data_list_path, depth_folder,
+    eval_folder, gains_path, metrics_path, profile_csv_path, profile_path, splats_path, trace_path,
 };
 use self::names::{CHECKPOINTS, NEEDED_FILES};
 use self::survey::{Survey, clean_up, io_error, is_run};

@@ -17,7 +17,7 @@ pub const DEPTH: &str = "depth";
 /// Start of the first line of every `config.toml` that a run has written.
 pub const CONFIG_START: &str = "# Everything needed to repeat this run";
 /// Files that a run leaves directly in its folder …
-pub(super) const RUN_FILES: [&str; 9] = [
+pub(super) const RUN_FILES: [&str; 10] = [
     "config.toml",
     "fingerprint.txt",
     "splats.ply",
@@ -26,6 +26,7 @@ pub(super) const RUN_FILES: [&str; 9] = [
     "profile.csv",
     "trace.json",
     "gains.json",
+    "cameras.json",
     "crash.txt",
 ];
 /// … and those of them that every run writes.
@@ -116,6 +117,12 @@ pub fn trace_path(run: &Path) -> PathBuf {
 #[must_use]
 pub fn gains_path(run: &Path) -> PathBuf {
     run.join("gains.json")
+}
+
+/// `RUN/cameras.json`: the cameras of all pictures in the axes of `splats.ply`, in the layout of the released 3DGS code.
+#[must_use]
+pub fn cameras_json_path(run: &Path) -> PathBuf {
+    run.join("cameras.json")
 }
 
 /// `RUN/cameras`: the cameras of a run that refines poses.

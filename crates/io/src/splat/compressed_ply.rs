@@ -167,6 +167,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
         antialiased: header.comments.antialiased,
         flat: header.comments.flat,
         vertical_axis: header.comments.vertical_axis,
+        saved_from_dataset: header.comments.saved_from_dataset,
         ..document
     }))
 }

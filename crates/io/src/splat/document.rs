@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use gausset_core::splats_transform::Similarity;
 use gausset_core::{Region, Splats};
 
 use super::{Format, ReadReport};
@@ -17,6 +18,9 @@ pub struct Document {
     pub flat: bool,
     /// Direction that is up, if the file tells.
     pub vertical_axis: Option<[f32; 3]>,
+    /// How the splats were moved since they were trained, `saved_from_dataset`, if the file tells: cameras of the dataset
+    /// see them from there.
+    pub saved_from_dataset: Option<Similarity>,
     /// How many of the last splats are a sky far behind the scene, as Gausset exports it.
     pub sky: usize,
     /// Format that it was read from.
@@ -41,6 +45,7 @@ impl Document {
             antialiased: false,
             flat: false,
             vertical_axis: None,
+            saved_from_dataset: None,
             sky: 0,
             format: Format::Ply,
             version: None,
@@ -55,6 +60,7 @@ impl Document {
         Self {
             sky,
             vertical_axis: self.vertical_axis,
+            saved_from_dataset: self.saved_from_dataset,
             antialiased: self.antialiased,
             flat: self.flat,
             ..Self::new(splats)
@@ -85,6 +91,12 @@ impl Document {
             0 => Cow::Borrowed(&self.splats),
             _ => Cow::Owned(self.splats.select(&(0..self.scene_len()).collect::<Vec<_>>())),
         }
+    }
+
+    /// Moves, turns and scales the splats, and remembers it.
+    pub fn transform(&mut self, by: &Similarity) {
+        by.apply_to_splats(&mut self.splats);
+        self.saved_from_dataset = Some(self.saved_from_dataset.unwrap_or_default().then(by));
     }
 
     /// Leaves out the splats whose mean lies outside a part of space, those of the sky, too.

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::path::Path;
 
+use gausset_core::splats_transform::Similarity;
+
 use super::format::written_endings;
 use super::{Document, Format, SpzOptions, ply};
 use crate::atomic::{FileSystem, WriteError, WriteOptions, write_atomic_with};
@@ -61,6 +63,9 @@ impl Saved {
     pub(super) fn lose_scene_facts(&mut self, document: &Document) {
         if document.vertical_axis.is_some() {
             self.lost.push("which direction is up".to_owned());
+        }
+        if document.saved_from_dataset.is_some_and(|moved| moved != Similarity::IDENTITY) {
+            self.lost.push("how they stand to the dataset's cameras".to_owned());
         }
         if document.sky > 0 {
             self.lost.push("which splats are the sky".to_owned());

@@ -1,6 +1,9 @@
 //! The header of a PLY file: text, at most 64 KiB.
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
+use gausset_core::se3::{self, Mat3};
+use gausset_core::splats_transform::Similarity;
+
 use super::input::Input;
 use crate::splat::SplatError;
 use crate::units::quote;
@@ -145,6 +148,8 @@ pub(in crate::splat) struct Comments {
     pub(in crate::splat) flat: bool,
     /// `Vertical axis: …`.
     pub(in crate::splat) vertical_axis: Option<[f32; 3]>,
+    /// `gausset saved_from_dataset …`: scale, rows of the rotation, translation.
+    pub(in crate::splat) saved_from_dataset: Option<Similarity>,
     /// `gausset sky N`: so many of the last splats.
     pub(in crate::splat) sky: u64,
 }
@@ -257,6 +262,8 @@ impl Comments {
             (self.antialiased, self.flat) = (mode == "mip", mode == "2dgs");
         } else if let Some(flag) = text.strip_prefix("antialiased") {
             self.antialiased = flag.trim_start_matches([':', ' ', '\t']) == "1";
+        } else if let Some(numbers) = text.strip_prefix("gausset saved_from_dataset") {
+            self.saved_from_dataset = similarity(numbers);
         } else if let Some(count) = text.strip_prefix("gausset sky") {
             self.sky = count.trim().parse().unwrap_or(0);
         } else if let Some(axis) = text.strip_prefix("vertical axis:") {
@@ -269,6 +276,24 @@ impl Comments {
             };
         }
     }
+}
+
+/// Scale, rows of the rotation, translation; `None` for what is no similarity.
+fn similarity(text: &str) -> Option<Similarity> {
+    let numbers: Vec<f64> = text.split_ascii_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+    let [scale, a, b, c, d, e, f, g, h, i, x, y, z] = numbers.try_into().ok()?;
+    let rotation: Mat3 = [[a, b, c], [d, e, f], [g, h, i]];
+    let is_finite = [x, y, z].iter().all(|v| f64::is_finite(*v)) && scale.is_finite() && scale > 0.0;
+    let product = se3::mul(&rotation, &se3::transpose(&rotation));
+    let is_orthonormal =
+        product.iter().flatten().zip(se3::IDENTITY3.iter().flatten()).all(|(a, b)| (a - b).abs() < 1e-6);
+    let [first, second, third] = rotation;
+    let is_right_handed = se3::dot(se3::cross(first, second), third) > 0.0;
+    (is_finite && is_orthonormal && is_right_handed).then_some(Similarity {
+        scale,
+        rotation,
+        translation: [x, y, z],
+    })
 }
 
 /// Three finite numbers that are not all zero, apart by blanks or commas.

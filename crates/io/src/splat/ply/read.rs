@@ -48,6 +48,7 @@ pub(in crate::splat) fn read_ply(source: &mut Source<'_>) -> Result<Initial, Spl
                 antialiased: header.comments.antialiased,
                 flat: flat || header.comments.flat,
                 vertical_axis: header.comments.vertical_axis,
+                saved_from_dataset: header.comments.saved_from_dataset,
                 sky,
                 ..document
             })

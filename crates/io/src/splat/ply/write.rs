@@ -90,6 +90,15 @@ pub(in crate::splat) fn comments(document: &Document) -> String {
     if let Some([x, y, z]) = document.vertical_axis.filter(|axis| axis.iter().all(|v| v.is_finite())) {
         let _ = writeln!(text, "comment Vertical axis: {x} {y} {z}");
     }
+    if let Some(moved) = document.saved_from_dataset {
+        let numbers = [moved.scale].into_iter().chain(moved.rotation.into_iter().flatten());
+        let _ = write!(text, "comment gausset saved_from_dataset");
+        for number in numbers.chain(moved.translation) {
+            // As few digits as tell the number from all others.
+            let _ = write!(text, " {number}");
+        }
+        text.push('\n');
+    }
     if document.sky > 0 {
         let _ = writeln!(text, "comment gausset sky {}", document.sky);
     }
