@@ -113,6 +113,7 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
     let cleaned = file.with_splats(splats, file.sky);
     let bytes = splat::save(&Disk, output, &cleaned, &SaveOptions::default(), &write)?.bytes;
     let has_skipped = !before.skipped.is_empty() || dataset.has_skipped();
+    let has_skipped = has_skipped && !run.recorded.config.data.allow_missing;
     Ok(Cleaned { splats: file.splats.len(), removed, before, after, bytes, has_skipped })
 }
 

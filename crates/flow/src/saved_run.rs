@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::se3::{IDENTITY3, Mat3};
+use gausset_core::splats_transform::Similarity;
 use gausset_io::atomic::Disk;
 use gausset_io::dataset::{self, Dataset, Loader, LoaderOptions};
 use gausset_io::lock::SharedLock;
@@ -27,6 +28,16 @@ impl SavedRun {
     /// Whether a folder is that of a run.
     pub fn is_one(folder: &Path) -> bool {
         config_path(folder).is_file()
+    }
+
+    /// The run whose result a file is: it lies in the folder of one, under the name that the run gave it.
+    pub fn of_splats(file: &Path) -> Option<Self> {
+        let folder = std::path::absolute(file).ok()?.parent()?.to_owned();
+        let is_result = Self::is_one(&folder) && splats_path(&folder).file_name() == file.file_name();
+        // Under the name by which it was called.
+        let folder =
+            file.parent().filter(|folder| !folder.as_os_str().is_empty()).map_or(folder, Path::to_owned);
+        if is_result { Self::read(&folder).ok() } else { None }
     }
 
     /// Reads `config.toml`.
@@ -153,10 +164,44 @@ pub fn load_splats(path: &Path, engine: &mut dyn Engine, host: &mut Host<'_>) ->
     Ok(file)
 }
 
+/// How views of a splat file are rendered, as far as it tells.
+pub fn file_options(file: &Document) -> RenderOptions {
+    RenderOptions {
+        sh_degree: file.splats.sh_degree,
+        antialiased: file.antialiased,
+        ..RenderOptions::default()
+    }
+}
+
 /// How many splats of a file are the scene, where a sky follows them.
 pub fn scene_splats(file: &Document) -> Option<u32> {
     // The device numbers splats with 32 bits and has taken this many.
     (file.sky > 0).then_some(file.scene_len() as u32)
+}
+
+/// The rotation that took the splats of a file away from their dataset, whose cameras turn with them; a file that does not tell is
+/// taken to be in the dataset's axes, which is said.
+///
+/// # Errors
+/// They were moved or scaled as well.
+pub fn turn_of(file: &Document, path: &Path, host: &mut Host<'_>) -> Result<Mat3, Failure> {
+    let Some(moved) = file.saved_from_dataset else {
+        let line = format!(
+            "{}: does not say how its splats stand to the dataset: taken as if they were never turned or moved",
+            path.display()
+        );
+        host.warn("the splats", line);
+        return Ok(NOT_TURNED);
+    };
+    if moved != Similarity::from_rotation(moved.rotation) {
+        let line = format!(
+            "{}: cameras: those of a dataset do not see these splats, which were moved or scaled since they were trained \
+             (expected splats as they were trained or turned; or cameras with ⟨path = FILE⟩)",
+            path.display()
+        );
+        return Err(Failure::new("cameras", line));
+    }
+    Ok(moved.rotation)
 }
 
 /// Splats that nobody turned.

@@ -97,8 +97,10 @@ pub struct Trained {
     pub folder: PathBuf,
     /// What came of it.
     pub outcome: Outcome,
-    /// Whether something had to be left out: pictures that cannot be read or are missing.
-    pub has_skipped: bool,
+    /// Pictures that had to be left out, because they cannot be read or are missing.
+    pub skipped: usize,
+    /// Whether that is as it is to be (`allow_missing`).
+    pub allow_missing: bool,
     /// Where the time went, if that was asked for.
     pub profile: Option<Profile>,
 }
@@ -110,10 +112,16 @@ impl Trained {
         self.outcome.end == End::Stopped
     }
 
-    fn new(folder: PathBuf, outcome: Outcome, dataset: &Dataset) -> Self {
-        let in_evaluation = outcome.evaluation.as_ref().is_some_and(|report| !report.skipped.is_empty());
-        let has_skipped = dataset.has_skipped() || in_evaluation || !outcome.skipped.is_empty();
-        Self { folder, outcome, has_skipped, profile: None }
+    /// Whether something had to be left out that is missed.
+    #[must_use]
+    pub fn has_skipped(&self) -> bool {
+        self.skipped > 0 && !self.allow_missing
+    }
+
+    fn new(folder: PathBuf, outcome: Outcome, dataset: &Dataset, allow_missing: bool) -> Self {
+        let in_evaluation = outcome.evaluation.as_ref().map_or(0, |report| report.skipped.len());
+        let skipped = dataset.skipped.len() + in_evaluation + outcome.skipped.len();
+        Self { folder, outcome, skipped, allow_missing, profile: None }
     }
 }
 
@@ -124,6 +132,7 @@ impl Trained {
 pub struct Training {
     run: Run,
     conditions: Conditions,
+    allow_missing: bool,
 }
 
 impl Training {
@@ -153,6 +162,10 @@ impl Training {
         warn_of(&dataset, host);
         let (fs, stop) = (Arc::new(Disk), Arc::clone(host.stop()));
         let session = Session { dataset: Arc::clone(&dataset), engine, fs, stop };
+        let allow_missing = match &task {
+            Task::New(options, ..) => options.allow_missing.unwrap_or_default(),
+            Task::Resume(..) => config.data.allow_missing,
+        };
         let has_budget = config.time_budget != TimeBudget::None;
         let mut events = |event| host.report(Event::Training(Box::new(event)));
         let mut run = match task {
@@ -167,7 +180,7 @@ impl Training {
         if !has_budget {
             run.predict_time()?;
         }
-        Ok(Self { run, conditions })
+        Ok(Self { run, conditions, allow_missing })
     }
 
     /// The run, to be looked at and asked for something.
@@ -223,7 +236,7 @@ impl Training {
         };
         host.report(Event::Ended);
         let folder = self.run.folder().to_owned();
-        let mut trained = Trained::new(folder, outcome?, self.run.dataset());
+        let mut trained = Trained::new(folder, outcome?, self.run.dataset(), self.allow_missing);
         if self.conditions.profile {
             let profile = profiling::finish(self.run.engine(), &trained.folder, &trained.outcome)?;
             trained.profile = Some(profile);
@@ -258,14 +271,20 @@ fn finish(
     match begun {
         Err(failure) if failure.is_stopped() => {
             host.stage(Stage::StoppedBeforeTraining);
-            Ok(Trained { folder, outcome: Outcome::not_begun(), has_skipped: false, profile: None })
+            Ok(Trained {
+                folder,
+                outcome: Outcome::not_begun(),
+                skipped: 0,
+                allow_missing: false,
+                profile: None,
+            })
         }
         begun => begun?.finish(host),
     }
 }
 
-/// Warns of what is odd about a dataset.
-pub(crate) fn warn_of(dataset: &Dataset, host: &mut Host<'_>) {
+/// Says what is odd about a dataset.
+pub fn warn_of(dataset: &Dataset, host: &mut Host<'_>) {
     for line in dataset.report() {
         host.warn("the dataset", line);
     }
@@ -290,7 +309,8 @@ pub fn begin_or_go_on(
     if let Some(outcome) = read_finished(&folder)? {
         host.stage(Stage::TrainedAlready);
         warn_of(&dataset, host);
-        return Ok(Trained::new(folder, outcome, &dataset));
+        let allow_missing = options.allow_missing.unwrap_or_default();
+        return Ok(Trained::new(folder, outcome, &dataset, allow_missing));
     }
     let task = Task::resume(folder.clone(), options)?;
     let config = task.first_config()?;

@@ -76,7 +76,7 @@ fn a_training_is_stopped_goes_on_and_is_reported_again() {
     };
     let (whole, stopped) = (root.path().join("whole"), root.path().join("stopped"));
     let (trained, events) = done(|host| begin(&whole, host));
-    assert!(!trained.is_stopped() && !trained.has_skipped);
+    assert!(!trained.is_stopped() && !trained.has_skipped());
     assert_eq!(trained.outcome.summary.steps, 40);
     assert!(events.iter().any(|event| matches!(event, Event::RunFolder(folder) if *folder == whole)));
 

@@ -107,7 +107,23 @@ struct NerfstudioCamera {
     fov: f64,
 }
 
-/// Cameras of a file: a Nerfstudio camera path, or a `transforms.json`, which is turned like the saved splats.
+/// A camera of a `cameras.json`, as the released 3DGS code and every run write it.
+#[derive(Deserialize)]
+struct ListedCamera {
+    img_name: String,
+    width: u32,
+    height: u32,
+    position: [f64; 3],
+    /// Rows of `world_from_camera`.
+    rotation: Mat3,
+    fx: f64,
+    fy: f64,
+    cx: Option<f64>,
+    cy: Option<f64>,
+}
+
+/// Cameras of a file: a Nerfstudio camera path or a `cameras.json`, which are made beside the saved splats and taken as
+/// they are, or a `transforms.json`, which is turned like the saved splats.
 /// `size` is used for files that do not tell the size of their pictures. Distortion is left out.
 ///
 /// # Errors
@@ -124,12 +140,20 @@ pub fn read_path(
     struct Kind {
         camera_path: Option<serde::de::IgnoredAny>,
     }
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        return checked(path, listed_cameras(path, &bytes, size)?);
+    }
     let kind: Kind = serde_json::from_slice(&bytes).map_err(|error| json_error(path, &error))?;
     let cameras = if kind.camera_path.is_some() {
         nerfstudio_cameras(path, &bytes, size)
     } else {
         transforms_cameras(path, size, splats_from_dataset)
     }?;
+    checked(path, cameras)
+}
+
+/// Cameras of pictures that can be held.
+fn checked(path: &Path, cameras: Vec<NamedCamera>) -> Result<Vec<NamedCamera>, CameraPathError> {
     let too_large = |view: &&NamedCamera| view.camera.pixels() as u64 > MAX_PIXELS;
     if let Some(NamedCamera { name, camera, .. }) = cameras.iter().find(too_large) {
         let (width, height) = (camera.width, camera.height);
@@ -146,8 +170,48 @@ fn malformed(path: &Path, place: impl Into<String>, what: impl Into<String>) -> 
 fn json_error(path: &Path, error: &serde_json::Error) -> CameraPathError {
     let text = error.to_string();
     let what = text.split(" at line ").next().unwrap_or_default();
-    let what = format!("{} (expected a Nerfstudio camera path or a transforms.json)", one_line(what));
+    let what = format!(
+        "{} (expected a Nerfstudio camera path, a transforms.json or a cameras.json)",
+        one_line(what)
+    );
     malformed(path, format!("line {}", error.line()), what)
+}
+
+fn listed_cameras(
+    path: &Path,
+    bytes: &[u8],
+    size: Option<[u32; 2]>,
+) -> Result<Vec<NamedCamera>, CameraPathError> {
+    let listed: Vec<ListedCamera> =
+        serde_json::from_slice(bytes).map_err(|error| json_error(path, &error))?;
+    if listed.is_empty() || listed.len() > MAX_CAMERAS {
+        let what = format!("has {} cameras (expected 1..{MAX_CAMERAS})", listed.len());
+        return Err(malformed(path, "cameras", what));
+    }
+    let names: Vec<&str> = listed.iter().map(|camera| camera.img_name.as_str()).collect();
+    let names = names::distinct(&names, &ENDINGS);
+    let cameras = listed.iter().zip(names).enumerate();
+    cameras
+        .map(|(index, (listed, name))| {
+            let bad = |what: String| malformed(path, format!("[{index}]"), what);
+            let [width, height] = size.unwrap_or([listed.width, listed.height]);
+            let (across, down) = (
+                f64::from(width) / f64::from(listed.width.max(1)),
+                f64::from(height) / f64::from(listed.height.max(1)),
+            );
+            let cx = listed.cx.map_or(0.5 * f64::from(width), |cx| cx * across);
+            let cy = listed.cy.map_or(0.5 * f64::from(height), |cy| cy * down);
+            let camera = Camera::new(width, height, listed.fx * across, listed.fy * down, cx, cy)
+                .map_err(|error| bad(error.to_string()))?;
+            let [x, y, z] = listed.position;
+            let [a, b, c] = listed.rotation;
+            // The columns of y and z turned round: OpenGL's axes.
+            let row = |[right, down, ahead]: [f64; 3], centre| [right, -down, -ahead, centre];
+            let matrix = [row(a, x), row(b, y), row(c, z), [0.0, 0.0, 0.0, 1.0]].concat();
+            let pose = pose_of(&matrix).map_err(bad)?;
+            Ok(NamedCamera { name, camera, pose })
+        })
+        .collect()
 }
 
 fn nerfstudio_cameras(

@@ -25,6 +25,19 @@ pub enum Event {
     Started(Started),
     /// Some steps are done.
     Progress(Progress),
+    /// The set of splats has changed since this was told last.
+    Density {
+        /// Finished steps.
+        step: u64,
+        /// Splats now.
+        splats: u64,
+        /// Splats that are new: cloned, split off, grown.
+        added: u64,
+        /// Splats that were removed, or cleared out of free space.
+        pruned: u64,
+        /// Dead splats that were moved to living ones.
+        relocated: u64,
+    },
     /// Something a person should know though the run goes on.
     Warning(RunWarning),
     /// Held-out views were rendered and scored.
@@ -141,6 +154,8 @@ pub struct Started {
     pub scene_extent: f64,
     /// Memory that the run will need at most.
     pub memory: MemoryPlan,
+    /// Seconds that the run may take, if that was limited; the steps are then as many as are expected to fit.
+    pub time_budget: Option<f64>,
     /// Seconds that the steps will take, if that was measured ([`crate::Run::predict_time`]).
     pub predicted_seconds: Option<f64>,
 }
@@ -158,6 +173,8 @@ pub struct Progress {
     pub splats: u64,
     /// Steps per second, lately.
     pub it_per_s: f64,
+    /// Of a run with a time budget: the seconds that it has used of it, and the budget.
+    pub budget: Option<[f64; 2]>,
     /// Seconds to the end at the present pace, with the splats that are still to come; `None` before there is a pace.
     pub seconds_left: Option<f64>,
     /// Everything the device counted since the last progress.
@@ -268,6 +285,7 @@ mod tests {
             Event::NoPicture { id: 4, step: 5, reason: "too large".to_owned() },
             Event::Paused { step: 5 },
             Event::Resumed { step: 5 },
+            Event::Density { step: 5, splats: 9, added: 2, pruned: 1, relocated: 3 },
             Event::Finished(Summary::of_nothing()),
         ];
         let lines: Vec<Value> = events
@@ -291,11 +309,12 @@ mod tests {
             "no_picture",
             "paused",
             "resumed",
+            "density",
             "finished",
         ];
         assert_eq!(names, expected);
         assert_eq!(lines[2]["kind"], "damaged_checkpoint");
         assert!(lines[2]["line"].as_str().is_some_and(|line| line.starts_with("step_000007.ckpt")));
-        assert_eq!(lines[10]["kind"], "run");
+        assert_eq!(lines[11]["kind"], "run");
     }
 }

@@ -14,8 +14,8 @@ use gausset_cpu::CpuEngine;
 use gausset_io::atomic::faults::{Fault, FaultyDisk};
 use gausset_io::atomic::{Disk, FileInfo, FileSystem, OutputFile, Overwrite};
 use gausset_train::{
-    End, Event, InitPoints, RecordedRun, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions,
-    resumable_config,
+    End, Event, InitPoints, RecordedRun, Request, Run, Session, TimeBudget, TrainConfig, TrainError,
+    TrainOptions, resumable_config,
 };
 use rustix::io::Errno;
 
@@ -24,6 +24,47 @@ fn run_on(disk: &Arc<FaultyDisk>, options: &TrainOptions, run: &Path) -> Result<
     let session = session(&config, Box::new(MockEngine::default()), &Arc::default());
     let session = Session { fs: Arc::clone(disk) as Arc<dyn FileSystem>, ..session };
     Run::start(config, run, Overwrite::Refuse, session, &mut |_| {})?.train(&mut |_| {}).map(|_| ())
+}
+
+#[test]
+fn an_export_or_a_checkpoint_that_was_asked_for_and_finds_no_room_is_told_and_the_run_goes_on() {
+    let options = options(6);
+    let held = |disk: &Arc<FaultyDisk>, run: &Path| {
+        let config = TrainConfig::resolve(&options, None).unwrap();
+        let session = session(&config, Box::new(MockEngine::default()), &Arc::default());
+        let session = Session { fs: Arc::clone(disk) as Arc<dyn FileSystem>, ..session };
+        let mut run = Run::start(config, run, Overwrite::Refuse, session, &mut |_| {}).unwrap();
+        while run.step() < 3 {
+            run.advance().unwrap();
+        }
+        run
+    };
+    let (_folder, run) = runs();
+    let healthy = Arc::new(FaultyDisk::new(0, Fault::Once(Errno::IO)));
+    let mut whole = held(&healthy, &run);
+    let before = healthy.calls().len();
+    whole.train(&mut |_| {}).unwrap();
+    let expected = splats_of(&run);
+    let mut told = 0;
+    for (request, call) in
+        [Request::Export, Request::Save].iter().flat_map(|r| (1..12).map(move |call| (r, call)))
+    {
+        let (_folder, run) = runs();
+        let disk = Arc::new(FaultyDisk::new(before + call, Fault::Once(Errno::NOSPC)));
+        let mut faulty = held(&disk, &run);
+        assert!(faulty.requests().send(request.clone()));
+        faulty.advance().unwrap();
+        let warnings = faulty.take_events().filter(|event| {
+            matches!(event, Event::Warning(warning) if warning.to_string().ends_with("; training goes on"))
+        });
+        told += warnings.count();
+        // The fault may come later, in a call that nobody asked for.
+        if disk.calls().len() >= before + call {
+            faulty.train(&mut |_| {}).unwrap();
+            assert_eq!(splats_of(&run), expected);
+        }
+    }
+    assert!(told > 6, "{told}");
 }
 
 #[test]

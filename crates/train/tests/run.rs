@@ -123,7 +123,8 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
             Event::Picture { .. }
             | Event::NoPicture { .. }
             | Event::Paused { .. }
-            | Event::Resumed { .. } => {
+            | Event::Resumed { .. }
+            | Event::Density { .. } => {
                 panic!("nobody asked for it")
             }
             Event::Evaluated { .. } => "evaluated",
@@ -152,7 +153,15 @@ fn a_run_tells_its_start_its_progress_and_its_end() {
     names.sort();
     assert_eq!(
         names,
-        ["checkpoints", "config.toml", "eval", "fingerprint.txt", "metrics.jsonl", "splats.ply"]
+        [
+            "cameras.json",
+            "checkpoints",
+            "config.toml",
+            "eval",
+            "fingerprint.txt",
+            "metrics.jsonl",
+            "splats.ply"
+        ]
     );
     // By this line runs of 0.1, which have no marker, are known.
     let config = std::fs::read_to_string(run.join("config.toml")).unwrap();

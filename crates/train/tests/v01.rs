@@ -20,6 +20,14 @@ fn run_of_01() -> (tempfile::TempDir, PathBuf, TrainOptions) {
     (folder, run, TrainOptions { data: Some(fixture().join("data")), ..TrainOptions::default() })
 }
 
+/// The splats of a run, without the header of their file, which says today how they stand to the dataset.
+fn rows(run: &Path) -> Vec<u8> {
+    let file = splats_of(run);
+    let end = b"end_header\n";
+    let at = file.windows(end.len()).position(|part| part == end).expect("a header");
+    file[at..].to_vec()
+}
+
 #[test]
 fn a_run_of_01_goes_on_from_its_checkpoint_to_the_bytes_of_01() {
     let (_folder, run, moved) = run_of_01();
@@ -36,7 +44,7 @@ fn a_run_of_01_goes_on_from_its_checkpoint_to_the_bytes_of_01() {
     };
     let outcome = resume(&moved, &mut cpu(1), &run, &mut on_event).unwrap();
     assert_eq!((begun_at, outcome.end, outcome.summary.steps), (Some(3), End::Finished, 6));
-    assert!(splats_of(&run) == splats_of(&fixture().join("run")));
+    assert!(rows(&run) == rows(&fixture().join("run")));
 }
 
 #[test]
@@ -46,7 +54,7 @@ fn the_configuration_of_01_repeats_its_run() {
     let (run, options) = (folder.path().join("again"), recorded.config.to_options());
     let options = TrainOptions { data: Some(fixture().join("data")), ..options };
     train(&options, &mut cpu(2), &run, &mut ignore).unwrap();
-    assert!(splats_of(&run) == splats_of(&fixture().join("run")));
+    assert!(rows(&run) == rows(&fixture().join("run")));
 }
 
 #[test]
@@ -59,5 +67,5 @@ fn a_finished_run_of_01_is_finished_and_its_numbers_are_read() {
     assert_eq!(read_summary(&run).unwrap(), outcome.summary);
     let again = resume(&moved, &mut cpu(1), &run, &mut ignore).unwrap();
     assert_eq!(again.summary.psnr, report.psnr);
-    assert!(splats_of(&run) == splats_of(&fixture().join("run")));
+    assert!(rows(&run) == rows(&fixture().join("run")));
 }

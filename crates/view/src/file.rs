@@ -7,8 +7,12 @@ use std::time::{Duration, Instant, SystemTime};
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
 use gausset_flow::device::DeviceOptions;
-use gausset_flow::saved_run::{DataPlace, OtherData, SavedRun, load_splats, scene_splats};
+use gausset_flow::saved_run::{
+    DataPlace, OtherData, SavedRun, file_options, load_splats, scene_splats, turn_of,
+};
+use gausset_flow::training::warn_of;
 use gausset_flow::{Failure, Host};
+use gausset_io::dataset::{self, OpenOptions};
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path};
@@ -31,7 +35,7 @@ const MAX_REPORT_BYTES: u64 = 64 << 20;
 pub struct FileOptions {
     /// Folder of a run, or a splat file.
     pub input: PathBuf,
-    /// Where the dataset is; `None` = where the run found it.
+    /// Where the dataset is; `None` = where the run found it, and none of a splat file.
     pub data: Option<PathBuf>,
     /// What computes.
     pub device: DeviceOptions,
@@ -70,7 +74,12 @@ impl FileView {
     /// No splats there, or a device that this machine lacks.
     pub fn open(options: &FileOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let mut engine = options.device.engine(options.threads as usize)?;
-        let run = if options.input.is_dir() { Some(SavedRun::read(&options.input)?) } else { None };
+        // The result of a run in its folder is that of the run, with its cameras and photographs.
+        let run = if options.input.is_dir() {
+            Some(SavedRun::read(&options.input)?)
+        } else {
+            SavedRun::of_splats(&options.input)
+        };
         let splats = match &run {
             Some(run) => run.splats()?,
             None => options.input.clone(),
@@ -89,6 +98,11 @@ impl FileView {
                     host.warn("the dataset", format!("{failure}; there are no photographs to compare with"));
                 }
             }
+        } else if let Some(data) = &options.data {
+            let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
+            warn_of(&dataset, host);
+            let turn = turn_of(&file, &options.input, host)?;
+            of_dataset = Some(Scene::of_dataset(title.clone(), &dataset, &turn));
         }
         let (mut scene, photos) = match of_dataset {
             Some((scene, photos)) if !scene.cameras.is_empty() => (scene, Some(photos)),
@@ -164,12 +178,7 @@ impl FileView {
 
 /// How the splats of a file are rendered, and the scene that says so.
 fn rendered(run: Option<&SavedRun>, file: &Document, scene: Scene) -> (RenderOptions, Scene) {
-    let of_file = RenderOptions {
-        sh_degree: file.splats.sh_degree,
-        antialiased: file.antialiased,
-        ..RenderOptions::default()
-    };
-    let options = run.map_or(of_file, SavedRun::render_options);
+    let options = run.map_or_else(|| file_options(file), SavedRun::render_options);
     (options, scene.rendered(&options, file.splats.len()))
 }
 

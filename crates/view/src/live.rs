@@ -19,6 +19,9 @@ use crate::scene::{Photos, Scene};
 /// How long a training that is paused, or over, sleeps before it looks whether it is to stop.
 const NAP: Duration = Duration::from_millis(50);
 
+/// How often the cameras of a training that refines poses are asked for.
+const POSES_EVERY: Duration = Duration::from_secs(5);
+
 /// Whoever watches a training for the pages of a [`Hub`].
 pub struct LiveView {
     hub: Arc<Hub>,
@@ -31,6 +34,8 @@ pub struct LiveView {
     next: Instant,
     photos: Option<Photos>,
     scene: Scene,
+    /// When the poses of the photographs were asked for, after so many steps.
+    posed: (Instant, u64),
 }
 
 impl LiveView {
@@ -38,7 +43,16 @@ impl LiveView {
     #[must_use]
     pub fn new(hub: Arc<Hub>, share: f64, lingers: bool, stop: Arc<AtomicBool>) -> Self {
         let share = share.clamp(0.001, 1.0);
-        Self { hub, share, lingers, stop, next: Instant::now(), photos: None, scene: Scene::default() }
+        Self {
+            hub,
+            share,
+            lingers,
+            stop,
+            next: Instant::now(),
+            photos: None,
+            scene: Scene::default(),
+            posed: (Instant::now(), 0),
+        }
     }
 
     fn draw(&self, run: &mut Run, job: &Job) {
@@ -54,6 +68,17 @@ impl LiveView {
             };
             answer(&self.hub, job, engine, &look);
         });
+    }
+
+    /// Takes up the poses that the run has refined, so that photographs are seen from where it sees them.
+    fn take_up_poses(&mut self, run: &mut Run) {
+        self.posed = (Instant::now(), run.step());
+        let turn = *run.splats_from_dataset();
+        let Some(poses) = run.refined_poses() else { return };
+        if let Some(photos) = &mut self.photos {
+            photos.move_to(&mut self.scene, &poses, &turn);
+            self.hub.replace_scene(self.scene.clone());
+        }
     }
 
     fn pass_commands_on(&self, run: &Run) {
@@ -79,6 +104,7 @@ impl LiveView {
         self.scene = Scene { live: true, sh_degree: MAX_DEGREE, ..scene.rendered(&options, 0) };
         self.photos = Some(photos);
         self.hub.replace_scene(self.scene.clone());
+        self.take_up_poses(run);
     }
 }
 
@@ -101,6 +127,9 @@ impl Watcher for LiveView {
         }
         let Some(job) = self.hub.take(run.step()) else { return };
         let started = Instant::now();
+        if self.posed.0.elapsed() >= POSES_EVERY && self.posed.1 != run.step() {
+            self.take_up_poses(run);
+        }
         self.draw(run, &job);
         let cost = started.elapsed();
         self.next = Instant::now() + cost.mul_f64(1.0 / self.share - 1.0);
@@ -116,6 +145,7 @@ impl Watcher for LiveView {
 
     fn after(&mut self, run: &mut Run) {
         self.scene.live = false;
+        self.take_up_poses(run);
         self.hub.replace_scene(self.scene.clone());
         while self.lingers && !self.stop.load(Ordering::Relaxed) {
             // There is nothing left that a command could do.

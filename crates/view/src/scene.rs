@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use gausset_core::engine::RenderOptions;
 use gausset_core::se3::{Mat3, dot, norm};
+use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose, Splats, TargetImage};
 use gausset_io::dataset::init::common_cube;
 use gausset_io::dataset::{Dataset, Loader, LoaderOptions};
@@ -88,6 +89,15 @@ pub struct Photos {
 }
 
 impl Photos {
+    /// Takes other poses for the pictures of the dataset, in its axes, here and in the scene that was made with these.
+    pub(crate) fn move_to(&mut self, scene: &mut Scene, poses: &[Pose], splats_from_dataset: &Mat3) {
+        let turn = Similarity::from_rotation(*splats_from_dataset);
+        for ((index, _, pose), camera) in self.views.iter_mut().zip(&mut scene.cameras) {
+            *pose = turn.apply_to_pose(&poses[*index]);
+            camera.pose = rows(pose);
+        }
+    }
+
     /// The photograph of a camera with its view, `None` if there is no such camera.
     ///
     /// # Errors

@@ -17,7 +17,7 @@ pub use self::output::DepthFormat;
 
 use self::output::Output;
 use crate::device::DeviceOptions;
-use crate::saved_run::{DataPlace, NOT_TURNED, OtherData, SavedRun, load_splats, scene_splats};
+use crate::saved_run::{DataPlace, OtherData, SavedRun, file_options, load_splats, scene_splats, turn_of};
 use crate::training::warn_of;
 use crate::{Event, Failure, Host, Part};
 
@@ -104,10 +104,10 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
     // Reading needs no lock: what is in a run folder is whole, also while a training goes on.
     let is_written_to = options.output.is_none() && SavedRun::is_one(&options.input);
     let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.share()?) } else { None };
-    let (cameras, mut how, scene_splats) = if options.input.is_dir() {
-        of_run(options, &mut *engine, host)?
-    } else {
-        of_file(options, &mut *engine, host)?
+    let run = if options.input.is_dir() { Some(SavedRun::read(&options.input)?) } else { run_of(options) };
+    let (cameras, mut how, scene_splats) = match run {
+        Some(run) => of_run(&run, options, &mut *engine, host)?,
+        None => of_file(options, &mut *engine, host)?,
     };
     how.near_plane = options.near_plane.unwrap_or(how.near_plane);
     if let Some(colour) = options.background {
@@ -158,13 +158,20 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
 /// Cameras, options, and how many splats are the scene where a sky follows them.
 type Prepared = (Vec<NamedCamera>, RenderOptions, Option<u32>);
 
+/// The run whose result is to be seen from its cameras: the dataset is that of the run, and poses may be refined.
+fn run_of(options: &PictureOptions) -> Option<SavedRun> {
+    let is_of_dataset =
+        matches!(options.cameras, CameraChoice::Test | CameraChoice::Train | CameraChoice::All);
+    if is_of_dataset || options.data.is_some() { SavedRun::of_splats(&options.input) } else { None }
+}
+
 /// Splats, cameras and options of a run.
 fn of_run(
+    run: &SavedRun,
     options: &PictureOptions,
     engine: &mut dyn Engine,
     host: &mut Host<'_>,
 ) -> Result<Prepared, Failure> {
-    let run = SavedRun::read(&options.input)?;
     let file = run.load_splats(engine, host)?;
     let turn = run.splats_from_dataset();
     let cameras = match &options.cameras {
@@ -189,12 +196,15 @@ fn of_file(
 ) -> Result<Prepared, Failure> {
     let file = load_splats(&options.input, engine, host)?;
     let cameras = match (&options.cameras, &options.data) {
-        (CameraChoice::Path(path, size), _) => cameras::read_path(path, *size, &NOT_TURNED)?,
+        (CameraChoice::Path(path, size), _) => {
+            let moved = file.saved_from_dataset.unwrap_or_default();
+            cameras::read_path(path, *size, &moved.rotation)?
+        }
         (choice, Some(data)) => {
             let open = OpenOptions { allow_outside: options.allow_outside, ..OpenOptions::default() };
             let dataset = dataset::open(data, &open)?;
             warn_of(&dataset, host);
-            of_dataset(choice, &dataset, &NOT_TURNED)?
+            of_dataset(choice, &dataset, &turn_of(&file, &options.input, host)?)?
         }
         (CameraChoice::Orbit(frames, shape), None) => {
             orbit::around_splats(&file.scene(), *frames, file.vertical_axis, shape).map_err(bad_shape)?
@@ -206,9 +216,7 @@ fn of_file(
             )));
         }
     };
-    let sh_degree = file.splats.sh_degree;
-    let how = RenderOptions { sh_degree, antialiased: file.antialiased, ..RenderOptions::default() };
-    Ok((cameras, how, scene_splats(&file)))
+    Ok((cameras, file_options(&file), scene_splats(&file)))
 }
 
 /// A side that follows from the other one may be too long.

@@ -65,6 +65,8 @@ pub struct DataConfig {
     pub init: Option<PathBuf>,
     /// Pictures may lie outside the picture folder.
     pub allow_outside: bool,
+    /// Pictures may be absent or unreadable without that being told by the exit code.
+    pub allow_missing: bool,
     /// Every n-th picture is held out; 0 = none.
     pub test_every: u32,
     /// Longest side of a picture in px; 0 = no limit.

@@ -72,7 +72,7 @@ macro_rules! options {
             }
 
             /// Takes the option of this long name back.
-            pub(crate) fn clear(&mut self, key: &str) {
+            pub fn clear(&mut self, key: &str) {
                 $(if key == key!($name) {
                     self.$name = None;
                 })+

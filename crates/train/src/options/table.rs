@@ -33,18 +33,21 @@ options! {
     data: PathBuf = hidden()
         .range(Range::of("the folder of a dataset", |_| true)).at(|c| &mut c.data.path).free_on_resume();
     /// Folder of the pictures, if it is not where the dataset says.
-    images: PathBuf = common(Data, "DIR").at_optional(|c| &mut c.data.images);
+    images: PathBuf = detail(Data, "DIR").at_optional(|c| &mut c.data.images);
     /// Folder of the masks (black = ignore), if it is not `masks`.
-    masks: PathBuf = common(Data, "DIR").at_optional(|c| &mut c.data.masks);
+    masks: PathBuf = detail(Data, "DIR").at_optional(|c| &mut c.data.masks);
     /// Folder of the COLMAP model, if it is not `sparse/0` or `sparse`.
     sparse: PathBuf = detail(Data, "DIR").at_optional(|c| &mut c.data.sparse).needs(&[Needs::Folder]);
     /// Splats or points (PLY) to start from, instead of the dataset's points.
     init: PathBuf = detail(Data, "FILE").at_optional(|c| &mut c.data.init);
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     allow_outside: bool = detail(Data, "BOOL").default(false).at(|c| &mut c.data.allow_outside);
+    /// Pictures that are absent or cannot be read are no reason for exit code 1; they are counted and told as ever.
+    allow_missing: bool = detail(Data, "BOOL")
+        .default(false).at(|c| &mut c.data.allow_missing).free_on_resume();
     /// Hold out every N-th picture for evaluation; 0 = none.
     test_every: u32 = common(Data, "N").default(8).at(|c| &mut c.data.test_every);
-    /// Longest side of a picture in px, larger ones are downscaled; 0 = no limit.
+    /// Longest side of a picture in px; larger ones are downscaled, 0 = no limit.
     max_resolution: u32 = common(Data, "PX").at(|c| &mut c.data.max_resolution);
     /// What the alpha of pictures means: composite on the background, or mask.
     alpha: Alpha = detail(Data, "MEANING").default(Alpha::Composite).at(|c| &mut c.data.alpha);
@@ -71,7 +74,7 @@ options! {
     steps: u64 = common(Run, "N")
         .range(UP_TO_A_BILLION).choice(|c| Some(c.plan.end()), |c, steps| c.set_plan(Plan::even(steps)))
         .needs(&[Needs::OwnSteps]);
-    /// Finish in this time, for instance 90s or 5m: finds steps and splats that fit, and keeps to it.
+    /// Finish in this time, for instance 90s or 5m; finds steps and splats that fit, and keeps to it.
     time_budget: TimeBudget = common(Run, "TIME").default(TimeBudget::None).at(|c| &mut c.time_budget);
     /// Repeat the decisions of a run with a time budget, as its config.toml has them.
     plan: Plan = detail(Run, "PLAN")

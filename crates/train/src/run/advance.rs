@@ -12,6 +12,7 @@ use super::summary::FinishedLine;
 use super::{Run, TrainError};
 use crate::eval::{EvalReport, Evaluation, Trust};
 use crate::events::{End, Event, Outcome};
+use crate::warning::RunWarning;
 use crate::words::TimeBudget;
 
 /// Steps between two flushes, after which the device has told how it went. Long enough for a device that works
@@ -287,16 +288,30 @@ impl Run {
             Request::Stop => self.session.stop.store(true, Ordering::Relaxed),
             Request::Save if !is_over => {
                 let state = self.save()?;
-                self.checkpoint(&state)?;
+                let saved = self.checkpoint(&state);
+                self.excuse(saved)?;
             }
             Request::Export if !is_over => {
                 let state = self.save()?;
-                self.export(state)?;
+                let exported = self.export(state);
+                self.excuse(exported)?;
             }
             Request::Picture(wanted) => self.picture(&wanted),
             Request::Pause | Request::Resume | Request::Save | Request::Export => {}
         }
         Ok(())
+    }
+
+    /// What somebody asked for on the way and cannot be written is told, and is no reason to end a run.
+    fn excuse(&mut self, done: Result<(), TrainError>) -> Result<(), TrainError> {
+        match done {
+            Err(error @ (TrainError::Write(_) | TrainError::Folder(_))) => {
+                let line = format!("{error}; training goes on");
+                self.outbox.push(Event::Warning(RunWarning::Note(line)));
+                Ok(())
+            }
+            done => done,
+        }
     }
 
     /// Renders a view. One that cannot be rendered is no reason to end a run: if the device has failed, the next step

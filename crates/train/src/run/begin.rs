@@ -176,6 +176,7 @@ impl Run {
             (done, last_checkpoint) = (header.step, Some(header.step));
             watch.loss_sum = header.loss_sum;
             watch.loss_steps = header.loss_steps;
+            watch.changes = header.changes;
             watch.skipped_updates = header.skipped_updates;
             (watch.cut_tiles, watch.cut_steps) = (header.cut_tiles, header.cut_steps);
             feed = feed.without(header.skipped, header.unreadable);

@@ -34,6 +34,11 @@ impl Deadline {
         Self { at, decided: since }
     }
 
+    /// Seconds that are used of so many.
+    pub(super) fn used_of(&self, seconds: f64) -> f64 {
+        (seconds - self.at.saturating_duration_since(Instant::now()).as_secs_f64()).max(0.0)
+    }
+
     /// Seconds for steps from now on, when so many splats must be saved behind them.
     pub(super) fn seconds_left(&self, splats: u64) -> f64 {
         let reserve = RESERVE[0] + RESERVE[1] * splats as f64;

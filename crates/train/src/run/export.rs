@@ -14,17 +14,16 @@ use crate::up::SAVED_UP;
 pub(super) fn save_splats(
     fs: &dyn FileSystem,
     folder: &RunFolder,
-    mut splats: Splats,
+    splats: Splats,
     sky: usize,
     antialiased: bool,
     saved_from_dataset: &Mat3,
 ) -> Result<Saved, WriteError> {
     let is_turned = *saved_from_dataset != IDENTITY3;
-    if is_turned {
-        Similarity::from_rotation(*saved_from_dataset).apply_to_splats(&mut splats);
-    }
     let vertical_axis = is_turned.then(|| SAVED_UP.map(|v| v as f32));
-    let document = Document { antialiased, sky, vertical_axis, ..Document::new(splats) };
+    let mut document = Document { antialiased, sky, vertical_axis, ..Document::new(splats) };
+    // Bits stay as they are where nothing is turned.
+    document.transform(&Similarity::from_rotation(*saved_from_dataset));
     let write = WriteOptions { label: "splats", needed_bytes: 0, overwrite: Overwrite::Replace };
     splat::save(fs, &splats_path(folder.root()), &document, &SaveOptions::default(), &write)
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::TrainError;
 use super::corrections::Corrections;
+use super::watch::Changes;
 use crate::config::TrainConfig;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
@@ -45,6 +46,9 @@ pub(super) struct CheckpointHeader {
     /// … and steps with such a tile.
     #[serde(default)]
     pub(super) cut_steps: u64,
+    /// How the set of splats has changed since the last report.
+    #[serde(default)]
+    pub(super) changes: Changes,
     /// Decisions so far of a run with a time budget.
     #[serde(default)]
     pub(super) plan: Option<Plan>,

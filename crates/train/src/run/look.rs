@@ -1,9 +1,10 @@
 //! A run is looked at between two of its parts.
 
-use gausset_core::engine::{Engine, RenderOptions};
+use gausset_core::Pose;
+use gausset_core::engine::{Engine, Group, RenderOptions};
 use gausset_core::se3::Mat3;
 
-use super::Run;
+use super::{Run, refined};
 
 impl Run {
     /// Lets somebody look at the device, who is told how this run renders pictures now. The time is none of training.
@@ -16,6 +17,15 @@ impl Run {
             self.stopwatch.go_on();
         }
         looked
+    }
+
+    /// Poses of the dataset's pictures, by index, as the run has refined them so far, in the dataset's axes; `None` where it
+    /// refines none, or the device does not tell. The time is none of training.
+    pub fn refined_poses(&mut self) -> Option<Vec<Pose>> {
+        self.config.recipe.poses.as_ref()?;
+        let groups = self.look(|engine, _| engine.corrections()).ok()?;
+        let group = groups.iter().find(|group| group.group == Group::Pose)?;
+        Some(refined::refined_poses(&self.session.dataset, group, self.feed.corrections()))
     }
 
     /// Rotation that turns the splats on the device, which stand as the dataset does, to those of `splats.ply`.

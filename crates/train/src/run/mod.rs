@@ -64,7 +64,7 @@ use coarse::Coarse;
 use feed::Feed;
 use forecast::Forecast;
 use outbox::Outbox;
-use watch::Watch;
+use watch::{Changes, Watch};
 
 pub use advance::Advanced;
 pub use error::TrainError;
@@ -186,6 +186,7 @@ impl Run {
             start: self.recorded.record.start.clone(),
             scene_extent: self.scene.extent,
             memory: self.memory,
+            time_budget: self.deadline.as_ref().and_then(|_| self.config.time_budget.seconds()),
             predicted_seconds: self.predicted_seconds,
         };
         self.outbox.push(Event::Started(started));
@@ -205,17 +206,26 @@ impl Run {
         if report.splats == 0 {
             return Err(self.no_splats());
         }
+        let changes = Changes::of(&report);
+        if !changes.is_none() {
+            let Changes { added, pruned, relocated } = changes;
+            let (step, splats) = (self.done, report.splats);
+            outbox.push(Event::Density { step, splats, added, pruned, relocated });
+        }
         let [seconds, _] = self.stopwatch.read();
         let it_per_s = self.rate.count(report.steps as f64, seconds);
         if report.steps > 0 {
             let seconds_left = self.correct_times(&report, seconds);
             let steps = self.plan.end();
+            let budget = self.deadline.as_ref().zip(self.config.time_budget.seconds());
+            let budget = budget.map(|(deadline, seconds)| [deadline.used_of(seconds), seconds]);
             self.outbox.push(Event::Progress(Progress {
                 step: self.done,
                 steps,
                 loss: report.loss_sum / report.steps as f64,
                 splats: report.splats,
                 it_per_s,
+                budget,
                 seconds_left,
                 report,
             }));
@@ -227,8 +237,12 @@ impl Run {
     fn report(&mut self, it_per_s: f64) -> Result<(), TrainError> {
         let Some(loss) = self.watch.take_mean_loss() else { return Ok(()) };
         let [seconds, cpu_seconds] = self.stopwatch.read();
-        let splats = self.watch.splats;
-        let line = ReportLine { step: self.done, loss, splats, it_per_s, seconds, cpu_seconds };
+        let (splats, visible) = (self.watch.splats, self.watch.visible);
+        let changes = std::mem::take(&mut self.watch.changes);
+        let memory = gausset_compute::machine::resident(None).map(|resident| resident.now);
+        let step = self.done;
+        let line =
+            ReportLine { step, loss, splats, visible, changes, memory, it_per_s, seconds, cpu_seconds };
         self.log.append(&*self.session.fs, &line)?;
         Ok(())
     }

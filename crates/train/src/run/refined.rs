@@ -1,4 +1,8 @@
-//! The dataset with its refined poses, in the axes of the saved splats: `RUN/cameras/`.
+//! The cameras of a dataset in the axes of the saved splats: `RUN/cameras.json`, and with refined poses `RUN/cameras/`.
+//!
+//! `cameras.json` has the layout of the released 3DGS code (Kerbl et al. 2023, `camera_to_JSON`), which viewers import:
+//! a list of `id`, `img_name`, `width`, `height`, `position` (of the camera), `rotation` (rows of `world_from_camera`, y
+//! down, z ahead), `fx`, `fy`; and beyond it the principal point, `cx` and `cy`. All lengths of pictures are in px.
 //!
 //! A COLMAP model comes back as a COLMAP model, a `transforms.json` as a `transforms.json`; lenses are those of the
 //! dataset. Held-out views keep their poses, and turn with the others.
@@ -6,21 +10,69 @@
 use std::io::Write;
 use std::path::Path;
 
-use gausset_core::Pose;
 use gausset_core::engine::{ExtraGroup, Group, TrainState};
-use gausset_core::se3::Mat3;
+use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
+use gausset_core::{Camera, Pose};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFolder, ModelFormat};
 use gausset_io::dataset::{Dataset, DatasetKind, Face, ImageEntry, SourceCamera};
 use gausset_io::owned;
-use gausset_io::run_folder::{CAMERAS, cameras_folder, checkpoints_folder, newest_checkpoint};
+use gausset_io::run_folder::{
+    CAMERAS, cameras_folder, cameras_json_path, checkpoints_folder, newest_checkpoint,
+};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::TrainError;
 use super::corrections::Corrections;
 use super::header::check_state;
 use crate::config::RecordedRun;
+
+/// A camera as the released 3DGS code writes it.
+#[derive(Serialize)]
+struct ListedCamera<'a> {
+    id: usize,
+    img_name: &'a str,
+    width: u32,
+    height: u32,
+    position: [f64; 3],
+    rotation: Mat3,
+    fx: f64,
+    fy: f64,
+    cx: f64,
+    cy: f64,
+}
+
+/// Writes `cameras.json`, with the poses that the run has refined, if it refines them.
+pub(super) fn list_cameras(
+    fs: &dyn FileSystem,
+    run: &Path,
+    dataset: &Dataset,
+    state: &TrainState,
+    corrections: &Corrections,
+    saved_from_dataset: &Mat3,
+) -> Result<(), WriteError> {
+    let turn = Similarity::from_rotation(*saved_from_dataset);
+    let poses = state.extra(Group::Pose).map(|group| refined_poses(dataset, group, corrections));
+    let listed = dataset.images.iter().enumerate().map(|(id, image)| {
+        let pose = turn.apply_to_pose(poses.as_ref().map_or(&image.pose, |poses| &poses[id]));
+        let Camera { width, height, fx, fy, cx, cy } = image.camera;
+        let (position, rotation) = (pose.centre(), se3::transpose(&pose.rotation));
+        ListedCamera { id, img_name: &image.name, width, height, position, rotation, fx, fy, cx, cy }
+    });
+    write_atomic(fs, &cameras_json_path(run), |file| {
+        // A line for each, so that people can read it.
+        let mut mark = "[\n";
+        for camera in listed {
+            file.write_all(mark.as_bytes())?;
+            serde_json::to_writer(&mut *file, &camera)?;
+            mark = ",\n";
+        }
+        file.write_all(if mark == "[\n" { b"[]\n" } else { b"\n]\n" })
+    })?;
+    Ok(())
+}
 
 /// Writes the cameras of a run that refines poses; of any other, nothing.
 pub(super) fn save_cameras(
@@ -49,7 +101,7 @@ pub(super) fn save_cameras(
 }
 
 /// `camera_from_world` of all pictures, training views with their corrections.
-fn refined_poses(dataset: &Dataset, group: &ExtraGroup, corrections: &Corrections) -> Vec<Pose> {
+pub(super) fn refined_poses(dataset: &Dataset, group: &ExtraGroup, corrections: &Corrections) -> Vec<Pose> {
     let mut poses: Vec<Pose> = dataset.images.iter().map(|image| image.pose).collect();
     for (train_index, &index) in dataset.split.train.iter().enumerate() {
         poses[index] = corrections.refined_pose(group, train_index, &poses[index]);

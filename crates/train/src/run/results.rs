@@ -65,6 +65,7 @@ impl Run {
             skipped_updates: self.watch.skipped_updates,
             cut_tiles: self.watch.cut_tiles,
             cut_steps: self.watch.cut_steps,
+            changes: self.watch.changes,
             plan: (self.config.time_budget != TimeBudget::None).then(|| self.plan.clone()),
         };
         let header = serde_json::to_value(&header).unwrap_or_default();
@@ -75,12 +76,15 @@ impl Run {
         Ok(())
     }
 
-    /// Writes `splats.ply`, and beside it the gains that were learnt and the cameras that were refined.
+    /// Writes `splats.ply`, and beside it the cameras that see it, the gains that were learnt and the poses that were
+    /// refined.
     pub(super) fn export(&mut self, mut state: TrainState) -> Result<(), TrainError> {
         let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
         let (fs, dataset) = (&*self.session.fs, &self.session.dataset);
-        refined::save_cameras(fs, self.folder.root(), dataset, &state, self.feed.corrections(), turn)?;
+        let (root, corrections) = (self.folder.root(), self.feed.corrections());
+        refined::save_cameras(fs, root, dataset, &state, corrections, turn)?;
+        refined::list_cameras(fs, root, dataset, &state, corrections, turn)?;
         let antialiased = self.config.recipe.antialiased;
         let rows = |train_index| self.feed.corrections().exposure_row(train_index);
         if let Some(gains) = LearntGains::of(dataset, &state.extras, rows) {

@@ -8,6 +8,7 @@ use gausset_io::run_folder::{RunFolderError, config_path, eval_folder, metrics_p
 use serde::{Deserialize, Serialize};
 
 use super::TrainError;
+use super::watch::Changes;
 use crate::config::RecordedRun;
 use crate::eval::{EvalReport, REPORT};
 use crate::events::{End, Outcome, Summary};
@@ -26,6 +27,13 @@ pub(super) struct ReportLine {
     pub(super) loss: f64,
     /// Splats.
     pub(super) splats: u64,
+    /// Splats drawn in the last step.
+    pub(super) visible: u64,
+    /// How the set has changed since the line before.
+    #[serde(flatten)]
+    pub(super) changes: Changes,
+    /// Bytes of memory that the program has, where the system tells.
+    pub(super) memory: Option<u64>,
     /// Steps per second.
     pub(super) it_per_s: f64,
     /// Wall seconds of training.

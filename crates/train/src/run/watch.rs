@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use gausset_core::engine::StepReport;
+use serde::{Deserialize, Serialize};
 
 use crate::warning::RunWarning;
 
@@ -14,6 +15,36 @@ const FEWEST_REPORTS: usize = 5;
 const EXPLOSION_FACTOR: f64 = 10.0;
 /// … for so many steps is an explosion.
 const EXPLOSION_STEPS: u64 = 50;
+
+/// How a set of splats has changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Changes {
+    /// Splats that are new: cloned, split off, grown.
+    pub(super) added: u64,
+    /// Splats that were removed, or cleared out of free space.
+    pub(super) pruned: u64,
+    /// Dead splats that were moved to living ones.
+    pub(super) relocated: u64,
+}
+
+impl Changes {
+    /// What a report tells of them.
+    pub(super) const fn of(report: &StepReport) -> Self {
+        let StepReport { cloned, split, added, pruned, cleared, relocated, .. } = *report;
+        Self { added: cloned + split + added, pruned: pruned + cleared, relocated }
+    }
+
+    /// Whether nothing has changed.
+    pub(super) fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn add(&mut self, more: Self) {
+        self.added += more.added;
+        self.pruned += more.pruned;
+        self.relocated += more.relocated;
+    }
+}
 
 /// What the reports have added up to.
 #[derive(Debug, Default)]
@@ -30,6 +61,10 @@ pub(super) struct Watch {
     pub(super) cut_steps: u64,
     /// Splats now.
     pub(super) splats: u64,
+    /// Splats drawn in the last step that was told of.
+    pub(super) visible: u64,
+    /// How the set of splats has changed since the last line of the log.
+    pub(super) changes: Changes,
     recent: VecDeque<f64>,
     high_steps: u64,
     told_explosion: bool,
@@ -51,6 +86,8 @@ impl Watch {
         self.cut_tiles = self.cut_tiles.saturating_add(report.cap_hits);
         self.cut_steps = self.cut_steps.saturating_add(report.capped_steps);
         self.splats = report.splats;
+        self.visible = report.visible;
+        self.changes.add(Changes::of(report));
         if report.dead_splats > 0 && !self.told_dead {
             self.told_dead = true;
             warn(RunWarning::DeadSplats { step, count: report.dead_splats });
