@@ -73,6 +73,10 @@ pub(crate) fn definition() -> clap::Command {
         DETAILS_OF_TRAIN
             .iter()
             .fold(train, |train, name| train.mut_arg(name, |arg| arg.hide_short_help(true)))
+            .mut_arg("viewer", |arg| {
+                let whole = arg.get_help().cloned().unwrap_or_default();
+                arg.help("Show the training in a browser while it goes on").long_help(whole)
+            })
     };
     Cli::command().mut_subcommand("train", later)
 }

@@ -13,6 +13,7 @@ use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{Advice, End, Outcome};
 
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
+use crate::shell::in_shell;
 use crate::{scores, table};
 
 /// An alignment of photographs.
@@ -82,6 +83,7 @@ pub(crate) fn trained(trained: &Trained) -> String {
         if sheet.is_file() {
             rows.push(("pictures", format!("{} ({})", sheet.display(), scores::PANELS)));
         }
+        rows.push(("look at it", format!("gausset view {}", in_shell(&trained.folder))));
     }
     table::facts(&rows)
 }

@@ -10,7 +10,8 @@ use crate::commands::viewer::Viewer;
 use crate::console::Console;
 use crate::interrupt::Interrupt;
 use crate::numbers::{counted, duration, grouped, three_digits};
-use crate::progress::{Reporter, fit_message, training_message};
+use crate::progress::{Reporter, budget_message, fit_message, training_message};
+use crate::shell::in_shell;
 use crate::{crash, describe, table};
 
 /// Does a job that an interruption stops, and prints what happens in it.
@@ -39,6 +40,9 @@ pub(crate) fn brief<T>(console: &Console, job: impl FnOnce(&mut Host<'_>) -> T) 
     let mut events = |event| listener.take(event);
     job(&mut Host::new(&Arc::default(), &mut events))
 }
+
+/// Parts of a time budget that a bar shows.
+const BUDGET_PARTS: u64 = 1000;
 
 struct Listener<'a> {
     console: &'a Console,
@@ -122,12 +126,23 @@ impl<'a> Listener<'a> {
             Event::StereoDone(report) => self.console.note(stereo_line(report)),
             Event::Started(started) => {
                 self.console.note(introduction(started).trim_end());
-                self.reporter = Some(Reporter::start(self.console, "step", started.step, started.steps));
+                self.reporter = Some(match started.time_budget {
+                    // The steps of a run with a time budget are what it finds: what passes is time, in hundredths.
+                    Some(_) => Reporter::start(self.console, "", 0, BUDGET_PARTS),
+                    None => Reporter::start(self.console, "step", started.step, started.steps),
+                });
             }
             Event::Progress(progress) => {
                 if let Some(reporter) = &mut self.reporter {
-                    reporter.set_total(progress.steps);
-                    reporter.at(progress.step, || training_message(progress));
+                    match progress.budget {
+                        Some([used, seconds]) => {
+                            let part = (BUDGET_PARTS as f64 * used / seconds.max(f64::MIN_POSITIVE)) as u64;
+                            // The last line is that of the last step.
+                            let part = if progress.step >= progress.steps { BUDGET_PARTS } else { part };
+                            reporter.at(part.min(BUDGET_PARTS), || budget_message(progress, [used, seconds]));
+                        }
+                        None => reporter.at(progress.step, || training_message(progress)),
+                    }
                 }
                 let is_asked = self.interrupt.is_some_and(|interrupt| interrupt.signal().is_some());
                 if is_asked && !self.told_stop {
@@ -155,6 +170,7 @@ impl<'a> Listener<'a> {
             // Nobody here asks for them.
             Event::Picture { .. }
             | Event::NoPicture { .. }
+            | Event::Density { .. }
             | Event::Paused { .. }
             | Event::Resumed { .. } => {}
             Event::Finished(_) => {
@@ -200,7 +216,7 @@ fn line_of(stage: &Stage) -> String {
         Stage::TrainingStopped { step, run } => format!(
             "stopped after step {}, checkpoint saved; go on with: gausset train --resume {}",
             grouped(*step),
-            run.display()
+            in_shell(run)
         ),
         Stage::CutStopped => "stopped; the same command goes on with the frames that are left".to_owned(),
     }
@@ -238,6 +254,10 @@ fn introduction(started: &Started) -> String {
         0 => grouped(started.steps),
         done => format!("{} of {} are done", grouped(done), grouped(started.steps)),
     };
+    let steps = match started.time_budget {
+        Some(_) => format!("about {steps}, as many as fit"),
+        None => steps,
+    };
     let parts = [
         (format!("{} splats", grouped(memory.splat_count)), memory.splats),
         ("points".to_owned(), memory.points),
@@ -256,7 +276,9 @@ fn introduction(started: &Started) -> String {
         ("memory", format!("about {total} of {limit}: {parts}")),
         ("steps", steps),
     ];
-    if let Some(seconds) = started.predicted_seconds {
+    if let Some(seconds) = started.time_budget {
+        rows.push(("time", format!("{} in all", duration(seconds))));
+    } else if let Some(seconds) = started.predicted_seconds {
         rows.push(("time", format!("about {} at the pace of the first steps", duration(seconds))));
     }
     table::facts(&rows)

@@ -24,6 +24,7 @@ mod options;
 mod profiling;
 mod progress;
 mod scores;
+mod shell;
 mod table;
 mod usage;
 

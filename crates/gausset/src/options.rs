@@ -3,14 +3,18 @@
 //! An option that is not given is `None`: defaults are filled in where options are resolved, and shown in the help
 //! from the same tables ([`Defaults`]). `-h` shows what people look for first, a line each, `--help` everything.
 
+use std::ffi::OsString;
 use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Arg, ArgMatches, Args, FromArgMatches, value_parser};
+use gausset_flow::Failure;
 use gausset_train::config::{defaults, quality_defaults, strategy_defaults};
 use gausset_train::options::{Form, OptionInfo, Shown};
 use gausset_train::{Quality, Strategy, TrainOptions};
+
+use crate::usage;
 
 /// A command that trains, and the options of the run that it decides itself or takes under another meaning.
 pub(crate) trait Trains: Clone + std::fmt::Debug + Default {
@@ -87,6 +91,44 @@ impl<C: Trains> FromArgMatches for OptionArgs<C> {
             }
         }
         Ok(())
+    }
+}
+
+/// What commands that train take beside the options that they show: a file of options, and whatever stands behind `--`.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct MoreOptions {
+    /// Options of training from a TOML file, `name = value` a line; the command line wins.
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    config: Option<PathBuf>,
+    /// Options of training, as `gausset train` has them.
+    #[arg(last = true, allow_hyphen_values = true, value_name = "TRAINING OPTIONS")]
+    training: Vec<OsString>,
+}
+
+impl MoreOptions {
+    /// These behind the options that a command has taken, which win.
+    ///
+    /// # Errors
+    /// No such option, a value that it does not take; a file that cannot be read.
+    pub(crate) fn over<C: Trains>(&self, given: OptionArgs<C>) -> Result<TrainOptions, Failure> {
+        let named = |text: &OsString| {
+            let text = text.to_str()?.strip_prefix("--")?;
+            C::DECIDES.iter().find(|name| text.split('=').next() == Some(**name))
+        };
+        if let Some(name) = self.training.iter().find_map(named) {
+            let line = format!("--{name}: this command decides it, or takes it before `--`; see --help");
+            return Err(Failure::usage(line));
+        }
+        let mut command = OptionArgs::<C>::augment_args(clap::Command::new("--").no_binary_name(true));
+        let typed = command.try_get_matches_from_mut(&self.training);
+        let typed = typed.and_then(|matches| OptionArgs::<C>::from_arg_matches(&matches));
+        let typed = typed.map_err(|error| Failure::usage(usage::line(&error, &command)))?;
+        let mut file = self.config.as_deref().map(TrainOptions::read).transpose()?.unwrap_or_default();
+        // What this command makes itself is not for a file to say.
+        for key in C::DECIDES {
+            file.clear(key);
+        }
+        Ok(given.into_options().over(typed.into_options()).over(file))
     }
 }
 

@@ -23,7 +23,7 @@ const BAR_RATE: u8 = 10;
 #[derive(Debug)]
 pub(crate) struct Reporter<'a> {
     console: &'a Console,
-    /// What the parts are: `step`, `picture`.
+    /// What the parts are: `step`, `picture`; empty where the message tells how far it is.
     noun: &'static str,
     total: u64,
     bar: Option<ProgressBar>,
@@ -37,20 +37,16 @@ impl<'a> Reporter<'a> {
         let bar = console.can_draw().then(|| {
             let target = ProgressDrawTarget::stderr_with_hz(BAR_RATE);
             let bar = ProgressBar::with_draw_target(Some(total), target).with_position(position);
-            // The template is a constant that parses.
-            let style = ProgressStyle::with_template("{bar:24} {human_pos}/{human_len} {msg}");
+            // The templates are constants that parse.
+            let template = match noun {
+                "" => "{bar:24} {msg}",
+                _ => "{bar:24} {human_pos}/{human_len} {msg}",
+            };
+            let style = ProgressStyle::with_template(template);
             bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
         console.set_bar(bar.clone());
         Self { console, noun, total, bar, last_line: Instant::now(), last_position: position }
-    }
-
-    /// A run with a time budget changes its mind about its length.
-    pub(crate) fn set_total(&mut self, total: u64) {
-        self.total = total;
-        if let Some(bar) = &self.bar {
-            bar.set_length(total);
-        }
     }
 
     /// Reports the progress, with a message.
@@ -66,6 +62,10 @@ impl<'a> Reporter<'a> {
         if is_due && (waited >= LINE_NOT_BEFORE || position >= self.total) {
             (self.last_line, self.last_position) = (Instant::now(), position);
             let message = message();
+            if self.noun.is_empty() {
+                self.console.note(message);
+                return;
+            }
             let separator = if message.is_empty() { "" } else { ": " };
             let (position, total) = (grouped(position), grouped(self.total));
             self.console.note(format!("{} {position}/{total}{separator}{message}", self.noun));
@@ -76,6 +76,15 @@ impl<'a> Reporter<'a> {
     pub(crate) fn finish(self) {
         self.console.set_bar(None);
     }
+}
+
+/// `12 s of 1:00 min: step 345 of about 1,200, loss …`: what a run with a time budget tells.
+pub(crate) fn budget_message(progress: &Progress, [used, budget]: [f64; 2]) -> String {
+    let (step, steps) = (grouped(progress.step), grouped(progress.steps));
+    let of = format!("{} of {}", duration(used), duration(budget));
+    // The time that is left is told by the budget.
+    let message = training_message(&Progress { seconds_left: None, ..*progress });
+    format!("{of}: step {step} of about {steps}, {message}")
 }
 
 /// `loss 0.0312, 51,234 splats, 23.1 it/s, 2:13 min left`.

@@ -107,7 +107,7 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
         None => 0,
     };
     if args.up != Up::None {
-        Similarity::from_rotation(up::rotation(args.up, &[])).apply_to_splats(&mut file.splats);
+        file.transform(&Similarity::from_rotation(up::rotation(args.up, &[])));
         file.vertical_axis = Some(up::SAVED_UP.map(|v| v as f32));
     }
     if let Some(degree) = args.sh_degree.filter(|degree| *degree < file.splats.sh_degree) {

@@ -8,7 +8,7 @@ use gausset_flow::demo::{self, DemoOptions};
 use gausset_flow::training::{self, Conditions};
 use gausset_scenes::DemoSize;
 
-use super::training::status;
+use super::training::{object, status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -79,6 +79,6 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
     let trained =
         attend_watched(&interrupt, console, viewer.as_mut(), |host| training::train(task, conditions, host))?;
     let status = status(&trained, &interrupt, console);
-    console.object_or(&trained.outcome.summary, || describe::trained(&trained))?;
+    console.object_or(&object(&trained), || describe::trained(&trained))?;
     Ok(status)
 }

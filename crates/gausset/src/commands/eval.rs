@@ -8,7 +8,7 @@ use gausset_flow::evaluate::{EvaluateOptions, evaluate};
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{Split, SsimDefinition};
 
-use super::training::ending;
+use super::training::{Counted, ending};
 use super::view_args::ViewArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -22,6 +22,7 @@ Examples:
   gausset eval run/                 scores of each held-out picture; pictures in run/eval/
   gausset eval run/ --json | jq .psnr
   gausset eval run/ --data moved/photos/
+  gausset eval scene.spz --data photos/   any splat file on a dataset
   gausset eval run/ --ssim uniform7   SSIM as scikit-image has it
 PSNR and SSIM as in the literature: values in 0..1, means over pictures. CC-PSNR and CC-SSIM: after
 a colour fit per picture. Co-visible: PSNR of the pixels whose depth three training views confirm,
@@ -32,10 +33,10 @@ measured with --lpips alone: its weights are not part of the program.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct EvalArgs {
-    /// Folder of the run.
-    #[arg(value_name = "RUN")]
+    /// Folder of the run, or a splat file.
+    #[arg(value_name = "RUN|FILE")]
     run: PathBuf,
-    /// Where the dataset is now [default: where the run found it].
+    /// Where the dataset is now [default: where the run found it; a splat file needs one].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Which pictures: test (held out) or train.
@@ -58,7 +59,7 @@ pub(crate) struct EvalArgs {
     /// Measure LPIPS (AlexNet, 0.1) with the weights in a safetensors file.
     #[arg(long, value_name = "FILE")]
     lpips: Option<PathBuf>,
-    /// Folder for the pictures truth | render | error [default: RUN/eval, or RUN/eval/train].
+    /// Folder for the pictures truth | render | error [default: RUN/eval, or RUN/eval/train; of a file: NAME-eval].
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -69,6 +70,9 @@ pub(crate) struct EvalArgs {
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
+    /// Pictures that are absent or cannot be read are no reason for exit code 1.
+    #[arg(long)]
+    allow_missing: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -89,6 +93,7 @@ impl EvalArgs {
             near_plane: self.view.near_plane,
             force: self.force,
             allow_outside: self.allow_outside,
+            allow_missing: self.allow_missing,
             device: self.compute.device.options(),
             threads: self.compute.threads,
         }
@@ -102,7 +107,8 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         Ok(evaluated) => evaluated,
         Err(failure) => return ending(failure, &interrupt),
     };
-    console.object_or(&evaluated.report, || {
+    let left_out = evaluated.left_out;
+    console.object_or(&Counted { result: &evaluated.report, left_out }, || {
         let sheet = evaluated.folder.join(CONTACT_SHEET);
         let place = if sheet.is_file() {
             format!("\n{} ({})\n", sheet.display(), scores::PANELS)
@@ -111,5 +117,5 @@ pub(crate) fn run(args: &EvalArgs, console: &Console) -> Result<Status, Ending> 
         };
         scores::table(&evaluated.report) + &place
     })?;
-    Ok(Status::done(evaluated.has_skipped))
+    Ok(Status::done(left_out > 0 && !evaluated.allow_missing))
 }

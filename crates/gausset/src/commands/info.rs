@@ -1,4 +1,4 @@
-//! `gausset info`: what a splat file, a dataset or a run folder holds.
+//! `gausset info`: what a splat file, a dataset or a run folder holds, and what everything else is that the program makes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -6,13 +6,15 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gausset_flow::Failure;
 use gausset_flow::saved_run::SavedRun;
-use gausset_io::dataset::{self, Dataset, OpenOptions};
+use gausset_io::dataset::{self, Dataset, DatasetError, OpenOptions};
 use gausset_io::splat::{self, LoadOptions};
-use gausset_train::read_summary;
+use gausset_train::{Summary, read_summary};
 use serde::Serialize;
 
 use super::exposure;
+use super::made::Made;
 use super::splat_facts::SplatFacts;
+use super::splat_spread::Spread;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
@@ -30,12 +32,15 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct InfoArgs {
-    /// A splat file, a dataset or a run folder.
+    /// A splat file, a dataset or a run folder; or what else may lie beside them.
     #[arg(value_name = "PATH")]
     path: PathBuf,
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
+    /// Pictures of a dataset that are absent or cannot be read are no reason for exit code 1.
+    #[arg(long)]
+    allow_missing: bool,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
@@ -47,6 +52,27 @@ struct SplatsInfo {
     kind: &'static str,
     #[serde(flatten)]
     facts: SplatFacts,
+    /// How they are spread; left out where there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spread: Option<Spread>,
+}
+
+/// `info --json` of a run: a stable contract. The same facts as in the text.
+#[derive(Debug, Serialize)]
+struct RunInfo<'a> {
+    #[serde(flatten)]
+    summary: &'a Summary,
+    /// Steps of the whole run.
+    total_steps: u64,
+    data: &'a Path,
+    train_images: u64,
+    test_images: u64,
+    /// Where the first splats came from.
+    start: &'a str,
+    strategy: String,
+    seed: u64,
+    device: &'a str,
+    version: &'a str,
 }
 
 /// `info --json` of a dataset: a stable contract.
@@ -74,19 +100,29 @@ struct DatasetInfo {
 /// Runs the command.
 pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> {
     let path = &args.path;
-    let is_json_file = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-    let is_splats = splat::recognise(path).is_some();
     let metadata = std::fs::metadata(path).map_err(|error| {
         let reason = gausset_io::atomic::plain_reason(&error);
         Failure::new("read", format!("{}: read: {reason}", path.display()))
     })?;
+    if metadata.is_file()
+        && let Some(made) = Made::of_file(path)
+    {
+        return made_info(&made, console);
+    }
+    let is_json_file = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let is_splats = splat::recognise(path).is_some();
     if metadata.is_dir() && SavedRun::is_one(path) {
         run_info(path, console)
     } else if !is_splats && (metadata.is_dir() || is_json_file) {
-        dataset_info(path, args.allow_outside, console)
+        dataset_info(path, args, console)
     } else {
         splats_info(path, metadata.len(), console)
     }
+}
+
+fn made_info(made: &Made, console: &Console) -> Result<Status, Ending> {
+    console.object_or(made, || table::facts(&made.rows()))?;
+    Ok(Status::Done)
 }
 
 fn splats_info(path: &Path, bytes: u64, console: &Console) -> Result<Status, Ending> {
@@ -94,14 +130,26 @@ fn splats_info(path: &Path, bytes: u64, console: &Console) -> Result<Status, End
     for line in file.report.lines(path) {
         console.warn("the splats", line);
     }
-    let info = SplatsInfo { kind: "splats", facts: SplatFacts::of(&file) };
-    console.object_or(&info, || table::facts(&info.facts.rows(bytes)))?;
+    let info = SplatsInfo { kind: "splats", facts: SplatFacts::of(&file), spread: Spread::of(&file) };
+    console.object_or(&info, || {
+        let mut rows = info.facts.rows(bytes);
+        rows.extend(info.spread.iter().flat_map(Spread::rows));
+        table::facts(&rows)
+    })?;
     Ok(Status::Done)
 }
 
-fn dataset_info(path: &Path, allow_outside: bool, console: &Console) -> Result<Status, Ending> {
-    let dataset = dataset::open(path, &OpenOptions { allow_outside, ..OpenOptions::default() })
-        .map_err(Failure::from)?;
+fn dataset_info(path: &Path, args: &InfoArgs, console: &Console) -> Result<Status, Ending> {
+    let allow_outside = args.allow_outside;
+    let dataset = match dataset::open(path, &OpenOptions { allow_outside, ..OpenOptions::default() }) {
+        Err(error @ DatasetError::NotADataset { .. }) => {
+            return match Made::of_folder(path) {
+                Some(made) => made_info(&made, console),
+                None => Err(Failure::from(error).into()),
+            };
+        }
+        opened => opened.map_err(Failure::from)?,
+    };
     for line in dataset.report() {
         console.warn("the dataset", line);
     }
@@ -121,7 +169,7 @@ fn dataset_info(path: &Path, allow_outside: bool, console: &Console) -> Result<S
         exposure: exposure::measure(path, allow_outside)?,
     };
     console.object_or(&info, || dataset_table(&dataset, &info))?;
-    Ok(Status::done(dataset.has_skipped()))
+    Ok(Status::done(dataset.has_skipped() && !args.allow_missing))
 }
 
 fn dataset_table(dataset: &Dataset, info: &DatasetInfo) -> String {
@@ -165,8 +213,20 @@ fn dataset_table(dataset: &Dataset, info: &DatasetInfo) -> String {
 fn run_info(path: &Path, console: &Console) -> Result<Status, Ending> {
     let run = SavedRun::read(path)?;
     let summary = read_summary(path).map_err(Failure::from)?;
-    console.object_or(&summary, || {
-        let (config, record) = (&run.recorded.config, &run.recorded.record);
+    let (config, record) = (&run.recorded.config, &run.recorded.record);
+    let info = RunInfo {
+        summary: &summary,
+        total_steps: config.recipe.steps,
+        data: &config.data.path,
+        train_images: record.train_images,
+        test_images: record.test_images,
+        start: &record.start,
+        strategy: config.recipe.strategy().to_string(),
+        seed: config.recipe.seed,
+        device: &record.device_name,
+        version: &record.version,
+    };
+    console.object_or(&info, || {
         let steps = format!("{} of {}", grouped(summary.steps), grouped(config.recipe.steps));
         let psnr = summary.psnr.map_or_else(|| "not measured".to_owned(), |psnr| decibels(Some(psnr)));
         let views = format!("{} train, {} test", grouped(record.train_images), grouped(record.test_images));

@@ -9,12 +9,14 @@ pub(crate) mod eval;
 mod exposure;
 pub(crate) mod field;
 pub(crate) mod info;
+mod made;
 pub(crate) mod man;
 pub(crate) mod pano;
 pub(crate) mod photos;
 pub(crate) mod profile;
 pub(crate) mod render;
 mod splat_facts;
+mod splat_spread;
 pub(crate) mod train;
 pub(crate) mod training;
 pub(crate) mod view;
@@ -89,7 +91,8 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Pano(args) => args.is_json(),
             Self::Field(args) => args.is_json(),
-            Self::Render(_) | Self::Completions(_) | Self::Man(_) => false,
+            Self::Render(args) => args.json,
+            Self::Completions(_) | Self::Man(_) => false,
         }
     }
 }

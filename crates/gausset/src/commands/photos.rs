@@ -12,14 +12,14 @@ use gausset_train::TrainOptions;
 use super::overwrite;
 use super::pano::align::ToolArgs;
 use super::pano::split::parse_positive;
-use super::training::{ending, status};
+use super::training::{ending, object, status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::{attend, attend_watched};
-use crate::options::{OptionArgs, PhotosToSplat};
+use crate::options::{MoreOptions, OptionArgs, PhotosToSplat};
 use crate::{Ending, describe};
 
 const ALIGN_HELP: &str = "\
@@ -32,6 +32,7 @@ const RUN_HELP: &str = "\
 Examples:
   gausset run photos/ -o scene/            scene/run/splats.ply, scene/run/eval/
   gausset run walk.mp4 -o scene/ --fps 3 --quality fast
+  gausset run photos/ -o scene/ -- --refine-poses --time-budget 10m    options of training behind --
 The same command goes on where it was interrupted.";
 
 /// Arguments of `align`.
@@ -123,6 +124,8 @@ pub(crate) struct RunArgs {
     tool: ToolArgs,
     #[command(flatten)]
     options: OptionArgs<PhotosToSplat>,
+    #[command(flatten)]
+    more: MoreOptions,
     /// Replace what DIR holds: train anew, on a new model and new frames where other options ask for them.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -162,8 +165,8 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         overwrite: overwrite(args.force),
         ..PhotoOptions::new(&args.photos, &args.output)
     };
-    let training =
-        TrainOptions { threads: Some(args.compute.threads), ..args.options.clone().into_options() };
+    let given = args.more.over(args.options.clone())?;
+    let training = TrainOptions { threads: Some(args.compute.threads), ..given };
     let conditions = args.compute.device.conditions();
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let job = |host: &mut Host<'_>| photos::run(&options, &training, conditions, host);
@@ -173,8 +176,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         Err(failure) => return ending(failure, &interrupt),
     };
     let status = status(&trained, &interrupt, console);
-    console.object_or(&trained.outcome.summary, || {
-        describe::photos(&alignment) + &describe::trained(&trained)
-    })?;
-    Ok(if status == Status::Done { Status::done(!alignment.unregistered.is_empty()) } else { status })
+    console.object_or(&object(&trained), || describe::photos(&alignment) + &describe::trained(&trained))?;
+    let is_partial = !alignment.unregistered.is_empty() && !trained.allow_missing;
+    Ok(if status == Status::Done { Status::done(is_partial) } else { status })
 }

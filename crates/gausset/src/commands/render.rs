@@ -1,6 +1,6 @@
 //! `gausset render`: pictures of splats, from cameras of a dataset, an orbit or a path.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -9,6 +9,8 @@ use gausset_flow::Failure;
 use gausset_flow::render::{CameraChoice, DepthFormat, PictureOptions, render};
 use gausset_train::Background;
 use gausset_train::orbit::PictureShape;
+
+use serde::Serialize;
 
 use super::training::ending;
 use super::view_args::ViewArgs;
@@ -36,7 +38,7 @@ Depths as .npy are f32 scene units, NaN = nothing there.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct RenderArgs {
     /// Folder of a run, or a splat file.
-    #[arg(value_name = "RUN|PLY")]
+    #[arg(value_name = "RUN|FILE")]
     input: PathBuf,
     /// The cameras of the dataset: test, train or all [default: test].
     #[arg(
@@ -53,7 +55,7 @@ pub(crate) struct RenderArgs {
     /// Cameras of an orbit: another way to say N.
     #[arg(long, value_name = "N", requires = "orbit", value_parser = frame_count())]
     frames: Option<u32>,
-    /// Cameras of a file: a Nerfstudio camera path or transforms.json.
+    /// Cameras of a file: a Nerfstudio camera path, cameras.json of a run, or transforms.json.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["data", "allow_outside"])]
     path: Option<PathBuf>,
     /// Size of the pictures of an orbit, or of a path that does not tell: WIDTHxHEIGHT in px.
@@ -94,8 +96,19 @@ pub(crate) struct RenderArgs {
     /// Take pictures whose names lead out of the picture folder (by `..` or as absolute paths).
     #[arg(long)]
     allow_outside: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
     #[command(flatten)]
     compute: ComputeArgs,
+}
+
+/// `render --json`: a stable contract.
+#[derive(Debug, Serialize)]
+struct Rendered<'a> {
+    kind: &'static str,
+    pictures: usize,
+    folder: &'a Path,
 }
 
 /// `640x480`.
@@ -181,7 +194,9 @@ pub(crate) fn run(args: &RenderArgs, console: &Console) -> Result<Status, Ending
     match attend(&interrupt, console, |host| render(&args.options(), host)) {
         Ok(pictures) => {
             let count = counted(pictures.count as u64, "picture");
-            console.result(&format!("{count} in {}", pictures.folder.display()))?;
+            let folder = pictures.folder.as_path();
+            let object = Rendered { kind: "render", pictures: pictures.count, folder };
+            console.object_or(&object, || format!("{count} in {}", folder.display()))?;
             Ok(Status::Done)
         }
         Err(failure) => ending(failure, &interrupt),

@@ -9,7 +9,7 @@ use gausset_flow::training::{self, Conditions, Task};
 use gausset_io::atomic::Overwrite;
 use gausset_train::TrainOptions;
 
-use super::training::status;
+use super::training::{object, status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::DeviceArgs;
@@ -38,7 +38,7 @@ pub(crate) struct TrainArgs {
     /// Dataset: a folder with a COLMAP model or transforms.json, or the JSON file.
     #[arg(value_name = "DATA")]
     data: Option<PathBuf>,
-    /// Folder for the run, with everything that comes of it [default: runs/NAME of DATA].
+    /// Folder for the run and all that comes of it [default: runs/NAME of DATA].
     #[arg(short, long, value_name = "RUN")]
     output: Option<PathBuf>,
     /// Go on with this run; same result as if it had never stopped.
@@ -122,6 +122,6 @@ pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, Ending> 
     let trained =
         attend_watched(&interrupt, console, viewer.as_mut(), |host| training::train(task, conditions, host))?;
     let status = status(&trained, &interrupt, console);
-    console.object_or(&trained.outcome.summary, || describe::trained(&trained))?;
+    console.object_or(&object(&trained), || describe::trained(&trained))?;
     Ok(status)
 }

@@ -2,12 +2,28 @@
 
 use gausset_flow::Failure;
 use gausset_flow::training::Trained;
+use gausset_train::Summary;
+use serde::Serialize;
 
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::interrupt::{Interrupt, Signal};
 use crate::profiling;
+
+/// A result as an object, with how many pictures were left out.
+#[derive(Debug, Serialize)]
+pub(crate) struct Counted<'a, T: Serialize> {
+    #[serde(flatten)]
+    pub(crate) result: &'a T,
+    /// Pictures that are absent or cannot be read.
+    pub(crate) left_out: usize,
+}
+
+/// The result of a training as an object.
+pub(crate) fn object(trained: &Trained) -> Counted<'_, Summary> {
+    Counted { result: &trained.outcome.summary, left_out: trained.skipped }
+}
 
 /// How the program ends that was asked to stop.
 pub(crate) fn interrupted(interrupt: &Interrupt) -> Status {
@@ -24,5 +40,5 @@ pub(crate) fn status(trained: &Trained, interrupt: &Interrupt, console: &Console
     if let Some(profile) = &trained.profile {
         console.note(profiling::report(profile));
     }
-    if trained.is_stopped() { interrupted(interrupt) } else { Status::done(trained.has_skipped) }
+    if trained.is_stopped() { interrupted(interrupt) } else { Status::done(trained.has_skipped()) }
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use gausset_flow::Failure;
 use gausset_view::file::{FileOptions, FileView};
 use gausset_view::hub::Hub;
 use gausset_view::{Server, browser};
@@ -31,7 +30,7 @@ pub(crate) struct ShowArgs {
     /// Folder of a run, or a splat file.
     #[arg(value_name = "RUN|FILE")]
     input: PathBuf,
-    /// Where the dataset is [default: where the run found it].
+    /// Where the dataset is [default: where the run found it; a splat file has none].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Port; 0 = any [default: 7007, or the next one that is free].
@@ -57,10 +56,6 @@ pub(crate) fn run(args: &ShowArgs, console: &Console) -> Result<Status, Ending> 
         device: args.compute.device.options(),
         threads: args.compute.threads,
     };
-    if args.data.is_some() && !args.input.is_dir() {
-        let what = "--data: has no effect on a splat file; leave it out, or name the folder of a run";
-        return Err(Failure::usage(what).into());
-    }
     let interrupt = Interrupt::watch();
     attend(&interrupt, console, |host| {
         let mut view = FileView::open(&options, host)?;

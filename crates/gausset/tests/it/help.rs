@@ -31,7 +31,9 @@ fn every_command_explains_itself() {
     ] {
         insta::assert_snapshot!(format!("help_{command}"), help_of(&[command, "--help"]));
     }
-    insta::assert_snapshot!("help_train_short", help_of(&["train", "-h"]));
+    let short = help_of(&["train", "-h"]);
+    assert!(short.lines().count() <= 40, "more than a screen: {} lines", short.lines().count());
+    insta::assert_snapshot!("help_train_short", short);
     insta::assert_snapshot!("help_bench_train", help_of(&["bench", "train", "--help"]));
 }
 

@@ -106,12 +106,14 @@ render held --size 640
 render held --depth exr
 render held --size 64x48
 render held --path config.json --data data
-render held/splats.ply
+render loose.ply
+eval loose.ply
+eval loose.ply --data empty
+view loose.ply --data empty
 render nowhere
 info
 info nowhere
 info empty
-info data/images/view_000.png
 info cut.ply
 convert held/splats.ply
 convert held/splats.ply out.xyz
@@ -136,7 +138,6 @@ view
 view nowhere
 view data
 view unfinished
-view held/splats.ply --data data
 view held --port 70000
 view held --listen here
 view held --allow-host box
@@ -156,6 +157,14 @@ bench raster --adam dense
 field slice a.safetensors -o a.png --frame 1
 align data/images -o r --fps 3
 run data/images -o r --max-frames 20
+run data/images -o r --config unknown.toml
+run data/images -o r -- --stesp 5
+run data/images -o r -- --steps 0
+run data/images -o r -- --data other
+run data/images -o r --steps 5 -- --time-budget 3s
+pano run data/images -o r -- --exposure maybe
+pano run data/images -o r --config nowhere.toml
+train data -o r --allow-missing=perhaps
 profile show
 profile show held
 profile diff held
@@ -191,6 +200,7 @@ fn workshop() -> Workshop {
     std::fs::remove_file(workshop.path("unfinished/splats.ply")).expect("remove");
     let ply = workshop.read("held/splats.ply");
     write("cut.ply", &ply[..ply.len() / 2]);
+    write("loose.ply", &ply);
     let scene = gausset_scenes::Scene { seed: 7, ..gausset_scenes::tiny() };
     let pool = gausset_compute::Pool::new(1);
     gausset_scenes::write_dataset(&scene, &workshop.path("other"), &pool, &mut |_, _| {})

@@ -123,6 +123,14 @@ impl Finished {
     }
 }
 
+/// Whether `info` tells of a run what its training has told, beside more.
+pub(crate) fn is_told_again(trained: &Value, info: &Value) -> bool {
+    let told = trained.as_object().into_iter().flatten();
+    // How many pictures are missing is a matter of the dataset.
+    let mut told = told.filter(|(key, _)| *key != "left_out").peekable();
+    told.peek().is_some() && told.all(|(key, value)| info[key] == *value)
+}
+
 /// Steps of the checkpoints in a run folder, ascending.
 pub(crate) fn checkpoints(run: &Path) -> Vec<u64> {
     let Ok(entries) = std::fs::read_dir(run.join("checkpoints")) else { return Vec::new() };

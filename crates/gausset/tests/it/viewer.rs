@@ -198,7 +198,8 @@ fn new_splats_are_picked_up_and_damaged_ones_are_not() {
 #[test]
 fn a_splat_file_is_shown_from_around_it() {
     let workshop = trained();
-    let shown = Shown::start(&workshop, &["serve", "run/splats.ply", "--json", "--port", "0"]);
+    std::fs::copy(workshop.path("run/splats.ply"), workshop.path("sent.ply")).expect("a copy");
+    let shown = Shown::start(&workshop, &["serve", "sent.ply", "--json", "--port", "0"]);
     let mut stream = TcpStream::connect(("127.0.0.1", shown.port)).expect("it listens");
     let request = format!(
         "GET /api/state HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
@@ -208,9 +209,63 @@ fn a_splat_file_is_shown_from_around_it() {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).expect("an answer");
     let state: Value = serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
-    assert_eq!((state["title"].as_str(), state["live"].as_bool()), (Some("splats.ply"), Some(false)));
+    assert_eq!((state["title"].as_str(), state["live"].as_bool()), (Some("sent.ply"), Some(false)));
     assert!(state["splats"].as_u64() > Some(0) && state["cameras"] == 0);
     assert_eq!(shown.end(Some(Signal::HUP)).0, 0);
+}
+
+#[test]
+fn without_a_program_for_browsers_the_address_is_printed_and_nothing_is_written() {
+    let workshop = trained();
+    let files = || {
+        let mut names = Vec::new();
+        let mut folders = vec![workshop.path("run")];
+        while let Some(folder) = folders.pop() {
+            for entry in
+                std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path())
+            {
+                if entry.is_dir() { folders.push(entry) } else { names.push(entry) }
+            }
+        }
+        names.sort();
+        names
+    };
+    let before = files();
+    let mut command = workshop.command(&["view", "run", "--port", "0"]);
+    command.env("PATH", "").env("DISPLAY", ":99").env_remove("SSH_CONNECTION");
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("stdout")).read_line(&mut line).expect("a line");
+    assert!(line.starts_with("viewer at http://127.0.0.1:"), "{line}");
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("the signal is sent");
+    assert_eq!(child.wait().expect("wait").code(), Some(0));
+    assert_eq!(files(), before);
+}
+
+#[test]
+fn a_page_that_comes_before_the_first_step_or_during_evaluations_or_has_no_window_is_served() {
+    let workshop = Workshop::with_data();
+    let options = "--steps 60 --eval-every 2 --refine-poses --poses-from 0 --json --viewer=0 --viewer-linger";
+    let options: Vec<&str> = options.split(' ').collect();
+    let shown = Shown::start(&workshop, &[&["train", "data", "-o", "run"][..], &options].concat());
+    let mut robot = Robot::enter(&shown);
+    // A window of no size, and one of nonsense: a line, and the next view comes.
+    for side in [json!(0), json!(-3), json!(1e12)] {
+        let pose = robot.scene["cameras"][0]["pose"].clone();
+        robot.say(&json!({"t": "view", "id": 1, "camera": [side, side, 50, 50, 0, 0], "pose": pose}));
+    }
+    // The first one is held out, and its pose is not refined.
+    let first = robot.scene["cameras"][1]["pose"].clone();
+    for id in 2..12 {
+        robot.see(id, id as usize % 8, &json!({"what": "error", "against": id as usize % 8}));
+    }
+    robot.wait_for("evaluated");
+    while robot.scene["live"] != false {
+        robot.next();
+    }
+    // Cameras are where the run has refined them to be.
+    assert_ne!(robot.scene["cameras"][1]["pose"], first);
+    assert_eq!(shown.end(Some(Signal::INT)).0, 0);
 }
 
 #[test]

@@ -14,20 +14,21 @@ use super::align::ToolArgs;
 use super::split::ChoiceArgs;
 use super::views::layout_parser;
 use crate::commands::overwrite;
-use crate::commands::training::{ending, status};
+use crate::commands::training::{Counted, ending, object, status};
 use crate::commands::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend_watched;
-use crate::options::{OptionArgs, PanosToSplat};
+use crate::options::{MoreOptions, OptionArgs, PanosToSplat};
 use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
 Examples:
   gausset pano run walk/ -o out/                   out/run/splats.ply, out/run/eval/
   gausset pano run walk/ -o out/ --crop-bottom 35 --quality fast
+  gausset pano run walk/ -o out/ -- --time-budget 10m     options of training behind --
 Exposure and poses are corrected, one of each per panorama, unless --exposure off and
 --refine-poses=false say otherwise. The same command goes on where it was interrupted.";
 
@@ -68,6 +69,8 @@ pub(crate) struct RunArgs {
     test_every: Option<u32>,
     #[command(flatten)]
     options: OptionArgs<PanosToSplat>,
+    #[command(flatten)]
+    more: MoreOptions,
     /// Replace what DIR holds: train anew, on new views where other options ask for them.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -87,12 +90,13 @@ struct Ran<'a> {
     registered: usize,
     points: u64,
     mean_reprojection_px: f64,
-    training: &'a gausset_train::Summary,
+    training: Counted<'a, gausset_train::Summary>,
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
+    let given = args.more.over(args.options.clone())?;
     let options = PanoOptions {
         train_layout: args.train_layout,
         train_size: args.train_size,
@@ -101,11 +105,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         mask_command: args.mask_command.clone(),
         frames: args.choice.options(),
         tool: args.tool.options(),
-        training: TrainOptions {
-            test_every: args.test_every,
-            threads: Some(args.compute.threads),
-            ..args.options.clone().into_options()
-        },
+        training: TrainOptions { test_every: args.test_every, threads: Some(args.compute.threads), ..given },
         overwrite: overwrite(args.force),
         threads: args.compute.threads,
         ..PanoOptions::new(&args.input, &args.output)
@@ -123,10 +123,10 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         registered: alignment.registered,
         points: alignment.points,
         mean_reprojection_px: alignment.mean_reprojection_px,
-        training: &trained.outcome.summary,
+        training: object(trained),
     };
     let status = status(trained, &interrupt, console);
     console.object_or(&result, || describe::panos(alignment) + &describe::trained(trained))?;
-    let is_partial = *has_skipped || alignment.registered < alignment.frames;
+    let is_partial = (*has_skipped || alignment.registered < alignment.frames) && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })
 }

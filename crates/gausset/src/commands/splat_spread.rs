@@ -1,0 +1,148 @@
+//! How the splats of a file are spread, and what they take: what `info` tells of them beside the file's own facts.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use gausset_core::Splats;
+use gausset_io::splat::{self, Document, FORMATS, SaveOptions};
+use gausset_io::units;
+use serde::Serialize;
+
+use crate::numbers::three_digits;
+
+/// Splats farther from the middle than so many median distances are far.
+const FAR: f64 = 10.0;
+/// Splats of less opacity are hardly seen: a level of an 8-bit picture at most.
+const TRANSPARENT: f64 = 1.0 / 255.0;
+/// Splats by which the size of compressed formats is told …
+const SAMPLE: usize = 8192;
+/// … in so many pieces of the file, since neighbours compress together.
+const PIECES: usize = 8;
+/// Bytes that drawing takes for each splat beside its parameters: a record on the screen and its place in lists.
+const DRAWN_BYTES: u64 = 64 + 32;
+
+/// Facts about the spread: a stable contract.
+#[derive(Debug, Serialize)]
+pub(super) struct Spread {
+    /// Opacity: 10th percentile, median, 90th percentile.
+    opacity: [f64; 3],
+    /// Longest standard deviation of a splat, scene units: the same percentiles.
+    size: [f64; 3],
+    /// Share of the splats that are farther than ten median distances from the median position.
+    far_share: f64,
+    /// Share of the splats with an opacity below 1/255.
+    transparent_share: f64,
+    /// Bytes in each format that is written, about.
+    bytes: BTreeMap<&'static str, u64>,
+    /// Bytes of memory to draw them, about.
+    memory_bytes: u64,
+}
+
+impl Spread {
+    /// Of the splats of a document; `None` where there are none.
+    pub(super) fn of(document: &Document) -> Option<Self> {
+        let splats = &document.splats;
+        let count = splats.len();
+        if count == 0 {
+            return None;
+        }
+        let scene = document.scene_len().max(1);
+        let centre: [f64; 3] = std::array::from_fn(|k| {
+            percentiles((0..scene).map(|i| f64::from(splats.means[i][k])).collect())[1]
+        });
+        let distance = |i: usize| {
+            (0..3).map(|k| (f64::from(splats.means[i][k]) - centre[k]).powi(2)).sum::<f64>().sqrt()
+        };
+        let median = percentiles((0..scene).map(distance).collect())[1];
+        let share = |counted: usize| counted as f64 / count as f64;
+        let far = (0..scene).filter(|&i| distance(i) > FAR * median).count();
+        let opacity = |logit: f32| 1.0 / (1.0 + (-f64::from(logit)).exp());
+        let opacities: Vec<f64> = splats.opacity_logits.iter().map(|logit| opacity(*logit)).collect();
+        let longest = |scales: &[f32; 3]| f64::from(scales.iter().copied().fold(f32::MIN, f32::max)).exp();
+        Some(Self {
+            far_share: far as f64 / scene as f64,
+            transparent_share: share(opacities.iter().filter(|opacity| **opacity < TRANSPARENT).count()),
+            opacity: percentiles(opacities),
+            size: percentiles(splats.log_scales.iter().map(longest).collect()),
+            bytes: sizes(document),
+            memory_bytes: count as u64 * (4 * (11 + splats.sh_stride()) as u64 + DRAWN_BYTES),
+        })
+    }
+
+    /// Rows for people.
+    pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
+        let three = |values: [f64; 3]| values.map(three_digits).join(" / ");
+        let percent = |share: f64| match 100.0 * share {
+            0.0 => "none".to_owned(),
+            few if few < 0.1 => "below 0.1 %".to_owned(),
+            some => format!("{some:.1} %"),
+        };
+        let sizes = self.bytes.iter().map(|(name, bytes)| format!("{name} {}", units::bytes(*bytes)));
+        vec![
+            ("opacity", format!("{} (10 %, half, 90 % of the splats are below)", three(self.opacity))),
+            ("size", format!("{} scene units (the same)", three(self.size))),
+            ("far", format!("{} beyond ten median distances", percent(self.far_share))),
+            ("transparent", format!("{} below opacity 1/255", percent(self.transparent_share))),
+            ("saved as", format!("about {}", sizes.collect::<Vec<_>>().join(", "))),
+            ("memory", format!("about {} to draw", units::bytes(self.memory_bytes))),
+        ]
+    }
+}
+
+/// 10th percentile, median and 90th percentile of some values.
+fn percentiles(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    [0.1, 0.5, 0.9].map(|share| {
+        let last = values.len().saturating_sub(1);
+        values.get((share * last as f64).round() as usize).copied().unwrap_or(0.0)
+    })
+}
+
+/// What a sample of the splats takes in each format that is written, scaled to all of them.
+fn sizes(document: &Document) -> BTreeMap<&'static str, u64> {
+    let all = document.splats.len();
+    let sample = sample(&document.splats);
+    let sampled = sample.len().max(1);
+    let sample = document.with_splats(sample, 0);
+    let written = FORMATS.iter().filter(|row| row.format.is_written());
+    let size = written.filter_map(|row| {
+        let saved = splat::write(&mut io::sink(), &sample, row.format, &SaveOptions::default()).ok()?;
+        Some((row.name, (saved.bytes as f64 * all as f64 / sampled as f64).round() as u64))
+    });
+    size.collect()
+}
+
+/// All splats of a small file, or pieces of a larger one.
+fn sample(splats: &Splats) -> Splats {
+    let count = splats.len();
+    if count <= SAMPLE {
+        return splats.clone();
+    }
+    let piece = SAMPLE / PIECES;
+    let starts = (0..PIECES).map(|k| k * (count - piece) / (PIECES - 1));
+    splats.select(&starts.flat_map(|start| start..start + piece).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_and_percentiles_are_those_of_the_splats() {
+        let mut splats = Splats { sh_degree: 0, ..Splats::default() };
+        for k in 0..100 {
+            let x = if k < 5 { 1000.0 } else { (k % 10) as f32 - 4.5 };
+            splats.means.push([x, 0.0, 0.0]);
+            splats.quats.push([1.0, 0.0, 0.0, 0.0]);
+            splats.log_scales.push([-3.0, (k as f32 / 100.0).ln(), -9.0].map(|v: f32| v.max(-9.0)));
+            splats.opacity_logits.push(if k < 20 { -8.0 } else { 0.0 });
+            splats.sh.extend([0.1; 3]);
+        }
+        let spread = Spread::of(&Document::new(splats)).unwrap();
+        assert_eq!((spread.far_share, spread.transparent_share), (0.05, 0.2));
+        assert!((spread.opacity[1] - 0.5).abs() < 1e-9 && spread.opacity[0] < 0.001, "{spread:?}");
+        assert!((spread.size[1] - 0.5).abs() < 0.02, "{spread:?}");
+        assert!(spread.bytes["ply"] > 100 * 17 * 4 && spread.bytes["splat"] == 3200, "{spread:?}");
+        assert!(Spread::of(&Document::new(Splats::default())).is_none());
+    }
+}
