@@ -142,6 +142,15 @@ impl<E: Engine> Engine for Lent<E> {
 /// Does nothing with events.
 pub fn ignore(_: &Event, _: &AtomicBool) {}
 
+/// A splat file without the comment of how it stands to its dataset, as files were before they said it.
+#[allow(dead_code, reason = "not every test looks at recorded bytes")]
+pub fn without_turn(file: &[u8]) -> Vec<u8> {
+    let mark = b"comment gausset saved_from_dataset";
+    let start = file.windows(mark.len()).position(|part| part == mark).expect("the comment");
+    let length = file[start..].iter().position(|byte| *byte == b'\n').expect("its end") + 1;
+    [&file[..start], &file[start + length..]].concat()
+}
+
 pub fn splats_of(run: &Path) -> Vec<u8> {
     std::fs::read(run.join("splats.ply")).unwrap()
 }
