@@ -122,6 +122,7 @@ pub struct PointCloud {
 
 /// What a file holds that training can start from.
 #[derive(Clone, Debug, PartialEq)]
+#[allow(clippy::large_enum_variant, reason = "there is one at a time")]
 pub enum Initial {
     /// Splats.
     Splats(Document),
