@@ -21,6 +21,7 @@ pub mod evaluate;
 mod failure;
 pub mod fields;
 mod host;
+pub mod page;
 pub mod panos;
 pub mod photos;
 pub mod profiling;

@@ -1,6 +1,6 @@
 // The page: panels, buttons, and what belongs together.
 
-import { Camera, add, scale, sub, length, dot, lookAt, cross, unit } from '/assets/camera.js';
+import { Camera, add, scale, sub, length, dot } from '/assets/camera.js';
 import { Link } from '/assets/link.js';
 import { Input } from '/assets/input.js';
 import { Stage } from '/assets/stage.js';
@@ -54,12 +54,7 @@ const act = {
   probe: (at) => stage.ask({ what: 'probe', at, moving: true }).then(({ depth }) => {
     if (!depth) return;
     leave();
-    const height = Math.tan(camera.fov * Math.PI / 360), aspect = stage.canvas.width / stage.canvas.height;
-    const ray = [(2 * at[0] - 1) * height * aspect, (2 * at[1] - 1) * height, 1];
-    const offset = [0, 1, 2].reduce((sum, k) => add(sum, scale(camera.rot[k], ray[k] * depth)), [0, 0, 0]);
-    camera.pivot = add(camera.pos, offset);
-    camera.mode = 'orbit';
-    camera.rot = lookAt(camera.pos, camera.pivot, camera.rot[1].map((v) => -v));
+    camera.pivotAt(at, stage.canvas.width / stage.canvas.height, depth);
     mode(); stage.change();
   }).catch(() => {}),
   peek: (on) => { if (stage.fixed >= 0 && stage.photoOf !== stage.fixed && on) stage.fetchPhoto(); stage.peek = on; stage.draw(); },
@@ -69,21 +64,11 @@ const act = {
     if (set) { saved[digit] = camera.copy(); status(`view ${digit} is saved`); }
     else if (saved[digit]) { leave(); camera.set(saved[digit]); jumped(); }
   },
-  side: (axis) => {
-    leave();
-    const up = camera.up, distance = camera.distance;
-    // Any two directions across the vertical, front and right.
-    const front = unit(cross(Math.abs(up[0]) < 0.9 ? [1, 0, 0] : [0, 0, 1], up)), right = cross(up, front);
-    const from = !axis ? up : axis[0] ? right : front;
-    camera.pos = add(camera.pivot, scale(from, distance));
-    camera.rot = lookAt(camera.pos, camera.pivot, axis ? up : front);
-    jumped();
-  },
+  side: (axis) => { leave(); camera.side(axis); jumped(); },
   frame: (whole) => {
     leave();
-    if (whole) { camera.pivot = [...scene.centre]; camera.pos = sub(camera.pivot, scale(camera.forward, 2.2 * scene.radius)); }
-    camera.rot = lookAt(camera.pos, camera.pivot, camera.up);
-    camera.mode = 'orbit'; mode(); jumped();
+    if (whole) camera.face(scene.centre, scene.radius); else camera.face();
+    mode(); jumped();
   },
   up: () => { camera.up = camera.rot[1].map((v) => -v); status('up is where it is in this view'); },
   step: (by) => { const list = ordered(); if (list.length) go(list[((list.indexOf(stage.fixed) + by) % list.length + list.length) % list.length]); },

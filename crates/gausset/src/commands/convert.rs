@@ -6,8 +6,8 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Region, se3, sh};
-use gausset_flow::Failure;
 use gausset_flow::saved_run::{DataPlace, OtherData, SavedRun};
+use gausset_flow::{Failure, page};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
 use gausset_io::splat::{self, Document, FORMATS, Format, LoadOptions, SaveOptions, SpzFrame, SpzOptions};
 use gausset_train::{Up, up};
@@ -27,6 +27,7 @@ Examples:
   gausset convert scene.ply table.ply --crop=-1,-1,-1,1,1,1
   gausset convert run/ object.ply --crop-to-cameras 1   what an orbit goes round
   gausset convert run/ scene.spz                   a tenth of the size; scene.compressed.ply, .splat and .glb, too
+  gausset convert run/ scene.html                  one file that any browser opens: to send to somebody
   gausset convert scene.spz scene.ply --spz-frame rub   an SPZ whose axes are not named, with y up
 IN may be a PLY, compressed PLY, .splat, SPZ, SOG, .ksplat or glTF: its content decides, not its name. To PLY without
 options every value keeps its bits; what another format cannot hold is said. Splats that cannot be drawn are left out
@@ -39,7 +40,8 @@ pub(crate) struct ConvertArgs {
     /// Splat file to read, or the folder of a finished run.
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// File to write; the end of its name says the format: .ply, .compressed.ply, .splat, .spz, .sog or .glb.
+    /// File to write; the end of its name says the format: .ply, .compressed.ply, .splat, .spz, .sog, .glb or
+    /// .html.
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// Keep the splats whose centre lies in this box, in the axes of IN; the sky goes, too.
@@ -106,12 +108,19 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
         Some(region) => crop(&mut file, &region, &input)?,
         None => 0,
     };
+    let mut change = Similarity::IDENTITY;
     if args.up != Up::None {
-        file.transform(&Similarity::from_rotation(up::rotation(args.up, &[])));
+        change = Similarity::from_rotation(up::rotation(args.up, &[]));
+        file.transform(&change);
         file.vertical_axis = Some(up::SAVED_UP.map(|v| v as f32));
     }
     if let Some(degree) = args.sh_degree.filter(|degree| *degree < file.splats.sh_degree) {
         file.splats = file.splats.with_sh_degree(degree);
+    }
+    if format == Format::Html {
+        let data = args.data.as_deref();
+        let scene = tell(console, |host| page::scene(&args.output, run.as_ref(), data, &change, &file, host));
+        file.page = Some(Box::new(scene));
     }
     let usual = SpzOptions::default();
     let spz = SpzOptions {

@@ -21,6 +21,7 @@ mod looking;
 #[cfg(target_os = "linux")]
 mod memory;
 mod mistakes;
+mod pages;
 mod pano;
 mod profile;
 mod signals;

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Region, Splats};
+use gausset_page::scene::Scene;
 
 use super::{Format, ReadReport};
 
@@ -23,6 +24,8 @@ pub struct Document {
     pub saved_from_dataset: Option<Similarity>,
     /// How many of the last splats are a sky far behind the scene, as Gausset exports it.
     pub sky: usize,
+    /// How a page shows it, in the axes of the splats; no other format keeps that.
+    pub page: Option<Box<Scene>>,
     /// Format that it was read from.
     pub format: Format,
     /// Version of the format, where it has versions: `4`.
@@ -47,6 +50,7 @@ impl Document {
             vertical_axis: None,
             saved_from_dataset: None,
             sky: 0,
+            page: None,
             format: Format::Ply,
             version: None,
             frame: None,
@@ -63,6 +67,7 @@ impl Document {
             saved_from_dataset: self.saved_from_dataset,
             antialiased: self.antialiased,
             flat: self.flat,
+            page: self.page.clone(),
             ..Self::new(splats)
         }
     }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::source::Source;
 use super::{
-    Document, Initial, SaveOptions, Saved, SplatError, compressed_ply, dot_splat, gltf, ksplat, ply, sog, spz,
+    Document, Initial, SaveOptions, Saved, SplatError, compressed_ply, dot_splat, gltf, html, ksplat, ply,
+    sog, spz,
 };
 
 /// A file format for splats.
@@ -23,6 +24,8 @@ pub enum Format {
     Sog,
     /// mkkellogg's: read only.
     Ksplat,
+    /// A page of ours with a compressed PLY in it.
+    Html,
     /// antimatter15's: 32 bytes a splat, no SH.
     Splat,
 }
@@ -52,7 +55,7 @@ pub struct FormatRow {
 pub(super) type Writer = fn(&mut dyn Write, &Document, &SaveOptions) -> io::Result<Saved>;
 
 /// All formats, in the order of [`Format`] and in that in which content is looked at.
-pub static FORMATS: [FormatRow; 7] = [
+pub static FORMATS: [FormatRow; 8] = [
     FormatRow {
         format: Format::CompressedPly,
         name: "compressed-ply",
@@ -115,6 +118,16 @@ pub static FORMATS: [FormatRow; 7] = [
         read: ksplat::read,
         write: None,
         loses: "not written: its program has ended",
+    },
+    FormatRow {
+        format: Format::Html,
+        name: "html",
+        title: "HTML page",
+        endings: &[".html", ".htm"],
+        sniff: html::sniff,
+        read: html::read,
+        write: Some(html::write),
+        loses: "what a compressed PLY loses",
     },
     FormatRow {
         format: Format::Splat,

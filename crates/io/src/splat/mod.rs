@@ -11,6 +11,7 @@ mod error;
 mod format;
 mod frame;
 mod gltf;
+mod html;
 mod ksplat;
 mod order;
 mod ply;

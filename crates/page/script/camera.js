@@ -110,4 +110,25 @@ export class Camera {
     this.pos = add(this.pos, by); this.pivot = add(this.pivot, by);
   }
   roll(angle) { this.rotate(this.forward, angle, null); }
+  // To the front (axis z), the right (x) or above (null) of the pivot: any two directions across the vertical.
+  side(axis) {
+    const { up, distance } = this;
+    const front = unit(cross(Math.abs(up[0]) < 0.9 ? [1, 0, 0] : [0, 0, 1], up)), right = cross(up, front);
+    this.pos = add(this.pivot, scale(!axis ? up : axis[0] ? right : front, distance));
+    this.rot = lookAt(this.pos, this.pivot, axis ? up : front);
+  }
+  // Looks at the pivot, upright; with a place and a size at all of it.
+  face(centre, radius) {
+    if (centre) { this.pivot = [...centre]; this.pos = sub(this.pivot, scale(this.forward, 2.2 * radius)); }
+    this.rot = lookAt(this.pos, this.pivot, this.up);
+    this.mode = 'orbit';
+  }
+  // Turns around what is so deep at a point of the picture, 0..1 across and down.
+  pivotAt([u, v], aspect, depth) {
+    const height = Math.tan(this.fov * Math.PI / 360);
+    const ray = [(2 * u - 1) * height * aspect, (2 * v - 1) * height, 1];
+    this.pivot = [0, 1, 2].reduce((at, k) => add(at, scale(this.rot[k], ray[k] * depth)), this.pos);
+    this.mode = 'orbit';
+    this.rot = lookAt(this.pos, this.pivot, this.rot[1].map((x) => -x));
+  }
 }

@@ -1,0 +1,88 @@
+//! How a page shows a scene ([`gausset_page::scene`]): its name, what is up, cameras to go to.
+
+use std::path::Path;
+
+use gausset_core::se3::{self, IDENTITY3};
+use gausset_core::splats_transform::Similarity;
+use gausset_core::{Camera, Pose};
+use gausset_io::dataset::Dataset;
+use gausset_io::dataset::init::common_cube;
+use gausset_io::splat::Document;
+use gausset_page::scene::{Scene, View};
+use gausset_train::cameras::{self, NamedCamera};
+use gausset_train::orbit::{self, PictureShape};
+use gausset_train::{Split, Up, up};
+
+use crate::Host;
+use crate::saved_run::{DataPlace, OtherData, SavedRun};
+
+/// Most cameras of a page: evenly chosen ones where there are more.
+const MOST_CAMERAS: usize = 100;
+
+/// The scene of a page that is written to `output`: the splats of a file, or those of a run with the cameras of its
+/// dataset. `change` is what was done to the splats since they were read. A dataset that cannot be opened is a warning.
+#[must_use]
+pub fn scene(
+    output: &Path,
+    run: Option<&SavedRun>,
+    data: Option<&Path>,
+    change: &Similarity,
+    file: &Document,
+    host: &mut Host<'_>,
+) -> Scene {
+    let title = output.file_stem().map_or_else(|| "Splats".to_owned(), |name| name.display().to_string());
+    let mut scene = match run {
+        Some(run) => {
+            let place = DataPlace { path: data, other: OtherData::Warn, allow_outside: false };
+            let dataset = run.open_dataset(place, host);
+            if let Err(failure) = &dataset {
+                host.warn("the dataset", format!("{failure}; the page has no cameras of photographs"));
+            }
+            let scene =
+                dataset.map_or_else(|_| Scene::default(), |dataset| of_dataset(run, &dataset, change));
+            let options = run.render_options();
+            Scene { background: options.background, near: Some(options.near_plane), ..scene }
+        }
+        None => Scene::default(),
+    };
+    if scene.cameras.is_empty() {
+        let circle = orbit::around_splats(&file.scene(), 1, file.vertical_axis, &PictureShape::default());
+        scene.start = circle.ok().and_then(|circle| circle.first().map(view));
+    }
+    let known_up = file.vertical_axis.map(|up| up.map(f64::from));
+    let up = known_up.or(scene.up).filter(|&up| se3::norm(up) > 0.0).unwrap_or(up::SAVED_UP);
+    Scene { title, up: Some(up), ..scene }
+}
+
+/// The cameras of a run, and what they look at.
+fn of_dataset(run: &SavedRun, dataset: &Dataset, change: &Similarity) -> Scene {
+    let turn = run.splats_from_dataset();
+    let split = |split| cameras::of_dataset(dataset, split, &turn);
+    let mut named = [split(Split::Train), split(Split::Test)].concat();
+    named.sort_by(|a, b| a.name.cmp(&b.name));
+    let poses: Vec<Pose> = named.iter().map(|named| named.pose).collect();
+    if poses.is_empty() {
+        return Scene::default();
+    }
+    let centre = common_cube(&poses, dataset.scene_extent).centre;
+    let known_up = if turn == IDENTITY3 { up::direction(Up::Auto, &poses) } else { None };
+    let every = named.len().div_ceil(MOST_CAMERAS);
+    let changed =
+        |named: &NamedCamera| view(&NamedCamera { pose: change.apply_to_pose(&named.pose), ..named.clone() });
+    Scene {
+        up: Some(se3::mul_vec(&change.rotation, known_up.unwrap_or(up::SAVED_UP))),
+        centre: Some(change.apply(centre)),
+        radius: Some(change.scale * dataset.scene_extent).filter(|radius| *radius > 0.0),
+        cameras: named.iter().step_by(every).map(changed).collect(),
+        ..Scene::default()
+    }
+}
+
+fn view(named: &NamedCamera) -> View {
+    let Camera { width, height, fx, fy, cx, cy } = named.camera;
+    let camera = [f64::from(width), f64::from(height), fx, fy, cx, cy].map(|v| v as f32);
+    let Pose { rotation, translation } = &named.pose;
+    let pose =
+        std::array::from_fn(|k| if k % 4 < 3 { rotation[k / 4][k % 4] } else { translation[k / 4] } as f32);
+    View { name: named.name.display().to_string(), camera, pose }
+}

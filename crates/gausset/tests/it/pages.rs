@@ -1,0 +1,213 @@
+//! Pages that stand alone, in a real browser and from disk: a scene as one file, the report of a run.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::devtools::{Browser, chromium};
+use crate::support::Workshop;
+use crate::viewer::trained;
+
+fn browser(test: &str) -> Option<Browser> {
+    let Some(program) = chromium() else {
+        gausset_testkit::skip::skip_for_tool(test, "no Chromium (apt-get install chromium)");
+        return None;
+    };
+    Some(Browser::start(&program))
+}
+
+fn open(browser: &mut Browser, file: &Path) {
+    browser.call("Page.navigate", json!({"url": format!("file://{}", file.display())}));
+    browser.wait_until("document.documentElement?.dataset.ready === 'true'");
+}
+
+/// Nothing was asked for but the page and what is in it, and nothing complained.
+fn assert_alone(browser: &mut Browser) {
+    let own = browser.value("location.href");
+    for url in browser.requests() {
+        let is_own = own == *url || ["blob:", "data:", "about:"].iter().any(|kind| url.starts_with(kind));
+        assert!(is_own, "{url}");
+    }
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    browser.told.clear();
+}
+
+/// Width, height and RGB of a PNG.
+fn pixels(png: &[u8]) -> ([u32; 2], Vec<u8>) {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().expect("a PNG");
+    let mut bytes = vec![0; reader.output_buffer_size().expect("a size")];
+    let info = reader.next_frame(&mut bytes).expect("pixels");
+    let channels = info.color_type.samples();
+    let rgb = bytes[..info.buffer_size()].chunks_exact(channels).flat_map(|pixel| pixel[..3].to_vec());
+    ([info.width, info.height], rgb.collect())
+}
+
+/// Bytes of base64, as a browser gives pictures.
+fn from_base64(text: &str) -> Vec<u8> {
+    let value = |digit: u8| match digit {
+        b'A'..=b'Z' => digit - b'A',
+        b'a'..=b'z' => digit - b'a' + 26,
+        b'0'..=b'9' => digit - b'0' + 52,
+        b'+' => 62,
+        _ => 63,
+    };
+    let (mut bytes, mut bits, mut held) = (Vec::new(), 0, 0u32);
+    for digit in text.bytes().filter(|digit| *digit != b'=') {
+        held = (held << 6 | u32::from(value(digit))) & 0xffff;
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits) as u8);
+        }
+    }
+    bytes
+}
+
+fn psnr(a: &[u8], b: &[u8]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    let sum: f64 = a.iter().zip(b).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum();
+    10.0 * (255.0 * 255.0 * a.len() as f64 / sum.max(1e-9)).log10()
+}
+
+/// A camera path of a view at the origin's side, and the same view as pages take it: 512x512 px, 50 degrees.
+fn view_of(camera_to_world: [[f64; 4]; 3]) -> (Value, Value) {
+    let rows: Vec<f64> = camera_to_world.iter().flatten().copied().chain([0.0, 0.0, 0.0, 1.0]).collect();
+    let path = json!({"camera_path": [{"camera_to_world": rows, "fov": 50.0}], "camera_type": "perspective",
+        "render_width": 512, "render_height": 512});
+    // OpenGL axes look along -z with y up; rows of camera_from_world look along z with y down.
+    let axis = |k: usize, sign: f64| [0, 1, 2].map(|i| sign * camera_to_world[i][k]);
+    let place = [0, 1, 2].map(|i| camera_to_world[i][3]);
+    let pose: Vec<f64> = [axis(0, 1.0), axis(1, -1.0), axis(2, -1.0)]
+        .iter()
+        .flat_map(|row| {
+            let shift: f64 = row.iter().zip(place).map(|(r, p)| r * p).sum();
+            [row[0], row[1], row[2], -shift]
+        })
+        .collect();
+    let focal = 256.0 / 25f64.to_radians().tan();
+    (path, json!({"camera": [512, 512, focal, focal, 256, 256], "pose": pose}))
+}
+
+/// Splats on a bent sheet of many shapes, with SH of degree 3.
+fn sheet() -> String {
+    let count = 3000;
+    let mut text = format!("ply\nformat ascii 1.0\nelement vertex {count}\n");
+    let names = "x y z f_dc_0 f_dc_1 f_dc_2 opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3";
+    let rest = (0..45).map(|k| format!("f_rest_{k}"));
+    for name in names.split(' ').map(str::to_owned).chain(rest) {
+        text += &format!("property float {name}\n");
+    }
+    text += "end_header\n";
+    for i in 0..count {
+        let t = |k: f64| (f64::from(i) * k).sin();
+        let values = [
+            vec![1.2 * t(0.71), 1.2 * t(1.13), 0.6 * t(2.9)],
+            vec![1.4 * t(0.013), t(0.031), 1.2 * t(0.047), 3.0 * t(0.37) + 1.0],
+            vec![-3.4 + t(0.91), -3.2 + t(0.53), -3.8 + 1.5 * t(1.7)],
+            vec![t(0.3), t(0.5), t(0.7), t(1.1)],
+        ];
+        let rest = (0..45).map(|k| 0.12 * t(0.1 + 0.07 * f64::from(k)));
+        let row: Vec<String> =
+            values.concat().into_iter().chain(rest).map(|value| format!("{value:.6}")).collect();
+        text += &(row.join(" ") + "\n");
+    }
+    text
+}
+
+#[test]
+fn a_page_from_disk_draws_what_render_draws() {
+    let Some(mut browser) = browser("a_page_from_disk_draws_what_render_draws") else { return };
+    let workshop = Workshop::empty();
+    std::fs::write(workshop.path("scene.ply"), sheet()).expect("write");
+    workshop.succeed(&["convert", "scene.ply", "<img src=x onerror=alert(1)>.html"]);
+    let page = workshop.path("<img src=x onerror=alert(1)>.html");
+    open(&mut browser, &page);
+    assert_eq!(browser.value("document.title"), "<img src=x onerror=alert(1)>");
+    assert_eq!(browser.value("document.querySelectorAll('img').length"), 0);
+    let turned = (0.6f64.cos(), 0.6f64.sin());
+    let views = [
+        [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 3.2]],
+        [
+            [turned.0, 0.0, turned.1, 2.0 * turned.1],
+            [0.0, 1.0, 0.0, 0.3],
+            [-turned.1, 0.0, turned.0, 2.0 * turned.0],
+        ],
+    ];
+    for view in views {
+        let (path, view) = view_of(view);
+        std::fs::write(workshop.path("path.json"), path.to_string()).expect("write");
+        workshop.succeed(&["render", "scene.ply", "--path", "path.json", "-o", "frames", "--force", "-q"]);
+        let (size, truth) = pixels(&workshop.read("frames/frame_0000.png"));
+        let drawn = browser.value(&format!("gausset.picture({view})"));
+        let drawn = drawn.as_str().and_then(|url| url.strip_prefix("data:image/png;base64,"));
+        let (drawn_size, drawn) = pixels(&from_base64(drawn.expect("a picture")));
+        assert_eq!((size, drawn_size), ([512, 512], [512, 512]));
+        assert!(truth.iter().filter(|value| **value > 40).count() > truth.len() / 8, "there is something");
+        // 8 bits of SH and opacity, 10 or 11 of places: what the compressed PLY costs is most of it.
+        let equal = psnr(&truth, &drawn);
+        println!("page against render: {equal:.2} dB");
+        assert!(equal > 40.0, "{equal:.2} dB");
+    }
+    // Mouse and keys move; the page says when it rests.
+    let resting = "document.documentElement.dataset.resting === 'true'";
+    browser.wait_until(resting);
+    let place = "JSON.stringify(gausset.view().pose)";
+    let at_rest = |browser: &mut Browser| {
+        browser.wait_until(resting);
+        browser.value(place)
+    };
+    let mut before = browser.value(place);
+    browser.mouse("mousePressed", [400.0, 300.0], json!({"button": "left", "buttons": 1, "clickCount": 1}));
+    browser.mouse("mouseMoved", [470.0, 330.0], json!({"button": "left", "buttons": 1}));
+    browser.mouse("mouseReleased", [470.0, 330.0], json!({"button": "left", "clickCount": 1}));
+    browser.wait_until(&format!("{place} !== {before}"));
+    before = at_rest(&mut browser);
+    browser.mouse("mouseWheel", [400.0, 300.0], json!({"deltaX": 0, "deltaY": -200}));
+    browser.wait_until(&format!("{place} !== {before}"));
+    before = at_rest(&mut browser);
+    for (code, key) in [("KeyW", "w"), ("KeyA", "a"), ("KeyQ", "q"), ("Period", "."), ("Home", "Home")] {
+        browser.key("keyDown", code, key);
+        browser.wait_until(&format!("{place} !== {before}"));
+        browser.key("keyUp", code, key);
+        before = at_rest(&mut browser);
+    }
+    let nameless = browser.value(
+        "[...document.querySelectorAll('button, select, canvas')].filter(e => !(e.ariaLabel || e.textContent.trim() || e.labels?.length)).map(e => e.outerHTML).join()",
+    );
+    assert_eq!(nameless, "");
+    let narrow = json!({"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true});
+    browser.call("Emulation.setDeviceMetricsOverride", narrow);
+    browser.wait_until(resting);
+    assert_eq!(browser.value("document.documentElement.scrollWidth <= 360"), true);
+    assert_alone(&mut browser);
+}
+
+#[test]
+fn a_page_of_a_run_begins_at_its_cameras_and_says_what_it_needs() {
+    let Some(mut browser) = browser("a_page_of_a_run_begins_at_its_cameras") else { return };
+    let workshop = trained();
+    let converted = workshop.succeed(&["convert", "run", "scene.html", "--json"]).json();
+    assert_eq!(converted["output"]["format"], "html");
+    workshop.succeed(&["convert", "run", "scene.compressed.ply", "-q"]);
+    let page = workshop.read("scene.html");
+    workshop.succeed(&["convert", "run", "scene.html", "--force", "-q"]);
+    assert!(workshop.read("scene.html") == page, "the same bytes");
+    let page = page.len();
+    assert!(page < workshop.read("scene.compressed.ply").len() + (60 << 10), "{page}");
+    // It is a splat file like any other.
+    assert_eq!(workshop.succeed(&["info", "scene.html", "--json"]).json()["format"], "html");
+    let path = workshop.path("scene.html");
+    open(&mut browser, &path);
+    assert_eq!(browser.value("document.title"), "scene");
+    assert_eq!(browser.value("document.getElementById('camera').options.length > 2"), true);
+    assert_eq!(browser.value("document.getElementById('camera').value"), "0");
+    assert_alone(&mut browser);
+    // A browser without WebGL 2 is told, and can still have the splats.
+    let none = "HTMLCanvasElement.prototype.getContext = () => null";
+    browser.call("Page.addScriptToEvaluateOnNewDocument", json!({"source": none}));
+    browser.call("Page.reload", json!({}));
+    browser.wait_until("document.documentElement?.dataset.ready === 'failed'");
+    let said = browser.value("document.getElementById('notice-text').textContent");
+    assert!(said.as_str().is_some_and(|said| said.contains("WebGL 2") && said.contains("Splats")), "{said}");
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+}

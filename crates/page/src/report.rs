@@ -1,0 +1,190 @@
+//! A report as one page: sections of facts, charts, tables and pictures. Text of others is escaped here and nowhere else.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
+
+use crate::chart::{Histogram, Line};
+use crate::scene;
+use crate::sha256::hash;
+use crate::text::{base64, escaped, write_sevens};
+use crate::{SEVENS, bundle, unindented};
+
+const STYLE: &str = include_str!("../script/report.css");
+const SCRIPT: &str = include_str!("../script/report.js");
+
+/// A report in the making.
+#[derive(Debug)]
+pub struct Report {
+    title: String,
+    body: String,
+    has_splats: bool,
+}
+
+/// A picture with its scores.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PictureRow {
+    /// Name of the picture.
+    pub name: String,
+    /// Its numbers, one for each column.
+    pub cells: Vec<String>,
+    /// JPEG with its width and height in px; `None` where there is no room or no picture.
+    pub jpeg: Option<(Vec<u8>, [u32; 2])>,
+}
+
+impl Report {
+    /// A report with a line below its title.
+    #[must_use]
+    pub fn new(title: &str, lead: &str) -> Self {
+        let body = format!("<h1>{}</h1>\n<p class=\"lead\">{}</p>\n", escaped(title), escaped(lead));
+        Self { title: title.to_owned(), body, has_splats: false }
+    }
+
+    /// Begins a section.
+    pub fn section(&mut self, heading: &str) {
+        let _ = writeln!(self.body, "<h2>{}</h2>", escaped(heading));
+    }
+
+    /// A paragraph.
+    pub fn text(&mut self, text: &str) {
+        let _ = writeln!(self.body, "<p class=\"soft\">{}</p>", escaped(text));
+    }
+
+    /// Names with their values.
+    pub fn facts(&mut self, facts: &[(&str, String)]) {
+        self.body.push_str("<dl class=\"facts\">\n");
+        for (name, value) in facts {
+            let _ = writeln!(self.body, "<div><dt>{}</dt><dd>{}</dd></div>", escaped(name), escaped(value));
+        }
+        self.body.push_str("</dl>\n");
+    }
+
+    /// Charts beside each other; those without values are left out.
+    pub fn charts(&mut self, lines: &[Line<'_>], histograms: &[Histogram<'_>]) {
+        let charts: String =
+            lines.iter().map(Line::html).chain(histograms.iter().map(Histogram::html)).collect();
+        let _ = writeln!(self.body, "<div class=\"charts\">\n{charts}</div>");
+    }
+
+    /// A list.
+    pub fn list(&mut self, items: &[String]) {
+        let items: String = items.iter().map(|item| format!("<li>{}</li>\n", escaped(item))).collect();
+        let _ = writeln!(self.body, "<ul>\n{items}</ul>");
+    }
+
+    /// A table.
+    pub fn table(&mut self, head: &[&str], rows: &[Vec<String>]) {
+        self.begin_table(head);
+        for row in rows {
+            let cells: String = row.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+            let _ = writeln!(self.body, "<tr>{cells}</tr>");
+        }
+        self.body.push_str("</tbody></table></div>\n");
+    }
+
+    fn begin_table(&mut self, head: &[&str]) {
+        let cells: String =
+            head.iter().map(|name| format!("<th scope=\"col\">{}</th>", escaped(name))).collect();
+        let _ = writeln!(self.body, "<div class=\"wide\"><table><thead><tr>{cells}</tr></thead><tbody>");
+    }
+
+    /// Pictures with their scores, a line of numbers above each.
+    pub fn pictures(&mut self, head: &[&str], rows: &[PictureRow]) {
+        self.begin_table(head);
+        for PictureRow { name, cells, jpeg } in rows {
+            let name = escaped(name);
+            let cells: String = cells.iter().map(|cell| format!("<td>{}</td>", escaped(cell))).collect();
+            let _ = writeln!(self.body, "<tr class=\"scores\"><th scope=\"row\">{name}</th>{cells}</tr>");
+            if let Some((jpeg, [width, height])) = jpeg {
+                let _ = writeln!(
+                    self.body,
+                    "<tr class=\"picture\"><td colspan=\"{}\"><img loading=\"lazy\" width=\"{width}\" height=\"{height}\" alt=\"photograph, render and error of {name}\" src=\"data:image/jpeg;base64,{}\"></td></tr>",
+                    head.len(),
+                    base64(jpeg)
+                );
+            }
+        }
+        self.body.push_str("</tbody></table></div>\n");
+    }
+
+    /// Text as it is, of many lines.
+    pub fn verbatim(&mut self, text: &str) {
+        let _ = writeln!(self.body, "<pre tabindex=\"0\">{}</pre>", escaped(text));
+    }
+
+    /// The page of a scene ([`scene::write`]), shown when somebody asks for it.
+    pub fn splats(&mut self, page: &[u8]) {
+        let mut packer = ZlibEncoder::new(Vec::new(), Compression::default());
+        let mut text = Vec::new();
+        // Memory takes everything.
+        let packed = packer.write_all(page).and_then(|()| packer.finish()).unwrap_or_default();
+        let _ = write_sevens(&mut text, &packed);
+        let (length, text) = (packed.len(), String::from_utf8(text).unwrap_or_default());
+        let _ = writeln!(
+            self.body,
+            "<button id=\"show-splats\">Show the splats</button>\n<script type=\"application/octet-stream\" id=\"splats-page\" data-bytes=\"{length}\">{text}</script>"
+        );
+        self.has_splats = true;
+    }
+
+    /// The page.
+    #[must_use]
+    pub fn finish(self) -> String {
+        let style = unindented(STYLE);
+        let script = bundle(&[SEVENS, SCRIPT]);
+        let mut policy =
+            "default-src 'none'; img-src data: blob:; base-uri 'none'; form-action 'none'".to_owned();
+        let mut styles = vec![hash(&style)];
+        if self.has_splats {
+            // A frame without an address of its own may do what its page may.
+            let [inner_script, inner_style] = scene::hashes();
+            styles.push(inner_style);
+            let _ = write!(policy, "; worker-src blob:; script-src {} {inner_script}", hash(&script));
+        }
+        let _ = write!(policy, "; style-src {}", styles.join(" "));
+        let script = if self.has_splats {
+            format!("<script type=\"module\">{script}</script>\n")
+        } else {
+            String::new()
+        };
+        format!(
+            "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+             <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\n\
+             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+             <meta name=\"generator\" content=\"Gausset {}\">\n<title>{}</title>\n<style>{style}</style>\n\
+             </head>\n<body>\n<main>\n{}</main>\n{script}</body>\n</html>\n",
+            env!("CARGO_PKG_VERSION"),
+            escaped(&self.title),
+            self.body
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_pictures_are_text() {
+        let name = "<img src=x onerror=alert(1)>.jpg".to_owned();
+        let mut report = Report::new(&name, &name);
+        report.section(&name);
+        report.facts(&[("<b>", name.clone())]);
+        report.list(std::slice::from_ref(&name));
+        report.table(&["<i>"], &[vec![name.clone()]]);
+        let jpeg = Some((vec![1, 2, 3], [3, 1]));
+        report.pictures(&["picture"], &[PictureRow { name: name.clone(), cells: vec![name.clone()], jpeg }]);
+        report.verbatim(&format!("</pre>{name}"));
+        report.charts(
+            &[Line { title: &name, across: &name, points: &[[0.0, 1.0], [1.0, 2.0]], logarithmic: true }],
+            &[],
+        );
+        let page = report.finish();
+        assert!(!page.contains("<img src=x") && !page.contains("<b>") && !page.contains("<i>"));
+        assert_eq!(page.matches("<img ").count(), 1);
+        assert_eq!(page.matches("<script").count(), 0);
+        assert!(!page.contains("http://") && !page.contains("https://"));
+    }
+}

@@ -1,0 +1,186 @@
+//! A scene as one file that a browser opens from disk: the page, and a compressed PLY in it.
+//!
+//! ```text
+//! page … <script type="application/octet-stream" id="splats" data-bytes="N">S</script> … script
+//! ```
+//! S is the PLY, packed with zlib to N bytes, as text of 7 bits a character ([`crate::text::write_sevens`]). The content
+//! policy of the page lets nothing be loaded and runs no script but its own, by its SHA-256.
+
+use std::io::{self, Read, Write};
+
+use flate2::Compression;
+use flate2::read::ZlibDecoder;
+use flate2::write::ZlibEncoder;
+use serde::Serialize;
+
+use crate::sha256::hash;
+use crate::text::{escaped, json, read_sevens, write_sevens};
+use crate::{CAMERA, INPUT, SEVENS, SPLATS, bundle, fill, is_ours, unindented};
+
+const TEMPLATE: &str = include_str!("../script/alone.html");
+const STYLE: &str = include_str!("../script/alone.css");
+const ALONE: &str = include_str!("../script/alone.js");
+/// Where the length of the splats stands.
+const MARK: &[u8] = b"id=\"splats\" data-bytes=\"";
+
+/// What a page knows of its scene beside the splats; what is missing, the page finds itself.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Scene {
+    /// Name for people.
+    pub title: String,
+    /// Direction that is up, in the axes of the splats, as all here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up: Option<[f64; 3]>,
+    /// Point to turn around.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub centre: Option<[f64; 3]>,
+    /// Size of what there is around it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub radius: Option<f64>,
+    /// Colour behind the splats, 0 to 1.
+    pub background: [f32; 3],
+    /// Nearest depth that is drawn, scene units.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub near: Option<f64>,
+    /// View to begin with, where there are no cameras.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start: Option<View>,
+    /// Cameras to go to; the first one is the view to begin with.
+    pub cameras: Vec<View>,
+}
+
+/// A camera to go to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct View {
+    /// Name for people.
+    pub name: String,
+    /// Width, height, focal lengths, principal point, px.
+    pub camera: [f32; 6],
+    /// Rows of `camera_from_world`, 3x4.
+    pub pose: [f32; 12],
+}
+
+/// The script of the page.
+fn script() -> String {
+    bundle(&[CAMERA, INPUT, SEVENS, SPLATS, ALONE])
+}
+
+/// What a content policy calls the script and the style of the page.
+pub(crate) fn hashes() -> [String; 2] {
+    [hash(&script()), hash(&unindented(STYLE))]
+}
+
+/// Writes the page of a scene whose splats are these bytes of a compressed PLY. Gives the length of the page.
+///
+/// # Errors
+/// The writer failed.
+pub fn write(out: &mut dyn Write, scene: &Scene, ply: &[u8]) -> io::Result<u64> {
+    let mut packer = ZlibEncoder::new(Vec::new(), Compression::default());
+    packer.write_all(ply)?;
+    let packed = packer.finish()?;
+    let (script, style) = (script(), unindented(STYLE));
+    let [script_hash, style_hash] = hashes();
+    let policy = format!(
+        "default-src 'none'; script-src {script_hash}; style-src {style_hash}; img-src data: blob:; worker-src blob:; base-uri 'none'; form-action 'none'"
+    );
+    let text = |name: &str| match name {
+        "policy" => policy.clone(),
+        "version" => env!("CARGO_PKG_VERSION").to_owned(),
+        "title" => escaped(&scene.title),
+        "style" => style.clone(),
+        "scene" => json(scene),
+        "bytes" => packed.len().to_string(),
+        "script" => script.clone(),
+        _ => String::new(),
+    };
+    let (before, after) = TEMPLATE.split_once("{splats}").unwrap_or((TEMPLATE, ""));
+    let mut counted = Counted { out, bytes: 0 };
+    counted.write_all(fill(before, text).as_bytes())?;
+    write_sevens(&mut counted, &packed)?;
+    counted.write_all(fill(after, text).as_bytes())?;
+    Ok(counted.bytes)
+}
+
+/// Whether a file that begins so is such a page.
+#[must_use]
+pub fn is_one(start: &[u8]) -> bool {
+    let policy = b"worker-src blob:; base-uri";
+    is_ours(start) && start.windows(policy.len()).any(|window| window == policy)
+}
+
+/// The compressed PLY in a page, at most `limit` bytes of it; `None` where there is none that is whole.
+#[must_use]
+pub fn read(page: &[u8], limit: u64) -> Option<Vec<u8>> {
+    let at = page.windows(MARK.len()).position(|window| window == MARK)? + MARK.len();
+    let rest = page.get(at..)?;
+    let digits = rest.iter().take(20).position(|byte| *byte == b'"')?;
+    let bytes = std::str::from_utf8(rest.get(..digits)?).ok()?.parse().ok()?;
+    let text = rest.get(digits..)?.strip_prefix(b"\">")?;
+    let text = text.get(..text.iter().position(|byte| *byte == b'<')?)?;
+    let packed = read_sevens(text, bytes);
+    let mut ply = Vec::new();
+    ZlibDecoder::new(&packed[..]).take(limit).read_to_end(&mut ply).ok()?;
+    Some(ply)
+}
+
+/// Counts what it writes.
+struct Counted<'a> {
+    out: &'a mut dyn Write,
+    bytes: u64,
+}
+
+impl Write for Counted<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(scene: &Scene, ply: &[u8]) -> Vec<u8> {
+        let mut page = Vec::new();
+        assert_eq!(write(&mut page, scene, ply).unwrap(), page.len() as u64);
+        page
+    }
+
+    #[test]
+    fn the_splats_come_back_from_the_page() {
+        let ply: Vec<u8> = (0..10_000u32).map(|i| ((i * i) >> 3) as u8).collect();
+        let page = page(&Scene::default(), &ply);
+        assert!(is_one(&page) && !is_one(&ply));
+        assert_eq!(read(&page, 1 << 20).as_deref(), Some(&ply[..]));
+        assert_eq!(read(&page, 100).map(|ply| ply.len()), Some(100));
+        for cut in (0..page.len()).step_by(97) {
+            let _ = read(&page[..cut], 1 << 20);
+        }
+    }
+
+    #[test]
+    fn a_name_is_no_part_of_the_page() {
+        let view = View { name: "</script><script>alert(1)</script>".to_owned(), ..View::default() };
+        let title = "<img src=x onerror=alert(1)>".to_owned();
+        let text =
+            String::from_utf8(page(&Scene { title, cameras: vec![view], ..Scene::default() }, b"")).unwrap();
+        assert!(!text.contains("<img") && !text.contains("<script>"));
+        assert_eq!(text.matches("</script>").count(), 3);
+    }
+
+    #[test]
+    fn the_page_is_small_and_names_no_other_place() {
+        let text = String::from_utf8(page(&Scene::default(), b"")).unwrap();
+        assert!(text.len() < 60 << 10, "{}", text.len());
+        assert!(!text.contains("http://") && !text.contains("https://") && !text.contains("<link"));
+        assert!(!script().contains("</script") && !script().contains("<!--"));
+        let mut packed = ZlibEncoder::new(Vec::new(), Compression::best());
+        packed.write_all(script().as_bytes()).unwrap();
+        assert!(packed.finish().unwrap().len() < 40 << 10);
+    }
+}

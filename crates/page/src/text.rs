@@ -1,0 +1,148 @@
+//! Text and bytes of others within a page.
+
+use std::io::{self, Write};
+
+/// A text as HTML shows it, in elements and in attributes with quotes. Control characters, which HTML cannot hold, become
+/// U+FFFD.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// A value as JSON that can stand in a script element: nothing in it ends the element.
+#[must_use]
+pub fn json(value: &impl serde::Serialize) -> String {
+    // What pages are told holds text and numbers alone, which JSON can hold.
+    let text = serde_json::to_string(value).unwrap_or_else(|_| "null".to_owned());
+    text.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
+}
+
+/// Base64 (RFC 4648).
+#[must_use]
+pub fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let byte = |k: usize| u32::from(three.get(k).copied().unwrap_or(0));
+        let word = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for k in 0..4 {
+            let digit = DIGITS[(word >> (18 - 6 * k) & 63) as usize];
+            out.push(if k <= three.len() { char::from(digit) } else { '=' });
+        }
+    }
+    out
+}
+
+/// Characters of 7 bits each that a page cannot hold as they are, and the bit pattern that makes others of them: `À`, `Í`
+/// and `ü` of NUL, CR and `<`.
+const AWKWARD: [u8; 3] = [0, b'\r', b'<'];
+const MOVED: u8 = 0xc0;
+
+/// Writes bytes as UTF-8 text of 7 bits a character, which a script element in a page holds unchanged: a sixth more
+/// than the bytes, where base64 takes a third.
+///
+/// # Errors
+/// The writer failed.
+pub fn write_sevens(out: &mut dyn Write, bytes: &[u8]) -> io::Result<()> {
+    let mut text = Vec::with_capacity(1 << 16);
+    let (mut bits, mut held) = (0u32, 0u32);
+    let put = |value: u8, text: &mut Vec<u8>| {
+        if AWKWARD.contains(&value) {
+            // U+00C0 to U+00FF in UTF-8.
+            text.extend([0xc3, 0x80 | value & 0x3f]);
+        } else {
+            text.push(value);
+        }
+    };
+    for &byte in bytes {
+        held = held << 8 | u32::from(byte);
+        bits += 8;
+        while bits >= 7 {
+            bits -= 7;
+            put((held >> bits) as u8 & 127, &mut text);
+        }
+        held &= (1 << bits) - 1;
+        if text.len() > (1 << 16) - 16 {
+            out.write_all(&text)?;
+            text.clear();
+        }
+    }
+    if bits > 0 {
+        put((held << (7 - bits)) as u8 & 127, &mut text);
+    }
+    out.write_all(&text)
+}
+
+/// The first `length` bytes of such a text.
+#[must_use]
+pub fn read_sevens(text: &[u8], length: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(length.min(text.len()));
+    let (mut bits, mut held, mut moved) = (0u32, 0u32, false);
+    for &byte in text {
+        if bytes.len() == length {
+            break;
+        }
+        if byte == 0xc3 {
+            moved = true;
+            continue;
+        }
+        let value = if moved { byte | MOVED } else { byte };
+        moved = false;
+        held = held << 7 | u32::from(value & if value > 127 { 63 } else { 127 });
+        bits += 7;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((held >> bits) as u8);
+            held &= (1 << bits) - 1;
+        }
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_of_others_becomes_html() {
+        let name = "<img src=x onerror='alert(1)'>\u{0}&\"";
+        assert_eq!(escaped(name), "&lt;img src=x onerror=&#39;alert(1)&#39;&gt;\u{fffd}&amp;&quot;");
+        assert_eq!(json(&"</script><!--\u{2028}"), "\"\\u003c/script>\\u003c!--\\u2028\"");
+    }
+
+    #[test]
+    fn base64_has_the_values_of_its_standard() {
+        let pairs = ["", "Zg==", "Zm8=", "Zm9v", "Zm9vYg==", "Zm9vYmE=", "Zm9vYmFy"];
+        for (length, text) in pairs.iter().enumerate() {
+            assert_eq!(base64(&b"foobar"[..length]), *text);
+        }
+    }
+
+    #[test]
+    fn any_bytes_come_back_from_text_that_a_page_holds() {
+        let mut bytes: Vec<u8> = (0..=255u8).flat_map(|byte| [byte, byte.wrapping_mul(29), 0, 255]).collect();
+        for cut in [0, 1, 2, 3, 5, 6, 7, 8, 1024] {
+            bytes.truncate(bytes.len().min(1024 - cut));
+            let mut text = Vec::new();
+            write_sevens(&mut text, &bytes).unwrap();
+            let text = String::from_utf8(text).expect("UTF-8");
+            assert!(!text.contains(['\0', '\r', '<']));
+            // As the script in the page reads it.
+            assert!(text.chars().all(|c| (c as u32) < 128 || [0xc0, 0xcd, 0xfc].contains(&(c as u32))));
+            assert!(read_sevens(text.as_bytes(), bytes.len()) == bytes);
+        }
+    }
+}
