@@ -27,6 +27,7 @@ pub mod photos;
 pub mod profiling;
 pub mod records;
 pub mod render;
+pub mod report;
 pub mod saved_run;
 pub mod tool;
 pub mod training;

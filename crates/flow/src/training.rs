@@ -16,7 +16,7 @@ use gausset_train::{
 
 use crate::device::DeviceOptions;
 use crate::saved_run::SavedRun;
-use crate::{Event, Failure, Host, Stage, profiling};
+use crate::{Event, Failure, Host, Stage, profiling, report};
 
 /// Which run, and where.
 #[derive(Debug)]
@@ -78,6 +78,8 @@ pub struct Conditions {
     pub device: DeviceOptions,
     /// Whether to record where the time goes.
     pub profile: bool,
+    /// Whether the run gets a `report.html` at its end.
+    pub report: bool,
     /// When the job began: time budgets count from here.
     pub started: Instant,
 }
@@ -86,7 +88,7 @@ impl Conditions {
     /// On a device, from now on.
     #[must_use]
     pub fn on(device: DeviceOptions) -> Self {
-        Self { device, profile: false, started: Instant::now() }
+        Self { device, profile: false, report: true, started: Instant::now() }
     }
 }
 
@@ -244,6 +246,12 @@ impl Training {
         for view in trained.outcome.evaluation.iter().flat_map(|report| &report.skipped) {
             let line = format!("{}: skipped: {}", view.name, view.reason);
             host.warn("pictures left out of the evaluation", line);
+        }
+        if self.conditions.report && trained.outcome.end == End::Finished {
+            // The run is done, whatever becomes of its page.
+            if let Err(failure) = report::write_at_end(&trained.folder, host) {
+                host.warn("the report", format!("{failure}; the run has no report.html"));
+            }
         }
         if trained.is_stopped() {
             let (step, run) = (trained.outcome.summary.steps, trained.folder.clone());

@@ -15,6 +15,7 @@ pub(crate) mod pano;
 pub(crate) mod photos;
 pub(crate) mod profile;
 pub(crate) mod render;
+pub(crate) mod report;
 mod splat_facts;
 mod splat_spread;
 pub(crate) mod train;
@@ -49,6 +50,8 @@ pub(crate) enum Command {
     /// Look at the splats of a run or a file in a browser.
     #[command(visible_aliases = ["viewer", "serve"])]
     View(view::ShowArgs),
+    /// Write what came of a run as one page: scores, curves, pictures.
+    Report(report::ReportArgs),
     /// Tell what a splat file, a dataset or a run folder holds.
     Info(info::InfoArgs),
     /// Read splats and write them again: turned upright, cut to an SH degree.
@@ -82,6 +85,7 @@ impl Command {
             Self::Train(args) => args.json,
             Self::Eval(args) => args.json,
             Self::View(args) => args.json,
+            Self::Report(args) => args.json,
             Self::Info(args) => args.json,
             Self::Convert(args) => args.json,
             Self::Clean(args) => args.json,
@@ -112,6 +116,7 @@ pub(crate) fn run(
         Command::Eval(args) => eval::run(&args, console),
         Command::Render(args) => render::run(&args, console),
         Command::View(args) => view::run(&args, console),
+        Command::Report(args) => report::run(&args, console),
         Command::Info(args) => info::run(&args, console),
         Command::Convert(args) => convert::run(&args, console),
         Command::Clean(args) => clean::run(&args, console),

@@ -56,6 +56,9 @@ pub(crate) struct TrainArgs {
     /// Tell where the time went: a table, RUN/profile.json and RUN/trace.json.
     #[arg(long)]
     profile: bool,
+    /// Write no RUN/report.html at the end.
+    #[arg(long)]
+    no_report: bool,
     #[command(flatten)]
     options: OptionArgs<Train>,
     #[command(flatten)]
@@ -114,7 +117,8 @@ fn free_folder(data: Option<&Path>) -> PathBuf {
 
 /// Runs the command.
 pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, Ending> {
-    let conditions = Conditions { profile: args.profile, ..args.device.conditions() };
+    let conditions =
+        Conditions { profile: args.profile, report: !args.no_report, ..args.device.conditions() };
     let viewer = args.viewer.clone();
     let task = resolve(args, console)?;
     let interrupt = Interrupt::watch();

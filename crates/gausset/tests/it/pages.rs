@@ -211,3 +211,71 @@ fn a_page_of_a_run_begins_at_its_cameras_and_says_what_it_needs() {
     assert!(said.as_str().is_some_and(|said| said.contains("WebGL 2") && said.contains("Splats")), "{said}");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
+
+#[test]
+fn a_training_ends_with_a_report_that_opens_from_disk() {
+    let workshop = trained();
+    let first = workshop.read("run/report.html");
+    // Read back from the folder, it is the same page.
+    let written = workshop.succeed(&["report", "run", "--json"]).json();
+    assert_eq!((&written["kind"], &written["bytes"]), (&json!("report"), &json!(first.len())));
+    assert!(workshop.read("run/report.html") == first, "the same bytes");
+    workshop.succeed(&["report", "run", "-o", "with.html", "--splats"]);
+    // What is no report of ours stays.
+    std::fs::write(workshop.path("mine.html"), "<!doctype html>\nmine").expect("write");
+    assert_eq!(workshop.run(&["report", "run", "-o", "mine.html"]).code, 2);
+    assert_eq!(workshop.read("mine.html"), b"<!doctype html>\nmine");
+
+    let Some(mut browser) = browser("a_training_ends_with_a_report_that_opens_from_disk") else { return };
+    for (file, has_splats) in [("run/report.html", false), ("with.html", true)] {
+        let url = format!("file://{}", workshop.path(file).display());
+        browser.call("Page.navigate", json!({"url": url}));
+        browser.wait_until("document.readyState === 'complete' && document.images.length > 0");
+        browser.wait_until("[...document.images].every(image => (image.loading = 'eager', image.complete) && image.naturalWidth > 0)");
+        let scores = "document.querySelectorAll('tr.scores').length";
+        assert_eq!(browser.value(&format!("{scores} === document.images.length && {scores} > 0")), true);
+        assert_eq!(browser.value("document.querySelectorAll('svg').length >= 5"), true);
+        let policy = "getComputedStyle(document.querySelector('.facts')).display";
+        assert_eq!(browser.value(policy), "grid", "its style is let through");
+        assert_eq!(browser.value("document.getElementById('show-splats') !== null"), has_splats);
+        if has_splats {
+            browser.value("document.getElementById('show-splats').click()");
+            let inner = "document.querySelector('iframe')?.contentDocument?.documentElement?.dataset.ready";
+            browser.wait_until(&format!("{inner} === 'true'"));
+        }
+        assert_alone(&mut browser);
+    }
+    let narrow = json!({"width": 360, "height": 740, "deviceScaleFactor": 2, "mobile": true});
+    browser.call("Emulation.setDeviceMetricsOverride", narrow);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!(browser.value("document.documentElement.scrollWidth <= 360"), true);
+}
+
+#[test]
+fn names_of_pictures_are_text_in_a_report() {
+    let workshop = trained();
+    // A name that a picture may have, as an evaluation writes it.
+    let path = workshop.path("run/eval/metrics.json");
+    let mut report: Value = serde_json::from_slice(&std::fs::read(&path).expect("a report")).expect("JSON");
+    let name = "<img src=x onerror=alert(1)>.jpg";
+    report["per_image"][0]["name"] = name.into();
+    report["per_image"][0]["psnr"] = 1.25.into();
+    std::fs::write(&path, report.to_string()).expect("write");
+    workshop.succeed(&["report", "run"]);
+    let page = String::from_utf8(workshop.read("run/report.html")).expect("text");
+    assert!(!page.contains("<img src=x"), "a name became HTML");
+    let escaped = page.find("&lt;img src=x onerror=alert(1)&gt;.jpg").expect("it is told");
+    // The worst comes first.
+    assert!(page[..escaped].matches("<tr class=\"scores\">").count() == 1);
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_a_warning() {
+    let workshop = Workshop::with_data();
+    workshop.succeed(&["train", "data", "-o", "quiet", "--steps", "4", "-q", "--no-report"]);
+    assert!(!workshop.path("quiet/report.html").exists());
+    // A run that has not finished has a report, too.
+    workshop.succeed(&["report", "quiet", "--json"]);
+    let refused = workshop.run(&["report", "data"]);
+    assert_eq!((refused.code, refused.stderr.contains("config.toml")), (2, true), "{refused:?}");
+}

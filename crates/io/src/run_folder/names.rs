@@ -17,7 +17,7 @@ pub const DEPTH: &str = "depth";
 /// Start of the first line of every `config.toml` that a run has written.
 pub const CONFIG_START: &str = "# Everything needed to repeat this run";
 /// Files that a run leaves directly in its folder …
-pub(super) const RUN_FILES: [&str; 10] = [
+pub(super) const RUN_FILES: [&str; 11] = [
     "config.toml",
     "fingerprint.txt",
     "splats.ply",
@@ -27,6 +27,7 @@ pub(super) const RUN_FILES: [&str; 10] = [
     "trace.json",
     "gains.json",
     "cameras.json",
+    "report.html",
     "crash.txt",
 ];
 /// … and those of them that every run writes.
@@ -111,6 +112,12 @@ pub fn profile_csv_path(run: &Path) -> PathBuf {
 #[must_use]
 pub fn trace_path(run: &Path) -> PathBuf {
     run.join("trace.json")
+}
+
+/// `RUN/report.html`.
+#[must_use]
+pub fn report_path(run: &Path) -> PathBuf {
+    run.join("report.html")
 }
 
 /// `RUN/gains.json`: the gains of the training pictures, of a run that learns them.

@@ -1,0 +1,78 @@
+//! `report.html`: what came of a run, as one page that opens from disk.
+//!
+//! Everything in it is read back from the folder of the run: `config.toml`, `metrics.jsonl`, `eval/`, `profile.json`,
+//! `splats.ply`. Equal folders give equal bytes.
+
+mod page;
+mod pictures;
+mod record;
+
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, write_atomic_with};
+use gausset_io::input;
+use gausset_io::run_folder::report_path;
+
+use crate::saved_run::SavedRun;
+use crate::{Failure, Host};
+
+/// Bytes at the front of a page that say whose it is.
+const START_BYTES: u64 = 2048;
+
+/// Which report, and where it goes.
+#[derive(Clone, Debug)]
+pub struct ReportOptions {
+    /// Folder of the run.
+    pub run: PathBuf,
+    /// The page; `None` = `report.html` in the folder of the run.
+    pub output: Option<PathBuf>,
+    /// Whether the splats are in it, to be looked at.
+    pub splats: bool,
+    /// What happens to a file that is there and is no report of ours.
+    pub overwrite: Overwrite,
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReportWritten {
+    /// The page.
+    pub path: PathBuf,
+    /// Its length.
+    pub bytes: u64,
+}
+
+/// Writes the report of a run, finished or not. A report of ours is replaced.
+///
+/// # Errors
+/// No run there; a file that cannot be read or written; a file of somebody else in the place of the page.
+pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<ReportWritten, Failure> {
+    let run = SavedRun::read(&options.run)?;
+    let _lock = if options.output.is_none() { Some(run.share()?) } else { None };
+    let path = options.output.clone().unwrap_or_else(|| report_path(&options.run));
+    let overwrite = if is_ours(&path) { Overwrite::Replace } else { options.overwrite };
+    let page = page::html(&run, options.splats, host)?;
+    Ok(write(&path, &page, overwrite)?)
+}
+
+/// Whether a file is a page that we wrote.
+fn is_ours(path: &Path) -> bool {
+    let mut start = Vec::new();
+    let read =
+        input::open(path, input::STREAMED).and_then(|file| file.take(START_BYTES).read_to_end(&mut start));
+    read.is_ok() && gausset_page::is_ours(&start)
+}
+
+/// Writes the report of a run whose folder is held and has just been finished.
+pub(crate) fn write_at_end(folder: &Path, host: &mut Host<'_>) -> Result<ReportWritten, Failure> {
+    let run = SavedRun::read(folder)?;
+    let page = page::html(&run, false, host)?;
+    // What was there was looked at when the run folder was taken.
+    Ok(write(&report_path(folder), &page, Overwrite::Replace)?)
+}
+
+fn write(path: &Path, page: &str, overwrite: Overwrite) -> Result<ReportWritten, WriteError> {
+    let options = WriteOptions { label: "report", overwrite, needed_bytes: page.len() as u64 };
+    write_atomic_with(&Disk, path, &options, |file| file.write_all(page.as_bytes()))?;
+    Ok(ReportWritten { path: path.to_owned(), bytes: page.len() as u64 })
+}

@@ -1,0 +1,219 @@
+//! The sections of the report, in the order in which people ask.
+
+use gausset_core::splats_transform::Similarity;
+use gausset_io::splat::{self, Document, Format, LoadOptions, SaveOptions};
+use gausset_io::units::grouped;
+use gausset_page::chart::{Histogram, Line};
+use gausset_page::report::Report;
+use gausset_page::scene::Scene;
+use gausset_prof::Profile;
+use gausset_train::EvalReport;
+
+use super::pictures::{self, COLUMNS, number};
+use super::record::Record;
+use crate::saved_run::SavedRun;
+use crate::{Failure, Host, page};
+
+/// Parts of a histogram.
+const PARTS: usize = 60;
+/// Rows of the profile that are shown: what takes this share of the time.
+const SHOWN_SHARE: f64 = 0.005;
+
+/// The page of a run.
+pub(super) fn html(run: &SavedRun, with_splats: bool, host: &mut Host<'_>) -> Result<String, Failure> {
+    let record = Record::read(&run.folder)?;
+    let about = &run.recorded.record;
+    let whole = std::path::absolute(&run.folder).unwrap_or_else(|_| run.folder.clone());
+    let names: Vec<String> = whole.iter().map(|part| part.display().to_string()).collect();
+    let title = names[names.len().saturating_sub(2)..].join("/");
+    let lead = format!("Gausset {} · {} · {}", about.version, about.device_name, whole.display());
+    let mut report = Report::new(&title, &lead);
+
+    report.facts(&summary(run, &record));
+    let splats = run.splats().ok().map(|path| splat::load(&path, &LoadOptions::default())).transpose()?;
+    if let Some(file) = splats.as_ref().filter(|_| with_splats) {
+        report.section("Splats");
+        report.splats(&scene_page(run, &title, file, host)?);
+    }
+    report.section("On the way");
+    let log_loss = Line { title: "loss", across: "steps", points: &record.loss, logarithmic: true };
+    let line = |title, points| Line { title, across: "steps", points, logarithmic: false };
+    report.charts(
+        &[
+            log_loss,
+            line("PSNR of held-out pictures, dB", &record.psnr),
+            line("splats", &record.splats),
+            line("steps per second", &record.steps_per_second),
+            line("memory, bytes", &record.memory),
+        ],
+        &[],
+    );
+    if let Some(evaluation) = &record.evaluation {
+        pictures_of(&mut report, run, evaluation);
+    }
+    if let Some(file) = &splats {
+        report.section("What the splats are like");
+        histograms(&mut report, file);
+    }
+    if let Some(profile) = &record.profile {
+        report.section("Where the time went");
+        stages(&mut report, profile);
+    }
+    let mut warnings = record.skipped.clone();
+    let left_out = record.evaluation.iter().flat_map(|evaluation| &evaluation.skipped);
+    warnings.extend(left_out.map(|view| format!("{}: not evaluated: {}", view.name, view.reason)));
+    warnings.extend(cut_lists(&record));
+    if !warnings.is_empty() {
+        report.section("Warnings");
+        report.list(&warnings);
+    }
+    report.section("How to repeat it");
+    report
+        .text("Saved as config.toml, it gives the same splats once more, byte for byte, from the same data.");
+    report.verbatim(&run.recorded.to_toml());
+    Ok(report.finish())
+}
+
+fn summary(run: &SavedRun, record: &Record) -> Vec<(&'static str, String)> {
+    let about = &run.recorded.record;
+    let mut facts = Vec::new();
+    if let Some(evaluation) = &record.evaluation {
+        let psnr = evaluation.per_image.iter().filter_map(|picture| picture.psnr);
+        let range = [psnr.clone().fold(f64::INFINITY, f64::min), psnr.fold(f64::NEG_INFINITY, f64::max)];
+        facts.push(("PSNR, mean", format!("{} dB", number(evaluation.psnr, 2))));
+        if range[0] <= range[1] {
+            facts.push(("PSNR, worst to best", format!("{:.2} to {:.2} dB", range[0], range[1])));
+        }
+        facts
+            .push(("SSIM, mean", format!("{} ({})", number(evaluation.ssim, 4), evaluation.ssim_definition)));
+        facts.push(("pictures scored", format!("{} ({})", evaluation.images, evaluation.split)));
+    }
+    let steps = record.loss.last().map_or(0, |[step, _]| *step as u64);
+    let last = |series: &[[f64; 2]]| series.last().map_or(0.0, |[_, value]| *value);
+    let done = record.finished.as_ref();
+    facts.push(("splats", grouped(done.map_or(last(&record.splats) as u64, |s| s.splats))));
+    facts.push((
+        "steps",
+        match done {
+            Some(summary) => grouped(summary.steps),
+            None => format!("{}, not finished", grouped(steps)),
+        },
+    ));
+    let seconds = done.map_or(last(&record.seconds), |summary| summary.seconds);
+    facts.push(("training time", duration(seconds)));
+    if let Some(summary) = done {
+        facts.push(("CPU time", duration(summary.cpu_seconds)));
+    }
+    for (name, psnr) in [("time to 20 dB", 20.0), ("time to 25 dB", 25.0), ("time to 30 dB", 30.0)] {
+        // With a measurement at the end alone there is nothing to tell.
+        if let Some(seconds) = record.seconds_to(psnr).filter(|_| record.psnr.len() > 2) {
+            facts.push((name, duration(seconds)));
+        }
+    }
+    if let Some(psnr) = done.and_then(|summary| summary.trust.training_psnr) {
+        facts.push(("PSNR of training pictures", format!("{psnr:.2} dB")));
+    }
+    facts.push(("pictures", format!("{} to train on, {} held out", about.train_images, about.test_images)));
+    facts.push(("start", about.start.clone()));
+    facts.push(("seed", run.recorded.config.recipe.seed.to_string()));
+    facts.push(("dataset", about.fingerprint.clone()));
+    facts.push(("scene extent", format!("{:.4} units", about.scene_extent)));
+    facts
+}
+
+fn duration(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        0..60 => format!("{seconds:.1} s"),
+        60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+fn pictures_of(report: &mut Report, run: &SavedRun, evaluation: &EvalReport) {
+    report.section(&format!("Pictures ({}), the worst first", evaluation.split));
+    let scores = &evaluation.scores;
+    report.facts(&[
+        ("PSNR with colours fitted", format!("{} dB", number(scores.psnr_colour_corrected, 2))),
+        ("PSNR seen by 3 views", format!("{} dB", number(scores.psnr_covisible, 2))),
+        ("haze", number(scores.haze, 4)),
+    ]);
+    report
+        .text("Photograph, render, and their difference, white from a quarter on. Large ones are in eval/.");
+    let rows = pictures::rows(&run.folder, evaluation);
+    let without = rows.iter().filter(|row| row.jpeg.is_none()).count();
+    report.pictures(&COLUMNS, &rows);
+    if without > 0 {
+        report.text(&format!(
+            "{without} pictures are not shown: not in eval/, or beyond the size of this page."
+        ));
+    }
+}
+
+fn histograms(report: &mut Report, file: &Document) {
+    let splats = file.scene();
+    let opacities = splats.opacity_logits.iter().map(|logit| 1.0 / (1.0 + libm::exp(-f64::from(*logit))));
+    let log_ten = std::f64::consts::LN_10;
+    let sizes = splats
+        .log_scales
+        .iter()
+        .map(|scales| f64::from(scales.iter().copied().fold(f32::NEG_INFINITY, f32::max)) / log_ten);
+    let flatness = splats.log_scales.iter().map(|scales| {
+        let [low, high] = [f32::min, f32::max].map(|pick| scales.iter().copied().reduce(pick).unwrap_or(0.0));
+        f64::from(high - low) / log_ten
+    });
+    let (unit, powers, times) = ([0.0, 1.0], [-5.0, 2.0], [0.0, 4.0]);
+    let counts = [
+        Histogram::count(opacities, unit, PARTS),
+        Histogram::count(sizes, powers, PARTS),
+        Histogram::count(flatness, times, PARTS),
+    ];
+    let [opacity, size, shape] = &counts;
+    report.charts(
+        &[],
+        &[
+            Histogram { title: "opacity", range: unit, counts: opacity },
+            Histogram { title: "largest scale, powers of ten of a scene unit", range: powers, counts: size },
+            Histogram { title: "longest over shortest axis, powers of ten", range: times, counts: shape },
+        ],
+    );
+    let far = file.scene_len();
+    report.text(&format!(
+        "{} splats, {} of them a sky; SH degree {}.",
+        grouped(file.splats.len() as u64),
+        grouped((file.splats.len() - far) as u64),
+        file.sh_degree
+    ));
+}
+
+fn stages(report: &mut Report, profile: &Profile) {
+    let shown = profile.rows.iter().filter(|row| row.share >= SHOWN_SHARE);
+    let rows = shown.map(|row| {
+        vec![
+            row.path.clone(),
+            format!("{:.1} %", 100.0 * row.share),
+            duration(row.total_ms / 1000.0),
+            grouped(row.count),
+            format!("{:.3}", row.median_ms),
+        ]
+    });
+    report.table(&["stage", "share", "time", "times", "median, ms"], &rows.collect::<Vec<_>>());
+}
+
+fn cut_lists(record: &Record) -> Option<String> {
+    let tiles = record.finished.as_ref().map_or(0, |summary| summary.cut_tiles);
+    (tiles > 0).then(|| format!("{} lists of tiles were cut by max-splats-per-tile", grouped(tiles)))
+}
+
+/// The page of the run's scene.
+fn scene_page(run: &SavedRun, title: &str, file: &Document, host: &mut Host<'_>) -> Result<Vec<u8>, Failure> {
+    let scene = page::scene(&run.folder, Some(run), None, &Similarity::IDENTITY, file, host);
+    let scene = Scene { title: title.to_owned(), ..scene };
+    let document = Document { page: Some(Box::new(scene)), ..file.clone() };
+    let mut page = Vec::new();
+    let written = splat::write(&mut page, &document, Format::Html, &SaveOptions::default());
+    written.map_err(|error| {
+        Failure::new("write", format!("{}: the page of its splats: {error}", run.folder.display()))
+    })?;
+    Ok(page)
+}

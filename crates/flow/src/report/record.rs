@@ -1,0 +1,88 @@
+//! What a run has written down, read back for its report.
+
+use std::path::Path;
+
+use gausset_io::input;
+use gausset_io::metrics_log::read_metrics;
+use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path, profile_path};
+use gausset_prof::Profile;
+use gausset_train::{EvalReport, Summary};
+use serde::Deserialize;
+
+use crate::Failure;
+
+/// Largest report of an evaluation that is read.
+const MAX_REPORT_BYTES: u64 = 64 << 20;
+/// Largest profile that is read.
+const MAX_PROFILE_BYTES: u64 = 16 << 20;
+
+/// Values over steps.
+pub(super) type Series = Vec<[f64; 2]>;
+
+/// The lines of `metrics.jsonl`, by what they tell; the other files where they are there.
+#[derive(Debug, Default)]
+pub(super) struct Record {
+    pub(super) loss: Series,
+    pub(super) psnr: Series,
+    pub(super) splats: Series,
+    pub(super) steps_per_second: Series,
+    pub(super) memory: Series,
+    /// Seconds of training at steps.
+    pub(super) seconds: Series,
+    /// Pictures that turned out to be unreadable, with reasons.
+    pub(super) skipped: Vec<String>,
+    pub(super) finished: Option<Summary>,
+    pub(super) evaluation: Option<EvalReport>,
+    pub(super) profile: Option<Profile>,
+}
+
+/// Any line of the log.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AnyLine {
+    step: u64,
+    loss: Option<f64>,
+    splats: Option<u64>,
+    it_per_s: Option<f64>,
+    seconds: Option<f64>,
+    psnr: Option<f64>,
+    memory: Option<f64>,
+    finished: Option<Summary>,
+    skipped: Vec<gausset_train::SkippedPicture>,
+}
+
+impl Record {
+    pub(super) fn read(folder: &Path) -> Result<Self, Failure> {
+        let mut record = Self::default();
+        let path = metrics_path(folder);
+        let lines = if path.is_file() { read_metrics(&path)?.0 } else { Vec::new() };
+        for line in lines {
+            let Ok(line) = AnyLine::deserialize(&line) else { continue };
+            let step = line.step as f64;
+            let put = |series: &mut Series, value: Option<f64>| series.extend(value.map(|v| [step, v]));
+            put(&mut record.loss, line.loss);
+            put(&mut record.splats, line.splats.map(|count| count as f64));
+            put(&mut record.steps_per_second, line.it_per_s);
+            put(&mut record.memory, line.memory);
+            put(&mut record.seconds, line.seconds);
+            put(&mut record.psnr, line.psnr);
+            record.skipped.extend(line.skipped.iter().map(|view| format!("{}: {}", view.name, view.reason)));
+            if let Some(finished) = line.finished {
+                put(&mut record.psnr, finished.psnr);
+                record.finished = Some(finished);
+            }
+        }
+        let report = input::read(&eval_folder(folder).join(EVALUATION_REPORT), MAX_REPORT_BYTES).ok();
+        record.evaluation = report.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let profile = input::read(&profile_path(folder), MAX_PROFILE_BYTES).ok();
+        record.profile = profile.and_then(|bytes| Profile::from_json(&bytes).ok());
+        Ok(record)
+    }
+
+    /// Seconds of training until the held-out views were first seen to have so many dB.
+    pub(super) fn seconds_to(&self, psnr: f64) -> Option<f64> {
+        let [step, _] = self.psnr.iter().find(|[_, value]| *value >= psnr)?;
+        let line = self.seconds.iter().find(|[at, _]| at >= step);
+        line.map(|[_, seconds]| *seconds)
+    }
+}

@@ -1,0 +1,60 @@
+//! `gausset report`: what came of a run, as one page.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gausset_flow::report::{ReportOptions, write_report};
+use gausset_io::units;
+use serde_json::json;
+
+use super::overwrite;
+use crate::Ending;
+use crate::console::Console;
+use crate::exit::Status;
+use crate::listener::tell;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset report run/                      writes run/report.html again, as it is now
+  gausset report run/ -o kitchen.html --splats   with the splats in it, to look around
+The page is one file and asks for nothing: scores, curves, pictures (the worst first), settings. A
+training writes one at its end.";
+
+/// Arguments of `report`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ReportArgs {
+    /// Folder of a run.
+    #[arg(value_name = "RUN")]
+    run: PathBuf,
+    /// Page to write [default: RUN/report.html].
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Put the splats into it, as `gausset convert RUN scene.html` does.
+    #[arg(long)]
+    splats: bool,
+    /// Replace FILE if it exists and is no report.
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
+    force: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ReportArgs, console: &Console) -> Result<Status, Ending> {
+    let options = ReportOptions {
+        run: args.run.clone(),
+        output: args.output.clone(),
+        splats: args.splats,
+        overwrite: overwrite(args.force),
+    };
+    let written = tell(console, |host| write_report(&options, host))?;
+    let (path, bytes) = (&written.path, written.bytes);
+    if args.json {
+        console.object_or(&json!({"kind": "report", "path": path, "bytes": bytes}), String::new)?;
+    } else {
+        console.note(format!("{}: {}", path.display(), units::bytes(bytes)));
+    }
+    Ok(Status::Done)
+}
