@@ -29,6 +29,7 @@ pub mod records;
 pub mod render;
 pub mod report;
 pub mod saved_run;
+mod tensorboard;
 pub mod tool;
 pub mod training;
 mod watcher;

@@ -16,6 +16,7 @@ use gausset_train::{
 
 use crate::device::DeviceOptions;
 use crate::saved_run::SavedRun;
+use crate::tensorboard::Curves;
 use crate::{Event, Failure, Host, Stage, profiling, report};
 
 /// Which run, and where.
@@ -80,6 +81,8 @@ pub struct Conditions {
     pub profile: bool,
     /// Whether the run gets a `report.html` at its end.
     pub report: bool,
+    /// Whether curves are written for TensorBoard.
+    pub tensorboard: bool,
     /// When the job began: time budgets count from here.
     pub started: Instant,
 }
@@ -88,7 +91,7 @@ impl Conditions {
     /// On a device, from now on.
     #[must_use]
     pub fn on(device: DeviceOptions) -> Self {
-        Self { device, profile: false, report: true, started: Instant::now() }
+        Self { device, profile: false, report: true, tensorboard: false, started: Instant::now() }
     }
 }
 
@@ -135,6 +138,7 @@ pub struct Training {
     run: Run,
     conditions: Conditions,
     allow_missing: bool,
+    curves: Option<Curves>,
 }
 
 impl Training {
@@ -182,7 +186,14 @@ impl Training {
         if !has_budget {
             run.predict_time()?;
         }
-        Ok(Self { run, conditions, allow_missing })
+        let mut curves = None;
+        if conditions.tensorboard {
+            match Curves::open(run.folder()) {
+                Ok(opened) => curves = Some(opened),
+                Err(error) => host.warn(CURVES, format!("{error}; {NO_CURVES}")),
+            }
+        }
+        Ok(Self { run, conditions, allow_missing, curves })
     }
 
     /// The run, to be looked at and asked for something.
@@ -197,7 +208,7 @@ impl Training {
     pub fn advance(&mut self, host: &mut Host<'_>) -> Result<Advanced, Failure> {
         let advanced = self.run.advance();
         for event in self.run.take_events() {
-            host.report(Event::Training(Box::new(event)));
+            pass_on(&mut self.curves, event, host);
         }
         Ok(advanced?)
     }
@@ -210,9 +221,14 @@ impl Training {
         loop {
             let advanced = self.run.advance();
             for event in self.run.take_events() {
-                host.report(Event::Training(Box::new(event)));
+                pass_on(&mut self.curves, event, host);
             }
-            let (run, advanced) = (&mut self.run, advanced?);
+            let advanced = advanced?;
+            if let Advanced::Over(outcome) = &advanced {
+                // Before somebody looks at the result for hours.
+                self.report(outcome, host);
+            }
+            let run = &mut self.run;
             if let Some(watcher) = host.watcher() {
                 match &advanced {
                     Advanced::Over(_) => watcher.after(run),
@@ -226,6 +242,16 @@ impl Training {
         }
     }
 
+    /// Writes the page of a run that is done, whatever becomes of it.
+    fn report(&self, outcome: &Outcome, host: &mut Host<'_>) {
+        if self.conditions.report
+            && outcome.end == End::Finished
+            && let Err(failure) = report::write_at_end(self.run.folder(), host)
+        {
+            host.warn("the report", format!("{failure}; the run has no report.html"));
+        }
+    }
+
     /// Goes on to the end, or until the job is asked to stop.
     ///
     /// # Errors
@@ -234,7 +260,7 @@ impl Training {
         let outcome = if host.watcher().is_some() {
             self.train_watched(host)
         } else {
-            self.run.train(&mut |event| host.report(Event::Training(Box::new(event))))
+            self.run.train(&mut |event| pass_on(&mut self.curves, event, host))
         };
         host.report(Event::Ended);
         let folder = self.run.folder().to_owned();
@@ -247,18 +273,27 @@ impl Training {
             let line = format!("{}: skipped: {}", view.name, view.reason);
             host.warn("pictures left out of the evaluation", line);
         }
-        if self.conditions.report && trained.outcome.end == End::Finished {
-            // The run is done, whatever becomes of its page.
-            if let Err(failure) = report::write_at_end(&trained.folder, host) {
-                host.warn("the report", format!("{failure}; the run has no report.html"));
-            }
-        }
+        // After the profile, which is a part of it.
+        self.report(&trained.outcome, host);
         if trained.is_stopped() {
             let (step, run) = (trained.outcome.summary.steps, trained.folder.clone());
             host.stage(Stage::TrainingStopped { step, run });
         }
         Ok(trained)
     }
+}
+
+/// What warnings of the curves for TensorBoard are about, and what they mean for the run.
+const CURVES: &str = "the curves";
+const NO_CURVES: &str = "nothing more is written for TensorBoard";
+
+/// Reports what happened in a run, to its curves first.
+fn pass_on(curves: &mut Option<Curves>, event: gausset_train::Event, host: &mut Host<'_>) {
+    if let Some(Err(error)) = curves.as_mut().map(|curves| curves.hear(&event)) {
+        *curves = None;
+        host.warn(CURVES, format!("{error}; {NO_CURVES}"));
+    }
+    host.report(Event::Training(Box::new(event)));
 }
 
 /// Trains to the end or until the job is asked to stop.

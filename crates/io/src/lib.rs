@@ -16,4 +16,5 @@ pub mod npy;
 pub mod owned;
 pub mod run_folder;
 pub mod splat;
+pub mod tensorboard;
 pub mod units;

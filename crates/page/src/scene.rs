@@ -20,6 +20,8 @@ use crate::{CAMERA, INPUT, SEVENS, SPLATS, bundle, fill, is_ours, unindented};
 const TEMPLATE: &str = include_str!("../script/alone.html");
 const STYLE: &str = include_str!("../script/alone.css");
 const ALONE: &str = include_str!("../script/alone.js");
+/// Most bytes of packed splats in a page: a text in a browser (V8) has at most 2^29 characters.
+const MOST_BYTES: usize = 450_000_000;
 /// Where the length of the splats stands.
 const MARK: &[u8] = b"id=\"splats\" data-bytes=\"";
 
@@ -78,6 +80,15 @@ pub fn write(out: &mut dyn Write, scene: &Scene, ply: &[u8]) -> io::Result<u64> 
     let mut packer = ZlibEncoder::new(Vec::new(), Compression::default());
     packer.write_all(ply)?;
     let packed = packer.finish()?;
+    if packed.len() > MOST_BYTES {
+        let megabytes = |bytes: usize| bytes / 1_000_000;
+        let line = format!(
+            "{} MB of splats are more than browsers take in a page (expected at most {} MB): fewer splats, or a lower SH degree",
+            megabytes(packed.len()),
+            megabytes(MOST_BYTES)
+        );
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, line));
+    }
     let (script, style) = (script(), unindented(STYLE));
     let [script_hash, style_hash] = hashes();
     let policy = format!(

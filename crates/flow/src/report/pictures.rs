@@ -12,7 +12,7 @@ use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 /// Bytes of all pictures together.
 const ALL_BYTES: usize = 3 << 20;
 /// Height of a picture where there are few, and at least, px.
-const HEIGHT: [f64; 2] = [170.0, 96.0];
+const HEIGHT: [f64; 2] = [170.0, 80.0];
 /// So many are few.
 const FEW: f64 = 60.0;
 const QUALITY: u8 = 70;

@@ -274,8 +274,22 @@ fn a_report_that_cannot_be_written_is_a_warning() {
     let workshop = Workshop::with_data();
     workshop.succeed(&["train", "data", "-o", "quiet", "--steps", "4", "-q", "--no-report"]);
     assert!(!workshop.path("quiet/report.html").exists());
-    // A run that has not finished has a report, too.
     workshop.succeed(&["report", "quiet", "--json"]);
     let refused = workshop.run(&["report", "data"]);
     assert_eq!((refused.code, refused.stderr.contains("config.toml")), (2, true), "{refused:?}");
+}
+
+#[test]
+fn the_curves_of_a_run_are_there_for_tensorboard() {
+    let workshop = Workshop::with_data();
+    let log = ["train", "data", "-o", "run", "--steps", "60", "--eval-every", "30", "--log", "tensorboard"];
+    workshop.succeed(&log);
+    workshop.succeed(&["train", "data", "-o", "plain", "--steps", "60", "--eval-every", "30"]);
+    assert!(workshop.read("run/splats.ply") == workshop.read("plain/splats.ply"), "the same bytes");
+    assert!(!workshop.path("plain/events.out.tfevents.gausset").exists());
+    let bytes = workshop.read("run/events.out.tfevents.gausset");
+    assert_eq!(bytes[..8], [24, 0, 0, 0, 0, 0, 0, 0]);
+    let count = |tag: &str| bytes.windows(tag.len()).filter(|window| *window == tag.as_bytes()).count();
+    assert!(count("train/loss") >= 2 && count("train/splats") == count("train/loss"));
+    assert!(count("eval/psnr") >= 2 && count("eval/ssim") == count("eval/psnr"));
 }

@@ -28,6 +28,7 @@ pub(super) const RUN_FILES: [&str; 11] = [
     "gains.json",
     "cameras.json",
     "report.html",
+    "events.out.tfevents.gausset",
     "crash.txt",
 ];
 /// … and those of them that every run writes.
@@ -118,6 +119,12 @@ pub fn trace_path(run: &Path) -> PathBuf {
 #[must_use]
 pub fn report_path(run: &Path) -> PathBuf {
     run.join("report.html")
+}
+
+/// `RUN/events.out.tfevents.gausset`: curves for TensorBoard, which finds files by this name.
+#[must_use]
+pub fn events_path(run: &Path) -> PathBuf {
+    run.join("events.out.tfevents.gausset")
 }
 
 /// `RUN/gains.json`: the gains of the training pictures, of a run that learns them.

@@ -1,0 +1,86 @@
+//! The curves of a run for TensorBoard: `RUN/events.out.tfevents.gausset`, beside `metrics.jsonl`, of which a run that
+//! goes on makes its beginning again.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use gausset_io::atomic::{Disk, WriteError};
+use gausset_io::metrics_log::read_metrics;
+use gausset_io::run_folder::{events_path, metrics_path};
+use gausset_io::tensorboard::{EventFile, Scalars};
+use gausset_train::Event;
+use serde_json::Value;
+
+/// Parts of a run of which each has its numbers.
+const PARTS: u64 = 200;
+
+/// The file, and what was not written yet.
+pub(crate) struct Curves {
+    file: EventFile,
+    /// Step from which the next numbers are written.
+    next: u64,
+    loss_sum: f64,
+    loss_steps: u64,
+}
+
+impl Curves {
+    /// Begins the file of a run that was begun or goes on.
+    pub(crate) fn open(run: &Path) -> Result<Self, WriteError> {
+        let metrics = metrics_path(run);
+        let lines = if metrics.is_file() { read_metrics(&metrics)?.0 } else { Vec::new() };
+        let spent = lines.iter().filter_map(|line| line["seconds"].as_f64()).fold(0.0, f64::max);
+        let begun = now() - spent;
+        let mut at = begun;
+        let known: Vec<Scalars> = lines.iter().filter_map(|line| of_line(line, begun, &mut at)).collect();
+        let file = EventFile::create(&Disk, &events_path(run), begun, &known)?;
+        Ok(Self { file, next: known.last().map_or(1, |last| last.step + 1), loss_sum: 0.0, loss_steps: 0 })
+    }
+
+    /// Writes what an event tells.
+    pub(crate) fn hear(&mut self, event: &Event) -> Result<(), WriteError> {
+        let (step, values) = match event {
+            Event::Progress(progress) => {
+                self.loss_sum += progress.report.loss_sum;
+                self.loss_steps += progress.report.steps;
+                if progress.step < self.next || self.loss_steps == 0 {
+                    return Ok(());
+                }
+                let loss = self.loss_sum / self.loss_steps as f64;
+                (self.loss_sum, self.loss_steps) = (0.0, 0);
+                self.next = progress.step + (progress.steps / PARTS).max(1);
+                let numbers = [
+                    ("train/loss", loss),
+                    ("train/splats", progress.splats as f64),
+                    ("train/steps_per_second", progress.it_per_s),
+                ];
+                (progress.step, numbers.to_vec())
+            }
+            Event::Evaluated { step, report } => {
+                let scores = [("eval/psnr", report.psnr), ("eval/ssim", report.ssim)];
+                (*step, scores.into_iter().filter_map(|(tag, value)| Some((tag, value?))).collect())
+            }
+            _ => return Ok(()),
+        };
+        self.file.append(&Scalars { step, wall_time: now(), values })
+    }
+}
+
+/// A line of `metrics.jsonl`; its time follows from the seconds of training, `at` is that of the line before.
+fn of_line(line: &Value, begun: f64, at: &mut f64) -> Option<Scalars> {
+    let step = line["step"].as_u64()?;
+    *at = line["seconds"].as_f64().map_or(*at, |seconds| begun + seconds);
+    let tags = [
+        ("train/loss", "loss"),
+        ("train/splats", "splats"),
+        ("train/steps_per_second", "it_per_s"),
+        ("eval/psnr", "psnr"),
+        ("eval/ssim", "ssim"),
+    ];
+    let values: Vec<_> = tags.into_iter().filter_map(|(tag, key)| Some((tag, line[key].as_f64()?))).collect();
+    (!values.is_empty()).then_some(Scalars { step, wall_time: *at, values })
+}
+
+/// Seconds since 1970.
+fn now() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64())
+}
