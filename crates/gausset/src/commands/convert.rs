@@ -119,7 +119,7 @@ pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Endin
     }
     if format == Format::Html {
         let data = args.data.as_deref();
-        let scene = tell(console, |host| page::scene(&args.output, run.as_ref(), data, &change, &file, host));
+        let scene = brief(console, |host| page::scene(&args.output, run.as_ref(), data, &change, &file, host));
         file.page = Some(Box::new(scene));
     }
     let usual = SpzOptions::default();

@@ -11,7 +11,7 @@ use super::overwrite;
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
-use crate::listener::tell;
+use crate::listener::brief;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &ReportArgs, console: &Console) -> Result<Status, Ending
         splats: args.splats,
         overwrite: overwrite(args.force),
     };
-    let written = tell(console, |host| write_report(&options, host))?;
+    let written = brief(console, |host| write_report(&options, host))?;
     let (path, bytes) = (&written.path, written.bytes);
     if args.json {
         console.object_or(&json!({"kind": "report", "path": path, "bytes": bytes}), String::new)?;

@@ -17,7 +17,7 @@ pub const DEPTH: &str = "depth";
 /// Start of the first line of every `config.toml` that a run has written.
 pub const CONFIG_START: &str = "# Everything needed to repeat this run";
 /// Files that a run leaves directly in its folder …
-pub(super) const RUN_FILES: [&str; 11] = [
+pub(super) const RUN_FILES: [&str; 12] = [
     "config.toml",
     "fingerprint.txt",
     "splats.ply",
