@@ -173,6 +173,40 @@ impl Splats {
         out
     }
 
+    /// Keeps the splats whose flag is set, in their order and in the memory that they have.
+    ///
+    /// # Panics
+    /// If there is not a flag for each splat.
+    pub fn retain(&mut self, stays: &[bool]) {
+        assert_eq!(stays.len(), self.len(), "a flag for each splat");
+        let stride = self.sh_stride();
+        let mut kept = 0;
+        for i in (0..stays.len()).filter(|&i| stays[i]) {
+            self.means[kept] = self.means[i];
+            self.log_scales[kept] = self.log_scales[i];
+            self.quats[kept] = self.quats[i];
+            self.opacity_logits[kept] = self.opacity_logits[i];
+            self.sh.copy_within(i * stride..(i + 1) * stride, kept * stride);
+            kept += 1;
+        }
+        self.means.truncate(kept);
+        self.log_scales.truncate(kept);
+        self.quats.truncate(kept);
+        self.opacity_logits.truncate(kept);
+        self.sh.truncate(kept * stride);
+    }
+
+    /// Cuts off the SH coefficients above a degree, in the memory that they have.
+    pub fn cut_sh_degree(&mut self, sh_degree: u8) {
+        if sh_degree >= self.sh_degree {
+            return;
+        }
+        let (old, new) = (self.sh_stride(), 3 * sh::coefficients(sh_degree));
+        (0..self.len()).for_each(|i| self.sh.copy_within(i * old..i * old + new, i * new));
+        self.sh.truncate(self.len() * new);
+        self.sh_degree = sh_degree;
+    }
+
     /// Converts to another SH degree: higher coefficients are cut off or filled with zeros.
     #[must_use]
     pub fn with_sh_degree(&self, sh_degree: u8) -> Self {
@@ -224,6 +258,26 @@ mod tests {
         assert_eq!(up.sh_of(1)[..12], splats.sh_of(1)[..]);
         assert!(up.sh_of(1)[12..].iter().all(|&v| v == 0.0));
         assert_eq!(up.with_sh_degree(1), splats);
+        let mut cut = up.clone();
+        cut.cut_sh_degree(1);
+        assert_eq!(cut, splats);
+        cut.cut_sh_degree(3);
+        assert_eq!(cut, splats, "nothing to cut");
+    }
+
+    #[test]
+    fn what_is_kept_is_what_would_be_selected() {
+        let mut splats = Splats::zeros(1, 5);
+        for i in 0..5 {
+            splats.means[i][0] = i as f32;
+            splats.opacity_logits[i] = -(i as f32);
+            splats.sh[12 * i + 7] = 10.0 * i as f32;
+        }
+        let selected = splats.select(&[1, 2, 4]);
+        splats.retain(&[false, true, true, false, true]);
+        assert_eq!(splats, selected);
+        splats.retain(&[false; 3]);
+        assert!(splats.is_empty() && splats.validate().is_ok());
     }
 
     #[test]

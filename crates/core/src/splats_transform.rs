@@ -356,6 +356,9 @@ mod tests {
         let transform = Similarity { scale: 3.0, rotation: some_rotation(0.5), translation: [1.0, 2.0, 3.0] };
         let p = transform.inverse().apply(transform.apply([0.3, -0.8, 0.1]));
         assert!((p[0] - 0.3).abs() + (p[1] + 0.8).abs() + (p[2] - 0.1).abs() < 1e-14);
+        let next = Similarity { scale: 0.7, rotation: some_rotation(-0.2), translation: [0.5, 0.0, -4.0] };
+        let (both, one) = (transform.then(&next).apply([0.3, -0.8, 0.1]), transform.apply([0.3, -0.8, 0.1]));
+        assert!((0..3).all(|k| (both[k] - next.apply(one)[k]).abs() < 1e-14));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use gausset_core::engine::Engine;
-use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing};
 use gausset_io::dataset::Dataset;
 use gausset_io::splat::{self, SaveOptions};
 use gausset_train::free_space::FreeViews;
@@ -15,14 +15,14 @@ use serde::Serialize;
 
 use crate::device::DeviceOptions;
 use crate::saved_run::{DataPlace, OtherData, SavedRun};
-use crate::{Failure, Host};
+use crate::{Failure, Host, convert};
 
 /// Which run, and where the cleaned splats go.
 #[derive(Clone, Debug)]
 pub struct CleanOptions {
     /// Folder of a finished run.
     pub run: PathBuf,
-    /// PLY file to write.
+    /// Splat file to write, in the format of its name.
     pub output: PathBuf,
     /// Where the dataset is now; `None` = where the run found it.
     pub data: Option<PathBuf>,
@@ -61,11 +61,9 @@ pub struct Cleaned {
 /// A file of another kind, no finished run, another dataset or one without points; the job was asked to stop.
 pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned, Failure> {
     let output = &options.output;
-    if output.extension().is_none_or(|extension| !extension.eq_ignore_ascii_case("ply")) {
-        let line =
-            format!("{}: name: no known splat format (expected a name that ends in .ply)", output.display());
-        return Err(Failure::usage(line));
-    }
+    let format = convert::format_of(output, "")?;
+    let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
+    refuse_existing(&Disk, output, overwrite)?;
     let run = SavedRun::read(&options.run)?;
     let mut engine = options.device.engine(options.threads as usize)?;
     let file = run.load_splats(&mut *engine, host)?;
@@ -108,10 +106,10 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
     engine.load_splats(splats.clone(), Vec::new())?;
     let after = score(&mut *engine, scene.len())?;
 
-    let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     let write = WriteOptions { label: "splats", overwrite, ..WriteOptions::default() };
+    let save = SaveOptions { format: Some(format), ..SaveOptions::default() };
     let cleaned = file.with_splats(splats, file.sky);
-    let bytes = splat::save(&Disk, output, &cleaned, &SaveOptions::default(), &write)?.bytes;
+    let bytes = splat::save(&Disk, output, &cleaned, &save, &write)?.bytes;
     let has_skipped = !before.skipped.is_empty() || dataset.has_skipped();
     let has_skipped = has_skipped && !run.recorded.config.data.allow_missing;
     Ok(Cleaned { splats: file.splats.len(), removed, before, after, bytes, has_skipped })

@@ -4,7 +4,7 @@
 //!  command line   viewer   Python          arguments, pictures on a screen, keywords
 //!        └───────────┼────────┘
 //!                  flow                    plain options in, events out, a result
-//!   photos ─ panos ─ training ─ evaluate ─ clean ─ demo ─ fields
+//!   photos ─ panos ─ training ─ evaluate ─ convert ─ clean ─ demo ─ fields
 //!        ┌───────┬───┴───┬───────┐
 //!      train    pano    sfm     io …       how each part is done
 //! ```
@@ -15,6 +15,7 @@
 
 pub mod broadcast;
 pub mod clean;
+pub mod convert;
 pub mod demo;
 pub mod device;
 pub mod evaluate;
@@ -29,6 +30,7 @@ pub mod records;
 pub mod render;
 pub mod report;
 pub mod saved_run;
+pub mod splat_facts;
 mod tensorboard;
 pub mod tool;
 pub mod training;

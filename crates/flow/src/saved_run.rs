@@ -40,6 +40,15 @@ impl SavedRun {
         if is_result { Self::read(&folder).ok() } else { None }
     }
 
+    /// The run of a folder; `None` for a file, and for a folder that holds the parts of one (an unpacked SOG).
+    ///
+    /// # Errors
+    /// A folder that holds neither.
+    pub fn of(input: &Path) -> Result<Option<Self>, Failure> {
+        let is_file = !input.is_dir() || splat::recognise(input).is_some();
+        if is_file { Ok(None) } else { Self::read(input).map(Some) }
+    }
+
     /// Reads `config.toml`.
     pub fn read(folder: &Path) -> Result<Self, Failure> {
         // Says best what is wrong with a folder that holds no run.

@@ -86,7 +86,11 @@ const WORDS: &[(&str, Here)] = &[
     ("max-sh-degree", Here::Option("sh-degree")),
     ("filter-bands", Here::Option("sh-degree")),
     ("filter-harmonics", Here::Option("sh-degree")),
-    ("filter-box", Here::Option("crop")),
+    ("filter-box", Here::Option("box")),
+    ("filter-sphere", Here::Option("sphere")),
+    ("filter-value", Here::Option("min-opacity")),
+    ("filter-floaters", Here::Option("drop-far")),
+    ("morton-order", Here::Option("morton")),
     ("near", Here::Option("near-plane")),
     ("with-viewer", Here::Option("viewer")),
 ];

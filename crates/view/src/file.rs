@@ -75,11 +75,7 @@ impl FileView {
     pub fn open(options: &FileOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let mut engine = options.device.engine(options.threads as usize)?;
         // The result of a run in its folder is that of the run, with its cameras and photographs.
-        let run = if options.input.is_dir() {
-            Some(SavedRun::read(&options.input)?)
-        } else {
-            SavedRun::of_splats(&options.input)
-        };
+        let run = SavedRun::of(&options.input)?.or_else(|| SavedRun::of_splats(&options.input));
         let splats = match &run {
             Some(run) => run.splats()?,
             None => options.input.clone(),

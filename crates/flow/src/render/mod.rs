@@ -104,7 +104,7 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
     // Reading needs no lock: what is in a run folder is whole, also while a training goes on.
     let is_written_to = options.output.is_none() && SavedRun::is_one(&options.input);
     let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.share()?) } else { None };
-    let run = if options.input.is_dir() { Some(SavedRun::read(&options.input)?) } else { run_of(options) };
+    let run = SavedRun::of(&options.input)?.or_else(|| run_of(options));
     let (cameras, mut how, scene_splats) = match run {
         Some(run) => of_run(&run, options, &mut *engine, host)?,
         None => of_file(options, &mut *engine, host)?,

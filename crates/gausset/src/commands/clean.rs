@@ -34,7 +34,7 @@ pub(crate) struct CleanArgs {
     /// Folder of a finished run.
     #[arg(value_name = "RUN")]
     run: PathBuf,
-    /// PLY file to write.
+    /// File to write; the end of its name says the format: .ply, .compressed.ply, .splat, .spz, .sog or .glb.
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Where the dataset is now [default: where the run found it].

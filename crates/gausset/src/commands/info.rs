@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use gausset_flow::Failure;
 use gausset_flow::saved_run::SavedRun;
+use gausset_flow::splat_facts::SplatFacts;
 use gausset_io::dataset::{self, Dataset, DatasetError, OpenOptions};
 use gausset_io::splat::{self, LoadOptions};
 use gausset_train::{Summary, read_summary};
@@ -13,7 +14,7 @@ use serde::Serialize;
 
 use super::exposure;
 use super::made::Made;
-use super::splat_facts::SplatFacts;
+use super::splat_facts;
 use super::splat_spread::Spread;
 use crate::Ending;
 use crate::console::Console;
@@ -116,7 +117,7 @@ pub(crate) fn run(args: &InfoArgs, console: &Console) -> Result<Status, Ending> 
     } else if !is_splats && (metadata.is_dir() || is_json_file) {
         dataset_info(path, args, console)
     } else {
-        splats_info(path, metadata.len(), console)
+        splats_info(path, console)
     }
 }
 
@@ -125,14 +126,14 @@ fn made_info(made: &Made, console: &Console) -> Result<Status, Ending> {
     Ok(Status::Done)
 }
 
-fn splats_info(path: &Path, bytes: u64, console: &Console) -> Result<Status, Ending> {
+fn splats_info(path: &Path, console: &Console) -> Result<Status, Ending> {
     let file = splat::load(path, &LoadOptions::default()).map_err(Failure::from)?;
     for line in file.report.lines(path) {
         console.warn("the splats", line);
     }
     let info = SplatsInfo { kind: "splats", facts: SplatFacts::of(&file), spread: Spread::of(&file) };
     console.object_or(&info, || {
-        let mut rows = info.facts.rows(bytes);
+        let mut rows = splat_facts::rows(&info.facts, splat_facts::file_bytes(path));
         rows.extend(info.spread.iter().flat_map(Spread::rows));
         table::facts(&rows)
     })?;

@@ -104,3 +104,60 @@ fn what_a_format_does_not_hold_is_said() {
     workshop.succeed(&["convert", "a.ply", "e.spz", "--sh-bits", "8,8"]);
     assert!(workshop.read("e.spz") != workshop.read("b.spz"));
 }
+
+/// The parts of a zip whose entries are stored as they are, as ours is.
+fn unpack(bytes: &[u8], folder: &std::path::Path) {
+    std::fs::create_dir(folder).expect("folder");
+    let number = |at: usize, bytes_of: &[u8]| u16::from_le_bytes([bytes_of[at], bytes_of[at + 1]]) as usize;
+    let mut rest = bytes;
+    while rest.starts_with(b"PK\x03\x04") {
+        let (length, name, extra) =
+            (number(18, rest) | number(20, rest) << 16, number(26, rest), number(28, rest));
+        let begin = 30 + name + extra;
+        let file = std::str::from_utf8(&rest[30..30 + name]).expect("a name");
+        std::fs::write(folder.join(file), &rest[begin..begin + length]).expect("write");
+        rest = &rest[begin + length..];
+    }
+}
+
+#[test]
+fn a_folder_with_the_parts_of_a_sog_is_splats_wherever_it_is_named() {
+    let workshop = Workshop::empty();
+    std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
+    workshop.succeed(&["convert", "a.ply", "a.sog"]);
+    unpack(&workshop.read("a.sog"), &workshop.path("parts"));
+    let packed = workshop.succeed(&["info", "a.sog", "--json"]).json();
+    for path in ["parts", "parts/meta.json"] {
+        assert_eq!(workshop.succeed(&["info", path, "--json"]).json(), packed);
+        assert!(workshop.succeed(&["info", path]).stdout.contains("sog 2, "));
+        let finished = workshop.run(&["train", path, "-o", "run"]);
+        let line = "found splats, SOG); see them with `gausset view`, start from them with --init";
+        assert!(finished.code == 2 && finished.stderr.contains(line), "{finished:?}");
+    }
+    let render = ["render", "parts", "--orbit", "1", "--width", "40", "--height", "30", "-o", "views"];
+    workshop.succeed(&render);
+    workshop.succeed(&["convert", "parts", "b.ply"]);
+    assert_eq!(workshop.succeed(&["info", "b.ply", "--json"]).json()["count"], 300);
+}
+
+#[test]
+fn a_report_and_a_wanted_quality_are_told_to_people_and_programs() {
+    let workshop = Workshop::empty();
+    std::fs::write(workshop.path("a.ply"), scene(300)).expect("write");
+    let convert =
+        ["convert", "a.ply", "b.spz", "--report", "--drop-far", "20", "--min-opacity", "0.1", "--json"];
+    let finished = workshop.succeed(&convert);
+    let object = finished.json();
+    assert_eq!(object["output"]["removed"]["far"], 1);
+    assert!(object["output"]["removed"]["faint"].as_u64().is_some_and(|count| count > 0));
+    assert_eq!((&object["output"]["version"], &object["output"]["mode"]), (&"4".into(), &"default".into()));
+    assert_eq!((&object["loss"]["views"], &object["loss"]["cameras"]), (&12.into(), &"around".into()));
+    assert!(object["loss"]["psnr"].as_f64().is_some_and(|psnr| psnr > 30.0), "{object}");
+    assert!(object["edits_loss"]["psnr"].is_number());
+    assert!(finished.stderr.contains("b.spz: the format: PSNR "), "{finished:?}");
+    let refused = workshop.run(&["convert", "a.ply", "c.splat", "--min-psnr", "120", "--json"]);
+    let line = refused.stderr.lines().last().unwrap_or_default();
+    let object: Value = serde_json::from_str(line).expect("an object");
+    assert_eq!((refused.code, &object["error"]["code"]), (2, &"convert-loss".into()));
+    assert!(!workshop.path("c.splat").exists());
+}

@@ -133,6 +133,22 @@ convert held/splats.ply out.ply --crop=1e6,0,0,2e6,1,1
 convert held/splats.ply out.ply --crop-to-cameras 2
 convert held/splats.ply out.ply --data data
 convert held out.ply --crop-to-cameras 0
+convert held/splats.ply out.ply --box=0,0,0,1
+convert held/splats.ply out.ply --sphere=0,0,0
+convert held/splats.ply out.ply --sphere=0,0,0,-1
+convert held/splats.ply out.ply --sphere=1e5,0,0,1
+convert held/splats.ply out.ply --drop-far 0
+convert held/splats.ply out.ply --min-opacity 2
+convert held/splats.ply out.ply --min-opacity 1
+convert held/splats.ply out.ply --translate 1,2
+convert held/splats.ply out.ply --rotate 90
+convert held/splats.ply out.ply --scale 0
+convert held/splats.ply out.splat --morton
+convert held/splats.ply out.spz --min-psnr 0
+convert held/splats.ply out.spz --min-psnr 200
+convert held/splats.ply out.ply --filter-sphere 0,0,0,1
+clean held -o out.xyz
+clean held -o out.ksplat
 convert data out.ply
 view
 view nowhere

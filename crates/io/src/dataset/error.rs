@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use super::camera_model::{CameraModel, CameraModelError};
 use super::limits::{MAX_JSON_DEPTH, MAX_NAME_BYTES};
 use super::report::Skipped;
+use crate::splat::Format;
 use crate::units::short_numbers;
 
 /// Why a dataset cannot be used at all.
@@ -16,12 +17,20 @@ pub enum DatasetError {
     /// Neither a COLMAP model nor a `transforms.json`.
     #[error(
         "{}: dataset: nothing to train on (expected a COLMAP model in sparse/0 or a transforms.json, \
-         found neither); name the folder that holds one",
-        path.display()
+         found {}); {}",
+        path.display(),
+        splats.map_or("neither".to_owned(), |format| format!("splats, {}", format.row().title)),
+        if splats.is_some() {
+            "see them with `gausset view`, start from them with ⟨init⟩"
+        } else {
+            "name the folder that holds one"
+        }
     )]
     NotADataset {
         /// The path that was given.
         path: PathBuf,
+        /// What it is, if it is splats.
+        splats: Option<Format>,
     },
     /// A call to the system failed.
     #[error("{}: {action}: {reason}", path.display())]

@@ -65,12 +65,15 @@ pub(super) fn find(
     warnings: &mut Vec<Warning>,
 ) -> Result<Source, DatasetError> {
     let data = std::fs::metadata(path).map_err(|e| DatasetError::io(path, "open", &e))?;
-    let not_a_dataset = |path: &Path| DatasetError::NotADataset { path: path.to_owned() };
+    let not_a_dataset =
+        |path: &Path| DatasetError::NotADataset { path: path.to_owned(), splats: splat::recognise(path) };
     if !data.is_dir() {
         let folder = path.parent().unwrap_or(Path::new(""));
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         return match path.extension().and_then(|e| e.to_str()) {
-            Some("json") => read_json(folder, path, warnings).map(Source::Json),
+            Some("json") if splat::recognise(path).is_none() => {
+                read_json(folder, path, warnings).map(Source::Json)
+            }
             _ => Err(not_a_dataset(path)),
         };
     }

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
+use gausset_core::Splats;
 use gausset_core::splats_transform::Similarity;
-use gausset_core::{Region, Splats};
 use gausset_page::scene::Scene;
 
 use super::{Format, ReadReport};
@@ -104,13 +104,11 @@ impl Document {
         self.saved_from_dataset = Some(self.saved_from_dataset.unwrap_or_default().then(by));
     }
 
-    /// Leaves out the splats whose mean lies outside a part of space, those of the sky, too.
-    pub fn crop(&mut self, region: &Region) {
-        let stays: Vec<usize> =
-            (0..self.splats.len()).filter(|&i| region.contains(self.splats.means[i])).collect();
+    /// Keeps the splats whose flag is set.
+    pub fn retain(&mut self, stays: &[bool]) {
         let scene_len = self.scene_len();
-        self.sky = stays.iter().filter(|&&i| i >= scene_len).count();
-        self.splats = self.splats.select(&stays);
+        self.sky = stays.iter().skip(scene_len).filter(|stays| **stays).count();
+        self.splats.retain(stays);
     }
 }
 

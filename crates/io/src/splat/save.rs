@@ -33,6 +33,12 @@ impl Default for SaveOptions {
 pub struct Saved {
     /// Format.
     pub format: Format,
+    /// Version of the format, where it has versions.
+    pub version: Option<&'static str>,
+    /// Axes of the numbers in the file, where they are not those of the splats or the file names them.
+    pub frame: Option<&'static str>,
+    /// Whether the file says how the splats are to be drawn.
+    pub has_mode: bool,
     /// Splats in the file.
     pub splats: u64,
     /// Splats left out because a parameter is not finite or the rotation is zero.
@@ -53,6 +59,7 @@ impl Saved {
         if document.splats.sh_degree > sh_degree {
             self.lost.push(format!("SH above degree {sh_degree}"));
         }
+        self.has_mode = false;
         if document.antialiased {
             self.lost.push("that they are to be drawn antialiased".to_owned());
         }
@@ -75,7 +82,18 @@ impl Saved {
     /// Some splats in so many bytes, with nothing lost.
     pub(super) fn new(format: Format, splats: usize, bytes: u64) -> Self {
         let (clipped, lost) = (Vec::new(), Vec::new());
-        Self { format, splats: splats as u64, dropped: 0, bytes, sync_seconds: 0.0, clipped, lost }
+        Self {
+            format,
+            version: None,
+            frame: None,
+            has_mode: true,
+            splats: splats as u64,
+            dropped: 0,
+            bytes,
+            sync_seconds: 0.0,
+            clipped,
+            lost,
+        }
     }
 }
 

@@ -71,6 +71,8 @@ pub(in crate::splat) fn write(
     };
 
     let mut saved = Saved::new(Format::Spz, splats.len(), bytes);
+    saved.version = Some(if version == 3 { "3" } else { "4" });
+    saved.frame = Some(if frame == SpzFrame::Rub { "RUB" } else { "RDF" });
     saved.clipped = clips.into_counts();
     if bits < USUAL_FRACTIONAL_BITS {
         let step = libm::ldexp(1.0, -i32::from(bits));

@@ -1,0 +1,283 @@
+//! What a conversion does to splats: some are left out, then all are moved, then their SH is cut, then they are sorted.
+
+use gausset_compute::Pool;
+use gausset_core::splats_transform::Similarity;
+use gausset_core::{Region, se3};
+use gausset_density::morton;
+use gausset_io::splat::Document;
+use gausset_train::{Up, up};
+use serde::Serialize;
+
+/// What is done to splats, in the order of the fields. By default nothing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edits {
+    /// Splats farther from the middle of the scene than so many times the median distance are left out; those of a sky
+    /// stay. The middle is the median of the positions along each axis.
+    pub drop_far: Option<f64>,
+    /// Splats of less opacity are left out, 0..=1.
+    pub min_opacity: Option<f64>,
+    /// Splats whose centre lies outside any of these are left out, those of a sky, too; in the axes of the input.
+    pub within: Vec<Region>,
+    /// What is added to all positions, in scene units.
+    pub translate: [f64; 3],
+    /// Turns about x, then y, then z, through the origin, in degrees.
+    pub rotate: [f64; 3],
+    /// Factor on positions and sizes.
+    pub scale: f64,
+    /// Direction that becomes up (-y).
+    pub up: Up,
+    /// SH above this degree is cut off.
+    pub sh_degree: Option<u8>,
+    /// Splats are sorted so that neighbours in space stand together.
+    pub morton: bool,
+}
+
+impl Default for Edits {
+    fn default() -> Self {
+        Self {
+            drop_far: None,
+            min_opacity: None,
+            within: Vec::new(),
+            translate: [0.0; 3],
+            rotate: [0.0; 3],
+            scale: 1.0,
+            up: Up::None,
+            sh_degree: None,
+            morton: false,
+        }
+    }
+}
+
+/// How many splats were left out, and by which filter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Removed {
+    /// Too far from the middle.
+    pub far: usize,
+    /// Too transparent.
+    pub faint: usize,
+    /// Outside of what was to be kept.
+    pub outside: usize,
+}
+
+impl Removed {
+    /// All of them.
+    #[must_use]
+    pub fn total(&self) -> usize {
+        self.far + self.faint + self.outside
+    }
+}
+
+impl Edits {
+    /// Leaves out what is to be left out; the bits of what stays stay.
+    pub fn filter(&self, document: &mut Document) -> Removed {
+        let mut removed = Removed::default();
+        let far = self.drop_far.and_then(|factor| Far::of(document, factor));
+        let least = self.min_opacity.unwrap_or(0.0);
+        let stays: Vec<bool> = (0..document.splats.len())
+            .map(|i| {
+                let mean = document.splats.means[i];
+                let is_scene = i < document.scene_len();
+                if is_scene && far.as_ref().is_some_and(|far| far.holds(mean)) {
+                    removed.far += 1;
+                } else if opacity(document.splats.opacity_logits[i]) < least {
+                    removed.faint += 1;
+                } else if !self.within.iter().all(|region| region.contains(mean)) {
+                    removed.outside += 1;
+                } else {
+                    return true;
+                }
+                false
+            })
+            .collect();
+        if removed.total() > 0 {
+            document.retain(&stays);
+        }
+        removed
+    }
+
+    /// Where a splat of the input comes to be.
+    #[must_use]
+    pub fn moves(&self) -> Similarity {
+        let shift = Similarity { translation: self.translate, ..Similarity::IDENTITY };
+        let size = Similarity { scale: self.scale, ..Similarity::IDENTITY };
+        let upright = Similarity::from_rotation(up::rotation(self.up, &[]));
+        shift.then(&Similarity::from_rotation(turn(self.rotate))).then(&size).then(&upright)
+    }
+
+    /// Moves, cuts and sorts.
+    pub fn shape(&self, document: &mut Document) {
+        let moves = self.moves();
+        if moves != Similarity::IDENTITY {
+            document.transform(&moves);
+        }
+        if self.up != Up::None {
+            document.vertical_axis = Some(up::SAVED_UP.map(|v| v as f32));
+        } else if moves.rotation != se3::IDENTITY3 {
+            let turned =
+                |axis: [f32; 3]| se3::mul_vec(&moves.rotation, axis.map(f64::from)).map(|v| v as f32);
+            document.vertical_axis = document.vertical_axis.map(turned);
+        }
+        if let Some(degree) = self.sh_degree.filter(|degree| *degree < document.splats.sh_degree) {
+            document.splats.cut_sh_degree(degree);
+            document.sh_degree = degree;
+        }
+        if self.morton {
+            sort(document);
+        }
+    }
+
+    /// Whether pictures of the splats change, besides their being moved.
+    #[must_use]
+    pub fn change_pictures(&self, removed: &Removed, sh_degree: u8) -> bool {
+        removed.total() > 0 || self.sh_degree.is_some_and(|degree| degree < sh_degree)
+    }
+}
+
+/// How many splats of the scene [`Edits::drop_far`] would leave out.
+pub(crate) fn far(document: &Document, factor: f64) -> usize {
+    let scene = document.splats.means.iter().take(document.scene_len());
+    Far::of(document, factor).map_or(0, |far| scene.filter(|mean| far.holds(**mean)).count())
+}
+
+/// How many splats [`Edits::min_opacity`] would leave out.
+pub(crate) fn faint(document: &Document, least: f64) -> usize {
+    document.splats.opacity_logits.iter().filter(|logit| opacity(**logit) < least).count()
+}
+
+/// What is far from the middle of a scene.
+struct Far {
+    middle: [f64; 3],
+    most: f64,
+}
+
+impl Far {
+    /// None of no splats, and none where half of them lie in one place.
+    fn of(document: &Document, factor: f64) -> Option<Self> {
+        let means = document.splats.means.get(..document.scene_len())?;
+        let median = |mut values: Vec<f64>| {
+            let at = values.len() / 2;
+            (!values.is_empty()).then(|| *values.select_nth_unstable_by(at, f64::total_cmp).1)
+        };
+        let axis = |k: usize| median(means.iter().map(|mean| f64::from(mean[k])).collect());
+        let middle = [axis(0)?, axis(1)?, axis(2)?];
+        let usual = median(means.iter().map(|mean| distance(*mean, middle)).collect())?;
+        (usual > 0.0).then_some(Self { middle, most: factor * usual })
+    }
+
+    fn holds(&self, mean: [f32; 3]) -> bool {
+        distance(mean, self.middle) > self.most
+    }
+}
+
+fn distance(mean: [f32; 3], from: [f64; 3]) -> f64 {
+    se3::norm(std::array::from_fn(|k| f64::from(mean[k]) - from[k]))
+}
+
+fn opacity(logit: f32) -> f64 {
+    1.0 / (1.0 + libm::exp(-f64::from(logit)))
+}
+
+/// The rotation `Rz Ry Rx` of angles in degrees; quarters of a turn are exact.
+fn turn(degrees: [f64; 3]) -> se3::Mat3 {
+    let mut all = se3::IDENTITY3;
+    for (axis, degrees) in degrees.into_iter().enumerate() {
+        let (sine, cosine) = match degrees.rem_euclid(360.0) {
+            0.0 => continue,
+            90.0 => (1.0, 0.0),
+            180.0 => (0.0, -1.0),
+            270.0 => (-1.0, 0.0),
+            other => (libm::sin(other.to_radians()), libm::cos(other.to_radians())),
+        };
+        let (i, j) = ((axis + 1) % 3, (axis + 2) % 3);
+        let mut one = se3::IDENTITY3;
+        (one[i][i], one[i][j], one[j][i], one[j][j]) = (cosine, -sine, sine, cosine);
+        all = se3::mul(&one, &all);
+    }
+    all
+}
+
+/// Sorts the scene, and the sky after it, in Morton order.
+fn sort(document: &mut Document) {
+    let (means, scene) = (&document.splats.means, document.scene_len());
+    let pool = Pool::with_all_cores();
+    let order = |part: &[[f32; 3]], from: usize| {
+        morton::order(part, &pool).into_iter().map(move |i| from + i as usize)
+    };
+    let sorted: Vec<usize> = order(&means[..scene], 0).chain(order(&means[scene..], scene)).collect();
+    document.splats = document.splats.select(&sorted);
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_core::Splats;
+
+    use super::*;
+
+    /// A line of splats at x = 0, 1, 2 …, each more opaque than the one before; the last two are a sky far out.
+    fn document() -> Document {
+        let mut splats = Splats::with_capacity(1, 12);
+        for i in 0..12 {
+            let x = if i < 10 { i as f32 } else { 1000.0 + i as f32 };
+            let quat = [1.0, 0.1, 0.2, 0.3];
+            splats.push([x, 0.5, -1.0], [-2.0; 3], quat, i as f32 - 5.0, &[i as f32 * 0.1; 12]);
+        }
+        Document { sky: 2, ..Document::new(splats) }
+    }
+
+    fn places(document: &Document) -> Vec<f32> {
+        document.splats.means.iter().map(|mean| mean[0]).collect()
+    }
+
+    #[test]
+    fn each_filter_leaves_out_its_own_and_each_splat_counts_once() {
+        let mut far = document();
+        far.splats.means[0][0] = -400.0;
+        let removed = Edits { drop_far: Some(20.0), ..Edits::default() }.filter(&mut far);
+        assert_eq!((removed, far.sky), (Removed { far: 1, ..Removed::default() }, 2));
+        assert_eq!(far.splats.len(), 11, "the sky stays");
+
+        let region = Region::Box { min: [2.0, 0.0, -2.0], max: [8.0, 1.0, 0.0] };
+        let ball = Region::Ball { centre: [8.0, 0.5, -1.0], radius: 2.0 };
+        let edits = Edits { min_opacity: Some(0.5), within: vec![region, ball], ..Edits::default() };
+        let mut some = document();
+        let removed = edits.filter(&mut some);
+        // 0 to 4 are faint; of 5 to 8 in the box the ball holds 6, 7 and 8; 9 and the sky are outside of the box.
+        assert_eq!(removed, Removed { far: 0, faint: 5, outside: 4 });
+        assert_eq!((places(&some), some.sky), (vec![6.0, 7.0, 8.0], 0));
+    }
+
+    #[test]
+    fn splats_are_shifted_then_turned_then_scaled_then_set_upright() {
+        let edits = Edits {
+            translate: [1.0, 0.0, 0.0],
+            rotate: [90.0, 0.0, 90.0],
+            scale: 2.0,
+            up: Up::Z,
+            ..Edits::default()
+        };
+        // (1, 2, 3) + x = (2, 2, 3); about x: (2, -3, 2); about z: (3, 2, 2); times 2; z becomes -y.
+        let found = edits.moves().apply([1.0, 2.0, 3.0]);
+        let expected = [6.0, -4.0, 4.0];
+        assert!((0..3).all(|k| (found[k] - expected[k]).abs() < 1e-12), "{found:?}");
+        assert_eq!(Edits::default().moves(), Similarity::IDENTITY);
+        let mut moved = document();
+        moved.vertical_axis = Some([0.0, 0.0, 1.0]);
+        Edits { rotate: [-90.0, 0.0, 0.0], scale: 0.5, ..Edits::default() }.shape(&mut moved);
+        assert_eq!(moved.vertical_axis, Some([0.0, 1.0, 0.0]));
+        assert_eq!(moved.splats.means[3], [1.5, -0.5, -0.25]);
+        assert!((moved.splats.log_scales[3][0] - (-2.0 - std::f32::consts::LN_2)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn no_edit_keeps_every_bit_and_the_sky_stays_behind() {
+        let mut same = document();
+        let removed = Edits::default().filter(&mut same);
+        Edits::default().shape(&mut same);
+        assert_eq!((removed.total(), same), (0, document()));
+        let mut sorted = document();
+        sorted.splats.means[..10].reverse();
+        Edits { morton: true, sh_degree: Some(0), ..Edits::default() }.shape(&mut sorted);
+        assert_eq!(places(&sorted), places(&document()));
+        assert_eq!((sorted.sh_degree, sorted.splats.sh.len()), (0, 36));
+    }
+}

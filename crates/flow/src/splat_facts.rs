@@ -1,0 +1,143 @@
+//! What a splat file holds, as facts for people and programs.
+
+use gausset_core::Splats;
+use gausset_io::splat::{Document, Saved};
+use serde::Serialize;
+
+use crate::convert::edits;
+
+/// Share of the splats that lies between the bounds of the middle, along each axis.
+const MIDDLE: f64 = 0.98;
+/// Median distances from the middle beyond which a splat counts as far.
+pub const FAR: f64 = 20.0;
+/// Opacity below which a splat counts as transparent: hardly a step of 8 bits.
+pub const TRANSPARENT: f64 = 0.005;
+
+/// Facts about the splats of a file: a stable contract.
+#[derive(Clone, Debug, Serialize)]
+pub struct SplatFacts {
+    /// Number of splats.
+    pub count: usize,
+    /// SH degree that the file stores.
+    pub sh_degree: u8,
+    /// `null` when there is no splat.
+    pub bounds: Option<Bounds>,
+    /// Bounds without the outermost hundredth at each end of each axis.
+    pub middle: Option<Bounds>,
+    /// Splats of the scene beyond [`FAR`] median distances from its middle, which rule the bounds.
+    pub far: usize,
+    /// Splats of less opacity than [`TRANSPARENT`].
+    pub transparent: usize,
+    /// Bytes of the splats in memory.
+    pub memory_bytes: u64,
+    /// Stable name of the format.
+    pub format: &'static str,
+    /// Version of the format, where it has versions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// How they are to be drawn: `default`, `mip`, `2dgs`.
+    pub mode: &'static str,
+    /// Whether that is with opacity compensation.
+    pub antialiased: bool,
+    /// Axes of the file, where they were turned, named or assumed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frame: Option<String>,
+    /// Direction that is up, if the file tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub up: Option<[f32; 3]>,
+    /// Splats of a sky, which are not in the bounds; left out where there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sky: Option<usize>,
+    /// Splats that were left out, because they cannot be drawn.
+    pub dropped: u64,
+    /// Splats of the file with a value that was brought to its nearest.
+    pub repaired: u64,
+}
+
+/// Smallest and largest coordinates.
+#[derive(Clone, Debug, Serialize)]
+pub struct Bounds {
+    /// Smallest x, y, z.
+    pub min: [f32; 3],
+    /// Largest x, y, z.
+    pub max: [f32; 3],
+}
+
+impl SplatFacts {
+    /// The facts about a file that was read.
+    #[must_use]
+    pub fn of(document: &Document) -> Self {
+        let scene = document.scene();
+        let report = &document.report;
+        Self {
+            count: document.splats.len(),
+            sh_degree: document.sh_degree,
+            bounds: scene.bounds().map(|[min, max]| Bounds { min, max }),
+            middle: middle(&scene),
+            far: edits::far(document, FAR),
+            transparent: edits::faint(document, TRANSPARENT),
+            memory_bytes: 4 * (document.splats.len() * (11 + document.splats.sh_stride())) as u64,
+            format: document.format.name(),
+            version: document.version.clone(),
+            mode: match (document.antialiased, document.flat) {
+                (true, _) => "mip",
+                (false, true) => "2dgs",
+                (false, false) => "default",
+            },
+            antialiased: document.antialiased,
+            frame: document.frame.clone(),
+            up: document.vertical_axis,
+            sky: (document.sky > 0).then_some(document.sky),
+            dropped: report.dropped_total(),
+            repaired: report.repaired.iter().map(|(_, count)| count).sum(),
+        }
+    }
+
+    /// The facts about a file that was written of a document.
+    #[must_use]
+    pub fn of_saved(document: &Document, saved: &Saved) -> Self {
+        let facts = Self {
+            count: saved.splats as usize,
+            sh_degree: document.splats.sh_degree,
+            format: saved.format.name(),
+            version: saved.version.map(str::to_owned),
+            frame: saved.frame.map(str::to_owned),
+            dropped: saved.dropped,
+            repaired: saved.clipped.iter().map(|(_, count)| count).sum(),
+            ..Self::of(document)
+        };
+        if saved.has_mode { facts } else { Self { mode: "default", antialiased: false, ..facts } }
+    }
+}
+
+/// Bounds between the percentiles of each axis.
+fn middle(splats: &Splats) -> Option<Bounds> {
+    let last = splats.len().checked_sub(1)?;
+    let cut = ((1.0 - MIDDLE) / 2.0 * last as f64).round() as usize;
+    let mut bounds = Bounds { min: [0.0; 3], max: [0.0; 3] };
+    let mut values: Vec<f32> = Vec::with_capacity(splats.len());
+    for axis in 0..3 {
+        values.clear();
+        values.extend(splats.means.iter().map(|mean| mean[axis]));
+        bounds.min[axis] = *values.select_nth_unstable_by(cut, f32::total_cmp).1;
+        bounds.max[axis] = *values.select_nth_unstable_by(last - cut, f32::total_cmp).1;
+    }
+    Some(bounds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_far_splat_does_not_rule_the_middle() {
+        let mut splats = Splats::zeros(0, 201);
+        for (i, mean) in splats.means.iter_mut().enumerate() {
+            *mean = [i as f32, -(i as f32), if i == 7 { 11_898.0 } else { 1.0 }];
+        }
+        let bounds = middle(&splats).unwrap();
+        assert_eq!((bounds.min, bounds.max), ([2.0, -198.0, 1.0], [198.0, -2.0, 1.0]));
+        assert!(middle(&Splats::zeros(0, 0)).is_none());
+        assert!(middle(&Splats::zeros(0, 1)).is_some());
+    }
+}
