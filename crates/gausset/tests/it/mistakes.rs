@@ -162,7 +162,6 @@ train data -o seen --viewer --viewer-share 0
 train data -o seen --viewer-linger
 train data -o seen --listen 0.0.0.0
 clean held
-clean held -o out.spz
 clean held/splats.ply -o out.ply
 clean empty -o out.ply
 demo --size big

@@ -17,6 +17,7 @@ Examples:
   gausset bench raster --ply run/splats.ply --camera camera_path.json
   gausset bench view --threads 1 --steps 200
   gausset bench density
+  gausset bench convert --peer splat-transform
 Measure release builds on an otherwise idle machine.";
 
 /// How it is measured.

@@ -9,6 +9,7 @@
 //! same process (`Engine::floors`).
 
 mod args;
+mod convert;
 mod density;
 mod field;
 mod field_cases;
@@ -49,6 +50,8 @@ enum What {
     Density(DensityArgs),
     /// Cutting panoramas into views.
     Pano(pano::BenchPanoArgs),
+    /// Splat formats: speed, bytes and loss of conversions.
+    Convert(convert::BenchConvertArgs),
     /// Gaussian fields: values and gradients.
     Field(field::BenchFieldArgs),
 }
@@ -61,6 +64,7 @@ impl BenchArgs {
             What::View(args) => args.measure.json,
             What::Density(args) => args.json,
             What::Pano(args) => args.json,
+            What::Convert(args) => args.json,
             What::Field(args) => args.json,
         }
     }
@@ -82,6 +86,7 @@ pub(crate) fn run(args: &BenchArgs, console: &Console) -> Result<Status, Ending>
         }
         What::Density(args) => return density::run(args, console),
         What::Pano(args) => return pano::run(args, console),
+        What::Convert(args) => return convert::run(args, console),
         What::Field(args) => return field::run(args, console),
     }?;
     console.object_or(&measured, || measured.table())?;

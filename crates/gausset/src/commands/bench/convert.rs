@@ -1,0 +1,341 @@
+//! `gausset bench convert`: what splat formats cost in time, bytes and quality, ours and those of another program.
+//!
+//! Splats are written as a PLY, which is converted into each format and read again, in turns with the peer, some times
+//! over; medians of processor seconds count, of all threads. The peer is `splat-transform` of PlayCanvas, or what takes
+//! its arguments: its seconds are those of the whole command, ours those of reading the PLY and writing. What is lost is
+//! the PSNR of 12 views around the splats, drawn in f32, against those of the PLY.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use clap::Args;
+use gausset_core::Splats;
+use gausset_flow::Failure;
+use gausset_flow::convert::{Loss, weigh};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions};
+use gausset_io::splat::{self, Document, LoadOptions, SaveOptions, SpzOptions};
+use gausset_io::{owned, units};
+use gausset_process::Program;
+use gausset_scenes::workload::{HEIGHT, State, WIDTH, Workload};
+use serde::Serialize;
+
+use super::timing::{children_cpu_seconds, cpu_seconds, median, peak_bytes, reset_peak};
+use crate::Ending;
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::exit::Status;
+use crate::listener::tell;
+use crate::numbers::{grouped, three_digits};
+use crate::table::{self, Align};
+
+/// What makes the folder ours.
+const PURPOSE: &str = "bench of conversions";
+/// Seconds for which the peer may say nothing.
+const SILENCE: u64 = 600;
+
+/// Arguments of `bench convert`.
+#[derive(Clone, Debug, Args)]
+pub(super) struct BenchConvertArgs {
+    /// A splat file instead of the workload.
+    #[arg(long, value_name = "FILE", conflicts_with = "splats")]
+    ply: Option<PathBuf>,
+    /// Splats of the workload.
+    #[arg(long, value_name = "N", default_value_t = 300_000, value_parser = clap::value_parser!(u32).range(1000..=10_000_000))]
+    splats: u32,
+    /// Conversions into each format; the middle one counts.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    passes: u32,
+    /// The program `splat-transform`, to be measured in turns.
+    #[arg(long, value_name = "PATH")]
+    peer: Option<PathBuf>,
+    /// Measure times and sizes alone.
+    #[arg(long)]
+    no_loss: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+/// A format with its settings.
+struct Case {
+    name: &'static str,
+    ending: &'static str,
+    options: SaveOptions,
+    /// Whether SH is cut off before.
+    is_flat: bool,
+    /// Whether the peer writes it, at the same settings and in a time that one can wait for; and reads it.
+    peer: [bool; 2],
+}
+
+/// The result: a stable contract.
+#[derive(Debug, Serialize)]
+struct Measured {
+    splats: usize,
+    sh_degree: u8,
+    /// Bytes of the PLY.
+    input_bytes: u64,
+    /// Bytes of the splats in memory.
+    splat_bytes: u64,
+    passes: u32,
+    rows: Vec<MeasuredRow>,
+}
+
+#[derive(Debug, Serialize)]
+struct MeasuredRow {
+    format: &'static str,
+    ours: Side,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer: Option<Side>,
+    /// Largest difference between what the peer reads of our file and what we read of it, in raw parameters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peer_reads_ours_within: Option<f64>,
+}
+
+/// What one program did.
+#[derive(Debug, Default, Serialize)]
+struct Side {
+    bytes: u64,
+    /// Processor seconds from the PLY to the file.
+    convert_cpu_s: f64,
+    /// MB of the PLY per processor second.
+    convert_mb_per_s: f64,
+    /// Processor seconds to read the file.
+    read_cpu_s: Option<f64>,
+    /// Memory of the process at most while it converted.
+    peak_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    loss: Option<Loss>,
+}
+
+fn cases(sh_degree: u8) -> Vec<Case> {
+    let case = |name, ending, peer| {
+        let options = SaveOptions::default();
+        Case { name, ending, options, is_flat: false, peer }
+    };
+    let spz = |name, sh_bits, peer| {
+        let options =
+            SaveOptions { spz: SpzOptions { sh_bits, ..SpzOptions::default() }, ..SaveOptions::default() };
+        Case { options, ..case(name, ".spz", peer) }
+    };
+    let mut cases = vec![
+        case("ply", ".ply", [true, true]),
+        case("compressed-ply", ".compressed.ply", [true, true]),
+        case("glb", ".glb", [true, false]),
+        spz("spz 5,4", [5, 4], [true, true]),
+        spz("spz 6,5", [6, 5], [false, true]),
+        spz("spz 8,8", [8, 8], [false, true]),
+        case("sog", ".sog", [sh_degree == 0, true]),
+    ];
+    if sh_degree > 0 {
+        cases.push(Case { is_flat: true, ..case("sog, SH 0", ".sog", [true, true]) });
+    }
+    cases.push(Case { is_flat: true, ..case("splat, SH 0", ".splat", [false, true]) });
+    cases
+}
+
+/// Runs the command.
+pub(super) fn run(args: &BenchConvertArgs, console: &Console) -> Result<Status, Ending> {
+    let folder = std::env::temp_dir().join(format!("gausset-bench-convert-{}", std::process::id()));
+    owned::claim(&Disk, &folder, PURPOSE, Overwrite::Refuse).map_err(|e| Failure::new("write", e))?;
+    let measured = measure(args, &folder, console);
+    let _ = owned::remove(&folder, PURPOSE);
+    let measured = measured?;
+    console.object_or(&measured, || measured.table())?;
+    Ok(Status::Done)
+}
+
+fn measure(args: &BenchConvertArgs, folder: &Path, console: &Console) -> Result<Measured, Failure> {
+    let document = match &args.ply {
+        Some(path) => splat::load(path, &LoadOptions::default())?,
+        None => Document::new(Workload::sized(State::Trained, args.splats as usize, [WIDTH, HEIGHT]).splats),
+    };
+    let bench = Bench { args, folder, console };
+    let input = folder.join("input.ply");
+    bench.save(&input, &document, &SaveOptions::default())?;
+    let flat = Document { splats: document.splats.with_sh_degree(0), ..document.clone() };
+    let flat_input = folder.join("flat.ply");
+    bench.save(&flat_input, &flat, &SaveOptions::default())?;
+    let mut rows = Vec::new();
+    for case in cases(document.splats.sh_degree) {
+        console.note(format!("bench: {}", case.name));
+        let (before, input) = if case.is_flat { (&flat, &flat_input) } else { (&document, &input) };
+        rows.push(bench.row(&case, before, input)?);
+    }
+    let input_bytes = length(&input)?;
+    let values = 11 + document.splats.sh_stride();
+    let splat_bytes = (4 * values * document.splats.len()) as u64;
+    let (splats, sh_degree) = (document.splats.len(), document.splats.sh_degree);
+    Ok(Measured { splats, sh_degree, input_bytes, splat_bytes, passes: args.passes, rows })
+}
+
+struct Bench<'a> {
+    args: &'a BenchConvertArgs,
+    folder: &'a Path,
+    console: &'a Console,
+}
+
+impl Bench<'_> {
+    fn save(&self, path: &Path, document: &Document, options: &SaveOptions) -> Result<(), Failure> {
+        splat::save(&Disk, path, document, options, &WriteOptions::default())?;
+        Ok(())
+    }
+
+    fn row(&self, case: &Case, before: &Document, input: &Path) -> Result<MeasuredRow, Failure> {
+        let file = |who: &str| self.folder.join(format!("{who}{}", case.ending));
+        let (ours, theirs) = (file("ours"), file("peer"));
+        let [mut convert, mut read, mut peer_convert, mut peer_read] = [const { Vec::new() }; 4];
+        let mut peak = None;
+        for _ in 0..self.args.passes {
+            let peak_before = reset_peak();
+            let begin = cpu_seconds();
+            let document = splat::load(input, &LoadOptions::default())?;
+            self.save(&ours, &document, &case.options)?;
+            convert.push(cpu_seconds() - begin);
+            drop(document);
+            // What the process held before is not the conversion's.
+            peak = peak_bytes().zip(peak_before).map(|(peak, before)| peak.saturating_sub(before));
+            let begin = cpu_seconds();
+            let document = splat::load(&ours, &LoadOptions::default())?;
+            read.push(cpu_seconds() - begin);
+            drop(document);
+            if let Some(peer) = self.args.peer.as_deref() {
+                let [writes, reads] = case.peer;
+                if writes {
+                    peer_convert.push(run_peer(peer, &[input, &theirs])?);
+                }
+                if reads {
+                    peer_read.push(run_peer(peer, &[if writes { &theirs } else { &ours }])?);
+                }
+            }
+        }
+        let megabytes = length(input)? as f64 / 1e6;
+        let side = |path: &Path, convert: &mut [f64], read: &mut [f64]| -> Result<Side, Failure> {
+            let convert_cpu_s = median(convert);
+            let read_cpu_s = (!read.is_empty()).then(|| median(read));
+            let loss = if self.args.no_loss { None } else { Some(self.weigh(before, path)?) };
+            Ok(Side {
+                bytes: length(path)?,
+                convert_cpu_s,
+                convert_mb_per_s: megabytes / convert_cpu_s,
+                read_cpu_s,
+                peak_bytes: None,
+                loss,
+            })
+        };
+        let ours_side = Side { peak_bytes: peak, ..side(&ours, &mut convert, &mut read)? };
+        let peer = match self.args.peer {
+            Some(_) if case.peer[0] => Some(side(&theirs, &mut peer_convert, &mut peer_read)?),
+            _ => None,
+        };
+        let within = match self.args.peer.as_deref().filter(|_| case.peer[1]) {
+            Some(peer) => {
+                let back = self.folder.join("back.ply");
+                run_peer(peer, &[&ours, &back])?;
+                let load = |path: &Path| splat::load(path, &LoadOptions::default());
+                Some(difference(&load(&ours)?.splats, &load(&back)?.splats))
+            }
+            None => None,
+        };
+        Ok(MeasuredRow { format: case.name, ours: ours_side, peer, peer_reads_ours_within: within })
+    }
+
+    fn weigh(&self, before: &Document, path: &Path) -> Result<Loss, Failure> {
+        let after = splat::load(path, &LoadOptions::default())?;
+        let (device, threads) = (self.args.compute.device.options(), self.args.compute.threads);
+        tell(self.console, |host| weigh(before, &after, device, threads, host))
+    }
+}
+
+/// Lets the peer make the last file of the first, or read it when there is no other; returns its processor seconds.
+fn run_peer(peer: &Path, files: &[&Path]) -> Result<f64, Failure> {
+    let mut program = Program::new(peer).silence(Duration::from_secs(SILENCE)).arg("-q").arg("-w");
+    for file in files {
+        program = program.file(file);
+    }
+    if files.len() == 1 {
+        program = program.arg("null");
+    }
+    let begin = children_cpu_seconds();
+    program
+        .run(&AtomicBool::new(false), &mut |_, _| {})
+        .map_err(|error| Failure::new("read", format!("{}: {error}", peer.display())))?;
+    Ok(children_cpu_seconds() - begin)
+}
+
+/// Largest difference of any parameter; rotations are compared as rotations, opacities as opacities.
+fn difference(a: &Splats, b: &Splats) -> f64 {
+    if a.len() != b.len() || a.sh_degree != b.sh_degree {
+        return f64::INFINITY;
+    }
+    let largest = |a: &[f32], b: &[f32]| {
+        a.iter().zip(b).map(|(a, b)| (f64::from(*a) - f64::from(*b)).abs()).fold(0.0, f64::max)
+    };
+    let opacity = |logit: &f32| 1.0 / (1.0 + (-logit).exp());
+    let opacities = |splats: &Splats| splats.opacity_logits.iter().map(opacity).collect::<Vec<f32>>();
+    let unit = |q: &[f32; 4]| {
+        let length = q.iter().map(|v| v * v).sum::<f32>().sqrt();
+        q.map(|v| v / length)
+    };
+    let turns = a.quats.iter().zip(&b.quats).map(|(p, q)| {
+        let (p, q) = (unit(p), unit(q));
+        largest(&p, &q).min(largest(&p, &q.map(|v| -v)))
+    });
+    [
+        largest(a.means.as_flattened(), b.means.as_flattened()),
+        largest(a.log_scales.as_flattened(), b.log_scales.as_flattened()),
+        largest(&opacities(a), &opacities(b)),
+        largest(&a.sh, &b.sh),
+        turns.fold(0.0, f64::max),
+    ]
+    .into_iter()
+    .fold(0.0, f64::max)
+}
+
+fn length(path: &Path) -> Result<u64, Failure> {
+    let metadata = std::fs::metadata(path);
+    metadata.map(|m| m.len()).map_err(|e| Failure::new("read", format!("{}: read: {e}", path.display())))
+}
+
+impl Measured {
+    fn table(&self) -> String {
+        let facts = table::facts(&[
+            ("splats", format!("{}, SH {}", grouped(self.splats as u64), self.sh_degree)),
+            ("PLY", units::bytes(self.input_bytes)),
+            ("in memory", units::bytes(self.splat_bytes)),
+        ]);
+        let header = ["format", "by", "MB", "self dB", "worst", "CPU s", "MB/s", "read s", "peak"];
+        let header: Vec<_> = header
+            .iter()
+            .enumerate()
+            .map(|(i, name)| (*name, if i < 2 { Align::Left } else { Align::Right }))
+            .collect();
+        let mut rows = Vec::new();
+        for row in &self.rows {
+            for (who, side) in [("gausset", Some(&row.ours)), ("peer", row.peer.as_ref())] {
+                let Some(side) = side else { continue };
+                let decibels =
+                    |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+                let loss = side.loss.as_ref();
+                rows.push(vec![
+                    row.format.to_owned(),
+                    who.to_owned(),
+                    format!("{:.2}", side.bytes as f64 / 1e6),
+                    decibels(loss.and_then(|loss| loss.psnr)),
+                    decibels(loss.and_then(|loss| loss.worst)),
+                    format!("{:.3}", side.convert_cpu_s),
+                    three_digits(side.convert_mb_per_s),
+                    side.read_cpu_s.map_or_else(|| "-".to_owned(), |s| format!("{s:.3}")),
+                    side.peak_bytes.map_or_else(|| "-".to_owned(), units::bytes),
+                ]);
+            }
+        }
+        let peer = self.rows.iter().filter_map(|row| {
+            row.peer_reads_ours_within
+                .map(|within| format!("{}: the peer reads it within {within:.1e}\n", row.format))
+        });
+        format!("{facts}\n{}{}", table::columns(&header, &rows), peer.collect::<String>())
+    }
+}
