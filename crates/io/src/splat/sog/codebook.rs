@@ -1,12 +1,17 @@
 //! Codebooks: 256 values that stand for many, with the least squares of the differences.
 //!
 //! Lloyd's method in one dimension on sorted values: each entry stands for the values up to halfway to its neighbours and
-//! becomes their mean, from sums that are made once.
+//! becomes their mean, from sums that are made once. It begins with entries as dense as the cube root of the density of
+//! the values, which is best for many entries (Panter and Dite 1951).
 
 use super::meta::CODEBOOK;
 
 /// Rounds at most.
 const ROUNDS: usize = 100;
+/// Bins in which the first entries look how dense the values are.
+const BINS: usize = 1 << 13;
+/// First entries that are in equal steps.
+const IN_STEPS: usize = CODEBOOK / 4;
 
 /// A codebook, in rising order.
 pub(super) struct Codebook {
@@ -28,14 +33,7 @@ impl Codebook {
             sum += f64::from(*value);
             sums.push(sum);
         }
-        // Between equal shares of the values, which serve the many, and equal steps, which serve the few far out.
-        let mut entries: [f64; CODEBOOK] = std::array::from_fn(|k| {
-            let t = (k as f64 + 0.5) / CODEBOOK as f64;
-            let quantile = f64::from(sorted[((t * sorted.len() as f64) as usize).min(sorted.len() - 1)]);
-            let step = f64::from(first) + t * (f64::from(last) - f64::from(first));
-            0.75 * quantile + 0.25 * step
-        });
-        entries.sort_unstable_by(f64::total_cmp);
+        let mut entries = first_entries(&sorted, [first, last].map(f64::from));
         for _ in 0..ROUNDS {
             let before = entries;
             let mut begin = 0;
@@ -65,6 +63,34 @@ impl Codebook {
     }
 }
 
+/// Most entries as dense as the cube root of the values in equal bins, for the many; the others in equal steps, for the
+/// few far out, which would have none.
+fn first_entries(sorted: &[f32], [first, last]: [f64; 2]) -> [f64; CODEBOOK] {
+    const DENSE: usize = CODEBOOK - IN_STEPS;
+    let width = (last - first) / BINS as f64;
+    let mut bins = vec![0.0; BINS];
+    for &value in sorted {
+        let bin = if width > 0.0 { ((f64::from(value) - first) / width) as usize } else { 0 };
+        bins[bin.min(BINS - 1)] += 1.0;
+    }
+    bins.iter_mut().for_each(|count| *count = libm::cbrt(*count));
+    let (all, mut before, mut bin) = (bins.iter().sum::<f64>(), 0.0, 0);
+    let mut entries: [f64; CODEBOOK] = std::array::from_fn(|k| {
+        if k >= DENSE {
+            return first + (last - first) * ((k - DENSE) as f64 + 0.5) / IN_STEPS as f64;
+        }
+        let wanted = (k as f64 + 0.5) / DENSE as f64 * all;
+        while bin + 1 < BINS && before + bins[bin] <= wanted {
+            before += bins[bin];
+            bin += 1;
+        }
+        let part = if bins[bin] > 0.0 { ((wanted - before) / bins[bin]).clamp(0.0, 1.0) } else { 0.0 };
+        first + (bin as f64 + part) * width
+    });
+    entries.sort_unstable_by(f64::total_cmp);
+    entries
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -82,6 +108,11 @@ mod tests {
             assert!((near - value).abs() < 0.75 / 256.0, "{value} {near}");
         }
         assert!(line.values.is_sorted());
+        // Most values lie close together, a few far out: all of them are near to an entry.
+        let far = |i: usize| if i < 9900 { i as f32 / 9900.0 } else { (i - 9899) as f32 };
+        let wide = Codebook::of((0..10_000).map(far));
+        let error = |i: usize| (wide.values[usize::from(wide.code(far(i)))] - far(i)).abs();
+        assert!((0..9900).all(|i| error(i) < 0.02) && (9900..10_000).all(|i| error(i) < 2.0));
         assert_eq!(Codebook::of(std::iter::empty()).values, [0.0; CODEBOOK]);
     }
 }
