@@ -15,10 +15,25 @@ const SHELL_SHARE: f64 = 0.75;
 pub(super) fn in_groups(points: &[[f32; 3]], group: usize) -> Vec<u32> {
     let mut order: Vec<u32> = (0..points.len() as u32).collect();
     let levels = 2 * points.len().div_ceil(group).max(1).ilog2() + MORE_LEVELS;
+    let mut keys = vec![0; points.len()];
     for shell in shells(points, &mut order, group) {
-        split(points, shell, group, levels);
+        split(points, shell, &mut keys, group, levels);
     }
     order
+}
+
+/// A number that sorts like a coordinate, then like the index of its point: the order does not depend on how it is found.
+fn key(value: f32, index: u32) -> u64 {
+    // Negative numbers have their bits turned round, others come above them.
+    let bits = value.to_bits();
+    let rising = if bits >> 31 == 1 { !bits } else { bits | 1 << 31 };
+    u64::from(rising) << 32 | u64::from(index)
+}
+
+/// The coordinate of a [`key`].
+fn coordinate(key: u64) -> f32 {
+    let rising = (key >> 32) as u32;
+    f32::from_bits(if rising >> 31 == 1 { rising & !(1 << 31) } else { !rising })
 }
 
 /// The points in shells around their median, the core first; each begins at a whole number of groups.
@@ -37,7 +52,11 @@ fn shells<'a>(points: &[[f32; 3]], order: &'a mut [u32], group: usize) -> Vec<&'
     // Half of the side of the cube around the median in which a point lies.
     let radius =
         |i: u32| (0..3).map(|k| (f64::from(points[i as usize][k]) - median[k]).abs()).fold(0.0, f64::max);
-    order.sort_unstable_by(|a, b| radius(*a).total_cmp(&radius(*b)).then(a.cmp(b)));
+    // Bits of numbers of one sign sort like the numbers.
+    let mut radii: Vec<(u64, u32)> = order.iter().map(|&i| (radius(i).to_bits(), i)).collect();
+    radii.sort_unstable();
+    order.iter_mut().zip(&radii).for_each(|(item, (_, i))| *item = *i);
+    drop(radii);
     let (mut rest, mut shells) = (order, Vec::new());
     loop {
         let (count, whole) = (rest.len() as f64, rest.last().map_or(0.0, |&i| radius(i)));
@@ -54,7 +73,7 @@ fn shells<'a>(points: &[[f32; 3]], order: &'a mut [u32], group: usize) -> Vec<&'
     shells
 }
 
-fn split(points: &[[f32; 3]], items: &mut [u32], group: usize, levels: u32) {
+fn split(points: &[[f32; 3]], items: &mut [u32], keys: &mut [u64], group: usize, levels: u32) {
     if items.len() <= group {
         items.sort_unstable();
         return;
@@ -62,16 +81,15 @@ fn split(points: &[[f32; 3]], items: &mut [u32], group: usize, levels: u32) {
     let [low, high] = bounds(points, items);
     let side = |axis: usize| f64::from(high[axis]) - f64::from(low[axis]);
     let axis = (1..3).fold(0, |best, axis| if side(axis) > side(best) { axis } else { best });
-    let value = |item: u32| points[item as usize][axis];
-    // The index settles which of equal points comes first: the order does not depend on how it is found.
-    let before = |a: &u32, b: &u32| value(*a).total_cmp(&value(*b)).then(a.cmp(b));
+    let keys = &mut keys[..items.len()];
+    keys.iter_mut().zip(&*items).for_each(|(out, &i)| *out = key(points[i as usize][axis], i));
     let middle = items.len().div_ceil(group) / 2 * group;
     let at = if levels == 0 {
-        items.select_nth_unstable_by(middle, before);
+        keys.select_nth_unstable(middle);
         middle
     } else {
-        items.sort_unstable_by(before);
-        let place = |k: usize| f64::from(value(items[k]));
+        keys.sort_unstable();
+        let place = |k: usize| f64::from(coordinate(keys[k]));
         let last = items.len() - 1;
         let cost = |k: usize| {
             k as f64 * (place(k - 1) - place(0)) + (items.len() - k) as f64 * (place(last) - place(k))
@@ -80,9 +98,10 @@ fn split(points: &[[f32; 3]], items: &mut [u32], group: usize, levels: u32) {
         // The middle, where others are not better.
         cuts.fold((middle, cost(middle)), |best, k| if cost(k) < best.1 { (k, cost(k)) } else { best }).0
     };
+    items.iter_mut().zip(&*keys).for_each(|(item, key)| *item = *key as u32);
     let (left, right) = items.split_at_mut(at);
-    split(points, left, group, levels.saturating_sub(1));
-    split(points, right, group, levels.saturating_sub(1));
+    split(points, left, keys, group, levels.saturating_sub(1));
+    split(points, right, keys, group, levels.saturating_sub(1));
 }
 
 /// Smallest and largest coordinates.
@@ -102,6 +121,14 @@ mod tests {
             (i as u32).wrapping_mul(2_654_435_761).wrapping_mul(2 * k + 1) as f32 / u32::MAX as f32
         };
         (0..count).map(|i| [0, 1, 2].map(|k| number(i, k))).collect()
+    }
+
+    #[test]
+    fn keys_sort_like_coordinates_and_give_them_back() {
+        let values = [f32::NEG_INFINITY, -2.5e7, -1.0, -0.0, 0.0, 1e-30, 3.0, f32::INFINITY];
+        let keys: Vec<u64> = values.iter().map(|v| key(*v, 7)).collect();
+        assert!(keys.is_sorted() && key(3.0, 8) > key(3.0, 7));
+        assert!(keys.iter().zip(values).all(|(key, v)| coordinate(*key).to_bits() == v.to_bits()));
     }
 
     #[test]
