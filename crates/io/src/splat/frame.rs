@@ -68,17 +68,30 @@ fn swap_yz(splats: &mut Splats) {
     flip(splats, [1, 1, -1]);
 }
 
-/// Turns splats by half a turn about z, as glTF has them: its assets look along +z with y up.
-pub(super) fn half_turn_about_z(splats: &mut Splats) {
-    for mean in &mut splats.means {
-        *mean = [-mean[0], -mean[1], mean[2]];
+/// Half a turn about z, as glTF has splats: its assets look along +z with y up.
+pub(super) struct HalfTurn;
+
+impl HalfTurn {
+    pub(super) fn mean([x, y, z]: [f32; 3]) -> [f32; 3] {
+        [-x, -y, z]
     }
-    // k · (w + x i + y j + z k)
-    for quat in &mut splats.quats {
-        let [w, x, y, z] = *quat;
-        *quat = [-z, -y, x, w];
+
+    /// `k · (w + x i + y j + z k)`.
+    pub(super) fn quat<T: std::ops::Neg<Output = T>>([w, x, y, z]: [T; 4]) -> [T; 4] {
+        [-z, -y, x, w]
     }
-    flip_sh(splats, [-1, -1, 1]);
+
+    /// The sign of the SH coefficient `k`.
+    pub(super) fn sign(k: usize) -> f32 {
+        if (ODD[k] & 3).count_ones() % 2 == 1 { -1.0 } else { 1.0 }
+    }
+
+    /// Turns splats.
+    pub(super) fn apply(splats: &mut Splats) {
+        splats.means.iter_mut().for_each(|mean| *mean = Self::mean(*mean));
+        splats.quats.iter_mut().for_each(|quat| *quat = Self::quat(*quat));
+        flip_sh(splats, [-1, -1, 1]);
+    }
 }
 
 #[cfg(test)]
@@ -151,10 +164,10 @@ mod tests {
     #[test]
     fn half_a_turn_about_z_is_a_rotation_and_two_are_none() {
         let mut new = splat(3);
-        half_turn_about_z(&mut new);
+        HalfTurn::apply(&mut new);
         assert_mapped(&new, |[x, y, z]| [-x, -y, z]);
         assert_eq!(new.quats[0], [-0.3, -0.7, -0.1, 0.5]);
-        half_turn_about_z(&mut new);
+        HalfTurn::apply(&mut new);
         let mut old = splat(3);
         old.quats[0] = old.quats[0].map(|v| -v);
         assert_eq!(new, old, "a whole turn changes the sign of a quaternion");

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::input;
 use crate::splat::format::Start;
-use crate::splat::frame::half_turn_about_z;
+use crate::splat::frame::HalfTurn;
 use crate::splat::source::{Source, Stream};
 use crate::splat::usable::{Collector, row_values};
 use crate::splat::values;
@@ -385,7 +385,7 @@ impl Columns {
         }
         // Half a turn on completes the one with which such files are written; the sign of a quaternion means nothing,
         // but this one makes the way there and back exact.
-        half_turn_about_z(&mut document.splats);
+        HalfTurn::apply(&mut document.splats);
         for quat in &mut document.splats.quats {
             *quat = quat.map(|v| -v);
         }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{
     BINARY_CHUNK, CHUNK_HEAD_BYTES, EXTENSION, HEADER_BYTES, JSON_CHUNK, MAGIC, VERSION, sh_attribute,
 };
-use crate::splat::frame::half_turn_about_z;
+use crate::splat::frame::HalfTurn;
 use crate::splat::values::{self, Clips};
 use crate::splat::{Document, Format, SaveOptions, Saved};
 
@@ -38,8 +38,7 @@ pub(in crate::splat) fn write(
     if document.splats.is_empty() {
         return Err(invalid("a glTF cannot be without splats (expected at least one)".to_owned()));
     }
-    let mut splats = document.splats.clone();
-    half_turn_about_z(&mut splats);
+    let splats = &document.splats;
     let count = splats.len();
     let columns = columns(splats.sh_degree);
     let binary: usize = columns.iter().map(|column| column.bytes * count).sum();
@@ -61,14 +60,14 @@ pub(in crate::splat) fn write(
     }
 
     let mut clips = Clips::default();
-    column(writer, count, |i, out| floats(out, &splats.means[i]))?;
+    column(writer, count, |i, out| floats(out, &HalfTurn::mean(splats.means[i])))?;
     column(writer, count, |i, out| {
         let linear = |k: usize| linear_byte(0.5 + sh::C0 * f64::from(splats.sh_of(i)[k]));
         let opacity = values::steps(values::opacity(splats.opacity_logits[i]), 255) as u8;
         out.extend([linear(0), linear(1), linear(2), opacity]);
     })?;
     column(writer, count, |i, out| {
-        let [w, x, y, z] = values::unit(splats.quats[i]).map(|v| v as f32);
+        let [w, x, y, z] = HalfTurn::quat(values::unit(splats.quats[i])).map(|v| v as f32);
         floats(out, &[x, y, z, w]);
     })?;
     column(writer, count, |i, out| {
@@ -82,9 +81,15 @@ pub(in crate::splat) fn write(
         floats(out, &[values::opacity(logit) as f32]);
     })?;
     for coefficient in 0..sh::coefficients(splats.sh_degree) {
-        column(writer, count, |i, out| floats(out, &splats.sh_of(i)[3 * coefficient..3 * coefficient + 3]))?;
+        let sign = HalfTurn::sign(coefficient);
+        column(writer, count, |i, out| {
+            let values = &splats.sh_of(i)[3 * coefficient..3 * coefficient + 3];
+            floats(out, &[0, 1, 2].map(|k| sign * values[k]));
+        })?;
     }
     let mut saved = Saved::new(Format::Gltf, count, length);
+    saved.version = Some("2.0, binary");
+    saved.frame = Some("y up, turned by half a turn about z");
     saved.clipped = clips.into_counts();
     saved.lose_all_but_numbers(document, sh::MAX_DEGREE);
     Ok(saved)
@@ -122,7 +127,10 @@ fn json_of(columns: &[Column], count: usize, means: &[[f32; 3]], binary: usize) 
         attributes.insert(column.name.clone(), json!(index));
     }
     let bound = |pick: fn(f32, f32) -> f32, start: f32| {
-        means.iter().fold([start; 3], |best, mean| std::array::from_fn(|k| pick(best[k], mean[k])))
+        means.iter().fold([start; 3], |best, mean| {
+            let mean = HalfTurn::mean(*mean);
+            std::array::from_fn(|k| pick(best[k], mean[k]))
+        })
     };
     accessors[0]["min"] = json!(bound(f32::min, f32::INFINITY));
     accessors[0]["max"] = json!(bound(f32::max, f32::NEG_INFINITY));
@@ -159,8 +167,8 @@ fn column(writer: &mut dyn Write, count: usize, mut row: impl FnMut(usize, &mut 
     Ok(())
 }
 
-fn floats(out: &mut Vec<u8>, values: &[f32]) {
-    out.extend(values.iter().flat_map(|v| v.to_le_bytes()));
+fn floats<const N: usize>(out: &mut Vec<u8>, values: &[f32; N]) {
+    out.extend_from_slice(values.map(f32::to_le_bytes).as_flattened());
 }
 
 /// The byte of a colour of the sRGB display in linear light, as `COLOR_0` wants it (IEC 61966-2-1).
