@@ -79,10 +79,7 @@ impl Engine for CpuEngine {
         params: &StepParams,
     ) -> Result<(), EngineError> {
         self.check_training()?;
-        let [view] = views else {
-            let what = format!("{} views in step {} (expected 1 at a time)", views.len(), params.step);
-            return Err(EngineError::BadInput(what));
-        };
+        let view = params.only_view(views)?;
         (self.listed, self.last) = (None, None);
         match self.run_step(view, params) {
             // Belongs to the next report: a step may run late.
@@ -103,30 +100,14 @@ impl Engine for CpuEngine {
             return self.clear_space(rule);
         }
         let mut state = std::mem::take(&mut self.state).into_state(&self.pool);
-        let outcome = gausset_density::apply(&mut state, rule, &self.pool);
+        gausset_density::apply(&mut state, rule, &self.pool).add_to(&mut self.report);
         self.state = BlockState::from_state(state, &self.pool)?;
-        self.report.cloned += outcome.cloned;
-        self.report.split += outcome.split;
-        self.report.pruned += outcome.pruned + outcome.non_finite;
-        self.report.relocated += outcome.relocated;
-        self.report.added += outcome.added;
         Ok(())
     }
 
     fn flush(&mut self) -> Result<StepReport, EngineError> {
         self.check()?;
-        let splats = self.state.parameters.len() as u64;
-        let report = StepReport { splats, ..self.report };
-        // What describes the last step stays; what counts starts again.
-        self.report = StepReport {
-            last_step: report.last_step,
-            last_loss: report.last_loss,
-            visible: report.visible,
-            intersections: report.intersections,
-            dead_splats: report.dead_splats,
-            ..StepReport::default()
-        };
-        Ok(report)
+        Ok(self.report.take(self.state.parameters.len()))
     }
 
     fn poll(&mut self) -> Result<StepReport, EngineError> {

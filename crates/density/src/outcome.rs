@@ -1,5 +1,7 @@
 //! What a rule reports.
 
+use gausset_core::engine::StepReport;
+
 /// What a density rule did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DensityOutcome {
@@ -15,4 +17,15 @@ pub struct DensityOutcome {
     pub added: u64,
     /// Splats removed because a parameter was not finite.
     pub non_finite: u64,
+}
+
+impl DensityOutcome {
+    /// Adds it to what an engine will tell.
+    pub fn add_to(&self, report: &mut StepReport) {
+        report.cloned += self.cloned;
+        report.split += self.split;
+        report.pruned += self.pruned + self.non_finite;
+        report.relocated += self.relocated;
+        report.added += self.added;
+    }
 }

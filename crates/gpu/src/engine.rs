@@ -6,10 +6,11 @@ use gausset_core::engine::{
 };
 use gausset_core::{Camera, Pose};
 
-use crate::device::{AdapterKind, Gpu, Memory};
+use crate::device::{AdapterKind, Gpu, Memory, Picture};
+use crate::flight::{Device, Flight, IN_FLIGHT, Status};
 use crate::layout::{Buffer, Sizes};
-use crate::record::{Job, halt, status};
-use crate::schedule::{Then, Unit, dispatches};
+use crate::record::{Job, flag, halt, status};
+use crate::schedule::{Then, Unit};
 use crate::state::HostState;
 use crate::unit::{self, Held, LossScale};
 
@@ -20,11 +21,13 @@ pub struct GpuOptions {
     pub threads: usize,
     /// Bytes of the device's own memory that may be used; `None` = no limit is known.
     pub memory_limit: Option<u64>,
+    /// Most steps that are under way, up to 8; 0 = 8. The state does not depend on it.
+    pub in_flight: usize,
 }
 
-/// A step that has been submitted and not been acknowledged: all that a second try needs.
+/// A step under way: all that a second try needs.
 #[derive(Debug)]
-pub(crate) struct Pending {
+pub(crate) struct Step {
     view: TrainView,
     step: u64,
     job: Job,
@@ -37,22 +40,20 @@ pub struct GpuEngine {
     pub(crate) memory: Memory,
     pub(crate) pool: Pool,
     pub(crate) state: HostState,
-    pub(crate) pending: Option<Pending>,
+    pub(crate) flight: Flight<Step>,
     pub(crate) report: StepReport,
     pub(crate) failed: Option<EngineError>,
-    /// Bytes that all buffers may take together.
-    pub(crate) memory_limit: u64,
     /// An engine of the processor for what this one does not do itself.
     pub(crate) helper: Option<Box<dyn Engine>>,
 }
 
 impl std::fmt::Debug for GpuEngine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let GpuEngine { memory, state, pending, report, failed, .. } = self;
+        let GpuEngine { memory, state, flight, report, failed, .. } = self;
         f.debug_struct("GpuEngine")
             .field("memory", memory)
             .field("state", state)
-            .field("pending", pending)
+            .field("flight", flight)
             .field("report", report)
             .field("failed", failed)
             .finish_non_exhaustive()
@@ -64,14 +65,15 @@ impl GpuEngine {
     #[must_use]
     pub fn new(gpu: &Gpu, options: GpuOptions) -> Self {
         let pool = if options.threads == 0 { Pool::with_all_cores() } else { Pool::new(options.threads) };
+        let mut memory = Memory::new(gpu.clone());
+        memory.limit_to(options.memory_limit.unwrap_or(u64::MAX));
         Self {
-            memory: Memory::new(gpu.clone()),
+            memory,
             pool,
             state: HostState::default(),
-            pending: None,
+            flight: Flight::new(if options.in_flight == 0 { IN_FLIGHT } else { options.in_flight }),
             report: StepReport::default(),
             failed: None,
-            memory_limit: options.memory_limit.unwrap_or(u64::MAX),
             helper: None,
         }
     }
@@ -89,21 +91,12 @@ impl GpuEngine {
         self.memory.gpu()
     }
 
-    /// Refuses sizes that are beyond the limit, before anything is allocated.
-    pub(crate) fn make_room(&mut self, what: &dyn Fn() -> String, sizes: &Sizes) -> Result<(), EngineError> {
-        let needed = sizes.total();
-        if needed > self.memory_limit {
-            return Err(EngineError::OutOfMemory { what: what(), needed, limit: self.memory_limit });
-        }
-        self.memory.grow(sizes)
-    }
-
     fn held(&self) -> Held<'_> {
         Held {
             splats: self.state.splats as u64,
             sh_degree: self.state.sh_degree,
             groups: &self.state.groups,
-            group_clock: self.state.group_clock,
+            group_clock: self.state.group_clock + self.flight.len() as u64,
         }
     }
 
@@ -119,103 +112,44 @@ impl GpuEngine {
             ..old
         };
         let what = || format!("view `{}`: {}x{} px", view.name, job.width, job.height);
-        self.make_room(&what, &sizes)?;
-        self.memory.write(Buffer::Picture, 0, &unit::picture_words(&view.target))?;
-        self.submit(&job, &unit)?;
-        self.pending = Some(Pending { view: view.clone(), step: params.step, job, unit, scale });
-        Ok(())
+        self.memory.make_room(&what, &sizes)?;
+        let step = Step { view: view.clone(), step: params.step, job, unit, scale };
+        self.fly(|flight, device| flight.submit(device, step));
+        self.check()
     }
 
-    /// Submits a unit with the room that there is.
-    fn submit(&mut self, job: &Job, unit: &Unit) -> Result<(), EngineError> {
-        let sizes = *self.memory.sizes();
-        let job = Job { capacity: sizes.splats as u32, entry_capacity: sizes.entries as u32, ..*job };
-        self.memory.write(Buffer::Job, 0, &job.words())?;
-        self.memory.submit(&dispatches(unit, &sizes))
+    /// Acknowledges the steps that are done, without waiting for any.
+    pub(crate) fn collect(&mut self) {
+        self.fly(|flight, device| flight.collect(device));
     }
 
-    /// More room for entries, after a unit was halted that has so many.
-    fn grow_entries(&mut self, what: &dyn Fn() -> String, entries: u64) -> Result<(), EngineError> {
-        let sizes = *self.memory.sizes();
-        let bytes_per_entry = 48;
-        let most = (self.gpu().most_bytes_of_a_buffer() / bytes_per_entry).min(1 << 31) / 4096 * 4096;
-        let what = || format!("{}: the tile lists, with {entries} entries,", what());
-        if entries > most {
-            let needed = entries * bytes_per_entry;
-            return Err(EngineError::OutOfMemory { what: what(), needed, limit: most * bytes_per_entry });
-        }
-        let wanted = (entries + entries / 2).next_multiple_of(4096).min(most);
-        let grown = self.make_room(&what, &Sizes { entries: wanted, ..sizes });
-        match grown {
-            // Head room is not worth a failure.
-            Err(EngineError::OutOfMemory { .. }) => {
-                self.make_room(&what, &Sizes { entries: entries.next_multiple_of(4096).min(most), ..sizes })
-            }
-            outcome => outcome,
+    /// Waits for the steps under way.
+    pub(crate) fn drain(&mut self) {
+        self.fly(|flight, device| flight.drain(device));
+    }
+
+    /// Goes on with the steps under way. What fails is the failure that all later calls tell of.
+    fn fly(&mut self, action: impl FnOnce(&mut Flight<Step>, &mut Steps<'_>) -> Result<(), EngineError>) {
+        let Self { flight, memory, state, report, .. } = self;
+        if let Err(error) = action(flight, &mut Steps { memory, state, report }) {
+            self.failed = Some(error);
         }
     }
 
-    /// Waits for the step under way, and repeats it with more room where there was too little. What it was goes to the
-    /// report, or is the failure that all later calls tell of.
-    pub(crate) fn drain(&mut self) -> Result<(), EngineError> {
-        while let Some(pending) = self.pending.take() {
-            let Some(words) = self.memory.finish()? else { return Ok(()) };
-            let outcome = match words[status::HALT] {
-                halt::NOT => {
-                    self.count(&pending, &words);
-                    Ok(())
-                }
-                halt::CAPACITY => self.repeat(pending, u64::from(words[status::ENTRIES])),
-                _ => {
-                    let loss = loss_of(&pending.scale, &words);
-                    let view = pending.view.name.to_string();
-                    Err(EngineError::NonFiniteLoss { step: pending.step, view, loss })
-                }
-            };
-            if let Err(error) = outcome {
-                self.failed = Some(error);
-            }
-        }
-        Ok(())
-    }
-
-    fn repeat(&mut self, pending: Pending, entries: u64) -> Result<(), EngineError> {
-        let name = pending.view.name.clone();
-        self.grow_entries(&|| format!("view `{name}`"), entries)?;
-        // The picture is still there: what grows is what belongs to entries.
-        self.submit(&pending.job, &pending.unit)?;
-        self.pending = Some(pending);
-        Ok(())
-    }
-
-    fn count(&mut self, pending: &Pending, words: &[u32; status::WORDS]) {
-        let loss = loss_of(&pending.scale, words);
-        let of = |word: usize| u64::from(words[word]);
-        self.state.group_clock += 1;
-        let report = &mut self.report;
-        report.steps += 1;
-        report.loss_sum += loss;
-        report.last_step = Some(pending.step);
-        report.last_loss = loss;
-        report.visible = of(status::VISIBLE);
-        report.intersections = of(status::ENTRIES);
-        report.cap_hits += of(status::CUT_TILES);
-        report.capped_steps += u64::from(words[status::CUT_TILES] > 0);
-        report.skipped_updates += of(status::SKIPPED);
-        report.dead_splats = of(status::DEAD);
-    }
-
-    /// Runs a unit that changes nothing to its end, with as much room as it needs.
+    /// Runs a unit that changes nothing to its end, with as much room as it needs. Nothing else is under way.
     fn look(&mut self, job: &Job, unit: &Unit) -> Result<[u32; status::WORDS], EngineError> {
+        let job = Job { flags: job.flags | flag::LIFTS, ..*job };
+        // If it fails half-way, the next step lifts its halt.
+        self.flight.forget();
         loop {
-            self.submit(job, unit)?;
-            let Some(words) = self.memory.finish()? else {
+            self.memory.submit(&job, None, unit)?;
+            let Some(words) = self.memory.take(true)? else {
                 return Err(EngineError::Device("a picture was lost".to_owned()));
             };
             if words[status::HALT] == halt::NOT {
                 return Ok(words);
             }
-            self.grow_entries(&|| "a picture".to_owned(), u64::from(words[status::ENTRIES]))?;
+            self.memory.grow_entries(&|| "a picture".to_owned(), u64::from(words[status::ENTRIES]))?;
         }
     }
 
@@ -236,7 +170,7 @@ impl GpuEngine {
             queries: old.queries.max(u64::from(count)),
             ..old
         };
-        self.make_room(&|| format!("{count} questions"), &sizes)?;
+        self.memory.make_room(&|| format!("{count} questions"), &sizes)?;
         let words: Vec<[u32; 4]> =
             queries.iter().map(|q| [q.pixel[0], q.pixel[1], q.depth.to_bits(), 0]).collect();
         self.memory.write(Buffer::Queries, 0, words.as_flattened())?;
@@ -269,7 +203,7 @@ impl GpuEngine {
             ..old
         };
         let what = || format!("a picture: {}x{} px", camera.width, camera.height);
-        self.make_room(&what, &sizes)?;
+        self.memory.make_room(&what, &sizes)?;
         let words = self.look(&job, &unit)?;
         (out.width, out.height, out.cut_tiles) =
             (camera.width, camera.height, u64::from(words[status::CUT_TILES]));
@@ -301,6 +235,60 @@ impl GpuEngine {
         let info = self.gpu().info();
         let what = if info.kind == AdapterKind::Software { " (software)" } else { "" };
         format!("{}{what}, {}, {}", info.name, info.backend, info.driver)
+    }
+}
+
+/// The engine as steps under way see it.
+struct Steps<'a> {
+    memory: &'a mut Memory,
+    state: &'a mut HostState,
+    report: &'a mut StepReport,
+}
+
+impl Device for Steps<'_> {
+    type Unit = Step;
+
+    fn submit(&mut self, step: &Step, number: u32, lifts: bool) -> Result<(), EngineError> {
+        let flags = step.job.flags | if lifts { flag::LIFTS } else { 0 };
+        let job = Job { unit: [number, 0, 0, 0], flags, ..step.job };
+        let (view, target) = (&step.view, &step.view.target);
+        let picture = Picture {
+            name: (view.index, view.reduction),
+            bytes: unit::picture_bytes(target),
+            words: &|words| unit::picture_words(target, words),
+        };
+        self.memory.submit(&job, Some(&picture), &step.unit)
+    }
+
+    fn take(&mut self, wait: bool) -> Result<Option<Status>, EngineError> {
+        self.memory.take(wait)
+    }
+
+    fn make_room(&mut self, step: &Step, status: &Status) -> Result<(), EngineError> {
+        let what = || format!("view `{}`", step.view.name);
+        self.memory.grow_entries(&what, u64::from(status[status::ENTRIES]))
+    }
+
+    fn done(&mut self, step: &Step, status: &Status) {
+        let loss = loss_of(&step.scale, status);
+        let of = |word: usize| u64::from(status[word]);
+        self.state.group_clock += 1;
+        let report = &mut *self.report;
+        report.steps += 1;
+        report.loss_sum += loss;
+        report.last_step = Some(step.step);
+        report.last_loss = loss;
+        report.visible = of(status::VISIBLE);
+        report.intersections = of(status::ENTRIES);
+        report.cap_hits += of(status::CUT_TILES);
+        report.capped_steps += u64::from(status[status::CUT_TILES] > 0);
+        report.skipped_updates += of(status::SKIPPED);
+        report.dead_splats = of(status::DEAD);
+    }
+
+    fn failure(&self, step: &Step, status: &Status) -> EngineError {
+        let (loss, view) = (loss_of(&step.scale, status), step.view.name.to_string());
+        EngineError::NonFiniteLoss { step: step.step, view, loss }
     }
 }
 

@@ -185,10 +185,12 @@ impl Kernel {
             Self::Gather => (parts!("common" "gather"), "main", &[U, R, R, W]),
             Self::Emit => (parts!("common" "emit"), "main", &[U, R, R, R, W, W, W]),
             Self::Ranges => (parts!("common" "ranges"), "main", &[U, R, W]),
-            Self::Cap => (parts!("common" "pixel" "cap"), "main", &[U, W, R, R, R, W]),
-            Self::Blend(_) => {
-                (parts!("common" "spherical" "pixel" "blend"), "main", &[U, U, W, R, R, R, W, W, R])
-            }
+            Self::Cap => (parts!("common" "pixel" "tile_list" "cap"), "main", &[U, W, R, R, R, W]),
+            Self::Blend(_) => (
+                parts!("common" "spherical" "pixel" "tile_list" "blend"),
+                "main",
+                &[U, U, W, R, R, R, W, W, R],
+            ),
             Self::Loss => (parts!("common" "colour" "loss"), "main", &[U, R, R, R, W, W]),
             Self::LossVjp => (parts!("common" "colour" "loss_vjp"), "main", &[U, W, R, R, R, W]),
             Self::SkyVjp => (parts!("common" "spherical" "pixel" "sky_vjp"), "main", &[U, U, R, R, W]),

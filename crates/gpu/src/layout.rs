@@ -8,7 +8,7 @@
 use gausset_core::engine::{Group, SKY_WIDTH};
 use gausset_core::sh;
 
-use crate::record::{BIAS_CLOCKS, Job, SCAN_BLOCK, SUMS_STRIDE, TILE_SUMS, View, argument, status};
+use crate::record::{BIAS_CLOCKS, Job, Record, SCAN_BLOCK, SUMS_STRIDE, TILE_SUMS, View, argument, status};
 
 /// A buffer on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -217,8 +217,8 @@ impl Sizes {
         let block = |index: u64, wanted: bool| if wanted && index < self.sh_blocks { 48 * n } else { 0 };
         let trained = |bytes: u64| if self.training { bytes } else { 0 };
         let bytes = match buffer {
-            Buffer::Job => 4 * Job::default().words().len() as u64,
-            Buffer::View => 4 * View::default().words().len() as u64,
+            Buffer::Job => Job::BYTES,
+            Buffer::View => View::BYTES,
             Buffer::Arguments => 16 * u64::from(argument::COUNT),
             Buffer::Status => 4 * status::WORDS as u64,
             Buffer::Splats | Buffer::Screen => 48 * n,

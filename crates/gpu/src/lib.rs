@@ -10,11 +10,14 @@
 //! | `layout` | every buffer with its size |
 //! | `kernels` | which files of `kernels/` make a kernel, and how it sees its buffers |
 //! | `schedule` | the dispatches of a step or picture, in order |
+//! | `flight` | units on their way: several at a time, each done once |
+//! | `room` | more room, within limits |
 //! | `unit` | the record of a step from the arguments of the trait |
 //! | `corrections` | the rows of corrections in their buffer |
 //! | `planes` | a state on its way to the device and back |
-//! | `state` | what is checked of a state, what it takes |
+//! | `state` | what is known of a state on the host, what is checked of it |
 //! | `engine` | what an engine holds; a unit to its end |
+//! | `hold` | a state to the device and back; what it takes |
 //! | `device` | everything that names `wgpu` |
 //!
 //! **Room.** Whether all tile entries of a view fit is known on the device alone. A planner tests it before anything of that
@@ -27,14 +30,21 @@
 mod corrections;
 mod device;
 mod engine;
+mod flight;
+#[cfg(test)]
+mod flight_tests;
+mod hold;
 mod kernels;
 mod layout;
 mod planes;
 mod record;
+mod room;
 mod schedule;
 #[cfg(test)]
 mod sort_tests;
 mod state;
+#[cfg(test)]
+mod steady_tests;
 #[cfg(test)]
 mod translation_tests;
 mod unit;
@@ -55,7 +65,7 @@ impl GpuEngine {
 
     /// Waits for what is under way, then says whether anything has failed.
     fn settle(&mut self) -> Result<(), EngineError> {
-        self.drain()?;
+        self.drain();
         self.check()
     }
 
@@ -87,20 +97,6 @@ impl GpuEngine {
         self.report.cleared += report.cleared;
         Ok(())
     }
-
-    fn take_report(&mut self) -> StepReport {
-        let report = StepReport { splats: self.state.splats as u64, ..self.report };
-        // What describes the last step stays; what counts starts again.
-        self.report = StepReport {
-            last_step: report.last_step,
-            last_loss: report.last_loss,
-            visible: report.visible,
-            intersections: report.intersections,
-            dead_splats: report.dead_splats,
-            ..StepReport::default()
-        };
-        report
-    }
 }
 
 impl Engine for GpuEngine {
@@ -121,7 +117,7 @@ impl Engine for GpuEngine {
     fn limit_memory(&mut self, bytes: u64) {
         // A device with memory of its own keeps to that.
         if self.gpu().info().shares_memory() {
-            self.memory_limit = bytes;
+            self.memory.limit_to(bytes);
         }
     }
 
@@ -139,12 +135,12 @@ impl Engine for GpuEngine {
     }
 
     fn save(&mut self) -> Result<TrainState, EngineError> {
-        self.drain()?;
+        self.drain();
         self.read_state()
     }
 
     fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
-        self.drain()?;
+        self.drain();
         if self.state.groups.words() == 0 {
             return Ok(self.state.groups.read(&[]));
         }
@@ -157,13 +153,10 @@ impl Engine for GpuEngine {
         _next: &[TrainView],
         params: &StepParams,
     ) -> Result<(), EngineError> {
-        // One step is under way at a time.
-        self.settle()?;
+        self.collect();
+        self.check()?;
         self.check_training()?;
-        let [view] = views else {
-            let what = format!("{} views in step {} (expected 1 at a time)", views.len(), params.step);
-            return Err(EngineError::BadInput(what));
-        };
+        let view = params.only_view(views)?;
         self.submit_step(view, params)
     }
 
@@ -174,27 +167,20 @@ impl Engine for GpuEngine {
             return self.clear_space(rule);
         }
         let mut state = self.read_state()?;
-        let outcome = gausset_density::apply(&mut state, rule, &self.pool);
+        gausset_density::apply(&mut state, rule, &self.pool).add_to(&mut self.report);
         self.hold_state(state)?;
-        self.report.cloned += outcome.cloned;
-        self.report.split += outcome.split;
-        self.report.pruned += outcome.pruned + outcome.non_finite;
-        self.report.relocated += outcome.relocated;
-        self.report.added += outcome.added;
         Ok(())
     }
 
     fn flush(&mut self) -> Result<StepReport, EngineError> {
         self.settle()?;
-        Ok(self.take_report())
+        Ok(self.report.take(self.state.splats))
     }
 
     fn poll(&mut self) -> Result<StepReport, EngineError> {
-        if self.memory.is_done()? {
-            self.settle()?;
-        }
+        self.collect();
         self.check()?;
-        Ok(self.take_report())
+        Ok(self.report.take(self.state.splats))
     }
 
     fn render_into(

@@ -70,6 +70,8 @@ pub(crate) mod status {
     pub(crate) const SSIM: usize = 7;
     /// 1 at the end of a step.
     pub(crate) const DONE: usize = 8;
+    /// The unit that says all this.
+    pub(crate) const NUMBER: usize = 9;
     /// How many there are.
     pub(crate) const WORDS: usize = 16;
 }
@@ -106,6 +108,8 @@ pub(crate) mod flag {
     pub(crate) const POSE: u32 = 256;
     /// The row of the pose moves a rig.
     pub(crate) const RIG: u32 = 512;
+    /// A halt of an earlier unit is lifted.
+    pub(crate) const LIFTS: u32 = 1024;
 }
 
 /// A field as words and as WGSL.
@@ -142,21 +146,32 @@ impl Field for [u32; 4] {
     }
 }
 
+/// A structure that goes to the device.
+pub(crate) trait Record {
+    /// Its bytes.
+    const BYTES: u64;
+
+    /// Its words.
+    fn words(&self) -> Vec<u32>;
+}
+
 macro_rules! record {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $field:ident: $type:ty,)* }) => {
         $(#[$about])*
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub(crate) struct $name { $($(#[$doc])* pub(crate) $field: $type,)* }
 
-        impl $name {
-            /// The words of the record.
-            #[must_use]
-            pub(crate) fn words(&self) -> Vec<u32> {
+        impl Record for $name {
+            const BYTES: u64 = size_of::<Self>() as u64;
+
+            fn words(&self) -> Vec<u32> {
                 let mut words = Vec::new();
                 $(self.$field.push(&mut words);)*
                 words
             }
+        }
 
+        impl $name {
             /// Its structure in WGSL.
             fn wgsl() -> String {
                 let mut text = format!("struct {} {{\n", stringify!($name));
@@ -207,6 +222,8 @@ record! {
         affine_row: [u32; 4],
         pose_row: [u32; 4],
         sky_row: [u32; 4],
+        /// Number of the unit, and nothing.
+        unit: [u32; 4],
         /// Rate of the first half, rate of the second half, decay, 1 if the row moves.
         gain_rates: [f32; 4],
         vignetting_rates: [f32; 4],
@@ -278,7 +295,7 @@ fn ssim_taps() -> Vec<f32> {
 #[must_use]
 pub(crate) fn header() -> String {
     let mut text = String::from("// Generated from `record.rs`.\n");
-    let words: [(&str, u32); 43] = [
+    let words: [(&str, u32); 45] = [
         ("GRID_WIDTH", GRID_WIDTH),
         ("SCAN_BLOCK", SCAN_BLOCK),
         ("TILE_SIZE", TILE_SIZE),
@@ -311,6 +328,7 @@ pub(crate) fn header() -> String {
         ("STATUS_ABSOLUTE", status::ABSOLUTE as u32),
         ("STATUS_SSIM", status::SSIM as u32),
         ("STATUS_DONE", status::DONE as u32),
+        ("STATUS_NUMBER", status::NUMBER as u32),
         ("HALT_CAPACITY", halt::CAPACITY),
         ("HALT_LOSS", halt::LOSS),
         ("FLAG_ANTIALIASED", flag::ANTIALIASED),
@@ -322,6 +340,7 @@ pub(crate) fn header() -> String {
         ("FLAG_MASK", flag::MASK),
         ("FLAG_COVERAGE", flag::COVERAGE),
         ("FLAG_POSE", flag::POSE),
+        ("FLAG_LIFTS", flag::LIFTS),
     ];
     for (name, value) in words.into_iter().chain([("FLAG_RIG", flag::RIG)]) {
         let _ = writeln!(text, "const {name}: u32 = {value}u;");
@@ -375,8 +394,8 @@ mod tests {
 
     #[test]
     fn records_are_whole_vectors() {
-        assert_eq!(Job::default().words().len() % 4, 0);
-        assert_eq!(View::default().words().len() % 4, 0);
+        assert_eq!((Job::BYTES % 16, View::BYTES % 16), (0, 0));
+        assert_eq!(Job::BYTES, 4 * Job::default().words().len() as u64);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use gausset_testkit::skip_for_gpu;
 
 use crate::device::{AdapterChoice, Gpu, Memory};
 use crate::layout::{Buffer, Sizes, splat_room};
-use crate::record::{GRID_WIDTH, Job, SCAN_BLOCK, argument};
+use crate::record::{GRID_WIDTH, Job, Record, SCAN_BLOCK, argument};
 use crate::schedule::{Dispatch, depth_sort, offset_scan};
 
 /// Around a round of 256, a block of 4096, and the largest sort whose counts one workgroup scans.
@@ -42,8 +42,8 @@ fn memory(gpu: &Gpu, n: usize) -> Result<Memory, EngineError> {
 }
 
 fn run(memory: &mut Memory, dispatches: &[Dispatch]) -> Result<(), EngineError> {
-    memory.submit(dispatches)?;
-    memory.finish().map(drop)
+    memory.submit_list(dispatches)?;
+    memory.take(true).map(drop)
 }
 
 fn words(memory: &mut Memory, buffer: Buffer, n: usize) -> Result<Vec<u32>, EngineError> {

@@ -1,15 +1,9 @@
-//! The state: what is checked of it, how it comes to the device and back, and what it takes.
+//! The state: what is known of it on the host, and what is checked of one.
 
 use gausset_core::Splats;
-use gausset_core::engine::{
-    EngineError, ExtraGroup, MemoryNeed, MemoryUse, SceneSize, StepReport, TrainState,
-};
+use gausset_core::engine::{EngineError, ExtraGroup, TrainState};
 
 use crate::corrections::Groups;
-use crate::engine::GpuEngine;
-use crate::layout::{Buffer, Sizes, sh_blocks, splat_room};
-use crate::record::BIAS_CLOCKS;
-use crate::{planes, unit};
 
 /// What is known on the host of the state that the device holds.
 #[derive(Clone, Debug, Default)]
@@ -21,128 +15,6 @@ pub(crate) struct HostState {
     pub(crate) groups: Groups,
     /// Whether there are parameters and corrections alone.
     pub(crate) is_only_drawn: bool,
-}
-
-/// Room for entries before any are counted.
-const FIRST_ENTRIES: u64 = 65_536;
-/// Entries that a splat is assumed to have when memory is predicted.
-const ENTRIES_PER_SPLAT: u64 = 4;
-
-impl GpuEngine {
-    /// What training a scene of this size will take.
-    pub(crate) fn memory_need(&self, scene: &SceneSize) -> MemoryNeed {
-        let blocks = sh_blocks(scene.sh_degree);
-        let state = scene.splats * (144 * (1 + blocks) + 20);
-        // Screen splats, boxes, keys, gradients, directions; entries as assumed.
-        let per_splat = 48 + 16 + 16 + 4 + 48 + 32 + 68 * ENTRIES_PER_SPLAT;
-        // Render and gradient, derivatives of SSIM, truth and mask, a share of the sums of tiles.
-        let working = scene.splats * per_splat + scene.pixels * (32 + 36 + 5 + 1);
-        let device = MemoryUse { state, working };
-        if self.gpu().info().shares_memory() {
-            return MemoryNeed { host: device, ..MemoryNeed::default() };
-        }
-        // Density rules have the whole state on the host.
-        let host =
-            MemoryUse { state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree), working: 0 };
-        MemoryNeed { host, device, limit: Some(self.memory_limit) }
-    }
-
-    /// Lets the state go.
-    pub(crate) fn clear(&mut self) -> Result<(), EngineError> {
-        if self.memory.is_busy() {
-            // What it did is not wanted any more.
-            let _ = self.memory.finish();
-        }
-        self.pending = None;
-        self.state = HostState::default();
-        self.report = StepReport::default();
-        self.failed = None;
-        self.memory.gpu().check()
-    }
-
-    fn hold(
-        &mut self,
-        splats: &Splats,
-        extras: &[ExtraGroup],
-        is_only_drawn: bool,
-    ) -> Result<(), EngineError> {
-        let (groups, words) = Groups::lay_out(extras);
-        let n = splats.len() as u64;
-        let room = splat_room(n);
-        let old = *self.memory.sizes();
-        let entries = (ENTRIES_PER_SPLAT * n).max(FIRST_ENTRIES).next_multiple_of(4096).max(old.entries);
-        let sizes = Sizes {
-            splats: room,
-            sh_blocks: sh_blocks(splats.sh_degree),
-            training: !is_only_drawn,
-            entries,
-            corrections: words.len() as u64,
-            ..old
-        };
-        let most = self.gpu().most_bytes_of_a_buffer() / 48;
-        let sizes = Sizes { entries: sizes.entries.min(most).max(4096), ..sizes };
-        // Refused before the state that is there is touched.
-        self.make_room(&|| format!("a state of {n} splats"), &sizes)?;
-        self.memory.write(Buffer::Corrections, 0, &words)?;
-        self.state = HostState {
-            splats: splats.len(),
-            sh_degree: splats.sh_degree,
-            groups,
-            is_only_drawn,
-            ..HostState::default()
-        };
-        planes::write(&mut self.memory, &self.pool, planes::PARAMETERS, splats)
-    }
-
-    /// Sends splats that are only drawn.
-    pub(crate) fn hold_splats(&mut self, splats: &Splats, extras: &[ExtraGroup]) -> Result<(), EngineError> {
-        self.hold(splats, extras, true)
-    }
-
-    /// Sends a whole state.
-    pub(crate) fn hold_state(&mut self, state: TrainState) -> Result<(), EngineError> {
-        self.hold(&state.splats, &state.extras, false)?;
-        planes::write(&mut self.memory, &self.pool, planes::FIRST, &state.moments.m)?;
-        planes::write(&mut self.memory, &self.pool, planes::SECOND, &state.moments.v)?;
-        planes::write_records(&mut self.memory, &state)?;
-        let bias: Vec<u32> =
-            (0..u64::from(BIAS_CLOCKS)).flat_map(unit::bias_corrections).map(f32::to_bits).collect();
-        self.memory.write(Buffer::Sums, 0, &bias)?;
-        (self.state.group_clock, self.state.next_id) = (state.group_clock, state.next_id);
-        Ok(())
-    }
-
-    /// Reads the corrections back.
-    pub(crate) fn read_corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
-        let words = self.state.groups.words();
-        let mut all = Vec::with_capacity(words);
-        self.memory.read(Buffer::Corrections, 0, words, |_, part| all.extend_from_slice(part))?;
-        Ok(self.state.groups.read(&all))
-    }
-
-    /// Reads the whole state back.
-    pub(crate) fn read_state(&mut self) -> Result<TrainState, EngineError> {
-        let (n, degree) = (self.state.splats, self.state.sh_degree);
-        if self.memory.sizes().splats == 0 {
-            return Ok(TrainState::default());
-        }
-        let splats = planes::read(&mut self.memory, &self.pool, planes::PARAMETERS, degree, n)?;
-        let extras = self.read_corrections()?;
-        if self.state.is_only_drawn {
-            return Ok(TrainState::new(splats, extras));
-        }
-        let moments = planes::read_moments(&mut self.memory, &self.pool, degree, n)?;
-        let mut state = TrainState {
-            splats,
-            moments,
-            group_clock: self.state.group_clock,
-            next_id: self.state.next_id,
-            extras,
-            ..TrainState::default()
-        };
-        planes::read_records(&mut self.memory, n, &mut state)?;
-        Ok(state)
-    }
 }
 
 /// Checks the arrays of a state: its own lengths, and moments that fit.

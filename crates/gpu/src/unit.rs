@@ -207,18 +207,24 @@ fn set_update(job: &mut Job, held: &Held<'_>, params: &StepParams) {
     job.scale_pull = params.scale_regularisation / (3 * n) as f32;
 }
 
-/// A picture as words: RGBA bytes, then its mask as bits, if it has one.
-pub(crate) fn picture_words(target: &TargetImage) -> Vec<u32> {
+/// Bytes of the words of a picture.
+pub(crate) fn picture_bytes(target: &TargetImage) -> u64 {
+    let pixels = u64::from(target.width) * u64::from(target.height);
+    4 * (pixels + target.mask.as_ref().map_or(0, |_| pixels.div_ceil(32)))
+}
+
+/// Adds a picture as words: RGBA bytes, then its mask as bits, if it has one.
+pub(crate) fn picture_words(target: &TargetImage, words: &mut Vec<u32>) {
     let pixels = target.width as usize * target.height as usize;
+    let first = words.len();
     let alpha = |i: usize| target.alpha.as_ref().map_or(255, |alpha| alpha[i]);
     let word = |(i, rgb): (usize, &[u8; 3])| u32::from_le_bytes([rgb[0], rgb[1], rgb[2], alpha(i)]);
-    let mut words: Vec<u32> = target.rgb.as_chunks().0.iter().enumerate().map(word).collect();
-    words.resize(pixels, 0);
+    words.extend(target.rgb.as_chunks().0.iter().enumerate().map(word));
+    words.resize(first + pixels, 0);
     if let Some(mask) = &target.mask {
         let bits = |part: &[u8]| {
             part.iter().enumerate().fold(0, |bits, (i, &keep)| bits | u32::from(keep != 0) << i)
         };
         words.extend(mask.chunks(32).map(bits));
     }
-    words
 }

@@ -43,6 +43,23 @@ pub struct StepReport {
     pub added: u64,
 }
 
+impl StepReport {
+    /// Hands over what is to be told, of so many splats: sums and counts start again, what describes the last step stays.
+    #[must_use]
+    pub fn take(&mut self, splats: usize) -> Self {
+        let report = Self { splats: splats as u64, ..*self };
+        *self = Self {
+            last_step: report.last_step,
+            last_loss: report.last_loss,
+            visible: report.visible,
+            intersections: report.intersections,
+            dead_splats: report.dead_splats,
+            ..Self::default()
+        };
+        report
+    }
+}
+
 /// What a device is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DeviceInfo {

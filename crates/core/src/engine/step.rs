@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::EngineError;
 use super::render::RenderOptions;
 use crate::constants::DSSIM_WEIGHT;
 use crate::{Camera, Pose, TargetImage};
@@ -155,6 +156,18 @@ impl StepParams {
             pose: None,
             sky: None,
         }
+    }
+
+    /// The view of a step, for a device that takes one at a time.
+    ///
+    /// # Errors
+    /// There are more, or none.
+    pub fn only_view<'a>(&self, views: &'a [TrainView]) -> Result<&'a TrainView, EngineError> {
+        let [view] = views else {
+            let what = format!("{} views in step {} (expected 1 at a time)", views.len(), self.step);
+            return Err(EngineError::BadInput(what));
+        };
+        Ok(view)
     }
 
     /// The same step under another number: its random numbers are others.

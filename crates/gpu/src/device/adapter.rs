@@ -66,8 +66,34 @@ impl GpuInfo {
     }
 }
 
-fn device_error(what: String) -> EngineError {
-    EngineError::Device(what)
+/// Why no adapter is taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum NoAdapter {
+    #[error(
+        "no adapter: neither Vulkan nor Metal nor DirectX 12 shows one (expected a GPU with its driver, or a software \
+         adapter such as Mesa's lavapipe)"
+    )]
+    None,
+    #[error("no adapter is called `{wanted}` (there are {})", numbered(.all))]
+    Unknown { wanted: String, all: Vec<GpuInfo> },
+    #[error("`{wanted}` fits {fits} adapters (take a number: {})", numbered(.all))]
+    Ambiguous { wanted: String, fits: usize, all: Vec<GpuInfo> },
+    #[error("{name}: {found} {what} (expected at least {needed})")]
+    Lacks { name: String, what: &'static str, found: u32, needed: u32 },
+    #[error("{name}: {reason}")]
+    Refused { name: String, reason: String },
+}
+
+impl From<NoAdapter> for EngineError {
+    fn from(error: NoAdapter) -> Self {
+        Self::Device(error.to_string())
+    }
+}
+
+/// Adapters with their numbers.
+fn numbered(infos: &[GpuInfo]) -> String {
+    let name = |(number, info): (usize, &GpuInfo)| format!("{number}: {} ({})", info.name, info.backend);
+    infos.iter().enumerate().map(name).collect::<Vec<_>>().join(", ")
 }
 
 fn instance() -> wgpu::Instance {
@@ -83,15 +109,9 @@ fn adapters() -> Vec<wgpu::Adapter> {
 }
 
 /// The place of the adapter that is meant.
-fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, String> {
-    let list = || {
-        let name = |(number, info): (usize, &GpuInfo)| format!("{number}: {} ({})", info.name, info.backend);
-        infos.iter().enumerate().map(name).collect::<Vec<_>>().join(", ")
-    };
+fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, NoAdapter> {
     if infos.is_empty() {
-        return Err("no adapter: neither Vulkan nor Metal nor DirectX 12 shows one (expected a GPU with its driver, or a \
-                    software adapter such as Mesa's lavapipe)"
-            .to_owned());
+        return Err(NoAdapter::None);
     }
     let AdapterChoice::Named(wanted) = choice else {
         let best = (0..infos.len()).min_by_key(|&i| infos[i].kind);
@@ -103,22 +123,23 @@ fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, String> {
     let part = wanted.to_lowercase();
     let fits: Vec<usize> =
         (0..infos.len()).filter(|&i| infos[i].name.to_lowercase().contains(&part)).collect();
+    let (wanted, all) = (wanted.clone(), infos.to_vec());
     match fits[..] {
         [one] => Ok(one),
-        [] => Err(format!("no adapter is called `{wanted}` (there are {})", list())),
-        _ => Err(format!("`{wanted}` fits {} adapters (take a number: {})", fits.len(), list())),
+        [] => Err(NoAdapter::Unknown { wanted, all }),
+        _ => Err(NoAdapter::Ambiguous { wanted, fits: fits.len(), all }),
     }
 }
 
 /// What an adapter lacks of what the kernels need.
-fn missing(limits: &wgpu::Limits) -> Option<String> {
+fn missing(name: &str, limits: &wgpu::Limits) -> Option<NoAdapter> {
     let needs = [
         ("storage buffers of a kernel", limits.max_storage_buffers_per_shader_stage, 8),
         ("bytes of workgroup memory", limits.max_compute_workgroup_storage_size, 16_384),
         ("threads of a workgroup", limits.max_compute_invocations_per_workgroup, 256),
     ];
     let lacking = needs.into_iter().find(|&(_, found, needed)| found < needed);
-    lacking.map(|(what, found, needed)| format!("{found} {what} (expected at least {needed})"))
+    lacking.map(|(what, found, needed)| NoAdapter::Lacks { name: name.to_owned(), what, found, needed })
 }
 
 impl Gpu {
@@ -135,11 +156,11 @@ impl Gpu {
     pub fn open(choice: &AdapterChoice) -> Result<Self, EngineError> {
         let adapters = adapters();
         let infos: Vec<GpuInfo> = adapters.iter().map(GpuInfo::of).collect();
-        let place = choose(&infos, choice).map_err(device_error)?;
+        let place = choose(&infos, choice)?;
         let (adapter, info) = (&adapters[place], infos[place].clone());
         let available = adapter.limits();
-        if let Some(what) = missing(&available) {
-            return Err(device_error(format!("{}: {what}", info.name)));
+        if let Some(lacking) = missing(&info.name, &available) {
+            return Err(lacking.into());
         }
         // The defaults of WebGPU, so that the same kernels run everywhere, with buffers as large as they may be.
         let limits = wgpu::Limits {
@@ -155,8 +176,10 @@ impl Gpu {
             ..wgpu::DeviceDescriptor::default()
         };
         let opened = block_on(adapter.request_device(&descriptor));
-        let (device, queue) =
-            opened.map_err(|err| device_error(format!("{}: {}", info.name, one_line(&err.to_string()))))?;
+        let (device, queue) = opened.map_err(|err| NoAdapter::Refused {
+            name: info.name.clone(),
+            reason: one_line(&err.to_string()),
+        })?;
         let notes = Arc::new(Notes::default());
         let for_errors = Arc::clone(&notes);
         device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| for_errors.note(error.to_string())));
@@ -204,10 +227,10 @@ mod tests {
         assert_eq!(choose(&all[..1], &AdapterChoice::Best), Ok(0));
         let named = |name: &str| choose(&all, &AdapterChoice::Named(name.to_owned()));
         assert_eq!((named("arc"), named("3")), (Ok(1), Ok(3)));
-        assert!(
-            named("h200").is_err_and(|what| what.contains("fits 2 adapters") && what.contains("3: NVIDIA"))
-        );
-        assert!(named("radeon").is_err_and(|what| what.contains("there are 0: llvmpipe")));
-        assert!(choose(&[], &AdapterChoice::Best).is_err_and(|what| what.starts_with("no adapter")));
+        let refused = |outcome: Result<usize, NoAdapter>| outcome.expect_err("refused").to_string();
+        let what = refused(named("h200"));
+        assert!(what.contains("fits 2 adapters") && what.contains("3: NVIDIA"), "{what}");
+        assert!(refused(named("radeon")).contains("there are 0: llvmpipe"));
+        assert_eq!(choose(&[], &AdapterChoice::Best), Err(NoAdapter::None));
     }
 }

@@ -1,16 +1,43 @@
 //! The buffers of an engine: made, written, read.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use gausset_core::engine::EngineError;
 
 use super::Gpu;
-use super::queue::Ticket;
+use super::mapping::{map, wait};
+use super::pictures::Pictures;
+use super::ring::Ring;
 use crate::kernels::Kernel;
 use crate::layout::{Buffer, Sizes};
+use crate::schedule::{Grid, Unit};
 
 /// Bytes that are written or read at a time.
 const CHUNK: usize = 16 << 20;
+
+/// What has been asked of the device so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Units submitted.
+    pub(crate) submissions: u64,
+    /// Times that the host waited for one.
+    pub(crate) waits: u64,
+    /// Buffers and groups of them that were made.
+    pub(crate) allocations: u64,
+    /// Bytes that went up with units.
+    pub(crate) sent: u64,
+    /// Bytes that came down with units.
+    pub(crate) read: u64,
+}
+
+/// A dispatch as it is recorded.
+#[derive(Debug)]
+pub(super) struct Part {
+    pub(super) pipeline: wgpu::ComputePipeline,
+    pub(super) group: wgpu::BindGroup,
+    pub(super) grid: Grid,
+}
 
 /// All buffers of one engine.
 #[derive(Debug)]
@@ -20,12 +47,19 @@ pub(crate) struct Memory {
     sizes: Sizes,
     /// By kernel and buffers; empty again whenever a buffer is another one.
     pub(super) groups: BTreeMap<(Kernel, Vec<Buffer>), wgpu::BindGroup>,
-    /// Where the status of a unit arrives.
-    pub(super) status: Option<wgpu::Buffer>,
-    /// Where everything else arrives.
+    /// By unit; empty again with the groups, and when sizes change.
+    pub(super) plans: Vec<(Unit, Arc<[Part]>)>,
+    /// Units under way.
+    pub(super) ring: Ring,
+    /// Pictures that stay.
+    pub(super) pictures: Pictures,
+    /// What goes up with a unit, while it is made.
+    pub(super) words: Vec<u32>,
+    pub(super) counts: Counts,
+    /// Where everything but statuses arrives.
     staging: Option<wgpu::Buffer>,
-    /// The unit under way.
-    pub(super) ticket: Option<Ticket>,
+    /// Bytes that all buffers may take together.
+    limit: u64,
 }
 
 fn usages(buffer: Buffer) -> wgpu::BufferUsages {
@@ -45,10 +79,41 @@ impl Memory {
             buffers: Vec::new(),
             sizes: Sizes::default(),
             groups: BTreeMap::new(),
-            status: None,
+            plans: Vec::new(),
+            ring: Ring::default(),
+            pictures: Pictures::default(),
+            words: Vec::new(),
+            counts: Counts::default(),
             staging: None,
-            ticket: None,
+            limit: u64::MAX,
         }
+    }
+
+    /// Bytes that all buffers may take together.
+    pub(crate) fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Keeps to so many bytes, a quarter of them for pictures.
+    pub(crate) fn limit_to(&mut self, bytes: u64) {
+        self.limit = bytes;
+        self.pictures.limit(bytes);
+    }
+
+    /// Bytes of the pictures that stay.
+    pub(crate) fn picture_bytes(&self) -> u64 {
+        self.pictures.bytes()
+    }
+
+    /// Lets the pictures go: their names are those of others from now on.
+    pub(crate) fn forget_pictures(&mut self) {
+        self.pictures.forget();
+    }
+
+    /// What has been asked of the device so far.
+    #[cfg(test)]
+    pub(crate) fn counts(&self) -> Counts {
+        self.counts
     }
 
     /// The device.
@@ -81,33 +146,35 @@ impl Memory {
             for buffer in Buffer::ALL {
                 if sizes.bytes(buffer) > self.buffers[buffer as usize].size() {
                     self.groups.clear();
+                    self.plans.clear();
                     self.buffers[buffer as usize] = self.make(buffer, sizes)?;
                 }
             }
+        }
+        if self.sizes != *sizes {
+            self.plans.clear();
         }
         self.sizes = *sizes;
         Ok(())
     }
 
-    fn make(&self, buffer: Buffer, sizes: &Sizes) -> Result<wgpu::Buffer, EngineError> {
-        let (label, size) = (buffer.label(), sizes.bytes(buffer));
-        self.gpu.guarded(&label, size, |device, _| {
-            device.create_buffer(&wgpu::BufferDescriptor {
-                label: Some(&label),
-                size,
-                usage: usages(buffer),
-                mapped_at_creation: false,
-            })
-        })
+    fn make(&mut self, buffer: Buffer, sizes: &Sizes) -> Result<wgpu::Buffer, EngineError> {
+        self.made(&buffer.label(), sizes.bytes(buffer), usages(buffer))
     }
 
-    /// A buffer that the host can read.
-    pub(super) fn readable(&self, label: &str, size: u64) -> Result<wgpu::Buffer, EngineError> {
+    /// A buffer.
+    pub(super) fn made(
+        &mut self,
+        label: &str,
+        size: u64,
+        usage: wgpu::BufferUsages,
+    ) -> Result<wgpu::Buffer, EngineError> {
+        self.counts.allocations += 1;
         self.gpu.guarded(label, size, |device, _| {
             device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some(label),
                 size,
-                usage: wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+                usage,
                 mapped_at_creation: false,
             })
         })
@@ -150,8 +217,8 @@ impl Memory {
                 encoder.copy_buffer_to_buffer(source, from, &staging, 0, bytes);
                 queue.submit([encoder.finish()])
             })?;
-            let mapped = super::queue::map(&self.gpu, &staging, bytes)?;
-            super::queue::wait(&self.gpu, Some(index))?;
+            let mapped = map(&self.gpu, &staging, bytes, wgpu::MapMode::Read)?;
+            wait(&self.gpu, Some(index))?;
             mapped.finish(&self.gpu, |bytes| take(start, bytemuck::cast_slice(bytes)))?;
         }
         Ok(())
@@ -159,7 +226,11 @@ impl Memory {
 
     fn staging(&mut self, bytes: u64) -> Result<wgpu::Buffer, EngineError> {
         if self.staging.as_ref().is_none_or(|staging| staging.size() < bytes) {
-            self.staging = Some(self.readable("staging", bytes)?);
+            self.staging = Some(self.made(
+                "staging",
+                bytes,
+                wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST,
+            )?);
         }
         let staging = self.staging.clone();
         staging.ok_or_else(|| self.gpu.error("no staging buffer"))

@@ -5,6 +5,9 @@
 //! | `adapter` | which adapter, and opening it |
 //! | `failure` | what goes wrong as values: error scopes, handlers, panics |
 //! | `pipeline` | kernels, compiled when they are first used |
+//! | `mapping` | buffers that the host gets hold of, and waiting |
+//! | `ring` | the places of units under way |
+//! | `pictures` | pictures that stay on the device |
 //! | `memory` | the buffers of an engine: made, written, read |
 //! | `queue` | units: recorded, submitted, awaited |
 //!
@@ -13,15 +16,19 @@
 
 mod adapter;
 mod failure;
+mod mapping;
 mod memory;
+mod pictures;
 mod pipeline;
 mod queue;
+mod ring;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 pub use adapter::{AdapterChoice, AdapterKind, GpuInfo};
 pub(crate) use memory::Memory;
+pub(crate) use queue::Picture;
 
 use crate::kernels::Kernel;
 use failure::Notes;

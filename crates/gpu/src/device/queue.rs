@@ -1,156 +1,188 @@
 //! Units: recorded, submitted, awaited.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
-use std::time::{Duration, Instant};
 
 use gausset_core::engine::EngineError;
 
-use super::Gpu;
-use super::memory::Memory;
+use super::mapping::{look, wait};
+use super::memory::{Memory, Part};
+use super::pictures::PictureName;
 use super::pipeline::Pipeline;
+use super::ring::Ring;
 use crate::layout::Buffer;
-use crate::record::{GRID_WIDTH, status};
-use crate::schedule::{Dispatch, Grid};
+use crate::record::{GRID_WIDTH, Job, Record, status};
+use crate::schedule::{Dispatch, Grid, Unit, dispatches};
 
-const PENDING: u8 = 0;
-const READY: u8 = 1;
-const FAILED: u8 = 2;
+/// Bytes of a status.
+const STATUS_BYTES: u64 = 4 * status::WORDS as u64;
+/// Plans that are kept; more are of units that do not come again.
+const MOST_PLANS: usize = 64;
 
-/// How long a callback may take that another thread is about to call.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A buffer that is being made readable.
-#[derive(Debug)]
-pub(super) struct Mapping {
-    buffer: wgpu::Buffer,
-    bytes: u64,
-    state: Arc<AtomicU8>,
+/// The picture of a unit.
+pub(crate) struct Picture<'a> {
+    /// Under which it may be kept.
+    pub(crate) name: PictureName,
+    /// Bytes of its words.
+    pub(crate) bytes: u64,
+    /// Adds its words.
+    pub(crate) words: &'a dyn Fn(&mut Vec<u32>),
 }
 
-/// A unit under way.
-#[derive(Debug)]
-pub(super) struct Ticket {
-    index: wgpu::SubmissionIndex,
-    mapping: Mapping,
-}
-
-/// Asks for the first bytes of a buffer, as soon as what was submitted is done.
-pub(super) fn map(gpu: &Gpu, buffer: &wgpu::Buffer, bytes: u64) -> Result<Mapping, EngineError> {
-    let state = Arc::new(AtomicU8::new(PENDING));
-    let told = Arc::clone(&state);
-    gpu.guarded("mapping", 0, |_, _| {
-        buffer.map_async(wgpu::MapMode::Read, 0..bytes, move |outcome| {
-            told.store(if outcome.is_ok() { READY } else { FAILED }, Ordering::Release);
-        });
-    })?;
-    Ok(Mapping { buffer: buffer.clone(), bytes, state })
-}
-
-/// Waits for a submission, or for all of them.
-pub(super) fn wait(gpu: &Gpu, submission_index: Option<wgpu::SubmissionIndex>) -> Result<(), EngineError> {
-    let kind = wgpu::PollType::Wait { submission_index, timeout: None };
-    let outcome = gpu.guarded("waiting", 0, |device, _| device.poll(kind).map_err(|err| err.to_string()))?;
-    outcome.map(drop).map_err(|what| gpu.error(&what))
-}
-
-impl Mapping {
-    /// Hands the bytes over and lets the buffer go.
-    pub(super) fn finish(self, gpu: &Gpu, take: impl FnOnce(&[u8])) -> Result<(), EngineError> {
-        // Another thread that polls the same device may have taken our callback and not called it yet.
-        let since = Instant::now();
-        while self.state.load(Ordering::Acquire) == PENDING && since.elapsed() < PATIENCE {
-            wait(gpu, None)?;
-            std::thread::yield_now();
-        }
-        if self.state.load(Ordering::Acquire) != READY {
-            return Err(gpu.error("a result of the device could not be read"));
-        }
-        let outcome = gpu.guarded("reading", 0, |_, _| {
-            let view = self.buffer.get_mapped_range(0..self.bytes).map_err(|err| err.to_string())?;
-            take(&view);
-            drop(view);
-            self.buffer.unmap();
-            Ok::<(), String>(())
-        })?;
-        outcome.map_err(|what| gpu.error(&what))
-    }
+/// Where the picture of a unit comes from.
+enum Source {
+    /// It is on the device.
+    Kept(wgpu::Buffer),
+    /// It goes up, and stays if there is a buffer for it.
+    Sent(Option<wgpu::Buffer>),
 }
 
 impl Memory {
-    /// Submits a unit: one command buffer with one pass, behind which the status is copied to the host.
-    pub(crate) fn submit(&mut self, dispatches: &[Dispatch]) -> Result<(), EngineError> {
+    /// Submits a unit with the room that there is: one command buffer that takes record and picture from the host, does
+    /// the dispatches and sends the status back.
+    pub(crate) fn submit(
+        &mut self,
+        job: &Job,
+        picture: Option<&Picture<'_>>,
+        unit: &Unit,
+    ) -> Result<(), EngineError> {
+        let sizes = *self.sizes();
+        let job = Job { capacity: sizes.splats as u32, entry_capacity: sizes.entries as u32, ..*job };
+        let parts = self.plan(unit)?;
+        self.launch(Some(&job), picture, &parts)
+    }
+
+    /// Submits dispatches alone.
+    #[cfg(test)]
+    pub(crate) fn submit_list(&mut self, dispatches: &[Dispatch]) -> Result<(), EngineError> {
+        let parts = self.parts(dispatches)?;
+        self.launch(None, None, &parts)
+    }
+
+    fn launch(
+        &mut self,
+        job: Option<&Job>,
+        picture: Option<&Picture<'_>>,
+        parts: &[Part],
+    ) -> Result<(), EngineError> {
         let gpu = self.gpu.clone();
-        let mut parts: Vec<(Pipeline, wgpu::BindGroup, Grid)> = Vec::with_capacity(dispatches.len());
-        for dispatch in dispatches {
-            let pipeline = gpu.pipeline(dispatch.kernel)?;
-            let group = self.group(&pipeline, dispatch)?;
-            parts.push((pipeline, group, dispatch.grid));
+        self.words.clear();
+        if let Some(job) = job {
+            self.words.extend(job.words());
         }
-        let bytes = 4 * status::WORDS as u64;
-        if self.status.is_none() {
-            self.status = Some(self.readable("status", bytes)?);
+        let job_bytes = 4 * self.words.len() as u64;
+        let source = picture.map(|picture| self.source(picture)).transpose()?;
+        if let (Some(picture), Some(Source::Sent(_))) = (picture, &source) {
+            (picture.words)(&mut self.words);
         }
-        let Some(target) = self.status.clone() else { return Err(gpu.error("no status buffer")) };
+        let bytes = 4 * self.words.len() as u64;
+        let (mut place, made) = self.ring.place(&gpu, bytes, STATUS_BYTES)?;
+        self.counts.allocations += 2 * made;
+        place.fill(&gpu, bytemuck::cast_slice(&self.words))?;
         let of = |buffer: Buffer| &self.buffers[buffer as usize];
-        let (arguments, ranges, source) = (of(Buffer::Arguments), of(Buffer::Ranges), of(Buffer::Status));
         let index = gpu.guarded("a unit", 0, |device, queue| {
             let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
-            encoder.clear_buffer(ranges, 0, None);
-            {
-                let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
-                for (pipeline, group, grid) in &parts {
-                    pass.set_pipeline(&pipeline.pipeline);
-                    pass.set_bind_group(0, group, &[]);
-                    match grid {
-                        Grid::One => pass.dispatch_workgroups(1, 1, 1),
-                        Grid::Groups(groups) => {
-                            pass.dispatch_workgroups(
-                                (*groups).min(GRID_WIDTH),
-                                groups.div_ceil(GRID_WIDTH),
-                                1,
-                            );
-                        }
-                        Grid::Counted(argument) => {
-                            pass.dispatch_workgroups_indirect(arguments, 16 * u64::from(*argument));
-                        }
-                    }
+            encoder.copy_buffer_to_buffer(&place.up, 0, of(Buffer::Job), 0, job_bytes);
+            if let (Some(picture), Some(source)) = (picture, &source) {
+                let (from, first) = match source {
+                    Source::Kept(kept) => (kept, 0),
+                    Source::Sent(_) => (&place.up, job_bytes),
+                };
+                encoder.copy_buffer_to_buffer(from, first, of(Buffer::Picture), 0, picture.bytes);
+                if let Source::Sent(Some(kept)) = source {
+                    encoder.copy_buffer_to_buffer(from, first, kept, 0, picture.bytes);
                 }
             }
-            encoder.copy_buffer_to_buffer(source, 0, &target, 0, bytes);
+            encoder.clear_buffer(of(Buffer::Ranges), 0, None);
+            record(&mut encoder, parts, of(Buffer::Arguments));
+            encoder.copy_buffer_to_buffer(of(Buffer::Status), 0, &place.down, 0, STATUS_BYTES);
             queue.submit([encoder.finish()])
         })?;
-        let mapping = map(&gpu, &target, bytes)?;
-        self.ticket = Some(Ticket { index, mapping });
+        self.counts.submissions += 1;
+        self.counts.sent += bytes;
+        self.counts.read += STATUS_BYTES;
+        self.ring.under.push_back(place.under(&gpu, index)?);
+        if let (Some(picture), Some(Source::Sent(Some(kept)))) = (picture, source) {
+            self.pictures.keep(picture.name, kept);
+        }
         Ok(())
     }
 
-    /// Whether a unit is under way whose status has not been taken.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.ticket.is_some()
-    }
-
-    /// Whether the status of the unit under way has arrived; does not wait.
-    pub(crate) fn is_done(&self) -> Result<bool, EngineError> {
-        let Some(ticket) = &self.ticket else { return Ok(true) };
-        self.gpu.guarded("asking", 0, |device, _| {
-            let _ = device.poll(wgpu::PollType::Poll);
-        })?;
-        Ok(ticket.mapping.state.load(Ordering::Acquire) != PENDING)
-    }
-
-    /// Waits for the unit under way and takes its status.
-    pub(crate) fn finish(&mut self) -> Result<Option<[u32; status::WORDS]>, EngineError> {
-        let Some(ticket) = self.ticket.take() else { return Ok(None) };
-        let mut words = [0; status::WORDS];
-        let outcome = wait(&self.gpu, Some(ticket.index)).and_then(|()| {
-            ticket.mapping.finish(&self.gpu, |bytes| words.copy_from_slice(bytemuck::cast_slice(bytes)))
-        });
-        if outcome.is_err() {
-            // It may be mapped for ever.
-            self.status = None;
+    /// Where a picture comes from, with a buffer for it to stay in if there is room.
+    fn source(&mut self, picture: &Picture<'_>) -> Result<Source, EngineError> {
+        if let Some(kept) = self.pictures.get(picture.name) {
+            return Ok(Source::Kept(kept.clone()));
         }
-        outcome.map(|()| Some(words))
+        let taken = self.sizes().total() + self.pictures.bytes();
+        if !self.pictures.has_room(picture.bytes) || taken + picture.bytes > self.limit() {
+            return Ok(Source::Sent(None));
+        }
+        let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
+        let made = self.made("a picture", picture.bytes, usage);
+        match made {
+            // It is a convenience: the device goes on without.
+            Err(EngineError::OutOfMemory { .. }) => Ok(Source::Sent(None)),
+            made => made.map(|kept| Source::Sent(Some(kept))),
+        }
+    }
+
+    /// Whether units are under way whose status has not been taken.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.ring.under.is_empty()
+    }
+
+    /// The status of the oldest unit under way, if there is one and it has arrived; waits for it if that is wanted.
+    pub(crate) fn take(&mut self, is_awaited: bool) -> Result<Option<[u32; status::WORDS]>, EngineError> {
+        let gpu = self.gpu.clone();
+        let outcome = self.take_on(&gpu, is_awaited);
+        if outcome.is_err() {
+            // What is under way may be so for ever.
+            self.ring = Ring::default();
+        }
+        outcome
+    }
+
+    fn take_on(
+        &mut self,
+        gpu: &super::Gpu,
+        is_awaited: bool,
+    ) -> Result<Option<[u32; status::WORDS]>, EngineError> {
+        let Some(oldest) = self.ring.under.front() else { return Ok(None) };
+        if !oldest.status.is_over() {
+            look(gpu)?;
+        }
+        if !oldest.status.is_over() {
+            if !is_awaited {
+                return Ok(None);
+            }
+            self.counts.waits += 1;
+            wait(gpu, Some(oldest.index.clone()))?;
+        }
+        let mut words = [0; status::WORDS];
+        self.ring.land(gpu, |bytes| words.copy_from_slice(bytemuck::cast_slice(bytes)))?;
+        Ok(Some(words))
+    }
+
+    /// The recorded dispatches of a unit, made once.
+    fn plan(&mut self, unit: &Unit) -> Result<Arc<[Part]>, EngineError> {
+        if let Some((_, parts)) = self.plans.iter().find(|(of, _)| of == unit) {
+            return Ok(Arc::clone(parts));
+        }
+        if self.plans.len() >= MOST_PLANS {
+            self.plans.clear();
+        }
+        let parts: Arc<[Part]> = self.parts(&dispatches(unit, self.sizes()))?.into();
+        self.plans.push((*unit, Arc::clone(&parts)));
+        Ok(parts)
+    }
+
+    fn parts(&mut self, dispatches: &[Dispatch]) -> Result<Vec<Part>, EngineError> {
+        let mut parts = Vec::with_capacity(dispatches.len());
+        for dispatch in dispatches {
+            let pipeline = self.gpu.pipeline(dispatch.kernel)?;
+            let group = self.group(&pipeline, dispatch)?;
+            parts.push(Part { pipeline: pipeline.pipeline, group, grid: dispatch.grid });
+        }
+        Ok(parts)
     }
 
     fn group(&mut self, pipeline: &Pipeline, dispatch: &Dispatch) -> Result<wgpu::BindGroup, EngineError> {
@@ -175,7 +207,26 @@ impl Memory {
                 entries: &entries,
             })
         })?;
+        self.counts.allocations += 1;
         self.groups.insert(key, group.clone());
         Ok(group)
+    }
+}
+
+/// Records dispatches in one pass.
+fn record(encoder: &mut wgpu::CommandEncoder, parts: &[Part], arguments: &wgpu::Buffer) {
+    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+    for part in parts {
+        pass.set_pipeline(&part.pipeline);
+        pass.set_bind_group(0, &part.group, &[]);
+        match part.grid {
+            Grid::One => pass.dispatch_workgroups(1, 1, 1),
+            Grid::Groups(groups) => {
+                pass.dispatch_workgroups(groups.min(GRID_WIDTH), groups.div_ceil(GRID_WIDTH), 1);
+            }
+            Grid::Counted(argument) => {
+                pass.dispatch_workgroups_indirect(arguments, 16 * u64::from(argument));
+            }
+        }
     }
 }

@@ -26,8 +26,6 @@ var<workgroup> a: array<vec4<f32>, 256>;
 var<workgroup> b: array<vec4<f32>, 256>;
 var<workgroup> c: array<vec2<f32>, 256>;
 var<workgroup> most_used: atomic<u32>;
-var<workgroup> lo_shared: u32;
-var<workgroup> hi_shared: u32;
 
 /// `Y_k` of the sky's channel.
 fn sky_value(k: u32, channel: u32) -> f32 {
@@ -58,17 +56,11 @@ fn sky_at(centre: vec2<f32>) -> vec3<f32> {
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
     let tile = group_index(group);
-    if (thread == 0u) {
-        lo_shared = 0u;
-        hi_shared = 0u;
-    }
-    if (thread == 0u && tile < job.tiles) {
-        lo_shared = ranges[4u * tile];
-        hi_shared = ranges[4u * tile + 2u];
-        atomicStore(&most_used, ranges[4u * tile]);
-    }
-    let lo = workgroupUniformLoad(&lo_shared);
-    let hi = workgroupUniformLoad(&hi_shared);
+    let list = list_of(tile, thread, 2u);
+    let lo = list.x;
+    let hi = list.y;
+    if (thread == 0u) { atomicStore(&most_used, lo); }
+    workgroupBarrier();
     let centre = pixel_centre(tile, job.tiles_x, thread);
     let inside = centre.x < f32(job.width) && centre.y < f32(job.height);
     var transmittance = 1.0;

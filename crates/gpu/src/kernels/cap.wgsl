@@ -11,22 +11,13 @@ var<workgroup> a: array<vec4<f32>, 256>;
 var<workgroup> b: array<vec4<f32>, 256>;
 // A bit for each entry of the batch that draws.
 var<workgroup> draws: array<atomic<u32>, 8>;
-var<workgroup> lo_shared: u32;
-var<workgroup> hi_shared: u32;
 
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
     let tile = group_index(group);
-    if (thread == 0u) {
-        lo_shared = 0u;
-        hi_shared = 0u;
-    }
-    if (thread == 0u && tile < job.tiles) {
-        lo_shared = ranges[4u * tile];
-        hi_shared = ranges[4u * tile + 1u];
-    }
-    let lo = workgroupUniformLoad(&lo_shared);
-    let hi = workgroupUniformLoad(&hi_shared);
+    let list = list_of(tile, thread, 1u);
+    let lo = list.x;
+    let hi = list.y;
     let centre = pixel_centre(tile, job.tiles_x, thread);
     let inside = centre.x < f32(job.width) && centre.y < f32(job.height);
     var drawing = 0u;

@@ -59,6 +59,25 @@ fn is_valid(x: u32, y: u32) -> bool {
     return ((picture[job.width * job.height + at / 32u] >> (at % 32u)) & 1u) == 1u;
 }
 
+/// The pixel of a thread of a tile: where it is, whether it is inside the picture, whether it counts.
+struct Place {
+    tile: u32,
+    corner: vec2<u32>,
+    local: vec2<u32>,
+    at: vec2<u32>,
+    inside: bool,
+    counts: bool,
+}
+
+fn place_of(tile: u32, thread: u32) -> Place {
+    let corner = vec2<u32>(tile % job.tiles_x, tile / job.tiles_x) * TILE_SIZE;
+    let local = vec2<u32>(thread % TILE_SIZE, thread / TILE_SIZE);
+    let at = corner + local;
+    let inside = at.x < job.width && at.y < job.height;
+    let counts = inside && is_valid(min(at.x, job.width - 1u), min(at.y, job.height - 1u));
+    return Place(tile, corner, local, at, inside, counts);
+}
+
 /// A channel of the truth: a byte's share of 255, with coverage over the background.
 fn truth(x: u32, y: u32, channel: u32) -> f32 {
     let word = picture[y * job.width + x];

@@ -29,17 +29,12 @@ fn moments(at: u32) -> vec4<f32> {
 
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
-    let tile = group_index(group);
-    let corner = vec2<u32>(tile % job.tiles_x, tile / job.tiles_x) * TILE_SIZE;
-    let local = vec2<u32>(thread % TILE_SIZE, thread / TILE_SIZE);
-    let at = corner + local;
-    let inside = at.x < job.width && at.y < job.height;
-    let counts = inside && is_valid(min(at.x, job.width - 1u), min(at.y, job.height - 1u));
+    let here = place_of(group_index(group), thread);
     let with_ssim = (job.flags & FLAG_SSIM) != 0u;
     var sums = vec2<f32>(0.0);
     for (var channel = 0u; channel < 3u; channel++) {
         for (var k = thread; k < 676u; k += 256u) {
-            let pair = pair_at(i32(corner.x + k % 26u) - 5, i32(corner.y + k / 26u) - 5, channel);
+            let pair = pair_at(i32(here.corner.x + k % 26u) - 5, i32(here.corner.y + k / 26u) - 5, channel);
             xs[k] = pair.x;
             ys[k] = pair.y;
         }
@@ -56,18 +51,18 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
             }
         }
         workgroupBarrier();
-        if (inside) {
-            let middle = (local.y + 5u) * 26u + local.x + 5u;
+        if (here.inside) {
+            let middle = (here.local.y + 5u) * 26u + here.local.x + 5u;
             // Selected, not multiplied: what does not count may be anything.
-            if (counts) { sums.x += abs(xs[middle] - ys[middle]); }
+            if (here.counts) { sums.x += abs(xs[middle] - ys[middle]); }
             if (with_ssim) {
-                let place = local.y * 26u + local.x + 5u;
+                let place = here.local.y * 26u + here.local.x + 5u;
                 var m = tap(0u) * filtered[place];
                 for (var t = 1u; t <= 5u; t++) {
                     m = fma(vec4<f32>(tap(t)), filtered[place - t] + filtered[place + t], m);
                 }
                 var half = vec3<f32>(0.0);
-                if (counts) {
+                if (here.counts) {
                     let a1 = fma(m.x * m.y, 2.0, SSIM_C1);
                     let a2 = fma(fma(-m.x, m.y, m.w), 2.0, SSIM_C2);
                     let squares = fma(m.x, m.x, m.y * m.y);
@@ -85,7 +80,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
                     sums.y += s;
                 }
                 let n = job.width * job.height;
-                let out = 3u * channel * n + at.y * job.width + at.x;
+                let out = 3u * channel * n + here.at.y * job.width + here.at.x;
                 derivatives[out] = half.x;
                 derivatives[out + n] = half.y;
                 derivatives[out + 2u * n] = half.z;
@@ -99,8 +94,8 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         if (thread < reach) { totals[thread] += totals[thread + reach]; }
         workgroupBarrier();
     }
-    if (thread == 0u && tile < job.tiles) {
-        partials[2u * tile] = bitcast<u32>(totals[0].x);
-        partials[2u * tile + 1u] = bitcast<u32>(totals[0].y);
+    if (thread == 0u && here.tile < job.tiles) {
+        partials[2u * here.tile] = bitcast<u32>(totals[0].x);
+        partials[2u * here.tile + 1u] = bitcast<u32>(totals[0].y);
     }
 }

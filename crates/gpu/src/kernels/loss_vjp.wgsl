@@ -48,19 +48,14 @@ fn sum_up(thread: u32, tile: u32, index: u32, value: f32) {
 
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
-    let tile = group_index(group);
-    let corner = vec2<u32>(tile % job.tiles_x, tile / job.tiles_x) * TILE_SIZE;
-    let local = vec2<u32>(thread % TILE_SIZE, thread / TILE_SIZE);
-    let at = corner + local;
-    let inside = at.x < job.width && at.y < job.height;
-    let counts = inside && is_valid(min(at.x, job.width - 1u), min(at.y, job.height - 1u));
+    let here = place_of(group_index(group), thread);
     let with_ssim = (job.flags & FLAG_SSIM) != 0u;
     var gradient = vec3<f32>(0.0);
     var value = vec3<f32>(0.0);
     for (var channel = 0u; channel < 3u; channel++) {
         if (with_ssim) {
             for (var k = thread; k < 676u; k += 256u) {
-                let half = half_at(i32(corner.x + k % 26u) - 5, i32(corner.y + k / 26u) - 5, channel);
+                let half = half_at(i32(here.corner.x + k % 26u) - 5, i32(here.corner.y + k / 26u) - 5, channel);
                 halves[k] = half.x;
                 halves[676u + k] = half.y;
                 halves[1352u + k] = half.z;
@@ -80,39 +75,39 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
             }
         }
         workgroupBarrier();
-        if (counts) {
-            let pair = pair_at(i32(at.x), i32(at.y), channel);
+        if (here.counts) {
+            let pair = pair_at(i32(here.at.x), i32(here.at.y), channel);
             let difference = pair.x - pair.y;
             var g = 0.0;
             if (difference > 0.0) { g = job.l1_factor; }
             if (difference < 0.0) { g = -job.l1_factor; }
             if (with_ssim) {
-                let place = local.y * 26u + local.x + 5u;
+                let place = here.local.y * 26u + here.local.x + 5u;
                 var h = tap(0u) * filtered_in_tile(place);
                 for (var t = 1u; t <= 5u; t++) {
                     h = fma(vec3<f32>(tap(t)), filtered_in_tile(place - t) + filtered_in_tile(place + t), h);
                 }
                 g = fma(fma(pair.y, h.z, fma(pair.x, h.y, h.x)), 2.0 * job.ssim_factor, g);
             }
-            let here = vec3<bool>(channel == 0u, channel == 1u, channel == 2u);
-            gradient = select(gradient, vec3<f32>(g), here);
-            value = select(value, vec3<f32>(pair.x), here);
+            let this_one = vec3<bool>(channel == 0u, channel == 1u, channel == 2u);
+            gradient = select(gradient, vec3<f32>(g), this_one);
+            value = select(value, vec3<f32>(pair.x), this_one);
         }
         workgroupBarrier();
     }
     var out = gradient;
     if (job.affine_row.x != NOWHERE) {
-        let p = 4u * (min(at.y, job.height - 1u) * job.width + min(at.x, job.width - 1u));
+        let p = 4u * (min(here.at.y, job.height - 1u) * job.width + min(here.at.x, job.width - 1u));
         var rendered = vec3<f32>(0.0);
-        if (counts) { rendered = vec3<f32>(pixels[p], pixels[p + 1u], pixels[p + 2u]); }
+        if (here.counts) { rendered = vec3<f32>(pixels[p], pixels[p + 1u], pixels[p + 2u]); }
         for (var i = 0u; i < 3u; i++) {
             var g = gradient.x;
             if (i == 1u) { g = gradient.y; }
             if (i == 2u) { g = gradient.z; }
-            sum_up(thread, tile, 4u * i, g * rendered.x);
-            sum_up(thread, tile, 4u * i + 1u, g * rendered.y);
-            sum_up(thread, tile, 4u * i + 2u, g * rendered.z);
-            sum_up(thread, tile, 4u * i + 3u, g);
+            sum_up(thread, here.tile, 4u * i, g * rendered.x);
+            sum_up(thread, here.tile, 4u * i + 1u, g * rendered.y);
+            sum_up(thread, here.tile, 4u * i + 2u, g * rendered.z);
+            sum_up(thread, here.tile, 4u * i + 3u, g);
         }
         out = vec3<f32>(
             fma(affine_value(2u, 0u), gradient.z, fma(affine_value(1u, 0u), gradient.y, affine_value(0u, 0u) * gradient.x)),
@@ -123,20 +118,20 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         let goes_on = (value < vec3<f32>(1.0)) | (gradient > vec3<f32>(0.0));
         let upstream = select(vec3<f32>(0.0), gradient, goes_on);
         let product = upstream * value;
-        let polynomial = vignetting_at(at.x, at.y);
+        let polynomial = vignetting_at(here.at.x, here.at.y);
         let vignetting = max(polynomial.y, DARKEST);
         // Kept from being too dark, it does not move.
         let share = select(0.0, (product.x + product.y + product.z) / vignetting, polynomial.y > DARKEST);
-        sum_up(thread, tile, 0u, product.x);
-        sum_up(thread, tile, 1u, product.y);
-        sum_up(thread, tile, 2u, product.z);
-        sum_up(thread, tile, 3u, share * polynomial.x);
-        sum_up(thread, tile, 4u, share * polynomial.x * polynomial.x);
-        sum_up(thread, tile, 5u, share * polynomial.x * polynomial.x * polynomial.x);
+        sum_up(thread, here.tile, 0u, product.x);
+        sum_up(thread, here.tile, 1u, product.y);
+        sum_up(thread, here.tile, 2u, product.z);
+        sum_up(thread, here.tile, 3u, share * polynomial.x);
+        sum_up(thread, here.tile, 4u, share * polynomial.x * polynomial.x);
+        sum_up(thread, here.tile, 5u, share * polynomial.x * polynomial.x * polynomial.x);
         out = upstream * vec3<f32>(gain_of(0u), gain_of(1u), gain_of(2u)) * vignetting;
     }
-    if (inside) {
-        let p = 4u * (job.width * job.height + at.y * job.width + at.x);
+    if (here.inside) {
+        let p = 4u * (job.width * job.height + here.at.y * job.width + here.at.x);
         pixels[p] = out.x;
         pixels[p + 1u] = out.y;
         pixels[p + 2u] = out.z;

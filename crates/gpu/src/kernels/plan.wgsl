@@ -25,8 +25,11 @@ fn add_capped(a: u32, b: u32) -> u32 {
 @compute @workgroup_size(64)
 fn begin(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u) { return; }
-    for (var i = 0u; i < STATUS_WORDS; i++) { status[i] = 0u; }
     for (var i = 0u; i < ARGUMENTS; i++) { arguments[i] = vec4<u32>(0u); }
+    // A unit behind one that halted does nothing, and its status is that of the one that halted.
+    if (status[STATUS_HALT] != 0u && (job.flags & FLAG_LIFTS) == 0u) { return; }
+    for (var i = 0u; i < STATUS_WORDS; i++) { status[i] = 0u; }
+    status[STATUS_NUMBER] = job.unit.x;
     arguments[ARGUMENT_SPLATS] = grid(job.splats, 256u);
     arguments[ARGUMENT_TILES] = grid(job.tiles, 1u);
     arguments[ARGUMENT_ONE] = vec4<u32>(1u, 1u, 1u, 0u);
@@ -56,7 +59,7 @@ fn plan_visible(@builtin(local_invocation_index) thread: u32) {
         carry += shared_words[255];
         workgroupBarrier();
     }
-    if (thread == 0u) {
+    if (thread == 0u && status[STATUS_HALT] == 0u) {
         job.visible = carry;
         status[STATUS_VISIBLE] = carry;
         // Four more: a scan reads whole vectors.
@@ -69,7 +72,7 @@ fn plan_visible(@builtin(local_invocation_index) thread: u32) {
 /// Whether all entries fit, before any of them is written.
 @compute @workgroup_size(64)
 fn plan_entries(@builtin(local_invocation_index) thread: u32) {
-    if (thread != 0u) { return; }
+    if (thread != 0u || status[STATUS_HALT] != 0u) { return; }
     let entries = partials[(job.visible + SCAN_BLOCK - 1u) / SCAN_BLOCK];
     status[STATUS_ENTRIES] = entries;
     if (entries > job.entry_capacity) {

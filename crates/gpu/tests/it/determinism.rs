@@ -1,6 +1,9 @@
 //! Same inputs, same bytes: twice, with too little room for entries at first, and with steps taken apart by a save.
 
-use gausset_core::engine::{AdamMode, Engine, GradientStatistic, Noise, TrainState};
+use gausset_core::engine::{
+    AdamMode, Engine, EngineError, GradientStatistic, Noise, StepReport, TrainState, TrainView,
+};
+use gausset_gpu::{GpuEngine, GpuOptions};
 
 use crate::against_cpu::{recipe, setup};
 use crate::gpu::{engine, gpu};
@@ -37,6 +40,75 @@ fn the_same_steps_give_the_same_bytes_also_when_they_are_taken_apart() {
     second.load(first.save().expect("saved")).expect("a state");
     train(&mut *second, 2..6);
     assert!(second.save().expect("saved") == expected, "stopped and resumed");
+}
+
+/// Steps on views of several sizes, so that buffers grow while steps are under way, with far too little room for entries at
+/// first; the tile lists of some views are long.
+fn train_on_many(engine: &mut dyn Engine) -> (StepReport, TrainState) {
+    let large = |width, height| {
+        let mut setup = setup(gausset_testkit::RandomScene { width, height, ..recipe(700, 1) }, true, true);
+        setup.state.splats.log_scales.iter_mut().for_each(|scale| *scale = [0.2; 3]);
+        setup.state.splats.opacity_logits.iter_mut().for_each(|logit| *logit = -3.5);
+        setup
+    };
+    let setups = [large(96, 70), large(320, 200), large(130, 240)];
+    engine.load(setups[0].state.clone()).expect("a state");
+    for step in 0..9u64 {
+        let index = (step % 3) as u32;
+        let setup = &setups[index as usize];
+        let params = setup.params.numbered(step);
+        engine.step(&[TrainView { index, ..setup.view.clone() }], &[], &params).expect("a step");
+    }
+    let report = engine.flush().expect("flushed");
+    (report, engine.save().expect("saved"))
+}
+
+#[test]
+fn any_number_of_steps_under_way_gives_the_same_bytes() {
+    let Some(gpu) = gpu("any_number_of_steps_under_way_gives_the_same_bytes") else { return };
+    let with = |in_flight: usize| {
+        let mut engine = GpuEngine::new(&gpu, GpuOptions { threads: 2, in_flight, ..GpuOptions::default() });
+        let halted = train_on_many(&mut engine);
+        assert_eq!((halted.0.steps, halted.0.last_step), (9, Some(8)));
+        assert!(halted.0.intersections > 65_536, "{:?}", halted.0);
+        (engine, halted)
+    };
+    let (_, expected) = with(1);
+    let (mut engine, halted) = with(8);
+    assert!(halted == expected);
+    // Now there is room from the start.
+    assert!(train_on_many(&mut engine) == expected);
+}
+
+/// Of eight steps under way the third fails: two are done, and nothing behind it.
+#[test]
+fn a_step_that_fails_under_way_ends_what_is_behind_it() {
+    let Some(gpu) = gpu("a_step_that_fails_under_way_ends_what_is_behind_it") else { return };
+    let setup = setup(recipe(300, 1), false, false);
+    let submit = |engine: &mut dyn Engine, step: u64| {
+        let mut params = setup.params.numbered(step);
+        if step == 2 {
+            params.render.background = [f32::NAN; 3];
+        }
+        engine.step(std::slice::from_ref(&setup.view), &[], &params)
+    };
+    let mut two = engine(&gpu);
+    two.load(setup.state.clone()).expect("a state");
+    (0..2).for_each(|step| submit(&mut *two, step).expect("a step"));
+    let expected = two.save().expect("saved");
+    let mut engine = engine(&gpu);
+    engine.load(setup.state.clone()).expect("a state");
+    for step in 0..8 {
+        if submit(&mut *engine, step).is_err() {
+            break;
+        }
+    }
+    let failed = engine.flush();
+    assert!(matches!(failed, Err(EngineError::NonFiniteLoss { step: 2, .. })), "{failed:?}");
+    assert!(engine.save().expect("saved") == expected);
+    engine.load(setup.state.clone()).expect("a state");
+    (0..2).for_each(|step| submit(&mut *engine, step).expect("a step"));
+    assert!(engine.save().expect("saved") == expected, "and it goes on with another state");
 }
 
 /// Splats over the whole picture: far more entries than there is room for at first, so that the step is halted and done
@@ -94,9 +166,7 @@ fn a_step_with_too_many_entries_for_its_memory_fails_and_changes_nothing() {
     engine.limit_memory(15 << 20);
     engine.step(std::slice::from_ref(&setup.view), &[], &setup.params).expect("a step that is under way");
     let failed = engine.flush();
-    let Err(gausset_core::engine::EngineError::OutOfMemory { what, needed, limit }) = failed else {
-        panic!("{failed:?}")
-    };
+    let Err(EngineError::OutOfMemory { what, needed, limit }) = failed else { panic!("{failed:?}") };
     assert!(what.starts_with("view `view`: the tile lists") && needed > limit, "{what}");
     assert!(engine.save().expect("saved") == setup.state);
 }

@@ -1,0 +1,89 @@
+//! Buffers that the host gets hold of, and waiting.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::{Duration, Instant};
+
+use gausset_core::engine::EngineError;
+
+use super::Gpu;
+
+const PENDING: u8 = 0;
+const READY: u8 = 1;
+const FAILED: u8 = 2;
+
+/// How long a callback may take that another thread is about to call.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A buffer of which the host gets hold.
+#[derive(Debug)]
+pub(super) struct Mapping {
+    buffer: wgpu::Buffer,
+    bytes: u64,
+    state: Arc<AtomicU8>,
+}
+
+/// Asks for the first bytes of a buffer, as soon as what was submitted is done.
+pub(super) fn map(
+    gpu: &Gpu,
+    buffer: &wgpu::Buffer,
+    bytes: u64,
+    mode: wgpu::MapMode,
+) -> Result<Mapping, EngineError> {
+    let state = Arc::new(AtomicU8::new(PENDING));
+    let told = Arc::clone(&state);
+    gpu.guarded("mapping", 0, |_, _| {
+        buffer.map_async(mode, 0..bytes, move |outcome| {
+            told.store(if outcome.is_ok() { READY } else { FAILED }, Ordering::Release);
+        });
+    })?;
+    Ok(Mapping { buffer: buffer.clone(), bytes, state })
+}
+
+/// Waits for a submission, or for all of them.
+pub(super) fn wait(gpu: &Gpu, submission_index: Option<wgpu::SubmissionIndex>) -> Result<(), EngineError> {
+    let kind = wgpu::PollType::Wait { submission_index, timeout: None };
+    let outcome = gpu.guarded("waiting", 0, |device, _| device.poll(kind).map_err(|err| err.to_string()))?;
+    outcome.map(drop).map_err(|what| gpu.error(&what))
+}
+
+/// Lets callbacks be called of what is done.
+pub(super) fn look(gpu: &Gpu) -> Result<(), EngineError> {
+    gpu.guarded("asking", 0, |device, _| {
+        let _ = device.poll(wgpu::PollType::Poll);
+    })
+}
+
+impl Mapping {
+    /// Whether the host has it, or never will.
+    pub(super) fn is_over(&self) -> bool {
+        self.state.load(Ordering::Acquire) != PENDING
+    }
+
+    /// Waits until the host has it.
+    pub(super) fn settle(&self, gpu: &Gpu) -> Result<(), EngineError> {
+        // Another thread that polls the same device may have taken our callback and not called it yet.
+        let since = Instant::now();
+        while !self.is_over() && since.elapsed() < PATIENCE {
+            wait(gpu, None)?;
+            std::thread::yield_now();
+        }
+        if self.state.load(Ordering::Acquire) == READY {
+            return Ok(());
+        }
+        Err(gpu.error("a buffer of the device did not come to the host"))
+    }
+
+    /// Hands the bytes over and lets the buffer go.
+    pub(super) fn finish(self, gpu: &Gpu, take: impl FnOnce(&[u8])) -> Result<(), EngineError> {
+        self.settle(gpu)?;
+        let outcome = gpu.guarded("reading", 0, |_, _| {
+            let view = self.buffer.get_mapped_range(0..self.bytes).map_err(|err| err.to_string())?;
+            take(&view);
+            drop(view);
+            self.buffer.unmap();
+            Ok::<(), String>(())
+        })?;
+        outcome.map_err(|what| gpu.error(&what))
+    }
+}

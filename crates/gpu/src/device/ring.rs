@@ -1,0 +1,101 @@
+//! The places of units under way: of each a buffer that carries its record and picture up, and one that carries its status
+//! down. A place is used again when its status has been taken, so in the steady state nothing is allocated.
+
+use std::collections::VecDeque;
+
+use gausset_core::engine::EngineError;
+
+use super::Gpu;
+use super::mapping::{Mapping, map};
+use crate::flight::IN_FLIGHT;
+
+/// A place.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// Goes up; the host has it while no unit is there.
+    pub(super) up: wgpu::Buffer,
+    /// The way of `up` back to the host, after its first use.
+    up_again: Option<Mapping>,
+    /// Comes down.
+    pub(super) down: wgpu::Buffer,
+}
+
+/// A unit in its place.
+#[derive(Debug)]
+pub(super) struct Under {
+    place: Place,
+    pub(super) index: wgpu::SubmissionIndex,
+    pub(super) status: Mapping,
+}
+
+/// All places.
+#[derive(Debug, Default)]
+pub(super) struct Ring {
+    free: Vec<Place>,
+    /// Units under way, the oldest first.
+    pub(super) under: VecDeque<Under>,
+}
+
+impl Place {
+    fn new(gpu: &Gpu, up: u64, down: u64) -> Result<Self, EngineError> {
+        let buffer = |label: &'static str, size: u64, usage: wgpu::BufferUsages, mapped_at_creation: bool| {
+            gpu.guarded(label, size, |device, _| {
+                let label = Some(label);
+                device.create_buffer(&wgpu::BufferDescriptor { label, size, usage, mapped_at_creation })
+            })
+        };
+        let usage = wgpu::BufferUsages::MAP_WRITE | wgpu::BufferUsages::COPY_SRC;
+        let up = buffer("upload", up, usage, true)?;
+        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
+        Ok(Self { up, up_again: None, down: buffer("status", down, usage, false)? })
+    }
+
+    /// Puts bytes at the start of what goes up.
+    pub(super) fn fill(&mut self, gpu: &Gpu, bytes: &[u8]) -> Result<(), EngineError> {
+        if let Some(again) = self.up_again.take() {
+            again.settle(gpu)?;
+        }
+        let outcome = gpu.guarded("writing", 0, |_, _| {
+            let range = 0..bytes.len() as u64;
+            let mut view = self.up.get_mapped_range_mut(range).map_err(|err| err.to_string())?;
+            view.slice(..).copy_from_slice(bytes);
+            drop(view);
+            self.up.unmap();
+            Ok::<(), String>(())
+        })?;
+        outcome.map_err(|what| gpu.error(&what))
+    }
+
+    /// Follows a submission that uses both buffers.
+    pub(super) fn under(mut self, gpu: &Gpu, index: wgpu::SubmissionIndex) -> Result<Under, EngineError> {
+        self.up_again = Some(map(gpu, &self.up, self.up.size(), wgpu::MapMode::Write)?);
+        let status = map(gpu, &self.down, self.down.size(), wgpu::MapMode::Read)?;
+        Ok(Under { place: self, index, status })
+    }
+}
+
+impl Ring {
+    /// A place with room for so many bytes each way, and how many had to be made: where none fits, as many as there may be,
+    /// so that none has to be made later.
+    pub(super) fn place(&mut self, gpu: &Gpu, up: u64, down: u64) -> Result<(Place, u64), EngineError> {
+        let fits = |place: &Place| place.up.size() >= up && place.down.size() == down;
+        if let Some(found) = self.free.iter().position(fits) {
+            return Ok((self.free.swap_remove(found), 0));
+        }
+        // Those that are too small make way.
+        self.free.clear();
+        let place = Place::new(gpu, up, down)?;
+        for _ in self.under.len() + 1..IN_FLIGHT {
+            self.free.push(Place::new(gpu, up, down)?);
+        }
+        Ok((place, 1 + self.free.len() as u64))
+    }
+
+    /// Takes the oldest unit out of its place.
+    pub(super) fn land(&mut self, gpu: &Gpu, take: impl FnOnce(&[u8])) -> Result<(), EngineError> {
+        let Some(Under { place, status, .. }) = self.under.pop_front() else { return Ok(()) };
+        status.finish(gpu, take)?;
+        self.free.push(place);
+        Ok(())
+    }
+}

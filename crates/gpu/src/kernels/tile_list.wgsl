@@ -1,0 +1,12 @@
+// The list of a workgroup's tile, which `cap` and `blend` share.
+
+var<workgroup> list_bounds: vec2<u32>;
+
+/// First entry of a tile and one past its last, which stands at a word of its ranges; the same in each thread.
+fn list_of(tile: u32, thread: u32, last: u32) -> vec2<u32> {
+    if (thread == 0u) {
+        list_bounds = vec2<u32>(0u);
+        if (tile < job.tiles) { list_bounds = vec2<u32>(ranges[4u * tile], ranges[4u * tile + last]); }
+    }
+    return workgroupUniformLoad(&list_bounds);
+}
