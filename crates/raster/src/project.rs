@@ -7,16 +7,16 @@
 //!
 //! Culling is exact: with `tau = 2 ln(255 o)`, a splat reaches alpha 1/255 only inside the ellipse `dᵀ Q d <= tau`,
 //! whose box has half sizes `sqrt(tau a)`, `sqrt(tau c)`. A splat is dropped when it is not in front of the near plane,
-//! when `tau < 0`, when its box touches no pixel centre, or when a parameter is not finite.
+//! when `tau < 0`, when its box touches no pixel centre, when a parameter is NaN, or when what comes out is not finite.
 
 use fearless_simd::{f32x16, mask32x16, prelude::*};
-use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, ln, splat, transpose};
+use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, inlined, ln, load, splat, transpose};
 use gausset_compute::{Exec, rng};
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::RenderOptions;
 
 use crate::geometry::{Direction, Geometry};
-use crate::layout::{AlignedRow, Blocks};
+use crate::layout::{AlignedRow, Blocks, GeometryBlock, LOG_SCALE, LOGIT};
 use crate::spherical::{at_degree, basis, colours};
 use crate::view::KernelView;
 
@@ -319,7 +319,7 @@ struct ScreenBlock<S: Simd> {
 #[inline(always)]
 fn project_block<S: Simd, const DEGREE: u8>(
     simd: S,
-    block: &crate::layout::GeometryBlock,
+    block: &GeometryBlock,
     rest: &[AlignedRow],
     view: &KernelView,
     antialiased: bool,
@@ -332,7 +332,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
     let extent_x = (tau * g.cov[0]).max(zero).sqrt();
     let extent_y = (tau * g.cov[2]).max(zero).sqrt();
 
-    let mut visible = g.in_front(simd, view) & tau.simd_ge(zero);
+    let mut visible = g.in_front(simd, view) & tau.simd_ge(zero) & has_shape(simd, block);
     let (columns, touches_x) = pixel_range(simd, g.mean2d[0], extent_x, view.size[0]);
     let (rows, touches_y) = pixel_range(simd, g.mean2d[1], extent_y, view.size[1]);
     visible &= touches_x & touches_y;
@@ -385,6 +385,19 @@ fn project_block<S: Simd, const DEGREE: u8>(
             |b: f32x16<S>| b.to_array(),
         ),
     }
+}
+
+/// Where neither a log scale nor the logit is NaN: exponentials take NaN for the end of their range.
+#[inline(always)]
+fn has_shape<S: Simd>(simd: S, block: &GeometryBlock) -> mask32x16<S> {
+    let is_number = inlined(
+        #[inline(always)]
+        |row: usize| {
+            let value: f32x16<S> = load(simd, &block[row].0);
+            value.simd_eq(value)
+        },
+    );
+    is_number(LOG_SCALE) & is_number(LOG_SCALE + 1) & is_number(LOG_SCALE + 2) & is_number(LOGIT)
 }
 
 /// First and last pixel whose centre is within `extent` of `centre`, clamped to the image, and whether there is one.
