@@ -314,3 +314,27 @@ fn the_place_of_a_splat_in_its_block_changes_no_bit_of_it() {
         }
     }
 }
+
+#[test]
+fn a_splat_with_a_parameter_that_is_nan_is_not_drawn() {
+    let scene =
+        RandomScene { splats: 40, sh_degree: 1, width: 61, height: 43, ..RandomScene::default() }.make();
+    let options = options(false);
+    let mut without = scene.splats.clone();
+    without.opacity_logits[3] = f32::NEG_INFINITY;
+    let expected = forward(&without, &scene, &options).1;
+    assert!(forward(&scene.splats, &scene, &options).1 != expected, "it is seen");
+    let spoil: [fn(&mut Splats); 6] = [
+        |s| s.means[3][1] = f32::NAN,
+        |s| s.quats[3][2] = f32::NAN,
+        |s| s.log_scales[3][0] = f32::NAN,
+        |s| s.log_scales[3][2] = f32::NAN,
+        |s| s.opacity_logits[3] = f32::NAN,
+        |s| s.sh[12 * 3 + 5] = f32::NAN,
+    ];
+    for (number, spoil) in spoil.into_iter().enumerate() {
+        let mut splats = scene.splats.clone();
+        spoil(&mut splats);
+        assert!(forward(&splats, &scene, &options).1 == expected, "{number}");
+    }
+}
