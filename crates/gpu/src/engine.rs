@@ -91,7 +91,7 @@ impl GpuEngine {
         self.memory.gpu()
     }
 
-    fn held(&self) -> Held<'_> {
+    pub(crate) fn held(&self) -> Held<'_> {
         Held {
             splats: self.state.splats as u64,
             sh_degree: self.state.sh_degree,

@@ -12,6 +12,8 @@
 //! | `project_vjp+adam` | `direction`, `project_vjp`, `sh_adam` for each block, `rows`, `dead`, `finish` |
 //! | (questions) | `in_front` |
 
+use gausset_core::Stage;
+
 use crate::record::header;
 
 /// How a kernel sees a buffer.
@@ -74,14 +76,14 @@ pub(crate) enum Kernel {
     LossVjp,
     /// Gradient of the sky.
     SkyVjp,
-    /// Gradients of entries; with absolute sums?
-    BlendVjp(bool),
+    /// Gradients of entries.
+    BlendVjp(Sums),
     /// Gradients of screen splats.
     SlotSum,
     /// Gradients of colours.
     Direction,
-    /// Gradients and update of the geometry.
-    ProjectVjp,
+    /// Gradients and update of the geometry; with a gradient of the depth?
+    ProjectVjp(bool),
     /// Update of a block of SH coefficients.
     ShAdam(u8),
     /// Update of the rows of corrections.
@@ -90,6 +92,15 @@ pub(crate) enum Kernel {
     Dead,
     /// What is in front.
     InFront,
+}
+
+/// What `blend_vjp` sums.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Sums {
+    /// Absolute gradients.
+    pub(crate) absolute: bool,
+    /// With upstream gradients of alpha and depth.
+    pub(crate) extras: bool,
 }
 
 /// What is sorted.
@@ -194,12 +205,12 @@ impl Kernel {
             Self::Loss => (parts!("common" "colour" "loss"), "main", &[U, R, R, R, W, W]),
             Self::LossVjp => (parts!("common" "colour" "loss_vjp"), "main", &[U, W, R, R, R, W]),
             Self::SkyVjp => (parts!("common" "spherical" "pixel" "sky_vjp"), "main", &[U, U, R, R, W]),
-            Self::BlendVjp(_) => (parts!("common" "pixel" "blend_vjp"), "main", &[U, R, R, R, R, R, W]),
+            Self::BlendVjp(_) => (parts!("common" "pixel" "blend_vjp"), "main", &[U, R, R, R, R, R, W, R]),
             Self::SlotSum => (parts!("common" "slot_sum"), "main", &[U, R, R, R, R, W]),
             Self::Direction => {
                 (parts!("common" "spherical" "geometry" "direction"), "main", &[U, U, R, R, R, R, R, R, W, W])
             }
-            Self::ProjectVjp => (
+            Self::ProjectVjp(_) => (
                 parts!("common" "random" "geometry" "adam" "project_vjp"),
                 "main",
                 &[U, U, W, W, W, R, W, W, R, W],
@@ -224,7 +235,11 @@ impl Kernel {
                 vec![("LENGTH", scanned.number())]
             }
             Self::Blend(extras) => vec![("EXTRAS", f64::from(u8::from(extras)))],
-            Self::BlendVjp(absolute) => vec![("ABSOLUTE", f64::from(u8::from(absolute)))],
+            Self::BlendVjp(sums) => vec![
+                ("ABSOLUTE", f64::from(u8::from(sums.absolute))),
+                ("EXTRAS", f64::from(u8::from(sums.extras))),
+            ],
+            Self::ProjectVjp(depth) => vec![("DEPTH", f64::from(u8::from(depth)))],
             Self::ShAdam(block) => vec![("BLOCK", f64::from(block))],
             _ => Vec::new(),
         }
@@ -253,7 +268,6 @@ impl Kernel {
             Self::SkyVjp,
             Self::SlotSum,
             Self::Direction,
-            Self::ProjectVjp,
             Self::Rows,
             Self::Dead,
             Self::InFront,
@@ -264,9 +278,38 @@ impl Kernel {
             all.extend([Self::Reduce(scan), Self::Spine(scan), Self::Down(scan), Self::Alone(scan)]);
         }
         all.extend([false, true].map(Self::Blend));
-        all.extend([false, true].map(Self::BlendVjp));
+        for extras in [false, true] {
+            all.extend([false, true].map(|absolute| Self::BlendVjp(Sums { absolute, extras })));
+            all.push(Self::ProjectVjp(extras));
+        }
         all.extend([0, 1, 2, 3].map(Self::ShAdam));
         all
+    }
+
+    /// The stage that it is a part of.
+    pub(crate) fn stage(self) -> Stage {
+        match self {
+            Self::Begin | Self::View | Self::Project | Self::PlanVisible | Self::Compact => Stage::Project,
+            Self::Histogram(Sorted::Splats, _) | Self::Scatter(Sorted::Splats, _) => Stage::Sort,
+            Self::Reduce(scanned) | Self::Spine(scanned) | Self::Down(scanned) | Self::Alone(scanned) => {
+                if scanned == Scanned::Counts(Sorted::Splats) {
+                    Stage::Sort
+                } else {
+                    Stage::Tile
+                }
+            }
+            Self::Histogram(Sorted::Entries, _) | Self::Scatter(Sorted::Entries, _) => Stage::Tile,
+            Self::Gather | Self::PlanEntries | Self::Emit | Self::Ranges | Self::Cap => Stage::Tile,
+            Self::Blend(_) | Self::InFront => Stage::Blend,
+            Self::Loss | Self::PlanLoss | Self::LossVjp | Self::SkyVjp => Stage::Loss,
+            Self::BlendVjp(_) | Self::SlotSum => Stage::BlendVjp,
+            Self::Direction
+            | Self::ProjectVjp(_)
+            | Self::ShAdam(_)
+            | Self::Rows
+            | Self::Dead
+            | Self::Finish => Stage::ProjectVjpAdam,
+        }
     }
 
     /// Its name in messages and profiles.

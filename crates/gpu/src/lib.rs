@@ -18,6 +18,7 @@
 //! | `state` | what is known of a state on the host, what is checked of it |
 //! | `engine` | what an engine holds; a unit to its end |
 //! | `hold` | a state to the device and back; what it takes |
+//! | `selftest` | a step against stored results |
 //! | `device` | everything that names `wgpu` |
 //!
 //! **Room.** Whether all tile entries of a view fit is known on the device alone. A planner tests it before anything of that
@@ -30,6 +31,8 @@
 mod corrections;
 mod device;
 mod engine;
+#[cfg(test)]
+mod fixture_tests;
 mod flight;
 #[cfg(test)]
 mod flight_tests;
@@ -40,6 +43,7 @@ mod planes;
 mod record;
 mod room;
 mod schedule;
+pub mod selftest;
 #[cfg(test)]
 mod sort_tests;
 mod state;
@@ -55,7 +59,7 @@ use gausset_core::engine::{
 };
 use gausset_core::{Camera, Pose, Splats};
 
-pub use device::{AdapterChoice, AdapterKind, Gpu, GpuInfo};
+pub use device::{AdapterChoice, AdapterKind, AdapterReport, Gpu, GpuInfo};
 pub use engine::{GpuEngine, GpuOptions};
 
 impl GpuEngine {

@@ -1,6 +1,6 @@
 //! The order of dispatches of a step or picture: a table that any device could walk through.
 
-use crate::kernels::{Kernel, Scanned, Sorted};
+use crate::kernels::{Kernel, Scanned, Sorted, Sums};
 use crate::layout::{Buffer, Sizes};
 use crate::record::argument;
 
@@ -61,6 +61,14 @@ pub(crate) enum Then {
         /// Rows of corrections move.
         rows: bool,
     },
+    /// A step from upstream gradients that the host has written, of colours, alpha and depth: for tests.
+    #[cfg(test)]
+    Probe {
+        /// Blocks of SH coefficients.
+        sh_blocks: u64,
+        /// Absolute sums, in place of the gradient of the depth.
+        absolute: bool,
+    },
 }
 
 /// Counts up to which one workgroup scans them all.
@@ -82,8 +90,14 @@ pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes) -> Vec<Dispatch> {
         Then::Step { sh_blocks, absolute, sky, rows } => {
             list.blend(entries, false);
             list.loss(sky);
-            list.backward(entries, absolute);
-            list.update(sh_blocks, rows);
+            list.backward(entries, Sums { absolute, extras: false });
+            list.update(sh_blocks, rows, false);
+        }
+        #[cfg(test)]
+        Then::Probe { sh_blocks, absolute } => {
+            list.blend(entries, false);
+            list.backward(entries, Sums { absolute, extras: true });
+            list.update(sh_blocks, true, !absolute);
         }
     }
     list.0
@@ -212,15 +226,16 @@ impl List {
         }
     }
 
-    fn backward(&mut self, entries: Buffer, absolute: bool) {
+    fn backward(&mut self, entries: Buffer, sums: Sums) {
         use Buffer as B;
-        let vjp = [B::Job, B::Ranges, entries, B::EntrySplats, B::Screen, B::Pixels, B::Slots];
-        self.add(Kernel::BlendVjp(absolute), &vjp, Grid::Counted(argument::TILES));
+        let extras = if sums.extras { B::Derivatives } else { B::Nothing };
+        let vjp = [B::Job, B::Ranges, entries, B::EntrySplats, B::Screen, B::Pixels, B::Slots, extras];
+        self.add(Kernel::BlendVjp(sums), &vjp, Grid::Counted(argument::TILES));
         let sum = [B::Job, B::Boxes, B::Order0, B::Offsets, B::Slots, B::Gradients];
         self.add(Kernel::SlotSum, &sum, Grid::Counted(argument::VISIBLE));
     }
 
-    fn update(&mut self, sh_blocks: u64, rows: bool) {
+    fn update(&mut self, sh_blocks: u64, rows: bool, depth: bool) {
         use Buffer as B;
         let splats = Grid::Counted(argument::SPLATS);
         let direction = [
@@ -248,7 +263,7 @@ impl List {
             B::Boxes,
             B::Sums,
         ];
-        self.add(Kernel::ProjectVjp, &vjp, splats);
+        self.add(Kernel::ProjectVjp(depth), &vjp, splats);
         for block in 0..sh_blocks as usize {
             let adam = [
                 B::Job,

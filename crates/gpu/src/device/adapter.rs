@@ -142,7 +142,40 @@ fn missing(name: &str, limits: &wgpu::Limits) -> Option<NoAdapter> {
     lacking.map(|(what, found, needed)| NoAdapter::Lacks { name: name.to_owned(), what, found, needed })
 }
 
+/// An adapter as `gausset doctor` tells of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdapterReport {
+    /// What it is.
+    pub info: GpuInfo,
+    /// Where it is on the bus, if that is known: tells equal cards apart.
+    pub bus: String,
+    /// Largest buffer of a kernel, bytes.
+    pub buffer_bytes: u64,
+    /// Whether it can say how long its kernels take.
+    pub has_timestamps: bool,
+    /// What it lacks of what the kernels need.
+    pub lacks: Option<String>,
+}
+
 impl Gpu {
+    /// All adapters with their limits, in the order of their numbers, and the number of the one that is best.
+    #[must_use]
+    pub fn survey() -> (Vec<AdapterReport>, Option<usize>) {
+        let report = |adapter: &wgpu::Adapter| {
+            let (info, limits) = (GpuInfo::of(adapter), adapter.limits());
+            AdapterReport {
+                bus: adapter.get_info().device_pci_bus_id,
+                buffer_bytes: limits.max_storage_buffer_binding_size.min(limits.max_buffer_size),
+                has_timestamps: adapter.features().contains(wgpu::Features::TIMESTAMP_QUERY),
+                lacks: missing(&info.name, &limits).map(|lacking| lacking.to_string()),
+                info,
+            }
+        };
+        let all: Vec<AdapterReport> = adapters().iter().map(report).collect();
+        let infos: Vec<GpuInfo> = all.iter().map(|report| report.info.clone()).collect();
+        (all, choose(&infos, &AdapterChoice::Best).ok())
+    }
+
     /// All adapters, in the order of their numbers.
     #[must_use]
     pub fn list() -> Vec<GpuInfo> {
@@ -169,9 +202,10 @@ impl Gpu {
             ..wgpu::Limits::defaults()
         };
         let limits = limits.or_worse_values_from(&available);
+        let features = adapter.features() & wgpu::Features::TIMESTAMP_QUERY;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("gausset"),
-            required_features: wgpu::Features::empty(),
+            required_features: features,
             required_limits: limits.clone(),
             ..wgpu::DeviceDescriptor::default()
         };
@@ -187,11 +221,13 @@ impl Gpu {
         device.set_device_lost_callback(move |reason, what| {
             for_loss.note(format!("the device is lost ({reason:?}): {what}"));
         });
+        let tick = (!features.is_empty()).then(|| queue.get_timestamp_period());
         let shared = Shared {
             device,
             queue,
             info,
             limits,
+            tick,
             notes,
             modules: std::sync::Mutex::default(),
             pipelines: std::sync::Mutex::default(),

@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
 use super::Gpu;
 use super::mapping::{map, wait};
 use super::pictures::Pictures;
 use super::ring::Ring;
+use super::timer::Timer;
 use crate::kernels::Kernel;
 use crate::layout::{Buffer, Sizes};
 use crate::schedule::{Grid, Unit};
@@ -37,6 +39,7 @@ pub(super) struct Part {
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) group: wgpu::BindGroup,
     pub(super) grid: Grid,
+    pub(super) stage: Stage,
 }
 
 /// All buffers of one engine.
@@ -53,6 +56,8 @@ pub(crate) struct Memory {
     pub(super) ring: Ring,
     /// Pictures that stay.
     pub(super) pictures: Pictures,
+    /// Made when the first unit is timed.
+    pub(super) timer: Option<Timer>,
     /// What goes up with a unit, while it is made.
     pub(super) words: Vec<u32>,
     pub(super) counts: Counts,
@@ -82,6 +87,7 @@ impl Memory {
             plans: Vec::new(),
             ring: Ring::default(),
             pictures: Pictures::default(),
+            timer: None,
             words: Vec::new(),
             counts: Counts::default(),
             staging: None,

@@ -9,6 +9,7 @@
 //! | `ring` | the places of units under way |
 //! | `pictures` | pictures that stay on the device |
 //! | `memory` | the buffers of an engine: made, written, read |
+//! | `timer` | how long stages take on the device |
 //! | `queue` | units: recorded, submitted, awaited |
 //!
 //! Nothing of wgpu panics in the face of a user: every creation and submission stands between error scopes, what escapes
@@ -22,11 +23,12 @@ mod pictures;
 mod pipeline;
 mod queue;
 mod ring;
+mod timer;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-pub use adapter::{AdapterChoice, AdapterKind, GpuInfo};
+pub use adapter::{AdapterChoice, AdapterKind, AdapterReport, GpuInfo};
 pub(crate) use memory::Memory;
 pub(crate) use queue::Picture;
 
@@ -46,6 +48,8 @@ struct Shared {
     queue: wgpu::Queue,
     info: GpuInfo,
     limits: wgpu::Limits,
+    /// Length of a tick of its timestamps, ns, if it has any.
+    tick: Option<f32>,
     /// What went wrong outside of any scope.
     notes: Arc<Notes>,
     modules: Mutex<BTreeMap<String, wgpu::ShaderModule>>,
@@ -57,6 +61,11 @@ impl Gpu {
     #[must_use]
     pub fn info(&self) -> &GpuInfo {
         &self.shared.info
+    }
+
+    /// Whether it can say how long its passes take.
+    fn has_timestamps(&self) -> bool {
+        self.shared.tick.is_some()
     }
 
     /// The most bytes that one buffer may have in a kernel.

@@ -9,6 +9,7 @@ use super::memory::{Memory, Part};
 use super::pictures::PictureName;
 use super::pipeline::Pipeline;
 use super::ring::Ring;
+use super::timer::{self, Timer};
 use crate::layout::Buffer;
 use crate::record::{GRID_WIDTH, Job, Record, status};
 use crate::schedule::{Dispatch, Grid, Unit, dispatches};
@@ -75,9 +76,19 @@ impl Memory {
             (picture.words)(&mut self.words);
         }
         let bytes = 4 * self.words.len() as u64;
-        let (mut place, made) = self.ring.place(&gpu, bytes, STATUS_BYTES)?;
+        let (mut place, made) = self.ring.place(&gpu, bytes, STATUS_BYTES + timer::BYTES)?;
         self.counts.allocations += 2 * made;
         place.fill(&gpu, bytemuck::cast_slice(&self.words))?;
+        let is_timed = gausset_prof::is_enabled() && self.counts.submissions.is_multiple_of(timer::EVERY);
+        if is_timed && self.timer.is_none() {
+            self.timer = Timer::new(&gpu)?;
+        }
+        let timer = self.timer.as_ref().filter(|_| is_timed);
+        let runs: Vec<&[Part]> = match timer {
+            Some(_) => parts.chunk_by(|a, b| a.stage == b.stage).collect(),
+            None => vec![parts],
+        };
+        let down = STATUS_BYTES + timer.map_or(0, |_| timer::BYTES);
         let of = |buffer: Buffer| &self.buffers[buffer as usize];
         let index = gpu.guarded("a unit", 0, |device, queue| {
             let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
@@ -93,14 +104,24 @@ impl Memory {
                 }
             }
             encoder.clear_buffer(of(Buffer::Ranges), 0, None);
-            record(&mut encoder, parts, of(Buffer::Arguments));
+            for (stage, run) in runs.iter().enumerate() {
+                let timestamps = timer.and_then(|timer| timer.around(stage));
+                record(&mut encoder, run, of(Buffer::Arguments), timestamps);
+            }
             encoder.copy_buffer_to_buffer(of(Buffer::Status), 0, &place.down, 0, STATUS_BYTES);
+            if let Some(timer) = timer {
+                timer.resolve(&mut encoder, runs.len(), &place.down, STATUS_BYTES);
+            }
             queue.submit([encoder.finish()])
         })?;
         self.counts.submissions += 1;
         self.counts.sent += bytes;
-        self.counts.read += STATUS_BYTES;
-        self.ring.under.push_back(place.under(&gpu, index)?);
+        self.counts.read += down;
+        let stages = match timer {
+            Some(_) => runs.iter().filter_map(|run| run.first().map(|part| part.stage)).collect(),
+            None => Vec::new(),
+        };
+        self.ring.under.push_back(place.under(&gpu, index, down, stages)?);
         if let (Some(picture), Some(Source::Sent(Some(kept)))) = (picture, source) {
             self.pictures.keep(picture.name, kept);
         }
@@ -158,7 +179,13 @@ impl Memory {
             wait(gpu, Some(oldest.index.clone()))?;
         }
         let mut words = [0; status::WORDS];
-        self.ring.land(gpu, |bytes| words.copy_from_slice(bytemuck::cast_slice(bytes)))?;
+        self.ring.land(gpu, |bytes, stages| {
+            let (status, ticks) = bytes.split_at(STATUS_BYTES as usize);
+            words.copy_from_slice(bytemuck::cast_slice(status));
+            if let Some(period) = gpu.shared.tick.filter(|_| !stages.is_empty()) {
+                timer::report(stages, bytemuck::cast_slice(ticks), period);
+            }
+        })?;
         Ok(Some(words))
     }
 
@@ -180,7 +207,12 @@ impl Memory {
         for dispatch in dispatches {
             let pipeline = self.gpu.pipeline(dispatch.kernel)?;
             let group = self.group(&pipeline, dispatch)?;
-            parts.push(Part { pipeline: pipeline.pipeline, group, grid: dispatch.grid });
+            parts.push(Part {
+                pipeline: pipeline.pipeline,
+                group,
+                grid: dispatch.grid,
+                stage: dispatch.kernel.stage(),
+            });
         }
         Ok(parts)
     }
@@ -214,8 +246,14 @@ impl Memory {
 }
 
 /// Records dispatches in one pass.
-fn record(encoder: &mut wgpu::CommandEncoder, parts: &[Part], arguments: &wgpu::Buffer) {
-    let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());
+fn record(
+    encoder: &mut wgpu::CommandEncoder,
+    parts: &[Part],
+    arguments: &wgpu::Buffer,
+    timestamp_writes: Option<wgpu::ComputePassTimestampWrites<'_>>,
+) {
+    let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
+    let mut pass = encoder.begin_compute_pass(&descriptor);
     for part in parts {
         pass.set_pipeline(&part.pipeline);
         pass.set_bind_group(0, &part.group, &[]);

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
 use super::Gpu;
@@ -26,6 +27,8 @@ pub(super) struct Under {
     place: Place,
     pub(super) index: wgpu::SubmissionIndex,
     pub(super) status: Mapping,
+    /// Stages that are timed.
+    stages: Vec<Stage>,
 }
 
 /// All places.
@@ -66,11 +69,17 @@ impl Place {
         outcome.map_err(|what| gpu.error(&what))
     }
 
-    /// Follows a submission that uses both buffers.
-    pub(super) fn under(mut self, gpu: &Gpu, index: wgpu::SubmissionIndex) -> Result<Under, EngineError> {
+    /// Follows a submission that uses both buffers and sends so many bytes down.
+    pub(super) fn under(
+        mut self,
+        gpu: &Gpu,
+        index: wgpu::SubmissionIndex,
+        down: u64,
+        stages: Vec<Stage>,
+    ) -> Result<Under, EngineError> {
         self.up_again = Some(map(gpu, &self.up, self.up.size(), wgpu::MapMode::Write)?);
-        let status = map(gpu, &self.down, self.down.size(), wgpu::MapMode::Read)?;
-        Ok(Under { place: self, index, status })
+        let status = map(gpu, &self.down, down, wgpu::MapMode::Read)?;
+        Ok(Under { place: self, index, status, stages })
     }
 }
 
@@ -92,9 +101,9 @@ impl Ring {
     }
 
     /// Takes the oldest unit out of its place.
-    pub(super) fn land(&mut self, gpu: &Gpu, take: impl FnOnce(&[u8])) -> Result<(), EngineError> {
-        let Some(Under { place, status, .. }) = self.under.pop_front() else { return Ok(()) };
-        status.finish(gpu, take)?;
+    pub(super) fn land(&mut self, gpu: &Gpu, take: impl FnOnce(&[u8], &[Stage])) -> Result<(), EngineError> {
+        let Some(Under { place, status, stages, .. }) = self.under.pop_front() else { return Ok(()) };
+        status.finish(gpu, |bytes| take(bytes, &stages))?;
         self.free.push(place);
         Ok(())
     }

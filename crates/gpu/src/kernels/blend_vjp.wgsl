@@ -12,6 +12,9 @@
 
 // Whether the absolute sums are wanted.
 override ABSOLUTE: bool = false;
+// Whether there are upstream gradients of alpha and depth too, as no training step has them. Each is one more colour: of
+// alpha 1, of depth z. Without absolute sums Σ w dL/ddepth stands in the place of the first of them.
+override EXTRAS: bool = false;
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> ranges: array<u32>;
@@ -20,6 +23,8 @@ override ABSOLUTE: bool = false;
 @group(0) @binding(4) var<storage, read> screen: array<vec4<f32>>;
 @group(0) @binding(5) var<storage, read> pixels: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read_write> slots: array<vec4<f32>>;
+// For each pixel dL/dalpha, dL/ddepth, and their part of S.
+@group(0) @binding(7) var<storage, read> extras: array<vec4<f32>>;
 
 // Upstream gradient and S of each pixel.
 var<workgroup> gradients: array<vec4<f32>, 256>;
@@ -41,6 +46,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
             let at = u32(centre.y) * job.width + u32(centre.x);
             let g = pixels[job.width * job.height + at].xyz;
             state = vec4<f32>(g, dot(g, pixels[at].xyz));
+            if (EXTRAS) { state.w += extras[at].z; }
             transmittance = 1.0;
         }
         gradients[p] = state;
@@ -54,12 +60,14 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         var a = vec4<f32>(0.0);
         var b = vec4<f32>(0.0);
         var blue = 0.0;
+        var z = 0.0;
         if (is_on) {
             entry = entries[first + thread];
             let splat = entry_splats[entry];
             a = screen[splat];
             b = screen[job.capacity + splat];
             blue = screen[2u * job.capacity + splat].x;
+            if (EXTRAS) { z = screen[2u * job.capacity + splat].y; }
         }
         let colour = vec3<f32>(b.zw, blue);
         var sum_0 = vec4<f32>(0.0);
@@ -79,7 +87,14 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
                         if (next > TRANSMITTANCE_STOP) {
                             let state = gradients[p];
                             let weight = alpha * before;
-                            let own = weight * dot(colour, state.xyz);
+                            var upstream = dot(colour, state.xyz);
+                            if (EXTRAS) {
+                                let centre = pixel_centre(tile, job.tiles_x, p);
+                                let extra = extras[u32(centre.y) * job.width + u32(centre.x)];
+                                upstream += extra.x + extra.y * z;
+                                if (!ABSOLUTE) { sum_2.y = fma(weight, extra.y, sum_2.y); }
+                            }
+                            let own = weight * upstream;
                             let behind = state.w - own;
                             gradients[p].w = behind;
                             if (raw <= ALPHA_MAX) {

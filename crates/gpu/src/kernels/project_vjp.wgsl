@@ -9,6 +9,9 @@
 // In antialiased mode ln o has the further term ½ ln(det_raw / det). Then regularisation, Adam, noise, statistics. A splat
 // with a gradient that is not finite is left as it is, and counted.
 
+// Whether the sums hold a gradient of the depth, as no training step has it.
+override DEPTH: bool = false;
+
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<uniform> view: View;
 @group(0) @binding(2) var<storage, read_write> splats: array<vec4<f32>>;
@@ -106,6 +109,7 @@ fn gradient_of(i: u32, g: Geometry) -> Gradient {
     let d_xy = fma(d_ratio, vec2<f32>(g.inverse_z), out.mean2d * j);
     d_z -= g.inverse_z * dot(d_ratio, g.ratio);
     d_z -= dot(out.mean2d * j, g.free);
+    if (DEPTH) { d_z += gradients[2u * stride + i].y; }
     let d_point = vec3<f32>(d_xy, d_z);
     out.direction = directions[stride + i].xyz;
     out.mean = fma(w2, vec3<f32>(d_z), fma(w1, vec3<f32>(d_xy.y), w0 * d_xy.x)) + out.direction;

@@ -7,3 +7,4 @@ mod determinism;
 mod failures;
 mod fixtures;
 mod gpu;
+mod selftest;
