@@ -15,7 +15,7 @@ use crate::events::{End, Event, Outcome};
 use crate::warning::RunWarning;
 use crate::words::TimeBudget;
 
-/// Steps between two flushes, after which the device has told how it went. Long enough for a device that works
+/// Steps between two reports of the device, after which the device has told how it went. Long enough for a device that works
 /// behind to stay busy, short enough to stop soon after a loss that is not finite.
 const FLUSH_EVERY: u64 = 10;
 
@@ -160,9 +160,11 @@ impl Run {
         let is_last = self.done >= steps;
         let is_report = is_last || is_multiple(self.done, report_every(steps));
         if is_report || is_multiple(self.done, FLUSH_EVERY) {
-            let it_per_s = self.flush()?;
             if is_report {
+                let it_per_s = self.flush()?;
                 self.report(it_per_s)?;
+            } else {
+                self.poll()?;
             }
         }
         // The last step has its checkpoint, export and evaluation when the run ends.

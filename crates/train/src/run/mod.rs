@@ -42,7 +42,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use gausset_core::engine::{Engine, EngineError};
+use gausset_core::engine::{Engine, EngineError, StepReport};
 use gausset_io::atomic::FileSystem;
 use gausset_io::dataset::{Dataset, Loader};
 use gausset_io::metrics_log::MetricsLog;
@@ -200,7 +200,18 @@ impl Run {
     fn flush(&mut self) -> Result<f64, TrainError> {
         let _span = gausset_prof::span("report");
         let flushed = self.session.engine.flush();
-        let report = flushed.map_err(|error| self.engine_error(error))?;
+        self.take_in(flushed)
+    }
+
+    /// Takes the report of the device on what it has finished, and passes it on.
+    fn poll(&mut self) -> Result<f64, TrainError> {
+        let _span = gausset_prof::span("report");
+        let polled = self.session.engine.poll();
+        self.take_in(polled)
+    }
+
+    fn take_in(&mut self, report: Result<StepReport, EngineError>) -> Result<f64, TrainError> {
+        let report = report.map_err(|error| self.engine_error(error))?;
         let outbox = &mut self.outbox;
         self.watch.take_in(self.done, &report, &mut |warning| outbox.push(Event::Warning(warning)));
         if report.splats == 0 {
@@ -220,7 +231,7 @@ impl Run {
             let budget = self.deadline.as_ref().zip(self.config.time_budget.seconds());
             let budget = budget.map(|(deadline, seconds)| [deadline.used_of(seconds), seconds]);
             self.outbox.push(Event::Progress(Progress {
-                step: self.done,
+                step: report.last_step.map_or(self.done, |step| step + 1),
                 steps,
                 loss: report.loss_sum / report.steps as f64,
                 splats: report.splats,
