@@ -65,7 +65,7 @@ pub fn clean_run(options: &CleanOptions, host: &mut Host<'_>) -> Result<Cleaned,
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
     refuse_existing(&Disk, output, overwrite)?;
     let run = SavedRun::read(&options.run)?;
-    let mut engine = options.device.engine(options.threads as usize)?;
+    let mut engine = options.device.engine_for(options.threads as usize, host)?;
     let file = run.load_splats(&mut *engine, host)?;
     let place = DataPlace {
         path: options.data.as_deref(),

@@ -110,7 +110,7 @@ pub fn evaluate(options: &EvaluateOptions, host: &mut Host<'_>) -> Result<Evalua
     let is_written_to = run.as_ref().filter(|_| options.output.is_none());
     let _lock = is_written_to.map(SavedRun::share).transpose()?;
     let lpips = options.lpips.as_deref().map(read_lpips).transpose()?;
-    let mut engine = options.device.engine(options.threads as usize)?;
+    let mut engine = options.device.engine_for(options.threads as usize, host)?;
     let seen = match &run {
         Some(run) => Seen::of_run(run, options, &mut *engine, host)?,
         None => Seen::of_file(options, &mut *engine, host)?,

@@ -18,6 +18,7 @@ pub mod clean;
 pub mod convert;
 pub mod demo;
 pub mod device;
+pub mod doctor;
 pub mod evaluate;
 mod failure;
 pub mod fields;

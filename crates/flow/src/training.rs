@@ -148,7 +148,7 @@ impl Training {
     /// Everything that can be wrong with dataset, folder, options and device; it was asked to stop meanwhile.
     pub fn new(task: Task, conditions: Conditions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let config = task.first_config()?;
-        let engine = conditions.device.engine(config.threads())?;
+        let engine = conditions.device.engine_for(config.threads(), host)?;
         if conditions.profile {
             profiling::start();
         }
@@ -357,7 +357,7 @@ pub fn begin_or_go_on(
     }
     let task = Task::resume(folder.clone(), options)?;
     let config = task.first_config()?;
-    let engine = conditions.device.engine(config.threads())?;
+    let engine = conditions.device.engine_for(config.threads(), host)?;
     finish(folder, Training::on(task, config, engine, Arc::new(dataset), conditions, host), host)
 }
 

@@ -14,7 +14,12 @@ fn parse_device(text: &str) -> Result<Device, String> {
         "auto" => Ok(Device::Auto),
         "cpu" => Ok(Device::Cpu),
         "gpu" => Ok(Device::Gpu),
-        _ => Err(format!("expected auto|cpu|gpu, found `{text}`")),
+        // What no adapter is called, and people try.
+        "" | "cuda" | "vulkan" | "metal" | "dx12" => {
+            Err(format!("expected auto|cpu|gpu, or a part of a GPU's name, found `{text}`"))
+        }
+        // Arguments live as long as the program.
+        name => Ok(Device::Named(name.to_owned().leak())),
     }
 }
 
@@ -27,7 +32,7 @@ fn level_parser() -> impl TypedValueParser<Value = VectorLevel> {
 /// Which device, and how it computes. The result is the same with each of them.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct DeviceArgs {
-    /// What computes: auto|cpu|gpu; auto is the processor.
+    /// What computes: auto|cpu|gpu|a GPU's name; auto = cpu.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device, help_heading = "Machine")]
     device: Device,
     /// Vector instructions: auto|avx512|avx2|fallback.

@@ -100,7 +100,7 @@ pub struct Pictures {
 /// # Errors
 /// No splats or cameras there, files of others in the way; the job was asked to stop.
 pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures, Failure> {
-    let mut engine = options.device.engine(options.threads as usize)?;
+    let mut engine = options.device.engine_for(options.threads as usize, host)?;
     // Reading needs no lock: what is in a run folder is whole, also while a training goes on.
     let is_written_to = options.output.is_none() && SavedRun::is_one(&options.input);
     let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.share()?) } else { None };

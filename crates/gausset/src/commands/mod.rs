@@ -5,6 +5,7 @@ pub(crate) mod clean;
 pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod eval;
 mod exposure;
 pub(crate) mod field;
@@ -66,6 +67,8 @@ pub(crate) enum Command {
     Pano(pano::PanoArgs),
     /// Gaussian fields: fit to samples and volumes, query, slice, voxelize.
     Field(field::FieldArgs),
+    /// Tell what there is to compute with, and what is wrong with it.
+    Doctor(doctor::DoctorArgs),
     /// Measure the speed of this machine.
     Bench(bench::BenchArgs),
     /// Show where the time of a run went, and what changed from one to another.
@@ -89,6 +92,7 @@ impl Command {
             Self::Info(args) => args.json,
             Self::Convert(args) => args.json,
             Self::Clean(args) => args.json,
+            Self::Doctor(args) => args.json,
             Self::Bench(args) => args.is_json(),
             Self::Profile(args) => args.is_json(),
             Self::Align(args) => args.json,
@@ -124,6 +128,7 @@ pub(crate) fn run(
         Command::Run(args) => photos::run(&args, console),
         Command::Pano(args) => pano::run(args, console),
         Command::Field(args) => field::run(&args, console),
+        Command::Doctor(args) => doctor::run(&args, console),
         Command::Bench(args) => bench::run(&args, console),
         Command::Profile(args) => profile::run(&args, console),
         Command::Completions(args) => completions::run(&args, definition(), console),

@@ -25,6 +25,7 @@ fn every_command_explains_itself() {
         "pano",
         "align",
         "run",
+        "doctor",
         "bench",
         "profile",
         "completions",

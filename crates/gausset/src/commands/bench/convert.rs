@@ -25,7 +25,7 @@ use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::listener::tell;
+use crate::listener::brief;
 use crate::numbers::{grouped, three_digits};
 use crate::table::{self, Align};
 

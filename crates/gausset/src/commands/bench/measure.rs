@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use gausset_core::Stage;
 use gausset_core::engine::{
-    AdamMode, Engine, EngineError, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, TrainState,
-    TrainView,
+    AdamMode, Engine, EngineError, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, StepReport,
+    TrainState, TrainView,
 };
 use gausset_flow::{Failure, profiling as recording};
 use gausset_io::units;
-use gausset_prof::{Floor, Profile};
+use gausset_prof::{CounterRow, Floor, Profile};
 use gausset_train::Adam;
 use serde::Serialize;
 
@@ -20,8 +20,11 @@ use crate::console::Console;
 use crate::numbers::{grouped, three_digits};
 use crate::profiling;
 use crate::table::{self, Align};
+
 /// Steps before the clock starts: buffers grow, caches fill.
 const WARM_UP: u64 = 3;
+/// Steps that are timed together on a GPU.
+const GPU_BATCH: u64 = 10;
 
 /// Learning rates that keep all paths of the update busy and the scene as it is.
 const TINY_RATES: Rates = Rates {
@@ -93,10 +96,21 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
     let Scene { splats, view, options } = Scene::of(args, console)?;
     let count = splats.len() as u64;
     engine.load(TrainState::new(splats, Vec::new()))?;
-    let mut one = |step: u64| match kind {
-        // Odd numbers: counting for a profile happens at some even ones only.
-        Kind::Train => train_step(&mut *engine, &view, &options, adam, 2 * step + 1),
-        Kind::Raster => engine.render(&view.camera, &view.pose, &options, Outputs::All).map(|_rendering| ()),
+    // Steps of a device that works on while the host goes on are timed several at a time: one alone would measure how
+    // long it takes to hear of it.
+    let batch = if kind == Kind::Train && engine.describe().kind == "gpu" { GPU_BATCH } else { 1 };
+    let mut report = StepReport::default();
+    let mut some = |first: u64| -> Result<(), EngineError> {
+        if kind == Kind::Raster {
+            return engine.render(&view.camera, &view.pose, &options, Outputs::All).map(drop);
+        }
+        for step in first * batch..(first + 1) * batch {
+            // Odd numbers: counting for a profile happens at some even ones only.
+            train_step(&mut *engine, &view, &options, adam, 2 * step + 1)?;
+        }
+        // So that a failure belongs to its steps.
+        report = engine.flush()?;
+        Ok(())
     };
     recording::start();
     gausset_prof::set_trace(args.profile.is_some());
@@ -108,11 +122,11 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
         let (started, cpu_started) = (Instant::now(), cpu_seconds());
         {
             let _span = gausset_prof::span(profiling::STEP);
-            one(step)?;
+            some(step)?;
         }
         if step >= WARM_UP {
-            wall.push(1e3 * started.elapsed().as_secs_f64());
-            cpu.push(1e3 * (cpu_seconds() - cpu_started));
+            wall.push(1e3 * started.elapsed().as_secs_f64() / batch as f64);
+            cpu.push(1e3 * (cpu_seconds() - cpu_started) / batch as f64);
         }
     }
     gausset_prof::set_enabled(false);
@@ -122,8 +136,11 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
         gausset_prof::reset();
         gausset_prof::set_enabled(true);
         train_step(&mut *engine, &view, &options, adam, 0)?;
+        engine.flush()?;
         gausset_prof::set_enabled(false);
-        profile.counters = gausset_prof::snapshot().counters;
+        profile.counters.retain(|row| on_device(row).is_some());
+        let counted = gausset_prof::snapshot().counters;
+        profile.counters.extend(counted.into_iter().filter(|row| on_device(row).is_none()));
     }
     let work = engine.work().unwrap_or_default();
     (profile.machine, profile.floors) = recording::floors(&mut *engine, &work);
@@ -139,8 +156,8 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
     Ok(Measured {
         workload: WorkloadInfo {
             splats: count,
-            visible: work.visible as u64,
-            intersections: work.intersections as u64,
+            visible: report.visible.max(work.visible as u64),
+            intersections: report.intersections.max(work.intersections as u64),
             width: view.camera.width,
             height: view.camera.height,
         },
@@ -169,13 +186,23 @@ fn train_step(
         Adam::Sparse => AdamMode::Sparse,
     };
     params.statistic = GradientStatistic::Signed;
-    engine.step(std::slice::from_ref(view), &[], &params)?;
-    // So that a failure belongs to its step.
-    engine.flush().map(|_report| ())
+    engine.step(std::slice::from_ref(view), &[], &params)
 }
 
-/// The stages of a step, in their order, with their floors.
+/// The stage whose time on a GPU a counter holds.
+fn on_device(row: &CounterRow) -> Option<&str> {
+    row.name.strip_prefix("gpu ")?.strip_suffix(" ms")
+}
+
+/// The stages of a step, in their order, with their floors; on a GPU what its timestamps say.
 fn stages(profile: &Profile) -> Vec<StageInfo> {
+    let timed = profile.counters.iter().filter_map(|row| Some((on_device(row)?, row.median)));
+    let timed: Vec<StageInfo> = timed
+        .map(|(name, median_ms)| StageInfo { name: format!("gpu {name}"), median_ms, floor_ms: None })
+        .collect();
+    if !timed.is_empty() {
+        return timed;
+    }
     let is_stage = |name: &str| Stage::ALL.iter().any(|stage| stage.name() == name);
     let floor = |name: &str| profile.floors.iter().find(|floor: &&Floor| floor.name == name);
     let rows = profile.rows.iter().filter(|row| row.depth == 1 && is_stage(&row.name));
