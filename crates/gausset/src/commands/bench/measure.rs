@@ -198,6 +198,7 @@ fn on_device(row: &CounterRow) -> Option<&str> {
 fn stages(profile: &Profile) -> Vec<StageInfo> {
     let timed = profile.counters.iter().filter_map(|row| Some((on_device(row)?, row.median)));
     let timed: Vec<StageInfo> = timed
+        .filter(|&(name, _)| name != "unit")
         .map(|(name, median_ms)| StageInfo { name: format!("gpu {name}"), median_ms, floor_ms: None })
         .collect();
     if !timed.is_empty() {
@@ -248,8 +249,8 @@ impl Measured {
         };
         let mut rows: Vec<Vec<String>> =
             self.stages.iter().map(|stage| row(&stage.name, stage.median_ms, stage.floor_ms)).collect();
-        let floor = self.stages.iter().filter_map(|stage| stage.floor_ms).sum();
-        rows.push(row("step", self.wall_ms, Some(floor)));
+        let floor: f64 = self.stages.iter().filter_map(|stage| stage.floor_ms).sum();
+        rows.push(row("step", self.wall_ms, (floor > 0.0).then_some(floor)));
         let header = [
             ("stage", Align::Left),
             ("median ms", Align::Right),
