@@ -68,6 +68,7 @@ const CASES: &[&[&str]] = &[
     &["profile", "show", "HERE"],
     &["profile", "diff", "HERE", "HERE/profile.json"],
     &["completions", "bash"],
+    &["doctor"],
     &["man", "-o", "HERE"],
 ];
 
