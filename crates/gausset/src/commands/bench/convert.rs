@@ -245,7 +245,7 @@ impl Bench<'_> {
     fn weigh(&self, before: &Document, path: &Path) -> Result<Loss, Failure> {
         let after = splat::load(path, &LoadOptions::default())?;
         let (device, threads) = (self.args.compute.device.options(), self.args.compute.threads);
-        tell(self.console, |host| weigh(before, &after, device, threads, host))
+        brief(self.console, |host| weigh(before, &after, device, threads, host))
     }
 }
 
