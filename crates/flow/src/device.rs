@@ -78,7 +78,7 @@ impl DeviceOptions {
         let info = gpu.info();
         let is_software = info.kind == AdapterKind::Software;
         let warning =
-            is_software.then(|| format!("{} is a software device: --device cpu is faster", info.name));
+            is_software.then(|| format!("{} is a software device: ⟨device = cpu⟩ is faster", info.name));
         let engine = GpuEngine::new(&gpu, GpuOptions { threads, ..GpuOptions::default() });
         Ok((Box::new(engine.with_helper(self.processor(threads)?)), warning))
     }

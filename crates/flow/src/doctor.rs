@@ -85,7 +85,7 @@ fn gpus() -> Examined {
     let adapters: Vec<Adapter> = reports.into_iter().enumerate().map(adapter).collect();
     let reason = match chosen.map(|number| adapters[number].kind) {
         None => "no adapter: neither Vulkan nor Metal nor DirectX 12 shows one".to_owned(),
-        Some("software") => "there is no other; --device cpu is faster".to_owned(),
+        Some("software") => "there is no other; ⟨device = cpu⟩ is faster".to_owned(),
         Some(_) if adapters.len() == 1 => "there is no other".to_owned(),
         Some("discrete") => "the first card with memory of its own".to_owned(),
         Some(_) => "no card with memory of its own is there".to_owned(),

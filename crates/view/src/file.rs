@@ -73,7 +73,7 @@ impl FileView {
     /// # Errors
     /// No splats there, or a device that this machine lacks.
     pub fn open(options: &FileOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
-        let mut engine = options.device.engine(options.threads as usize)?;
+        let mut engine = options.device.engine_for(options.threads as usize, host)?;
         // The result of a run in its folder is that of the run, with its cameras and photographs.
         let run = SavedRun::of(&options.input)?.or_else(|| SavedRun::of_splats(&options.input));
         let splats = match &run {
