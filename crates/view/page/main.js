@@ -193,6 +193,8 @@ function show(next) {
     }
     stage.fix(-1);
   }
+  $('filter-panel').hidden = !scene.filter;
+  $('filter-count').textContent = filtered() ? `(${number(scene.splats)} splats)` : '';
   if (!begun) notice('Waiting for the training to begin …');
   list(); facts(); mode(); controls(); stage.change();
 }
@@ -210,6 +212,7 @@ function take(message) {
   } else if (message.t === 'scene') show(message.scene);
   else if (message.t === 'event') event(message.event, true);
   else if (message.t === 'lost') status(`${message.count} events came too fast to be shown`);
+  else if (message.t === 'error' && message.id === undefined) status(message.line, true);
   else if (message.t === 'depth' || message.t === 'error') stage.answer(message);
 }
 function event(what, isNew = false) {
@@ -259,6 +262,26 @@ async function scoreAll() {
 for (const id of ['show', 'gain', 'degree', 'near', 'background', 'exact']) $(id).addEventListener('input', () => {
   if (['photo', 'split', 'flip', 'error'].includes($('show').value) && stage.fixed < 0) go(ordered()[0] ?? 0);
   controls(); stage.change(); stage.draw();
+});
+// Splats that are left out: the program reads them again, for all pages.
+let filterLater = 0;
+const filtered = () => scene.filter && Object.values(scene.filter).some((value) => value !== null);
+function filter() {
+  const positive = (id) => (Number($(id).value) > 0 ? Number($(id).value) : null);
+  const radius = positive('ball');
+  const wanted = { min_opacity: positive('min-opacity'), drop_far: positive('drop-far'), sphere: radius && [...camera.pivot, radius] };
+  clearTimeout(filterLater);
+  filterLater = setTimeout(() => link.send({ t: 'filter', filter: wanted }), 150);
+}
+for (const id of ['min-opacity', 'drop-far', 'ball']) $(id).addEventListener('input', filter);
+$('filter-off').addEventListener('click', () => { for (const id of ['drop-far', 'ball']) $(id).value = ''; $('min-opacity').value = 0; filter(); });
+$('filter-copy').addEventListener('click', () => {
+  const { min_opacity, drop_far, sphere } = scene.filter;
+  const words = ['gausset convert IN OUT'];
+  if (drop_far) words.push(`--drop-far ${drop_far}`);
+  if (min_opacity) words.push(`--min-opacity ${min_opacity}`);
+  if (sphere) words.push(`--sphere=${sphere.join(',')}`);
+  navigator.clipboard.writeText(words.join(' ')).then(() => status('the command is in the clipboard'), () => status(words.join(' ')));
 });
 $('split').addEventListener('input', () => stage.draw());
 $('fov').addEventListener('input', () => { leave(); camera.fov = Number($('fov').value); stage.change(true); });

@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
+use gausset_core::Region;
 use gausset_core::engine::{Engine, RenderOptions};
 use gausset_core::splats_transform::Similarity;
+use gausset_flow::convert::Edits;
 use gausset_flow::device::DeviceOptions;
 use gausset_flow::saved_run::{
     DataPlace, OtherData, SavedRun, file_options, load_splats, scene_splats, turn_of,
@@ -16,11 +18,12 @@ use gausset_io::dataset::{self, OpenOptions};
 use gausset_io::input;
 use gausset_io::metrics_log::read_metrics;
 use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path};
-use gausset_io::splat::Document;
+use gausset_io::splat::{self, Document, LoadOptions};
 use serde_json::Value;
 
 use crate::draw::{Look, answer};
 use crate::hub::Hub;
+use crate::protocol::Filter;
 use crate::scene::{Photos, Scene};
 
 /// How long nobody looks whether it is to stop.
@@ -53,6 +56,8 @@ pub struct FileView {
     loads: u64,
     run: Option<SavedRun>,
     scene: Scene,
+    /// Which splats are shown.
+    filter: Filter,
     photos: Option<Photos>,
     options: RenderOptions,
     /// How many splats are the scene, where a sky follows them.
@@ -107,10 +112,24 @@ impl FileView {
         if let Some(run) = &run {
             add_scores(&mut scene, &run.folder);
         }
-        let (how, scene) = rendered(run.as_ref(), &file, scene);
+        let (how, mut scene) = rendered(run.as_ref(), &file, scene);
+        let filter = Filter::default();
+        scene.filter = Some(filter);
         let scene_splats = scene_splats(&file);
         let looked = Instant::now();
-        Ok(Self { engine, splats, stamp, looked, loads: 1, run, scene, photos, options: how, scene_splats })
+        Ok(Self {
+            engine,
+            splats,
+            stamp,
+            looked,
+            loads: 1,
+            run,
+            scene,
+            filter,
+            photos,
+            options: how,
+            scene_splats,
+        })
     }
 
     /// What pages are told of it.
@@ -141,6 +160,9 @@ impl FileView {
             } else {
                 hub.wait(self.loads, NAP);
             }
+            if let Some(filter) = hub.take_filter() {
+                self.show_only(filter, hub, host);
+            }
             if self.looked.elapsed() >= LOOK_EVERY {
                 self.looked = Instant::now();
                 self.take_up(hub, host);
@@ -155,20 +177,54 @@ impl FileView {
             return;
         }
         self.stamp = now;
-        match load_splats(&self.splats, &mut *self.engine, host) {
-            Ok(file) => {
-                let mut scene = self.scene.clone();
+        match self.load(self.filter, host) {
+            Ok(_) => {
                 if let Some(run) = &self.run {
-                    add_scores(&mut scene, &run.folder);
+                    add_scores(&mut self.scene, &run.folder);
                 }
-                self.scene_splats = scene_splats(&file);
-                (self.options, self.scene) = rendered(self.run.as_ref(), &file, scene);
-                self.loads += 1;
                 hub.set_history(&self.log());
                 hub.replace_scene(self.scene.clone());
             }
             Err(failure) => host.warn("the splats", format!("{failure}; the splats from before are shown")),
         }
+    }
+
+    /// Shows the splats that pass a filter, and nothing else if none of them does.
+    fn show_only(&mut self, filter: Filter, hub: &Hub, host: &mut Host<'_>) {
+        match self.load(filter, host) {
+            Ok(true) => {
+                self.filter = filter;
+                self.scene.filter = Some(filter);
+                hub.replace_scene(self.scene.clone());
+            }
+            Ok(false) => hub.complain("no splat is left; the ones from before are shown"),
+            Err(failure) => hub.complain(&format!("{failure}; the splats from before are shown")),
+        }
+    }
+
+    /// Brings the splats that pass a filter to the device; `false`, and nothing is done, where there are none.
+    fn load(&mut self, filter: Filter, host: &mut Host<'_>) -> Result<bool, Failure> {
+        let ball = filter.sphere.map(|[x, y, z, radius]| Region::Ball { centre: [x, y, z], radius });
+        let edits = Edits {
+            drop_far: filter.drop_far,
+            min_opacity: filter.min_opacity,
+            within: ball.into_iter().collect(),
+            ..Edits::default()
+        };
+        let mut file = splat::load(&self.splats, &LoadOptions::default())?;
+        if self.filter == filter {
+            // Said once of a file, not each time that somebody looks at another part of it.
+            file.report.lines(&self.splats).into_iter().for_each(|line| host.warn("the splats", line));
+        }
+        edits.filter(&mut file);
+        if file.splats.is_empty() {
+            return Ok(false);
+        }
+        self.engine.load_splats(file.splats.clone(), Vec::new())?;
+        self.scene_splats = scene_splats(&file);
+        (self.options, self.scene) = rendered(self.run.as_ref(), &file, self.scene.clone());
+        self.loads += 1;
+        Ok(true)
     }
 }
 

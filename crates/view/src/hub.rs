@@ -19,7 +19,7 @@ use crate::drawn::Drawn;
 use crate::history::History;
 use crate::job::{Ask, Job};
 use crate::pace::Pace;
-use crate::protocol::{Command, VERSION};
+use crate::protocol::{Command, Filter, VERSION};
 use crate::scene::Scene;
 
 /// Most pages with frames at a time.
@@ -60,6 +60,8 @@ struct State {
     /// Number of the page that was drawn for last: the next one comes first.
     turn: u64,
     commands: VecDeque<Command>,
+    /// The newest filter that nobody has applied yet.
+    filter: Option<Filter>,
     scene: Arc<Scene>,
     history: History,
     /// The last event of each name.
@@ -176,10 +178,16 @@ impl Hub {
     /// Sleeps until there is a job or a command, but not longer than this.
     pub fn wait(&self, splats: u64, timeout: Duration) {
         let state = self.lock();
-        if state.commands.is_empty() && state.next_page(splats).is_none() {
+        if state.commands.is_empty() && state.filter.is_none() && state.next_page(splats).is_none() {
             // Whatever woke it, whoever called looks again.
             let _ = self.wake.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// The filter that is wanted, if it is another one.
+    #[must_use]
+    pub fn take_filter(&self) -> Option<Filter> {
+        self.lock().filter.take()
     }
 
     /// The oldest command.
@@ -340,6 +348,24 @@ impl Hub {
             self.changed(&state);
         }
         has_room
+    }
+
+    /// A page wants other splats to be shown; `false` where nothing can be left out.
+    pub(crate) fn filter(&self, filter: Filter) -> bool {
+        let mut state = self.lock();
+        let can_filter = state.scene.filter.is_some();
+        if can_filter {
+            state.filter = Some(filter);
+            self.changed(&state);
+        }
+        can_filter
+    }
+
+    /// A line for all pages.
+    pub(crate) fn complain(&self, line: &str) {
+        let state = self.lock();
+        let line = serde_json::to_string(line).unwrap_or_default();
+        self.say(&state, json_message("error", "line", &line));
     }
 
     /// The first message to a page.

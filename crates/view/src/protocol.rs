@@ -64,6 +64,11 @@ pub enum FromPage {
         /// Whether nobody can.
         hidden: bool,
     },
+    /// Which splats are shown, to every page.
+    Filter {
+        /// Those that pass.
+        filter: Filter,
+    },
     /// Something that the training is asked to do.
     Command {
         /// What.
@@ -72,6 +77,31 @@ pub enum FromPage {
     /// Words of another version.
     #[serde(other)]
     Unknown,
+}
+
+/// Which splats of a file are shown: the filters of `gausset convert`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Filter {
+    /// Splats of less opacity are left out, 0 to 1.
+    pub min_opacity: Option<f64>,
+    /// Splats farther from the middle than so many median distances are left out; those of a sky stay.
+    pub drop_far: Option<f64>,
+    /// Splats whose centre lies outside this ball (centre, radius; axes of the saved splats) are left out.
+    pub sphere: Option<[f64; 4]>,
+}
+
+impl Filter {
+    /// The filter, if its numbers mean something.
+    #[must_use]
+    pub fn checked(self) -> Option<Self> {
+        let is_share = |v: f64| (0.0..=1.0).contains(&v);
+        let is_length = |v: f64| v > 0.0 && v.is_finite();
+        let fits = self.min_opacity.is_none_or(is_share)
+            && self.drop_far.is_none_or(is_length)
+            && self.sphere.is_none_or(|[x, y, z, r]| [x, y, z].iter().all(|v| v.is_finite()) && is_length(r));
+        fits.then_some(self)
+    }
 }
 
 /// What a training can be asked for.
@@ -226,6 +256,16 @@ mod tests {
         let read = |text: &str| serde_json::from_str::<FromPage>(text).ok();
         assert_eq!(read(r#"{"t":"ack","id":7}"#), Some(FromPage::Ack { id: 7 }));
         assert_eq!(read(r#"{"t":"teleport","id":7}"#), Some(FromPage::Unknown));
+        assert_eq!(
+            read(r#"{"t":"filter","filter":{"min_opacity":0.5}}"#),
+            Some(FromPage::Filter { filter: Filter { min_opacity: Some(0.5), ..Filter::default() } })
+        );
+        let filter = |min_opacity, drop_far, sphere| Filter { min_opacity, drop_far, sphere }.checked();
+        assert!(filter(Some(0.5), Some(3.0), Some([0.0, -1.0, 2.0, 1.0])).is_some());
+        assert_eq!(filter(Some(1.5), None, None), None);
+        assert_eq!(filter(None, Some(f64::NAN), None), None);
+        assert_eq!(filter(None, None, Some([0.0, 0.0, f64::INFINITY, 1.0])), None);
+        assert_eq!(filter(None, None, Some([0.0, 0.0, 0.0, -1.0])), None);
         assert_eq!(
             read(r#"{"t":"command","what":"pause"}"#),
             Some(FromPage::Command { what: Command::Pause })

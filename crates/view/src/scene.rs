@@ -13,7 +13,7 @@ use gausset_train::orbit::{self, PictureShape};
 use gausset_train::{Split, up};
 use serde::Serialize;
 
-use crate::protocol::rows;
+use crate::protocol::{Filter, rows};
 
 /// Bytes that photographs may take which somebody has looked at.
 const PHOTO_BYTES: usize = 64 << 20;
@@ -49,6 +49,8 @@ pub struct Scene {
     pub background: [f32; 3],
     /// Nearest depth that is drawn, scene units.
     pub near: f64,
+    /// Which splats are shown; `None` where nothing can be left out.
+    pub filter: Option<Filter>,
 }
 
 /// A camera that a page can go to.

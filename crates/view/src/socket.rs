@@ -160,6 +160,14 @@ fn take(message: FromPage, shared: &Shared, page: u64) -> Option<String> {
         FromPage::Photo { id, camera, side } => hub.ask(page, Ask::Photo { id, camera, side }),
         FromPage::Ack { id } => hub.acknowledge(page, id),
         FromPage::Hidden { hidden } => hub.set_hidden(page, hidden),
+        FromPage::Filter { filter } => {
+            let Some(filter) = filter.checked() else {
+                return Some(error_line(0, "a filter of numbers that mean nothing"));
+            };
+            if !hub.filter(filter) {
+                return Some(error_line(0, "splats in training cannot be left out"));
+            }
+        }
         FromPage::Command { what } => {
             if !hub.command(what) {
                 return Some(error_line(0, "there is no training that could do that"));

@@ -196,6 +196,35 @@ fn new_splats_are_picked_up_and_damaged_ones_are_not() {
 }
 
 #[test]
+fn filters_of_the_page_are_those_of_convert() {
+    let workshop = trained();
+    let cut = ["convert", "run", "cut.ply", "--min-opacity", "0.2", "--sphere=0,0,0,2.5", "--json"];
+    let converted: Value = serde_json::from_str(&workshop.succeed(&cut).stdout).expect("JSON");
+    let left = converted["output"]["count"].as_u64().expect("a count");
+    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let mut robot = Robot::enter(&shown);
+    let all = robot.scene["splats"].as_u64().expect("a number");
+    assert!(0 < left && left < all, "{left} of {all}");
+    let before = robot.see(1, 0, &json!({"exact": true})).bytes;
+    robot.say(&json!({"t": "filter", "filter": {"min_opacity": 0.2, "sphere": [0, 0, 0, 2.5]}}));
+    while robot.scene["splats"] == all {
+        robot.next();
+    }
+    assert_eq!(robot.scene["splats"], left);
+    assert!(robot.see(2, 0, &json!({"exact": true})).bytes != before);
+    // A filter that nothing passes changes nothing; one that means nothing is refused; without one all is there again.
+    robot.say(&json!({"t": "filter", "filter": {"sphere": [9e9, 0, 0, 1]}}));
+    robot.say(&json!({"t": "filter", "filter": {"min_opacity": 7}}));
+    robot.say(&json!({"t": "filter", "filter": {}}));
+    while robot.scene["splats"] == left {
+        robot.next();
+    }
+    assert_eq!(robot.scene["splats"], all);
+    assert!(robot.see(3, 0, &json!({"exact": true})).bytes == before);
+    assert_eq!(shown.end(Some(Signal::TERM)).0, 0);
+}
+
+#[test]
 fn a_splat_file_is_shown_from_around_it() {
     let workshop = trained();
     std::fs::copy(workshop.path("run/splats.ply"), workshop.path("sent.ply")).expect("a copy");
