@@ -7,7 +7,7 @@
 //! ```text
 //! tan(E/2) = a·(b × c) / (1 + a·b + b·c + c·a)
 //! ```
-//! Pieces below [`SLIVER`] steradians are rounding where two edges lie on each other, and are dropped.
+//! Pieces below 1e-12 steradians are rounding where two edges lie on each other, and are dropped.
 
 mod complete;
 mod polygon;
