@@ -46,14 +46,13 @@ pub(super) fn rows(facts: &SplatFacts, bytes: u64) -> Vec<(&'static str, String)
         rows.push(("98 % within", box_of(&facts.middle)));
     }
     if facts.far > 0 {
-        let far = grouped(facts.far as u64);
-        rows.push(("far out", format!("{far} splats, beyond {FAR} median distances from the middle")));
+        let far = some_of(facts.far, facts.count);
+        rows.push(("far out", format!("{far}, beyond {FAR} median distances from the middle")));
     }
     if facts.transparent > 0 {
-        let transparent = grouped(facts.transparent as u64);
-        rows.push(("transparent", format!("{transparent} splats, of an opacity below {TRANSPARENT}")));
+        let transparent = some_of(facts.transparent, facts.count);
+        rows.push(("transparent", format!("{transparent}, of an opacity below {TRANSPARENT}")));
     }
-    rows.push(("memory", gausset_io::units::bytes(facts.memory_bytes)));
     rows.push(("mode", mode.to_owned()));
     if let Some(frame) = &facts.frame {
         rows.push(("frame", frame.clone()));
@@ -70,6 +69,15 @@ pub(super) fn rows(facts: &SplatFacts, bytes: u64) -> Vec<(&'static str, String)
         }
     }
     rows
+}
+
+/// `4,000 splats (8.3 %)`.
+fn some_of(count: usize, all: usize) -> String {
+    let share = match 100.0 * count as f64 / all.max(1) as f64 {
+        few if few < 0.1 => "below 0.1 %".to_owned(),
+        some => format!("{some:.1} %"),
+    };
+    format!("{} splats ({share})", grouped(count as u64))
 }
 
 /// `convert --json`: a stable contract.

@@ -72,17 +72,10 @@ impl Spread {
     /// Rows for people.
     pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
         let three = |values: [f64; 3]| values.map(three_digits).join(" / ");
-        let percent = |share: f64| match 100.0 * share {
-            0.0 => "none".to_owned(),
-            few if few < 0.1 => "below 0.1 %".to_owned(),
-            some => format!("{some:.1} %"),
-        };
         let sizes = self.bytes.iter().map(|(name, bytes)| format!("{name} {}", units::bytes(*bytes)));
         vec![
             ("opacity", format!("{} (10 %, half, 90 % of the splats are below)", three(self.opacity))),
             ("size", format!("{} scene units (the same)", three(self.size))),
-            ("far", format!("{} beyond ten median distances", percent(self.far_share))),
-            ("transparent", format!("{} below opacity 1/255", percent(self.transparent_share))),
             ("saved as", format!("about {}", sizes.collect::<Vec<_>>().join(", "))),
             ("memory", format!("about {} to draw", units::bytes(self.memory_bytes))),
         ]
