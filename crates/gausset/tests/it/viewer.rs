@@ -380,8 +380,7 @@ fn a_training_is_stopped_from_the_page_and_can_go_on() {
     let shown = Shown::start(&workshop, &arguments);
     let mut robot = Robot::enter(&shown);
     robot.say(&json!({"t": "command", "what": "stop"}));
-    robot.wait_for("checkpointed");
-    drop(robot);
+    // It ends by itself, perhaps before a page has heard that it has saved.
     let (code, summary) = shown.end(None);
     assert_eq!(code, 130, "{summary}");
     assert!(!crate::support::checkpoints(&workshop.path("run")).is_empty());
