@@ -4,8 +4,8 @@ at rest, and with a page that moves.
 
     python3 bench/viewer_cost.py DATA [--gausset PATH] [--turns 5] [-- OPTIONS OF TRAIN]
 
-Prints a JSON object: median seconds of the wall from start to end of each kind, their ratios to the plain runs of the same
-turn (median and extremes), and whether splats.ply has the same bytes in all runs. The page is a WebSocket client in here.
+Prints a JSON object: median seconds of the wall from start to end of each kind and CPU seconds of the program, their ratios
+to the plain runs of the same turn (median and extremes), and whether splats.ply has the same bytes in all runs. The page is a WebSocket client in here.
 """
 
 import argparse
@@ -102,11 +102,13 @@ def train(program, data, kind, more):
                 token = told["url"].split("token=")[1]
                 thread = threading.Thread(target=look, args=(told["port"], token, kind == "moving", frames), daemon=True)
                 thread.start()
-        if process.wait() != 0:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode != 0:
             sys.exit(f"{' '.join(command)}: exit code {process.returncode}")
-        seconds = time.monotonic() - started
+        seconds, cpu = time.monotonic() - started, usage.ru_utime + usage.ru_stime
         with open(os.path.join(run, "splats.ply"), "rb") as file:
-            return seconds, hashlib.sha256(file.read()).hexdigest(), len(frames)
+            return seconds, cpu, hashlib.sha256(file.read()).hexdigest(), len(frames)
 
 
 def main():
@@ -117,18 +119,26 @@ def main():
     at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     args, more = parser.parse_args(sys.argv[1:at]), sys.argv[at + 1:]
     kinds = ["plain", "nobody", "rest", "moving"]
-    seconds, frames, hashes = {kind: [] for kind in kinds}, {kind: [] for kind in kinds}, set()
+    seconds, cpus, frames = ({kind: [] for kind in kinds} for _ in range(3))
+    hashes = set()
     for turn in range(args.turns):
         order = kinds if turn % 2 == 0 else kinds[::-1]
         for kind in order:
-            took, digest, shown = train(args.gausset, args.data, kind, more)
+            took, cpu, digest, shown = train(args.gausset, args.data, kind, more)
             seconds[kind].append(took)
+            cpus[kind].append(cpu)
             frames[kind].append(shown)
             hashes.add(digest)
-    ratios = {kind: sorted(a / b for a, b in zip(seconds[kind], seconds["plain"])) for kind in kinds[1:]}
+
+    def ratios(of):
+        sets = {kind: sorted(a / b for a, b in zip(of[kind], of["plain"])) for kind in kinds[1:]}
+        return {kind: [round(v, 4) for v in (statistics.median(r), r[0], r[-1])] for kind, r in sets.items()}
+
     print(json.dumps({
         "seconds": {kind: round(statistics.median(values), 3) for kind, values in seconds.items()},
-        "ratio": {kind: [round(v, 4) for v in (statistics.median(r), r[0], r[-1])] for kind, r in ratios.items()},
+        "ratio": ratios(seconds),
+        "cpu_seconds": {kind: round(statistics.median(values), 3) for kind, values in cpus.items()},
+        "cpu_ratio": ratios(cpus),
         "frames": {kind: statistics.median(values) for kind, values in frames.items()},
         "same_bytes": len(hashes) == 1,
     }, indent=1))

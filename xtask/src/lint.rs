@@ -124,6 +124,11 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_repository_keeps_its_rules() {
+        run(&crate::workspace()).unwrap();
+    }
+
+    #[test]
     fn an_unfused_multiply_add_in_a_kernel_is_found_and_a_fused_one_is_not() {
         let kernel = |line: &str| findings_in(&format!("use fearless_simd::Simd;\n{line}\n"), true).len();
         assert_eq!(kernel("let y = a.mul_add(b, c);"), 1);

@@ -72,6 +72,10 @@ impl Engine for CpuEngine {
         Ok(self.state.extras.clone())
     }
 
+    fn splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
+        Ok(self.state.parameters.to_splats_of_degree(sh_degree, &self.pool))
+    }
+
     fn step(
         &mut self,
         views: &[TrainView],

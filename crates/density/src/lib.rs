@@ -34,7 +34,7 @@ pub use outcome::DensityOutcome;
 use gausset_compute::Pool;
 use gausset_core::engine::{DensityRule, TrainState};
 
-use crate::values::logit;
+pub use values::logit;
 
 /// Applies a density rule to a state.
 ///

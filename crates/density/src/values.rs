@@ -34,7 +34,8 @@ pub(crate) fn ln(x: f32) -> f32 {
 }
 
 /// The logit of an opacity in f64, rounded to f32: `-∞` at 0, `+∞` at 1.
-pub(crate) fn logit(opacity: f32) -> f32 {
+#[must_use]
+pub fn logit(opacity: f32) -> f32 {
     let o = f64::from(opacity);
     (libm::log(o) - libm::log1p(-o)) as f32
 }

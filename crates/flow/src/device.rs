@@ -22,6 +22,15 @@ pub enum Device {
     Named(&'static str),
 }
 
+/// Where a GPU engine applies the rules that change the set of splats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GpuDensity {
+    /// On the processor: the whole state comes back and goes up again.
+    Host,
+    /// On the GPU.
+    Device,
+}
+
 /// An engine, and what a person should know of it.
 type Opened = (Box<dyn Engine>, Option<String>);
 
@@ -32,6 +41,10 @@ pub struct DeviceOptions {
     pub device: Device,
     /// Vector instructions of the processor.
     pub level: VectorLevel,
+    /// Bytes of a GPU's memory that may be used; `None` = nine tenths of what is its own.
+    pub gpu_memory: Option<u64>,
+    /// Where a GPU applies density rules, if somebody has said so; not a thing to say of the processor.
+    pub density: Option<GpuDensity>,
 }
 
 impl DeviceOptions {
@@ -57,7 +70,17 @@ impl DeviceOptions {
     }
 
     fn open(self, threads: usize) -> Result<Opened, Failure> {
+        if self.gpu_memory.is_some() && matches!(self.device, Device::Auto | Device::Cpu) {
+            let what =
+                "⟨max-gpu-memory⟩ is the limit of a GPU (expected ⟨device = gpu⟩ or a GPU's name with it)";
+            return Err(Failure::usage(what));
+        }
         let (mut engine, warning) = match self.device {
+            Device::Auto | Device::Cpu if self.density.is_some() => {
+                let what =
+                    "⟨gpu-density⟩: has no effect on the processor; leave it out, or take ⟨device = gpu⟩";
+                return Err(Failure::usage(what));
+            }
             Device::Auto | Device::Cpu => (self.processor(threads)?, None),
             Device::Gpu => self.gpu(threads, None)?,
             Device::Named(name) => self.gpu(threads, Some(name))?,
@@ -72,14 +95,22 @@ impl DeviceOptions {
 
     #[cfg(feature = "gpu")]
     fn gpu(self, threads: usize, name: Option<&str>) -> Result<Opened, Failure> {
-        use gausset_gpu::{AdapterChoice, AdapterKind, Gpu, GpuEngine, GpuOptions};
+        use gausset_gpu::{AdapterChoice, AdapterKind, DensityOn, Gpu, GpuEngine, GpuOptions};
         let choice = name.map_or(AdapterChoice::Best, |name| AdapterChoice::Named(name.to_owned()));
         let gpu = Gpu::open(&choice)?;
+        gpu.self_test()?;
         let info = gpu.info();
         let is_software = info.kind == AdapterKind::Software;
         let warning =
             is_software.then(|| format!("{} is a software device: ⟨device = cpu⟩ is faster", info.name));
-        let engine = GpuEngine::new(&gpu, GpuOptions { threads, ..GpuOptions::default() });
+        let memory_limit = self.gpu_memory;
+        let density = match self.density {
+            None => DensityOn::default(),
+            Some(GpuDensity::Host) => DensityOn::Host,
+            Some(GpuDensity::Device) => DensityOn::Device,
+        };
+        let engine =
+            GpuEngine::new(&gpu, GpuOptions { threads, memory_limit, density, ..GpuOptions::default() });
         Ok((Box::new(engine.with_helper(self.processor(threads)?)), warning))
     }
 

@@ -1,9 +1,18 @@
-//! What there is to compute with, and what is wrong with it.
+//! What there is to compute with, what is wrong with it, and what a training would take on it.
 
+use std::path::Path;
+use std::sync::Arc;
+
+use gausset_core::engine::Engine;
+use gausset_io::dataset::{self, Dataset};
+use gausset_train::{MemoryPlan, TrainConfig, TrainOptions, foresee};
 use serde::Serialize;
 
+use crate::device::{Device, DeviceOptions};
+use crate::{Failure, Host};
+
 /// A GPU, or a program in its place.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Adapter {
     /// Number, for `--device`.
     pub number: usize,
@@ -17,19 +26,59 @@ pub struct Adapter {
     pub driver: String,
     /// Place on the bus, which tells equal cards apart; may be empty.
     pub bus: String,
+    /// Memory of its own, bytes: `null` where it shares the machine's, or does not say.
+    pub memory_bytes: Option<u64>,
     /// Largest buffer of a kernel, bytes.
     pub buffer_bytes: u64,
     /// Whether the profiler can see its stages.
     pub has_timestamps: bool,
     /// Whether a small training step gives the results that are expected: `null`, or what is wrong.
     pub fault: Option<String>,
+    /// What a training would take, if one was asked about and there is no fault.
+    pub training: Option<Prospect>,
+}
+
+/// What a training with default options would take on a device, without the dense points that it may begin with.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Prospect {
+    /// Memory of the machine that it would take with all splats, bytes, …
+    pub memory: u64,
+    /// … of so many that it may take; and …
+    pub memory_limit: u64,
+    /// … of the device's own.
+    pub device_memory: u64,
+    /// Whether there is that much.
+    pub fits: bool,
+    /// Most splats that there is memory for.
+    pub possible_splats: Option<u64>,
+    /// Seconds of its steps, if they could be predicted.
+    pub seconds: Option<f64>,
+    /// Why they could not, if something failed.
+    pub fault: Option<String>,
+}
+
+/// The training that was asked about.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Question {
+    /// Training pictures.
+    pub pictures: usize,
+    /// Width and height of the largest in px.
+    pub largest: [u32; 2],
+    /// Steps.
+    pub steps: u64,
+    /// Splats at most.
+    pub max_splats: u64,
 }
 
 /// All devices.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Examined {
+    /// The training that was asked about, if one was.
+    pub question: Option<Question>,
     /// The processor, with the vector instructions that are used.
     pub processor: String,
+    /// What that training would take on it.
+    pub training: Option<Prospect>,
     /// GPUs by their numbers.
     pub adapters: Vec<Adapter>,
     /// The one that `--device gpu` takes …
@@ -40,13 +89,72 @@ pub struct Examined {
     pub missing: Vec<String>,
 }
 
-/// Looks for devices and tries each of them.
-#[must_use]
-pub fn examine() -> Examined {
+/// Looks for devices and tries each of them, with a few steps on a dataset if there is one to ask about.
+///
+/// # Errors
+/// A dataset that cannot be opened, or not be trained on.
+pub fn examine(data: Option<&Path>, host: &mut Host<'_>) -> Result<Examined, Failure> {
+    let scene = data.map(|data| Scene::open(data, host)).transpose()?;
     let mut examined = gpus();
-    let engine = crate::device::DeviceOptions::default().engine(0);
-    examined.processor = engine.map_or_else(|failure| failure.to_string(), |engine| engine.describe().name);
-    examined
+    let on = |device: Device| DeviceOptions { device, ..DeviceOptions::default() }.engine(0);
+    let cpu = on(Device::Cpu);
+    examined.processor = match &cpu {
+        Ok(engine) => engine.describe().name,
+        Err(failure) => failure.to_string(),
+    };
+    let Some(scene) = scene else { return Ok(examined) };
+    examined.training = Some(scene.prospect(cpu, host));
+    for adapter in examined.adapters.iter_mut().filter(|adapter| adapter.fault.is_none()) {
+        // Numbers are as good as names, and of each there is one.
+        let name: &'static str = adapter.number.to_string().leak();
+        adapter.training = Some(scene.prospect(on(Device::Named(name)), host));
+    }
+    examined.question = Some(scene.question());
+    Ok(examined)
+}
+
+/// A dataset with the default options for it.
+struct Scene {
+    config: TrainConfig,
+    dataset: Arc<Dataset>,
+}
+
+impl Scene {
+    fn open(data: &Path, host: &mut Host<'_>) -> Result<Self, Failure> {
+        let options = TrainOptions { data: Some(data.to_owned()), ..TrainOptions::default() };
+        let first = TrainConfig::resolve(&options, None)?;
+        let dataset = dataset::open(data, &first.open_options())?;
+        crate::training::warn_of(&dataset, host);
+        Ok(Self { config: TrainConfig::resolve_for(&options, &dataset)?, dataset: Arc::new(dataset) })
+    }
+
+    fn question(&self) -> Question {
+        let sizes = self.dataset.images.iter().map(|image| [image.camera.width, image.camera.height]);
+        Question {
+            pictures: self.dataset.split.train.len(),
+            largest: sizes.max_by_key(|[w, h]| u64::from(*w) * u64::from(*h)).unwrap_or_default(),
+            steps: self.config.recipe.steps,
+            max_splats: self.config.recipe.max_splats,
+        }
+    }
+
+    fn prospect(&self, engine: Result<Box<dyn Engine>, Failure>, host: &Host<'_>) -> Prospect {
+        let foreseen = engine
+            .and_then(|mut engine| Ok(foresee(&self.config, &self.dataset, &mut *engine, host.stop())?));
+        let of = |memory: MemoryPlan, seconds: Option<f64>| Prospect {
+            memory: memory.total(),
+            memory_limit: memory.limit,
+            device_memory: memory.device,
+            fits: memory.fits(),
+            possible_splats: memory.possible_splats(),
+            seconds,
+            fault: None,
+        };
+        match foreseen {
+            Ok(foreseen) => of(foreseen.memory, foreseen.seconds),
+            Err(failure) => Prospect { fault: Some(failure.to_string()), ..of(MemoryPlan::default(), None) },
+        }
+    }
 }
 
 #[cfg(not(feature = "gpu"))]
@@ -73,6 +181,7 @@ fn gpus() -> Examined {
                 AdapterKind::Other => "other",
                 AdapterKind::Software => "software",
             },
+            memory_bytes: report.info.memory_bytes.filter(|_| !report.info.shares_memory()),
             name: report.info.name,
             backend: report.info.backend,
             driver: report.info.driver,
@@ -80,6 +189,7 @@ fn gpus() -> Examined {
             buffer_bytes: report.buffer_bytes,
             has_timestamps: report.has_timestamps,
             fault: report.lacks.or_else(tested),
+            training: None,
         }
     };
     let adapters: Vec<Adapter> = reports.into_iter().enumerate().map(adapter).collect();

@@ -159,6 +159,7 @@ impl From<TrainError> for Failure {
             }
             TrainError::Stopped => Self::new("stopped", error),
             TrainError::NonFiniteLoss { .. } => Self::new("loss", error),
+            TrainError::Device { .. } => Self::new("device", error),
             TrainError::OtherDataset { .. } | TrainError::OtherInit { .. } => {
                 Self::new("other-dataset", error)
             }

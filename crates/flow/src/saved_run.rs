@@ -104,7 +104,7 @@ impl SavedRun {
         if !path.is_file() {
             let folder = self.folder.display();
             let line = format!(
-                "{}: no such file: the run has not finished; go on with `gausset train --resume {folder}`",
+                "{}: no such file: the run has not finished; go on with ⟨resume⟩ {folder}",
                 path.display()
             );
             return Err(Failure::new("not-finished", line));

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use gausset_core::engine::Engine;
+use gausset_core::engine::{Engine, EngineError};
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::dataset::{self, Dataset};
 use gausset_io::run_folder::config_path;
@@ -139,7 +139,12 @@ pub struct Training {
     conditions: Conditions,
     allow_missing: bool,
     curves: Option<Curves>,
+    /// Step at which a device was lost, if one was.
+    lost_at: Option<u64>,
 }
+
+/// A device that is lost again within so many steps is not worth another try.
+const STEPS_BETWEEN_LOSSES: u64 = 100;
 
 impl Training {
     /// Opens the dataset and the device, makes the first splats or reads the checkpoint, and takes the folder.
@@ -193,7 +198,7 @@ impl Training {
                 Err(error) => host.warn(CURVES, format!("{error}; {NO_CURVES}")),
             }
         }
-        Ok(Self { run, conditions, allow_missing, curves })
+        Ok(Self { run, conditions, allow_missing, curves, lost_at: None })
     }
 
     /// The run, to be looked at and asked for something.
@@ -252,15 +257,44 @@ impl Training {
         }
     }
 
-    /// Goes on to the end, or until the job is asked to stop.
+    /// Whether a device that was lost now was not lost just before.
+    fn is_worth_another_try(&self) -> bool {
+        self.lost_at.is_none_or(|before| self.run.step() >= before + STEPS_BETWEEN_LOSSES)
+    }
+
+    /// The run on a device that is opened anew, from its last checkpoint on: the same bytes in the end.
+    fn recovered(self, lost: &EngineError, checkpoint: u64, host: &mut Host<'_>) -> Result<Self, Failure> {
+        let Self { run, conditions, .. } = self;
+        let (folder, dataset, lost_at) = (run.folder().to_owned(), Arc::clone(run.dataset()), run.step());
+        let line = format!("{lost}; the run goes on from the checkpoint of step {checkpoint}");
+        host.warn("the device", line);
+        // The folder and what is left of the device are free before they are taken again.
+        drop(run);
+        let task = Task::resume(folder, &TrainOptions::default())?;
+        let config = task.first_config()?;
+        let engine = conditions.device.engine_for(config.threads(), host)?;
+        let again = Self::on(task, config, engine, dataset, conditions, host)?;
+        Ok(Self { lost_at: Some(lost_at), ..again })
+    }
+
+    /// Goes on to the end, or until the job is asked to stop. A device that is lost is opened again, and the run goes on from
+    /// its last checkpoint; one that is lost again within 100 steps ends it.
     ///
     /// # Errors
     /// As [`Run::advance`]; a profile that cannot be written.
     pub fn finish(mut self, host: &mut Host<'_>) -> Result<Trained, Failure> {
-        let outcome = if host.watcher().is_some() {
-            self.train_watched(host)
-        } else {
-            self.run.train(&mut |event| pass_on(&mut self.curves, event, host))
+        let outcome = loop {
+            let outcome = if host.watcher().is_some() {
+                self.train_watched(host)
+            } else {
+                self.run.train(&mut |event| pass_on(&mut self.curves, event, host))
+            };
+            match outcome {
+                Err(TrainError::Device { source, checkpoint: Some(step) }) if self.is_worth_another_try() => {
+                    self = self.recovered(&source, step, host)?;
+                }
+                outcome => break outcome,
+            }
         };
         host.report(Event::Ended);
         let folder = self.run.folder().to_owned();
@@ -380,3 +414,6 @@ fn same_run(folder: &Path, options: &TrainOptions) -> Result<Dataset, Failure> {
     check_init(&recorded)?;
     Ok(dataset)
 }
+
+#[cfg(test)]
+mod tests;

@@ -64,8 +64,17 @@ impl Cli {
 }
 
 /// Arguments of `train` that stand in `--help` alone, as the details in the table of options do.
-const DETAILS_OF_TRAIN: [&str; 8] =
-    ["profile", "log", "no_report", "simd", "viewer_share", "viewer_linger", "listen", "allow_host"];
+const DETAILS_OF_TRAIN: [&str; 9] = [
+    "max_gpu_memory",
+    "profile",
+    "log",
+    "no_report",
+    "simd",
+    "viewer_share",
+    "viewer_linger",
+    "listen",
+    "allow_host",
+];
 
 /// The definition of the command line: for parsing, completions, manual.
 pub(crate) fn definition() -> clap::Command {

@@ -107,11 +107,20 @@ pub(crate) fn split(report: &Report, folder: &Path) -> String {
         ("views", counted(report.views as u64, "view")),
         ("folder", folder.display().to_string()),
     ];
-    let PartSeconds { read, decode, remap, encode, write } = report.seconds;
+    let PartSeconds { read, decode, colour, remap, encode, write } = report.seconds;
     if report.frames > report.resumed {
-        let parts =
-            [("read", read), ("decode", decode), ("remap", remap), ("encode", encode), ("write", write)];
-        let parts = parts.map(|(name, seconds)| format!("{name} {}", three_digits(seconds)));
+        let parts = [
+            ("read", read),
+            ("decode", decode),
+            ("colour", colour),
+            ("remap", remap),
+            ("encode", encode),
+            ("write", write),
+        ];
+        // Colours take no time where they stay as they are.
+        let parts = parts.into_iter().filter(|(name, seconds)| *name != "colour" || *seconds > 1e-4);
+        let parts: Vec<String> =
+            parts.map(|(name, seconds)| format!("{name} {}", three_digits(seconds))).collect();
         rows.push(("seconds", format!("{} (all workers together)", parts.join(", "))));
     }
     if report.resumed > 0 {

@@ -6,8 +6,9 @@ use clap::builder::TypedValueParser;
 use gausset_compute::VectorLevel;
 use gausset_core::engine::Engine;
 use gausset_flow::Failure;
-use gausset_flow::device::{Device, DeviceOptions};
+use gausset_flow::device::{Device, DeviceOptions, GpuDensity};
 use gausset_flow::training::Conditions;
+use gausset_train::MemoryLimit;
 
 fn parse_device(text: &str) -> Result<Device, String> {
     match text {
@@ -41,12 +42,31 @@ pub(crate) struct DeviceArgs {
         hide_possible_values = true, help_heading = "Machine"
     )]
     simd: VectorLevel,
+    /// Memory of a GPU to stay within; auto = 90 % of what is its own.
+    #[arg(
+        long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>,
+        help_heading = "Machine"
+    )]
+    max_gpu_memory: MemoryLimit,
+    /// Where a GPU changes the set of splats: host|device. A way out, and the one to compare with.
+    #[arg(
+        long, value_name = "WHERE", hide = true,
+        value_parser = PossibleValuesParser::new(["host", "device"]).map(|word| match word.as_str() {
+            "host" => GpuDensity::Host,
+            _ => GpuDensity::Device,
+        })
+    )]
+    gpu_density: Option<GpuDensity>,
 }
 
 impl DeviceArgs {
     /// The device.
     pub(crate) const fn options(self) -> DeviceOptions {
-        DeviceOptions { device: self.device, level: self.simd }
+        let gpu_memory = match self.max_gpu_memory {
+            MemoryLimit::Auto => None,
+            MemoryLimit::Bytes(bytes) => Some(bytes),
+        };
+        DeviceOptions { device: self.device, level: self.simd, gpu_memory, density: self.gpu_density }
     }
 
     /// How a training is done on it; its time counts from the start of the program.

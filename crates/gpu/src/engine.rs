@@ -2,45 +2,53 @@
 
 use gausset_compute::Pool;
 use gausset_core::engine::{
-    Engine, EngineError, FrontQuery, Outputs, RenderOptions, Rendering, StepParams, StepReport, TrainView,
+    DensityRule, Engine, EngineError, FrontQuery, Outputs, RenderOptions, Rendering, StepParams, StepReport,
+    TrainView,
 };
 use gausset_core::{Camera, Pose};
 
-use crate::device::{AdapterKind, Gpu, Memory, Picture};
-use crate::flight::{Device, Flight, IN_FLIGHT, Status};
+use crate::device::{AdapterKind, Gpu, Memory};
+use crate::flight::{Flight, IN_FLIGHT};
 use crate::layout::{Buffer, Sizes};
 use crate::record::{Job, flag, halt, status};
 use crate::schedule::{Then, Unit};
 use crate::state::HostState;
-use crate::unit::{self, Held, LossScale};
+use crate::task::{Step, Task, Tasks};
+use crate::unit::{self, Held};
+use crate::{planes, rule};
+
+/// Where density rules are applied.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DensityOn {
+    /// On the device, as units that nobody waits for.
+    #[default]
+    Device,
+    /// On the processor: the state comes back, and goes up again.
+    Host,
+}
 
 /// How a GPU engine is set up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GpuOptions {
     /// Threads that convert states and apply density rules; 0 = as many as the machine runs at once.
     pub threads: usize,
-    /// Bytes of the device's own memory that may be used; `None` = no limit is known.
+    /// Bytes of the device's memory that may be used; `None` = nine tenths of what is its own, if that is known.
     pub memory_limit: Option<u64>,
     /// Most steps that are under way, up to 8; 0 = 8. The state does not depend on it.
     pub in_flight: usize,
-}
-
-/// A step under way: all that a second try needs.
-#[derive(Debug)]
-pub(crate) struct Step {
-    view: TrainView,
-    step: u64,
-    job: Job,
-    unit: Unit,
-    scale: LossScale,
+    /// Where density rules are applied.
+    pub density: DensityOn,
 }
 
 /// Trains and renders on a GPU. See the crate's documentation.
 pub struct GpuEngine {
     pub(crate) memory: Memory,
+    /// Bytes that are wanted or known to be there, whatever else limits them.
+    pub(crate) own_limit: Option<u64>,
     pub(crate) pool: Pool,
     pub(crate) state: HostState,
-    pub(crate) flight: Flight<Step>,
+    pub(crate) flight: Flight<Task>,
+    density: DensityOn,
     pub(crate) report: StepReport,
     pub(crate) failed: Option<EngineError>,
     /// An engine of the processor for what this one does not do itself.
@@ -66,12 +74,17 @@ impl GpuEngine {
     pub fn new(gpu: &Gpu, options: GpuOptions) -> Self {
         let pool = if options.threads == 0 { Pool::with_all_cores() } else { Pool::new(options.threads) };
         let mut memory = Memory::new(gpu.clone());
-        memory.limit_to(options.memory_limit.unwrap_or(u64::MAX));
+        let info = gpu.info();
+        let known = info.memory_bytes.filter(|_| !info.shares_memory()).map(|bytes| bytes / 10 * 9);
+        let own_limit = options.memory_limit.or(known);
+        memory.limit_to(own_limit.unwrap_or(u64::MAX));
         Self {
             memory,
+            own_limit,
             pool,
             state: HostState::default(),
             flight: Flight::new(if options.in_flight == 0 { IN_FLIGHT } else { options.in_flight }),
+            density: options.density,
             report: StepReport::default(),
             failed: None,
             helper: None,
@@ -91,12 +104,15 @@ impl GpuEngine {
         self.memory.gpu()
     }
 
+    fn steps_under_way(&self) -> u64 {
+        self.flight.units().filter(|task| matches!(task, Task::Step(_))).count() as u64
+    }
+
     pub(crate) fn held(&self) -> Held<'_> {
         Held {
-            splats: self.state.splats as u64,
             sh_degree: self.state.sh_degree,
             groups: &self.state.groups,
-            group_clock: self.state.group_clock + self.flight.len() as u64,
+            group_clock: self.state.group_clock + self.steps_under_way(),
         }
     }
 
@@ -114,24 +130,38 @@ impl GpuEngine {
         let what = || format!("view `{}`: {}x{} px", view.name, job.width, job.height);
         self.memory.make_room(&what, &sizes)?;
         let step = Step { view: view.clone(), step: params.step, job, unit, scale };
-        self.fly(|flight, device| flight.submit(device, step));
+        self.fly(|flight, device| flight.submit(device, Task::Step(Box::new(step))));
         self.check()
     }
 
-    /// Acknowledges the steps that are done, without waiting for any.
+    /// Submits a density rule, if it is one that the device is to apply; whether it was.
+    pub(crate) fn submit_rule(&mut self, rule: &DensityRule) -> Result<bool, EngineError> {
+        let sizes = self.memory.sizes();
+        let is_able = self.density == DensityOn::Device && (1..=planes::MOST_ROWS).contains(&sizes.splats);
+        let Some((rule, unit)) = rule::unit(rule, self.state.sh_degree).filter(|_| is_able) else {
+            return Ok(false);
+        };
+        self.collect();
+        self.check()?;
+        self.fly(|flight, device| flight.submit(device, Task::Rule { rule, unit }));
+        self.check()?;
+        Ok(true)
+    }
+
+    /// Acknowledges what is done, without waiting for any.
     pub(crate) fn collect(&mut self) {
         self.fly(|flight, device| flight.collect(device));
     }
 
-    /// Waits for the steps under way.
+    /// Waits for what is under way.
     pub(crate) fn drain(&mut self) {
         self.fly(|flight, device| flight.drain(device));
     }
 
-    /// Goes on with the steps under way. What fails is the failure that all later calls tell of.
-    fn fly(&mut self, action: impl FnOnce(&mut Flight<Step>, &mut Steps<'_>) -> Result<(), EngineError>) {
+    /// Goes on with what is under way. What fails is the failure that all later calls tell of.
+    fn fly(&mut self, action: impl FnOnce(&mut Flight<Task>, &mut Tasks<'_>) -> Result<(), EngineError>) {
         let Self { flight, memory, state, report, .. } = self;
-        if let Err(error) = action(flight, &mut Steps { memory, state, report }) {
+        if let Err(error) = action(flight, &mut Tasks { memory, state, report }) {
             self.failed = Some(error);
         }
     }
@@ -236,62 +266,4 @@ impl GpuEngine {
         let what = if info.kind == AdapterKind::Software { " (software)" } else { "" };
         format!("{}{what}, {}, {}", info.name, info.backend, info.driver)
     }
-}
-
-/// The engine as steps under way see it.
-struct Steps<'a> {
-    memory: &'a mut Memory,
-    state: &'a mut HostState,
-    report: &'a mut StepReport,
-}
-
-impl Device for Steps<'_> {
-    type Unit = Step;
-
-    fn submit(&mut self, step: &Step, number: u32, lifts: bool) -> Result<(), EngineError> {
-        let flags = step.job.flags | if lifts { flag::LIFTS } else { 0 };
-        let job = Job { unit: [number, 0, 0, 0], flags, ..step.job };
-        let (view, target) = (&step.view, &step.view.target);
-        let picture = Picture {
-            name: (view.index, view.reduction),
-            bytes: unit::picture_bytes(target),
-            words: &|words| unit::picture_words(target, words),
-        };
-        self.memory.submit(&job, Some(&picture), &step.unit)
-    }
-
-    fn take(&mut self, wait: bool) -> Result<Option<Status>, EngineError> {
-        self.memory.take(wait)
-    }
-
-    fn make_room(&mut self, step: &Step, status: &Status) -> Result<(), EngineError> {
-        let what = || format!("view `{}`", step.view.name);
-        self.memory.grow_entries(&what, u64::from(status[status::ENTRIES]))
-    }
-
-    fn done(&mut self, step: &Step, status: &Status) {
-        let loss = loss_of(&step.scale, status);
-        let of = |word: usize| u64::from(status[word]);
-        self.state.group_clock += 1;
-        let report = &mut *self.report;
-        report.steps += 1;
-        report.loss_sum += loss;
-        report.last_step = Some(step.step);
-        report.last_loss = loss;
-        report.visible = of(status::VISIBLE);
-        report.intersections = of(status::ENTRIES);
-        report.cap_hits += of(status::CUT_TILES);
-        report.capped_steps += u64::from(status[status::CUT_TILES] > 0);
-        report.skipped_updates += of(status::SKIPPED);
-        report.dead_splats = of(status::DEAD);
-    }
-
-    fn failure(&self, step: &Step, status: &Status) -> EngineError {
-        let (loss, view) = (loss_of(&step.scale, status), step.view.name.to_string());
-        EngineError::NonFiniteLoss { step: step.step, view, loss }
-    }
-}
-
-fn loss_of(scale: &LossScale, words: &[u32; status::WORDS]) -> f64 {
-    scale.loss(f32::from_bits(words[status::ABSOLUTE]), f32::from_bits(words[status::SSIM]))
 }

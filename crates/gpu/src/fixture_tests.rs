@@ -1,5 +1,6 @@
-//! Gradients of the fixtures, by the kernels of a training step: from upstream gradients of colours, alpha and depth that the
-//! host writes in place of those of a loss. Two variants of kernels, which no training step uses, take the latter two.
+//! The fixtures, by the kernels of a training step: from upstream gradients of colours, alpha and depth that the host writes
+//! in place of those of a loss. Two variants of kernels, which no training step uses, take the latter two. `units` has the
+//! cases of single formulas.
 //!
 //! Gradients of parameters and of the pose's twist are read as first moments after one step from zero, a tenth of them.
 
@@ -7,7 +8,7 @@ use gausset_core::TargetImage;
 use gausset_core::constants::ADAM_BETA1;
 use gausset_core::engine::{
     CorrectionRates, Engine, EngineError, ExtraGroup, GradientStatistic, Group, Outputs as Pictures, Rates,
-    StepParams, TrainState, TrainView,
+    RenderOptions, StepParams, TrainState, TrainView,
 };
 use gausset_reference::loss;
 use gausset_testkit::{
@@ -18,9 +19,11 @@ use gausset_testkit::{
 use crate::device::{AdapterChoice, Gpu};
 use crate::engine::{GpuEngine, GpuOptions};
 use crate::layout::{Buffer, Sizes, sh_blocks};
-use crate::record::{BIAS_CLOCKS, SUMS_STRIDE, flag};
+use crate::record::{BIAS_CLOCKS, Job, SUMS_STRIDE, flag};
 use crate::schedule::{Then, Unit};
 use crate::unit;
+
+mod units;
 
 struct OnTheGpu(Gpu);
 
@@ -38,10 +41,27 @@ impl Backend for OnTheGpu {
     }
 
     fn kinds(&self) -> &[Kind] {
-        &[Kind::Raster, Kind::RasterLoss]
+        &[
+            Kind::Raster,
+            Kind::RasterLoss,
+            Kind::Covariance,
+            Kind::Sh,
+            Kind::Projection,
+            Kind::Ssim,
+            Kind::Adam,
+        ]
     }
 
     fn outputs(&self, case: &Case) -> Outputs {
+        match case.kind {
+            Kind::Raster | Kind::RasterLoss => self.raster(case),
+            _ => self.unit(case).expect("the device does its work"),
+        }
+    }
+}
+
+impl OnTheGpu {
+    fn raster(&self, case: &Case) -> Outputs {
         let mut outputs = Outputs::new();
         for &cap in &case.settings.caps {
             let result = self.at_cap(case, cap).expect("the device does its work");
@@ -118,16 +138,14 @@ fn planes(engine: &mut GpuEngine, buffer: Buffer, n: usize) -> Result<[Vec<[f32;
     Ok([plane(0)?, plane(1)?, plane(2)?])
 }
 
-/// A step from upstream gradients, and the gradients that it makes of them.
-fn probe(
+/// The record of a step that moves nothing, of the unit that it belongs to, and the state's pose with it.
+fn still(
     engine: &mut GpuEngine,
     case: &Case,
-    cap: u32,
-    upstream: &Upstream,
-    absolute: bool,
-) -> Result<RasterGradients, EngineError> {
+    options: RenderOptions,
+    statistic: GradientStatistic,
+) -> Result<(Job, Unit), EngineError> {
     let (camera, pose) = (case.camera(), case.pose());
-    let n = engine.state.splats;
     let pixels = u64::from(camera.width) * u64::from(camera.height);
     let rgb = vec![0; 3 * pixels as usize];
     let target = TargetImage { width: camera.width, height: camera.height, rgb, alpha: None, mask: None };
@@ -145,11 +163,26 @@ fn probe(
     };
     let still =
         Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
-    let mut params = StepParams::new(0, 0, case.render_options(cap), still);
+    let mut params = StepParams::new(0, 0, options, still);
     params.pose = Some(CorrectionRates { first: 0.0, second: 0.0, decay: 0.0 });
-    params.statistic = if absolute { GradientStatistic::Absolute } else { GradientStatistic::Signed };
+    params.statistic = statistic;
     let (mut job, unit, _) = unit::step(&engine.held(), &view, &params)?;
     job.flags |= flag::LIFTS;
+    Ok((job, unit))
+}
+
+/// A step from upstream gradients, and the gradients that it makes of them.
+fn probe(
+    engine: &mut GpuEngine,
+    case: &Case,
+    cap: u32,
+    upstream: &Upstream,
+    absolute: bool,
+) -> Result<RasterGradients, EngineError> {
+    let (camera, n) = (case.camera(), engine.state.splats);
+    let pixels = u64::from(camera.width) * u64::from(camera.height);
+    let statistic = if absolute { GradientStatistic::Absolute } else { GradientStatistic::Signed };
+    let (job, unit) = still(engine, case, case.render_options(cap), statistic)?;
     let sh_blocks = sh_blocks(job.sh_degree as u8);
     let unit = Unit { then: Then::Probe { sh_blocks, absolute }, ..unit };
     let tiles = u64::from(job.tiles);
@@ -188,7 +221,12 @@ fn probe(
     };
     let (mean2d, mean2d_abs) = ((0..n).map(mean2d).collect(), (0..n).map(mean2d_abs).collect());
 
-    let matrix = matrix_gradient(engine, &pose, n)?;
+    Ok(RasterGradients { mean2d, mean2d_abs, ..gradients(engine, case)? })
+}
+
+/// The gradients of parameters and pose, from the moments after one step from zero.
+fn gradients(engine: &mut GpuEngine, case: &Case) -> Result<RasterGradients, EngineError> {
+    let matrix = matrix_gradient(engine, &case.pose(), engine.state.splats)?;
     let state = engine.read_state()?;
     let share = f64::from((1.0 - ADAM_BETA1) as f32);
     let whole = |m: f32| f64::from(m) / share;
@@ -203,8 +241,8 @@ fn probe(
         background: [0.0; 3],
         viewmat: Some(matrix),
         twist: std::array::from_fn(|k| whole(pose_row[k])),
-        mean2d,
-        mean2d_abs,
+        mean2d: Vec::new(),
+        mean2d_abs: Vec::new(),
     })
 }
 
@@ -228,11 +266,40 @@ fn matrix_gradient(
     }))
 }
 
+/// Bits of the registers that lavapipe makes its subgroups of.
+const REGISTER_BITS: &str = "LP_NATIVE_VECTOR_WIDTH";
+
 #[test]
-fn gradients_of_the_fixtures_are_reproduced() {
-    let test = "gradients_of_the_fixtures_are_reproduced";
+fn the_fixtures_are_reproduced() {
+    let gpu = match Gpu::open(&AdapterChoice::Best) {
+        Ok(gpu) => gpu,
+        Err(reason) => return skip_for_gpu("the_fixtures_are_reproduced", &reason.to_string()),
+    };
+    if let Some(bits) = std::env::var(REGISTER_BITS).ok().and_then(|bits| bits.parse::<u32>().ok()) {
+        assert_eq!(gpu.subgroup_size(), bits / 32, "threads of a subgroup");
+    }
+    check_backend(&Fixtures::load(), &OnTheGpu(gpu)).assert_passed();
+}
+
+/// Nothing may depend on how many threads go in step: the same test in processes of its own, where the device is a program
+/// that lets somebody choose.
+#[test]
+fn subgroups_of_any_size_do_the_same() {
+    let test = "subgroups_of_any_size_do_the_same";
     match Gpu::open(&AdapterChoice::Best) {
-        Ok(gpu) => check_backend(&Fixtures::load(), &OnTheGpu(gpu)).assert_passed(),
-        Err(reason) => skip_for_gpu(test, &reason.to_string()),
+        Ok(gpu) if gpu.info().name.contains("llvmpipe") => (),
+        Ok(gpu) => {
+            return skip_for_gpu(test, &format!("{} has subgroups of one size", gpu.info().name));
+        }
+        Err(reason) => return skip_for_gpu(test, &reason.to_string()),
+    }
+    let program = std::env::current_exe().expect("this program has a path");
+    for bits in ["128", "512"] {
+        let mut again = std::process::Command::new(&program);
+        again.arg("the_fixtures_are_reproduced");
+        again.env(REGISTER_BITS, bits).env("MESA_SHADER_CACHE_DISABLE", "true");
+        let output = again.output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{bits} bits: {said}");
     }
 }

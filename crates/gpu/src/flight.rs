@@ -2,7 +2,8 @@
 //!
 //! The host submits ahead and asks for statuses later. A unit that lacks room, or whose loss is not finite, halts the
 //! device: it has changed nothing, and what was submitted behind it does nothing either, until a unit comes that lifts the
-//! halt. The host finds the first status that tells of a halt, takes those behind it, which tell of nothing, gives more
+//! halt. A density rule is a unit like a step: one that would leave more splats than there is room for halts in the same way.
+//! The host finds the first status that tells of a halt, takes those behind it, which tell of nothing, gives more
 //! room and submits the same units again, the first of them with the order to lift the halt. A loss that is not finite ends
 //! everything behind it instead.
 //!
@@ -60,7 +61,13 @@ impl<U> Flight<U> {
         Self { units: VecDeque::new(), most: most.clamp(1, IN_FLIGHT), next: 0, lifts: true }
     }
 
-    /// Units under way.
+    /// The units under way, in their order.
+    pub(crate) fn units(&self) -> impl Iterator<Item = &U> {
+        self.units.iter().map(|(_, unit)| unit)
+    }
+
+    /// How many units are under way.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.units.len()
     }
@@ -129,7 +136,7 @@ impl<U> Flight<U> {
         for _ in 1..self.units.len() {
             device.take(true)?;
         }
-        if status[status::HALT] != halt::CAPACITY {
+        if status[status::HALT] == halt::LOSS {
             return Err(device.failure(unit, &status));
         }
         device.make_room(unit, &status)?;

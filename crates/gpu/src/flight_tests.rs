@@ -1,5 +1,5 @@
 //! The protocol on a device in plain Rust: whatever it lacks, refuses or takes its time for, the state in the end is that of
-//! a device with ample room, and every step is done once or, behind a failure, not at all.
+//! a device with ample room, and every step and rule is done once or, behind a failure, not at all.
 
 use std::collections::VecDeque;
 
@@ -14,13 +14,39 @@ struct Work {
     name: u32,
     /// Whether its loss is not finite.
     is_bad: bool,
+    /// Whether it is a rule: it changes how many splats there are.
+    is_rule: bool,
+}
+
+/// What a chain of units has made, and what the next of them needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    hash: u64,
+    splats: u32,
+}
+
+impl State {
+    const FIRST: Self = Self { hash: 1, splats: 1 };
+
+    /// Of a step entries, of a rule splats that it leaves.
+    fn need(self, work: Work, needs: u32) -> u32 {
+        let hash = mix(self.hash ^ u64::from(self.splats) << 40, u64::from(work.name));
+        (hash % u64::from(needs)) as u32
+    }
+
+    fn after(self, work: Work, need: u32) -> Self {
+        let hash = mix(self.hash, u64::from(need) << 32 | u64::from(work.name));
+        Self { hash, splats: if work.is_rule { need } else { self.splats } }
+    }
 }
 
 /// A device whose units are chained: what one needs and does depends on the state that those before it have left.
 #[derive(Debug)]
 struct Model {
-    state: u64,
+    state: State,
+    /// Room for entries, and for splats.
     capacity: u32,
+    room: u32,
     /// Beyond this no room is given.
     most: u32,
     /// Largest need of a unit.
@@ -57,16 +83,18 @@ impl Model {
             self.is_halted = false;
         }
         if !self.is_halted {
-            let need = (mix(self.state, u64::from(work.name)) % u64::from(self.needs)) as u32;
+            let need = self.state.need(work, self.needs);
             self.status = [0; status::WORDS];
             self.status[status::NUMBER] = number;
-            self.status[status::ENTRIES] = need;
-            if need > self.capacity {
+            self.status[if work.is_rule { status::SPLATS } else { status::ENTRIES }] = need;
+            if work.is_rule && need > self.room {
+                self.status[status::HALT] = halt::SPLATS;
+            } else if !work.is_rule && need > self.capacity {
                 self.status[status::HALT] = halt::CAPACITY;
             } else if work.is_bad {
                 self.status[status::HALT] = halt::LOSS;
             } else {
-                self.state = mix(self.state, u64::from(need) << 32 | u64::from(work.name));
+                self.state = self.state.after(work, need);
             }
             self.is_halted = self.status[status::HALT] != halt::NOT;
         }
@@ -94,15 +122,18 @@ impl Device for Model {
         Ok(self.statuses.pop_front())
     }
 
-    fn make_room(&mut self, _unit: &Work, status: &Status) -> Result<(), EngineError> {
+    fn make_room(&mut self, unit: &Work, status: &Status) -> Result<(), EngineError> {
         self.replays += 1;
-        let needed = status[status::ENTRIES];
-        assert!(needed > self.capacity && self.queue.is_empty() && self.statuses.is_empty());
+        let is_splats = status[status::HALT] == halt::SPLATS;
+        assert_eq!(is_splats, unit.is_rule);
+        let needed = status[if is_splats { status::SPLATS } else { status::ENTRIES }];
+        let room = if is_splats { &mut self.room } else { &mut self.capacity };
+        assert!(needed > *room && self.queue.is_empty() && self.statuses.is_empty());
         if needed > self.most {
             let (needed, limit) = (u64::from(needed), u64::from(self.most));
             return Err(EngineError::OutOfMemory { what: "the model".to_owned(), needed, limit });
         }
-        self.capacity = (needed + needed / 2).min(self.most);
+        *room = (needed + needed / 2).min(self.most);
         Ok(())
     }
 
@@ -118,8 +149,9 @@ impl Device for Model {
 
 fn model(random: u64, capacity: u32, most: u32, needs: u32) -> Model {
     Model {
-        state: 1,
+        state: State::FIRST,
         capacity,
+        room: capacity,
         most,
         needs,
         is_halted: true,
@@ -134,22 +166,22 @@ fn model(random: u64, capacity: u32, most: u32, needs: u32) -> Model {
 }
 
 /// The steps one after the other with ample room: those that are done, and the state behind them.
-fn in_order(steps: &[Work], most: u32, needs: u32) -> (Vec<u32>, u64) {
-    let mut state = 1;
+fn in_order(steps: &[Work], most: u32, needs: u32) -> (Vec<u32>, State) {
+    let mut state = State::FIRST;
     let mut done = Vec::new();
     for work in steps {
-        let need = (mix(state, u64::from(work.name)) % u64::from(needs)) as u32;
+        let need = state.need(*work, needs);
         if need > most || work.is_bad {
             break;
         }
-        state = mix(state, u64::from(need) << 32 | u64::from(work.name));
+        state = state.after(*work, need);
         done.push(work.name);
     }
     (done, state)
 }
 
 #[test]
-fn no_step_is_lost_or_done_twice_whatever_the_device_lacks() {
+fn no_step_or_rule_is_lost_or_done_twice_whatever_the_device_lacks() {
     let mut replays = 0;
     let mut failures = 0;
     for case in 0..4000u64 {
@@ -160,7 +192,13 @@ fn no_step_is_lost_or_done_twice_whatever_the_device_lacks() {
         // One in three refuses to grow beyond some size.
         let most = if source.random(3) == 0 { capacity + source.random(needs) } else { u32::MAX };
         let bad_at = source.random(60);
-        let steps: Vec<Work> = (0..40).map(|name| Work { name, is_bad: name == bad_at }).collect();
+        let steps: Vec<Work> = (0..40)
+            .map(|name| Work {
+                name,
+                is_bad: name == bad_at,
+                is_rule: mix(case, u64::from(name)).is_multiple_of(3),
+            })
+            .collect();
         let mut device = model(case, capacity, most, needs);
         let mut flight = Flight::new(most_in_flight);
         let mut outcome = Ok(());
@@ -189,7 +227,7 @@ fn no_step_is_lost_or_done_twice_whatever_the_device_lacks() {
         if outcome.is_err() {
             device.most = u32::MAX;
             device.done.clear();
-            flight.submit(&mut device, Work { name: 99, is_bad: false }).expect("submitted");
+            flight.submit(&mut device, Work { name: 99, is_bad: false, is_rule: false }).expect("submitted");
             flight.drain(&mut device).expect("done");
             assert_eq!(device.done, [99], "case {case}");
         }
@@ -201,7 +239,7 @@ fn no_step_is_lost_or_done_twice_whatever_the_device_lacks() {
 fn a_status_of_another_unit_is_an_error() {
     let mut device = model(1, 10, 10, 1);
     let mut flight = Flight::new(2);
-    flight.submit(&mut device, Work { name: 0, is_bad: false }).expect("submitted");
+    flight.submit(&mut device, Work { name: 0, is_bad: false, is_rule: true }).expect("submitted");
     while device.statuses.is_empty() {
         device.run_one();
     }

@@ -9,7 +9,7 @@ use crate::corrections::Groups;
 use crate::engine::GpuEngine;
 use crate::flight::IN_FLIGHT;
 use crate::layout::{Buffer, Sizes, sh_blocks, splat_room};
-use crate::record::BIAS_CLOCKS;
+use crate::record::{BIAS_CLOCKS, census};
 use crate::state::HostState;
 use crate::{planes, unit};
 
@@ -30,12 +30,14 @@ impl GpuEngine {
         let working = scene.splats * per_splat + scene.pixels * (32 + 36 + 5 + 1 + 5 * IN_FLIGHT as u64);
         let device = MemoryUse { state, working };
         if self.gpu().info().shares_memory() {
-            return MemoryNeed { host: device, ..MemoryNeed::default() };
+            // The same bytes under two limits, if somebody has set the second.
+            let own = self.own_limit.map_or(MemoryUse::default(), |_| device);
+            return MemoryNeed { host: device, device: own, limit: self.own_limit };
         }
         // Density rules have the whole state on the host.
         let host =
             MemoryUse { state: scene.splats * TrainState::bytes_per_splat(scene.sh_degree), working: 0 };
-        MemoryNeed { host, device, limit: Some(self.memory.limit()) }
+        MemoryNeed { host, device, limit: self.own_limit }
     }
 
     /// Lets the state go.
@@ -47,7 +49,9 @@ impl GpuEngine {
         self.state = HostState::default();
         self.report = StepReport::default();
         self.failed = None;
-        self.memory.gpu().check()
+        self.memory.gpu().check()?;
+        // Pictures of no splats show none.
+        self.memory.write_if_there(Buffer::Census, &[0, 0])
     }
 
     fn hold(
@@ -74,6 +78,7 @@ impl GpuEngine {
         // Refused before the state that is there is touched.
         self.memory.make_room(&|| format!("a state of {n} splats"), &sizes)?;
         self.memory.write(Buffer::Corrections, 0, &words)?;
+        self.memory.write(Buffer::Census, 0, &[splats.len() as u32, 0])?;
         self.state = HostState {
             splats: splats.len(),
             sh_degree: splats.sh_degree,
@@ -99,6 +104,7 @@ impl GpuEngine {
             (0..u64::from(BIAS_CLOCKS)).flat_map(unit::bias_corrections).map(f32::to_bits).collect();
         self.memory.write(Buffer::Sums, 0, &bias)?;
         (self.state.group_clock, self.state.next_id) = (state.group_clock, state.next_id);
+        self.memory.write(Buffer::Census, u64::from(census::NEXT_ID), &[state.next_id])?;
         Ok(())
     }
 
@@ -108,6 +114,15 @@ impl GpuEngine {
         let mut all = Vec::with_capacity(words);
         self.memory.read(Buffer::Corrections, 0, words, |_, part| all.extend_from_slice(part))?;
         Ok(self.state.groups.read(&all))
+    }
+
+    /// Reads the splats back, up to a degree.
+    pub(crate) fn read_splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
+        if self.memory.sizes().splats == 0 {
+            return Ok(Splats::default());
+        }
+        let degree = sh_degree.min(self.state.sh_degree);
+        planes::read(&mut self.memory, &self.pool, planes::PARAMETERS, degree, self.state.splats)
     }
 
     /// Reads the whole state back.

@@ -11,10 +11,11 @@
 //! | `blend_vjp` | `blend_vjp`, `slot_sum` |
 //! | `project_vjp+adam` | `direction`, `project_vjp`, `sh_adam` for each block, `rows`, `dead`, `finish` |
 //! | (questions) | `in_front` |
+//! | `density` | see `rule_schedule` |
 
 use gausset_core::Stage;
 
-use crate::record::header;
+use crate::header::header;
 
 /// How a kernel sees a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -92,6 +93,122 @@ pub(crate) enum Kernel {
     Dead,
     /// What is in front.
     InFront,
+    /// A formula by itself: for tests.
+    #[cfg(test)]
+    Probe(Probe),
+    /// A planner of a density rule.
+    PlanRule(RulePlan),
+    /// What a rule makes of each splat; of MCMC?
+    Mark(bool),
+    /// Weights of rows.
+    Weigh,
+    /// Keys of marks.
+    Keys,
+    /// Fewer splats that grow.
+    Limit,
+    /// Rows that splats keep and get.
+    Flags,
+    /// Rows after clone and split.
+    Spawn,
+    /// Sums of weights of blocks.
+    ReduceWide,
+    /// Sums before blocks.
+    SpineWide,
+    /// Sums up to weights.
+    DownWide,
+    /// Draws; for new splats?
+    Draw(bool),
+    /// Rows after draws; with new splats?
+    Share(bool),
+    /// The box of all rows.
+    Bounds,
+    /// Morton codes, if rows are to be sorted.
+    Codes(bool),
+    /// Planes of splats to the places of their rows; moments?
+    Carry(bool),
+    /// Planes of rows to their places.
+    Settle,
+    /// Planes back from another buffer.
+    Put,
+    /// Ids, clocks and statistics to the places of their rows.
+    CarryRecords,
+    /// Back from another buffer.
+    PutRecords,
+    /// Lower opacities.
+    Reset,
+}
+
+/// Formulas that no kernel of a step shows by themselves.
+#[cfg(test)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Probe {
+    /// An update of values.
+    Adam,
+    /// Rotation and covariance with their VJP.
+    Shape,
+    /// Splats on the screen.
+    Screen,
+    /// The basis of their colours.
+    Basis,
+    /// The loss where the truth is given in floats, …
+    Loss,
+    /// … its gradient, …
+    LossVjp,
+    /// … and the SSIM of each pixel.
+    Similarity,
+}
+
+/// The planners of a density rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum RulePlan {
+    /// Which splats may grow.
+    Limit,
+    /// Rows after clone, split and prune.
+    Rows,
+    /// Rows after relocation and growth.
+    Relocation,
+    /// What is drawn from.
+    Draws,
+    /// Growth begins.
+    Growth,
+    /// What is added.
+    Added,
+    /// Rows go to their places.
+    Order,
+    /// The Morton grid.
+    Grid,
+    /// End of a rule.
+    Finish,
+}
+
+impl RulePlan {
+    /// All of them.
+    #[cfg(test)]
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Limit,
+        Self::Rows,
+        Self::Relocation,
+        Self::Draws,
+        Self::Growth,
+        Self::Added,
+        Self::Order,
+        Self::Grid,
+        Self::Finish,
+    ];
+
+    const fn entry(self) -> &'static str {
+        match self {
+            Self::Limit => "plan_limit",
+            Self::Rows => "plan_rows",
+            Self::Relocation => "plan_relocation",
+            Self::Draws => "plan_draws",
+            Self::Growth => "plan_growth",
+            Self::Added => "plan_added",
+            Self::Order => "plan_order",
+            Self::Grid => "plan_grid",
+            Self::Finish => "finish_rule",
+        }
+    }
 }
 
 /// What `blend_vjp` sums.
@@ -169,7 +286,43 @@ impl Source {
     }
 }
 
-const PLAN: &[Access] = &[W, W, W, W, W];
+#[cfg(test)]
+impl Probe {
+    fn source(self) -> Source {
+        const PROJECT: &[Access] = &[U, U, R, R, R, R, R, W, W, W];
+        let (parts, entry, bindings): (&'static [&'static str], _, &'static [Access]) = match self {
+            Self::Adam => (parts!("common" "adam" "probes/adam"), "main", &[U, W, W, W, R]),
+            Self::Shape => (
+                parts!("common" "random" "normal" "geometry" "adam" "project_vjp" "probes/shape"),
+                "shape",
+                &[U, U, W, W, W, R, W, W, R, W],
+            ),
+            Self::Screen => (
+                parts!("common" "random" "spherical" "geometry" "project" "probes/screen"),
+                "on_screen",
+                PROJECT,
+            ),
+            Self::Basis => {
+                (parts!("common" "random" "spherical" "geometry" "project" "probes/screen"), "basis", PROJECT)
+            }
+            Self::Loss => (parts!("common" "probes/truth" "colour" "loss"), "main", &[U, R, R, R, W, W]),
+            Self::LossVjp => {
+                (parts!("common" "probes/truth" "colour" "loss_vjp"), "main", &[U, W, R, R, R, W])
+            }
+            Self::Similarity => (
+                parts!("common" "probes/truth" "colour" "loss" "probes/similarity"),
+                "map",
+                &[U, R, R, R, W, W],
+            ),
+        };
+        Source { parts, entry, bindings }
+    }
+}
+
+const PLAN: &[Access] = &[W, W, W, W, W, W];
+const PLAN_RULE: &[Access] = &[W, W, W, W, W, W, W];
+/// What kernels of `carry.wgsl` see.
+const CARRY: &[Access] = &[U, R, R, R, W];
 
 impl Kernel {
     /// What it is made of.
@@ -202,8 +355,8 @@ impl Kernel {
                 "main",
                 &[U, U, W, R, R, R, W, W, R],
             ),
-            Self::Loss => (parts!("common" "colour" "loss"), "main", &[U, R, R, R, W, W]),
-            Self::LossVjp => (parts!("common" "colour" "loss_vjp"), "main", &[U, W, R, R, R, W]),
+            Self::Loss => (parts!("common" "truth" "colour" "loss"), "main", &[U, R, R, R, W, W]),
+            Self::LossVjp => (parts!("common" "truth" "colour" "loss_vjp"), "main", &[U, W, R, R, R, W]),
             Self::SkyVjp => (parts!("common" "spherical" "pixel" "sky_vjp"), "main", &[U, U, R, R, W]),
             Self::BlendVjp(_) => (parts!("common" "pixel" "blend_vjp"), "main", &[U, R, R, R, R, R, W, R]),
             Self::SlotSum => (parts!("common" "slot_sum"), "main", &[U, R, R, R, R, W]),
@@ -211,7 +364,7 @@ impl Kernel {
                 (parts!("common" "spherical" "geometry" "direction"), "main", &[U, U, R, R, R, R, R, R, W, W])
             }
             Self::ProjectVjp(_) => (
-                parts!("common" "random" "geometry" "adam" "project_vjp"),
+                parts!("common" "random" "normal" "geometry" "adam" "project_vjp"),
                 "main",
                 &[U, U, W, W, W, R, W, W, R, W],
             ),
@@ -221,6 +374,46 @@ impl Kernel {
             Self::Rows => (parts!("common" "adam" "rows"), "main", &[U, U, W, R, R]),
             Self::InFront => (parts!("common" "pixel" "in_front"), "main", &[U, R, R, R, R, W]),
             Self::Dead => (parts!("common" "dead"), "main", &[U, R, R, W]),
+            #[cfg(test)]
+            Self::Probe(probe) => return probe.source(),
+            Self::PlanRule(plan) => {
+                (parts!("common" "random" "wide" "double" "order" "rule_plan"), plan.entry(), PLAN_RULE)
+            }
+            Self::Mark(_) => (
+                parts!("common" "random" "wide" "double" "order" "weight" "mark"),
+                "main",
+                &[U, U, R, R, R, R, R, R, W, W],
+            ),
+            Self::Weigh => (parts!("common" "order" "weight" "weigh"), "main", &[U, R, W]),
+            Self::Keys => (parts!("common" "keys"), "main", &[U, R, W, W]),
+            Self::Limit => (parts!("common" "limit"), "main", &[U, U, R, W, W]),
+            Self::Flags => (parts!("common" "flags"), "main", &[U, R, W, W]),
+            Self::Spawn => (
+                parts!("common" "random" "normal" "geometry" "order" "spawn"),
+                "main",
+                &[U, U, R, R, R, R, R, W, W],
+            ),
+            Self::ReduceWide => (parts!("common" "random" "wide" "scan_wide"), "reduce", &[U, R, W, W, W]),
+            Self::SpineWide => (parts!("common" "random" "wide" "scan_wide"), "spine", &[U, R, W, W, W]),
+            Self::DownWide => (parts!("common" "random" "wide" "scan_wide"), "down", &[U, R, W, W, W]),
+            Self::Draw(grows) => {
+                let entry = if grows { "grow" } else { "relocate" };
+                (parts!("common" "random" "wide" "draw"), entry, &[U, U, R, R, W, W, W])
+            }
+            Self::Share(grows) => {
+                let entry = if grows { "grow" } else { "relocate" };
+                (parts!("common" "geometry" "order" "share"), entry, &[U, U, R, R, R, R, R, W, W])
+            }
+            Self::Bounds => (parts!("common" "order" "bounds"), "main", &[U, R, W]),
+            Self::Codes(_) => {
+                (parts!("common" "random" "wide" "double" "order" "codes"), "main", &[U, R, R, W, W])
+            }
+            Self::Carry(_) => (parts!("common" "carry"), "carry", CARRY),
+            Self::Settle => (parts!("common" "carry"), "settle", CARRY),
+            Self::Put => (parts!("common" "carry"), "put", CARRY),
+            Self::CarryRecords => (parts!("common" "carry_records"), "carry", &[U, U, R, R, R, W]),
+            Self::PutRecords => (parts!("common" "carry_records"), "put", &[U, U, R, R, R, W]),
+            Self::Reset => (parts!("common" "order" "reset"), "main", &[U, U, W, W, W]),
         };
         Source { parts, entry, bindings }
     }
@@ -241,6 +434,9 @@ impl Kernel {
             ],
             Self::ProjectVjp(depth) => vec![("DEPTH", f64::from(u8::from(depth)))],
             Self::ShAdam(block) => vec![("BLOCK", f64::from(block))],
+            Self::Mark(mcmc) => vec![("MCMC", f64::from(u8::from(mcmc)))],
+            Self::Codes(reorder) => vec![("REORDER", f64::from(u8::from(reorder)))],
+            Self::Carry(moments) => vec![("MOMENTS", f64::from(u8::from(moments)))],
             _ => Vec::new(),
         }
     }
@@ -283,6 +479,29 @@ impl Kernel {
             all.push(Self::ProjectVjp(extras));
         }
         all.extend([0, 1, 2, 3].map(Self::ShAdam));
+        let probes = [Probe::Adam, Probe::Shape, Probe::Screen, Probe::Basis, Probe::Loss, Probe::LossVjp];
+        all.extend(probes.map(Self::Probe));
+        all.push(Self::Probe(Probe::Similarity));
+        all.extend(RulePlan::ALL.map(Self::PlanRule));
+        for variant in [false, true] {
+            all.extend([Self::Mark, Self::Draw, Self::Share, Self::Codes, Self::Carry].map(|of| of(variant)));
+        }
+        all.extend([
+            Self::Weigh,
+            Self::Keys,
+            Self::Limit,
+            Self::Flags,
+            Self::Spawn,
+            Self::ReduceWide,
+            Self::SpineWide,
+            Self::DownWide,
+            Self::Bounds,
+            Self::Settle,
+            Self::Put,
+            Self::CarryRecords,
+            Self::PutRecords,
+            Self::Reset,
+        ]);
         all
     }
 
@@ -309,6 +528,28 @@ impl Kernel {
             | Self::Rows
             | Self::Dead
             | Self::Finish => Stage::ProjectVjpAdam,
+            #[cfg(test)]
+            Self::Probe(_) => Stage::ProjectVjpAdam,
+            Self::PlanRule(_)
+            | Self::Mark(_)
+            | Self::Weigh
+            | Self::Keys
+            | Self::Limit
+            | Self::Flags
+            | Self::Spawn
+            | Self::ReduceWide
+            | Self::SpineWide
+            | Self::DownWide
+            | Self::Draw(_)
+            | Self::Share(_)
+            | Self::Bounds
+            | Self::Codes(_)
+            | Self::Carry(_)
+            | Self::Settle
+            | Self::Put
+            | Self::CarryRecords
+            | Self::PutRecords
+            | Self::Reset => Stage::Density,
         }
     }
 

@@ -8,7 +8,9 @@
 use gausset_core::engine::{Group, SKY_WIDTH};
 use gausset_core::sh;
 
-use crate::record::{BIAS_CLOCKS, Job, Record, SCAN_BLOCK, SUMS_STRIDE, TILE_SUMS, View, argument, status};
+use crate::record::{
+    BIAS_CLOCKS, Job, Record, Rule, SCAN_BLOCK, SUMS_STRIDE, TILE_SUMS, View, argument, census, status,
+};
 
 /// A buffer on the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -105,13 +107,17 @@ pub(crate) enum Buffer {
     Corrections,
     /// Questions of what is in front, and their answers: four words.
     Queries,
+    /// The record of a density rule.
+    Rule,
+    /// What the device knows of its splats.
+    Census,
     /// Bound where a kernel wants a buffer and has no use for it.
     Nothing,
 }
 
 impl Buffer {
     /// All of them, in order.
-    pub(crate) const ALL: [Self; 47] = [
+    pub(crate) const ALL: [Self; 49] = [
         Self::Job,
         Self::View,
         Self::Arguments,
@@ -158,6 +164,8 @@ impl Buffer {
         Self::TileSums,
         Self::Corrections,
         Self::Queries,
+        Self::Rule,
+        Self::Census,
         Self::Nothing,
     ];
 
@@ -168,6 +176,29 @@ impl Buffer {
     /// Their second moments.
     pub(crate) const SH_SECOND: [Self; 4] =
         [Self::ShSecond0, Self::ShSecond1, Self::ShSecond2, Self::ShSecond3];
+
+    /// How many planes of how many bytes a splat what stays of it from unit to unit takes in this buffer, if it has any.
+    pub(crate) const fn planes(self) -> Option<(u64, u64)> {
+        match self {
+            Self::Splats
+            | Self::Splats1
+            | Self::Splats2
+            | Self::Sh0
+            | Self::Sh1
+            | Self::Sh2
+            | Self::Sh3
+            | Self::ShFirst0
+            | Self::ShFirst1
+            | Self::ShFirst2
+            | Self::ShFirst3
+            | Self::ShSecond0
+            | Self::ShSecond1
+            | Self::ShSecond2
+            | Self::ShSecond3 => Some((3, 16)),
+            Self::Records => Some((5, 4)),
+            _ => None,
+        }
+    }
 
     /// What the profile of a device would call it.
     pub(crate) fn label(self) -> String {
@@ -259,9 +290,17 @@ impl Sizes {
             Buffer::TileSums => trained(4 * u64::from(TILE_SUMS) * self.tiles),
             Buffer::Corrections => 4 * self.corrections,
             Buffer::Queries => 16 * self.queries,
+            Buffer::Rule => Rule::BYTES,
+            Buffer::Census => 4 * u64::from(census::WORDS),
             Buffer::Nothing => 16,
         };
         bytes.max(16).next_multiple_of(16)
+    }
+
+    /// Bytes of what stays of the splats from unit to unit.
+    pub(crate) fn state(&self) -> u64 {
+        let kept = Buffer::ALL.into_iter().filter(|buffer| buffer.planes().is_some());
+        kept.map(|buffer| self.bytes(buffer)).sum()
     }
 
     /// Bytes of all buffers together.

@@ -6,12 +6,15 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `record` | what a unit tells its kernels, and the constants that they start with |
+//! | `record`, `header` | what a unit tells its kernels, and the constants that they start with |
 //! | `layout` | every buffer with its size |
 //! | `kernels` | which files of `kernels/` make a kernel, and how it sees its buffers |
 //! | `schedule` | the dispatches of a step or picture, in order |
 //! | `flight` | units on their way: several at a time, each done once |
 //! | `room` | more room, within limits |
+//! | `rule_schedule` | those of a density rule |
+//! | `task` | what is under way: steps and rules |
+//! | `rule` | the record of a rule from the argument of the trait |
 //! | `unit` | the record of a step from the arguments of the trait |
 //! | `corrections` | the rows of corrections in their buffer |
 //! | `planes` | a state on its way to the device and back |
@@ -25,8 +28,11 @@
 //! size is written; where they do not fit it takes all workgroups away from what follows, so the unit changes nothing, and
 //! the host gives more room and submits the same unit again. A loss that is not finite halts in the same way.
 //!
-//! **Density** is done on the host so far: the state comes back, `gausset-density` changes it, it goes up again.
-#![forbid(unsafe_code)]
+//! **Density** rules are units like steps: the device decides, counts and moves everything to its place, and the host hears of
+//! it with the record. How many splats there are is therefore known on the device alone while units are under way. With
+//! [`DensityOn::Host`] the state comes back instead, `gausset-density` changes it, it goes up again: the oracle of tests, and
+//! what clearing free space still does.
+#![deny(unsafe_code)]
 
 mod corrections;
 mod device;
@@ -36,12 +42,17 @@ mod fixture_tests;
 mod flight;
 #[cfg(test)]
 mod flight_tests;
+mod header;
 mod hold;
 mod kernels;
 mod layout;
 mod planes;
 mod record;
 mod room;
+mod rule;
+mod rule_schedule;
+#[cfg(test)]
+mod rule_tests;
 mod schedule;
 pub mod selftest;
 #[cfg(test)]
@@ -49,6 +60,7 @@ mod sort_tests;
 mod state;
 #[cfg(test)]
 mod steady_tests;
+mod task;
 #[cfg(test)]
 mod translation_tests;
 mod unit;
@@ -60,7 +72,7 @@ use gausset_core::engine::{
 use gausset_core::{Camera, Pose, Splats};
 
 pub use device::{AdapterChoice, AdapterKind, AdapterReport, Gpu, GpuInfo};
-pub use engine::{GpuEngine, GpuOptions};
+pub use engine::{DensityOn, GpuEngine, GpuOptions};
 
 impl GpuEngine {
     fn check(&self) -> Result<(), EngineError> {
@@ -121,7 +133,7 @@ impl Engine for GpuEngine {
     fn limit_memory(&mut self, bytes: u64) {
         // A device with memory of its own keeps to that.
         if self.gpu().info().shares_memory() {
-            self.memory.limit_to(bytes);
+            self.memory.limit_to(bytes.min(self.own_limit.unwrap_or(u64::MAX)));
         }
     }
 
@@ -141,6 +153,11 @@ impl Engine for GpuEngine {
     fn save(&mut self) -> Result<TrainState, EngineError> {
         self.drain();
         self.read_state()
+    }
+
+    fn splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
+        self.drain();
+        self.read_splats(sh_degree)
     }
 
     fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
@@ -165,8 +182,11 @@ impl Engine for GpuEngine {
     }
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
-        self.settle()?;
         self.check_training()?;
+        if self.submit_rule(rule)? {
+            return Ok(());
+        }
+        self.settle()?;
         if matches!(rule, DensityRule::FreeSpace(_)) {
             return self.clear_space(rule);
         }

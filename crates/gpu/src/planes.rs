@@ -9,6 +9,9 @@ use gausset_core::engine::{DensityStatistics, EngineError, Moments, TrainState};
 use crate::device::Memory;
 use crate::layout::{Buffer, sh_blocks};
 
+/// Most rows that a density rule can name: its words have bits for other things, too.
+pub(crate) const MOST_ROWS: u64 = 1 << 29;
+
 /// Splats per task of a conversion.
 const CHUNK: usize = 4096;
 
@@ -97,6 +100,9 @@ pub(crate) fn read(
     for block in 0..sh_blocks(sh_degree) as usize {
         for k in 0..3 {
             let first = 12 * block + 4 * k;
+            if first >= width {
+                continue;
+            }
             fetch(memory, part.sh[block], k as u64, &mut plane)?;
             pool.run_chunks(&mut splats.sh, CHUNK * width, |chunk, rows| {
                 for (row, values) in rows.chunks_exact_mut(width).zip(&plane[chunk * CHUNK..]) {

@@ -1,17 +1,9 @@
-//! What a unit (a step, a picture) tells its kernels: the record `Job`, and the header of constants that all kernels start
-//! with.
+//! What a unit (a step, a picture, a density rule) tells its kernels: the records `Job` and `Rule`.
 //!
 //! The record is stated once; its words and its WGSL structure follow from the same list. Planners see it as a storage
 //! buffer and write its last fields; all other kernels see the same bytes as a uniform.
 
 use std::fmt::Write as _;
-
-use gausset_compute::rng::stream;
-use gausset_core::constants::{
-    ADAM_BETA1, ADAM_BETA2, ADAM_EPSILON, ALPHA_MAX, LOW_PASS_VARIANCE, SSIM_C1, SSIM_C2, SSIM_SIGMA,
-    SSIM_TAPS, TILE_SIZE, TRANSMITTANCE_STOP,
-};
-use gausset_core::sh;
 
 /// Workgroups in a row of a grid: below the 65,535 that one dimension may have.
 pub(crate) const GRID_WIDTH: u32 = 32_768;
@@ -72,6 +64,20 @@ pub(crate) mod status {
     pub(crate) const DONE: usize = 8;
     /// The unit that says all this.
     pub(crate) const NUMBER: usize = 9;
+    /// Of a rule: splats afterwards, or that would be there if they had room.
+    pub(crate) const SPLATS: usize = 1;
+    /// Of a rule: the id of the next new splat.
+    pub(crate) const NEXT_ID: usize = 2;
+    /// Of a rule: splats cloned.
+    pub(crate) const CLONED: usize = 3;
+    /// Of a rule: splats split.
+    pub(crate) const SPLIT: usize = 4;
+    /// Of a rule: splats removed.
+    pub(crate) const PRUNED: usize = 5;
+    /// Of a rule: splats moved to others.
+    pub(crate) const RELOCATED: usize = 6;
+    /// Of a rule: splats added.
+    pub(crate) const ADDED: usize = 7;
     /// How many there are.
     pub(crate) const WORDS: usize = 16;
 }
@@ -84,6 +90,30 @@ pub(crate) mod halt {
     pub(crate) const CAPACITY: u32 = 1;
     /// A loss that is not finite.
     pub(crate) const LOSS: u32 = 2;
+    /// More splats than there is room for.
+    pub(crate) const SPLATS: u32 = 3;
+}
+
+/// Words of the census: what the device knows of its splats, whatever the host knows.
+pub(crate) mod census {
+    /// Splats.
+    pub(crate) const SPLATS: u32 = 0;
+    /// Id of the next new splat.
+    pub(crate) const NEXT_ID: u32 = 1;
+    /// Ranks of the corners of the box of a rule's rows.
+    pub(crate) const BOX: u32 = 2;
+    /// Morton cells per unit, three words for each axis.
+    pub(crate) const GRID: u32 = 8;
+    /// How many there are.
+    pub(crate) const WORDS: u32 = 20;
+}
+
+/// Bits of [`Rule::flags`].
+pub(crate) mod rule_flag {
+    /// The statistics of all splats are cleared.
+    pub(crate) const CLEARS: u32 = 1;
+    /// The set stays what it is.
+    pub(crate) const STAYS: u32 = 2;
 }
 
 /// Bits of [`Job::flags`].
@@ -173,7 +203,7 @@ macro_rules! record {
 
         impl $name {
             /// Its structure in WGSL.
-            fn wgsl() -> String {
+            pub(crate) fn wgsl() -> String {
                 let mut text = format!("struct {} {{\n", stringify!($name));
                 $(let _ = writeln!(text, "    {}: {},", stringify!($field), <$type as Field>::WGSL);)*
                 text + "}\n"
@@ -230,7 +260,7 @@ record! {
         affine_rates: [f32; 4],
         pose_rates: [f32; 4],
         sky_rates: [f32; 4],
-        /// Splats, and room for them: planes follow each other at this distance.
+        /// Splats, which the device knows better; room for them: planes follow each other at this distance.
         splats: u32,
         capacity: u32,
         /// Room for entries.
@@ -271,6 +301,7 @@ record! {
         /// Bias corrections of dense updates.
         dense_first: f32,
         dense_second: f32,
+        /// Divided by the number of splats on the device.
         opacity_pull: f32,
         scale_pull: f32,
         noise_scale: f32,
@@ -283,109 +314,51 @@ record! {
     }
 }
 
-/// Taps of the SSIM window from its middle on, normalised in f64 (as `gausset_metrics`).
-fn ssim_taps() -> Vec<f32> {
-    let middle = SSIM_TAPS / 2;
-    let weight = |k: usize| libm::exp(-((k * k) as f64) / (2.0 * SSIM_SIGMA * SSIM_SIGMA));
-    let sum = weight(0) + 2.0 * (1..=middle).map(weight).sum::<f64>();
-    (0..=middle).map(|k| (weight(k) / sum) as f32).collect()
-}
-
-/// Constants and records, in WGSL: the start of every kernel.
-#[must_use]
-pub(crate) fn header() -> String {
-    let mut text = String::from("// Generated from `record.rs`.\n");
-    let words: [(&str, u32); 45] = [
-        ("GRID_WIDTH", GRID_WIDTH),
-        ("SCAN_BLOCK", SCAN_BLOCK),
-        ("TILE_SIZE", TILE_SIZE),
-        ("BIAS_CLOCKS", BIAS_CLOCKS),
-        ("SUMS_GROUPS", 2 * BIAS_CLOCKS),
-        ("SUMS_STRIDE", SUMS_STRIDE),
-        ("SUMS_SKIPPED", SUMS_STRIDE - 1),
-        ("TILE_SUMS", TILE_SUMS),
-        ("TILE_SUMS_SKY", 12),
-        ("NOWHERE", NOWHERE),
-        ("STREAM_DROPOUT", stream::DROPOUT),
-        ("STREAM_NOISE", stream::NOISE),
-        ("ARGUMENTS", argument::COUNT),
-        ("ARGUMENT_SPLATS", argument::SPLATS),
-        ("ARGUMENT_VISIBLE", argument::VISIBLE),
-        ("ARGUMENT_VISIBLE_BLOCKS", argument::VISIBLE_BLOCKS),
-        ("ARGUMENT_VISIBLE_COUNTS", argument::VISIBLE_COUNTS),
-        ("ARGUMENT_ENTRIES", argument::ENTRIES),
-        ("ARGUMENT_ENTRY_BLOCKS", argument::ENTRY_BLOCKS),
-        ("ARGUMENT_ENTRY_COUNTS", argument::ENTRY_COUNTS),
-        ("ARGUMENT_ONE", argument::ONE),
-        ("ARGUMENT_TILES", argument::TILES),
-        ("STATUS_WORDS", status::WORDS as u32),
-        ("STATUS_HALT", status::HALT as u32),
-        ("STATUS_VISIBLE", status::VISIBLE as u32),
-        ("STATUS_ENTRIES", status::ENTRIES as u32),
-        ("STATUS_CUT_TILES", status::CUT_TILES as u32),
-        ("STATUS_SKIPPED", status::SKIPPED as u32),
-        ("STATUS_DEAD", status::DEAD as u32),
-        ("STATUS_ABSOLUTE", status::ABSOLUTE as u32),
-        ("STATUS_SSIM", status::SSIM as u32),
-        ("STATUS_DONE", status::DONE as u32),
-        ("STATUS_NUMBER", status::NUMBER as u32),
-        ("HALT_CAPACITY", halt::CAPACITY),
-        ("HALT_LOSS", halt::LOSS),
-        ("FLAG_ANTIALIASED", flag::ANTIALIASED),
-        ("FLAG_SPARSE", flag::SPARSE),
-        ("FLAG_SIGNED", flag::SIGNED),
-        ("FLAG_ABSOLUTE", flag::ABSOLUTE),
-        ("FLAG_NOISE", flag::NOISE),
-        ("FLAG_SSIM", flag::SSIM),
-        ("FLAG_MASK", flag::MASK),
-        ("FLAG_COVERAGE", flag::COVERAGE),
-        ("FLAG_POSE", flag::POSE),
-        ("FLAG_LIFTS", flag::LIFTS),
-    ];
-    for (name, value) in words.into_iter().chain([("FLAG_RIG", flag::RIG)]) {
-        let _ = writeln!(text, "const {name}: u32 = {value}u;");
+record! {
+    /// Everything that the kernels of a density rule need to know beside the job.
+    Rule {
+        seed_low: u32,
+        seed_high: u32,
+        step_low: u32,
+        step_high: u32,
+        /// Thresholds, as `gausset_density::decide::Thresholds`.
+        gradient_threshold: f32,
+        clone_log_scale: f32,
+        log_shrink: f32,
+        prune_logit: f32,
+        prune_log_scale: f32,
+        prune_radius: f32,
+        max_splats: u32,
+        /// Bits of `rule_flag`.
+        flags: u32,
+        /// Splats of at most this logit are dead.
+        dead_logit: f32,
+        /// Least opacity of a copy.
+        min_opacity: f32,
+        /// Growth as the bits of an f64.
+        growth_low: u32,
+        growth_high: u32,
+        /// Share of the splats that are never halved, as the bits of an f64.
+        whole_low: u32,
+        whole_high: u32,
+        /// Blocks of SH coefficients that are stored.
+        sh_blocks: u32,
+        /// Highest logit after a reset.
+        reset_logit: f32,
+        /// Written on the device: how many may grow, rows of splats that are there already, rows of new ones.
+        room: u32,
+        kept: u32,
+        added: u32,
+        /// Id of the first new splat.
+        first_id: u32,
+        /// Sum of all weights.
+        total_low: u32,
+        total_high: u32,
+        /// Rank of the size from which on a splat is halved.
+        size_limit: u32,
+        /// Nothing.
+        unused: u32,
     }
-    let mut number = |name: &str, value: f32| {
-        let _ = writeln!(text, "const {name}: f32 = {value:e}f;");
-    };
-    for (name, value) in [
-        // How a splat moves: not, with its gradient, with none (dense updates of what is not drawn).
-        ("MOVES_NOT", 0.0),
-        ("MOVES", 1.0),
-        ("MOVES_ON", 2.0),
-        ("LN_2", std::f32::consts::LN_2),
-        ("LOG2_E", std::f32::consts::LOG2_E),
-        ("TAU", std::f32::consts::TAU),
-        // log2(255): alpha reaches 1/255 where the exponent reaches its negative.
-        ("LOG2_255", 7.994_353_4),
-        ("EXTENT_SLACK", 0.01),
-        ("NOISE_CUTOFF", 30.0),
-        ("MOMENT_FLOOR", 1e-36),
-        ("LOW_PASS_VARIANCE", LOW_PASS_VARIANCE),
-        ("ALPHA_MAX", ALPHA_MAX),
-        ("TRANSMITTANCE_STOP", TRANSMITTANCE_STOP),
-        ("ADAM_BETA1", ADAM_BETA1 as f32),
-        ("ADAM_BETA2", ADAM_BETA2 as f32),
-        ("ADAM_REST1", (1.0 - ADAM_BETA1) as f32),
-        ("ADAM_REST2", (1.0 - ADAM_BETA2) as f32),
-        ("ADAM_EPSILON", ADAM_EPSILON as f32),
-        ("SSIM_C1", SSIM_C1 as f32),
-        ("SSIM_C2", SSIM_C2 as f32),
-        ("SH_C0", sh::C0 as f32),
-        ("SH_C1", sh::C1 as f32),
-    ] {
-        number(name, value);
-    }
-    for (k, value) in sh::C2.into_iter().enumerate() {
-        number(&format!("SH_C2_{k}"), value as f32);
-    }
-    for (k, value) in sh::C3.into_iter().enumerate() {
-        number(&format!("SH_C3_{k}"), value as f32);
-    }
-    for (k, value) in ssim_taps().into_iter().enumerate() {
-        number(&format!("SSIM_TAP_{k}"), value);
-    }
-    text + &View::wgsl() + &Job::wgsl()
 }
 
 #[cfg(test)]
@@ -394,14 +367,7 @@ mod tests {
 
     #[test]
     fn records_are_whole_vectors() {
-        assert_eq!((Job::BYTES % 16, View::BYTES % 16), (0, 0));
+        assert_eq!((Job::BYTES % 16, View::BYTES % 16, Rule::BYTES % 16), (0, 0, 0));
         assert_eq!(Job::BYTES, 4 * Job::default().words().len() as u64);
-    }
-
-    #[test]
-    fn taps_of_the_window_add_up_to_one() {
-        let taps = ssim_taps();
-        let sum: f32 = taps[0] + 2.0 * taps[1..].iter().sum::<f32>();
-        assert!((sum - 1.0).abs() < 1e-6 && taps.len() == 6, "{taps:?}");
     }
 }

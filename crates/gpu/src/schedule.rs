@@ -3,6 +3,7 @@
 use crate::kernels::{Kernel, Scanned, Sorted, Sums};
 use crate::layout::{Buffer, Sizes};
 use crate::record::argument;
+use crate::rule_schedule::Change;
 
 /// How many workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +62,15 @@ pub(crate) enum Then {
         /// Rows of corrections move.
         rows: bool,
     },
+    /// A density rule: nothing of a view.
+    Rule {
+        /// Which.
+        change: Change,
+        /// The result is sorted along a Morton curve.
+        reorder: bool,
+        /// Blocks of SH coefficients that are stored.
+        sh_blocks: u64,
+    },
     /// A step from upstream gradients that the host has written, of colours, alpha and depth: for tests.
     #[cfg(test)]
     Probe {
@@ -71,6 +81,10 @@ pub(crate) enum Then {
     },
 }
 
+/// The buffers of a planner.
+const PLANNED: [Buffer; 6] =
+    [Buffer::Job, Buffer::Arguments, Buffer::Status, Buffer::Partials, Buffer::Sums, Buffer::Census];
+
 /// Counts up to which one workgroup scans them all.
 const ALONE: u64 = 65_536;
 
@@ -78,6 +92,10 @@ const ALONE: u64 = 65_536;
 pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes) -> Vec<Dispatch> {
     let mut list = List(Vec::new());
     list.plan(Kernel::Begin);
+    if let Then::Rule { change, reorder, sh_blocks } = unit.then {
+        list.rule(change, reorder, sh_blocks, sizes.splats);
+        return list.0;
+    }
     list.add(Kernel::View, &[Buffer::Job, Buffer::View, Buffer::Corrections], Grid::One);
     let entries = list.lists(unit, sizes);
     match unit.then {
@@ -93,6 +111,7 @@ pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes) -> Vec<Dispatch> {
             list.backward(entries, Sums { absolute, extras: false });
             list.update(sh_blocks, rows, false);
         }
+        Then::Rule { .. } => {}
         #[cfg(test)]
         Then::Probe { sh_blocks, absolute } => {
             list.blend(entries, false);
@@ -112,6 +131,15 @@ pub(crate) fn depth_sort(passes: u8, sizes: &Sizes) -> (Vec<Dispatch>, [Buffer; 
     (list.0, result)
 }
 
+/// What follows the sums of the slots, with a gradient of the depth: for tests.
+#[cfg(test)]
+pub(crate) fn update_alone(sh_blocks: u64) -> Vec<Dispatch> {
+    let mut list = List(Vec::new());
+    list.add(Kernel::View, &[Buffer::Job, Buffer::View, Buffer::Corrections], Grid::One);
+    list.update(sh_blocks, true, true);
+    list.0
+}
+
 /// A scan of the numbers of tiles alone: for tests.
 #[cfg(test)]
 pub(crate) fn offset_scan() -> Vec<Dispatch> {
@@ -120,17 +148,16 @@ pub(crate) fn offset_scan() -> Vec<Dispatch> {
     list.0
 }
 
-struct List(Vec<Dispatch>);
+pub(crate) struct List(Vec<Dispatch>);
 
 impl List {
-    fn add(&mut self, kernel: Kernel, buffers: &[Buffer], grid: Grid) {
+    pub(crate) fn add(&mut self, kernel: Kernel, buffers: &[Buffer], grid: Grid) {
         self.0.push(Dispatch { kernel, buffers: buffers.to_vec(), grid });
     }
 
     /// A planner: always one workgroup, until the unit has been halted.
     fn plan(&mut self, kernel: Kernel) {
-        let buffers = [Buffer::Job, Buffer::Arguments, Buffer::Status, Buffer::Partials, Buffer::Sums];
-        self.add(kernel, &buffers, Grid::One);
+        self.add(kernel, &PLANNED, Grid::One);
     }
 
     /// Everything up to the lists of the tiles; the buffer that holds their entries.
@@ -161,7 +188,13 @@ impl List {
     }
 
     /// A radix sort in so many passes; the pair of buffers that holds the result.
-    fn sort(&mut self, sorted: Sorted, pairs: [[Buffer; 2]; 2], passes: u8, room: u64) -> [Buffer; 2] {
+    pub(crate) fn sort(
+        &mut self,
+        sorted: Sorted,
+        pairs: [[Buffer; 2]; 2],
+        passes: u8,
+        room: u64,
+    ) -> [Buffer; 2] {
         let (blocks, counts) = match sorted {
             Sorted::Splats => (argument::VISIBLE_BLOCKS, argument::VISIBLE_COUNTS),
             Sorted::Entries => (argument::ENTRY_BLOCKS, argument::ENTRY_COUNTS),
@@ -184,7 +217,7 @@ impl List {
     }
 
     /// An exclusive scan whose total stands behind the sums of its blocks.
-    fn scan(&mut self, scanned: Scanned, data: Buffer, blocks: u32) {
+    pub(crate) fn scan(&mut self, scanned: Scanned, data: Buffer, blocks: u32) {
         let buffers = [Buffer::Job, data, Buffer::Partials];
         self.add(Kernel::Reduce(scanned), &buffers, Grid::Counted(blocks));
         self.add(Kernel::Spine(scanned), &buffers, Grid::Counted(argument::ONE));
@@ -213,11 +246,7 @@ impl List {
         let tiles = Grid::Counted(argument::TILES);
         let loss = [B::Job, B::Pixels, B::Picture, B::Corrections, B::Derivatives, B::Partials];
         self.add(Kernel::Loss, &loss, tiles);
-        self.0.push(Dispatch {
-            kernel: Kernel::PlanLoss,
-            buffers: vec![B::Job, B::Arguments, B::Status, B::Partials, B::Sums],
-            grid: Grid::One,
-        });
+        self.0.push(Dispatch { kernel: Kernel::PlanLoss, buffers: PLANNED.to_vec(), grid: Grid::One });
         let vjp = [B::Job, B::Pixels, B::Picture, B::Corrections, B::Derivatives, B::TileSums];
         self.add(Kernel::LossVjp, &vjp, tiles);
         if sky {
@@ -282,9 +311,8 @@ impl List {
             self.add(Kernel::Rows, &rows, Grid::Counted(argument::ONE));
         }
         self.add(Kernel::Dead, &[B::Job, B::Splats, B::Sh0, B::Status], splats);
-        let finish = [B::Job, B::Arguments, B::Status, B::Partials, B::Sums];
         // Not for a unit that was halted; the arguments cannot be read and written in one dispatch, so it looks itself.
-        self.add(Kernel::Finish, &finish, Grid::One);
+        self.add(Kernel::Finish, &PLANNED, Grid::One);
     }
 }
 
@@ -308,6 +336,9 @@ mod tests {
         for then in [
             Then::Picture { extras: true },
             Then::Step { sh_blocks: 4, absolute: true, sky: true, rows: true },
+            Then::Rule { change: Change::Classic, reorder: true, sh_blocks: 4 },
+            Then::Rule { change: Change::Mcmc, reorder: false, sh_blocks: 1 },
+            Then::Rule { change: Change::Reset, reorder: false, sh_blocks: 3 },
         ] {
             let unit = Unit { tiles: 1000, capped: true, then };
             for dispatch in dispatches(&unit, &Sizes { splats: 4096, entries: 4096, ..Sizes::default() }) {
@@ -324,5 +355,16 @@ mod tests {
             |entries: u64| dispatches(&unit, &Sizes { splats: 1 << 18, entries, ..Sizes::default() }).len();
         assert_eq!(count(1 << 20), 45);
         assert!(count(1 << 24) <= 64);
+    }
+
+    #[test]
+    fn a_rule_takes_no_more_dispatches_than_the_architecture_says() {
+        let count = |change: Change, reorder: bool| {
+            let unit = Unit { tiles: 0, capped: false, then: Then::Rule { change, reorder, sh_blocks: 4 } };
+            dispatches(&unit, &Sizes { splats: 1 << 20, ..Sizes::default() }).len()
+        };
+        assert_eq!([false, true].map(|reorder| count(Change::Classic, reorder)), [60, 74]);
+        assert_eq!([false, true].map(|reorder| count(Change::Mcmc, reorder)), [80, 94]);
+        assert_eq!(count(Change::Reset, false), 3);
     }
 }

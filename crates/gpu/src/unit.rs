@@ -14,8 +14,6 @@ use crate::schedule::{Then, Unit};
 /// What a unit needs to know of the state.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Held<'a> {
-    /// Number of splats.
-    pub(crate) splats: u64,
     /// Stored SH degree.
     pub(crate) sh_degree: u8,
     /// Corrections.
@@ -91,7 +89,6 @@ pub(crate) fn picture_job(
         affine_row: NO_ROW,
         pose_row: NO_ROW,
         sky_row: held.groups.row(Group::Sky, options.sky.then_some(0))?,
-        splats: held.splats as u32,
         only_first: options.only_first.unwrap_or(u32::MAX),
         width: camera.width,
         height: camera.height,
@@ -202,9 +199,8 @@ fn set_update(job: &mut Job, held: &Held<'_>, params: &StepParams) {
     (job.rate_opacities, job.rate_sh_dc, job.rate_sh_rest) =
         (rates.opacity_logits, rates.sh_dc, rates.sh_rest);
     [job.dense_first, job.dense_second] = bias_corrections(held.group_clock + 1);
-    let n = held.splats.max(1);
-    job.opacity_pull = params.opacity_regularisation / n as f32;
-    job.scale_pull = params.scale_regularisation / (3 * n) as f32;
+    // The device knows how many splats share it.
+    (job.opacity_pull, job.scale_pull) = (params.opacity_regularisation, params.scale_regularisation);
 }
 
 /// Bytes of the words of a picture.

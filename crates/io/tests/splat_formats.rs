@@ -6,6 +6,7 @@ use std::io::Read;
 use std::path::Path;
 
 use files::{Numbers, some_splats};
+use gausset_core::splats_transform::Similarity;
 use gausset_core::{Splats, sh};
 use gausset_io::splat::{
     self, Document, Format, Initial, LoadOptions, SaveOptions, SpzFrame, SpzOptions, parse_initial,
@@ -214,11 +215,13 @@ fn a_compressed_ply_has_the_bytes_that_others_expect() {
     let float = |k: usize| f32::from_bits(word(4 * k));
     assert_eq!([0, 1, 2, 3, 4, 5].map(float), [-2.0, -0.5, -30.0, 10.0, 20.0, 3.0]);
     let rows = 18 * 4;
-    assert_eq!((word(rows), word(rows + 4)), (0x4540_07ff, 0x321a_40de));
-    assert_eq!((word(rows + 16), word(rows + 20)), (0x0001_f6e8, 0x5b74_9926));
-    let sh = &body[rows + 5 * 16..];
-    assert_eq!(sh[..9], [131, 134, 137, 140, 144, 147, 150, 153, 156]);
-    assert_eq!(sh[9..18], [118, 137, 128, 128, 128, 128, 144, 112, 136]);
+    // Splats of a chunk stand along a curve.
+    let row = |position: u32| (0..5).find(|k| word(rows + 16 * k) == position).unwrap();
+    let (first, second) = (row(0x4540_07ff), row(0x0001_f6e8));
+    assert_eq!((word(rows + 16 * first + 4), word(rows + 16 * second + 4)), (0x321a_40de, 0x5b74_9926));
+    let sh = |k: usize| &body[rows + 5 * 16 + 9 * k..][..9];
+    assert_eq!(sh(first), [131, 134, 137, 140, 144, 147, 150, 153, 156]);
+    assert_eq!(sh(second), [118, 137, 128, 128, 128, 128, 144, 112, 136]);
     assert!(parse(&bytes).splats.len() == 5);
 }
 
@@ -454,6 +457,31 @@ fn an_spz_keeps_splats_within_half_a_step_in_order_and_in_their_axes() {
 }
 
 #[test]
+fn what_is_known_of_a_scene_is_kept_where_others_pass_over_it() {
+    let moved = Similarity { scale: 0.1, translation: [1.0 / 3.0, -2e-9, 4.0], ..Similarity::IDENTITY };
+    let whole = Document {
+        vertical_axis: Some([0.0, -1.0, 0.25]),
+        saved_from_dataset: Some(moved),
+        sky: 2,
+        antialiased: true,
+        ..Document::new(checked())
+    };
+    for format in [Format::Gltf, Format::Spz, Format::Sog] {
+        let bytes = written_with(&whole, format, &SaveOptions::default());
+        let back = parse(&bytes);
+        assert_eq!(back.saved_from_dataset, Some(moved), "{format:?}");
+        assert_eq!((back.vertical_axis, back.antialiased), (whole.vertical_axis, true), "{format:?}");
+        // A SOG is sorted, its sky among the rest.
+        assert_eq!(back.sky, if format == Format::Sog { 0 } else { 2 }, "{format:?}");
+        let plain = Document::new(checked());
+        let bytes = written_with(&plain, format, &SaveOptions::default());
+        let back = parse(&bytes);
+        assert_eq!((back.saved_from_dataset, back.vertical_axis, back.sky), (None, None, 0), "{format:?}");
+        assert!(back.report.notes.is_empty(), "{:?}", back.report.notes);
+    }
+}
+
+#[test]
 fn far_splats_do_not_wrap_in_an_spz_and_what_is_clipped_is_counted() {
     let mut splats = checked();
     splats.means[0] = [11_898.0, -2520.0, 1.0];
@@ -466,8 +494,10 @@ fn far_splats_do_not_wrap_in_an_spz_and_what_is_clipped_is_counted() {
         [("log scale below -10", 1), ("log scale above 5.9", 1), ("SH coefficient beyond 1", 1)].to_vec();
     assert_eq!(saved.clipped, clipped);
     let far = "positions are kept to 1.95e-3 scene units, because some are far out";
-    assert_eq!(saved.lost, [far, "which splats are the sky"]);
-    let back = parse(&bytes).splats;
+    assert_eq!(saved.lost, [far]);
+    let back = parse(&bytes);
+    assert_eq!(back.sky, 2);
+    let back = back.splats;
     assert_eq!((back.means[0], back.log_scales[1]), ([11_898.0, -2520.0, 1.0], [-10.0, 0.0, 5.9375]));
     // Farther than 24 bits without a fraction: at the border, and counted.
     let mut splats = checked();

@@ -158,7 +158,7 @@ fn how_splats_stand_to_the_cameras_of_their_dataset_is_kept_to_the_bit() {
     assert!(document.with_splats(Splats::default(), 0).saved_from_dataset.is_some());
     // Other formats say that they lose it.
     let mut bytes = Vec::new();
-    let saved = splat::write(&mut bytes, &document, Format::Spz, &SaveOptions::default()).unwrap();
+    let saved = splat::write(&mut bytes, &document, Format::Splat, &SaveOptions::default()).unwrap();
     assert!(saved.lost.iter().any(|what| what.contains("cameras")), "{:?}", saved.lost);
 }
 

@@ -1,7 +1,7 @@
 // The page of one scene that stands alone: unpacks what is in it, draws, and listens to mouse and keys.
 
 import { Camera, add, scale, sub, length } from './camera.js';
-import { Input } from './input.js';
+import { Input, fillHelp } from './input.js';
 import { unpack } from './sevens.js';
 import { SplatView } from './splats.js';
 
@@ -54,7 +54,6 @@ async function screenshot() {
   view.draw(shown());
   canvas.toBlob((blob) => keep(`${scene.title || 'view'}.png`, blob));
 }
-const nothing = () => {};
 const actions = {
   probe: async (at) => {
     const depth = await view.probe(shown(), at);
@@ -75,7 +74,7 @@ const actions = {
   },
   panels: () => document.body.classList.toggle('bare'),
   help: () => $('keys').showModal(),
-  screenshot, peek: nothing, pause: nothing, key: nothing, info: nothing,
+  screenshot,
 };
 
 function begin(around) {
@@ -124,6 +123,7 @@ function turn(now) {
 let input = null;
 async function main() {
   document.title = scene.title || document.title;
+  fillHelp($('key-rows'), actions);
   $('home').addEventListener('click', home);
   $('screenshot').addEventListener('click', screenshot);
   $('help').addEventListener('click', actions.help);

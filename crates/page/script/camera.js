@@ -100,9 +100,16 @@ export class Camera {
     const move = add(scale(this.rot[0], -dx * size), scale(this.rot[1], -dy * size));
     this.pos = add(this.pos, move); this.pivot = add(this.pivot, move);
   }
-  dolly(factor) {
-    const distance = this.distance;
-    this.pos = add(this.pivot, scale(sub(this.pos, this.pivot), Math.max(1e-4 / distance, factor)));
+  // The point in the depth of the pivot at a place of the picture, 0..1 across and down.
+  besidePivot([u, v], aspect) {
+    const half = Math.tan(this.fov * Math.PI / 360), ray = [(2 * u - 1) * half * aspect, (2 * v - 1) * half, 1], { distance } = this;
+    return [0, 1, 2].reduce((at, k) => add(at, scale(this.rot[k], ray[k] * distance)), this.pos);
+  }
+  // Closer to a point that stays where it is in the picture, the pivot if none is given; the pivot comes along.
+  dolly(factor, to = this.pivot) {
+    const share = Math.max(1e-4 / this.distance, factor);
+    this.pos = add(to, scale(sub(this.pos, to), share));
+    this.pivot = add(to, scale(sub(this.pivot, to), share));
   }
   // In units of speed: right, down, forward.
   fly(move) {

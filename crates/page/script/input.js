@@ -1,10 +1,60 @@
 // Mouse, fingers and keys: what they do to the camera. Speeds are per second, so that they do not depend on the frames.
 
-const MOVES = {
-  KeyW: [0, 0, 1], ArrowUp: [0, 0, 1], KeyS: [0, 0, -1], ArrowDown: [0, 0, -1],
-  KeyA: [-1, 0, 0], ArrowLeft: [-1, 0, 0], KeyD: [1, 0, 0], ArrowRight: [1, 0, 0],
-  KeyQ: [0, 1, 0], KeyE: [0, -1, 0],
-};
+// All that there is to press, in the order of the help, which is made of this, as is what keys do: in orbit, and in fly where
+// it is something else. Keys stand between backquotes. `moves` and `codes` go by places on the keyboard, `keys` by what is
+// written on them; each gets the input and whether Shift is held. A row is there where the page has the action that it `needs`.
+const digits = Object.fromEntries([...'123456789'].map((digit) => [`Digit${digit}`, (i, shift) => i.actions.saved(digit, shift)]));
+export const TABLE = [
+  { show: 'left drag, one finger', does: ['turn around the pivot', 'look around'] },
+  { show: 'right or middle drag, two fingers', does: ['move sideways'] },
+  { show: 'wheel', does: ['closer to what is under the pointer, farther', 'faster, slower'] },
+  { show: 'pinch', does: ['closer to the pivot, farther'] },
+  { show: 'double click', does: ['turn around what is there'], needs: 'probe' },
+  {
+    show: '`W` `A` `S` `D`, arrows', does: ['fly forward, left, back, right'],
+    moves: {
+      KeyW: [0, 0, 1], ArrowUp: [0, 0, 1], KeyS: [0, 0, -1], ArrowDown: [0, 0, -1],
+      KeyA: [-1, 0, 0], ArrowLeft: [-1, 0, 0], KeyD: [1, 0, 0], ArrowRight: [1, 0, 0],
+    },
+  },
+  { show: '`Q` `E`', does: ['fly down, up'], moves: { KeyQ: [0, 1, 0], KeyE: [0, -1, 0] } },
+  { show: '`Shift`, `Alt`', does: ['five times as fast, a fifth'] },
+  { show: '`,` `.`', does: ['roll by 5 degrees'], keys: { ',': (i) => i.roll(-5), '.': (i) => i.roll(5) } },
+  { show: '`V`', does: ['orbit or fly'], keys: { v: (i) => i.otherMode() } },
+  { show: '`F`, `Shift F`', does: ['look at the pivot, at the middle of the scene'], keys: { f: (i, shift) => i.actions.frame(shift) } },
+  { show: '`Home`, `Shift Home`', does: ['first view, make this the first view'], codes: { Home: (i, shift) => i.actions.home(shift) } },
+  { show: '`1` to `9`, with `Shift`', does: ['saved view, save it'], codes: digits },
+  { show: '`[` `]` `T`', does: ['previous, next, next camera of the photographs'], keys: { '[': (i) => i.actions.step(-1), ']': (i) => i.actions.step(1), t: (i) => i.actions.step(1) } },
+  { show: '`P` held', does: ['the photograph over the picture'], keys: { p: (i) => i.actions.peek(true) }, needs: 'peek' },
+  { show: '`U`', does: ['make this up'], keys: { u: (i) => i.actions.up() } },
+  {
+    show: 'number pad `1` `3` `7` `0`', does: ['front, right, top, first view'],
+    codes: { Numpad1: (i) => i.actions.side([0, 0, 1]), Numpad3: (i) => i.actions.side([1, 0, 0]), Numpad7: (i) => i.actions.side(null), Numpad0: (i) => i.actions.home(false) },
+  },
+  { show: '`G`', does: ['ground grid at the height of the pivot'], keys: { g: (i) => i.actions.grid() }, needs: 'grid' },
+  { show: '`K`', does: ['add this view to the camera path'], keys: { k: (i) => i.actions.key() }, needs: 'key' },
+  { show: '`X` `C`', does: ['screenshot, copy camera'], keys: { x: (i) => i.actions.screenshot(), c: (i) => i.actions.copy() } },
+  { show: '`Space`', does: ['pause the training, go on'], codes: { Space: (i) => i.actions.pause() }, needs: 'pause' },
+  { show: '`I`', does: ['about'], keys: { i: (i) => i.actions.info() }, needs: 'info' },
+  { show: '`H` `?`', does: ['all but the picture, this help'], keys: { h: (i) => i.actions.panels(), '?': (i) => i.actions.help() } },
+];
+const rows = (actions) => TABLE.filter(({ needs }) => !needs || needs in actions);
+
+// Fills the help with what a page with these actions listens to.
+export function fillHelp(body, actions) {
+  const cell = (name, text, more) => {
+    const made = Object.assign(document.createElement(name), more);
+    // Every other part is a key.
+    made.append(...text.split('`').map((part, k) => (k % 2 ? Object.assign(document.createElement('kbd'), { textContent: part }) : part)));
+    return made;
+  };
+  body.replaceChildren(...rows(actions).map(({ show, does }) => {
+    const row = document.createElement('tr');
+    row.append(cell('th', show, { scope: 'row' }), ...does.map((text) => cell('td', text, { colSpan: 3 - does.length })));
+    return row;
+  }));
+}
+
 const DAMPING = 0.1; // seconds
 const isField = (element) => element && /^(INPUT|SELECT|TEXTAREA)$/.test(element.tagName);
 
@@ -12,7 +62,9 @@ export class Input {
   // `actions` has a function for each key that is no movement; `moved` is told of each change of the camera.
   constructor(canvas, camera, actions, moved) {
     this.canvas = canvas; this.camera = camera; this.actions = actions; this.moved = moved;
-    this.keys = new Set(); this.velocity = [0, 0, 0]; this.pointers = new Map(); this.factor = 1;
+    const all = (name) => Object.assign({}, ...rows(actions).map((row) => row[name]));
+    this.moves = all('moves'); this.codes = all('codes'); this.letters = all('keys');
+    this.keys = new Set(); this.tapped = new Set(); this.velocity = [0, 0, 0]; this.pointers = new Map(); this.factor = 1;
     this.still = matchMedia('(prefers-reduced-motion: reduce)');
     canvas.addEventListener('pointerdown', (e) => this.down(e));
     canvas.addEventListener('pointermove', (e) => this.move(e));
@@ -21,11 +73,11 @@ export class Input {
     canvas.addEventListener('contextmenu', (e) => e.preventDefault());
     canvas.addEventListener('dblclick', (e) => {
       const box = canvas.getBoundingClientRect();
-      actions.probe([(e.clientX - box.left) / box.width, (e.clientY - box.top) / box.height]);
+      actions.probe?.([(e.clientX - box.left) / box.width, (e.clientY - box.top) / box.height]);
     });
     addEventListener('keydown', (e) => this.keydown(e));
-    addEventListener('keyup', (e) => { this.keys.delete(e.code); this.speedKeys(e); if (e.code === 'KeyP') actions.peek(false); });
-    addEventListener('blur', () => { this.keys.clear(); this.factor = 1; actions.peek(false); });
+    addEventListener('keyup', (e) => { this.keys.delete(e.code); this.speedKeys(e); if (e.code === 'KeyP') actions.peek?.(false); });
+    addEventListener('blur', () => { this.keys.clear(); this.factor = 1; actions.peek?.(false); });
   }
   speedKeys(e) { this.factor = e.shiftKey ? 5 : e.altKey ? 0.2 : 1; }
 
@@ -61,7 +113,8 @@ export class Input {
       this.camera.speed *= Math.pow(1.2, -notches);
       this.actions.speed();
     } else {
-      this.camera.dolly(Math.pow(1.15, Math.max(-5, Math.min(5, notches))));
+      const box = this.canvas.getBoundingClientRect(), at = [(e.clientX - box.left) / box.width, (e.clientY - box.top) / box.height];
+      this.camera.dolly(Math.pow(1.15, Math.max(-5, Math.min(5, notches))), this.camera.besidePivot(at, box.width / box.height));
       this.moved();
     }
   }
@@ -70,34 +123,27 @@ export class Input {
     if (e.ctrlKey || e.metaKey || document.querySelector('dialog[open]')) return;
     const field = document.activeElement;
     if (isField(field) || (field && /^(BUTTON|SUMMARY)$/.test(field.tagName) && /^(Space|Enter)$/.test(e.code))) return;
-    if (e.code in MOVES) {
+    if (e.code in this.moves) {
       // Arrows scroll a list that has the focus.
       if (e.code.startsWith('Arrow') && field && field.closest('aside')) return;
-      this.keys.add(e.code);
+      this.keys.add(e.code); this.tapped.add(e.code);
       if (this.camera.mode !== 'fly') { this.camera.mode = 'fly'; this.actions.speed(); }
       e.preventDefault();
       return;
     }
-    const camera = this.camera, a = this.actions;
-    const digit = /^Digit([1-9])$/.exec(e.code);
-    const act = digit ? () => a.saved(digit[1], e.shiftKey) : {
-      Numpad1: () => a.side([0, 0, 1]), Numpad3: () => a.side([1, 0, 0]), Numpad7: () => a.side(null), Numpad0: () => a.home(false),
-      Home: () => a.home(e.shiftKey), Space: a.pause,
-    }[e.code] || {
-      v: () => { camera.mode = camera.mode === 'fly' ? 'orbit' : 'fly'; a.speed(); },
-      f: () => a.frame(e.shiftKey), ',': () => this.roll(-5), '.': () => this.roll(5),
-      u: a.up, '[': () => a.step(-1), ']': () => a.step(1), t: () => a.step(1), p: () => a.peek(true),
-      k: a.key, x: a.screenshot, c: a.copy, i: a.info, h: a.panels, '?': a.help,
-    }[e.key.length === 1 ? e.key.toLowerCase() : e.key];
+    const act = this.codes[e.code] || this.letters[e.key.length === 1 ? e.key.toLowerCase() : e.key];
     if (!act) return;
     e.preventDefault();
-    act();
+    act(this, e.shiftKey);
   }
+  otherMode() { this.camera.mode = this.camera.mode === 'fly' ? 'orbit' : 'fly'; this.actions.speed(); }
   roll(degrees) { this.camera.roll(degrees * Math.PI / 180); this.moved(); }
   // Called with the seconds since the last picture of the screen; whether the camera moves.
   advance(dt) {
     const wanted = [0, 0, 0];
-    for (const code of this.keys) MOVES[code].forEach((v, k) => { wanted[k] += v; });
+    // A key that came and went since the last picture counts, too.
+    for (const code of new Set([...this.keys, ...this.tapped])) this.moves[code].forEach((v, k) => { wanted[k] += v; });
+    this.tapped.clear();
     const keep = this.still.matches ? 0 : Math.exp(-dt / DAMPING);
     const speed = this.camera.speed * this.factor;
     this.velocity = this.velocity.map((v, k) => v * keep + wanted[k] * speed * (1 - keep));

@@ -26,7 +26,7 @@ export function readPly(bytes) {
 }
 
 // The worker, as a function that stands alone: depth order, and questions about all splats.
-function sorter() {
+export function sorter() {
   let means, alphas, keys, counts = new Uint32Array(1 << 18);
   const floats = new Float32Array(1), bits = new Uint32Array(floats.buffer);
   const depthAt = ([a, b, c, d], i) => a * means[3 * i] + b * means[3 * i + 1] + c * means[3 * i + 2] + d;
@@ -89,7 +89,7 @@ function sorter() {
   onmessage = ({ data }) => {
     if (data.load) postMessage({ loaded: load(data.load) });
     else if (data.probe) postMessage({ depth: probe(data.probe) });
-    else { const sorted = sort(data.row, data.near, data.order); postMessage({ sorted, id: data.id }, [sorted.order.buffer]); }
+    else { const sorted = sort(data.row, data.near, data.order); postMessage({ sorted, id: data.id, loads: data.loads }, [sorted.order.buffer]); }
   };
 }
 
@@ -212,27 +212,36 @@ void main() {
   result = vec4(clamp(c.rgb + (1. - c.a) * background, 0., 1.), 1.);
 }`;
 
+// The worker of a page that may make it of its own text.
+function ownWorker() {
+  const source = URL.createObjectURL(new Blob([`(${sorter})()`], { type: 'text/javascript' }));
+  const worker = new Worker(source);
+  URL.revokeObjectURL(source);
+  return worker;
+}
+// What draws for a context, in words, and whether that is a program on the processor.
+export function drawer(gl) {
+  const facts = gl.getExtension('WEBGL_debug_renderer_info');
+  const name = String(gl.getParameter(facts ? facts.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+  return { name, isSoftware: /swiftshader|llvmpipe|softpipe|software|basic render/i.test(name) };
+}
+
 export class SplatView {
-  // `changed` is called when another picture can be drawn: a new order, a GPU that has come back.
-  constructor(canvas, changed) {
-    this.canvas = canvas; this.changed = changed; this.sortedFor = ''; this.sorting = ''; this.wanted = null; this.count = 0; this.ply = null;
+  // `changed` is called when another picture can be drawn: a new order, a GPU that has come back. The worker runs `sorter`.
+  constructor(canvas, changed, worker = ownWorker()) {
+    this.canvas = canvas; this.changed = changed; this.sortedFor = ''; this.sorting = ''; this.wanted = null; this.count = 0;
+    // What is drawn, what will be as soon as it is in order, and how many files were loaded until then.
+    this.ply = null; this.next = null; this.loads = 0; this.drawnLoad = 0;
     const gl = canvas.getContext('webgl2', { alpha: false, antialias: false, depth: false, stencil: false, powerPreference: 'high-performance' });
     if (!gl) throw new Error('no WebGL 2');
     this.gl = gl;
     canvas.addEventListener('webglcontextlost', (e) => { e.preventDefault(); this.lost = true; });
-    canvas.addEventListener('webglcontextrestored', () => { this.lost = false; this.prepare(); this.upload(); this.sortedFor = ''; this.changed(); });
+    canvas.addEventListener('webglcontextrestored', () => { this.lost = false; this.prepare(); this.upload(); this.sortedFor = ''; this.sort(); this.changed(); });
     this.prepare();
-    const source = URL.createObjectURL(new Blob([`(${sorter})()`], { type: 'text/javascript' }));
-    this.worker = new Worker(source);
-    URL.revokeObjectURL(source);
+    this.worker = worker;
     this.worker.onmessage = ({ data }) => this.heard(data);
   }
-  // What draws, in words.
-  get renderer() {
-    const facts = this.gl.getExtension('WEBGL_debug_renderer_info');
-    return String(this.gl.getParameter(facts ? facts.UNMASKED_RENDERER_WEBGL : this.gl.RENDERER));
-  }
-  get isSoftware() { return /swiftshader|llvmpipe|software|basic render/i.test(this.renderer); }
+  get isSoftware() { return drawer(this.gl).isSoftware; }
 
   program(vertex, fragment) {
     const { gl } = this, program = gl.createProgram();
@@ -296,13 +305,14 @@ export class SplatView {
     for (let i = 0; ply.bands && i < ply.splats; i++) rest.set(ply.rest.subarray(ply.bands * i, ply.bands * (i + 1)), row * i);
     this.textures.push(this.texture(2, gl.RGBA32UI, gl.RGBA_INTEGER, gl.UNSIGNED_INT, new Uint32Array(rest.buffer), 4));
   }
-  // Takes the bytes of a compressed PLY; gives where the scene is, and what the file says of it.
+  // Takes the bytes of a compressed PLY; gives where the scene is, and what the file says of it. What was drawn before stays
+  // until the new splats are in order.
   load(bytes) {
-    this.ply = readPly(bytes);
-    this.upload();
-    this.count = 0; this.sortedFor = '';
-    const { chunks, packed, splats, degree, up } = this.ply;
+    const next = readPly(bytes), { chunks, packed, splats, degree, up, bands } = next;
+    if (Math.ceil(splats * Math.max(1, Math.ceil(bands / 16)) / WIDTH) > this.gl.getParameter(this.gl.MAX_TEXTURE_SIZE)) throw new Error('more splats than this GPU has room for');
+    this.next = next; this.loads += 1;
     this.worker.postMessage({ load: { chunks, packed } });
+    this.sort();
     return new Promise((resolve) => { this.loaded = (around) => resolve({ ...around, splats, degree, up }); });
   }
   // Depth of what stands at a point of the picture, 0..1 across and down; 0 where nothing is.
@@ -315,18 +325,27 @@ export class SplatView {
     if (data.loaded) this.loaded(data.loaded);
     else if (data.sorted) {
       const { gl } = this, { order, count } = data.sorted;
-      gl.bindBuffer(gl.ARRAY_BUFFER, this.orderBuffer);
-      gl.bufferData(gl.ARRAY_BUFFER, order.subarray(0, count), gl.DYNAMIC_DRAW);
-      this.count = count; this.sortedFor = data.id; this.sorting = ''; this.spare = order;
+      this.sorting = ''; this.spare = order;
+      if (data.loads === this.loads && this.next) {
+        this.ply = this.next; this.next = null; this.drawnLoad = data.loads;
+        this.upload();
+      }
+      if (data.loads === this.drawnLoad) {
+        gl.bindBuffer(gl.ARRAY_BUFFER, this.orderBuffer);
+        gl.bufferData(gl.ARRAY_BUFFER, order.subarray(0, count), gl.DYNAMIC_DRAW);
+        this.count = count; this.sortedFor = data.id;
+      }
       this.sort();
       this.changed();
     } else this.probed(data.depth);
   }
   sort() {
-    if (this.sorting || !this.wanted || this.wanted.id === this.sortedFor) return;
+    if (this.sorting || !this.wanted || !this.loads) return;
+    const { row, near } = this.wanted, { loads } = this, id = `${row} ${near} ${loads}`;
+    if (id === this.sortedFor) return;
     const order = this.spare;
-    this.spare = null; this.sorting = this.wanted.id;
-    this.worker.postMessage({ ...this.wanted, order }, order ? [order.buffer] : []);
+    this.spare = null; this.sorting = id;
+    this.worker.postMessage({ row, near, id, loads, order }, order ? [order.buffer] : []);
   }
   resize([width, height]) {
     const { gl } = this;
@@ -343,10 +362,10 @@ export class SplatView {
   // rows of camera_from_world. Whether the splats were in the order of this very view.
   draw({ camera: [width, height, fx, fy, cx, cy], pose, background = [0, 0, 0], near = 0.01, degree = 3, faint = 0 }) {
     const { gl, ply } = this;
-    if (this.lost || !ply) return false;
-    const row = pose.slice(8, 12), id = `${row} ${near}`;
-    this.wanted = { row, near, id };
+    const row = pose.slice(8, 12);
+    this.wanted = { row, near };
     this.sort();
+    if (this.lost || !ply) return false;
     this.resize([width, height]);
     gl.bindFramebuffer(gl.FRAMEBUFFER, this.frame);
     gl.viewport(0, 0, width, height);
@@ -382,7 +401,7 @@ export class SplatView {
     gl.bindVertexArray(this.none);
     gl.drawArrays(gl.TRIANGLES, 0, 3);
     gl.bindVertexArray(null);
-    return this.sortedFor === id;
+    return this.sortedFor === `${row} ${near} ${this.loads}`;
   }
   // Gives back what the GPU and the worker hold.
   end() {

@@ -102,7 +102,7 @@ impl Plan {
                 while density / f64::from(1 << count) > HALVE_ABOVE
                     && (w >> count).is_multiple_of(2)
                     && (h >> count).is_multiple_of(2)
-                    && projection.wraps()
+                    && projection.may_be_halved()
                 {
                     count += 1;
                 }

@@ -276,6 +276,7 @@ mod tests {
             naming: Naming::Rig,
             extension: "jpg".into(),
             frames: vec!["a".into(), "b".into(), "c".into()],
+            numbers: vec![],
         };
         let pose = |q: [f64; 4], t: [f64; 3]| {
             let n = q.iter().map(|v| v * v).sum::<f64>().sqrt();

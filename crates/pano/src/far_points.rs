@@ -170,8 +170,13 @@ mod tests {
             std::fs::write(path.join("a.png"), gausset_io::image::encode::png(16, 16, kind, &[]).unwrap())
                 .unwrap();
         }
-        let description =
-            Description { views, naming: Naming::Rig, extension: "png".into(), frames: vec!["a".into()] };
+        let description = Description {
+            views,
+            naming: Naming::Rig,
+            extension: "png".into(),
+            frames: vec!["a".into()],
+            numbers: vec![],
+        };
         // world_from_pano = Ry(90): the panorama's right is the world's -z.
         let half = std::f64::consts::FRAC_1_SQRT_2;
         let rotation = Some([half, 0.0, -half, 0.0]);

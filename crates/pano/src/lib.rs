@@ -3,26 +3,35 @@
 //! ```text
 //! frames, video  pictures and videos of any kind   film      videos of panoramas
 //! geometry  what a pixel of a view looks at        layout    which views
-//! projection, eac, fisheye  where a direction is in the source's pictures
+//! projection, cube, eac, fisheye  where a direction is in the source's pictures
+//! convert   whole pictures of the sphere: panorama, cross, strip, faces
+//! look, lut, grade, equalise  what is done to colours, and its table
 //! table     coordinates, 16 pixels a segment       remap     sampling in whole numbers
 //! ```
 #![deny(unsafe_code)]
 
 pub mod colours;
+pub mod convert;
 pub mod coverage;
+pub mod cube;
 pub mod cutter;
 pub mod eac;
+pub mod equalise;
 pub mod export;
 pub mod far_points;
 mod fetch;
 pub mod film;
 pub mod fisheye;
+pub mod frame_gains;
 pub mod frames;
 pub mod geometry;
+pub mod grade;
 pub mod jpeg;
 pub mod json;
 pub mod layout;
 pub mod load;
+pub mod look;
+pub mod lut;
 pub mod metadata;
 pub mod place;
 pub mod plane;

@@ -249,6 +249,16 @@ impl Opened {
         if self.metadata.orientation() >= 5 { [h, w] } else { [w, h] }
     }
 
+    /// Bits of a sample; 8 where the header says nothing else.
+    #[must_use]
+    pub fn bits(&self) -> u8 {
+        if is_tiff(&self.data) {
+            let header = tiff_header(&self.path, Cursor::new(&self.data));
+            return header.map_or(8, |(_, channels, bytes)| (8 * bytes / u64::from(channels.max(1))) as u8);
+        }
+        parse_header(Cursor::new(&self.data)).map_or(8, |header| header.bits)
+    }
+
     /// How it shows the sphere; with two eyes, one above the other, how the upper one does.
     ///
     /// # Errors

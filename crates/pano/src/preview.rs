@@ -8,8 +8,7 @@ use gausset_core::{RgbImage8, se3};
 use crate::coverage::Seen;
 use crate::cutter::{CutJob, CutView, Cutter, Format, Plan, Times};
 use crate::geometry::{View, direction_from_equirect, equirect_from_direction};
-use crate::jpeg::Decoder;
-use crate::load::{LoadError, Opened, rgb_from_ycbcr};
+use crate::load::rgb_from_ycbcr;
 use crate::plane::{Colour, Frame};
 use crate::projection::{Equirect, Projection};
 
@@ -24,20 +23,15 @@ const GAP: usize = 4;
 const COLOURS: [[u8; 3]; 6] =
     [[255, 70, 60], [60, 200, 255], [255, 210, 40], [90, 255, 110], [255, 110, 255], [255, 150, 60]];
 
-/// Draws the sheet.
-///
-/// # Errors
-/// The panorama cannot be decoded.
+/// Draws the sheet of a panorama that is decoded whole.
+#[must_use]
 pub fn sheet(
-    opened: &mut Opened,
+    frame: &mut Frame,
     equirect: Equirect,
     views: &[View],
     exec: Exec<'_>,
     cancel: &AtomicBool,
-) -> Result<RgbImage8, LoadError> {
-    let mut frame = Frame::default();
-    let all = [[-1, i32::MAX / 2]; 3];
-    opened.decode(exec.level, &mut Decoder::default(), &all, &mut frame)?;
+) -> RgbImage8 {
     let columns = views.len().min(if views.len() > 12 { 6 } else { 4 });
     let side = (WIDTH - GAP * (columns - 1)) / columns;
     let small: Vec<View> = views
@@ -51,7 +45,7 @@ pub fn sheet(
     let top = WIDTH / 2;
     let height = top + views.len().div_ceil(columns) * (row_height + GAP);
     let mut sheet = vec![32u8; 3 * WIDTH * height];
-    draw_panorama(&frame, &mut sheet, top);
+    draw_panorama(frame, &mut sheet, top);
     darken_unseen(views, equirect, &mut sheet, top);
     for (index, view) in views.iter().enumerate() {
         outline(view, equirect, &mut sheet, top, COLOURS[index % COLOURS.len()]);
@@ -76,10 +70,9 @@ pub fn sheet(
     };
     // Views that fail to be drawn stay grey: there is nothing to cancel or to write here.
     let segments = |_: &View| Vec::new();
-    let job =
-        CutJob { level: exec.level, plan: &plan, frame: &mut frame, mask: None, cancel, segments: &segments };
+    let job = CutJob { level: exec.level, plan: &plan, frame, mask: None, cancel, segments: &segments };
     let _ = Cutter::default().cut(job, &mut Times::default(), &mut receive);
-    Ok(RgbImage8 { width: WIDTH as u32, height: height as u32, data: sheet })
+    RgbImage8 { width: WIDTH as u32, height: height as u32, data: sheet }
 }
 
 /// The panorama at the size of the sheet, by nearest samples.

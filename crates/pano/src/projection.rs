@@ -1,10 +1,11 @@
-//! Where a direction is in the pictures of a source: a panorama, a cropped one, GoPro MAX streams, two fisheyes.
+//! Where a direction is in the pictures of a source: a panorama, a cropped one, a cube, GoPro MAX streams, two fisheyes.
 //!
 //! A projection places a direction (panorama axes) on a *canvas*: the picture, or several pictures of one moment
 //! stacked below each other. Canvas coordinates are continuous, in luma pixels.
 
 use gausset_core::se3;
 
+use crate::cube::Cube;
 use crate::eac::Eac;
 use crate::fisheye::DualFisheye;
 use crate::geometry::equirect_from_direction;
@@ -55,6 +56,8 @@ pub enum Projection {
     Eac(Eac),
     /// Two fisheye circles.
     Fisheye(DualFisheye),
+    /// The faces of a cube; the canvas is what [`Cube::fold`] makes.
+    Cube(Cube),
 }
 
 impl Projection {
@@ -65,7 +68,23 @@ impl Projection {
             Self::Equirect(e) => [e.width, e.height],
             Self::Eac(e) => e.canvas(),
             Self::Fisheye(f) => f.canvas(),
+            Self::Cube(c) => c.canvas(),
         }
+    }
+
+    /// Size of a picture of this source as it is decoded, several of them below each other.
+    #[must_use]
+    pub fn picture(&self) -> [u32; 2] {
+        match self {
+            Self::Cube(c) => c.picture(),
+            other => other.canvas(),
+        }
+    }
+
+    /// Whether planes may be halved: where 2x2 pixels never belong to two places.
+    #[must_use]
+    pub fn may_be_halved(&self) -> bool {
+        self.wraps() || matches!(self, Self::Cube(_))
     }
 
     /// Whether columns go around: column W is column 0, and row -1 is row 0 half a turn away.
@@ -81,6 +100,7 @@ impl Projection {
             Self::Equirect(e) => e.full_width.round() as u32,
             Self::Eac(e) => 4 * e.face_side(),
             Self::Fisheye(f) => f.pixels_around(),
+            Self::Cube(c) => 4 * c.faces.side,
         }
     }
 
@@ -105,6 +125,7 @@ impl Projection {
             }
             Self::Eac(e) => e.place(direction),
             Self::Fisheye(f) => f.place(direction),
+            Self::Cube(c) => c.place(direction),
         }
     }
 }

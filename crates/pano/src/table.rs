@@ -435,7 +435,7 @@ fn fitted(sampler: &Sampler<'_>, first: usize, y: usize) -> Option<Segment> {
 pub fn validity(view: &View, projection: &Projection, crop_bottom: f64, pool: &Pool) -> Option<Vec<u8>> {
     let has_holes = match projection {
         Projection::Equirect(e) => !e.is_whole(),
-        Projection::Eac(_) => false,
+        Projection::Eac(_) | Projection::Cube(_) => false,
         Projection::Fisheye(_) => true,
     };
     if crop_bottom <= 0.0 && !has_holes {

@@ -2,6 +2,8 @@
 
 use gausset_testkit::corpus::replay;
 
+#[path = "../../../fuzz/oracles/cube_lut.rs"]
+mod cube_lut;
 #[path = "../../../fuzz/oracles/exif_xmp.rs"]
 mod exif_xmp;
 #[path = "../../../fuzz/oracles/jpeg_decode.rs"]
@@ -32,4 +34,9 @@ fn layout_seeds() {
 #[test]
 fn lens_seeds() {
     replay("lens_json", VARIANTS, lens_json::check);
+}
+
+#[test]
+fn lut_seeds() {
+    replay("cube_lut", VARIANTS, cube_lut::check);
 }

@@ -122,6 +122,12 @@ impl Blocks {
     /// [`Self::to_splats`] on all threads.
     #[must_use]
     pub fn to_splats_on(&self, pool: &Pool) -> Splats {
+        self.to_splats_of_degree(self.sh_degree, pool)
+    }
+
+    /// [`Self::to_splats_on`] with SH up to a degree.
+    #[must_use]
+    pub fn to_splats_of_degree(&self, sh_degree: u8, pool: &Pool) -> Splats {
         struct Part<'a> {
             means: &'a mut [[f32; 3]],
             log_scales: &'a mut [[f32; 3]],
@@ -129,7 +135,7 @@ impl Blocks {
             opacity_logits: &'a mut [f32],
             sh: &'a mut [f32],
         }
-        let mut out = Splats::zeros(self.sh_degree, self.len);
+        let mut out = Splats::zeros(sh_degree.min(self.sh_degree), self.len);
         let stride = out.sh_stride();
         let chunk = CHUNK_BLOCKS * LANES;
         let mut parts: Vec<Part<'_>> = out

@@ -11,7 +11,7 @@ use gausset_core::camera::CameraError;
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
-use gausset_io::dataset::{Dataset, DatasetError, SourceCamera, transforms};
+use gausset_io::dataset::{Dataset, DatasetError, SkipReason, SourceCamera, transforms};
 use gausset_io::image::MAX_PIXELS;
 use gausset_io::units::one_line;
 use gausset_io::{input, names};
@@ -60,6 +60,15 @@ pub enum CameraPathError {
     /// It is a `transforms.json` that cannot be used.
     #[error(transparent)]
     Transforms(#[from] DatasetError),
+}
+
+/// Why numbers are not the pose of a camera.
+#[derive(Debug, thiserror::Error)]
+enum MatrixError {
+    #[error("has {0} numbers (expected 16)")]
+    Length(usize),
+    #[error(transparent)]
+    Pose(#[from] SkipReason),
 }
 
 /// What is added to the name of a camera for its files besides the colours.
@@ -208,7 +217,7 @@ fn listed_cameras(
             // The columns of y and z turned round: OpenGL's axes.
             let row = |[right, down, ahead]: [f64; 3], centre| [right, -down, -ahead, centre];
             let matrix = [row(a, x), row(b, y), row(c, z), [0.0, 0.0, 0.0, 1.0]].concat();
-            let pose = pose_of(&matrix).map_err(bad)?;
+            let pose = pose_of(&matrix).map_err(|error| bad(error.to_string()))?;
             Ok(NamedCamera { name, camera, pose })
         })
         .collect()
@@ -251,20 +260,20 @@ fn nerfstudio_cameras(
             let camera_error = |error: CameraError| malformed(path, place(), error.to_string());
             let pinhole = Camera::new(width, height, focal, focal, cx, cy).map_err(camera_error)?;
             let pose = pose_of(&camera.camera_to_world)
-                .map_err(|what| malformed(path, place() + ".camera_to_world", what))?;
+                .map_err(|error| malformed(path, place() + ".camera_to_world", error.to_string()))?;
             Ok(NamedCamera { name: format!("frame_{index:04}").into(), camera: pinhole, pose })
         })
         .collect()
 }
 
 /// `camera_from_world` of a row-major 4x4 `world_from_camera` with OpenGL axes.
-fn pose_of(matrix: &[f64]) -> Result<Pose, String> {
+fn pose_of(matrix: &[f64]) -> Result<Pose, MatrixError> {
     let rows: Vec<[f64; 4]> = matrix.as_chunks().0.to_vec();
     let Ok(matrix) = <[[f64; 4]; 4]>::try_from(rows) else {
-        return Err(format!("has {} numbers (expected 16)", matrix.len()));
+        return Err(MatrixError::Length(matrix.len()));
     };
     let frame = transforms::Frame { file_path: String::new(), mask_path: None, matrix, intrinsics: None };
-    frame.pose().map_err(|reason| reason.to_string())
+    Ok(frame.pose()?)
 }
 
 fn transforms_cameras(

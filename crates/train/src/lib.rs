@@ -47,8 +47,8 @@ pub use options::{OptionsError, TrainOptions};
 pub use plan::Plan;
 pub use recipe::{Recipe, SceneFacts};
 pub use run::{
-    Advanced, MAX_REQUESTS, PictureRequest, Request, Requests, Run, Session, TrainError, check_dataset,
-    check_init, read_finished, read_summary, resumable_config, with_refined_poses,
+    Advanced, Foreseen, MAX_REQUESTS, PictureRequest, Request, Requests, Run, Session, TrainError,
+    check_dataset, check_init, foresee, read_finished, read_summary, resumable_config, with_refined_poses,
 };
 pub use warning::{RunWarning, SkippedPicture};
 pub use words::{

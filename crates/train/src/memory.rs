@@ -10,7 +10,7 @@
 //!
 //! [`Self::device_bytes`]: MemoryPlan::device_bytes
 
-use gausset_core::engine::{Engine, MemoryNeed, MemoryUse, SceneSize, TrainState};
+use gausset_core::engine::{Engine, EngineError, MemoryNeed, MemoryUse, SceneSize, TrainState};
 use gausset_io::dataset::{Dataset, ImageEntry, Point};
 use gausset_io::units;
 use serde::Serialize;
@@ -40,6 +40,11 @@ const WRITTEN_BYTES_PER_POINT: u64 = 140;
 
 /// The program itself, its stacks and what the allocator keeps.
 const PROGRAM_BYTES: u64 = 24 << 20;
+
+/// The limit of the machine's memory, …
+const SETTING: &str = "⟨max-memory⟩";
+/// … and that of a device's own.
+const GPU_SETTING: &str = "⟨max-gpu-memory⟩";
 
 /// Memory that a run needs, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -198,13 +203,34 @@ impl MemoryPlan {
         self.fixed.limit.unwrap_or(u64::MAX)
     }
 
+    /// Whether only the device's own memory is short.
+    fn is_short_of_device(&self) -> bool {
+        self.device > self.device_limit() && self.total() <= self.limit
+    }
+
     /// Needed and allowed bytes of the memory that is short.
     #[must_use]
     pub fn shortage(&self) -> [u64; 2] {
-        if self.device > self.device_limit() && self.total() <= self.limit {
+        if self.is_short_of_device() {
             return [self.device, self.device_limit()];
         }
         [self.total(), self.limit]
+    }
+
+    /// The setting that would have to be raised.
+    #[must_use]
+    pub fn setting(&self) -> &'static str {
+        if self.is_short_of_device() { GPU_SETTING } else { SETTING }
+    }
+
+    /// The setting behind a refusal of the device.
+    #[must_use]
+    pub fn setting_behind(&self, refused: &EngineError) -> &'static str {
+        let is_own = |limit: u64| self.fixed.limit == Some(limit);
+        match refused {
+            EngineError::OutOfMemory { limit, .. } if is_own(*limit) => GPU_SETTING,
+            _ => SETTING,
+        }
     }
 
     /// Most splats that would fit with everything else as it is, if any would.
@@ -224,9 +250,12 @@ impl MemoryPlan {
     #[must_use]
     pub fn advice(&self, dataset: &Dataset, start_splats: u64) -> String {
         if let Some(possible) = self.possible_splats().filter(|&possible| possible >= start_splats) {
-            return format!("lower ⟨max-splats⟩ to {possible} or less, or raise ⟨max-memory⟩");
+            return format!("lower ⟨max-splats⟩ to {possible} or less, or raise {}", self.setting());
         }
         let least = self.with_splats(start_splats);
+        if least.is_short_of_device() {
+            return format!("lower ⟨max-resolution⟩, or raise {GPU_SETTING}");
+        }
         let neediest = dataset.images.iter().max_by_key(|image| image.making_bytes());
         let neediest =
             neediest.filter(|image| image.making_bytes() as u64 > Self::picture_budget(self.limit));

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 pub use row::{Heading, OptionInfo, Shown};
 pub use table::TrainOptions;
-pub use value::Form;
+pub use value::{Form, SetError};
 
 /// Largest config file that is read, in bytes.
 pub const MAX_CONFIG_BYTES: u64 = 1 << 20;

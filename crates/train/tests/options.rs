@@ -77,7 +77,7 @@ fn texts(option: &OptionInfo) -> Vec<&'static str> {
 
 fn with(option: &OptionInfo, text: &str) -> Result<TrainOptions, String> {
     let mut given = TrainOptions::default();
-    given.set(option.name, OsStr::new(text)).map(|()| given)
+    given.set(option.name, OsStr::new(text)).map(|()| given).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn what_an_option_does_not_take_is_refused_with_a_line_that_says_what_it_takes()
                 Err(line) => {
                     assert!(line.starts_with("expected "), "{}: {line}", option.name);
                     assert!(line.ends_with(&format!(", found `{text}`")), "{}: {line}", option.name);
-                    assert_eq!((option.check)(text), Err(line));
+                    assert_eq!((option.check)(text).map_err(|error| error.to_string()), Err(line));
                     refusals += 1;
                 }
                 Ok(given) => {

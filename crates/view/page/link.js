@@ -37,6 +37,8 @@ export class Link {
     };
     this.socket = socket;
   }
+  // What lets this page have what is not sent through the socket.
+  bearer() { return { Authorization: `Bearer ${sessionStorage.getItem('gausset-token') || ''}` }; }
   take(data) {
     if (typeof data !== 'string') {
       const head = new DataView(data);

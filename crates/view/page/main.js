@@ -2,13 +2,16 @@
 
 import { Camera, add, scale, sub, length, dot } from '/assets/camera.js';
 import { Link } from '/assets/link.js';
-import { Input } from '/assets/input.js';
+import { Input, fillHelp } from '/assets/input.js';
 import { Stage } from '/assets/stage.js';
 import { Path } from '/assets/path.js';
 import { Charts } from '/assets/charts.js';
+import { Own } from '/assets/own.js';
+import { Thumbs } from '/assets/thumbs.js';
+import { edges, grid, pyramid } from '/assets/over.js';
 
 const $ = (id) => document.getElementById(id);
-const camera = new Camera(), path = new Path(), charts = new Charts($('charts')), saved = {};
+const mark = document.documentElement.dataset, camera = new Camera(), path = new Path(), charts = new Charts($('charts')), saved = {};
 let started = false;
 let scene = { cameras: [], start: null, live: false }, first = null, paused = false, now = {}, playing = null, scoring = false, lastFrame = 0, spoke = 0;
 const number = (v, digits = 0) => Number(v).toLocaleString('en', { minimumFractionDigits: digits, maximumFractionDigits: digits });
@@ -33,6 +36,21 @@ const link = new Link({
     if (started) stage.reset();
   },
 });
+const thumbs = new Thumbs($('cameras'), link);
+const own = new Own($('own'), link, { count: () => now.splats ?? scene.splats, show: () => $('show').value, scene: () => scene, view: () => stage.ownView(), changed: drawnBy });
+// Lines over the picture: {lines, colour} for each kind.
+let ground = null;
+function lines() {
+  const groups = [];
+  if (ground) groups.push({ lines: ground.lines, colour: '#ffffff66' });
+  if ($('frusta').checked) {
+    const few = scene.cameras.filter((_, i) => i % Math.ceil(scene.cameras.length / 400) === 0), depth = 0.06 * scene.radius;
+    for (const held of [false, true]) groups.push({ lines: few.filter((c) => c.held_out === held).flatMap((c) => pyramid(c, depth)), colour: held ? '#ffb37ac0' : '#7cc4ffc0' });
+  }
+  const box = cropBox();
+  if (box) groups.push({ lines: edges(box), colour: '#ffe14d' });
+  return groups;
+}
 const stage = new Stage($('view'), link, camera, {
   scene: () => scene,
   show: () => $('show').value,
@@ -48,8 +66,14 @@ const stage = new Stage($('view'), link, camera, {
   },
   splitAt: (share) => { $('splitter').hidden = share < 0; $('splitter').style.left = `${100 * share}%`; },
   error: (line) => status(line, true),
-  showed,
+  showed, own, lines, over: $('over'), moved: () => { mark.drawer = 'browser'; mark.resting = 'false'; mark.ownFrames = String(Number(mark.ownFrames || 0) + 1); },
 });
+// Who draws, beside its choice.
+function drawnBy() {
+  const { words } = own;
+  if ($('drawn-by').textContent !== words) $('drawn-by').textContent = words;
+  mark.own = String(own.draws);
+}
 const act = {
   probe: (at) => stage.ask({ what: 'probe', at, moving: true }).then(({ depth }) => {
     if (!depth) return;
@@ -70,6 +94,7 @@ const act = {
     if (whole) camera.face(scene.centre, scene.radius); else camera.face();
     mode(); jumped();
   },
+  grid: () => { $('ground').checked = !$('ground').checked; showGround(); },
   up: () => { camera.up = camera.rot[1].map((v) => -v); status('up is where it is in this view'); },
   step: (by) => { const list = ordered(); if (list.length) go(list[((list.indexOf(stage.fixed) + by) % list.length + list.length) % list.length]); },
   pause: () => { if (scene.live) command(paused ? 'resume' : 'pause'); },
@@ -87,6 +112,7 @@ const act = {
   help: () => $('keys').showModal(),
 };
 const input = new Input($('view'), camera, act, moved);
+fillHelp($('key-rows'), act);
 
 function moved() {
   if (stage.fixed >= 0) leave();
@@ -124,13 +150,15 @@ function list() {
   $('camera-panel').hidden = scene.cameras.length === 0;
   $('compare').disabled = !scene.photos;
   $('camera-count').textContent = scene.cameras.length ? `(${scene.cameras.length})` : '';
+  thumbs.begin();
   $('cameras').replaceChildren(...indices.map((i) => {
     const { name, held_out, psnr } = scene.cameras[i];
-    const row = document.createElement('li'), button = document.createElement('button'), b = document.createElement('b'), span = document.createElement('span');
+    const row = document.createElement('li'), button = document.createElement('button'), b = document.createElement('b'), score = document.createElement('small'), words = document.createElement('span');
     b.textContent = name; b.title = name;
-    span.textContent = `${held_out ? 'held out ' : ''}${psnr == null ? '' : number(psnr, 2)}`;
-    span.title = psnr == null ? '' : 'PSNR in dB';
-    button.append(b, span);
+    score.textContent = [held_out ? 'held out' : '', psnr == null ? '' : `${number(psnr, 2)} dB`].filter(Boolean).join(' · ');
+    words.append(b, score);
+    if (scene.photos) button.append(thumbs.image(i));
+    button.append(words);
     button.setAttribute('aria-current', String(i === stage.fixed));
     button.addEventListener('click', () => go(i));
     row.append(button);
@@ -141,6 +169,7 @@ function controls() {
   const show = $('show').value;
   document.querySelectorAll('.for-split').forEach((e) => { e.hidden = show !== 'split'; });
   document.querySelectorAll('.for-error').forEach((e) => { e.hidden = show !== 'error'; });
+  drawnBy();
   $('legend').hidden = !['depth', 'count', 'error'].includes(show);
 }
 function showed(frame) {
@@ -154,8 +183,10 @@ function showed(frame) {
     const digits = show === 'depth' ? 2 : 0;
     $('low').textContent = number(frame.range[0], digits); $('high').textContent = number(frame.range[1], digits);
   }
-  document.documentElement.dataset.frames = String(stage.shown);
-  document.documentElement.dataset.resting = String(frame.id === stage.restId);
+  mark.frames = String(stage.shown);
+  mark.resting = String(frame.id === stage.restId);
+  if (!own.isShown) mark.drawer = 'program';
+  if (own.lacks) own.ask(false);
 }
 function facts() {
   const rows = [['what', scene.title], ['splats', number(now.splats ?? scene.splats ?? 0)], ['SH degree', scene.sh_degree]];
@@ -192,8 +223,11 @@ function show(next) {
       $('fov').value = camera.fov;
     }
     stage.fix(-1);
+    thumbs.reset(); ground = null; $('ground').checked = false;
   }
+  if (!scene.live) own.outdate();
   $('filter-panel').hidden = !scene.filter;
+  showFilter();
   $('filter-count').textContent = filtered() ? `(${number(scene.splats)} splats)` : '';
   if (!begun) notice('Waiting for the training to begin …');
   list(); facts(); mode(); controls(); stage.change();
@@ -206,10 +240,11 @@ function take(message) {
     charts.set(message.history);
     Object.values(message.events).forEach(event);
     paused = Boolean(message.events.paused && (!message.events.resumed || message.events.resumed.step < message.events.paused.step));
-    stage.reset();
+    stage.reset(); own.reset();
     show(message.scene);
     if (document.hidden) link.send({ t: 'hidden', hidden: true });
   } else if (message.t === 'scene') show(message.scene);
+  else if (message.t === 'snapshot') own.heard(message);
   else if (message.t === 'event') event(message.event, true);
   else if (message.t === 'lost') status(`${message.count} events came too fast to be shown`);
   else if (message.t === 'error' && message.id === undefined) status(message.line, true);
@@ -259,6 +294,17 @@ async function scoreAll() {
   scoring = false; $('score').textContent = 'Score all'; list();
 }
 
+function showGround() {
+  ground = $('ground').checked ? grid(camera.pivot, camera.up, scene.radius) : null;
+  if (ground) status(`a cell of the grid is ${ground.cell} units wide; it goes through the pivot`);
+  stage.draw();
+}
+$('ground').addEventListener('input', showGround);
+$('frusta').addEventListener('input', () => stage.draw());
+$('drawer').value = own.choice;
+$('drawer').addEventListener('input', () => { own.choose($('drawer').value); drawnBy(); });
+// Whoever comes near will move: splats in training are not too old then.
+$('view').addEventListener('pointermove', () => { if (scene.live) own.ask(false); });
 for (const id of ['show', 'gain', 'degree', 'near', 'background', 'exact']) $(id).addEventListener('input', () => {
   if (['photo', 'split', 'flip', 'error'].includes($('show').value) && stage.fixed < 0) go(ordered()[0] ?? 0);
   controls(); stage.change(); stage.draw();
@@ -266,22 +312,52 @@ for (const id of ['show', 'gain', 'degree', 'near', 'background', 'exact']) $(id
 // Splats that are left out: the program reads them again, for all pages.
 let filterLater = 0;
 const filtered = () => scene.filter && Object.values(scene.filter).some((value) => value !== null);
+const CORNERS = ['x0', 'y0', 'z0', 'x1', 'y1', 'z1'];
+// The crop box in the fields, if there is one.
+function cropBox() {
+  if (!$('crop').checked) return null;
+  const box = CORNERS.map((id) => ($(id).value === '' ? NaN : Number($(id).value)));
+  return box.every(Number.isFinite) && [0, 1, 2].every((k) => box[k] < box[k + 3]) ? box : null;
+}
+function setBox(box) { CORNERS.forEach((id, k) => { $(id).value = Number(box[k].toPrecision(4)); }); }
+function showCrop() {
+  $('crop-fields').hidden = !$('crop').checked;
+  if ($('crop').checked && CORNERS.every((id) => $(id).value === '')) {
+    const size = 1.2 * scene.radius;
+    setBox([...scene.centre.map((v) => v - size), ...scene.centre.map((v) => v + size)]);
+  }
+}
+// What another page, or this one before, has left out.
+function showFilter() {
+  const f = scene.filter;
+  if (!f || $('filter-panel').contains(document.activeElement)) return;
+  $('min-opacity').value = f.min_opacity ?? 0; $('drop-far').value = f.drop_far ?? ''; $('max-size').value = f.max_size ?? ''; $('ball').value = f.sphere ? f.sphere[3] : '';
+  if (f.box) { $('crop').checked = true; setBox(f.box); }
+  showCrop();
+}
 function filter() {
   const positive = (id) => (Number($(id).value) > 0 ? Number($(id).value) : null);
   const radius = positive('ball');
-  const wanted = { min_opacity: positive('min-opacity'), drop_far: positive('drop-far'), sphere: radius && [...camera.pivot, radius] };
+  const wanted = { min_opacity: positive('min-opacity'), drop_far: positive('drop-far'), sphere: radius && [...camera.pivot, radius], box: cropBox(), max_size: positive('max-size') };
   clearTimeout(filterLater);
   filterLater = setTimeout(() => link.send({ t: 'filter', filter: wanted }), 150);
 }
-for (const id of ['min-opacity', 'drop-far', 'ball']) $(id).addEventListener('input', filter);
-$('filter-off').addEventListener('click', () => { for (const id of ['drop-far', 'ball']) $(id).value = ''; $('min-opacity').value = 0; filter(); });
+for (const id of ['min-opacity', 'drop-far', 'ball', 'max-size']) $(id).addEventListener('input', filter);
+for (const id of ['crop', ...CORNERS]) $(id).addEventListener('input', () => { showCrop(); filter(); stage.draw(); });
+$('filter-off').addEventListener('click', () => {
+  for (const id of ['drop-far', 'ball', 'max-size']) $(id).value = '';
+  $('min-opacity').value = 0; $('crop').checked = false;
+  showCrop(); filter(); stage.draw();
+});
 $('filter-copy').addEventListener('click', () => {
-  const { min_opacity, drop_far, sphere } = scene.filter;
+  const { min_opacity, drop_far, sphere, box, max_size } = scene.filter;
   const words = ['gausset convert IN OUT'];
   if (drop_far) words.push(`--drop-far ${drop_far}`);
   if (min_opacity) words.push(`--min-opacity ${min_opacity}`);
+  if (box) words.push(`--box=${box.join(',')}`);
   if (sphere) words.push(`--sphere=${sphere.join(',')}`);
-  navigator.clipboard.writeText(words.join(' ')).then(() => status('the command is in the clipboard'), () => status(words.join(' ')));
+  const rest = max_size ? '; convert has no option for the size' : '';
+  navigator.clipboard.writeText(words.join(' ')).then(() => status(`the command is in the clipboard${rest}`), () => status(words.join(' ') + rest));
 });
 $('split').addEventListener('input', () => stage.draw());
 $('fov').addEventListener('input', () => { leave(); camera.fov = Number($('fov').value); stage.change(true); });
@@ -315,7 +391,10 @@ function turn(at) {
     if (share >= 1) playing = null;
   }
   stage.tick(at, moves);
-  if (stage.frame && at - lastFrame < 1000) $('frame').textContent = `${stage.frame.width}x${stage.frame.height} · ${number(stage.frame.drawMs, 1)} ms${stage.rate ? ` · ${number(stage.rate)}/s` : ''}`;
+  if (own.isShown) $('frame').textContent = `${own.canvas.width}x${own.canvas.height} · this browser`;
+  else if (stage.frame && at - lastFrame < 1000) $('frame').textContent = `${stage.frame.width}x${stage.frame.height} · ${number(stage.frame.drawMs, 1)} ms${stage.rate ? ` · ${number(stage.rate)}/s` : ''}`;
   requestAnimationFrame(turn);
 }
+// For other scripts: a picture as the browser draws it, {camera: [width, height, fx, fy, cx, cy], pose: rows of camera_from_world}.
+window.gausset = { picture: (view) => own.picture({ background: scene.background, near: scene.near, ...view }) };
 requestAnimationFrame(turn);

@@ -1,10 +1,14 @@
 // The canvas: frames, photographs, split and flip, and what is asked of the program.
 
+import { drawLines } from '/assets/over.js';
+
 export class Stage {
   constructor(canvas, link, camera, options) {
     this.canvas = canvas; this.context = canvas.getContext('2d', { alpha: false });
     this.link = link; this.camera = camera; this.options = options;
     this.frame = null; this.photo = null; this.photoOf = -1; this.fixed = -1; this.peek = false;
+    // Views that were asked for, by id, and that of the frame.
+    this.sent = new Map(); this.seen = null; this.moving = false;
     this.nextId = 1; this.ack = 0; this.waiting = 0; this.sentAt = 0; this.movedAt = -1e9; this.dirty = false; this.rested = false;
     this.asked = new Map(); this.shown = 0; this.restId = 0; this.rate = 0; this.lastShown = 0;
     this.resize = new ResizeObserver(() => { this.fit(); this.change(); });
@@ -17,6 +21,8 @@ export class Stage {
     // Beyond this a picture gets slower and not better.
     const less = Math.min(1, 1920 / Math.max(width, height));
     this.canvas.width = Math.round(width * less); this.canvas.height = Math.round(height * less);
+    const { over } = this.options;
+    over.width = this.canvas.width; over.height = this.canvas.height;
     this.draw();
   }
   // What shall be seen has changed: now, or by something that goes on.
@@ -58,17 +64,32 @@ export class Stage {
     if (this.fixed >= 0 && this.photoOf !== this.fixed && ['photo', 'split', 'flip'].includes(show)) this.fetchPhoto();
     if (show === 'flip' || this.peek) this.draw();
     const resting = now - this.movedAt > 150 && !moves;
+    this.moving = !resting;
+    const { own } = this.options;
+    if (!resting && this.fixed < 0 && own.draws) {
+      const view = this.ownView();
+      // The program draws it as soon as it rests.
+      this.dirty = true; this.rested = false; this.restId = 0;
+      if (own.draw(view)) { this.options.moved(); this.lines(view); return; }
+    } else if (own.isShown && !own.draws) own.hide();
     if (!this.dirty && resting && !this.rested) this.dirty = true;
     // One that waits for an answer too long has lost it, with the connection or by an error.
     const room = this.waiting === 0 || now - this.sentAt > (this.waiting < 3 ? 60 : 1500);
     if (this.dirty && room) this.send(resting, now);
     else if (this.ack && this.link.send({ t: 'ack', id: this.ack })) this.ack = 0;
   }
+  // The view as the browser draws it.
+  ownView() {
+    const { near, background, sh_degree: degree } = { ...this.options.scene(), ...this.options.filters() };
+    return { camera: this.camera.intrinsics(this.canvas.width, this.canvas.height), pose: this.camera.pose(), near, background, degree };
+  }
   send(resting, now) {
     const view = this.view({ moving: !resting, exact: resting && this.options.exact() });
     if (this.ack) view.ack = this.ack;
     if (!this.link.send(view, true)) return;
     this.ack = 0; this.dirty = false; this.rested = resting; this.restId = resting ? view.id : 0; this.waiting++; this.sentAt = now;
+    this.sent.set(view.id, view);
+    for (const id of this.sent.keys()) if (id < view.id - 8) this.sent.delete(id);
   }
   fetchPhoto() {
     const camera = this.fixed;
@@ -94,6 +115,8 @@ export class Stage {
     if (bitmap) {
       if (this.frame) this.frame.bitmap.close();
       this.frame = { ...frame, bitmap };
+      this.seen = this.sent.get(frame.id) || this.seen;
+      if (frame.id === this.restId || !this.options.own.draws) this.options.own.hide();
       this.draw();
       const now = performance.now();
       if (now - this.lastShown < 500) this.rate = this.rate ? 0.9 * this.rate + 0.1 * 1000 / (now - this.lastShown) : 1000 / (now - this.lastShown);
@@ -103,7 +126,8 @@ export class Stage {
     }
     // At once: the next frame waits for this.
     const now = performance.now();
-    if (this.dirty && this.waiting === 0) this.send(now - this.movedAt > 150, now);
+    const isOwn = this.moving && this.fixed < 0 && this.options.own.draws;
+    if (this.dirty && this.waiting === 0 && !isOwn) this.send(now - this.movedAt > 150, now);
     if (this.ack && this.link.send({ t: 'ack', id: this.ack })) this.ack = 0;
   }
   // Text that answers a request.
@@ -145,5 +169,13 @@ export class Stage {
       }
     }
     this.options.splitAt(split);
+    if (!this.options.own.isShown && this.seen) this.lines(this.seen, place);
+  }
+  // What is drawn over the picture of a view.
+  lines(view, place = [0, 0, this.canvas.width, this.canvas.height]) {
+    const groups = this.options.lines(), { over } = this.options;
+    // One more layer costs time, also without anything in it.
+    over.hidden = groups.length === 0;
+    if (groups.length) drawLines(over, view, place, groups);
   }
 }

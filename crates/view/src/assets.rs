@@ -9,7 +9,7 @@ pub(crate) struct Asset {
 
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-const ASSETS: [Asset; 10] = [
+const ASSETS: [Asset; 15] = [
     Asset { path: "/", kind: "text/html; charset=utf-8", text: include_str!("../page/index.html") },
     Asset {
         path: "/assets/style.css",
@@ -23,6 +23,11 @@ const ASSETS: [Asset; 10] = [
     Asset { path: "/assets/input.js", kind: SCRIPT, text: gausset_page::INPUT },
     Asset { path: "/assets/stage.js", kind: SCRIPT, text: include_str!("../page/stage.js") },
     Asset { path: "/assets/path.js", kind: SCRIPT, text: include_str!("../page/path.js") },
+    Asset { path: "/assets/splats.js", kind: SCRIPT, text: gausset_page::SPLATS },
+    Asset { path: "/assets/sort.js", kind: SCRIPT, text: include_str!("../page/sort.js") },
+    Asset { path: "/assets/own.js", kind: SCRIPT, text: include_str!("../page/own.js") },
+    Asset { path: "/assets/over.js", kind: SCRIPT, text: include_str!("../page/over.js") },
+    Asset { path: "/assets/thumbs.js", kind: SCRIPT, text: include_str!("../page/thumbs.js") },
     Asset { path: "/assets/charts.js", kind: SCRIPT, text: include_str!("../page/charts.js") },
 ];
 

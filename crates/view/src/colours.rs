@@ -2,7 +2,8 @@
 
 use gausset_core::engine::Rendering;
 use gausset_core::image::quantise;
-use gausset_core::{RgbImage8, TargetImage};
+use gausset_core::se3::{cross, norm};
+use gausset_core::{Camera, RgbImage8, TargetImage};
 
 /// Colours at equal distances from nothing to most: dark blue over green to light yellow, of even brightness steps, so
 /// that it reads in grey as well.
@@ -68,6 +69,40 @@ pub(crate) fn depths(rendering: &Rendering) -> Vec<Option<f32>> {
 #[must_use]
 pub fn of_depth(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
     map(rendering.width, rendering.height, &depths(rendering), Scale::Logarithmic)
+}
+
+/// Directions of the surface that the depths are of, in the axes of the picture: red to the right, green up, blue towards the
+/// camera, each from -1 to 1; black where nothing is.
+///
+/// With the points `P(x, y) = z (X, Y, 1)` on the rays through the middles of the pixels, the direction is that of
+/// `∂P/∂x × ∂P/∂y`, by differences of the neighbours on both sides, or of one where only that is there.
+#[must_use]
+pub fn of_normals(rendering: &Rendering, camera: &Camera) -> RgbImage8 {
+    let (width, height) = (rendering.width as usize, rendering.height as usize);
+    let depths = depths(rendering);
+    let point = |x: usize, y: usize| {
+        let z = f64::from(depths[y * width + x]?);
+        let ray = [(x as f64 + 0.5 - camera.cx) / camera.fx, (y as f64 + 0.5 - camera.cy) / camera.fy];
+        Some([z * ray[0], z * ray[1], z])
+    };
+    let along = |before: Option<[f64; 3]>, here: [f64; 3], after: Option<[f64; 3]>| {
+        let (from, to) = (before.unwrap_or(here), after.unwrap_or(here));
+        [to[0] - from[0], to[1] - from[1], to[2] - from[2]]
+    };
+    let colour = |x: usize, y: usize| {
+        let here = point(x, y)?;
+        let left = x.checked_sub(1).and_then(|x| point(x, y));
+        let above = y.checked_sub(1).and_then(|y| point(x, y));
+        let right = (x + 1 < width).then(|| point(x + 1, y)).flatten();
+        let below = (y + 1 < height).then(|| point(x, y + 1)).flatten();
+        let normal = cross(along(left, here, right), along(above, here, below));
+        let length = norm(normal);
+        // Of x to the right and y down it is away from the camera: the one towards it has the opposite numbers.
+        (length > 0.0).then(|| normal.map(|v| quantise((0.5 + 0.5 * v / length) as f32)))
+    };
+    let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
+    let data = pixels.flat_map(|(x, y)| colour(x, y).map_or([0; 3], |[r, g, b]| [255 - r, g, b]));
+    RgbImage8 { width: rendering.width, height: rendering.height, data: data.collect() }
 }
 
 /// Splats per pixel in false colours, and the range.
@@ -140,6 +175,32 @@ mod tests {
         assert_eq!(picture.data[3 * 150..3 * 151], [0; 3]);
         assert_eq!(picture.data[..3], colour(0.0));
         assert_eq!(picture.data[3 * 99..3 * 100], colour(1.0));
+    }
+
+    #[test]
+    fn a_plane_has_its_normal_everywhere_and_nothing_has_none() {
+        let camera = Camera::new(40, 30, 25.0, 20.0, 20.0, 15.0).unwrap();
+        // Points with n · P = -3 for a normal n towards the camera.
+        let n = [0.36, -0.48, -0.8];
+        let mut rendering = Rendering { width: 40, height: 30, ..Rendering::default() };
+        for y in 0..30 {
+            for x in 0..40 {
+                let ray = [(f64::from(x) + 0.5 - 20.0) / 25.0, (f64::from(y) + 0.5 - 15.0) / 20.0];
+                let depth = -3.0 / (n[0] * ray[0] + n[1] * ray[1] + n[2]);
+                rendering.alpha.push(if x == 7 { 0.0 } else { 0.5 });
+                rendering.depth.push(0.5 * depth as f32);
+            }
+        }
+        let picture = of_normals(&rendering, &camera);
+        let expected = [0.5 + 0.5 * n[0], 0.5 - 0.5 * n[1], 0.5 - 0.5 * n[2]].map(|v| 255.0 * v);
+        for (i, pixel) in picture.data.chunks_exact(3).enumerate() {
+            if i % 40 == 7 {
+                assert_eq!(pixel, [0; 3]);
+            } else {
+                let off = (0..3).map(|k| (f64::from(pixel[k]) - expected[k]).abs()).fold(0.0, f64::max);
+                assert!(off < 1.5, "{i}: {pixel:?}, expected {expected:?}");
+            }
+        }
     }
 
     #[test]

@@ -49,6 +49,7 @@ pub fn answer(hub: &Hub, job: &Job, engine: &mut dyn Engine, look: &Look<'_>) {
                     hub.give_back(rendering);
                     Painted::Depth(depth)
                 }
+                Ok(None) if view.what == What::Normals => Painted::Normals(rendering, *camera),
                 Ok(None) => Painted::View(rendering, view.what),
                 Err(reason) => Painted::Failed(reason),
             }
@@ -82,7 +83,7 @@ fn draw(
         (camera, pose) = (of_photo.reduced(factor), there);
         against = Some(if factor == 1 { photo } else { Arc::new(photo.reduced(factor)) });
     }
-    if matches!(view.what, What::Alpha | What::Depth | What::Count | What::Probe) {
+    if !matches!(view.what, What::Color | What::Error) {
         options.only_first = look.scene_splats;
     }
     if view.what == What::Probe {
@@ -92,7 +93,7 @@ fn draw(
     }
     let outputs = match view.what {
         What::Color | What::Alpha | What::Error => Outputs::Color,
-        What::Depth | What::Count | What::Probe => Outputs::All,
+        What::Depth | What::Count | What::Probe | What::Normals => Outputs::All,
     };
     let pose = look.device_from_saved.apply_to_pose(&pose);
     engine.render_into(&camera, &pose, &options, outputs, rendering).map_err(|error| error.to_string())?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gausset_core::engine::Rendering;
-use gausset_core::{RgbImage8, TargetImage};
+use gausset_core::{Camera, RgbImage8, TargetImage};
 
 use crate::colours;
 use crate::encode::Codec;
@@ -29,6 +29,8 @@ pub struct Drawn {
 #[derive(Debug)]
 pub(crate) enum Painted {
     View(Rendering, What),
+    /// Depths, and the camera that they are of.
+    Normals(Rendering, Camera),
     /// A rendering, the photograph of its camera, the factor of the difference, the colour behind the photograph.
     Against(Rendering, Arc<TargetImage>, f32, [f32; 3]),
     Photo(Arc<TargetImage>, u32, [f32; 3]),
@@ -93,6 +95,11 @@ impl Drawn {
                 head.range = range;
                 picture
             }
+            Painted::Normals(rendering, camera) => {
+                let picture = colours::of_normals(&rendering, &camera);
+                give_back(rendering);
+                picture
+            }
             Painted::Against(rendering, photo, gain, background) => {
                 let render = RgbImage8::from_f32(rendering.width, rendering.height, &rendering.color);
                 give_back(rendering);
@@ -136,7 +143,7 @@ fn shown(rendering: &Rendering, what: What) -> (RgbImage8, [f32; 2]) {
         What::Depth => colours::of_depth(rendering),
         What::Count => colours::of_count(rendering),
         What::Alpha => (colours::of_alpha(rendering), [0.0, 1.0]),
-        What::Color | What::Error | What::Probe => {
+        What::Color | What::Error | What::Probe | What::Normals => {
             (RgbImage8::from_f32(width, height, &rendering.color), [0.0; 2])
         }
     }

@@ -25,6 +25,8 @@ use crate::draw::{Look, answer};
 use crate::hub::Hub;
 use crate::protocol::Filter;
 use crate::scene::{Photos, Scene};
+use crate::snapshot;
+use crate::thumbs::Thumbs;
 
 /// How long nobody looks whether it is to stop.
 const NAP: Duration = Duration::from_millis(100);
@@ -132,6 +134,12 @@ impl FileView {
         })
     }
 
+    /// Small pictures of the photographs, where there are some.
+    #[must_use]
+    pub fn thumbs(&self) -> Option<Arc<Thumbs>> {
+        self.photos.as_ref().map(Photos::thumbs)
+    }
+
     /// What pages are told of it.
     #[must_use]
     pub fn scene(&self) -> &Scene {
@@ -160,6 +168,8 @@ impl FileView {
             } else {
                 hub.wait(self.loads, NAP);
             }
+            let is_antialiased = self.options.antialiased;
+            snapshot::give(hub, self.loads, &mut *self.engine, Similarity::IDENTITY, is_antialiased);
             if let Some(filter) = hub.take_filter() {
                 self.show_only(filter, hub, host);
             }
@@ -205,10 +215,12 @@ impl FileView {
     /// Brings the splats that pass a filter to the device; `false`, and nothing is done, where there are none.
     fn load(&mut self, filter: Filter, host: &mut Host<'_>) -> Result<bool, Failure> {
         let ball = filter.sphere.map(|[x, y, z, radius]| Region::Ball { centre: [x, y, z], radius });
+        let within_box =
+            filter.within_box.map(|[a, b, c, d, e, f]| Region::Box { min: [a, b, c], max: [d, e, f] });
         let edits = Edits {
             drop_far: filter.drop_far,
             min_opacity: filter.min_opacity,
-            within: ball.into_iter().collect(),
+            within: within_box.into_iter().chain(ball).collect(),
             ..Edits::default()
         };
         let mut file = splat::load(&self.splats, &LoadOptions::default())?;
@@ -217,6 +229,11 @@ impl FileView {
             file.report.lines(&self.splats).into_iter().for_each(|line| host.warn("the splats", line));
         }
         edits.filter(&mut file);
+        if let Some(most) = filter.max_size {
+            let largest = file.splats.log_scales.iter().map(|s| f64::from(s[0].max(s[1]).max(s[2])));
+            let stays: Vec<bool> = largest.map(|log_scale| log_scale <= most.ln()).collect();
+            file.retain(&stays);
+        }
         if file.splats.is_empty() {
             return Ok(false);
         }

@@ -14,7 +14,9 @@ use crate::token::Token;
 /// Longest head of a request in bytes.
 pub(crate) const MAX_HEAD: usize = 8 << 10;
 /// How long an answer may take to leave.
-const ANSWER_TIME: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIME: Duration = Duration::from_secs(10);
+/// How long the other side may take to notice that a connection has ended.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// What a request says, as far as it matters here.
 #[derive(Debug, Default)]
@@ -188,8 +190,27 @@ fn is_port(text: &str) -> bool {
 /// What a browser may do with the page: run and load what this server gives, and nothing else.
 pub(crate) const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Sends an answer and ends the connection.
-pub(crate) async fn answer(stream: &mut (impl AsyncWrite + Unpin), status: &str, kind: &str, body: &str) {
+/// Ends a connection so that what was sent last arrives: one that is dropped with something unread in it is reset, and
+/// the other side may lose what it had not read yet.
+pub(crate) async fn end(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+    let listen = async {
+        stream.shutdown().await?;
+        let mut unread = [0; 4 << 10];
+        while stream.read(&mut unread).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    // Whoever stays longer, or went away, is cut off.
+    let _ = timeout(FAREWELL, listen).await;
+}
+
+/// Sends an answer, which may take so long, and ends the connection.
+pub(crate) async fn answer(
+    stream: &mut (impl AsyncRead + AsyncWrite + Unpin),
+    status: &str,
+    kind: &str,
+    body: &[u8],
+    patience: Duration,
+) {
     let allow = if status.starts_with("405") { "Allow: GET\r\n" } else { "" };
     let head = format!(
         "HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n{allow}Connection: close\r\n\
@@ -199,11 +220,12 @@ pub(crate) async fn answer(stream: &mut (impl AsyncWrite + Unpin), status: &str,
     );
     let send = async {
         stream.write_all(head.as_bytes()).await?;
-        stream.write_all(body.as_bytes()).await?;
-        stream.shutdown().await
+        stream.write_all(body).await
     };
     // Whoever went away misses it.
-    let _ = timeout(ANSWER_TIME, send).await;
+    if matches!(timeout(patience, send).await, Ok(Ok(()))) {
+        end(stream).await;
+    }
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ use crate::job::{Ask, Job};
 use crate::pace::Pace;
 use crate::protocol::{Command, Filter, VERSION};
 use crate::scene::Scene;
+use crate::snapshot::{self, Snapshot, Snapshots};
+use crate::thumbs::Thumbs;
 
 /// Most pages with frames at a time.
 pub const MAX_PAGES: usize = 8;
@@ -44,6 +46,8 @@ struct Page {
     under_way: Vec<(u32, Option<Instant>)>,
     pace: Pace,
     is_hidden: bool,
+    /// Whether it draws by itself and waits for newer splats.
+    wants_snapshot: bool,
     done: VecDeque<Drawn>,
     notify: Arc<Notify>,
 }
@@ -62,6 +66,8 @@ struct State {
     commands: VecDeque<Command>,
     /// The newest filter that nobody has applied yet.
     filter: Option<Filter>,
+    snapshots: Snapshots,
+    thumbs: Option<Arc<Thumbs>>,
     scene: Arc<Scene>,
     history: History,
     /// The last event of each name.
@@ -82,6 +88,20 @@ impl State {
         };
         let next = self.pages.range(self.turn + 1..).find_map(ready);
         next.or_else(|| self.pages.iter().find_map(ready))
+    }
+
+    /// Whether pages wait for these splats and may have them now.
+    fn is_snapshot_due(&self, splats: u64) -> bool {
+        self.pages.values().any(|page| page.wants_snapshot && !page.is_hidden)
+            && !self.snapshots.is_current(splats)
+            && self.snapshots.may_begin(self.scene.live)
+    }
+
+    /// How many splats there are.
+    fn count(&self) -> u64 {
+        let told = |name: &str| self.latest.get(name)?["splats"].as_u64();
+        let now = || told("progress").or_else(|| told("started"));
+        if self.scene.live { now().unwrap_or(0) } else { self.scene.splats as u64 }
     }
 }
 
@@ -178,9 +198,47 @@ impl Hub {
     /// Sleeps until there is a job or a command, but not longer than this.
     pub fn wait(&self, splats: u64, timeout: Duration) {
         let state = self.lock();
-        if state.commands.is_empty() && state.filter.is_none() && state.next_page(splats).is_none() {
+        let is_asked = !state.commands.is_empty() || state.filter.is_some() || state.is_snapshot_due(splats);
+        if !is_asked && state.next_page(splats).is_none() {
             // Whatever woke it, whoever called looks again.
             let _ = self.wake.wait_timeout(state, timeout).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The SH degree with which these splats are to be packed now for pages that draw by themselves, if they are;
+    /// [`Self::end_snapshot`] has to follow.
+    pub(crate) fn begins_snapshot(&self, splats: u64) -> Option<u8> {
+        let mut state = self.lock();
+        if !state.is_snapshot_due(splats) {
+            return None;
+        }
+        state.snapshots.begin();
+        let count = state.count();
+        if count > snapshot::MAX_SPLATS {
+            self.take_snapshot(&mut state, splats, Err(snapshot::too_many(count)));
+            return None;
+        }
+        let sh_degree = if state.scene.live { 0 } else { state.scene.sh_degree };
+        Some(snapshot::sent_degree(count, sh_degree))
+    }
+
+    /// Splats were packed, or could not be.
+    pub(crate) fn end_snapshot(&self, splats: u64, packed: Result<Vec<u8>, String>) {
+        self.take_snapshot(&mut self.lock(), splats, packed);
+        self.wake.notify_all();
+    }
+
+    /// Splats for pages, packed by whoever calls: for tests of the server.
+    #[doc(hidden)]
+    pub fn put_snapshot(&self, bytes: Vec<u8>) {
+        self.end_snapshot(0, Ok(bytes));
+    }
+
+    fn take_snapshot(&self, state: &mut State, splats: u64, packed: Result<Vec<u8>, String>) {
+        state.snapshots.end(splats, packed);
+        state.pages.values_mut().for_each(|page| page.wants_snapshot = false);
+        if let Some(told) = state.snapshots.told(0) {
+            self.say(state, told);
         }
     }
 
@@ -197,6 +255,12 @@ impl Hub {
         let command = state.commands.pop_front()?;
         self.changed(&state);
         Some(command)
+    }
+
+    /// How many splats there are, as far as was told.
+    #[must_use]
+    pub fn splats(&self) -> u64 {
+        self.lock().count()
     }
 
     /// Sends an event to all pages.
@@ -221,6 +285,11 @@ impl Hub {
         state.scene = Arc::new(scene);
         let text = serde_json::to_string(&*state.scene).unwrap_or_default();
         self.say(&state, json_message("scene", "scene", &text));
+    }
+
+    /// Small pictures of the photographs of the scene's cameras.
+    pub fn set_thumbs(&self, thumbs: Option<Arc<Thumbs>>) {
+        self.lock().thumbs = thumbs;
     }
 
     /// The curves of a finished run.
@@ -264,6 +333,7 @@ impl Hub {
             under_way: Vec::new(),
             pace: Pace::default(),
             is_hidden: false,
+            wants_snapshot: false,
             done: VecDeque::new(),
             notify: Arc::clone(&notify),
         };
@@ -337,6 +407,28 @@ impl Hub {
                 page.under_way[at].1 = Some(Instant::now());
             }
         });
+    }
+
+    /// A page draws by itself and asks for newer splats than it has. Gives what it is told at once.
+    pub(crate) fn want_snapshot(&self, page: u64, have: u64, is_moving: bool) -> Option<String> {
+        self.with_page(page, |page| {
+            page.wants_snapshot = true;
+            if is_moving {
+                (page.view, page.last) = (None, None);
+            }
+        });
+        self.lock().snapshots.told(have)
+    }
+
+    /// The newest splats for pages that draw by themselves.
+    pub(crate) fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.lock().snapshots.newest().cloned()
+    }
+
+    /// Small pictures of the photographs, and the colour behind them.
+    pub(crate) fn thumbs(&self) -> Option<(Arc<Thumbs>, [f32; 3])> {
+        let state = self.lock();
+        Some((Arc::clone(state.thumbs.as_ref()?), state.scene.background))
     }
 
     /// A page asks the training for something; `false` if too much waits or nothing is trained.

@@ -1,4 +1,5 @@
 use gausset_core::Pose;
+use gausset_flow::broadcast::Heard;
 
 use super::*;
 use crate::drawn::Painted;
@@ -37,6 +38,33 @@ fn the_newest_view_wins_and_one_frame_is_under_way() {
     assert!(hub.take(0).is_none());
     hub.acknowledge(page, 5);
     assert_eq!(hub.take(0).map(|job| job.ask.id()), Some(6));
+}
+
+#[test]
+fn pages_share_the_splats_that_they_draw_by_themselves() {
+    let hub = Hub::new(Scene { splats: 9, ..Scene::default() });
+    let pages: Vec<Attached> = (0..8).map(|_| hub.attach().unwrap()).collect();
+    assert!(hub.begins_snapshot(1).is_none(), "nobody has asked");
+    hub.ask(pages[0].page, view(1, false));
+    pages.iter().for_each(|page| assert_eq!(hub.want_snapshot(page.page, 0, true), None));
+    assert!(hub.take(1).is_none(), "what was seen at rest is no longer looked at");
+    assert!(hub.begins_snapshot(1).is_some() && hub.begins_snapshot(1).is_none(), "one for all");
+    hub.end_snapshot(1, Ok(vec![0; 5]));
+    for page in &pages {
+        assert!(matches!(page.events.take(), Heard::Event(line) if line.contains("\"number\":1")));
+    }
+    assert!(hub.begins_snapshot(2).is_none(), "nobody has asked again");
+    hub.set_hidden(pages[0].page, true);
+    hub.want_snapshot(pages[0].page, 1, false);
+    assert!(hub.begins_snapshot(2).is_none(), "nobody can see it");
+    hub.set_hidden(pages[0].page, false);
+    assert!(hub.begins_snapshot(1).is_none(), "it has them already");
+    assert!(hub.begins_snapshot(2).is_some());
+    hub.end_snapshot(2, Err("none".to_owned()));
+    assert!(hub.want_snapshot(pages[1].page, 1, false).is_some_and(|line| line.contains("none")));
+    hub.replace_scene(Scene { splats: 3_000_000, ..Scene::default() });
+    assert!(hub.begins_snapshot(3).is_none(), "too many");
+    assert!(hub.want_snapshot(pages[1].page, 1, false).is_some_and(|line| line.contains("3000000")));
 }
 
 #[test]

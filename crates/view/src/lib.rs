@@ -27,7 +27,9 @@ mod pace;
 pub mod protocol;
 pub mod scene;
 pub mod server;
+pub mod snapshot;
 mod socket;
+pub mod thumbs;
 mod token;
 
 pub use server::{Listen, Server, ServerOptions};

@@ -15,6 +15,7 @@ use crate::hub::Hub;
 use crate::job::Job;
 use crate::protocol::Command;
 use crate::scene::{Photos, Scene};
+use crate::snapshot;
 
 /// How long a training that is paused, or over, sleeps before it looks whether it is to stop.
 const NAP: Duration = Duration::from_millis(50);
@@ -70,6 +71,14 @@ impl LiveView {
         });
     }
 
+    /// Has the splats packed for pages that draw by themselves, if it is time.
+    fn give_snapshot(&self, run: &mut Run, state: u64) -> bool {
+        let saved_from_device = Similarity::from_rotation(*run.splats_from_dataset());
+        run.look(|engine, options| {
+            snapshot::give(&self.hub, state, engine, saved_from_device, options.antialiased)
+        })
+    }
+
     /// Takes up the poses that the run has refined, so that photographs are seen from where it sees them.
     fn take_up_poses(&mut self, run: &mut Run) {
         self.posed = (Instant::now(), run.step());
@@ -102,6 +111,7 @@ impl LiveView {
         let options = run.look(|_, options| *options);
         // Splats come and go: their number is in the events. Degrees come one by one.
         self.scene = Scene { live: true, sh_degree: MAX_DEGREE, ..scene.rendered(&options, 0) };
+        self.hub.set_thumbs(Some(photos.thumbs()));
         self.photos = Some(photos);
         self.hub.replace_scene(self.scene.clone());
         self.take_up_poses(run);
@@ -125,8 +135,13 @@ impl Watcher for LiveView {
         if Instant::now() < self.next {
             return;
         }
-        let Some(job) = self.hub.take(run.step()) else { return };
         let started = Instant::now();
+        // One thing at a time, so that no pause is longer than the longest of them.
+        if self.give_snapshot(run, run.step()) {
+            self.next = Instant::now() + started.elapsed().mul_f64(1.0 / self.share - 1.0);
+            return;
+        }
+        let Some(job) = self.hub.take(run.step()) else { return };
         if self.posed.0.elapsed() >= POSES_EVERY && self.posed.1 != run.step() {
             self.take_up_poses(run);
         }
@@ -137,6 +152,7 @@ impl Watcher for LiveView {
 
     fn wait(&mut self, run: &mut Run) {
         self.pass_commands_on(run);
+        self.give_snapshot(run, run.step());
         match self.hub.take(run.step()) {
             Some(job) => self.draw(run, &job),
             None => self.hub.wait(run.step(), NAP),
@@ -146,10 +162,13 @@ impl Watcher for LiveView {
     fn after(&mut self, run: &mut Run) {
         self.scene.live = false;
         self.take_up_poses(run);
+        // What is looked at from now on has a number of splats, and a sky if the run has learnt one.
+        self.scene.splats = self.hub.splats() as usize;
         self.hub.replace_scene(self.scene.clone());
         while self.lingers && !self.stop.load(Ordering::Relaxed) {
             // There is nothing left that a command could do.
             while self.hub.take_command().is_some() {}
+            self.give_snapshot(run, u64::MAX);
             match self.hub.take(u64::MAX) {
                 Some(job) => self.draw(run, &job),
                 None => self.hub.wait(u64::MAX, NAP),

@@ -64,6 +64,14 @@ pub enum FromPage {
         /// Whether nobody can.
         hidden: bool,
     },
+    /// The page draws by itself and asks for newer splats. They are told with `{"t":"snapshot","number":…,"bytes":…}`, or with
+    /// a `line` that says why there are none, and lie at `/api/snapshot`.
+    Snapshot {
+        /// Number of those that it has; 0 for none.
+        have: u64,
+        /// Whether what it saw at rest is no longer looked at.
+        moving: bool,
+    },
     /// Which splats are shown, to every page.
     Filter {
         /// Those that pass.
@@ -89,6 +97,11 @@ pub struct Filter {
     pub drop_far: Option<f64>,
     /// Splats whose centre lies outside this ball (centre, radius; axes of the saved splats) are left out.
     pub sphere: Option<[f64; 4]>,
+    /// Splats whose centre lies outside this box (smallest, then largest x, y, z; the same axes) are left out.
+    #[serde(rename = "box")]
+    pub within_box: Option<[f64; 6]>,
+    /// Splats with a larger standard deviation along any axis are left out, scene units.
+    pub max_size: Option<f64>,
 }
 
 impl Filter {
@@ -99,6 +112,10 @@ impl Filter {
         let is_length = |v: f64| v > 0.0 && v.is_finite();
         let fits = self.min_opacity.is_none_or(is_share)
             && self.drop_far.is_none_or(is_length)
+            && self.max_size.is_none_or(is_length)
+            && self
+                .within_box
+                .is_none_or(|b| b.iter().all(|v| v.is_finite()) && (0..3).all(|k| b[k] < b[k + 3]))
             && self.sphere.is_none_or(|[x, y, z, r]| [x, y, z].iter().all(|v| v.is_finite()) && is_length(r));
         fits.then_some(self)
     }
@@ -133,6 +150,8 @@ pub enum What {
     Depth,
     /// Splats per pixel in false colours.
     Count,
+    /// Directions of the surface that the depths are of, as colours.
+    Normals,
     /// Difference to the photograph of a camera.
     Error,
     /// No frame: the depth at one point of the picture, as text.
@@ -260,7 +279,14 @@ mod tests {
             read(r#"{"t":"filter","filter":{"min_opacity":0.5}}"#),
             Some(FromPage::Filter { filter: Filter { min_opacity: Some(0.5), ..Filter::default() } })
         );
-        let filter = |min_opacity, drop_far, sphere| Filter { min_opacity, drop_far, sphere }.checked();
+        let filter = |min_opacity, drop_far, sphere| {
+            Filter { min_opacity, drop_far, sphere, ..Filter::default() }.checked()
+        };
+        let cropped = |within_box| Filter { within_box: Some(within_box), ..Filter::default() }.checked();
+        assert!(cropped([-1.0, -1.0, -1.0, 1.0, 1.0, 1.0]).is_some());
+        assert_eq!(cropped([-1.0, 1.0, -1.0, 1.0, 1.0, 1.0]), None);
+        assert_eq!(cropped([f64::NEG_INFINITY, -1.0, -1.0, 1.0, 1.0, 1.0]), None);
+        assert_eq!(Filter { max_size: Some(0.0), ..Filter::default() }.checked(), None);
         assert!(filter(Some(0.5), Some(3.0), Some([0.0, -1.0, 2.0, 1.0])).is_some());
         assert_eq!(filter(Some(1.5), None, None), None);
         assert_eq!(filter(None, Some(f64::NAN), None), None);

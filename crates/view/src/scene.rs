@@ -14,6 +14,7 @@ use gausset_train::{Split, up};
 use serde::Serialize;
 
 use crate::protocol::{Filter, rows};
+use crate::thumbs::Thumbs;
 
 /// Bytes that photographs may take which somebody has looked at.
 const PHOTO_BYTES: usize = 64 << 20;
@@ -88,9 +89,16 @@ pub struct Photos {
     loader: Loader,
     /// Picture of the dataset, camera in the axes of the saved splats, for each camera of the scene.
     views: Vec<(usize, Camera, Pose)>,
+    thumbs: Arc<Thumbs>,
 }
 
 impl Photos {
+    /// Small pictures of them.
+    #[must_use]
+    pub fn thumbs(&self) -> Arc<Thumbs> {
+        Arc::clone(&self.thumbs)
+    }
+
     /// Takes other poses for the pictures of the dataset, in its axes, here and in the scene that was made with these.
     pub(crate) fn move_to(&mut self, scene: &mut Scene, poses: &[Pose], splats_from_dataset: &Mat3) {
         let turn = Similarity::from_rotation(*splats_from_dataset);
@@ -140,8 +148,9 @@ impl Scene {
         scene.start = scene.cameras.first().cloned().unwrap_or_default();
         let loader =
             Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes: PHOTO_BYTES, threads: 0 });
+        let thumbs = Arc::new(Thumbs::new(dataset, views.iter().map(|(index, ..)| *index).collect()));
         let views = views.into_iter().map(|(index, _, named)| (index, named.camera, named.pose)).collect();
-        (scene, Photos { loader, views })
+        (scene, Photos { loader, views, thumbs })
     }
 
     /// A scene that is known by its splats alone.

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::head::{self, Head, Refusal};
+use crate::head::{self, ANSWER_TIME, Head, Refusal};
 use crate::hub::Hub;
+use crate::snapshot::Snapshot;
 use crate::token::Token;
 use crate::{assets, socket};
 
@@ -141,7 +142,13 @@ impl Server {
             is_public: matches!(options.listen, Listen::Address(own) if !own.is_loopback()),
             patience: options.patience,
         });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            // One photograph is made small at a time.
+            .max_blocking_threads(1)
+            .thread_name(THREAD)
+            .build();
         let runtime = runtime.map_err(|error| system(&error))?;
         let stop = Arc::new(Notify::new());
         let serve = {
@@ -242,7 +249,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: &Notify) {
             accepted = listener.accept() => accepted,
             () = stop.notified() => return,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((mut stream, _)) = accepted else {
             // Out of descriptors, or the peer is gone already: nothing that a pause does not mend.
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
@@ -257,22 +264,17 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>, stop: &Notify) {
             });
         } else if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
             tokio::spawn(async move {
-                refuse_busy(stream).await;
+                refuse(&mut stream, Refusal::TooMany).await;
                 drop(place);
             });
         }
     }
 }
 
-/// Says that there are too many; what was sent meanwhile is read first, or the answer would be lost with it.
-async fn refuse_busy(mut stream: TcpStream) {
-    let _ = head::read(&mut stream, Duration::from_secs(1)).await;
-    refuse(&mut stream, Refusal::TooMany).await;
-}
-
 async fn refuse(stream: &mut TcpStream, refusal: Refusal) {
     let status = refusal.status();
-    head::answer(stream, status, "text/plain; charset=utf-8", &format!("{status}\n")).await;
+    let body = format!("{status}\n");
+    head::answer(stream, status, "text/plain; charset=utf-8", body.as_bytes(), ANSWER_TIME).await;
 }
 
 /// One connection: one request.
@@ -282,14 +284,35 @@ async fn serve(mut stream: TcpStream, shared: &Shared) {
         Err(refusal) => return refuse(&mut stream, refusal).await,
     };
     match route(&head, shared) {
-        Ok(Route::Text(kind, text)) => head::answer(&mut stream, "200 OK", kind, &text).await,
+        Ok(Route::Text(kind, text)) => {
+            head::answer(&mut stream, "200 OK", kind, text.as_bytes(), ANSWER_TIME).await;
+        }
+        Ok(Route::Snapshot(snapshot)) => {
+            let (kind, patience) = ("application/octet-stream", shared.patience.silence);
+            head::answer(&mut stream, "200 OK", kind, &snapshot.bytes, patience).await;
+        }
+        Ok(Route::Thumb(camera)) => match thumb(camera, shared).await {
+            Some(jpeg) => head::answer(&mut stream, "200 OK", "image/jpeg", &jpeg, ANSWER_TIME).await,
+            None => refuse(&mut stream, Refusal::NotFound).await,
+        },
         Ok(Route::Socket(key)) => socket::open(stream, &key, head.rest, shared).await,
         Err(refusal) => refuse(&mut stream, refusal).await,
     }
 }
 
+/// The small picture of a photograph, made on a thread of its own where it was not made before.
+async fn thumb(camera: usize, shared: &Shared) -> Option<Arc<[u8]>> {
+    let (thumbs, background) = shared.hub.thumbs()?;
+    if let Some(made) = thumbs.made(camera) {
+        return Some(made);
+    }
+    tokio::task::spawn_blocking(move || thumbs.make(camera, background)).await.ok()?
+}
+
 enum Route {
     Text(&'static str, String),
+    Snapshot(Arc<Snapshot>),
+    Thumb(usize),
     Socket(String),
 }
 
@@ -297,10 +320,19 @@ fn route(head: &Head, shared: &Shared) -> Result<Route, Refusal> {
     head.check(&shared.names, shared.is_public)?;
     match head.path.as_str() {
         "/healthz" => Ok(Route::Text("text/plain; charset=utf-8", "ok\n".to_owned())),
-        "/api/state" if head.has(&shared.token) => {
-            Ok(Route::Text("application/json", shared.hub.state_json()))
+        path if path == "/api/state" || path == "/api/snapshot" || path.starts_with("/thumb/") => {
+            if !head.has(&shared.token) {
+                return Err(Refusal::Forbidden);
+            }
+            match path {
+                "/api/state" => Ok(Route::Text("application/json", shared.hub.state_json())),
+                "/api/snapshot" => shared.hub.snapshot().map(Route::Snapshot).ok_or(Refusal::NotFound),
+                _ => {
+                    let camera = path.strip_prefix("/thumb/").and_then(|number| number.parse().ok());
+                    camera.map(Route::Thumb).ok_or(Refusal::NotFound)
+                }
+            }
         }
-        "/api/state" => Err(Refusal::Forbidden),
         "/ws" => Ok(Route::Socket(head.socket_key()?.to_owned())),
         path => match assets::find(path) {
             Some(asset) => Ok(Route::Text(asset.kind, asset.text.to_owned())),

@@ -16,6 +16,7 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::drawn::Packed;
+use crate::head;
 use crate::hub::Attached;
 use crate::job::Ask;
 use crate::protocol::{FromPage, MAX_MESSAGE, MAX_MESSAGES_PER_S, VERSION, ViewRequest};
@@ -46,6 +47,7 @@ pub(crate) async fn open(mut stream: TcpStream, key: &str, rest: Vec<u8>, shared
     let Close(code, word) = serve(&mut socket, shared).await;
     let close = CloseFrame { code, reason: word.into() };
     let _ = timeout(Duration::from_secs(2), socket.close(Some(close))).await;
+    head::end(socket.get_mut()).await;
 }
 
 async fn serve(socket: &mut Socket, shared: &Shared) -> Close {
@@ -160,6 +162,7 @@ fn take(message: FromPage, shared: &Shared, page: u64) -> Option<String> {
         FromPage::Photo { id, camera, side } => hub.ask(page, Ask::Photo { id, camera, side }),
         FromPage::Ack { id } => hub.acknowledge(page, id),
         FromPage::Hidden { hidden } => hub.set_hidden(page, hidden),
+        FromPage::Snapshot { have, moving } => return hub.want_snapshot(page, have, moving),
         FromPage::Filter { filter } => {
             let Some(filter) = filter.checked() else {
                 return Some(error_line(0, "a filter of numbers that mean nothing"));

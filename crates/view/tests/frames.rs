@@ -53,7 +53,7 @@ fn depth_alpha_and_count_are_other_pictures_and_a_probe_is_a_number() {
     let world = World::new().drawn();
     let mut robot = Robot::enter(&world);
     let mut last = Vec::new();
-    for (id, what) in (1..).zip(["depth", "alpha", "count", "color"]) {
+    for (id, what) in (1..).zip(["depth", "normals", "alpha", "count", "color"]) {
         robot.say(&view(id, &format!(r#","exact":true,"what":"{what}""#)));
         let frame = robot.see();
         assert_eq!(frame.id, id);

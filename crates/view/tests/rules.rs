@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use gausset_view::server::{MAX_CONNECTIONS, Patience};
 use gausset_view::{Listen, Server, ServerOptions};
-use support::{Ended, Robot, World, get, request};
+use support::{Ended, Robot, World, get, get_with_token, request};
 
 #[test]
 fn the_page_comes_with_a_strict_policy_and_without_cookies() {
@@ -23,6 +23,11 @@ fn the_page_comes_with_a_strict_policy_and_without_cookies() {
         "stage.js",
         "path.js",
         "charts.js",
+        "splats.js",
+        "sort.js",
+        "own.js",
+        "over.js",
+        "thumbs.js",
         "style.css",
         "icon.svg",
     ] {
@@ -48,7 +53,7 @@ fn the_page_comes_with_a_strict_policy_and_without_cookies() {
 fn who_comes_by_another_name_or_from_another_site_gets_403_and_sees_nothing() {
     let world = World::new();
     let port = world.server.address().port();
-    for path in ["/", "/ws", "/api/state", "/healthz", "/nowhere"] {
+    for path in ["/", "/ws", "/api/state", "/api/snapshot", "/thumb/0", "/healthz", "/nowhere"] {
         for host in ["evil.example", &format!("rebound.example:{port}"), "10.1.2.3", ""] {
             let text = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n");
             let answer = request(&world, &text);
@@ -81,6 +86,54 @@ fn the_state_needs_the_token_and_health_does_not() {
 }
 
 #[test]
+fn splats_and_small_photographs_need_the_token() {
+    let world = World::new().drawn();
+    let paths =
+        ["/api/snapshot", "/thumb/0", "/thumb/-1", "/thumb/../Cargo.toml", "/thumb/99999999999999999999"];
+    for path in paths {
+        assert_eq!(get(&world, path).status, 403, "{path}");
+        let text = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}\r\n\r\n",
+            "0".repeat(32)
+        );
+        assert_eq!(request(&world, &text).status, 403, "{path}");
+        // There are no photographs, and nobody has asked for splats.
+        assert_eq!(get_with_token(&world, path).status, 404, "{path}");
+    }
+    let mut robot = Robot::enter(&world);
+    robot.say(r#"{"t":"snapshot","have":0,"moving":true}"#);
+    let told = robot.hear();
+    assert_eq!((told["t"].as_str(), told["number"].as_u64()), (Some("snapshot"), Some(1)));
+    let answer = get_with_token(&world, "/api/snapshot");
+    assert_eq!((answer.status, answer.header("content-type")), (200, Some("application/octet-stream")));
+    assert_eq!(answer.header("content-length"), Some(told["bytes"].to_string().as_str()));
+    assert!(answer.body.starts_with("ply\n"));
+    assert_eq!(get(&world, "/api/snapshot").status, 403);
+    // Whoever has it is not told again, and whoever has an older one is.
+    robot.say(r#"{"t":"snapshot","have":1,"moving":false}"#);
+    robot.say(r#"{"t":"snapshot","have":0,"moving":false}"#);
+    assert_eq!(robot.hear()["number"], 1);
+}
+
+#[test]
+fn somebody_who_does_not_read_the_splats_is_dropped() {
+    let brief = Patience { silence: Duration::from_secs(3), ..Patience::default() };
+    let world = World::with(ServerOptions { patience: brief, ..World::options() });
+    // More than the buffers of a connection hold.
+    let path = "/api/snapshot";
+    world.hub.put_snapshot(vec![7; 32 << 20]);
+    let mut stream = world.connect();
+    let token = world.server.token();
+    let text = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n");
+    stream.write_all(text.as_bytes()).unwrap();
+    std::thread::sleep(Duration::from_secs(5));
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    assert!(bytes.len() < 32 << 20, "{}", bytes.len());
+    assert_eq!(get_with_token(&world, path).body.len(), 32 << 20);
+}
+
+#[test]
 fn only_get_is_answered_and_what_is_not_there_is_404() {
     let world = World::new();
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "HEAD", "TRACE"] {
@@ -93,7 +146,8 @@ fn only_get_is_answered_and_what_is_not_there_is_404() {
         "/../../etc/passwd",
         "//",
         "/index.html",
-        "/thumb/0",
+        "/thumb",
+        "/api/other",
         "/?x",
         "/assets/",
     ] {

@@ -77,13 +77,13 @@ fn mebibytes(bytes: u64) -> String {
 ///
 /// **What may be enqueued.** [`Self::step`] and [`Self::densify`] may return before their work is done. It is done in the
 /// order of the calls, and everything that looks at the state or reports on the past ([`Self::save`],
-/// [`Self::corrections`], [`Self::render`], [`Self::weight_in_front`], [`Self::work`], [`Self::flush`]) sees it done.
+/// [`Self::corrections`], [`Self::splats`], [`Self::render`], [`Self::weight_in_front`], [`Self::work`], [`Self::flush`]) sees it done.
 /// [`Self::poll`] alone reports on what happens to be finished.
 ///
 /// **When failures are reported.** What the arguments do not allow, and memory that is known to be too small, is refused
 /// at once: the call errs, has changed nothing, and the engine goes on as if it had not been. A step that fails while it
 /// runs (its loss is not finite) changes nothing either, and nothing that is enqueued behind it is done. Its error is returned
-/// by the next report and by every later call but `save` and `corrections`, which give the state before that step, until
+/// by the next report and by every later call but `save`, `corrections` and `splats`, which give the state before that step, until
 /// a state is loaded. After [`EngineError::Device`] nothing is promised.
 ///
 /// The same calls give the same state and the same pictures, where [`DeviceInfo::deterministic`] says so to the bit.
@@ -129,6 +129,17 @@ pub trait Engine: Send {
     /// The device failed.
     fn corrections(&mut self) -> Result<Vec<ExtraGroup>, EngineError> {
         Ok(self.save()?.extras)
+    }
+
+    /// Reads the splats back as they are to be looked at, with SH up to this degree: without what trains them, a small part
+    /// of [`Self::save`].
+    ///
+    /// # Errors
+    /// The device failed.
+    fn splats(&mut self, sh_degree: u8) -> Result<Splats, EngineError> {
+        let mut splats = self.save()?.splats;
+        splats.cut_sh_degree(sh_degree);
+        Ok(splats)
     }
 
     /// Enqueues one training step on some views together: the loss is the mean of theirs, and there is one update. May

@@ -126,6 +126,15 @@ impl Edits {
         }
     }
 
+    /// Whether any of them could change pictures of the splats, besides their being moved.
+    #[must_use]
+    pub fn can_change_pictures(&self) -> bool {
+        self.drop_far.is_some()
+            || self.min_opacity.is_some()
+            || !self.within.is_empty()
+            || self.sh_degree.is_some()
+    }
+
     /// Whether pictures of the splats change, besides their being moved.
     #[must_use]
     pub fn change_pictures(&self, removed: &Removed, sh_degree: u8) -> bool {

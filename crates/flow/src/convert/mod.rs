@@ -8,11 +8,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use gausset_core::Region;
 use gausset_core::engine::RenderOptions;
+use gausset_core::se3::{self, Mat3};
 use gausset_core::splats_transform::Similarity;
-use gausset_core::{Region, se3};
 use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, refuse_existing, write_atomic_with};
-use gausset_io::dataset::Dataset;
+use gausset_io::dataset::{self, Dataset, OpenOptions};
 use gausset_io::splat::{
     self, Document, FORMATS, Format, Initial, LoadOptions, SaveOptions, Saved, SpzFrame, SpzOptions,
 };
@@ -25,8 +26,9 @@ pub use loss::Loss;
 
 use self::loss::Scales;
 use crate::device::DeviceOptions;
-use crate::saved_run::{DataPlace, OtherData, SavedRun};
+use crate::saved_run::{DataPlace, OtherData, SavedRun, file_options, turn_of};
 use crate::splat_facts::SplatFacts;
+use crate::training::warn_of;
 use crate::{Failure, Host, page};
 
 /// Cameras around splats of which no others are known.
@@ -50,7 +52,7 @@ pub struct ConvertOptions {
     pub edits: Edits,
     /// Splats outside of the ball around the training cameras of the run, its radius times this, are left out.
     pub crop_to_cameras: Option<f64>,
-    /// Where the dataset of the run is now; `None` = where the run found it.
+    /// The dataset that the splats were trained on; `None` = where the run found it, and of a file none.
     pub data: Option<PathBuf>,
     /// A PLY is written without the normals that some viewers insist on.
     pub no_normals: bool,
@@ -145,11 +147,12 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Converte
     refuse_existing(&Disk, output, write.overwrite)?;
 
     let read = SplatFacts::of(&document);
-    let dataset = options.dataset(run.as_ref(), host)?;
+    let seen = options.seen(run.as_ref(), &document, &input, host)?;
     let mut edits = options.edits.clone();
-    edits.within.extend(options.ball(run.as_ref(), dataset.as_deref())?);
+    edits.within.extend(options.ball(seen.as_ref())?);
     let is_weighed = options.report || options.min_psnr.is_some();
-    let original = is_weighed.then(|| document.clone());
+    let original = (is_weighed && edits.can_change_pictures()).then(|| document.clone());
+    let sh_degree = document.splats.sh_degree;
     let removed = edits.filter(&mut document);
     if document.splats.is_empty() && removed.total() > 0 {
         return Err(nothing_left(&input, &removed));
@@ -162,19 +165,19 @@ pub fn convert(options: &ConvertOptions, host: &mut Host<'_>) -> Result<Converte
     }
 
     let mut conversion = Conversion { options, format, document: &document, write };
-    let Some(original) = original else {
+    if !is_weighed {
         let saved = splat::save(&Disk, output, &document, &conversion.save_options(None), &conversion.write)?;
         let written = SplatFacts::of_saved(&document, &saved);
         let sh_bits = conversion.sh_bits(None);
         return Ok(Converted { input, read, removed, written, saved, sh_bits, loss: None, edits_loss: None });
-    };
+    }
     let moves = edits.moves();
-    let mut scales = conversion.scales(run.as_ref(), dataset.as_deref(), &moves)?;
-    let edits_loss = match edits.change_pictures(&removed, original.splats.sh_degree) {
-        true => Some(scales.weigh(&original, &moves, &document, host)?),
-        false => None,
+    let mut scales = conversion.scales(seen.as_ref(), &moves)?;
+    let changed = original.filter(|_| edits.change_pictures(&removed, sh_degree));
+    let edits_loss = match changed {
+        Some(original) => Some(scales.weigh(&original, &moves, &document, host)?),
+        None => None,
     };
-    drop(original);
     let (saved, sh_bits, loss) = conversion.save_weighed(&mut scales, host)?;
     let written = SplatFacts::of_saved(&document, &saved);
     Ok(Converted { input, read, removed, written, saved, sh_bits, loss: Some(loss), edits_loss })
@@ -230,38 +233,65 @@ impl ConvertOptions {
                 format!("⟨{option}⟩: has no effect from {from} to {to}; leave it out (it needs {needs})");
             return Err(Failure::new("option", line));
         }
-        if self.data.is_some() && !(is_run && cameras) {
-            let line = "⟨data⟩: has no effect; leave it out (it needs the folder of a run, and ⟨report⟩, ⟨min-psnr⟩, \
-                        ⟨crop-to-cameras⟩ or a page)";
+        if self.data.is_some() && !(cameras && (is_run || written != Format::Html || is_weighed)) {
+            let line = "⟨data⟩: has no effect; leave it out (it needs ⟨report⟩, ⟨min-psnr⟩, ⟨crop-to-cameras⟩, or a page of \
+                        a run)";
             return Err(Failure::new("option", line));
         }
         Ok(())
     }
 
-    /// The dataset of the run, where its cameras are wanted.
-    fn dataset(&self, run: Option<&SavedRun>, host: &mut Host<'_>) -> Result<Option<Arc<Dataset>>, Failure> {
-        let is_wanted = self.crop_to_cameras.is_some() || self.report || self.min_psnr.is_some();
-        let Some(run) = run.filter(|_| is_wanted) else { return Ok(None) };
-        let place = DataPlace { path: self.data.as_deref(), other: OtherData::Refuse, allow_outside: false };
-        run.open_dataset(place, host).map(Some)
+    /// The dataset that the splats were trained on, where its cameras are wanted: of the run, or of a file the one that is
+    /// named.
+    fn seen(
+        &self,
+        run: Option<&SavedRun>,
+        file: &Document,
+        input: &Path,
+        host: &mut Host<'_>,
+    ) -> Result<Option<Seen>, Failure> {
+        if self.crop_to_cameras.is_none() && !self.report && self.min_psnr.is_none() {
+            return Ok(None);
+        }
+        match (run, &self.data) {
+            (Some(run), data) => {
+                let place =
+                    DataPlace { path: data.as_deref(), other: OtherData::Refuse, allow_outside: false };
+                let (turn, how) = (run.splats_from_dataset(), run.render_options());
+                Ok(Some(Seen { dataset: run.open_dataset(place, host)?, turn, how }))
+            }
+            (None, Some(data)) => {
+                let dataset = Arc::new(dataset::open(data, &OpenOptions::default())?);
+                warn_of(&dataset, host);
+                Ok(Some(Seen { dataset, turn: turn_of(file, input, host)?, how: file_options(file) }))
+            }
+            (None, None) => Ok(None),
+        }
     }
 
-    /// The ball around the cameras of the run, if that is what is kept.
-    fn ball(&self, run: Option<&SavedRun>, dataset: Option<&Dataset>) -> Result<Option<Region>, Failure> {
+    /// The ball around the training cameras, if that is what is kept.
+    fn ball(&self, seen: Option<&Seen>) -> Result<Option<Region>, Failure> {
         let Some(factor) = self.crop_to_cameras else { return Ok(None) };
-        let Some((run, dataset)) = run.zip(dataset) else {
+        let Some(Seen { dataset, turn, .. }) = seen else {
             let line = format!(
-                "{}: ⟨crop-to-cameras⟩: a splat file knows no cameras (expected the folder of a run; or name a box with \
-                 ⟨box⟩)",
+                "{}: ⟨crop-to-cameras⟩: a splat file knows no cameras (expected the folder of a run, or ⟨data = DIR⟩; or name \
+                 a box with ⟨box⟩)",
                 self.input.display()
             );
             return Err(Failure::usage(line));
         };
-        let turn = run.splats_from_dataset();
         let cameras = dataset.split.train.iter().map(|&index| dataset.images[index].pose.centre());
-        let centres: Vec<_> = cameras.map(|centre| se3::mul_vec(&turn, centre)).collect();
+        let centres: Vec<_> = cameras.map(|centre| se3::mul_vec(turn, centre)).collect();
         Ok(Region::around(&centres, factor))
     }
+}
+
+/// Where splats are seen from.
+struct Seen {
+    dataset: Arc<Dataset>,
+    /// From the axes of the dataset to those of the splats.
+    turn: Mat3,
+    how: RenderOptions,
 }
 
 fn nothing_left(input: &Path, removed: &Removed) -> Failure {
@@ -302,22 +332,15 @@ impl Conversion<'_> {
     }
 
     /// Cameras that see the splats as they are to be written.
-    fn scales(
-        &self,
-        run: Option<&SavedRun>,
-        dataset: Option<&Dataset>,
-        moves: &Similarity,
-    ) -> Result<Scales, Failure> {
-        let mut held_out = match run.zip(dataset) {
-            Some((run, dataset)) => cameras::of_dataset(dataset, Split::Test, &run.splats_from_dataset()),
-            None => Vec::new(),
-        };
+    fn scales(&self, seen: Option<&Seen>, moves: &Similarity) -> Result<Scales, Failure> {
+        let of_dataset = |seen: &Seen| cameras::of_dataset(&seen.dataset, Split::Test, &seen.turn);
+        let mut held_out = seen.map(of_dataset).unwrap_or_default();
         for view in &mut held_out {
             view.pose = moves.apply_to_pose(&view.pose);
         }
         let (cameras, source) =
             if held_out.is_empty() { (around(self.document)?, AROUND) } else { (held_out, HELD_OUT) };
-        let how = run.map_or_else(RenderOptions::default, SavedRun::render_options);
+        let how = seen.map_or_else(RenderOptions::default, |seen| seen.how);
         Scales::new(cameras, source, how, self.options.device, self.options.threads)
     }
 

@@ -1,12 +1,18 @@
 //! 360-degree footage: views, poses, and from panoramas to a splat.
 
 pub mod align;
+pub mod colour;
+pub mod convert;
 pub mod model;
 pub mod run;
+pub mod shape;
 pub mod source;
 pub mod split;
 
 pub use align::PanoAlignment;
+pub use colour::ColourChoice;
+pub use convert::{ConvertOptions, panorama_of};
 pub use run::{PanoOptions, PanoRun};
+pub use shape::{ShapeChoice, SourceShape};
 pub use source::FrameChoice;
 pub use split::{SplitOptions, ViewChoice};

@@ -19,6 +19,7 @@ use gausset_train::{Exposure, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
 use super::align::{self, PanoAlignment};
+use super::colour::ColourChoice;
 use super::model;
 use super::source::FrameChoice;
 use super::split::{self, SplitOptions, ViewChoice};
@@ -52,6 +53,8 @@ pub struct PanoOptions {
     pub masks: Option<PathBuf>,
     /// A program that writes a mask per frame, as for a split.
     pub mask_command: Option<String>,
+    /// What is done to the colours.
+    pub colours: ColourChoice,
     /// Which frames.
     pub frames: FrameChoice,
     /// What aligns them.
@@ -77,6 +80,7 @@ impl PanoOptions {
             crop_bottom: 0.0,
             masks: None,
             mask_command: None,
+            colours: ColourChoice::default(),
             frames: FrameChoice::default(),
             tool: ToolOptions::default(),
             training: TrainOptions::default(),
@@ -208,6 +212,9 @@ fn made_with(options: &PanoOptions) -> Value {
         "crop-bottom": options.crop_bottom,
         "masks": place(&options.masks),
         "mask-command": options.mask_command,
+        "look": Some(options.colours.look.text()).filter(|text| !text.is_empty()),
+        "lut": place(&options.colours.lut),
+        "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),
         "every": frames.every,
         "fps": frames.fps,
         "start": frames.start,
@@ -216,6 +223,9 @@ fn made_with(options: &PanoOptions) -> Value {
         "stereo": frames.is_stereo.then_some("tb"),
         "lens": place(&frames.lens),
         "max-frames": frames.max_frames,
+        "from": frames.shape.from.map(super::shape::SourceShape::name),
+        "from-faces": frames.shape.faces.map(|faces| faces.map(gausset_pano::cube::Face::name).join(" ")),
+        "from-turns": frames.shape.turns.map(|turns| format!("{turns:?}")),
         "sfm-seed": options.tool.seed,
         "quality": training.quality.unwrap_or(Quality::Default).word(),
         "steps": training.steps,
@@ -254,6 +264,7 @@ fn split_options(
         crop_bottom: options.crop_bottom,
         masks: options.masks.clone(),
         mask_command: options.mask_command.clone(),
+        colours: options.colours.clone(),
         tool_timeout: options.tool.timeout.unwrap_or(SILENCE),
         threads: options.threads,
         simd: conditions.device.level,

@@ -12,6 +12,7 @@ use gausset_pano::load::{self, Limits};
 use gausset_pano::projection::Projection;
 use gausset_pano::video::Choice;
 
+use super::shape::ShapeChoice;
 use crate::{Failure, Host};
 
 /// Which frames.
@@ -33,6 +34,8 @@ pub struct FrameChoice {
     pub lens: Option<PathBuf>,
     /// At most so many frames, spread evenly.
     pub max_frames: Option<u32>,
+    /// What the pictures look like.
+    pub shape: ShapeChoice,
 }
 
 impl Default for FrameChoice {
@@ -46,6 +49,7 @@ impl Default for FrameChoice {
             is_stereo: false,
             lens: None,
             max_frames: None,
+            shape: ShapeChoice::default(),
         }
     }
 }
@@ -98,6 +102,18 @@ impl Source {
         Ok(source)
     }
 
+    /// Pictures that show the sphere in a way of their own.
+    fn of_projection(frames: Vec<SourceFrame>, projection: Projection, limits: Limits) -> Self {
+        let around = projection.pixels_around();
+        Self { frames, around, projection: Some(projection), film: None, is_stereo: false, limits }
+    }
+
+    /// Whether a frame is several pictures.
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        self.is_eac() || self.frames.iter().any(|frame| frame.files.len() > 1)
+    }
+
     /// Whether the frames are GoPro MAX streams.
     #[must_use]
     pub fn is_eac(&self) -> bool {
@@ -108,6 +124,11 @@ impl Source {
     fn of_picture(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
         let stem = input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let frames = vec![source_frame(&stem, vec![input.to_owned()])];
+        if !choice.is_stereo
+            && let Some(cube) = choice.shape.of_pictures(input, &frames, &limits)?
+        {
+            return Ok(Self::of_projection(frames, cube, limits));
+        }
         let around = width_of_first(&frames, &limits, choice.is_stereo)?;
         Ok(Self { frames, around, projection: None, film: None, is_stereo: choice.is_stereo, limits })
     }
@@ -130,6 +151,11 @@ impl Source {
         }
         let chosen = Choice { fps, start, end, sharpest_of };
         let largest = [limits.width, limits.height];
+        if choice.shape != ShapeChoice::default() {
+            return Err(Failure::usage(
+                "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: are for pictures (found a video; its frames must be panoramas)",
+            ));
+        }
         let film = Film::open(input, chosen, is_stereo, largest, silence, host.stop())
             .map_err(|e| Failure::new("video", e))?;
         let around = film.projection().pixels_around();
@@ -167,7 +193,13 @@ impl Source {
             let projection = Some(Projection::Eac(eac));
             return Ok(Self { frames, around, projection, film: None, is_stereo, limits });
         }
+        if !is_stereo && let Some((sets, cube)) = choice.shape.of_sets(input, &listed, &limits)? {
+            return Ok(Self::of_projection(choose(sets, choice), cube, limits));
+        }
         let frames = choose(listed, choice);
+        if !is_stereo && let Some(cube) = choice.shape.of_pictures(input, &frames, &limits)? {
+            return Ok(Self::of_projection(frames, cube, limits));
+        }
         let around = width_of_first(&frames, &limits, is_stereo)?;
         Ok(Self { frames, around, projection: None, film: None, is_stereo, limits })
     }

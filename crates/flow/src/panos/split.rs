@@ -1,6 +1,7 @@
 //! Panoramas to perspective views.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gausset_compute::{VectorLevel, level};
@@ -8,14 +9,16 @@ use gausset_io::atomic::{Disk, FileSystem, Overwrite};
 use gausset_io::lock::FolderLock;
 use gausset_io::units;
 use gausset_pano::cutter::Format;
+use gausset_pano::equalise::Equalise;
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::geometry::View;
 use gausset_pano::layout::{Layout, check_view, natural_side, read_views};
 use gausset_pano::load::Limits;
-use gausset_pano::split::{self, MaskCommand, Naming, OnError, Report, Settings, Work};
+use gausset_pano::split::{self, MaskCommand, Naming, Numbering, OnError, Report, Settings, Work};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
+use super::colour::{self, ColourChoice};
 use super::source::{FrameChoice, Source};
 use crate::tool::SILENCE;
 use crate::{Event, Failure, Host, Part, Stage, device};
@@ -103,6 +106,10 @@ pub struct SplitOptions {
     pub format: Format,
     /// Their names.
     pub naming: Naming,
+    /// Which numbers flat names have.
+    pub numbering: Numbering,
+    /// What is done to the colours.
+    pub colours: ColourChoice,
     /// What to do with a frame that cannot be used.
     pub on_error: OnError,
     /// Redo frames that are finished, and write among files of somebody else.
@@ -136,6 +143,8 @@ impl SplitOptions {
             level_gpano: false,
             format: Format::Jpeg(95),
             naming: Naming::Rig,
+            numbering: Numbering::Order,
+            colours: ColourChoice::default(),
             on_error: OnError::Skip,
             force: false,
             tool_timeout: SILENCE,
@@ -158,18 +167,22 @@ impl SplitOptions {
                 self.crop_bottom
             )));
         }
+        // A LUT that cannot be used is told before frames are looked at.
+        self.colours.colouring()?;
         let [width, height] = self.max_side;
         let limits = Limits { width, height, bytes: self.max_file.saturating_mul(1 << 20) };
         Source::open(&self.input, &self.frames, limits, Duration::from_secs(self.tool_timeout), host)
     }
 
     /// What is to be done with the frames of a source.
-    fn settings(&self, source: &Source) -> Result<Settings, Failure> {
+    fn settings(&self, source: &Source, stop: &AtomicBool) -> Result<Settings, Failure> {
         let mask_command = match &self.mask_command {
-            Some(_) if source.is_eac() => {
-                return Err(Failure::usage(
-                    "⟨mask-command⟩: is for panoramas and fisheyes (found GoPro MAX streams)",
-                ));
+            Some(_) if source.has_parts() => {
+                return Err(Failure::usage(if source.is_eac() {
+                    "⟨mask-command⟩: is for panoramas and fisheyes (found GoPro MAX streams)"
+                } else {
+                    "⟨mask-command⟩: is for frames of one picture (found six faces a frame)"
+                }));
             }
             Some(text) => {
                 let command = MaskCommand::parse(text, Duration::from_secs(self.tool_timeout));
@@ -177,10 +190,14 @@ impl SplitOptions {
             }
             None => None,
         };
+        let equalise = self.colours.equalise(source)?;
+        let frame_gains =
+            if equalise == Equalise::Frames { colour::frame_gains(source, self, stop)? } else { Vec::new() };
         Ok(Settings {
             views: self.views.views(source.around)?,
             format: self.format,
             naming: self.naming,
+            numbering: self.numbering,
             crop_bottom: self.crop_bottom,
             level_gpano: self.level_gpano,
             projection: source.projection.clone(),
@@ -189,6 +206,9 @@ impl SplitOptions {
             is_stereo: source.is_stereo,
             limits: source.limits,
             film: source.film.clone(),
+            colouring: self.colours.colouring()?,
+            equalise,
+            frame_gains,
         })
     }
 }
@@ -221,7 +241,14 @@ const SECONDS_PER_PIXEL: f64 = 12e-9;
 /// As [`split()`], as far as it can be known before.
 pub fn forecast(options: &SplitOptions, host: &Host<'_>) -> Result<SplitForecast, Failure> {
     let source = options.open(host)?;
-    let settings = options.settings(&source)?;
+    let without = SplitOptions {
+        colours: ColourChoice {
+            equalise: options.colours.equalise.filter(|e| *e != Equalise::Frames),
+            ..options.colours.clone()
+        },
+        ..options.clone()
+    };
+    let settings = without.settings(&source, host.stop())?;
     let first = settings.views.first();
     let frames = source.frames.len();
     Ok(SplitForecast {
@@ -251,7 +278,7 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
 /// # Errors
 /// As [`split()`].
 pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
-    let settings = options.settings(source)?;
+    let settings = host.unless_stopped(options.settings(source, host.stop()))?;
     if options.views.full_sphere {
         let chosen = options.views.chosen(source.around)?.len();
         host.report(Event::ViewsAdded(settings.views[chosen..].to_vec()));

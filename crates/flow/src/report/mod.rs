@@ -1,8 +1,10 @@
 //! `report.html`: what came of a run, as one page that opens from disk.
 //!
 //! Everything in it is read back from the folder of the run: `config.toml`, `metrics.jsonl`, `eval/`, `profile.json`,
-//! `splats.ply`. Equal folders give equal bytes.
+//! `splats.ply`. Equal folders give equal bytes. A report in the folder of its run has its numbers beside it, in
+//! `metrics.json`.
 
+mod numbers;
 mod page;
 mod pictures;
 mod record;
@@ -10,15 +12,19 @@ mod record;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, write_atomic_with};
+use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, refuse_existing, write_atomic_with};
 use gausset_io::input;
-use gausset_io::run_folder::report_path;
+use gausset_io::run_folder::{numbers_path, report_path};
+use serde_json::Value;
 
+use self::page::Content;
 use crate::saved_run::SavedRun;
 use crate::{Failure, Host};
 
 /// Bytes at the front of a page that say whose it is.
 const START_BYTES: u64 = 2048;
+/// Most bytes of a `metrics.json` that are looked at to see whose it is.
+const MAX_NUMBERS_BYTES: u64 = 64 << 20;
 
 /// Which report, and where it goes.
 #[derive(Clone, Debug)]
@@ -50,9 +56,24 @@ pub fn write_report(options: &ReportOptions, host: &mut Host<'_>) -> Result<Repo
     let run = SavedRun::read(&options.run)?;
     let _lock = if options.output.is_none() { Some(run.share()?) } else { None };
     let path = options.output.clone().unwrap_or_else(|| report_path(&options.run));
-    let overwrite = if is_ours(&path) { Overwrite::Replace } else { options.overwrite };
-    let page = page::html(&run, options.splats, host)?;
-    Ok(write(&path, &page, overwrite)?)
+    let overwrite = |is_ours| if is_ours { Overwrite::Replace } else { options.overwrite };
+    let for_programs = match options.output {
+        None => {
+            let path = numbers_path(&options.run);
+            let overwrite = overwrite(are_our_numbers(&path));
+            refuse_existing(&Disk, &path, overwrite)?;
+            Some((path, overwrite))
+        }
+        Some(_) => None,
+    };
+    let content = Content::read(&run)?;
+    let numbers = content.numbers(&run);
+    let page = page::html(&run, &content, &numbers, options.splats, host)?;
+    let written = write(&path, &page, overwrite(is_ours(&path)))?;
+    if let Some((path, overwrite)) = for_programs {
+        write(&path, &numbers.to_json(), overwrite)?;
+    }
+    Ok(written)
 }
 
 /// Whether a file is a page that we wrote.
@@ -63,16 +84,28 @@ fn is_ours(path: &Path) -> bool {
     read.is_ok() && gausset_page::is_ours(&start)
 }
 
+/// Whether a file has the numbers of a report.
+fn are_our_numbers(path: &Path) -> bool {
+    let file = input::read(path, MAX_NUMBERS_BYTES).ok();
+    let numbers: Option<Value> = file.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    numbers.is_some_and(|numbers| {
+        ["schema", "seconds_to", "curves"].iter().all(|field| numbers.get(field).is_some())
+    })
+}
+
 /// Writes the report of a run whose folder is held and has just been finished.
 pub(crate) fn write_at_end(folder: &Path, host: &mut Host<'_>) -> Result<ReportWritten, Failure> {
     let run = SavedRun::read(folder)?;
-    let page = page::html(&run, false, host)?;
+    let content = Content::read(&run)?;
+    let numbers = content.numbers(&run);
+    let page = page::html(&run, &content, &numbers, false, host)?;
     // What was there was looked at when the run folder was taken.
+    write(&numbers_path(folder), &numbers.to_json(), Overwrite::Replace)?;
     Ok(write(&report_path(folder), &page, Overwrite::Replace)?)
 }
 
-fn write(path: &Path, page: &str, overwrite: Overwrite) -> Result<ReportWritten, WriteError> {
-    let options = WriteOptions { label: "report", overwrite, needed_bytes: page.len() as u64 };
-    write_atomic_with(&Disk, path, &options, |file| file.write_all(page.as_bytes()))?;
-    Ok(ReportWritten { path: path.to_owned(), bytes: page.len() as u64 })
+fn write(path: &Path, text: &str, overwrite: Overwrite) -> Result<ReportWritten, WriteError> {
+    let options = WriteOptions { label: "report", overwrite, needed_bytes: text.len() as u64 };
+    write_atomic_with(&Disk, path, &options, |file| file.write_all(text.as_bytes()))?;
+    Ok(ReportWritten { path: path.to_owned(), bytes: text.len() as u64 })
 }

@@ -1,36 +1,74 @@
 //! The sections of the report, in the order in which people ask.
 
+use std::path::{Component, Path, PathBuf};
+
 use gausset_core::splats_transform::Similarity;
 use gausset_io::splat::{self, Document, Format, LoadOptions, SaveOptions};
 use gausset_io::units::grouped;
-use gausset_page::chart::{Histogram, Line};
+use gausset_page::chart::Line;
 use gausset_page::report::Report;
 use gausset_page::scene::Scene;
 use gausset_prof::Profile;
 use gausset_train::EvalReport;
 
+use super::numbers::{Histograms, Numbers, SecondsTo};
 use super::pictures::{self, COLUMNS, number};
-use super::record::Record;
+use super::record::{Density, Record};
 use crate::saved_run::SavedRun;
 use crate::{Failure, Host, page};
 
-/// Parts of a histogram.
-const PARTS: usize = 60;
+/// Rows of the table of density changes: more are put together.
+const DENSITY_ROWS: usize = 40;
 /// Rows of the profile that are shown: what takes this share of the time.
 const SHOWN_SHARE: f64 = 0.005;
 
+/// What a run's report is made of.
+pub(super) struct Content {
+    record: Record,
+    splats: Option<Document>,
+    warnings: Vec<String>,
+}
+
+impl Content {
+    pub(super) fn read(run: &SavedRun) -> Result<Self, Failure> {
+        let record = Record::read(&run.folder)?;
+        let splats = run.splats().ok().map(|path| splat::load(&path, &LoadOptions::default())).transpose()?;
+        let mut warnings = record.skipped.clone();
+        let left_out = record.evaluation.iter().flat_map(|evaluation| &evaluation.skipped);
+        warnings.extend(left_out.map(|view| format!("{}: not evaluated: {}", view.name, view.reason)));
+        warnings.extend(cut_lists(&record));
+        Ok(Self { record, splats, warnings })
+    }
+
+    pub(super) fn numbers<'a>(&'a self, run: &'a SavedRun) -> Numbers<'a> {
+        Numbers::of(run, &self.record, self.splats.as_ref(), &self.warnings)
+    }
+}
+
+/// The last two parts of a name: where a folder lies on this machine is nobody's business.
+fn end_of(path: &Path) -> PathBuf {
+    let whole = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let parts: Vec<Component<'_>> =
+        whole.components().filter(|part| matches!(part, Component::Normal(_))).collect();
+    parts[parts.len().saturating_sub(2)..].iter().collect()
+}
+
 /// The page of a run.
-pub(super) fn html(run: &SavedRun, with_splats: bool, host: &mut Host<'_>) -> Result<String, Failure> {
-    let record = Record::read(&run.folder)?;
+pub(super) fn html(
+    run: &SavedRun,
+    content: &Content,
+    numbers: &Numbers<'_>,
+    with_splats: bool,
+    host: &mut Host<'_>,
+) -> Result<String, Failure> {
+    let Content { record, splats, warnings } = content;
     let about = &run.recorded.record;
-    let whole = std::path::absolute(&run.folder).unwrap_or_else(|_| run.folder.clone());
-    let names: Vec<String> = whole.iter().map(|part| part.display().to_string()).collect();
-    let title = names[names.len().saturating_sub(2)..].join("/");
-    let lead = format!("Gausset {} · {} · {}", about.version, about.device_name, whole.display());
+    let names = end_of(&run.folder);
+    let title = names.iter().map(|part| part.display().to_string()).collect::<Vec<_>>().join("/");
+    let lead = format!("Gausset {} · {}", about.version, about.device_name);
     let mut report = Report::new(&title, &lead);
 
-    report.facts(&summary(run, &record));
-    let splats = run.splats().ok().map(|path| splat::load(&path, &LoadOptions::default())).transpose()?;
+    report.facts(&summary(run, record, &numbers.seconds_to));
     if let Some(file) = splats.as_ref().filter(|_| with_splats) {
         report.section("Splats");
         report.splats(&scene_page(run, &title, file, host)?);
@@ -48,33 +86,36 @@ pub(super) fn html(run: &SavedRun, with_splats: bool, host: &mut Host<'_>) -> Re
         ],
         &[],
     );
+    if !record.density.is_empty() {
+        density(&mut report, &record.density);
+    }
     if let Some(evaluation) = &record.evaluation {
         pictures_of(&mut report, run, evaluation);
     }
-    if let Some(file) = &splats {
+    if let Some((file, histograms)) = splats.as_ref().zip(numbers.histograms.as_ref()) {
         report.section("What the splats are like");
-        histograms(&mut report, file);
+        shapes(&mut report, file, histograms);
     }
     if let Some(profile) = &record.profile {
         report.section("Where the time went");
         stages(&mut report, profile);
     }
-    let mut warnings = record.skipped.clone();
-    let left_out = record.evaluation.iter().flat_map(|evaluation| &evaluation.skipped);
-    warnings.extend(left_out.map(|view| format!("{}: not evaluated: {}", view.name, view.reason)));
-    warnings.extend(cut_lists(&record));
     if !warnings.is_empty() {
         report.section("Warnings");
-        report.list(&warnings);
+        report.list(warnings);
     }
     report.section("How to repeat it");
-    report
-        .text("Saved as config.toml, it gives the same splats once more, byte for byte, from the same data.");
-    report.verbatim(&run.recorded.to_toml());
+    report.text(
+        "Saved as config.toml, with folders as they are on the machine, it gives the same splats once more, byte for \
+         byte, from the same data.",
+    );
+    let mut recorded = run.recorded.clone();
+    recorded.config = recorded.config.with_paths(end_of);
+    report.verbatim(&recorded.to_toml());
     Ok(report.finish())
 }
 
-fn summary(run: &SavedRun, record: &Record) -> Vec<(&'static str, String)> {
+fn summary(run: &SavedRun, record: &Record, to: &SecondsTo) -> Vec<(&'static str, String)> {
     let about = &run.recorded.record;
     let mut facts = Vec::new();
     if let Some(evaluation) = &record.evaluation {
@@ -104,11 +145,10 @@ fn summary(run: &SavedRun, record: &Record) -> Vec<(&'static str, String)> {
     if let Some(summary) = done {
         facts.push(("CPU time", duration(summary.cpu_seconds)));
     }
-    for (name, psnr) in [("time to 20 dB", 20.0), ("time to 25 dB", 25.0), ("time to 30 dB", 30.0)] {
-        // With a measurement at the end alone there is nothing to tell.
-        if let Some(seconds) = record.seconds_to(psnr).filter(|_| record.psnr.len() > 2) {
-            facts.push((name, duration(seconds)));
-        }
+    for (name, seconds) in
+        [("time to 20 dB", to.db_20), ("time to 25 dB", to.db_25), ("time to 30 dB", to.db_30)]
+    {
+        facts.extend(seconds.map(|seconds| (name, duration(seconds))));
     }
     if let Some(psnr) = done.and_then(|summary| summary.trust.training_psnr) {
         facts.push(("PSNR of training pictures", format!("{psnr:.2} dB")));
@@ -150,31 +190,30 @@ fn pictures_of(report: &mut Report, run: &SavedRun, evaluation: &EvalReport) {
     }
 }
 
-fn histograms(report: &mut Report, file: &Document) {
-    let splats = file.scene();
-    let opacities = splats.opacity_logits.iter().map(|logit| 1.0 / (1.0 + libm::exp(-f64::from(*logit))));
-    let log_ten = std::f64::consts::LN_10;
-    let sizes = splats
-        .log_scales
-        .iter()
-        .map(|scales| f64::from(scales.iter().copied().fold(f32::NEG_INFINITY, f32::max)) / log_ten);
-    let flatness = splats.log_scales.iter().map(|scales| {
-        let [low, high] = [f32::min, f32::max].map(|pick| scales.iter().copied().reduce(pick).unwrap_or(0.0));
-        f64::from(high - low) / log_ten
+/// The table of density changes.
+fn density(report: &mut Report, changes: &[Density]) {
+    let rows = changes.chunks(changes.len().div_ceil(DENSITY_ROWS)).map(|part| {
+        let sum = |count: fn(&Density) -> u64| grouped(part.iter().map(count).sum());
+        let last = part.last().copied().unwrap_or_default();
+        vec![
+            grouped(last.step),
+            sum(|change| change.added),
+            sum(|change| change.pruned),
+            sum(|change| change.relocated),
+            grouped(last.splats),
+        ]
     });
-    let (unit, powers, times) = ([0.0, 1.0], [-5.0, 2.0], [0.0, 4.0]);
-    let counts = [
-        Histogram::count(opacities, unit, PARTS),
-        Histogram::count(sizes, powers, PARTS),
-        Histogram::count(flatness, times, PARTS),
-    ];
-    let [opacity, size, shape] = &counts;
+    report.text("What density control did up to each of these steps, since the one before:");
+    report.table(&["step", "added", "pruned", "relocated", "splats"], &rows.collect::<Vec<_>>());
+}
+
+fn shapes(report: &mut Report, file: &Document, histograms: &Histograms) {
     report.charts(
         &[],
         &[
-            Histogram { title: "opacity", range: unit, counts: opacity },
-            Histogram { title: "largest scale, powers of ten of a scene unit", range: powers, counts: size },
-            Histogram { title: "longest over shortest axis, powers of ten", range: times, counts: shape },
+            histograms.opacity.chart("opacity"),
+            histograms.log10_largest_scale.chart("largest scale, powers of ten of a scene unit"),
+            histograms.log10_longest_over_shortest.chart("longest over shortest axis, powers of ten"),
         ],
     );
     let far = file.scene_len();

@@ -7,7 +7,7 @@ use gausset_io::metrics_log::read_metrics;
 use gausset_io::run_folder::{EVALUATION_REPORT, eval_folder, metrics_path, profile_path};
 use gausset_prof::Profile;
 use gausset_train::{EvalReport, Summary};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use crate::Failure;
 
@@ -19,6 +19,18 @@ const MAX_PROFILE_BYTES: u64 = 16 << 20;
 /// Values over steps.
 pub(super) type Series = Vec<[f64; 2]>;
 
+/// What became of the set of splats between two lines of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Density {
+    /// Step of the second line.
+    pub(super) step: u64,
+    pub(super) added: u64,
+    pub(super) pruned: u64,
+    pub(super) relocated: u64,
+    /// Splats then.
+    pub(super) splats: u64,
+}
+
 /// The lines of `metrics.jsonl`, by what they tell; the other files where they are there.
 #[derive(Debug, Default)]
 pub(super) struct Record {
@@ -27,6 +39,8 @@ pub(super) struct Record {
     pub(super) splats: Series,
     pub(super) steps_per_second: Series,
     pub(super) memory: Series,
+    /// Changes of the set of splats, where there were some.
+    pub(super) density: Vec<Density>,
     /// Seconds of training at steps.
     pub(super) seconds: Series,
     /// Pictures that turned out to be unreadable, with reasons.
@@ -47,6 +61,9 @@ struct AnyLine {
     seconds: Option<f64>,
     psnr: Option<f64>,
     memory: Option<f64>,
+    added: u64,
+    pruned: u64,
+    relocated: u64,
     finished: Option<Summary>,
     skipped: Vec<gausset_train::SkippedPicture>,
 }
@@ -66,6 +83,11 @@ impl Record {
             put(&mut record.memory, line.memory);
             put(&mut record.seconds, line.seconds);
             put(&mut record.psnr, line.psnr);
+            let AnyLine { added, pruned, relocated, .. } = line;
+            if added + pruned + relocated > 0 {
+                let splats = line.splats.unwrap_or_default();
+                record.density.push(Density { step: line.step, added, pruned, relocated, splats });
+            }
             record.skipped.extend(line.skipped.iter().map(|view| format!("{}: {}", view.name, view.reason)));
             if let Some(finished) = line.finished {
                 put(&mut record.psnr, finished.psnr);

@@ -58,7 +58,7 @@ pub(crate) struct ConvertArgs {
     /// Keep the splats whose centre lies in this ball (centre, radius), in the axes of IN; the sky goes, too.
     #[arg(long, value_name = "X,Y,Z,R", allow_hyphen_values = true, value_parser = parse_ball)]
     sphere: Option<Region>,
-    /// Keep the splats in the ball around the training cameras of the run IN, its radius times FACTOR.
+    /// Keep the splats in the ball around the training cameras of the run IN or of --data, its radius times FACTOR.
     #[arg(long, value_name = "FACTOR", value_parser = parse_positive)]
     crop_to_cameras: Option<f64>,
     /// Add this to all positions.
@@ -98,14 +98,14 @@ pub(crate) struct ConvertArgs {
     /// Axes of an SPZ, read or written: as-is (those of a PLY) or rub (x right, y up, z back) [default: what IN says].
     #[arg(long, value_name = "AXES", value_parser = PossibleValuesParser::new(["as-is", "rub"]))]
     spz_frame: Option<String>,
-    /// Measure what is lost: PSNR of OUT against the splats that it was made of, from the held-out cameras of the run IN,
-    /// or 12 around the splats.
+    /// Measure what is lost: PSNR of OUT against the splats that it was made of, from the held-out cameras of the run IN or
+    /// of --data, or 12 around the splats.
     #[arg(long)]
     report: bool,
     /// Write only what keeps this mean PSNR; the bits of SH in an SPZ are chosen for it.
     #[arg(long, value_name = "DB", value_parser = parse_positive)]
     min_psnr: Option<f64>,
-    /// Where the dataset of the run IN is now [default: where the run found it].
+    /// The dataset that IN was trained on, for its cameras [default: where the run IN found it].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]

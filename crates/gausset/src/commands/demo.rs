@@ -8,7 +8,7 @@ use gausset_flow::demo::{self, DemoOptions};
 use gausset_flow::training::{self, Conditions};
 use gausset_scenes::DemoSize;
 
-use super::training::{object, status};
+use super::training::{RecordArgs, object, status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -52,6 +52,8 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     profile: bool,
     #[command(flatten)]
+    records: RecordArgs,
+    #[command(flatten)]
     compute: ComputeArgs,
     #[command(flatten)]
     viewer: ViewerArgs,
@@ -74,7 +76,8 @@ pub(crate) fn run(args: &DemoArgs, console: &Console) -> Result<Status, Ending> 
     let task = brief(console, |host| demo::prepare(&options, host))?;
     // Not before: half a scene is of no use, so there a signal simply ends the program.
     let interrupt = Interrupt::watch();
-    let conditions = Conditions { profile: args.profile, ..args.compute.device.conditions() };
+    let conditions =
+        args.records.over(Conditions { profile: args.profile, ..args.compute.device.conditions() });
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let trained =
         attend_watched(&interrupt, console, viewer.as_mut(), |host| training::train(task, conditions, host))?;

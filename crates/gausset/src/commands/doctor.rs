@@ -1,17 +1,22 @@
 //! `gausset doctor`: what there is to compute with, which of it would be taken, and what is wrong with it.
 
+use std::path::PathBuf;
+
 use clap::Args;
-use gausset_flow::doctor::{Examined, examine};
+use gausset_flow::doctor::{Examined, Prospect, Question, examine};
 use gausset_io::units;
 
 use crate::Ending;
 use crate::console::Console;
 use crate::exit::Status;
+use crate::listener::brief;
+use crate::numbers::{counted, duration, grouped};
 use crate::table::{self, Align};
 
 const AFTER_HELP: &str = "\
 Examples:
   gausset doctor
+  gausset doctor photos/        and what a training on it would take on each of them
   gausset doctor --json | jq .adapters[].fault
 Each GPU does a small training step, whose results are compared with stored ones.";
 
@@ -19,20 +24,23 @@ Each GPU does a small training step, whose results are compared with stored ones
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DoctorArgs {
+    /// Dataset: say what memory and time a training on it would take.
+    #[arg(value_name = "DATA")]
+    data: Option<PathBuf>,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// Runs the command.
-pub(crate) fn run(_args: &DoctorArgs, console: &Console) -> Result<Status, Ending> {
-    let examined = examine();
+pub(crate) fn run(args: &DoctorArgs, console: &Console) -> Result<Status, Ending> {
+    let examined = brief(console, |host| examine(args.data.as_deref(), host))?;
     console.object_or(&examined, || text(&examined))?;
     Ok(Status::done(false))
 }
 
 fn text(examined: &Examined) -> String {
-    let Examined { processor, adapters, chosen, reason, missing } = examined;
+    let Examined { question, processor, training, adapters, chosen, reason, missing } = examined;
     let gpu = chosen.map_or_else(|| reason.clone(), |number| format!("number {number}: {reason}"));
     let mut out =
         table::facts(&[("processor", format!("{processor} (--device auto and cpu)")), ("--device gpu", gpu)]);
@@ -43,6 +51,7 @@ fn text(examined: &Examined) -> String {
             ("kind", Align::Left),
             ("interface", Align::Left),
             ("driver", Align::Left),
+            ("memory", Align::Right),
             ("largest buffer", Align::Right),
             ("self-test", Align::Left),
         ];
@@ -57,6 +66,7 @@ fn text(examined: &Examined) -> String {
                 adapter.kind.to_owned(),
                 adapter.backend.clone(),
                 adapter.driver.clone(),
+                adapter.memory_bytes.map_or_else(|| "the machine's".to_owned(), units::bytes),
                 units::bytes(adapter.buffer_bytes),
                 adapter.fault.clone().unwrap_or_else(|| "passed".to_owned()),
             ]
@@ -67,5 +77,49 @@ fn text(examined: &Examined) -> String {
     for what in missing {
         out += &format!("missing: {what}\n");
     }
+    if let (Some(question), Some(on_cpu)) = (question, training) {
+        let on_adapters =
+            adapters.iter().filter_map(|adapter| Some((&*adapter.name, adapter.training.as_ref()?)));
+        out += "\n";
+        out += &trainings(question, std::iter::once(("processor", on_cpu)).chain(on_adapters));
+    }
+    out
+}
+
+/// What a training would take on each device.
+fn trainings<'a>(question: &Question, devices: impl Iterator<Item = (&'a str, &'a Prospect)>) -> String {
+    let Question { pictures, largest: [width, height], steps, max_splats } = *question;
+    let mut out = format!(
+        "a training on {} of up to {width}x{height} px: {} steps, up to {} splats, without dense points to begin with\n",
+        counted(pictures as u64, "picture"),
+        grouped(steps),
+        grouped(max_splats),
+    );
+    let header = [
+        ("device", Align::Left),
+        ("memory", Align::Right),
+        ("of", Align::Right),
+        ("its own", Align::Right),
+        ("splats that fit", Align::Right),
+        ("time", Align::Left),
+    ];
+    let row = |(name, prospect): (&str, &Prospect)| {
+        let own =
+            if prospect.device_memory == 0 { String::new() } else { units::bytes(prospect.device_memory) };
+        let time = match (&prospect.fault, prospect.seconds) {
+            (Some(fault), _) => fault.clone(),
+            (None, Some(seconds)) => format!("about {}", duration(seconds)),
+            (None, None) => "does not fit".to_owned(),
+        };
+        vec![
+            name.to_owned(),
+            units::bytes(prospect.memory),
+            units::bytes(prospect.memory_limit),
+            own,
+            prospect.possible_splats.map_or_else(|| "none".to_owned(), grouped),
+            time,
+        ]
+    };
+    out += &table::columns(&header, &devices.map(row).collect::<Vec<_>>());
     out
 }

@@ -12,7 +12,7 @@ use gausset_train::TrainOptions;
 use super::overwrite;
 use super::pano::align::ToolArgs;
 use super::pano::split::parse_positive;
-use super::training::{ending, object, status};
+use super::training::{RecordArgs, ending, object, status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -133,6 +133,8 @@ pub(crate) struct RunArgs {
     #[arg(long)]
     pub(crate) json: bool,
     #[command(flatten)]
+    records: RecordArgs,
+    #[command(flatten)]
     compute: ComputeArgs,
     #[command(flatten)]
     viewer: ViewerArgs,
@@ -167,7 +169,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     };
     let given = args.more.over(args.options.clone())?;
     let training = TrainOptions { threads: Some(args.compute.threads), ..given };
-    let conditions = args.compute.device.conditions();
+    let conditions = args.records.over(args.compute.device.conditions());
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let job = |host: &mut Host<'_>| photos::run(&options, &training, conditions, host);
     let done = attend_watched(&interrupt, console, viewer.as_mut(), job);

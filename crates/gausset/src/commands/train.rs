@@ -4,13 +4,12 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use gausset_flow::Failure;
 use gausset_flow::training::{self, Conditions, Task};
 use gausset_io::atomic::Overwrite;
 use gausset_train::TrainOptions;
 
-use super::training::{object, status};
+use super::training::{RecordArgs, object, status};
 use super::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::DeviceArgs;
@@ -57,12 +56,8 @@ pub(crate) struct TrainArgs {
     /// Tell where the time went: a table, RUN/profile.json and RUN/trace.json.
     #[arg(long)]
     profile: bool,
-    /// Write curves into RUN for another program as well: tensorboard.
-    #[arg(long, value_name = "PROGRAM", hide_possible_values = true, value_parser = PossibleValuesParser::new(["tensorboard"]))]
-    log: Option<String>,
-    /// Write no RUN/report.html at the end.
-    #[arg(long)]
-    no_report: bool,
+    #[command(flatten)]
+    records: RecordArgs,
     #[command(flatten)]
     options: OptionArgs<Train>,
     #[command(flatten)]
@@ -121,12 +116,7 @@ fn free_folder(data: Option<&Path>) -> PathBuf {
 
 /// Runs the command.
 pub(crate) fn run(args: TrainArgs, console: &Console) -> Result<Status, Ending> {
-    let conditions = Conditions {
-        profile: args.profile,
-        report: !args.no_report,
-        tensorboard: args.log.is_some(),
-        ..args.device.conditions()
-    };
+    let conditions = args.records.over(Conditions { profile: args.profile, ..args.device.conditions() });
     let viewer = args.viewer.clone();
     let task = resolve(args, console)?;
     let interrupt = Interrupt::watch();

@@ -1,7 +1,9 @@
 //! What the commands that train have in common.
 
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 use gausset_flow::Failure;
-use gausset_flow::training::Trained;
+use gausset_flow::training::{Conditions, Trained};
 use gausset_train::Summary;
 use serde::Serialize;
 
@@ -10,6 +12,24 @@ use crate::console::Console;
 use crate::exit::Status;
 use crate::interrupt::{Interrupt, Signal};
 use crate::profiling;
+
+/// What a training leaves in the folder of its run beside its result.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// Write curves into the folder of the run for another program as well: tensorboard.
+    #[arg(long, value_name = "PROGRAM", hide_possible_values = true, value_parser = PossibleValuesParser::new(["tensorboard"]))]
+    log: Option<String>,
+    /// Write no report.html into the folder of the run at the end.
+    #[arg(long)]
+    no_report: bool,
+}
+
+impl RecordArgs {
+    /// Conditions that are these, and otherwise others.
+    pub(crate) fn over(&self, others: Conditions) -> Conditions {
+        Conditions { report: !self.no_report, tensorboard: self.log.is_some(), ..others }
+    }
+}
 
 /// A result as an object, with how many pictures were left out.
 #[derive(Debug, Serialize)]

@@ -61,6 +61,7 @@ pub(crate) fn run(args: &ShowArgs, console: &Console) -> Result<Status, Ending> 
         let mut view = FileView::open(&options, host)?;
         let hub = Hub::new(view.scene().clone());
         hub.set_history(&view.log());
+        hub.set_thumbs(view.thumbs());
         let server = Server::start(Arc::clone(&hub), &args.listen.options(args.port)).map_err(failure)?;
         announce(&server, console)?;
         if !args.no_open && !args.json && !server.is_public() {

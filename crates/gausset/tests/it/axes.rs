@@ -23,7 +23,15 @@ fn a_file_of_a_run_is_seen_from_the_cameras_of_its_dataset() {
     let truth = psnr(&workshop, &["run"]);
     assert!(truth > 10.0, "{truth}");
     // The file knows neither its background nor its gains, and this run has neither.
-    for (input, within) in [("sent.ply", 1e-9), ("run/splats.ply", 1e-9), ("small.compressed.ply", 1.0)] {
+    let inputs = [
+        ("sent.ply", 1e-9),
+        ("run/splats.ply", 1e-9),
+        ("small.compressed.ply", 1.0),
+        ("small.spz", 1.0),
+        ("small.sog", 1.0),
+        ("small.glb", 0.01),
+    ];
+    for (input, within) in inputs {
         if input.starts_with("small") {
             workshop.succeed(&["convert", "sent.ply", input]);
         }
@@ -31,9 +39,9 @@ fn a_file_of_a_run_is_seen_from_the_cameras_of_its_dataset() {
         assert!((there - truth).abs() <= within, "{input}: {there} where the run has {truth}");
     }
     // A format that does not keep how it stands: somebody is told.
-    workshop.succeed(&["convert", "sent.ply", "sent.spz"]);
-    let told = workshop.succeed(&["eval", "sent.spz", "--data", "data"]).stderr;
-    assert!(told.contains("sent.spz: does not say how its splats stand to the dataset"), "{told}");
+    workshop.succeed(&["convert", "sent.ply", "sent.splat"]);
+    let told = workshop.succeed(&["eval", "sent.splat", "--data", "data"]).stderr;
+    assert!(told.contains("sent.splat: does not say how its splats stand to the dataset"), "{told}");
     assert!(workshop.path("sent-eval/contact_sheet.png").is_file());
     // Once more with what is known of the run: no dataset is to be named.
     assert!((psnr(&workshop, &["run/splats.ply"]) - truth).abs() < 1e-9);

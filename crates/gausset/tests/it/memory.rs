@@ -181,3 +181,38 @@ fn a_view_that_no_memory_holds_is_refused() {
     assert!(refused.stderr.contains(line), "{refused:?}");
     assert_eq!(path(64).code, 0);
 }
+
+/// A GPU's memory has a limit of its own: the run is refused before its first step, with how many splats would fit, and
+/// keeps to it where it fits.
+#[test]
+fn a_gpu_keeps_to_its_own_limit_or_the_run_is_refused() {
+    let workshop = Workshop::with_data();
+    let doctor = workshop.succeed(&["doctor", "--json"]).json();
+    if doctor["chosen"].is_null() {
+        let reason = doctor["reason"].as_str().unwrap_or_default().to_owned();
+        return gausset_testkit::skip_for_gpu("a_gpu_keeps_to_its_own_limit_or_the_run_is_refused", &reason);
+    }
+    let train = |limit: &str, splats: &str| {
+        let arguments = [
+            "train",
+            "data",
+            "-o",
+            "run",
+            "--device",
+            "gpu",
+            "--max-gpu-memory",
+            limit,
+            "--max-splats",
+            splats,
+        ];
+        workshop.run(&[&arguments[..], &["--steps", "10", "--force"]].concat())
+    };
+    let refused = train("64MiB", "1000000");
+    assert_eq!(refused.code, 2, "{}", refused.stderr);
+    let line = refused.stderr.lines().last().unwrap_or_default();
+    assert!(line.contains("--max-gpu-memory: the run would need about"), "{line}");
+    let possible = line.split("lower --max-splats to ").nth(1).and_then(|rest| rest.split(' ').next());
+    let possible = possible.unwrap_or_else(|| panic!("{line}"));
+    let kept = train("64MiB", possible);
+    assert_eq!(kept.code, 0, "{}", kept.stderr);
+}

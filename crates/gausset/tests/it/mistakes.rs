@@ -18,6 +18,7 @@ convert
 train data more -o r
 train data -o r -o s
 train nowhere -o r
+doctor nowhere
 train data/images -o r
 train empty -o r
 train broken -o r
@@ -47,7 +48,11 @@ train data -o r --max-memory 8MiB
 train data -o r --threads 1000000
 train data -o r --checkpoint-every 18446744073709551615
 train data -o r --device cuda
+train data -o r --max-gpu-memory 4GiB
+train data -o r --device gpu --max-gpu-memory x
 train data -o r --simd sse
+train data -o r --gpu-density host
+train data -o r --device gpu --gpu-density cpu
 train data -o r --init nowhere.ply
 train data -o r --init data/images/view_000.png
 train data -o r --images nowhere
@@ -179,6 +184,21 @@ run data/images -o r -- --data other
 run data/images -o r --steps 5 -- --time-budget 3s
 pano run data/images -o r -- --exposure maybe
 pano run data/images -o r --config nowhere.toml
+pano convert nowhere.jpg o.jpg --to cross
+pano convert data/images o.jpg
+pano convert data/images o --to cube
+pano convert data/images o --to equirect --faces rludfb
+pano convert data/images o --to strip --faces rlud
+pano convert data/images o --to cross --grid 6x1
+pano convert data/images o --to equirect --from cross
+pano convert data/images o.gif --to cross
+pano split data/images -o r --numbering source
+pano split data/images -o r --look exposure
+pano split data/images -o r --look exposre=1
+pano split data/images -o r --look exposure=9
+pano split data/images -o r --from equirect --lut nowhere.cube
+pano split data/images -o r --from equirect --lut one.cube
+pano split data/images -o r --equalise all
 train data -o r --allow-missing=perhaps
 profile show
 profile show held
@@ -197,6 +217,7 @@ fn workshop() -> Workshop {
         std::fs::create_dir_all(workshop.path(folder)).expect(folder);
     }
     for (name, text) in [
+        ("one.cube", "LUT_3D_SIZE 1\n0 0 0\n"),
         ("unknown.toml", "max-splat = 5\n"),
         ("syntax.toml", "steps = 5\nseed = = 3\n"),
         ("value.toml", "strategy = 'best'\n"),

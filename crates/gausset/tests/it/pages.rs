@@ -33,7 +33,7 @@ fn assert_alone(browser: &mut Browser) {
 }
 
 /// Width, height and RGB of a PNG.
-fn pixels(png: &[u8]) -> ([u32; 2], Vec<u8>) {
+pub(crate) fn pixels(png: &[u8]) -> ([u32; 2], Vec<u8>) {
     let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().expect("a PNG");
     let mut bytes = vec![0; reader.output_buffer_size().expect("a size")];
     let info = reader.next_frame(&mut bytes).expect("pixels");
@@ -43,7 +43,7 @@ fn pixels(png: &[u8]) -> ([u32; 2], Vec<u8>) {
 }
 
 /// Bytes of base64, as a browser gives pictures.
-fn from_base64(text: &str) -> Vec<u8> {
+pub(crate) fn from_base64(text: &str) -> Vec<u8> {
     let value = |digit: u8| match digit {
         b'A'..=b'Z' => digit - b'A',
         b'a'..=b'z' => digit - b'a' + 26,
@@ -63,14 +63,14 @@ fn from_base64(text: &str) -> Vec<u8> {
     bytes
 }
 
-fn psnr(a: &[u8], b: &[u8]) -> f64 {
+pub(crate) fn psnr(a: &[u8], b: &[u8]) -> f64 {
     assert_eq!(a.len(), b.len());
     let sum: f64 = a.iter().zip(b).map(|(a, b)| (f64::from(*a) - f64::from(*b)).powi(2)).sum();
     10.0 * (255.0 * 255.0 * a.len() as f64 / sum.max(1e-9)).log10()
 }
 
 /// A camera path of a view at the origin's side, and the same view as pages take it: 512x512 px, 50 degrees.
-fn view_of(camera_to_world: [[f64; 4]; 3]) -> (Value, Value) {
+pub(crate) fn view_of(camera_to_world: [[f64; 4]; 3]) -> (Value, Value) {
     let rows: Vec<f64> = camera_to_world.iter().flatten().copied().chain([0.0, 0.0, 0.0, 1.0]).collect();
     let path = json!({"camera_path": [{"camera_to_world": rows, "fov": 50.0}], "camera_type": "perspective",
         "render_width": 512, "render_height": 512});
@@ -89,7 +89,7 @@ fn view_of(camera_to_world: [[f64; 4]; 3]) -> (Value, Value) {
 }
 
 /// Splats on a bent sheet of many shapes, with SH of degree 3.
-fn sheet() -> String {
+pub(crate) fn sheet() -> String {
     let count = 3000;
     let mut text = format!("ply\nformat ascii 1.0\nelement vertex {count}\n");
     let names = "x y z f_dc_0 f_dc_1 f_dc_2 opacity scale_0 scale_1 scale_2 rot_0 rot_1 rot_2 rot_3";
@@ -273,8 +273,17 @@ fn names_of_pictures_are_text_in_a_report() {
 fn a_report_that_cannot_be_written_is_a_warning() {
     let workshop = Workshop::with_data();
     workshop.succeed(&["train", "data", "-o", "quiet", "--steps", "4", "-q", "--no-report"]);
-    assert!(!workshop.path("quiet/report.html").exists());
+    assert!(!workshop.path("quiet/report.html").exists() && !workshop.path("quiet/metrics.json").exists());
     workshop.succeed(&["report", "quiet", "--json"]);
+    // Its numbers for programs, and no folder of this machine on the page.
+    let numbers: Value = serde_json::from_slice(&workshop.read("quiet/metrics.json")).expect("JSON");
+    assert_eq!((&numbers["schema"], &numbers["result"]["steps"]), (&json!(1), &json!(4)));
+    assert!(numbers["seconds_to"]["20 dB"].is_null() && numbers["curves"]["loss"].is_array(), "{numbers}");
+    let counts = numbers["histograms"]["opacity"]["counts"].as_array().expect("counts");
+    let splats: u64 = counts.iter().filter_map(Value::as_u64).sum();
+    assert_eq!((counts.len(), json!(splats)), (60, numbers["result"]["splats"].clone()));
+    let page = String::from_utf8(workshop.read("quiet/report.html")).expect("text");
+    assert!(!page.contains(&workshop.path("").display().to_string()), "a folder of the machine");
     let refused = workshop.run(&["report", "data"]);
     assert_eq!((refused.code, refused.stderr.contains("config.toml")), (2, true), "{refused:?}");
 }

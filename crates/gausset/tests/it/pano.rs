@@ -377,3 +377,188 @@ fn layouts_say_what_they_see_and_what_closes_their_hole() {
         "{narrow:?}"
     );
 }
+
+/// A picture of one colour of this size.
+fn plain(path: &Path, [width, height]: [u32; 2]) {
+    use gausset_io::image::encode::{PngPixels, png};
+    let pixels = vec![90; (3 * width * height) as usize];
+    std::fs::write(path, png(width, height, PngPixels::Rgb8(&pixels), &[]).expect("a PNG")).expect("a file");
+}
+
+#[test]
+fn panoramas_become_cubes_and_cubes_panoramas() {
+    let workshop = with_walk(3);
+    let convert = |arguments: &[&str]| {
+        let all: Vec<&str> = [&["pano", "convert"], arguments].concat();
+        workshop.run(&all)
+    };
+    let done = convert(&["walk/p0.jpg", "cross.jpg", "--to", "cross", "--json"]);
+    assert_eq!(done.code, 0, "{done:?}");
+    let result = json(&done.stdout);
+    assert_eq!((result["schema"].as_u64(), result["size"].clone()), (Some(1), serde_json::json!([256, 192])));
+    // A file that is there stays without --force.
+    let refused = convert(&["walk/p1.jpg", "cross.jpg", "--to", "cross"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert_eq!(convert(&["walk/p0.jpg", "cross.jpg", "--to", "cross", "--force"]).code, 0);
+    // A cross is a source of views and of previews, by its shape; its views are those of its panorama.
+    workshop.succeed(&["pano", "split", "cross.jpg", "-o", "views", "--layout", "cube6", "-q"]);
+    assert!(workshop.path("views/images/view05/cross.jpg").is_file());
+    workshop.succeed(&["pano", "preview", "cross.jpg", "-o", "preview.png"]);
+    // A folder of six faces a frame, there and back; finished frames are kept, missing ones made again.
+    let faces = ["walk", "faces", "--to", "faces", "--format", "png", "--size", "32"];
+    assert_eq!(convert(&faces).code, 0);
+    let up = workshop.path("faces/p1_up.png");
+    let bytes = std::fs::read(&up).expect("a face");
+    std::fs::remove_file(&up).expect("a face");
+    let again = convert(&[&faces[..], &["--json"]].concat());
+    assert_eq!(json(&again.stdout)["resumed"], 2, "{again:?}");
+    assert_eq!(std::fs::read(&up).expect("a face"), bytes);
+    let back = convert(&["faces", "back", "--to", "equirect", "--dry-run", "--json"]);
+    assert_eq!(
+        (json(&back.stdout)["frames"].clone(), json(&back.stdout)["size"].clone()),
+        (3.into(), serde_json::json!([128, 64]))
+    );
+    assert!(!workshop.path("back").exists());
+    assert_eq!(convert(&["faces", "back", "--to", "equirect"]).code, 0);
+    assert!(workshop.path("back/p2.jpg").is_file());
+    workshop.succeed(&["pano", "split", "faces", "-o", "of-faces", "--size", "32", "-q"]);
+}
+
+#[test]
+fn cubes_that_fit_nothing_are_one_line_each() {
+    let workshop = with_walk(1);
+    for folder in ["mixed", "set", "alpha"] {
+        std::fs::create_dir(workshop.path(folder)).expect("a folder");
+    }
+    plain(&workshop.path("photo.png"), [96, 64]);
+    plain(&workshop.path("square.png"), [64, 64]);
+    plain(&workshop.path("odd.png"), [100, 77]);
+    plain(&workshop.path("mixed/a.png"), [128, 64]);
+    plain(&workshop.path("mixed/b.png"), [128, 96]);
+    for face in ["right", "left", "up", "down", "front"] {
+        plain(&workshop.path(&format!("set/x_{face}.png")), [64, 64]);
+    }
+    let rgba = vec![80; 4 * 128 * 64];
+    let png =
+        gausset_io::image::encode::png(128, 64, gausset_io::image::encode::PngPixels::Rgba8(&rgba), &[]);
+    std::fs::write(workshop.path("alpha.png"), png.expect("a PNG")).expect("a file");
+    let deep = vec![3000u16; 128 * 64];
+    let png =
+        gausset_io::image::encode::png(128, 64, gausset_io::image::encode::PngPixels::Grey16(&deep), &[]);
+    std::fs::write(workshop.path("deep.png"), png.expect("a PNG")).expect("a file");
+    let cases: [(&[&str], &str); 12] = [
+        (
+            &["photo.png", "o.png", "--to", "equirect"],
+            "photo.png: picture: 96x64 px may be a strip of 3x2 faces, or a photograph (expected a panorama of 2:1); say --from strip if it is one",
+        ),
+        (
+            &["square.png", "o.png", "--to", "equirect"],
+            "square.png: picture: 64x64 px may be a face of a cube, or two eyes",
+        ),
+        (
+            &["odd.png", "o.png", "--to", "equirect", "--from", "cross"],
+            "odd.png: picture: 100x77 px is no cross (expected 4 by 3 or 3 by 4 square faces)",
+        ),
+        (
+            &["odd.png", "o.png", "--to", "equirect", "--from", "strip"],
+            "odd.png: picture: 100x77 px is no strip",
+        ),
+        (
+            &["mixed", "o", "--to", "strip"],
+            "mixed/b.png: picture: 128x96 px, but a.png has 128x64 (expected one shape in a folder); move one of them out",
+        ),
+        (
+            &["set", "o", "--to", "equirect"],
+            "set: frames: x_back is missing (expected six faces: right, left, up, down, front, back)",
+        ),
+        (&["alpha.png", "o.png", "--to", "cross"], "alpha.png: picture: has alpha (expected none)"),
+        (&["deep.png", "o.png", "--to", "cross"], "deep.png: picture: has 16 bits a sample (expected 8)"),
+        (
+            &["walk/p0.jpg", "o.png", "--to", "equirect", "--from-faces", "rludfb"],
+            "--from-faces, --from-turns: have no effect without a strip",
+        ),
+        (&["walk/p0.jpg", "o.png", "--to", "cross", "--size", "33"], "--size: expected an even number of px"),
+        (&["walk/p0.jpg", "o", "--to", "cross"], "o: expected a name that ends with .jpg or .png"),
+        (&["walk/p0.jpg", "o.png", "--to", "cross", "--quality", "80"], "--quality: has no effect on PNG"),
+    ];
+    for (arguments, start) in cases {
+        let all: Vec<&str> = [&["pano", "convert"], arguments].concat();
+        let finished = workshop.run(&all);
+        assert_eq!(finished.code, 2, "{arguments:?} {finished:?}");
+        assert!(
+            finished.stderr.starts_with(&format!("gausset: {start}")),
+            "{arguments:?}: {}",
+            finished.stderr
+        );
+        assert_eq!(finished.stderr.trim_end().lines().count(), 1, "{}", finished.stderr);
+    }
+    assert!(!workshop.path("o").exists() && !workshop.path("o.png").exists());
+}
+
+#[test]
+fn flat_names_have_the_numbers_of_the_source_where_that_is_asked() {
+    let workshop = with_walk(1);
+    std::fs::copy(workshop.path("walk/p0.jpg"), workshop.path("walk/shot_0017.jpg")).expect("a copy");
+    let split = [
+        "pano",
+        "split",
+        "walk",
+        "-o",
+        "out",
+        "--size",
+        "32",
+        "--naming",
+        "flat",
+        "--numbering",
+        "source",
+        "-q",
+    ];
+    workshop.succeed(&split);
+    assert!(workshop.path("out/images/frame_00017_cam_07.jpg").is_file());
+    assert!(workshop.path("out/images/frame_00000_cam_00.jpg").is_file());
+    std::fs::copy(workshop.path("walk/p0.jpg"), workshop.path("walk/other-17.jpg")).expect("a copy");
+    let refused = workshop.run(&split);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    assert!(refused.stderr.contains("would both be number 17"), "{}", refused.stderr);
+}
+
+#[test]
+fn colours_are_changed_alike_in_views_and_previews_and_written_down() {
+    let workshop = with_walk(2);
+    std::fs::write(workshop.path("warm.cube"), "LUT_1D_SIZE 2\n0.1 0 0\n1 0.9 0.8\n").expect("a LUT");
+    let look = ["--look", "exposure=-0.5,saturation=-100", "--lut", "warm.cube"];
+    let split = [&["pano", "split", "walk", "-o", "out", "--size", "32", "-q"], &look[..]].concat();
+    workshop.succeed(&split);
+    let manifest = std::fs::read_to_string(workshop.path("out/pano.jsonl")).expect("a manifest");
+    let line = json(manifest.lines().next().expect("a line"));
+    let colours = line["colours"].as_str().expect("colours");
+    assert!(colours.starts_with("exposure=-0.5,saturation=-100,lut="), "{colours}");
+    // The same command keeps the frames, other colours make them anew.
+    let view = workshop.path("out/images/view00/p0.jpg");
+    let before = std::fs::read(&view).expect("a view");
+    let written = std::fs::metadata(&view).and_then(|m| m.modified()).expect("a time");
+    workshop.succeed(&split);
+    assert_eq!(std::fs::metadata(&view).and_then(|m| m.modified()).expect("a time"), written);
+    workshop.succeed(&["pano", "split", "walk", "-o", "out", "--size", "32", "-q"]);
+    assert_ne!(std::fs::read(&view).expect("a view"), before);
+    workshop.succeed(&["pano", "split", "walk", "-o", "out", "--size", "32", "-q", "--look", "exposure=0"]);
+    // Frames made alike have a gain each; panoramas have no lenses.
+    workshop.succeed(&["pano", "split", "walk", "-o", "alike", "--size", "32", "-q", "--equalise", "frames"]);
+    let manifest = std::fs::read_to_string(workshop.path("alike/pano.jsonl")).expect("a manifest");
+    assert!(manifest.lines().all(|line| json(line)["gains"][0].as_array().is_some_and(|g| g.len() == 3)));
+    let refused = workshop.run(&["pano", "split", "walk", "-o", "o", "--equalise", "lenses"]);
+    assert_eq!((refused.code, refused.stderr.lines().count()), (2, 1), "{refused:?}");
+    // A preview and a converted picture go through the same table.
+    workshop.succeed(&[&["pano", "preview", "walk/p0.jpg", "-o", "plain.png"][..]].concat());
+    workshop.succeed(&[&["pano", "preview", "walk/p0.jpg", "-o", "graded.png"], &look[..]].concat());
+    workshop
+        .succeed(&[&["pano", "convert", "walk/p0.jpg", "graded.jpg", "--to", "cross"], &look[..]].concat());
+    let mean = |name: &str| {
+        let picture =
+            gausset_io::image::decode(&std::fs::read(workshop.path(name)).expect(name)).expect(name);
+        let sum = |c: usize| picture.rgb.iter().skip(c).step_by(3).map(|&v| f64::from(v)).sum::<f64>();
+        [sum(0), sum(1), sum(2)].map(|sum| 3.0 * sum / picture.rgb.len() as f64)
+    };
+    let (plain, graded) = (mean("plain.png"), mean("graded.png"));
+    assert!(graded[0] > graded[2] + 15.0 && graded[1] < plain[1], "{plain:?} {graded:?}");
+}

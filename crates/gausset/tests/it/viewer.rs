@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::process::Child;
 use std::time::Duration;
 
+use gausset_io::splat::LoadOptions;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tungstenite::protocol::WebSocket;
@@ -43,6 +44,20 @@ impl Shown {
         self.url.split_once("#token=").expect("a token").1
     }
 
+    /// Status and body of a GET with the token.
+    fn get(&self, path: &str) -> (u32, Vec<u8>) {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}", self.token());
+        stream.write_all(format!("{head}\r\n\r\n").as_bytes()).expect("it is sent");
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).expect("an answer");
+        let end = answer.windows(4).position(|four| four == b"\r\n\r\n").expect("a head") + 4;
+        let status = String::from_utf8_lossy(&answer[9..12]).parse().expect("a status");
+        (status, answer.split_off(end))
+    }
+
     /// Ends it and gives its exit code and the rest of its stdout.
     pub(crate) fn end(mut self, signal: Option<Signal>) -> (i32, String) {
         if let Some(signal) = signal {
@@ -59,6 +74,8 @@ struct Robot {
     socket: WebSocket<TcpStream>,
     scene: Value,
     events: Vec<Value>,
+    /// The newest splats that it was told of.
+    snapshot: u64,
 }
 
 /// A frame: its id, steps, and picture.
@@ -73,7 +90,7 @@ impl Robot {
         let stream = TcpStream::connect(("127.0.0.1", shown.port)).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let (socket, _) = client(format!("ws://127.0.0.1:{}/ws", shown.port), stream).expect("a handshake");
-        let mut robot = Self { socket, scene: Value::Null, events: Vec::new() };
+        let mut robot = Self { socket, scene: Value::Null, events: Vec::new(), snapshot: 0 };
         robot.say(&json!({"t": "hello", "version": 1, "token": shown.token()}));
         while robot.scene["cameras"].as_array().is_none_or(Vec::is_empty) {
             // A training says what there is when it begins.
@@ -99,6 +116,7 @@ impl Robot {
                 let message: Value = serde_json::from_str(&text).expect("JSON");
                 match message["t"].as_str() {
                     Some("hello" | "scene") => self.scene = message["scene"].clone(),
+                    Some("snapshot") => self.snapshot = message["number"].as_u64().expect("a number"),
                     Some("event") => self.events.push(message["event"].clone()),
                     _ => {}
                 }
@@ -124,6 +142,19 @@ impl Robot {
                 }
             }
         }
+    }
+
+    /// Asks for splats to draw by itself and loads them.
+    fn load_splats(&mut self, shown: &Shown) -> Vec<u8> {
+        self.say(&json!({"t": "snapshot", "have": 0, "moving": true}));
+        while self.snapshot == 0 {
+            if let Some(frame) = self.next() {
+                self.say(&json!({"t": "ack", "id": frame.id}));
+            }
+        }
+        let (status, bytes) = shown.get("/api/snapshot");
+        assert_eq!(status, 200);
+        bytes
     }
 
     fn wait_for(&mut self, event: &str) {
@@ -240,7 +271,7 @@ fn a_splat_file_is_shown_from_around_it() {
     let state: Value = serde_json::from_str(answer.split_once("\r\n\r\n").expect("a body").1).expect("JSON");
     assert_eq!((state["title"].as_str(), state["live"].as_bool()), (Some("sent.ply"), Some(false)));
     assert!(state["splats"].as_u64() > Some(0) && state["cameras"] == 0);
-    assert_eq!(shown.end(Some(Signal::HUP)).0, 0);
+    assert_eq!(shown.end(Some(Signal::TERM)).0, 0);
 }
 
 #[test]
@@ -308,6 +339,51 @@ fn a_taken_port_is_refused_by_its_code() {
     assert_eq!(error["error"]["code"], "port");
 }
 
+#[test]
+fn pages_that_draw_by_themselves_get_what_is_shown_and_small_photographs() {
+    let workshop = trained();
+    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    let mut robot = Robot::enter(&shown);
+    let read = |bytes: &[u8]| {
+        std::fs::write(workshop.path("sent.compressed.ply"), bytes).expect("written");
+        let info = workshop.succeed(&["info", "sent.compressed.ply", "--json"]).json();
+        (info["splats"].as_u64().or(info["count"].as_u64()), info["sh_degree"].as_u64())
+    };
+    let all = robot.load_splats(&shown);
+    // So few are sent with all of their colour.
+    let degree = robot.scene["sh_degree"].as_u64();
+    assert_eq!(read(&all), (robot.scene["splats"].as_u64(), degree));
+    // What a filter leaves out is not in the next ones: a box, and what is larger than half of the splats.
+    let file =
+        gausset_io::splat::load(&workshop.path("run/splats.ply"), &LoadOptions::default()).expect("splats");
+    let largest = |s: &[f32; 3]| f64::from(s[0].max(s[1]).max(s[2]));
+    let mut sizes: Vec<f64> = file.splats.log_scales.iter().map(largest).collect();
+    sizes.sort_by(f64::total_cmp);
+    let median = sizes[sizes.len() / 2] + 1e-9;
+    let in_box = |p: &[f32; 3]| p.iter().all(|v| v.abs() <= 2.5);
+    let kept = file.splats.means.iter().zip(&file.splats.log_scales);
+    let kept = kept.filter(|(p, s)| in_box(p) && largest(s) <= median).count();
+    assert!(0 < kept && kept < sizes.len(), "{kept}");
+    let within = [-2.5, -2.5, -2.5, 2.5, 2.5, 2.5];
+    robot.say(&json!({"t": "filter", "filter": {"box": within, "max_size": median.exp()}}));
+    let before = robot.scene["splats"].clone();
+    while robot.scene["splats"] == before {
+        robot.next();
+    }
+    assert_eq!((&robot.scene["splats"], &robot.scene["filter"]["box"]), (&json!(kept), &json!(within)));
+    robot.say(&json!({"t": "snapshot", "have": robot.snapshot, "moving": false}));
+    while robot.snapshot == 1 {
+        robot.next();
+    }
+    let some = robot.load_splats(&shown);
+    assert_eq!(read(&some), (Some(kept as u64), degree));
+    let (status, small) = shown.get("/thumb/3");
+    let small = gausset_io::image::decode::decode(&small).expect("a picture");
+    assert!(status == 200 && small.width.max(small.height) <= 96 && small.width > 8, "{}", small.width);
+    assert_eq!(shown.get("/thumb/8").0, 404);
+    assert_eq!(shown.end(Some(Signal::TERM)).0, 0);
+}
+
 /// The bytes of a result do not depend on who looks: nobody, nobody with a server, and eight pages of which some move,
 /// some never answer, some vanish in the middle, and one presses every button.
 #[test]
@@ -342,6 +418,14 @@ fn splats_have_the_same_bytes_whoever_looks() {
     }
     let mut moving: Vec<Robot> = (0..4).map(|_| Robot::enter(&shown)).collect();
     let mut vanishing = Robot::enter(&shown);
+    // Some draw by themselves: all get the same splats, also who goes away while they are sent.
+    let sent = moving[0].load_splats(&shown);
+    assert!(sent.starts_with(b"ply\n"));
+    assert!(moving.iter_mut().all(|robot| robot.load_splats(&shown) == sent));
+    let mut leaving = TcpStream::connect(("127.0.0.1", shown.port)).expect("it listens");
+    let head = format!("Host: localhost\r\nAuthorization: Bearer {}", shown.token());
+    leaving.write_all(format!("GET /api/snapshot HTTP/1.1\r\n{head}\r\n\r\n").as_bytes()).expect("sent");
+    drop(leaving);
     vanishing.see(1, 1, &json!({}));
     first.say(&json!({"t": "command", "what": "save"}));
     first.say(&json!({"t": "command", "what": "export"}));
@@ -357,6 +441,9 @@ fn splats_have_the_same_bytes_whoever_looks() {
                 break 'looking;
             }
             last_step = robot.see(id, (id as usize + k) % 8, &what).step;
+            robot.say(&json!({"t": "snapshot", "have": robot.snapshot, "moving": k % 2 == 1}));
+            let (status, photo) = shown.get(&format!("/thumb/{}", (id as usize + k) % 8));
+            assert_eq!((status, &photo[..2]), (200, &b"\xff\xd8"[..]));
         }
         if id == 4 {
             // Not a word of goodbye, in the middle of a frame.

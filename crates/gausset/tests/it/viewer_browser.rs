@@ -4,6 +4,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::devtools::{Browser, chromium};
+use crate::pages::{from_base64, pixels, psnr, sheet, view_of};
 use crate::support::Workshop;
 use crate::viewer::{Shown, trained};
 
@@ -73,7 +74,7 @@ fn the_page_shows_frames_that_mouse_and_keys_move() {
         now = changed(&mut browser, &now, key);
     }
     // At a camera of the dataset: depth, the photograph, split and error.
-    for show in ["depth", "alpha", "count", "photo", "error", "color"] {
+    for show in ["depth", "normals", "alpha", "count", "photo", "error", "color"] {
         let choose = format!(
             "(() => {{ const s = document.getElementById('show'); s.value = '{show}'; s.dispatchEvent(new Event('input')); }})()"
         );
@@ -102,6 +103,115 @@ fn the_page_shows_frames_that_mouse_and_keys_move() {
     browser.wait_until("!document.getElementById('notice').hidden && document.getElementById('notice-text').textContent.includes('lost')");
 }
 
+/// Sets a control as a person does.
+fn set(browser: &mut Browser, id: &str, value: &str) {
+    let name = if matches!(value, "true" | "false") { "checked" } else { "value" };
+    let quoted = if name == "checked" { value.to_owned() } else { format!("'{value}'") };
+    browser.value(&format!(
+        "(() => {{ const e = document.getElementById('{id}'); e.{name} = {quoted}; e.dispatchEvent(new Event('input')); }})()"
+    ));
+}
+
+#[test]
+fn the_browser_draws_what_moves_and_the_program_what_rests() {
+    let Some(mut browser) = browser("the_browser_draws_what_moves_and_the_program_what_rests") else {
+        return;
+    };
+    let workshop = trained();
+    let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
+    open(&mut browser, &shown);
+    // A program on the processor is no GPU: nothing was sent, and the page says so.
+    let words = "document.getElementById('drawn-by').textContent";
+    assert!(browser.value(words).as_str().is_some_and(|words| words.contains("no GPU")));
+    assert_eq!(browser.requests().filter(|url| url.contains("snapshot")).count(), 0);
+    set(&mut browser, "drawer", "browser");
+    let is_ready = "document.documentElement.dataset.own === 'true'";
+    browser.wait_until(is_ready);
+    browser.wait_until(AT_REST);
+
+    let frames = "Number(document.documentElement.dataset.frames)";
+    let before = browser.value(frames);
+    let since = format!("{frames} - {before}");
+    let is_own =
+        "!document.getElementById('own').hidden && document.documentElement.dataset.drawer === 'browser'";
+    browser.value("document.getElementById('view').focus()");
+    browser.key("keyDown", "KeyA", "a");
+    browser.wait_until(&format!("{is_own} && Number(document.documentElement.dataset.ownFrames) > 8"));
+    // At most one was asked for when the movement began.
+    let drawn = browser.value(&since).as_f64().expect("a number");
+    assert!(drawn <= 1.0, "the program has drawn {drawn} frames of what the browser drew");
+    browser.key("keyUp", "KeyA", "a");
+    // One exact frame at rest takes the place of the drawing.
+    browser.wait_until("document.getElementById('own').hidden");
+    browser.wait_until(AT_REST);
+    let drawn = browser.value(&since).as_f64().expect("a number");
+    assert!((1.0..=3.0).contains(&drawn), "the program has drawn {drawn} frames of one movement");
+
+    // Filters hold for what the browser draws; the crop box is seen.
+    let all = browser.value(words);
+    browser.key("keyDown", "Home", "Home");
+    browser.key("keyUp", "Home", "Home");
+    set(&mut browser, "crop", "true");
+    for (id, value) in
+        [("x0", "-1.2"), ("x1", "1.2"), ("y0", "-1.2"), ("y1", "1.2"), ("z0", "-1.2"), ("z1", "1.2")]
+    {
+        set(&mut browser, id, value);
+    }
+    browser.wait_until("document.getElementById('filter-count').textContent !== ''");
+    browser.wait_until(is_ready);
+    browser.wait_until(&format!("{words}.includes('splats') && {words} !== {all}"));
+    let lines = "(() => { const c = document.getElementById('over'); return !c.hidden && c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0); })()";
+    browser.wait_until(lines);
+    set(&mut browser, "crop", "false");
+    browser.wait_until(&format!("!{lines}"));
+    browser.value("document.getElementById('view').focus()");
+    browser.key("keyDown", "KeyG", "g");
+    browser.key("keyUp", "KeyG", "g");
+    browser.wait_until(lines);
+    assert_eq!(browser.value("document.getElementById('ground').checked"), true);
+
+    // Small photographs come into sight; the help is what the keys do.
+    browser.value("document.getElementById('cameras').scrollIntoView()");
+    browser.wait_until("document.querySelectorAll('#cameras img[src^=\"blob:\"]').length > 3");
+    let rows = "import('/assets/input.js').then(({ TABLE }) => [TABLE.length, document.querySelectorAll('#key-rows tr').length].join())";
+    let rows = browser.value(rows);
+    let (listed, shown_rows) = rows.as_str().and_then(|rows| rows.split_once(',')).expect("two numbers");
+    assert_eq!(listed, shown_rows);
+    // The choice stays.
+    browser.call("Page.reload", json!({}));
+    browser.wait_until(&format!("{is_ready} && document.getElementById('drawer').value === 'browser'"));
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    drop(shown.end(Some(Signal::TERM)));
+}
+
+#[test]
+fn the_browser_draws_what_render_draws() {
+    let Some(mut browser) = browser("the_browser_draws_what_render_draws") else { return };
+    let workshop = Workshop::empty();
+    std::fs::write(workshop.path("scene.ply"), sheet()).expect("write");
+    let shown = Shown::start(&workshop, &["view", "scene.ply", "--json", "--port", "0"]);
+    open(&mut browser, &shown);
+    set(&mut browser, "drawer", "browser");
+    browser.wait_until("document.documentElement.dataset.own === 'true'");
+    for angle in [-0.9f64, 0.0, 0.6] {
+        let (cos, sin) = (angle.cos(), angle.sin());
+        let (path, view) =
+            view_of([[cos, 0.0, sin, 2.6 * sin], [0.0, 1.0, 0.0, 0.2], [-sin, 0.0, cos, 2.6 * cos]]);
+        std::fs::write(workshop.path("path.json"), path.to_string()).expect("write");
+        workshop.succeed(&["render", "scene.ply", "--path", "path.json", "-o", "frames", "--force", "-q"]);
+        let (size, truth) = pixels(&workshop.read("frames/frame_0000.png"));
+        let drawn = browser.value(&format!("gausset.picture({view})"));
+        let drawn = drawn.as_str().and_then(|url| url.strip_prefix("data:image/png;base64,"));
+        let (drawn_size, drawn) = pixels(&from_base64(drawn.expect("a picture")));
+        assert_eq!(drawn_size, size);
+        let equal = psnr(&truth, &drawn);
+        println!("the browser against render: {equal:.2} dB");
+        assert!(equal >= 40.0, "{equal:.2} dB");
+    }
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+    drop(shown.end(Some(Signal::TERM)));
+}
+
 #[test]
 fn the_page_can_be_used_by_keyboard_and_on_a_narrow_screen() {
     let Some(mut browser) = browser("the_page_can_be_used_by_keyboard_and_on_a_narrow_screen") else {
@@ -111,7 +221,7 @@ fn the_page_can_be_used_by_keyboard_and_on_a_narrow_screen() {
     let shown = Shown::start(&workshop, &["view", "run", "--json", "--port", "0"]);
     open(&mut browser, &shown);
     let nameless = browser.value(
-        "[...document.querySelectorAll('button, select, input, canvas')].filter(e => !e.closest('[hidden]') && !(e.ariaLabel || e.textContent.trim() || e.labels?.length)).map(e => e.outerHTML).join()",
+        "[...document.querySelectorAll('button, select, input, canvas')].filter(e => !e.closest('[hidden], [aria-hidden=true]') && !(e.ariaLabel || e.textContent.trim() || e.labels?.length)).map(e => e.outerHTML).join()",
     );
     assert_eq!(nameless, "");
     assert_eq!(browser.value("document.querySelectorAll('[tabindex]:not([tabindex=\"0\"])').length"), 0);

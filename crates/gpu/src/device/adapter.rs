@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gausset_core::engine::EngineError;
 
 use super::failure::{Notes, block_on, one_line};
-use super::{Gpu, Shared};
+use super::{Gpu, Shared, memory_size};
 
 /// Which adapter is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +43,9 @@ pub struct GpuInfo {
     pub backend: String,
     /// Driver and its version.
     pub driver: String,
+    /// Bytes of memory that it reaches as its own, if that is known. Where it [`shares`](Self::shares_memory) the machine's, that
+    /// is a part of it.
+    pub memory_bytes: Option<u64>,
 }
 
 impl GpuInfo {
@@ -56,7 +59,8 @@ impl GpuInfo {
             wgpu::DeviceType::Cpu => AdapterKind::Software,
         };
         let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
-        Self { name: info.name, kind, backend: format!("{:?}", info.backend), driver }
+        let memory_bytes = memory_size::bytes(adapter);
+        Self { name: info.name, kind, backend: format!("{:?}", info.backend), driver, memory_bytes }
     }
 
     /// Whether its memory is that of the machine.
@@ -235,6 +239,12 @@ impl Gpu {
         Ok(Self { shared: Arc::new(shared) })
     }
 
+    /// Threads that go in step, at least: for tests.
+    #[cfg(test)]
+    pub(crate) fn subgroup_size(&self) -> u32 {
+        self.shared.device.adapter_info().subgroup_min_size
+    }
+
     /// Takes the device away, as a driver may: for tests.
     #[doc(hidden)]
     pub fn destroy(&self) {
@@ -247,7 +257,13 @@ mod tests {
     use super::*;
 
     fn info(name: &str, kind: AdapterKind) -> GpuInfo {
-        GpuInfo { name: name.to_owned(), kind, backend: "Vulkan".to_owned(), driver: String::new() }
+        GpuInfo {
+            name: name.to_owned(),
+            kind,
+            backend: "Vulkan".to_owned(),
+            driver: String::new(),
+            memory_bytes: None,
+        }
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub(crate) struct Memory {
 fn usages(buffer: Buffer) -> wgpu::BufferUsages {
     let storage = wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
     match buffer {
-        Buffer::Job | Buffer::View => storage | wgpu::BufferUsages::UNIFORM,
+        Buffer::Job | Buffer::View | Buffer::Rule => storage | wgpu::BufferUsages::UNIFORM,
         Buffer::Arguments => storage | wgpu::BufferUsages::INDIRECT,
         _ => storage,
     }
@@ -164,6 +164,83 @@ impl Memory {
         Ok(())
     }
 
+    /// Makes room for more splats than there is, with everything that is known of those that are there.
+    ///
+    /// # Errors
+    /// Those of [`Self::grow`]. Where what is known finds no memory, it stays as it was.
+    pub(crate) fn widen(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
+        let (old, new) = (self.sizes.splats, sizes.splats);
+        let most = self.gpu.most_bytes_of_a_buffer();
+        let mut wider = Vec::new();
+        for buffer in Buffer::ALL {
+            let is_kept = buffer.planes().is_some() && sizes.bytes(buffer) > 16;
+            // The corrections of biases stand before the sums.
+            if is_kept || buffer == Buffer::Sums {
+                if sizes.bytes(buffer) > most {
+                    let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
+                    return Err(EngineError::OutOfMemory { what, needed: sizes.bytes(buffer), limit: most });
+                }
+                wider.push((buffer, self.make(buffer, sizes)?));
+            }
+        }
+        let buffers = &self.buffers;
+        self.gpu.guarded("a wider state", 0, |device, queue| {
+            let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            for (buffer, to) in &wider {
+                let from = &buffers[*buffer as usize];
+                match buffer.planes() {
+                    Some((planes, bytes)) => {
+                        for plane in 0..planes {
+                            let (first, next) = (plane * old * bytes, plane * new * bytes);
+                            encoder.copy_buffer_to_buffer(from, first, to, next, old * bytes);
+                        }
+                    }
+                    None => encoder.copy_buffer_to_buffer(from, 0, to, 0, from.size().min(to.size())),
+                }
+            }
+            queue.submit([encoder.finish()])
+        })?;
+        for (buffer, to) in wider {
+            self.buffers[buffer as usize] = to;
+        }
+        self.groups.clear();
+        self.grow(sizes)
+    }
+
+    /// As [`Self::widen`] by way of the host, where the device has no room for both.
+    ///
+    /// # Errors
+    /// Those of [`Self::grow`]; everything is as it was then.
+    pub(crate) fn widen_by_host(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
+        let before = self.sizes;
+        let mut kept = Vec::new();
+        for buffer in Buffer::ALL {
+            let (planes, bytes) = match buffer.planes() {
+                Some(planes) if before.bytes(buffer) > 16 => planes,
+                // The corrections of biases stand before the sums.
+                _ if buffer == Buffer::Sums => (1, 0),
+                _ => continue,
+            };
+            let count =
+                if bytes == 0 { before.bytes(buffer) } else { planes * bytes * before.splats } as usize / 4;
+            let mut words = Vec::with_capacity(count);
+            self.read(buffer, 0, count, |_, part| words.extend_from_slice(part))?;
+            kept.push((buffer, words, planes as usize, bytes / 4));
+        }
+        let grown = self.grow(sizes);
+        let (now, outcome) = match grown {
+            Ok(()) => (sizes, Ok(())),
+            // What has grown by then is large enough for what was.
+            Err(error) => (&before, self.grow(&before).and(Err(error))),
+        };
+        for (buffer, words, planes, width) in kept {
+            for (plane, part) in (0..).zip(words.chunks(words.len().div_ceil(planes).max(1))) {
+                self.write(buffer, plane * width * now.splats, part)?;
+            }
+        }
+        outcome
+    }
+
     fn make(&mut self, buffer: Buffer, sizes: &Sizes) -> Result<wgpu::Buffer, EngineError> {
         self.made(&buffer.label(), sizes.bytes(buffer), usages(buffer))
     }
@@ -201,6 +278,11 @@ impl Memory {
             })?;
         }
         Ok(())
+    }
+
+    /// Writes words at the start of a buffer, if there are any buffers.
+    pub(crate) fn write_if_there(&mut self, buffer: Buffer, words: &[u32]) -> Result<(), EngineError> {
+        if self.buffers.is_empty() { Ok(()) } else { self.write(buffer, 0, words) }
     }
 
     /// Reads so many words, from a place in words on, after everything that was submitted; `take` gets them part by part.

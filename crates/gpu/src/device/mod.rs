@@ -9,6 +9,7 @@
 //! | `ring` | the places of units under way |
 //! | `pictures` | pictures that stay on the device |
 //! | `memory` | the buffers of an engine: made, written, read |
+//! | `memory_size` | how much memory a device has |
 //! | `timer` | how long stages take on the device |
 //! | `queue` | units: recorded, submitted, awaited |
 //!
@@ -19,6 +20,7 @@ mod adapter;
 mod failure;
 mod mapping;
 mod memory;
+mod memory_size;
 mod pictures;
 mod pipeline;
 mod queue;

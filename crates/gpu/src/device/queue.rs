@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
 use super::mapping::{look, wait};
@@ -11,8 +12,8 @@ use super::pipeline::Pipeline;
 use super::ring::Ring;
 use super::timer::{self, Timer};
 use crate::layout::Buffer;
-use crate::record::{GRID_WIDTH, Job, Record, status};
-use crate::schedule::{Dispatch, Grid, Unit, dispatches};
+use crate::record::{GRID_WIDTH, Job, Record, Rule, status};
+use crate::schedule::{Dispatch, Grid, Then, Unit, dispatches};
 
 /// Bytes of a status.
 const STATUS_BYTES: u64 = 4 * status::WORDS as u64;
@@ -49,19 +50,27 @@ impl Memory {
         let sizes = *self.sizes();
         let job = Job { capacity: sizes.splats as u32, entry_capacity: sizes.entries as u32, ..*job };
         let parts = self.plan(unit)?;
-        self.launch(Some(&job), picture, &parts)
+        self.launch(Some(&job), None, picture, &parts)
+    }
+
+    /// Submits a density rule with the room that there is.
+    pub(crate) fn submit_rule(&mut self, job: &Job, rule: &Rule, unit: &Unit) -> Result<(), EngineError> {
+        let job = Job { capacity: self.sizes().splats as u32, ..*job };
+        let parts = self.plan(unit)?;
+        self.launch(Some(&job), Some(rule), None, &parts)
     }
 
     /// Submits dispatches alone.
     #[cfg(test)]
     pub(crate) fn submit_list(&mut self, dispatches: &[Dispatch]) -> Result<(), EngineError> {
         let parts = self.parts(dispatches)?;
-        self.launch(None, None, &parts)
+        self.launch(None, None, None, &parts)
     }
 
     fn launch(
         &mut self,
         job: Option<&Job>,
+        rule: Option<&Rule>,
         picture: Option<&Picture<'_>>,
         parts: &[Part],
     ) -> Result<(), EngineError> {
@@ -71,12 +80,17 @@ impl Memory {
             self.words.extend(job.words());
         }
         let job_bytes = 4 * self.words.len() as u64;
+        if let Some(rule) = rule {
+            self.words.extend(rule.words());
+        }
         let source = picture.map(|picture| self.source(picture)).transpose()?;
         if let (Some(picture), Some(Source::Sent(_))) = (picture, &source) {
             (picture.words)(&mut self.words);
         }
         let bytes = 4 * self.words.len() as u64;
-        let (mut place, made) = self.ring.place(&gpu, bytes, STATUS_BYTES + timer::BYTES)?;
+        // A place of a step has room for a rule, too.
+        let room = bytes.max(Job::BYTES + Rule::BYTES);
+        let (mut place, made) = self.ring.place(&gpu, room, STATUS_BYTES + timer::BYTES)?;
         self.counts.allocations += 2 * made;
         place.fill(&gpu, bytemuck::cast_slice(&self.words))?;
         let is_timed = gausset_prof::is_enabled() && self.counts.submissions.is_multiple_of(timer::EVERY);
@@ -93,6 +107,9 @@ impl Memory {
         let index = gpu.guarded("a unit", 0, |device, queue| {
             let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
             encoder.copy_buffer_to_buffer(&place.up, 0, of(Buffer::Job), 0, job_bytes);
+            if rule.is_some() {
+                encoder.copy_buffer_to_buffer(&place.up, job_bytes, of(Buffer::Rule), 0, Rule::BYTES);
+            }
             if let (Some(picture), Some(source)) = (picture, &source) {
                 let (from, first) = match source {
                     Source::Kept(kept) => (kept, 0),
@@ -197,7 +214,12 @@ impl Memory {
         if self.plans.len() >= MOST_PLANS {
             self.plans.clear();
         }
-        let parts: Arc<[Part]> = self.parts(&dispatches(unit, self.sizes()))?.into();
+        let mut parts = self.parts(&dispatches(unit, self.sizes()))?;
+        if matches!(unit.then, Then::Rule { .. }) {
+            // Also where it sorts and scans.
+            parts.iter_mut().for_each(|part| part.stage = Stage::Density);
+        }
+        let parts: Arc<[Part]> = parts.into();
         self.plans.push((*unit, Arc::clone(&parts)));
         Ok(parts)
     }

@@ -78,6 +78,7 @@ fn counter(stage: Stage) -> &'static str {
         Stage::Loss => "gpu loss ms",
         Stage::BlendVjp => "gpu blend_vjp ms",
         Stage::ProjectVjpAdam => "gpu project_vjp+adam ms",
+        Stage::Density => "gpu density ms",
         _ => "gpu other ms",
     }
 }

@@ -78,18 +78,6 @@ fn place_of(tile: u32, thread: u32) -> Place {
     return Place(tile, corner, local, at, inside, counts);
 }
 
-/// A channel of the truth: a byte's share of 255, with coverage over the background.
-fn truth(x: u32, y: u32, channel: u32) -> f32 {
-    let word = picture[y * job.width + x];
-    let value = f32((word >> (8u * channel)) & 255u) / 255.0;
-    if ((job.flags & FLAG_COVERAGE) == 0u) { return value; }
-    let coverage = f32(word >> 24u) / 255.0;
-    var behind = job.background.x;
-    if (channel == 1u) { behind = job.background.y; }
-    if (channel == 2u) { behind = job.background.z; }
-    return fma(value, coverage, behind * (1.0 - coverage));
-}
-
 /// Render and truth at a pixel; the render has the truth where nothing counts. 0 outside the picture.
 fn pair_at(x: i32, y: i32, channel: u32) -> vec2<f32> {
     if (x < 0 || y < 0 || x >= i32(job.width) || y >= i32(job.height)) { return vec2<f32>(0.0); }
@@ -98,7 +86,8 @@ fn pair_at(x: i32, y: i32, channel: u32) -> vec2<f32> {
     return vec2<f32>(corrected(u32(x), u32(y), channel), t);
 }
 
-/// Taps of the window by their distance from its middle.
+/// Taps of the window by their distance from its middle. Sums run from the smallest to the largest, as those of the processor:
+/// the variance of even colours is what rounding leaves of two large numbers.
 fn tap(k: u32) -> f32 {
     var value = SSIM_TAP_0;
     if (k == 1u) { value = SSIM_TAP_1; }

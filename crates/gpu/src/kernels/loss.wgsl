@@ -27,6 +27,21 @@ fn moments(at: u32) -> vec4<f32> {
     return vec4<f32>(x, y, fma(x, x, y * y), x * y);
 }
 
+/// Half derivatives of S with respect to (μx, q, p), and S, at μx, μy, q, p.
+fn similarity(m: vec4<f32>) -> vec4<f32> {
+    let a1 = fma(m.x * m.y, 2.0, SSIM_C1);
+    let a2 = fma(fma(-m.x, m.y, m.w), 2.0, SSIM_C2);
+    let squares = fma(m.x, m.x, m.y * m.y);
+    let b1 = squares + SSIM_C1;
+    var spread = m.z - squares;
+    if (spread < 0.0) { spread = 0.0; }
+    let b2 = spread + SSIM_C2;
+    let reciprocal = 1.0 / (b1 * b2);
+    let s = a1 * a2 * reciprocal;
+    let by_mean = fma(-(m.x * s), b2 - b1, m.y * (a2 - a1)) * reciprocal;
+    return vec4<f32>(by_mean, -(s * b1 * reciprocal), a1 * reciprocal, s);
+}
+
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
     let here = place_of(group_index(group), thread);
@@ -43,10 +58,11 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
             // Down the columns of the 26 of the margin: filtered[column + 26 row].
             for (var k = thread; k < 416u; k += 256u) {
                 let middle = k + 130u;
-                var sum = tap(0u) * moments(middle);
-                for (var t = 1u; t <= 5u; t++) {
+                var sum = vec4<f32>(0.0);
+                for (var t = 5u; t >= 1u; t--) {
                     sum = fma(vec4<f32>(tap(t)), moments(middle - 26u * t) + moments(middle + 26u * t), sum);
                 }
+                sum = fma(vec4<f32>(tap(0u)), moments(middle), sum);
                 filtered[k] = sum;
             }
         }
@@ -57,27 +73,16 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
             if (here.counts) { sums.x += abs(xs[middle] - ys[middle]); }
             if (with_ssim) {
                 let place = here.local.y * 26u + here.local.x + 5u;
-                var m = tap(0u) * filtered[place];
-                for (var t = 1u; t <= 5u; t++) {
+                var m = vec4<f32>(0.0);
+                for (var t = 5u; t >= 1u; t--) {
                     m = fma(vec4<f32>(tap(t)), filtered[place - t] + filtered[place + t], m);
                 }
+                m = fma(vec4<f32>(tap(0u)), filtered[place], m);
                 var half = vec3<f32>(0.0);
                 if (here.counts) {
-                    let a1 = fma(m.x * m.y, 2.0, SSIM_C1);
-                    let a2 = fma(fma(-m.x, m.y, m.w), 2.0, SSIM_C2);
-                    let squares = fma(m.x, m.x, m.y * m.y);
-                    let b1 = squares + SSIM_C1;
-                    var spread = m.z - squares;
-                    if (spread < 0.0) { spread = 0.0; }
-                    let b2 = spread + SSIM_C2;
-                    let reciprocal = 1.0 / (b1 * b2);
-                    let s = a1 * a2 * reciprocal;
-                    half = vec3<f32>(
-                        fma(-(m.x * s), b2 - b1, m.y * (a2 - a1)) * reciprocal,
-                        -(s * b1 * reciprocal),
-                        a1 * reciprocal,
-                    );
-                    sums.y += s;
+                    let similar = similarity(m);
+                    half = similar.xyz;
+                    sums.y += similar.w;
                 }
                 let n = job.width * job.height;
                 let out = 3u * channel * n + here.at.y * job.width + here.at.x;

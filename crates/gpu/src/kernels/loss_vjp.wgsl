@@ -65,10 +65,11 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         if (with_ssim) {
             for (var k = thread; k < 416u; k += 256u) {
                 let middle = k + 130u;
-                var sum = tap(0u) * half_in_tile(middle);
-                for (var t = 1u; t <= 5u; t++) {
+                var sum = vec3<f32>(0.0);
+                for (var t = 5u; t >= 1u; t--) {
                     sum = fma(vec3<f32>(tap(t)), half_in_tile(middle - 26u * t) + half_in_tile(middle + 26u * t), sum);
                 }
+                sum = fma(vec3<f32>(tap(0u)), half_in_tile(middle), sum);
                 filtered[k] = sum.x;
                 filtered[416u + k] = sum.y;
                 filtered[832u + k] = sum.z;
@@ -83,10 +84,11 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
             if (difference < 0.0) { g = -job.l1_factor; }
             if (with_ssim) {
                 let place = here.local.y * 26u + here.local.x + 5u;
-                var h = tap(0u) * filtered_in_tile(place);
-                for (var t = 1u; t <= 5u; t++) {
+                var h = vec3<f32>(0.0);
+                for (var t = 5u; t >= 1u; t--) {
                     h = fma(vec3<f32>(tap(t)), filtered_in_tile(place - t) + filtered_in_tile(place + t), h);
                 }
+                h = fma(vec3<f32>(tap(0u)), filtered_in_tile(place), h);
                 g = fma(fma(pair.y, h.z, fma(pair.x, h.y, h.x)), 2.0 * job.ssim_factor, g);
             }
             let this_one = vec3<bool>(channel == 0u, channel == 1u, channel == 2u);

@@ -6,6 +6,7 @@
 @group(0) @binding(2) var<storage, read_write> status: array<u32>;
 @group(0) @binding(3) var<storage, read_write> partials: array<u32>;
 @group(0) @binding(4) var<storage, read_write> sums: array<u32>;
+@group(0) @binding(5) var<storage, read_write> census: array<u32>;
 
 var<workgroup> shared_words: array<u32, 256>;
 var<workgroup> shared_values: array<vec2<f32>, 256>;
@@ -30,6 +31,11 @@ fn begin(@builtin(local_invocation_index) thread: u32) {
     if (status[STATUS_HALT] != 0u && (job.flags & FLAG_LIFTS) == 0u) { return; }
     for (var i = 0u; i < STATUS_WORDS; i++) { status[i] = 0u; }
     status[STATUS_NUMBER] = job.unit.x;
+    // How many splats there are the host need not know: rules may be under way.
+    job.splats = census[CENSUS_SPLATS];
+    let most = f32(max(job.splats, 1u));
+    job.opacity_pull = job.opacity_pull / most;
+    job.scale_pull = job.scale_pull / (3.0 * most);
     arguments[ARGUMENT_SPLATS] = grid(job.splats, 256u);
     arguments[ARGUMENT_TILES] = grid(job.tiles, 1u);
     arguments[ARGUMENT_ONE] = vec4<u32>(1u, 1u, 1u, 0u);

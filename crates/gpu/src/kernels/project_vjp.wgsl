@@ -44,6 +44,28 @@ struct Gradient {
     direction: vec3<f32>,
 }
 
+struct ShapeGradient {
+    log_scale: vec3<f32>,
+    quat: vec4<f32>,
+}
+
+/// What two rows of the axes V, with `d_v = 2 dcov V`, say about the shape: parts of H = Vᵀ (2 dcov) V.
+fn shape_vjp(shape: Shape, v0: vec3<f32>, d_v0: vec3<f32>, v1: vec3<f32>, d_v1: vec3<f32>) -> ShapeGradient {
+    let variance = shape.scale * shape.scale;
+    let h12 = fma(v0.y, d_v0.z, v1.y * d_v1.z);
+    let h02 = fma(v0.x, d_v0.z, v1.x * d_v1.z);
+    let h01 = fma(v0.x, d_v0.y, v1.x * d_v1.y);
+    let torque = vec3<f32>(h12, h02, h01) * (variance.yzx - variance.zxy);
+    let u = shape.quat;
+    let quat = 2.0 * shape.inverse_norm * vec4<f32>(
+        -dot(u.yzw, torque),
+        fma(u.x, torque.x, fma(u.z, torque.z, -(u.w * torque.y))),
+        fma(u.x, torque.y, fma(u.w, torque.x, -(u.y * torque.z))),
+        fma(u.x, torque.z, fma(u.y, torque.y, -(u.z * torque.x))),
+    );
+    return ShapeGradient(variance * fma(v0, d_v0, v1 * d_v1), quat);
+}
+
 fn gradient_of(i: u32, g: Geometry) -> Gradient {
     let stride = job.capacity;
     let sum_0 = gradients[i];
@@ -76,19 +98,10 @@ fn gradient_of(i: u32, g: Geometry) -> Gradient {
     // dcov acts on the axes V: H = Vᵀ (2 dcov) V.
     let d_v0 = fma(vec3<f32>(2.0 * d_a), g.v0, d_b * g.v1);
     let d_v1 = fma(vec3<f32>(2.0 * d_c), g.v1, d_b * g.v0);
+    let shape = shape_vjp(g.shape, g.v0, d_v0, g.v1, d_v1);
+    out.log_scale = shape.log_scale;
+    out.quat = shape.quat;
     let variance = g.shape.scale * g.shape.scale;
-    out.log_scale = variance * fma(g.v0, d_v0, g.v1 * d_v1);
-    let h12 = fma(g.v0.y, d_v0.z, g.v1.y * d_v1.z);
-    let h02 = fma(g.v0.x, d_v0.z, g.v1.x * d_v1.z);
-    let h01 = fma(g.v0.x, d_v0.y, g.v1.x * d_v1.y);
-    let torque = vec3<f32>(h12, h02, h01) * (variance.yzx - variance.zxy);
-    let u = g.shape.quat;
-    out.quat = 2.0 * g.shape.inverse_norm * vec4<f32>(
-        -dot(u.yzw, torque),
-        fma(u.x, torque.x, fma(u.z, torque.z, -(u.w * torque.y))),
-        fma(u.x, torque.y, fma(u.w, torque.x, -(u.y * torque.z))),
-        fma(u.x, torque.z, fma(u.y, torque.y, -(u.z * torque.x))),
-    );
     let scaled_0 = d_v0 * variance;
     let scaled_1 = d_v1 * variance;
     let d_t0 = vec3<f32>(dot(scaled_0, g.shape.r0), dot(scaled_0, g.shape.r1), dot(scaled_0, g.shape.r2));
@@ -133,26 +146,6 @@ fn accumulate_statistics(i: u32, mean2d: vec2<f32>, radius: f32) {
     if (is_finite(norm)) { records[3u * stride + i] = bitcast<u32>(bitcast<f32>(records[3u * stride + i]) + norm); }
     records[4u * stride + i] = bitcast<u32>(max(bitcast<f32>(records[4u * stride + i]), radius));
     records[2u * stride + i] += 1u;
-}
-
-/// sin and cos of an angle in turns: the quadrant apart, then polynomials on an eighth of a turn.
-fn sin_cos_turns(turns: f32) -> vec2<f32> {
-    let quadrant = floor(turns * 4.0 + 0.5);
-    let r = (turns - quadrant * 0.25) * TAU;
-    let r2 = r * r;
-    let s = r * fma(fma(fma(fma(1.0 / 362880.0, r2, -1.0 / 5040.0), r2, 1.0 / 120.0), r2, -1.0 / 6.0), r2, 1.0);
-    let c = fma(fma(fma(fma(1.0 / 40320.0, r2, -1.0 / 720.0), r2, 1.0 / 24.0), r2, -0.5), r2, 1.0);
-    let q = u32(quadrant) & 3u;
-    if (q == 0u) { return vec2<f32>(s, c); }
-    if (q == 1u) { return vec2<f32>(c, -s); }
-    if (q == 2u) { return vec2<f32>(-s, -c); }
-    return vec2<f32>(-c, s);
-}
-
-/// Box-Muller on two words.
-fn normals(a: u32, b: u32) -> vec2<f32> {
-    let radius = sqrt(max(-2.0 * log(1.0 - uniform_number(a)), 0.0));
-    return radius * sin_cos_turns(uniform_number(b)).yx;
 }
 
 /// `Σ z · fade · scale` with z standard normal from (seed, step, id) (Kheradmand et al. 2024, eq. 12).

@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use gausset_core::engine::Engine;
-use gausset_gpu::{AdapterChoice, Gpu, GpuEngine, GpuOptions};
+use gausset_gpu::{AdapterChoice, DensityOn, Gpu, GpuEngine, GpuOptions};
 use gausset_testkit::skip_for_gpu;
 
 fn opened() -> &'static Result<Gpu, String> {
@@ -31,4 +31,10 @@ pub(crate) fn gpu(test: &str) -> Option<Gpu> {
 /// An engine on it.
 pub(crate) fn engine(gpu: &Gpu) -> Box<dyn Engine> {
     Box::new(GpuEngine::new(gpu, GpuOptions { threads: 2, ..GpuOptions::default() }))
+}
+
+/// An engine that leaves density rules to the processor.
+pub(crate) fn with_rules_on_host(gpu: &Gpu) -> Box<dyn Engine> {
+    let options = GpuOptions { threads: 2, density: DensityOn::Host, ..GpuOptions::default() };
+    Box::new(GpuEngine::new(gpu, options))
 }

@@ -5,6 +5,5 @@ mod against_cpu;
 mod contract;
 mod determinism;
 mod failures;
-mod fixtures;
 mod gpu;
 mod selftest;

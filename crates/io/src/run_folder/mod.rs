@@ -41,8 +41,8 @@ pub use self::error::RunFolderError;
 pub use self::names::{
     CAMERAS, CONFIG_START, CONTACT_SHEET, DEPTH, EVALUATION, EVALUATION_REPORT, PURPOSE, cameras_folder,
     cameras_json_path, checkpoint_path, checkpoints_folder, config_path, data_list_path, depth_folder,
-    eval_folder, events_path, gains_path, metrics_path, profile_csv_path, profile_path, report_path,
-    splats_path, trace_path,
+    eval_folder, events_path, gains_path, metrics_path, numbers_path, profile_csv_path, profile_path,
+    report_path, splats_path, trace_path,
 };
 use self::names::{CHECKPOINTS, NEEDED_FILES};
 use self::survey::{Survey, clean_up, io_error, is_run};

@@ -17,7 +17,7 @@ pub const DEPTH: &str = "depth";
 /// Start of the first line of every `config.toml` that a run has written.
 pub const CONFIG_START: &str = "# Everything needed to repeat this run";
 /// Files that a run leaves directly in its folder …
-pub(super) const RUN_FILES: [&str; 12] = [
+pub(super) const RUN_FILES: [&str; 13] = [
     "config.toml",
     "fingerprint.txt",
     "splats.ply",
@@ -28,6 +28,7 @@ pub(super) const RUN_FILES: [&str; 12] = [
     "gains.json",
     "cameras.json",
     "report.html",
+    "metrics.json",
     "events.out.tfevents.gausset",
     "crash.txt",
 ];
@@ -119,6 +120,12 @@ pub fn trace_path(run: &Path) -> PathBuf {
 #[must_use]
 pub fn report_path(run: &Path) -> PathBuf {
     run.join("report.html")
+}
+
+/// `RUN/metrics.json`: the numbers of the report.
+#[must_use]
+pub fn numbers_path(run: &Path) -> PathBuf {
+    run.join("metrics.json")
 }
 
 /// `RUN/events.out.tfevents.gausset`: curves for TensorBoard, which finds files by this name.

@@ -8,6 +8,9 @@
 //! Positions and log scales have 11, 10 and 11 bits from the top, `min + (max - min) u / (2^bits - 1)`. Rotations have the
 //! index of the largest of `wxyz` in the two top bits, then the other three, `(u / 1023 - 1/2) √2`. Colours (the base
 //! colour `1/2 + C0 dc`) and opacities have 8 bits each.
+//!
+//! SH has steps of 1/32, which is most of what the format loses: it is rounded so that errors of neighbours cancel
+//! ([`super::rounding`]).
 #![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
 
 use std::f64::consts::SQRT_2;
@@ -19,6 +22,7 @@ use gausset_core::{Splats, sh};
 use super::format::Start;
 use super::order;
 use super::ply::{Element, Encoding, Header, Input, Scalar, Shape, comments, skip_element};
+use super::rounding::{Place, Rounding};
 use super::source::Source;
 use super::usable::{Collector, row_values};
 use super::values::{self, Clips, EXTREME_LOGIT};
@@ -32,6 +36,8 @@ const BLOCK_ROWS: u64 = 1 << 14;
 const LARGEST_LOG_SCALE: f32 = 20.0;
 /// Largest SH coefficient.
 const LARGEST_SH: f64 = 4.0;
+/// Distance of neighbouring codes of SH.
+const SH_STEP: f32 = (2.0 * LARGEST_SH / 256.0) as f32;
 /// Bits of x, y and z.
 const BITS: [u32; 3] = [11, 10, 11];
 
@@ -123,8 +129,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
     let mut ranges: Vec<Ranges> = Vec::new();
     let mut packed: Vec<[u32; 4]> = Vec::new();
     let mut splats = Collector::new(degree, count);
-    let decoder = Decoder { logits: values::byte_logits(EXTREME_LOGIT), row: vec![0.0; row_values(degree)] };
-    let mut decoder = Some(decoder);
+    let mut decoder = Some(Decoder::new(degree));
     for element in &header.elements {
         match element.name.as_str() {
             "chunk" => {
@@ -148,6 +153,7 @@ pub(super) fn read(source: &mut Source<'_>) -> Result<Initial, SplatError> {
                 let names: Vec<&str> = names.iter().map(String::as_str).collect();
                 let offsets = offsets(element, &names, values, Scalar::U8, &damaged)?;
                 let Some(mut decoder) = decoder.take() else { continue };
+                let offsets = decoder.in_order_of_a_row(&offsets);
                 let mut i = 0;
                 rows(&mut input, element, |row| {
                     decoder.sh(row, &offsets);
@@ -235,21 +241,36 @@ impl Ranges {
 /// Makes rows of packed splats.
 struct Decoder {
     logits: [f32; 256],
+    /// SH coefficients of bytes.
+    coefficients: [f32; 256],
+    /// Components of rotations.
+    components: Vec<f64>,
     row: Vec<f32>,
 }
 
 impl Decoder {
-    /// Decodes the SH of a row of bytes: channel-major in the file, coefficient-major in the row.
-    fn sh(&mut self, bytes: &[u8], offsets: &[usize]) {
+    fn new(sh_degree: u8) -> Self {
+        Self {
+            logits: values::byte_logits(EXTREME_LOGIT),
+            coefficients: std::array::from_fn(coefficient),
+            components: (0..1024).map(|code| (f64::from(code) / 1023.0 - 0.5) * SQRT_2).collect(),
+            row: vec![0.0; row_values(sh_degree)],
+        }
+    }
+
+    /// Offsets of SH, channel-major as in the file, in the order of a row, coefficient-major.
+    fn in_order_of_a_row(&self, offsets: &[usize]) -> Vec<usize> {
         let per_channel = offsets.len() / 3;
+        let kept = self.row.len() - row_values(0);
+        (0..kept).filter_map(|i| offsets.get((i % 3) * per_channel + i / 3).copied()).collect()
+    }
+
+    /// Decodes the SH of a row of bytes at offsets [`Self::in_order_of_a_row`].
+    fn sh(&mut self, bytes: &[u8], offsets: &[usize]) {
         let rest = self.row.get_mut(row_values(0)..).unwrap_or_default();
-        for (i, out) in rest.iter_mut().enumerate() {
-            let at = offsets.get((i % 3) * per_channel + i / 3);
-            *out = match at.and_then(|&at| bytes.get(at)) {
-                None | Some(0) => -LARGEST_SH as f32,
-                Some(255) => LARGEST_SH as f32,
-                Some(&byte) => (((f32::from(byte) + 0.5) / 256.0) - 0.5) * 8.0,
-            };
+        for (out, &at) in rest.iter_mut().zip(offsets) {
+            let byte = bytes.get(at).copied().unwrap_or_default();
+            *out = self.coefficients.get(usize::from(byte)).copied().unwrap_or_default();
         }
     }
 
@@ -262,13 +283,25 @@ impl Decoder {
         };
         let [x, y, z] = unpack(position, BITS, &ranges.mean);
         let [sx, sy, sz] = unpack(scale, BITS, &ranges.log_scale);
-        let part = |shift: u32| (f64::from(rotation >> shift & 1023) / 1023.0 - 0.5) * SQRT_2;
+        let part = |shift: u32| {
+            self.components.get((rotation >> shift & 1023) as usize).copied().unwrap_or_default()
+        };
         let [qw, qx, qy, qz] = values::from_smallest_three((rotation >> 30) as usize, [20, 10, 0].map(part));
         let logit = self.logits.get((colour & 255) as usize).copied().unwrap_or_default();
-        let dc = unpack(colour >> 8, [8; 3], &ranges.colour).map(sh::dc_from_colour);
-        let parameters = [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit].into_iter().chain(dc);
-        self.row.iter_mut().zip(parameters).for_each(|(out, v)| *out = v);
+        let [r, g, b] = unpack(colour >> 8, [8; 3], &ranges.colour).map(sh::dc_from_colour);
+        if let Some(out) = self.row.first_chunk_mut() {
+            *out = [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, r, g, b];
+        }
         splats.push(&mut self.row);
+    }
+}
+
+/// The SH coefficient of a byte: the middle of its step, and the ends themselves.
+fn coefficient(byte: usize) -> f32 {
+    match byte {
+        0 => -LARGEST_SH as f32,
+        255 => LARGEST_SH as f32,
+        _ => (((byte as f32 + 0.5) / 256.0) - 0.5) * 8.0,
     }
 }
 
@@ -276,14 +309,10 @@ impl Decoder {
 fn unpack(word: u32, [bx, by, bz]: [u32; 3], [low, high]: &[[f32; 3]; 2]) -> [f32; 3] {
     let part =
         |shift: u32, bits: u32| f64::from(word >> shift & ((1 << bits) - 1)) / f64::from((1u32 << bits) - 1);
-    let parts = [part(by + bz, bx), part(bz, by), part(0, bz)];
-    let mut parts = parts.into_iter().zip(low.iter().zip(high));
+    let ([x0, y0, z0], [x1, y1, z1]) = (*low, *high);
     // Weights of both ends: the ends themselves come out exactly, and nothing overflows.
-    std::array::from_fn(|_| {
-        parts
-            .next()
-            .map_or(0.0, |(t, (&low, &high))| (f64::from(low) * (1.0 - t) + f64::from(high) * t) as f32)
-    })
+    let mix = |t: f64, low: f32, high: f32| (f64::from(low) * (1.0 - t) + f64::from(high) * t) as f32;
+    [mix(part(by + bz, bx), x0, x1), mix(part(bz, by), y0, y1), mix(part(0, bz), z0, z1)]
 }
 
 /// The inverse of [`unpack`].
@@ -298,8 +327,13 @@ fn pack(values: [f32; 3], bits: [u32; 3], [low, high]: &[[f32; 3]; 2]) -> u32 {
 /// Writes a document.
 pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions) -> io::Result<Saved> {
     let splats = &document.splats;
-    let order = order::in_groups(&splats.means, CHUNK);
-    let chunks: Vec<Ranges> = order.chunks(CHUNK).map(|chunk| ranges_of(splats, chunk)).collect();
+    let mut order = order::in_groups(&splats.means, CHUNK);
+    let in_chunk = |chunk: &mut [u32]| {
+        let ranges = ranges_of(splats, chunk);
+        along_a_curve(splats, &ranges, chunk);
+        ranges
+    };
+    let chunks: Vec<Ranges> = order.chunks_mut(CHUNK).map(in_chunk).collect();
     let rest = splats.sh_stride() - 3;
 
     let mut header = "ply\nformat binary_little_endian 1.0\n".to_owned();
@@ -332,17 +366,21 @@ pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions
         }
         writer.write_all(&bytes)?;
     }
+    let mut rounding = Rounding::new(rest, SH_STEP);
+    let (mut codes, decoded): (_, [f32; 256]) = (vec![0; rest], std::array::from_fn(coefficient));
     for chunk in order.chunks(CHUNK).filter(|_| rest > 0) {
         bytes.clear();
-        for &i in chunk {
-            let (_, coefficients) = splats.sh_of(i as usize).split_at(3);
-            let scaled = |v: f32| (f64::from(v) / (2.0 * LARGEST_SH) + 0.5) * 256.0;
-            let is_clipped = coefficients.iter().any(|v| f64::from(v.abs()) > LARGEST_SH);
+        rounding.begin();
+        for i in chunk.iter().map(|&i| i as usize) {
+            let (_, coefficients) = splats.sh_of(i).split_at(3);
+            let is_clipped = coefficients.iter().fold(false, |any, v| any | (v.abs() > LARGEST_SH as f32));
             clips.count("SH coefficient beyond 4", is_clipped);
-            for channel in 0..3 {
-                let values = coefficients.iter().skip(channel).step_by(3);
-                bytes.extend(values.map(|&v| scaled(v).clamp(0.0, 255.0) as u8));
-            }
+            let round = |v: f32| ((v / SH_STEP + 128.0).clamp(0.0, 255.0)) as u8;
+            let decode = |code: u8| decoded.get(usize::from(code)).copied().unwrap_or_default();
+            let mean = splats.means.get(i).copied().unwrap_or_default();
+            let place = Place::new(mean, log_scale(splats, i), opacity(splats, i));
+            rounding.row(place, coefficients, round, decode, &mut codes);
+            (0..3).for_each(|channel| bytes.extend(codes.iter().skip(channel).step_by(3)));
         }
         writer.write_all(&bytes)?;
     }
@@ -351,9 +389,7 @@ pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions
     saved.clipped = clips.into_counts();
     let step = chunks.iter().map(|ranges| widest_step(&ranges.mean)).fold(0.0, f64::max);
     saved.lost.push(format!("positions are kept to {step:.2e} scene units or better"));
-    if document.sky > 0 {
-        saved.lost.push("which splats are the sky".to_owned());
-    }
+    saved.lose_sky(document);
     Ok(saved)
 }
 
@@ -361,6 +397,10 @@ pub(super) fn write(writer: &mut dyn Write, document: &Document, _: &SaveOptions
 fn colour(splats: &Splats, i: usize) -> [f32; 3] {
     let mut dc = splats.sh_of(i).iter();
     std::array::from_fn(|_| dc.next().map_or(0.5, |&dc| sh::colour_from_dc(dc)))
+}
+
+fn opacity(splats: &Splats, i: usize) -> f64 {
+    splats.opacity_logits.get(i).map_or(0.0, |&logit| values::opacity(logit))
 }
 
 fn log_scale(splats: &Splats, i: usize) -> [f32; 3] {
@@ -385,6 +425,17 @@ fn ranges_of(splats: &Splats, chunk: &[u32]) -> Ranges {
     }
 }
 
+/// Sorts the splats of a chunk along a Morton curve through its box: each stands near those before it.
+fn along_a_curve(splats: &Splats, ranges: &Ranges, chunk: &mut [u32]) {
+    let place = |i: u32| {
+        let word = pack(splats.means.get(i as usize).copied().unwrap_or_default(), [8; 3], &ranges.mean);
+        order::morton([16, 8, 0].map(|shift| (word >> shift & 255) as u16))
+    };
+    let mut keys: Vec<(u64, u32)> = chunk.iter().map(|&i| (place(i), i)).collect();
+    keys.sort_unstable();
+    chunk.iter_mut().zip(keys).for_each(|(item, (_, i))| *item = i);
+}
+
 fn packed(splats: &Splats, i: usize, ranges: &Ranges, clips: &mut Clips) -> [u32; 4] {
     let mean = splats.means.get(i).copied().unwrap_or_default();
     let scale = log_scale(splats, i);
@@ -393,9 +444,8 @@ fn packed(splats: &Splats, i: usize, ranges: &Ranges, clips: &mut Clips) -> [u32
         values::smallest_three(values::unit(splats.quats.get(i).copied().unwrap_or_default()));
     let rotation =
         rest.iter().fold(largest as u32, |word, v| word << 10 | values::steps(v / SQRT_2 + 0.5, 1023));
-    let opacity = splats.opacity_logits.get(i).map_or(0.0, |&logit| values::opacity(logit));
     let colour = pack(colour(splats, i), [8; 3], &ranges.colour);
-    let colour = colour << 8 | values::steps(opacity, 255);
+    let colour = colour << 8 | values::steps(opacity(splats, i), 255);
     [pack(mean, BITS, &ranges.mean), rotation, pack(scale, BITS, &ranges.log_scale), colour]
 }
 

@@ -22,6 +22,12 @@ pub(super) fn in_groups(points: &[[f32; 3]], group: usize) -> Vec<u32> {
     order
 }
 
+/// The place of a point with these coordinates on a Morton curve.
+pub(super) fn morton(codes: [u16; 3]) -> u64 {
+    let spread = |code: u16| (0..16).fold(0u64, |all, bit| all | u64::from(code >> bit & 1) << (3 * bit));
+    codes.map(spread).iter().zip(0..).fold(0, |key, (part, axis)| key | part << axis)
+}
+
 /// A number that sorts like a coordinate, then like the index of its point: the order does not depend on how it is found.
 fn key(value: f32, index: u32) -> u64 {
     // Negative numbers have their bits turned round, others come above them.

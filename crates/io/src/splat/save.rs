@@ -74,6 +74,11 @@ impl Saved {
         if document.saved_from_dataset.is_some_and(|moved| moved != Similarity::IDENTITY) {
             self.lost.push("how they stand to the dataset's cameras".to_owned());
         }
+        self.lose_sky(document);
+    }
+
+    /// Says that a format does not tell which splats are the sky.
+    pub(super) fn lose_sky(&mut self, document: &Document) {
         if document.sky > 0 {
             self.lost.push("which splats are the sky".to_owned());
         }

@@ -57,22 +57,25 @@ pub(super) fn smallest_three(q: [f64; 4]) -> (usize, [f64; 3]) {
 /// The quaternion of [`smallest_three`].
 pub(super) fn from_smallest_three(largest: usize, rest: [f64; 3]) -> [f32; 4] {
     let square: f64 = rest.iter().map(|v| v * v).sum();
-    let mut rest = rest.into_iter();
-    std::array::from_fn(|k| {
-        let value =
-            if k == largest { libm::sqrt((1.0 - square).max(0.0)) } else { rest.next().unwrap_or(0.0) };
-        value as f32
-    })
+    // A square root is exact to the last bit everywhere.
+    let largest_value = (1.0 - square).max(0.0).sqrt() as f32;
+    let [a, b, c] = rest.map(|v| v as f32);
+    match largest {
+        0 => [largest_value, a, b, c],
+        1 => [a, largest_value, b, c],
+        2 => [a, b, largest_value, c],
+        _ => [a, b, c, largest_value],
+    }
 }
 
 /// The whole number in `0..=steps` nearest to `value * steps`, for a value in 0..=1.
 pub(super) fn steps(value: f64, steps: u32) -> u32 {
-    libm::floor(value.clamp(0.0, 1.0) * f64::from(steps) + 0.5) as u32
+    (value.clamp(0.0, 1.0) * f64::from(steps) + 0.5) as u32
 }
 
 /// The byte nearest to a value, and whether the value lies outside of 0..=255 by more than half a step.
 pub(super) fn byte(value: f64) -> (u8, bool) {
-    (libm::floor(value.clamp(0.0, 255.0) + 0.5) as u8, !(-0.5..=255.5).contains(&value))
+    ((value.clamp(0.0, 255.0) + 0.5) as u8, !(-0.5..=255.5).contains(&value))
 }
 
 /// Counts splats with values that a format cannot hold.

@@ -16,7 +16,7 @@ mod whole;
 pub use decode::Decoder;
 pub use encode::{Encoder, Sampling};
 pub use header::{DecodeError, Header};
-pub use whole::{encode_frame, encode_planes};
+pub use whole::{encode_frame, encode_picture, encode_planes};
 
 /// Which codec reads and writes baseline files, for measurements.
 pub const BACKEND: &str = "own";

@@ -9,7 +9,7 @@ use crate::plane::Frame;
 #[must_use]
 pub fn encode_frame(frame: &Frame, quality: u8, level: Level) -> Vec<u8> {
     let luma = &frame.planes[0];
-    encode([luma.width, luma.height], quality, level, &|plane, y| {
+    encode([luma.width, luma.height], Sampling::Half, quality, level, &[], &|plane, y| {
         let plane = &frame.planes[plane];
         plane.row(y.min(plane.height - 1) as i32)
     })
@@ -18,24 +18,47 @@ pub fn encode_frame(frame: &Frame, quality: u8, level: Level) -> Vec<u8> {
 /// Encodes planes of 4:2:0, rows after rows: luma, and blue and red differences of half its sides.
 #[must_use]
 pub fn encode_planes(width: usize, planes: &[Vec<u8>; 3], quality: u8, level: Level) -> Vec<u8> {
-    encode([width, planes[0].len() / width], quality, level, &|plane, y| {
-        let mut rows = planes[plane].chunks_exact(if plane == 0 { width } else { width / 2 });
-        let last = rows.len() - 1;
-        rows.nth(y.min(last)).unwrap_or_default()
+    encode([width, planes[0].len() / width], Sampling::Half, quality, level, &[], &|plane, y| {
+        row_of(&planes[plane], if plane == 0 { width } else { width / 2 }, y)
     })
+}
+
+/// Encodes one plane of grey, or three of 4:2:0 whose chroma sides are halves rounded up, with these marker segments.
+#[must_use]
+pub fn encode_picture(
+    [width, height]: [usize; 2],
+    planes: &[Vec<u8>],
+    quality: u8,
+    level: Level,
+    segments: &[Vec<u8>],
+) -> Vec<u8> {
+    let sampling = if planes.len() == 3 { Sampling::Half } else { Sampling::Grey };
+    let segments: Vec<&[u8]> = segments.iter().map(Vec::as_slice).collect();
+    encode([width, height], sampling, quality, level, &segments, &|plane, y| {
+        row_of(&planes[plane], if plane == 0 { width } else { width.div_ceil(2) }, y)
+    })
+}
+
+/// A row of a plane, or its last one.
+fn row_of(plane: &[u8], width: usize, y: usize) -> &[u8] {
+    let mut rows = plane.chunks_exact(width);
+    let last = rows.len() - 1;
+    rows.nth(y.min(last)).unwrap_or_default()
 }
 
 /// Encodes rows; those beyond a plane repeat its last row.
 fn encode<'a>(
     [width, height]: [usize; 2],
+    sampling: Sampling,
     quality: u8,
     level: Level,
+    segments: &[&[u8]],
     row: &dyn Fn(usize, usize) -> &'a [u8],
 ) -> Vec<u8> {
-    let mut encoder = Encoder::new(width, height, Sampling::Half, quality);
+    let mut encoder = Encoder::new(width, height, sampling, quality);
     let mut band = Band::default();
-    band.reshape(width, Sampling::Half);
-    encoder.start(&[]);
+    band.reshape(width, sampling);
+    encoder.start(segments);
     // Columns beyond the picture repeat its last column.
     let copy = |plane: usize, out: &mut [u8], top: usize, stride: usize| {
         for (k, out) in out.chunks_exact_mut(stride).enumerate() {

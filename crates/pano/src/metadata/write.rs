@@ -24,8 +24,23 @@ impl Metadata {
         own.into_iter().chain(icc).map(|(marker, content)| segment(marker, content)).collect()
     }
 
+    /// The marker segments of a picture that is made of the whole frame. `panorama`: it is one, of this size.
+    #[must_use]
+    pub fn whole_segments(&self, panorama: Option<[u32; 2]>) -> Vec<Vec<u8>> {
+        let exif = self.exif_with(None, 0.0);
+        let gpano = panorama.map(|size| [XMP, gpano_packet(size, self.heading()).as_bytes()].concat());
+        let icc = self.icc.iter().map(|part| (marker::APP2, part));
+        let own = std::iter::once(&exif).chain(&gpano).map(|content| (marker::APP1, content));
+        own.chain(icc).map(|(marker, content)| segment(marker, content)).collect()
+    }
+
     fn exif_of(&self, view: &View) -> Vec<u8> {
         let focal_35mm = (36.0 * view.focal() / f64::from(view.width)).round().clamp(1.0, 65_535.0) as u16;
+        self.exif_with(Some(focal_35mm), view.yaw)
+    }
+
+    /// EXIF with this focal length, for what is turned to the right by so many degrees.
+    fn exif_with(&self, focal_35mm: Option<u16>, yaw: f64) -> Vec<u8> {
         let mut main = Vec::new();
         for (tag, text) in [(tag::MAKE, &self.exif.make), (tag::MODEL, &self.exif.model)] {
             main.extend(text.as_ref().map(|text| text_field(tag, text)));
@@ -33,12 +48,12 @@ impl Metadata {
         main.push(text_field(tag::SOFTWARE, concat!("gausset ", env!("CARGO_PKG_VERSION"))));
         let mut photo = Vec::new();
         photo.extend(self.exif.taken.as_ref().map(|text| text_field(tag::DATE_TIME_ORIGINAL, text)));
-        photo.push(Field {
+        photo.extend(focal_35mm.map(|focal| Field {
             tag: tag::FOCAL_LENGTH_IN_35MM_FILM,
             kind: kind::SHORT,
             count: 1,
-            bytes: focal_35mm.to_be_bytes().to_vec(),
-        });
+            bytes: focal.to_be_bytes().to_vec(),
+        }));
         let mut gps: Vec<Field> = self
             .exif
             .gps
@@ -47,7 +62,7 @@ impl Metadata {
             .cloned()
             .collect();
         if let Some(heading) = self.heading().filter(|_| !gps.is_empty()) {
-            let hundredths = ((heading + view.yaw).rem_euclid(360.0) * 100.0).round() as u32 % 36_000;
+            let hundredths = ((heading + yaw).rem_euclid(360.0) * 100.0).round() as u32 % 36_000;
             gps.push(Field { tag: IMG_DIRECTION_REF, kind: kind::ASCII, count: 2, bytes: b"T\0".to_vec() });
             let bytes = [hundredths.to_be_bytes(), 100u32.to_be_bytes()].concat();
             gps.push(Field { tag: IMG_DIRECTION, kind: kind::RATIONAL, count: 1, bytes });
@@ -133,6 +148,14 @@ fn segment(marker: u8, content: &[u8]) -> Vec<u8> {
     [&[0xFF, marker], &length.to_be_bytes()[..], content].concat()
 }
 
+/// An XMP packet that says that a picture is a whole panorama (Google, Photo Sphere XMP Metadata).
+fn gpano_packet([width, height]: [u32; 2], heading: Option<f64>) -> String {
+    let heading = heading.map_or_else(String::new, |h| format!(" GPano:PoseHeadingDegrees=\"{h}\""));
+    format!(
+        "<?xpacket begin=\"\u{feff}\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?><x:xmpmeta xmlns:x=\"adobe:ns:meta/\"><rdf:RDF xmlns:rdf=\"http://www.w3.org/1999/02/22-rdf-syntax-ns#\"><rdf:Description rdf:about=\"\" xmlns:GPano=\"http://ns.google.com/photos/1.0/panorama/\" GPano:ProjectionType=\"equirectangular\" GPano:FullPanoWidthPixels=\"{width}\" GPano:FullPanoHeightPixels=\"{height}\" GPano:CroppedAreaLeftPixels=\"0\" GPano:CroppedAreaTopPixels=\"0\" GPano:CroppedAreaImageWidthPixels=\"{width}\" GPano:CroppedAreaImageHeightPixels=\"{height}\"{heading}/></rdf:RDF></x:xmpmeta><?xpacket end=\"w\"?>"
+    )
+}
+
 /// An XMP packet with the angles of a view; `more` are further attributes.
 #[must_use]
 pub fn xmp_packet(view: &View, frame: &str, more: &str) -> String {
@@ -175,6 +198,17 @@ mod tests {
 
     fn rational(values: &[(u32, u32)]) -> Vec<u8> {
         values.iter().flat_map(|(a, b)| [a.to_be_bytes(), b.to_be_bytes()].concat()).collect()
+    }
+
+    #[test]
+    fn a_whole_panorama_says_that_it_is_one() {
+        let source = Metadata::default();
+        let mut file = vec![0xFF, 0xD8];
+        file.extend(source.whole_segments(Some([400, 200])).concat());
+        file.extend([0xFF, 0xDA]);
+        let back = Metadata::of_jpeg(&file);
+        assert!(back.equirect(400, 200).unwrap().is_whole());
+        assert_eq!(back.gpano.unwrap().full, Some([400.0, 200.0]));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::shared::Shared;
 use crate::cutter::Format;
 use crate::film::Film;
 use crate::load::{self, LoadError};
+use crate::projection::Projection;
 
 /// Why a frame cannot be cut within the budget.
 #[derive(Debug, thiserror::Error)]
@@ -73,6 +74,10 @@ pub(super) fn demand(shared: &Shared<'_>, index: usize) -> Result<u64, DemandErr
     if frame.files.len() > 1 {
         // The parts stay beside the whole.
         bytes += planes;
+    }
+    if matches!(settings.projection, Some(Projection::Cube(_))) {
+        // And the picture beside its folded faces.
+        bytes += planes + planes / 8;
     }
     bytes += masks::demand(settings, frame, pixels) + view_bytes(settings);
     let largest = shared.budget.largest();

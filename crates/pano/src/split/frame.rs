@@ -12,9 +12,12 @@ use super::record::ManifestLine;
 use super::report::PartSeconds;
 use super::settings::Settings;
 use super::shared::Shared;
+use crate::convert::other_size;
 use crate::cutter::{CutError, CutJob, CutView, Cutter, Plan, Times};
+use crate::equalise::{Equalise, grade_lenses};
 use crate::frames::SourceFrame;
 use crate::geometry::View;
+use crate::grade::Grade;
 use crate::jpeg::Decoder;
 use crate::load::{self, Opened};
 use crate::metadata::{Metadata, Position};
@@ -28,6 +31,8 @@ pub(super) struct Buffers {
     decoder: Decoder,
     pub(super) frame: Frame,
     parts: Vec<Frame>,
+    /// A cube before it is folded.
+    unfolded: Frame,
     mask: Frame,
     cutter: Cutter,
 }
@@ -67,6 +72,9 @@ pub(super) fn cut(
     };
     let found = masks::load(shared, source, &buffers.frame, &mut buffers.mask)?;
     seconds.decode = started.elapsed().as_secs_f64() - seconds.read;
+    let colouring = Instant::now();
+    let gains = colour(shared, index, &mut buffers.frame);
+    seconds.colour = colouring.elapsed().as_secs_f64();
     let Buffers { cutter, frame, mask, .. } = buffers;
     let mask = (!matches!(found, masks::Found::Nowhere)).then(|| {
         mask.planes[0].pad(plan.wraps);
@@ -107,8 +115,34 @@ pub(super) fn cut(
             masks::Found::Nowhere | masks::Found::Made => None,
         },
         masks: Some(files.masks),
+        colours: Some(settings.colouring.text()).filter(|text| !text.is_empty()),
+        gains,
     };
     Ok(Some((Cut { index, line, files: files.files, without: files.without }, seconds)))
+}
+
+/// Changes the colours of a frame as it was asked for; returns the gains of its lenses, or its own.
+fn colour(shared: &Shared<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f64; 3]>> {
+    let settings = shared.settings;
+    let gains = match settings.equalise {
+        Equalise::Off => None,
+        Equalise::Lenses => {
+            let projection = match &settings.film {
+                Some(film) => Some(film.projection()),
+                None => settings.projection.clone(),
+            };
+            let gains = projection.and_then(|p| grade_lenses(&p, &settings.colouring, frame));
+            gains.map(|gains| gains.to_vec())
+        }
+        Equalise::Frames => settings.frame_gains.get(index).map(|&gains| {
+            Grade::of_frame(&settings.colouring, gains).apply(frame);
+            vec![gains]
+        }),
+    };
+    if let (None, Some(grade)) = (&gains, &shared.grade) {
+        grade.apply(frame);
+    }
+    gains
 }
 
 /// How a picture shows the sphere, and the pitch and roll by which it is levelled.
@@ -121,11 +155,14 @@ fn projection_and_tilt(
     let [width, height] = opened.upright_size();
     let projection = match &settings.projection {
         Some(projection) => {
-            let [w, h] = projection.canvas();
+            let [w, h] = projection.picture();
             if [width, height] != [w, h] {
-                return Err(frame_error(format!(
-                    "picture: {width}x{height} px (expected {w}x{h}, as the lens file says)"
-                )));
+                return Err(frame_error(match projection {
+                    Projection::Fisheye(_) => {
+                        format!("picture: {width}x{height} px (expected {w}x{h}, as the lens file says)")
+                    }
+                    _ => other_size([width, height], [w, h]),
+                }));
             }
             projection.clone()
         }
@@ -149,12 +186,20 @@ fn decode(
     buffers: &mut Buffers,
 ) -> Result<Arc<Plan>, FrameError> {
     let is_stereo = shared.settings.is_stereo;
+    if let Projection::Cube(cube) = &projection {
+        let Buffers { decoder, unfolded, frame, .. } = buffers;
+        opened.decode(shared.work.level, decoder, &[[0, i32::MAX / 2]; 3], unfolded)?;
+        cube.fold(unfolded, frame);
+        let shape = frame.shape();
+        return Ok(shared.plans.get(Key { projection, shape, tilt }, &shared.budget));
+    }
     if let Some(mut shape) = opened.shape() {
         if is_stereo {
             shape.sizes.iter_mut().for_each(|size| size[1] /= 2);
         }
         let plan = shared.plans.get(Key { projection, shape, tilt }, &shared.budget);
-        opened.decode(shared.work.level, &mut buffers.decoder, &plan.rows, &mut buffers.frame)?;
+        let rows = shared.rows(&plan);
+        opened.decode(shared.work.level, &mut buffers.decoder, &rows, &mut buffers.frame)?;
         if is_stereo {
             buffers.frame.keep_upper_half();
         }
@@ -183,7 +228,7 @@ fn stacked(
         )));
     };
     let mut metadata = Metadata::default();
-    let [width, height] = projection.canvas();
+    let [width, height] = projection.picture();
     buffers.parts.resize_with(source.files.len(), Frame::default);
     for (file, part) in source.files.iter().zip(&mut buffers.parts) {
         let started = Instant::now();
@@ -202,9 +247,14 @@ fn stacked(
         buffers.file = std::mem::take(&mut opened.data);
         metadata = opened.metadata;
     }
-    buffers.frame.stack(&buffers.parts).ok_or_else(|| {
+    let Buffers { parts, unfolded, frame, .. } = buffers;
+    let stacked = if matches!(projection, Projection::Cube(_)) { &mut *unfolded } else { &mut *frame };
+    stacked.stack(parts).ok_or_else(|| {
         FrameError::Frame(format!("{}: frame: its pictures are of different kinds", source.stem))
     })?;
+    if let Projection::Cube(cube) = projection {
+        cube.fold(unfolded, frame);
+    }
     let key = Key { projection: projection.clone(), shape: buffers.frame.shape(), tilt: [0.0, 0.0] };
     Ok((shared.plans.get(key, &shared.budget), metadata))
 }

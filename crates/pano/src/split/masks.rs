@@ -15,6 +15,7 @@ use super::shared::Shared;
 use crate::frames::SourceFrame;
 use crate::jpeg::encode_frame;
 use crate::plane::{Colour, Frame, Plane};
+use crate::projection::Projection;
 
 /// Folder in the output for masks that a command makes, while they are needed.
 pub(super) const MASK_FOLDER: &str = ".masks";
@@ -91,12 +92,12 @@ pub(super) fn load(
         if !mask.is_file() {
             return Ok(Found::Nowhere);
         }
-        decode(&mask, out, frame, settings.is_stereo)?;
+        decode(&mask, out, frame, settings)?;
         let _ = Disk.remove(&mask);
         return Ok(Found::Made);
     }
     match path_of(settings, source) {
-        Some(path) => decode(&path, out, frame, settings.is_stereo).map(Found::File),
+        Some(path) => decode(&path, out, frame, settings).map(Found::File),
         None => Ok(Found::Nowhere),
     }
 }
@@ -130,15 +131,23 @@ fn make(
     Ok(mask)
 }
 
-/// Decodes a mask that has the size of the frame; of a mask for two stacked eyes, the upper half.
-fn decode(path: &Path, out: &mut Frame, frame: &Frame, is_stereo: bool) -> Result<MaskFile, FrameError> {
+/// Decodes a mask that has the size of the frame; of a mask for two stacked eyes, the upper half. That of a cube is
+/// folded like its picture.
+fn decode(path: &Path, out: &mut Frame, frame: &Frame, settings: &Settings) -> Result<MaskFile, FrameError> {
     let error = |what: String| FrameError::Frame(format!("{}: {what}", path.display()));
     let content = input::read(path, MAX_FILE_BYTES)
         .map_err(|e| error(format!("mask: {}", gausset_io::atomic::plain_reason(&e))))?;
     let picture = gausset_io::image::decode_mask(&content).map_err(|e| error(e.to_string()))?;
-    let (w, h) = (frame.planes[0].width, frame.planes[0].height);
+    let cube = match &settings.projection {
+        Some(Projection::Cube(cube)) => Some(cube),
+        _ => None,
+    };
+    let [w, h] = match cube {
+        Some(cube) => cube.picture().map(|side| side as usize),
+        None => [frame.planes[0].width, frame.planes[0].height],
+    };
     let (width, height) = (picture.width as usize, picture.height as usize);
-    let is_both_eyes = is_stereo && height == 2 * h;
+    let is_both_eyes = settings.is_stereo && height == 2 * h;
     if width != w || (height != h && !is_both_eyes) {
         return Err(error(format!("mask: {width}x{height} px (expected {w}x{h}, the size of the frame)")));
     }
@@ -148,6 +157,11 @@ fn decode(path: &Path, out: &mut Frame, frame: &Frame, is_stereo: bool) -> Resul
     plane.reshape(w, h, [-1, h as i32]);
     for (y, row) in picture.keep.chunks_exact(w).take(h).enumerate() {
         plane.row_mut(y as i32).copy_from_slice(row);
+    }
+    if let Some(cube) = cube {
+        let mut folded = Plane::default();
+        cube.fold_plane(plane, &mut folded);
+        *plane = folded;
     }
     Ok(MaskFile::of(path, &content))
 }

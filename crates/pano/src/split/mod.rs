@@ -38,4 +38,4 @@ pub use record::{
 };
 pub use report::{Event, PartSeconds, Report, Skipped};
 pub use run::split;
-pub use settings::{Naming, OnError, Settings, Work};
+pub use settings::{Naming, Numbering, OnError, Settings, Work};

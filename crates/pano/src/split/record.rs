@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use super::error::{SplitError, write_error};
 use super::mask_command::MaskCommand;
 use super::masks::{self, MaskFile};
-use super::settings::{Naming, Settings, Work};
+use super::settings::{Naming, Numbering, Settings, Work};
+use crate::equalise::Equalise;
 use crate::frames::{SourceFrame, plain_stem};
 use crate::geometry::View;
 use crate::json::{self, JsonError};
@@ -58,6 +59,12 @@ pub struct ManifestLine {
     /// Length of each view's mask, 0 = none; not known of frames that version 0.1 cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub masks: Option<Vec<u64>>,
+    /// What was done to its colours: settings, and the name of a LUT.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub colours: Option<String>,
+    /// Factors of red, green and blue that made lenses or frames alike: two, or one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gains: Option<Vec<[f64; 3]>>,
 }
 
 /// Reads a manifest; lines that are damaged are left out.
@@ -78,6 +85,9 @@ pub struct Description {
     pub extension: String,
     /// Names of the frames, in order.
     pub frames: Vec<String>,
+    /// Their numbers in flat names; their places where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<u64>,
 }
 
 /// Why a description cannot be used.
@@ -133,21 +143,22 @@ impl Description {
     /// Name of a picture relative to `images/`.
     #[must_use]
     pub fn picture_name(&self, frame: usize, view: usize) -> String {
-        picture_name(self.naming, &self.frames[frame], frame, &self.views[view].name, view, &self.extension)
+        let number = self.numbers.get(frame).copied().unwrap_or(frame as u64);
+        picture_name(self.naming, &self.frames[frame], number, &self.views[view].name, view, &self.extension)
     }
 }
 
 fn picture_name(
     naming: Naming,
     stem: &str,
-    frame: usize,
+    number: u64,
     view_name: &str,
     view: usize,
     extension: &str,
 ) -> String {
     match naming {
         Naming::Rig => format!("{view_name}/{stem}.{extension}"),
-        Naming::Flat => format!("frame_{frame:05}_cam_{view:02}.{extension}"),
+        Naming::Flat => format!("frame_{number:05}_cam_{view:02}.{extension}"),
     }
 }
 
@@ -156,6 +167,7 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
         views,
         format,
         naming,
+        numbering,
         crop_bottom,
         level_gpano,
         projection,
@@ -164,13 +176,24 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
         is_stereo,
         limits: _,
         film,
+        colouring,
+        equalise,
+        frame_gains: _,
     } = settings;
     let video = film.as_ref().map(|film| (film.selection(), film.eac, film.video.size));
     let command = mask_command.as_ref().map(MaskCommand::words);
     // Where `None` stands, the folder of masks stood in version 0.1: masks are compared frame by frame.
-    let text = format!(
+    let mut text = format!(
         "{BYTES_VERSION} {views:?} {format:?} {naming:?} {crop_bottom} {level_gpano} {projection:?} None {command:?} {is_stereo} {video:?}"
     );
+    // What was not there yet in earlier versions says something only where it is used.
+    if *numbering != Numbering::Order {
+        text += &format!(" {numbering:?}");
+    }
+    if settings.has_colours() {
+        // Gains of frames are compared frame by frame.
+        text += &format!(" colours {} {}", colouring.text(), equalise.name());
+    }
     format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
 }
 
@@ -255,6 +278,7 @@ pub(super) fn find_todo(
                 && line.modified == frame.modified
                 && has_its_files(line, settings, folder, frame, index)
                 && line.mask == masks::now(settings, frame)
+                && has_its_gains(line, settings, index)
         });
         match line {
             Some(line) => {
@@ -264,6 +288,12 @@ pub(super) fn find_todo(
         }
     }
     (finished, todo)
+}
+
+/// Whether a frame was cut with the gains that it has among the frames of now.
+fn has_its_gains(line: &ManifestLine, settings: &Settings, index: usize) -> bool {
+    let own = settings.frame_gains.get(index);
+    settings.equalise != Equalise::Frames || line.gains.as_deref().and_then(<[_]>::first) == own
 }
 
 /// Whether views and masks have the lengths that a line of the manifest names.
@@ -300,7 +330,39 @@ fn may_have_alpha(source: &str) -> bool {
 
 pub(super) fn name_of(settings: &Settings, frame: &SourceFrame, index: usize, view: usize) -> String {
     let extension = settings.format.extension();
-    picture_name(settings.naming, &frame.stem, index, &settings.views[view].name, view, extension)
+    let number = number_of(settings, frame, index);
+    picture_name(settings.naming, &frame.stem, number, &settings.views[view].name, view, extension)
+}
+
+/// The number of a frame in flat names.
+fn number_of(settings: &Settings, frame: &SourceFrame, index: usize) -> u64 {
+    let own = || {
+        let end = frame.stem.rfind(|c: char| c.is_ascii_digit())? + 1;
+        let start = frame.stem[..end].rfind(|c: char| !c.is_ascii_digit()).map_or(0, |at| at + 1);
+        frame.stem[start..end].parse().ok()
+    };
+    match settings.numbering {
+        Numbering::Source => own().unwrap_or(index as u64),
+        Numbering::Order => index as u64,
+    }
+}
+
+/// Refuses frames that would get the same number.
+pub(super) fn numbers_differ(settings: &Settings, frames: &[SourceFrame]) -> Result<(), SplitError> {
+    if settings.naming != Naming::Flat {
+        return Ok(());
+    }
+    let mut known: BTreeMap<u64, &str> = BTreeMap::new();
+    for (index, frame) in frames.iter().enumerate() {
+        let number = number_of(settings, frame, index);
+        if let Some(first) = known.insert(number, &frame.stem) {
+            return Err(SplitError::Input(format!(
+                "frames: {first} and {} would both be number {number} (expected another last number in each name); take ⟨numbering = order⟩",
+                frame.stem
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The file of a view.
@@ -374,6 +436,10 @@ pub(super) fn describe(
         naming: settings.naming,
         extension: settings.format.extension().to_owned(),
         frames: lines.keys().map(|&i| frames[i].stem.clone()).collect(),
+        numbers: match settings.naming {
+            Naming::Flat => lines.keys().map(|&i| number_of(settings, &frames[i], i)).collect(),
+            Naming::Rig => Vec::new(),
+        },
     };
     let text = serde_json::to_string_pretty(&description).unwrap_or_default();
     write_atomic(&Disk, &folder.join(DESCRIPTION), |file| file.write_all(text.as_bytes()))?;

@@ -52,6 +52,8 @@ pub struct PartSeconds {
     pub read: f64,
     /// Decoding pictures and masks.
     pub decode: f64,
+    /// Changing colours.
+    pub colour: f64,
     /// Sampling the views from the planes.
     pub remap: f64,
     /// Encoding views.
@@ -64,6 +66,7 @@ impl PartSeconds {
     pub(super) fn add(&mut self, other: Self) {
         self.read += other.read;
         self.decode += other.decode;
+        self.colour += other.colour;
         self.remap += other.remap;
         self.encode += other.encode;
         self.write += other.write;

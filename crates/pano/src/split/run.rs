@@ -22,6 +22,7 @@ use super::shared::Shared;
 use super::turns::Turns;
 use super::worker::{self, Told};
 use crate::frames::SourceFrame;
+use crate::grade::{self, Grade};
 
 /// Splits frames into views in `folder`.
 ///
@@ -35,6 +36,7 @@ pub fn split(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Event),
 ) -> Result<Report, SplitError> {
+    record::numbers_differ(settings, frames)?;
     let hash = record::settings_hash(settings);
     claim(folder, if work.force { Overwrite::Replace } else { Overwrite::Refuse })?;
     record::make_folders(settings, folder)?;
@@ -56,7 +58,11 @@ pub fn split(
         turns: Turns::new(&todo),
         plans: Plans::new(settings, work.threads),
         budget: Budget::new(work.budget),
+        grade: (!settings.colouring.is_neutral()).then(|| Grade::new(settings.colouring.clone(), [1.0; 3])),
     };
+    if shared.grade.is_some() {
+        shared.budget.charge(grade::MOST_BYTES);
+    }
     let started = Instant::now();
     let threads = threads_within(&shared, &todo)?.clamp(1, todo.len().max(1));
     let mut failure = None;

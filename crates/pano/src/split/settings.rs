@@ -7,8 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::mask_command::MaskCommand;
 use crate::cutter::Format;
+use crate::equalise::Equalise;
 use crate::film::Film;
 use crate::geometry::View;
+use crate::grade::Colouring;
 use crate::load::Limits;
 use crate::projection::Projection;
 
@@ -33,6 +35,16 @@ pub enum Naming {
     Flat,
 }
 
+/// Which number a frame has in [`Naming::Flat`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Numbering {
+    /// Its place among the frames, from 0.
+    #[default]
+    Order,
+    /// The last number in the name of its source; its place where there is none.
+    Source,
+}
+
 /// Everything that decides what is written.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -42,6 +54,8 @@ pub struct Settings {
     pub format: Format,
     /// How files are named.
     pub naming: Naming,
+    /// Which numbers flat names have.
+    pub numbering: Numbering,
     /// Degrees around the nadir that are masked.
     pub crop_bottom: f64,
     /// Turn panoramas level by what GPano says.
@@ -58,6 +72,12 @@ pub struct Settings {
     pub limits: Limits,
     /// The frames are those of this film.
     pub film: Option<Film>,
+    /// What is done to the colours.
+    pub colouring: Colouring,
+    /// What is made alike before.
+    pub equalise: Equalise,
+    /// With [`Equalise::Frames`], factors of red, green and blue for each frame.
+    pub frame_gains: Vec<[f64; 3]>,
 }
 
 impl Settings {
@@ -68,6 +88,7 @@ impl Settings {
             views,
             format,
             naming: Naming::Rig,
+            numbering: Numbering::Order,
             crop_bottom: 0.0,
             level_gpano: false,
             projection: None,
@@ -76,7 +97,15 @@ impl Settings {
             is_stereo: false,
             limits: Limits::default(),
             film: None,
+            colouring: Colouring::default(),
+            equalise: Equalise::Off,
+            frame_gains: Vec::new(),
         }
+    }
+
+    /// Whether colours are changed at all.
+    pub(super) fn has_colours(&self) -> bool {
+        !self.colouring.is_neutral() || self.equalise != Equalise::Off
     }
 }
 

@@ -7,7 +7,9 @@ use super::budget::Budget;
 use super::plans::Plans;
 use super::settings::{Settings, Work};
 use super::turns::Turns;
+use crate::cutter::Plan;
 use crate::frames::SourceFrame;
+use crate::grade::{Grade, rows_with_chroma};
 
 pub(super) struct Shared<'a> {
     pub(super) frames: &'a [SourceFrame],
@@ -24,9 +26,20 @@ pub(super) struct Shared<'a> {
     pub(super) turns: Turns<'a>,
     pub(super) plans: Plans<'a>,
     pub(super) budget: Budget,
+    /// The colours of all frames, where they are changed.
+    pub(super) grade: Option<Grade>,
 }
 
 impl Shared<'_> {
+    /// Rows of each plane that are decoded for a plan.
+    pub(super) fn rows(&self, plan: &Plan) -> Vec<[i32; 2]> {
+        if self.settings.has_colours() {
+            rows_with_chroma(&plan.rows, &plan.shape.sizes)
+        } else {
+            plan.rows.clone()
+        }
+    }
+
     /// Whether no further frame is to be cut.
     pub(super) fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.failed.load(Ordering::Relaxed)

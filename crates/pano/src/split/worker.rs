@@ -75,7 +75,8 @@ fn next_of_film(shared: &Shared<'_>, film: &Film, buffers: &mut Buffers) -> Resu
     let plan = shared.plans.get(Key::of_film(film), &shared.budget);
     // A mask command sees the whole frame.
     let all = [[-1, i32::MAX / 2]; 3];
-    let rows = if shared.settings.mask_command.is_some() { &all } else { plan.rows.as_slice() };
+    let own = shared.rows(&plan);
+    let rows = if shared.settings.mask_command.is_some() { all.as_slice() } else { own.as_slice() };
     match shared.turns.read(&film.video, shared.stop, rows, shared.work.level, &mut buffers.frame) {
         // What ended because it was to stop is not broken.
         Err(_) if shared.stop.load(Ordering::Relaxed) => Ok(None),

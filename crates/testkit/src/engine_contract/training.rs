@@ -32,6 +32,10 @@ pub fn a_saved_state_is_the_one_that_was_loaded(make: Make<'_>) {
         assert!(engine.save().expect("saved") == state, "as it was loaded");
     }
     assert!(engine.corrections().expect("corrections") == state.extras);
+    for degree in 0..=state.splats.sh_degree {
+        let splats = engine.splats(degree).expect("splats");
+        assert!(splats == state.splats.with_sh_degree(degree), "the splats up to degree {degree}");
+    }
 }
 
 /// Saving, rendering, asking and polling between steps leave the state and the reports as they would be.
@@ -47,6 +51,7 @@ pub fn looking_changes_nothing_of_training(make: Make<'_>) {
         train(&mut *busy, step..step + 1);
         let _ = busy.save().expect("saved");
         let _ = busy.corrections().expect("corrections");
+        let _ = busy.splats(0).expect("splats");
         let report = busy.poll().expect("polled");
         (steps, losses) = (steps + report.steps, losses + report.loss_sum);
         let before = busy.flush().expect("flushed");

@@ -12,7 +12,7 @@ mod error;
 mod idle;
 mod record;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use gausset_io::dataset::{AlphaMode, Dataset, OpenOptions};
 
@@ -279,6 +279,17 @@ impl TrainConfig {
         }
         options.write_to(&mut self);
         Ok(self)
+    }
+
+    /// The same with other names for all paths.
+    #[must_use]
+    pub fn with_paths(mut self, name: impl Fn(&Path) -> PathBuf) -> Self {
+        let mut options = self.to_options();
+        for path in options.paths().flatten() {
+            *path = name(path);
+        }
+        options.write_to(&mut self);
+        self
     }
 }
 

@@ -82,12 +82,12 @@ macro_rules! options {
             ///
             /// # Errors
             /// No such option, or a value of another form, as `expected a number, found `x``.
-            pub fn set(&mut self, key: &str, text: &OsStr) -> Result<(), String> {
+            pub fn set(&mut self, key: &str, text: &OsStr) -> Result<(), crate::options::SetError> {
                 $(if key == key!($name) {
                     self.$name = Some(Value::from_text(text)?);
                     return Ok(());
                 })+
-                Err(format!("{key}: no such option"))
+                Err(crate::options::SetError::NoSuchOption(key.to_owned()))
             }
 
             /// The options that are paths, given or not.

@@ -8,6 +8,7 @@ use std::ffi::OsStr;
 
 use super::value::{Form, Value};
 use crate::config::{ConfigError, Needs, TrainConfig};
+use crate::words::ParseWordError;
 
 /// Under which heading an option is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,7 +83,7 @@ pub struct OptionInfo {
     /// A run that goes on may change it: it has no influence on the result.
     pub is_free_on_resume: bool,
     /// Says what is wrong with the form of a value: `expected a number, found `x``.
-    pub check: fn(&str) -> Result<(), String>,
+    pub check: fn(&str) -> Result<(), ParseWordError>,
 }
 
 /// Values that an option accepts among those of its type.

@@ -12,6 +12,17 @@ use crate::words::{
     RandomBackground, Strategy, TimeBudget, Up,
 };
 
+/// Why an option cannot be given what somebody has typed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SetError {
+    /// There is none of this name.
+    #[error("{0}: no such option")]
+    NoSuchOption(String),
+    /// It has no such value.
+    #[error(transparent)]
+    Value(#[from] ParseWordError),
+}
+
 /// How the values of an option are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -61,7 +72,7 @@ pub(crate) trait Value: Clone {
     const FORM: Form;
 
     /// Reads what somebody has typed, or says what was expected and found.
-    fn from_text(text: &OsStr) -> Result<Self, String>;
+    fn from_text(text: &OsStr) -> Result<Self, ParseWordError>;
 
     /// The value for messages.
     fn to_text(&self) -> String;
@@ -82,14 +93,14 @@ pub(crate) trait Value: Clone {
     }
 }
 
-fn misfit(expected: &str, found: &OsStr) -> String {
-    format!("expected {expected}, found `{}`", found.display())
+fn misfit(expected: &str, found: &OsStr) -> ParseWordError {
+    ParseWordError { expected: expected.to_owned(), found: found.display().to_string() }
 }
 
 impl Value for bool {
     const FORM: Form = Form::Flag;
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
+    fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
         text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| misfit("true|false", text))
     }
 
@@ -101,7 +112,7 @@ impl Value for bool {
 impl Value for f64 {
     const FORM: Form = Form::Number;
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
+    fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
         text.to_str().and_then(|text| text.parse().ok()).ok_or_else(|| misfit("a number", text))
     }
 
@@ -123,7 +134,7 @@ impl Value for f64 {
 impl Value for PathBuf {
     const FORM: Form = Form::Path;
 
-    fn from_text(text: &OsStr) -> Result<Self, String> {
+    fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
         Ok(text.into())
     }
 
@@ -191,7 +202,7 @@ macro_rules! whole_numbers {
         impl Value for $type {
             const FORM: Form = Form::Whole(<$type>::MAX as u64);
 
-            fn from_text(text: &OsStr) -> Result<Self, String> {
+            fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
                 let number = text.to_str().map_or(Err(Misfit::NotWhole), whole_number);
                 let number = number.map_err(|misfit_is| misfit(misfit_is.expected(), text))?;
                 Self::try_from(number).map_err(|_| misfit(&Self::FORM.expected(), text))
@@ -224,7 +235,7 @@ macro_rules! texts {
         impl Value for $type {
             const FORM: Form = $form;
 
-            fn from_text(text: &OsStr) -> Result<Self, String> {
+            fn from_text(text: &OsStr) -> Result<Self, ParseWordError> {
                 from_words(text)
             }
 
@@ -235,9 +246,8 @@ macro_rules! texts {
     )+};
 }
 
-fn from_words<T: FromStr<Err = ParseWordError>>(text: &OsStr) -> Result<T, String> {
-    let text = text.to_str().ok_or_else(|| misfit("Unicode text", text))?;
-    text.parse().map_err(|error: ParseWordError| error.to_string())
+fn from_words<T: FromStr<Err = ParseWordError>>(text: &OsStr) -> Result<T, ParseWordError> {
+    text.to_str().ok_or_else(|| misfit("Unicode text", text))?.parse()
 }
 
 const fn words(words: &'static [&'static str]) -> Form {
@@ -283,6 +293,6 @@ mod tests {
         }
         assert!(u8::from_text(OsStr::new("1k")).is_err());
         let line = u64::from_text(OsStr::new("99999999999G")).unwrap_err();
-        assert_eq!(line, "expected a smaller number, found `99999999999G`");
+        assert_eq!(line.to_string(), "expected a smaller number, found `99999999999G`");
     }
 }

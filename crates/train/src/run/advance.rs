@@ -4,13 +4,13 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gausset_core::engine::{DensityRule, Outputs, TrainState};
+use gausset_core::engine::{DensityRule, EngineError, Outputs, TrainState};
 
 use super::clock::is_multiple;
 use super::requests::{PictureRequest, Request};
 use super::summary::FinishedLine;
 use super::{Run, TrainError};
-use crate::eval::{EvalReport, Evaluation, Trust};
+use crate::eval::{EvalError, EvalReport, Evaluation, Trust};
 use crate::events::{End, Event, Outcome};
 use crate::warning::RunWarning;
 use crate::words::TimeBudget;
@@ -86,13 +86,18 @@ impl Run {
             return Ok(Advanced::Waiting);
         }
         // While a part is done the phase is that of a run with nothing due; an error leaves it there.
-        match std::mem::replace(&mut self.phase, Phase::Training(Due::default())) {
+        let advanced = match std::mem::replace(&mut self.phase, Phase::Training(Due::default())) {
             Phase::Training(due) => self.go_on_training(due),
             Phase::Exporting(state) => self.last_export(*state),
             Phase::Scoring(evaluation) => self.go_on_scoring(evaluation),
             Phase::Trusting(report, evaluation) => self.go_on_trusting(report, evaluation),
             Phase::Over(outcome) => Ok(self.end(*outcome)),
-        }
+        };
+        advanced.map_err(|error| match error {
+            TrainError::Engine(lost @ EngineError::Device(_))
+            | TrainError::Eval(EvalError::Engine(lost @ EngineError::Device(_))) => self.engine_error(lost),
+            other => other,
+        })
     }
 
     fn go_on_training(&mut self, mut due: Due) -> Result<Advanced, TrainError> {

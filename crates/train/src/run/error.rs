@@ -67,6 +67,14 @@ pub enum TrainError {
         /// Step of the last checkpoint, which is intact.
         checkpoint: Option<u64>,
     },
+    /// The device failed, or is gone.
+    #[error("{source}; {}", last_checkpoint(*checkpoint))]
+    Device {
+        /// What it said.
+        source: EngineError,
+        /// Step of the last checkpoint, which is intact.
+        checkpoint: Option<u64>,
+    },
     /// Nothing is left to train.
     #[error("step {step}: splats: none is left that can be drawn (expected at least one); {remedy}; {}", last_checkpoint(*checkpoint))]
     NoSplats {
@@ -113,9 +121,11 @@ pub enum TrainError {
     },
     /// The run would need more memory than it may use.
     #[error(
-        "⟨max-memory⟩: the run would need about {needed} for {splats} splats (expected at most {limit}); {advice}"
+        "{setting}: the run would need about {needed} for {splats} splats (expected at most {limit}); {advice}"
     )]
     Memory {
+        /// The setting of the limit.
+        setting: &'static str,
         /// Predicted need, with its unit.
         needed: String,
         /// Splats that it is predicted for.
@@ -136,8 +146,10 @@ pub enum TrainError {
         limit: String,
     },
     /// A view would need more memory than the run may use.
-    #[error("{source}; lower ⟨max-splats⟩, ⟨max-resolution⟩ or ⟨initial-scale⟩, or raise ⟨max-memory⟩")]
+    #[error("{source}; lower ⟨max-splats⟩, ⟨max-resolution⟩ or ⟨initial-scale⟩, or raise {setting}")]
     View {
+        /// The setting of the limit.
+        setting: &'static str,
         /// Which view, and how much.
         source: EngineError,
     },

@@ -26,6 +26,7 @@ mod error;
 mod export;
 mod feed;
 mod forecast;
+mod foresee;
 mod header;
 mod look;
 mod outbox;
@@ -68,6 +69,7 @@ use watch::{Changes, Watch};
 
 pub use advance::Advanced;
 pub use error::TrainError;
+pub use foresee::{Foreseen, foresee};
 pub use refined::with_refined_poses;
 pub use requests::{MAX_REQUESTS, PictureRequest, Request, Requests};
 pub use same_data::{check_dataset, check_init};
@@ -297,7 +299,10 @@ impl Run {
             EngineError::NonFiniteLoss { .. } => {
                 TrainError::NonFiniteLoss { source, checkpoint: self.checkpoints.last_step }
             }
-            EngineError::OutOfMemory { .. } => TrainError::View { source },
+            EngineError::OutOfMemory { .. } => {
+                TrainError::View { setting: self.memory.setting_behind(&source), source }
+            }
+            EngineError::Device(_) => TrainError::Device { source, checkpoint: self.checkpoints.last_step },
             other => other.into(),
         }
     }

@@ -165,6 +165,7 @@ pub(super) fn memory_plan(
     }
     let [needed, limit] = plan.shortage();
     Err(TrainError::Memory {
+        setting: plan.setting(),
         needed: units::bytes(needed),
         splats: plan.splat_count,
         limit: units::bytes(limit),

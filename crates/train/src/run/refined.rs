@@ -44,17 +44,30 @@ struct ListedCamera<'a> {
     cy: f64,
 }
 
+/// The cameras of a run as it has trained them.
+pub(super) struct TrainedCameras<'a> {
+    pub(super) dataset: &'a Dataset,
+    pub(super) state: &'a TrainState,
+    pub(super) corrections: &'a Corrections,
+    pub(super) saved_from_dataset: &'a Mat3,
+}
+
+impl TrainedCameras<'_> {
+    /// `camera_from_world` of all pictures, in the axes of the dataset; `None` of a run that refines none.
+    fn refined(&self) -> Option<Vec<Pose>> {
+        let group = self.state.extra(Group::Pose)?;
+        Some(refined_poses(self.dataset, group, self.corrections))
+    }
+}
+
 /// Writes `cameras.json`, with the poses that the run has refined, if it refines them.
 pub(super) fn list_cameras(
     fs: &dyn FileSystem,
     run: &Path,
-    dataset: &Dataset,
-    state: &TrainState,
-    corrections: &Corrections,
-    saved_from_dataset: &Mat3,
+    cameras: &TrainedCameras<'_>,
 ) -> Result<(), WriteError> {
-    let turn = Similarity::from_rotation(*saved_from_dataset);
-    let poses = state.extra(Group::Pose).map(|group| refined_poses(dataset, group, corrections));
+    let (dataset, poses) = (cameras.dataset, cameras.refined());
+    let turn = Similarity::from_rotation(*cameras.saved_from_dataset);
     let listed = dataset.images.iter().enumerate().map(|(id, image)| {
         let pose = turn.apply_to_pose(poses.as_ref().map_or(&image.pose, |poses| &poses[id]));
         let Camera { width, height, fx, fy, cx, cy } = image.camera;
@@ -78,15 +91,11 @@ pub(super) fn list_cameras(
 pub(super) fn save_cameras(
     fs: &dyn FileSystem,
     run: &Path,
-    dataset: &Dataset,
-    state: &TrainState,
-    corrections: &Corrections,
-    saved_from_dataset: &Mat3,
+    cameras: &TrainedCameras<'_>,
 ) -> Result<(), WriteError> {
-    let Some(group) = state.extra(Group::Pose) else { return Ok(()) };
-    let turn = Similarity::from_rotation(*saved_from_dataset);
-    let poses: Vec<Pose> =
-        refined_poses(dataset, group, corrections).iter().map(|pose| turn.apply_to_pose(pose)).collect();
+    let Some(poses) = cameras.refined() else { return Ok(()) };
+    let (dataset, turn) = (cameras.dataset, Similarity::from_rotation(*cameras.saved_from_dataset));
+    let poses: Vec<Pose> = poses.iter().map(|pose| turn.apply_to_pose(pose)).collect();
     let folder = cameras_folder(run);
     let files = match dataset.kind {
         DatasetKind::Colmap => colmap_files(dataset, &poses, &turn),

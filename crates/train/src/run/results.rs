@@ -10,8 +10,9 @@ use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_metrics::SsimDefinition;
 
 use super::header::CheckpointHeader;
+use super::refined::{self, TrainedCameras};
 use super::summary::EvaluationLine;
-use super::{Run, TrainError, export, prepare, refined};
+use super::{Run, TrainError, export, prepare};
 use crate::eval::{EvalError, EvalOptions, EvalReport, Evaluation, Measures, PictureFolder};
 use crate::events::Event;
 use crate::exposures::{Exposures, LearntGains};
@@ -82,9 +83,10 @@ impl Run {
         let _span = gausset_prof::span("export");
         let turn = &self.recorded.record.up_rotation;
         let (fs, dataset) = (&*self.session.fs, &self.session.dataset);
-        let (root, corrections) = (self.folder.root(), self.feed.corrections());
-        refined::save_cameras(fs, root, dataset, &state, corrections, turn)?;
-        refined::list_cameras(fs, root, dataset, &state, corrections, turn)?;
+        let corrections = self.feed.corrections();
+        let cameras = TrainedCameras { dataset, state: &state, corrections, saved_from_dataset: turn };
+        refined::save_cameras(fs, self.folder.root(), &cameras)?;
+        refined::list_cameras(fs, self.folder.root(), &cameras)?;
         let antialiased = self.config.recipe.antialiased;
         let rows = |train_index| self.feed.corrections().exposure_row(train_index);
         if let Some(gains) = LearntGains::of(dataset, &state.extras, rows) {

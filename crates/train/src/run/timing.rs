@@ -3,16 +3,47 @@
 use std::slice::from_ref;
 use std::time::Instant;
 
-use gausset_core::engine::{EngineError, StepReport};
+use gausset_core::engine::{Engine, EngineError, StepParams, StepReport, TrainView};
 
 use super::budget::{self, Deadline};
 use super::{Run, TrainError, prepare};
 use crate::plan::Plan;
 
-/// Steps that are timed to predict how long a run will take, the first of which does not count.
-const TIMED_STEPS: usize = 4;
+/// Views that are trained on to predict how long a run will take.
+pub(super) const TIMED_VIEWS: usize = 4;
+/// Steps that are timed together: so many at least, …
+const FEWEST_TIMED: usize = TIMED_VIEWS - 1;
+/// … and more as long as this has not passed, because a device with several steps under way shows its pace in many, …
+const TIMED_SECONDS: f64 = 0.05;
+/// … up to so many.
+const MOST_TIMED: usize = 32;
 /// Steps that a run has at least for a prediction.
 const WORTH_PREDICTING: u64 = 50;
+
+/// Seconds of a step on some views, again and again, with one wait behind all of them; nothing where there are no views.
+///
+/// # Errors
+/// Those of the device.
+pub(super) fn pace(
+    engine: &mut dyn Engine,
+    views: &[TrainView],
+    params: &StepParams,
+) -> Result<Option<f64>, EngineError> {
+    let Some(first) = views.first() else { return Ok(None) };
+    // It makes room for its buffers, and does not count.
+    engine.step(from_ref(first), &[], params)?;
+    engine.flush()?;
+    let (started, mut steps) = (Instant::now(), 0);
+    for view in views.iter().cycle().skip(1).take(MOST_TIMED) {
+        if steps >= FEWEST_TIMED && started.elapsed().as_secs_f64() >= TIMED_SECONDS {
+            break;
+        }
+        engine.step(from_ref(view), &[], params)?;
+        steps += 1;
+    }
+    engine.flush()?;
+    Ok(Some(started.elapsed().as_secs_f64() / steps as f64))
+}
 
 impl Run {
     /// Predicts how long the run will take, from a few steps on its next views, which leave no trace: the state is
@@ -63,33 +94,30 @@ impl Run {
         Ok(())
     }
 
-    /// Seconds of a step, the median of a few on the next views that leave no trace; nothing if they failed, because
-    /// they will fail again when they count. A view that does not fit into the memory is an error at once.
+    /// Seconds of a step, from a few on the next views that leave no trace; nothing if they failed, because they will fail again
+    /// when they count. A view that does not fit into the memory is an error at once.
     fn time_steps(&mut self) -> Result<Option<f64>, TrainError> {
         let _span = gausset_prof::span("predict");
         let state = self.session.engine.save()?;
-        let mut seconds = Vec::new();
         let recipe = &self.config.recipe;
         let now = self.plan.scheduled(self.done);
-        for view in self.feed.preview(TIMED_STEPS, &self.session.stop) {
-            let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
-            let view = self.coarse.reduce(view, reduction);
-            let params = recipe.step_params(now, &self.scene);
-            let started = Instant::now();
-            let stepped = self.session.engine.step(from_ref(&view), &[], &params);
-            if let Err(error @ EngineError::OutOfMemory { .. }) = stepped {
-                return Err(self.engine_error(error));
+        let views: Vec<_> = self
+            .feed
+            .preview(TIMED_VIEWS, &self.session.stop)
+            .into_iter()
+            .map(|view| {
+                let reduction = recipe.reduction_at(now, view.camera.width, view.camera.height);
+                self.coarse.reduce(view, reduction)
+            })
+            .collect();
+        let params = recipe.step_params(now, &self.scene);
+        match pace(&mut *self.session.engine, &views, &params) {
+            Err(error @ EngineError::OutOfMemory { .. }) => Err(self.engine_error(error)),
+            outcome => {
+                self.session.engine.load(state)?;
+                Ok(outcome.ok().flatten())
             }
-            if stepped.is_err() || self.session.engine.flush().is_err() {
-                break;
-            }
-            seconds.push(started.elapsed().as_secs_f64());
         }
-        self.session.engine.load(state)?;
-        // The first step makes room for its buffers.
-        seconds.drain(..seconds.len().min(1));
-        seconds.sort_by(f64::total_cmp);
-        Ok(seconds.get(seconds.len() / 2).copied())
     }
 
     /// Steps of the run for each step of the schedules from now on.

@@ -73,6 +73,7 @@ impl World {
         self.drawer = Some(std::thread::spawn(move || {
             let mut engine = engine();
             while !stop.load(Ordering::Relaxed) {
+                gausset_view::snapshot::give(&hub, 0, &mut *engine, Similarity::IDENTITY, false);
                 match hub.take(0) {
                     Some(job) => {
                         let look = Look {
@@ -131,6 +132,15 @@ impl Answer {
             found.eq_ignore_ascii_case(name).then_some(value.trim())
         })
     }
+}
+
+/// A GET with the token.
+pub(crate) fn get_with_token(world: &World, path: &str) -> Answer {
+    let token = world.server.token();
+    request(
+        world,
+        &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"),
+    )
 }
 
 pub(crate) fn get(world: &World, path: &str) -> Answer {

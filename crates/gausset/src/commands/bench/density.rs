@@ -1,4 +1,5 @@
-//! `gausset bench density`: the one pass over raw parameters that decides which splats are cloned, split and pruned.
+//! `gausset bench density`: the one pass over raw parameters that decides which splats are cloned, split and pruned; with a GPU
+//! whole rules (`density_rules`).
 
 use std::time::Instant;
 
@@ -9,8 +10,11 @@ use gausset_core::engine::ClassicRule;
 use gausset_cpu::LevelMissing;
 use gausset_density::decide::{self, Inputs, Thresholds};
 use gausset_flow::Failure;
+use gausset_flow::device::Device;
 use serde::Serialize;
 
+use super::density_rules;
+use super::timing::Interval;
 use crate::Ending;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -28,15 +32,15 @@ const BYTES_PER_SPLAT: f64 = 25.0;
 pub(super) struct DensityArgs {
     /// Passes that are timed for each size, after one that is not.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    passes: u64,
-    /// Largest number of splats.
+    pub(super) passes: u64,
+    /// Largest number of splats (of whole rules on a GPU at most 1,000,000).
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
-    splats: usize,
+    pub(super) splats: usize,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    compute: ComputeArgs,
+    pub(super) compute: ComputeArgs,
 }
 
 /// The result.
@@ -57,6 +61,9 @@ struct Size {
     prune: u64,
     /// Median wall time of a pass.
     median_ms: f64,
+    /// A tenth of the passes is faster, a tenth slower.
+    p10_ms: f64,
+    p90_ms: f64,
     /// Fastest pass.
     min_ms: f64,
     /// Median per million splats.
@@ -107,6 +114,12 @@ impl Arrays {
 
 /// Runs the benchmark.
 pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Ending> {
+    let options = args.compute.device.options();
+    if !matches!(options.device, Device::Auto | Device::Cpu) {
+        let measured = density_rules::measure(args, options)?;
+        console.object_or(&measured, || measured.table())?;
+        return Ok(Status::Done);
+    }
     let wanted = args.compute.device.level();
     let level = level(wanted).ok_or_else(|| Failure::from(LevelMissing(wanted)))?;
     let threads = args.compute.threads as usize;
@@ -139,7 +152,7 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
                 1e3 * started.elapsed().as_secs_f64()
             })
             .collect();
-        let median_ms = super::timing::median(&mut times);
+        let Interval { median_ms, p10_ms, p90_ms } = Interval::of(&mut times);
         let bytes = BYTES_PER_SPLAT * splats as f64;
         Size {
             splats,
@@ -147,6 +160,8 @@ pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Endin
             split: counts.split,
             prune: counts.prune,
             median_ms,
+            p10_ms,
+            p90_ms,
             min_ms: times.first().copied().unwrap_or(0.0),
             ms_per_million: median_ms * 1e6 / splats as f64,
             floor_ms: 1e3 * bytes / rates.stream_of(bytes),

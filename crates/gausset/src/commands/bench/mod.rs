@@ -11,6 +11,7 @@
 mod args;
 mod convert;
 mod density;
+mod density_rules;
 mod field;
 mod field_cases;
 mod measure;
@@ -46,7 +47,7 @@ enum What {
     Raster(MeasureArgs),
     /// Frames for a page of the viewer.
     View(view::BenchViewArgs),
-    /// The pass that decides which splats are cloned, split and pruned.
+    /// The pass that decides which splats are cloned, split and pruned; on a GPU whole rules.
     Density(DensityArgs),
     /// Cutting panoramas into views.
     Pano(pano::BenchPanoArgs),

@@ -7,6 +7,7 @@ use gausset_compute::level;
 use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, Overwrite};
 use gausset_io::{owned, units};
+use gausset_pano::look::Look;
 use serde::Serialize;
 
 use super::splitter::{Options, measure};
@@ -39,6 +40,9 @@ pub(crate) struct BenchPanoArgs {
     /// Passes over them; the fastest counts.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     passes: u32,
+    /// Colours, as in `pano split`, to measure what they take.
+    #[arg(long, value_name = "SETTINGS", allow_hyphen_values = true, value_parser = crate::commands::pano::colour::parse_look)]
+    look: Option<Look>,
     /// Folder for panoramas and views, which stay there [default: a temporary one].
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -87,6 +91,7 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
         frames: args.frames as usize,
         repeats: args.passes as usize,
         quality: 95,
+        look: args.look.unwrap_or_default(),
     };
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     owned::claim(&Disk, &folder, PURPOSE, overwrite).map_err(|e| Failure::new("write", e))?;
@@ -96,16 +101,15 @@ pub(crate) fn run(args: &BenchPanoArgs, console: &Console) -> Result<Status, End
     }
     let m = measured?;
     let stage = |name, cpu_ms_per_view| Stage { name, cpu_ms_per_view };
+    let colour = (m.colour > 0.0).then(|| stage("colour", m.colour));
     let result = Measured {
         views_per_s: 1e3 / m.total,
         cpu_ms_per_view: m.total,
-        stages: vec![
-            stage("read", m.read),
-            stage("decode", m.decode),
-            stage("remap", m.remap),
-            stage("encode", m.encode),
-            stage("write", m.write),
-        ],
+        stages: [stage("read", m.read), stage("decode", m.decode)]
+            .into_iter()
+            .chain(colour)
+            .chain([stage("remap", m.remap), stage("encode", m.encode), stage("write", m.write)])
+            .collect(),
         peak_bytes: peak_bytes(),
         jpeg_backend: gausset_pano::jpeg::BACKEND,
         width: args.width,

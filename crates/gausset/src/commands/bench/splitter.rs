@@ -10,9 +10,11 @@ use gausset_flow::Failure;
 use gausset_io::atomic::{Disk, FileSystem, name_together, plain_reason, write_atomic, write_unnamed};
 use gausset_pano::cutter::{CutError, CutJob, CutView, Cutter, Format, Plan, Times};
 use gausset_pano::geometry::View;
+use gausset_pano::grade::{Colouring, Grade, rows_with_chroma};
 use gausset_pano::jpeg::{Decoder, encode_planes};
 use gausset_pano::layout::Layout;
 use gausset_pano::load::{self, Limits};
+use gausset_pano::look::Look;
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::{Equirect, Projection};
 use gausset_scenes::panorama::detailed;
@@ -28,6 +30,8 @@ pub(super) struct Options {
     pub(super) repeats: usize,
     /// JPEG quality of panoramas and views.
     pub(super) quality: u8,
+    /// What is done to the colours.
+    pub(super) look: Look,
 }
 
 /// CPU milliseconds per view of the parts of the work, of the fastest pass over all frames.
@@ -37,6 +41,8 @@ pub(super) struct Measured {
     pub(super) read: f64,
     /// Decoding.
     pub(super) decode: f64,
+    /// Changing colours.
+    pub(super) colour: f64,
     /// Sampling.
     pub(super) remap: f64,
     /// Encoding.
@@ -82,6 +88,10 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
     let plan = Plan::new(views, Format::Jpeg(options.quality), &projection, shape, 0.0, &pool);
     let (mut decoder, mut frame, mut cutter, mut buffer) =
         (Decoder::default(), Frame::default(), Cutter::default(), Vec::new());
+    let colouring = Colouring { look: options.look, lut: None };
+    let grade = (!colouring.is_neutral()).then(|| Grade::new(colouring, [1.0; 3]));
+    let rows =
+        if grade.is_some() { rows_with_chroma(&plan.rows, &plan.shape.sizes) } else { plan.rows.clone() };
     let never = AtomicBool::new(false);
     let mut best: Option<Measured> = None;
     for _ in 0..options.repeats.max(1) {
@@ -97,9 +107,13 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
             };
             let mut opened = open(file, buffer)?;
             m.read += lap();
-            let decoded = opened.decode(level, &mut decoder, &plan.rows, &mut frame);
+            let decoded = opened.decode(level, &mut decoder, &rows, &mut frame);
             decoded.map_err(failed)?;
             m.decode += lap();
+            if let Some(grade) = &grade {
+                grade.apply(&mut frame);
+                m.colour += lap();
+            }
             let mut times = Times::default();
             let mut write = 0.0;
             let mut written = Vec::new();
@@ -129,7 +143,15 @@ pub(super) fn measure(options: &Options, folder: &Path, level: Level) -> Result<
         }
         m.total = 1e3 * (cpu_seconds() - cpu);
         let views = m.views as f64;
-        for value in [&mut m.read, &mut m.decode, &mut m.remap, &mut m.encode, &mut m.write, &mut m.total] {
+        for value in [
+            &mut m.read,
+            &mut m.decode,
+            &mut m.colour,
+            &mut m.remap,
+            &mut m.encode,
+            &mut m.write,
+            &mut m.total,
+        ] {
             *value /= views;
         }
         if best.is_none_or(|b| m.total < b.total) {

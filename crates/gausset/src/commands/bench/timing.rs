@@ -1,5 +1,7 @@
 //! What a measurement reads of the process, and the middle of what it reads.
 
+use serde::Serialize;
+
 /// Largest resident size of this process.
 pub(super) fn peak_bytes() -> Option<u64> {
     gausset_compute::machine::resident(None).map(|resident| resident.peak)
@@ -35,4 +37,27 @@ pub(super) fn cpu_seconds() -> f64 {
 pub(super) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// The middle of times and how far they spread.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(super) struct Interval {
+    /// Median.
+    pub(super) median_ms: f64,
+    /// A tenth is below.
+    pub(super) p10_ms: f64,
+    /// A tenth is above.
+    pub(super) p90_ms: f64,
+}
+
+impl Interval {
+    /// Of times in ms, which it sorts; 0 of none.
+    pub(super) fn of(times: &mut [f64]) -> Self {
+        let median_ms = median(times);
+        let at = |share: f64| {
+            let place = (share * times.len().saturating_sub(1) as f64).round() as usize;
+            times.get(place).copied().unwrap_or(0.0)
+        };
+        Self { median_ms, p10_ms: at(0.1), p90_ms: at(0.9) }
+    }
 }

@@ -1,10 +1,13 @@
 //! `gausset pano`: 360-degree footage to views, poses and a splat.
 
 pub(crate) mod align;
+pub(crate) mod colour;
+pub(crate) mod convert;
 pub(crate) mod export;
 pub(crate) mod layouts;
 pub(crate) mod preview;
 pub(crate) mod run;
+pub(crate) mod shape;
 pub(crate) mod split;
 pub(crate) mod views;
 
@@ -42,6 +45,8 @@ enum What {
     Layouts(layouts::LayoutsArgs),
     /// Draw the views of a layout and their outlines on a panorama.
     Preview(preview::PreviewArgs),
+    /// Make panoramas, crosses, strips and faces of each other.
+    Convert(Box<convert::ConvertArgs>),
     /// Write the poses for other programs.
     Export(export::ExportArgs),
 }
@@ -54,6 +59,7 @@ impl PanoArgs {
             What::Align(args) => args.json,
             What::Run(args) => args.json,
             What::Layouts(args) => args.json,
+            What::Convert(args) => args.json,
             What::Preview(_) | What::Export(_) => false,
         }
     }
@@ -67,6 +73,7 @@ pub(crate) fn run(args: PanoArgs, console: &Console) -> Result<Status, Ending> {
         What::Run(args) => run::run(&args, console),
         What::Layouts(args) => layouts::run(&args, console),
         What::Preview(args) => preview::run(&args, console),
+        What::Convert(args) => convert::run(&args, console),
         What::Export(args) => export::run(&args, console),
     }
 }

@@ -6,17 +6,20 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use gausset_compute::{Exec, Pool};
-use gausset_flow::Failure;
+use gausset_flow::{Failure, panos};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
 use gausset_pano::coverage::Coverage;
-use gausset_pano::load::{self, Limits};
 use gausset_pano::preview;
 
+use super::colour::ColourArgs;
+use super::shape::ShapeArgs;
 use super::views::ViewArgs;
 use crate::Ending;
 use crate::console::Console;
 use crate::describe;
 use crate::exit::Status;
+use crate::interrupt::Interrupt;
+use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
 Example:
@@ -27,7 +30,7 @@ Above, the panorama with the outlines of the views, dark where none of them sees
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PreviewArgs {
-    /// A panorama.
+    /// A panorama, a cross or a strip; a folder with six faces.
     #[arg(value_name = "FRAME")]
     frame: PathBuf,
     /// The picture.
@@ -37,6 +40,10 @@ pub(crate) struct PreviewArgs {
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
     #[command(flatten)]
+    shape: ShapeArgs,
+    #[command(flatten)]
+    colours: ColourArgs,
+    #[command(flatten)]
     views: ViewArgs,
 }
 
@@ -44,15 +51,13 @@ pub(crate) struct PreviewArgs {
 pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Ending> {
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     refuse_existing(&Disk, &args.output, overwrite)?;
-    let frames = |e: &dyn std::fmt::Display| Failure::new("frames", e);
-    let mut opened = load::open(&args.frame, &Limits::default(), Vec::new()).map_err(|e| frames(&e))?;
-    let [w, h] = opened.size;
-    let equirect = opened.metadata.equirect(w, h);
-    let equirect = equirect.map_err(|what| frames(&format!("{}: {what}", args.frame.display())))?;
-    let views = args.views.options().views(equirect.full_width.round() as u32)?;
     let pool = Pool::with_all_cores();
-    let picture = preview::sheet(&mut opened, equirect, &views, Exec::best(&pool), &AtomicBool::new(false))
-        .map_err(|e| frames(&e))?;
+    let interrupt = Interrupt::watch();
+    let (shape, colours) = (args.shape.options(), args.colours.options());
+    let (mut frame, equirect) =
+        attend(&interrupt, console, |host| panos::panorama_of(&args.frame, shape, &colours, &pool, host))?;
+    let views = args.views.options().views(equirect.full_width.round() as u32)?;
+    let picture = preview::sheet(&mut frame, equirect, &views, Exec::best(&pool), &AtomicBool::new(false));
     let png = gausset_io::image::encode::png_rgb8(&picture).map_err(|e| Failure::new("write", e))?;
     let options = WriteOptions { overwrite, ..WriteOptions::default() };
     write_atomic_with(&Disk, &args.output, &options, |file| file.write_all(&png))?;

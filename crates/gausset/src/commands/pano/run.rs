@@ -11,10 +11,11 @@ use gausset_train::TrainOptions;
 use serde::Serialize;
 
 use super::align::ToolArgs;
+use super::colour::ColourArgs;
 use super::split::ChoiceArgs;
 use super::views::layout_parser;
 use crate::commands::overwrite;
-use crate::commands::training::{Counted, ending, object, status};
+use crate::commands::training::{Counted, RecordArgs, ending, object, status};
 use crate::commands::viewer::ViewerArgs;
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -63,6 +64,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
+    colours: ColourArgs,
+    #[command(flatten)]
     tool: ToolArgs,
     /// Every n-th frame is held out [default: 4, from 16 frames on 8].
     #[arg(long, value_name = "N", help_heading = "Run")]
@@ -77,6 +80,8 @@ pub(crate) struct RunArgs {
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    records: RecordArgs,
     #[command(flatten)]
     compute: ComputeArgs,
     #[command(flatten)]
@@ -103,6 +108,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         crop_bottom: args.crop_bottom,
         masks: args.masks.clone(),
         mask_command: args.mask_command.clone(),
+        colours: args.colours.options(),
         frames: args.choice.options(),
         tool: args.tool.options(),
         training: TrainOptions { test_every: args.test_every, threads: Some(args.compute.threads), ..given },
@@ -110,7 +116,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         threads: args.compute.threads,
         ..PanoOptions::new(&args.input, &args.output)
     };
-    let conditions = args.compute.device.conditions();
+    let conditions = args.records.over(args.compute.device.conditions());
     let mut viewer = args.viewer.start(&args.output, &interrupt, console)?;
     let job = |host: &mut Host<'_>| pano_run::run(&options, conditions, host);
     let done = match attend_watched(&interrupt, console, viewer.as_mut(), job) {

@@ -8,10 +8,12 @@ use gausset_flow::panos::split as pano_split;
 use gausset_flow::panos::{FrameChoice, SplitOptions};
 use gausset_flow::{Failure, tool::SILENCE};
 use gausset_pano::cutter::Format;
-use gausset_pano::split::{Naming, OnError, PartSeconds, Skipped};
+use gausset_pano::split::{Naming, Numbering, OnError, PartSeconds, Skipped};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
+use super::colour::ColourArgs;
+use super::shape::ShapeArgs;
 use super::views::ViewArgs;
 use crate::commands::training::{ending, interrupted};
 use crate::console::Console;
@@ -32,7 +34,7 @@ Finished frames are kept: the same command goes on after an interruption.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SplitArgs {
-    /// A folder of panoramas (JPEG, PNG, TIFF), of GoPro MAX stream pairs, or a video (through ffmpeg).
+    /// A folder of panoramas or cubes (JPEG, PNG, TIFF), of GoPro MAX stream pairs, or a video (through ffmpeg).
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
     /// Folder for the views.
@@ -42,6 +44,8 @@ pub(crate) struct SplitArgs {
     pub(crate) views: ViewArgs,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
+    #[command(flatten)]
+    pub(crate) colours: ColourArgs,
     /// Mask everything within so many degrees of straight down: tripod, operator.
     #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
     pub(crate) crop_bottom: f64,
@@ -71,6 +75,13 @@ pub(crate) struct SplitArgs {
             .map(|w| if w == "flat" { Naming::Flat } else { Naming::Rig })
     )]
     pub(crate) naming: Naming,
+    /// Numbers of flat names: order (from 0) or source (the last number in the name of the frame) [default: order].
+    #[arg(
+        long, value_name = "NUMBERS", hide_possible_values = true, help_heading = "Files",
+        value_parser = PossibleValuesParser::new(["order", "source"])
+            .map(|w| if w == "source" { Numbering::Source } else { Numbering::Order })
+    )]
+    pub(crate) numbering: Option<Numbering>,
     /// What to do with a frame that cannot be used: skip|stop.
     #[arg(
         long, value_name = "HOW", default_value = "skip", hide_possible_values = true, help_heading = "Files",
@@ -130,6 +141,8 @@ pub(crate) struct ChoiceArgs {
     /// At most so many frames, spread evenly.
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_frames: Option<u32>,
+    #[command(flatten)]
+    pub(crate) shape: ShapeArgs,
 }
 
 impl ChoiceArgs {
@@ -143,6 +156,7 @@ impl ChoiceArgs {
             is_stereo: self.stereo.is_some(),
             lens: self.lens.clone(),
             max_frames: self.max_frames,
+            shape: self.shape.options(),
         }
     }
 }
@@ -158,6 +172,11 @@ impl SplitArgs {
             }
             (_, quality) => Format::Jpeg(quality.unwrap_or(95)),
         };
+        if self.numbering.is_some() && self.naming != Naming::Flat {
+            return Err(Failure::usage(
+                "--numbering: has no effect with --naming rig; leave it out, or take --naming flat",
+            ));
+        }
         Ok(SplitOptions {
             input: self.input.clone(),
             output: self.output.clone(),
@@ -169,6 +188,8 @@ impl SplitArgs {
             level_gpano: self.level.is_some(),
             format,
             naming: self.naming,
+            numbering: self.numbering.unwrap_or_default(),
+            colours: self.colours.options(),
             on_error: self.on_error,
             force: self.force,
             tool_timeout: self.tool_timeout,

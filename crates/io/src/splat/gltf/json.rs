@@ -16,6 +16,7 @@ const MAX_SCALE: f64 = 1e6;
 #[serde(rename_all = "camelCase", default)]
 #[derive(Default)]
 pub(super) struct Root {
+    pub(super) asset: Asset,
     pub(super) extensions_required: Vec<String>,
     scene: Option<usize>,
     scenes: Vec<Scene>,
@@ -24,6 +25,13 @@ pub(super) struct Root {
     pub(super) accessors: Vec<Accessor>,
     pub(super) buffer_views: Vec<BufferView>,
     pub(super) buffers: Vec<Buffer>,
+}
+
+/// Who made the file, and what they added.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Asset {
+    pub(super) extras: serde_json::Value,
 }
 
 #[derive(Default, Deserialize)]

@@ -15,6 +15,8 @@
 //!
 //! Assets of glTF look along +z with y up: half a turn about z from the axes of training.
 
+mod buffers;
+mod columns;
 mod json;
 mod read;
 mod write;

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::{
     BINARY_CHUNK, CHUNK_HEAD_BYTES, EXTENSION, HEADER_BYTES, JSON_CHUNK, MAGIC, VERSION, sh_attribute,
 };
+use crate::splat::facts;
 use crate::splat::frame::HalfTurn;
 use crate::splat::values::{self, Clips};
 use crate::splat::{Document, Format, SaveOptions, Saved};
@@ -42,7 +43,12 @@ pub(in crate::splat) fn write(
     let count = splats.len();
     let columns = columns(splats.sh_degree);
     let binary: usize = columns.iter().map(|column| column.bytes * count).sum();
-    let mut json = json_of(&columns, count, &splats.means, binary).to_string();
+    let mut json = json_of(&columns, count, &splats.means, binary);
+    let facts = facts::lines(document);
+    if !facts.is_empty() {
+        json["asset"]["extras"] = json!({ "gausset": facts });
+    }
+    let mut json = json.to_string();
     while !json.len().is_multiple_of(4) {
         json.push(' ');
     }
@@ -91,7 +97,6 @@ pub(in crate::splat) fn write(
     saved.version = Some("2.0, binary");
     saved.frame = Some("y up, turned by half a turn about z");
     saved.clipped = clips.into_counts();
-    saved.lose_all_but_numbers(document, sh::MAX_DEGREE);
     Ok(saved)
 }
 

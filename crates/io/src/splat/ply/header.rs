@@ -255,7 +255,7 @@ impl Header {
 
 impl Comments {
     /// Looks for what matters in a comment; case does not.
-    fn read(&mut self, text: &str) {
+    pub(in crate::splat) fn read(&mut self, text: &str) {
         let text = text.trim().to_ascii_lowercase();
         if let Some(mode) = text.strip_prefix("splatrendermode:") {
             let mode = mode.trim();

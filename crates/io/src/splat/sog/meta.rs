@@ -11,6 +11,9 @@ pub(super) struct Meta {
     /// None in version 1.
     pub(super) version: Option<u32>,
     count: Option<u64>,
+    /// Who made the file, and what they added.
+    #[serde(default)]
+    pub(super) asset: serde_json::Value,
     model: Option<String>,
     #[serde(default)]
     antialias: bool,

@@ -33,8 +33,11 @@ pub(super) struct Palette {
 
 /// Points to be parted.
 pub(super) struct Points<'a> {
-    /// `[point][dimension]`.
-    pub(super) values: &'a [f32],
+    /// Rows that end in the values of a point.
+    pub(super) rows: &'a [f32],
+    /// Values of a row.
+    pub(super) stride: usize,
+    /// Values of a point.
     pub(super) dimensions: usize,
     /// Weight of each point, 0..=1.
     pub(super) weights: &'a [f32],
@@ -46,7 +49,8 @@ impl Points<'_> {
     }
 
     fn point(&self, i: u32) -> &[f32] {
-        &self.values[i as usize * self.dimensions..(i as usize + 1) * self.dimensions]
+        let end = (i as usize + 1) * self.stride;
+        &self.rows[end - self.dimensions..end]
     }
 
     fn weight(&self, i: u32) -> f64 {
@@ -137,6 +141,7 @@ pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Pale
 
     let around = neighbours(&centres, points.dimensions);
     let mut entries: Vec<f32> = fine.concat();
+    drop(fine);
     let ends = first.iter().skip(1).copied().chain([(entries.len() / points.dimensions) as u32]);
     let ranges: Vec<[usize; 2]> =
         first.iter().zip(ends).map(|(&begin, end)| [begin as usize, end as usize]).collect();
@@ -161,6 +166,7 @@ pub(super) fn build(points: &Points<'_>, entries: usize, exec: Exec<'_>) -> Pale
                 }
             });
         });
+        drop(tables);
         if round == 0 {
             update(points, &all, &labels, &mut entries);
         }
@@ -313,7 +319,7 @@ mod tests {
     #[test]
     fn threads_and_vectors_do_not_change_the_palette() {
         let (values, weights) = (values(3000, 9), vec![1.0; 3000]);
-        let points = Points { values: &values, dimensions: 9, weights: &weights };
+        let points = Points { rows: &values, stride: 9, dimensions: 9, weights: &weights };
         for entries in [64, 2048] {
             let expected = build(
                 &points,
@@ -337,7 +343,7 @@ mod tests {
     #[test]
     fn more_entries_are_nearer_and_as_many_as_points_are_exact() {
         let (values, weights) = (values(2000, 24), vec![1.0; 2000]);
-        let points = Points { values: &values, dimensions: 24, weights: &weights };
+        let points = Points { rows: &values, stride: 24, dimensions: 24, weights: &weights };
         let pool = Pool::new(1);
         let best = Exec::best(&pool);
         let errors = [1, 64, 1024].map(|entries| error(&points, &build(&points, entries, best)));

@@ -11,6 +11,7 @@ use zip::ZipArchive;
 
 use super::meta::Meta;
 use super::{FIRST_LARGEST, META, PALETTE_COLUMNS};
+use crate::splat::facts;
 use crate::splat::format::Start;
 use crate::splat::source::{Source, Stream};
 use crate::splat::usable::{Collector, row_values};
@@ -126,12 +127,13 @@ pub(in crate::splat) fn read(source: &mut Source<'_>) -> Result<Initial, SplatEr
         }
         splats.push(&mut row);
     }
-    Ok(Initial::Splats(Document {
+    let document = Document {
         antialiased: meta.is_antialiased(),
         flat: meta.is_flat(),
         version: Some(meta.version.unwrap_or(1).to_string()),
         ..splats.into_document(Format::Sog)
-    }))
+    };
+    Ok(Initial::Splats(facts::obey(document, facts::in_json(&meta.asset))))
 }
 
 impl Place<'_> {

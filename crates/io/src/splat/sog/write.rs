@@ -13,6 +13,8 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 use super::codebook::Codebook;
 use super::palette::{self, Points};
 use super::{FIRST_LARGEST, META, PALETTE_COLUMNS};
+use crate::splat::facts;
+use crate::splat::order::morton;
 use crate::splat::values;
 use crate::splat::{Document, Format, SaveOptions, Saved};
 
@@ -83,6 +85,11 @@ pub(in crate::splat) fn write(
         "quats": { "files": ["quats.webp"] },
         "sh0": { "codebook": colours.values.to_vec(), "files": ["sh0.webp"] },
     });
+    // Splats are sorted, those of a sky among them.
+    let facts = facts::lines(&Document { sky: 0, ..document.with_splats(Splats::default(), 0) });
+    if !facts.is_empty() {
+        meta["asset"]["gausset"] = json!(facts);
+    }
     match (document.antialiased, document.flat) {
         (true, _) => meta["model"] = json!("antialiased"),
         (false, true) => meta["model"] = json!("2dgs"),
@@ -105,16 +112,14 @@ pub(in crate::splat) fn write(
     writer.write_all(&bytes)?;
     let mut saved = Saved::new(Format::Sog, count, bytes.len() as u64);
     saved.version = Some("2");
-    saved.lose_scene_facts(document);
+    saved.lose_sky(document);
     Ok(saved)
 }
 
 /// The splats along a Morton curve through their codes: neighbours stand together, and those with the same upper bytes in
 /// one run, which costs a picture hardly more than one of them.
 fn order_of(count: usize, codes: impl Fn(usize) -> [u16; 3]) -> Vec<u32> {
-    let spread = |code: u16| (0..16).fold(0u64, |all, bit| all | u64::from(code >> bit & 1) << (3 * bit));
-    let key = |i: usize| codes(i).map(spread).iter().zip(0..).fold(0, |key, (part, axis)| key | part << axis);
-    let mut keys: Vec<(u64, u32)> = (0..count).map(|i| (key(i), i as u32)).collect();
+    let mut keys: Vec<(u64, u32)> = (0..count).map(|i| (morton(codes(i)), i as u32)).collect();
     keys.sort_unstable();
     keys.into_iter().map(|(_, i)| i).collect()
 }
@@ -172,11 +177,11 @@ struct Rest {
 
 impl Rest {
     fn of(splats: &Splats) -> Self {
-        let dimensions = splats.sh_stride() - 3;
-        let values: Vec<f32> = (0..splats.len()).flat_map(|i| splats.sh_of(i)[3..].iter().copied()).collect();
+        let stride = splats.sh_stride();
+        let dimensions = stride - 3;
         let weights: Vec<f32> =
             splats.opacity_logits.iter().map(|&logit| values::opacity(logit) as f32).collect();
-        let points = Points { values: &values, dimensions, weights: &weights };
+        let points = Points { rows: &splats.sh, stride, dimensions, weights: &weights };
         // The largest power of two that is not more than the splats.
         let most = (1usize << splats.len().ilog2()).min(MAX_ENTRIES);
         let palette::Palette { entries, labels } =

@@ -37,6 +37,8 @@ const ANTIALIASED: u8 = 1;
 const EXTENSIONS: u8 = 2;
 /// Type of the extension that names the axes, `SPZ_ADOBE_coordinate_system`.
 const AXES_EXTENSION: u32 = 0xadbe_0003;
+/// Type of the extension with lines about the scene ([`super::facts`]), of ours.
+const FACTS_EXTENSION: u32 = 0x4741_0001;
 /// Names of the axes, by the number in the extension; number 0 names none.
 const AXES_NAMES: [&str; 16] = [
     "LDB", "RDB", "LUB", "RUB", "LDF", "RDF", "LUF", "RUF", "LFD", "RFD", "LFU", "RFU", "LBD", "RBD", "LBU",

@@ -9,9 +9,10 @@ use gausset_core::sh;
 use ruzstd::decoding::StreamingDecoder;
 
 use super::{
-    ANTIALIASED, AXES_EXTENSION, BLOCKS, COLOUR_SCALE, EXTENSIONS, HEADER_BYTES, HEADER_BYTES_4,
-    LEAST_LOG_SCALE, MAGIC, SCALE_STEPS, SpzFrame, axes_of, block_bytes,
+    ANTIALIASED, AXES_EXTENSION, BLOCKS, COLOUR_SCALE, EXTENSIONS, FACTS_EXTENSION, HEADER_BYTES,
+    HEADER_BYTES_4, LEAST_LOG_SCALE, MAGIC, SCALE_STEPS, SpzFrame, axes_of, block_bytes,
 };
+use crate::splat::facts;
 use crate::splat::format::Start;
 use crate::splat::frame::Axes;
 use crate::splat::source::{Source, Stream};
@@ -81,6 +82,7 @@ impl Header {
 #[derive(Default)]
 struct Extensions {
     axes: Option<u32>,
+    facts: String,
     notes: Vec<String>,
 }
 
@@ -357,11 +359,11 @@ impl Decoder {
 
     fn splat(&mut self, i: usize, rest: &[u8]) {
         let [positions, opacities, colours, scales, rotations] = &self.raw;
-        let bits = i32::from(self.header.fractional_bits);
+        let step = 1.0 / f64::from(1u32 << self.header.fractional_bits);
         let mean = three(positions.get(9 * i..).unwrap_or_default().as_chunks::<3>().0, |&[a, b, c]| {
             // The sign comes from the highest byte.
             let whole = i32::from_le_bytes([0, a, b, c]) >> 8;
-            libm::ldexp(f64::from(whole), -bits) as f32
+            (f64::from(whole) * step) as f32
         });
         let log_scale = three(scales.get(3 * i..).unwrap_or_default(), |&b| {
             (f64::from(b) / SCALE_STEPS + LEAST_LOG_SCALE) as f32
@@ -379,9 +381,11 @@ impl Decoder {
                 rotations.get(4 * i..).and_then(|b| b.first_chunk()).map_or(0, |b| u32::from_le_bytes(*b)),
             ),
         };
-        let geometry = mean.into_iter().chain(log_scale).chain(quat).chain([logit]).chain(dc);
-        let rest = rest.iter().map(|&b| (f32::from(b) - 128.0) / 128.0);
-        self.row.iter_mut().zip(geometry.chain(rest)).for_each(|(out, v)| *out = v);
+        let ([x, y, z], [sx, sy, sz], [qw, qx, qy, qz], [r, g, b]) = (mean, log_scale, quat, dc);
+        if let Some((geometry, out)) = self.row.split_first_chunk_mut::<14>() {
+            *geometry = [x, y, z, sx, sy, sz, qw, qx, qy, qz, logit, r, g, b];
+            out.iter_mut().zip(rest).for_each(|(out, &b)| *out = (f32::from(b) - 128.0) / 128.0);
+        }
         let header = self.header;
         let new = || Collector::new(header.sh_degree.min(sh::MAX_DEGREE), header.count.into());
         self.splats.get_or_insert_with(new).push(&mut self.row);
@@ -400,12 +404,13 @@ impl Decoder {
         };
         axes.apply(&mut document.splats);
         document.report.notes.extend(extensions.notes);
-        Ok(Initial::Splats(Document {
+        let document = Document {
             antialiased: self.header.flags & ANTIALIASED != 0,
             version: Some(self.header.version.to_string()),
             frame: Some(frame),
             ..document
-        }))
+        };
+        Ok(Initial::Splats(facts::obey(document, extensions.facts.lines())))
     }
 }
 
@@ -467,6 +472,10 @@ impl Extensions {
                     other.map_or("nothing".to_owned(), |axes| axes.to_string())
                 )),
             }
+            return;
+        }
+        if kind == FACTS_EXTENSION {
+            self.facts = String::from_utf8_lossy(content).into_owned();
             return;
         }
         // The safe orbit of Adobe concerns cameras only; others of that vendor may change what the numbers mean.

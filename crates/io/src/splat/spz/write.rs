@@ -2,15 +2,19 @@
 
 use std::f64::consts::FRAC_1_SQRT_2;
 use std::io::{self, Write};
+use std::ops::Range;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use gausset_core::Splats;
+use zstd::stream::raw::CParameter;
+use zstd::zstd_safe::Strategy;
 
 use super::{
-    ANTIALIASED, AXES_EXTENSION, COLOUR_SCALE, EXTENSIONS, HEADER_BYTES_4, LEAST_LOG_SCALE, MAGIC, RDF, RUB,
-    SCALE_STEPS, SpzFrame, SpzOptions,
+    ANTIALIASED, AXES_EXTENSION, COLOUR_SCALE, EXTENSIONS, FACTS_EXTENSION, HEADER_BYTES_4, LEAST_LOG_SCALE,
+    MAGIC, RDF, RUB, SCALE_STEPS, SpzFrame, SpzOptions, block_bytes,
 };
+use crate::splat::facts;
 use crate::splat::frame::Axes;
 use crate::splat::values::{self, Clips};
 use crate::splat::{Document, Format, SaveOptions, Saved};
@@ -19,8 +23,17 @@ use crate::splat::{Document, Format, SaveOptions, Saved};
 const USUAL_FRACTIONAL_BITS: u8 = 12;
 /// Largest position code.
 const LARGEST_CODE: f64 = ((1 << 23) - 1) as f64;
-/// Level of zstd of the reference implementation.
+/// Level of zstd of the reference implementation; what follows replaces most of what it says.
 const ZSTD_LEVEL: i32 = 12;
+/// The logarithms of zstd's window, of its tables and of the places that it looks at, and the shortest match. Columns of
+/// bytes repeat nearby or not at all: this makes smaller files than level 12 with its window of 4 MiB and tables of 48, in
+/// a fifth of the time and in 1 MiB (300,000 splats of the workload: 10.42 MB for 10.59; 64,000 of a demo: 1.554 for 1.553).
+const ZSTD_WINDOW_LOG: u32 = 16;
+const ZSTD_TABLE_LOG: u32 = 16;
+const ZSTD_SEARCH_LOG: u32 = 6;
+const ZSTD_LEAST_MATCH: u32 = 6;
+/// Splats encoded at once.
+const CHUNK_SPLATS: usize = 1 << 12;
 
 /// Writes a document.
 pub(in crate::splat) fn write(
@@ -36,18 +49,7 @@ pub(in crate::splat) fn write(
     if !(3..=4).contains(&version) || sh_bits.iter().any(|bits| !(1..=8).contains(bits)) {
         return Err(invalid("no such SPZ (expected version 3 or 4 and 1 to 8 bits for SH)"));
     }
-    let turned;
-    let splats = match frame {
-        SpzFrame::AsIs => &document.splats,
-        SpzFrame::Rub => {
-            let mut splats = document.splats.clone();
-            Axes::RUB.apply(&mut splats);
-            turned = splats;
-            &turned
-        }
-    };
-
-    let mut clips = Clips::default();
+    let splats = &document.splats;
     let bits = fractional_bits(splats);
     let named = version == 4;
     let mut header = MAGIC.to_vec();
@@ -56,59 +58,90 @@ pub(in crate::splat) fn write(
     let flags = if document.antialiased { ANTIALIASED } else { 0 } | if named { EXTENSIONS } else { 0 };
     let streams = if splats.sh_degree == 0 { 5 } else { 6 };
     header.extend([splats.sh_degree, bits, flags, if version == 4 { streams } else { 0 }]);
-    let blocks = (0..usize::from(streams)).map(|block| encode(block, splats, bits, sh_bits, &mut clips));
+    let block_bytes = block_bytes(version.into(), splats.sh_degree);
+    let blocks = block_bytes.iter().take(streams.into()).enumerate();
+    let mut encoder = Encoder { splats, frame, bits, sh_bits, clips: Clips::default() };
     let bytes = if version == 3 {
         let mut counted = Counted { writer, bytes: 0 };
         let mut gzip = GzEncoder::new(&mut counted, Compression::best());
         gzip.write_all(&header)?;
-        for block in blocks {
-            gzip.write_all(&block)?;
+        for (block, _) in blocks {
+            encoder.block(block, &mut gzip)?;
         }
         gzip.finish()?;
         counted.bytes
     } else {
-        write_zstd(writer, header, blocks, frame)?
+        let mut frames = Vec::new();
+        for (block, splat_bytes) in blocks {
+            let plain = splat_bytes * u64::from(count);
+            let mut zstd = zstd(plain)?;
+            encoder.block(block, &mut zstd)?;
+            frames.push((plain, zstd.finish()?));
+        }
+        write_frames(writer, header, &frames, frame, &facts::lines(document).join("\n"))?
     };
 
     let mut saved = Saved::new(Format::Spz, splats.len(), bytes);
     saved.version = Some(if version == 3 { "3" } else { "4" });
     saved.frame = Some(if frame == SpzFrame::Rub { "RUB" } else { "RDF" });
-    saved.clipped = clips.into_counts();
+    saved.clipped = encoder.clips.into_counts();
     if bits < USUAL_FRACTIONAL_BITS {
         let step = libm::ldexp(1.0, -i32::from(bits));
         saved.lost.push(format!("positions are kept to {step:.2e} scene units, because some are far out"));
     }
-    saved.lose_scene_facts(document);
+    if version == 3 {
+        saved.lose_scene_facts(document);
+    }
     Ok(saved)
 }
 
-/// The rest of a file of version 4: extension, table, frames. Returns the length of the file.
-fn write_zstd(
+/// What makes a frame of so many bytes.
+fn zstd(bytes: u64) -> io::Result<zstd::Encoder<'static, Vec<u8>>> {
+    let mut encoder = zstd::Encoder::new(Vec::new(), ZSTD_LEVEL)?;
+    for parameter in [
+        CParameter::WindowLog(ZSTD_WINDOW_LOG),
+        CParameter::ChainLog(ZSTD_TABLE_LOG),
+        CParameter::HashLog(ZSTD_TABLE_LOG),
+        CParameter::SearchLog(ZSTD_SEARCH_LOG),
+        CParameter::MinMatch(ZSTD_LEAST_MATCH),
+        CParameter::Strategy(Strategy::ZSTD_lazy2),
+    ] {
+        encoder.set_parameter(parameter)?;
+    }
+    encoder.set_pledged_src_size(Some(bytes))?;
+    Ok(encoder)
+}
+
+/// The rest of a file of version 4: extensions, table, frames, each with the length of what is in it. Returns the length of
+/// the file.
+fn write_frames(
     writer: &mut dyn Write,
     mut header: Vec<u8>,
-    blocks: impl Iterator<Item = Vec<u8>>,
+    frames: &[(u64, Vec<u8>)],
     frame: SpzFrame,
+    facts: &str,
 ) -> io::Result<u64> {
     let axes = match frame {
         SpzFrame::AsIs => RDF,
         SpzFrame::Rub => RUB,
     };
-    let extension = [AXES_EXTENSION, 4, axes].map(u32::to_le_bytes);
-    header.extend(((HEADER_BYTES_4 + extension.as_flattened().len()) as u32).to_le_bytes());
+    let mut extensions = [AXES_EXTENSION, 4, axes].map(u32::to_le_bytes).concat();
+    if !facts.is_empty() {
+        extensions.extend([FACTS_EXTENSION, facts.len() as u32].map(u32::to_le_bytes).concat());
+        extensions.extend(facts.as_bytes());
+    }
+    header.extend(((HEADER_BYTES_4 + extensions.len()) as u32).to_le_bytes());
     header.extend([0; 12]);
-    header.extend(extension.as_flattened());
-    let mut frames = Vec::new();
-    for block in blocks {
-        let frame = zstd::bulk::compress(&block, ZSTD_LEVEL)?;
+    header.extend(extensions);
+    for (plain, frame) in frames {
         header.extend((frame.len() as u64).to_le_bytes());
-        header.extend((block.len() as u64).to_le_bytes());
-        frames.push(frame);
+        header.extend(plain.to_le_bytes());
     }
     writer.write_all(&header)?;
-    for frame in &frames {
+    for (_, frame) in frames {
         writer.write_all(frame)?;
     }
-    Ok((header.len() + frames.iter().map(Vec::len).sum::<usize>()) as u64)
+    Ok((header.len() + frames.iter().map(|(_, frame)| frame.len()).sum::<usize>()) as u64)
 }
 
 /// As many fractional bits as leave room for the farthest splat, at most the usual number.
@@ -118,33 +151,63 @@ fn fractional_bits(splats: &Splats) -> u8 {
     (0..=USUAL_FRACTIONAL_BITS).rev().find(fits).unwrap_or(0)
 }
 
-/// A block of the file.
-fn encode(block: usize, splats: &Splats, bits: u8, sh_bits: [u8; 2], clips: &mut Clips) -> Vec<u8> {
-    match block {
-        0 => positions(splats, bits, clips),
-        1 => splats
-            .opacity_logits
-            .iter()
-            .map(|&logit| values::steps(values::opacity(logit), 255) as u8)
-            .collect(),
-        2 => (0..splats.len()).flat_map(|i| colour(&splats.sh_of(i)[..3], clips)).collect(),
-        3 => splats.log_scales.iter().flat_map(|log_scale| scale(log_scale, clips)).collect(),
-        4 => splats.quats.iter().flat_map(|&quat| rotation(quat).to_le_bytes()).collect(),
-        _ => coefficients(splats, sh_bits, clips),
+/// Makes the bytes of blocks.
+struct Encoder<'a> {
+    splats: &'a Splats,
+    frame: SpzFrame,
+    bits: u8,
+    sh_bits: [u8; 2],
+    clips: Clips,
+}
+
+impl Encoder<'_> {
+    /// Writes a block, a few splats at a time.
+    fn block(&mut self, block: usize, writer: &mut dyn Write) -> io::Result<()> {
+        let count = self.splats.len();
+        let mut bytes = Vec::new();
+        for begin in (0..count).step_by(CHUNK_SPLATS) {
+            let part = begin..count.min(begin + CHUNK_SPLATS);
+            bytes.clear();
+            match self.frame {
+                SpzFrame::AsIs => self.part(block, self.splats, part, &mut bytes),
+                SpzFrame::Rub => {
+                    let mut turned = self.splats.select(&part.collect::<Vec<_>>());
+                    Axes::RUB.apply(&mut turned);
+                    self.part(block, &turned, 0..turned.len(), &mut bytes);
+                }
+            }
+            writer.write_all(&bytes)?;
+        }
+        Ok(())
+    }
+
+    /// The bytes of some splats in a block.
+    fn part(&mut self, block: usize, splats: &Splats, part: Range<usize>, bytes: &mut Vec<u8>) {
+        let clips = &mut self.clips;
+        match block {
+            0 => positions(&splats.means[part], self.bits, clips, bytes),
+            1 => {
+                let opacities = splats.opacity_logits[part].iter().map(|&logit| values::opacity(logit));
+                bytes.extend(opacities.map(|opacity| values::steps(opacity, 255) as u8));
+            }
+            2 => part.for_each(|i| bytes.extend(colour(&splats.sh_of(i)[..3], clips))),
+            3 => splats.log_scales[part].iter().for_each(|log_scale| bytes.extend(scale(log_scale, clips))),
+            4 => bytes.extend(splats.quats[part].iter().flat_map(|&quat| rotation(quat).to_le_bytes())),
+            _ => part.for_each(|i| coefficients(&splats.sh_of(i)[3..], self.sh_bits, clips, bytes)),
+        }
     }
 }
 
-fn positions(splats: &Splats, bits: u8, clips: &mut Clips) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(9 * splats.len());
-    for mean in &splats.means {
-        let codes = mean.map(|v| libm::round(libm::ldexp(f64::from(v), i32::from(bits))));
+fn positions(means: &[[f32; 3]], bits: u8, clips: &mut Clips, bytes: &mut Vec<u8>) {
+    let scale = f64::from(1u32 << bits);
+    for mean in means {
+        let codes = mean.map(|v| libm::round(f64::from(v) * scale));
         clips.count("position beyond 8,388,607", codes.iter().any(|code| code.abs() > LARGEST_CODE));
         for code in codes {
             let code = code.clamp(-LARGEST_CODE, LARGEST_CODE) as i32;
             bytes.extend_from_slice(&code.to_le_bytes()[..3]);
         }
     }
-    bytes
 }
 
 fn colour(dc: &[f32], clips: &mut Clips) -> [u8; 3] {
@@ -169,20 +232,19 @@ fn rotation(quat: [f32; 4]) -> u32 {
     })
 }
 
-fn coefficients(splats: &Splats, sh_bits: [u8; 2], clips: &mut Clips) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity((splats.sh_stride() - 3) * splats.len());
-    let [first, others] = sh_bits.map(|bits| 1i32 << (8 - bits));
-    for i in 0..splats.len() {
-        let rest = &splats.sh_of(i)[3..];
-        clips.count("SH coefficient beyond 1", rest.iter().any(|v| v.abs() > 1.0));
-        bytes.extend(rest.iter().enumerate().map(|(k, &v)| {
-            // Degree 1 has three coefficients of three channels.
-            let bucket = if k < 9 { first } else { others };
-            let code = libm::round(128.0 * f64::from(v.clamp(-2.0, 2.0))) as i32 + 128;
-            ((code + bucket / 2).div_euclid(bucket) * bucket).clamp(0, 255) as u8
+fn coefficients(rest: &[f32], sh_bits: [u8; 2], clips: &mut Clips, bytes: &mut Vec<u8>) {
+    clips.count("SH coefficient beyond 1", rest.iter().fold(false, |any, v| any | (v.abs() > 1.0)));
+    // Degree 1 has three coefficients of three channels.
+    let (first, others) = rest.split_at(rest.len().min(9));
+    for (coefficients, bits) in [first, others].into_iter().zip(sh_bits) {
+        let bucket = 1i32 << (8 - bits);
+        bytes.extend(coefficients.iter().map(|v| {
+            // To the nearest whole number, then to the nearest multiple of the bucket.
+            let scaled = 128.0 * f64::from(v.clamp(-2.0, 2.0));
+            let code = (scaled + 0.5f64.copysign(scaled)) as i32 + 128;
+            ((code + bucket / 2) & -bucket).clamp(0, 255) as u8
         }));
     }
-    bytes
 }
 
 /// Counts what passes.

@@ -8,14 +8,15 @@ mod page;
 use std::fmt::Display;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::Args;
+use gausset_core::engine::Engine;
 use gausset_core::splats_transform::Similarity;
 use gausset_flow::Failure;
 use gausset_view::draw::{Look, answer};
 use gausset_view::hub::{Hub, MAX_PAGES};
-use gausset_view::{Server, ServerOptions};
+use gausset_view::{Server, ServerOptions, snapshot};
 use serde::Serialize;
 
 use self::link::Link;
@@ -28,6 +29,9 @@ use crate::commands::viewer::failure;
 use crate::console::Console;
 use crate::numbers::three_digits;
 use crate::table;
+
+/// How often splats are packed for a page that draws by itself.
+const SNAPSHOTS: usize = 9;
 
 /// How frames are measured.
 #[derive(Clone, Debug, Args)]
@@ -63,6 +67,11 @@ pub(super) struct Measured {
     draw_ms: f64,
     encode_ms: f64,
     frame_bytes: f64,
+    /// Splats for a page that draws by itself: how long a training would pause for them, and how long a thread of the viewer
+    /// packs them; medians.
+    snapshot_pause_ms: f64,
+    snapshot_pack_ms: f64,
+    snapshot_bytes: usize,
     /// What the process has grown by since the splats were loaded, and its largest size.
     viewer_bytes: Option<u64>,
     peak_bytes: Option<u64>,
@@ -116,6 +125,7 @@ pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measur
     let of = |part: fn(&Seen) -> f64| median(&mut seen.iter().map(part).collect::<Vec<_>>());
     let mut trips: Vec<f64> = seen.iter().map(|seen| seen.ms).collect();
     trips.sort_by(f64::total_cmp);
+    let Snapshots { pause_ms, pack_ms, bytes } = snapshots(&mut *engine, options.antialiased)?;
     let device = engine.describe();
     Ok(Measured {
         kind: "bench-view",
@@ -131,9 +141,35 @@ pub(super) fn measure(bench: &BenchViewArgs, console: &Console) -> Result<Measur
         draw_ms: of(|seen| seen.draw_ms),
         encode_ms: of(|seen| seen.encode_ms),
         frame_bytes: of(|seen| seen.bytes),
+        snapshot_pause_ms: pause_ms,
+        snapshot_pack_ms: pack_ms,
+        snapshot_bytes: bytes,
         viewer_bytes: resident().zip(before).map(|(now, before)| now.saturating_sub(before)),
         peak_bytes: peak_bytes(),
     })
+}
+
+/// What splats for pages that draw by themselves cost.
+struct Snapshots {
+    pause_ms: f64,
+    pack_ms: f64,
+    bytes: usize,
+}
+
+/// Makes some; the first one, for which memory is new, is not counted.
+fn snapshots(engine: &mut dyn Engine, antialiased: bool) -> Result<Snapshots, Failure> {
+    let (mut pauses, mut packings, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for _ in 0..=SNAPSHOTS {
+        let started = Instant::now();
+        let splats = engine.splats(0)?;
+        pauses.push(1e3 * started.elapsed().as_secs_f64());
+        let started = Instant::now();
+        let packed = snapshot::pack(splats, &Similarity::IDENTITY, antialiased);
+        bytes = packed.map_err(|reason| Failure::new("viewer", format!("bench: {reason}")))?.len();
+        packings.push(1e3 * started.elapsed().as_secs_f64());
+    }
+    let (mut pauses, mut packings) = (pauses.split_off(1), packings.split_off(1));
+    Ok(Snapshots { pause_ms: median(&mut pauses), pack_ms: median(&mut packings), bytes })
 }
 
 impl Measured {
@@ -162,6 +198,15 @@ impl Measured {
             ),
             ("drawing", format!("{} ms", three_digits(self.draw_ms))),
             ("encoding", format!("{} ms, {} bytes", three_digits(self.encode_ms), self.frame_bytes)),
+            (
+                "splats sent",
+                format!(
+                    "{} bytes; {} ms of the training, then {} ms of packing",
+                    self.snapshot_bytes,
+                    three_digits(self.snapshot_pause_ms),
+                    three_digits(self.snapshot_pack_ms)
+                ),
+            ),
         ])
     }
 }

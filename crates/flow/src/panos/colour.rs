@@ -1,0 +1,106 @@
+//! What is asked of colours: settings, a LUT, what is made alike.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_compute::{Pool, level};
+use gausset_pano::convert::{self, Writing};
+use gausset_pano::cutter::Format;
+use gausset_pano::equalise::{self, Equalise};
+use gausset_pano::frame_gains;
+use gausset_pano::grade::{Colouring, Grade};
+use gausset_pano::look::Look;
+use gausset_pano::lut::Lut;
+use gausset_pano::plane::Frame;
+use gausset_pano::projection::Projection;
+
+use super::source::Source;
+use super::split::SplitOptions;
+use crate::{Failure, device};
+
+/// What is asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ColourChoice {
+    /// The settings.
+    pub look: Look,
+    /// A `.cube` file.
+    pub lut: Option<PathBuf>,
+    /// What is made alike; `None` = the lenses, where there are two.
+    pub equalise: Option<Equalise>,
+}
+
+impl ColourChoice {
+    /// The colouring, its LUT read.
+    ///
+    /// # Errors
+    /// A LUT that cannot be used.
+    pub fn colouring(&self) -> Result<Colouring, Failure> {
+        let lut = self.lut.as_deref().map(Lut::read).transpose().map_err(|e| Failure::new("lut", e))?;
+        Ok(Colouring { look: self.look, lut })
+    }
+
+    /// What is made alike of a source.
+    ///
+    /// # Errors
+    /// Lenses of a source that has none.
+    pub fn equalise(&self, source: &Source) -> Result<Equalise, Failure> {
+        let film = source.film.as_ref().map(gausset_pano::film::Film::projection);
+        let projection = film.as_ref().or(source.projection.as_ref());
+        let has_lenses = projection.is_some_and(|p| equalise::parts(p).is_some());
+        match self.equalise {
+            Some(Equalise::Lenses) if !has_lenses => Err(Failure::usage(
+                "⟨equalise = lenses⟩: is for frames of two lenses (found none); leave it out",
+            )),
+            Some(asked) => Ok(asked),
+            None if has_lenses => Ok(Equalise::Lenses),
+            None => Ok(Equalise::Off),
+        }
+    }
+}
+
+/// Colours one frame of a source, as a split does.
+pub(super) fn apply(
+    colouring: &Colouring,
+    equalise: Equalise,
+    projection: &Projection,
+    frame: &mut Frame,
+    gains: Option<[f64; 3]>,
+) {
+    if equalise == Equalise::Lenses && equalise::grade_lenses(projection, colouring, frame).is_some() {
+        return;
+    }
+    if !colouring.is_neutral() || gains.is_some() {
+        Grade::new(colouring.clone(), gains.unwrap_or([1.0; 3])).apply(frame);
+    }
+}
+
+/// Factors of red, green and blue that make the frames of a source alike. Frames that cannot be read get none, and are
+/// told when they are cut.
+///
+/// # Errors
+/// A video; the job was asked to stop.
+pub(super) fn frame_gains(
+    source: &Source,
+    options: &SplitOptions,
+    stop: &AtomicBool,
+) -> Result<Vec<[f64; 3]>, Failure> {
+    if source.film.is_some() {
+        return Err(Failure::usage("⟨equalise = frames⟩: is for pictures (found a video)"));
+    }
+    let level = level(options.simd)
+        .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
+    let pool = Pool::new(device::threads(options.threads));
+    let mut shown = Vec::with_capacity(source.frames.len());
+    for frame in &source.frames {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Failure::stopped());
+        }
+        let read =
+            convert::read(&frame.files, source.projection.as_ref(), source.is_stereo, &source.limits, level);
+        let writing = Writing { format: Format::Png, level, pool: &pool, stop, segments: &[] };
+        let panorama =
+            read.ok().and_then(|moment| convert::panorama(&moment, frame_gains::WIDTH, writing).ok());
+        shown.push(panorama.map(|panorama| frame_gains::Shown::of(&panorama)).unwrap_or_default());
+    }
+    Ok(frame_gains::gains(&shown))
+}

@@ -1,0 +1,95 @@
+//! A device that is lost under way.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use gausset_compute::Pool;
+use gausset_core::engine::{StepParams, TrainView};
+use gausset_cpu::{CpuEngine, CpuOptions};
+use gausset_train::Background;
+use tempfile::TempDir;
+
+use super::*;
+
+/// A device that is taken away after so many steps.
+struct Lost(CpuEngine, AtomicU64);
+
+impl Engine for Lost {
+    gausset_testkit::forward_to_engine!(|self| self.0; describe needs load save corrections densify flush poll render_into);
+
+    fn step(
+        &mut self,
+        views: &[TrainView],
+        next: &[TrainView],
+        params: &StepParams,
+    ) -> Result<(), EngineError> {
+        if self.1.fetch_sub(1, Ordering::Relaxed) == 0 {
+            self.1.store(0, Ordering::Relaxed);
+            return Err(EngineError::Device("a card: the device is lost".to_owned()));
+        }
+        self.0.step(views, next, params)
+    }
+}
+
+fn lost_after(steps: u64) -> Box<dyn Engine> {
+    let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
+    Box::new(Lost(cpu, AtomicU64::new(steps)))
+}
+
+/// A run on a device that is lost after so many steps, with checkpoints every so many, if any; what it was warned of.
+fn train_on(
+    data: &Path,
+    run: &Path,
+    engine: Option<Box<dyn Engine>>,
+    every: u64,
+    lost_at: Option<u64>,
+) -> (Result<Trained, Failure>, Vec<String>) {
+    let options = TrainOptions {
+        data: Some(data.to_owned()),
+        steps: Some(40),
+        max_splats: Some(400),
+        threads: Some(1),
+        checkpoint_every: Some(every),
+        background: Some(Background::Colour([0.0; 3])),
+        ..TrainOptions::default()
+    };
+    let conditions = Conditions { report: false, ..Conditions::on(DeviceOptions::default()) };
+    let stop = Arc::<AtomicBool>::default();
+    let mut warnings = Vec::new();
+    let mut events = |event: Event| {
+        if let Event::Warning { line, .. } = event {
+            warnings.push(line);
+        }
+    };
+    let mut host = Host::new(&stop, &mut events);
+    let task = Task::new(options, run.to_owned(), Overwrite::Refuse).unwrap();
+    let config = task.first_config().unwrap();
+    let engine = engine.unwrap_or_else(|| conditions.device.engine(1).unwrap());
+    let dataset = Arc::new(dataset::open(data, &config.open_options()).unwrap());
+    let begun = Training::on(task, config, engine, dataset, conditions, &mut host).unwrap();
+    let trained = Training { lost_at, ..begun }.finish(&mut host);
+    (trained, warnings)
+}
+
+#[test]
+fn a_run_whose_device_is_lost_goes_on_from_its_checkpoint_to_the_same_bytes() {
+    let root = TempDir::new().unwrap();
+    let data = root.path().join("data");
+    gausset_scenes::write_dataset(&gausset_scenes::tiny(), &data, &Pool::new(1), &mut |_, _| {}).unwrap();
+    let [whole, lost, early, twice] = ["whole", "lost", "early", "twice"].map(|name| root.path().join(name));
+    let bytes = |run: &Path| std::fs::read(run.join("splats.ply")).unwrap();
+
+    train_on(&data, &whole, None, 10, None).0.unwrap();
+    let (trained, warnings) = train_on(&data, &lost, Some(lost_after(25)), 10, None);
+    assert_eq!(trained.unwrap().outcome.summary.steps, 40);
+    let is_told = |line: &String| line.contains("lost; the run goes on from the checkpoint of step 20");
+    assert_eq!(warnings.iter().filter(|line| is_told(line)).count(), 1, "{warnings:?}");
+    assert_eq!(bytes(&lost), bytes(&whole));
+
+    // Without a checkpoint there is nothing to go on from.
+    let failure = train_on(&data, &early, Some(lost_after(5)), 10, None).0.unwrap_err();
+    assert!(failure.to_string().ends_with("the device is lost; there is no checkpoint yet"), "{failure}");
+    assert_eq!(failure.code, "device");
+    // One that was lost before, less than 100 steps ago, is not tried again.
+    let failure = train_on(&data, &twice, Some(lost_after(25)), 10, Some(3)).0.unwrap_err();
+    assert!(failure.to_string().ends_with("the last checkpoint is that of step 20"), "{failure}");
+}

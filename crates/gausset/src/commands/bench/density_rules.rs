@@ -1,0 +1,180 @@
+//! `gausset bench density --device gpu`: whole density rules on a state of degree 3 that is at its limit of splats, on the
+//! device, on the host with the state going down and up again, and on the processor alone.
+
+use std::time::Instant;
+
+use gausset_compute::rng;
+use gausset_core::engine::{
+    ClassicRule, DensityRule, Engine, EngineError, McmcRule, Outputs, RenderOptions, TrainState,
+};
+use gausset_core::{Camera, Pose, Splats};
+use gausset_flow::Failure;
+use gausset_flow::device::{Device, DeviceOptions, GpuDensity};
+use serde::Serialize;
+
+use super::density::DensityArgs;
+use super::timing::Interval;
+use crate::numbers::grouped;
+use crate::table::{self, Align};
+
+/// Sizes that are measured, in splats.
+const SIZES: [usize; 4] = [30_000, 100_000, 300_000, 1_000_000];
+const SH_DEGREE: u8 = 3;
+
+/// The result.
+#[derive(Debug, Serialize)]
+pub(super) struct MeasuredRules {
+    device: String,
+    threads: usize,
+    sh_degree: u8,
+    rules: Vec<Measured>,
+}
+
+#[derive(Debug, Serialize)]
+struct Measured {
+    rule: &'static str,
+    splats: usize,
+    /// Splats that the rule moved, split, cloned or removed.
+    changed: u64,
+    /// Kernels, from the call to the report.
+    device: Interval,
+    /// State to the host, the rule there, state to the device.
+    staged: Interval,
+    /// The rule on the processor, with its state there.
+    processor: Interval,
+}
+
+/// A state of which about a tenth is dead and a tenth would grow.
+fn state(count: usize) -> TrainState {
+    let mut splats = Splats::zeros(SH_DEGREE, count);
+    let draw =
+        |i: usize, k: u32| rng::philox(2, rng::stream::BACKGROUND, u64::from(k), i as u32).map(rng::uniform);
+    for i in 0..count {
+        let [x, y, z, opacity] = draw(i, 0);
+        splats.means[i] = [x, y, z].map(|u| 20.0 * u - 10.0);
+        splats.opacity_logits[i] = -6.5 + 12.0 * opacity;
+        let [a, b, c, _] = draw(i, 1);
+        splats.log_scales[i] = [a, b, c].map(|u| -9.0 + 5.0 * u);
+        splats.quats[i] = draw(i, 2).map(|u| 0.1 + u);
+    }
+    let mut state = TrainState::new(splats, Vec::new());
+    state.statistics.visible_steps.fill(100);
+    for (i, sum) in state.statistics.gradient_sum.iter_mut().enumerate() {
+        *sum = 100.0 * 2.2e-4 * draw(i, 3)[0];
+    }
+    state
+}
+
+fn rules(count: usize) -> [(&'static str, DensityRule); 2] {
+    let classic = ClassicRule {
+        seed: 0,
+        step: 0,
+        gradient_threshold: 2e-4,
+        clone_scale_limit: 0.002,
+        split_shrink: 1.6,
+        prune_opacity: 0.005,
+        prune_scale: None,
+        prune_screen: None,
+        max_splats: count as u64,
+        reorder: true,
+    };
+    let mcmc = McmcRule {
+        seed: 0,
+        step: 0,
+        dead_opacity: 0.005,
+        growth: 1.05,
+        max_splats: count as u64,
+        split_largest: 0.5,
+        reorder: true,
+    };
+    [("classic", DensityRule::Classic(classic)), ("mcmc", DensityRule::Mcmc(mcmc))]
+}
+
+/// Times of a rule from the same state, after a pass that is not timed, and what it changed.
+fn time(
+    engine: &mut dyn Engine,
+    state: &TrainState,
+    rule: &DensityRule,
+    passes: u64,
+) -> Result<(Interval, u64), EngineError> {
+    let camera =
+        Camera::new(16, 16, 16.0, 16.0, 8.0, 8.0).map_err(|err| EngineError::BadInput(err.to_string()))?;
+    let identity = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];
+    // Looks away from everything.
+    let pose = Pose { rotation: identity, translation: [0.0, 0.0, -100.0] };
+    let mut times = Vec::new();
+    let mut changed = 0;
+    for pass in 0..=passes {
+        engine.load(state.clone())?;
+        // What goes up waits for the first thing to do.
+        engine.render(&camera, &pose, &RenderOptions::default(), Outputs::Color)?;
+        let started = Instant::now();
+        engine.densify(rule)?;
+        let report = engine.flush()?;
+        if pass > 0 {
+            times.push(1e3 * started.elapsed().as_secs_f64());
+        }
+        changed = report.cloned + report.split + report.pruned + report.relocated + report.added;
+    }
+    Ok((Interval::of(&mut times), changed))
+}
+
+/// Measures both rules at all sizes.
+pub(super) fn measure(args: &DensityArgs, options: DeviceOptions) -> Result<MeasuredRules, Failure> {
+    let threads = args.compute.threads as usize;
+    let engine = |options: DeviceOptions| options.engine(threads);
+    let mut device = engine(DeviceOptions { density: Some(GpuDensity::Device), ..options })?;
+    let mut staged = engine(DeviceOptions { density: Some(GpuDensity::Host), ..options })?;
+    let mut processor = engine(DeviceOptions { device: Device::Cpu, density: None, ..options })?;
+    let about = device.describe();
+    let mut measured = Vec::new();
+    for splats in SIZES.into_iter().filter(|&size| size <= args.splats.max(SIZES[0])) {
+        let state = state(splats);
+        for (name, rule) in rules(splats) {
+            let (on_device, changed) = time(&mut *device, &state, &rule, args.passes)?;
+            let (with_copies, _) = time(&mut *staged, &state, &rule, args.passes)?;
+            let (alone, _) = time(&mut *processor, &state, &rule, args.passes)?;
+            measured.push(Measured {
+                rule: name,
+                splats,
+                changed,
+                device: on_device,
+                staged: with_copies,
+                processor: alone,
+            });
+        }
+    }
+    Ok(MeasuredRules { device: about.name, threads: about.threads, sh_degree: SH_DEGREE, rules: measured })
+}
+
+impl MeasuredRules {
+    /// For people.
+    pub(super) fn table(&self) -> String {
+        let header = [
+            ("rule", Align::Left),
+            ("splats", Align::Right),
+            ("changed", Align::Right),
+            ("on the device ms", Align::Right),
+            ("copies and host ms", Align::Right),
+            ("processor ms", Align::Right),
+        ];
+        let cell = |i: &Interval| format!("{:.1} ({:.1} to {:.1})", i.median_ms, i.p10_ms, i.p90_ms);
+        let row = |m: &Measured| {
+            vec![
+                m.rule.to_owned(),
+                grouped(m.splats as u64),
+                grouped(m.changed),
+                cell(&m.device),
+                cell(&m.staged),
+                cell(&m.processor),
+            ]
+        };
+        let rows: Vec<_> = self.rules.iter().map(row).collect();
+        format!(
+            "{}, degree {}, medians (10 to 90 %)\n\n{}",
+            self.device,
+            self.sh_degree,
+            table::columns(&header, &rows)
+        )
+    }
+}

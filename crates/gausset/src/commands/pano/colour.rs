@@ -1,0 +1,40 @@
+//! Options about colours: shared by the sub-commands of `pano`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_flow::panos::ColourChoice;
+use gausset_pano::equalise::Equalise;
+use gausset_pano::look::Look;
+
+/// What is done to colours.
+#[derive(Clone, Debug, Default, Args)]
+pub(crate) struct ColourArgs {
+    /// Colours, as KEY=VALUE,...: exposure (stops), and of -100 to 100 warmth, tint, brightness, contrast, highlights,
+    /// shadows, black, saturation, vibrance.
+    #[arg(long, value_name = "SETTINGS", help_heading = "Colours", allow_hyphen_values = true, value_parser = parse_look)]
+    look: Option<Look>,
+    /// A table of colours, after the settings: a .cube file.
+    #[arg(long, value_name = "FILE", help_heading = "Colours")]
+    lut: Option<PathBuf>,
+    /// Make exposure and white balance alike: off, lenses (of one frame) or frames [default: lenses, where there are
+    /// two].
+    #[arg(
+        long, value_name = "WHAT", hide_possible_values = true, help_heading = "Colours",
+        value_parser = PossibleValuesParser::new(Equalise::ALL.map(Equalise::name)).map(|name| {
+            Equalise::ALL.into_iter().find(|what| what.name() == name).unwrap_or_default()
+        })
+    )]
+    equalise: Option<Equalise>,
+}
+
+impl ColourArgs {
+    pub(crate) fn options(&self) -> ColourChoice {
+        ColourChoice { look: self.look.unwrap_or_default(), lut: self.lut.clone(), equalise: self.equalise }
+    }
+}
+
+pub(crate) fn parse_look(text: &str) -> Result<Look, String> {
+    Look::parse(text).map_err(|e| e.to_string())
+}

@@ -1,0 +1,199 @@
+//! `gausset pano convert`: pictures of the sphere to panoramas, crosses, strips and faces.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_flow::Failure;
+use gausset_flow::panos::convert::{self as pano_convert, Converted, Target};
+use gausset_flow::panos::{ConvertOptions, FrameChoice};
+use gausset_pano::cube::{Face, Net, Order};
+use gausset_pano::cutter::Format;
+
+use super::colour::ColourArgs;
+use super::shape::{ShapeArgs, parse_faces, parse_turns};
+use crate::Ending;
+use crate::commands::training::{ending, interrupted};
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::exit::Status;
+use crate::interrupt::Interrupt;
+use crate::listener::attend;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset pano convert pano.jpg cross.jpg --to cross
+  gausset pano convert cross.png pano.png --to equirect
+  gausset pano convert walk/ faces/ --to faces --format png     walk_01_right.png, walk_01_left.png ...
+  gausset pano convert strip.jpg pano.jpg --to equirect --from strip --from-faces lfrbud
+Finished pictures of a folder are kept: the same command goes on after an interruption.";
+
+/// Arguments of `pano convert`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ConvertArgs {
+    /// A panorama, a cross or a strip; a folder of these, of six faces each, or of GoPro MAX stream pairs.
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// The picture (.jpg or .png); for a folder, and for six faces, a folder.
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+    /// What is made: equirect|cross|strip|faces.
+    #[arg(
+        long, value_name = "SHAPE", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["equirect", "cross", "strip", "faces"])
+    )]
+    to: String,
+    /// Faces in a row, and rows: cross 4x3|3x4, strip 6x1|1x6|3x2|2x3 [default: 4x3, 6x1].
+    #[arg(
+        long, value_name = "CxR", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["4x3", "3x4", "6x1", "1x6", "3x2", "2x3"])
+            .map(|name| Net::from_name(&name).unwrap_or(Net::Cross4x3))
+    )]
+    grid: Option<Net>,
+    /// Strip: its faces, row by row, by their letters: right, left, up, down, front, back [default: rludfb].
+    #[arg(long, value_name = "ORDER", value_parser = parse_faces)]
+    faces: Option<[Face; 6]>,
+    /// Strip: quarter turns clockwise of each of its faces [default: 000000].
+    #[arg(long, value_name = "TURNS", value_parser = parse_turns)]
+    turns: Option<[u8; 6]>,
+    /// Side of a face, or width of a panorama, px [default: as fine as the source].
+    #[arg(long, value_name = "PX", value_parser = clap::value_parser!(u32).range(16..=32_768))]
+    size: Option<u32>,
+    /// Kind of the files: jpg|png [default: by the name of OUT; jpg in a folder].
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, value_parser = PossibleValuesParser::new(["jpg", "png"]))]
+    format: Option<String>,
+    /// JPEG quality [default: 95].
+    #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u8).range(1..=100))]
+    quality: Option<u8>,
+    #[command(flatten)]
+    shape: ShapeArgs,
+    #[command(flatten)]
+    colours: ColourArgs,
+    /// Two eyes, one above the other; the upper one is taken (tb).
+    #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
+    stereo: Option<String>,
+    /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
+    #[arg(long, value_name = "FILE", help_heading = "Frames")]
+    lens: Option<PathBuf>,
+    /// Make finished pictures anew, and replace files of somebody else.
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
+    force: bool,
+    /// Say what would be made; write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+impl ConvertArgs {
+    fn options(&self) -> Result<ConvertOptions, Failure> {
+        Ok(ConvertOptions {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            to: self.target()?,
+            size: self.size,
+            format: self.kind_of_file()?,
+            colours: self.colours.options(),
+            frames: FrameChoice {
+                is_stereo: self.stereo.is_some(),
+                lens: self.lens.clone(),
+                shape: self.shape.options(),
+                ..FrameChoice::default()
+            },
+            force: self.force,
+            threads: self.compute.threads,
+            simd: self.compute.device.level(),
+        })
+    }
+
+    fn target(&self) -> Result<Target, Failure> {
+        let to = self.to.as_str();
+        let idle = |option: &str, instead: &str| {
+            Err(Failure::usage(format!(
+                "--{option}: has no effect with --to {to}; leave it out, or take --to {instead}"
+            )))
+        };
+        if to != "strip" && self.faces.is_some() {
+            return idle("faces", "strip");
+        }
+        if to != "strip" && self.turns.is_some() {
+            return idle("turns", "strip");
+        }
+        let plain = Order::default();
+        let order =
+            Order { faces: self.faces.unwrap_or(plain.faces), turns: self.turns.unwrap_or(plain.turns) };
+        match (to, self.grid) {
+            ("cross", None) => Ok(Target::Net(Net::Cross4x3, plain)),
+            ("strip", None) => Ok(Target::Net(Net::Strip6x1, order)),
+            ("cross", Some(net)) if net.is_cross() => Ok(Target::Net(net, plain)),
+            ("strip", Some(net)) if !net.is_cross() => Ok(Target::Net(net, order)),
+            ("cross" | "strip", Some(net)) => {
+                let expected = if to == "cross" { "4x3 or 3x4" } else { "6x1, 1x6, 3x2 or 2x3" };
+                Err(Failure::usage(format!("--grid: a {to} is {expected}, found {}", net.name())))
+            }
+            (_, Some(_)) => idle("grid", "cross or strip"),
+            ("faces", None) => Ok(Target::Faces),
+            (_, None) => Ok(Target::Equirect),
+        }
+    }
+
+    fn kind_of_file(&self) -> Result<Format, Failure> {
+        let is_folder = self.to == "faces" || self.output.is_dir();
+        let extension = self.output.extension().map(|e| e.to_string_lossy().to_ascii_lowercase());
+        let named = match extension.as_deref() {
+            _ if is_folder => None,
+            Some("jpg" | "jpeg") => Some("jpg"),
+            Some("png") => Some("png"),
+            _ if self.input.is_dir() => None,
+            _ => {
+                let output = self.output.display();
+                return Err(Failure::usage(format!("{output}: expected a name that ends with .jpg or .png")));
+            }
+        };
+        let wanted = self.format.as_deref();
+        if let (Some(named), Some(wanted)) = (named, wanted)
+            && named != wanted
+        {
+            let output = self.output.display();
+            return Err(Failure::usage(format!(
+                "--format: is {wanted}, but the name is {output}; leave it out"
+            )));
+        }
+        match (wanted.or(named).unwrap_or("jpg"), self.quality) {
+            ("png", None) => Ok(Format::Png),
+            ("png", Some(_)) => {
+                Err(Failure::usage("--quality: has no effect on PNG; leave it out, or write .jpg"))
+            }
+            (_, quality) => Ok(Format::Jpeg(quality.unwrap_or(95))),
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Ending> {
+    let interrupt = Interrupt::watch();
+    let options = args.options()?;
+    let job = attend(&interrupt, console, |host| pano_convert::convert(&options, args.dry_run, host));
+    let done = match job {
+        Ok(done) => done,
+        Err(failure) => return ending(failure, &interrupt),
+    };
+    console.object_or(&done, || text(&done, args))?;
+    if done.is_cancelled {
+        return Ok(interrupted(&interrupt));
+    }
+    Ok(Status::done(!done.skipped.is_empty()))
+}
+
+/// What was made, for people.
+fn text(done: &Converted, args: &ConvertArgs) -> String {
+    let [width, height] = done.size;
+    let pictures = if done.files == 1 { "picture" } else { "pictures" };
+    let verb = if done.is_dry_run { "would be made" } else { "there" };
+    let kept = if done.resumed > 0 { format!(", {} from before", done.resumed) } else { String::new() };
+    format!("{}: {} {pictures} of {width}x{height} px {verb}{kept}\n", args.output.display(), done.files)
+}

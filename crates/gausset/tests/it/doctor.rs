@@ -1,0 +1,29 @@
+//! `gausset doctor`: what there is, and what a training would take.
+
+use crate::support::Workshop;
+
+#[test]
+fn a_training_is_foreseen_on_each_device() {
+    let workshop = Workshop::with_data();
+    let found = workshop.succeed(&["doctor", "data", "--json"]).json();
+    assert!(
+        found["question"]["pictures"].as_u64() > Some(2) && found["question"]["steps"].as_u64() > Some(100)
+    );
+    let works =
+        found["adapters"].as_array().into_iter().flatten().filter(|adapter| adapter["fault"].is_null());
+    let trainings: Vec<_> = std::iter::once(&found).chain(works).map(|device| &device["training"]).collect();
+    for training in trainings {
+        assert!(training["fault"].is_null() && training["fits"] == true, "{training}");
+        assert!(training["memory"].as_u64() <= training["memory_limit"].as_u64(), "{training}");
+        assert!(training["possible_splats"].as_u64() > Some(100_000), "{training}");
+        let seconds = training["seconds"].as_f64().expect("seconds");
+        assert!((0.001..36_000.0).contains(&seconds), "{training}");
+    }
+    // Nothing is left behind, and without a dataset nothing of it is said.
+    let entries = std::fs::read_dir(workshop.path(".")).expect("a folder").count();
+    assert_eq!(entries, 1, "beside the dataset");
+    let text = workshop.succeed(&["doctor", "data"]).stdout;
+    assert!(text.contains("a training on") && text.contains("about"), "{text}");
+    let alone = workshop.succeed(&["doctor", "--json"]).json();
+    assert!(alone["question"].is_null() && alone["training"].is_null(), "{alone}");
+}

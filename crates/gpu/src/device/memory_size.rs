@@ -1,0 +1,68 @@
+//! How much memory a device has of its own. `wgpu` does not tell, so its backends are asked: the only unsafe code of this crate.
+#![allow(
+    unsafe_code,
+    reason = "handles of a backend are lent by unsafe functions; nothing is made or destroyed with them"
+)]
+
+/// The bit of a Vulkan heap that is the device's own (`VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`).
+#[cfg(not(target_vendor = "apple"))]
+const DEVICE_LOCAL: u32 = 1;
+
+/// Bytes of the largest heap that is the device's own; `None` where the backend does not say. Metal is not asked: what it runs
+/// on shares the machine's memory.
+#[cfg(not(target_vendor = "apple"))]
+pub(super) fn bytes(adapter: &wgpu::Adapter) -> Option<u64> {
+    // SAFETY: the handles are used for questions about what the adapter is, and dropped before it.
+    let heaps = unsafe {
+        adapter.as_hal::<wgpu::hal::api::Vulkan>().map(|adapter| {
+            let instance = adapter.shared_instance().raw_instance();
+            instance.get_physical_device_memory_properties(adapter.raw_physical_device())
+        })
+    };
+    if let Some(heaps) = heaps {
+        let own = heaps.memory_heaps.iter().take(heaps.memory_heap_count as usize);
+        let own = own.filter(|heap| heap.flags.as_raw() & DEVICE_LOCAL != 0);
+        return own.map(|heap| heap.size).max();
+    }
+    of_directx(adapter)
+}
+
+/// The same through DirectX 12.
+#[cfg(windows)]
+fn of_directx(adapter: &wgpu::Adapter) -> Option<u64> {
+    // SAFETY: as above.
+    let description = unsafe {
+        let adapter = adapter.as_hal::<wgpu::hal::api::Dx12>()?;
+        adapter.as_raw().GetDesc().ok()?
+    };
+    u64::try_from(description.DedicatedVideoMemory).ok().filter(|&bytes| bytes > 0)
+}
+
+#[cfg(not(any(windows, target_vendor = "apple")))]
+fn of_directx(_adapter: &wgpu::Adapter) -> Option<u64> {
+    None
+}
+
+#[cfg(target_vendor = "apple")]
+pub(super) fn bytes(_adapter: &wgpu::Adapter) -> Option<u64> {
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_testkit::skip_for_gpu;
+
+    use crate::device::{AdapterChoice, Gpu};
+
+    #[test]
+    fn a_device_says_how_much_memory_it_has() {
+        let gpu = match Gpu::open(&AdapterChoice::Best) {
+            Ok(gpu) => gpu,
+            Err(reason) => return skip_for_gpu("a_device_says_how_much_memory_it_has", &reason.to_string()),
+        };
+        if gpu.info().backend == "Vulkan" {
+            let bytes = gpu.info().memory_bytes.expect("Vulkan tells");
+            assert!((64 << 20..1 << 50).contains(&bytes), "{bytes} bytes");
+        }
+    }
+}

@@ -1,0 +1,5 @@
+// For tests: `truth.wgsl` where the picture holds three floats a pixel.
+
+fn truth(x: u32, y: u32, channel: u32) -> f32 {
+    return bitcast<f32>(picture[3u * (y * job.width + x) + channel]);
+}

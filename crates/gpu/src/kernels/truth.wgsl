@@ -1,0 +1,13 @@
+// The true colours of a picture, as the loss sees them: RGBA bytes, coverage in A.
+
+/// A channel of the truth: a byte's share of 255, with coverage over the background.
+fn truth(x: u32, y: u32, channel: u32) -> f32 {
+    let word = picture[y * job.width + x];
+    let value = f32((word >> (8u * channel)) & 255u) / 255.0;
+    if ((job.flags & FLAG_COVERAGE) == 0u) { return value; }
+    let coverage = f32(word >> 24u) / 255.0;
+    var behind = job.background.x;
+    if (channel == 1u) { behind = job.background.y; }
+    if (channel == 2u) { behind = job.background.z; }
+    return fma(value, coverage, behind * (1.0 - coverage));
+}

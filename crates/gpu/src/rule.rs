@@ -1,0 +1,78 @@
+//! A density rule as a unit: its record and its dispatches.
+
+use gausset_core::engine::{ClassicRule, DensityRule, McmcRule};
+use gausset_density::decide::Thresholds;
+use gausset_density::logit;
+
+use crate::layout::sh_blocks;
+use crate::record::{Rule, rule_flag};
+use crate::rule_schedule::Change;
+use crate::schedule::{Then, Unit};
+
+/// The two words of a number, the lower one first.
+fn halves(bits: u64) -> [u32; 2] {
+    [bits as u32, (bits >> 32) as u32]
+}
+
+fn capped(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+fn classic(rule: &ClassicRule) -> Rule {
+    let [seed_low, seed_high] = halves(rule.seed);
+    let [step_low, step_high] = halves(rule.step);
+    let limits = Thresholds::of(rule);
+    Rule {
+        seed_low,
+        seed_high,
+        step_low,
+        step_high,
+        gradient_threshold: limits.gradient,
+        clone_log_scale: limits.clone_log_scale,
+        log_shrink: limits.log_shrink,
+        prune_logit: limits.prune_logit,
+        prune_log_scale: limits.prune_log_scale,
+        prune_radius: limits.prune_radius,
+        max_splats: capped(rule.max_splats),
+        flags: rule_flag::CLEARS,
+        ..Rule::default()
+    }
+}
+
+fn mcmc(rule: &McmcRule) -> Rule {
+    let [seed_low, seed_high] = halves(rule.seed);
+    let [step_low, step_high] = halves(rule.step);
+    let [growth_low, growth_high] = halves(f64::from(rule.growth.max(0.0)).to_bits());
+    let [whole_low, whole_high] = halves((1.0 - f64::from(rule.split_largest)).clamp(0.0, 1.0).to_bits());
+    Rule {
+        seed_low,
+        seed_high,
+        step_low,
+        step_high,
+        max_splats: capped(rule.max_splats),
+        dead_logit: logit(rule.dead_opacity),
+        min_opacity: rule.dead_opacity,
+        growth_low,
+        growth_high,
+        whole_low,
+        whole_high,
+        ..Rule::default()
+    }
+}
+
+/// The record of a rule on a state of this degree, and what it has to do; `None` where the device does not do it.
+pub(crate) fn unit(rule: &DensityRule, sh_degree: u8) -> Option<(Rule, Unit)> {
+    let (record, change, reorder) = match rule {
+        DensityRule::Classic(rule) => (classic(rule), Change::Classic, rule.reorder),
+        DensityRule::Mcmc(rule) => (mcmc(rule), Change::Mcmc, rule.reorder),
+        DensityRule::ResetOpacity { max_opacity } => {
+            let reset_logit = logit(*max_opacity);
+            (Rule { reset_logit, flags: rule_flag::STAYS, ..Rule::default() }, Change::Reset, false)
+        }
+        DensityRule::FreeSpace(_) => return None,
+    };
+    let sh_blocks = sh_blocks(sh_degree);
+    let then = Then::Rule { change, reorder, sh_blocks };
+    let record = Rule { sh_blocks: sh_blocks as u32, ..record };
+    Some((record, Unit { tiles: 0, capped: false, then }))
+}

@@ -1,0 +1,165 @@
+//! The order of dispatches of a density rule.
+//!
+//! | part | dispatches | what |
+//! |---|---|---|
+//! | classic | `mark`, `plan_limit`, `keys`, sort, `limit`, `flags`, `plan_rows`, 2 scans, `spawn` | decisions, fewer of them where room is short, places, rows |
+//! | MCMC, moves | `mark`, `plan_relocation`, `keys`, sort, wide scan, `plan_draws`, `draw`, scan, `share` | who is dead, draws by weight, rows |
+//! | MCMC, growth | `plan_growth`, `weigh`, `keys`, sort, wide scan, `plan_added`, `draw`, `plan_order`, `share` | the same for new splats |
+//! | all | `plan_order`, `bounds`, `plan_grid`, `codes`, sort, `settle`, two for each other buffer, `finish_rule` | the Morton order, and everything to its place |
+//!
+//! *Rows* are what will be there: of each the splat that it comes from, what it leaves behind, and its id; their geometry
+//! lies in a buffer of its own. Up to `finish_rule` and but for what goes to its place, the state is only read, and the
+//! planners look whether all rows have room before anything of it is written. Buffers of a view that no rule needs serve
+//! as scratch: nothing in them outlives a unit.
+
+use crate::kernels::{Kernel, RulePlan, Scanned, Sorted};
+use crate::layout::Buffer as B;
+use crate::record::argument;
+use crate::schedule::{Grid, List};
+
+/// A density rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Clone, split, prune.
+    Classic,
+    /// Relocation and growth.
+    Mcmc,
+    /// Lower opacities.
+    Reset,
+}
+
+/// Marks of splats, then of rows.
+const MARKS: B = B::Boxes;
+/// Rows: source and id.
+const ROWS: B = B::Directions;
+/// Geometry of the rows at last.
+const GEOMETRY: B = B::Gradients;
+/// Geometry of the rows before they grow; then whatever goes to its place.
+const BETWEEN: B = B::Screen;
+/// Prefix sums of weights: gone when rows grow.
+const WEIGHTS: B = B::Gradients;
+/// How often each was drawn.
+const DRAWS: B = B::Order1;
+/// Places of what is kept, or what new splats were drawn from.
+const PLACES: B = B::Offsets;
+/// Places of new rows.
+const BORN: B = B::DepthKeys1;
+
+const SPLATS: Grid = Grid::Counted(argument::SPLATS);
+/// Whatever is walked over.
+const ROUND: Grid = Grid::Counted(argument::VISIBLE);
+
+impl List {
+    /// What follows the start of a unit that is a rule, with room for so many splats.
+    pub(crate) fn rule(&mut self, change: Change, reorder: bool, sh_blocks: u64, room: u64) {
+        match change {
+            Change::Classic => self.clone_split_prune(room),
+            Change::Mcmc => self.relocate_and_grow(room),
+            Change::Reset => {
+                let reset = [B::Job, B::Rule, B::Splats, B::Splats1, B::Splats2];
+                self.add(Kernel::Reset, &reset, SPLATS);
+            }
+        }
+        if change != Change::Reset {
+            self.order(reorder, room);
+            self.carry_all(sh_blocks);
+        }
+        self.plan_rule(RulePlan::Finish);
+    }
+
+    fn plan_rule(&mut self, plan: RulePlan) {
+        let buffers = [B::Job, B::Rule, B::Arguments, B::Status, B::Census, B::Partials, B::DepthKeys0];
+        self.add(Kernel::PlanRule(plan), &buffers, Grid::One);
+    }
+
+    fn mark(&mut self, mcmc: bool) {
+        let mark = [B::Job, B::Rule, B::Splats, B::Records, B::Sh0, B::Sh1, B::Sh2, B::Sh3, MARKS, B::Status];
+        self.add(Kernel::Mark(mcmc), &mark, SPLATS);
+    }
+
+    /// Sorts what is walked over by the keys of its marks.
+    fn sort_marks(&mut self, room: u64) {
+        self.add(Kernel::Keys, &[B::Job, MARKS, B::DepthKeys0, B::Order0], ROUND);
+        self.sort_rows(room);
+    }
+
+    /// Sorts by keys; after four passes the result is where the keys were.
+    fn sort_rows(&mut self, room: u64) {
+        let pairs = [[B::DepthKeys0, B::Order0], [B::DepthKeys1, B::Order1]];
+        self.sort(Sorted::Splats, pairs, 4, room);
+    }
+
+    fn clone_split_prune(&mut self, room: u64) {
+        self.mark(false);
+        self.plan_rule(RulePlan::Limit);
+        self.sort_marks(room);
+        self.add(Kernel::Limit, &[B::Job, B::Rule, B::Order0, MARKS, B::Status], ROUND);
+        self.add(Kernel::Flags, &[B::Job, MARKS, PLACES, BORN], SPLATS);
+        self.plan_rule(RulePlan::Rows);
+        self.scan(Scanned::Tiles, PLACES, argument::VISIBLE_BLOCKS);
+        self.scan(Scanned::Tiles, BORN, argument::VISIBLE_BLOCKS);
+        let spawn = [B::Job, B::Rule, B::Splats, B::Records, MARKS, PLACES, BORN, GEOMETRY, ROWS];
+        self.add(Kernel::Spawn, &spawn, SPLATS);
+        self.plan_rule(RulePlan::Order);
+    }
+
+    /// What draws need: the order by size, prefix sums of weights.
+    fn weigh(&mut self, room: u64) {
+        self.sort_marks(room);
+        let scan = [B::Job, MARKS, B::Partials, WEIGHTS, DRAWS];
+        let blocks = Grid::Counted(argument::VISIBLE_BLOCKS);
+        self.add(Kernel::ReduceWide, &scan, blocks);
+        self.add(Kernel::SpineWide, &scan, Grid::Counted(argument::ONE));
+        self.add(Kernel::DownWide, &scan, blocks);
+    }
+
+    fn relocate_and_grow(&mut self, room: u64) {
+        self.mark(true);
+        self.plan_rule(RulePlan::Relocation);
+        self.weigh(room);
+        self.plan_rule(RulePlan::Draws);
+        let draw = [B::Job, B::Rule, WEIGHTS, B::Records, MARKS, DRAWS, PLACES];
+        self.add(Kernel::Draw(false), &draw, SPLATS);
+        self.scan(Scanned::Tiles, PLACES, argument::VISIBLE_BLOCKS);
+        let share = [B::Job, B::Rule, B::Splats, B::Records, MARKS, DRAWS, PLACES, BETWEEN, ROWS];
+        self.add(Kernel::Share(false), &share, SPLATS);
+
+        self.plan_rule(RulePlan::Growth);
+        self.add(Kernel::Weigh, &[B::Job, BETWEEN, MARKS], ROUND);
+        self.weigh(room);
+        self.plan_rule(RulePlan::Added);
+        self.add(Kernel::Draw(true), &draw, Grid::Counted(argument::ENTRIES));
+        self.plan_rule(RulePlan::Order);
+        let share = [B::Job, B::Rule, BETWEEN, B::Records, MARKS, DRAWS, PLACES, GEOMETRY, ROWS];
+        self.add(Kernel::Share(true), &share, ROUND);
+    }
+
+    /// In which order the rows are to stand.
+    fn order(&mut self, reorder: bool, room: u64) {
+        if reorder {
+            self.add(Kernel::Bounds, &[B::Job, GEOMETRY, B::Census], ROUND);
+            self.plan_rule(RulePlan::Grid);
+        }
+        let codes = [B::Job, GEOMETRY, B::Census, B::DepthKeys0, B::Order0];
+        self.add(Kernel::Codes(reorder), &codes, ROUND);
+        if reorder {
+            self.sort_rows(room);
+        }
+    }
+
+    /// Everything goes to its place.
+    fn carry_all(&mut self, sh_blocks: u64) {
+        self.add(Kernel::Settle, &[B::Job, B::Order0, ROWS, GEOMETRY, B::Splats], ROUND);
+        let blocks = sh_blocks as usize;
+        let parameters = B::SH[..blocks].iter().map(|&buffer| (buffer, false));
+        let moments = [B::Splats1, B::Splats2].into_iter();
+        let moments = moments.chain(B::SH_FIRST[..blocks].iter().copied());
+        let moments = moments.chain(B::SH_SECOND[..blocks].iter().copied()).map(|buffer| (buffer, true));
+        for (buffer, is_moment) in parameters.chain(moments) {
+            self.add(Kernel::Carry(is_moment), &[B::Job, B::Order0, ROWS, buffer, BETWEEN], ROUND);
+            self.add(Kernel::Put, &[B::Job, B::Order0, ROWS, BETWEEN, buffer], ROUND);
+        }
+        self.add(Kernel::CarryRecords, &[B::Job, B::Rule, B::Order0, ROWS, B::Records, BETWEEN], ROUND);
+        self.add(Kernel::PutRecords, &[B::Job, B::Rule, B::Order0, ROWS, BETWEEN, B::Records], ROUND);
+    }
+}

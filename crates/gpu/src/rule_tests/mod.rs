@@ -1,0 +1,145 @@
+//! Density rules on the device against those of the host, from the same states.
+
+mod classic;
+mod mcmc;
+mod protocol;
+
+use gausset_compute::Pool;
+use gausset_compute::rng::{philox, stream, uniform};
+use gausset_core::Splats;
+use gausset_core::engine::{ClassicRule, DensityRule, Engine, McmcRule, StepReport, TrainState};
+use gausset_testkit::skip_for_gpu;
+
+use crate::device::{AdapterChoice, Gpu};
+use crate::engine::{DensityOn, GpuEngine, GpuOptions};
+
+/// Around a workgroup of 256, a block of 4096 and the room that a state of that size has.
+const SIZES: [usize; 6] = [0, 1, 255, 256, 257, 4097];
+
+fn gpu(test: &str) -> Option<Gpu> {
+    Gpu::open(&AdapterChoice::Best).map_err(|err| skip_for_gpu(test, &err.to_string())).ok()
+}
+
+fn engine(gpu: &Gpu, in_flight: usize) -> GpuEngine {
+    GpuEngine::new(
+        gpu,
+        GpuOptions { threads: 1, in_flight, density: DensityOn::Device, ..GpuOptions::default() },
+    )
+}
+
+/// A state with something everywhere: moments, clocks, statistics, ids out of order. Opacities of 1 in 8 are of the dead.
+fn state(n: usize, degree: u8, seed: u64) -> TrainState {
+    let mut splats = Splats::zeros(degree, n);
+    let stride = splats.sh_stride();
+    for i in 0..n {
+        let of = |k: u32| uniform(philox(seed, stream::TEST, u64::from(k), i as u32)[0]);
+        let between = |k: u32, low: f32, high: f32| low + (high - low) * of(k);
+        splats.means[i] = [0, 1, 2].map(|k| between(k, -3.0, 3.0));
+        splats.log_scales[i] = [3, 4, 5].map(|k| between(k, -6.0, -2.0));
+        splats.quats[i] = [6, 7, 8, 9].map(|k| between(k, -1.0, 1.0));
+        splats.opacity_logits[i] =
+            if of(10) < 0.125 { between(11, -9.0, -5.4) } else { between(11, -2.0, 4.0) };
+        for k in 0..stride {
+            splats.sh[i * stride + k] = between(100 + k as u32, -1.0, 1.0);
+        }
+    }
+    let mut state = TrainState::new(splats, Vec::new());
+    for (moment, first) in [(&mut state.moments.m, 1e-3f32), (&mut state.moments.v, 1e-6)] {
+        let value = |i: usize| first * (1 + i % 97) as f32;
+        let arrays = [&mut moment.means, &mut moment.log_scales];
+        arrays
+            .into_iter()
+            .for_each(|a| a.as_flattened_mut().iter_mut().enumerate().for_each(|(i, v)| *v = value(i)));
+        moment.quats.as_flattened_mut().iter_mut().enumerate().for_each(|(i, v)| *v = value(i + 1));
+        moment.opacity_logits.iter_mut().enumerate().for_each(|(i, v)| *v = value(i + 2));
+        moment.sh.iter_mut().enumerate().for_each(|(i, v)| *v = value(i + 3));
+    }
+    for i in 0..n {
+        let words = philox(seed, stream::TEST, 1000, i as u32);
+        state.clocks[i] = words[0] % 500;
+        state.ids[i] = (i as u32).wrapping_mul(7).wrapping_add(11);
+        state.statistics.visible_steps[i] = words[1] % 100;
+        state.statistics.gradient_sum[i] = uniform(words[2]) * 0.04;
+        state.statistics.max_radius[i] = uniform(words[3]) * 40.0;
+    }
+    state.next_id = 7 * n as u32 + 100;
+    state
+}
+
+fn classic_rule() -> ClassicRule {
+    ClassicRule {
+        seed: 0x5_0000_0003,
+        step: 700,
+        gradient_threshold: 2e-4,
+        clone_scale_limit: 0.02,
+        split_shrink: 1.6,
+        prune_opacity: 0.005,
+        prune_scale: None,
+        prune_screen: None,
+        max_splats: u64::MAX,
+        reorder: false,
+    }
+}
+
+fn mcmc_rule() -> McmcRule {
+    McmcRule {
+        seed: 0x9_0000_0001,
+        step: 900,
+        dead_opacity: 0.005,
+        growth: 1.05,
+        max_splats: u64::MAX,
+        split_largest: 0.5,
+        reorder: false,
+    }
+}
+
+/// What an engine makes of a state, and what it tells.
+fn applied(engine: &mut GpuEngine, state: &TrainState, rules: &[DensityRule]) -> (TrainState, StepReport) {
+    engine.load(state.clone()).expect("a state");
+    rules.iter().for_each(|rule| engine.densify(rule).expect("a rule"));
+    let report = engine.flush().expect("flushed");
+    (engine.save().expect("saved"), report)
+}
+
+fn on_host(state: &TrainState, rule: &DensityRule) -> (TrainState, StepReport) {
+    let mut state = state.clone();
+    let mut report = StepReport::default();
+    gausset_density::apply(&mut state, rule, &Pool::new(1)).add_to(&mut report);
+    let splats = state.splats.len();
+    (state, report.take(splats))
+}
+
+fn bits(values: &[f32]) -> Vec<u32> {
+    values.iter().map(|v| v.to_bits()).collect()
+}
+
+/// All arrays of floats of a state, by name.
+fn arrays(state: &TrainState) -> Vec<(String, Vec<u32>)> {
+    let parts = [("", &state.splats), ("m ", &state.moments.m), ("v ", &state.moments.v)];
+    let mut all = Vec::new();
+    for (part, splats) in parts {
+        all.push((format!("{part}means"), bits(splats.means.as_flattened())));
+        all.push((format!("{part}log scales"), bits(splats.log_scales.as_flattened())));
+        all.push((format!("{part}quats"), bits(splats.quats.as_flattened())));
+        all.push((format!("{part}logits"), bits(&splats.opacity_logits)));
+        all.push((format!("{part}sh"), bits(&splats.sh)));
+    }
+    all.push(("gradient sums".to_owned(), bits(&state.statistics.gradient_sum)));
+    all.push(("radii".to_owned(), bits(&state.statistics.max_radius)));
+    all.push(("visible steps".to_owned(), state.statistics.visible_steps.clone()));
+    all.push(("clocks".to_owned(), state.clocks.clone()));
+    all.push(("ids".to_owned(), state.ids.clone()));
+    all.push(("next id".to_owned(), vec![state.next_id]));
+    all
+}
+
+/// Bits of everything but of the arrays that are compared otherwise.
+fn assert_equal_bits(name: &str, a: &TrainState, b: &TrainState, but: &[&str]) {
+    for ((what, a), (_, b)) in arrays(a).into_iter().zip(arrays(b)) {
+        if !but.contains(&&*what) {
+            assert_eq!(a.len(), b.len(), "{name}: {what}");
+            let first = a.iter().zip(&b).position(|(a, b)| a != b);
+            assert_eq!(first, None, "{name}: {what} differ");
+        }
+    }
+}

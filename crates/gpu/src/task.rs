@@ -1,0 +1,121 @@
+//! What is under way: steps and density rules, as the protocol sees them.
+
+use gausset_core::engine::{EngineError, StepReport, TrainView};
+
+use crate::device::{Memory, Picture};
+use crate::flight::{Device, Status};
+use crate::record::{Job, Rule, flag, halt, status};
+use crate::schedule::Unit;
+use crate::state::HostState;
+use crate::unit::{self, LossScale};
+
+/// A step: all that a second try needs.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) view: TrainView,
+    pub(crate) step: u64,
+    pub(crate) job: Job,
+    pub(crate) unit: Unit,
+    pub(crate) scale: LossScale,
+}
+
+/// A unit under way.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// A step.
+    Step(Box<Step>),
+    /// A density rule, and the most splats that it may leave.
+    Rule { rule: Rule, unit: Unit },
+}
+
+/// The engine as units under way see it.
+pub(crate) struct Tasks<'a> {
+    pub(crate) memory: &'a mut Memory,
+    pub(crate) state: &'a mut HostState,
+    pub(crate) report: &'a mut StepReport,
+}
+
+impl Device for Tasks<'_> {
+    type Unit = Task;
+
+    fn submit(&mut self, task: &Task, number: u32, lifts: bool) -> Result<(), EngineError> {
+        let lifted = if lifts { flag::LIFTS } else { 0 };
+        let unit = [number, 0, 0, 0];
+        let step = match task {
+            Task::Step(step) => step,
+            Task::Rule { rule, unit: dispatches } => {
+                let job = Job { unit, flags: lifted, ..Job::default() };
+                return self.memory.submit_rule(&job, rule, dispatches);
+            }
+        };
+        let job = Job { unit, flags: step.job.flags | lifted, ..step.job };
+        let (view, target) = (&step.view, &step.view.target);
+        let picture = Picture {
+            name: (view.index, view.reduction),
+            bytes: unit::picture_bytes(target),
+            words: &|words| unit::picture_words(target, words),
+        };
+        self.memory.submit(&job, Some(&picture), &step.unit)
+    }
+
+    fn take(&mut self, wait: bool) -> Result<Option<Status>, EngineError> {
+        self.memory.take(wait)
+    }
+
+    fn make_room(&mut self, task: &Task, status: &Status) -> Result<(), EngineError> {
+        if status[status::HALT] == halt::SPLATS {
+            let most = match task {
+                Task::Rule { rule, .. } => u64::from(rule.max_splats),
+                Task::Step(_) => 0,
+            };
+            return self.memory.grow_splats(u64::from(status[status::SPLATS]), most);
+        }
+        let what = || match task {
+            Task::Step(step) => format!("view `{}`", step.view.name),
+            Task::Rule { .. } => "a density rule".to_owned(),
+        };
+        self.memory.grow_entries(&what, u64::from(status[status::ENTRIES]))
+    }
+
+    fn done(&mut self, task: &Task, status: &Status) {
+        let of = |word: usize| u64::from(status[word]);
+        let report = &mut *self.report;
+        let step = match task {
+            Task::Step(step) => step,
+            Task::Rule { .. } => {
+                self.state.splats = status[status::SPLATS] as usize;
+                self.state.next_id = status[status::NEXT_ID];
+                report.cloned += of(status::CLONED);
+                report.split += of(status::SPLIT);
+                report.pruned += of(status::PRUNED);
+                report.relocated += of(status::RELOCATED);
+                report.added += of(status::ADDED);
+                return;
+            }
+        };
+        let loss = loss_of(&step.scale, status);
+        self.state.group_clock += 1;
+        report.steps += 1;
+        report.loss_sum += loss;
+        report.last_step = Some(step.step);
+        report.last_loss = loss;
+        report.visible = of(status::VISIBLE);
+        report.intersections = of(status::ENTRIES);
+        report.cap_hits += of(status::CUT_TILES);
+        report.capped_steps += u64::from(status[status::CUT_TILES] > 0);
+        report.skipped_updates += of(status::SKIPPED);
+        report.dead_splats = of(status::DEAD);
+    }
+
+    fn failure(&self, task: &Task, status: &Status) -> EngineError {
+        let Task::Step(step) = task else {
+            return EngineError::Device("a density rule halted for a loss".to_owned());
+        };
+        let (loss, view) = (loss_of(&step.scale, status), step.view.name.to_string());
+        EngineError::NonFiniteLoss { step: step.step, view, loss }
+    }
+}
+
+fn loss_of(scale: &LossScale, words: &Status) -> f64 {
+    scale.loss(f32::from_bits(words[status::ABSOLUTE]), f32::from_bits(words[status::SSIM]))
+}

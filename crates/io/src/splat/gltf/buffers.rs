@@ -1,0 +1,126 @@
+//! Where the bytes of a glTF lie: in the file itself, beside it, or in its JSON.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
+
+use std::io::{BufReader, Cursor};
+
+use crate::input;
+use crate::splat::SplatError;
+use crate::splat::source::{Source, Stream};
+use crate::units::quote;
+
+/// Bytes that buffers come from.
+pub(super) enum Buffer {
+    /// A part of the file itself: begin and length.
+    Inside(u64, u64),
+    /// Another file, or bytes that stood in the JSON.
+    Other(Box<dyn Stream>, u64),
+}
+
+/// Begin and length of a part of the file.
+pub(super) type Part = (u64, u64);
+
+impl Buffer {
+    /// Its length.
+    pub(super) fn bytes(&self) -> u64 {
+        match self {
+            Self::Inside(_, bytes) | Self::Other(_, bytes) => *bytes,
+        }
+    }
+}
+
+/// Opens a buffer; `binary` is where the binary chunk of the file is.
+pub(super) fn open_buffer(
+    source: &Source<'_>,
+    index: usize,
+    buffer: &super::json::Buffer,
+    binary: Option<Part>,
+) -> Result<Buffer, SplatError> {
+    let place = format!("buffers[{index}]");
+    let (opened, bytes) = match (&buffer.uri, binary) {
+        (None, Some((begin, bytes))) if index == 0 => (Buffer::Inside(begin, bytes), bytes),
+        (None, _) => {
+            return Err(source.damaged(place, "a buffer without content", "a chunk BIN or a uri", "neither"));
+        }
+        (Some(uri), _) if uri.starts_with("data:") => {
+            let content = uri.split_once(";base64,").and_then(|(_, text)| base64(text.as_bytes()));
+            let Some(content) = content else {
+                return Err(source.damaged(place, "data that cannot be read", "base64", quote(uri)));
+            };
+            let bytes = content.len() as u64;
+            (Buffer::Other(Box::new(Cursor::new(content)), bytes), bytes)
+        }
+        (Some(uri), _) => {
+            let outside =
+                || source.damaged(&*place, "a buffer outside", "a file beside this one", quote(uri));
+            let name = percent_decoded(uri).ok_or_else(outside)?;
+            let folder =
+                source.folder.filter(|_| !name.contains(':') && !name.contains('\\')).ok_or_else(outside)?;
+            let path = input::inside(folder, &name).map_err(|_| outside())?;
+            let io_error = |error| SplatError::Io { path: path.clone(), action: "open", source: error };
+            let file = input::open(&path, input::STREAMED).map_err(io_error)?;
+            let bytes = file.metadata().map_err(io_error)?.len();
+            (Buffer::Other(Box::new(BufReader::with_capacity(1 << 18, file)), bytes), bytes)
+        }
+    };
+    if buffer.byte_length > bytes {
+        let (expected, found) = (format!("{} bytes", buffer.byte_length), format!("{bytes} bytes"));
+        return Err(source.damaged(place, "shorter than the JSON says", expected, found));
+    }
+    Ok(opened)
+}
+
+/// Bytes that were written as base64 (RFC 4648), with or without padding.
+fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    let text = text.trim_ascii_end();
+    let end = text.iter().rposition(|byte| *byte != b'=').map_or(0, |last| last + 1);
+    let mut bytes = Vec::new();
+    let (mut word, mut bits) = (0u32, 0);
+    for byte in text.get(..end)? {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        word = word << 6 | u32::from(value);
+        bits += 6;
+        if bits >= 8 {
+            bits -= 8;
+            bytes.push((word >> bits) as u8);
+        }
+    }
+    Some(bytes)
+}
+
+/// A name in which `%20` and its kind stand for bytes.
+fn percent_decoded(uri: &str) -> Option<String> {
+    let mut bytes = Vec::new();
+    let mut rest = uri.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        rest = after;
+        if *first != b'%' {
+            bytes.push(*first);
+            continue;
+        }
+        let (digits, after) = rest.split_first_chunk::<2>()?;
+        bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+        rest = after;
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_and_percents_are_decoded() {
+        assert_eq!(base64(b"Z2F1c3M="), Some(b"gauss".to_vec()));
+        assert_eq!(base64(b"Z2F1c3NldA"), Some(b"gausset".to_vec()));
+        assert_eq!((base64(b""), base64(b"a?")), (Some(vec![]), None));
+        assert_eq!(percent_decoded("a%20b.bin").as_deref(), Some("a b.bin"));
+        assert_eq!((percent_decoded("a%2"), percent_decoded("a%zz")), (None, None));
+    }
+}

@@ -1,0 +1,127 @@
+//! Rounding in which splats that stand together take up each other's errors.
+//!
+//! A pixel shows the sum of many splats. Where all of them are rounded to the nearest code on their own, their errors add
+//! up like noise; where each is rounded after what its neighbours have left, they cancel, as in pictures of few colours
+//! (Floyd and Steinberg 1976). For splats `i` of opacity `o`, area `a` (the product of their two larger scales) and error
+//! `e` the sum over space of `(Σ o e G)²` has, for round Gaussians `G`, the cross terms `K_ij = o_i o_j a_i a_j / (a_i +
+//! a_j) exp(-d²/2(a_i + a_j))`: for given errors of the splats before, the best one is `-Σ_j K_ij e_j / K_ii`. So much is
+//! taken off the value before it is rounded, at most half a step, so that no code is more than one away from the nearest.
+
+/// Splats before one whose errors it takes up.
+const REACH: usize = 32;
+
+/// What a splat covers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    mean: [f32; 3],
+    opacity: f32,
+    area: f32,
+}
+
+impl Place {
+    pub(super) fn new(mean: [f32; 3], log_scale: [f32; 3], opacity: f64) -> Self {
+        let least = log_scale.iter().fold(f32::INFINITY, |least, v| least.min(*v));
+        let area = libm::exp(f64::from(log_scale.iter().sum::<f32>() - least)) as f32;
+        Self { mean, opacity: opacity as f32, area }
+    }
+}
+
+/// Rounds rows of values, one splat after another.
+pub(super) struct Rounding {
+    /// Largest error that is handed on.
+    step: f32,
+    values: usize,
+    places: Vec<Place>,
+    /// `[splat][value]`.
+    errors: Vec<f32>,
+    /// What the splats before one leave to it.
+    left: Vec<f32>,
+}
+
+impl Rounding {
+    /// For rows of so many values, whose codes are a `step` apart.
+    pub(super) fn new(values: usize, step: f32) -> Self {
+        Self { step, values, places: Vec::new(), errors: Vec::new(), left: vec![0.0; values] }
+    }
+
+    /// Forgets the splats before.
+    pub(super) fn begin(&mut self) {
+        self.places.clear();
+        self.errors.clear();
+    }
+
+    /// Rounds the values of a splat: `round` gives the code of a value, `decode` the value of a code.
+    pub(super) fn row(
+        &mut self,
+        place: Place,
+        values: &[f32],
+        round: impl Fn(f32) -> u8,
+        decode: impl Fn(u8) -> f32,
+        codes: &mut [u8],
+    ) {
+        self.take_up(&place);
+        let (half, step) = (self.step / 2.0, self.step);
+        for ((value, left), code) in values.iter().zip(&self.left).zip(codes) {
+            *code = round(value - left.clamp(-half, half));
+            self.errors.push((decode(*code) - value).clamp(-step, step));
+        }
+        self.places.push(place);
+    }
+
+    /// Sums what the splats before leave.
+    fn take_up(&mut self, place: &Place) {
+        self.left.fill(0.0);
+        let first = self.places.len().saturating_sub(REACH);
+        let errors = self.errors.chunks_exact(self.values).skip(first);
+        for (other, errors) in self.places.iter().skip(first).zip(errors) {
+            let areas = place.area + other.area;
+            let distance: f32 = place.mean.iter().zip(other.mean).map(|(a, b)| (a - b) * (a - b)).sum();
+            // exp(-x) is (1 - x/4)^4, and nothing beyond 4.
+            let root = 1.0 - distance / (8.0 * areas);
+            if root > 0.0 {
+                let near = (root * root) * (root * root);
+                let weight = near * (2.0 * other.area / areas) * (other.opacity / place.opacity).min(1e6);
+                self.left.iter_mut().zip(errors).for_each(|(left, error)| *left += weight * error);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rounds splats at these places to whole numbers; returns the sum of the errors.
+    fn sum_of_errors(places: impl Iterator<Item = f32>) -> f32 {
+        let mut rounding = Rounding::new(1, 1.0);
+        let mut code = [0];
+        let mut sum = 0.0;
+        for x in places {
+            let round = |v: f32| (v + 0.5) as u8;
+            let place = Place::new([x, 0.0, 0.0], [0.0; 3], 0.5);
+            rounding.row(place, &[7.3], round, f32::from, &mut code);
+            assert!((6..=8).contains(&code[0]), "one step from the nearest at most: {}", code[0]);
+            sum += f32::from(code[0]) - 7.3;
+        }
+        sum
+    }
+
+    #[test]
+    fn errors_of_splats_in_one_place_cancel_and_those_far_apart_do_not_meet() {
+        let together = sum_of_errors((0..20).map(|_| 1.0));
+        assert!(together.abs() < 1.0, "{together}");
+        let apart = sum_of_errors((0..20).map(|i| 100.0 * i as f32));
+        assert!((apart + 6.0).abs() < 1e-4, "0.3 each: {apart}");
+    }
+
+    #[test]
+    fn splats_without_opacity_or_size_do_no_harm() {
+        let mut rounding = Rounding::new(2, 1.0);
+        let mut codes = [0; 2];
+        for (log_scale, opacity) in [(-1e3, 0.0), (-1e3, 1.0), (30.0, 0.0), (0.0, 1.0)] {
+            let place = Place::new([1e12; 3], [log_scale; 3], opacity);
+            rounding.row(place, &[3.2, 900.0], |v| v as u8, f32::from, &mut codes);
+            assert!((2..=4).contains(&codes[0]) && codes[1] == 255, "{codes:?}");
+        }
+    }
+}

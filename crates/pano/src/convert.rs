@@ -1,0 +1,394 @@
+//! Whole pictures of the sphere from others: panoramas, crosses, strips and faces of cubes.
+//!
+//! Each pixel of the new picture looks into a direction, and the direction has a place in the source. Up to 1.5 source
+//! pixels per pixel it is sampled with Catmull-Rom's cubic (16 taps), up to [`HALVE_ABOVE`] bilinearly, and finer
+//! sources are halved first by 2x2 averages: what measured best for views (`docs/benchmarks.md`). Sums are in f32 in a
+//! fixed order, so the bytes depend neither on threads nor on the vector level.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use gausset_compute::Pool;
+use gausset_compute::fearless_simd::Level;
+use gausset_io::image::encode::{PngPixels, png};
+
+use crate::cube::{Face, Faces};
+use crate::cutter::{Format, HALVE_ABOVE};
+use crate::geometry::direction_from_equirect;
+use crate::jpeg::{Decoder, encode_picture};
+use crate::load::{self, Limits, LoadError, Opened, rgb_from_ycbcr};
+use crate::metadata::Metadata;
+use crate::plane::{Frame, Halving, Plane};
+use crate::projection::Projection;
+
+/// Source pixels per pixel above which bilinear sampling is better than the cubic.
+const CUBIC_UP_TO: f64 = 1.5;
+
+/// What a picture shows.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shown {
+    /// The whole sphere by longitude and latitude; width in px, twice the height.
+    Equirect(u32),
+    /// Faces of a cube.
+    Faces(Faces),
+}
+
+impl Shown {
+    /// A picture of each face alone, in the order of [`Face::ALL`].
+    #[must_use]
+    pub fn each_face(side: u32) -> Vec<Self> {
+        Face::ALL.into_iter().map(|face| Self::Faces(Faces::one(face, side))).collect()
+    }
+
+    /// Width and height, px.
+    #[must_use]
+    pub fn size(&self) -> [u32; 2] {
+        match self {
+            Self::Equirect(width) => [*width, width / 2],
+            Self::Faces(faces) => faces.size(),
+        }
+    }
+
+    /// Source pixels per pixel in the middle of a face, or on the horizon.
+    fn minification(&self, source: &Projection) -> f64 {
+        let of = |around: u32, is_flat: bool| {
+            // In the middle of a flat face pixels are wider than on average by 4/π.
+            f64::from(around) * if is_flat { std::f64::consts::FRAC_PI_4 } else { 1.0 }
+        };
+        let found = of(source.pixels_around(), matches!(source, Projection::Cube(_)));
+        let made = match self {
+            Self::Equirect(width) => of(*width, false),
+            Self::Faces(faces) => of(4 * faces.side, true),
+        };
+        found / made
+    }
+}
+
+/// Planes of a source that are sampled, halved as often as that takes.
+pub struct Sampled<'a> {
+    projection: &'a Projection,
+    planes: Vec<&'a Plane>,
+    halves: Vec<Plane>,
+    is_cubic: bool,
+}
+
+impl<'a> Sampled<'a> {
+    /// Prepares a frame to be shown as `shown`; of a cube, the frame is the folded one.
+    #[must_use]
+    pub fn new(projection: &'a Projection, frame: &'a Frame, shown: &Shown) -> Self {
+        let mut density = shown.minification(projection);
+        let mut halves: Vec<Plane> = Vec::new();
+        let planes: Vec<&Plane> = frame.planes.iter().collect();
+        let is_even = |planes: &[&Plane]| {
+            planes.iter().all(|p| p.width.is_multiple_of(2) && p.height.is_multiple_of(2))
+        };
+        while density > HALVE_ABOVE && projection.may_be_halved() {
+            let now: Vec<&Plane> = if halves.is_empty() { planes.clone() } else { halves.iter().collect() };
+            if !is_even(&now) {
+                break;
+            }
+            let mut next = vec![Plane::default(); now.len()];
+            for (from, to) in now.into_iter().zip(&mut next) {
+                from.halve_into(to, Halving::Mean);
+            }
+            halves = next;
+            density /= 2.0;
+        }
+        // The taps of the cubic must not reach over an edge that is none on the sphere.
+        let is_smooth = matches!(projection, Projection::Equirect(_) | Projection::Cube(_));
+        Self { projection, planes, halves, is_cubic: density <= CUBIC_UP_TO && is_smooth }
+    }
+
+    fn plane(&self, index: usize) -> &Plane {
+        self.halves.get(index).unwrap_or_else(|| self.planes[index])
+    }
+
+    /// The sample of a plane in a direction; `None` where the source shows nothing.
+    fn at(&self, index: usize, direction: [f64; 3]) -> Option<f32> {
+        let place = self.projection.place(direction);
+        if !place.is_seen {
+            return None;
+        }
+        let plane = self.plane(index);
+        let [w, h] = self.projection.canvas().map(f64::from);
+        let (su, sv) = (plane.width as f64 / w, plane.height as f64 / h);
+        let sample = |[u, v]: [f64; 2]| {
+            let (u, v) = (u * su - 0.5, v * sv - 0.5);
+            let taps = Taps { plane, wraps: self.projection.wraps() };
+            if self.is_cubic { taps.cubic(u, v) } else { taps.bilinear(u, v) }
+        };
+        let first = sample([place.u, place.v]);
+        Some(match place.second {
+            Some((at, share)) => first + (sample(at) - first) * share as f32,
+            None => first,
+        })
+    }
+}
+
+/// Pixels of a plane by whole coordinates, also beyond its edges.
+struct Taps<'a> {
+    plane: &'a Plane,
+    wraps: bool,
+}
+
+impl Taps<'_> {
+    fn pixel(&self, mut column: i64, mut row: i64) -> f32 {
+        let (width, height) = (self.plane.width as i64, self.plane.height as i64);
+        if self.wraps {
+            // Beyond a pole the sphere goes on half a turn away.
+            if row < 0 || row >= height {
+                row = if row < 0 { -1 - row } else { 2 * height - 1 - row };
+                column += width / 2;
+            }
+            column = column.rem_euclid(width);
+        }
+        let (column, row) = (column.clamp(0, width - 1), row.clamp(0, height - 1));
+        f32::from(self.plane.row(row as i32)[column as usize])
+    }
+
+    /// Four neighbours of a row, from column `first`.
+    fn four(&self, first: i64, row: i64) -> [f32; 4] {
+        let (width, height) = (self.plane.width as i64, self.plane.height as i64);
+        if first >= 0 && first + 4 <= width && (0..height).contains(&row) {
+            let row = &self.plane.row(row as i32)[first as usize..first as usize + 4];
+            return [row[0], row[1], row[2], row[3]].map(f32::from);
+        }
+        [0, 1, 2, 3].map(|k| self.pixel(first + k, row))
+    }
+
+    fn bilinear(&self, u: f64, v: f64) -> f32 {
+        let (left, top) = (libm::floor(u), libm::floor(v));
+        let (fu, fv) = ((u - left) as f32, (v - top) as f32);
+        let (left, top) = (left as i64, top as i64);
+        let across = |row: i64| {
+            let (a, b) = (self.pixel(left, row), self.pixel(left + 1, row));
+            a + (b - a) * fu
+        };
+        let (upper, lower) = (across(top), across(top + 1));
+        upper + (lower - upper) * fv
+    }
+
+    fn cubic(&self, u: f64, v: f64) -> f32 {
+        let (left, top) = (libm::floor(u), libm::floor(v));
+        let (wu, wv) = (catmull_rom((u - left) as f32), catmull_rom((v - top) as f32));
+        let (left, top) = (left as i64 - 1, top as i64 - 1);
+        let mut sum = 0.0;
+        for (k, weight) in (0..).zip(wv) {
+            let [a, b, c, d] = self.four(left, top + k);
+            sum += weight * (a * wu[0] + b * wu[1] + c * wu[2] + d * wu[3]);
+        }
+        sum
+    }
+}
+
+/// Weights of four neighbours at a share `t` of the way from the second to the third (Catmull and Rom 1974).
+fn catmull_rom(t: f32) -> [f32; 4] {
+    let (t2, t3) = (t * t, t * t * t);
+    [-0.5 * t + t2 - 0.5 * t3, 1.0 - 2.5 * t2 + 1.5 * t3, 0.5 * t + 2.0 * t2 - 1.5 * t3, -0.5 * t2 + 0.5 * t3]
+}
+
+/// A frame of a source: decoded, and of a cube folded.
+#[derive(Debug)]
+pub struct Moment {
+    /// Its planes.
+    pub frame: Frame,
+    /// How they show the sphere.
+    pub projection: Projection,
+    /// What the first of its files says.
+    pub metadata: Metadata,
+    /// Bits of a sample in the file.
+    pub bits: u8,
+}
+
+/// Decodes the files of a frame whole. Without a projection it is a panorama, or the upper of two.
+///
+/// # Errors
+/// A file that cannot be used, of another size than its projection or the others.
+pub fn read(
+    files: &[PathBuf],
+    projection: Option<&Projection>,
+    is_stereo: bool,
+    limits: &Limits,
+    level: Level,
+) -> Result<Moment, LoadError> {
+    let failed = |path: &Path, what: String| LoadError { path: path.to_owned(), what };
+    let mut parts = Vec::new();
+    let mut first: Option<Opened> = None;
+    for file in files {
+        let mut opened = load::open(file, limits, Vec::new())?;
+        if let Some(projection) = projection {
+            let [width, height] = projection.picture();
+            let expected = [width, height / files.len() as u32];
+            let found = opened.upright_size();
+            if found != expected {
+                let what = other_size(found, expected);
+                return Err(failed(file, what));
+            }
+        }
+        let mut part = Frame::default();
+        opened.decode(level, &mut Decoder::default(), &[[0, i32::MAX / 2]; 3], &mut part)?;
+        parts.push(part);
+        first.get_or_insert(opened);
+    }
+    let (Some(opened), Some(file)) = (first, files.first()) else {
+        return Err(failed(Path::new(""), "frame: has no picture".to_owned()));
+    };
+    let mut frame = Frame::default();
+    if parts.len() == 1 {
+        frame = parts.remove(0);
+    } else if frame.stack(&parts).is_none() {
+        return Err(failed(file, "frame: its pictures are of different kinds".to_owned()));
+    }
+    let projection = match projection {
+        Some(projection) => projection.clone(),
+        None => {
+            let equirect = opened.equirect(is_stereo).map_err(|e| failed(file, e.to_string()))?;
+            if is_stereo {
+                frame.keep_upper_half();
+            }
+            Projection::Equirect(equirect)
+        }
+    };
+    if let Projection::Cube(cube) = &projection {
+        let mut folded = Frame::default();
+        cube.fold(&frame, &mut folded);
+        frame = folded;
+    }
+    Ok(Moment { frame, projection, bits: opened.bits(), metadata: opened.metadata })
+}
+
+/// That a picture has another size than the others of its source.
+pub(crate) fn other_size([w, h]: [u32; 2], [ew, eh]: [u32; 2]) -> String {
+    format!("picture: {w}x{h} px (expected {ew}x{eh}, as the others have)")
+}
+
+/// A frame of another projection as a panorama of this width.
+///
+/// # Errors
+/// It was stopped.
+pub fn panorama(moment: &Moment, width: u32, writing: Writing<'_>) -> Result<Frame, ConvertError> {
+    let shown = Shown::Equirect(width);
+    let source = Sampled::new(&moment.projection, &moment.frame, &shown);
+    let mut frame = Frame { colour: moment.frame.colour, ..Frame::default() };
+    for index in 0..moment.frame.planes.len() {
+        let drawn = draw(&source, &shown, index, 1, &writing)?;
+        let mut plane = Plane::default();
+        plane.reshape(width as usize, width as usize / 2, [-1, width as i32 / 2]);
+        for (y, row) in drawn.chunks_exact(width as usize).enumerate() {
+            plane.row_mut(y as i32).copy_from_slice(row);
+        }
+        frame.planes.push(plane);
+    }
+    Ok(frame)
+}
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+pub enum ConvertError {
+    /// The flag to stop was set.
+    #[error("stopped")]
+    Stopped,
+    /// It cannot be encoded.
+    #[error("picture: cannot be encoded: {0}")]
+    Encoding(String),
+}
+
+/// How a picture is written.
+#[derive(Clone, Copy)]
+pub struct Writing<'a> {
+    /// Kind of file.
+    pub format: Format,
+    /// Vector level of the encoder; no influence on the bytes.
+    pub level: Level,
+    /// Threads.
+    pub pool: &'a Pool,
+    /// Looked at in every row.
+    pub stop: &'a AtomicBool,
+    /// Marker segments of a JPEG.
+    pub segments: &'a [Vec<u8>],
+}
+
+/// Draws and encodes a picture.
+///
+/// # Errors
+/// It was stopped, or cannot be encoded.
+pub fn picture(source: &Sampled<'_>, shown: &Shown, writing: Writing<'_>) -> Result<Vec<u8>, ConvertError> {
+    let [width, height] = shown.size();
+    let is_grey = source.planes.len() < 3;
+    let planes = if is_grey { 1 } else { 3 };
+    let chroma_step = if matches!(writing.format, Format::Jpeg(_)) { 2 } else { 1 };
+    let mut drawn: Vec<Vec<u8>> = Vec::new();
+    for plane in 0..planes {
+        drawn.push(draw(source, shown, plane, if plane == 0 { 1 } else { chroma_step }, &writing)?);
+    }
+    match writing.format {
+        Format::Jpeg(quality) => Ok(encode_picture(
+            [width as usize, height as usize],
+            &drawn,
+            quality,
+            writing.level,
+            writing.segments,
+        )),
+        Format::Png => {
+            let rgb: Vec<u8>;
+            let pixels = match drawn.as_slice() {
+                [y, cb, cr] => {
+                    let all = y.iter().zip(cb).zip(cr);
+                    rgb = all.flat_map(|((&y, &cb), &cr)| rgb_from_ycbcr([y, cb, cr])).collect();
+                    PngPixels::Rgb8(&rgb)
+                }
+                _ => PngPixels::Grey8(&drawn[0]),
+            };
+            png(width, height, pixels, &[]).map_err(|e| ConvertError::Encoding(e.to_string()))
+        }
+    }
+}
+
+/// One plane of a picture, a sample for `step` x `step` pixels.
+fn draw(
+    source: &Sampled<'_>,
+    shown: &Shown,
+    plane: usize,
+    step: u32,
+    writing: &Writing<'_>,
+) -> Result<Vec<u8>, ConvertError> {
+    let [width, height] = shown.size().map(|side| side.div_ceil(step) as usize);
+    // What is not shown is black.
+    let nothing = if plane == 0 { 0 } else { 128 };
+    let mut out = vec![nothing; width * height];
+    let rows: Vec<Mutex<&mut [u8]>> = out.chunks_mut(width).map(Mutex::new).collect();
+    let at = |k: usize| (k as f64 + 0.5) * f64::from(step);
+    let [full_width, full_height] = shown.size().map(f64::from);
+    // Of a panorama: sine and cosine of each column's longitude.
+    let columns: Vec<[f64; 3]> = match shown {
+        Shown::Equirect(_) => (0..width)
+            .map(|x| direction_from_equirect(at(x), 0.5 * full_height, full_width, full_height))
+            .collect(),
+        Shown::Faces(_) => Vec::new(),
+    };
+    writing.pool.run(height, |y, _worker| {
+        if writing.stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let mut row = rows[y].lock().unwrap_or_else(PoisonError::into_inner);
+        let [_, down, across] = direction_from_equirect(0.5 * full_width, at(y), full_width, full_height);
+        for (x, out) in row.iter_mut().enumerate() {
+            let direction = match shown {
+                Shown::Equirect(_) => Some([across * columns[x][0], down, across * columns[x][2]]),
+                Shown::Faces(faces) => faces.direction(at(x), at(y)),
+            };
+            if let Some(value) = direction.and_then(|direction| source.at(plane, direction)) {
+                *out = (value + 0.5) as u8;
+            }
+        }
+    });
+    drop(rows);
+    if writing.stop.load(Ordering::Relaxed) { Err(ConvertError::Stopped) } else { Ok(out) }
+}
+
+/// A short name for settings: the same for the same text.
+#[must_use]
+pub fn fingerprint(text: &str) -> String {
+    format!("{:016x}", xxhash_rust::xxh3::xxh3_64(text.as_bytes()))
+}

@@ -1,0 +1,351 @@
+//! Brightness and white balance made alike: of the two lenses of one frame.
+//!
+//! ```text
+//! directions that both lenses see      5x5 px of either, neither too dark nor burnt out → linear light a, b
+//! r = robust mean of log2(a / b)       per channel: the mean of what lies within three deviations of the median
+//! gains   2^(-r/2) and 2^(r/2)         mean zero in log space: the frame as a whole stays as bright as it was
+//! ```
+//! The deviation is 1.4826 times the median of the distances from the median, so that flare and parallax, which change
+//! some places a lot, change nothing.
+
+use std::f64::consts::PI;
+
+use crate::eac::Eac;
+use crate::fisheye::DualFisheye;
+use crate::grade::{Colouring, Grade};
+use crate::load::rgb_from_ycbcr;
+use crate::look::linear_from_srgb;
+use crate::plane::{Colour, Frame};
+use crate::projection::Projection;
+
+/// Directions that are looked at, on a spiral.
+const DIRECTIONS: usize = 60_000;
+/// Fewest of them that say anything.
+const FEWEST: usize = 64;
+/// Encoded values that are neither lost in noise nor burnt out.
+const USABLE: std::ops::RangeInclusive<f64> = 10.0..=245.0;
+/// Largest gain that is believed, in stops.
+const MOST: f64 = 4.0;
+
+/// What is made alike.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Equalise {
+    /// Nothing.
+    #[default]
+    Off,
+    /// The two lenses of each frame.
+    Lenses,
+    /// The frames.
+    Frames,
+}
+
+impl Equalise {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Off, Self::Lenses, Self::Frames];
+
+    /// The stable name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Lenses => "lenses",
+            Self::Frames => "frames",
+        }
+    }
+}
+
+/// A part of the canvas that one lens sees: columns from and to, rows from and to, px.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// Columns from and to, rows from and to.
+    pub area: [usize; 4],
+    /// Which lens, 0 or 1.
+    pub lens: usize,
+}
+
+/// The parts of the canvas that each of two lenses sees; `None` for a source that is not of two.
+#[must_use]
+pub fn parts(projection: &Projection) -> Option<Vec<Part>> {
+    match projection {
+        Projection::Eac(eac) => Some(parts_of_eac(eac)),
+        Projection::Fisheye(fisheye) => Some(parts_of_fisheye(fisheye)),
+        Projection::Equirect(_) | Projection::Cube(_) => None,
+    }
+}
+
+/// The lenses meet in the middle of the side faces: the front lens sees the front and the halves beside it.
+fn parts_of_eac(eac: &Eac) -> Vec<Part> {
+    let [width, height] = eac.stream().map(|v| v as usize);
+    let first = eac.side as usize / 2;
+    let second = width - first;
+    let mut parts = Vec::new();
+    for (stream, middle) in [(0, 0), (1, 1)] {
+        let (top, bottom) = (stream * height, (stream + 1) * height);
+        for (left, right, lens) in
+            [(0, first, 1 - middle), (first, second, middle), (second, width, 1 - middle)]
+        {
+            parts.push(Part { area: [left, right, top, bottom], lens });
+        }
+    }
+    parts
+}
+
+/// Circles side by side or one above the other: the line half way between their centres.
+fn parts_of_fisheye(fisheye: &DualFisheye) -> Vec<Part> {
+    let (width, height) = (fisheye.width as usize, fisheye.height as usize);
+    let [a, b] = [0, 1].map(|k| fisheye.lenses[k].centre);
+    // An even place: two pixels share their chroma.
+    let half = |a: f64, b: f64, most: usize| ((0.25 * (a + b)).max(0.0) as usize * 2).min(most);
+    if (a[0] - b[0]).abs() >= (a[1] - b[1]).abs() {
+        let cut = half(a[0], b[0], width);
+        let left = usize::from(a[0] > b[0]);
+        vec![
+            Part { area: [0, cut, 0, height], lens: left },
+            Part { area: [cut, width, 0, height], lens: 1 - left },
+        ]
+    } else {
+        let cut = half(a[1], b[1], height);
+        let upper = usize::from(a[1] > b[1]);
+        vec![
+            Part { area: [0, width, 0, cut], lens: upper },
+            Part { area: [0, width, cut, height], lens: 1 - upper },
+        ]
+    }
+}
+
+/// Factors of red, green and blue for each of the two lenses of a frame; `None` where too little is seen by both.
+#[must_use]
+pub fn lens_gains(projection: &Projection, frame: &Frame) -> Option<[[f64; 3]; 2]> {
+    let parts = parts(projection)?;
+    let lens_at = |[u, v]: [f64; 2]| {
+        let is_in = |part: &&Part| {
+            let [left, right, top, bottom] = part.area.map(|v| v as f64);
+            (left..right).contains(&u) && (top..bottom).contains(&v)
+        };
+        parts.iter().find(is_in).map(|part| part.lens)
+    };
+    let mut ratios: [Vec<f64>; 3] = Default::default();
+    for k in 0..DIRECTIONS {
+        let direction = on_spiral(k, DIRECTIONS);
+        let place = projection.place(direction);
+        let Some((second, share)) = place.second.filter(|_| place.is_seen) else { continue };
+        // At the rim of a circle lies what is none of the picture.
+        if !(0.1..=0.9).contains(&share) {
+            continue;
+        }
+        let first = [place.u, place.v];
+        let (Some(one), Some(other)) = (lens_at(first), lens_at(second)) else { continue };
+        let (Some(a), Some(b)) = (colour_at(frame, first), colour_at(frame, second)) else { continue };
+        if one == other {
+            continue;
+        }
+        let sign = if one == 0 { 1.0 } else { -1.0 };
+        for (c, ratios) in ratios.iter_mut().enumerate() {
+            ratios.push(sign * libm::log2(a[c] / b[c]));
+        }
+    }
+    let mut gains = [[1.0; 3]; 2];
+    for (c, ratios) in ratios.iter_mut().enumerate() {
+        let ratio = robust_mean(ratios, FEWEST)?;
+        if ratio.abs() > MOST {
+            return None;
+        }
+        gains[0][c] = libm::exp2(-0.5 * ratio);
+        gains[1][c] = libm::exp2(0.5 * ratio);
+    }
+    Some(gains)
+}
+
+/// The k-th of so many directions that are spread evenly over the sphere.
+pub(crate) fn on_spiral(k: usize, count: usize) -> [f64; 3] {
+    let golden = PI * (3.0 - libm::sqrt(5.0));
+    let y = 1.0 - 2.0 * (k as f64 + 0.5) / count as f64;
+    let across = libm::sqrt(1.0 - y * y);
+    let angle = golden * k as f64;
+    [across * libm::sin(angle), y, across * libm::cos(angle)]
+}
+
+/// Colours a frame of two lenses: equalised, each with a grade of its own. Returns the gains; where there are none to
+/// be found, `None`, and nothing is done.
+pub fn grade_lenses(
+    projection: &Projection,
+    colouring: &Colouring,
+    frame: &mut Frame,
+) -> Option<[[f64; 3]; 2]> {
+    let gains = lens_gains(projection, frame)?.map(|gains| gains.map(rounded));
+    let grades = gains.map(|gains| Grade::of_frame(colouring, gains));
+    for part in parts(projection)? {
+        grades[part.lens].apply_to(frame, part.area);
+    }
+    Some(gains)
+}
+
+/// A gain as it is written: six places after the point.
+#[must_use]
+pub fn rounded(gain: f64) -> f64 {
+    libm::round(gain * 1e6) / 1e6
+}
+
+/// Linear light around a place of the canvas, of 5x5 px; `None` where it is too dark, burnt out or not stored.
+fn colour_at(frame: &Frame, [u, v]: [f64; 2]) -> Option<[f64; 3]> {
+    const REACH: i64 = 2;
+    let luma = frame.planes.first()?;
+    let rows = luma.picture_rows();
+    let (x, y) = (u as i64, v as i64);
+    let is_stored = x >= REACH
+        && x + REACH < luma.width as i64
+        && y - REACH >= rows.start as i64
+        && y + REACH < rows.end as i64;
+    if !is_stored {
+        return None;
+    }
+    let mut sum = [0.0; 3];
+    for dy in -REACH..=REACH {
+        for dx in -REACH..=REACH {
+            let (x, y) = ((x + dx) as usize, (y + dy) as usize);
+            let light = light_of(frame, x, y)?;
+            sum = [0, 1, 2].map(|c| sum[c] + light[c]);
+        }
+    }
+    Some(sum)
+}
+
+/// Linear light of a pixel; `None` where it is too dark, burnt out or not stored.
+pub(crate) fn light_of(frame: &Frame, x: usize, y: usize) -> Option<[f64; 3]> {
+    let luma = frame.planes.first()?;
+    let at = |index: usize| {
+        let plane = &frame.planes[index];
+        let (sx, sy) = (luma.width.div_ceil(plane.width), luma.height.div_ceil(plane.height));
+        let row = y / sy;
+        plane.picture_rows().contains(&row).then(|| plane.row(row as i32)[(x / sx).min(plane.width - 1)])
+    };
+    let rgb = match frame.colour {
+        Colour::Grey => [at(0)?; 3],
+        Colour::YCbCr => rgb_from_ycbcr([at(0)?, at(1)?, at(2)?]),
+    };
+    let is_usable = rgb.iter().all(|&value| USABLE.contains(&f64::from(value)));
+    is_usable.then(|| rgb.map(|value| linear_from_srgb(f64::from(value) / 255.0)))
+}
+
+/// The mean of what lies within three deviations of the median; `None` of fewer than so many.
+pub(crate) fn robust_mean(values: &mut [f64], fewest: usize) -> Option<f64> {
+    if values.len() < fewest.max(1) {
+        return None;
+    }
+    let middle = median(values);
+    let mut distances: Vec<f64> = values.iter().map(|v| (v - middle).abs()).collect();
+    let reach = 3.0 * 1.4826 * median(&mut distances) + 1e-9;
+    let near = values.iter().filter(|v| (*v - middle).abs() <= reach);
+    let (sum, count) = near.fold((0.0, 0.0), |(sum, count), v| (sum + v, count + 1.0));
+    Some(sum / count)
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    if values.len() % 2 == 1 { values[half] } else { 0.5 * (values[half - 1] + values[half]) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::look::srgb_from_linear;
+    use crate::plane::Plane;
+
+    const LENSES: &str = r#"{ "width": 800, "height": 400, "lenses": [
+        { "cx": 200, "cy": 200, "radius": 200, "half_angle": 100 },
+        { "cx": 600, "cy": 200, "radius": 200, "half_angle": 100, "yaw": 180 } ] }"#;
+
+    /// Some smooth colours of the sphere, in linear light.
+    fn light([x, y, z]: [f64; 3]) -> [f64; 3] {
+        let n = libm::sqrt(x * x + y * y + z * z);
+        let wave = |a: f64, b: f64| 0.2 + 0.08 * libm::sin(4.0 * a / n) * libm::cos(3.0 * b / n);
+        [wave(x, y), wave(y, z), wave(z, x)]
+    }
+
+    /// A frame of which each pixel of the canvas shows what its direction says, times the factors of its lens.
+    fn frame(projection: &Projection, factors: [[f64; 3]; 2], flare: bool) -> Frame {
+        let [w, h] = projection.canvas().map(|v| v as usize);
+        let parts = parts(projection).unwrap();
+        let mut planes = vec![Plane::default(); 3];
+        for plane in &mut planes {
+            plane.reshape(w, h, [0, h as i32]);
+            plane.data.fill(128);
+        }
+        planes[0].data.fill(0);
+        let mut put = |at: [f64; 2], direction: [f64; 3]| {
+            let (x, y) = (at[0] as usize, at[1] as usize);
+            let inside =
+                |p: &&Part| (p.area[0]..p.area[1]).contains(&x) && (p.area[2]..p.area[3]).contains(&y);
+            let lens = parts.iter().find(inside).unwrap().lens;
+            let burnt = if flare && lens == 0 && direction[1] < -0.6 { 1.6 } else { 1.0 };
+            let light = light(direction);
+            let rgb = [0, 1, 2].map(|c| {
+                let value = srgb_from_linear((light[c] * factors[lens][c] * burnt).min(1.0));
+                (255.0 * value + 0.5) as u8
+            });
+            for (plane, value) in planes.iter_mut().zip(crate::load::ycbcr_from_rgb(rgb)) {
+                plane.row_mut(y as i32)[x] = value;
+            }
+        };
+        // Densely enough that no pixel is left out.
+        let count = 16 * w * h;
+        for k in 0..count {
+            let direction = on_spiral(k, count);
+            let place = projection.place(direction);
+            if place.is_seen {
+                put([place.u, place.v], direction);
+                if let Some((second, _)) = place.second {
+                    put(second, direction);
+                }
+            }
+        }
+        Frame { colour: Colour::YCbCr, planes, alpha: None }
+    }
+
+    #[test]
+    fn gains_of_a_stop_and_of_white_balance_are_found() {
+        let fisheye = Projection::Fisheye(DualFisheye::parse(LENSES.as_bytes()).unwrap());
+        for flare in [false, true] {
+            for (stops, balance) in [(1.0, [1.15, 1.0, 0.85]), (-1.0, [0.85, 1.0, 1.15])] {
+                let factor = balance.map(|b: f64| b * libm::exp2(stops));
+                // Half each, as the equaliser gives it back.
+                let factors = [factor.map(libm::sqrt), factor.map(|f| 1.0 / libm::sqrt(f))];
+                let gains = lens_gains(&fisheye, &frame(&fisheye, factors, flare)).unwrap();
+                for c in 0..3 {
+                    let ratio = gains[1][c] / gains[0][c];
+                    let error = libm::log2(ratio / factor[c]);
+                    assert!(error.abs() < 0.0143, "{stops} {c}: {error} stops, of which 1 % are 0.0144");
+                    assert!((gains[0][c] * gains[1][c] - 1.0).abs() < 1e-12, "mean zero");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn lenses_of_a_gopro_max_meet_in_the_middle_of_the_side_faces() {
+        let eac = Projection::Eac(Eac::of_stream(2272, 736).unwrap());
+        let parts = parts(&eac).unwrap();
+        let lens = |direction: [f64; 3]| {
+            let place = eac.place(direction);
+            let (u, v) = (place.u as usize, place.v as usize);
+            let inside =
+                |p: &&Part| (p.area[0]..p.area[1]).contains(&u) && (p.area[2]..p.area[3]).contains(&v);
+            parts.iter().find(inside).unwrap().lens
+        };
+        assert_eq!((lens([0.0, 0.0, 1.0]), lens([0.0, 0.0, -1.0])), (0, 1));
+        for side in [[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]] {
+            assert_eq!(lens([side[0], side[1], 0.3]), 0, "{side:?}");
+            assert_eq!(lens([side[0], side[1], -0.3]), 1, "{side:?}");
+        }
+    }
+
+    #[test]
+    fn what_only_one_lens_sees_says_nothing() {
+        let panorama = Projection::Equirect(crate::projection::Equirect::whole(64, 32));
+        assert_eq!(lens_gains(&panorama, &Frame::default()), None);
+        let fisheye = Projection::Fisheye(DualFisheye::parse(LENSES.as_bytes()).unwrap());
+        let black = frame(&fisheye, [[0.0; 3]; 2], false);
+        assert_eq!(lens_gains(&fisheye, &black), None);
+    }
+}

@@ -1,0 +1,287 @@
+//! What a person asks of the colours, and its meaning: a function of linear light.
+//!
+//! ```text
+//! R'G'B' of sRGB (IEC 61966-2-1) → linear light
+//!   gains of the equaliser · 2^exposure · white balance           per channel
+//!   L = 0.2126 R + 0.7152 G + 0.0722 B                            (ITU-R BT.709)
+//!   brightness   L ← L^(2^-b/100)                                 white stays white
+//!   contrast     L ← 0.18 (L / 0.18)^(2^(c/100))                  around middle grey
+//!   highlights   L ← L 2^(h/100 · w),  w = smoothstep(0.5, 1, L')  L' = L as sRGB encodes it
+//!   shadows      L ← L 2^(s/100 · (1 - smoothstep(0, 0.5, L')))
+//!   R, G, B follow L in proportion
+//!   black        v ← (v - k) / (1 - k),  k = black / 1000
+//!   saturation, vibrance   v ← L + (v - L) (1 + s/100) (1 + v/100 (1 - (max - min) / max))
+//! clamped to 0..1 → R'G'B' → the LUT, which maps encoded values, as other programs have it
+//! ```
+//! All of them at zero change nothing.
+
+use serde::{Deserialize, Serialize};
+
+/// Shares of red, green and blue in luminance.
+const LUMINANCE: [f64; 3] = [0.2126, 0.7152, 0.0722];
+/// Reflectance of middle grey, which contrast leaves as it is.
+const MIDDLE_GREY: f64 = 0.18;
+
+/// Settings of the colours; 0 is neutral for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Look {
+    /// Brighter by so many stops.
+    pub exposure: f64,
+    /// White balance towards red (and away from blue), -100 to 100: half a stop each at the ends.
+    pub warmth: f64,
+    /// White balance towards magenta, -100 (green) to 100: half a stop at the ends.
+    pub tint: f64,
+    /// Middle tones, -100 to 100.
+    pub brightness: f64,
+    /// -100 to 100.
+    pub contrast: f64,
+    /// Bright parts by up to a stop, -100 to 100.
+    pub highlights: f64,
+    /// Dark parts by up to a stop, -100 to 100.
+    pub shadows: f64,
+    /// What becomes black, -100 (lifted) to 100, in thousandths of linear light.
+    pub black: f64,
+    /// -100 (grey) to 100.
+    pub saturation: f64,
+    /// Saturation of what is pale, -100 to 100.
+    pub vibrance: f64,
+}
+
+/// Why a text is no look.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LookError {
+    /// A part is not `KEY=VALUE`.
+    #[error("expected KEY=VALUE, found `{0}`")]
+    Form(String),
+    /// There is no such setting.
+    #[error("no setting `{0}` (expected one of {names})", names = Look::KEYS.map(|(key, _)| key).join(", "))]
+    Key(String),
+    /// Two values for one setting.
+    #[error("`{0}` is given twice")]
+    Twice(String),
+    /// A value is out of range.
+    #[error("{key}: expected {low}..{high}, found `{value}`")]
+    Value {
+        /// The setting.
+        key: &'static str,
+        /// Least value.
+        low: f64,
+        /// Largest value.
+        high: f64,
+        /// What was given.
+        value: String,
+    },
+}
+
+impl Look {
+    /// Names of the settings, with the largest value of either sign.
+    pub const KEYS: [(&'static str, f64); 10] = [
+        ("exposure", 5.0),
+        ("warmth", 100.0),
+        ("tint", 100.0),
+        ("brightness", 100.0),
+        ("contrast", 100.0),
+        ("highlights", 100.0),
+        ("shadows", 100.0),
+        ("black", 100.0),
+        ("saturation", 100.0),
+        ("vibrance", 100.0),
+    ];
+
+    fn slots(&mut self) -> [&mut f64; 10] {
+        let Self { exposure, warmth, tint, brightness, contrast, highlights, shadows, black, .. } = self;
+        let Self { saturation, vibrance, .. } = self;
+        [exposure, warmth, tint, brightness, contrast, highlights, shadows, black, saturation, vibrance]
+    }
+
+    /// A look from `KEY=VALUE,KEY=VALUE`.
+    ///
+    /// # Errors
+    /// Another form, an unknown name, a value out of range.
+    pub fn parse(text: &str) -> Result<Self, LookError> {
+        let mut look = Self::default();
+        let mut seen: Vec<usize> = Vec::new();
+        for part in text.split(',') {
+            let part = part.trim();
+            let Some((key, value)) = part.split_once('=') else {
+                return Err(LookError::Form(part.to_owned()));
+            };
+            let (key, value) = (key.trim(), value.trim());
+            let Some(index) = Self::KEYS.iter().position(|(name, _)| *name == key) else {
+                return Err(LookError::Key(key.to_owned()));
+            };
+            if seen.contains(&index) {
+                return Err(LookError::Twice(key.to_owned()));
+            }
+            seen.push(index);
+            let (key, most) = Self::KEYS[index];
+            let number = value.parse::<f64>().ok().filter(|v| v.abs() <= most);
+            let number = number.ok_or_else(|| LookError::Value {
+                key,
+                low: -most,
+                high: most,
+                value: value.to_owned(),
+            })?;
+            *look.slots()[index] = number;
+        }
+        Ok(look)
+    }
+
+    /// Whether nothing is asked.
+    #[must_use]
+    pub fn is_neutral(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// What it says, in the form that [`Self::parse`] reads.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut copy = *self;
+        let values = copy.slots().map(|value| *value);
+        let parts = Self::KEYS.iter().zip(values).filter(|(_, value)| *value != 0.0);
+        parts.map(|((key, _), value)| format!("{key}={value}")).collect::<Vec<_>>().join(",")
+    }
+
+    /// Factors of red, green and blue: exposure and white balance, which leaves the luminance of grey as it is.
+    #[must_use]
+    pub fn gains(&self) -> [f64; 3] {
+        let balance = [self.warmth / 200.0, -self.tint / 200.0, -self.warmth / 200.0].map(libm::exp2);
+        let grey: f64 = balance.iter().zip(LUMINANCE).map(|(gain, share)| gain * share).sum();
+        balance.map(|gain| gain / grey * libm::exp2(self.exposure))
+    }
+
+    /// The binary logarithm of the new luminance, of that of the old one.
+    #[must_use]
+    pub fn tone(&self, log: f64) -> f64 {
+        let grey = libm::log2(MIDDLE_GREY);
+        let brighter = log * libm::exp2(-self.brightness / 100.0);
+        let steeper = grey + (brighter - grey) * libm::exp2(self.contrast / 100.0);
+        let tone = srgb_from_linear(libm::exp2(steeper).min(1.0));
+        let bright = smooth((tone - 0.5) / 0.5);
+        let dark = 1.0 - smooth(tone / 0.5);
+        steeper + self.highlights / 100.0 * bright + self.shadows / 100.0 * dark
+    }
+
+    /// Whether luminance keeps its value.
+    #[must_use]
+    pub fn has_tone(&self) -> bool {
+        [self.brightness, self.contrast, self.highlights, self.shadows].iter().any(|v| *v != 0.0)
+    }
+
+    /// Whether black point and saturation change anything.
+    #[must_use]
+    pub fn has_finish(&self) -> bool {
+        [self.black, self.saturation, self.vibrance].iter().any(|v| *v != 0.0)
+    }
+
+    /// What is done after the tone: black point, saturation, vibrance.
+    #[must_use]
+    pub fn finish(&self, rgb: [f64; 3]) -> [f64; 3] {
+        let black = self.black / 1000.0;
+        let rgb = rgb.map(|v| (v - black) / (1.0 - black));
+        if self.saturation == 0.0 && self.vibrance == 0.0 {
+            return rgb;
+        }
+        let (most, least) = (rgb[0].max(rgb[1]).max(rgb[2]), rgb[0].min(rgb[1]).min(rgb[2]));
+        let paleness = if most > 0.0 { (least / most).clamp(0.0, 1.0) } else { 1.0 };
+        let factor = (1.0 + self.saturation / 100.0) * (1.0 + self.vibrance / 100.0 * paleness);
+        let luminance = luminance(rgb);
+        rgb.map(|v| luminance + (v - luminance) * factor)
+    }
+
+    /// The whole way in linear light: the definition, in f64.
+    #[must_use]
+    pub fn apply(&self, rgb: [f64; 3]) -> [f64; 3] {
+        let gains = self.gains();
+        let rgb = [0, 1, 2].map(|c| rgb[c] * gains[c]);
+        let before = luminance(rgb);
+        let factor = if self.has_tone() && before > 0.0 {
+            libm::exp2(self.tone(libm::log2(before))) / before
+        } else {
+            1.0
+        };
+        self.finish(rgb.map(|v| v * factor))
+    }
+}
+
+/// Luminance of linear light.
+#[must_use]
+pub fn luminance(rgb: [f64; 3]) -> f64 {
+    rgb[0] * LUMINANCE[0] + rgb[1] * LUMINANCE[1] + rgb[2] * LUMINANCE[2]
+}
+
+/// Linear light of an encoded value (IEC 61966-2-1).
+#[must_use]
+pub fn linear_from_srgb(v: f64) -> f64 {
+    if v <= 0.040_45 { v / 12.92 } else { libm::pow((v + 0.055) / 1.055, 2.4) }
+}
+
+/// The encoded value of linear light.
+#[must_use]
+pub fn srgb_from_linear(v: f64) -> f64 {
+    if v <= 0.003_130_8 { 12.92 * v } else { 1.055 * libm::pow(v, 1.0 / 2.4) - 0.055 }
+}
+
+fn smooth(t: f64) -> f64 {
+    let t = t.clamp(0.0, 1.0);
+    t * t * (3.0 - 2.0 * t)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_are_read_and_mistakes_are_named() {
+        let look = Look::parse("exposure=0.5, contrast=-10").unwrap();
+        assert_eq!((look.exposure, look.contrast), (0.5, -10.0));
+        assert_eq!(Look::parse(&look.text()), Ok(look));
+        let message = |text: &str| Look::parse(text).unwrap_err().to_string();
+        assert_eq!(message("exposure"), "expected KEY=VALUE, found `exposure`");
+        assert!(message("exposre=1").starts_with("no setting `exposre` (expected one of exposure, warmth"));
+        assert_eq!(message("exposure=9"), "exposure: expected -5..5, found `9`");
+        assert_eq!(message("tint=nan"), "tint: expected -100..100, found `nan`");
+        assert_eq!(message("tint=1,tint=2"), "`tint` is given twice");
+    }
+
+    #[test]
+    fn each_setting_does_what_its_name_says() {
+        let of = |text: &str, rgb| Look::parse(text).unwrap().apply(rgb);
+        let near = |a: [f64; 3], b: [f64; 3]| a.iter().zip(b).all(|(a, b)| (a - b).abs() < 1e-12);
+        let grey = [0.18; 3];
+        assert!(near(of("exposure=1", [0.1, 0.2, 0.3]), [0.2, 0.4, 0.6]));
+        // Middle grey keeps its luminance under white balance and contrast, white and black under brightness.
+        assert!((luminance(of("warmth=80,tint=-30", grey)) - 0.18).abs() < 1e-12);
+        let warm = of("warmth=100", grey);
+        assert!((warm[0] / warm[2] - 2.0).abs() < 1e-12, "half a stop up and half down");
+        assert!(near(of("contrast=50", grey), grey));
+        assert!(of("contrast=50", [0.5; 3])[0] > 0.5 && of("contrast=50", [0.05; 3])[0] < 0.05);
+        assert!(near(of("brightness=60", [1.0; 3]), [1.0; 3]) && of("brightness=60", grey)[0] > 0.3);
+        assert!(
+            near(of("highlights=-100", [0.01; 3]), [0.01; 3])
+                && near(of("highlights=-100", [1.0; 3]), [0.5; 3])
+        );
+        assert!(near(of("shadows=100", [0.5; 3]), [0.5; 3]) && of("shadows=100", [0.01; 3])[0] > 0.018);
+        assert!(of("black=100", [0.1; 3])[0].abs() < 1e-12);
+        assert!(near(of("saturation=-100", [0.4, 0.1, 0.2]), [luminance([0.4, 0.1, 0.2]); 3]));
+        // Vibrance moves pale colours further, in proportion.
+        let moved = |rgb: [f64; 3]| {
+            let after = of("vibrance=50", rgb);
+            (after[0] - luminance(after)) / (rgb[0] - luminance(rgb))
+        };
+        assert!(moved([0.22, 0.2, 0.2]) > 1.4 && moved([0.5, 0.01, 0.01]) < 1.1);
+        assert!(near(Look::default().apply([0.2, 0.4, 0.9]), [0.2, 0.4, 0.9]));
+    }
+
+    #[test]
+    fn tones_never_turn_around() {
+        for text in
+            ["highlights=-100", "shadows=100", "highlights=-100,shadows=100,contrast=-50", "shadows=-100"]
+        {
+            let look = Look::parse(text).unwrap();
+            let values: Vec<f64> = (-400..40).map(|k| look.tone(f64::from(k) / 40.0)).collect();
+            assert!(values.windows(2).all(|pair| pair[0] < pair[1]), "{text}");
+        }
+    }
+}

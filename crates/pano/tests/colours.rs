@@ -1,0 +1,250 @@
+//! Colours from files to files: LUTs against ffmpeg, neutral settings, lenses and frames made alike.
+#![allow(clippy::print_stderr, reason = "tests say what they measured")]
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
+
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::RgbImage8;
+use gausset_io::image::encode::{PngPixels, png, png_rgb8};
+use gausset_pano::convert::{Writing, panorama, read};
+use gausset_pano::cutter::Format;
+use gausset_pano::equalise::Equalise;
+use gausset_pano::fisheye::DualFisheye;
+use gausset_pano::frame_gains::{self, Shown};
+use gausset_pano::frames::list_frames;
+use gausset_pano::grade::Colouring;
+use gausset_pano::layout::Layout;
+use gausset_pano::load::Limits;
+use gausset_pano::look::{Look, linear_from_srgb, srgb_from_linear};
+use gausset_pano::lut::Lut;
+use gausset_pano::projection::Projection;
+use gausset_pano::split::{OnError, Settings, Work, read_manifest, split};
+use gausset_scenes::room::{Room, pose};
+use gausset_testkit::skip_for_tool;
+
+fn cut(input: &Path, settings: &Settings, out: &Path) {
+    let level = level(VectorLevel::Auto).unwrap();
+    let work = Work { threads: 2, level, on_error: OnError::Stop, force: false, budget: 256 << 20 };
+    let frames = list_frames(input).unwrap();
+    split(&frames, settings, &work, out, &AtomicBool::new(false), &mut |_| {}).unwrap();
+}
+
+/// A table of 33 points: curves, and colours that mix.
+fn table() -> String {
+    let mut text = "LUT_3D_SIZE 33\n".to_owned();
+    for k in 0..33 * 33 * 33 {
+        let [r, g, b] = [k % 33, k / 33 % 33, k / (33 * 33)].map(|v| v as f64 / 32.0);
+        let curve = |v: f64| v * v * (3.0 - 2.0 * v);
+        let out = [
+            0.9 * curve(r) + 0.1 * g,
+            0.05 + 0.8 * g.powf(0.8) + 0.1 * r * b,
+            (b.powf(1.3) + 0.2 * (r - g)).clamp(0.0, 1.0),
+        ];
+        text += &format!("{:.6} {:.6} {:.6}\n", out[0], out[1], out[2]);
+    }
+    text
+}
+
+#[test]
+fn a_lut_is_that_of_ffmpeg_within_a_level() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut state = 5u32;
+    let pixels: Vec<u8> = (0..3 * 256 * 128)
+        .map(|_| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (state >> 24) as u8
+        })
+        .collect();
+    std::fs::write(folder.path().join("in.png"), png(256, 128, PngPixels::Rgb8(&pixels), &[]).unwrap())
+        .unwrap();
+    std::fs::write(folder.path().join("t.cube"), table()).unwrap();
+    let run = Command::new("ffmpeg")
+        .args(["-v", "error", "-y", "-i", "in.png", "-vf", "lut3d=file=t.cube:interp=tetrahedral"])
+        .args(["-pix_fmt", "rgb24", "out.png"])
+        .current_dir(folder.path())
+        .status();
+    if !run.is_ok_and(|status| status.success()) {
+        skip_for_tool("a_lut_is_that_of_ffmpeg_within_a_level", "ffmpeg with lut3d is not there");
+        return;
+    }
+    let theirs = gausset_io::image::decode(&std::fs::read(folder.path().join("out.png")).unwrap()).unwrap();
+    let lut = Lut::read(&folder.path().join("t.cube")).unwrap();
+    let (mut worst, mut other) = (0, 0);
+    for (own, theirs) in pixels.chunks_exact(3).zip(theirs.rgb.chunks_exact(3)) {
+        let out = lut.apply([0, 1, 2].map(|c| f32::from(own[c]) / 255.0));
+        for c in 0..3 {
+            let found = (255.0 * out[c].clamp(0.0, 1.0) + 0.5) as u8;
+            worst = worst.max(found.abs_diff(theirs[c]));
+            other += usize::from(found != theirs[c]);
+        }
+    }
+    eprintln!("worst {worst} levels; {other} of {} samples differ", pixels.len());
+    assert!(worst <= 1, "{worst}");
+}
+
+#[test]
+fn neutral_colours_give_the_same_views_and_others_are_in_the_manifest() {
+    let folder = tempfile::tempdir().unwrap();
+    let input = folder.path().join("in");
+    std::fs::create_dir(&input).unwrap();
+    let level = level(VectorLevel::Auto).unwrap();
+    let planes = gausset_scenes::panorama::detailed(256, 1, &Pool::new(1));
+    std::fs::write(input.join("a.jpg"), gausset_pano::jpeg::encode_planes(256, &planes, 90, level)).unwrap();
+    let plain = Settings::new(Layout::Cube6.views(64, 64, None), Format::Jpeg(90));
+    let mut identity = "LUT_3D_SIZE 33\n".to_owned();
+    for k in 0..33 * 33 * 33 {
+        let [r, g, b] = [k % 33, k / 33 % 33, k / (33 * 33)].map(|v| v as f64 / 32.0);
+        identity += &format!("{r:.6} {g:.6} {b:.6}\n");
+    }
+    let neutral = Colouring { look: Look::default(), lut: Some(Lut::parse(identity.as_bytes()).unwrap()) };
+    let bright = Colouring { look: Look::parse("exposure=1").unwrap(), lut: None };
+    let view = |name: &str, settings: &Settings| {
+        let out = folder.path().join(name);
+        cut(&input, settings, &out);
+        let line = read_manifest(&out).remove(0);
+        (std::fs::read(out.join("images/view05/a.jpg")).unwrap(), line)
+    };
+    let (before, line) = view("plain", &plain);
+    assert_eq!((line.colours, line.gains), (None, None));
+    let (same, other) = view("neutral", &Settings { colouring: neutral, ..plain.clone() });
+    assert!(before == same, "a neutral LUT changes nothing");
+    assert_ne!(line.settings, other.settings, "but the frame was cut with it");
+    let (brighter, line) = view("bright", &Settings { colouring: bright, ..plain.clone() });
+    assert_eq!(line.colours.as_deref(), Some("exposure=1"));
+    let mean = |bytes: &[u8]| {
+        let picture = gausset_io::image::decode(bytes).unwrap();
+        picture.rgb.iter().map(|&v| linear_from_srgb(f64::from(v) / 255.0)).sum::<f64>()
+            / picture.rgb.len() as f64
+    };
+    let ratio = mean(&brighter) / mean(&before);
+    // Twice the light, less what is burnt out.
+    assert!((1.7..=2.02).contains(&ratio), "{ratio}");
+}
+
+/// Times the linear light of each pixel by factors that may differ from column to column.
+fn gained(picture: &RgbImage8, factors: impl Fn(usize) -> [f64; 3]) -> RgbImage8 {
+    let width = picture.width as usize;
+    let data = picture.data.chunks_exact(3).enumerate().flat_map(|(at, rgb)| {
+        let factors = factors(at % width);
+        [0, 1, 2].map(|c| {
+            let light = linear_from_srgb(f64::from(rgb[c]) / 255.0) * factors[c];
+            (255.0 * srgb_from_linear(light.min(1.0)) + 0.5) as u8
+        })
+    });
+    RgbImage8 { data: data.collect(), ..*picture }
+}
+
+#[test]
+fn the_step_between_two_lenses_falls_to_a_tenth() {
+    let lens = r#"{ "width": 1024, "height": 512, "lenses": [
+        { "cx": 256, "cy": 256, "radius": 256, "half_angle": 100 },
+        { "cx": 768, "cy": 256, "radius": 256, "half_angle": 100, "yaw": 180 } ] }"#;
+    let fisheye = DualFisheye::parse(lens.as_bytes()).unwrap();
+    let room = Room { octaves: 3, has_spots: false, has_pillars: true };
+    let truth = room.picture([1024, 512], &pose(1, 8), &Pool::new(2), &|u, v| {
+        let (x, y) = (if u < 512.0 { u - 256.0 } else { u - 768.0 }, v - 256.0);
+        let r = libm::sqrt(x * x + y * y);
+        let angle = (r / 256.0 * 100f64.to_radians()).min(3.1);
+        let (s, c) = (libm::sin(angle) / r.max(1e-9), libm::cos(angle));
+        if u < 512.0 { [x * s, y * s, c] } else { [-x * s, y * s, -c] }
+    });
+    // Half as bright, so that no channel burns out: what is burnt out keeps its white.
+    let truth = gained(&truth, |_| [0.5; 3]);
+    let folder = tempfile::tempdir().unwrap();
+    let half = [0.85, 1.0, 1.15].map(|b: f64| libm::sqrt(b * 0.5));
+    let dark = gained(&truth, |x| if x < 512 { half.map(|f| 1.0 / f) } else { half });
+    for (name, picture) in [("truth", &truth), ("dark", &dark)] {
+        std::fs::create_dir(folder.path().join(name)).unwrap();
+        std::fs::write(folder.path().join(name).join("a.png"), png_rgb8(picture).unwrap()).unwrap();
+    }
+    // The seam of the lenses is in the middle of views 1 and 3.
+    let settings = Settings {
+        projection: Some(Projection::Fisheye(fisheye)),
+        ..Settings::new(Layout::Ring4.views(256, 256, None), Format::Png)
+    };
+    let views = |source: &str, out: &str, equalise: Equalise| {
+        let out = folder.path().join(out);
+        cut(&folder.path().join(source), &Settings { equalise, ..settings.clone() }, &out);
+        let pictures = [1, 3].map(|view| {
+            let file = out.join(format!("images/view0{view}/a.png"));
+            gausset_io::image::decode(&std::fs::read(file).unwrap()).unwrap().rgb
+        });
+        (pictures, read_manifest(&out).remove(0).gains)
+    };
+    let (truth, _) = views("truth", "o1", Equalise::Off);
+    let (as_is, none) = views("dark", "o2", Equalise::Off);
+    let (alike, gains) = views("dark", "o3", Equalise::Lenses);
+    assert_eq!(none, None);
+    // How much more a half of a view differs from the truth than the other, in stops.
+    let step = |views: &[Vec<u8>; 2]| {
+        let mut worst = 0.0f64;
+        for (view, truth) in views.iter().zip(&truth) {
+            for c in 0..3 {
+                let mut sums = [[0.0; 2]; 2];
+                for (at, (own, wanted)) in view.chunks_exact(3).zip(truth.chunks_exact(3)).enumerate() {
+                    let usable = |v: u8| (12..244).contains(&v);
+                    if usable(own[c]) && usable(wanted[c]) {
+                        let light = |v: u8| libm::log2(linear_from_srgb(f64::from(v) / 255.0));
+                        let sum = &mut sums[usize::from(at % 256 >= 128)];
+                        *sum = [sum[0] + light(own[c]) - light(wanted[c]), sum[1] + 1.0];
+                    }
+                }
+                let [left, right] = sums.map(|[sum, count]| sum / count);
+                worst = worst.max((left - right).abs());
+            }
+        }
+        worst
+    };
+    let (before, after) = (step(&as_is), step(&alike));
+    eprintln!("step at the seam: {before:.3} stops, made alike {after:.4}");
+    assert!(before > 0.5 && after < 0.1 * before, "{before} {after}");
+    let gains = gains.unwrap();
+    for c in 0..3 {
+        let error = libm::log2(gains[1][c] / gains[0][c] * half[c] * half[c]);
+        eprintln!("channel {c}: {error:.4} stops off");
+        // 1 % is 0.0144 stops.
+        assert!(error.abs() < 0.0143, "{c}: {error}");
+    }
+}
+
+#[test]
+fn gains_of_frames_of_a_walk_are_found() {
+    let room = Room { octaves: 4, has_spots: false, has_pillars: true };
+    let folder = tempfile::tempdir().unwrap();
+    let level = level(VectorLevel::Auto).unwrap();
+    let (pool, stop) = (Pool::new(2), AtomicBool::new(false));
+    let stops = [0.0, 1.0, -0.4, -1.0, 0.3, 0.8, -0.7, 0.1];
+    let balances = [1.0, 1.15, 0.9, 0.85, 1.1, 1.0, 0.95, 1.15];
+    let mut shown = Vec::new();
+    let mut truth = Vec::new();
+    for k in 0..8 {
+        let picture = room.panorama(1024, &pose(k, 16), &pool);
+        let gain = libm::exp2(stops[k]);
+        // Half as bright, so that a stop more burns little out.
+        let factors = [0.5 * gain * balances[k], 0.5 * gain, 0.5 * gain / balances[k]];
+        truth.push(factors.map(libm::log2));
+        let file = folder.path().join(format!("{k}.png"));
+        std::fs::write(&file, png_rgb8(&gained(&picture, |_| factors)).unwrap()).unwrap();
+        let moment = read(&[file], None, false, &Limits::default(), level).unwrap();
+        let writing = Writing { format: Format::Png, level, pool: &pool, stop: &stop, segments: &[] };
+        shown.push(Shown::of(&panorama(&moment, frame_gains::WIDTH, writing).unwrap()));
+    }
+    let gains = frame_gains::gains(&shown);
+    let mean = |c: usize| truth.iter().map(|t| t[c]).sum::<f64>() / 8.0;
+    let (mut worst_ev, mut worst_balance) = (0.0f64, 0.0f64);
+    for (found, truth) in gains.iter().zip(&truth) {
+        let errors = [0, 1, 2].map(|c| libm::log2(found[c]) + truth[c] - mean(c));
+        let ev = errors.iter().sum::<f64>() / 3.0;
+        worst_ev = worst_ev.max(ev.abs());
+        worst_balance = errors.iter().fold(worst_balance, |worst, e| worst.max((e - ev).abs()));
+    }
+    let balance = libm::exp2(worst_balance) - 1.0;
+    eprintln!("worst: {worst_ev:.4} stops, white balance {:.2} %", 100.0 * balance);
+    assert!(worst_ev < 0.03, "{worst_ev}");
+    assert!(balance < 0.01, "{balance}");
+    // Two frames that show other things are left as they are.
+    let other = Shown::default();
+    assert_eq!(frame_gains::gains(&[shown.remove(0), other]), [[1.0; 3]; 2]);
+}

@@ -1,0 +1,75 @@
+//! What a run would take, without one.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use gausset_core::engine::{Engine, EngineError, TrainState};
+use gausset_io::dataset::Dataset;
+
+use super::coarse::Coarse;
+use super::corrections::{self, Corrections};
+use super::feed::Feed;
+use super::forecast::Forecast;
+use super::timing::{TIMED_VIEWS, pace};
+use super::{TrainError, prepare};
+use crate::config::TrainConfig;
+use crate::memory::MemoryPlan;
+use crate::views::Cursor;
+
+/// What a run would take on a device, without the dense points that it may begin with.
+#[derive(Clone, Copy, Debug)]
+pub struct Foreseen {
+    /// Memory, whether that is there or not.
+    pub memory: MemoryPlan,
+    /// Splats at its start.
+    pub splats: u64,
+    /// Seconds of its steps at the pace of the first few; `None` where the memory is not there.
+    pub seconds: Option<f64>,
+}
+
+/// Foresees a run of a configuration on a device, by a few steps on its first views. Nothing is written.
+///
+/// # Errors
+/// A start that cannot be made; a device that fails.
+pub fn foresee(
+    config: &TrainConfig,
+    dataset: &Arc<Dataset>,
+    engine: &mut dyn Engine,
+    stop: &AtomicBool,
+) -> Result<Foreseen, TrainError> {
+    let recipe = &config.recipe;
+    let start = prepare::first_splats(config, dataset)?;
+    let splats = start.splats.len() as u64;
+    let memory = MemoryPlan::predict(recipe, dataset, splats, config.max_memory_bytes(), engine);
+    let without_time = Foreseen { memory, splats, seconds: None };
+    if !memory.fits() {
+        return Ok(without_time);
+    }
+    let loader = prepare::loader(config, dataset);
+    let sky = prepare::has_sky(config.background, &loader);
+    let budget = MemoryPlan::opening_budget(memory.limit);
+    let (colours, gains) = corrections::colours_at_start(recipe, &loader, budget, None)?;
+    let corrections = Corrections::new(recipe, colours, dataset, sky);
+    let record = prepare::record(config, dataset, &engine.describe(), &start, colours, None, sky);
+    let scene = prepare::scene_facts(&record, corrections.colour_rows());
+    let state = TrainState::new(start.splats, corrections.starting_at(&gains));
+    let feed = Feed::new(loader, recipe.seed, Cursor::default(), corrections);
+    engine.limit_memory(memory.device_bytes());
+    engine.load(state)?;
+
+    let mut coarse = Coarse::new(0);
+    let reduced = |view: gausset_core::engine::TrainView| {
+        let reduction = recipe.reduction_at(0, view.camera.width, view.camera.height);
+        coarse.reduce(view, reduction)
+    };
+    let views: Vec<_> = feed.preview(TIMED_VIEWS, stop).into_iter().map(reduced).collect();
+    let seconds = match pace(engine, &views, &recipe.step_params(0, &scene)) {
+        Err(EngineError::OutOfMemory { .. }) => None,
+        seconds => seconds?,
+    };
+    engine.load(TrainState::default())?;
+    let size = |&index: &usize| [dataset.images[index].camera.width, dataset.images[index].camera.height];
+    let forecast = Forecast::new(dataset.split.train.iter().map(size));
+    let steps = forecast.cost_to_end(recipe, 0, splats) / forecast.cost_of_step(recipe, 0, splats);
+    Ok(Foreseen { seconds: seconds.map(|seconds| steps * seconds), ..without_time })
+}

@@ -1,0 +1,41 @@
+// Small pictures in the list of cameras: asked for when they come into sight, two at a time.
+
+export class Thumbs {
+  constructor(list, link) {
+    this.link = link; this.urls = new Map(); this.queue = []; this.under_way = 0;
+    this.sight = new IntersectionObserver((entries) => {
+      for (const { isIntersecting, target } of entries) if (isIntersecting) this.queue.unshift(target);
+      this.next();
+    }, { root: list, rootMargin: '80px' });
+  }
+  // Another scene: other photographs.
+  reset() { this.urls.forEach((url) => URL.revokeObjectURL(url)); this.urls.clear(); this.queue = []; }
+  // Rows were made anew.
+  begin() { this.sight.disconnect(); this.queue = []; }
+  // The place for the picture of a camera.
+  image(camera) {
+    const image = document.createElement('img');
+    image.alt = ''; image.width = 48; image.height = 32; image.dataset.camera = camera;
+    const known = this.urls.get(camera);
+    if (known) image.src = known; else this.sight.observe(image);
+    return image;
+  }
+  next() {
+    while (this.under_way < 2 && this.queue.length) {
+      const image = this.queue.shift(), camera = Number(image.dataset.camera);
+      this.sight.unobserve(image);
+      if (!image.isConnected || image.src) continue;
+      this.under_way += 1;
+      this.fetch(camera).then((url) => { if (url) image.src = url; }).finally(() => { this.under_way -= 1; this.next(); });
+    }
+  }
+  async fetch(camera) {
+    if (this.urls.has(camera)) return this.urls.get(camera);
+    // One that cannot be had stays a place without a picture.
+    const answer = await fetch(`/thumb/${camera}`, { headers: this.link.bearer() }).catch(() => null);
+    if (!answer?.ok) return '';
+    const url = URL.createObjectURL(await answer.blob());
+    this.urls.set(camera, url);
+    return url;
+  }
+}

@@ -1,0 +1,233 @@
+//! Splats for pages that draw by themselves while somebody moves: a compressed PLY, of which all pages share one. In training
+//! it has no view-dependent colour and 16.3 bytes a splat; otherwise as much SH as fits 8 MB.
+//!
+//! Whoever draws copies the splats of the device, which is all that a training waits for; a thread of the viewer packs
+//! them. There is the newest one and at most one before it that somebody still loads.
+
+use std::sync::{Arc, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use gausset_core::engine::Engine;
+use gausset_core::splats_transform::Similarity;
+use gausset_core::{Splats, sh};
+use gausset_io::splat::{self, Document, Format, SaveOptions};
+use serde_json::json;
+
+use crate::hub::Hub;
+use crate::server::THREAD;
+
+/// Most splats that are sent to a page.
+pub const MAX_SPLATS: u64 = 2_000_000;
+/// SH is left out of splats that would be larger with it.
+const SH_BYTES: u64 = 8_000_000;
+/// Splats in training are copied at most this often.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// Splats as pages draw them.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// Counts from 1.
+    pub(crate) number: u64,
+    /// A compressed PLY.
+    pub(crate) bytes: Vec<u8>,
+    /// The state of the splats on the device.
+    state: u64,
+}
+
+/// What there is of them.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshots {
+    newest: Option<Arc<Snapshot>>,
+    before: Weak<Snapshot>,
+    is_packing: bool,
+    /// When splats were copied last.
+    copied: Option<Instant>,
+    /// The state of the splats that could not be packed, and why.
+    failed: Option<(u64, String)>,
+    made: u64,
+}
+
+impl Snapshots {
+    /// Whether there is one of this state of the splats, or can be none.
+    pub(crate) fn is_current(&self, state: u64) -> bool {
+        self.failed.as_ref().is_some_and(|(failed, _)| *failed == state)
+            || self.newest.as_ref().is_some_and(|newest| newest.state == state)
+    }
+
+    /// Whether one of this state of the splats may be made now.
+    pub(crate) fn may_begin(&self, is_live: bool) -> bool {
+        let is_early = is_live && self.copied.is_some_and(|copied| copied.elapsed() < EVERY);
+        !is_early && !self.is_packing && self.before.strong_count() == 0
+    }
+
+    /// Somebody makes one.
+    pub(crate) fn begin(&mut self) {
+        (self.is_packing, self.copied) = (true, Some(Instant::now()));
+    }
+
+    /// One was made of this state of the splats, or none.
+    pub(crate) fn end(&mut self, state: u64, packed: Result<Vec<u8>, String>) {
+        self.is_packing = false;
+        let bytes = match packed {
+            Ok(bytes) => bytes,
+            Err(reason) => {
+                self.failed = Some((state, reason));
+                return;
+            }
+        };
+        self.failed = None;
+        self.made += 1;
+        let new = Arc::new(Snapshot { number: self.made, bytes, state });
+        self.before = self.newest.replace(new).map_or(Weak::new(), |old| Arc::downgrade(&old));
+    }
+
+    /// What a page is told that has this one: that there is another, or why there is none.
+    pub(crate) fn told(&self, have: u64) -> Option<String> {
+        let word = match (&self.failed, &self.newest) {
+            (Some((_, reason)), _) => json!({ "t": "snapshot", "number": 0, "line": reason }),
+            (None, Some(newest)) if newest.number != have => {
+                json!({ "t": "snapshot", "number": newest.number, "bytes": newest.bytes.len() })
+            }
+            _ => return None,
+        };
+        Some(word.to_string())
+    }
+
+    pub(crate) fn newest(&self) -> Option<&Arc<Snapshot>> {
+        self.newest.as_ref()
+    }
+}
+
+/// Has the splats of a device packed for pages that wait for them, if there are such and it is time; `state` names the
+/// splats. Takes as long as a copy of them. Gives whether it did.
+pub fn give(
+    hub: &Arc<Hub>,
+    state: u64,
+    engine: &mut dyn Engine,
+    saved_from_device: Similarity,
+    antialiased: bool,
+) -> bool {
+    let Some(sh_degree) = hub.begins_snapshot(state) else { return false };
+    let _span = gausset_prof::span("view");
+    let copied = engine.splats(sh_degree).map_err(|error| error.to_string());
+    let packing = Packing { hub: Arc::clone(hub), state, packed: Err("they could not be packed".to_owned()) };
+    let work = move || {
+        let mut packing = packing;
+        packing.packed = copied.and_then(|splats| pack(splats, &saved_from_device, antialiased));
+    };
+    // Without a thread the work is dropped, which tells the pages.
+    let _ = thread::Builder::new().name(THREAD.to_owned()).spawn(work);
+    true
+}
+
+/// A snapshot that is made; when it goes, the pages are told, however it ended.
+struct Packing {
+    hub: Arc<Hub>,
+    state: u64,
+    packed: Result<Vec<u8>, String>,
+}
+
+impl Drop for Packing {
+    fn drop(&mut self) {
+        self.hub.end_snapshot(self.state, std::mem::replace(&mut self.packed, Ok(Vec::new())));
+    }
+}
+
+/// The bytes of a snapshot.
+///
+/// # Errors
+/// Nothing to be seen, or too much, as a reason.
+pub fn pack(
+    mut splats: Splats,
+    saved_from_device: &Similarity,
+    antialiased: bool,
+) -> Result<Vec<u8>, String> {
+    if splats.len() as u64 > MAX_SPLATS {
+        return Err(too_many(splats.len() as u64));
+    }
+    if *saved_from_device != Similarity::IDENTITY {
+        saved_from_device.apply_to_splats(&mut splats);
+    }
+    let document = Document { antialiased, ..Document::new(splats) };
+    let mut bytes = Vec::with_capacity(17 * document.splats.len() + 4096);
+    let saved = splat::write(&mut bytes, &document, Format::CompressedPly, &SaveOptions::default());
+    match saved.map_err(|error| error.to_string())?.splats {
+        0 => Err("there are no splats".to_owned()),
+        _ => Ok(bytes),
+    }
+}
+
+/// The SH degree that so many splats of this degree are sent with.
+pub(crate) fn sent_degree(splats: u64, sh_degree: u8) -> u8 {
+    // A byte for each coefficient beside 16.3 for the rest.
+    let bytes = |degree: u8| splats * (17 + 3 * sh::coefficients(degree) as u64 - 3);
+    (1..=sh_degree).rev().find(|degree| bytes(*degree) <= SH_BYTES).unwrap_or(0)
+}
+
+/// Why so many splats are not sent.
+pub(crate) fn too_many(splats: u64) -> String {
+    format!("{splats} splats are too many for a browser (expected at most {MAX_SPLATS})")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn splats(count: usize) -> Splats {
+        let mut splats = Splats::with_capacity(0, count);
+        for k in 0..count {
+            let x = (k as f32 * 0.37).sin();
+            splats.push([x, -x, 2.0 + x], [-3.0; 3], [1.0, x, 0.0, 0.2], x, &[x; 3]);
+        }
+        splats
+    }
+
+    #[test]
+    fn sh_is_sent_where_it_fits() {
+        let degrees = [60_000, 166_000, 300_000, 400_000].map(|splats| sent_degree(splats, 3));
+        assert_eq!((degrees, sent_degree(1000, 1)), ([3, 2, 1, 0], 1));
+    }
+
+    #[test]
+    fn a_splat_takes_16_3_bytes_in_the_axes_of_the_saved_ones() {
+        let turn = Similarity::from_rotation([[1.0, 0.0, 0.0], [0.0, 0.0, -1.0], [0.0, 1.0, 0.0]]);
+        let bytes = pack(splats(100_000), &turn, true).unwrap();
+        assert!(bytes.len() < 1_630_000, "{}", bytes.len());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("snapshot.compressed.ply");
+        std::fs::write(&path, &bytes).unwrap();
+        let read = splat::load(&path, &splat::LoadOptions::default()).unwrap();
+        assert_eq!((read.splats.len(), read.splats.sh_degree, read.antialiased), (100_000, 0, true));
+        let [low, high] = read.splats.bounds().unwrap();
+        // y is -z of before: -3 to -1; z is y.
+        assert!((low[1] + 3.0).abs() < 0.01 && (high[1] + 1.0).abs() < 0.01, "{low:?} {high:?}");
+        assert!((low[2] + 1.0).abs() < 0.01 && (high[2] - 1.0).abs() < 0.01, "{low:?} {high:?}");
+        assert!(pack(Splats::default(), &turn, false).is_err());
+    }
+
+    #[test]
+    fn one_is_made_at_a_time_and_none_while_an_old_one_is_loaded() {
+        let mut all = Snapshots::default();
+        assert!(!all.is_current(1) && all.may_begin(true));
+        all.begin();
+        assert!(!all.may_begin(false), "one is under way");
+        assert_eq!(all.told(0), None);
+        all.end(1, Ok(vec![1]));
+        let first = Arc::clone(all.newest().unwrap());
+        assert!(all.is_current(1) && !all.is_current(2));
+        assert!(all.may_begin(false) && !all.may_begin(true), "a training waits ten seconds");
+        all.begin();
+        all.end(2, Ok(vec![2, 2]));
+        assert_eq!((first.number, all.newest().unwrap().number), (1, 2));
+        assert_eq!(all.told(1).unwrap(), r#"{"bytes":2,"number":2,"t":"snapshot"}"#);
+        assert_eq!(all.told(2), None);
+        assert!(!all.may_begin(false), "somebody loads the first one");
+        drop(first);
+        assert!(all.may_begin(false));
+        all.begin();
+        all.end(3, Err("too many".to_owned()));
+        assert!(all.is_current(3) && all.newest().unwrap().number == 2, "not tried again and again");
+        assert!(all.told(2).unwrap().contains("too many"));
+    }
+}

@@ -1,0 +1,95 @@
+//! Small pictures of the photographs, for the list of cameras: made when a page wants them, by a thread of the server, and
+//! kept in a bounded place.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use gausset_io::dataset::{Dataset, Loader, LoaderOptions};
+
+use crate::colours;
+use crate::encode::Codec;
+
+/// Longer side, px.
+const SIDE: u32 = 96;
+/// JPEG quality.
+const QUALITY: u8 = 70;
+/// Bytes of them that are kept: some 3,000.
+const KEPT_BYTES: usize = 8 << 20;
+
+/// The small pictures of a dataset.
+pub struct Thumbs {
+    loader: Loader,
+    /// Picture of the dataset for each camera of the scene.
+    images: Vec<usize>,
+    kept: Mutex<Kept>,
+}
+
+/// Those that were made, the oldest of which go first.
+#[derive(Default)]
+struct Kept {
+    pictures: BTreeMap<usize, Arc<[u8]>>,
+    order: VecDeque<usize>,
+    bytes: usize,
+}
+
+impl Kept {
+    fn keep(&mut self, camera: usize, picture: Arc<[u8]>, most: usize) {
+        if self.pictures.contains_key(&camera) {
+            return;
+        }
+        self.bytes += picture.len();
+        self.order.push_back(camera);
+        self.pictures.insert(camera, picture);
+        while self.bytes > most
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.bytes -= self.pictures.remove(&oldest).map_or(0, |picture| picture.len());
+        }
+    }
+}
+
+impl Thumbs {
+    pub(crate) fn new(dataset: &Arc<Dataset>, images: Vec<usize>) -> Self {
+        // Nothing that is large is kept: each photograph is needed once.
+        let loader = Loader::new(Arc::clone(dataset), LoaderOptions { budget_bytes: 0, threads: 0 });
+        Self { loader, images, kept: Mutex::default() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The one of a camera, if it was made before.
+    pub(crate) fn made(&self, camera: usize) -> Option<Arc<[u8]>> {
+        self.kept().pictures.get(&camera).cloned()
+    }
+
+    /// Makes that of a camera, a JPEG; `None` if there is no such photograph, or none that can be read.
+    pub(crate) fn make(&self, camera: usize, background: [f32; 3]) -> Option<Arc<[u8]>> {
+        if let Some(made) = self.made(camera) {
+            return Some(made);
+        }
+        let photo = self.loader.get(*self.images.get(camera)?).ok()?;
+        let factor = photo.width.max(photo.height).div_ceil(SIDE);
+        let factor = factor.clamp(1, photo.width.min(photo.height).max(1));
+        let picture = colours::of_photo(&photo.reduced(factor), background);
+        drop(photo);
+        let bytes: Arc<[u8]> = Codec::Moving(QUALITY).pack(&picture).ok()?.into();
+        self.kept().keep(camera, Arc::clone(&bytes), KEPT_BYTES);
+        Some(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_when_there_is_no_room() {
+        let mut kept = Kept::default();
+        (0..10).for_each(|camera| kept.keep(camera, vec![0; 10].into(), 35));
+        assert_eq!((kept.pictures.keys().copied().collect::<Vec<_>>(), kept.bytes), (vec![7, 8, 9], 30));
+        kept.keep(7, vec![0; 10].into(), 35);
+        assert_eq!((kept.pictures.len(), kept.order.len(), kept.bytes), (3, 3, 30));
+    }
+}

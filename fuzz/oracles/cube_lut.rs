@@ -1,0 +1,17 @@
+//! What must hold for any `.cube` table of colours.
+
+use gausset_pano::lut::Lut;
+
+/// A file that is accepted makes a finite colour of every one.
+pub(crate) fn check(bytes: &[u8]) {
+    let lut = match Lut::parse(bytes) {
+        Ok(lut) => lut,
+        Err(error) => return assert!(!error.to_string().contains('\n'), "{error}"),
+    };
+    assert!(!lut.fingerprint().is_empty());
+    for k in 0..64u8 {
+        let at = |step: u8| f32::from(k.wrapping_mul(step)) / 200.0 - 0.1;
+        let rgb = lut.apply([at(7), at(31), at(113)]);
+        assert!(rgb.iter().all(|v| v.is_finite()), "{rgb:?}");
+    }
+}
