@@ -82,6 +82,10 @@ impl Browser {
 
     /// Calls a method and gives its result.
     pub(crate) fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.try_call(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    fn try_call(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.number += 1;
         let number = self.number;
         let mut message = json!({"id": number, "method": method, "params": parameters});
@@ -93,8 +97,8 @@ impl Browser {
             let Message::Text(text) = self.socket.read().expect("a message") else { continue };
             let message: Value = serde_json::from_str(&text).expect("JSON");
             if message["id"] == number {
-                assert!(message["error"].is_null(), "{method}: {message}");
-                return message["result"].clone();
+                let error = &message["error"];
+                return if error.is_null() { Ok(message["result"].clone()) } else { Err(error.clone()) };
             }
             self.told.push(message);
         }
@@ -102,21 +106,27 @@ impl Browser {
 
     /// The value of an expression in the page.
     pub(crate) fn value(&mut self, expression: &str) -> Value {
-        let result = self.call(
-            "Runtime.evaluate",
-            json!({"expression": expression, "returnByValue": true, "awaitPromise": true}),
-        );
-        assert!(result["exceptionDetails"].is_null(), "{expression}: {result}");
-        result["result"]["value"].clone()
+        self.try_value(expression).unwrap_or_else(|error| panic!("{expression}: {error}"))
     }
 
-    /// Waits until an expression is true.
+    fn try_value(&mut self, expression: &str) -> Result<Value, Value> {
+        let parameters = json!({"expression": expression, "returnByValue": true, "awaitPromise": true});
+        let result = self.try_call("Runtime.evaluate", parameters)?;
+        let exception = &result["exceptionDetails"];
+        if exception.is_null() { Ok(result["result"]["value"].clone()) } else { Err(exception.clone()) }
+    }
+
+    /// Waits until an expression is true. A page that is just being loaded may have nothing yet that it could be true of.
     pub(crate) fn wait_until(&mut self, expression: &str) {
         let started = Instant::now();
-        while self.value(expression) != true {
+        loop {
+            let value = self.try_value(expression);
+            if value == Ok(json!(true)) {
+                break;
+            }
             assert!(
                 started.elapsed() < PATIENCE,
-                "waited in vain until {expression}: {:?}",
+                "waited in vain until {expression} ({value:?}): {:?}",
                 self.complaints()
             );
             std::thread::sleep(Duration::from_millis(30));
