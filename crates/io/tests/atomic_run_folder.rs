@@ -5,6 +5,7 @@ mod files;
 use std::path::Path;
 
 use files::{file_names, same_bits, some_state, temporary_folder};
+use gausset_io::atomic::faults::{Fault, FaultyDisk};
 use gausset_io::atomic::{
     Disk, Overwrite, WriteError, WriteOptions, plain_reason, refuse_existing, write_atomic, write_atomic_with,
 };
@@ -15,6 +16,7 @@ use gausset_io::run_folder::{
     self, CAMERAS, CONFIG_START, DEPTH, EVALUATION, RunFolder, RunFolderError, checkpoint_path,
     checkpoints_folder, list_checkpoints, metrics_path, newest_checkpoint,
 };
+use rustix::io::Errno;
 use serde_json::{Value, json};
 
 fn new_run(folder: &Path) -> RunFolder {
@@ -67,6 +69,30 @@ fn names_are_those_of_the_manual() {
             "RUN/eval"
         ]
     );
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_to_is_refused_before_long_work() {
+    let place = temporary_folder();
+    let (new, old) = (place.path().join("new/run"), place.path().join("old"));
+    std::fs::create_dir(&old).unwrap();
+    // The calls are: look at the folder, at those above, make a file; in one that is there, others before that.
+    let refused = |folder: &Path, call: usize| {
+        let disk = FaultyDisk::new(call, Fault::Once(Errno::ACCESS));
+        let error = RunFolder::check(&disk, folder, Overwrite::Refuse).unwrap_err();
+        assert_eq!(disk.calls().last(), Some(&"create_new"));
+        line(&error, folder)
+    };
+    let count = |folder: &Path| {
+        let disk = FaultyDisk::new(0, Fault::ShortWrite);
+        RunFolder::check(&disk, folder, Overwrite::Refuse).unwrap();
+        disk.calls().iter().position(|call| *call == "create_new").unwrap() + 1
+    };
+    assert_eq!(refused(&new, count(&new)), "RUN: create folder: permission denied");
+    assert_eq!(refused(&old, count(&old)), "RUN: write to folder: permission denied");
+    // Nothing is left of what was tried.
+    assert_eq!(file_names(&old), Vec::<String>::new());
+    assert_eq!(file_names(place.path()), Vec::<String>::new());
 }
 
 #[test]

@@ -27,7 +27,7 @@ pub use writer::{
     AtomicWriter, Committed, Overwrite, WriteOptions, refuse_existing, remove_temporaries, write_atomic,
     write_atomic_with,
 };
-pub(crate) use writer::{Patient, is_temporary, retry};
+pub(crate) use writer::{Patient, is_temporary, retry, try_folder};
 
 /// What is under a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

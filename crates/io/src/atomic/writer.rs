@@ -273,6 +273,16 @@ pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -
     Err(WriteError::Exists { path: path.to_owned(), found: found.to_owned() })
 }
 
+/// Looks whether a file can be made in a folder: makes an empty one and removes it.
+///
+/// # Errors
+/// It cannot, as the system says.
+pub(crate) fn try_folder(fs: &dyn FileSystem, folder: &Path) -> io::Result<()> {
+    let path = temporary_name(&folder.join("try"), OsStr::new("try"));
+    retry(|| fs.create_new(&path, None))?;
+    retry(|| fs.remove(&path))
+}
+
 /// Removes the temporary files that killed processes left in a folder; returns how many. For a folder that is ours and
 /// locked, so that nobody else can be writing there.
 ///

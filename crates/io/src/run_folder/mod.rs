@@ -48,7 +48,8 @@ use self::names::{CHECKPOINTS, NEEDED_FILES};
 use self::survey::{Survey, clean_up, io_error, is_run};
 pub use self::survey::{evaluation_is_ours, refuse_ways_out};
 use crate::atomic::{
-    Committed, FileKind, FileSystem, Overwrite, WriteError, WriteOptions, crash, retry, write_atomic_with,
+    Committed, FileKind, FileSystem, Overwrite, WriteError, WriteOptions, crash, retry, try_folder,
+    write_atomic_with,
 };
 use crate::checkpoint::save_train_state;
 use crate::lock::{FolderLock, LOCK_NAME, SharedLock};
@@ -94,15 +95,21 @@ impl RunFolder {
         Ok(Self { root: root.to_owned(), lock })
     }
 
-    /// Looks whether a folder would be refused for what is in it or who uses it, and leaves it as it is: before long work.
+    /// Looks whether a folder would be refused for what is in it, who uses it or because it cannot be written to, and
+    /// leaves it as it is: before long work.
     ///
     /// # Errors
-    /// As [`Self::create`], but for writing.
+    /// As [`Self::create`].
     pub fn check(fs: &dyn FileSystem, root: &Path, overwrite: Overwrite) -> Result<(), RunFolderError> {
         match retry(|| fs.info(root)).map_err(io_error(root, "look up"))?.map(|info| info.kind) {
             Some(FileKind::Folder) => {}
             // What cannot become a folder fails when one is made.
-            _ => return Ok(()),
+            Some(_) => return Ok(()),
+            None => {
+                return folder_above(fs, root).map_or(Ok(()), |above| {
+                    Ok(try_folder(fs, above).map_err(io_error(root, "create folder"))?)
+                });
+            }
         }
         refuse_ways_out(fs, root)?;
         let lock = root.join(LOCK_NAME);
@@ -110,7 +117,8 @@ impl RunFolder {
         if may_be_in_use {
             SharedLock::acquire(root)?;
         }
-        Survey::accepted(fs, root, overwrite).map(drop)
+        Survey::accepted(fs, root, overwrite)?;
+        Ok(try_folder(fs, root).map_err(io_error(root, "write to folder"))?)
     }
 
     /// Opens and locks the folder of a run that is to go on.
@@ -230,4 +238,12 @@ impl RunFolder {
         }
         Ok(())
     }
+}
+
+/// The nearest folder above a path that is there.
+fn folder_above<'a>(fs: &dyn FileSystem, path: &'a Path) -> Option<&'a Path> {
+    let is_folder =
+        |path: &&Path| fs.info(path).ok().flatten().is_some_and(|info| info.kind == FileKind::Folder);
+    let above = path.ancestors().skip(1);
+    above.map(|path| if path.as_os_str().is_empty() { Path::new(".") } else { path }).find(is_folder)
 }
