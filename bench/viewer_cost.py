@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What a viewer costs a training: the same training in turns without a viewer, with one that nobody looks at, with a page
-at rest, and with a page that moves.
+at rest, with a page that moves, and with one that moves and draws by itself.
 
-    python3 bench/viewer_cost.py DATA [--gausset PATH] [--turns 5] [-- OPTIONS OF TRAIN]
+    python3 bench/viewer_cost.py DATA [--gausset PATH] [--turns 5] [--kinds nobody,rest,moving,browser] [-- OPTIONS OF TRAIN]
 
 Prints a JSON object: median seconds of the wall from start to end of each kind and CPU seconds of the program, their ratios
 to the plain runs of the same turn (median and extremes), and whether splats.ply has the same bytes in all runs. The page is a WebSocket client in here.
@@ -21,8 +21,11 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.request
 
 HEAD = 44
+# How often a page that draws by itself asks for newer splats, in seconds.
+ASK = 2
 
 
 class Page:
@@ -87,6 +90,30 @@ def look(port, token, moves, frames):
                 page.say({"t": "ack", "id": struct.unpack("<I", body[4:8])[0]})
 
 
+def draw(port, token, snapshots):
+    """A page that draws by itself: it asks for splats while it moves, and fetches those that it is told of."""
+    page = Page(port, token)
+    have = 0
+
+    def ask():
+        try:
+            while True:
+                page.say({"t": "snapshot", "have": have, "moving": True})
+                time.sleep(ASK)
+        except OSError:
+            pass  # The training has ended.
+
+    while (message := page.read()) is not None and message[0] != 8:
+        told = json.loads(message[1]) if message[0] == 1 else {}
+        if told.get("t") == "hello":
+            threading.Thread(target=ask, daemon=True).start()
+        elif told.get("t") == "snapshot":
+            url = urllib.request.Request(f"http://127.0.0.1:{port}/api/snapshot", headers={"Authorization": f"Bearer {token}"})
+            with urllib.request.urlopen(url) as answer:
+                snapshots.append(len(answer.read()))
+            have = told["number"]
+
+
 def train(program, data, kind, more):
     with tempfile.TemporaryDirectory() as folder:
         run = os.path.join(folder, "run")
@@ -97,10 +124,12 @@ def train(program, data, kind, more):
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True)
         frames, thread = [], None
         for line in process.stdout:
-            if kind in ("rest", "moving") and '"viewer"' in line and thread is None:
+            if kind in ("rest", "moving", "browser") and '"viewer"' in line and thread is None:
                 told = json.loads(line)
                 token = told["url"].split("token=")[1]
-                thread = threading.Thread(target=look, args=(told["port"], token, kind == "moving", frames), daemon=True)
+                port = told["port"]
+                page = (draw, (port, token, frames)) if kind == "browser" else (look, (port, token, kind == "moving", frames))
+                thread = threading.Thread(target=page[0], args=page[1], daemon=True)
                 thread.start()
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
@@ -116,9 +145,10 @@ def main():
     parser.add_argument("data")
     parser.add_argument("--gausset", default="gausset")
     parser.add_argument("--turns", type=int, default=5)
+    parser.add_argument("--kinds", default="nobody,rest,moving,browser")
     at = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
     args, more = parser.parse_args(sys.argv[1:at]), sys.argv[at + 1:]
-    kinds = ["plain", "nobody", "rest", "moving"]
+    kinds = ["plain", *args.kinds.split(",")]
     seconds, cpus, frames = ({kind: [] for kind in kinds} for _ in range(3))
     hashes = set()
     for turn in range(args.turns):
