@@ -173,6 +173,8 @@ pub struct Progress {
     pub splats: u64,
     /// Steps per second, lately.
     pub it_per_s: f64,
+    /// Bytes of memory that the program has, where the system tells.
+    pub memory: Option<u64>,
     /// Of a run with a time budget: the seconds that it has used of it, and the budget.
     pub budget: Option<[f64; 2]>,
     /// Seconds to the end at the present pace, with the splats that are still to come; `None` before there is a pace.

@@ -1,11 +1,14 @@
 // Small curves: what happened, and how it is now.
 
 const CURVES = [
-  { name: 'loss', unit: '', colour: '#ffb37a', digits: 4, log: true },
+  { name: 'loss', of: 'loss', unit: '', colour: '#ffb37a', digits: 4, log: true },
   { name: 'PSNR, held out', unit: ' dB', colour: '#7cc4ff', digits: 2, dots: true },
-  { name: 'splats', unit: '', colour: '#8fd06a', digits: 0 },
-  { name: 'steps per second', unit: '', colour: '#d7a6ff', digits: 1 },
+  { name: 'splats', of: 'splats', unit: '', colour: '#8fd06a', digits: 0 },
+  { name: 'steps per second', of: 'it_per_s', unit: '', colour: '#d7a6ff', digits: 1 },
+  { name: 'memory', of: 'memory', unit: ' GB', colour: '#e8d46a', digits: 2, times: 1e-9 },
 ];
+// The columns of a row of progress, behind the step.
+const COLUMNS = ['loss', 'splats', 'it_per_s', 'memory'], PSNR = 1;
 const MOST = 2000;
 
 export class Charts {
@@ -22,15 +25,18 @@ export class Charts {
     new ResizeObserver(() => this.later()).observe(root);
   }
   set(history) {
-    const p = history.progress || [];
-    [1, null, 2, 3].forEach((column, k) => { if (column) this.curves[k].points = p.map((row) => [row[0], row[column]]); });
-    this.curves[1].points = (history.psnr || []).slice();
+    const rows = history.progress || [];
+    for (const curve of this.curves) {
+      const column = 1 + COLUMNS.indexOf(curve.of);
+      if (column) curve.points = rows.filter((row) => Number.isFinite(row[column])).map((row) => [row[0], row[column] * (curve.times ?? 1)]);
+    }
+    this.curves[PSNR].points = (history.psnr || []).slice();
     this.later();
   }
   progress(now) {
-    [now.loss, null, now.splats, now.it_per_s].forEach((value, k) => { if (value !== null && Number.isFinite(value)) this.push(k, now.step, value); });
+    this.curves.forEach((curve, k) => { if (Number.isFinite(now[curve.of])) this.push(k, now.step, now[curve.of] * (curve.times ?? 1)); });
   }
-  psnr(step, value) { if (Number.isFinite(value)) this.push(1, step, value); }
+  psnr(step, value) { if (Number.isFinite(value)) this.push(PSNR, step, value); }
   push(k, step, value) {
     const points = this.curves[k].points;
     points.push([step, value]);

@@ -331,32 +331,32 @@ function showCrop() {
 function showFilter() {
   const f = scene.filter;
   if (!f || $('filter-panel').contains(document.activeElement)) return;
-  $('min-opacity').value = f.min_opacity ?? 0; $('drop-far').value = f.drop_far ?? ''; $('max-size').value = f.max_size ?? ''; $('ball').value = f.sphere ? f.sphere[3] : '';
+  $('min-opacity').value = f.min_opacity ?? 0; $('drop-far').value = f.drop_far ?? ''; $('max-size').value = f.max_size ?? ''; $('shrink').value = f.shrink ?? 1; $('ball').value = f.sphere ? f.sphere[3] : '';
   if (f.box) { $('crop').checked = true; setBox(f.box); }
   showCrop();
 }
 function filter() {
   const positive = (id) => (Number($(id).value) > 0 ? Number($(id).value) : null);
   const radius = positive('ball');
-  const wanted = { min_opacity: positive('min-opacity'), drop_far: positive('drop-far'), sphere: radius && [...camera.pivot, radius], box: cropBox(), max_size: positive('max-size') };
+  const wanted = { min_opacity: positive('min-opacity'), drop_far: positive('drop-far'), sphere: radius && [...camera.pivot, radius], box: cropBox(), max_size: positive('max-size'), shrink: Number($('shrink').value) < 1 ? Number($('shrink').value) : null };
   clearTimeout(filterLater);
   filterLater = setTimeout(() => link.send({ t: 'filter', filter: wanted }), 150);
 }
-for (const id of ['min-opacity', 'drop-far', 'ball', 'max-size']) $(id).addEventListener('input', filter);
+for (const id of ['min-opacity', 'drop-far', 'ball', 'max-size', 'shrink']) $(id).addEventListener('input', filter);
 for (const id of ['crop', ...CORNERS]) $(id).addEventListener('input', () => { showCrop(); filter(); stage.draw(); });
 $('filter-off').addEventListener('click', () => {
   for (const id of ['drop-far', 'ball', 'max-size']) $(id).value = '';
-  $('min-opacity').value = 0; $('crop').checked = false;
+  $('min-opacity').value = 0; $('shrink').value = 1; $('crop').checked = false;
   showCrop(); filter(); stage.draw();
 });
 $('filter-copy').addEventListener('click', () => {
-  const { min_opacity, drop_far, sphere, box, max_size } = scene.filter;
+  const { min_opacity, drop_far, sphere, box, max_size, shrink } = scene.filter;
   const words = ['gausset convert IN OUT'];
   if (drop_far) words.push(`--drop-far ${drop_far}`);
   if (min_opacity) words.push(`--min-opacity ${min_opacity}`);
   if (box) words.push(`--box=${box.join(',')}`);
   if (sphere) words.push(`--sphere=${sphere.join(',')}`);
-  const rest = max_size ? '; convert has no option for the size' : '';
+  const rest = max_size || shrink ? '; convert has no option for sizes' : '';
   navigator.clipboard.writeText(words.join(' ')).then(() => status(`the command is in the clipboard${rest}`), () => status(words.join(' ') + rest));
 });
 $('split').addEventListener('input', () => stage.draw());

@@ -234,6 +234,10 @@ impl FileView {
             let stays: Vec<bool> = largest.map(|log_scale| log_scale <= most.ln()).collect();
             file.retain(&stays);
         }
+        if let Some(factor) = filter.shrink {
+            let change = factor.ln() as f32;
+            file.splats.log_scales.iter_mut().flatten().for_each(|log_scale| *log_scale += change);
+        }
         if file.splats.is_empty() {
             return Ok(false);
         }

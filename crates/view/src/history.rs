@@ -10,8 +10,8 @@ const MAX_POINTS: usize = 2000;
 /// The curves of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(crate) struct History {
-    /// Step, loss, splats, steps per second.
-    progress: Vec<(u64, f64, u64, f64)>,
+    /// Step, loss, splats, steps per second, bytes of memory.
+    progress: Vec<(u64, f64, u64, f64, Option<u64>)>,
     /// Step and PSNR of the held-out pictures in dB.
     psnr: Vec<(u64, f64)>,
 }
@@ -25,7 +25,8 @@ impl History {
             let whole = |name: &str| line[name].as_u64();
             if let (Some(step), Some(loss)) = (whole("step"), number("loss")) {
                 let rate = number("it_per_s").unwrap_or_default();
-                history.progress.push((step, loss, whole("splats").unwrap_or_default(), rate));
+                let splats = whole("splats").unwrap_or_default();
+                history.progress.push((step, loss, splats, rate, whole("memory")));
             } else if let Some(step) = whole("step") {
                 let last = line["finished"]["psnr"].as_f64();
                 history.psnr.extend(number("psnr").or(last).map(|psnr| (step, psnr)));
@@ -40,7 +41,7 @@ impl History {
     pub(crate) fn take(&mut self, event: &Event) {
         match event {
             Event::Progress(now) => {
-                self.progress.push((now.step, now.loss, now.splats, now.it_per_s));
+                self.progress.push((now.step, now.loss, now.splats, now.it_per_s, now.memory));
                 thin(&mut self.progress);
             }
             Event::Evaluated { step, report } => {
@@ -70,13 +71,13 @@ mod tests {
 
     #[test]
     fn a_log_becomes_curves_and_long_ones_are_thinned() {
-        let text = |step: u64| serde_json::json!({"step": step, "loss": 0.5, "splats": 7, "it_per_s": 2.0});
+        let text = |step: u64| serde_json::json!({"step": step, "loss": 0.5, "splats": 7, "it_per_s": 2.0, "memory": 1 << 30});
         let mut lines: Vec<Value> = (0..5001).map(text).collect();
         lines.push(serde_json::json!({"step": 5000, "psnr": 30.5, "ssim": 0.9}));
         lines.push(serde_json::json!({"step": 5000, "finished": {"psnr": 31.0}}));
         let history = History::of_log(&lines);
         assert!(history.progress.len() <= MAX_POINTS && history.progress.len() > MAX_POINTS / 2);
-        assert_eq!(history.progress[0], (0, 0.5, 7, 2.0));
+        assert_eq!(history.progress[0], (0, 0.5, 7, 2.0, Some(1 << 30)));
         assert_eq!(history.progress.last().map(|point| point.0), Some(5000));
         assert_eq!(history.psnr, [(5000, 30.5), (5000, 31.0)]);
     }

@@ -102,6 +102,9 @@ pub struct Filter {
     pub within_box: Option<[f64; 6]>,
     /// Splats with a larger standard deviation along any axis are left out, scene units.
     pub max_size: Option<f64>,
+    /// Factor of the standard deviations of all splats that are shown, above 0 and at most 1: small ones let look into a
+    /// cloud.
+    pub shrink: Option<f64>,
 }
 
 impl Filter {
@@ -113,6 +116,7 @@ impl Filter {
         let fits = self.min_opacity.is_none_or(is_share)
             && self.drop_far.is_none_or(is_length)
             && self.max_size.is_none_or(is_length)
+            && self.shrink.is_none_or(|v| is_share(v) && v > 0.0)
             && self
                 .within_box
                 .is_none_or(|b| b.iter().all(|v| v.is_finite()) && (0..3).all(|k| b[k] < b[k + 3]))

@@ -21,7 +21,7 @@ const MESSAGES: [&str; 8] = [
     r#"{"t":"hidden","hidden":true}"#,
     r#"{"t":"command","what":"pause"}"#,
     r#"{"t":"snapshot","have":3,"moving":true}"#,
-    r#"{"t":"filter","filter":{"min_opacity":0.5,"drop_far":20,"sphere":[0,1,2,3],"box":[-1,-2,-3,4,5,6],"max_size":0.5}}"#,
+    r#"{"t":"filter","filter":{"min_opacity":0.5,"drop_far":20,"sphere":[0,1,2,3],"box":[-1,-2,-3,4,5,6],"max_size":0.5,"shrink":0.5}}"#,
 ];
 /// What a browser asks for.
 const REQUESTS: [&str; 5] = [

@@ -365,7 +365,7 @@ fn pages_that_draw_by_themselves_get_what_is_shown_and_small_photographs() {
     let kept = kept.filter(|(p, s)| in_box(p) && largest(s) <= median).count();
     assert!(0 < kept && kept < sizes.len(), "{kept}");
     let within = [-2.5, -2.5, -2.5, 2.5, 2.5, 2.5];
-    robot.say(&json!({"t": "filter", "filter": {"box": within, "max_size": median.exp()}}));
+    robot.say(&json!({"t": "filter", "filter": {"box": within, "max_size": median.exp(), "shrink": 0.5}}));
     let before = robot.scene["splats"].clone();
     while robot.scene["splats"] == before {
         robot.next();
@@ -377,6 +377,11 @@ fn pages_that_draw_by_themselves_get_what_is_shown_and_small_photographs() {
     }
     let some = robot.load_splats(&shown);
     assert_eq!(read(&some), (Some(kept as u64), degree));
+    // And they are half as large.
+    let sent = gausset_io::splat::load(&workshop.path("sent.compressed.ply"), &LoadOptions::default());
+    let sizes: Vec<f64> = sent.expect("splats").splats.log_scales.iter().map(largest).collect();
+    let most = sizes.iter().copied().fold(f64::MIN, f64::max);
+    assert!((most - (median - 2.0f64.ln())).abs() < 0.01, "{most} of {median}");
     let (status, small) = shown.get("/thumb/3");
     let small = gausset_io::image::decode::decode(&small).expect("a picture");
     assert!(status == 200 && small.width.max(small.height) <= 96 && small.width > 8, "{}", small.width);

@@ -238,6 +238,7 @@ impl Run {
                 loss: report.loss_sum / report.steps as f64,
                 splats: report.splats,
                 it_per_s,
+                memory: resident_bytes(),
                 budget,
                 seconds_left,
                 report,
@@ -252,8 +253,7 @@ impl Run {
         let [seconds, cpu_seconds] = self.stopwatch.read();
         let (splats, visible) = (self.watch.splats, self.watch.visible);
         let changes = std::mem::take(&mut self.watch.changes);
-        let memory = gausset_compute::machine::resident(None).map(|resident| resident.now);
-        let step = self.done;
+        let (step, memory) = (self.done, resident_bytes());
         let line =
             ReportLine { step, loss, splats, visible, changes, memory, it_per_s, seconds, cpu_seconds };
         self.log.append(&*self.session.fs, &line)?;
@@ -306,6 +306,11 @@ impl Run {
             other => other.into(),
         }
     }
+}
+
+/// Bytes of memory that the program has, where the system tells.
+fn resident_bytes() -> Option<u64> {
+    gausset_compute::machine::resident(None).map(|resident| resident.now)
 }
 
 /// The configuration with which the run in `folder` goes on when `given` is said on the command line. Open the
