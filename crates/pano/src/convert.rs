@@ -113,8 +113,13 @@ impl<'a> Sampled<'a> {
         let plane = self.plane(index);
         let [w, h] = self.projection.canvas().map(f64::from);
         let (su, sv) = (plane.width as f64 / w, plane.height as f64 / h);
+        let bounds = self.projection.bounds(place.patch);
         let sample = |[u, v]: [f64; 2]| {
-            let (u, v) = (u * su - 0.5, v * sv - 0.5);
+            let (mut u, mut v) = (u * su - 0.5, v * sv - 0.5);
+            if let Some([left, right, top, bottom]) = bounds {
+                u = u.clamp(left * su, right * su - 1.0);
+                v = v.clamp(top * sv, bottom * sv - 1.0);
+            }
             let taps = Taps { plane, wraps: self.projection.wraps() };
             if self.is_cubic { taps.cubic(u, v) } else { taps.bilinear(u, v) }
         };

@@ -87,6 +87,16 @@ impl Eac {
         self.on_canvas(patch, s, t)
     }
 
+    /// Columns from and to, rows from and to, of the face that places of this patch are on.
+    #[must_use]
+    pub fn bounds(&self, patch: u8) -> [f64; 4] {
+        let (side, centre) = (f64::from(self.side), f64::from(self.centre));
+        let face = patch % 8;
+        let (left, width) = [(0.0, side), (side, centre), (side + centre, side)][usize::from(face % 3)];
+        let top = if face < 3 { 0.0 } else { centre };
+        [left, left + width, top, top + centre]
+    }
+
     /// Canvas place of face coordinates (s right, t down, 0..1).
     fn on_canvas(&self, patch: u8, s: f64, t: f64) -> Place {
         let (side, centre) = (f64::from(self.side), f64::from(self.centre));

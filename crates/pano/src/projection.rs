@@ -81,10 +81,24 @@ impl Projection {
         }
     }
 
-    /// Whether planes may be halved: where 2x2 pixels never belong to two places.
+    /// Whether planes may be halved: where 2x2 pixels never belong to two places. Edges between the faces of a GoPro MAX
+    /// stream, and between circles, are at even columns and rows; [`crate::cutter::Plan`] halves even sides alone.
     #[must_use]
     pub fn may_be_halved(&self) -> bool {
-        self.wraps() || matches!(self, Self::Cube(_))
+        match self {
+            Self::Equirect(e) => e.is_whole(),
+            Self::Eac(_) | Self::Fisheye(_) | Self::Cube(_) => true,
+        }
+    }
+
+    /// Columns from and to, rows from and to, that a place of this patch is sampled within, where something else lies
+    /// beside it on the canvas.
+    #[must_use]
+    pub fn bounds(&self, patch: u8) -> Option<[f64; 4]> {
+        match self {
+            Self::Eac(e) => Some(e.bounds(patch)),
+            Self::Equirect(_) | Self::Fisheye(_) | Self::Cube(_) => None,
+        }
     }
 
     /// Whether columns go around: column W is column 0, and row -1 is row 0 half a turn away.

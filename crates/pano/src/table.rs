@@ -163,14 +163,21 @@ impl<'a> Sampler<'a> {
     fn at(&self, x: f64, y: f64) -> Sample {
         let place = self.spec.projection.place(self.direction(x, y));
         let [sx, sy] = self.scale;
+        let bounds = self.spec.projection.bounds(place.patch);
         let to_index = |[u, v]: [f64; 2]| {
             let (u, v) = (u * sx - 0.5, v * sy - 0.5);
             if self.wrap.is_some() {
                 return [u, v];
             }
-            // Taps stay on the plane.
+            // Taps stay on the plane, and where it is coarser than the canvas on its part.
             let [w, h] = self.spec.plane.map(f64::from);
-            [u.clamp(0.0, w - 1.001), v.clamp(0.0, h - 1.001)]
+            let [left, right, top, bottom] = match bounds {
+                Some([left, right, top, bottom]) => [left * sx, right * sx, top * sy, bottom * sy],
+                None => [0.0, w, 0.0, h],
+            };
+            let inside =
+                |at: f64, from: f64, to: f64, most: f64| at.clamp(from, (to - 1.0).min(most - 1.001));
+            [inside(u, left, right, w), inside(v, top, bottom, h)]
         };
         let [u, v] = to_index([place.u, place.v]);
         let second = place.second.map(|(at, share)| (to_index(at), share));

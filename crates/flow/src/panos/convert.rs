@@ -419,8 +419,10 @@ fn write_lines<'a>(path: &Path, lines: impl Iterator<Item = &'a Line>) -> Result
 fn settings_hash(&Job { options, source, pictures, colours }: &Job<'_>) -> String {
     let Source { projection, is_stereo, .. } = source;
     let projection: &Option<Projection> = projection;
+    // Streams of a GoPro MAX were not averaged, and their chroma mixed over the edges of faces.
+    let since = if source.is_eac() { " averaged" } else { "" };
     let text = format!(
-        "{BYTES_VERSION} {pictures:?} {:?} {projection:?} {is_stereo} {} {}",
+        "{BYTES_VERSION} {pictures:?} {:?} {projection:?} {is_stereo} {} {}{since}",
         options.format,
         colours.colouring.text(),
         colours.equalise.name()

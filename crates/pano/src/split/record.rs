@@ -19,6 +19,7 @@ use crate::frames::{SourceFrame, plain_stem};
 use crate::geometry::View;
 use crate::json::{self, JsonError};
 use crate::layout::{ViewError, check_view};
+use crate::projection::Projection;
 use crate::rig;
 
 /// Name of the manifest in the output folder.
@@ -189,6 +190,12 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
     // What was not there yet in earlier versions says something only where it is used.
     if *numbering != Numbering::Order {
         text += &format!(" {numbering:?}");
+    }
+    let is_eac =
+        matches!(projection, Some(Projection::Eac(_))) || film.as_ref().is_some_and(|f| f.eac.is_some());
+    if is_eac {
+        // Chroma mixed over the edges of faces, and nothing was averaged.
+        text += " averaged";
     }
     if settings.has_colours() {
         // Gains of frames are compared frame by frame.
