@@ -166,13 +166,17 @@ pub(crate) fn on_spiral(k: usize, count: usize) -> [f64; 3] {
 }
 
 /// Colours a frame of two lenses: equalised, each with a grade of its own. Returns the gains; where there are none to
-/// be found, `None`, and nothing is done.
+/// be found in it nor in its lens file, `None`, and nothing is done.
 pub fn grade_lenses(
     projection: &Projection,
     colouring: &Colouring,
     frame: &mut Frame,
 ) -> Option<[[f64; 3]; 2]> {
-    let gains = lens_gains(projection, frame)?.map(|gains| gains.map(rounded));
+    let of_file = || match projection {
+        Projection::Fisheye(lenses) => lenses.gains(),
+        _ => None,
+    };
+    let gains = lens_gains(projection, frame).or_else(of_file)?.map(|gains| gains.map(rounded));
     let grades = gains.map(|gains| Grade::of_frame(colouring, gains));
     for part in parts(projection)? {
         grades[part.lens].apply_to(frame, part.area);

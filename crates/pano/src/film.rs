@@ -1,15 +1,17 @@
 //! Panoramas in motion: a video of the whole sphere.
 //!
 //! A GoPro MAX `.360` file has its two pictures in two streams, which are stacked. Not tried on `.360` files of a camera;
-//! on streams made with ffmpeg it is tested.
+//! on streams made with ffmpeg it is tested. The same holds for `.insv` and other files of two fisheye circles: in one
+//! stream, in two, or in two files `NAME_00_…` and `NAME_10_…`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use crate::eac::Eac;
+use crate::fisheye::DualFisheye;
 use crate::projection::{Equirect, Projection};
-use crate::video::{Arrangement, Choice, Video, VideoError, VideoProblem, check_size};
+use crate::video::{Arrangement, Choice, Video, VideoError, VideoProblem, check_size, is_of_two_circles};
 
 /// A video of panoramas.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,6 +20,8 @@ pub struct Film {
     pub video: Video,
     /// Two streams of a GoPro MAX, stacked.
     pub eac: Option<Eac>,
+    /// Two fisheye circles.
+    pub fisheye: Option<DualFisheye>,
     is_stereo: bool,
 }
 
@@ -34,7 +38,10 @@ impl Film {
         silence: Duration,
         stop: &AtomicBool,
     ) -> Result<Self, VideoError> {
-        let video = Video::arranged(path, choice, limits, silence, stop, |streams| {
+        let video = Video::arranged(path, None, choice, limits, silence, stop, |streams| {
+            if is_of_two_circles(path) {
+                return Err(VideoProblem::TwoCircles);
+            }
             let arrangement = match eac_of(streams) {
                 Some(_) => Arrangement::Stacked,
                 None if is_stereo => Arrangement::UpperHalf,
@@ -50,7 +57,38 @@ impl Film {
         let [width, height] = video.size;
         let eac =
             (video.arrangement == Arrangement::Stacked).then(|| Eac::of_stream(width, height / 2)).flatten();
-        Ok(Self { video, eac, is_stereo })
+        Ok(Self { video, eac, fisheye: None, is_stereo })
+    }
+
+    /// Looks at a video of two fisheye circles, described by `lenses`: both in one stream, each in one of two streams,
+    /// or in one of two files, whose names differ by `_00_` and `_10_`; either may be given.
+    ///
+    /// # Errors
+    /// As [`Video::open`]; its frames are not those that the lens file describes, or one lens is missing.
+    pub fn of_lenses(
+        path: &Path,
+        lenses: &DualFisheye,
+        choice: Choice,
+        limits: [u32; 2],
+        silence: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Self, VideoError> {
+        let files = Files::of(path);
+        let canvas = lenses.canvas();
+        let second = files.second.as_deref();
+        let video = Video::arranged(&files.first, second, choice, limits, silence, stop, |streams| {
+            let arrangement = arrangement_of(streams, canvas).ok_or_else(|| {
+                let is_half = streams.len() == 1 && halves(canvas).contains(&streams[0]);
+                if is_half {
+                    VideoProblem::OneLens { other: files.missing.clone() }
+                } else {
+                    VideoProblem::Lenses { found: streams.to_vec(), expected: canvas }
+                }
+            })?;
+            check_size(canvas, limits)?;
+            Ok(arrangement)
+        })?;
+        Ok(Self { video, eac: None, fisheye: Some(lenses.clone()), is_stereo: false })
     }
 
     /// The same film with at most so many frames, spread evenly over it.
@@ -63,7 +101,11 @@ impl Film {
     #[must_use]
     pub fn projection(&self) -> Projection {
         let [width, height] = self.video.size;
-        self.eac.map_or_else(|| Projection::Equirect(Equirect::whole(width, height)), Projection::Eac)
+        match (&self.fisheye, self.eac) {
+            (Some(fisheye), _) => Projection::Fisheye(fisheye.clone()),
+            (None, Some(eac)) => Projection::Eac(eac),
+            (None, None) => Projection::Equirect(Equirect::whole(width, height)),
+        }
     }
 
     /// Which frames are taken: for a hash of the settings, in the words of version 0.1.
@@ -73,7 +115,10 @@ impl Film {
         let Choice { fps, start, end, sharpest_of } = &video.choice;
         let choice = format!("fps: {fps:?}, start: {start:?}, end: {end:?}, sharpest_of: {sharpest_of}");
         let (frames, periods) = (video.frames, video.periods);
-        format!("Choice {{ footage: Panorama, {choice}, is_stereo: {is_stereo} }} {frames} of {periods}")
+        let lenses = self.fisheye.as_ref().map(|lenses| format!(" {lenses:?}")).unwrap_or_default();
+        format!(
+            "Choice {{ footage: Panorama, {choice}, is_stereo: {is_stereo} }} {frames} of {periods}{lenses}"
+        )
     }
 }
 
@@ -81,6 +126,85 @@ impl Film {
 fn eac_of(streams: &[[u32; 2]]) -> Option<Eac> {
     let [first, second, ..] = streams else { return None };
     Eac::of_stream(first[0], first[1]).filter(|_| first == second)
+}
+
+/// A video of two fisheye circles of which nothing is known yet: both in one stream, side by side or one above the other,
+/// or each in one of two streams or files, which are put side by side.
+///
+/// # Errors
+/// As [`Video::open`]; frames that cannot be two circles, one lens missing.
+pub fn circles_of(
+    path: &Path,
+    choice: Choice,
+    limits: [u32; 2],
+    silence: Duration,
+    stop: &AtomicBool,
+) -> Result<Video, VideoError> {
+    let files = Files::of(path);
+    let second = files.second.as_deref();
+    Video::arranged(&files.first, second, choice, limits, silence, stop, |streams| {
+        let first = streams[0];
+        let arrangement = if crate::calibrate::cells(first).is_some() {
+            Arrangement::Whole
+        } else if streams.get(1) == Some(&first) {
+            Arrangement::Beside
+        } else if streams.len() == 1 && (files.missing.is_some() || is_of_two_circles(path)) {
+            return Err(VideoProblem::OneLens { other: files.missing.clone() });
+        } else {
+            return Err(VideoProblem::Circles(first));
+        };
+        check_size(arrangement.size(first), limits)?;
+        Ok(arrangement)
+    })
+}
+
+/// The files of a video of two lenses.
+struct Files {
+    first: PathBuf,
+    /// The second of a pair.
+    second: Option<PathBuf>,
+    /// Name of the file of a pair that is not there.
+    missing: Option<String>,
+}
+
+impl Files {
+    fn of(path: &Path) -> Self {
+        let alone = Self { first: path.to_owned(), second: None, missing: None };
+        let Some([first, second]) = pair_of(path) else { return alone };
+        if first.is_file() && second.is_file() {
+            return Self { first, second: Some(second), missing: None };
+        }
+        let missing = if first.is_file() { second } else { first };
+        let missing = missing.file_name().map(|name| name.to_string_lossy().into_owned());
+        Self { missing, ..alone }
+    }
+}
+
+/// The frames of half the size of two circles side by side, and of two above each other.
+fn halves([width, height]: [u32; 2]) -> [[u32; 2]; 2] {
+    [[width / 2, height], [width, height / 2]]
+}
+
+/// How streams of these sizes make a frame of two circles.
+fn arrangement_of(streams: &[[u32; 2]], canvas: [u32; 2]) -> Option<Arrangement> {
+    let first = *streams.first()?;
+    if first == canvas {
+        return Some(Arrangement::Whole);
+    }
+    let two = [Arrangement::Beside, Arrangement::Stacked];
+    let is_pair = streams.get(1) == Some(&first);
+    two.into_iter().find(|two| is_pair && two.size(first) == canvas)
+}
+
+/// Both files of a pair, `…_00_…` first, by the name of one of them.
+fn pair_of(path: &Path) -> Option<[PathBuf; 2]> {
+    let name = path.file_name()?.to_str()?;
+    // The last place: dates stand before it.
+    let at = name.rfind("_00_").max(name.rfind("_10_"))?;
+    Some(["_00_", "_10_"].map(|lens| {
+        let (before, after) = (&name[..at], &name[at + lens.len()..]);
+        path.with_file_name(format!("{before}{lens}{after}"))
+    }))
 }
 
 #[cfg(test)]
@@ -93,5 +217,23 @@ mod tests {
         assert_eq!(eac_of(&[[2272, 736], [2272, 736]]), eac);
         assert_eq!(eac_of(&[[2272, 736]]), None);
         assert_eq!(eac_of(&[[2272, 736], [4096, 1344]]), None);
+    }
+
+    #[test]
+    fn circles_are_in_one_stream_or_in_two() {
+        let canvas = [400, 200];
+        assert_eq!(arrangement_of(&[[400, 200]], canvas), Some(Arrangement::Whole));
+        assert_eq!(arrangement_of(&[[200, 200], [200, 200]], canvas), Some(Arrangement::Beside));
+        assert_eq!(arrangement_of(&[[200, 200], [200, 200]], [200, 400]), Some(Arrangement::Stacked));
+        assert_eq!(arrangement_of(&[[200, 200]], canvas), None);
+        assert_eq!(arrangement_of(&[[200, 200], [200, 100]], canvas), None);
+    }
+
+    #[test]
+    fn files_of_a_pair_are_known_by_their_names() {
+        let pair = ["d/VID_10_10_00_001.insv", "d/VID_10_10_10_001.insv"].map(PathBuf::from);
+        assert_eq!(pair_of(&pair[0]), Some(pair.clone()));
+        assert_eq!(pair_of(&pair[1]), Some(pair));
+        assert_eq!(pair_of(Path::new("walk.insv")), None);
     }
 }

@@ -9,16 +9,19 @@
 //! from there at which the angle from the axis is `half_angle` (degrees), `yaw`, `pitch`, `roll` the direction of the
 //! lens as for views. `polynomial: [k1, k2, k3]` replaces the equidistant mapping by
 //! `r = radius · t (k1 + k2 t² + k3 t⁴)/(k1 + k2 + k3)` with `t = angle/half_angle`. Where both lenses see a
-//! direction, weights fall to zero over the last `blend_degrees` of each. The two centres are some centimetres apart,
-//! so near things show double there. Not tried on files of a camera: calibrations are not published.
+//! direction, weights fall to zero over the last `blend_degrees` of each. `gain: [r, g, b]`, factors of linear light,
+//! makes the lenses alike in frames that do not say it themselves ([`crate::equalise`]). The two centres are some
+//! centimetres apart, so near things show double there. [`crate::calibrate`] makes such files. Not tried on files of a
+//! camera: calibrations are not published.
 
 use std::path::{Path, PathBuf};
 
 use gausset_core::se3::{self, Mat3};
 use gausset_io::units::json_problem;
 use serde::Deserialize;
+use serde_json::{Value, json};
 
-use crate::geometry::rotation;
+use crate::geometry::{angles, rotation};
 use crate::place::Place;
 
 /// Longest lens file that is read.
@@ -37,6 +40,8 @@ pub struct Lens {
     pub polynomial: [f64; 3],
     /// Lens axes to panorama axes.
     pub pano_from_lens: Mat3,
+    /// Factors of red, green and blue, in linear light.
+    pub gain: [f64; 3],
 }
 
 /// A frame with two circles.
@@ -52,8 +57,12 @@ pub struct DualFisheye {
     pub lenses: [Lens; 2],
 }
 
+/// Keys of a lens file, and of a lens in it.
+const KEYS: [&str; 4] = ["width", "height", "blend_degrees", "lenses"];
+const LENS_KEYS: [&str; 9] =
+    ["cx", "cy", "radius", "half_angle", "polynomial", "yaw", "pitch", "roll", "gain"];
+
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct RawFile {
     width: u32,
     height: u32,
@@ -70,8 +79,11 @@ fn equidistant() -> [f64; 3] {
     [1.0, 0.0, 0.0]
 }
 
+fn ones() -> [f64; 3] {
+    [1.0; 3]
+}
+
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct RawLens {
     cx: f64,
     cy: f64,
@@ -85,6 +97,8 @@ struct RawLens {
     pitch: f64,
     #[serde(default)]
     roll: f64,
+    #[serde(default = "ones")]
+    gain: [f64; 3],
 }
 
 /// Why a lens file cannot be used.
@@ -106,6 +120,16 @@ pub enum LensError {
     /// No JSON of this form.
     #[error("{0}")]
     Syntax(String),
+    /// A key that means nothing: its place, its name, the key that is most like it.
+    #[error("{place}{key}: no such key{}", nearest.map(|n| format!("; did you mean {n}?")).unwrap_or_default())]
+    Key {
+        /// What it stands in, with a point behind it.
+        place: String,
+        /// The key.
+        key: String,
+        /// The nearest one that means something.
+        nearest: Option<&'static str>,
+    },
     /// Width and height of the frame, px.
     #[error("width, height: {0}x{1} px (expected 16..16384)")]
     Size(u32, u32),
@@ -118,6 +142,9 @@ pub enum LensError {
     /// Radius and angle of a lens.
     #[error("lenses[{0}]: radius {1} px and half_angle {2} degrees (expected at least 1 px, 1..140)")]
     Circle(usize, f64, f64),
+    /// A factor of a lens.
+    #[error("lenses[{0}]: gain {1} (expected above 0, at most 16)")]
+    Gain(usize, f64),
     /// The polynomial of a lens has no scale.
     #[error("lenses[{0}]: polynomial sums to 0")]
     Polynomial(usize),
@@ -140,7 +167,9 @@ impl DualFisheye {
     /// # Errors
     /// What is wrong, with its place.
     pub fn parse(bytes: &[u8]) -> Result<Self, LensError> {
-        let raw: RawFile = serde_json::from_slice(bytes).map_err(|e| LensError::Syntax(json_problem(&e)))?;
+        let syntax = |e: serde_json::Error| LensError::Syntax(json_problem(&e));
+        check_keys(&serde_json::from_slice(bytes).map_err(syntax)?)?;
+        let raw: RawFile = serde_json::from_slice(bytes).map_err(syntax)?;
         let sides = 16..=16_384;
         if !sides.contains(&raw.width) || !sides.contains(&raw.height) {
             return Err(LensError::Size(raw.width, raw.height));
@@ -159,12 +188,16 @@ impl DualFisheye {
             if l.polynomial.iter().sum::<f64>().abs() < 1e-9 {
                 return Err(LensError::Polynomial(k));
             }
+            if let Some(&gain) = l.gain.iter().find(|gain| !(**gain > 0.0 && **gain <= 16.0)) {
+                return Err(LensError::Gain(k, gain));
+            }
             Ok(Lens {
                 centre: [l.cx, l.cy],
                 radius: l.radius,
                 half_angle: l.half_angle.to_radians(),
                 polynomial: l.polynomial,
                 pano_from_lens: rotation(l.yaw, l.pitch, l.roll),
+                gain: l.gain,
             })
         };
         let [first, second] = &raw.lenses;
@@ -174,6 +207,44 @@ impl DualFisheye {
             blend: raw.blend_degrees.to_radians(),
             lenses: [lens((0, first))?, lens((1, second))?],
         })
+    }
+
+    /// The text of its lens file, which [`Self::parse`] reads.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        let places = |value: f64, places: i32| {
+            let scale = libm::pow(10.0, f64::from(places));
+            // Adding 0 makes -0 to 0.
+            libm::round(value * scale) / scale + 0.0
+        };
+        let lens = |lens: &Lens| {
+            let (yaw, pitch, roll) = angles(&lens.pano_from_lens);
+            json!({
+                "cx": places(lens.centre[0], 4),
+                "cy": places(lens.centre[1], 4),
+                "radius": places(lens.radius, 4),
+                "half_angle": places(lens.half_angle.to_degrees(), 6),
+                "polynomial": lens.polynomial.map(|k| places(k, 9)),
+                "yaw": places(yaw, 6),
+                "pitch": places(pitch, 6),
+                "roll": places(roll, 6),
+                "gain": lens.gain.map(|gain| places(gain, 6)),
+            })
+        };
+        let file = json!({
+            "width": self.width,
+            "height": self.height,
+            "blend_degrees": places(self.blend.to_degrees(), 3),
+            "lenses": [lens(&self.lenses[0]), lens(&self.lenses[1])],
+        });
+        format!("{file:#}\n")
+    }
+
+    /// Factors of red, green and blue for each lens, if the file says any.
+    #[must_use]
+    pub fn gains(&self) -> Option<[[f64; 3]; 2]> {
+        let gains = [self.lenses[0].gain, self.lenses[1].gain];
+        (gains != [[1.0; 3]; 2]).then_some(gains)
     }
 
     /// Size of the frame.
@@ -232,6 +303,26 @@ impl DualFisheye {
     }
 }
 
+/// Refuses keys that mean nothing.
+fn check_keys(file: &Value) -> Result<(), LensError> {
+    let check = |value: &Value, known: &[&'static str], place: String| {
+        let keys = value.as_object().into_iter().flat_map(|object| object.keys());
+        let Some(key) = keys.clone().find(|key| !known.contains(&key.as_str())) else { return Ok(()) };
+        // Keys of hostile files can be as long as the file.
+        let key: String = key.chars().take(64).collect();
+        let distances = known.iter().map(|known| (strsim::levenshtein(&key, known), *known));
+        let nearest = distances.min().filter(|(distance, _)| *distance <= key.chars().count().max(3) / 2);
+        Err(LensError::Key { place, key, nearest: nearest.map(|(_, known)| known) })
+    };
+    check(file, &KEYS, String::new())?;
+    let lenses = file.get("lenses").and_then(Value::as_array);
+    lenses
+        .into_iter()
+        .flatten()
+        .enumerate()
+        .try_for_each(|(k, lens)| check(lens, &LENS_KEYS, format!("lenses[{k}].")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -260,5 +351,31 @@ mod tests {
         let wrong = LENSES.replacen("\"radius\": 100", "\"radius\": 0", 1);
         assert!(message(wrong.as_bytes()).starts_with("lenses[0]: radius 0 px"));
         assert!(message(b"{}").starts_with("line 1: missing field"));
+        assert_eq!(message(br#"{"with": 1}"#), "with: no such key; did you mean width?");
+        let wrong = LENSES.replacen("half_angle", "half_angel", 1);
+        assert_eq!(message(wrong.as_bytes()), "lenses[0].half_angel: no such key; did you mean half_angle?");
+        let wrong = LENSES.replacen("\"yaw\"", "\"gain\": [1, 0, 1], \"yaw\"", 1);
+        assert!(message(wrong.as_bytes()).starts_with("lenses[1]: gain 0"));
+    }
+
+    #[test]
+    fn a_lens_file_is_read_as_it_was_written() {
+        let text = r#"{ "width": 400, "height": 200, "blend_degrees": 3.5, "lenses": [
+            { "cx": 100.25, "cy": 99, "radius": 97.5, "half_angle": 98.125, "gain": [1.1, 1, 0.9], "roll": 90 },
+            { "cx": 300, "cy": 100, "radius": 98, "half_angle": 97, "polynomial": [1, -0.1, 0.02],
+              "yaw": 179, "pitch": -1.5, "roll": 2 } ] }"#;
+        let first = DualFisheye::parse(text.as_bytes()).unwrap();
+        let written = first.to_json();
+        let again = DualFisheye::parse(written.as_bytes()).unwrap();
+        assert_eq!(again.to_json(), written);
+        for (a, b) in first.lenses.iter().zip(&again.lenses) {
+            let apart =
+                (0..9).map(|k| (a.pano_from_lens[k / 3][k % 3] - b.pano_from_lens[k / 3][k % 3]).abs());
+            assert!(apart.fold(0.0, f64::max) < 1e-7);
+            assert_eq!(
+                (a.centre, a.radius, a.gain, a.polynomial),
+                (b.centre, b.radius, b.gain, b.polynomial)
+            );
+        }
     }
 }

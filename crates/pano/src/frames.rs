@@ -50,7 +50,7 @@ pub enum FramesError {
     None(PathBuf),
 }
 
-/// Lists the frames of a folder: JPEG, PNG and TIFF files in byte order, masks left out.
+/// Lists the frames of a folder: JPEG (also .insp), PNG and TIFF files in byte order, masks left out.
 ///
 /// # Errors
 /// The folder cannot be read, holds no picture, or two files whose names are the same without extension and case.
@@ -84,7 +84,7 @@ pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
 }
 
 fn is_picture(extension: &str) -> bool {
-    matches!(extension, "jpg" | "jpeg" | "png" | "tif" | "tiff")
+    matches!(extension, "jpg" | "jpeg" | "insp" | "png" | "tif" | "tiff")
 }
 
 fn has_picture_extension(path: &Path) -> bool {
@@ -94,7 +94,8 @@ fn has_picture_extension(path: &Path) -> bool {
 /// The frames of a video: names, and the length and time by which a change is noticed.
 #[must_use]
 pub fn video_frames(video: &Video) -> Vec<SourceFrame> {
-    let one = source_frame("frame", vec![video.path.clone()]);
+    let both = [&video.path].into_iter().chain(&video.second).cloned().collect();
+    let one = SourceFrame { files: vec![video.path.clone()], ..source_frame("frame", both) };
     (0..video.frames).map(|k| SourceFrame { stem: format!("frame_{k:06}"), ..one.clone() }).collect()
 }
 

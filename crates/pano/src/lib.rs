@@ -4,12 +4,14 @@
 //! frames, video  pictures and videos of any kind   film      videos of panoramas
 //! geometry  what a pixel of a view looks at        layout    which views
 //! projection, cube, eac, fisheye  where a direction is in the source's pictures
+//! calibrate a lens file from frames of two fisheyes
 //! convert   whole pictures of the sphere: panorama, cross, strip, faces
 //! look, lut, grade, equalise  what is done to colours, and its table
 //! table     coordinates, 16 pixels a segment       remap     sampling in whole numbers
 //! ```
 #![deny(unsafe_code)]
 
+pub mod calibrate;
 pub mod colours;
 pub mod convert;
 pub mod coverage;

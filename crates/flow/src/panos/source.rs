@@ -72,8 +72,8 @@ pub struct Source {
 }
 
 /// Pictures that panoramas come in.
-fn is_picture(extension: &OsStr) -> bool {
-    ["jpg", "jpeg", "png", "tif", "tiff"].iter().any(|known| extension.eq_ignore_ascii_case(known))
+pub(super) fn is_picture(extension: &OsStr) -> bool {
+    ["jpg", "jpeg", "insp", "png", "tif", "tiff"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
 impl Source {
@@ -124,6 +124,9 @@ impl Source {
     fn of_picture(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
         let stem = input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let frames = vec![source_frame(&stem, vec![input.to_owned()])];
+        if let Some(lenses) = lenses_of(choice)? {
+            return Ok(Self::of_projection(frames, Projection::Fisheye(lenses), limits));
+        }
         if !choice.is_stereo
             && let Some(cube) = choice.shape.of_pictures(input, &frames, &limits)?
         {
@@ -141,11 +144,6 @@ impl Source {
         host: &Host<'_>,
     ) -> Result<Self, Failure> {
         let FrameChoice { fps, start, end, sharpest_of, is_stereo, .. } = *choice;
-        if choice.lens.is_some() {
-            return Err(Failure::usage(
-                "⟨lens⟩: is for folders of pictures (expected a folder, found a file)",
-            ));
-        }
         if !(start.is_finite() && start >= 0.0) {
             return Err(Failure::usage(format!("⟨start⟩: expected a number from 0 on, found {start}")));
         }
@@ -156,8 +154,14 @@ impl Source {
                 "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: are for pictures (found a video; its frames must be panoramas)",
             ));
         }
-        let film = Film::open(input, chosen, is_stereo, largest, silence, host.stop())
-            .map_err(|e| Failure::new("video", e))?;
+        let film = match lenses_of(choice)? {
+            Some(_) if is_stereo => {
+                return Err(Failure::usage("⟨stereo⟩: is for panoramas (found other frames)"));
+            }
+            Some(lenses) => Film::of_lenses(input, &lenses, chosen, largest, silence, host.stop()),
+            None => Film::open(input, chosen, is_stereo, largest, silence, host.stop()),
+        };
+        let film = film.map_err(|e| Failure::new("video", e))?;
         let around = film.projection().pixels_around();
         let film = match choice.max_frames {
             Some(most) => film.at_most(most as usize),
@@ -172,19 +176,15 @@ impl Source {
     }
 
     fn of_folder(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
-        let FrameChoice { fps, start, end, sharpest_of, is_stereo, ref lens, .. } = *choice;
+        let FrameChoice { fps, start, end, sharpest_of, is_stereo, .. } = *choice;
         if fps.is_some() || end.is_some() || start != 0.0 || sharpest_of != 1 {
             return Err(Failure::usage(
                 "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: are for videos (found a folder)",
             ));
         }
         let listed = list_frames(input)?;
-        if let Some(lens) = lens {
-            let fisheye = DualFisheye::read(lens).map_err(|e| Failure::new("views", e))?;
-            let around = fisheye.pixels_around();
-            let projection = Some(Projection::Fisheye(fisheye));
-            let frames = choose(listed, choice);
-            return Ok(Self { frames, around, projection, film: None, is_stereo, limits });
+        if let Some(lenses) = lenses_of(choice)? {
+            return Ok(Self::of_projection(choose(listed, choice), Projection::Fisheye(lenses), limits));
         }
         if let Some(pairs) = eac::pairs(&listed) {
             let frames = choose(pairs, choice);
@@ -203,6 +203,12 @@ impl Source {
         let around = width_of_first(&frames, &limits, is_stereo)?;
         Ok(Self { frames, around, projection: None, film: None, is_stereo, limits })
     }
+}
+
+/// The lens file that was named.
+fn lenses_of(choice: &FrameChoice) -> Result<Option<DualFisheye>, Failure> {
+    let lenses = choice.lens.as_deref().map(DualFisheye::read).transpose();
+    lenses.map_err(|e| Failure::new("lens", e))
 }
 
 /// The layout of GoPro MAX streams of the size of the first.

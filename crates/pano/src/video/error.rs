@@ -61,9 +61,42 @@ pub enum VideoProblem {
     Sides([u32; 2]),
     /// Not the shape of a panorama.
     #[error(
-        "{}x{} px is no panorama (expected twice as wide as high, or the two streams of a GoPro MAX); for stacked eyes say ⟨stereo = tb⟩", .0[0], .0[1]
+        "{}x{} px is no panorama (expected twice as wide as high, or the two streams of a GoPro MAX); for stacked eyes say ⟨stereo = tb⟩, for two fisheye circles ⟨lens⟩", .0[0], .0[1]
     )]
     Shape([u32; 2]),
+    /// What a camera with two fisheye lenses stores, taken for something else.
+    #[error(
+        "shows two fisheye circles (expected a panorama or ordinary footage); say ⟨lens⟩, a file that `gausset pano calibrate` makes"
+    )]
+    TwoCircles,
+    /// Not the shape of two circles.
+    #[error("{}x{} px (expected two circles, side by side or one above the other: about 2:1 or 1:2, or two streams)", .0[0], .0[1])]
+    Circles([u32; 2]),
+    /// Streams that do not make the frame that the lens file describes.
+    #[error("{} (expected {}x{} px, as the lens file says, in one stream, or each half in one of two)", sizes_of(found), expected[0], expected[1])]
+    Lenses {
+        /// Width and height of each stream, px.
+        found: Vec<[u32; 2]>,
+        /// Width and height of the frame, px.
+        expected: [u32; 2],
+    },
+    /// One of two streams is missing; what the file with it would be called.
+    #[error("shows one of two lenses (expected a second stream in it{}); copy both files", beside(other.as_deref()))]
+    OneLens {
+        /// Name of the other file of the pair.
+        other: Option<String>,
+    },
+    /// The second file of a pair.
+    #[error("{}: the second of its pair: {problem}", path.display())]
+    Second {
+        /// The second file.
+        path: PathBuf,
+        /// What is wrong with it.
+        problem: Box<Self>,
+    },
+    /// Seconds that the two streams of a pair last.
+    #[error("its two streams last {:.2} s and {:.2} s (expected the same); copy it again, or say ⟨end = {:.2}⟩ for what both show", .0[0], .0[1], .0[0].min(.0[1]))]
+    Lengths([f64; 2]),
     /// Longer than a day: seconds, and the most.
     #[error("lasts {0:.0} s (expected at most {1:.0})")]
     Long(f64, f64),
@@ -76,4 +109,15 @@ pub enum VideoProblem {
     /// ffmpeg ends early.
     #[error("the stream ends within a frame; the frames before it are kept")]
     Torn,
+}
+
+/// `has 100x100 and 100x50 px`.
+fn sizes_of(found: &[[u32; 2]]) -> String {
+    let sizes: Vec<String> = found.iter().map(|[w, h]| format!("{w}x{h}")).collect();
+    format!("has {} px", sizes.join(" and "))
+}
+
+/// Where else the second stream would be.
+fn beside(other: Option<&str>) -> String {
+    other.map(|name| format!(" or in {name} beside it")).unwrap_or_default()
 }

@@ -19,6 +19,6 @@ mod sharpness;
 
 pub use error::{VideoError, VideoProblem};
 pub use extract::extract;
-pub(crate) use open::{Arrangement, check_size};
+pub(crate) use open::{Arrangement, check_size, is_of_two_circles};
 pub use open::{Choice, Video};
 pub use reader::Reader;

@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::error::{VideoError, VideoProblem};
-use super::probe::{ProbeStream, container, max_pixels, probe, ratio};
+use super::probe::{Probe, ProbeStream, container, max_pixels, probe, ratio};
 use crate::colours::Colours;
 use crate::plane::{Colour, FrameShape};
 
@@ -16,6 +16,11 @@ const MAX_SECONDS: f64 = 24.0 * 3600.0;
 const MAX_FRAMES: f64 = 1e6;
 
 impl Arrangement {
+    /// Whether its pictures come from two streams.
+    pub(crate) const fn is_of_two(self) -> bool {
+        matches!(self, Self::Stacked | Self::Beside)
+    }
+
     /// Size of a frame, by that of the first stream.
     pub(crate) fn size(self, [width, height]: [u32; 2]) -> [u32; 2] {
         match self {
@@ -23,6 +28,7 @@ impl Arrangement {
             Self::Even => [width & !1, height & !1],
             Self::UpperHalf => [width, height / 2],
             Self::Stacked => [width, 2 * height],
+            Self::Beside => [2 * width, height],
         }
     }
 }
@@ -69,6 +75,8 @@ pub(crate) enum Arrangement {
     UpperHalf,
     /// Those of two streams of one size are taken, the first above the second.
     Stacked,
+    /// The same, the first to the left of the second.
+    Beside,
 }
 
 /// A video that can be read.
@@ -76,6 +84,8 @@ pub(crate) enum Arrangement {
 pub struct Video {
     /// The video file.
     pub path: PathBuf,
+    /// The file with the second of two streams, if it is another one.
+    pub second: Option<PathBuf>,
     /// Width and height of a frame of planes.
     pub size: [u32; 2],
     /// Frames that are taken: of those that are to be expected one more, because rates and durations are rounded.
@@ -112,15 +122,20 @@ impl Video {
         silence: Duration,
         stop: &AtomicBool,
     ) -> Result<Self, VideoError> {
-        Self::arranged(path, choice, limits, silence, stop, |streams| {
+        Self::arranged(path, None, choice, limits, silence, stop, |streams| {
+            if is_of_two_circles(path) {
+                return Err(VideoProblem::TwoCircles);
+            }
             check_size(Arrangement::Even.size(streams[0]), limits)?;
             Ok(Arrangement::Even)
         })
     }
 
-    /// [`Self::open`], where `arrange` decides by the sizes of the streams what becomes of the pictures.
+    /// [`Self::open`], where `arrange` decides by the sizes of the streams what becomes of the pictures. A file of one
+    /// stream may have its second in the file `second`.
     pub(crate) fn arranged(
         path: &Path,
+        second: Option<&Path>,
         choice: Choice,
         limits: [u32; 2],
         silence: Duration,
@@ -131,17 +146,25 @@ impl Video {
             let container = container(path)?;
             let probe = probe(path, container, limits, silence, stop)?;
             let first = probe.streams.first().ok_or(VideoProblem::Facts("has no pictures"))?;
-            let sizes: Vec<[u32; 2]> = probe.streams.iter().map_while(ProbeStream::shown_size).collect();
+            let mut sizes: Vec<[u32; 2]> = probe.streams.iter().map_while(ProbeStream::shown_size).collect();
             if sizes.is_empty() {
                 return Err(VideoProblem::Facts("has no size"));
             }
-            let arrangement = arrange(&sizes)?;
-            let size = arrangement.size(sizes[0]);
-            let number = |text: &Option<String>| {
-                text.as_ref()?.parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0)
+            let second = second.filter(|_| sizes.len() == 1);
+            let other = match second {
+                Some(second) => Some(probe_of(second, limits, silence, stop)?),
+                None => None,
             };
-            let duration = number(&first.duration).or_else(|| number(&probe.format.as_ref()?.duration));
-            let duration = duration.ok_or(VideoProblem::Facts("has no duration"))?;
+            let other = other.as_ref();
+            sizes.extend(other.and_then(|probe| probe.streams.first()?.shown_size()));
+            let arrangement = arrange(&sizes)?;
+            let second = second.filter(|_| arrangement.is_of_two());
+            let size = arrangement.size(sizes[0]);
+            let mut duration = probe.seconds(0).ok_or(VideoProblem::Facts("has no duration"))?;
+            if arrangement.is_of_two() {
+                let seconds = other.map_or_else(|| probe.seconds(1), |other| other.seconds(0));
+                duration = common_duration(duration, seconds.unwrap_or(duration), choice.end)?;
+            }
             if duration > MAX_SECONDS {
                 return Err(VideoProblem::Long(duration, MAX_SECONDS));
             }
@@ -159,6 +182,7 @@ impl Video {
             let (path, max_pixels, colours) = (path.to_owned(), max_pixels(limits), first.colours());
             Ok(Self {
                 path,
+                second: second.map(Path::to_owned),
                 size,
                 frames: periods + 1,
                 periods,
@@ -199,6 +223,34 @@ impl Video {
             has_alpha: false,
         }
     }
+}
+
+/// Whether a file is of a camera with two fisheye lenses that stores what they see.
+pub(crate) fn is_of_two_circles(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("insv"))
+}
+
+/// What ffprobe says of the second file of a pair.
+fn probe_of(
+    path: &Path,
+    limits: [u32; 2],
+    silence: Duration,
+    stop: &AtomicBool,
+) -> Result<Probe, VideoProblem> {
+    let look = || probe(path, container(path)?, limits, silence, stop);
+    look().map_err(|problem| VideoProblem::Second { path: path.to_owned(), problem: Box::new(problem) })
+}
+
+/// Seconds by which two streams of one take may differ: some frames.
+const UNEQUAL: f64 = 0.5;
+
+/// What both of two streams last; `end` may keep within it.
+fn common_duration(first: f64, second: f64, end: Option<f64>) -> Result<f64, VideoProblem> {
+    let shorter = first.min(second);
+    if (first - second).abs() > UNEQUAL && end.is_none_or(|end| end > shorter) {
+        return Err(VideoProblem::Lengths([first, second]));
+    }
+    Ok(shorter)
 }
 
 /// The rate that ffmpeg is asked for, if not that of the file; frames a second out of ffmpeg; how many of them make a

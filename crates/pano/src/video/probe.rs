@@ -19,6 +19,16 @@ pub(super) struct Probe {
     pub(super) format: Option<ProbeFormat>,
 }
 
+impl Probe {
+    /// How long a stream lasts, or what it is in.
+    pub(super) fn seconds(&self, stream: usize) -> Option<f64> {
+        let number =
+            |text: &Option<String>| text.as_ref()?.parse::<f64>().ok().filter(|v| v.is_finite() && *v >= 0.0);
+        let own = self.streams.get(stream).and_then(|stream| number(&stream.duration));
+        own.or_else(|| number(&self.format.as_ref()?.duration))
+    }
+}
+
 #[derive(Deserialize)]
 pub(super) struct ProbeStream {
     width: Option<u32>,
@@ -78,7 +88,7 @@ pub(super) fn ratio(text: &str) -> Option<f64> {
 /// Kinds of files that are read, by their extension, and what ffmpeg calls them. Each holds its pictures itself: a
 /// playlist, whatever its name, is none of them, so no other file and no address is ever opened.
 const CONTAINERS: [(&[&str], &str); 4] = [
-    (&["mp4", "mov", "m4v", "360"], "mov"),
+    (&["mp4", "mov", "m4v", "360", "insv"], "mov"),
     (&["mkv", "webm"], "matroska"),
     (&["avi"], "avi"),
     (&["ts", "mts", "m2ts"], "mpegts"),

@@ -20,7 +20,7 @@ impl Video {
         let Choice { start, end, .. } = &self.choice;
         let [width, height] = self.size;
         let mut filters: Vec<String> = match self.arrangement {
-            Arrangement::Whole | Arrangement::Stacked => Vec::new(),
+            Arrangement::Whole | Arrangement::Stacked | Arrangement::Beside => Vec::new(),
             Arrangement::Even => vec![format!("crop={width}:{height}:0:0")],
             Arrangement::UpperHalf => vec!["crop=iw:ih/2:0:0".to_owned()],
         };
@@ -38,17 +38,24 @@ impl Video {
         for argument in ["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "file"] {
             program = program.arg(argument);
         }
-        program = program.arg("-f").arg(self.container).arg("-max_pixels").arg(&self.max_pixels);
-        // Before the input: seeks, then decodes up to the exact frame.
-        if *start > 0.0 {
-            program = program.arg("-ss").arg(format!("{start}"));
+        for file in [Some(&self.path), self.second.as_ref()].into_iter().flatten() {
+            program = program.arg("-f").arg(self.container).arg("-max_pixels").arg(&self.max_pixels);
+            // Before the input: seeks, then decodes up to the exact frame.
+            if *start > 0.0 {
+                program = program.arg("-ss").arg(format!("{start}"));
+            }
+            program = program.arg("-i").file_after("file:", file);
         }
-        program = program.arg("-i").file_after("file:", &self.path);
         if let Some(end) = end {
             program = program.arg("-t").arg(format!("{}", (end - start).max(0.0)));
         }
-        program = if self.arrangement == Arrangement::Stacked {
-            program.arg("-filter_complex").arg(format!("[0:v:0][0:v:1]vstack=inputs=2,{filters}"))
+        program = if self.arrangement.is_of_two() {
+            let second = if self.second.is_some() { "[1:v:0]" } else { "[0:v:1]" };
+            let stack = if self.arrangement == Arrangement::Beside { "hstack" } else { "vstack" };
+            // What one shows alone at its end is no frame.
+            program
+                .arg("-filter_complex")
+                .arg(format!("[0:v:0]{second}{stack}=inputs=2:shortest=1,{filters}"))
         } else {
             program.arg("-map").arg("0:v:0").arg("-vf").arg(filters)
         };

@@ -1,0 +1,297 @@
+//! Where a lens draws on the sensor: the circle at whose rim brightness falls to black.
+//!
+//! ```text
+//! mean      of all frames: noise falls, and what is dark in one is bright in another
+//! coarse    over centres and radii, the mean over angles of log((inside + n)/(outside + n)) at ±1.5 of 96 px a side
+//!           (an integro-differential operator, Daugman 1993, of logarithms, so that lamps do not outweigh dark walls)
+//! fine      along 720 rays the steepest fall (derivative of a Gaussian), to a part of a pixel; a circle through these
+//!           by Gauss-Newton with Tukey's weights, within ±6 %, then ±2 %, then ±4 px of the one before
+//! ```
+
+use std::f64::consts::TAU;
+
+use super::Grey;
+use super::linear::{inverse_diagonal, median, solve};
+
+/// A circle, in px of the frame.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Circle {
+    /// Its centre.
+    pub centre: [f64; 2],
+    /// Its radius.
+    pub radius: f64,
+    /// Standard deviation of a coordinate of the centre.
+    pub centre_doubt: f64,
+    /// Standard deviation of the radius.
+    pub radius_doubt: f64,
+}
+
+/// Why no circle was found; lenses are counted from 0.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum CircleError {
+    /// Nothing but black.
+    #[error("lens {0}: all frames are black there (expected pictures; is its cap on?)")]
+    Dark(usize),
+    /// No fall of brightness along a circle.
+    #[error("lens {0}: no circle found (expected a bright disc on black); say ⟨circle-radius⟩")]
+    None(usize),
+    /// The share of pixels outside of the circle that are as bright as it.
+    #[error(
+        "lens {0}: {1:.0} % of what lies outside of its circle is not black (expected one circle a lens, two in all)"
+    )]
+    More(usize, f64),
+}
+
+/// Side of the picture in which the circle is looked for first, px.
+const COARSE: usize = 96;
+/// Grey levels that are taken for noise.
+const NOISE: f64 = 2.0;
+/// Mean logarithm at the rim below which there is no circle.
+const LEAST_FALL: f64 = 0.35;
+/// Rays of the fine search.
+const RAYS: usize = 720;
+/// Levels below which everything is black.
+const BLACK: f64 = 6.0;
+/// Doubt below which none is stated, px: what edges are worth at best.
+const LEAST_DOUBT: f64 = 0.03;
+
+/// A part of the mean of frames.
+struct Mean {
+    side: [usize; 2],
+    data: Vec<f32>,
+}
+
+impl Mean {
+    fn of(frames: &[Grey], [left, top, width, height]: [usize; 4]) -> Self {
+        let mut data = vec![0.0f32; width * height];
+        for frame in frames {
+            for (y, row) in data.chunks_exact_mut(width).enumerate() {
+                let from = (top + y) * frame.width + left;
+                for (sum, &value) in row.iter_mut().zip(&frame.data[from..from + width]) {
+                    *sum += f32::from(value);
+                }
+            }
+        }
+        let scale = 1.0 / frames.len().max(1) as f32;
+        data.iter_mut().for_each(|v| *v *= scale);
+        Self { side: [width, height], data }
+    }
+
+    /// Bilinear; `None` outside.
+    fn at(&self, u: f64, v: f64) -> Option<f64> {
+        let (u, v) = (u - 0.5, v - 0.5);
+        let [w, h] = self.side;
+        if !(u >= 0.0 && v >= 0.0 && u <= (w - 1) as f64 && v <= (h - 1) as f64) {
+            return None;
+        }
+        let (x, y) = ((u as usize).min(w - 2), (v as usize).min(h - 2));
+        let (a, b) = (u - x as f64, v - y as f64);
+        let get = |x: usize, y: usize| f64::from(self.data[y * w + x]);
+        let top = get(x, y) * (1.0 - a) + get(x + 1, y) * a;
+        let bottom = get(x, y + 1) * (1.0 - a) + get(x + 1, y + 1) * a;
+        Some(top * (1.0 - b) + bottom * b)
+    }
+
+    /// Means of squares of `step` px.
+    fn reduced(&self, step: usize) -> Self {
+        let side = self.side.map(|v| (v / step).max(2));
+        let data = (0..side[0] * side[1]).map(|at| {
+            let (x, y) = (at % side[0] * step, at / side[0] * step);
+            let mut sum = 0.0;
+            let mut count = 0.0;
+            for row in y..(y + step).min(self.side[1]) {
+                for column in x..(x + step).min(self.side[0]) {
+                    sum += self.data[row * self.side[0] + column];
+                    count += 1.0;
+                }
+            }
+            sum / f32::max(count, 1.0)
+        });
+        Self { side, data: data.collect() }
+    }
+
+    /// The value below which so large a share of the pixels lies.
+    fn quantile(&self, share: f64) -> f64 {
+        let mut values: Vec<f32> =
+            self.data.iter().step_by(self.data.len().div_ceil(100_000)).copied().collect();
+        values.sort_by(f32::total_cmp);
+        f64::from(values[((values.len() - 1) as f64 * share) as usize])
+    }
+}
+
+/// The circle of lens `lens` in its part of the frames.
+///
+/// # Errors
+/// Black everywhere, no circle, more than one.
+pub fn find(frames: &[Grey], cell: [usize; 4], lens: usize) -> Result<Circle, CircleError> {
+    let mean = Mean::of(frames, cell);
+    if mean.quantile(0.98) < BLACK {
+        return Err(CircleError::Dark(lens));
+    }
+    let black = mean.quantile(0.01);
+    let step = (mean.side[0].min(mean.side[1]) / COARSE).max(1);
+    let small = mean.reduced(step);
+    let (mut centre, mut radius, fall) = coarse(&small, black);
+    if fall < LEAST_FALL {
+        return Err(CircleError::None(lens));
+    }
+    let scale = step as f64;
+    (centre, radius) = (centre.map(|c| c * scale), radius * scale);
+    let mut doubt = [0.0; 2];
+    for reach in [0.06 * radius, 0.02 * radius, 4.0, 4.0] {
+        let edge = edge_points(&mean, centre, radius, reach.max(4.0));
+        let fitted = fit(&edge, centre, radius).ok_or(CircleError::None(lens))?;
+        (centre, radius, doubt) = fitted;
+    }
+    let outside = bright_outside(&small, centre.map(|c| c / scale), radius / scale, black);
+    if outside > 0.08 {
+        return Err(CircleError::More(lens, 100.0 * outside));
+    }
+    Ok(Circle {
+        centre: [centre[0] + cell[0] as f64, centre[1] + cell[1] as f64],
+        radius,
+        centre_doubt: doubt[0].max(LEAST_DOUBT),
+        radius_doubt: doubt[1].max(LEAST_DOUBT),
+    })
+}
+
+/// Centre, radius and mean logarithm of the best circle.
+fn coarse(small: &Mean, black: f64) -> ([f64; 2], f64, f64) {
+    let [w, h] = small.side.map(|v| v as f64);
+    let side = w.min(h);
+    let angles: Vec<[f64; 2]> =
+        (0..96).map(|k| TAU * f64::from(k) / 96.0).map(|a| [libm::cos(a), libm::sin(a)]).collect();
+    let level = |u: f64, v: f64| small.at(u, v).map(|value| (value - black).max(0.0) + NOISE);
+    let fall = |[cx, cy]: [f64; 2], r: f64| {
+        let (mut sum, mut seen) = (0.0, 0.0);
+        for [c, s] in &angles {
+            let inside = level(cx + (r - 1.5) * c, cy + (r - 1.5) * s);
+            let outside = level(cx + (r + 1.5) * c, cy + (r + 1.5) * s);
+            if let (Some(inside), Some(outside)) = (inside, outside) {
+                sum += libm::log(inside / outside).clamp(-1.0, 2.0);
+                seen += 1.0;
+            }
+        }
+        // A circle may leave the frame, but not most of it.
+        if seen < 32.0 { f64::NEG_INFINITY } else { sum / seen * libm::sqrt(seen / 96.0) }
+    };
+    let mut best = ([0.5 * w, 0.5 * h], 0.45 * side, f64::NEG_INFINITY);
+    let mut look = |middle: [f64; 2], reach: f64, radii: [f64; 2], step: f64| {
+        let steps = (reach / step) as i32;
+        for j in -steps..=steps {
+            for i in -steps..=steps {
+                let centre = [middle[0] + f64::from(i) * step, middle[1] + f64::from(j) * step];
+                let mut r = radii[0];
+                while r <= radii[1] {
+                    let value = fall(centre, r);
+                    if value > best.2 {
+                        best = (centre, r, value);
+                    }
+                    r += step;
+                }
+            }
+        }
+        best
+    };
+    let (centre, radius, _) = look([0.5 * w, 0.5 * h], 0.16 * side, [0.25 * side, 0.62 * side], 1.5);
+    look(centre, 2.0, [radius - 2.0, radius + 2.0], 0.5)
+}
+
+/// The place of the steepest fall on each ray, with its steepness.
+fn edge_points(mean: &Mean, centre: [f64; 2], radius: f64, reach: f64) -> Vec<([f64; 2], f64)> {
+    const STEP: f64 = 0.5;
+    const SIGMA: f64 = 1.5;
+    let half = (4.0 * SIGMA / STEP) as usize;
+    let kernel: Vec<f64> = (0..=2 * half)
+        .map(|k| (k as f64 - half as f64) * STEP)
+        .map(|x| x * libm::exp(-0.5 * x * x / (SIGMA * SIGMA)))
+        .collect();
+    let count = (2.0 * reach / STEP) as usize + 1;
+    let mut points = Vec::with_capacity(RAYS);
+    for ray in 0..RAYS {
+        let angle = TAU * ray as f64 / RAYS as f64;
+        // The mean of neighbouring rays: half of the way to the next one.
+        let sides = [-0.2, -0.1, 0.0, 0.1, 0.2].map(|part| angle + part * TAU / RAYS as f64);
+        let sides = sides.map(|a| [libm::cos(a), libm::sin(a)]);
+        let profile: Option<Vec<f64>> = (0..count + 2 * half)
+            .map(|k| radius - reach + (k as f64 - half as f64) * STEP)
+            .map(|r| {
+                let values = sides.map(|[c, s]| mean.at(centre[0] + r * c, centre[1] + r * s));
+                values.into_iter().sum::<Option<f64>>().map(|sum| 0.2 * sum)
+            })
+            .collect();
+        let Some(profile) = profile else { continue };
+        let fall: Vec<f64> = profile
+            .windows(kernel.len())
+            .map(|w| -w.iter().zip(&kernel).map(|(a, b)| a * b).sum::<f64>())
+            .collect();
+        let Some(at) = (1..fall.len() - 1).max_by(|&a, &b| fall[a].total_cmp(&fall[b])) else { continue };
+        let (before, here, after) = (fall[at - 1], fall[at], fall[at + 1]);
+        let bend = before - 2.0 * here + after;
+        if here <= 0.0 || bend >= 0.0 {
+            continue;
+        }
+        let part = (0.5 * (before - after) / bend).clamp(-1.0, 1.0);
+        let r = radius - reach + (at as f64 + part) * STEP;
+        points.push(([centre[0] + r * libm::cos(angle), centre[1] + r * libm::sin(angle)], here));
+    }
+    points
+}
+
+/// A circle through points, robust; with standard deviations of centre and radius.
+fn fit(points: &[([f64; 2], f64)], centre: [f64; 2], radius: f64) -> Option<([f64; 2], f64, [f64; 2])> {
+    // Where the fall is next to nothing, noise says where it is.
+    let usual = median(points.iter().map(|p| p.1).collect());
+    let points: Vec<[f64; 2]> = points.iter().filter(|p| p.1 > 0.1 * usual).map(|p| p.0).collect();
+    if points.len() < RAYS / 8 {
+        return None;
+    }
+    let (mut c, mut r) = (centre, radius);
+    let mut doubt = [0.0; 2];
+    for _ in 0..30 {
+        let residuals: Vec<f64> = points.iter().map(|p| libm::hypot(p[0] - c[0], p[1] - c[1]) - r).collect();
+        let scale = (1.4826 * median(residuals.iter().map(|e| e.abs()).collect())).max(0.05);
+        let (mut a, mut b) = ([0.0; 9], [0.0; 3]);
+        let (mut squares, mut weights) = (0.0, 0.0);
+        for (p, &e) in points.iter().zip(&residuals) {
+            let ratio = e / (4.685 * scale);
+            let weight = if ratio.abs() < 1.0 { (1.0 - ratio * ratio) * (1.0 - ratio * ratio) } else { 0.0 };
+            let far = libm::hypot(p[0] - c[0], p[1] - c[1]).max(1e-9);
+            let j = [(p[0] - c[0]) / far, (p[1] - c[1]) / far, 1.0];
+            for i in 0..3 {
+                b[i] += weight * j[i] * e;
+                for k in 0..3 {
+                    a[3 * i + k] += weight * j[i] * j[k];
+                }
+            }
+            squares += weight * e * e;
+            weights += weight;
+        }
+        let step = solve(&a, &b)?;
+        c = [c[0] + step[0], c[1] + step[1]];
+        r += step[2];
+        let variance = squares / (weights - 3.0).max(1.0);
+        let inverse = inverse_diagonal(&a, 3)?;
+        doubt = [libm::sqrt(variance * inverse[0].max(inverse[1])), libm::sqrt(variance * inverse[2])];
+    }
+    (r > 2.0).then_some((c, r, doubt))
+}
+
+/// The share of pixels well outside of the circle that are at least half as bright as those inside.
+fn bright_outside(small: &Mean, centre: [f64; 2], radius: f64, black: f64) -> f64 {
+    let [w, _] = small.side;
+    let far = |at: usize| {
+        libm::hypot((at % w) as f64 + 0.5 - centre[0], (at / w) as f64 + 0.5 - centre[1]) / radius
+    };
+    let (mut inside, mut outside) = (Vec::new(), Vec::new());
+    for (at, &value) in small.data.iter().enumerate() {
+        match far(at) {
+            f if f < 0.9 => inside.push(f64::from(value)),
+            f if f > 1.06 => outside.push(f64::from(value)),
+            _ => {}
+        }
+    }
+    let bright = black + (0.5 * (median(inside) - black)).max(NOISE);
+    let count = outside.iter().filter(|&&v| v > bright).count();
+    count as f64 / outside.len().max(1) as f64
+}

@@ -1,0 +1,59 @@
+//! Small dense least squares in f64.
+
+/// Solves the symmetric positive definite system `a x = b` of `n` unknowns (Cholesky); `None` where it is not definite.
+pub(super) fn solve(a: &[f64], b: &[f64]) -> Option<Vec<f64>> {
+    let n = b.len();
+    let l = factor(a, n)?;
+    Some(substitute(&l, b))
+}
+
+/// Diagonal of the inverse of a symmetric positive definite matrix.
+pub(super) fn inverse_diagonal(a: &[f64], n: usize) -> Option<Vec<f64>> {
+    let l = factor(a, n)?;
+    let unit = |k: usize| (0..n).map(|i| f64::from(u8::from(i == k))).collect::<Vec<f64>>();
+    Some((0..n).map(|k| substitute(&l, &unit(k))[k]).collect())
+}
+
+fn factor(a: &[f64], n: usize) -> Option<Vec<f64>> {
+    let mut l = vec![0.0; n * n];
+    for i in 0..n {
+        for j in 0..=i {
+            let sum: f64 = (0..j).map(|k| l[i * n + k] * l[j * n + k]).sum();
+            let rest = a[i * n + j] - sum;
+            l[i * n + j] = if i == j {
+                if rest.is_nan() || rest <= 0.0 {
+                    return None;
+                }
+                libm::sqrt(rest)
+            } else {
+                rest / l[j * n + j]
+            };
+        }
+    }
+    Some(l)
+}
+
+fn substitute(l: &[f64], b: &[f64]) -> Vec<f64> {
+    let n = b.len();
+    let mut x = b.to_vec();
+    for i in 0..n {
+        let sum: f64 = (0..i).map(|k| l[i * n + k] * x[k]).sum();
+        x[i] = (x[i] - sum) / l[i * n + i];
+    }
+    for i in (0..n).rev() {
+        let sum: f64 = (i + 1..n).map(|k| l[k * n + i] * x[k]).sum();
+        x[i] = (x[i] - sum) / l[i * n + i];
+    }
+    x
+}
+
+/// The middle value; of an even number the mean of both; 0 of none.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    let half = values.len() / 2;
+    match values.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => values[half],
+        _ => 0.5 * (values[half - 1] + values[half]),
+    }
+}

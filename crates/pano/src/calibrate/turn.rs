@@ -1,0 +1,198 @@
+//! How a camera was turned between two frames: corners of both lenses described by what is around them, pairs that are
+//! each other's best, the rotation that most of them agree on.
+//!
+//! A camera that moved as well sees near things shift: where fewer than a third of the pairs agree on one rotation,
+//! nothing is said.
+
+use gausset_core::se3::{self, Mat3};
+
+use super::Grey;
+use super::model::Model;
+use super::tracks::{Eye, RIM, Zone, corners};
+
+/// Samples along a side of a description, and degrees between them.
+const PATCH: i32 = 11;
+const STEP_DEGREES: f64 = 0.7;
+/// Least correlation, and by how much the next best must be worse.
+const ALIKE: f32 = 0.8;
+const CLEARLY: f32 = 0.03;
+/// Radians within which a pair agrees with a rotation.
+const AGREE: f64 = 0.015;
+/// Rotations that are tried, and the seed of the choice.
+const TRIES: usize = 600;
+const SEED: u64 = 24;
+/// Fewest pairs that agree.
+const FEWEST: usize = 40;
+
+/// A corner with what is around it.
+pub(super) struct Described {
+    direction: [f64; 3],
+    patch: Vec<f32>,
+}
+
+/// Half the size as often as it takes for pixels of about a step.
+fn reduced(grey: &Grey, models: &[Model; 2]) -> (Grey, [Model; 2]) {
+    let wanted = STEP_DEGREES.to_radians() / models[0].pixel();
+    let factor = (wanted as usize).max(1);
+    let (width, height) = (grey.width / factor, grey.height / factor);
+    let mut data = Vec::with_capacity(width * height);
+    for y in 0..height {
+        for x in 0..width {
+            let rows = (0..factor).map(|j| (y * factor + j) * grey.width + x * factor);
+            let sum: usize =
+                rows.flat_map(|from| &grey.data[from..from + factor]).map(|&v| usize::from(v)).sum();
+            data.push(((sum + factor * factor / 2) / (factor * factor)) as u8);
+        }
+    }
+    let scale = 1.0 / factor as f64;
+    let models = models.map(|m| Model { centre: m.centre.map(|c| c * scale), radius: m.radius * scale, ..m });
+    (Grey { width, height, data }, models)
+}
+
+/// The corners of a frame.
+pub(super) fn described(grey: &Grey, models: &[Model; 2]) -> Vec<Described> {
+    let (grey, models) = &reduced(grey, models);
+    let mut found = Vec::new();
+    for lens in 0..2 {
+        let eye = Eye { frame: 0, lens, grey, model: &models[lens] };
+        let zone = Zone { radii: [0.05, 0.88], bins: [24, 5], each: 4 };
+        for pixel in corners(eye, zone) {
+            let ray = eye.model.unproject(pixel);
+            let direction = se3::mul_vec(&eye.model.pano_from_lens, ray);
+            found.extend(patch(eye, direction).map(|patch| Described { direction, patch }));
+        }
+    }
+    found
+}
+
+/// Luma around a direction, upright, of mean 0 and length 1.
+fn patch(eye: Eye<'_>, ahead: [f64; 3]) -> Option<Vec<f32>> {
+    let across = libm::hypot(ahead[0], ahead[2]);
+    // Straight up or down there is no upright.
+    if across < 0.2 {
+        return None;
+    }
+    let right = [ahead[2] / across, 0.0, -ahead[0] / across];
+    let down = se3::cross(ahead, right);
+    let step = libm::tan(STEP_DEGREES.to_radians());
+    let offsets = (-PATCH / 2..=PATCH / 2).flat_map(|j| (-PATCH / 2..=PATCH / 2).map(move |i| (i, j)));
+    let values: Option<Vec<f32>> = offsets
+        .map(|(i, j)| {
+            let (a, b) = (f64::from(i) * step, f64::from(j) * step);
+            let direction = [0, 1, 2].map(|k| ahead[k] + a * right[k] + b * down[k]);
+            let [u, v] = eye.model.seen(direction, RIM)?;
+            Some(eye.grey.at(u, v) as f32)
+        })
+        .collect();
+    let mut values = values?;
+    let mean = values.iter().sum::<f32>() / values.len() as f32;
+    values.iter_mut().for_each(|v| *v -= mean);
+    let length = values.iter().map(|v| v * v).sum::<f32>().sqrt();
+    if length < 3.0 * PATCH as f32 {
+        return None;
+    }
+    values.iter_mut().for_each(|v| *v /= length);
+    Some(values)
+}
+
+/// The rotation from the axes of the first frame to those of the second that most corners agree on.
+pub(super) fn between(first: &[Described], second: &[Described]) -> Option<Mat3> {
+    let best_of = |from: &[Described], to: &[Described]| -> Vec<Option<usize>> {
+        let alike =
+            |a: &Described, b: &Described| -> f32 { a.patch.iter().zip(&b.patch).map(|(a, b)| a * b).sum() };
+        from.iter()
+            .map(|corner| {
+                let (mut best, mut next, mut at) = (-1.0, -1.0, 0);
+                for (index, candidate) in to.iter().enumerate() {
+                    let value = alike(corner, candidate);
+                    // The other lens may show the same corner again.
+                    let is_same = se3::dot(to[at].direction, candidate.direction) > 0.999;
+                    if value > best {
+                        (next, best, at) = (if is_same { next } else { best }, value, index);
+                    } else if value > next && !is_same {
+                        next = value;
+                    }
+                }
+                (best > ALIKE && best - next > CLEARLY).then_some(at)
+            })
+            .collect()
+    };
+    let (there, back) = (best_of(first, second), best_of(second, first));
+    let pairs: Vec<[[f64; 3]; 2]> = there
+        .iter()
+        .enumerate()
+        .filter_map(|(index, found)| {
+            let found = found.filter(|&found| back[found] == Some(index))?;
+            Some([first[index].direction, second[found].direction])
+        })
+        .collect();
+    if pairs.len() < FEWEST {
+        return None;
+    }
+    let agree = |turn: &Mat3| -> Vec<[[f64; 3]; 2]> {
+        let near = |pair: &&[[f64; 3]; 2]| {
+            se3::norm(se3::cross(se3::mul_vec(turn, pair[0]), pair[1])) < AGREE
+                && se3::dot(se3::mul_vec(turn, pair[0]), pair[1]) > 0.0
+        };
+        pairs.iter().filter(near).copied().collect()
+    };
+    let mut random = SEED;
+    let mut next = || {
+        // xorshift64 (Marsaglia 2003).
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        (random % pairs.len() as u64) as usize
+    };
+    let mut best: (usize, Option<Mat3>) = (0, None);
+    for _ in 0..TRIES {
+        let (i, j) = (next(), next());
+        if let Some(turn) = of_two(pairs[i], pairs[j]) {
+            let count = agree(&turn).len();
+            if count > best.0 {
+                best = (count, Some(turn));
+            }
+        }
+    }
+    let mut turn = best.1?;
+    for _ in 0..5 {
+        turn = improved(&turn, &agree(&turn))?;
+    }
+    let count = agree(&turn).len();
+    (count >= FEWEST && 3 * count >= pairs.len()).then_some(turn)
+}
+
+/// The rotation that takes the first of each pair to the second: by their common frames (TRIAD).
+fn of_two([a, b]: [[f64; 3]; 2], [c, d]: [[f64; 3]; 2]) -> Option<Mat3> {
+    let frame = |x: [f64; 3], y: [f64; 3]| {
+        let z = se3::cross(x, y);
+        let length = se3::norm(z);
+        (length > 0.2).then(|| {
+            let z = z.map(|v| v / length);
+            // Its columns.
+            se3::transpose(&[x, se3::cross(z, x), z])
+        })
+    };
+    // Both pairs must be as far apart from each other.
+    if (se3::dot(a, c) - se3::dot(b, d)).abs() > 0.02 {
+        return None;
+    }
+    Some(se3::mul(&frame(b, d)?, &se3::transpose(&frame(a, c)?)))
+}
+
+/// A Gauss-Newton step of least squares over pairs: `b = a + w x a`.
+fn improved(turn: &Mat3, pairs: &[[[f64; 3]; 2]]) -> Option<Mat3> {
+    let (mut a, mut b) = ([0.0; 9], [0.0; 3]);
+    for pair in pairs {
+        let moved = se3::mul_vec(turn, pair[0]);
+        let error = se3::cross(moved, pair[1]);
+        for i in 0..3 {
+            b[i] += error[i];
+            for j in 0..3 {
+                a[3 * i + j] += f64::from(u8::from(i == j)) - moved[i] * moved[j];
+            }
+        }
+    }
+    let step = super::linear::solve(&a, &b)?;
+    Some(se3::mul(&se3::so3_exp([step[0], step[1], step[2]]), turn))
+}
