@@ -1,6 +1,7 @@
 //! 360-degree footage: views, poses, and from panoramas to a splat.
 
 pub mod align;
+pub mod calibrate;
 pub mod colour;
 pub mod convert;
 pub mod model;
@@ -10,6 +11,7 @@ pub mod source;
 pub mod split;
 
 pub use align::PanoAlignment;
+pub use calibrate::{CalibrateOptions, CircleRadius};
 pub use colour::ColourChoice;
 pub use convert::{ConvertOptions, panorama_of};
 pub use run::{PanoOptions, PanoRun};

@@ -192,6 +192,12 @@ pano convert data/images o --to strip --faces rlud
 pano convert data/images o --to cross --grid 6x1
 pano convert data/images o --to equirect --from cross
 pano convert data/images o.gif --to cross
+pano calibrate nowhere -o l.json
+pano calibrate data/images -o l.json
+pano calibrate data/images -o l.json --circle-radius 0%
+pano calibrate data/images -o l.json --start 3
+pano calibrate data/images -o l.json --lens nowhere.json
+pano split data/images -o r --lens nowhere.json
 pano split data/images -o r --numbering source
 pano split data/images -o r --look exposure
 pano split data/images -o r --look exposre=1

@@ -53,6 +53,7 @@ const CASES: &[&[&str]] = &[
     &["pano", "convert", "IN/walk", "HERE", "--to", "cross", "--size", "16"],
     &["pano", "convert", "IN/walk/p0.jpg", "HERE/photo.jpg", "--to", "strip", "--size", "16"],
     &["pano", "convert", "IN/walk/p0.jpg", "HERE/faces", "--to", "faces", "--size", "16"],
+    &["pano", "calibrate", "IN/walk", "-o", "HERE/poses.json"],
     &["pano", "preview", "IN/walk/p0.jpg"],
     &["pano", "export", "HERE/split", "-o", "HERE"],
     &["pano", "export", "HERE/split", "--format", "transforms", "-o", "HERE/transforms.json"],

@@ -1,6 +1,7 @@
 //! `gausset pano`: 360-degree footage to views, poses and a splat.
 
 pub(crate) mod align;
+pub(crate) mod calibrate;
 pub(crate) mod colour;
 pub(crate) mod convert;
 pub(crate) mod export;
@@ -47,6 +48,8 @@ enum What {
     Preview(preview::PreviewArgs),
     /// Make panoramas, crosses, strips and faces of each other.
     Convert(Box<convert::ConvertArgs>),
+    /// Make a lens file from frames of two fisheye circles.
+    Calibrate(Box<calibrate::CalibrateArgs>),
     /// Write the poses for other programs.
     Export(export::ExportArgs),
 }
@@ -60,6 +63,7 @@ impl PanoArgs {
             What::Run(args) => args.json,
             What::Layouts(args) => args.json,
             What::Convert(args) => args.json,
+            What::Calibrate(args) => args.json,
             What::Preview(_) | What::Export(_) => false,
         }
     }
@@ -74,6 +78,7 @@ pub(crate) fn run(args: PanoArgs, console: &Console) -> Result<Status, Ending> {
         What::Layouts(args) => layouts::run(&args, console),
         What::Preview(args) => preview::run(&args, console),
         What::Convert(args) => convert::run(&args, console),
+        What::Calibrate(args) => calibrate::run(&args, console),
         What::Export(args) => export::run(&args, console),
     }
 }

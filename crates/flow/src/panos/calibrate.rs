@@ -1,0 +1,324 @@
+//! A lens file from frames of two fisheye lenses.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_pano::calibrate::{self, Calibration, CalibrationError, Grey, Start, cells};
+use gausset_pano::equalise::{lens_gains, rounded};
+use gausset_pano::film::circles_of;
+use gausset_pano::fisheye::DualFisheye;
+use gausset_pano::frames::{SourceFrame, list_frames, source_frame};
+use gausset_pano::jpeg::Decoder;
+use gausset_pano::load::{self, Limits};
+use gausset_pano::plane::Frame;
+use gausset_pano::projection::Projection;
+use gausset_pano::video::{Choice, Video};
+use serde::Serialize;
+
+use super::source::is_picture;
+use crate::tool::SILENCE;
+use crate::{Event, Failure, Host, Part, device};
+
+/// Radius of the circles, where it is given.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum CircleRadius {
+    /// Of half the shorter side of a lens' part of the frame.
+    Percent(f64),
+    /// px.
+    Pixels(f64),
+}
+
+/// Frames, and the lens file that is made of them.
+#[derive(Clone, Debug)]
+pub struct CalibrateOptions {
+    /// A folder of pictures, a picture, or a video (through ffmpeg).
+    pub input: PathBuf,
+    /// The lens file.
+    pub output: PathBuf,
+    /// A lens file to start from.
+    pub lens: Option<PathBuf>,
+    /// Radius of the circles, whatever the pictures say.
+    pub circle_radius: Option<CircleRadius>,
+    /// Frames that are looked at, spread evenly.
+    pub max_frames: u32,
+    /// Video: first second.
+    pub start: f64,
+    /// Video: last second.
+    pub end: Option<f64>,
+    /// Replace a lens file that is there.
+    pub force: bool,
+    /// Threads; 0 = all processors.
+    pub threads: u32,
+    /// Vector instructions of the processor.
+    pub simd: VectorLevel,
+}
+
+/// A circle that was found: a stable contract.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct FoundCircle {
+    /// Centre, px.
+    pub centre: [f64; 2],
+    /// Radius, px.
+    pub radius: f64,
+    /// Standard deviations, px.
+    pub centre_doubt: f64,
+    /// Of the radius, px.
+    pub radius_doubt: f64,
+}
+
+/// What was found, or would be looked at: a stable contract.
+#[derive(Clone, Debug, Serialize)]
+pub struct Calibrated {
+    schema: u32,
+    kind: &'static str,
+    /// Frames that were looked at.
+    pub frames: usize,
+    /// Width and height of a frame, px.
+    pub size: [u32; 2],
+    /// The circles; null where a radius was given and none was found.
+    pub circles: Vec<Option<FoundCircle>>,
+    /// Angle from the axis to the rim, degrees.
+    pub half_angles: Vec<f64>,
+    /// Places that both lenses see, and places that a frame and the next one see.
+    pub tracks: [usize; 2],
+    /// Frames whose turn against the one before is known.
+    pub turned: usize,
+    /// Standard deviation of what places say, px.
+    pub spread: f64,
+    /// Standard deviation of the centres, px.
+    pub centre_doubt: f64,
+    /// Standard deviation of the rotation between the lenses, degrees.
+    pub rotation_doubt: f64,
+    /// Stops by which the second lens is darker, of red, green and blue.
+    pub stops: Option<[f64; 3]>,
+    /// Whether nothing was written because nothing was to be.
+    pub is_dry_run: bool,
+}
+
+/// Where frames come from.
+enum Frames {
+    Pictures(Vec<SourceFrame>),
+    Video(Box<Video>),
+}
+
+/// Calibrates two lenses and writes their file; with `is_dry_run` only looks at the frames.
+///
+/// # Errors
+/// Frames that cannot be used, no circles, too little that both lenses see, a file that is there.
+pub fn calibrate(
+    options: &CalibrateOptions,
+    is_dry_run: bool,
+    host: &mut Host<'_>,
+) -> Result<Calibrated, Failure> {
+    let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
+    refuse_existing(&Disk, &options.output, overwrite)?;
+    let lenses = options.lens.as_deref().map(DualFisheye::read).transpose();
+    let lenses = lenses.map_err(|e| Failure::new("lens", e))?;
+    let frames = Frames::open(options, host);
+    let frames = host.unless_stopped(frames)?;
+    let mut done = Calibrated {
+        schema: 1,
+        kind: "calibrate",
+        frames: frames.count(),
+        size: frames.size()?,
+        circles: Vec::new(),
+        half_angles: Vec::new(),
+        tracks: [0; 2],
+        turned: 0,
+        spread: 0.0,
+        centre_doubt: 0.0,
+        rotation_doubt: 0.0,
+        stops: None,
+        is_dry_run,
+    };
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::new("lens", format!("{}: {error}", options.input.display()));
+    let [width, height] = done.size;
+    let cell = cells(done.size).ok_or_else(|| failed(&CalibrationError::Shape(width, height)))?[0];
+    if let Some(lenses) = lenses.as_ref().filter(|lenses| lenses.canvas() != done.size) {
+        let [w, h] = lenses.canvas();
+        return Err(failed(&format!(
+            "frames of {width}x{height} px (expected {w}x{h}, as the lens file says)"
+        )));
+    }
+    if is_dry_run {
+        return Ok(done);
+    }
+    let half = 0.5 * cell[2].min(cell[3]) as f64;
+    let radius = options.circle_radius.map(|radius| match radius {
+        CircleRadius::Percent(percent) => 0.01 * percent * half,
+        CircleRadius::Pixels(pixels) => pixels,
+    });
+    host.report(Event::Begun { part: Part::Frames, done: 0, total: done.frames as u64 });
+    let mut greys = Vec::with_capacity(done.frames);
+    let read = frames.each(options, host, &mut |frame, host| {
+        greys.extend(frame.planes.first().map(Grey::of));
+        host.report(Event::Done { done: greys.len() as u64, views_per_s: None });
+    });
+    host.report(Event::Ended);
+    host.unless_stopped(read)?;
+    done.frames = greys.len();
+    let pool = Pool::new(device::threads(options.threads));
+    let found = calibrate::calibrate(&greys, &Start { lenses, radius }, &pool, host.stop());
+    let mut found = found.map_err(|error| match error {
+        CalibrationError::Stopped => Failure::stopped(),
+        error => failed(&error),
+    })?;
+    drop(greys);
+    let mut gains = Vec::new();
+    let projection = Projection::Fisheye(found.lenses.clone());
+    let read = frames.each(options, host, &mut |frame, _| gains.extend(lens_gains(&projection, frame)));
+    host.unless_stopped(read)?;
+    done.stops = put_gains(&mut found.lenses, &gains);
+    done.tell(&found);
+    if found.turned == 0 {
+        host.warn(
+            "frames",
+            "none is turned on the spot against the one before; towards the axis the polynomial keeps the form that it starts from",
+        );
+    }
+    let text = found.lenses.to_json();
+    let write = WriteOptions { overwrite, ..WriteOptions::default() };
+    write_atomic_with(&Disk, &options.output, &write, |file| file.write_all(text.as_bytes()))?;
+    Ok(done)
+}
+
+impl Calibrated {
+    fn tell(&mut self, found: &Calibration) {
+        let circle = |c: &Option<calibrate::Circle>| {
+            c.map(|c| FoundCircle {
+                centre: c.centre,
+                radius: c.radius,
+                centre_doubt: c.centre_doubt,
+                radius_doubt: c.radius_doubt,
+            })
+        };
+        self.circles = found.circles.iter().map(circle).collect();
+        self.half_angles = found.lenses.lenses.iter().map(|lens| lens.half_angle.to_degrees()).collect();
+        (self.tracks, self.turned, self.spread) = (found.tracks, found.turned, found.spread);
+        (self.centre_doubt, self.rotation_doubt) = (found.centre_doubt, found.rotation_doubt);
+    }
+}
+
+/// Puts the median of the gains of frames into the lenses; returns the stops between them.
+fn put_gains(lenses: &mut DualFisheye, gains: &[[[f64; 3]; 2]]) -> Option<[f64; 3]> {
+    if gains.is_empty() {
+        return None;
+    }
+    let mut stops = [0.0; 3];
+    for (channel, stops) in stops.iter_mut().enumerate() {
+        let mut ratios: Vec<f64> = gains.iter().map(|g| (g[1][channel] / g[0][channel]).log2()).collect();
+        ratios.sort_by(f64::total_cmp);
+        *stops = ratios[ratios.len() / 2];
+        for (lens, sign) in [(0, -0.5), (1, 0.5)] {
+            lenses.lenses[lens].gain[channel] = rounded((sign * *stops).exp2());
+        }
+    }
+    Some(stops.map(rounded))
+}
+
+impl Frames {
+    fn open(options: &CalibrateOptions, host: &Host<'_>) -> Result<Self, Failure> {
+        let input = options.input.as_path();
+        let is_of_film = options.start != 0.0 || options.end.is_some();
+        let most = options.max_frames.max(1) as usize;
+        let one = input.is_file() && input.extension().is_some_and(is_picture);
+        if (one || input.is_dir()) && is_of_film {
+            return Err(Failure::usage("⟨start⟩, ⟨end⟩: are for videos (found pictures)"));
+        }
+        if one {
+            return Ok(Self::Pictures(vec![source_frame("frame", vec![input.to_owned()])]));
+        }
+        if input.is_dir() {
+            let all = list_frames(input)?;
+            let count = all.len().min(most);
+            return Ok(Self::Pictures((0..count).map(|k| all[k * all.len() / count].clone()).collect()));
+        }
+        let Limits { width, height, .. } = Limits::default();
+        let open = |fps: f64| {
+            let choice = Choice { fps: Some(fps), start: options.start, end: options.end, sharpest_of: 1 };
+            circles_of(input, choice, [width, height], Duration::from_secs(SILENCE), host.stop())
+                .map_err(|e| Failure::new("video", e))
+        };
+        // Frames expected at one a second: the seconds.
+        let seconds = open(1.0)?.frames.saturating_sub(1).max(1);
+        Ok(Self::Video(Box::new(open(most as f64 / seconds as f64)?.at_most(most))))
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::Pictures(frames) => frames.len(),
+            Self::Video(video) => video.frames,
+        }
+    }
+
+    /// Width and height, of pictures those of the first.
+    fn size(&self) -> Result<[u32; 2], Failure> {
+        match self {
+            Self::Video(video) => Ok(video.size),
+            Self::Pictures(frames) => {
+                let file = frames.iter().flat_map(|frame| &frame.files).next();
+                let file = file.ok_or_else(|| Failure::new("frames", "frames: none found"))?;
+                let opened = load::open(file, &Limits::default(), Vec::new());
+                Ok(opened.map_err(|e| Failure::new("frames", e))?.upright_size())
+            }
+        }
+    }
+
+    /// Decodes them one after the other.
+    fn each(
+        &self,
+        options: &CalibrateOptions,
+        host: &mut Host<'_>,
+        take: &mut dyn FnMut(&Frame, &mut Host<'_>),
+    ) -> Result<(), Failure> {
+        let level = level(options.simd)
+            .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
+        let mut frame = Frame::default();
+        match self {
+            Self::Pictures(frames) => {
+                let size = self.size()?;
+                let mut decoder = Decoder::default();
+                let files: Vec<&Path> = frames.iter().flat_map(|f| &f.files).map(PathBuf::as_path).collect();
+                for file in &files {
+                    if host.is_stopping() {
+                        return Err(Failure::stopped());
+                    }
+                    let bad = |e| Failure::new("frames", e);
+                    let mut opened = load::open(file, &Limits::default(), Vec::new()).map_err(bad)?;
+                    let [w, h] = opened.upright_size();
+                    if [w, h] != size {
+                        let first = files[0].display();
+                        return Err(Failure::new(
+                            "lens",
+                            format!(
+                                "{}: picture: {w}x{h} px (expected {}x{}, as {first} has)",
+                                file.display(),
+                                size[0],
+                                size[1]
+                            ),
+                        ));
+                    }
+                    opened.decode(level, &mut decoder, &[[0, i32::MAX / 2]; 3], &mut frame).map_err(bad)?;
+                    take(&frame, host);
+                }
+            }
+            Self::Video(video) => {
+                let bad = |e| Failure::new("video", e);
+                let stop = host.stop();
+                let mut reader = video.start(stop).map_err(bad)?;
+                let all = [[-1, i32::MAX / 2]; 3];
+                for index in 0..video.frames {
+                    if !reader.read(video, index, &all, level, &mut frame).map_err(bad)? {
+                        break;
+                    }
+                    take(&frame, host);
+                }
+            }
+        }
+        Ok(())
+    }
+}

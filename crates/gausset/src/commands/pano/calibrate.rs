@@ -1,0 +1,130 @@
+//! `gausset pano calibrate`: a lens file from frames of two fisheye lenses.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use gausset_flow::panos::calibrate::{self as pano_calibrate, Calibrated};
+use gausset_flow::panos::{CalibrateOptions, CircleRadius};
+
+use super::split::parse_positive;
+use crate::Ending;
+use crate::commands::training::ending;
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::exit::Status;
+use crate::interrupt::Interrupt;
+use crate::listener::attend;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset pano calibrate turned/ -o lens.json          6 to 12 frames, turned on the spot, of a far scene
+  gausset pano calibrate tour.insv -o lens.json
+  gausset pano split tour.insv -o work/ --lens lens.json
+See docs/pano.md for what is in the file.";
+
+/// Arguments of `pano calibrate`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct CalibrateArgs {
+    /// Frames of two fisheye circles: a folder (JPEG, INSP, PNG, TIFF), a picture, or a video (through ffmpeg).
+    #[arg(value_name = "FRAMES")]
+    input: PathBuf,
+    /// The lens file.
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// A lens file to start from [default: equidistant lenses back to back].
+    #[arg(long, value_name = "FILE")]
+    lens: Option<PathBuf>,
+    /// Radius of the circles: px, or 94% of half the side of a lens' part of the frame [default: from the pictures].
+    #[arg(long, value_name = "RADIUS", value_parser = parse_radius)]
+    circle_radius: Option<CircleRadius>,
+    /// Frames that are looked at, spread evenly.
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    max_frames: u32,
+    /// Video: first second.
+    #[arg(long, value_name = "S", default_value_t = 0.0)]
+    start: f64,
+    /// Video: last second.
+    #[arg(long, value_name = "S", value_parser = parse_positive)]
+    end: Option<f64>,
+    /// Replace a file that is there.
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
+    force: bool,
+    /// Look at the frames; write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+impl CalibrateArgs {
+    fn options(&self) -> CalibrateOptions {
+        CalibrateOptions {
+            input: self.input.clone(),
+            output: self.output.clone(),
+            lens: self.lens.clone(),
+            circle_radius: self.circle_radius,
+            max_frames: self.max_frames,
+            start: self.start,
+            end: self.end,
+            force: self.force,
+            threads: self.compute.threads,
+            simd: self.compute.device.level(),
+        }
+    }
+}
+
+/// `94%` or px.
+fn parse_radius(text: &str) -> Result<CircleRadius, String> {
+    let number = |text: &str, most: f64| text.parse::<f64>().ok().filter(|v| *v >= 1.0 && *v <= most);
+    let radius = match text.strip_suffix('%') {
+        Some(percent) => number(percent, 200.0).map(CircleRadius::Percent),
+        None => number(text, 16_384.0).map(CircleRadius::Pixels),
+    };
+    radius.ok_or_else(|| format!("expected px, or 1% to 200%, found `{text}`"))
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &CalibrateArgs, console: &Console) -> Result<Status, Ending> {
+    let interrupt = Interrupt::watch();
+    let options = args.options();
+    match attend(&interrupt, console, |host| pano_calibrate::calibrate(&options, args.dry_run, host)) {
+        Ok(done) => {
+            console.object_or(&done, || text(&done, args))?;
+            Ok(Status::Done)
+        }
+        Err(failure) => ending(failure, &interrupt),
+    }
+}
+
+/// What was found, for people.
+fn text(done: &Calibrated, args: &CalibrateArgs) -> String {
+    let ([width, height], output) = (done.size, args.output.display());
+    if done.is_dry_run {
+        return format!("{output}: would be made of {} frames of {width}x{height} px\n", done.frames);
+    }
+    let mut lines = Vec::new();
+    for (lens, circle) in done.circles.iter().enumerate() {
+        let angle = done.half_angles.get(lens).copied().unwrap_or_default();
+        lines.push(match circle {
+            Some(circle) => format!(
+                "lens {lens}: circle at {:.2}, {:.2} (± {:.2} px), radius {:.2} ± {:.2} px, {angle:.2} degrees at its rim",
+                circle.centre[0], circle.centre[1], circle.centre_doubt, circle.radius, circle.radius_doubt
+            ),
+            None => format!("lens {lens}: circle as given, {angle:.2} degrees at its rim"),
+        });
+    }
+    let [ring, across] = done.tracks;
+    lines.push(format!(
+        "{ring} places seen by both lenses, {across} from frame to frame ({} turned); {:.2} px apart, centres ± {:.2} px, rotation ± {:.4} degrees",
+        done.turned, done.spread, done.centre_doubt, done.rotation_doubt
+    ));
+    if let Some([r, g, b]) = done.stops {
+        lines.push(format!("gain of the second lens: {r:+.2}, {g:+.2}, {b:+.2} stops (red, green, blue)"));
+    }
+    lines.push(format!("{output}: of {} frames of {width}x{height} px", done.frames));
+    lines.join("\n") + "\n"
+}
