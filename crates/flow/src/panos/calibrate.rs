@@ -226,13 +226,15 @@ impl Frames {
         let is_of_film = options.start != 0.0 || options.end.is_some();
         let most = options.max_frames.max(1) as usize;
         let one = input.is_file() && input.extension().is_some_and(is_picture);
-        if (one || input.is_dir()) && is_of_film {
+        // What is not there is told as a folder that is not.
+        let is_folder = !input.is_file();
+        if (one || is_folder) && is_of_film {
             return Err(Failure::usage("⟨start⟩, ⟨end⟩: are for videos (found pictures)"));
         }
         if one {
             return Ok(Self::Pictures(vec![source_frame("frame", vec![input.to_owned()])]));
         }
-        if input.is_dir() {
+        if is_folder {
             let all = list_frames(input)?;
             let count = all.len().min(most);
             return Ok(Self::Pictures((0..count).map(|k| all[k * all.len() / count].clone()).collect()));

@@ -53,7 +53,7 @@ pub struct Calibration {
 pub enum CalibrationError {
     /// Neither twice as wide as high nor the other way round.
     #[error(
-        "frames of {0}x{1} px (expected two circles, side by side or one above the other: about 2:1 or 1:2)"
+        "frames of {0}x{1} px (expected two circles of at least 64 px, side by side or one above the other: about 2:1 or 1:2)"
     )]
     Shape(u32, u32),
     /// A circle.
