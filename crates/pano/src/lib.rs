@@ -7,6 +7,8 @@
 //! calibrate a lens file from frames of two fisheyes
 //! convert   whole pictures of the sphere: panorama, cross, strip, faces
 //! look, lut, grade, equalise  what is done to colours, and its table
+//! poses     poses as other programs write them     export    poses and points for them
+//! observed  points and what views saw of them
 //! table     coordinates, 16 pixels a segment       remap     sampling in whole numbers
 //! ```
 #![deny(unsafe_code)]
@@ -34,9 +36,12 @@ pub mod layout;
 pub mod load;
 pub mod look;
 pub mod lut;
+pub mod mask_names;
 pub mod metadata;
+pub mod observed;
 pub mod place;
 pub mod plane;
+pub mod poses;
 pub mod preview;
 pub mod projection;
 pub mod remap;

@@ -12,6 +12,8 @@ mod jpeg_decode;
 mod lens_json;
 #[path = "../../../fuzz/oracles/pano_layout.rs"]
 mod pano_layout;
+#[path = "../../../fuzz/oracles/pose_files.rs"]
+mod pose_files;
 
 /// Cuts and damages of a seed, at most this many of each.
 const VARIANTS: usize = 200;
@@ -39,4 +41,9 @@ fn lens_seeds() {
 #[test]
 fn lut_seeds() {
     replay("cube_lut", VARIANTS, cube_lut::check);
+}
+
+#[test]
+fn pose_seeds() {
+    replay("pose_files", VARIANTS, pose_files::check);
 }

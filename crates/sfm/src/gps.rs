@@ -51,6 +51,14 @@ pub fn local(position: Geodetic, origin: Geodetic) -> [f64; 3] {
     [east, north, position[2] - origin[2]]
 }
 
+/// The position of metres east, north and up of `origin`: what [`local`] takes there.
+#[must_use]
+pub fn geodetic([east, north, up]: [f64; 3], origin: Geodetic) -> Geodetic {
+    // Metres are in proportion to degrees.
+    let [per_degree_east, per_degree_north, _] = local([origin[0] + 1.0, origin[1] + 1.0, 0.0], origin);
+    [origin[0] + north / per_degree_north, origin[1] + east / per_degree_east, origin[2] + up]
+}
+
 /// Fits centres of the model to positions.
 #[must_use]
 pub fn fit(centres: &[[f64; 3]], positions: &[Geodetic]) -> Option<Fit> {
@@ -104,7 +112,7 @@ pub fn similarity(from: &[[f64; 3]], to: &[[f64; 3]]) -> Option<(Fit, Mat3, [f64
 
 /// The rotation R that maximises `tr(Rᵀ M)`: by Horn's quaternion (1987), the largest eigenvector of a symmetric 4x4
 /// matrix, found by Jacobi's rotations.
-fn nearest_rotation(m: &Mat3) -> Mat3 {
+pub(crate) fn nearest_rotation(m: &Mat3) -> Mat3 {
     // M[i][j] = sum of to_i from_j.
     let s = |i: usize, j: usize| m[j][i];
     let mut a = [
@@ -175,6 +183,13 @@ mod tests {
         let to = [[0.0, 0.0, 0.0], [5.0, 9.0, 0.0], [1.0, -8.0, 3.0]];
         assert!(!similarity(&from, &to).unwrap().0.is_good());
         assert!(fit(&from[..2], &[[0.0; 3]; 2]).is_none());
+    }
+
+    #[test]
+    fn metres_and_degrees_undo_each_other() {
+        let (origin, position) = ([49.0, 2.0, 10.0], [49.0123, 1.9876, 55.5]);
+        let back = geodetic(local(position, origin), origin);
+        assert!(back.iter().zip(position).all(|(a, b)| (a - b).abs() < 1e-12), "{back:?}");
     }
 
     #[test]

@@ -1,15 +1,19 @@
 //! Structure from motion by the real COLMAP: find it, run it, watch it, check what it made.
 //!
 //! ```text
-//! tool   pycolmap in a Python, or a `colmap` executable >= 3.12      (found, version checked)
-//! align  features ─▶ rig ─▶ matching ─▶ mapping, in a process of its own; a ladder of recipes; the best model
-//! model  the model as checked poses per frame; metric scale from GPS; written with rigs and frames
+//! tool     pycolmap in a Python, or a `colmap` executable >= 3.12      (found, version checked)
+//! align    features ─▶ rig ─▶ matching ─▶ mapping, in a process of its own; a ladder of recipes; the best model
+//! model    the model as checked poses per frame; metric scale from GPS; written with rigs and frames
+//! compare  poses against others of the same pictures: similarity fit, errors of centres and rotations, drift
+//! reprojection  a model's points against its pictures, in px and degrees
 //! ```
 #![forbid(unsafe_code)]
 
 pub mod align;
+pub mod compare;
 pub mod gps;
 pub mod model;
+pub mod reprojection;
 pub mod tool;
 
 pub use align::{AlignError, Aligned, Job, Progress, align};

@@ -1,0 +1,311 @@
+//! Which form poses have, by the path and what is in it; and their reading.
+
+use std::path::{Path, PathBuf};
+
+use gausset_core::{Pose, se3};
+use gausset_io::atomic::{Disk, FileSystem, plain_reason};
+use gausset_io::dataset::colmap::{ModelFolder, Observations};
+use gausset_io::dataset::transforms::{self, Transforms};
+use gausset_io::input;
+use gausset_io::units::quote;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+
+use super::{Malformed, NamedPose, PoseFileError, Trajectory};
+use super::{metashape, openmvg, opensfm, sidecar, table, tum};
+use crate::export::Poses;
+
+/// Longest file of poses that is read.
+const MAX_BYTES: u64 = 512 << 20;
+/// Longest sidecar.
+const MAX_SIDECAR_BYTES: u64 = 4 << 20;
+/// Folders below the one given in which sidecars are looked for.
+const DEPTH: usize = 4;
+/// Name of the file that `pano align` writes.
+const POSES: &str = "poses.json";
+
+/// Reads poses of any form.
+///
+/// # Errors
+/// No such file, none of the forms, or a file that is not as it should be.
+pub fn read(path: &Path) -> Result<Trajectory, PoseFileError> {
+    let found = if path.is_dir() { read_folder(path)? } else { read_file(path)? };
+    if found.poses.is_empty() {
+        return Err(PoseFileError::Nothing(path.to_owned()));
+    }
+    Ok(found)
+}
+
+/// The COLMAP model of a folder: in it, or in `sparse/0` or `sparse` below.
+///
+/// # Errors
+/// A model of which files are missing.
+pub fn colmap_model(folder: &Path) -> Result<Option<ModelFolder>, PoseFileError> {
+    for place in [folder.to_owned(), folder.join("sparse").join("0"), folder.join("sparse")] {
+        if let Some(model) = ModelFolder::find(&place)? {
+            return Ok(Some(model));
+        }
+    }
+    Ok(None)
+}
+
+fn read_folder(folder: &Path) -> Result<Trajectory, PoseFileError> {
+    if folder.join(POSES).is_file() {
+        return of_alignment(&folder.join(POSES));
+    }
+    if let Some(model) = colmap_model(folder)? {
+        return of_colmap(&model);
+    }
+    if folder.join("transforms.json").is_file() {
+        return read_file(&folder.join("transforms.json"));
+    }
+    let mut sidecars = Vec::new();
+    collect_sidecars(folder, "", DEPTH, &mut sidecars);
+    if sidecars.is_empty() {
+        return Err(PoseFileError::Unknown(folder.to_owned()));
+    }
+    let mut found = Trajectory::new("RealityCapture XMP", Vec::new());
+    for (name, path) in sidecars {
+        let text = read_text(&path, MAX_SIDECAR_BYTES)?;
+        let pose = sidecar::parse(&text)
+            .map_err(|problem| PoseFileError::Malformed { path: path.clone(), problem })?;
+        match pose {
+            Some(pose) => found.poses.push(NamedPose { name, pose, moment: found.poses.len() as u32 }),
+            None => found.unregistered.push(name),
+        }
+    }
+    Ok(found)
+}
+
+/// Names (without `.xmp`) and paths of the sidecars in a folder, in order.
+fn collect_sidecars(folder: &Path, prefix: &str, depth: usize, out: &mut Vec<(String, PathBuf)>) {
+    let mut names: Vec<String> = Disk
+        .list(folder)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|name| Some(name.to_str()?.to_owned()))
+        .collect();
+    names.sort();
+    for name in names {
+        let path = folder.join(&name);
+        match name.strip_suffix(".xmp").or_else(|| name.strip_suffix(".XMP")) {
+            Some(stem) if path.is_file() => out.push((format!("{prefix}{stem}"), path)),
+            _ if depth > 0 && path.is_dir() => {
+                collect_sidecars(&path, &format!("{prefix}{name}/"), depth - 1, out);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<Trajectory, PoseFileError> {
+    let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default().to_ascii_lowercase();
+    let named = |found: Result<Trajectory, Malformed>| {
+        found.map_err(|problem| PoseFileError::Malformed { path: path.to_owned(), problem })
+    };
+    match extension.as_str() {
+        "json" => read_json(path),
+        "xml" => named(metashape::parse(&read_text(path, MAX_BYTES)?)),
+        "csv" => named(table::parse(&read_bytes(path, MAX_BYTES)?)),
+        "txt" | "tum" => named(tum::parse(&read_text(path, MAX_BYTES)?)),
+        _ => {
+            // A file that is not there has no form either.
+            read_bytes(path, MAX_BYTES)?;
+            Err(PoseFileError::Unknown(path.to_owned()))
+        }
+    }
+}
+
+/// The keys that tell forms of JSON apart.
+#[derive(Deserialize)]
+struct Keys {
+    tool: Option<IgnoredAny>,
+    frames: Option<IgnoredAny>,
+    extrinsics: Option<IgnoredAny>,
+}
+
+fn read_json(path: &Path) -> Result<Trajectory, PoseFileError> {
+    let bytes = read_bytes(path, MAX_BYTES)?;
+    let malformed = |problem| PoseFileError::Malformed { path: path.to_owned(), problem };
+    if bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[') {
+        return opensfm::parse(&bytes).map_err(malformed);
+    }
+    let keys: Keys = serde_json::from_slice(&bytes)
+        .map_err(|e| malformed(Malformed::new("JSON", gausset_io::units::json_problem(&e))))?;
+    match keys {
+        Keys { extrinsics: Some(_), .. } => openmvg::parse(&bytes).map_err(malformed),
+        Keys { tool: Some(_), frames: Some(_), .. } => of_alignment(path),
+        Keys { frames: Some(_), .. } => {
+            let file = transforms::parse(&bytes)
+                .map_err(|(place, problem)| malformed(Malformed::new(place, problem)))?;
+            of_transforms(&file).map_err(malformed)
+        }
+        _ => Err(PoseFileError::Unknown(path.to_owned())),
+    }
+}
+
+fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, PoseFileError> {
+    input::read(path, limit)
+        .map_err(|e| PoseFileError::Read { path: path.to_owned(), reason: plain_reason(&e) })
+}
+
+fn read_text(path: &Path, limit: u64) -> Result<String, PoseFileError> {
+    let bytes = read_bytes(path, limit)?;
+    String::from_utf8(bytes)
+        .map(|text| text.trim_start_matches('\u{feff}').to_owned())
+        .map_err(|_| PoseFileError::Read { path: path.to_owned(), reason: "is not UTF-8".to_owned() })
+}
+
+fn of_alignment(path: &Path) -> Result<Trajectory, PoseFileError> {
+    let poses = Poses::read(path)?;
+    let mut found = Trajectory { is_metric: poses.is_metric, ..Trajectory::new("poses.json", Vec::new()) };
+    for (moment, frame) in (0..).zip(&poses.frames) {
+        match frame.pose() {
+            Some(pose) => found.poses.push(NamedPose { name: frame.name.clone(), pose, moment }),
+            None => found.unregistered.push(frame.name.clone()),
+        }
+    }
+    Ok(found)
+}
+
+/// Poses of a COLMAP model, by name.
+fn of_colmap(model: &ModelFolder) -> Result<Trajectory, PoseFileError> {
+    let cameras = model.cameras()?;
+    let images = model.images(&cameras, Observations::Skip)?;
+    let frames = model.frames()?;
+    let mut poses = Vec::new();
+    for image in images {
+        let pose = Pose::from_quaternion(image.quaternion, image.translation).map_err(|problem| {
+            let problem = Malformed::pose(&image.name, &problem);
+            PoseFileError::Malformed { path: model.images_path(), problem }
+        })?;
+        let moment = frames.get(&image.id).copied().unwrap_or(image.id);
+        poses.push(NamedPose { name: image.name, pose, moment });
+    }
+    poses.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(Trajectory::new("COLMAP", poses))
+}
+
+/// Poses of a `transforms.json`, in the world that it was made from: `applied_transform` and `applied_scale` are undone.
+fn of_transforms(file: &Transforms) -> Result<Trajectory, Malformed> {
+    let place = "applied_transform";
+    let identity = [[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0]];
+    let [a, b, c] = file.applied_transform.unwrap_or(identity);
+    let linear = [[a[0], a[1], a[2]], [b[0], b[1], b[2]], [c[0], c[1], c[2]]];
+    let shift = [a[3], b[3], c[3]];
+    let applied = Pose::from_matrix(linear, shift).map_err(|e| Malformed::new(place, e))?;
+    let scale = file.applied_scale.unwrap_or(1.0);
+    if !(scale.is_finite() && scale > 0.0) {
+        return Err(Malformed::new("applied_scale", format!("is {scale} (expected more than 0)")));
+    }
+    let mut poses = Vec::new();
+    for (moment, frame) in (0..).zip(&file.frames) {
+        let name = frame.file_path.clone();
+        let found = frame.pose().map_err(|reason| Malformed::new(quote(&name), reason))?;
+        // x_dataset = scale (L x + t): the camera of the dataset, in units of the world it came from.
+        let unscaled = Pose { translation: found.translation.map(|v| v / scale), ..found };
+        let back = se3::mul_vec(&found.rotation, applied.translation);
+        let pose = Pose {
+            rotation: se3::mul(&unscaled.rotation, &applied.rotation),
+            translation: std::array::from_fn(|k| back[k] + unscaled.translation[k]),
+        };
+        poses.push(NamedPose { name, pose, moment });
+    }
+    Ok(Trajectory::new("transforms.json", poses))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::{assert_same, poses};
+    use super::*;
+
+    #[test]
+    fn each_form_is_known_by_its_name_and_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let sensor = metashape::Sensor { label: "s".into(), size: [8, 4], focal: None };
+        let frames: Vec<String> = poses()
+            .iter()
+            .map(|p| {
+                let (q, t) = (p.pose.quaternion(), p.pose.translation);
+                format!(r#"{{"name":"p","rotation":{q:?},"translation":{t:?}}}"#)
+            })
+            .collect();
+        let ours = format!(
+            r#"{{"tool":"t","input":"","is_metric":false,"points":0,"mean_reprojection_px":0,"track_length":0,"frames":[{}]}}"#,
+            frames.join(",")
+        );
+        for (name, text, form) in [
+            ("poses.json", ours, "poses.json"),
+            ("a.xml", metashape::write(&[sensor], &poses(), |_| 0), "Metashape XML"),
+            ("a.csv", table::write(&poses()), "CSV"),
+            ("a.tum", tum::write(&poses()), "TUM"),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let found = read(&path).unwrap();
+            assert_eq!(found.form, form);
+            assert_same(&found.poses, &poses());
+        }
+        let found = read(folder.path()).unwrap();
+        assert_eq!(found.form, "poses.json");
+    }
+
+    #[test]
+    fn what_was_applied_to_a_dataset_is_undone() {
+        // Nerfstudio's turn of COLMAP's world, and a shift and a scale as well.
+        for (applied, scale) in [
+            ([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [-0.0, -0.0, -1.0, -0.0]], 1.0),
+            ([[0.0, 0.0, 1.0, 5.0], [1.0, 0.0, 0.0, -2.0], [0.0, 1.0, 0.0, 0.5]], 0.25),
+        ] {
+            let mut frames = Vec::new();
+            for NamedPose { name, pose, .. } in poses() {
+                let (r, c) = (se3::transpose(&pose.rotation), pose.centre());
+                let row = |i: usize| {
+                    let [a, b, d, t]: [f64; 4] = applied[i];
+                    let turn = |k: usize| a * r[0][k] + b * r[1][k] + d * r[2][k];
+                    let at = scale * (a * c[0] + b * c[1] + d * c[2] + t);
+                    [turn(0), -turn(1), -turn(2), at]
+                };
+                frames.push(serde_json::json!({ "file_path": name,
+                    "transform_matrix": [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]] }));
+            }
+            let file = serde_json::json!({ "fl_x": 1.0, "applied_transform": applied, "applied_scale": scale, "frames": frames });
+            let found = of_transforms(&transforms::parse(file.to_string().as_bytes()).unwrap()).unwrap();
+            assert_same(&found.poses, &poses());
+        }
+        let bad = |key: &str, value: serde_json::Value| {
+            let mut file = serde_json::json!({ "frames": [ { "file_path": "a", "transform_matrix": [[1,0,0,0],[0,1,0,0],[0,0,1,0]] } ] });
+            file[key] = value;
+            of_transforms(&transforms::parse(file.to_string().as_bytes()).unwrap()).unwrap_err().to_string()
+        };
+        assert!(bad("applied_scale", 0.into()).starts_with("applied_scale: is 0"));
+        let mirrored = serde_json::json!([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, 0]]);
+        assert!(
+            bad("applied_transform", mirrored).starts_with("applied_transform: rotation has determinant -1")
+        );
+    }
+
+    #[test]
+    fn other_files_are_refused_in_one_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let refused = |path: &Path| {
+            let line = read(path).unwrap_err().to_string();
+            assert!(!line.contains('\n'), "{line}");
+            line
+        };
+        assert!(refused(&folder.path().join("none.csv")).contains("(expected poses: "));
+        assert!(refused(folder.path()).contains("form: not known"));
+        for (name, text, line) in [
+            ("a.json", "{}", "form: not known"),
+            ("b.json", "{", "JSON: "),
+            ("c.txt", "# nothing\n", "poses: none"),
+            ("d.pdf", "x", "form: not known"),
+            ("e.xml", "\u{0}", "XML: "),
+        ] {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            let found = refused(&path);
+            assert!(found.contains(line), "{found}");
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Which poses of two lists belong to the same picture.
+
+use std::collections::BTreeMap;
+
+use super::{NamedPose, Trajectory};
+
+/// How pictures found each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MatchedBy {
+    /// By their names, folders included.
+    Name,
+    /// By their names without extension.
+    NameWithoutExtension,
+    /// By their names without folder and extension.
+    Stem,
+    /// By the places in the list that one of them has in place of names.
+    Place,
+}
+
+/// Poses that belong together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pairs {
+    /// Indices into the first and the second list, in the order of the second.
+    pub pairs: Vec<(usize, usize)>,
+    /// How they were found.
+    pub by: MatchedBy,
+}
+
+/// Why no pairs were found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MatchError {
+    /// A name that is there more than once.
+    #[error("{name:?} stands {count} times in {which}")]
+    Twice {
+        /// `the first` or `the second`.
+        which: &'static str,
+        /// The name.
+        name: String,
+        /// How often.
+        count: usize,
+    },
+    /// No name in common.
+    #[error("no name in common ({first:?} and others in the first, {second:?} and others in the second)")]
+    Nothing {
+        /// A name of the first.
+        first: String,
+        /// A name of the second.
+        second: String,
+    },
+}
+
+/// The name as it is compared: `/` between folders, without `./` and the `images/` that some programs begin with.
+fn plain(name: &str) -> String {
+    let name = name.replace('\\', "/");
+    let name = name.trim_start_matches("./");
+    name.strip_prefix("images/").unwrap_or(name).to_owned()
+}
+
+/// The name without the extension of a picture.
+fn without_extension(name: &str) -> String {
+    let name = plain(name);
+    match name.rsplit_once('.') {
+        Some((stem, extension)) if is_picture(extension) && !stem.is_empty() => stem.to_owned(),
+        _ => name,
+    }
+}
+
+/// The name without folder and the extension of a picture.
+fn stem(name: &str) -> String {
+    let name = without_extension(name);
+    name.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+fn is_picture(extension: &str) -> bool {
+    ["jpg", "jpeg", "png", "tif", "tiff", "webp", "exr", "dng"]
+        .iter()
+        .any(|e| extension.eq_ignore_ascii_case(e))
+}
+
+fn index(
+    list: &Trajectory,
+    which: &'static str,
+    key: impl Fn(&NamedPose) -> String,
+) -> Result<BTreeMap<String, usize>, MatchError> {
+    let mut places: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+    for (at, pose) in list.poses.iter().enumerate() {
+        places.entry(key(pose)).and_modify(|(_, count)| *count += 1).or_insert((at, 1));
+    }
+    match places.iter().find(|(_, (_, count))| *count > 1) {
+        Some((name, (_, count))) => Err(MatchError::Twice { which, name: name.clone(), count: *count }),
+        None => Ok(places.into_iter().map(|(name, (at, _))| (name, at)).collect()),
+    }
+}
+
+/// Pairs of the same names, or, where there are none, of the same stems or places.
+///
+/// # Errors
+/// A name that stands twice, none in common.
+pub fn pairs(first: &Trajectory, second: &Trajectory) -> Result<Pairs, MatchError> {
+    let by = |by: MatchedBy, key: &dyn Fn(&NamedPose) -> String| -> Result<Pairs, MatchError> {
+        let known = index(first, "the first", key)?;
+        index(second, "the second", key)?;
+        let pair = |(at, pose): (usize, &NamedPose)| Some((*known.get(&key(pose))?, at));
+        Ok(Pairs { pairs: second.poses.iter().enumerate().filter_map(pair).collect(), by })
+    };
+    let found = by(MatchedBy::Name, &|p| plain(&p.name))?;
+    if !found.pairs.is_empty() {
+        return Ok(found);
+    }
+    let found = by(MatchedBy::NameWithoutExtension, &|p| without_extension(&p.name))?;
+    if !found.pairs.is_empty() {
+        return Ok(found);
+    }
+    let found = if first.is_numbered != second.is_numbered {
+        by(MatchedBy::Place, &|p| p.moment.to_string())?
+    } else {
+        by(MatchedBy::Stem, &|p| stem(&p.name))?
+    };
+    if found.pairs.is_empty() {
+        let name = |list: &Trajectory| list.poses.first().map(|p| p.name.clone()).unwrap_or_default();
+        return Err(MatchError::Nothing { first: name(first), second: name(second) });
+    }
+    Ok(found)
+}
+
+/// Names of `list` that none of `others` has, by the way in which pairs were found.
+#[must_use]
+pub fn missing(list: &Trajectory, others: &Trajectory, by: MatchedBy) -> Vec<String> {
+    let key = |name: &str, moment: u32| match by {
+        MatchedBy::Name => plain(name),
+        MatchedBy::NameWithoutExtension => without_extension(name),
+        MatchedBy::Stem => stem(name),
+        MatchedBy::Place => moment.to_string(),
+    };
+    let known: std::collections::BTreeSet<String> =
+        others.poses.iter().map(|p| key(&p.name, p.moment)).collect();
+    let is_missing = |p: &&NamedPose| !known.contains(&key(&p.name, p.moment));
+    list.poses.iter().filter(is_missing).map(|p| p.name.clone()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_core::Pose;
+
+    use super::*;
+
+    fn list(names: &[&str]) -> Trajectory {
+        let pose =
+            |(moment, name): (u32, &&str)| NamedPose { name: (*name).into(), pose: Pose::IDENTITY, moment };
+        Trajectory::new("test", (0..).zip(names).map(pose).collect())
+    }
+
+    #[test]
+    fn names_come_before_stems() {
+        let a = list(&["images/view00/a.jpg", "./view01/a.jpg", "view00\\b.jpg"]);
+        let b = list(&["view01/a.jpg", "view00/b.jpg", "view00/c.jpg"]);
+        let found = pairs(&a, &b).unwrap();
+        assert_eq!((found.pairs, found.by), (vec![(1, 0), (2, 1)], MatchedBy::Name));
+        assert_eq!(missing(&b, &a, MatchedBy::Name), ["view00/c.jpg"]);
+        let found = pairs(&list(&["v/a", "w/a"]), &list(&["w/a.jpg", "v/a.jpg"])).unwrap();
+        assert_eq!((found.pairs, found.by), (vec![(1, 0), (0, 1)], MatchedBy::NameWithoutExtension));
+        let found = pairs(&list(&["x/p.1.JPG", "x/q"]), &list(&["q.png", "p.1"])).unwrap();
+        assert_eq!((found.pairs, found.by), (vec![(1, 0), (0, 1)], MatchedBy::Stem));
+    }
+
+    #[test]
+    fn numbers_are_places() {
+        let numbers = Trajectory { is_numbered: true, ..list(&["2", "0"]) };
+        let numbers = Trajectory {
+            poses: numbers
+                .poses
+                .iter()
+                .map(|p| NamedPose { moment: p.name.parse().unwrap(), ..p.clone() })
+                .collect(),
+            ..numbers
+        };
+        let found = pairs(&numbers, &list(&["a", "b", "c"])).unwrap();
+        assert_eq!((found.pairs, found.by), (vec![(1, 0), (0, 2)], MatchedBy::Place));
+    }
+
+    #[test]
+    fn twins_and_strangers_are_named() {
+        let twice = pairs(&list(&["a.jpg", "images/a.jpg"]), &list(&["a.jpg"])).unwrap_err();
+        assert_eq!(twice.to_string(), "\"a.jpg\" stands 2 times in the first");
+        let views = pairs(&list(&["a", "b"]), &list(&["view00/a.jpg", "view01/a.jpg"])).unwrap_err();
+        assert_eq!(views.to_string(), "\"a\" stands 2 times in the second");
+        assert!(
+            pairs(&list(&["a"]), &list(&["b"])).unwrap_err().to_string().starts_with("no name in common")
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! Metashape's cameras (XML, File > Export > Export Cameras): sensors of frames and of panoramas, in a chunk.
+//!
+//! ```text
+//! camera/transform     chunk_from_camera, 4x4, row by row; x right, y down, z forward
+//! chunk/transform      rotation 3x3, translation, scale: world = s R x + t; missing = the world is the chunk.
+//!                      Since 2.0 one for each `component` that a camera names
+//! spherical sensor     u = w/2 + w/(2 pi) atan2(x, z), v = h/2 + w/(2 pi) atan2(y, hypot(x, z)): our panorama axes
+//! ```
+//! From the Metashape manual, appendix "Camera models", and files as its users publish them; not opened there.
+
+use std::collections::BTreeMap;
+
+use gausset_core::Pose;
+use gausset_core::se3::{self, Mat3};
+use roxmltree::{Document, Node};
+
+use super::{Malformed, NamedPose, Trajectory, from_centre, numbers, spaced};
+
+/// Similarity of a chunk or component.
+struct Chunk {
+    rotation: Mat3,
+    translation: [f64; 3],
+    scale: f64,
+}
+
+/// A child by its name.
+fn child<'a, 'b>(node: Node<'a, 'b>, name: &str) -> Option<Node<'a, 'b>> {
+    node.children().find(|c| c.has_tag_name(name))
+}
+
+fn similarity(node: Node<'_, '_>) -> Result<Chunk, Malformed> {
+    let Some(transform) = child(node, "transform") else {
+        return Ok(Chunk { rotation: gausset_core::matrix::IDENTITY3, translation: [0.0; 3], scale: 1.0 });
+    };
+    let place = "chunk transform";
+    let text = |name: &str| child(transform, name).and_then(|n| n.text());
+    let bad = |what: &str| Malformed::new(place, format!("{what}: no finite numbers"));
+    let r = text("rotation").map_or(Some([1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0]), numbers::<9>);
+    let r = r.ok_or_else(|| bad("rotation"))?;
+    let rotation = [[r[0], r[1], r[2]], [r[3], r[4], r[5]], [r[6], r[7], r[8]]];
+    let rotation = Pose::from_matrix(rotation, [0.0; 3]).map_err(|e| Malformed::new(place, e))?.rotation;
+    let translation =
+        text("translation").map_or(Some([0.0; 3]), numbers::<3>).ok_or_else(|| bad("translation"))?;
+    let [scale] = text("scale").map_or(Some([1.0]), numbers::<1>).ok_or_else(|| bad("scale"))?;
+    if scale <= 0.0 {
+        return Err(Malformed::new(place, format!("scale: is {scale} (expected more than 0)")));
+    }
+    Ok(Chunk { rotation, translation, scale })
+}
+
+/// Reads the cameras of a document. Of several chunks the one with cameras that have a pose; where several have, they
+/// must be exported one by one.
+///
+/// # Errors
+/// No XML, no chunk, matrices that are none, a scale of 0.
+pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
+    let document = Document::parse(text).map_err(|e| Malformed::new("XML", e))?;
+    let chunks: Vec<Trajectory> = document
+        .descendants()
+        .filter(|node| node.has_tag_name("chunk"))
+        .map(cameras_of)
+        .collect::<Result<_, _>>()?;
+    let mut found = chunks.into_iter().filter(|chunk| !chunk.poses.is_empty());
+    match (found.next(), found.next()) {
+        (Some(one), None) => Ok(one),
+        (Some(_), Some(_)) => {
+            Err(Malformed::new("chunk", "several have cameras with a pose; export them one by one"))
+        }
+        (None, _) => Err(Malformed::new("chunk", "none has a camera with a pose")),
+    }
+}
+
+fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
+    let world = similarity(chunk)?;
+    let mut components = BTreeMap::new();
+    for component in chunk.children().filter(|n| n.has_tag_name("components")).flat_map(|n| n.children()) {
+        if let (Some(id), Some(_)) = (component.attribute("id"), child(component, "transform")) {
+            components.insert(id.to_owned(), similarity(component)?);
+        }
+    }
+    let mut found = Trajectory::new("Metashape XML", Vec::new());
+    let cameras = chunk.children().filter(|n| n.has_tag_name("cameras")).flat_map(|n| n.descendants());
+    for camera in cameras.filter(|n| n.has_tag_name("camera")) {
+        let name = camera.attribute("label").unwrap_or_default().to_owned();
+        let Some(transform) = child(camera, "transform").and_then(|n| n.text()) else {
+            found.unregistered.push(name);
+            continue;
+        };
+        let m = numbers::<16>(transform).ok_or_else(|| {
+            Malformed::new(gausset_io::units::quote(&name), "transform: no 16 finite numbers")
+        })?;
+        let world = camera.attribute("component_id").and_then(|id| components.get(id)).unwrap_or(&world);
+        let chunk_from_camera = [[m[0], m[1], m[2]], [m[4], m[5], m[6]], [m[8], m[9], m[10]]];
+        let at = se3::mul_vec(&world.rotation, [m[3], m[7], m[11]]);
+        let centre = std::array::from_fn(|k| world.scale * at[k] + world.translation[k]);
+        let rotation = se3::transpose(&se3::mul(&world.rotation, &chunk_from_camera));
+        let pose = from_centre(rotation, centre).map_err(|e| Malformed::pose(&name, &e))?;
+        found.poses.push(NamedPose { name, pose, moment: found.poses.len() as u32 });
+    }
+    Ok(found)
+}
+
+/// A sensor that is written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sensor {
+    /// Its name.
+    pub label: String,
+    /// Size of its pictures, px.
+    pub size: [u32; 2],
+    /// Focal length, px; none for panoramas.
+    pub focal: Option<f64>,
+}
+
+/// Writes a document with one chunk, whose axes are the world's; `sensor_of` says which sensor took a picture.
+#[must_use]
+pub fn write(sensors: &[Sensor], poses: &[NamedPose], sensor_of: impl Fn(usize) -> usize) -> String {
+    let mut out = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<document version=\"1.2.0\">\n  <chunk label=\"Chunk 1\" enabled=\"true\">\n".to_owned();
+    out += &format!("    <sensors next_id=\"{}\">\n", sensors.len());
+    for (id, Sensor { label, size: [width, height], focal }) in sensors.iter().enumerate() {
+        let kind = if focal.is_some() { "frame" } else { "spherical" };
+        let size = format!("<resolution width=\"{width}\" height=\"{height}\"/>");
+        let f = focal.map(|f| format!("<f>{f}</f><cx>0</cx><cy>0</cy>")).unwrap_or_default();
+        out += &format!(
+            "      <sensor id=\"{id}\" label=\"{}\" type=\"{kind}\">\n        {size}\n        <property name=\"fixed\" value=\"true\"/>\n        <calibration type=\"{kind}\" class=\"adjusted\">{size}{f}</calibration>\n      </sensor>\n",
+            escaped(label)
+        );
+    }
+    out += &format!("    </sensors>\n    <cameras next_id=\"{}\" next_group_id=\"0\">\n", poses.len());
+    for (id, NamedPose { name, pose, .. }) in poses.iter().enumerate() {
+        let (r, c) = (&pose.rotation, pose.centre());
+        // Rows of world_from_camera are columns of camera_from_world.
+        let rows = (0..3).flat_map(|i| [r[0][i], r[1][i], r[2][i], c[i]]).chain([0.0, 0.0, 0.0, 1.0]);
+        out += &format!(
+            "      <camera id=\"{id}\" sensor_id=\"{}\" label=\"{}\" enabled=\"true\"><transform>{}</transform></camera>\n",
+            sensor_of(id),
+            escaped(name),
+            spaced(rows)
+        );
+    }
+    out + "    </cameras>\n  </chunk>\n</document>\n"
+}
+
+/// Text as the value of an attribute.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::{assert_same, poses};
+    use super::*;
+
+    #[test]
+    fn documents_come_back() {
+        let frame = Sensor { label: "a < b".into(), size: [64, 48], focal: Some(32.0) };
+        let sphere = Sensor { label: "sphere".into(), size: [200, 100], focal: None };
+        let text = write(&[frame, sphere], &poses(), |k| k % 2);
+        assert!(text.contains("type=\"spherical\"") && text.contains("<f>32</f>"));
+        let back = parse(&text).unwrap();
+        assert_same(&back.poses, &poses());
+        assert_eq!(back.poses[2].name, poses()[2].name);
+    }
+
+    /// As version 2 writes it: a component with its transform, a group, a camera without a pose.
+    const DOCUMENT: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
+<document version="2.1.0"><chunk label="Chunk 1" enabled="true">
+ <sensors next_id="1"><sensor id="0" label="unknown" type="spherical"><resolution width="5760" height="2880"/></sensor></sensors>
+ <components next_id="1" active_id="0"><component id="0" label="Component 1">
+  <transform><rotation locked="false">0 -1 0 1 0 0 0 0 1</rotation><translation locked="false">10 20 30</translation><scale locked="false">2</scale></transform>
+ </component></components>
+ <cameras next_id="3" next_group_id="1">
+  <camera id="0" sensor_id="0" component_id="0" label="P1" enabled="true"><transform>1 0 0 3 0 1 0 0 0 0 1 0 0 0 0 1</transform></camera>
+  <group id="0" label="g"><camera id="1" sensor_id="0" component_id="0" label="P2"><transform>0 0 1 0 0 1 0 1 -1 0 0 0 0 0 0 1</transform></camera></group>
+  <camera id="2" sensor_id="0" label="P3"/>
+ </cameras></chunk></document>"#;
+
+    #[test]
+    fn chunk_transforms_and_groups_are_followed() {
+        let found = parse(DOCUMENT).unwrap();
+        assert_eq!((found.poses.len(), &found.unregistered[..]), (2, &["P3".to_owned()][..]));
+        let near = |a: [f64; 3], b: [f64; 3]| (0..3).all(|k| (a[k] - b[k]).abs() < 1e-12);
+        // (3, 0, 0) turned to (0, 3, 0), twice as far, from (10, 20, 30).
+        assert!(near(found.poses[0].pose.centre(), [10.0, 26.0, 30.0]));
+        assert!(near(found.poses[1].pose.centre(), [8.0, 20.0, 30.0]));
+        // P2 looks along the chunk's x axis, which is the world's y axis.
+        let ahead = se3::transpose_mul_vec(&found.poses[1].pose.rotation, [0.0, 0.0, 1.0]);
+        assert!(near(ahead, [0.0, 1.0, 0.0]), "{ahead:?}");
+    }
+
+    #[test]
+    fn bad_documents_are_named() {
+        for (from, to, line) in [
+            (">2</scale>", ">0</scale>", "chunk transform: scale: is 0"),
+            ("0 -1 0 1 0 0 0 0 1", "0 1 0 1 0 0 0 0 1", "chunk transform: rotation has determinant -1"),
+            ("1 0 0 3 0 1 0 0 0 0 1 0 0 0 0 1", "1 0 0", "\"P1\": transform: no 16 finite numbers"),
+            ("1 0 0 3 0 1 0", "-1 0 0 3 0 1 0", "\"P1\": rotation has determinant -1"),
+            ("<transform>", "<other>", "XML: "),
+        ] {
+            let found = parse(&DOCUMENT.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(found.starts_with(line), "{found}");
+        }
+        assert!(parse("<document><chunk/></document>").is_err());
+        // Entities that grow are refused by the reader.
+        assert!(parse("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>").is_err());
+    }
+}

@@ -1,0 +1,212 @@
+//! Tables (CSV): our own trajectory, and RealityCapture's "Internal/External camera parameters".
+//!
+//! ```text
+//! ours            name,x,y,z,qw,qx,qy,qz                                     centre; world_from_camera
+//! RealityCapture  #name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2
+//!                 world_from_camera (x right, y up, z backwards) = Rz(-heading) Rx(pitch) Ry(roll), degrees;
+//!                 f for a picture that is 36 mm on its longer side
+//! ```
+//! RealityCapture's angles as Nerfstudio reads them (`process_data/realitycapture_utils.py`); not opened there.
+//! Columns are found by their names, in any order; others are passed over.
+
+use gausset_core::Pose;
+use gausset_core::se3::{self, Mat3};
+
+use super::{Malformed, NamedPose, Trajectory, from_centre};
+use crate::geometry::{rotation_x, rotation_y, rotation_z};
+
+/// Reads a table.
+///
+/// # Errors
+/// Columns that are missing, a cell that is no number, a pose that is none.
+pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
+    // Older versions count the cameras in a line of its own.
+    let body = match bytes.split_inclusive(|b| *b == b'\n').next() {
+        Some(first) if first.starts_with(b"#cameras") => &bytes[first.len()..],
+        _ => bytes,
+    };
+    let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(body);
+    let header = reader.byte_headers().map_err(|e| Malformed::new("line 1", e))?.clone();
+    let column = |names: &[&str]| {
+        header.iter().position(|h| {
+            let h = h.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(h);
+            let h = h.strip_prefix(b"#").unwrap_or(h);
+            names.iter().any(|name| h.eq_ignore_ascii_case(name.as_bytes()))
+        })
+    };
+    let all = |names: [&[&str]; 3]| -> Option<[usize; 3]> {
+        Some([column(names[0])?, column(names[1])?, column(names[2])?])
+    };
+    let name = column(&["name", "image", "filename"]);
+    let centre = all([&["x"], &["y"], &["z", "alt", "altitude"]]);
+    let angles = all([&["heading", "yaw"], &["pitch"], &["roll"]]);
+    let axis = all([&["qx"], &["qy"], &["qz"]]);
+    let quaternion = axis.zip(column(&["qw"]));
+    let (Some(name), Some(centre)) = (name, centre) else {
+        return Err(missing());
+    };
+    if quaternion.is_none() && angles.is_none() {
+        return Err(missing());
+    }
+    let mut poses = Vec::new();
+    for record in reader.byte_records() {
+        let record = record.map_err(|e| Malformed::new("table", e))?;
+        let place = format!("line {}", record.position().map_or(0, csv::Position::line));
+        let cell = |at: usize| -> Result<f64, Malformed> {
+            let text = record.get(at).and_then(|c| std::str::from_utf8(c).ok()).unwrap_or_default();
+            text.parse().ok().filter(|v: &f64| v.is_finite()).ok_or_else(|| {
+                let title = String::from_utf8_lossy(header.get(at).unwrap_or_default()).into_owned();
+                Malformed::new(&place, format!("{title}: {text:?} is no finite number"))
+            })
+        };
+        let three = |at: [usize; 3]| -> Result<[f64; 3], Malformed> {
+            Ok([cell(at[0])?, cell(at[1])?, cell(at[2])?])
+        };
+        let centre = three(centre)?;
+        let rotation = match (quaternion, angles) {
+            (Some((axis, w)), _) => {
+                let [x, y, z] = three(axis)?;
+                let pose = Pose::from_quaternion([cell(w)?, x, y, z], [0.0; 3]);
+                se3::transpose(&pose.map_err(|e| Malformed::new(&place, e))?.rotation)
+            }
+            (None, Some(angles)) => {
+                let [heading, pitch, roll] = three(angles)?;
+                opencv_from_world(heading, pitch, roll)
+            }
+            (None, None) => return Err(missing()),
+        };
+        let name = String::from_utf8_lossy(record.get(name).unwrap_or_default()).into_owned();
+        if name.is_empty() {
+            return Err(Malformed::new(&place, "name: is empty"));
+        }
+        let pose = from_centre(rotation, centre).map_err(|e| Malformed::pose(&name, &e))?;
+        poses.push(NamedPose { name, pose, moment: poses.len() as u32 });
+    }
+    let form = if quaternion.is_some() { "CSV" } else { "RealityCapture CSV" };
+    Ok(Trajectory::new(form, poses))
+}
+
+fn missing() -> Malformed {
+    Malformed::new(
+        "line 1",
+        "columns are missing (expected name,x,y,z,qw,qx,qy,qz or #name,x,y,alt,heading,pitch,roll)",
+    )
+}
+
+/// `camera_from_world` (x right, y down, z forward) of RealityCapture's angles.
+fn opencv_from_world(heading: f64, pitch: f64, roll: f64) -> Mat3 {
+    let r = se3::mul(&rotation_z(-heading), &se3::mul(&rotation_x(pitch), &rotation_y(roll)));
+    // Columns y and z change sign from OpenGL's axes.
+    let cv = r.map(|row| [row[0], -row[1], -row[2]]);
+    se3::transpose(&cv)
+}
+
+/// Heading, pitch and roll of a `camera_from_world`, degrees.
+fn angles_of(pose: &Pose) -> [f64; 3] {
+    let r = se3::transpose(&pose.rotation).map(|row| [row[0], -row[1], -row[2]]);
+    // Rz(a) Rx(b) Ry(c): third row (-cos b sin c, sin b, cos b cos c), second column (-sin a cos b, cos a cos b, sin b).
+    let cos = libm::sqrt(r[0][1] * r[0][1] + r[1][1] * r[1][1]);
+    let pitch = libm::atan2(r[2][1], cos);
+    let (a, roll) = if cos > 1e-9 {
+        (libm::atan2(-r[0][1], r[1][1]), libm::atan2(-r[2][0], r[2][2]))
+    } else {
+        // Heading and roll turn about the same axis: the heading says all.
+        (libm::atan2(r[1][0], r[0][0]), 0.0)
+    };
+    [-a.to_degrees(), pitch.to_degrees(), roll.to_degrees()]
+}
+
+/// Writes our own table.
+#[must_use]
+pub fn write(poses: &[NamedPose]) -> String {
+    let mut out = "name,x,y,z,qw,qx,qy,qz\n".to_owned();
+    for NamedPose { name, pose, .. } in poses {
+        let [x, y, z] = pose.centre();
+        let [a, b, c, d] = pose.inverse().quaternion();
+        out += &format!("{},{x},{y},{z},{a},{b},{c},{d}\n", cell(name));
+    }
+    out
+}
+
+/// Writes RealityCapture's table; `focal` is each picture's for 36 mm on its longer side.
+#[must_use]
+pub fn write_realitycapture(poses: &[NamedPose], focal: impl Fn(usize) -> f64) -> String {
+    let mut out = "#name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2\n".to_owned();
+    for (index, NamedPose { name, pose, .. }) in poses.iter().enumerate() {
+        let [x, y, z] = pose.centre();
+        let [heading, pitch, roll] = angles_of(pose);
+        out += &format!(
+            "{},{x},{y},{z},{heading},{pitch},{roll},{},0,0,0,0,0,0,0,0\n",
+            cell(name),
+            focal(index)
+        );
+    }
+    out
+}
+
+/// A name as a cell: in quotes where it has a comma or quotes.
+fn cell(name: &str) -> String {
+    if name.contains([',', '"', '\n']) {
+        format!("\"{}\"", name.replace('"', "\"\""))
+    } else {
+        name.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::{assert_same, poses};
+    use super::*;
+
+    #[test]
+    fn both_tables_come_back() {
+        let mut given = poses();
+        given[1].name = "a, \"b\".jpg".into();
+        for text in [write(&given), write_realitycapture(&given, |_| 18.0)] {
+            let back = parse(text.as_bytes()).unwrap();
+            assert_same(&back.poses, &given);
+            assert!(back.poses.iter().zip(&given).all(|(a, b)| a.name == b.name));
+        }
+        // Straight up and straight down heading and roll cannot be told apart.
+        for pitch in [90.0, -90.0] {
+            let rotation = opencv_from_world(30.0, pitch, 20.0);
+            let given =
+                [NamedPose { pose: Pose { rotation, translation: [1.0, 2.0, 3.0] }, ..given[0].clone() }];
+            assert_same(&parse(write_realitycapture(&given, |_| 1.0).as_bytes()).unwrap().poses, &given);
+        }
+    }
+
+    #[test]
+    fn a_table_of_realitycapture() {
+        // Heading, pitch, roll 0: straight down, the picture's top in the north (y). Pitch 90: ahead to the north.
+        let text = "#cameras 2\r\n#name,x,y,alt,heading,pitch,roll,f,px,py,k1,k2,k3,k4,t1,t2\r\n\
+            a.jpg,1,2,30,0,0,0,24,0,0,0,0,0,0,0,0\r\nb.jpg,5,6,2,90,90,0,24,0,0,0,0,0,0,0,0\r\n";
+        let found = parse(text.as_bytes()).unwrap();
+        assert_eq!((found.form, found.poses.len()), ("RealityCapture CSV", 2));
+        let axis = |k: usize, d| se3::transpose_mul_vec(&found.poses[k].pose.rotation, d);
+        let near = |a: [f64; 3], b: [f64; 3]| (0..3).all(|k| (a[k] - b[k]).abs() < 1e-12);
+        assert!(near(axis(0, [0.0, 0.0, 1.0]), [0.0, 0.0, -1.0]));
+        assert!(near(axis(0, [0.0, -1.0, 0.0]), [0.0, 1.0, 0.0]));
+        // Heading 90 is east.
+        assert!(near(axis(1, [0.0, 0.0, 1.0]), [1.0, 0.0, 0.0]), "{:?}", axis(1, [0.0, 0.0, 1.0]));
+        assert!(near(axis(1, [0.0, -1.0, 0.0]), [0.0, 0.0, 1.0]));
+        assert!(near(found.poses[1].pose.centre(), [5.0, 6.0, 2.0]));
+    }
+
+    #[test]
+    fn bad_tables_are_named() {
+        for (text, line) in [
+            ("", "line 1: columns are missing"),
+            ("name,x,y\na,1,2\n", "line 1: columns are missing"),
+            (
+                "name,x,y,z,qw,qx,qy,qz\na,1,2,3,1,0,0,0\nb,1,2,x,1,0,0,0\n",
+                "line 3: z: \"x\" is no finite number",
+            ),
+            ("name,x,y,z,qw,qx,qy,qz\na,1,2,3,9,0,0,0\n", "line 2: quaternion has length 9"),
+            ("name,x,y,z,qw,qx,qy,qz\n,1,2,3,1,0,0,0\n", "line 2: name: is empty"),
+        ] {
+            let found = parse(text.as_bytes()).unwrap_err().to_string();
+            assert!(found.starts_with(line), "{found}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! TUM trajectories: `timestamp tx ty tz qx qy qz qw` in each line, world from camera, `#` before comments.
+//!
+//! Source: the file formats of the RGB-D benchmark (Sturm et al. 2012).
+
+use gausset_core::Pose;
+
+use super::{Malformed, NamedPose, Trajectory, numbers};
+
+/// Reads a trajectory; the names are the time stamps as they are written.
+///
+/// # Errors
+/// A line without eight numbers, or with a quaternion that is none.
+pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
+    let mut poses = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let place = format!("line {number}");
+        let [_, tx, ty, tz, qx, qy, qz, qw] = numbers::<8>(line).ok_or_else(|| {
+            Malformed::new(&place, "no 8 finite numbers (expected: timestamp tx ty tz qx qy qz qw)")
+        })?;
+        let pose = Pose::from_quaternion([qw, qx, qy, qz], [tx, ty, tz])
+            .map_err(|problem| Malformed::new(&place, problem))?
+            .inverse();
+        let name = line.split_ascii_whitespace().next().unwrap_or_default().to_owned();
+        // A number of ours is the place in the list, also where frames between have no pose.
+        let moment = name.parse().unwrap_or(poses.len() as u32);
+        poses.push(NamedPose { name, pose, moment });
+    }
+    Ok(Trajectory { is_numbered: true, ..Trajectory::new("TUM", poses) })
+}
+
+/// Writes a trajectory; time stamps are the places in the list.
+#[must_use]
+pub fn write(poses: &[NamedPose]) -> String {
+    let mut out = "# timestamp tx ty tz qx qy qz qw (world from camera; timestamps are places in the list)\n"
+        .to_owned();
+    for NamedPose { pose, moment, .. } in poses {
+        let [tx, ty, tz] = pose.centre();
+        let [w, x, y, z] = pose.inverse().quaternion();
+        out += &format!("{moment} {tx} {ty} {tz} {x} {y} {z} {w}\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::examples::{assert_same, poses};
+    use super::*;
+
+    #[test]
+    fn poses_come_back() {
+        let back = parse(&write(&poses())).unwrap();
+        assert_same(&back.poses, &poses());
+        assert_eq!(back.poses[3].name, "3");
+    }
+
+    #[test]
+    fn a_line_as_the_benchmark_has_it() {
+        // A quarter turn about z: the camera's x axis is the world's y axis.
+        let text = "# ground truth\n\n1305031102.175304 1.5 -2 0.25 0 0 0.70710678118 0.70710678118\r\n";
+        let found = parse(text).unwrap();
+        let NamedPose { name, pose, .. } = &found.poses[0];
+        assert_eq!(name, "1305031102.175304");
+        let c = pose.centre();
+        assert!((c[0] - 1.5).abs() + (c[1] + 2.0).abs() + (c[2] - 0.25).abs() < 1e-9);
+        let x = pose.inverse().apply([1.0, 0.0, 0.0]);
+        assert!((x[0] - c[0]).abs() < 1e-9 && (x[1] - c[1] - 1.0).abs() < 1e-9, "{x:?}");
+    }
+
+    #[test]
+    fn bad_lines_are_named() {
+        for (text, place) in
+            [("1 2 3", "line 1"), ("#\n1 0 0 0 0 0 0 0", "line 2"), ("1 0 0 nan 0 0 0 1", "line 1")]
+        {
+            assert_eq!(parse(text).unwrap_err().place, place);
+        }
+    }
+}

@@ -1,0 +1,483 @@
+//! How far poses are from other poses of the same pictures: a similarity fit, then errors of centres and rotations.
+//!
+//! ```text
+//! fit        reference ≈ s R first + t: Umeyama (1991) over the centres that belong together; those that are more than
+//!            ten robust deviations off (least median of squares, Rousseeuw 1984) are left out of the fit, not of the
+//!            errors. Centres on one line say nothing about the turn around it: R is then the mean of the rotations.
+//! centre     |s R a + t - b|, units of the reference
+//! rotation   angle of A Rᵀ Bᵀ, degrees (A, B: camera_from_world)
+//! drift      over pieces of a quarter of the path, from each moment (Geiger et al. 2012, KITTI): what the pose at the
+//!            end of a piece is off relative to its beginning, per unit of the way
+//! ```
+
+use gausset_core::Pose;
+use gausset_core::se3::{self, Mat3};
+use serde::Serialize;
+
+use crate::gps::{nearest_rotation, similarity};
+
+/// Fewest poses in common.
+pub const FEWEST: usize = 3;
+/// Centres that are this many robust deviations off do not take part in the fit …
+const OUTLIER_DEVIATIONS: f64 = 10.0;
+/// … nor do residuals count that are rounding: this share of the spread.
+const ROUNDING: f64 = 1e-9;
+/// Largest number of triples that the robust search looks at.
+const TRIPLES: usize = 2000;
+/// Centres lie on a line when their second deviation is this share of the first.
+const LINE: f64 = 1e-3;
+/// A mirror image that fits this many times better is one.
+const MIRRORED: f64 = 10.0;
+/// Pieces of the path for the drift are this share of it.
+const PIECE: f64 = 0.25;
+
+/// Mean, median and worst of some errors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// Median: of an even number the mean of the two in the middle.
+    pub median: f64,
+    /// Largest.
+    pub worst: f64,
+}
+
+impl Spread {
+    /// Of some errors; zeros of none.
+    #[must_use]
+    pub fn of(values: impl Iterator<Item = f64>) -> Self {
+        let mut all: Vec<f64> = values.collect();
+        all.sort_by(f64::total_cmp);
+        let Some(&worst) = all.last() else { return Self::default() };
+        let half = all.len() / 2;
+        let median = if all.len() % 2 == 1 { all[half] } else { 0.5 * (all[half - 1] + all[half]) };
+        Self { mean: all.iter().sum::<f64>() / all.len() as f64, median, worst }
+    }
+}
+
+/// The similarity that takes the world of the first poses to that of the reference.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Similarity {
+    /// Units of the reference per unit of the first.
+    pub scale: f64,
+    /// Rotation, rows.
+    pub rotation: Mat3,
+    /// Translation, units of the reference.
+    pub translation: [f64; 3],
+}
+
+impl Similarity {
+    /// A point of the first world in that of the reference.
+    #[must_use]
+    pub fn apply(&self, point: [f64; 3]) -> [f64; 3] {
+        let turned = se3::mul_vec(&self.rotation, point);
+        std::array::from_fn(|k| self.scale * turned[k] + self.translation[k])
+    }
+
+    /// A pose (`camera_from_world`) of the first world in that of the reference.
+    #[must_use]
+    pub fn pose(&self, pose: &Pose) -> Pose {
+        let rotation = se3::mul(&pose.rotation, &se3::transpose(&self.rotation));
+        let back = se3::mul_vec(&rotation, self.apply(pose.centre()));
+        Pose { rotation, translation: back.map(|v| -v) }
+    }
+}
+
+/// What one pose is off.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PoseError {
+    /// Centre of the first, taken to the world of the reference.
+    pub fitted: [f64; 3],
+    /// Centre of the reference.
+    pub reference: [f64; 3],
+    /// Distance of the two, units of the reference.
+    pub centre: f64,
+    /// Angle between the rotations, degrees.
+    pub rotation: f64,
+    /// Whether it took part in the fit.
+    pub is_fitted: bool,
+}
+
+/// What adds up along the path.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Drift {
+    /// Length of the pieces, units of the reference.
+    pub piece: f64,
+    /// How many there are.
+    pub pieces: usize,
+    /// Mean error of the translation per unit of the way.
+    pub translation: f64,
+    /// Mean error of the rotation, degrees per unit of the way.
+    pub rotation: f64,
+}
+
+/// The answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Comparison {
+    /// The fit.
+    pub fit: Similarity,
+    /// Whether centres lie on a line, so that the fit's rotation is that of the cameras.
+    pub is_line: bool,
+    /// Errors in the order of the pairs.
+    pub errors: Vec<PoseError>,
+    /// Centres, units of the reference.
+    pub centre: Spread,
+    /// Rotations, degrees.
+    pub rotation: Spread,
+    /// Length of the reference's path, moment by moment.
+    pub path: f64,
+    /// What adds up along it.
+    pub drift: Option<Drift>,
+}
+
+/// Why poses cannot be compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// Too few in common.
+    #[error("{0} in common (expected at least {FEWEST})")]
+    TooFew(usize),
+    /// Nothing moves.
+    #[error("all centres of {0} are at one place, so there is no scale")]
+    OnePlace(&'static str),
+    /// One world is the mirror image of the other.
+    #[error("the centres of one are the mirror image of the other's, which no turn undoes")]
+    Mirrored,
+    /// A number is not finite, or so large that its square is not.
+    #[error("a centre is not finite")]
+    NotFinite,
+}
+
+/// Compares poses (`camera_from_world`) that belong together: (first, reference), in the order of the path. Poses with
+/// the same moment count as one step of the path.
+///
+/// # Errors
+/// Too few, all at one place, mirrored.
+pub fn compare(pairs: &[(Pose, Pose)], moments: &[u32]) -> Result<Comparison, CompareError> {
+    if pairs.len() < FEWEST {
+        return Err(CompareError::TooFew(pairs.len()));
+    }
+    let centres = |of: fn(&(Pose, Pose)) -> &Pose| pairs.iter().map(|p| of(p).centre()).collect::<Vec<_>>();
+    let (from, to) = (centres(|p| &p.0), centres(|p| &p.1));
+    let mut is_line = false;
+    for (name, points) in [("the first", &from), ("the reference", &to)] {
+        let deviations = deviations(points);
+        if !deviations.iter().all(|v| v.is_finite()) {
+            return Err(CompareError::NotFinite);
+        }
+        let size = points.iter().map(|p| se3::norm(*p)).fold(0.0, f64::max);
+        if deviations[0] <= ROUNDING * size {
+            return Err(CompareError::OnePlace(name));
+        }
+        is_line |= deviations[1] <= LINE * deviations[0];
+    }
+    let taken = if is_line { vec![true; pairs.len()] } else { without_outliers(&from, &to) };
+    let of = |points: &[[f64; 3]]| -> Vec<[f64; 3]> {
+        points.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(p, _)| *p).collect()
+    };
+    let (from_taken, to_taken) = (of(&from), of(&to));
+    let fit = if is_line {
+        by_rotations(pairs, &from, &to)
+    } else {
+        let (fit, rotation, translation) =
+            similarity(&from_taken, &to_taken).ok_or(CompareError::NotFinite)?;
+        if is_mirrored(&from_taken, &to_taken, fit.residual, fit.spread) {
+            return Err(CompareError::Mirrored);
+        }
+        Similarity { scale: fit.scale, rotation, translation }
+    };
+    if !(fit.scale.is_finite() && fit.scale > 0.0) {
+        return Err(CompareError::OnePlace("one of them, as far as they agree,"));
+    }
+    let fitted: Vec<Pose> = pairs.iter().map(|(first, _)| fit.pose(first)).collect();
+    let errors: Vec<PoseError> = (0..pairs.len())
+        .map(|i| {
+            let (at, reference) = (fit.apply(from[i]), to[i]);
+            PoseError {
+                fitted: at,
+                reference,
+                centre: distance(at, reference),
+                rotation: angle(&fitted[i].rotation, &pairs[i].1.rotation).to_degrees(),
+                is_fitted: taken[i],
+            }
+        })
+        .collect();
+    let along = steps(&to, moments);
+    let path = along.last().map_or(0.0, |(_, way)| *way);
+    Ok(Comparison {
+        centre: Spread::of(errors.iter().map(|e| e.centre)),
+        rotation: Spread::of(errors.iter().map(|e| e.rotation)),
+        drift: drift(&fitted, pairs, &along),
+        fit,
+        is_line,
+        errors,
+        path,
+    })
+}
+
+fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+    se3::norm([a[0] - b[0], a[1] - b[1], a[2] - b[2]])
+}
+
+/// Angle between two rotations, radians: exact for small ones, where the trace says nothing.
+fn angle(a: &Mat3, b: &Mat3) -> f64 {
+    let d = se3::mul(a, &se3::transpose(b));
+    let axis = [d[2][1] - d[1][2], d[0][2] - d[2][0], d[1][0] - d[0][1]];
+    libm::atan2(se3::norm(axis), d[0][0] + d[1][1] + d[2][2] - 1.0)
+}
+
+/// Deviations along the principal axes, largest first.
+fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
+    let n = points.len() as f64;
+    let mean: [f64; 3] = std::array::from_fn(|k| points.iter().map(|p| p[k]).sum::<f64>() / n);
+    let mut c = [[0.0; 3]; 3];
+    for p in points {
+        for i in 0..3 {
+            for j in 0..3 {
+                c[i][j] += (p[i] - mean[i]) * (p[j] - mean[j]) / n;
+            }
+        }
+    }
+    let trace = c[0][0] + c[1][1] + c[2][2];
+    // Jacobi's rotations; three axes need few of them.
+    for _ in 0..12 {
+        for (p, q) in [(0, 1), (0, 2), (1, 2)] {
+            if c[p][q].abs() <= f64::EPSILON * 1e-3 * trace {
+                continue;
+            }
+            let theta = (c[q][q] - c[p][p]) / (2.0 * c[p][q]);
+            let sign = if theta < 0.0 { -1.0 } else { 1.0 };
+            let t = sign / (theta.abs() + (theta * theta + 1.0).sqrt());
+            let cos = 1.0 / (t * t + 1.0).sqrt();
+            let sin = t * cos;
+            for row in &mut c {
+                let (x, y) = (row[p], row[q]);
+                (row[p], row[q]) = (cos * x - sin * y, sin * x + cos * y);
+            }
+            for k in 0..3 {
+                let (x, y) = (c[p][k], c[q][k]);
+                (c[p][k], c[q][k]) = (cos * x - sin * y, sin * x + cos * y);
+            }
+        }
+    }
+    let mut out = [c[0][0], c[1][1], c[2][2]].map(|v| if v.is_nan() { v } else { v.max(0.0).sqrt() });
+    out.sort_by(|a, b| b.total_cmp(a));
+    out
+}
+
+/// Which centres take part in the fit.
+fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]]) -> Vec<bool> {
+    let count = from.len();
+    let everybody = vec![true; count];
+    // Three residuals of five are small for some triple, whatever the others are.
+    if count < 5 {
+        return everybody;
+    }
+    let triples = count * (count - 1) * (count - 2) / 6;
+    let stride = triples.div_ceil(TRIPLES).max(1);
+    let mut best: Option<(f64, Vec<f64>)> = None;
+    let mut at = 0usize;
+    for i in 0..count {
+        for j in i + 1..count {
+            for k in j + 1..count {
+                at += 1;
+                if at % stride != 0 {
+                    continue;
+                }
+                let pick = |points: &[[f64; 3]]| [points[i], points[j], points[k]];
+                let Some((fit, rotation, translation)) = similarity(&pick(from), &pick(to)) else { continue };
+                let fit = Similarity { scale: fit.scale, rotation, translation };
+                let residuals: Vec<f64> =
+                    from.iter().zip(to).map(|(a, b)| distance(fit.apply(*a), *b)).collect();
+                let median = Spread::of(residuals.iter().copied()).median;
+                if best.as_ref().is_none_or(|(least, _)| median < *least) {
+                    best = Some((median, residuals));
+                }
+            }
+        }
+    }
+    let Some((median, residuals)) = best else { return everybody };
+    // 1.4826 makes the median of normal errors a deviation; the rest corrects for few of them.
+    let deviation = 1.4826 * (1.0 + 5.0 / (count - 3) as f64) * median;
+    let least = ROUNDING * deviations(to)[0];
+    let most = (OUTLIER_DEVIATIONS * deviation).max(least);
+    let taken: Vec<bool> = residuals.iter().map(|r| *r <= most).collect();
+    if taken.iter().filter(|t| **t).count() * 2 > count { taken } else { everybody }
+}
+
+/// Whether the mirror image of the first fits far better than itself.
+fn is_mirrored(from: &[[f64; 3]], to: &[[f64; 3]], residual: f64, spread: f64) -> bool {
+    let mirrored: Vec<[f64; 3]> = from.iter().map(|p| p.map(|v| -v)).collect();
+    let Some((mirror, ..)) = similarity(&mirrored, to) else { return false };
+    residual > 1e-6 * spread && residual > MIRRORED * mirror.residual
+}
+
+/// The fit of centres on a line: the mean rotation of the cameras, then scale and place.
+fn by_rotations(pairs: &[(Pose, Pose)], from: &[[f64; 3]], to: &[[f64; 3]]) -> Similarity {
+    let mut sum = [[0.0; 3]; 3];
+    for (a, b) in pairs {
+        let one = se3::mul(&se3::transpose(&b.rotation), &a.rotation);
+        for i in 0..3 {
+            for j in 0..3 {
+                sum[i][j] += one[i][j];
+            }
+        }
+    }
+    let rotation = nearest_rotation(&sum);
+    let n = from.len() as f64;
+    let mean = |points: &[[f64; 3]]| -> [f64; 3] {
+        std::array::from_fn(|k| points.iter().map(|p| p[k]).sum::<f64>() / n)
+    };
+    let (mean_from, mean_to) = (se3::mul_vec(&rotation, mean(from)), mean(to));
+    let (mut both, mut own) = (0.0, 0.0);
+    for (a, b) in from.iter().zip(to) {
+        let turned = se3::mul_vec(&rotation, *a);
+        let a: [f64; 3] = std::array::from_fn(|k| turned[k] - mean_from[k]);
+        let b: [f64; 3] = std::array::from_fn(|k| b[k] - mean_to[k]);
+        both += se3::dot(a, b);
+        own += se3::dot(a, a);
+    }
+    let scale = both / own;
+    Similarity { scale, rotation, translation: std::array::from_fn(|k| mean_to[k] - scale * mean_from[k]) }
+}
+
+/// The first pair of each moment, and the way up to it.
+fn steps(reference: &[[f64; 3]], moments: &[u32]) -> Vec<(usize, f64)> {
+    let mut seen = std::collections::BTreeSet::new();
+    let mut along: Vec<(usize, f64)> = Vec::new();
+    for (index, &centre) in reference.iter().enumerate() {
+        let moment = moments.get(index).copied().unwrap_or(index as u32);
+        if !seen.insert(moment) {
+            continue;
+        }
+        let way = along.last().map_or(0.0, |(last, way)| way + distance(reference[*last], centre));
+        along.push((index, way));
+    }
+    along
+}
+
+fn drift(fitted: &[Pose], pairs: &[(Pose, Pose)], along: &[(usize, f64)]) -> Option<Drift> {
+    let path = along.last()?.1;
+    let piece = PIECE * path;
+    let (mut translation, mut rotation, mut pieces) = (0.0, 0.0, 0usize);
+    for (place, &(from, start)) in along.iter().enumerate() {
+        let Some(&(to, end)) = along[place..].iter().find(|(_, way)| way - start >= piece) else { break };
+        let way = end - start;
+        if way <= 0.0 {
+            continue;
+        }
+        // Poses of the end in the axes of the beginning, inverse(begin ∘ inverse(end)).
+        let first = fitted[from].compose(&fitted[to].inverse());
+        let reference = pairs[from].1.compose(&pairs[to].1.inverse());
+        let error = reference.inverse().compose(&first);
+        translation += se3::norm(error.translation) / way;
+        rotation += angle(&first.rotation, &reference.rotation).to_degrees() / way;
+        pieces += 1;
+    }
+    let n = pieces as f64;
+    (pieces > 0).then_some(Drift { piece, pieces, translation: translation / n, rotation: rotation / n })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Poses along a bent path.
+    fn path(count: usize) -> Vec<Pose> {
+        (0..count)
+            .map(|k| {
+                let a = 0.37 * k as f64;
+                let q = [1.0, 0.3 * libm::sin(a), 0.5 * libm::cos(2.0 * a), 0.1];
+                let n = q.iter().map(|v| v * v).sum::<f64>().sqrt();
+                let pose = Pose::from_quaternion(q.map(|v| v / n), [0.0; 3]).unwrap();
+                let centre = [a, libm::sin(a), 0.3 * libm::cos(1.7 * a)];
+                let back = se3::mul_vec(&pose.rotation, centre);
+                Pose { translation: back.map(|v| -v), ..pose }
+            })
+            .collect()
+    }
+
+    fn example() -> Similarity {
+        let rotation = se3::rotation_from_quaternion([0.5, -0.5, 0.7, 0.1]);
+        Similarity { scale: 2.5, rotation, translation: [1.0, -4.0, 9.0] }
+    }
+
+    fn pairs(count: usize) -> Vec<(Pose, Pose)> {
+        path(count).iter().map(|pose| (*pose, example().pose(pose))).collect()
+    }
+
+    #[test]
+    fn a_similarity_leaves_no_errors() {
+        let found = compare(&pairs(12), &[]).unwrap();
+        assert!((found.fit.scale - 2.5).abs() < 1e-12 && !found.is_line);
+        assert!(found.centre.worst < 1e-12 && found.rotation.worst < 1e-10, "{found:?}");
+        assert!(found.drift.unwrap().translation < 1e-12);
+    }
+
+    #[test]
+    fn what_is_off_is_named_and_does_not_bend_the_fit() {
+        let mut pairs = pairs(12);
+        pairs[7].1.translation[0] += 100.0;
+        let turn = se3::so3_exp([0.0, 0.02, 0.0]);
+        pairs[3].1.rotation = se3::mul(&turn, &pairs[3].1.rotation);
+        let moved = example().apply(pairs[3].0.centre());
+        pairs[3].1.translation = se3::mul_vec(&pairs[3].1.rotation, moved).map(|v| -v);
+        let found = compare(&pairs, &[]).unwrap();
+        assert_eq!((0..12).filter(|&i| !found.errors[i].is_fitted).collect::<Vec<_>>(), [7]);
+        assert!((found.errors[7].centre - 100.0).abs() < 1e-9 && found.errors[6].centre < 1e-12);
+        assert!((found.errors[3].rotation - 0.02f64.to_degrees()).abs() < 1e-10, "{:?}", found.errors[3]);
+        assert!((found.fit.scale - 2.5).abs() < 1e-12);
+        assert!((found.centre.mean - 100.0 / 12.0).abs() < 1e-9 && found.centre.median < 1e-12);
+    }
+
+    #[test]
+    fn a_straight_line_is_turned_as_the_cameras_are() {
+        let mut poses = path(6);
+        for (k, pose) in poses.iter_mut().enumerate() {
+            pose.translation = se3::mul_vec(&pose.rotation, [k as f64, 0.0, 0.0]).map(|v| -v);
+        }
+        let pairs: Vec<(Pose, Pose)> = poses.iter().map(|p| (*p, example().pose(p))).collect();
+        let found = compare(&pairs, &[]).unwrap();
+        assert!(found.is_line && found.rotation.worst < 1e-9 && found.centre.worst < 1e-11, "{found:?}");
+        assert!((found.fit.scale - 2.5).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_scale_that_grows_is_drift() {
+        // Every step is 1 % longer than the reference says: 1 % of each piece, after the fit of one scale nothing.
+        let along = |step: f64| {
+            let at = |k: usize| [step * k as f64, 0.0, 0.0];
+            (0..9).map(|k| Pose { translation: at(k).map(|v| -v), ..Pose::IDENTITY }).collect::<Vec<_>>()
+        };
+        let same: Vec<_> = along(1.01).into_iter().zip(along(1.0)).collect();
+        let found = compare(&same, &[]).unwrap();
+        assert!(found.drift.unwrap().translation < 1e-12 && (found.path - 8.0).abs() < 1e-12);
+        // A turn of 0.01 radians a step adds up to the same in each piece.
+        let turned =
+            |k: usize| Pose { rotation: se3::so3_exp([0.0, 0.01 * k as f64, 0.0]), translation: [0.0; 3] };
+        let turning: Vec<_> =
+            along(1.0).into_iter().enumerate().map(|(k, p)| (turned(k).compose(&p), p)).collect();
+        let drift = compare(&turning, &[]).unwrap().drift.unwrap();
+        assert!((drift.rotation - 0.01f64.to_degrees()).abs() < 1e-9 && drift.pieces == 7, "{drift:?}");
+        // Pictures of one moment are one step.
+        let twice: Vec<_> = same.iter().flat_map(|p| [*p, *p]).collect();
+        let moments: Vec<u32> = (0..18).map(|k| k / 2).collect();
+        assert!((compare(&twice, &moments).unwrap().path - 8.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_has_no_answer_says_why() {
+        let all = pairs(12);
+        assert_eq!(compare(&all[..2], &[]).unwrap_err(), CompareError::TooFew(2));
+        let still: Vec<_> = all.iter().map(|(a, _)| (*a, Pose::IDENTITY)).collect();
+        assert_eq!(compare(&still, &[]).unwrap_err(), CompareError::OnePlace("the reference"));
+        let mirror = |p: &Pose| {
+            let c = p.centre();
+            Pose { translation: [c[0], -c[1], -c[2]], ..Pose::IDENTITY }
+        };
+        let mirrored: Vec<_> = all.iter().map(|(a, _)| (*a, mirror(a))).collect();
+        assert_eq!(compare(&mirrored, &[]).unwrap_err(), CompareError::Mirrored);
+        let mut far = all.clone();
+        far[0].0.translation[0] = 1e200;
+        assert_eq!(compare(&far, &[]).unwrap_err(), CompareError::NotFinite);
+    }
+}

@@ -1,0 +1,35 @@
+//! What must hold for poses in the files of other programs. The first byte says which.
+
+use gausset_pano::poses::{Malformed, Trajectory, metashape, openmvg, opensfm, sidecar, table, tum};
+
+/// A pose that is accepted is a rotation and a place; it comes back from our own table.
+pub(crate) fn check(bytes: &[u8]) {
+    let Some((form, bytes)) = bytes.split_first() else { return };
+    let text = || String::from_utf8_lossy(bytes).into_owned();
+    let found: Result<Trajectory, Malformed> = match form {
+        b't' => tum::parse(&text()),
+        b'c' => table::parse(bytes),
+        b'm' => metashape::parse(&text()),
+        b'g' => openmvg::parse(bytes),
+        b's' => opensfm::parse(bytes),
+        _ => {
+            if let Ok(Some(pose)) = sidecar::parse(&text()) {
+                assert!(pose.rotation.iter().flatten().all(|v| v.abs() < 1.001), "{pose:?}");
+            }
+            return;
+        }
+    };
+    let Ok(found) = found else { return };
+    for pose in &found.poses {
+        let r = &pose.pose.rotation;
+        assert!(gausset_core::matrix::orthonormality_error(r) < 1e-5, "{pose:?}");
+        assert!(gausset_core::matrix::determinant(r) > 0.0, "{pose:?}");
+    }
+    let is_plain = |p: &gausset_pano::poses::NamedPose| {
+        !p.name.trim().is_empty() && p.pose.centre().iter().all(|v| v.abs() < 1e100)
+    };
+    if found.poses.iter().all(is_plain) && !found.poses.is_empty() {
+        let back = table::parse(table::write(&found.poses).as_bytes()).expect("our own table");
+        assert_eq!(back.poses.len(), found.poses.len());
+    }
+}
