@@ -14,6 +14,7 @@ use gausset_io::run_folder::RunFolderError;
 use gausset_io::splat::SplatError;
 use gausset_io::units::one_line;
 use gausset_pano::frames::FramesError;
+use gausset_pano::poses::PoseFileError;
 use gausset_pano::split::SplitError;
 use gausset_sfm::{AlignError, ToolError};
 use gausset_train::cameras::CameraPathError;
@@ -80,6 +81,7 @@ code! {
     InputError => "samples",
     GainsError => "read",
     FramesError => "frames",
+    PoseFileError => "poses",
 }
 
 impl From<DatasetError> for Failure {

@@ -3,6 +3,7 @@
 //! Every export comes from the same rotation that the pixels were cut with ([`View::pano_from_camera`]); views of one
 //! frame share their centre exactly.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,8 @@ use serde_json::{Value, json};
 use crate::geometry::View;
 use crate::json::{self, JsonError};
 use crate::metadata::xmp_packet;
+use crate::observed::{Observation, ObservedPoint};
+use crate::poses::NamedPose;
 use crate::rig;
 use crate::split::{Description, ManifestLine, Naming};
 
@@ -126,19 +129,46 @@ pub(crate) fn registered<'a>(
     })
 }
 
-/// A COLMAP model of all views of the registered frames, without observations: points keep their places and colours.
+/// The views of the registered frames with their poses, in the order of frames, then views; the moment is the frame.
+#[must_use]
+pub fn poses_of_views(description: &Description, poses: &Poses) -> Vec<NamedPose> {
+    let of_frame = |(frame, pano_from_world): (usize, Pose)| {
+        description.views.iter().enumerate().map(move |(index, view)| NamedPose {
+            name: description.picture_name(frame, index),
+            pose: rig::cam_from_world(view, &pano_from_world),
+            moment: frame as u32,
+        })
+    };
+    registered(description, poses).flat_map(of_frame).collect()
+}
+
+/// The registered frames with the poses of their panoramas.
+#[must_use]
+pub fn poses_of_panoramas(description: &Description, poses: &Poses) -> Vec<NamedPose> {
+    registered(description, poses)
+        .map(|(frame, pose)| NamedPose {
+            name: description.frames[frame].clone(),
+            pose,
+            moment: frame as u32,
+        })
+        .collect()
+}
+
+/// A COLMAP model of all views of the registered frames, and of points with what these views saw of them.
 #[must_use]
 pub fn colmap_files(
     description: &Description,
     poses: &Poses,
-    points: &[ColmapPoint],
+    points: &[ObservedPoint],
     format: ModelFormat,
 ) -> Vec<(&'static str, Vec<u8>)> {
     let views = &description.views;
-    let mut images = Vec::new();
+    let mut images: Vec<ColmapImage> = Vec::new();
     let mut frames = Vec::new();
+    let mut first_image: BTreeMap<usize, usize> = BTreeMap::new();
     for (frame, pano_from_world) in registered(description, poses) {
         let mut seen = Vec::new();
+        first_image.insert(frame, images.len());
         for (index, view) in views.iter().enumerate() {
             let id = images.len() as u32 + 1;
             let pose = rig::cam_from_world(view, &pano_from_world);
@@ -160,8 +190,19 @@ pub fn colmap_files(
         let rig = RigModel { sensors: (0..views.len()).map(sensor).collect(), frames };
         out.extend(rig.to_files(format));
     }
-    let bare = |p: &ColmapPoint| ColmapPoint { track: Vec::new(), ..p.clone() };
-    let points = points.iter().map(bare).collect();
+    let mut with_tracks = |ObservedPoint { point, observations }: &ObservedPoint| {
+        let mut track = Vec::new();
+        for Observation { frame, view, pixel } in observations {
+            let Some(image) = first_image.get(frame).and_then(|first| images.get_mut(first + view)) else {
+                continue;
+            };
+            track.push([image.id, image.points.len() as u32]);
+            image.points.push((*pixel, point.id));
+            image.point_count += 1;
+        }
+        ColmapPoint { track, ..point.clone() }
+    };
+    let points = points.iter().map(&mut with_tracks).collect();
     let model = ColmapModel { cameras: cameras(views), images, points };
     out.extend(model.to_files(format));
     out
@@ -182,9 +223,15 @@ pub fn points_ply(points: &[ColmapPoint]) -> Vec<u8> {
     out
 }
 
-/// `transforms.json` (Nerfstudio): camera-to-world in OpenGL axes, the world as it is; `points_file` holds the points.
+/// `transforms.json` (Nerfstudio): camera-to-world in OpenGL axes, the world as it is; `points_file` holds the points and
+/// `mask_of` the mask of a picture (0 = ignore).
 #[must_use]
-pub fn transforms(description: &Description, poses: &Poses, points_file: Option<&str>) -> String {
+pub fn transforms(
+    description: &Description,
+    poses: &Poses,
+    points_file: Option<&str>,
+    mask_of: &dyn Fn(&str) -> Option<String>,
+) -> String {
     let views = &description.views;
     let mut frames: Vec<Value> = Vec::new();
     for (frame, pano_from_world) in registered(description, poses) {
@@ -193,13 +240,18 @@ pub fn transforms(description: &Description, poses: &Poses, points_file: Option<
             let r = se3::transpose(&pose.rotation);
             let c = pose.centre();
             let row = |i: usize| [r[i][0], -r[i][1], -r[i][2], c[i]];
-            frames.push(json!({
-                "file_path": format!("images/{}", description.picture_name(frame, index)),
+            let name = description.picture_name(frame, index);
+            let mut entry = json!({
+                "file_path": format!("images/{name}"),
                 "w": view.width, "h": view.height,
                 "fl_x": view.focal(), "fl_y": view.focal(),
                 "cx": 0.5 * f64::from(view.width), "cy": 0.5 * f64::from(view.height),
                 "transform_matrix": [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]],
-            }));
+            });
+            if let Some(mask) = mask_of(&name) {
+                entry["mask_path"] = json!(mask);
+            }
+            frames.push(entry);
         }
     }
     let mut all = json!({ "camera_model": "OPENCV", "frames": frames });
@@ -349,7 +401,7 @@ mod tests {
     #[test]
     fn transforms_and_sidecars_give_back_directions() {
         let (description, poses) = example(Layout::Dome16);
-        let json: Value = serde_json::from_str(&transforms(&description, &poses, None)).unwrap();
+        let json: Value = serde_json::from_str(&transforms(&description, &poses, None, &|_| None)).unwrap();
         let sidecars = xmp_sidecars(&description, &poses);
         assert_eq!(json["frames"].as_array().unwrap().len(), 32);
         assert_eq!(sidecars.len(), 32);
@@ -387,7 +439,8 @@ mod tests {
     #[test]
     fn points_are_written_as_a_file_that_transforms_json_names() {
         let (description, poses) = example(Layout::Ring4);
-        let json: Value = serde_json::from_str(&transforms(&description, &poses, Some("p.ply"))).unwrap();
+        let json: Value =
+            serde_json::from_str(&transforms(&description, &poses, Some("p.ply"), &|_| None)).unwrap();
         assert_eq!(json["ply_file_path"], "p.ply");
         let point = |id, position, colour| ColmapPoint {
             id,

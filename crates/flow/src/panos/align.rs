@@ -17,6 +17,7 @@ use gausset_sfm::model::{FrameImages, Model};
 use gausset_sfm::{Tool, gps};
 use serde::Serialize;
 
+use super::compare::{self, Compared};
 use crate::tool::ToolOptions;
 use crate::{Event, Failure, Host, Stage, records};
 
@@ -37,6 +38,9 @@ pub struct PanoAlignment {
     pub is_metric: bool,
     /// Names of the panoramas without a pose.
     pub unregistered: Vec<String>,
+    /// What the poses are off from others that were given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Compared>,
     /// Folder of the model.
     #[serde(skip)]
     pub model: PathBuf,
@@ -54,6 +58,7 @@ impl PanoAlignment {
             track_length: poses.track_length,
             is_metric: poses.is_metric,
             unregistered: unregistered(poses),
+            reference: None,
             model: records::model_folder(folder),
         }
     }
@@ -92,6 +97,28 @@ fn fingerprint(folder: &Path, tool: &ToolOptions) -> String {
 pub fn finished(folder: &Path, tool: &ToolOptions) -> Option<Poses> {
     let poses = Poses::read(&poses_path(folder)).ok()?;
     (poses.input == fingerprint(folder, tool)).then_some(poses)
+}
+
+/// Aligns the views in a folder as [`align`] does, and judges the poses by others of the same panoramas. A judgement that
+/// is not possible (too few frames registered) is a warning: the alignment stands.
+///
+/// # Errors
+/// As [`align`]; before it, a reference that cannot be read or has none of the frames.
+pub fn align_and_compare(
+    folder: &Path,
+    reference: &Path,
+    options: &ToolOptions,
+    overwrite: Overwrite,
+    host: &mut Host<'_>,
+) -> Result<PanoAlignment, Failure> {
+    let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
+    compare::check_names(&description.frames, reference)?;
+    let poses = align(folder, options, overwrite, host)?;
+    let compared = compare::compare(folder, reference);
+    if let Err(failure) = &compared {
+        host.warn(failure.code, failure.message.clone());
+    }
+    Ok(PanoAlignment { reference: compared.ok(), ..PanoAlignment::of(&poses, folder) })
 }
 
 /// Aligns the views in a folder and writes `sparse/0` and `poses.json`.

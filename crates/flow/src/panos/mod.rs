@@ -3,7 +3,9 @@
 pub mod align;
 pub mod calibrate;
 pub mod colour;
+pub mod compare;
 pub mod convert;
+pub mod export;
 pub mod model;
 pub mod run;
 pub mod shape;

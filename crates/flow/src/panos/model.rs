@@ -6,6 +6,7 @@ use std::path::Path;
 use gausset_io::atomic::{Disk, FileSystem, plain_reason, write_atomic};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFolder, ModelFormat, Observations};
 use gausset_pano::export::{self, Poses};
+use gausset_pano::observed::{self, ObservedPoint};
 use gausset_pano::split::Description;
 
 use crate::{Failure, records};
@@ -21,7 +22,18 @@ pub fn points_of(folder: &Path) -> Result<Vec<ColmapPoint>, Failure> {
     }
 }
 
-/// Writes a COLMAP model of the views of aligned panoramas.
+/// Points of the aligned model in a folder with what its views saw of them.
+///
+/// # Errors
+/// A model that cannot be read.
+pub fn observed_points(folder: &Path, description: &Description) -> Result<Vec<ObservedPoint>, Failure> {
+    match ModelFolder::find(&records::model_folder(folder))? {
+        Some(model) => Ok(observed::of_model(model.read(Observations::Keep)?, description)),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// Writes a COLMAP model of the views of aligned panoramas, its points without observations.
 ///
 /// # Errors
 /// A file that cannot be written.
@@ -32,7 +44,8 @@ pub fn write_colmap(
     points: &[ColmapPoint],
     format: ModelFormat,
 ) -> Result<(), Failure> {
-    let files = export::colmap_files(description, poses, points, format);
+    let points: Vec<ObservedPoint> = points.iter().cloned().map(ObservedPoint::from).collect();
+    let files = export::colmap_files(description, poses, &points, format);
     files.iter().try_for_each(|(name, bytes)| write(&folder.join(name), bytes))
 }
 

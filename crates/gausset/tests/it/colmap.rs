@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::support::{Workshop, with_walk};
 
 /// A Python with pycolmap; without one the test is skipped.
-fn python(test: &str) -> Option<PathBuf> {
+pub(crate) fn python(test: &str) -> Option<PathBuf> {
     let missing = match Tool::find(None, None, &AtomicBool::new(false)) {
         Ok(Tool::Python { python, .. }) => return Some(python),
         Ok(tool) => format!("needs pycolmap, found {}", tool.describe()),
@@ -27,7 +27,7 @@ fn python(test: &str) -> Option<PathBuf> {
 }
 
 /// Runs a script that prints JSON.
-fn ask(python: &Path, script: &str, arguments: &[&Path]) -> Value {
+pub(crate) fn ask(python: &Path, script: &str, arguments: &[&Path]) -> Value {
     let output = Command::new(python).arg("-c").arg(script).args(arguments).output().expect("Python starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("JSON")
@@ -208,17 +208,17 @@ fn the_real_walk_registers() {
 
 /// Stand-ins that replay what a real COLMAP said and made (`testdata/colmap`).
 #[cfg(unix)]
-mod recorded {
+pub(crate) mod recorded {
     use super::*;
     use crate::support::script;
     use gausset_io::dataset::colmap::{ModelFolder, ModelFormat, Observations};
 
-    fn recording() -> PathBuf {
+    pub(crate) fn recording() -> PathBuf {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/colmap")
     }
 
     /// Three panoramas with the names of the recording, split into views of the same cameras, and a model to copy.
-    fn workshop(model: &Path) -> Workshop {
+    pub(crate) fn workshop(model: &Path) -> Workshop {
         let workshop = with_walk(3);
         for k in 0..3 {
             let name = |stem: &str| workshop.path(&format!("walk/{stem}{k}.jpg"));

@@ -11,6 +11,8 @@ mod devtools;
 mod doctor;
 mod doors;
 mod effects;
+#[cfg(unix)]
+mod exports;
 mod field;
 mod formats;
 #[cfg(unix)]

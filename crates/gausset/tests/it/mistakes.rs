@@ -205,6 +205,16 @@ pano split data/images -o r --look exposure=9
 pano split data/images -o r --from equirect --lut nowhere.cube
 pano split data/images -o r --from equirect --lut one.cube
 pano split data/images -o r --equalise all
+pano compare nowhere data
+pano compare data nowhere.csv
+pano compare data
+pano compare data data/images
+pano align data --reference
+pano export data --masks gimp
+pano export data --invert
+pano export data --format ply
+pano export data --format csv --sources data
+pano export data --format csv --text
 train data -o r --allow-missing=perhaps
 profile show
 profile show held

@@ -6,6 +6,7 @@ use clap::Args;
 use gausset_flow::panos::{PanoAlignment, align};
 use gausset_flow::tool::ToolOptions;
 
+use super::compare;
 use crate::commands::overwrite;
 use crate::commands::training::ending;
 use crate::console::Console;
@@ -18,6 +19,7 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset pano align work/                     work/ is the folder of `gausset pano split`
   gausset pano align work/ --python ~/venv/bin/python
+  gausset pano align work/ --reference truth.csv         and what the poses are off, in degrees and metres
 COLMAP does the work: pip install pycolmap, or colmap 3.12 or later in PATH.";
 
 /// Arguments of `pano align`.
@@ -29,6 +31,9 @@ pub(crate) struct AlignArgs {
     pub(crate) folder: PathBuf,
     #[command(flatten)]
     pub(crate) tool: ToolArgs,
+    /// Poses of the same panoramas to judge the result by, in any form of `gausset pano compare`.
+    #[arg(long, value_name = "FILE")]
+    reference: Option<PathBuf>,
     /// Replace the model and the poses that DIR holds, whoever made them.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
@@ -73,11 +78,22 @@ impl ToolArgs {
 pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
     let (tool, overwrite) = (args.tool.options(), overwrite(args.force));
-    let poses = match attend(&interrupt, console, |host| align::align(&args.folder, &tool, overwrite, host)) {
-        Ok(poses) => poses,
+    let aligned = attend(&interrupt, console, |host| match &args.reference {
+        Some(reference) => align::align_and_compare(&args.folder, reference, &tool, overwrite, host),
+        None => align::align(&args.folder, &tool, overwrite, host)
+            .map(|poses| PanoAlignment::of(&poses, &args.folder)),
+    });
+    let alignment = match aligned {
+        Ok(alignment) => alignment,
         Err(failure) => return ending(failure, &interrupt),
     };
-    let alignment = PanoAlignment::of(&poses, &args.folder);
-    console.object_or(&alignment, || describe::panos(&alignment))?;
-    Ok(Status::done(!alignment.unregistered.is_empty()))
+    console.object_or(&alignment, || {
+        let judged = alignment
+            .reference
+            .as_ref()
+            .map(|found| format!("\nagainst the reference\n{}", compare::describe(found)));
+        describe::panos(&alignment) + &judged.unwrap_or_default()
+    })?;
+    let is_judged = args.reference.is_none() || alignment.reference.is_some();
+    Ok(Status::done(!alignment.unregistered.is_empty() || !is_judged))
 }

@@ -1,27 +1,27 @@
-//! `gausset pano export`: poses for other programs.
+//! `gausset pano export`: poses, points and masks for other programs.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::Failure;
-use gausset_flow::panos::align::poses_path;
-use gausset_flow::panos::model::{points_of, write};
-use gausset_io::atomic::{Disk, Overwrite, refuse_existing};
-use gausset_io::dataset::colmap::ModelFormat;
-use gausset_pano::export::{self, Poses};
-use gausset_pano::split::{Description, is_ours, read_manifest};
+use gausset_flow::panos::export::{self, ExportOptions, Form};
+use gausset_pano::mask_names::MaskForm;
 
 use crate::Ending;
+use crate::commands::overwrite;
 use crate::console::Console;
 use crate::exit::Status;
 use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
 Examples:
-  gausset pano export work/ --format transforms
+  gausset pano export work/ --format transforms --masks nerfstudio
   gausset pano export work/ --format colmap --text -o model/
-  gausset pano export work/ --format xmp                 RealityCapture sidecars beside the views";
+  gausset pano export out/align --views-of out/train -o model/   COLMAP's points as other views see them
+  gausset pano export work/ --format xmp                         RealityCapture sidecars beside the views
+  gausset pano export work/ --format metashape -o metashape/ --masks metashape
+Cameras and points are in one world, that of sparse/0. Which program reads what: docs/pano.md.";
 
 /// Arguments of `pano export`.
 #[derive(Clone, Debug, Args)]
@@ -30,80 +30,82 @@ pub(crate) struct ExportArgs {
     /// Folder of `gausset pano align`.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Form: colmap|transforms|xmp.
+    /// Form: colmap|transforms|metashape|metashape-spherical|xmp|realitycapture|tum|csv|gpx.
     #[arg(
         long, value_name = "FORMAT", default_value = "colmap", hide_possible_values = true,
-        value_parser = PossibleValuesParser::new(["colmap", "transforms", "xmp"])
+        value_parser = PossibleValuesParser::new(Form::ALL.map(Form::name))
+            .map(|name| Form::from_name(&name).unwrap_or(Form::Colmap))
     )]
-    format: String,
-    /// Where to [default: DIR/export for colmap, DIR for transforms, DIR/images for xmp].
+    format: Form,
+    /// Folder for the files [default: DIR/export for colmap, DIR/images for xmp, else DIR].
     #[arg(short, long, value_name = "OUT")]
     output: Option<PathBuf>,
     /// COLMAP's text form instead of the binary one.
     #[arg(long)]
     text: bool,
+    /// Export the views of another split of the same frames.
+    #[arg(long, value_name = "DIR")]
+    views_of: Option<PathBuf>,
+    /// Folder of the panoramas, for their size (metashape-spherical).
+    #[arg(long, value_name = "DIR")]
+    sources: Option<PathBuf>,
+    /// Masks as well: colmap|nerfstudio|inria|splatfacto|postshot|brush|lichtfeld|360toolkit|realitycapture|realityscan|metashape.
+    #[arg(
+        long, value_name = "PROGRAM", hide_possible_values = true, help_heading = "Masks",
+        value_parser = PossibleValuesParser::new(MaskForm::NAMES.map(|(name, _)| name))
+            .try_map(|name| MaskForm::from_name(&name).ok_or("not a program"))
+    )]
+    masks: Option<MaskForm>,
+    /// Masks that are 255 where a picture is to be ignored, instead of 0.
+    #[arg(long, requires = "masks", help_heading = "Masks")]
+    invert: bool,
+    /// A mask that keeps everything for each picture that has none.
+    #[arg(long, requires = "masks", help_heading = "Masks")]
+    empty_masks: bool,
     /// Replace files that are there.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
-
-/// File of the points beside `transforms.json`, as Nerfstudio names it.
-const POINTS: &str = "sparse_pc.ply";
 
 /// Runs the command.
 pub(crate) fn run(args: &ExportArgs, console: &Console) -> Result<Status, Ending> {
-    let description = Description::read(&args.folder).map_err(|e| Failure::new("frames", e))?;
-    let poses = Poses::read(&poses_path(&args.folder)).map_err(|e| Failure::new("frames", e))?;
-    let out = |default: &str| args.output.clone().unwrap_or_else(|| args.folder.join(default));
-    let points = || points_of(&args.folder);
-    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
-    if args.text && args.format != "colmap" {
+    if args.text && args.format != Form::Colmap {
         return Err(Failure::usage(
             "--text: has no effect on other formats; leave it out, or take --format colmap",
         )
         .into());
     }
-    let written = match args.format.as_str() {
-        "transforms" => {
-            let folder = out("");
-            let points = points()?;
-            let points_file = (!points.is_empty()).then_some(POINTS);
-            if points_file.is_some() {
-                files.push((folder.join(POINTS), export::points_ply(&points)));
-            }
-            let sources = read_manifest(&args.folder);
-            let panoramas = export::panoramas(&description, &poses, &sources);
-            files.push((folder.join("panoramas.json"), panoramas.into_bytes()));
-            let transforms = export::transforms(&description, &poses, points_file);
-            files.push((folder.join("transforms.json"), transforms.into_bytes()));
-            folder.join("transforms.json")
-        }
-        "xmp" => {
-            let folder = out("images");
-            for (stem, text) in export::xmp_sidecars(&description, &poses) {
-                files.push((folder.join(format!("{stem}.xmp")), text.into_bytes()));
-            }
-            folder
-        }
-        _ => {
-            let folder = out("export");
-            let format = if args.text { ModelFormat::Text } else { ModelFormat::Binary };
-            for (name, bytes) in export::colmap_files(&description, &poses, &points()?, format) {
-                files.push((folder.join(name), bytes));
-            }
-            folder
-        }
-    };
-    // In the folder of the split, files of these names are those of an earlier export.
-    let is_ours = args.output.is_none() && is_ours(&args.folder);
-    let overwrite = if args.force || is_ours { Overwrite::Replace } else { Overwrite::Refuse };
-    for (path, _) in &files {
-        refuse_existing(&Disk, path, overwrite)?;
+    if args.sources.is_some() && args.format != Form::MetashapeSpherical {
+        return Err(Failure::usage(
+            "--sources: has no effect on other formats; leave it out, or take --format metashape-spherical",
+        )
+        .into());
     }
-    for (path, bytes) in &files {
-        write(path, bytes)?;
-    }
-    let frames = counted(poses.registered() as u64, "frame");
-    console.result(&format!("{} ({frames}, {} views each)", written.display(), description.views.len()))?;
-    Ok(Status::done(poses.registered() < poses.frames.len()))
+    let exported = export::export(&ExportOptions {
+        folder: args.folder.clone(),
+        views_of: args.views_of.clone(),
+        sources: args.sources.clone(),
+        form: args.format,
+        is_text: args.text,
+        output: args.output.clone(),
+        masks: args.masks,
+        invert: args.invert,
+        empty_masks: args.empty_masks,
+        overwrite: overwrite(args.force),
+    })?;
+    console.object_or(&exported, || {
+        let frames = counted(exported.registered as u64, "frame");
+        let mut parts = format!("{frames}, {} views each", exported.views);
+        if exported.points > 0 {
+            parts += &format!(", {}", counted(exported.points as u64, "point"));
+        }
+        if args.masks.is_some() {
+            parts += &format!(", {}", counted(exported.masks as u64, "mask"));
+        }
+        format!("{} ({parts})\n", exported.path.display())
+    })?;
+    Ok(Status::done(exported.registered < exported.frames))
 }

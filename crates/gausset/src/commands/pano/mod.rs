@@ -3,6 +3,7 @@
 pub(crate) mod align;
 pub(crate) mod calibrate;
 pub(crate) mod colour;
+pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod export;
 pub(crate) mod layouts;
@@ -50,8 +51,10 @@ enum What {
     Convert(Box<convert::ConvertArgs>),
     /// Make a lens file from frames of two fisheye circles.
     Calibrate(Box<calibrate::CalibrateArgs>),
+    /// Judge poses by others of the same pictures.
+    Compare(compare::CompareArgs),
     /// Write the poses for other programs.
-    Export(export::ExportArgs),
+    Export(Box<export::ExportArgs>),
 }
 
 impl PanoArgs {
@@ -64,7 +67,9 @@ impl PanoArgs {
             What::Layouts(args) => args.json,
             What::Convert(args) => args.json,
             What::Calibrate(args) => args.json,
-            What::Preview(_) | What::Export(_) => false,
+            What::Compare(args) => args.json,
+            What::Export(args) => args.json,
+            What::Preview(_) => false,
         }
     }
 }
@@ -79,6 +84,7 @@ pub(crate) fn run(args: PanoArgs, console: &Console) -> Result<Status, Ending> {
         What::Preview(args) => preview::run(&args, console),
         What::Convert(args) => convert::run(&args, console),
         What::Calibrate(args) => calibrate::run(&args, console),
+        What::Compare(args) => compare::run(&args, console),
         What::Export(args) => export::run(&args, console),
     }
 }

@@ -1,0 +1,457 @@
+//! Aligned panoramas for other programs: poses, points and masks in the forms that they read, all in one world.
+
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::{Disk, Overwrite, refuse_existing};
+use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
+use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::image::{Mask, decode_file, decode_mask_file, read_header};
+use gausset_io::input;
+use gausset_pano::export::{self, Poses};
+use gausset_pano::mask_names::MaskForm;
+use gausset_pano::observed::{self, ObservedPoint};
+use gausset_pano::poses::{gpx, metashape, table, tum};
+use gausset_pano::split::{Description, ManifestLine, is_ours, read_manifest};
+use gausset_sfm::gps;
+use serde::Serialize;
+
+use super::align::poses_path;
+use super::model::{observed_points, write};
+use crate::Failure;
+
+/// File of the points beside cameras, as Nerfstudio names it.
+const POINTS: &str = "sparse_pc.ply";
+
+/// A form of poses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Form {
+    /// A COLMAP model of the views with rigs, frames and points.
+    Colmap,
+    /// `transforms.json` of the views, `panoramas.json`, points.
+    Transforms,
+    /// Metashape XML of the views, points.
+    Metashape,
+    /// Metashape XML of the panoramas (spherical), points.
+    MetashapeSpherical,
+    /// RealityCapture sidecars of the views, points.
+    Xmp,
+    /// RealityCapture's table of the views, points.
+    Realitycapture,
+    /// TUM trajectory of the panoramas.
+    Tum,
+    /// Table of the panoramas.
+    Csv,
+    /// Positions of the panoramas on the earth.
+    Gpx,
+}
+
+impl Form {
+    /// All forms.
+    pub const ALL: [Self; 9] = [
+        Self::Colmap,
+        Self::Transforms,
+        Self::Metashape,
+        Self::MetashapeSpherical,
+        Self::Xmp,
+        Self::Realitycapture,
+        Self::Tum,
+        Self::Csv,
+        Self::Gpx,
+    ];
+
+    /// Stable name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Colmap => "colmap",
+            Self::Transforms => "transforms",
+            Self::Metashape => "metashape",
+            Self::MetashapeSpherical => "metashape-spherical",
+            Self::Xmp => "xmp",
+            Self::Realitycapture => "realitycapture",
+            Self::Tum => "tum",
+            Self::Csv => "csv",
+            Self::Gpx => "gpx",
+        }
+    }
+
+    /// The form of a name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|form| form.name() == name)
+    }
+
+    /// Folder of the files when none is given, relative to that of the alignment.
+    const fn folder(self) -> &'static str {
+        match self {
+            Self::Colmap => "export",
+            Self::Xmp => "images",
+            _ => "",
+        }
+    }
+}
+
+/// What is exported, and where to.
+#[derive(Clone, Debug)]
+pub struct ExportOptions {
+    /// Folder of the alignment.
+    pub folder: PathBuf,
+    /// Folder of another split of the same frames, whose views are exported.
+    pub views_of: Option<PathBuf>,
+    /// Folder of the panoramas, for their size.
+    pub sources: Option<PathBuf>,
+    /// The form.
+    pub form: Form,
+    /// COLMAP's text form.
+    pub is_text: bool,
+    /// Where to; `None` = into the folder of the alignment.
+    pub output: Option<PathBuf>,
+    /// Masks, and for which program.
+    pub masks: Option<MaskForm>,
+    /// 255 = remove instead of 0.
+    pub invert: bool,
+    /// A white mask for pictures without one.
+    pub empty_masks: bool,
+    /// Whether files that are there may be replaced.
+    pub overwrite: Overwrite,
+}
+
+/// What was written: a stable contract.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Exported {
+    /// Version of this form.
+    pub schema: u32,
+    /// The form.
+    pub format: Form,
+    /// The file, or the folder of several.
+    pub path: PathBuf,
+    /// Panoramas.
+    pub frames: usize,
+    /// Those with a pose.
+    pub registered: usize,
+    /// Views of each.
+    pub views: usize,
+    /// Points.
+    pub points: usize,
+    /// Observations of the points.
+    pub observations: usize,
+    /// Masks.
+    pub masks: usize,
+}
+
+/// Writes aligned panoramas for another program.
+///
+/// # Errors
+/// No alignment, another split of other frames, files that are there or cannot be written, a form that needs what is
+/// not known (GPX: a scale in metres).
+pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
+    let frames = |e| Failure::new("frames", e);
+    let source = Description::read(&options.folder).map_err(|e| frames(e.to_string()))?;
+    let poses = Poses::read(&poses_path(&options.folder)).map_err(|e| frames(e.to_string()))?;
+    let views_folder = options.views_of.as_deref().unwrap_or(&options.folder);
+    let target = match &options.views_of {
+        Some(folder) => Description::read(folder).map_err(|e| frames(e.to_string()))?,
+        None => source.clone(),
+    };
+    if !target.frames.iter().any(|name| source.frames.contains(name)) {
+        let line =
+            format!("{}: frames: none of those in {}", views_folder.display(), options.folder.display());
+        return Err(frames(line));
+    }
+    let points = observed::carried(observed_points(&options.folder, &source)?, &source, &target, &poses);
+    let points = without_hidden(points, &target, views_folder)?;
+    let out = match &options.output {
+        Some(output) => output.clone(),
+        None => views_folder.join(options.form.folder()),
+    };
+    let job = Job { options, views_folder, target: &target, poses: &poses, points: &points };
+    let (files, path) = job.files(&out)?;
+    // COLMAP's own folder has its masks in it; other files stand beside the pictures and masks of the split.
+    let is_beside = options.output.is_none() && options.form != Form::Colmap;
+    let masks_folder = if is_beside { views_folder } else { out.as_path() };
+    if is_beside && options.masks == Some(MaskForm::Colmap) && (options.invert || options.empty_masks) {
+        let line = "masks colmap: would replace the masks of the split; name another folder with ⟨output⟩";
+        return Err(Failure::usage(line));
+    }
+    let masks = job.masks(masks_folder);
+    // In the folder of the split, files of these names are those of an earlier export.
+    let is_own = options.output.is_none() && is_ours(views_folder);
+    let overwrite = if is_own { Overwrite::Replace } else { options.overwrite };
+    for path in files.iter().map(|(path, _)| path).chain(masks.iter().map(|mask| &mask.to)) {
+        refuse_existing(&Disk, path, overwrite)?;
+    }
+    for (path, bytes) in &files {
+        write(path, bytes)?;
+    }
+    for mask in &masks {
+        write(&mask.to, &job.mask(mask)?)?;
+    }
+    let observations = points.iter().map(|p| p.observations.len()).sum();
+    Ok(Exported {
+        schema: 1,
+        format: options.form,
+        path,
+        frames: poses.frames.len(),
+        registered: poses.registered(),
+        views: target.views.len(),
+        points: points.len(),
+        observations,
+        masks: masks.len(),
+    })
+}
+
+/// Without observations that a view's mask hides, and without points of which then none is left.
+fn without_hidden(
+    mut points: Vec<ObservedPoint>,
+    target: &Description,
+    folder: &Path,
+) -> Result<Vec<ObservedPoint>, Failure> {
+    let seen: Vec<bool> = points.iter().map(|p| !p.observations.is_empty()).collect();
+    for frame in 0..target.frames.len() {
+        for view in 0..target.views.len() {
+            let Some(mask) = read_mask(folder, &target.picture_name(frame, view))? else { continue };
+            let size = [target.views[view].width, target.views[view].height].map(f64::from);
+            for point in &mut points {
+                point.observations.retain(|o| {
+                    o.frame != frame
+                        || o.view != view
+                        || mask.at_share(o.pixel[0] / size[0], o.pixel[1] / size[1]) != 0
+                });
+            }
+        }
+    }
+    let mut seen = seen.into_iter();
+    points.retain(|point| !(seen.next().unwrap_or(false) && point.observations.is_empty()));
+    for point in &mut points {
+        point.point.track_length = point.observations.len() as u64;
+    }
+    Ok(points)
+}
+
+fn mask_file(folder: &Path, picture: &str) -> PathBuf {
+    folder.join("masks").join(format!("{picture}.png"))
+}
+
+fn read_mask(folder: &Path, picture: &str) -> Result<Option<Mask>, Failure> {
+    let path = mask_file(folder, picture);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    decode_mask_file(&path).map(Some).map_err(|e| Failure::new("frames", e))
+}
+
+/// A mask to be written.
+struct MaskJob {
+    /// Name of the picture.
+    picture: String,
+    /// Size of the picture, px.
+    size: [u32; 2],
+    /// Where to.
+    to: PathBuf,
+}
+
+struct Job<'a> {
+    options: &'a ExportOptions,
+    views_folder: &'a Path,
+    target: &'a Description,
+    poses: &'a Poses,
+    points: &'a [ObservedPoint],
+}
+
+impl Job<'_> {
+    /// The files, and the one to be named (or their folder).
+    fn files(&self, out: &Path) -> Result<(Vec<(PathBuf, Vec<u8>)>, PathBuf), Failure> {
+        let Self { options, target, poses, points, .. } = self;
+        let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+        let bare: Vec<ColmapPoint> = points.iter().map(|p| p.point.clone()).collect();
+        let ply = (!bare.is_empty()).then(|| (out.join(POINTS), export::points_ply(&bare)));
+        let views = || export::poses_of_views(target, poses);
+        let panoramas = || export::poses_of_panoramas(target, poses);
+        let view_of = |k: usize| &target.views[k % target.views.len()];
+        let main = match options.form {
+            Form::Colmap => {
+                let format = if options.is_text { ModelFormat::Text } else { ModelFormat::Binary };
+                for (name, bytes) in export::colmap_files(target, poses, points, format) {
+                    files.push((out.join(name), bytes));
+                }
+                return Ok((files, out.to_owned()));
+            }
+            Form::Transforms => {
+                let mask_of = |name: &str| self.mask_path(name);
+                let points_file = ply.is_some().then_some(POINTS);
+                files.extend(ply);
+                let sources: Vec<ManifestLine> = read_manifest(self.views_folder);
+                files.push((
+                    out.join("panoramas.json"),
+                    export::panoramas(target, poses, &sources).into_bytes(),
+                ));
+                ("transforms.json", export::transforms(target, poses, points_file, &mask_of))
+            }
+            Form::Xmp => {
+                files.extend(ply);
+                for (stem, text) in export::xmp_sidecars(target, poses) {
+                    files.push((out.join(format!("{stem}.xmp")), text.into_bytes()));
+                }
+                return Ok((files, out.to_owned()));
+            }
+            Form::Metashape => {
+                files.extend(ply);
+                let sensor = |view: &gausset_pano::geometry::View| metashape::Sensor {
+                    label: view.name.clone(),
+                    size: [view.width, view.height],
+                    focal: Some(view.focal()),
+                };
+                let sensors: Vec<_> = target.views.iter().map(sensor).collect();
+                ("cameras.xml", metashape::write(&sensors, &views(), |k| k % target.views.len()))
+            }
+            Form::MetashapeSpherical => {
+                files.extend(ply);
+                let sensor = metashape::Sensor {
+                    label: "panorama".to_owned(),
+                    size: self.source_size()?,
+                    focal: None,
+                };
+                ("panoramas.xml", metashape::write(&[sensor], &panoramas(), |_| 0))
+            }
+            Form::Realitycapture => {
+                files.extend(ply);
+                let focal = |k: usize| {
+                    let view = view_of(k);
+                    36.0 * view.focal() / f64::from(view.width.max(view.height))
+                };
+                ("cameras.csv", table::write_realitycapture(&views(), focal))
+            }
+            Form::Tum => ("trajectory.txt", tum::write(&panoramas())),
+            Form::Csv => ("trajectory.csv", table::write(&panoramas())),
+            Form::Gpx => ("trajectory.gpx", gpx::write(&self.positions()?)),
+        };
+        let path = out.join(main.0);
+        files.push((path.clone(), main.1.into_bytes()));
+        Ok((files, path))
+    }
+
+    /// Size of the panoramas, from the header of the first one.
+    fn source_size(&self) -> Result<[u32; 2], Failure> {
+        let Some(folder) = &self.options.sources else {
+            return Err(Failure::usage(
+                "metashape-spherical: needs the size of the panoramas; name their folder with ⟨sources⟩",
+            ));
+        };
+        let manifest = read_manifest(self.views_folder);
+        let Some(line) = manifest.first() else {
+            return Err(Failure::new(
+                "frames",
+                format!("{}: manifest: no frame", self.views_folder.display()),
+            ));
+        };
+        let path = input::inside(folder, &line.source).map_err(|e| Failure::new("frames", e))?;
+        let header = read_header(&path).map_err(|e| Failure::new("frames", e))?;
+        Ok([header.width, header.height])
+    }
+
+    /// Positions of the panoramas on the earth, by the similarity that the GPS of the frames gave the scale with.
+    fn positions(&self) -> Result<Vec<(String, [f64; 3])>, Failure> {
+        let manifest = read_manifest(&self.options.folder);
+        let all = export::poses_of_panoramas(self.target, self.poses);
+        let (mut centres, mut known) = (Vec::new(), Vec::new());
+        for pose in &all {
+            if let Some(position) =
+                manifest.iter().find(|line| line.frame == pose.name).and_then(|line| line.gps)
+            {
+                centres.push(pose.pose.centre());
+                known.push(position);
+            }
+        }
+        let refused = || {
+            let folder = self.options.folder.display();
+            Failure::new(
+                "poses",
+                format!(
+                    "{folder}: poses: have no place on the earth (expected three frames or more with GPS that agrees with the alignment)"
+                ),
+            )
+        };
+        let origin = *known.first().ok_or_else(refused)?;
+        let metres: Vec<[f64; 3]> = known.iter().map(|&p| gps::local(p, origin)).collect();
+        let fitted = gps::similarity(&centres, &metres).filter(|(fit, ..)| fit.is_good());
+        let (fit, rotation, shift) = fitted.ok_or_else(refused)?;
+        Ok(all
+            .into_iter()
+            .map(|pose| {
+                let turned = gausset_core::se3::mul_vec(&rotation, pose.pose.centre());
+                let metres = std::array::from_fn(|k| fit.scale * turned[k] + shift[k]);
+                (pose.name, gps::geodetic(metres, origin))
+            })
+            .collect())
+    }
+
+    /// Whether the mask of a picture is exported.
+    fn has_mask(&self, form: MaskForm, picture: &str) -> bool {
+        self.options.empty_masks
+            || form == MaskForm::Alpha
+            || form.wants_all() && self.has_any_mask()
+            || mask_file(self.views_folder, picture).is_file()
+    }
+
+    fn has_any_mask(&self) -> bool {
+        export::poses_of_views(self.target, self.poses)
+            .iter()
+            .any(|pose| mask_file(self.views_folder, &pose.name).is_file())
+    }
+
+    /// The mask of a picture as `transforms.json` names it.
+    fn mask_path(&self, picture: &str) -> Option<String> {
+        let form = self.options.masks.filter(|form| *form != MaskForm::Alpha)?;
+        self.has_mask(form, picture).then(|| form.path(picture))
+    }
+
+    /// Masks to be written, relative to this folder.
+    fn masks(&self, out: &Path) -> Vec<MaskJob> {
+        let Some(form) = self.options.masks else { return Vec::new() };
+        export::poses_of_views(self.target, self.poses)
+            .into_iter()
+            .enumerate()
+            .filter(|(_, pose)| self.has_mask(form, &pose.name))
+            .map(|(index, pose)| {
+                // Views of a frame follow each other.
+                let view = &self.target.views[index % self.target.views.len()];
+                let to = out.join(form.path(&pose.name));
+                MaskJob { picture: pose.name, size: [view.width, view.height], to }
+            })
+            // The files of the split itself are not written again.
+            .filter(|mask| mask.to != mask_file(self.views_folder, &mask.picture))
+            .collect()
+    }
+
+    /// The file of a mask: 0 = remove (255 where inverted), everything else 255; or the picture with it as its alpha.
+    fn mask(&self, job: &MaskJob) -> Result<Vec<u8>, Failure> {
+        let MaskJob { picture, size: [width, height], .. } = job;
+        let found = read_mask(self.views_folder, picture)?;
+        let (remove, keep) = if self.options.invert { (255, 0) } else { (0, 255) };
+        let mut values = Vec::with_capacity((width * height) as usize);
+        for y in 0..*height {
+            for x in 0..*width {
+                let place =
+                    [(f64::from(x) + 0.5) / f64::from(*width), (f64::from(y) + 0.5) / f64::from(*height)];
+                let is_kept = found.as_ref().is_none_or(|mask| mask.at_share(place[0], place[1]) != 0);
+                values.push(if is_kept { keep } else { remove });
+            }
+        }
+        let encoded = if self.options.masks == Some(MaskForm::Alpha) {
+            let path = self.views_folder.join("images").join(picture);
+            let decoded = decode_file(&path).map_err(|e| Failure::new("frames", e))?;
+            if [decoded.width, decoded.height] != [*width, *height] {
+                let (w, h) = (decoded.width, decoded.height);
+                let line = format!("{}: size: {w}x{h} px (expected {width}x{height})", path.display());
+                return Err(Failure::new("frames", line));
+            }
+            let rgba: Vec<u8> =
+                decoded.rgb.chunks_exact(3).zip(&values).flat_map(|(c, a)| [c[0], c[1], c[2], *a]).collect();
+            png(*width, *height, PngPixels::Rgba8(&rgba), &[])
+        } else {
+            png(*width, *height, PngPixels::Grey8(&values), &[])
+        };
+        encoded.map_err(|e| Failure::new("write", e))
+    }
+}

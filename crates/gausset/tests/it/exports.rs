@@ -1,0 +1,340 @@
+//! `pano compare` and `pano export`: a real alignment through every form and back, and into pycolmap.
+
+use std::path::Path;
+
+use gausset_core::Pose;
+use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, ModelFormat, Observations};
+use gausset_io::image::decode_mask_file;
+use gausset_pano::poses::{NamedPose, find};
+use gausset_sfm::reprojection::reprojection;
+use serde_json::Value;
+
+use crate::colmap::recorded::{recording, workshop};
+use crate::colmap::{ask, python};
+use crate::support::Workshop;
+
+/// Three panoramas of the room, split and aligned by a COLMAP that was recorded. The recording has no observations: each
+/// view gets those of the points before it, half a px off at most.
+fn aligned() -> Workshop {
+    let workshop = workshop(&recording().join("model"));
+    workshop.succeed(&["-q", "pano", "align", "w", "--python", "./python"]);
+    let mut sfm = model(&workshop.path("w/sparse/0"));
+    let mut errors = vec![Vec::new(); sfm.points.len()];
+    for image in &mut sfm.images {
+        let pose = Pose::from_quaternion(image.quaternion, image.translation).expect("a pose");
+        for (k, point) in sfm.points.iter_mut().enumerate() {
+            let [x, y, z] = pose.apply(point.position);
+            let noise = |salt: usize| ((7 * k + 11 * image.id as usize + salt) % 17) as f64 / 17.0 - 0.5;
+            let pixel = [112.0 * x / z + 112.0 + noise(0), 112.0 * y / z + 112.0 + noise(5)];
+            if z > 0.0 && pixel.iter().all(|v| (1.0..223.0).contains(v)) {
+                point.track.push([image.id, image.points.len() as u32]);
+                image.points.push((pixel, point.id));
+                errors[k].push((noise(0) * noise(0) + noise(5) * noise(5)).sqrt());
+            }
+        }
+    }
+    for (point, errors) in sfm.points.iter_mut().zip(errors) {
+        point.error = errors.iter().sum::<f64>() / errors.len() as f64;
+    }
+    for (name, bytes) in sfm.to_files(ModelFormat::Binary) {
+        std::fs::write(workshop.path("w/sparse/0").join(name), bytes).expect("a file");
+    }
+    workshop
+}
+
+fn model(path: &Path) -> ColmapModel {
+    ModelFolder::find(path).expect("a folder").expect("a model").read(Observations::Keep).expect("a model")
+}
+
+/// Positions in a PLY of points as it is exported.
+fn ply(path: &Path) -> Vec<[f64; 3]> {
+    let bytes = std::fs::read(path).expect("points");
+    let end = bytes.windows(11).position(|w| w == b"end_header\n").expect("a header") + 11;
+    let number = |b: &[u8]| f64::from(f32::from_le_bytes(b.try_into().expect("four bytes")));
+    bytes[end..].chunks_exact(15).map(|p| [number(&p[..4]), number(&p[4..8]), number(&p[8..12])]).collect()
+}
+
+/// Mean distance (px) of exported points from where COLMAP saw them, by exported poses and focal lengths.
+fn mean_error(
+    sfm: &ColmapModel,
+    points: &[[f64; 3]],
+    poses: &[NamedPose],
+    focal: &dyn Fn(&str) -> f64,
+) -> f64 {
+    assert_eq!(points.len(), sfm.points.len());
+    let mut errors = Vec::new();
+    for image in &sfm.images {
+        let without = |name: &str| name.trim_end_matches(".jpg").trim_start_matches("images/").to_owned();
+        let pose = poses.iter().find(|p| without(&p.name) == without(&image.name)).expect("a pose");
+        for (pixel, id) in &image.points {
+            let Some(at) = sfm.points.iter().position(|p| p.id == *id) else { continue };
+            let [x, y, z] = pose.pose.apply(points[at]);
+            let f = focal(&pose.name);
+            assert!(z > 0.0);
+            let (u, v) = (f * x / z + 112.0 - pixel[0], f * y / z + 112.0 - pixel[1]);
+            errors.push((u * u + v * v).sqrt());
+        }
+    }
+    assert!(errors.len() > 300, "{}", errors.len());
+    errors.iter().sum::<f64>() / errors.len() as f64
+}
+
+/// The number behind a word.
+fn after(text: &str, word: &str) -> f64 {
+    let rest = text.split(word).nth(1).unwrap_or_else(|| panic!("no {word}"));
+    let end = rest.find(|c: char| !c.is_ascii_digit() && !".e-".contains(c)).unwrap_or(rest.len());
+    rest[..end].parse().expect("a number")
+}
+
+#[test]
+fn points_fit_the_cameras_of_every_form_as_they_fit_colmaps() {
+    let workshop = aligned();
+    let sfm = model(&workshop.path("w/sparse/0"));
+    let own = reprojection(&sfm).expect("observations").px.mean;
+    let text = |name: &str| String::from_utf8(workshop.read(name)).expect("text");
+    for (form, file) in [
+        ("transforms", "transforms.json"),
+        ("metashape", "cameras.xml"),
+        ("xmp", ""),
+        ("realitycapture", "cameras.csv"),
+    ] {
+        workshop.succeed(&["pano", "export", "w", "--format", form, "-o", form]);
+        let path = workshop.path(form).join(file);
+        let poses = find::read(&path).expect("poses").poses;
+        let points = ply(&workshop.path(&format!("{form}/sparse_pc.ply")));
+        let focal = |name: &str| match form {
+            "transforms" => serde_json::from_str::<Value>(&text("transforms/transforms.json")).expect("JSON")
+                ["frames"][0]["fl_x"]
+                .as_f64()
+                .expect("fl_x"),
+            "metashape" => after(&text("metashape/cameras.xml"), "<f>"),
+            "xmp" => after(&text(&format!("xmp/{name}.xmp")), "FocalLength35mm=\"") / 36.0 * 224.0,
+            _ => {
+                let table = text("realitycapture/cameras.csv");
+                let line = table.lines().nth(1).expect("a line");
+                line.split(',').nth(7).expect("f").parse::<f64>().expect("a number") / 36.0 * 224.0
+            }
+        };
+        let found = mean_error(&sfm, &points, &poses, &focal);
+        println!("{form}: {found:.6} px, COLMAP's own {own:.6}");
+        assert!(found < own + 0.01, "{form}: {found} px, COLMAP's own {own}");
+    }
+    for (form, more) in [("binary", None), ("text", Some("--text"))] {
+        let mut arguments = vec!["pano", "export", "w", "-o", form];
+        arguments.extend(more);
+        workshop.succeed(&arguments);
+        let exported = model(&workshop.path(form));
+        let found = reprojection(&exported).expect("observations");
+        let count: usize = sfm.points.iter().map(|p| p.track.len()).sum();
+        assert_eq!((exported.points.len(), found.observations), (sfm.points.len(), count));
+        assert!((found.px.mean - own).abs() < 1e-6, "{form}: {} px, COLMAP's own {own}", found.px.mean);
+    }
+    // Other views see the same directions: as angles the errors stay what they are.
+    let degrees = reprojection(&sfm).expect("observations").degrees.mean;
+    workshop.succeed(&["pano", "split", "walk", "-o", "cube", "--layout", "cube6", "--size", "224", "-q"]);
+    workshop.succeed(&["pano", "export", "w", "--views-of", "cube", "-o", "of_cube"]);
+    let found = reprojection(&model(&workshop.path("of_cube"))).expect("observations");
+    println!(
+        "cube6: {:.5} degrees, ring8 {degrees:.5}; {:.4} px, ring8 {own:.4}",
+        found.degrees.mean, found.px.mean
+    );
+    assert!(found.degrees.mean < 1.05 * degrees && found.observations > 150, "{found:?}");
+}
+
+#[test]
+fn poses_go_through_every_form_and_back() {
+    let workshop = aligned();
+    workshop.succeed(&["pano", "export", "w", "-o", "of_colmap"]);
+    for (form, file, reference) in [
+        ("transforms", "transforms/transforms.json", "of_colmap"),
+        ("metashape", "metashape/cameras.xml", "of_colmap"),
+        ("xmp", "xmp", "of_colmap"),
+        ("realitycapture", "realitycapture/cameras.csv", "of_colmap"),
+        ("transforms", "transforms/panoramas.json", "w"),
+        ("metashape-spherical", "metashape-spherical/panoramas.xml", "w"),
+        ("tum", "tum/trajectory.txt", "w"),
+        ("csv", "csv/trajectory.csv", "w"),
+    ] {
+        let mut arguments = vec!["pano", "export", "w", "--format", form, "-o", form, "--force"];
+        if form == "metashape-spherical" {
+            arguments.extend(["--sources", "walk"]);
+        }
+        workshop.succeed(&arguments);
+        let found = workshop.succeed(&["pano", "compare", file, reference, "--json"]).json();
+        let number = |key: &str| found[key]["worst"].as_f64().expect("a number");
+        let path = found["path"].as_f64().expect("a path");
+        assert!(number("centre") < 1e-6 * path, "{file}: {found}");
+        assert!(number("rotation_degrees").to_radians() < 1e-6, "{file}: {found}");
+        assert!((found["fit"]["scale"].as_f64().expect("a scale") - 1.0).abs() < 1e-6, "{file}");
+        assert_eq!(found["registered_share"], 1.0, "{file}");
+    }
+}
+
+const READ: &str = "
+import json, sys, pycolmap
+model = pycolmap.Reconstruction(sys.argv[1])
+print(json.dumps({'error': model.compute_mean_reprojection_error(), 'observations': model.compute_num_observations(),
+                  'points': model.num_points3D(), 'frames': model.num_reg_frames(), 'rigs': len(model.rigs),
+                  'own': sum(p.error for p in model.points3D.values()) / model.num_points3D()}))
+";
+
+#[test]
+fn pycolmap_finds_points_observations_and_rigs() {
+    let Some(python) = python("pycolmap_finds_points_observations_and_rigs") else { return };
+    let workshop = aligned();
+    let sfm = ask(&python, READ, &[&workshop.path("w/sparse/0")]);
+    for (form, more) in [("binary", None), ("text", Some("--text"))] {
+        let mut arguments = vec!["pano", "export", "w", "-o", form];
+        arguments.extend(more);
+        workshop.succeed(&arguments);
+        let found = ask(&python, READ, &[&workshop.path(form)]);
+        for key in ["points", "observations", "frames", "rigs"] {
+            assert_eq!(found[key], sfm[key], "{form}: {key}");
+        }
+        let near =
+            |key: &str| (found[key].as_f64().expect("px") - sfm["error"].as_f64().expect("px")).abs() < 0.01;
+        assert!(near("error") && near("own"), "{form}: {found} {sfm}");
+    }
+}
+
+#[test]
+fn a_comparison_says_what_is_off() {
+    let workshop = aligned();
+    // A world of its own: turned, larger, and one frame 0.1 of the path off.
+    let text = String::from_utf8(workshop.read("w/poses.json")).expect("text");
+    let mut other: Value = serde_json::from_str(&text).expect("JSON");
+    for frame in other["frames"].as_array_mut().expect("frames") {
+        for k in 0..3 {
+            frame["translation"][k] = (2.0 * frame["translation"][k].as_f64().expect("a number")).into();
+        }
+    }
+    std::fs::write(workshop.path("other.json"), other.to_string()).expect("a file");
+    let found = workshop.succeed(&["pano", "compare", "w", "other.json", "--csv", "e.csv", "--json"]).json();
+    assert_eq!((found["schema"].as_u64(), found["matched_by"].as_str()), (Some(1), Some("name")));
+    assert!((found["fit"]["scale"].as_f64().expect("a scale") - 2.0).abs() < 1e-9, "{found}");
+    assert!(found["first"]["reprojection"]["degrees"]["mean"].as_f64().is_some_and(|d| d > 0.0), "{found}");
+    let csv = String::from_utf8(workshop.read("e.csv")).expect("text");
+    assert_eq!(csv.lines().count(), 4);
+    assert!(csv.starts_with("name,centre_error,rotation_error_degrees,"));
+    let people = workshop.succeed(&["pano", "compare", "w", "other.json"]);
+    for word in
+        ["3 of 3 poses of the reference (100.0 %), matched by name", "scale 2.00", "drift", "degrees mean"]
+    {
+        assert!(people.stdout.contains(word), "{}", people.stdout);
+    }
+    let refused = |arguments: &[&str], line: &str| {
+        let finished = workshop.run(&[&["pano", "compare"], arguments].concat());
+        assert_eq!(finished.code, 2, "{finished:?}");
+        assert!(finished.stderr.contains(line), "{}", finished.stderr);
+        assert_eq!(finished.stderr.lines().count(), 1, "{}", finished.stderr);
+    };
+    refused(&["w", "other.json", "--csv", "e.csv"], "e.csv: output: exists already");
+    let change = |path: &str, edit: &dyn Fn(&mut Value)| {
+        let mut changed: Value = serde_json::from_str(&text).expect("JSON");
+        edit(&mut changed);
+        std::fs::write(workshop.path(path), changed.to_string()).expect("a file");
+    };
+    change("few.json", &|v| v["frames"].as_array_mut().expect("frames").truncate(2));
+    refused(&["w", "few.json"], "2 in common (expected at least 3)");
+    change("twins.json", &|v| v["frames"][1]["name"] = v["frames"][0]["name"].clone());
+    refused(&["w", "twins.json"], "stands 2 times in the second");
+    change("still.json", &|v| {
+        for k in 0..3 {
+            v["frames"][k]["translation"] = serde_json::json!([0, 0, 0]);
+        }
+    });
+    refused(&["w", "still.json"], "all centres of the reference are at one place");
+    change("strangers.json", &|v| {
+        for k in 0..3 {
+            v["frames"][k]["name"] = format!("x{k}").into();
+        }
+    });
+    refused(&["w", "strangers.json"], "no name in common");
+    // Views against panoramas.
+    refused(&["w/sparse/0", "other.json"], "stands 8 times in the first");
+
+    // The same numbers beside an alignment.
+    let judged = ["pano", "align", "w", "--python", "./python", "--reference", "other.json", "--json"];
+    let judged = workshop.succeed(&judged).json();
+    assert_eq!(judged["reference"]["centre"], found["centre"]);
+}
+
+#[test]
+fn masks_are_where_each_program_looks() {
+    let workshop = aligned();
+    // The lower half of one view is to be ignored.
+    let mut pixels = vec![255u8; 224 * 224];
+    pixels[224 * 112..].fill(0);
+    let kind = gausset_io::image::encode::PngPixels::Grey8(&pixels);
+    let mask = gausset_io::image::encode::png(224, 224, kind, &[]).expect("a mask");
+    std::fs::create_dir_all(workshop.path("w/masks/view00")).expect("a folder");
+    std::fs::write(workshop.path("w/masks/view00/frame_00.jpg.png"), &mask).expect("a mask");
+    let export = |program: &str, more: &[&str]| {
+        let out = format!("for_{program}");
+        let arguments =
+            ["pano", "export", "w", "--format", "transforms", "-o", &out, "--masks", program, "--json"];
+        workshop.succeed(&[&arguments[..], more].concat()).json()
+    };
+    let keep = |path: &str| decode_mask_file(&workshop.path(path)).expect("a mask").keep;
+    for (program, path) in [
+        ("colmap", "masks/view00/frame_00.jpg.png"),
+        ("brush", "masks/view00/frame_00.png"),
+        ("lichtfeld", "masks/view00/frame_00.png"),
+        ("360toolkit", "masks/view00/frame_00_mask.png"),
+        ("realitycapture", "images/view00/frame_00.jpg.mask.png"),
+        ("metashape", "masks/view00/frame_00_mask.png"),
+    ] {
+        assert_eq!(export(program, &[])["masks"], 1, "{program}");
+        assert_eq!(keep(&format!("for_{program}/{path}")), pixels, "{program}");
+    }
+    let inverted = export("realityscan", &["--invert"]);
+    assert_eq!(inverted["masks"], 1);
+    let other: Vec<u8> = pixels.iter().map(|v| 255 - v).collect();
+    assert_eq!(keep("for_realityscan/images/view00/frame_00.jpg.mask.png"), other);
+    // Nerfstudio wants one of each picture, and their names.
+    assert_eq!(export("nerfstudio", &[])["masks"], 24);
+    let json: Value = serde_json::from_slice(&workshop.read("for_nerfstudio/transforms.json")).expect("JSON");
+    for frame in json["frames"].as_array().expect("frames") {
+        let path = format!("for_nerfstudio/{}", frame["mask_path"].as_str().expect("a mask"));
+        let is_masked = frame["file_path"] == "images/view00/frame_00.jpg";
+        assert_eq!(keep(&path) == pixels, is_masked, "{path}");
+    }
+    assert_eq!(json["ply_file_path"], "sparse_pc.ply");
+    // Alpha: pictures of their own.
+    assert_eq!(export("postshot", &[])["masks"], 24);
+    let picture = gausset_io::image::decode_file(&workshop.path("for_postshot/images/view00/frame_00.png"))
+        .expect("a picture");
+    assert_eq!(picture.alpha.as_deref(), Some(&pixels[..]));
+    // What the mask hides is no observation any more.
+    let all = workshop.succeed(&["pano", "export", "w", "-o", "hidden", "--json"]).json();
+    let model = model(&workshop.path("hidden"));
+    let view = model.images.iter().find(|image| image.name == "view00/frame_00.jpg").expect("the view");
+    assert!(view.points.iter().all(|(pixel, _)| pixel[1] < 112.0) && !view.points.is_empty());
+    assert!(all["observations"].as_u64().is_some_and(|n| n > 300), "{all}");
+    // Nothing of the split was touched.
+    assert_eq!(workshop.read("w/masks/view00/frame_00.jpg.png"), mask);
+    let refused = workshop.run(&["pano", "export", "w", "--format", "csv", "--masks", "colmap", "--invert"]);
+    assert!(
+        refused.code == 2 && refused.stderr.contains("would replace the masks of the split"),
+        "{refused:?}"
+    );
+    // GPX needs a place on the earth.
+    let refused = workshop.run(&["pano", "export", "w", "--format", "gpx", "-o", "g"]);
+    assert!(refused.code == 2 && refused.stderr.contains("have no place on the earth"), "{refused:?}");
+}
+
+/// Poses read by [`find`] are those that the export began with.
+#[test]
+fn a_folder_of_views_has_the_poses_of_its_panoramas() {
+    let workshop = aligned();
+    let found = find::read(&workshop.path("w")).expect("poses");
+    let views = find::read(&workshop.path("w/sparse/0")).expect("poses");
+    assert_eq!((found.poses.len(), views.poses.len()), (3, 24));
+    let centre = |pose: &Pose| pose.centre();
+    for pose in &found.poses {
+        let name = format!("view03/{}.jpg", pose.name);
+        let view = views.poses.iter().find(|p| p.name == name).expect("a view");
+        let (a, b) = (centre(&pose.pose), centre(&view.pose));
+        assert!((0..3).all(|k| (a[k] - b[k]).abs() < 1e-9));
+    }
+}
