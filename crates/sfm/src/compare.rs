@@ -22,6 +22,8 @@ pub const FEWEST: usize = 3;
 const OUTLIER_DEVIATIONS: f64 = 10.0;
 /// … nor do residuals count that are rounding: this share of the spread.
 const ROUNDING: f64 = 1e-9;
+/// A triple is looked at when its second deviation is this share of the first one of all.
+const WIDE: f64 = 0.01;
 /// Largest number of triples that the robust search looks at.
 const TRIPLES: usize = 2000;
 /// Centres lie on a line when their second deviation is this share of the first.
@@ -170,7 +172,8 @@ pub fn compare(pairs: &[(Pose, Pose)], moments: &[u32]) -> Result<Comparison, Co
         }
         is_line |= deviations[1] <= LINE * deviations[0];
     }
-    let taken = if is_line { vec![true; pairs.len()] } else { without_outliers(&from, &to) };
+    let along = steps(&to, moments);
+    let taken = if is_line { vec![true; pairs.len()] } else { without_outliers(&from, &to, along.len()) };
     let of = |points: &[[f64; 3]]| -> Vec<[f64; 3]> {
         points.iter().zip(&taken).filter(|(_, taken)| **taken).map(|(p, _)| *p).collect()
     };
@@ -201,7 +204,6 @@ pub fn compare(pairs: &[(Pose, Pose)], moments: &[u32]) -> Result<Comparison, Co
             }
         })
         .collect();
-    let along = steps(&to, moments);
     let path = along.last().map_or(0.0, |(_, way)| *way);
     Ok(Comparison {
         centre: Spread::of(errors.iter().map(|e| e.centre)),
@@ -264,14 +266,15 @@ fn deviations(points: &[[f64; 3]]) -> [f64; 3] {
     out
 }
 
-/// Which centres take part in the fit.
-fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]]) -> Vec<bool> {
+/// Which centres take part in the fit, of so many moments.
+fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<bool> {
     let count = from.len();
     let everybody = vec![true; count];
-    // Three residuals of five are small for some triple, whatever the others are.
-    if count < 5 {
+    // Of fewer places some triple fits most, whatever the others are.
+    if moments < 5 {
         return everybody;
     }
+    let (wide_from, wide_to) = (WIDE * deviations(from)[0], WIDE * deviations(to)[0]);
     let triples = count * (count - 1) * (count - 2) / 6;
     let stride = triples.div_ceil(TRIPLES).max(1);
     let mut best: Option<(f64, Vec<f64>)> = None;
@@ -284,6 +287,10 @@ fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]]) -> Vec<bool> {
                     continue;
                 }
                 let pick = |points: &[[f64; 3]]| [points[i], points[j], points[k]];
+                // Three points on a line, or two places, fit anything.
+                if deviations(&pick(from))[1] < wide_from || deviations(&pick(to))[1] < wide_to {
+                    continue;
+                }
                 let Some((fit, rotation, translation)) = similarity(&pick(from), &pick(to)) else { continue };
                 let fit = Similarity { scale: fit.scale, rotation, translation };
                 let residuals: Vec<f64> =
@@ -297,7 +304,7 @@ fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]]) -> Vec<bool> {
     }
     let Some((median, residuals)) = best else { return everybody };
     // 1.4826 makes the median of normal errors a deviation; the rest corrects for few of them.
-    let deviation = 1.4826 * (1.0 + 5.0 / (count - 3) as f64) * median;
+    let deviation = 1.4826 * (1.0 + 5.0 / (moments - 3) as f64) * median;
     let least = ROUNDING * deviations(to)[0];
     let most = (OUTLIER_DEVIATIONS * deviation).max(least);
     let taken: Vec<bool> = residuals.iter().map(|r| *r <= most).collect();
@@ -427,6 +434,18 @@ mod tests {
         assert!((found.errors[3].rotation - 0.02f64.to_degrees()).abs() < 1e-10, "{:?}", found.errors[3]);
         assert!((found.fit.scale - 2.5).abs() < 1e-12);
         assert!((found.centre.mean - 100.0 / 12.0).abs() < 1e-9 && found.centre.median < 1e-12);
+    }
+
+    #[test]
+    fn views_of_few_moments_say_nothing_about_outliers() {
+        // Eight views at each of three and of six places; the second place is off.
+        for (places, left_out) in [(3, 0), (6, 8)] {
+            let mut all: Vec<(Pose, Pose)> = pairs(places).into_iter().flat_map(|pair| [pair; 8]).collect();
+            all[8..16].iter_mut().for_each(|(_, reference)| reference.translation[0] += 20.0);
+            let moments: Vec<u32> = (0..all.len() as u32).map(|k| k / 8).collect();
+            let found = compare(&all, &moments).unwrap();
+            assert_eq!(found.errors.iter().filter(|e| !e.is_fitted).count(), left_out);
+        }
     }
 
     #[test]
