@@ -48,6 +48,9 @@ pub struct Job {
     pub cameras: Cameras,
     /// Whether neighbours in the list were taken one after the other.
     pub is_sequence: bool,
+    /// A model with the poses of all pictures, when these are known: files and their contents. Poses are then kept as they
+    /// are and points are triangulated. Only pycolmap can ([`AlignError::NeedsPython`]).
+    pub known: Option<Vec<(&'static str, Vec<u8>)>>,
     /// Folder for databases and raw models. It is made, or was made by an earlier run and is emptied; a folder of
     /// somebody else is refused. It is removed when the alignment has succeeded.
     pub work: PathBuf,
@@ -121,6 +124,9 @@ pub enum AlignError {
     /// The work folder cannot be used.
     #[error(transparent)]
     Folder(#[from] OwnedError),
+    /// Known poses, and no pycolmap: the executable has no way to say which picture is which.
+    #[error("COLMAP: points for known poses need pycolmap; install it with: pip install pycolmap")]
+    NeedsPython,
     /// A path that cannot be handed to Python.
     #[error(
         "{}: name: is not UTF-8, in which pycolmap is told its files; choose another name, or the executable (⟨colmap⟩)",
@@ -180,6 +186,8 @@ struct Attempt {
     overlap: u32,
     min_matches: u32,
     fixed_intrinsics: bool,
+    /// Folder of the model with known poses.
+    known: Option<PathBuf>,
     threads: usize,
     seed: u32,
 }
@@ -200,6 +208,9 @@ pub fn align(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Aligned, AlignError> {
+    if job.known.is_some() && matches!(tool, Tool::Colmap { .. }) {
+        return Err(AlignError::NeedsPython);
+    }
     // What an earlier run left would be read as its result.
     owned::remove(&job.work, WORK)?;
     owned::claim(&Disk, &job.work, WORK, Overwrite::Refuse)?;
@@ -222,7 +233,8 @@ pub fn align(
             Err(error) => failure = Some(error),
         }
         let registered = best.as_ref().map_or(0, |b| b.model.frames.len());
-        if registered as f64 >= ENOUGH * job.frames.len() as f64 {
+        // With known poses another recipe finds more points, but no more frames.
+        if job.known.is_some() || registered as f64 >= ENOUGH * job.frames.len() as f64 {
             break;
         }
         tracing::info!("{registered} of {} frames with recipe {rung}", job.frames.len());
@@ -267,6 +279,7 @@ fn attempt(
         overlap: SEQUENCE_OVERLAP,
         min_matches: recipe.min_matches,
         fixed_intrinsics: job.camera_params.is_some(),
+        known: job.known.as_ref().map(|_| folder.join("known")),
         threads: job.threads,
         seed: job.seed,
     };
@@ -275,6 +288,15 @@ fn attempt(
         action: "folder",
         source,
     })?;
+    for (name, bytes) in job.known.iter().flatten() {
+        let known = folder.join("known");
+        Disk.create_folder(&known).map_err(|source| WriteError::Io {
+            path: known.clone(),
+            action: "folder",
+            source,
+        })?;
+        write_atomic(&Disk, &known.join(name), |file| file.write_all(bytes))?;
+    }
     match tool {
         Tool::Python { python, .. } => {
             let description = folder.join("job.json");
@@ -462,6 +484,7 @@ mod tests {
             fixed_intrinsics: false,
             threads: 1,
             seed: 0,
+            known: None,
         }
     }
 
@@ -504,12 +527,17 @@ mod tests {
             work: root.path().join("sfm"),
             threads: 1,
             seed: 0,
+            known: None,
             silence: Duration::from_secs(60),
         };
         let run = |program: &str| {
             let tool = Tool::Colmap { program: program.into(), version: "3.12".to_owned() };
             align(&job, &tool, &AtomicBool::new(false), &mut |_| {}).map(|_| ()).unwrap_err()
         };
+        let known = Job { known: Some(Vec::new()), ..job.clone() };
+        let tool = Tool::Colmap { program: "/bin/true".into(), version: "3.12".to_owned() };
+        let refusal = align(&known, &tool, &AtomicBool::new(false), &mut |_| {}).map(|_| ()).unwrap_err();
+        assert!(matches!(refusal, AlignError::NeedsPython), "{refusal}");
         let thesis = job.work.join("thesis.txt");
         std::fs::create_dir(&job.work).unwrap();
         std::fs::write(&thesis, "years").unwrap();

@@ -86,8 +86,53 @@ def matching(job):
         pycolmap.match_sequential(job["database"], matching_options=options, pairing_options=pairing)
 
 
+def known_model(job):
+    """The model with known poses, by the database's numbers: those of pictures follow the order in which threads end."""
+    given = pycolmap.Reconstruction(job["known"])
+    poses = {image.name: image.cam_from_world() for image in given.images.values()}
+    model = pycolmap.Reconstruction()
+    with pycolmap.Database.open(job["database"]) as database:
+        for camera in database.read_all_cameras():
+            model.add_camera(camera)
+        rigs = database.read_all_rigs()
+        frames = database.read_all_frames()
+        images = database.read_all_images()
+    for rig in rigs:
+        model.add_rig(rig)
+    reference = {rig.rig_id: rig.ref_sensor_id for rig in rigs}
+    names = {image.image_id: image.name for image in images}
+    known = set()
+    for frame in frames:
+        first = [data.id for data in frame.data_ids if data.sensor_id == reference[frame.rig_id]]
+        pose = poses.get(names[first[0]]) if first else None
+        if pose is not None:
+            frame.rig_from_world = pose
+            model.add_frame(frame)
+            known.add(frame.frame_id)
+    for image in images:
+        if image.frame_id in known:
+            model.add_image(image)
+    for frame in sorted(known):
+        model.register_frame(frame)
+    return model
+
+
+def triangulation(job, options):
+    """Points for poses that stay as they are. Models are numbered: this is the first."""
+    folder = os.path.join(job["models"], "0")
+    os.makedirs(folder, exist_ok=True)
+    # The rig is as exact as the poses.
+    put(options, num_threads=job["threads"], ba_refine_sensor_from_rig=False)
+    if hasattr(options, "random_seed"):
+        options.random_seed = job["seed"]
+    pycolmap.triangulate_points(known_model(job), job["database"], job["images"], folder, options=options)
+
+
 def mapping(job):
     options = pycolmap.IncrementalPipelineOptions()
+    if job["known"]:
+        triangulation(job, options)
+        return
     put(options, num_threads=job["threads"], min_num_matches=job["min_matches"])
     if job["fixed_intrinsics"]:
         put(

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use gausset_core::Pose;
 use gausset_io::atomic::{Disk, Overwrite, refuse_existing, write_atomic};
+use gausset_io::dataset::colmap::ModelFormat;
 use gausset_io::draft::Draft;
 use gausset_io::input;
 use gausset_io::lock::FolderLock;
 use gausset_io::owned;
-use gausset_pano::export::{FramePose, Poses};
+use gausset_pano::export::{FramePose, Poses, colmap_files};
 use gausset_pano::rig;
 use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
 use gausset_sfm::align::{Cameras, Job};
@@ -18,6 +19,7 @@ use gausset_sfm::{Tool, gps};
 use serde::Serialize;
 
 use super::compare::{self, Compared};
+use super::known;
 use crate::tool::ToolOptions;
 use crate::{Event, Failure, Host, Stage, records};
 
@@ -107,13 +109,14 @@ pub fn finished(folder: &Path, tool: &ToolOptions) -> Option<Poses> {
 pub fn align_and_compare(
     folder: &Path,
     reference: &Path,
+    known: Option<&Path>,
     options: &ToolOptions,
     overwrite: Overwrite,
     host: &mut Host<'_>,
 ) -> Result<PanoAlignment, Failure> {
     let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
     compare::check_names(&description.frames, reference)?;
-    let poses = align(folder, options, overwrite, host)?;
+    let poses = align(folder, known, options, overwrite, host)?;
     let compared = compare::compare(folder, reference);
     if let Err(failure) = &compared {
         host.warn(failure.code, failure.message.clone());
@@ -121,22 +124,25 @@ pub fn align_and_compare(
     Ok(PanoAlignment { reference: compared.ok(), ..PanoAlignment::of(&poses, folder) })
 }
 
-/// Aligns the views in a folder and writes `sparse/0` and `poses.json`.
+/// Aligns the views in a folder and writes `sparse/0` and `poses.json`. With `known`, poses of the panoramas or their
+/// views by another program, these are kept as they are, and only points are made.
 ///
 /// # Errors
 /// No folder of views, no COLMAP, no pair that matches, a model of somebody else; the job was asked to stop.
 pub fn align(
     folder: &Path,
+    known: Option<&Path>,
     options: &ToolOptions,
     overwrite: Overwrite,
     host: &mut Host<'_>,
 ) -> Result<Poses, Failure> {
-    let aligned = align_views(folder, options, overwrite, host);
+    let aligned = align_views(folder, known, options, overwrite, host);
     host.unless_stopped(aligned)
 }
 
 fn align_views(
     folder: &Path,
+    known: Option<&Path>,
     options: &ToolOptions,
     overwrite: Overwrite,
     host: &mut Host<'_>,
@@ -148,6 +154,7 @@ fn align_views(
             folder.display()
         )));
     }
+    let known = known.map(|path| known::poses_of_frames(&description, path, host)).transpose()?;
     let tool = options.find(host)?;
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     let (model_folder, poses_file) = (records::model_folder(folder), poses_path(folder));
@@ -185,6 +192,7 @@ fn align_views(
         )),
         cameras: Cameras::PerFolder,
         is_sequence: true,
+        known: known.as_ref().map(|poses| colmap_files(&description, poses, &[], ModelFormat::Binary)),
         work: work.path().join("colmap"),
         threads: options.thread_count(),
         seed: options.seed,
@@ -194,14 +202,32 @@ fn align_views(
     let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
     let aligned = gausset_sfm::align(&job, &tool, stop, &mut report)?;
     let mut model = aligned.model;
-    let is_metric = set_scale(&mut model, &description, folder, host);
-    let poses = poses_of(&model, &description, &tool, fingerprint(folder, options), is_metric)?;
+    let input = fingerprint(folder, options);
+    let is_known = known.is_some();
+    let poses = match known {
+        // Poses stay as they were given, to the last digit.
+        Some(known) => Poses {
+            tool: format!("{}, points by {}", known.tool, tool.describe()),
+            input,
+            points: model.colmap.points.len() as u64,
+            mean_reprojection_px: model.mean_reprojection(),
+            track_length: model.track_length(),
+            ..known
+        },
+        None => {
+            let is_metric = set_scale(&mut model, &description, folder, host);
+            poses_of(&model, &description, &tool, input, is_metric)?
+        }
+    };
     records::claim_model(folder, overwrite)?;
     model.write(&model_folder, &job.frames)?;
     let text = serde_json::to_string_pretty(&poses).unwrap_or_default();
     write_atomic(&Disk, &poses_file, |file| file.write_all(text.as_bytes()))?;
     for name in unregistered(&poses) {
-        host.warn("frames", format!("{name}: frame: did not register"));
+        host.warn(
+            "frames",
+            format!("{name}: frame: {}", if is_known { "has no pose there" } else { "did not register" }),
+        );
     }
     Ok(poses)
 }

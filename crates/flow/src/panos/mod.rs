@@ -6,6 +6,7 @@ pub mod colour;
 pub mod compare;
 pub mod convert;
 pub mod export;
+mod known;
 pub mod model;
 pub mod run;
 pub mod shape;

@@ -135,7 +135,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     let has_skipped = !report.skipped.is_empty();
     let poses = match align::finished(&folders.align, &options.tool) {
         Some(poses) => poses,
-        None => align::align(&folders.align, &options.tool, options.overwrite, host)?,
+        None => align::align(&folders.align, None, &options.tool, options.overwrite, host)?,
     };
     let alignment = PanoAlignment::of(&poses, &folders.align);
     host.report(Event::PanosAligned(alignment.clone()));

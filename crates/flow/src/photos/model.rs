@@ -79,6 +79,7 @@ pub(super) fn align(
         work: work.path().join("colmap"),
         threads: tool.thread_count(),
         seed: tool.seed,
+        known: None,
         silence: tool.silence(),
     };
     let stop = host.stop();

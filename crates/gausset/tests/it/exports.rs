@@ -7,6 +7,7 @@ use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, ModelFormat, Observa
 use gausset_io::image::decode_mask_file;
 use gausset_pano::poses::{NamedPose, find};
 use gausset_sfm::reprojection::reprojection;
+use gausset_testkit::data_file;
 use serde_json::Value;
 
 use crate::colmap::recorded::{recording, workshop};
@@ -337,4 +338,60 @@ fn a_folder_of_views_has_the_poses_of_its_panoramas() {
         let (a, b) = (centre(&pose.pose), centre(&view.pose));
         assert!((0..3).all(|k| (a[k] - b[k]).abs() < 1e-9));
     }
+}
+
+/// Poses of another program are kept to the last digit, and the real COLMAP makes points for them.
+#[test]
+fn poses_from_elsewhere_get_points() {
+    let test = "poses_from_elsewhere_get_points";
+    let Some(walk) = data_file(test, "pano/walk") else { return };
+    if python(test).is_none() {
+        return;
+    }
+    let workshop = Workshop::empty();
+    workshop.succeed(&["pano", "split", walk.to_str().expect("a name"), "-o", "w", "--size", "480"]);
+    let own = workshop.succeed(&["pano", "align", "w", "--json"]).json();
+    // What COLMAP's own residuals are, the exported model's are, too; as angles also in views of another layout.
+    let of = |path: &str| reprojection(&model(&workshop.path(path))).expect("observations");
+    workshop.succeed(&["pano", "export", "w", "-o", "exported"]);
+    workshop.succeed(&[
+        "pano",
+        "split",
+        walk.to_str().expect("a name"),
+        "-o",
+        "cube",
+        "--layout",
+        "cube6",
+        "-q",
+    ]);
+    workshop.succeed(&["pano", "export", "w", "--views-of", "cube", "-o", "of_cube"]);
+    let (sfm, exported, cube) = (of("w/sparse/0"), of("exported"), of("of_cube"));
+    println!("walk: COLMAP's own {sfm:?}\nexported {exported:?}\ncube6 {cube:?}");
+    // Of two sightings of a point in one view the better one stays.
+    assert!(exported.px.mean < sfm.px.mean + 0.01 && 100 * exported.observations > 99 * sfm.observations);
+    assert!(cube.degrees.mean < 1.05 * sfm.degrees.mean);
+    workshop.succeed(&["pano", "export", "w", "--format", "metashape", "-o", "given"]);
+    workshop.succeed(&["pano", "export", "w", "--format", "csv", "-o", "given"]);
+    std::fs::rename(workshop.path("w/poses.json"), workshop.path("own.json")).expect("a file");
+    for file in ["given/trajectory.csv", "given/cameras.xml"] {
+        let found = workshop.succeed(&["pano", "align", "w", "--poses", file, "--json", "--force"]).json();
+        println!("{file}: {found}");
+        assert_eq!(found["registered"], 5, "{found}");
+        // Triangulated with the poses of the mapper: about as many points, about as far off.
+        let share = |key: &str| found[key].as_f64().expect("a number") / own[key].as_f64().expect("a number");
+        assert!(share("points") > 0.5 && share("mean_reprojection_px") < 1.3, "{found} {own}");
+        let off = workshop.succeed(&["pano", "compare", "w", "own.json", "--json"]).json();
+        let path = off["path"].as_f64().expect("a path");
+        assert!(off["centre"]["worst"].as_f64().is_some_and(|e| e < 1e-6 * path), "{off}");
+        assert!(off["rotation_degrees"]["worst"].as_f64().is_some_and(|e| e < 1e-5), "{off}");
+        // The model's own poses, too.
+        let views = workshop.succeed(&["pano", "compare", "w/sparse/0", "exported", "--json"]).json();
+        assert!(views["centre"]["worst"].as_f64().is_some_and(|e| e < 1e-6 * path), "{views}");
+        assert!(views["rotation_degrees"]["worst"].as_f64().is_some_and(|e| e < 1e-5), "{views}");
+        assert!(off["first"]["reprojection"]["px"]["mean"].as_f64().is_some_and(|e| e < 0.8), "{off}");
+    }
+    let strangers = std::fs::write(workshop.path("s.csv"), "name,x,y,z,qw,qx,qy,qz\nq,0,0,0,1,0,0,0\n");
+    strangers.expect("a file");
+    let refused = workshop.run(&["pano", "align", "w", "--poses", "s.csv", "--force"]);
+    assert!(refused.code == 2 && refused.stderr.contains("no name in common"), "{refused:?}");
 }

@@ -210,6 +210,7 @@ pano compare data nowhere.csv
 pano compare data
 pano compare data data/images
 pano align data --reference
+pano align data --poses
 pano export data --masks gimp
 pano export data --invert
 pano export data --format ply

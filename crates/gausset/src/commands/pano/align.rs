@@ -19,6 +19,7 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset pano align work/                     work/ is the folder of `gausset pano split`
   gausset pano align work/ --python ~/venv/bin/python
+  gausset pano align work/ --poses cameras.xml           poses of another program, points by COLMAP
   gausset pano align work/ --reference truth.csv         and what the poses are off, in degrees and metres
 COLMAP does the work: pip install pycolmap, or colmap 3.12 or later in PATH.";
 
@@ -31,6 +32,10 @@ pub(crate) struct AlignArgs {
     pub(crate) folder: PathBuf,
     #[command(flatten)]
     pub(crate) tool: ToolArgs,
+    /// Take the poses of another program as they are, of the panoramas or of their views, and make points only. Any form
+    /// of `gausset pano compare`.
+    #[arg(long, value_name = "FILE")]
+    poses: Option<PathBuf>,
     /// Poses of the same panoramas to judge the result by, in any form of `gausset pano compare`.
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
@@ -78,9 +83,10 @@ impl ToolArgs {
 pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
     let (tool, overwrite) = (args.tool.options(), overwrite(args.force));
+    let known = args.poses.as_deref();
     let aligned = attend(&interrupt, console, |host| match &args.reference {
-        Some(reference) => align::align_and_compare(&args.folder, reference, &tool, overwrite, host),
-        None => align::align(&args.folder, &tool, overwrite, host)
+        Some(reference) => align::align_and_compare(&args.folder, reference, known, &tool, overwrite, host),
+        None => align::align(&args.folder, known, &tool, overwrite, host)
             .map(|poses| PanoAlignment::of(&poses, &args.folder)),
     });
     let alignment = match aligned {

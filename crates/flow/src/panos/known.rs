@@ -1,0 +1,108 @@
+//! Poses of panoramas from another program: of the panoramas themselves, or of their views.
+
+use std::path::Path;
+
+use gausset_core::{Pose, se3};
+use gausset_pano::export::{FramePose, Poses};
+use gausset_pano::poses::matching::{self, MatchError, MatchedBy};
+use gausset_pano::poses::{NamedPose, Trajectory, find};
+use gausset_pano::rig;
+use gausset_pano::split::Description;
+
+use crate::{Failure, Host};
+
+/// Views of a panorama share one centre: up to this share of the extent of all centres.
+const SAME_CENTRE: f64 = 1e-3;
+
+/// The poses of the frames of a split, from a file of any form.
+///
+/// # Errors
+/// Poses that cannot be read or have no name in common with the frames or their views.
+pub(super) fn poses_of_frames(
+    description: &Description,
+    path: &Path,
+    host: &mut Host<'_>,
+) -> Result<Poses, Failure> {
+    let list = find::read(path)?;
+    let failed = |e: MatchError| Failure::new("poses", format!("{}: names: {e}", path.display()));
+    let found = match of_panoramas(description, &list) {
+        Ok(found) => found,
+        // Names of views have a folder, and as many of them as there are views share their stem.
+        Err(first) => of_views(description, &list, path, host)?.ok_or_else(|| failed(first))?,
+    };
+    if let Some(note) = &list.note {
+        host.warn("poses", format!("{}: {note}", path.display()));
+    }
+    let frames = description.frames.iter().zip(&found).map(|(name, pose)| FramePose {
+        name: name.clone(),
+        rotation: pose.map(|p| p.quaternion()),
+        translation: pose.map(|p| p.translation),
+    });
+    Ok(Poses {
+        tool: list.form.to_owned(),
+        is_metric: list.is_metric,
+        frames: frames.collect(),
+        ..Poses::default()
+    })
+}
+
+/// A list of names as poses to be matched with.
+fn names(names: impl Iterator<Item = String>) -> Trajectory {
+    let pose = |(moment, name)| NamedPose { name, pose: Pose::IDENTITY, moment };
+    Trajectory { poses: (0..).zip(names).map(pose).collect(), ..Trajectory::default() }
+}
+
+fn of_panoramas(description: &Description, list: &Trajectory) -> Result<Vec<Option<Pose>>, MatchError> {
+    let pairs = matching::pairs(list, &names(description.frames.iter().cloned()))?;
+    let mut found = vec![None; description.frames.len()];
+    for (pose, frame) in pairs.pairs {
+        found[frame] = Some(list.poses[pose].pose);
+    }
+    Ok(found)
+}
+
+/// Poses of panoramas from those of their views; `None` where the names are not those of views.
+fn of_views(
+    description: &Description,
+    list: &Trajectory,
+    path: &Path,
+    host: &mut Host<'_>,
+) -> Result<Option<Vec<Option<Pose>>>, Failure> {
+    let count = description.views.len();
+    let all = (0..description.frames.len() * count).map(|k| description.picture_name(k / count, k % count));
+    let Ok(pairs) = matching::pairs(list, &names(all)) else { return Ok(None) };
+    if !matches!(pairs.by, MatchedBy::Name | MatchedBy::NameWithoutExtension) {
+        return Ok(None);
+    }
+    let mut found: Vec<Option<Pose>> = vec![None; description.frames.len()];
+    let (mut apart, mut worst) = (0.0f64, String::new());
+    for (pose, picture) in pairs.pairs {
+        let (frame, view) = (picture / count, picture % count);
+        let pano = rig::pano_from_world(&description.views[view], &list.poses[pose].pose);
+        match &found[frame] {
+            None => found[frame] = Some(pano),
+            Some(first) => {
+                let between = distance(first.centre(), pano.centre());
+                if between > apart {
+                    (apart, worst) = (between, description.frames[frame].clone());
+                }
+            }
+        }
+    }
+    let centres: Vec<[f64; 3]> = found.iter().flatten().map(Pose::centre).collect();
+    let extent = centres.iter().map(|c| distance(*c, centres[0])).fold(0.0, f64::max);
+    if apart > SAME_CENTRE * extent {
+        host.warn(
+            "poses",
+            format!(
+                "{}: {worst}: its views stand up to {apart:.3} apart; the first one is taken",
+                path.display()
+            ),
+        );
+    }
+    Ok(Some(found))
+}
+
+fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {
+    se3::norm([a[0] - b[0], a[1] - b[1], a[2] - b[2]])
+}
