@@ -10,8 +10,6 @@ use gausset_raster::view::KernelView;
 use crate::engine::CpuEngine;
 use crate::memory::Room;
 
-/// Logit of a splat that is cleared away: its opacity is 3e-4, below what any rule keeps.
-const CLEARED_LOGIT: f32 = -8.0;
 /// Blocks of splats per task; fixed, so that the partition does not depend on the threads.
 const CHUNK: usize = 256;
 
@@ -47,8 +45,8 @@ impl CpuEngine {
                     let is_in_bubble = || places.as_ref().is_some_and(|places| places.condemn(mean));
                     if evidence.condemns(first + lane, rule) || is_in_bubble() {
                         // One that was cleared before is not counted again.
-                        *cleared += u64::from(rows[LOGIT].0[lane] > CLEARED_LOGIT);
-                        rows[LOGIT].0[lane] = CLEARED_LOGIT;
+                        *cleared += u64::from(rows[LOGIT].0[lane] > FreeSpaceRule::CLEARED_LOGIT);
+                        rows[LOGIT].0[lane] = FreeSpaceRule::CLEARED_LOGIT;
                         moments[LOGIT].0[lane] = 0.0;
                     }
                 }

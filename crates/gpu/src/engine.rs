@@ -51,7 +51,7 @@ pub struct GpuEngine {
     density: DensityOn,
     pub(crate) report: StepReport,
     pub(crate) failed: Option<EngineError>,
-    /// An engine of the processor for what this one does not do itself.
+    /// An engine of the processor that clears free space where rules are applied on the host.
     pub(crate) helper: Option<Box<dyn Engine>>,
 }
 
@@ -91,7 +91,7 @@ impl GpuEngine {
         }
     }
 
-    /// With an engine of the processor, which does what needs the lists of views on the host: clearing free space.
+    /// With an engine of the processor, which clears free space where density rules are applied on the host.
     #[must_use]
     pub fn with_helper(mut self, helper: Box<dyn Engine>) -> Self {
         self.helper = Some(helper);
@@ -130,22 +130,29 @@ impl GpuEngine {
         let what = || format!("view `{}`: {}x{} px", view.name, job.width, job.height);
         self.memory.make_room(&what, &sizes)?;
         let step = Step { view: view.clone(), step: params.step, job, unit, scale };
-        self.fly(|flight, device| flight.submit(device, Task::Step(Box::new(step))));
-        self.check()
+        self.submit(Task::Step(Box::new(step)))
     }
 
     /// Submits a density rule, if it is one that the device is to apply; whether it was.
     pub(crate) fn submit_rule(&mut self, rule: &DensityRule) -> Result<bool, EngineError> {
         let sizes = self.memory.sizes();
-        let is_able = self.density == DensityOn::Device && (1..=planes::MOST_ROWS).contains(&sizes.splats);
-        let Some((rule, unit)) = rule::unit(rule, self.state.sh_degree).filter(|_| is_able) else {
+        if self.density == DensityOn::Host || !(1..=planes::MOST_ROWS).contains(&sizes.splats) {
             return Ok(false);
-        };
+        }
         self.collect();
         self.check()?;
-        self.fly(|flight, device| flight.submit(device, Task::Rule { rule, unit }));
-        self.check()?;
+        match (rule, rule::unit(rule, self.state.sh_degree)) {
+            (DensityRule::FreeSpace(rule), _) => self.clear_space(rule)?,
+            (_, Some(unit)) => self.submit(Task::Rule(Box::new(unit)))?,
+            (_, None) => return Ok(false),
+        }
         Ok(true)
+    }
+
+    /// Submits what is done without an answer.
+    pub(crate) fn submit(&mut self, task: Task) -> Result<(), EngineError> {
+        self.fly(|flight, device| flight.submit(device, task));
+        self.check()
     }
 
     /// Acknowledges what is done, without waiting for any.
@@ -172,7 +179,7 @@ impl GpuEngine {
         // If it fails half-way, the next step lifts its halt.
         self.flight.forget();
         loop {
-            self.memory.submit(&job, None, unit)?;
+            self.memory.submit(&job, None, None, unit)?;
             let Some(words) = self.memory.take(true)? else {
                 return Err(EngineError::Device("a picture was lost".to_owned()));
             };

@@ -198,7 +198,7 @@ fn probe(
     engine.memory.write(Buffer::Pixels, 4 * pixels, colour.as_flattened())?;
     let extras: Vec<[u32; 4]> = upstream.extras.iter().map(|v| v.map(f32::to_bits)).collect();
     engine.memory.write(Buffer::Derivatives, 0, extras.as_flattened())?;
-    engine.memory.submit(&job, None, &unit)?;
+    engine.memory.submit(&job, None, None, &unit)?;
     engine.memory.take(true)?;
 
     let boxes = words(engine, Buffer::Boxes, 0, 4 * n)?;

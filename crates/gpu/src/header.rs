@@ -26,7 +26,7 @@ fn ssim_taps() -> Vec<f32> {
 #[must_use]
 pub(crate) fn header() -> String {
     let mut text = String::from("// Generated from `header.rs` and `record.rs`.\n");
-    let words: [(&str, u32); 68] = [
+    let words: [(&str, u32); 70] = [
         ("GRID_WIDTH", GRID_WIDTH),
         ("SCAN_BLOCK", SCAN_BLOCK),
         ("TILE_SIZE", TILE_SIZE),
@@ -85,6 +85,8 @@ pub(crate) fn header() -> String {
         ("RULE_ADDED", status::ADDED as u32),
         ("RULE_CLEARS", rule_flag::CLEARS),
         ("RULE_STAYS", rule_flag::STAYS),
+        ("RULE_LOOKED", rule_flag::LOOKED),
+        ("RULE_CLEARED", status::CLEARED as u32),
         ("CENSUS_SPLATS", census::SPLATS),
         ("CENSUS_NEXT_ID", census::NEXT_ID),
         ("CENSUS_BOX", census::BOX),

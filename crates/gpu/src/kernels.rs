@@ -136,6 +136,12 @@ pub(crate) enum Kernel {
     PutRecords,
     /// Lower opacities.
     Reset,
+    /// Nothing is said of any splat.
+    Forget,
+    /// What the rays of a view say of splats.
+    Follow,
+    /// Clears free space.
+    Clear,
 }
 
 /// Formulas that no kernel of a step shows by themselves.
@@ -414,6 +420,11 @@ impl Kernel {
             Self::CarryRecords => (parts!("common" "carry_records"), "carry", &[U, U, R, R, R, W]),
             Self::PutRecords => (parts!("common" "carry_records"), "put", &[U, U, R, R, R, W]),
             Self::Reset => (parts!("common" "order" "reset"), "main", &[U, U, W, W, W]),
+            Self::Forget => (parts!("common" "forget"), "main", &[U, W]),
+            Self::Follow => {
+                (parts!("common" "geometry" "pixel" "follow"), "main", &[U, U, R, R, R, R, R, R, W])
+            }
+            Self::Clear => (parts!("common" "order" "clear"), "main", &[U, U, W, W, R, R, W]),
         };
         Source { parts, entry, bindings }
     }
@@ -501,6 +512,9 @@ impl Kernel {
             Self::CarryRecords,
             Self::PutRecords,
             Self::Reset,
+            Self::Forget,
+            Self::Follow,
+            Self::Clear,
         ]);
         all
     }
@@ -549,7 +563,10 @@ impl Kernel {
             | Self::Put
             | Self::CarryRecords
             | Self::PutRecords
-            | Self::Reset => Stage::Density,
+            | Self::Reset
+            | Self::Forget
+            | Self::Follow
+            | Self::Clear => Stage::Density,
         }
     }
 

@@ -107,6 +107,8 @@ pub(crate) enum Buffer {
     Corrections,
     /// Questions of what is in front, and their answers: four words.
     Queries,
+    /// What goes up with a rule of free space: the rays of a view, or bubbles and cameras.
+    FreeSpace,
     /// The record of a density rule.
     Rule,
     /// What the device knows of its splats.
@@ -117,7 +119,7 @@ pub(crate) enum Buffer {
 
 impl Buffer {
     /// All of them, in order.
-    pub(crate) const ALL: [Self; 49] = [
+    pub(crate) const ALL: [Self; 50] = [
         Self::Job,
         Self::View,
         Self::Arguments,
@@ -164,6 +166,7 @@ impl Buffer {
         Self::TileSums,
         Self::Corrections,
         Self::Queries,
+        Self::FreeSpace,
         Self::Rule,
         Self::Census,
         Self::Nothing,
@@ -229,6 +232,8 @@ pub(crate) struct Sizes {
     pub(crate) corrections: u64,
     /// Questions of what is in front.
     pub(crate) queries: u64,
+    /// Bytes that go up with rules of free space.
+    pub(crate) free_space: u64,
 }
 
 /// Room for so many splats.
@@ -290,6 +295,7 @@ impl Sizes {
             Buffer::TileSums => trained(4 * u64::from(TILE_SUMS) * self.tiles),
             Buffer::Corrections => 4 * self.corrections,
             Buffer::Queries => 16 * self.queries,
+            Buffer::FreeSpace => self.free_space,
             Buffer::Rule => Rule::BYTES,
             Buffer::Census => 4 * u64::from(census::WORDS),
             Buffer::Nothing => 16,

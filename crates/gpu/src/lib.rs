@@ -14,7 +14,7 @@
 //! | `room` | more room, within limits |
 //! | `rule_schedule` | those of a density rule |
 //! | `task` | what is under way: steps and rules |
-//! | `rule` | the record of a rule from the argument of the trait |
+//! | `rule`, `free_space` | the record of a rule from the argument of the trait |
 //! | `unit` | the record of a step from the arguments of the trait |
 //! | `corrections` | the rows of corrections in their buffer |
 //! | `planes` | a state on its way to the device and back |
@@ -30,8 +30,8 @@
 //!
 //! **Density** rules are units like steps: the device decides, counts and moves everything to its place, and the host hears of
 //! it with the record. How many splats there are is therefore known on the device alone while units are under way. With
-//! [`DensityOn::Host`] the state comes back instead, `gausset-density` changes it, it goes up again: the oracle of tests, and
-//! what clearing free space still does.
+//! [`DensityOn::Host`] the state comes back instead, `gausset-density` changes it, it goes up again: the oracle of tests. What
+//! clears free space is a unit for each of its views, and one for the rule.
 #![deny(unsafe_code)]
 
 mod corrections;
@@ -42,6 +42,7 @@ mod fixture_tests;
 mod flight;
 #[cfg(test)]
 mod flight_tests;
+mod free_space;
 mod header;
 mod hold;
 mod kernels;
@@ -93,10 +94,11 @@ impl GpuEngine {
         Ok(())
     }
 
-    /// Which splats of a view stand in the light of a point is asked on the processor.
-    fn clear_space(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
+    /// Free space as the processor clears it.
+    fn clear_space_on_host(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         let Some(mut helper) = self.helper.take() else {
-            let what = "this device does not clear free space (expected a rule of density)";
+            let what =
+                "free space is to be cleared on the host (expected an engine of the processor that helps)";
             return Err(EngineError::BadInput(what.to_owned()));
         };
         let outcome = self.read_state().and_then(|state| {
@@ -188,7 +190,7 @@ impl Engine for GpuEngine {
         }
         self.settle()?;
         if matches!(rule, DensityRule::FreeSpace(_)) {
-            return self.clear_space(rule);
+            return self.clear_space_on_host(rule);
         }
         let mut state = self.read_state()?;
         gausset_density::apply(&mut state, rule, &self.pool).add_to(&mut self.report);

@@ -78,6 +78,8 @@ pub(crate) mod status {
     pub(crate) const RELOCATED: usize = 6;
     /// Of a rule: splats added.
     pub(crate) const ADDED: usize = 7;
+    /// Of a rule: splats cleared out of free space.
+    pub(crate) const CLEARED: usize = 10;
     /// How many there are.
     pub(crate) const WORDS: usize = 16;
 }
@@ -114,6 +116,8 @@ pub(crate) mod rule_flag {
     pub(crate) const CLEARS: u32 = 1;
     /// The set stays what it is.
     pub(crate) const STAYS: u32 = 2;
+    /// Views of free space have spoken before.
+    pub(crate) const LOOKED: u32 = 4;
 }
 
 /// Bits of [`Job::flags`].
@@ -309,7 +313,7 @@ record! {
         /// Written on the device: splats that are visible, entries of all tiles.
         visible: u32,
         entries: u32,
-        /// Questions of what is in front.
+        /// Questions of what is in front, or points of a view of free space.
         queries: u32,
     }
 }
@@ -343,7 +347,7 @@ record! {
         whole_high: u32,
         /// Blocks of SH coefficients that are stored.
         sh_blocks: u32,
-        /// Highest logit after a reset.
+        /// Highest logit after a reset, logit of what is cleared away.
         reset_logit: f32,
         /// Written on the device: how many may grow, rows of splats that are there already, rows of new ones.
         room: u32,
@@ -356,8 +360,18 @@ record! {
         total_high: u32,
         /// Rank of the size from which on a splat is halved.
         size_limit: u32,
+        /// Free space: share of a way that is free; what a weight of 1 counts; the least sum and number that condemn.
+        reach: f32,
+        weight_unit: f32,
+        least_weight: u32,
+        least_points: u32,
+        /// Bubbles, cameras behind them, how much farther than a bubble's centre these may be.
+        bubbles: u32,
+        cameras: u32,
+        near: f32,
         /// Nothing.
-        unused: u32,
+        unused_0: u32,
+        unused_1: u32,
     }
 }
 

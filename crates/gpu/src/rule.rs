@@ -5,9 +5,10 @@ use gausset_density::decide::Thresholds;
 use gausset_density::logit;
 
 use crate::layout::sh_blocks;
-use crate::record::{Rule, rule_flag};
+use crate::record::{Job, Rule, rule_flag};
 use crate::rule_schedule::Change;
 use crate::schedule::{Then, Unit};
+use crate::task::Ruled;
 
 /// The two words of a number, the lower one first.
 fn halves(bits: u64) -> [u32; 2] {
@@ -60,8 +61,8 @@ fn mcmc(rule: &McmcRule) -> Rule {
     }
 }
 
-/// The record of a rule on a state of this degree, and what it has to do; `None` where the device does not do it.
-pub(crate) fn unit(rule: &DensityRule, sh_degree: u8) -> Option<(Rule, Unit)> {
+/// A rule on a state of this degree as a unit; `None` where it is not one.
+pub(crate) fn unit(rule: &DensityRule, sh_degree: u8) -> Option<Ruled> {
     let (record, change, reorder) = match rule {
         DensityRule::Classic(rule) => (classic(rule), Change::Classic, rule.reorder),
         DensityRule::Mcmc(rule) => (mcmc(rule), Change::Mcmc, rule.reorder),
@@ -69,10 +70,12 @@ pub(crate) fn unit(rule: &DensityRule, sh_degree: u8) -> Option<(Rule, Unit)> {
             let reset_logit = logit(*max_opacity);
             (Rule { reset_logit, flags: rule_flag::STAYS, ..Rule::default() }, Change::Reset, false)
         }
+        // More than one unit: see `free_space`.
         DensityRule::FreeSpace(_) => return None,
     };
     let sh_blocks = sh_blocks(sh_degree);
     let then = Then::Rule { change, reorder, sh_blocks };
     let record = Rule { sh_blocks: sh_blocks as u32, ..record };
-    Some((record, Unit { tiles: 0, capped: false, then }))
+    let unit = Unit { tiles: 0, capped: false, then };
+    Some(Ruled { job: Job::default(), rule: record, unit, words: Vec::new() })
 }

@@ -5,6 +5,7 @@
 //! | classic | `mark`, `plan_limit`, `keys`, sort, `limit`, `flags`, `plan_rows`, 2 scans, `spawn` | decisions, fewer of them where room is short, places, rows |
 //! | MCMC, moves | `mark`, `plan_relocation`, `keys`, sort, wide scan, `plan_draws`, `draw`, scan, `share` | who is dead, draws by weight, rows |
 //! | MCMC, growth | `plan_growth`, `weigh`, `keys`, sort, wide scan, `plan_added`, `draw`, `plan_order`, `share` | the same for new splats |
+//! | free space | for each view its lists and `follow`, as a unit of its own; then `clear` | what rays say of each splat, summed in whole numbers; bubbles |
 //! | all | `plan_order`, `bounds`, `plan_grid`, `codes`, sort, `settle`, two for each other buffer, `finish_rule` | the Morton order, and everything to its place |
 //!
 //! *Rows* are what will be there: of each the splat that it comes from, what it leaves behind, and its id; their geometry
@@ -26,6 +27,15 @@ pub(crate) enum Change {
     Mcmc,
     /// Lower opacities.
     Reset,
+    /// Free space is cleared.
+    Clear,
+}
+
+impl Change {
+    /// Whether splats stay where they are.
+    const fn stays(self) -> bool {
+        matches!(self, Self::Reset | Self::Clear)
+    }
 }
 
 /// Marks of splats, then of rows.
@@ -38,6 +48,8 @@ const GEOMETRY: B = B::Gradients;
 const BETWEEN: B = B::Screen;
 /// Prefix sums of weights: gone when rows grow.
 const WEIGHTS: B = B::Gradients;
+/// What rays say against each splat: from the first view of a rule up to the rule itself.
+const EVIDENCE: B = B::Gradients;
 /// How often each was drawn.
 const DRAWS: B = B::Order1;
 /// Places of what is kept, or what new splats were drawn from.
@@ -59,12 +71,35 @@ impl List {
                 let reset = [B::Job, B::Rule, B::Splats, B::Splats1, B::Splats2];
                 self.add(Kernel::Reset, &reset, SPLATS);
             }
+            Change::Clear => {
+                let clear = [B::Job, B::Rule, B::Splats, B::Splats1, EVIDENCE, B::FreeSpace, B::Status];
+                self.add(Kernel::Clear, &clear, SPLATS);
+            }
         }
-        if change != Change::Reset {
+        if !change.stays() {
             self.order(reorder, room);
             self.carry_all(sh_blocks);
         }
         self.plan_rule(RulePlan::Finish);
+    }
+
+    /// What follows the lists of a view of free space.
+    pub(crate) fn rays(&mut self, entries: B, first: bool) {
+        if first {
+            self.add(Kernel::Forget, &[B::Job, EVIDENCE], SPLATS);
+        }
+        let follow = [
+            B::Job,
+            B::Rule,
+            B::Ranges,
+            entries,
+            B::EntrySplats,
+            B::Screen,
+            B::Splats,
+            B::FreeSpace,
+            EVIDENCE,
+        ];
+        self.add(Kernel::Follow, &follow, Grid::Counted(argument::TILES));
     }
 
     fn plan_rule(&mut self, plan: RulePlan) {

@@ -62,6 +62,11 @@ pub(crate) enum Then {
         /// Rows of corrections move.
         rows: bool,
     },
+    /// Rays of a view of free space.
+    Rays {
+        /// Nothing has been said against a splat before.
+        first: bool,
+    },
     /// A density rule: nothing of a view.
     Rule {
         /// Which.
@@ -105,6 +110,7 @@ pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes) -> Vec<Dispatch> {
                 [Buffer::Job, Buffer::Ranges, entries, Buffer::EntrySplats, Buffer::Screen, Buffer::Queries];
             list.add(Kernel::InFront, &buffers, Grid::Groups(count.div_ceil(256)));
         }
+        Then::Rays { first } => list.rays(entries, first),
         Then::Step { sh_blocks, absolute, sky, rows } => {
             list.blend(entries, false);
             list.loss(sky);
@@ -339,6 +345,8 @@ mod tests {
             Then::Rule { change: Change::Classic, reorder: true, sh_blocks: 4 },
             Then::Rule { change: Change::Mcmc, reorder: false, sh_blocks: 1 },
             Then::Rule { change: Change::Reset, reorder: false, sh_blocks: 3 },
+            Then::Rule { change: Change::Clear, reorder: false, sh_blocks: 3 },
+            Then::Rays { first: true },
         ] {
             let unit = Unit { tiles: 1000, capped: true, then };
             for dispatch in dispatches(&unit, &Sizes { splats: 4096, entries: 4096, ..Sizes::default() }) {
@@ -365,6 +373,12 @@ mod tests {
         };
         assert_eq!([false, true].map(|reorder| count(Change::Classic, reorder)), [60, 74]);
         assert_eq!([false, true].map(|reorder| count(Change::Mcmc, reorder)), [80, 94]);
-        assert_eq!(count(Change::Reset, false), 3);
+        assert_eq!([Change::Reset, Change::Clear].map(|change| count(change, false)), [3, 3]);
+        // A view of free space, 256 px wide.
+        let view = |first: bool| {
+            let unit = Unit { tiles: 256, capped: false, then: Then::Rays { first } };
+            dispatches(&unit, &Sizes { splats: 1 << 20, entries: 1 << 20, ..Sizes::default() }).len()
+        };
+        assert_eq!([false, true].map(view), [28, 29]);
     }
 }

@@ -2,8 +2,9 @@
 
 use gausset_core::engine::{EngineError, StepReport, TrainView};
 
-use crate::device::{Memory, Picture};
+use crate::device::{Memory, Upload};
 use crate::flight::{Device, Status};
+use crate::layout::Buffer;
 use crate::record::{Job, Rule, flag, halt, status};
 use crate::schedule::Unit;
 use crate::state::HostState;
@@ -19,13 +20,25 @@ pub(crate) struct Step {
     pub(crate) scale: LossScale,
 }
 
+/// A density rule, or a part of one.
+#[derive(Debug)]
+pub(crate) struct Ruled {
+    pub(crate) job: Job,
+    pub(crate) rule: Rule,
+    pub(crate) unit: Unit,
+    /// What goes up for free space.
+    pub(crate) words: Vec<u32>,
+}
+
 /// A unit under way.
 #[derive(Debug)]
 pub(crate) enum Task {
     /// A step.
     Step(Box<Step>),
-    /// A density rule, and the most splats that it may leave.
-    Rule { rule: Rule, unit: Unit },
+    /// A density rule.
+    Rule(Box<Ruled>),
+    /// A view that a rule of free space behind it asks.
+    Rays(Box<Ruled>),
 }
 
 /// The engine as units under way see it.
@@ -43,19 +56,28 @@ impl Device for Tasks<'_> {
         let unit = [number, 0, 0, 0];
         let step = match task {
             Task::Step(step) => step,
-            Task::Rule { rule, unit: dispatches } => {
-                let job = Job { unit, flags: lifted, ..Job::default() };
-                return self.memory.submit_rule(&job, rule, dispatches);
+            Task::Rule(ruled) | Task::Rays(ruled) => {
+                let Ruled { job, rule, unit: dispatches, words } = &**ruled;
+                let job = Job { unit, flags: job.flags | lifted, ..*job };
+                let upload = Upload {
+                    to: Buffer::FreeSpace,
+                    name: None,
+                    bytes: 4 * words.len() as u64,
+                    words: &|all| all.extend_from_slice(words),
+                };
+                let upload = (!words.is_empty()).then_some(&upload);
+                return self.memory.submit(&job, Some(rule), upload, dispatches);
             }
         };
         let job = Job { unit, flags: step.job.flags | lifted, ..step.job };
         let (view, target) = (&step.view, &step.view.target);
-        let picture = Picture {
-            name: (view.index, view.reduction),
+        let picture = Upload {
+            to: Buffer::Picture,
+            name: Some((view.index, view.reduction)),
             bytes: unit::picture_bytes(target),
             words: &|words| unit::picture_words(target, words),
         };
-        self.memory.submit(&job, Some(&picture), &step.unit)
+        self.memory.submit(&job, None, Some(&picture), &step.unit)
     }
 
     fn take(&mut self, wait: bool) -> Result<Option<Status>, EngineError> {
@@ -65,14 +87,15 @@ impl Device for Tasks<'_> {
     fn make_room(&mut self, task: &Task, status: &Status) -> Result<(), EngineError> {
         if status[status::HALT] == halt::SPLATS {
             let most = match task {
-                Task::Rule { rule, .. } => u64::from(rule.max_splats),
-                Task::Step(_) => 0,
+                Task::Rule(ruled) => u64::from(ruled.rule.max_splats),
+                Task::Step(_) | Task::Rays(_) => 0,
             };
             return self.memory.grow_splats(u64::from(status[status::SPLATS]), most);
         }
         let what = || match task {
             Task::Step(step) => format!("view `{}`", step.view.name),
-            Task::Rule { .. } => "a density rule".to_owned(),
+            Task::Rule(_) => "a density rule".to_owned(),
+            Task::Rays(_) => "a view of free space".to_owned(),
         };
         self.memory.grow_entries(&what, u64::from(status[status::ENTRIES]))
     }
@@ -82,7 +105,8 @@ impl Device for Tasks<'_> {
         let report = &mut *self.report;
         let step = match task {
             Task::Step(step) => step,
-            Task::Rule { .. } => {
+            Task::Rays(_) => return,
+            Task::Rule(_) => {
                 self.state.splats = status[status::SPLATS] as usize;
                 self.state.next_id = status[status::NEXT_ID];
                 report.cloned += of(status::CLONED);
@@ -90,6 +114,7 @@ impl Device for Tasks<'_> {
                 report.pruned += of(status::PRUNED);
                 report.relocated += of(status::RELOCATED);
                 report.added += of(status::ADDED);
+                report.cleared += of(status::CLEARED);
                 return;
             }
         };

@@ -52,7 +52,7 @@ pub(crate) fn bias_corrections(clock: u64) -> [f32; 2] {
 }
 
 /// A pose as rows with the translation behind.
-fn rows(pose: &Pose) -> [[f32; 4]; 3] {
+pub(crate) fn rows(pose: &Pose) -> [[f32; 4]; 3] {
     let (r, t) = (&pose.rotation, &pose.translation);
     std::array::from_fn(|i| [r[i][0], r[i][1], r[i][2], t[i]].map(|v| v as f32))
 }

@@ -4,8 +4,8 @@
 //! front to back, with the blending of a pixel whose centre is the point's projection; each splat that takes a share of
 //! the light is asked where along the ray its density is largest.
 
-use gausset_core::constants::{ALPHA_MAX, TILE_SIZE, TRANSMITTANCE_STOP};
-use gausset_core::engine::{FreeSpaceRule, FreeView};
+use gausset_core::constants::{ALPHA_MAX, TRANSMITTANCE_STOP};
+use gausset_core::engine::{FreeRay, FreeSpaceRule, FreeView};
 use gausset_core::se3::rotation_from_quaternion;
 
 use crate::layout::{Blocks, LOG_SCALE, MEAN, QUAT};
@@ -37,22 +37,9 @@ impl Evidence {
 
     /// Adds what the points of a view say, after `project`, `sort` and `tile` of that view.
     pub fn add(&mut self, view: &FreeView, pipeline: &Pipeline, splats: &Blocks, reach: f32) {
-        let columns = view.camera.tiles()[0] as usize;
         let centre = view.pose.centre();
-        for point in &view.points {
-            let point = point.map(f64::from);
-            let local = view.pose.apply(point);
-            if local[2] <= 0.0 {
-                continue;
-            }
-            let [u, v] = view.camera.project(local);
-            let (width, height) = (f64::from(view.camera.width), f64::from(view.camera.height));
-            if !(0.0..width).contains(&u) || !(0.0..height).contains(&v) {
-                continue;
-            }
-            let tile = (v as usize / TILE_SIZE as usize) * columns + u as usize / TILE_SIZE as usize;
-            let (u, v) = (u as f32, v as f32);
-            let way: [f64; 3] = std::array::from_fn(|k| point[k] - centre[k]);
+        for FreeRay { at: [u, v], tile, way } in view.rays() {
+            let tile = tile as usize;
             let first = pipeline.lists.first[tile] as usize;
             let mut transmittance = 1.0f32;
             for entry in &pipeline.lists.entries[first..first + pipeline.lists.len[tile] as usize] {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::constants::TILE_SIZE;
 use crate::{Camera, Pose};
 
 /// A change of the set of splats, given as data.
@@ -33,6 +34,40 @@ pub struct FreeView {
     pub pose: Pose,
     /// World positions of the points.
     pub points: Vec<[f32; 3]>,
+}
+
+/// The way of the light from a point to a view, where the point lies in its picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FreeRay {
+    /// Where the point falls, px.
+    pub at: [f32; 2],
+    /// The tile that this is in.
+    pub tile: u32,
+    /// From the camera centre to the point, world axes.
+    pub way: [f64; 3],
+}
+
+impl FreeView {
+    /// The ways of the light of its points, in their order; points behind the camera or beside the picture have none.
+    pub fn rays(&self) -> impl Iterator<Item = FreeRay> {
+        let (camera, centre) = (&self.camera, self.pose.centre());
+        let columns = camera.tiles()[0];
+        let (width, height) = (f64::from(camera.width), f64::from(camera.height));
+        self.points.iter().filter_map(move |point| {
+            let point = point.map(f64::from);
+            let local = self.pose.apply(point);
+            if local[2] <= 0.0 {
+                return None;
+            }
+            let [u, v] = camera.project(local);
+            if !(0.0..width).contains(&u) || !(0.0..height).contains(&v) {
+                return None;
+            }
+            let tile = (v as u32 / TILE_SIZE) * columns + u as u32 / TILE_SIZE;
+            let way = std::array::from_fn(|k| point[k] - centre[k]);
+            Some(FreeRay { at: [u as f32, v as f32], tile, way })
+        })
+    }
 }
 
 /// A ball of empty space around a place where a camera was or passed by.
@@ -71,6 +106,11 @@ pub struct FreeSpaceRule {
     pub cameras: Arc<[(Camera, Pose)]>,
     /// How much farther than the nearest bubble's centre a camera may be that confirms a splat.
     pub near: f32,
+}
+
+impl FreeSpaceRule {
+    /// Logit of a splat that is cleared away: its opacity is 3e-4, below what any rule keeps.
+    pub const CLEARED_LOGIT: f32 = -8.0;
 }
 
 /// Thresholds of adaptive density control.

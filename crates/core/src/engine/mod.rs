@@ -23,7 +23,7 @@ mod state;
 mod step;
 mod work;
 
-pub use density::{Bubble, ClassicRule, DensityRule, FreeSpaceRule, FreeView, McmcRule};
+pub use density::{Bubble, ClassicRule, DensityRule, FreeRay, FreeSpaceRule, FreeView, McmcRule};
 pub use render::{FrontQuery, Outputs, RenderOptions, Rendering};
 pub use report::{DeviceInfo, MemoryNeed, MemoryUse, SceneSize, StepReport};
 pub use state::{DensityStatistics, ExtraGroup, Group, Moments, SKY_WIDTH, TrainState};

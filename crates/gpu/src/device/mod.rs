@@ -32,7 +32,7 @@ use std::sync::{Arc, Mutex};
 
 pub use adapter::{AdapterChoice, AdapterKind, AdapterReport, GpuInfo};
 pub(crate) use memory::Memory;
-pub(crate) use queue::Picture;
+pub(crate) use queue::Upload;
 
 use crate::kernels::Kernel;
 use failure::Notes;

@@ -20,17 +20,19 @@ const STATUS_BYTES: u64 = 4 * status::WORDS as u64;
 /// Plans that are kept; more are of units that do not come again.
 const MOST_PLANS: usize = 64;
 
-/// The picture of a unit.
-pub(crate) struct Picture<'a> {
-    /// Under which it may be kept.
-    pub(crate) name: PictureName,
+/// What goes up with a unit beside its records: a picture, rays.
+pub(crate) struct Upload<'a> {
+    /// Where it goes.
+    pub(crate) to: Buffer,
+    /// Under which it may be kept; `None`: it is of this unit alone.
+    pub(crate) name: Option<PictureName>,
     /// Bytes of its words.
     pub(crate) bytes: u64,
     /// Adds its words.
     pub(crate) words: &'a dyn Fn(&mut Vec<u32>),
 }
 
-/// Where the picture of a unit comes from.
+/// Where what goes up with a unit comes from.
 enum Source {
     /// It is on the device.
     Kept(wgpu::Buffer),
@@ -39,25 +41,19 @@ enum Source {
 }
 
 impl Memory {
-    /// Submits a unit with the room that there is: one command buffer that takes record and picture from the host, does
-    /// the dispatches and sends the status back.
+    /// Submits a unit with the room that there is: one command buffer that takes its records and what goes up with them from
+    /// the host, does the dispatches and sends the status back.
     pub(crate) fn submit(
         &mut self,
         job: &Job,
-        picture: Option<&Picture<'_>>,
+        rule: Option<&Rule>,
+        upload: Option<&Upload<'_>>,
         unit: &Unit,
     ) -> Result<(), EngineError> {
         let sizes = *self.sizes();
         let job = Job { capacity: sizes.splats as u32, entry_capacity: sizes.entries as u32, ..*job };
         let parts = self.plan(unit)?;
-        self.launch(Some(&job), None, picture, &parts)
-    }
-
-    /// Submits a density rule with the room that there is.
-    pub(crate) fn submit_rule(&mut self, job: &Job, rule: &Rule, unit: &Unit) -> Result<(), EngineError> {
-        let job = Job { capacity: self.sizes().splats as u32, ..*job };
-        let parts = self.plan(unit)?;
-        self.launch(Some(&job), Some(rule), None, &parts)
+        self.launch(Some(&job), rule, upload, &parts)
     }
 
     /// Submits dispatches alone.
@@ -71,7 +67,7 @@ impl Memory {
         &mut self,
         job: Option<&Job>,
         rule: Option<&Rule>,
-        picture: Option<&Picture<'_>>,
+        upload: Option<&Upload<'_>>,
         parts: &[Part],
     ) -> Result<(), EngineError> {
         let gpu = self.gpu.clone();
@@ -83,9 +79,10 @@ impl Memory {
         if let Some(rule) = rule {
             self.words.extend(rule.words());
         }
-        let source = picture.map(|picture| self.source(picture)).transpose()?;
-        if let (Some(picture), Some(Source::Sent(_))) = (picture, &source) {
-            (picture.words)(&mut self.words);
+        let record_bytes = 4 * self.words.len() as u64;
+        let source = upload.map(|upload| self.source(upload)).transpose()?;
+        if let (Some(upload), Some(Source::Sent(_))) = (upload, &source) {
+            (upload.words)(&mut self.words);
         }
         let bytes = 4 * self.words.len() as u64;
         // A place of a step has room for a rule, too.
@@ -110,14 +107,14 @@ impl Memory {
             if rule.is_some() {
                 encoder.copy_buffer_to_buffer(&place.up, job_bytes, of(Buffer::Rule), 0, Rule::BYTES);
             }
-            if let (Some(picture), Some(source)) = (picture, &source) {
+            if let (Some(upload), Some(source)) = (upload, &source) {
                 let (from, first) = match source {
                     Source::Kept(kept) => (kept, 0),
-                    Source::Sent(_) => (&place.up, job_bytes),
+                    Source::Sent(_) => (&place.up, record_bytes),
                 };
-                encoder.copy_buffer_to_buffer(from, first, of(Buffer::Picture), 0, picture.bytes);
+                encoder.copy_buffer_to_buffer(from, first, of(upload.to), 0, upload.bytes);
                 if let Source::Sent(Some(kept)) = source {
-                    encoder.copy_buffer_to_buffer(from, first, kept, 0, picture.bytes);
+                    encoder.copy_buffer_to_buffer(from, first, kept, 0, upload.bytes);
                 }
             }
             encoder.clear_buffer(of(Buffer::Ranges), 0, None);
@@ -139,23 +136,25 @@ impl Memory {
             None => Vec::new(),
         };
         self.ring.under.push_back(place.under(&gpu, index, down, stages)?);
-        if let (Some(picture), Some(Source::Sent(Some(kept)))) = (picture, source) {
-            self.pictures.keep(picture.name, kept);
+        if let (Some(name), Some(Source::Sent(Some(kept)))) = (upload.and_then(|upload| upload.name), source)
+        {
+            self.pictures.keep(name, kept);
         }
         Ok(())
     }
 
-    /// Where a picture comes from, with a buffer for it to stay in if there is room.
-    fn source(&mut self, picture: &Picture<'_>) -> Result<Source, EngineError> {
-        if let Some(kept) = self.pictures.get(picture.name) {
+    /// Where it comes from, with a buffer for it to stay in if it has a name and room.
+    fn source(&mut self, upload: &Upload<'_>) -> Result<Source, EngineError> {
+        let Some(name) = upload.name else { return Ok(Source::Sent(None)) };
+        if let Some(kept) = self.pictures.get(name) {
             return Ok(Source::Kept(kept.clone()));
         }
         let taken = self.sizes().total() + self.pictures.bytes();
-        if !self.pictures.has_room(picture.bytes) || taken + picture.bytes > self.limit() {
+        if !self.pictures.has_room(upload.bytes) || taken + upload.bytes > self.limit() {
             return Ok(Source::Sent(None));
         }
         let usage = wgpu::BufferUsages::COPY_DST | wgpu::BufferUsages::COPY_SRC;
-        let made = self.made("a picture", picture.bytes, usage);
+        let made = self.made("a picture", upload.bytes, usage);
         match made {
             // It is a convenience: the device goes on without.
             Err(EngineError::OutOfMemory { .. }) => Ok(Source::Sent(None)),
@@ -215,7 +214,7 @@ impl Memory {
             self.plans.clear();
         }
         let mut parts = self.parts(&dispatches(unit, self.sizes()))?;
-        if matches!(unit.then, Then::Rule { .. }) {
+        if matches!(unit.then, Then::Rule { .. } | Then::Rays { .. }) {
             // Also where it sorts and scans.
             parts.iter_mut().for_each(|part| part.stage = Stage::Density);
         }

@@ -1,6 +1,7 @@
 //! Density rules on the device against those of the host, from the same states.
 
 mod classic;
+mod free_space;
 mod mcmc;
 mod protocol;
 

@@ -12,7 +12,7 @@ use gausset_core::engine::{
 };
 use gausset_core::{Splats, TargetImage, se3};
 use gausset_cpu::{CpuEngine, CpuOptions};
-use gausset_gpu::{GpuEngine, GpuOptions};
+use gausset_gpu::{DensityOn, GpuEngine, GpuOptions};
 use gausset_testkit::RandomScene;
 
 use crate::gpu::{engine, gpu};
@@ -309,8 +309,8 @@ fn hostile_splats_are_treated_the_same() {
 
 /// Rules are applied on the host: their result is that of the processor, bit for bit.
 #[test]
-fn free_space_is_cleared_with_the_help_of_the_processor() {
-    let Some(gpu) = gpu("free_space_is_cleared_with_the_help_of_the_processor") else { return };
+fn free_space_is_cleared_on_the_host_with_the_help_of_the_processor() {
+    let Some(gpu) = gpu("free_space_is_cleared_on_the_host_with_the_help_of_the_processor") else { return };
     let setup = setup(recipe(300, 1), false, false);
     let rule = DensityRule::FreeSpace(FreeSpaceRule {
         views: Vec::new().into(),
@@ -321,8 +321,9 @@ fn free_space_is_cleared_with_the_help_of_the_processor() {
         cameras: Vec::new().into(),
         near: 1.0,
     });
-    let alone = GpuEngine::new(&gpu, GpuOptions::default());
-    let helped = GpuEngine::new(&gpu, GpuOptions::default()).with_helper(cpu());
+    let on_host = GpuOptions { density: DensityOn::Host, ..GpuOptions::default() };
+    let alone = GpuEngine::new(&gpu, on_host);
+    let helped = GpuEngine::new(&gpu, on_host).with_helper(cpu());
     let mut engines: [Box<dyn Engine>; 3] = [Box::new(alone), Box::new(helped), cpu()];
     for engine in &mut engines {
         engine.load(setup.state.clone()).expect("a state");

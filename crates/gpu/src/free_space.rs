@@ -1,0 +1,124 @@
+//! A rule of free space as units: one for each view, whose rays are followed through its lists, then the rule itself.
+//!
+//! What rays say of each splat is summed as whole numbers in a buffer that only steps use otherwise. It is there from the
+//! first view of a rule up to the rule, and no step comes between.
+
+use gausset_core::constants::NEAR_PLANE;
+use gausset_core::engine::{Bubble, EngineError, FreeRay, FreeSpaceRule, FreeView, Outputs, RenderOptions};
+use gausset_core::{Camera, Pose};
+
+use crate::engine::GpuEngine;
+use crate::layout::Sizes;
+use crate::record::{Job, Rule, rule_flag};
+use crate::rule_schedule::Change;
+use crate::schedule::{Then, Unit};
+use crate::task::{Ruled, Task};
+use crate::unit::{picture_job, picture_unit, rows};
+
+/// Bits of a share of the light: more says nothing in f32.
+const MOST_BITS: u32 = 24;
+
+/// What a share of 1 counts: the largest power of two at which so many shares fit 32 bits.
+fn weight_unit(rays: usize) -> f32 {
+    let bits = rays.max(1).next_power_of_two().trailing_zeros();
+    (1u32 << 31u32.saturating_sub(bits).min(MOST_BITS)) as f32
+}
+
+/// The least whole number that is not below a sum of shares; never reached by a sum that is no number.
+fn least(weight: f32, unit: f32) -> u32 {
+    if weight.is_nan() { u32::MAX } else { (f64::from(weight) * f64::from(unit)).ceil() as u32 }
+}
+
+fn ray_words(rays: &[FreeRay]) -> Vec<u32> {
+    let words = |ray: &FreeRay| {
+        let [x, y, z] = ray.way.map(|v| (v as f32).to_bits());
+        [ray.at[0].to_bits(), ray.at[1].to_bits(), ray.tile, 0, x, y, z, 0]
+    };
+    rays.iter().flat_map(words).collect()
+}
+
+fn camera_words((camera, pose): &(Camera, Pose)) -> impl Iterator<Item = u32> + use<> {
+    let [x, y, z] = pose.centre().map(|v| v as f32);
+    let [r0, r1, r2] = rows(pose);
+    let lens = [camera.fx, camera.fy, camera.cx, camera.cy].map(|v| v as f32);
+    let size = [camera.width as f32, camera.height as f32, 0.0, 0.0];
+    [r0, r1, r2, [x, y, z, NEAR_PLANE as f32], lens, size].into_iter().flatten().map(f32::to_bits)
+}
+
+/// Bubbles, then cameras: what `clear.wgsl` reads.
+fn place_words(rule: &FreeSpaceRule) -> Vec<u32> {
+    let bubble = |bubble: &Bubble| {
+        let [x, y, z] = bubble.centre;
+        [x, y, z, bubble.radius].map(f32::to_bits)
+    };
+    rule.bubbles.iter().flat_map(bubble).chain(rule.cameras.iter().flat_map(camera_words)).collect()
+}
+
+impl GpuEngine {
+    /// Submits the units of a rule of free space.
+    pub(crate) fn clear_space(&mut self, rule: &FreeSpaceRule) -> Result<(), EngineError> {
+        let views = rule.views.iter().map(|view| (view, view.rays().collect::<Vec<_>>()));
+        let views: Vec<_> = views.filter(|(_, rays)| !rays.is_empty()).collect();
+        let unit = weight_unit(views.iter().map(|(_, rays)| rays.len()).sum());
+        let record = Rule {
+            flags: rule_flag::STAYS | if views.is_empty() { 0 } else { rule_flag::LOOKED },
+            reset_logit: FreeSpaceRule::CLEARED_LOGIT,
+            reach: rule.reach,
+            weight_unit: unit,
+            least_weight: least(rule.weight, unit),
+            least_points: rule.points,
+            bubbles: rule.bubbles.len() as u32,
+            cameras: if rule.bubbles.is_empty() { 0 } else { rule.cameras.len() as u32 },
+            near: rule.near,
+            ..Rule::default()
+        };
+        for (number, (view, rays)) in views.iter().enumerate() {
+            let asked = self.view_of_space(view, rays, record, number == 0)?;
+            self.submit(Task::Rays(Box::new(asked)))?;
+        }
+        let words = if rule.bubbles.is_empty() { Vec::new() } else { place_words(rule) };
+        self.make_room_for_space(&words, 0)?;
+        let then = Then::Rule { change: Change::Clear, reorder: false, sh_blocks: 0 };
+        let unit = Unit { tiles: 0, capped: false, then };
+        self.submit(Task::Rule(Box::new(Ruled { job: Job::default(), rule: record, unit, words })))
+    }
+
+    fn view_of_space(
+        &mut self,
+        view: &FreeView,
+        rays: &[FreeRay],
+        rule: Rule,
+        first: bool,
+    ) -> Result<Ruled, EngineError> {
+        let options = RenderOptions { sh_degree: 0, ..RenderOptions::default() };
+        let job = picture_job(&self.held(), &view.camera, &view.pose, &options)?;
+        let job = Job { queries: rays.len() as u32, ..job };
+        let words = ray_words(rays);
+        self.make_room_for_space(&words, u64::from(job.tiles))?;
+        let unit = Unit { then: Then::Rays { first }, ..picture_unit(&job, Outputs::Color) };
+        Ok(Ruled { job, rule, unit, words })
+    }
+
+    fn make_room_for_space(&mut self, words: &[u32], tiles: u64) -> Result<(), EngineError> {
+        let old = *self.memory.sizes();
+        let free_space = old.free_space.max(4 * words.len() as u64);
+        let sizes = Sizes { tiles: old.tiles.max(tiles), free_space, ..old };
+        self.memory.make_room(&|| "free space".to_owned(), &sizes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_of_shares_fit_however_many_there_are() {
+        for rays in [0, 1, 2, 3, 127, 128, 129, 6144, 1 << 20, (1 << 31) - 1] {
+            let unit = weight_unit(rays);
+            assert!((rays as u64) * (unit as u64 + 1) <= u64::from(u32::MAX), "{rays}: {unit}");
+            assert!(unit >= 1.0 && (unit == 16_777_216.0 || 2.0 * unit * rays as f32 > 1_073_741_824.0));
+        }
+        assert_eq!((least(2.0, 1024.0), least(-1.0, 1024.0), least(f32::NAN, 1024.0)), (2048, 0, u32::MAX));
+        assert_eq!(least(f32::INFINITY, 1024.0), u32::MAX);
+    }
+}
