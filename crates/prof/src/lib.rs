@@ -21,6 +21,7 @@
 //!   not within it. What all threads together spent in a stage is the `cpu` figure of its row on the critical path.
 //!   The threads of a pool have no spans of their own: [`begin_as_worker`] gives theirs the name of the stage that the
 //!   critical path is in.
+//! - **Devices** have tracks of their own ([`interval`]): their time runs beside the wall clock, too.
 //! - **Bounded**: statistics are kept per path ([`MAX_PATHS`], [`MAX_DEPTH`], [`MAX_COUNTERS`] for each thread) and
 //!   do not grow with the number of spans; what does not fit stays in the time of its parent and is counted in
 //!   [`Profile::dropped_spans`]. The trace is a ring of the last [`TRACE_EVENTS`] events of each thread.
@@ -36,6 +37,7 @@ mod report;
 mod stats;
 mod table;
 mod trace;
+mod tracks;
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -45,6 +47,7 @@ pub use profile::{CounterRow, Floor, Machine, Profile, Row, RowKind, UNATTRIBUTE
 pub use recorder::{CPU_CLOCK_DEPTH, MAX_COUNTERS, MAX_DEPTH, MAX_PATHS, TRACE_EVENTS};
 pub use stats::MEDIAN_RELATIVE_ERROR;
 pub use trace::{Trace, TraceEvent};
+pub use tracks::{Interval, TrackRow};
 
 /// Bit of [`MODE`]: spans and counters are recorded.
 const RECORD: u8 = 1;
@@ -104,6 +107,21 @@ pub fn counter(name: &'static str, value: f64) {
     if mode & RECORD != 0 {
         recorder::count(name, value, mode & TRACE != 0);
     }
+}
+
+/// Adds an interval that was measured elsewhere: what a device did, a transfer.
+#[inline]
+pub fn interval(interval: Interval) {
+    let mode = MODE.load(Ordering::Relaxed);
+    if mode & RECORD != 0 {
+        recorder::interval(interval, mode & TRACE != 0);
+    }
+}
+
+/// The monotonic clock of spans and [`Interval`]s, ns since its first reading in this process.
+#[must_use]
+pub fn clock_ns() -> u64 {
+    clock::now_ns()
 }
 
 /// Switches recording on or off; what was recorded is kept.

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::paths::{Paths, TOP};
 use crate::stats::{MEDIAN_RELATIVE_ERROR, Stats};
+use crate::tracks::{TrackRow, Tracks};
 
 /// Where the time of a period went. All times in milliseconds; the base of every share is `wall_ms`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,10 @@ pub struct Profile {
     pub worker_rows: Vec<Row>,
     /// Statistics of counted quantities.
     pub counters: Vec<CounterRow>,
+    /// What devices did, by track. They run beside the wall clock, and some of their work may have been left out: `count`
+    /// says how often it was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tracks: Vec<TrackRow>,
     /// Spans that found no room in the bounded tables; their time is that of their parent.
     pub dropped_spans: u64,
     /// Largest relative error of the medians.
@@ -187,6 +192,20 @@ impl Profile {
                 );
             }
         }
+        for t in &self.tracks {
+            csv += &format!(
+                "{},{},interval,ms,{},{},,,{},{},{},{},{},\n",
+                quoted(&t.track),
+                quoted(&t.name),
+                t.count,
+                t.total_ms,
+                t.mean_ms,
+                t.std_ms,
+                t.min_ms,
+                t.median_ms,
+                t.max_ms
+            );
+        }
         for c in &self.counters {
             csv += &format!(
                 "counter,{},counter,,{},,,,{},{},{},{},{},\n",
@@ -218,6 +237,7 @@ pub(crate) struct Recorded {
     pub(crate) workers: Paths,
     pub(crate) worker_threads: u32,
     pub(crate) counters: Vec<(&'static str, Stats)>,
+    pub(crate) tracks: Tracks,
     pub(crate) wall_ns: u64,
     pub(crate) cpu_ns: Option<u64>,
     pub(crate) dropped_spans: u64,
@@ -238,6 +258,7 @@ pub(crate) fn assemble(recorded: &Recorded) -> Profile {
         worker_threads: recorded.worker_threads,
         worker_rows: worker_rows.rows,
         counters: recorded.counters.iter().map(|(name, stats)| counter_row(name, stats)).collect(),
+        tracks: recorded.tracks.rows(),
         dropped_spans: recorded.dropped_spans,
         median_relative_error: MEDIAN_RELATIVE_ERROR,
         ..Profile::default()

@@ -12,6 +12,7 @@ use crate::paths::{Paths, TOP};
 use crate::profile::{self, Profile};
 use crate::stats::Stats;
 use crate::trace::{Trace, TraceEvent};
+use crate::tracks::{Interval, Tracks};
 
 /// Most paths of a thread.
 pub const MAX_PATHS: usize = 256;
@@ -48,6 +49,7 @@ struct ThreadLog {
     open: Vec<OpenSpan>,
     last_serial: u64,
     counters: Vec<(&'static str, Stats)>,
+    tracks: Tracks,
     events: VecDeque<TraceEvent>,
     dropped_spans: u64,
 }
@@ -147,6 +149,16 @@ pub(crate) fn count(name: &'static str, value: f64, traced: bool) {
     if value.is_finite() && value >= 0.0 {
         with_local(|log| log.count(name, value, traced));
     }
+}
+
+/// Adds an interval of a track.
+pub(crate) fn interval(interval: Interval, traced: bool) {
+    with_local(|log| {
+        log.tracks.add(&interval);
+        if traced {
+            log.keep(TraceEvent::Interval(interval));
+        }
+    });
 }
 
 impl ThreadLog {
@@ -254,6 +266,7 @@ impl ThreadLog {
     fn merge(&mut self, other: &Self) {
         self.dropped_spans += other.dropped_spans + self.paths.merge(&other.paths, MAX_PATHS);
         merge_counters(&mut self.counters, &other.counters);
+        self.tracks.merge(&other.tracks);
         other.events.iter().for_each(|&event| self.keep(event));
     }
 
@@ -356,6 +369,7 @@ pub(crate) fn snapshot() -> Profile {
     let mut counters = Vec::new();
     let mut dropped_spans = registry.ended.dropped_spans + registry.ended_critical.dropped_spans;
     merge_counters(&mut counters, &registry.ended_critical.counters);
+    let mut tracks = registry.ended_critical.tracks.clone();
     let mut wall_ns = registry.wall_ns;
     let mut cpu_ns = registry.cpu_ns;
     let mut worker_threads = registry.ended_workers;
@@ -370,8 +384,10 @@ pub(crate) fn snapshot() -> Profile {
         dropped_spans += log.dropped_spans + into.merge(&log.paths_until(now), MAX_PATHS);
         worker_threads += u32::from(log.is_worker());
         merge_counters(&mut counters, &log.counters);
+        tracks.merge(&log.tracks);
     }
     merge_counters(&mut counters, &registry.ended.counters);
+    tracks.merge(&registry.ended.tracks);
     if !registry.live.iter().any(|log| lock(log).is_critical) {
         wall_ns += registry.running_since.map_or(0, |(since, _)| now_ns().saturating_sub(since));
     }
@@ -385,6 +401,7 @@ pub(crate) fn snapshot() -> Profile {
         workers,
         worker_threads,
         counters,
+        tracks,
         wall_ns,
         cpu_ns,
         dropped_spans,

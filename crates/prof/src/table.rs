@@ -3,12 +3,16 @@
 use std::fmt::Write;
 
 use crate::profile::{CounterRow, Profile, Row};
+use crate::tracks::TrackRow;
 
 /// Columns of numbers of a span table; the name is left of them.
 const SPAN_COLUMNS: [&str; 9] =
     ["count", "total ms", "share", "mean ms", "± std", "min", "median", "max", "cpu ms"];
 /// The same without the CPU clock of the process, which only the critical path reads.
 const WORKER_COLUMNS: &[&str] = SPAN_COLUMNS.split_at(SPAN_COLUMNS.len() - 1).0;
+/// Bytes are those of one interval, the rate is that of all of them.
+const TRACK_COLUMNS: [&str; 9] =
+    ["count", "total ms", "mean ms", "± std", "min", "median", "max", "MB", "GB/s"];
 const COUNTER_COLUMNS: [&str; 7] = ["count", "last", "mean", "± std", "min", "median", "max"];
 
 impl Profile {
@@ -31,6 +35,11 @@ impl Profile {
             let cells: Vec<_> = self.worker_rows.iter().map(span_cells).collect();
             out.push('\n');
             write_table(&mut out, &title, WORKER_COLUMNS, &cells);
+        }
+        for rows in self.tracks.chunk_by(|a, b| a.track == b.track) {
+            let cells: Vec<_> = rows.iter().map(track_cells).collect();
+            out.push('\n');
+            write_table(&mut out, &rows[0].track, &TRACK_COLUMNS, &cells);
         }
         if !self.counters.is_empty() {
             let cells: Vec<_> = self.counters.iter().map(counter_cells).collect();
@@ -63,6 +72,13 @@ fn span_cells(row: &Row) -> Vec<String> {
     cells.resize(SPAN_COLUMNS.len(), String::new());
     cells.push(row.cpu_ms.map_or_else(String::new, number));
     cells
+}
+
+fn track_cells(row: &TrackRow) -> Vec<String> {
+    let known = |value: f64| if value > 0.0 { number(value) } else { String::new() };
+    let times = [row.total_ms, row.mean_ms, row.std_ms, row.min_ms, row.median_ms, row.max_ms];
+    let moved = [row.bytes / 1e6, row.gb_per_s].map(known);
+    [row.name.clone(), row.count.to_string()].into_iter().chain(times.map(number)).chain(moved).collect()
 }
 
 fn counter_cells(row: &CounterRow) -> Vec<String> {

@@ -7,6 +7,11 @@ use std::io::{self, Write};
 
 use serde_json::json;
 
+use crate::tracks::Interval;
+
+/// Number of the first track in the trace: above those of threads.
+const FIRST_TRACK: usize = 1 << 20;
+
 /// One recorded span or counter value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum TraceEvent {
@@ -21,6 +26,8 @@ pub enum TraceEvent {
         /// Duration in ns.
         duration_ns: u64,
     },
+    /// What a device did, as it was measured there.
+    Interval(Interval),
     /// A value of a counter.
     Counter {
         /// Number of the thread that counted.
@@ -39,6 +46,9 @@ impl TraceEvent {
     pub(crate) fn order(&self) -> (u64, std::cmp::Reverse<u64>) {
         match *self {
             Self::Span { start_ns, duration_ns, .. } => (start_ns, std::cmp::Reverse(duration_ns)),
+            Self::Interval(Interval { start_ns, duration_ns, .. }) => {
+                (start_ns, std::cmp::Reverse(duration_ns))
+            }
             Self::Counter { at_ns, .. } => (at_ns, std::cmp::Reverse(0)),
         }
     }
@@ -63,7 +73,24 @@ impl Trace {
         let names = self.thread_names.iter().map(|(thread, name)| {
             json!({"ph": "M", "name": "thread_name", "pid": 1, "tid": thread, "args": {"name": name}})
         });
+        let mut tracks: Vec<&'static str> = Vec::new();
+        for event in &self.events {
+            if let TraceEvent::Interval(interval) = event
+                && !tracks.contains(&interval.track)
+            {
+                tracks.push(interval.track);
+            }
+        }
+        let number = |track: &str| FIRST_TRACK + tracks.iter().position(|known| *known == track).unwrap_or(0);
+        let track_names = tracks.iter().map(|track| {
+            json!({"ph": "M", "name": "thread_name", "pid": 1, "tid": number(track), "args": {"name": track}})
+        });
+        let names = names.chain(track_names);
         let events = self.events.iter().map(|event| match *event {
+            TraceEvent::Interval(Interval { track, name, start_ns, duration_ns, bytes }) => json!({
+                "ph": "X", "cat": "device", "name": name, "pid": 1, "tid": number(track),
+                "ts": micros(start_ns), "dur": micros(duration_ns), "args": {"bytes": bytes},
+            }),
             TraceEvent::Span { thread, name, start_ns, duration_ns } => json!({
                 "ph": "X", "cat": "span", "name": name, "pid": 1, "tid": thread,
                 "ts": micros(start_ns), "dur": micros(duration_ns),

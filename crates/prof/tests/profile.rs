@@ -4,8 +4,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use gausset_prof::{
-    MAX_COUNTERS, MAX_DEPTH, MAX_PATHS, Profile, Row, RowKind, TRACE_EVENTS, TraceEvent, counter, reset,
-    set_enabled, set_trace, snapshot, span, trace,
+    Interval, MAX_COUNTERS, MAX_DEPTH, MAX_PATHS, Profile, Row, RowKind, TRACE_EVENTS, TraceEvent, counter,
+    interval, reset, set_enabled, set_trace, snapshot, span, trace,
 };
 
 /// Gives the recorder to one test, empty and off.
@@ -357,4 +357,54 @@ fn a_profile_reads_back_as_it_was_written() {
     assert!(Profile::from_json(b"{\"rows\": 3}").is_err());
     let exclusive: f64 = profile.exclusive_rows().map(|row| row.total_ms).sum();
     assert!((exclusive - profile.wall_ms).abs() < ROUNDING_MS);
+}
+
+#[test]
+fn what_a_device_did_has_rows_and_a_track_of_its_own() {
+    let _turn = turn();
+    let of =
+        |track, name, start_ns, duration_ns, bytes| Interval { track, name, start_ns, duration_ns, bytes };
+    interval(of("gpu", "blend", 0, 1, 1.0));
+    set_enabled(true);
+    set_trace(true);
+    for round in 0..3 {
+        interval(of("gpu", "project", 10_000_000 * round, 1_000_000, 0.0));
+        interval(of("gpu transfers", "upload", 10_000_000 * round, 500_000, 1e6));
+        interval(of("gpu", "blend", 10_000_000 * round + 1_000_000, 2_000_000 + 1_000_000 * round, 30e6));
+    }
+    interval(of("gpu", "odd", 0, 0, f64::NAN));
+    set_enabled(false);
+    let profile = snapshot();
+    let names: Vec<_> = profile.tracks.iter().map(|row| (&*row.track, &*row.name, row.count)).collect();
+    let expected =
+        [("gpu", "project", 3), ("gpu", "blend", 3), ("gpu", "odd", 1), ("gpu transfers", "upload", 3)];
+    assert_eq!(names, expected, "nothing of before");
+    let blend = &profile.tracks[1];
+    assert!((blend.total_ms - 9.0).abs() < 1e-9 && (blend.median_ms - 3.0).abs() < 3.0 / 64.0, "{blend:?}");
+    // 30 MB in 3 ms.
+    assert!((blend.gb_per_s - 10.0).abs() < 1e-9 && blend.bytes == 30e6, "{blend:?}");
+    assert_eq!(
+        (profile.tracks[0].gb_per_s, profile.tracks[2].gb_per_s, profile.tracks[2].bytes),
+        (0.0, 0.0, 0.0)
+    );
+    let table = profile.table();
+    assert!(
+        table.lines().any(|line| line.starts_with("gpu transfers ") && line.ends_with("GB/s")),
+        "{table}"
+    );
+    assert!(table.lines().any(|line| line.starts_with("blend") && line.ends_with("10.00")), "{table}");
+    assert!(profile.to_csv().contains("gpu,blend,interval,ms,3,9,"), "{}", profile.to_csv());
+    assert_eq!(Profile::from_json(profile.to_json().as_bytes()).unwrap(), profile);
+    let mut text = Vec::new();
+    trace().write_chrome(&mut text).unwrap();
+    let events: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let events = events["traceEvents"].as_array().unwrap();
+    let name = |track: &str| {
+        let is_name = |event: &&serde_json::Value| event["ph"] == "M" && event["args"]["name"] == track;
+        events.iter().find(is_name).map(|event| event["tid"].clone()).expect("a track")
+    };
+    let blends: Vec<_> = events.iter().filter(|event| event["name"] == "blend").collect();
+    assert_eq!(blends.len(), 3);
+    assert!(blends.iter().all(|event| event["tid"] == name("gpu") && event["args"]["bytes"] == 30e6));
+    assert_ne!(name("gpu"), name("gpu transfers"));
 }
