@@ -34,6 +34,8 @@
 //! clears free space is a unit for each of its views, and one for the rule.
 #![deny(unsafe_code)]
 
+#[cfg(test)]
+mod barrier_tests;
 mod corrections;
 mod device;
 mod engine;

@@ -7,7 +7,7 @@ use naga::valid::{Capabilities, ModuleInfo, ValidationFlags, Validator};
 
 use crate::kernels::{Access, Kernel};
 
-fn parsed(kernel: Kernel) -> (naga::Module, ModuleInfo) {
+pub(crate) fn parsed(kernel: Kernel) -> (naga::Module, ModuleInfo) {
     let text = kernel.source().text();
     let module = naga::front::wgsl::parse_str(&text)
         .unwrap_or_else(|err| panic!("{kernel:?}: {}", err.emit_to_string(&text)));
