@@ -54,15 +54,30 @@ pub enum EngineError {
     #[error("device: {0}")]
     Device(String),
     /// More memory than allowed or available.
-    #[error("{what} would need {} of memory (expected at most {})", mebibytes(*needed), mebibytes(*limit))]
+    #[error("{what} would need {} of memory{}", mebibytes(*needed), at_most(*limit))]
     OutOfMemory {
         /// What was to be allocated.
         what: String,
         /// Bytes that it would take.
         needed: u64,
-        /// Bytes allowed.
+        /// Bytes allowed; 0 = the device had none left, whatever it allows.
         limit: u64,
     },
+}
+
+impl EngineError {
+    /// Whether the device failed, not what it was asked: it is lost, or has no memory left. Opened anew it may go on.
+    #[must_use]
+    pub fn is_of_device(&self) -> bool {
+        matches!(self, Self::Device(_) | Self::OutOfMemory { limit: 0, .. })
+    }
+}
+
+fn at_most(limit: u64) -> String {
+    match limit {
+        0 => ", and the device has none left".to_owned(),
+        limit => format!(" (expected at most {})", mebibytes(limit)),
+    }
 }
 
 fn mebibytes(bytes: u64) -> String {

@@ -1,4 +1,4 @@
-//! A device that is lost under way.
+//! A device that is lost under way, or has no memory left.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 
 /// A device that is taken away after so many steps.
-struct Lost(CpuEngine, AtomicU64);
+struct Lost(CpuEngine, AtomicU64, EngineError);
 
 impl Engine for Lost {
     gausset_testkit::forward_to_engine!(|self| self.0; describe needs load save corrections densify flush poll render_into);
@@ -24,7 +24,7 @@ impl Engine for Lost {
     ) -> Result<(), EngineError> {
         if self.1.fetch_sub(1, Ordering::Relaxed) == 0 {
             self.1.store(0, Ordering::Relaxed);
-            return Err(EngineError::Device("a card: the device is lost".to_owned()));
+            return Err(self.2.clone());
         }
         self.0.step(views, next, params)
     }
@@ -32,7 +32,13 @@ impl Engine for Lost {
 
 fn lost_after(steps: u64) -> Box<dyn Engine> {
     let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
-    Box::new(Lost(cpu, AtomicU64::new(steps)))
+    Box::new(Lost(cpu, AtomicU64::new(steps), EngineError::Device("a card: the device is lost".to_owned())))
+}
+
+fn out_of_memory_after(steps: u64) -> Box<dyn Engine> {
+    let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
+    let error = EngineError::OutOfMemory { what: "Slots on a card".to_owned(), needed: 48 << 20, limit: 0 };
+    Box::new(Lost(cpu, AtomicU64::new(steps), error))
 }
 
 /// A run on a device that is lost after so many steps, with checkpoints every so many, if any; what it was warned of.
@@ -84,6 +90,19 @@ fn a_run_whose_device_is_lost_goes_on_from_its_checkpoint_to_the_same_bytes() {
     let is_told = |line: &String| line.contains("lost; the run goes on from the checkpoint of step 20");
     assert_eq!(warnings.iter().filter(|line| is_told(line)).count(), 1, "{warnings:?}");
     assert_eq!(bytes(&lost), bytes(&whole));
+
+    // No memory left is as a lost device: once.
+    let full = root.path().join("full");
+    let (trained, warnings) = train_on(&data, &full, Some(out_of_memory_after(25)), 10, None);
+    trained.unwrap();
+    let line = "Slots on a card would need 48.0 MiB of memory, and the device has none left; the run goes on from the \
+                checkpoint of step 20";
+    assert!(warnings.iter().any(|warning| warning == line), "{warnings:?}");
+    assert_eq!(bytes(&full), bytes(&whole));
+    let again = root.path().join("again");
+    let failure = train_on(&data, &again, Some(out_of_memory_after(25)), 10, Some(3)).0.unwrap_err();
+    let end = "has none left; the last checkpoint is that of step 20";
+    assert!(failure.to_string().ends_with(end) && !failure.to_string().contains('\n'), "{failure}");
 
     // Without a checkpoint there is nothing to go on from.
     let failure = train_on(&data, &early, Some(lost_after(5)), 10, None).0.unwrap_err();

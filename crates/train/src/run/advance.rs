@@ -4,7 +4,7 @@ use std::slice::from_ref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use gausset_core::engine::{DensityRule, EngineError, Outputs, TrainState};
+use gausset_core::engine::{DensityRule, Outputs, TrainState};
 
 use super::clock::is_multiple;
 use super::requests::{PictureRequest, Request};
@@ -94,8 +94,9 @@ impl Run {
             Phase::Over(outcome) => Ok(self.end(*outcome)),
         };
         advanced.map_err(|error| match error {
-            TrainError::Engine(lost @ EngineError::Device(_))
-            | TrainError::Eval(EvalError::Engine(lost @ EngineError::Device(_))) => self.engine_error(lost),
+            TrainError::Engine(lost) | TrainError::Eval(EvalError::Engine(lost)) if lost.is_of_device() => {
+                self.engine_error(lost)
+            }
             other => other,
         })
     }

@@ -67,7 +67,7 @@ pub enum TrainError {
         /// Step of the last checkpoint, which is intact.
         checkpoint: Option<u64>,
     },
-    /// The device failed, or is gone.
+    /// The device failed, is gone, or has no memory left.
     #[error("{source}; {}", last_checkpoint(*checkpoint))]
     Device {
         /// What it said.

@@ -299,10 +299,12 @@ impl Run {
             EngineError::NonFiniteLoss { .. } => {
                 TrainError::NonFiniteLoss { source, checkpoint: self.checkpoints.last_step }
             }
+            source if source.is_of_device() => {
+                TrainError::Device { source, checkpoint: self.checkpoints.last_step }
+            }
             EngineError::OutOfMemory { .. } => {
                 TrainError::View { setting: self.memory.setting_behind(&source), source }
             }
-            EngineError::Device(_) => TrainError::Device { source, checkpoint: self.checkpoints.last_step },
             other => other.into(),
         }
     }
