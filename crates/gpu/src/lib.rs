@@ -21,6 +21,7 @@
 //! | `state` | what is known of a state on the host, what is checked of it |
 //! | `engine` | what an engine holds; a unit to its end |
 //! | `hold` | a state to the device and back; what it takes |
+//! | `traffic` | bytes that kernels move, for profiles |
 //! | `selftest` | a step against stored results |
 //! | `device` | everything that names `wgpu` |
 //!
@@ -64,6 +65,7 @@ mod state;
 #[cfg(test)]
 mod steady_tests;
 mod task;
+mod traffic;
 #[cfg(test)]
 mod translation_tests;
 mod unit;
@@ -74,7 +76,7 @@ use gausset_core::engine::{
 };
 use gausset_core::{Camera, Pose, Splats};
 
-pub use device::{AdapterChoice, AdapterKind, AdapterReport, Gpu, GpuInfo};
+pub use device::{AdapterChoice, AdapterKind, AdapterReport, Automatic, Gpu, GpuInfo, KernelCache};
 pub use engine::{DensityOn, GpuEngine, GpuOptions};
 
 impl GpuEngine {

@@ -58,7 +58,7 @@ impl Device for Tasks<'_> {
             Task::Step(step) => step,
             Task::Rule(ruled) | Task::Rays(ruled) => {
                 let Ruled { job, rule, unit: dispatches, words } = &**ruled;
-                let job = Job { unit, flags: job.flags | lifted, ..*job };
+                let job = Job { unit, flags: job.flags | lifted, splats: self.state.splats as u32, ..*job };
                 let upload = Upload {
                     to: Buffer::FreeSpace,
                     name: None,
@@ -69,7 +69,9 @@ impl Device for Tasks<'_> {
                 return self.memory.submit(&job, Some(rule), upload, dispatches);
             }
         };
-        let job = Job { unit, flags: step.job.flags | lifted, ..step.job };
+        // As far as the host knows: for profiles. The device knows better.
+        let splats = self.state.splats as u32;
+        let job = Job { unit, splats, flags: step.job.flags | lifted, ..step.job };
         let (view, target) = (&step.view, &step.view.target);
         let picture = Upload {
             to: Buffer::Picture,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gausset_core::engine::EngineError;
 
 use super::failure::{Notes, block_on, one_line};
-use super::{Gpu, Shared, memory_size};
+use super::{Gpu, KernelCache, Shared, backend, kernel_cache};
 
 /// Which adapter is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,7 +59,7 @@ impl GpuInfo {
             wgpu::DeviceType::Cpu => AdapterKind::Software,
         };
         let driver = format!("{} {}", info.driver, info.driver_info).trim().to_owned();
-        let memory_bytes = memory_size::bytes(adapter);
+        let memory_bytes = backend::bytes(adapter);
         Self { name: info.name, kind, backend: format!("{:?}", info.backend), driver, memory_bytes }
     }
 
@@ -135,6 +135,43 @@ fn choose(infos: &[GpuInfo], choice: &AdapterChoice) -> Result<usize, NoAdapter>
     }
 }
 
+/// What somebody who names no device would be served best with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Automatic {
+    /// The processor: there is nothing else, or nothing that is known to be hardware.
+    Processor,
+    /// The adapter of this number, without a question: a card with memory of its own.
+    Card(usize),
+    /// The adapter of this number if it is faster than the processor, which a measurement has to say.
+    Measured(usize),
+}
+
+impl Automatic {
+    /// Among these adapters: the first card; else the first part of a processor, or share of a card, that is to be measured;
+    /// never a program on the processor, and nothing of which it is not known what it is.
+    #[must_use]
+    pub fn among(infos: &[GpuInfo]) -> Self {
+        let first = |kind: AdapterKind| infos.iter().position(|info| info.kind == kind);
+        let measured = || first(AdapterKind::Integrated).or_else(|| first(AdapterKind::Virtual));
+        match first(AdapterKind::Discrete) {
+            Some(card) => Self::Card(card),
+            None => measured().map_or(Self::Processor, Self::Measured),
+        }
+    }
+
+    /// The adapter to take where a step took so many milliseconds on the processor and on the adapter, if it was measured
+    /// there; `None` is the processor. A step that failed or was not measured is none, and what is not faster by a tenth is
+    /// not worth leaving the processor for.
+    #[must_use]
+    pub fn decided(self, processor_ms: f64, adapter_ms: Option<f64>) -> Option<usize> {
+        match (self, adapter_ms) {
+            (Self::Card(number), _) => Some(number),
+            (Self::Measured(number), Some(ms)) if ms > 0.0 && ms < 0.9 * processor_ms => Some(number),
+            _ => None,
+        }
+    }
+}
+
 /// What an adapter lacks of what the kernels need.
 fn missing(name: &str, limits: &wgpu::Limits) -> Option<NoAdapter> {
     let needs = [
@@ -191,6 +228,17 @@ impl Gpu {
     /// # Errors
     /// [`EngineError::Device`]: there is none, or not the one that is meant, or it lacks something.
     pub fn open(choice: &AdapterChoice) -> Result<Self, EngineError> {
+        Self::open_with(choice, None)
+    }
+
+    /// Opens an adapter, with files for its compiled kernels.
+    ///
+    /// # Errors
+    /// Those of [`Self::open`].
+    pub fn open_with(
+        choice: &AdapterChoice,
+        files: Option<Arc<dyn KernelCache>>,
+    ) -> Result<Self, EngineError> {
         let adapters = adapters();
         let infos: Vec<GpuInfo> = adapters.iter().map(GpuInfo::of).collect();
         let place = choose(&infos, choice)?;
@@ -206,7 +254,10 @@ impl Gpu {
             ..wgpu::Limits::defaults()
         };
         let limits = limits.or_worse_values_from(&available);
-        let features = adapter.features() & wgpu::Features::TIMESTAMP_QUERY;
+        let wanted = wgpu::Features::TIMESTAMP_QUERY
+            | wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS
+            | wgpu::Features::PIPELINE_CACHE;
+        let features = adapter.features() & wanted;
         let descriptor = wgpu::DeviceDescriptor {
             label: Some("gausset"),
             required_features: features,
@@ -225,7 +276,7 @@ impl Gpu {
         device.set_device_lost_callback(move |reason, what| {
             for_loss.note(format!("the device is lost ({reason:?}): {what}"));
         });
-        let tick = (!features.is_empty()).then(|| queue.get_timestamp_period());
+        let tick = features.contains(wgpu::Features::TIMESTAMP_QUERY).then(|| queue.get_timestamp_period());
         let shared = Shared {
             device,
             queue,
@@ -235,14 +286,26 @@ impl Gpu {
             notes,
             modules: std::sync::Mutex::default(),
             pipelines: std::sync::Mutex::default(),
+            kept: std::sync::OnceLock::new(),
+            refused: std::sync::atomic::AtomicU64::new(0),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        let gpu = Self { shared: Arc::new(shared) };
+        let kept = files.and_then(|files| kernel_cache::open(&gpu, &adapter.get_info(), files));
+        gpu.shared.kept.get_or_init(|| kept);
+        Ok(gpu)
     }
 
     /// Threads that go in step, at least: for tests.
     #[cfg(test)]
     pub(crate) fn subgroup_size(&self) -> u32 {
         self.shared.device.adapter_info().subgroup_min_size
+    }
+
+    /// Refuses the allocation of this number from now on, from 1, as a driver without memory does, and whether it has come
+    /// when it is asked for another: for tests.
+    #[doc(hidden)]
+    pub fn refuse_allocation(&self, number: u64) -> bool {
+        self.shared.refused.swap(number, std::sync::atomic::Ordering::Relaxed) == 0
     }
 
     /// Takes the device away, as a driver may: for tests.
@@ -284,5 +347,25 @@ mod tests {
         assert!(what.contains("fits 2 adapters") && what.contains("3: NVIDIA"), "{what}");
         assert!(refused(named("radeon")).contains("there are 0: llvmpipe"));
         assert_eq!(choose(&[], &AdapterChoice::Best), Err(NoAdapter::None));
+    }
+
+    #[test]
+    fn who_names_no_device_gets_a_card_or_what_is_faster_and_never_software() {
+        use AdapterKind::{Discrete, Integrated, Other, Software, Virtual};
+        let among = |kinds: &[AdapterKind]| {
+            Automatic::among(&kinds.iter().map(|&kind| info("an adapter", kind)).collect::<Vec<_>>())
+        };
+        for none in [&[][..], &[Software], &[Software, Software, Other], &[Other]] {
+            assert_eq!(among(none), Automatic::Processor, "{none:?}");
+        }
+        assert_eq!(among(&[Software, Integrated, Discrete, Discrete]), Automatic::Card(2));
+        assert_eq!(among(&[Virtual, Software, Integrated]), Automatic::Measured(2));
+        assert_eq!(among(&[Software, Virtual]), Automatic::Measured(1));
+        let measured = Automatic::Measured(3);
+        assert_eq!((measured.decided(10.0, Some(8.9)), measured.decided(10.0, Some(9.1))), (Some(3), None));
+        let nothing = [None, Some(0.0), Some(f64::NAN), Some(f64::INFINITY)];
+        assert!(nothing.into_iter().all(|ms| measured.decided(10.0, ms).is_none()));
+        assert_eq!(Automatic::Card(1).decided(10.0, None), Some(1));
+        assert_eq!(Automatic::Processor.decided(10.0, Some(0.1)), None);
     }
 }

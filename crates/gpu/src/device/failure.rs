@@ -57,6 +57,13 @@ impl Gpu {
         }
     }
 
+    /// Whether a test wants this allocation to be refused: counts down to it.
+    fn is_refused(&self) -> bool {
+        use std::sync::atomic::Ordering::Relaxed;
+        let counted = self.shared.refused.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1));
+        counted == Ok(1)
+    }
+
     /// Does something between error scopes; `bytes` is what it would allocate, for the message.
     pub(super) fn guarded<T>(
         &self,
@@ -66,6 +73,14 @@ impl Gpu {
     ) -> Result<T, EngineError> {
         self.check()?;
         let shared = &*self.shared;
+        let out_of_memory = || EngineError::OutOfMemory {
+            what: format!("{what} on {}", shared.info.name),
+            needed: bytes,
+            limit: 0,
+        };
+        if bytes > 0 && self.is_refused() {
+            return Err(out_of_memory());
+        }
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             let memory = shared.device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
             let internal = shared.device.push_error_scope(wgpu::ErrorFilter::Internal);
@@ -76,11 +91,7 @@ impl Gpu {
         }));
         match outcome {
             Ok((value, None)) => self.check().map(|()| value),
-            Ok((_, Some(wgpu::Error::OutOfMemory { .. }))) => Err(EngineError::OutOfMemory {
-                what: format!("{what} on {}", shared.info.name),
-                needed: bytes,
-                limit: 0,
-            }),
+            Ok((_, Some(wgpu::Error::OutOfMemory { .. }))) => Err(out_of_memory()),
             Ok((_, Some(error))) => Err(self.error(&format!("{what}: {error}"))),
             Err(panic) => {
                 let text = panic

@@ -10,10 +10,11 @@ use super::Gpu;
 use super::mapping::{map, wait};
 use super::pictures::Pictures;
 use super::ring::Ring;
-use super::timer::Timer;
+use super::timer::{Timer, transfer};
 use crate::kernels::Kernel;
 use crate::layout::{Buffer, Sizes};
 use crate::schedule::{Grid, Unit};
+use crate::traffic::Traffic;
 
 /// Bytes that are written or read at a time.
 const CHUNK: usize = 16 << 20;
@@ -40,6 +41,7 @@ pub(super) struct Part {
     pub(super) group: wgpu::BindGroup,
     pub(super) grid: Grid,
     pub(super) stage: Stage,
+    pub(super) traffic: Traffic,
 }
 
 /// All buffers of one engine.
@@ -144,10 +146,9 @@ impl Memory {
             return Err(EngineError::OutOfMemory { what, needed: sizes.bytes(buffer), limit: most });
         }
         if self.buffers.is_empty() {
-            for buffer in Buffer::ALL {
-                let made = self.make(buffer, sizes)?;
-                self.buffers.push(made);
-            }
+            // All or none: later calls count on each.
+            let made = Buffer::ALL.into_iter().map(|buffer| self.make(buffer, sizes));
+            self.buffers = made.collect::<Result<_, _>>()?;
         } else {
             for buffer in Buffer::ALL {
                 if sizes.bytes(buffer) > self.buffers[buffer as usize].size() {
@@ -269,12 +270,14 @@ impl Memory {
         let bytes: &[u8] = bytemuck::cast_slice(words);
         for (chunk, part) in bytes.chunks(CHUNK).enumerate() {
             let at = 4 * first + (chunk * CHUNK) as u64;
-            self.gpu.guarded("writing", part.len() as u64, |_, queue| {
-                queue.write_buffer(target, at, part);
-                if part.len() == CHUNK {
-                    // What is written waits in memory until something is submitted.
-                    queue.submit([]);
-                }
+            transfer("write", part.len() as u64, || {
+                self.gpu.guarded("writing", part.len() as u64, |_, queue| {
+                    queue.write_buffer(target, at, part);
+                    if part.len() == CHUNK {
+                        // What is written waits in memory until something is submitted.
+                        queue.submit([]);
+                    }
+                })
             })?;
         }
         Ok(())
@@ -306,7 +309,7 @@ impl Memory {
                 queue.submit([encoder.finish()])
             })?;
             let mapped = map(&self.gpu, &staging, bytes, wgpu::MapMode::Read)?;
-            wait(&self.gpu, Some(index))?;
+            transfer("read back", bytes, || wait(&self.gpu, Some(index)))?;
             mapped.finish(&self.gpu, |bytes| take(start, bytemuck::cast_slice(bytes)))?;
         }
         Ok(())

@@ -9,7 +9,8 @@
 //! | `ring` | the places of units under way |
 //! | `pictures` | pictures that stay on the device |
 //! | `memory` | the buffers of an engine: made, written, read |
-//! | `memory_size` | how much memory a device has |
+//! | `backend` | what is unsafe to ask: memory of a device, compiled kernels of an earlier run |
+//! | `kernel_cache` | compiled kernels from run to run |
 //! | `timer` | how long stages take on the device |
 //! | `queue` | units: recorded, submitted, awaited |
 //!
@@ -17,10 +18,11 @@
 //! them goes to a handler that only takes notes, and all comes out as [`EngineError`](gausset_core::engine::EngineError).
 
 mod adapter;
+mod backend;
 mod failure;
+mod kernel_cache;
 mod mapping;
 mod memory;
-mod memory_size;
 mod pictures;
 mod pipeline;
 mod queue;
@@ -30,12 +32,14 @@ mod timer;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-pub use adapter::{AdapterChoice, AdapterKind, AdapterReport, GpuInfo};
+pub use adapter::{AdapterChoice, AdapterKind, AdapterReport, Automatic, GpuInfo};
+pub use kernel_cache::KernelCache;
 pub(crate) use memory::Memory;
 pub(crate) use queue::Upload;
 
 use crate::kernels::Kernel;
 use failure::Notes;
+use kernel_cache::MaybeKept;
 use pipeline::Pipeline;
 
 /// An opened adapter with its compiled kernels. Engines share it: a clone is the same device.
@@ -56,6 +60,23 @@ struct Shared {
     notes: Arc<Notes>,
     modules: Mutex<BTreeMap<String, wgpu::ShaderModule>>,
     pipelines: Mutex<BTreeMap<Kernel, Pipeline>>,
+    kept: MaybeKept,
+    /// Allocations until one is refused, from 1 on; 0 = none is: for tests.
+    refused: std::sync::atomic::AtomicU64,
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.keep_kernels();
+    }
+}
+
+impl Shared {
+    fn keep_kernels(&self) {
+        if let Some(Some(kept)) = self.kept.get() {
+            kept.write();
+        }
+    }
 }
 
 impl Gpu {
@@ -63,6 +84,11 @@ impl Gpu {
     #[must_use]
     pub fn info(&self) -> &GpuInfo {
         &self.shared.info
+    }
+
+    /// Writes the compiled kernels to their file, if they are kept; so does whoever lets go of the device last.
+    pub fn keep_kernels(&self) {
+        self.shared.keep_kernels();
     }
 
     /// Whether it can say how long its passes take.

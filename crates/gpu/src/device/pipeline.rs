@@ -60,7 +60,7 @@ impl Gpu {
                     // Kernels write what they read.
                     zero_initialize_workgroup_memory: false,
                 },
-                cache: None,
+                cache: self.shared.kept.get().and_then(Option::as_ref).map(|kept| &kept.pipelines),
             });
             Pipeline { pipeline, layout }
         })?;

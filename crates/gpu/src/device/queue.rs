@@ -10,10 +10,12 @@ use super::memory::{Memory, Part};
 use super::pictures::PictureName;
 use super::pipeline::Pipeline;
 use super::ring::Ring;
-use super::timer::{self, Timer};
+use super::timer::{self, Timed, Timer};
 use crate::layout::Buffer;
+use crate::layout::sh_blocks;
 use crate::record::{GRID_WIDTH, Job, Record, Rule, status};
 use crate::schedule::{Dispatch, Grid, Then, Unit, dispatches};
+use crate::traffic::{Items, Traffic};
 
 /// Bytes of a status.
 const STATUS_BYTES: u64 = 4 * status::WORDS as u64;
@@ -103,6 +105,9 @@ impl Memory {
         let of = |buffer: Buffer| &self.buffers[buffer as usize];
         let index = gpu.guarded("a unit", 0, |device, queue| {
             let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+            if let Some(timer) = timer {
+                timer.mark(&mut encoder, 0);
+            }
             encoder.copy_buffer_to_buffer(&place.up, 0, of(Buffer::Job), 0, job_bytes);
             if rule.is_some() {
                 encoder.copy_buffer_to_buffer(&place.up, job_bytes, of(Buffer::Rule), 0, Rule::BYTES);
@@ -118,6 +123,9 @@ impl Memory {
                 }
             }
             encoder.clear_buffer(of(Buffer::Ranges), 0, None);
+            if let Some(timer) = timer {
+                timer.mark(&mut encoder, 1);
+            }
             for (stage, run) in runs.iter().enumerate() {
                 let timestamps = timer.and_then(|timer| timer.around(stage));
                 record(&mut encoder, run, of(Buffer::Arguments), timestamps);
@@ -131,11 +139,22 @@ impl Memory {
         self.counts.submissions += 1;
         self.counts.sent += bytes;
         self.counts.read += down;
-        let stages = match timer {
-            Some(_) => runs.iter().filter_map(|run| run.first().map(|part| part.stage)).collect(),
-            None => Vec::new(),
+        let timed = match (timer, job) {
+            (Some(_), Some(job)) => Timed {
+                stages: runs.iter().filter_map(|run| stage(run)).collect(),
+                items: Items {
+                    splats: f64::from(job.splats),
+                    pixels: f64::from(job.width) * f64::from(job.height),
+                    sh_blocks: sh_blocks(job.sh_degree as u8) as f64,
+                    ..Items::default()
+                },
+                // A view of free space has one, and lists.
+                is_rule: rule.is_some() && job.tiles == 0,
+                copied: (record_bytes + upload.map_or(0, |upload| upload.bytes)) as f64,
+            },
+            _ => Timed::default(),
         };
-        self.ring.under.push_back(place.under(&gpu, index, down, stages)?);
+        self.ring.under.push_back(place.under(&gpu, index, down, timed)?);
         if let (Some(name), Some(Source::Sent(Some(kept)))) = (upload.and_then(|upload| upload.name), source)
         {
             self.pictures.keep(name, kept);
@@ -195,11 +214,13 @@ impl Memory {
             wait(gpu, Some(oldest.index.clone()))?;
         }
         let mut words = [0; status::WORDS];
-        self.ring.land(gpu, |bytes, stages| {
+        let timer = &mut self.timer;
+        self.ring.land(gpu, |bytes, timed| {
             let (status, ticks) = bytes.split_at(STATUS_BYTES as usize);
             words.copy_from_slice(bytemuck::cast_slice(status));
-            if let Some(period) = gpu.shared.tick.filter(|_| !stages.is_empty()) {
-                timer::report(stages, bytemuck::cast_slice(ticks), period);
+            let period = gpu.shared.tick.filter(|_| !timed.stages.is_empty());
+            if let (Some(period), Some(timer)) = (period, timer) {
+                timer.report(timed, &words, bytemuck::cast_slice(ticks), period);
             }
         })?;
         Ok(Some(words))
@@ -233,6 +254,7 @@ impl Memory {
                 group,
                 grid: dispatch.grid,
                 stage: dispatch.kernel.stage(),
+                traffic: dispatch.kernel.traffic(),
             });
         }
         Ok(parts)
@@ -264,6 +286,13 @@ impl Memory {
         self.groups.insert(key, group.clone());
         Ok(group)
     }
+}
+
+/// The stage of dispatches that stand together, and what they move.
+fn stage(run: &[Part]) -> Option<(Stage, Traffic)> {
+    let mut sum = Traffic::default();
+    run.iter().for_each(|part| sum += part.traffic);
+    run.first().map(|part| (part.stage, sum))
 }
 
 /// Records dispatches in one pass.

@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 
-use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
 use super::Gpu;
 use super::mapping::{Mapping, map};
+use super::timer::Timed;
 use crate::flight::IN_FLIGHT;
 
 /// A place.
@@ -27,8 +27,7 @@ pub(super) struct Under {
     place: Place,
     pub(super) index: wgpu::SubmissionIndex,
     pub(super) status: Mapping,
-    /// Stages that are timed.
-    stages: Vec<Stage>,
+    timed: Timed,
 }
 
 /// All places.
@@ -75,11 +74,11 @@ impl Place {
         gpu: &Gpu,
         index: wgpu::SubmissionIndex,
         down: u64,
-        stages: Vec<Stage>,
+        timed: Timed,
     ) -> Result<Under, EngineError> {
         self.up_again = Some(map(gpu, &self.up, self.up.size(), wgpu::MapMode::Write)?);
         let status = map(gpu, &self.down, down, wgpu::MapMode::Read)?;
-        Ok(Under { place: self, index, status, stages })
+        Ok(Under { place: self, index, status, timed })
     }
 }
 
@@ -101,9 +100,9 @@ impl Ring {
     }
 
     /// Takes the oldest unit out of its place.
-    pub(super) fn land(&mut self, gpu: &Gpu, take: impl FnOnce(&[u8], &[Stage])) -> Result<(), EngineError> {
-        let Some(Under { place, status, stages, .. }) = self.under.pop_front() else { return Ok(()) };
-        status.finish(gpu, |bytes| take(bytes, &stages))?;
+    pub(super) fn land(&mut self, gpu: &Gpu, take: impl FnOnce(&[u8], &Timed)) -> Result<(), EngineError> {
+        let Some(Under { place, status, timed, .. }) = self.under.pop_front() else { return Ok(()) };
+        status.finish(gpu, |bytes| take(bytes, &timed))?;
         self.free.push(place);
         Ok(())
     }

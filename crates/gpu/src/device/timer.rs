@@ -7,19 +7,42 @@ use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
 use super::Gpu;
+use crate::record::status;
+use crate::traffic::{Items, Traffic};
 
 /// Most stages of a unit.
-const MOST_STAGES: u32 = 8;
-/// Bytes of the timestamps of a unit: begin and end of each stage.
-pub(super) const BYTES: u64 = 16 * MOST_STAGES as u64;
+const MOST_STAGES: u32 = 10;
+/// Bytes of the timestamps of a unit: begin and end of the copies before its dispatches, then of each stage.
+pub(super) const BYTES: u64 = 16 * (1 + MOST_STAGES as u64);
 /// While the profiler records, one in so many units is timed.
 pub(super) const EVERY: u64 = 10;
+/// Tracks of the profile.
+const STAGES: &str = "gpu";
+pub(super) const TRANSFERS: &str = "gpu transfers";
 
 /// Where timestamps go. Units may share it: the device takes them one after the other.
 #[derive(Debug)]
 pub(super) struct Timer {
     set: wgpu::QuerySet,
     resolved: wgpu::Buffer,
+    /// Whether the device tells times between passes, too.
+    times_copies: bool,
+    /// The clock of the host less that of the device, ns: by the unit whose record came soonest after its end, so that no time
+    /// is later than it can have been.
+    offset: Option<f64>,
+}
+
+/// What is timed of a unit.
+#[derive(Debug, Default)]
+pub(super) struct Timed {
+    /// Stages in their order, and what each moves. Empty where the unit is not timed.
+    pub(super) stages: Vec<(Stage, Traffic)>,
+    /// What is known when it is submitted.
+    pub(super) items: Items,
+    /// Whether it is a rule: its status has rows in place of visible splats, and no entries.
+    pub(super) is_rule: bool,
+    /// Bytes that are copied before its dispatches.
+    pub(super) copied: f64,
 }
 
 impl Timer {
@@ -28,11 +51,13 @@ impl Timer {
         if !gpu.has_timestamps() {
             return Ok(None);
         }
+        let features = gpu.shared.device.features();
+        let times_copies = features.contains(wgpu::Features::TIMESTAMP_QUERY_INSIDE_ENCODERS);
         gpu.guarded("timestamps", BYTES, |device, _| {
             let set = device.create_query_set(&wgpu::QuerySetDescriptor {
                 label: Some("timestamps"),
                 ty: wgpu::QueryType::Timestamp,
-                count: 2 * MOST_STAGES,
+                count: 2 * (1 + MOST_STAGES),
             });
             let resolved = device.create_buffer(&wgpu::BufferDescriptor {
                 label: Some("timestamps"),
@@ -40,13 +65,20 @@ impl Timer {
                 usage: wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC,
                 mapped_at_creation: false,
             });
-            Some(Self { set, resolved })
+            Some(Self { set, resolved, times_copies, offset: None })
         })
+    }
+
+    /// Takes the time before (0) or after (1) the copies, if the device can.
+    pub(super) fn mark(&self, encoder: &mut wgpu::CommandEncoder, index: u32) {
+        if self.times_copies {
+            encoder.write_timestamp(&self.set, index);
+        }
     }
 
     /// The timestamps around the pass of a stage; `None` for one too many.
     pub(super) fn around(&self, stage: usize) -> Option<wgpu::ComputePassTimestampWrites<'_>> {
-        let first = 2 * stage as u32;
+        let first = 2 + 2 * stage as u32;
         (stage < MOST_STAGES as usize).then_some(wgpu::ComputePassTimestampWrites {
             query_set: &self.set,
             beginning_of_pass_write_index: Some(first),
@@ -62,38 +94,61 @@ impl Timer {
         to: &wgpu::Buffer,
         at: u64,
     ) {
-        let stages = (stages as u32).min(MOST_STAGES);
-        encoder.resolve_query_set(&self.set, 0..2 * stages, &self.resolved, 0);
-        encoder.copy_buffer_to_buffer(&self.resolved, 0, to, at, 16 * u64::from(stages));
+        let end = 2 + 2 * (stages as u32).min(MOST_STAGES);
+        let first = self.first();
+        encoder.resolve_query_set(&self.set, first..end, &self.resolved, 0);
+        encoder.copy_buffer_to_buffer(&self.resolved, 0, to, at, 8 * u64::from(end - first));
     }
-}
 
-/// Name of a stage's time in the profile.
-fn counter(stage: Stage) -> &'static str {
-    match stage {
-        Stage::Project => "gpu project ms",
-        Stage::Sort => "gpu sort ms",
-        Stage::Tile => "gpu tile ms",
-        Stage::Blend => "gpu blend ms",
-        Stage::Loss => "gpu loss ms",
-        Stage::BlendVjp => "gpu blend_vjp ms",
-        Stage::ProjectVjpAdam => "gpu project_vjp+adam ms",
-        Stage::Density => "gpu density ms",
-        _ => "gpu other ms",
+    /// The first timestamp that is taken.
+    fn first(&self) -> u32 {
+        if self.times_copies { 0 } else { 2 }
     }
-}
 
-/// Hands the times of stages to the profiler; `period` is the length of a tick, ns.
-pub(super) fn report(stages: &[Stage], ticks: &[u64], period: f32) {
-    let mut sum = 0.0;
-    for (&stage, pair) in stages.iter().zip(ticks.as_chunks::<2>().0) {
-        let [begin, end] = *pair;
-        if begin == 0 || end < begin {
-            continue;
+    /// Hands the times of a unit that has just come to its end to the profiler; `period` is the length of a tick, ns.
+    pub(super) fn report(&mut self, timed: &Timed, status: &[u32], ticks: &[u64], period: f32) {
+        let of = |word: usize| f64::from(status[word]);
+        let items = Items {
+            visible: of(status::VISIBLE),
+            entries: if timed.is_rule { 0.0 } else { of(status::ENTRIES) },
+            ..timed.items
+        };
+        let stages =
+            timed.stages.iter().map(|(stage, traffic)| (STAGES, stage.name(), traffic.bytes(&items)));
+        let copies = self.times_copies.then_some((TRANSFERS, "upload", timed.copied));
+        let ns = |tick: u64| f64::from(period) * tick as f64;
+        let pairs = ticks.as_chunks::<2>().0.iter().filter(|[begin, end]| *begin != 0 && end >= begin);
+        let last = pairs.map(|&[_, end]| ns(end)).fold(0.0, f64::max);
+        let offset = gausset_prof::clock_ns() as f64 - last;
+        let offset = self.offset.map_or(offset, |known| known.min(offset));
+        self.offset = Some(offset);
+        for ((track, name, bytes), &[begin, end]) in
+            copies.into_iter().chain(stages).zip(ticks.as_chunks::<2>().0)
+        {
+            if begin == 0 || end < begin {
+                continue;
+            }
+            gausset_prof::interval(gausset_prof::Interval {
+                track,
+                name,
+                start_ns: (ns(begin) + offset).max(0.0) as u64,
+                duration_ns: ns(end - begin) as u64,
+                bytes,
+            });
         }
-        let ms = 1e-6 * f64::from(period) * (end - begin) as f64;
-        gausset_prof::counter(counter(stage), ms);
-        sum += ms;
     }
-    gausset_prof::counter("gpu unit ms", sum);
+}
+
+/// Does something that moves so many bytes, and tells the profiler how long the host waited for it.
+pub(super) fn transfer<T>(name: &'static str, bytes: u64, action: impl FnOnce() -> T) -> T {
+    let start_ns = gausset_prof::clock_ns();
+    let value = action();
+    gausset_prof::interval(gausset_prof::Interval {
+        track: TRANSFERS,
+        name,
+        start_ns,
+        duration_ns: gausset_prof::clock_ns() - start_ns,
+        bytes: bytes as f64,
+    });
+    value
 }

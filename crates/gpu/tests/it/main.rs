@@ -6,4 +6,5 @@ mod contract;
 mod determinism;
 mod failures;
 mod gpu;
+mod memory;
 mod selftest;

@@ -9,7 +9,7 @@ use gausset_core::engine::{
 };
 use gausset_flow::{Failure, profiling as recording};
 use gausset_io::units;
-use gausset_prof::{CounterRow, Floor, Profile};
+use gausset_prof::{Floor, Profile};
 use gausset_train::Adam;
 use serde::Serialize;
 
@@ -73,6 +73,9 @@ struct StageInfo {
     median_ms: f64,
     /// What the memory and the arithmetic of this machine allow; `null` for a stage without a floor.
     floor_ms: Option<f64>,
+    /// Bytes that it moves by the time, on a GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    gb_per_s: Option<f64>,
 }
 
 /// What is measured.
@@ -138,9 +141,7 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
         train_step(&mut *engine, &view, &options, adam, 0)?;
         engine.flush()?;
         gausset_prof::set_enabled(false);
-        profile.counters.retain(|row| on_device(row).is_some());
-        let counted = gausset_prof::snapshot().counters;
-        profile.counters.extend(counted.into_iter().filter(|row| on_device(row).is_none()));
+        profile.counters = gausset_prof::snapshot().counters;
     }
     let work = engine.work().unwrap_or_default();
     (profile.machine, profile.floors) = recording::floors(&mut *engine, &work);
@@ -189,17 +190,16 @@ fn train_step(
     engine.step(std::slice::from_ref(view), &[], &params)
 }
 
-/// The stage whose time on a GPU a counter holds.
-fn on_device(row: &CounterRow) -> Option<&str> {
-    row.name.strip_prefix("gpu ")?.strip_suffix(" ms")
-}
-
 /// The stages of a step, in their order, with their floors; on a GPU what its timestamps say.
 fn stages(profile: &Profile) -> Vec<StageInfo> {
-    let timed = profile.counters.iter().filter_map(|row| Some((on_device(row)?, row.median)));
+    let timed = profile.tracks.iter().filter(|row| row.track == "gpu");
     let timed: Vec<StageInfo> = timed
-        .filter(|&(name, _)| name != "unit")
-        .map(|(name, median_ms)| StageInfo { name: format!("gpu {name}"), median_ms, floor_ms: None })
+        .map(|row| StageInfo {
+            name: format!("gpu {}", row.name),
+            median_ms: row.median_ms,
+            floor_ms: None,
+            gb_per_s: (row.gb_per_s > 0.0).then_some(row.gb_per_s),
+        })
         .collect();
     if !timed.is_empty() {
         return timed;
@@ -211,6 +211,7 @@ fn stages(profile: &Profile) -> Vec<StageInfo> {
         name: row.name.clone(),
         median_ms: row.median_ms,
         floor_ms: floor(&row.name).map(|floor| floor.floor_ms),
+        gb_per_s: None,
     })
     .collect()
 }
@@ -258,6 +259,19 @@ impl Measured {
             ("floor ms", Align::Right),
             ("ratio", Align::Right),
         ];
-        format!("{head}\n{}", table::columns(&header, &rows))
+        if self.stages.iter().all(|stage| stage.gb_per_s.is_none()) {
+            return format!("{head}\n{}", table::columns(&header, &rows));
+        }
+        // A GPU has rates in place of floors.
+        let rates = self
+            .stages
+            .iter()
+            .map(|stage| stage.gb_per_s.map_or_else(String::new, |rate| format!("{rate:.2}")));
+        for (row, rate) in rows.iter_mut().zip(rates.chain([String::new()])) {
+            row.truncate(3);
+            row.push(rate);
+        }
+        let [stage, median, share, ..] = header;
+        format!("{head}\n{}", table::columns(&[stage, median, share, ("GB/s", Align::Right)], &rows))
     }
 }

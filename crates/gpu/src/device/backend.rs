@@ -1,8 +1,17 @@
-//! How much memory a device has of its own. `wgpu` does not tell, so its backends are asked: the only unsafe code of this crate.
+//! What `wgpu` gives by unsafe functions alone: how much memory a device has of its own, which its backends are asked, and
+//! compiled kernels of an earlier run. The only unsafe code of this crate.
 #![allow(
     unsafe_code,
-    reason = "handles of a backend are lent by unsafe functions; nothing is made or destroyed with them"
+    reason = "handles of a backend are only asked; compiled kernels come from files that are checked"
 )]
+
+/// A cache of compiled kernels, with those that a driver gave earlier, if any; an error of the device where it refuses them.
+pub(super) fn pipeline_cache(device: &wgpu::Device, data: Option<&[u8]>) -> wgpu::PipelineCache {
+    let descriptor = wgpu::PipelineCacheDescriptor { label: Some("kernels"), data, fallback: false };
+    // SAFETY: data has to come from `PipelineCache::get_data`. It does: `kernel_cache` hands over what carries the sum that
+    // was written with it, for this program and this driver, and wgpu looks at its own header once more.
+    unsafe { device.create_pipeline_cache(&descriptor) }
+}
 
 /// The bit of a Vulkan heap that is the device's own (`VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`).
 #[cfg(not(target_vendor = "apple"))]

@@ -1,0 +1,212 @@
+//! Compiled kernels from run to run, where a backend hands them out (Vulkan).
+//!
+//! What a driver is given back it trusts, so a file goes there only if it is what was written: of this version of the
+//! program, of the same driver of the same device, of its whole length, with the right sum. Any other is removed, as is one
+//! that the driver itself refuses. Where files lie is no business of this crate: [`KernelCache`] says.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::backend;
+use super::{Gpu, GpuInfo};
+
+/// Files for compiled kernels. A failure costs time and nothing else, so none is told.
+pub trait KernelCache: fmt::Debug + Send + Sync {
+    /// The whole file of this name, if there is one.
+    fn read(&self, name: &str) -> Option<Vec<u8>>;
+    /// Replaces the file of this name.
+    fn write(&self, name: &str, bytes: &[u8]);
+    /// Removes the file of this name.
+    fn remove(&self, name: &str);
+}
+
+/// What a file starts with; the number is that of its form.
+const MAGIC: &[u8; 8] = b"GSTKRN\x001";
+/// Bytes before the driver's own.
+const HEADER: usize = 8 + 8 + 8 + 8;
+
+/// What a device keeps.
+#[derive(Debug)]
+pub(super) struct Kept {
+    pub(super) pipelines: wgpu::PipelineCache,
+    files: Arc<dyn KernelCache>,
+    name: String,
+    key: u64,
+    /// Sum of what the file holds, if it holds anything.
+    written: Mutex<Option<u64>>,
+}
+
+/// FNV-1a in 64 bits (Fowler, Noll, Vo): tells damage, not malice.
+fn sum(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |sum, &byte| (sum ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}
+
+/// What has to be the same for compiled kernels to be used again.
+fn key(info: &GpuInfo) -> u64 {
+    let GpuInfo { name, backend, driver, .. } = info;
+    sum(format!("{} {name} {backend} {driver}", env!("CARGO_PKG_VERSION")).as_bytes())
+}
+
+/// A file: magic, key, length and sum of what follows, what the driver gave.
+fn encoded(key: u64, data: &[u8]) -> Vec<u8> {
+    let numbers = [key, data.len() as u64, sum(data)].map(u64::to_le_bytes);
+    [MAGIC.as_slice(), numbers.as_flattened(), data].concat()
+}
+
+/// What the driver gave; `None` where the file is not one that this program has written for this driver, or is damaged.
+fn decoded(key: u64, bytes: &[u8]) -> Option<&[u8]> {
+    let (head, data) = bytes.split_at_checked(HEADER)?;
+    let (magic, numbers) = head.split_at(MAGIC.len());
+    let [found, length, digest] =
+        <[[u8; 8]; 3]>::try_from(numbers.as_chunks::<8>().0).ok()?.map(u64::from_le_bytes);
+    let is_whole = magic == MAGIC && found == key && length == data.len() as u64 && digest == sum(data);
+    is_whole.then_some(data)
+}
+
+/// The cache of a device that was just opened, filled from its file if there is a good one.
+pub(super) fn open(gpu: &Gpu, adapter: &wgpu::AdapterInfo, files: Arc<dyn KernelCache>) -> Option<Kept> {
+    let device = &gpu.shared.device;
+    if !device.features().contains(wgpu::Features::PIPELINE_CACHE) {
+        return None;
+    }
+    // Vendor and device; the driver is a part of the key.
+    let name = format!("{}.bin", wgpu::util::pipeline_cache_key(adapter)?);
+    let key = key(gpu.info());
+    let bytes = files.read(&name);
+    let data = bytes.as_deref().and_then(|bytes| decoded(key, bytes));
+    let make = |data: Option<&[u8]>| {
+        gpu.guarded("compiled kernels", 0, |device, _| backend::pipeline_cache(device, data)).ok()
+    };
+    let filled = data.and_then(|data| make(Some(data)));
+    if bytes.is_some() && filled.is_none() {
+        files.remove(&name);
+    }
+    let written = Mutex::new(filled.as_ref().and(data).map(sum));
+    let pipelines = filled.or_else(|| make(None))?;
+    Some(Kept { pipelines, files, name, key, written })
+}
+
+impl Kept {
+    /// Writes what has been compiled, unless the file holds it already.
+    pub(super) fn write(&self) {
+        let Some(data) = self.pipelines.get_data() else { return };
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if *written != Some(sum(&data)) {
+            self.files.write(&self.name, &encoded(self.key, &data));
+            *written = Some(sum(&data));
+        }
+    }
+}
+
+/// Whether kernels are kept: decided once, when the device is opened.
+pub(super) type MaybeKept = OnceLock<Option<Kept>>;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use gausset_testkit::skip_for_gpu;
+
+    use super::*;
+    use crate::device::AdapterChoice;
+    use crate::kernels::Kernel;
+
+    /// Files in memory, and what was done with them.
+    #[derive(Debug, Default)]
+    struct Files {
+        held: Mutex<BTreeMap<String, Vec<u8>>>,
+        removed: Mutex<u32>,
+    }
+
+    impl KernelCache for Files {
+        fn read(&self, name: &str) -> Option<Vec<u8>> {
+            self.held.lock().unwrap().get(name).cloned()
+        }
+        fn write(&self, name: &str, bytes: &[u8]) {
+            self.held.lock().unwrap().insert(name.to_owned(), bytes.to_owned());
+        }
+        fn remove(&self, name: &str) {
+            self.held.lock().unwrap().remove(name);
+            *self.removed.lock().unwrap() += 1;
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_cut_changed_or_of_another_driver_is_refused() {
+        let data: Vec<u8> = (0..=255).collect();
+        let file = encoded(7, &data);
+        assert_eq!(decoded(7, &file), Some(&data[..]));
+        assert_eq!(decoded(7, &encoded(7, &[])), Some(&[][..]));
+        assert_eq!(decoded(8, &file), None, "of another driver or version");
+        for length in 0..file.len() {
+            assert_eq!(decoded(7, &file[..length]), None, "cut to {length} bytes");
+        }
+        for place in 0..file.len() {
+            for bit in 0..8 {
+                let mut flipped = file.clone();
+                flipped[place] ^= 1 << bit;
+                assert_eq!(decoded(7, &flipped), None, "bit {bit} of byte {place}");
+            }
+        }
+        assert_eq!(decoded(7, &[&file[..], &[0]].concat()), None, "longer");
+    }
+
+    #[test]
+    fn the_key_is_of_the_device_and_its_driver() {
+        let info = GpuInfo {
+            name: "a card".to_owned(),
+            kind: crate::AdapterKind::Discrete,
+            backend: "Vulkan".to_owned(),
+            driver: "1.2".to_owned(),
+            memory_bytes: None,
+        };
+        assert_eq!(key(&info), key(&GpuInfo { memory_bytes: Some(1), ..info.clone() }));
+        assert_ne!(key(&info), key(&GpuInfo { driver: "1.3".to_owned(), ..info.clone() }));
+        assert_ne!(key(&info), key(&GpuInfo { name: "another card".to_owned(), ..info.clone() }));
+    }
+
+    #[test]
+    fn kernels_are_kept_and_a_damaged_file_makes_way() {
+        let test = "kernels_are_kept_and_a_damaged_file_makes_way";
+        let files = Arc::new(Files::default());
+        let opened =
+            || Gpu::open_with(&AdapterChoice::Best, Some(Arc::clone(&files) as Arc<dyn KernelCache>));
+        let gpu = match opened() {
+            Ok(gpu) => gpu,
+            Err(reason) => return skip_for_gpu(test, &reason.to_string()),
+        };
+        if gpu.info().backend != "Vulkan" {
+            return;
+        }
+        let held = || files.held.lock().unwrap().clone();
+        let removed = || *files.removed.lock().unwrap();
+        gpu.pipeline(Kernel::Keys).expect("a kernel");
+        gpu.keep_kernels();
+        let kept = held();
+        assert_eq!((kept.len(), removed()), (1, 0));
+        let (name, good) = kept.iter().next().expect("a file");
+        drop(gpu);
+        // A good file is taken, and not written again.
+        let again = opened().expect("opened");
+        assert_eq!((held(), removed()), (kept.clone(), 0));
+        again.pipeline(Kernel::Keys).expect("a kernel");
+        drop(again);
+        assert_eq!(removed(), 0);
+        let mut flipped = good.clone();
+        flipped[HEADER + 3] ^= 0x10;
+        // Not what the driver gave, in a file that is whole.
+        let nonsense = encoded(key(opened().expect("opened").info()), b"nothing that a driver would know");
+        let damaged =
+            [flipped, good[..good.len() / 2].to_vec(), Vec::new(), encoded(1, b"of another"), nonsense];
+        for (number, bytes) in (1..).zip(damaged) {
+            files.held.lock().unwrap().insert(name.clone(), bytes);
+            let gpu = opened().expect("opened");
+            assert_eq!((held().len(), removed()), (0, number), "removed");
+            gpu.pipeline(Kernel::Keys).expect("a kernel");
+            drop(gpu);
+            assert!(decoded(key(opened().expect("opened").info()), &held()[name]).is_some(), "written anew");
+        }
+    }
+}
