@@ -7,6 +7,8 @@ use gausset_io::splat::ReadLimits;
 
 use crate::failure::Failure;
 use crate::host::Host;
+#[cfg(feature = "gpu")]
+use crate::kernel_files;
 
 /// A device that can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,8 +99,10 @@ impl DeviceOptions {
     fn gpu(self, threads: usize, name: Option<&str>) -> Result<Opened, Failure> {
         use gausset_gpu::{AdapterChoice, AdapterKind, DensityOn, Gpu, GpuEngine, GpuOptions};
         let choice = name.map_or(AdapterChoice::Best, |name| AdapterChoice::Named(name.to_owned()));
-        let gpu = Gpu::open(&choice)?;
+        let gpu = Gpu::open_with(&choice, kernel_files::of_user())?;
         gpu.self_test()?;
+        // What most runs need, whatever becomes of this one.
+        gpu.keep_kernels();
         let info = gpu.info();
         let is_software = info.kind == AdapterKind::Software;
         let warning =

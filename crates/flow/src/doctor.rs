@@ -85,6 +85,8 @@ pub struct Examined {
     pub chosen: Option<usize>,
     /// … and why, or why there is none.
     pub reason: String,
+    /// What could be taken where no device is named. It is the processor so far: no hardware has been run.
+    pub automatic: String,
     /// What seems to be missing on this machine.
     pub missing: Vec<String>,
 }
@@ -161,14 +163,24 @@ impl Scene {
 fn gpus() -> Examined {
     Examined {
         reason: "this program was built without GPUs (feature `gpu`)".to_owned(),
+        automatic: "the processor".to_owned(),
         ..Examined::default()
     }
 }
 
 #[cfg(feature = "gpu")]
 fn gpus() -> Examined {
-    use gausset_gpu::{AdapterChoice, AdapterKind, Gpu};
+    use gausset_gpu::{AdapterChoice, AdapterKind, Automatic, Gpu};
     let (reports, chosen) = Gpu::survey();
+    let infos: Vec<_> = reports.iter().map(|report| report.info.clone()).collect();
+    let untried = "the processor (no hardware has been tried with this version)";
+    let automatic = match Automatic::among(&infos) {
+        Automatic::Processor => "the processor".to_owned(),
+        Automatic::Card(number) => format!("{untried}; number {number} is a card: try ⟨device = {number}⟩"),
+        Automatic::Measured(number) => {
+            format!("{untried}; number {number} may be faster: `bench train` measures both")
+        }
+    };
     let adapter = |(number, report): (usize, gausset_gpu::AdapterReport)| {
         let choice = AdapterChoice::Named(number.to_string());
         let tested = || Gpu::open(&choice).and_then(|gpu| gpu.self_test()).err().map(|err| err.to_string());
@@ -202,7 +214,7 @@ fn gpus() -> Examined {
     };
     let has_hardware = adapters.iter().any(|adapter| adapter.kind != "software");
     let missing = if has_hardware { Vec::new() } else { missing() };
-    Examined { adapters, chosen, reason, missing, ..Examined::default() }
+    Examined { adapters, chosen, reason, automatic, missing, ..Examined::default() }
 }
 
 /// What Linux lacks where no hardware shows up.

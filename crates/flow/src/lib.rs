@@ -23,6 +23,8 @@ pub mod evaluate;
 mod failure;
 pub mod fields;
 mod host;
+#[cfg(feature = "gpu")]
+mod kernel_files;
 pub mod page;
 pub mod panos;
 pub mod photos;

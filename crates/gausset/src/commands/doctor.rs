@@ -40,10 +40,13 @@ pub(crate) fn run(args: &DoctorArgs, console: &Console) -> Result<Status, Ending
 }
 
 fn text(examined: &Examined) -> String {
-    let Examined { question, processor, training, adapters, chosen, reason, missing } = examined;
+    let Examined { question, processor, training, adapters, chosen, reason, automatic, missing } = examined;
     let gpu = chosen.map_or_else(|| reason.clone(), |number| format!("number {number}: {reason}"));
-    let mut out =
-        table::facts(&[("processor", format!("{processor} (--device auto and cpu)")), ("--device gpu", gpu)]);
+    let mut out = table::facts(&[
+        ("processor", processor.clone()),
+        ("--device auto", automatic.clone()),
+        ("--device gpu", gpu),
+    ]);
     if !adapters.is_empty() {
         let header = [
             ("number", Align::Right),

@@ -41,7 +41,8 @@ impl Workshop {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gausset"));
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null());
-        command.env_remove("RUST_BACKTRACE").env("COLUMNS", "100");
+        // Nothing is left in the folders of whoever runs the tests.
+        command.env_remove("RUST_BACKTRACE").env("COLUMNS", "100").env("GAUSSET_CACHE", "");
         command
     }
 

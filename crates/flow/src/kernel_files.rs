@@ -1,0 +1,114 @@
+//! Compiled kernels of GPUs in the user's cache folder.
+//!
+//! The folder is `$GAUSSET_CACHE`, which is off where that is empty; else `gausset` in the user's own: `$XDG_CACHE_HOME` or
+//! `~/.cache` on Linux, `~/Library/Caches` on macOS, `%LOCALAPPDATA%` on Windows. Without any of them nothing is kept. Nobody
+//! is told of a file that cannot be read or written: it saves a second at most.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use gausset_gpu::KernelCache;
+use gausset_io::atomic::{Disk, FileSystem, write_atomic};
+use gausset_io::input;
+
+/// Larger files are none of ours.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// A folder for compiled kernels.
+#[derive(Debug)]
+struct Folder(PathBuf);
+
+/// Where kernels are kept, by the variables of the environment; an absolute folder, or none.
+fn folder(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if let Some(own) = variable("GAUSSET_CACHE") {
+        return Some(PathBuf::from(own)).filter(|folder| folder.is_absolute());
+    }
+    // A relative path means nothing here (XDG Base Directory Specification).
+    let of = |name: &str| variable(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let users = if cfg!(windows) {
+        of("LOCALAPPDATA")
+    } else if cfg!(target_os = "macos") {
+        of("HOME").map(|home| home.join("Library/Caches"))
+    } else {
+        of("XDG_CACHE_HOME").or_else(|| of("HOME").map(|home| home.join(".cache")))
+    };
+    users.map(|folder| folder.join("gausset"))
+}
+
+/// The files for compiled kernels of this user, if there is a place for them.
+pub(crate) fn of_user() -> Option<Arc<dyn KernelCache>> {
+    folder(|name| std::env::var_os(name)).map(|folder| Arc::new(Folder(folder)) as Arc<dyn KernelCache>)
+}
+
+impl Folder {
+    fn path(&self, name: &str) -> PathBuf {
+        let Self(folder) = self;
+        folder.join(Path::new(name))
+    }
+}
+
+impl KernelCache for Folder {
+    fn read(&self, name: &str) -> Option<Vec<u8>> {
+        input::read(&self.path(name), MOST_BYTES).ok()
+    }
+
+    fn write(&self, name: &str, bytes: &[u8]) {
+        let Self(folder) = self;
+        if Disk.create_folder(folder).is_ok() {
+            let _ = write_atomic(&Disk, &self.path(name), |writer| std::io::Write::write_all(writer, bytes));
+        }
+    }
+
+    fn remove(&self, name: &str) {
+        let _ = Disk.remove(&self.path(name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+
+    fn of(variables: &[(&str, &str)]) -> Option<PathBuf> {
+        folder(|name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| OsString::from(value))
+        })
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn the_folder_is_the_users_own() {
+        let path = |text: &str| Some(PathBuf::from(text));
+        assert_eq!(of(&[("HOME", "/users/me")]), path("/users/me/.cache/gausset"));
+        assert_eq!(of(&[("HOME", "/users/me"), ("XDG_CACHE_HOME", "/fast")]), path("/fast/gausset"));
+        assert_eq!(
+            of(&[("HOME", "/users/me"), ("XDG_CACHE_HOME", "fast")]),
+            path("/users/me/.cache/gausset")
+        );
+        assert_eq!(of(&[("HOME", "/users/me"), ("GAUSSET_CACHE", "/elsewhere")]), path("/elsewhere"));
+        assert_eq!(of(&[("HOME", "/users/me"), ("GAUSSET_CACHE", "")]), None, "off");
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn files_are_written_read_and_removed_and_trouble_is_none() {
+        let root = TempDir::new().unwrap();
+        let files = Folder(root.path().join("a/b"));
+        assert_eq!(files.read("k.bin"), None);
+        files.remove("k.bin");
+        files.write("k.bin", b"kernels");
+        files.write("k.bin", b"more");
+        assert_eq!(files.read("k.bin").as_deref(), Some(&b"more"[..]));
+        assert_eq!(std::fs::read_dir(root.path().join("a/b")).unwrap().count(), 1, "nothing temporary stays");
+        files.remove("k.bin");
+        assert_eq!(files.read("k.bin"), None);
+        // A file where the folder should be.
+        std::fs::write(root.path().join("c"), b"").unwrap();
+        let files = Folder(root.path().join("c"));
+        files.write("k.bin", b"kernels");
+        files.remove("k.bin");
+        assert_eq!(files.read("k.bin"), None);
+    }
+}
