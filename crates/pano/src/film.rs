@@ -97,6 +97,12 @@ impl Film {
         Self { video: self.video.at_most(most), ..self }
     }
 
+    /// The same film with these of its frames ([`Video::picked`]).
+    #[must_use]
+    pub fn picked(self, picks: &[usize]) -> Self {
+        Self { video: self.video.picked(picks), ..self }
+    }
+
     /// How its frames show the sphere.
     #[must_use]
     pub fn projection(&self) -> Projection {
@@ -115,10 +121,15 @@ impl Film {
         let Choice { fps, start, end, sharpest_of } = &video.choice;
         let choice = format!("fps: {fps:?}, start: {start:?}, end: {end:?}, sharpest_of: {sharpest_of}");
         let (frames, periods) = (video.frames, video.periods);
-        let lenses = self.fisheye.as_ref().map(|lenses| format!(" {lenses:?}")).unwrap_or_default();
-        format!(
-            "Choice {{ footage: Panorama, {choice}, is_stereo: {is_stereo} }} {frames} of {periods}{lenses}"
-        )
+        let mut text =
+            format!("Choice {{ footage: Panorama, {choice}, is_stereo: {is_stereo} }} {frames} of {periods}");
+        if let Some(lenses) = &self.fisheye {
+            text += &format!(" {lenses:?}");
+        }
+        if let Some(picks) = video.picks() {
+            text += &format!(" {picks:?}");
+        }
+        text
     }
 }
 

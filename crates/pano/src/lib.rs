@@ -6,6 +6,7 @@
 //! projection, cube, eac, fisheye  where a direction is in the source's pictures
 //! calibrate a lens file from frames of two fisheyes
 //! convert   whole pictures of the sphere: panorama, cross, strip, faces
+//! motion, selection  how a film moves, and which of its frames are taken
 //! look, lut, grade, equalise  what is done to colours, and its table
 //! poses     poses as other programs write them     export    poses and points for them
 //! observed  points and what views saw of them
@@ -38,6 +39,7 @@ pub mod look;
 pub mod lut;
 pub mod mask_names;
 pub mod metadata;
+pub mod motion;
 pub mod observed;
 pub mod place;
 pub mod plane;
@@ -46,6 +48,7 @@ pub mod preview;
 pub mod projection;
 pub mod remap;
 pub mod rig;
+pub mod selection;
 pub mod split;
 pub mod table;
 pub mod video;

@@ -140,6 +140,49 @@ fn a_rate_that_does_not_divide_that_of_the_film_is_kept_on_average() {
 }
 
 #[test]
+fn frames_are_picked_by_their_number_whatever_their_time_stamps_say() {
+    if !has_ffmpeg("frames_are_picked_by_their_number_whatever_their_time_stamps_say") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let even = film(folder.path(), "a.mkv", "10", 60, |_| false);
+    // The first twenty frames a tenth of a second apart, the others a quarter: 20 frames more and two seconds.
+    let uneven = folder.path().join("b.mkv");
+    let status = Command::new("ffmpeg")
+        .args(["-v", "error", "-i"])
+        .arg(&even)
+        .args(["-vf", "settb=1/1000,setpts='if(lt(N,20),N*100,2000+(N-20)*250)'", "-vsync", "vfr"])
+        .args(["-c:v", "ffv1", "-enc_time_base", "1/1000"])
+        .arg(&uneven)
+        .stdin(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let never = AtomicBool::new(false);
+    let time = |k: usize| if k < 20 { 0.1 * k as f64 } else { 2.0 + 0.25 * (k - 20) as f64 };
+    let video = open(&uneven, Choice::default()).unwrap();
+    let times = video.times(&never).unwrap();
+    assert_eq!((times.count(), &times.note), (60, &None));
+    assert!((0..60).all(|k| (times.of(k) - time(k)).abs() < 1e-3), "{times:?}");
+    assert_eq!(taken(&video.clone().picked(&[0, 19, 21, 22, 58, 59])), [0, 19, 21, 22, 58, 59]);
+    // From 1.5 s up to 4 s: frames 15 to 27.
+    let part = open(&uneven, Choice { start: 1.5, end: Some(4.0), ..Choice::default() }).unwrap();
+    let times = part.times(&never).unwrap();
+    assert_eq!(times.count(), 13);
+    assert!((0..13).all(|k| (times.of(k) - time(15 + k)).abs() < 1e-3), "{times:?}");
+    assert_eq!(taken(&part.clone().picked(&[0, 5, 12])), [15, 20, 27]);
+    let mut reader = part.start_small([WIDTH as u32, HEIGHT as u32], true, &never).unwrap();
+    let mut picture = Vec::new();
+    let mut numbers = Vec::new();
+    while reader.read(&part, &mut picture).unwrap() {
+        numbers.push(number(picture[WIDTH + 8], picture[2 * WIDTH - 8]));
+    }
+    assert_eq!(numbers, (15..28).collect::<Vec<_>>());
+    let one = open(&film(folder.path(), "c.mkv", "10", 1, |_| true), Choice::default()).unwrap();
+    assert_eq!((one.times(&never).unwrap().count(), taken(&one.picked(&[0]))), (1, vec![0]));
+}
+
+#[test]
 fn the_sharpest_of_neighbours_is_taken() {
     if !has_ffmpeg("the_sharpest_of_neighbours_is_taken") {
         return;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use crate::plane::{Colour, FrameShape};
 
 /// Longest video, seconds.
 const MAX_SECONDS: f64 = 24.0 * 3600.0;
+/// Frames a second of a file that does not say.
+const USUAL_RATE: f64 = 30.0;
 /// Most frames that are kept.
 const MAX_FRAMES: f64 = 1e6;
 
@@ -96,6 +99,10 @@ pub struct Video {
     frames_a_period: f64,
     /// Frames a second that ffmpeg is asked for, if not those of the file: `5/2`.
     pub(super) rate: Option<String>,
+    /// Frames a second of the file, on average.
+    pub(super) stored_rate: f64,
+    /// Numbers of the frames that are taken, counted from the first of the choice, ascending; `None` = by the choice.
+    pub(super) picks: Option<Arc<[usize]>>,
     /// What ffmpeg calls the kind of file.
     pub(super) container: &'static str,
     /// Most pixels of a frame, for ffmpeg.
@@ -169,6 +176,7 @@ impl Video {
                 return Err(VideoProblem::Long(duration, MAX_SECONDS));
             }
             let (rate, frames_a_second, frames_a_period) = pace(&choice, first.avg_frame_rate.as_deref());
+            let stored_rate = first.avg_frame_rate.as_deref().and_then(ratio).unwrap_or(USUAL_RATE);
             let seconds = choice.end.unwrap_or(duration).min(duration) - choice.start;
             // A thousandth of a frame is rounding.
             let frames = (seconds * frames_a_second / frames_a_period - 1e-3).ceil();
@@ -188,6 +196,8 @@ impl Video {
                 periods,
                 frames_a_period,
                 rate,
+                stored_rate,
+                picks: None,
                 container,
                 max_pixels,
                 arrangement,
@@ -199,15 +209,35 @@ impl Video {
         look().map_err(|problem| VideoError::new(path, problem))
     }
 
-    /// The same video with at most so many frames, spread evenly over the film.
+    /// The same video with these frames: numbers of those that the file holds between start and end, ascending.
+    #[must_use]
+    pub fn picked(mut self, picks: &[usize]) -> Self {
+        self.frames = picks.len();
+        self.picks = Some(picks.into());
+        self
+    }
+
+    /// Numbers of the frames that are taken, if they were chosen one by one.
+    #[must_use]
+    pub fn picks(&self) -> Option<&[usize]> {
+        self.picks.as_deref()
+    }
+
+    /// The same video with at most so many frames, spread evenly over the film; frames that were chosen one by one stay.
     #[must_use]
     pub fn at_most(mut self, most: usize) -> Self {
+        if self.picks.is_some() {
+            return self;
+        }
         self.frames = most.max(1).min(self.periods + 1);
         self
     }
 
     /// Which frames out of ffmpeg frame `index` is chosen from.
     pub(super) fn window(&self, index: usize) -> Range<usize> {
+        if let Some(picks) = &self.picks {
+            return picks.get(index).map_or(usize::MAX..usize::MAX, |&pick| pick..pick + 1);
+        }
         let period = if self.frames < self.periods { index * self.periods / self.frames } else { index };
         let first = |period: usize| (period as f64 * self.frames_a_period - 1e-6).ceil().max(0.0) as usize;
         first(period)..first(period + 1)
@@ -259,7 +289,7 @@ fn pace(choice: &Choice, stored: Option<&str>) -> (Option<String>, f64, f64) {
     // The file's rate as it is written, so that nothing is rounded: 30000/1001.
     let (stored_text, stored_rate) = match stored.and_then(|t| Some((t, ratio(t)?))) {
         Some((text, rate)) => (text.to_owned(), rate),
-        None => ("30/1".to_owned(), 30.0),
+        None => (format!("{USUAL_RATE}/1"), USUAL_RATE),
     };
     match (choice.sharpest_of, choice.fps) {
         // All frames are looked at; of each period the sharpest stays.

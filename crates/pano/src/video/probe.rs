@@ -85,6 +85,9 @@ pub(super) fn ratio(text: &str) -> Option<f64> {
     Some(value).filter(|v| v.is_finite() && *v > 0.0)
 }
 
+/// Most frames whose time stamps are kept: a day at a hundred a second.
+const MAX_PACKETS: usize = 10_000_000;
+
 /// Kinds of files that are read, by their extension, and what ffmpeg calls them. Each holds its pictures itself: a
 /// playlist, whatever its name, is none of them, so no other file and no address is ever opened.
 const CONTAINERS: [(&[&str], &str); 4] = [
@@ -142,6 +145,56 @@ pub(super) fn probe(
     serde_json::from_str(&text).map_err(|_| VideoProblem::Facts("ffprobe tells nothing about it"))
 }
 
+/// Times of the frames of a file, as it stores them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct StoredTimes {
+    /// Seconds, ascending.
+    pub(super) times: Vec<f64>,
+    /// Frames that say no time.
+    pub(super) untimed: usize,
+    /// When the file begins, seconds.
+    pub(super) start: f64,
+}
+
+/// Asks ffprobe for the time stamps of the frames, which it does not decode.
+pub(super) fn stored_times(
+    path: &Path,
+    container: &str,
+    silence: Duration,
+    stop: &AtomicBool,
+) -> Result<StoredTimes, VideoProblem> {
+    let mut found = StoredTimes::default();
+    let mut on_line = |stream, line: &str| {
+        if stream == Stream::Out && found.times.len() + found.untimed < MAX_PACKETS {
+            found.take(line);
+        }
+    };
+    let arguments = ["-v", "error", "-protocol_whitelist", "file", "-f", container, "-select_streams", "v:0"];
+    let wanted = ["-show_entries", "packet=pts_time,flags:format=start_time", "-of", "compact"];
+    let program = arguments.iter().chain(&wanted).fold(Program::new("ffprobe"), Program::arg);
+    let asked = program.file_after("file:", path).silence(silence).run(stop, &mut on_line);
+    asked.map_err(VideoProblem::Probe)?;
+    found.times.sort_by(f64::total_cmp);
+    Ok(found)
+}
+
+impl StoredTimes {
+    /// `packet|pts_time=0.033333|flags=K__`, `format|start_time=0.000000`.
+    fn take(&mut self, line: &str) {
+        let value = |name: &str| line.split('|').find_map(|part| part.strip_prefix(name)?.strip_prefix('='));
+        let number = |text: Option<&str>| text?.parse::<f64>().ok().filter(|v| v.is_finite());
+        if line.starts_with("format|") {
+            self.start = number(value("start_time")).unwrap_or(0.0);
+        } else if line.starts_with("packet|") && !value("flags").is_some_and(|flags| flags.contains('D')) {
+            // D: decoded for the sake of others only, before an edit list begins.
+            match number(value("pts_time")) {
+                Some(time) => self.times.push(time),
+                None => self.untimed += 1,
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,5 +204,21 @@ mod tests {
         let of = |name: &str| container_of(Path::new(name));
         assert_eq!((of("a.MP4"), of("a.360"), of("b.webm")), (Some("mov"), Some("mov"), Some("matroska")));
         assert_eq!((of("a.m3u8"), of("mp4"), of("a.mp4.txt")), (None, None, None));
+    }
+
+    #[test]
+    fn time_stamps_are_read_and_frames_before_the_edit_are_not_counted() {
+        let mut found = StoredTimes::default();
+        for line in [
+            "packet|pts_time=-0.080000|flags=KD_",
+            "packet|pts_time=0.120000|flags=K__",
+            "packet|pts_time=0.040000|flags=___",
+            "packet|pts_time=N/A|flags=__",
+            "format|start_time=0.021000",
+            "",
+        ] {
+            found.take(line);
+        }
+        assert_eq!(found, StoredTimes { times: vec![0.12, 0.04], untimed: 1, start: 0.021 });
     }
 }

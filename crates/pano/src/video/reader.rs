@@ -11,12 +11,14 @@ use super::sharpness::sharpness;
 use crate::colours::Colours;
 use crate::plane::{Colour, Frame, Plane};
 
+/// Ticks a second of frames that are counted: any whole number.
+const COUNTED: u32 = 25;
+
 impl Video {
-    /// Starts ffmpeg, which ends when `stop` is set.
-    ///
-    /// # Errors
-    /// It cannot be started.
-    pub fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Reader<'a>, VideoError> {
+    /// ffmpeg, which writes the frames of the choice through these filters as raw samples. `is_counted`: every frame of
+    /// the file once, whatever its time stamp says; else as many a second as the file has on average, repeated or left
+    /// out where it has another number.
+    pub(super) fn program(&self, then: Vec<String>, is_counted: bool) -> Program {
         let Choice { start, end, .. } = &self.choice;
         let [width, height] = self.size;
         let mut filters: Vec<String> = match self.arrangement {
@@ -24,30 +26,31 @@ impl Video {
             Arrangement::Even => vec![format!("crop={width}:{height}:0:0")],
             Arrangement::UpperHalf => vec!["crop=iw:ih/2:0:0".to_owned()],
         };
-        if let Some(rate) = &self.rate {
-            filters.push(format!("fps={rate}"));
+        if is_counted {
+            // Time stamps become the numbers 0, 1, 2 ... at a rate of their own, so that no frame is late or early.
+            filters.push(format!("settb=1/{COUNTED},setpts=N"));
         }
-        if self.colours.is_some() {
-            filters.push("format=yuv420p|yuvj420p".to_owned());
-        } else {
-            filters.push("scale=out_color_matrix=bt601:out_range=full".to_owned());
-            filters.push("format=yuv420p".to_owned());
-        }
+        filters.extend(then);
         let filters = filters.join(",");
         let mut program = Program::new("ffmpeg").silence(self.silence);
         for argument in ["-nostdin", "-v", "error", "-xerror", "-protocol_whitelist", "file"] {
             program = program.arg(argument);
         }
+        let length = end.map(|end| format!("{}", (end - start).max(0.0)));
         for file in [Some(&self.path), self.second.as_ref()].into_iter().flatten() {
             program = program.arg("-f").arg(self.container).arg("-max_pixels").arg(&self.max_pixels);
             // Before the input: seeks, then decodes up to the exact frame.
             if *start > 0.0 {
                 program = program.arg("-ss").arg(format!("{start}"));
             }
+            // The end is a time of the file, so it is the input's where the output's time stamps are counted.
+            if let (Some(length), true) = (&length, is_counted) {
+                program = program.arg("-t").arg(length);
+            }
             program = program.arg("-i").file_after("file:", file);
         }
-        if let Some(end) = end {
-            program = program.arg("-t").arg(format!("{}", (end - start).max(0.0)));
+        if let (Some(length), false) = (&length, is_counted) {
+            program = program.arg("-t").arg(length);
         }
         program = if self.arrangement.is_of_two() {
             let second = if self.second.is_some() { "[1:v:0]" } else { "[0:v:1]" };
@@ -59,9 +62,30 @@ impl Video {
         } else {
             program.arg("-map").arg("0:v:0").arg("-vf").arg(filters)
         };
-        for argument in ["-an", "-f", "rawvideo", "-"] {
-            program = program.arg(argument);
+        if is_counted {
+            program = program.arg("-r").arg(COUNTED.to_string());
         }
+        ["-an", "-f", "rawvideo", "-"].into_iter().fold(program, Program::arg)
+    }
+
+    /// Starts ffmpeg, which ends when `stop` is set.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Reader<'a>, VideoError> {
+        let mut filters = Vec::new();
+        if self.picks.is_none()
+            && let Some(rate) = &self.rate
+        {
+            filters.push(format!("fps={rate}"));
+        }
+        if self.colours.is_some() {
+            filters.push("format=yuv420p|yuvj420p".to_owned());
+        } else {
+            filters.push("scale=out_color_matrix=bt601:out_range=full".to_owned());
+            filters.push("format=yuv420p".to_owned());
+        }
+        let program = self.program(filters, self.picks.is_some());
         let stream = program.stream(stop).map_err(|error| VideoError::new(&self.path, error))?;
         Ok(Reader { stream: Some(stream), position: 0, buffer: Vec::new(), spare: Frame::default() })
     }

@@ -1,0 +1,83 @@
+//! Small grey pictures and their halves.
+
+/// Levels of a pyramid: a corner is found again over eight times the reach of the finest.
+const LEVELS: usize = 4;
+/// Least side of a level, px.
+const LEAST_SIDE: usize = 24;
+
+/// A grey picture, row by row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grey {
+    /// Pixels in a row.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// `width · height` samples.
+    pub data: Vec<u8>,
+}
+
+impl Grey {
+    /// A black picture.
+    #[must_use]
+    pub fn new(width: usize, height: usize) -> Self {
+        Self { width, height, data: vec![0; width * height] }
+    }
+
+    /// A row.
+    #[must_use]
+    pub fn row(&self, y: usize) -> &[u8] {
+        &self.data[y * self.width..][..self.width]
+    }
+
+    /// Means of 2x2 pixels, into a picture that is there already.
+    fn halve_into(&self, half: &mut Self) {
+        (half.width, half.height) = (self.width / 2, self.height / 2);
+        half.data.resize(half.width * half.height, 0);
+        for (y, out) in half.data.chunks_exact_mut(half.width.max(1)).enumerate() {
+            let (upper, lower) = (self.row(2 * y), self.row(2 * y + 1));
+            for ((out, a), b) in out.iter_mut().zip(upper.chunks_exact(2)).zip(lower.chunks_exact(2)) {
+                let sum = u16::from(a[0]) + u16::from(a[1]) + u16::from(b[0]) + u16::from(b[1]);
+                *out = ((sum + 2) / 4) as u8;
+            }
+        }
+    }
+}
+
+/// A picture and its halves, the finest first.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Pyramid {
+    pub(super) levels: Vec<Grey>,
+}
+
+impl Pyramid {
+    /// Takes a picture in, and gives the one that was there before back for its memory.
+    pub(super) fn renew(&mut self, finest: &mut Grey) {
+        let sides = [finest.width, finest.height];
+        let fits = |level: &usize| sides.iter().all(|side| side >> level >= LEAST_SIDE);
+        let count = (1..LEVELS).take_while(fits).count() + 1;
+        self.levels.resize_with(count, Grey::default);
+        std::mem::swap(&mut self.levels[0], finest);
+        for level in 1..count {
+            let (above, below) = self.levels.split_at_mut(level);
+            above[level - 1].halve_into(&mut below[0]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_are_means_and_levels_end_before_they_are_too_small() {
+        let mut picture = Grey { width: 4, height: 2, data: vec![0, 2, 10, 20, 4, 6, 30, 41] };
+        let mut half = Grey::default();
+        picture.halve_into(&mut half);
+        assert_eq!((half.width, half.height, half.data), (2, 1, vec![3, 25]));
+        let mut pyramid = Pyramid::default();
+        pyramid.renew(&mut picture);
+        assert_eq!(pyramid.levels.len(), 1);
+        pyramid.renew(&mut Grey::new(960, 480));
+        assert_eq!(pyramid.levels.iter().map(|l| l.width).collect::<Vec<_>>(), [960, 480, 240, 120]);
+    }
+}

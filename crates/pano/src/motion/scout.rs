@@ -1,0 +1,265 @@
+//! Frame by frame: what a film shows and how it moves.
+
+use gausset_core::se3::{self, IDENTITY3, Mat3};
+
+use super::look::{BANDS, Looker, Looks, change};
+use super::optics::Optics;
+use super::picture::{Grey, Pyramid};
+use super::track::{Corner, corners};
+use super::turn::{FEWEST, Pair, turn};
+
+/// Parallax at which a frame becomes the next reference, degrees.
+pub const REACH: f64 = 2.0;
+/// Share of the corners of a reference below which a new one is taken.
+const ENOUGH: f64 = 0.5;
+/// Frames without motion after which a new reference is taken, and a corner is looked for no longer.
+const PATIENCE: usize = 4;
+/// Frames before and behind whose sharpness a frame is compared with.
+const NEIGHBOURS: usize = 7;
+/// Mean change in grey levels, and of the tile that changes most, below which a frame is the last one again.
+const DUPLICATE: [f64; 2] = [0.4, 2.0];
+
+/// What is known of a frame.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sight {
+    /// Gradients over those of the neighbours' median: 1 = as sharp as they are.
+    pub sharpness: f64,
+    /// Stops above middle grey.
+    pub exposure: f64,
+    /// Whether it is the frame before it again.
+    pub is_duplicate: bool,
+    /// Turn since the frame before, as axis times degrees, in the axes of the pictures; `None` = not known.
+    pub rotation: Option<[f64; 3]>,
+    /// Median angle of the corners' ways since the reference once the turn is taken out, degrees; `None` = not known.
+    pub parallax: Option<f64>,
+    /// Number of the reference, from 0 at the first frame that was looked at.
+    pub reference: usize,
+    /// Parallax from the first frame on, reference by reference, degrees.
+    pub path: f64,
+    /// Corners of the reference that were found again.
+    pub tracks: usize,
+}
+
+/// A corner of the reference, and where it was last.
+struct Followed {
+    corner: Corner,
+    direction: [f64; 3],
+    last: [f64; 3],
+    missed: usize,
+}
+
+/// An earlier frame with which frames are compared.
+struct Reference {
+    number: usize,
+    /// Path at this frame.
+    path: f64,
+    followed: Vec<Followed>,
+    /// Takes directions of the reference to the last frame.
+    rotation: Mat3,
+}
+
+/// Looks at the frames of a film one after the other.
+pub struct Scout {
+    optics: Optics,
+    looker: Looker,
+    pyramid: Pyramid,
+    reference: Option<Reference>,
+    /// Turn from the frame before the last to the last.
+    pace: Mat3,
+    lost: usize,
+    sights: Vec<Sight>,
+    gradients: Vec<[f64; BANDS]>,
+}
+
+impl Scout {
+    /// Somebody who has seen nothing yet.
+    #[must_use]
+    pub fn new(optics: Optics) -> Self {
+        Self {
+            optics,
+            looker: Looker::new(),
+            pyramid: Pyramid::default(),
+            reference: None,
+            pace: IDENTITY3,
+            lost: 0,
+            sights: Vec::new(),
+            gradients: Vec::new(),
+        }
+    }
+
+    /// Looks at the next frame; `picture` gets memory of an earlier one back.
+    pub fn look(&mut self, picture: &mut Grey) {
+        let number = self.sights.len();
+        let Looks { gradients, exposure } = self.looker.look(picture, &self.optics);
+        let [mean, most] = self.pyramid.levels.first().map_or([255.0; 2], |last| change(last, picture));
+        let is_duplicate = mean < DUPLICATE[0] && most < DUPLICATE[1];
+        self.pyramid.renew(picture);
+        self.gradients.push(gradients);
+        let path = self.sights.last().map_or(0.0, |last| last.path);
+        let mut sight = Sight {
+            sharpness: 1.0,
+            exposure,
+            is_duplicate,
+            rotation: None,
+            parallax: None,
+            reference: self.reference.as_ref().map_or(number, |reference| reference.number),
+            path,
+            tracks: 0,
+        };
+        let moved = self.follow(number, &mut sight);
+        match moved {
+            Some(share) => {
+                self.lost = 0;
+                let is_far = sight.parallax.is_some_and(|parallax| parallax > REACH);
+                if is_far || share < ENOUGH {
+                    self.refer_to(number, sight.path);
+                }
+            }
+            None => {
+                self.lost += 1;
+                self.pace = IDENTITY3;
+                if self.reference.is_none() || self.lost >= PATIENCE {
+                    self.refer_to(number, sight.path);
+                }
+            }
+        }
+        self.sights.push(sight);
+    }
+
+    /// All that was seen.
+    #[must_use]
+    pub fn finish(mut self) -> Vec<Sight> {
+        let sharpness = relative(&self.gradients);
+        for (sight, sharpness) in self.sights.iter_mut().zip(sharpness) {
+            sight.sharpness = sharpness;
+        }
+        self.sights
+    }
+
+    /// Follows the corners of the reference: the share of them that was found, if that says how the camera moved.
+    fn follow(&mut self, number: usize, sight: &mut Sight) -> Option<f64> {
+        let reference = self.reference.as_mut()?;
+        let (optics, pyramid, pace) = (&self.optics, &self.pyramid, &self.pace);
+        let mut pairs: Vec<Pair> = Vec::with_capacity(reference.followed.len());
+        let mut found: Vec<usize> = Vec::with_capacity(reference.followed.len());
+        for (index, followed) in reference.followed.iter_mut().enumerate() {
+            // A corner goes on turning as the camera did.
+            let expected = se3::mul_vec(pace, followed.last);
+            let place =
+                optics.point(expected).and_then(|about| followed.corner.find(pyramid, about, optics.wraps()));
+            match place {
+                Some(place) => {
+                    followed.last = optics.direction(place);
+                    followed.missed = 0;
+                    pairs.push((followed.direction, followed.last));
+                    found.push(index);
+                }
+                None => {
+                    followed.last = expected;
+                    followed.missed += 1;
+                }
+            }
+        }
+        let count = reference.followed.len();
+        let expected = se3::mul(pace, &reference.rotation);
+        let turn = turn(&pairs, &expected, number as u64, optics.wraps()).filter(|turn| turn.agreeing > 0.4);
+        let Some(turn) = turn else {
+            reference.rotation = expected;
+            return None;
+        };
+        // What was mistaken for a corner is looked for where the turn takes the corner.
+        for (&index, (direction, seen)) in found.iter().zip(&pairs) {
+            let turned = se3::mul_vec(&turn.rotation, *direction);
+            let apart: f64 = (0..3).map(|k| (turned[k] - seen[k]) * (turned[k] - seen[k])).sum();
+            if apart > 0.15 * 0.15 {
+                reference.followed[index].last = turned;
+                reference.followed[index].missed += 1;
+            }
+        }
+        reference.followed.retain(|followed| followed.missed < PATIENCE);
+        let since = se3::mul(&turn.rotation, &se3::transpose(&reference.rotation));
+        let is_next = self.lost == 0;
+        reference.rotation = turn.rotation;
+        let parallax = turn.parallax.to_degrees();
+        sight.rotation = is_next.then(|| axis_angle(&since).map(f64::to_degrees));
+        sight.parallax = Some(parallax);
+        sight.path = reference.path + parallax;
+        sight.tracks = pairs.len();
+        self.pace = if is_next { since } else { IDENTITY3 };
+        Some(pairs.len() as f64 / count.max(1) as f64)
+    }
+
+    /// Takes this frame for the reference.
+    fn refer_to(&mut self, number: usize, path: f64) {
+        let corners = corners(&self.pyramid, &self.optics);
+        let followed: Vec<Followed> = corners
+            .into_iter()
+            .map(|corner| {
+                let direction = self.optics.direction(corner.point);
+                Followed { corner, direction, last: direction, missed: 0 }
+            })
+            .collect();
+        self.lost = 0;
+        let is_there = followed.len() >= FEWEST;
+        self.reference = is_there.then_some(Reference { number, path, followed, rotation: IDENTITY3 });
+    }
+}
+
+/// Axis times angle of a rotation, rad.
+fn axis_angle(r: &Mat3) -> [f64; 3] {
+    let [w, x, y, z] = se3::quaternion_from_rotation(r);
+    let sine = libm::sqrt(x * x + y * y + z * z);
+    let angle = 2.0 * libm::atan2(sine, w.abs());
+    let scale = if sine > 1e-12 { w.signum() * angle / sine } else { 2.0 };
+    [x, y, z].map(|v| v * scale)
+}
+
+/// Sharpness of frames relative to their neighbours: of each band the gradients over the neighbours' median; of the bands
+/// the mean, each as much as its neighbours show.
+fn relative(gradients: &[[f64; BANDS]]) -> Vec<f64> {
+    let mut around = Vec::with_capacity(2 * NEIGHBOURS + 1);
+    (0..gradients.len())
+        .map(|k| {
+            let range = k.saturating_sub(NEIGHBOURS)..(k + NEIGHBOURS + 1).min(gradients.len());
+            let (mut sum, mut weights) = (0.0, 0.0);
+            for band in 0..BANDS {
+                around.clear();
+                around.extend(gradients[range.clone()].iter().map(|g| g[band]));
+                around.sort_by(f64::total_cmp);
+                let median = around[around.len() / 2];
+                if median > 0.0 {
+                    let weight = libm::sqrt(median);
+                    sum += weight * libm::sqrt(gradients[k][band] / median);
+                    weights += weight;
+                }
+            }
+            if weights > 0.0 { sum / weights } else { 1.0 }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_white_wall_is_not_blurred_and_a_blurred_frame_is() {
+        let mut gradients = vec![[4e-3; BANDS]; 40];
+        // From frame 20 on there is a wall.
+        for g in &mut gradients[20..] {
+            *g = [4e-6; BANDS];
+        }
+        gradients[10] = [1e-3; BANDS];
+        let sharpness = relative(&gradients);
+        assert!((sharpness[10] - 0.5).abs() < 1e-12);
+        assert!((sharpness[30] - 1.0).abs() < 1e-12 && (sharpness[5] - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn an_axis_and_an_angle_come_back() {
+        for phi in [[0.3, -0.2, 0.1], [0.0, 1e-9, 0.0], [0.0; 3], [0.0, -3.0, 0.5]] {
+            let back = axis_angle(&se3::so3_exp(phi));
+            assert!((0..3).all(|k| (back[k] - phi[k]).abs() < 1e-9), "{phi:?} {back:?}");
+        }
+    }
+}

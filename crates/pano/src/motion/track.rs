@@ -1,0 +1,338 @@
+//! Corners of a picture, and where later pictures show them.
+//!
+//! Corners are the strongest of each cell (Shi and Tomasi 1994), so that they lie all over the picture. They are found
+//! again by Gauss-Newton of the differences of a patch, from the coarsest level to the finest (Lucas and Kanade 1981;
+//! gradients of the first picture, as in Baker and Matthews 2004), means taken out: a change of brightness moves
+//! nothing.
+
+use super::optics::Optics;
+use super::picture::{Grey, Pyramid};
+
+/// Side of a patch, px; a multiple of the lanes.
+const SIDE: usize = 12;
+const LANES: usize = 4;
+const AREA: usize = SIDE * SIDE;
+/// Side of a patch with a rim for gradients.
+const RIMMED: usize = SIDE + 2;
+/// Cells of the half-size picture along its longer side, of each of which the strongest corner is taken.
+const CELLS: usize = 30;
+/// Reach of the sums of a corner, px of the half-size picture.
+const CORNER: usize = 3;
+/// Least strength of a corner: squared grey levels a pixel.
+const STRENGTH: f32 = 12.0;
+/// Steps on a level, and where they end, px.
+const STEPS: usize = 8;
+const STILL: f32 = 0.02;
+/// Least correlation of a patch with what it is taken for.
+const ALIKE: f32 = 0.8;
+
+/// A patch of a corner on one level: values without their mean, gradients, the inverse of their structure.
+#[derive(Clone, Debug)]
+struct Patch {
+    value: [f32; AREA],
+    across: [f32; AREA],
+    down: [f32; AREA],
+    inverse: [f32; 3],
+    length: f32,
+}
+
+/// A corner of a reference, to be found in other pictures.
+#[derive(Clone, Debug)]
+pub(super) struct Corner {
+    /// Where it is, continuous px.
+    pub(super) point: [f64; 2],
+    patches: Vec<Option<Patch>>,
+}
+
+/// The corners of a picture.
+pub(super) fn corners(pyramid: &Pyramid, optics: &Optics) -> Vec<Corner> {
+    let level = usize::from(pyramid.levels.len() > 1);
+    let picture = &pyramid.levels[level];
+    let scale = (1 << level) as f64;
+    let rows = optics.rows();
+    let rows = (rows.start >> level).max(SIDE)..(rows.end >> level).min(picture.height.saturating_sub(SIDE));
+    if rows.is_empty() || picture.width < 3 * SIDE {
+        return Vec::new();
+    }
+    let strengths = strengths(picture, rows.clone(), optics.wraps());
+    let cell = (picture.width.max(picture.height) / CELLS).max(2 * CORNER + 1);
+    let edge = if optics.wraps() { 0 } else { SIDE };
+    let mut corners = Vec::new();
+    for top in rows.clone().step_by(cell) {
+        for left in (edge..picture.width - edge).step_by(cell) {
+            let mut best = (STRENGTH, None);
+            for y in top..(top + cell).min(rows.end) {
+                for x in left..(left + cell).min(picture.width - edge) {
+                    let strength = strengths[(y - rows.start) * picture.width + x];
+                    if strength > best.0 {
+                        best = (strength, Some([x, y]));
+                    }
+                }
+            }
+            if let (_, Some([x, y])) = best {
+                let point = [scale * (x as f64 + 0.5), scale * (y as f64 + 0.5)];
+                corners.extend(Corner::at(pyramid, point, optics.wraps()));
+            }
+        }
+    }
+    corners
+}
+
+/// Smaller eigenvalue of the mean structure around each pixel of some rows.
+fn strengths(picture: &Grey, rows: std::ops::Range<usize>, wraps: bool) -> Vec<f32> {
+    let w = picture.width;
+    let tall = rows.len() + 2 * CORNER;
+    // Products of gradients of a row more on both sides, summed along the row.
+    let mut sums = [vec![0i32; tall * w], vec![0i32; tall * w], vec![0i32; tall * w]];
+    let mut products = [vec![0i32; w + 2 * CORNER], vec![0i32; w + 2 * CORNER], vec![0i32; w + 2 * CORNER]];
+    for k in 0..tall {
+        let y = rows.start + k - CORNER;
+        let (above, row, below) = (picture.row(y - 1), picture.row(y), picture.row(y + 1));
+        for x in 0..w {
+            let (left, right) = match (x, wraps) {
+                (0, true) => (w - 1, 1),
+                (0, false) => (0, 1),
+                (x, true) if x + 1 == w => (x - 1, 0),
+                (x, false) if x + 1 == w => (x - 1, x),
+                (x, _) => (x - 1, x + 1),
+            };
+            let gx = i32::from(row[right]) - i32::from(row[left]);
+            let gy = i32::from(below[x]) - i32::from(above[x]);
+            for (products, value) in products.iter_mut().zip([gx * gx, gx * gy, gy * gy]) {
+                products[CORNER + x] = value;
+            }
+        }
+        for (products, sums) in products.iter_mut().zip(&mut sums) {
+            for i in 0..CORNER {
+                products[i] = if wraps { products[w + i] } else { 0 };
+                products[CORNER + w + i] = if wraps { products[CORNER + i] } else { 0 };
+            }
+            let mut sum: i32 = products[..2 * CORNER].iter().sum();
+            for (x, out) in sums[k * w..(k + 1) * w].iter_mut().enumerate() {
+                sum += products[x + 2 * CORNER];
+                *out = sum;
+                sum -= products[x];
+            }
+        }
+    }
+    let count = ((2 * CORNER + 1) * (2 * CORNER + 1) * 4) as f32;
+    let mut columns = [vec![0i32; w], vec![0i32; w], vec![0i32; w]];
+    let mut strengths = vec![0.0f32; rows.len() * w];
+    for k in 0..tall {
+        for (columns, sums) in columns.iter_mut().zip(&sums) {
+            for (column, &sum) in columns.iter_mut().zip(&sums[k * w..(k + 1) * w]) {
+                *column += sum;
+            }
+        }
+        let Some(row) = (k + 1).checked_sub(2 * CORNER + 1) else { continue };
+        for (x, out) in strengths[row * w..(row + 1) * w].iter_mut().enumerate() {
+            let [xx, xy, yy] = [columns[0][x] as f32, columns[1][x] as f32, columns[2][x] as f32];
+            let (half, apart) = (0.5 * (xx + yy), 0.5 * (xx - yy));
+            *out = (half - (apart * apart + xy * xy).sqrt()) / count;
+        }
+        for (columns, sums) in columns.iter_mut().zip(&sums) {
+            for (column, &sum) in columns.iter_mut().zip(&sums[row * w..(row + 1) * w]) {
+                *column -= sum;
+            }
+        }
+    }
+    strengths
+}
+
+impl Corner {
+    fn at(pyramid: &Pyramid, point: [f64; 2], wraps: bool) -> Option<Self> {
+        let patch = |(level, picture): (usize, &Grey)| Patch::at(picture, on_level(point, level), wraps);
+        let patches: Vec<Option<Patch>> = pyramid.levels.iter().enumerate().map(patch).collect();
+        patches.first()?.is_some().then_some(Self { point, patches })
+    }
+
+    /// Where a picture shows it, looked for around a place.
+    pub(super) fn find(&self, pyramid: &Pyramid, about: [f64; 2], wraps: bool) -> Option<[f64; 2]> {
+        let mut place = about;
+        for level in (0..pyramid.levels.len()).rev() {
+            let Some(Some(patch)) = self.patches.get(level) else { continue };
+            let start = on_level(place, level);
+            match patch.find(&pyramid.levels[level], start, wraps) {
+                Some((found, alike)) if level > 0 || alike > ALIKE => {
+                    let scale = (1 << level) as f64;
+                    place = [scale * (f64::from(found[0]) + 0.5), scale * (f64::from(found[1]) + 0.5)];
+                }
+                // A coarse level may show nothing of it.
+                _ if level > 0 => {}
+                _ => return None,
+            }
+        }
+        Some(place)
+    }
+}
+
+/// A continuous point as an index on a level.
+fn on_level(point: [f64; 2], level: usize) -> [f32; 2] {
+    point.map(|v| (v / (1 << level) as f64 - 0.5) as f32)
+}
+
+/// Samples of `N` x `N` pixels, the first one at `at`, with its fractions.
+fn sample<const N: usize>(picture: &Grey, at: [f32; 2], wraps: bool, out: &mut [f32]) -> bool {
+    let [x, y] = at.map(f32::floor);
+    let (fx, fy) = (at[0] - x, at[1] - y);
+    let (w, h) = (picture.width as i64, picture.height as i64);
+    let (x, y) = (x as i64, y as i64);
+    if y < 0 || y + N as i64 >= h || (!wraps && (x < 0 || x + N as i64 >= w)) {
+        return false;
+    }
+    let weights = [(1.0 - fx) * (1.0 - fy), fx * (1.0 - fy), (1.0 - fx) * fy, fx * fy];
+    let is_plain = x >= 0 && x + (N as i64) < w;
+    let mut around = [[0u8; 24]; 2];
+    for (k, out) in out.chunks_exact_mut(N).take(N).enumerate() {
+        let rows = [picture.row(y as usize + k), picture.row(y as usize + k + 1)];
+        let [upper, lower] = if is_plain {
+            rows.map(|row| &row[x as usize..x as usize + N + 1])
+        } else {
+            for (around, row) in around.iter_mut().zip(rows) {
+                for (i, value) in around[..=N].iter_mut().enumerate() {
+                    *value = row[(x + i as i64).rem_euclid(w) as usize];
+                }
+            }
+            [&around[0][..=N], &around[1][..=N]]
+        };
+        for (i, out) in out.iter_mut().enumerate() {
+            *out = weights[0] * f32::from(upper[i])
+                + weights[1] * f32::from(upper[i + 1])
+                + weights[2] * f32::from(lower[i])
+                + weights[3] * f32::from(lower[i + 1]);
+        }
+    }
+    true
+}
+
+/// Sum of products, in a fixed order of lanes.
+fn product(a: &[f32; AREA], b: &[f32; AREA]) -> f32 {
+    let mut lanes = [0.0f32; LANES];
+    for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
+        for k in 0..LANES {
+            lanes[k] += a[k] * b[k];
+        }
+    }
+    (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+}
+
+fn without_mean(values: &mut [f32; AREA]) {
+    let mean = product(values, &[1.0; AREA]) / AREA as f32;
+    values.iter_mut().for_each(|v| *v -= mean);
+}
+
+impl Patch {
+    fn at(picture: &Grey, centre: [f32; 2], wraps: bool) -> Option<Self> {
+        let mut rimmed = [0.0f32; RIMMED * RIMMED];
+        let corner = centre.map(|v| v - 0.5 * (SIDE as f32 - 1.0) - 1.0);
+        if !sample::<RIMMED>(picture, corner, wraps, &mut rimmed) {
+            return None;
+        }
+        let (mut value, mut across, mut down) = ([0.0; AREA], [0.0; AREA], [0.0; AREA]);
+        for y in 0..SIDE {
+            for x in 0..SIDE {
+                let at = |dx: usize, dy: usize| rimmed[(y + dy) * RIMMED + x + dx];
+                value[y * SIDE + x] = at(1, 1);
+                across[y * SIDE + x] = 0.5 * (at(2, 1) - at(0, 1));
+                down[y * SIDE + x] = 0.5 * (at(1, 2) - at(1, 0));
+            }
+        }
+        without_mean(&mut value);
+        without_mean(&mut across);
+        without_mean(&mut down);
+        let (xx, xy, yy) = (product(&across, &across), product(&across, &down), product(&down, &down));
+        let determinant = xx * yy - xy * xy;
+        let length = product(&value, &value).sqrt();
+        let has_structure = determinant > 1e-3 * (xx + yy) * (xx + yy) && length > AREA as f32 / 8.0;
+        has_structure.then(|| Self {
+            value,
+            across,
+            down,
+            inverse: [yy / determinant, -xy / determinant, xx / determinant],
+            length,
+        })
+    }
+
+    /// Its place near an index, and the correlation there.
+    fn find(&self, picture: &Grey, start: [f32; 2], wraps: bool) -> Option<([f32; 2], f32)> {
+        let mut at = start;
+        let mut seen = [0.0f32; AREA];
+        for _ in 0..STEPS {
+            let corner = at.map(|v| v - 0.5 * (SIDE as f32 - 1.0));
+            if !sample::<SIDE>(picture, corner, wraps, &mut seen) {
+                return None;
+            }
+            without_mean(&mut seen);
+            for (seen, value) in seen.iter_mut().zip(&self.value) {
+                *seen -= value;
+            }
+            let (a, b) = (product(&self.across, &seen), product(&self.down, &seen));
+            let step =
+                [-(self.inverse[0] * a + self.inverse[1] * b), -(self.inverse[1] * a + self.inverse[2] * b)];
+            at = [at[0] + step[0], at[1] + step[1]];
+            let apart = (at[0] - start[0]).abs().max((at[1] - start[1]).abs());
+            if !(apart < SIDE as f32) {
+                return None;
+            }
+            if step[0].abs().max(step[1].abs()) < STILL {
+                break;
+            }
+        }
+        // `seen` holds the differences of the last place but one, which is near enough.
+        let mut there = self.value;
+        there.iter_mut().zip(&seen).for_each(|(there, seen)| *there += seen);
+        let length = product(&there, &there).sqrt();
+        let alike = product(&there, &self.value) / (length * self.length).max(1e-6);
+        Some((at, alike))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A smooth texture that goes around, moved by so many pixels.
+    fn pyramid(dx: f64, dy: f64, gain: f64) -> Pyramid {
+        let (w, h) = (480usize, 240usize);
+        let wave = |x: f64, y: f64, a: f64, b: f64| {
+            libm::sin(std::f64::consts::TAU * a * x / w as f64 + b * y / 9.0)
+        };
+        let mut picture = Grey::new(w, h);
+        for (i, out) in picture.data.iter_mut().enumerate() {
+            let (x, y) = ((i % w) as f64 - dx, (i / w) as f64 - dy);
+            let waves = [(31.0, 2.0), (17.0, -3.1), (5.0, 2.5), (23.0, -1.5), (11.0, 1.0)];
+            let value: f64 = waves.iter().map(|&(a, b)| wave(x, y, a, b)).sum();
+            *out = (gain * (110.0 + 22.0 * value)) as u8;
+        }
+        let mut pyramid = Pyramid::default();
+        pyramid.renew(&mut picture);
+        pyramid
+    }
+
+    #[test]
+    fn corners_are_found_where_the_picture_has_moved_them_also_across_the_seam() {
+        let optics = Optics::sphere(480, 240);
+        let corners = corners(&pyramid(0.0, 0.0, 1.0), &optics);
+        assert!(corners.len() > 150, "{}", corners.len());
+        let moved = pyramid(3.25, -1.5, 0.8);
+        let mut errors: Vec<f64> = corners
+            .iter()
+            .filter_map(|corner| {
+                let [x, y] = corner.find(&moved, corner.point, true)?;
+                Some((x - corner.point[0] - 3.25).abs().max((y - corner.point[1] + 1.5).abs()))
+            })
+            .collect();
+        errors.sort_by(f64::total_cmp);
+        assert!(errors.len() * 10 > corners.len() * 8, "{} of {}", errors.len(), corners.len());
+        assert!(errors[errors.len() / 2] < 0.05 && errors[errors.len() * 9 / 10] < 0.2, "{errors:?}");
+    }
+
+    #[test]
+    fn an_even_picture_has_no_corners() {
+        let mut pyramid = Pyramid::default();
+        pyramid.renew(&mut Grey { width: 480, height: 240, data: vec![90; 480 * 240] });
+        assert!(corners(&pyramid, &Optics::sphere(480, 240)).is_empty());
+        pyramid.renew(&mut Grey::new(20, 10));
+        assert!(corners(&pyramid, &Optics::sphere(20, 10)).is_empty());
+    }
+}

@@ -1,0 +1,321 @@
+//! How the camera turned between two frames, from directions of the same corners, whatever it moved besides.
+//!
+//! ```text
+//! RANSAC       two pairs make a rotation (their triads); the one with the least Σ min(angle², τ²) stays (MSAC, Torr
+//!              and Zisserman 2000)
+//! rotation     Gauss-Newton of Σ w |R a - b|², Cauchy weights
+//! and motion   on a sphere: Gauss-Newton of the distances to the epipolar planes, b · (t × R a), over R and the way t.
+//!              Near things on one side only would else pull the rotation.
+//! ```
+
+use gausset_core::se3::{self, Mat3};
+
+/// Rotations that are tried.
+const TRIES: usize = 64;
+/// Angle beyond which a pair says nothing of a rotation, rad.
+const REACH: f64 = 0.02;
+/// Width of the Cauchy weights, rad: what a corner is found within.
+const NOISE: f64 = 0.0012;
+/// Median angle after the rotation from which on there is a way to be found, rad.
+const MOVED: f64 = 0.0025;
+/// Fewest pairs.
+pub(super) const FEWEST: usize = 12;
+
+/// Directions of a corner in two frames.
+pub(super) type Pair = ([f64; 3], [f64; 3]);
+
+/// A turn, and what it leaves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Turn {
+    /// Takes directions of the first frame to the second.
+    pub(super) rotation: Mat3,
+    /// Median angle between turned directions and those found, rad.
+    pub(super) parallax: f64,
+    /// Share of the pairs that move as still things do.
+    pub(super) agreeing: f64,
+}
+
+/// The turn of most pairs. `start` is tried as well; `seed` decides which pairs are tried. `is_sphere`: pairs lie all
+/// around, so that turn and way can be told apart.
+pub(super) fn turn(pairs: &[Pair], start: &Mat3, seed: u64, is_sphere: bool) -> Option<Turn> {
+    if pairs.len() < FEWEST {
+        return None;
+    }
+    let mut random = Random(seed);
+    let cost = |r: &Mat3| -> f64 { pairs.iter().map(|pair| chord(r, pair).min(REACH * REACH)).sum() };
+    let (mut best, mut least) = (*start, cost(start));
+    for _ in 0..TRIES {
+        let (i, j) = (random.below(pairs.len()), random.below(pairs.len()));
+        let Some(r) = of_two(&pairs[i], &pairs[j]) else { continue };
+        let cost = cost(&r);
+        if cost < least {
+            (best, least) = (r, cost);
+        }
+    }
+    let mut rotation = refine_rotation(pairs, best);
+    let mut agreeing = share(pairs, |pair| chord(&rotation, pair) < REACH * REACH);
+    if is_sphere && median_angle(pairs, &rotation) > MOVED {
+        let (refined, way) = refine_with_way(pairs, rotation);
+        // What is beside its epipolar plane moves by itself, or was mistaken for something else.
+        let is_still = |pair: &Pair| off_plane(&refined, way, pair).abs() < 4.0 * NOISE;
+        let still: Vec<Pair> = pairs.iter().copied().filter(is_still).collect();
+        if still.len() >= FEWEST && 2 * still.len() > pairs.len() {
+            agreeing = still.len() as f64 / pairs.len() as f64;
+            rotation = refined;
+            return Some(Turn { rotation, parallax: median_angle(&still, &rotation), agreeing });
+        }
+    }
+    Some(Turn { rotation, parallax: median_angle(pairs, &rotation), agreeing })
+}
+
+fn share(pairs: &[Pair], is_counted: impl Fn(&Pair) -> bool) -> f64 {
+    pairs.iter().filter(|pair| is_counted(pair)).count() as f64 / pairs.len().max(1) as f64
+}
+
+/// Square of the chord between a turned direction and the one found: of the angle, for small ones.
+fn chord(r: &Mat3, (a, b): &Pair) -> f64 {
+    let p = se3::mul_vec(r, *a);
+    (0..3).map(|k| (p[k] - b[k]) * (p[k] - b[k])).sum()
+}
+
+fn median_angle(pairs: &[Pair], r: &Mat3) -> f64 {
+    let mut squares: Vec<f64> = pairs.iter().map(|pair| chord(r, pair)).collect();
+    squares.sort_by(f64::total_cmp);
+    let middle = squares.get(squares.len() / 2).copied().unwrap_or(0.0);
+    2.0 * libm::asin((0.5 * libm::sqrt(middle)).min(1.0))
+}
+
+/// The rotation that takes the triad of two directions to that of two others.
+fn of_two(first: &Pair, second: &Pair) -> Option<Mat3> {
+    let triad = |a: [f64; 3], b: [f64; 3]| -> Option<Mat3> {
+        let normal = se3::cross(a, b);
+        let length = se3::norm(normal);
+        // Two directions close together turn about themselves.
+        (length > 0.2).then(|| {
+            let z = normal.map(|v| v / length);
+            let y = se3::cross(z, a);
+            se3::transpose(&[a, y, z])
+        })
+    };
+    let (from, to) = (triad(first.0, second.0)?, triad(first.1, second.1)?);
+    Some(se3::mul(&to, &se3::transpose(&from)))
+}
+
+/// `exp(phi) r`, kept a rotation.
+fn turned(phi: [f64; 3], r: &Mat3) -> Mat3 {
+    se3::orthonormalise(&se3::mul(&se3::so3_exp(phi), r))
+}
+
+/// Weight of a residual: 1 for none, little for one that is no noise.
+fn cauchy(square: f64, width: f64) -> f64 {
+    1.0 / (1.0 + square / (width * width))
+}
+
+fn refine_rotation(pairs: &[Pair], start: Mat3) -> Mat3 {
+    let mut r = start;
+    for _ in 0..6 {
+        let width = median_angle(pairs, &r).clamp(NOISE, REACH);
+        let (mut matrix, mut right) = ([[0.0; 3]; 3], [0.0; 3]);
+        for (a, b) in pairs {
+            let p = se3::mul_vec(&r, *a);
+            let weight = cauchy(chord(&r, &(*a, *b)), width);
+            let moment = se3::cross(p, *b);
+            for i in 0..3 {
+                right[i] += weight * moment[i];
+                for j in 0..3 {
+                    let one = f64::from(u8::from(i == j));
+                    matrix[i][j] += weight * (one - p[i] * p[j]);
+                }
+            }
+        }
+        let Some(step) = solve(matrix, right) else { break };
+        r = turned(step, &r);
+        if se3::norm(step) < 1e-9 {
+            break;
+        }
+    }
+    r
+}
+
+/// Sine of the angle between a found direction and the plane of the way and the turned one.
+fn off_plane(r: &Mat3, way: [f64; 3], (a, b): &Pair) -> f64 {
+    let normal = se3::cross(way, se3::mul_vec(r, *a));
+    // Ahead and behind every plane fits: what is found there is not divided by nothing.
+    se3::dot(*b, normal) / se3::norm(normal).max(0.25)
+}
+
+/// The rotation and the way (a unit vector, of either sign) that leave the least beside the epipolar planes.
+fn refine_with_way(pairs: &[Pair], start: Mat3) -> (Mat3, [f64; 3]) {
+    let mut r = start;
+    let mut way = way_of(pairs, &r);
+    for _ in 0..12 {
+        // Two directions across the way.
+        let axis = if way[0].abs() < 0.6 { [1.0, 0.0, 0.0] } else { [0.0, 1.0, 0.0] };
+        let side = se3::cross(way, axis);
+        let length = se3::norm(side);
+        let side = side.map(|v| v / length);
+        let other = se3::cross(way, side);
+        let (mut matrix, mut right) = ([[0.0; 5]; 5], [0.0; 5]);
+        for pair in pairs {
+            let p = se3::mul_vec(&r, pair.0);
+            let b = pair.1;
+            let scale = 1.0 / se3::norm(se3::cross(way, p)).max(0.25);
+            let residual = off_plane(&r, way, pair);
+            let weight = cauchy(residual * residual, NOISE);
+            // b·(t×(ω×p)) = ω·(b (t·p) - t (b·p)), and b·(δt×p) = δt·(p×b).
+            let (tp, bp) = (se3::dot(way, p), se3::dot(b, p));
+            let across = se3::cross(p, b);
+            let slope = [
+                scale * (b[0] * tp - way[0] * bp),
+                scale * (b[1] * tp - way[1] * bp),
+                scale * (b[2] * tp - way[2] * bp),
+                scale * se3::dot(side, across),
+                scale * se3::dot(other, across),
+            ];
+            for i in 0..5 {
+                right[i] -= weight * slope[i] * residual;
+                for j in 0..5 {
+                    matrix[i][j] += weight * slope[i] * slope[j];
+                }
+            }
+        }
+        // A little damping of the way, of which little is known as long as little has moved.
+        for (i, row) in matrix.iter_mut().enumerate() {
+            row[i] += if i < 3 { 1e-9 } else { 1e-6 };
+        }
+        let Some(step) = solve(matrix, right) else { break };
+        r = turned([step[0], step[1], step[2]], &r);
+        let moved: [f64; 3] = std::array::from_fn(|k| way[k] + step[3] * side[k] + step[4] * other[k]);
+        let length = se3::norm(moved);
+        way = moved.map(|v| v / length);
+        if step.iter().all(|s| s.abs() < 1e-8) {
+            break;
+        }
+    }
+    (r, way)
+}
+
+/// The direction that is most across all `R a × b`: the eigenvector of the least eigenvalue, by inverse iteration.
+fn way_of(pairs: &[Pair], r: &Mat3) -> [f64; 3] {
+    let mut matrix = [[0.0; 3]; 3];
+    for (a, b) in pairs {
+        let normal = se3::cross(se3::mul_vec(r, *a), *b);
+        let weight = cauchy(se3::dot(normal, normal), REACH);
+        for i in 0..3 {
+            for j in 0..3 {
+                matrix[i][j] += weight * normal[i] * normal[j];
+            }
+        }
+    }
+    let small = 1e-9 + 1e-6 * (matrix[0][0] + matrix[1][1] + matrix[2][2]);
+    for (i, row) in matrix.iter_mut().enumerate() {
+        row[i] += small;
+    }
+    let mut way = [0.36, 0.48, 0.8];
+    for _ in 0..20 {
+        let Some(next) = solve(matrix, way) else { break };
+        let length = se3::norm(next);
+        if !(length.is_finite() && length > 0.0) {
+            break;
+        }
+        way = next.map(|v| v / length);
+    }
+    way
+}
+
+/// Solves `matrix x = right` by elimination with pivots; `None` if it cannot be solved.
+fn solve<const N: usize>(mut matrix: [[f64; N]; N], mut right: [f64; N]) -> Option<[f64; N]> {
+    for column in 0..N {
+        let pivot =
+            (column..N).max_by(|&a, &b| matrix[a][column].abs().total_cmp(&matrix[b][column].abs()))?;
+        matrix.swap(column, pivot);
+        right.swap(column, pivot);
+        let divisor = matrix[column][column];
+        if !(divisor.abs() > 1e-300) {
+            return None;
+        }
+        for row in column + 1..N {
+            let factor = matrix[row][column] / divisor;
+            for k in column..N {
+                matrix[row][k] -= factor * matrix[column][k];
+            }
+            right[row] -= factor * right[column];
+        }
+    }
+    let mut x = [0.0; N];
+    for row in (0..N).rev() {
+        let known: f64 = (row + 1..N).map(|k| matrix[row][k] * x[k]).sum();
+        x[row] = (right[row] - known) / matrix[row][row];
+    }
+    x.iter().all(|v| v.is_finite()).then_some(x)
+}
+
+/// Numbers that only look random (SplitMix64, Steele et al. 2014).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, count: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % count.max(1) as u64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_core::se3::IDENTITY3;
+
+    use super::*;
+
+    fn unit(v: [f64; 3]) -> [f64; 3] {
+        let length = se3::norm(v);
+        v.map(|x| x / length)
+    }
+
+    /// Directions of points around a camera that turns by `phi` and moves by `step`, every `wrong`-th of them nonsense.
+    /// On the right they are near.
+    fn pairs(phi: [f64; 3], step: [f64; 3], wrong: usize) -> Vec<Pair> {
+        let r = se3::so3_exp(phi);
+        (0..240)
+            .map(|k| {
+                let t = f64::from(k) + 0.5;
+                let z = 1.0 - t / 120.0;
+                let across = libm::sqrt(1.0 - z * z);
+                let angle = 2.399_963 * t;
+                let a = [across * libm::cos(angle), 0.8 * z, across * libm::sin(angle)];
+                let depth = if a[0] > 0.3 { 1.0 } else { 6.0 };
+                let point: [f64; 3] = std::array::from_fn(|i| depth * a[i] - step[i]);
+                let b = if (k as usize).is_multiple_of(wrong) {
+                    [0.0, 0.6, 0.8]
+                } else {
+                    se3::mul_vec(&r, point)
+                };
+                (unit(a), unit(b))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_turn_is_found_whatever_moves_besides() {
+        for (phi, step) in [
+            ([0.02, -0.3, 0.01], [0.0; 3]),
+            ([0.02, 0.1, -0.03], [0.02, 0.0, 0.05]),
+            ([0.0, 0.0, 0.0], [0.0, 0.0, 0.1]),
+        ] {
+            let pairs = pairs(phi, step, 5);
+            let found = turn(&pairs, &IDENTITY3, 7, true).unwrap();
+            let rest = se3::mul(&found.rotation, &se3::transpose(&se3::so3_exp(phi)));
+            let error = (0..3).map(|i| (rest[i][i] - 1.0).abs()).fold(0.0, f64::max);
+            assert!(error < 1e-10, "{phi:?} {step:?}: {error}");
+            assert!((0.7..=0.85).contains(&found.agreeing), "{}", found.agreeing);
+            assert_eq!(found, turn(&pairs, &IDENTITY3, 7, true).unwrap());
+        }
+        // Standing still leaves nothing, a tenth of a metre at a few metres some degrees.
+        assert!(turn(&pairs([0.0, 0.5, 0.0], [0.0; 3], 5), &IDENTITY3, 7, true).unwrap().parallax < 1e-6);
+        let moved = turn(&pairs([0.0; 3], [0.0, 0.0, 0.1], 5), &IDENTITY3, 7, true).unwrap();
+        assert!((0.01..0.03).contains(&moved.parallax), "{}", moved.parallax);
+        assert_eq!(turn(&pairs([0.0; 3], [0.0; 3], 5)[..FEWEST - 1], &IDENTITY3, 7, true), None);
+    }
+}

@@ -1,0 +1,440 @@
+//! Which frames are kept, and why the others are not.
+
+use gausset_core::se3::{self, IDENTITY3, Mat3};
+
+use super::record::Line;
+use super::{Reason, Select, Wanted};
+use crate::motion::Optics;
+
+/// How far from a whole step the next frame may be for the sake of sharpness, in steps; and where nothing there is sharp.
+const SLACK: f64 = 0.25;
+const WIDE_SLACK: f64 = 0.5;
+/// Sharpness below which a frame is blurred, relative to its neighbours.
+const BLURRED: f64 = 0.9;
+/// Share of the best sharpness in reach that is sharp enough.
+const ENOUGH: f64 = 0.97;
+/// Steps below which a camera stands.
+const STANDING: f64 = 0.15;
+/// Degrees of turn from which on it turns on the spot.
+const TURNING: f64 = 10.0;
+/// Steps a second where motion could not be measured.
+const BLIND_RATE: f64 = 2.0;
+/// Of the turn after which a picture of an ordinary lens shows little of what it showed, so much is a step.
+const OVERLAP: f64 = 0.5;
+
+/// Degrees of turn that are a step of themselves, because a picture does not show the whole sphere.
+pub(super) fn turn_between(is_sphere: bool, [width, height]: [u32; 2]) -> Option<f64> {
+    let optics = Optics::pinhole(width as usize, height as usize);
+    optics.turn_to_the_new().filter(|_| !is_sphere).map(|turn| OVERLAP * turn)
+}
+
+/// Decides about all frames; returns the degrees between neighbours that were used. `turn` is the turn that is a step
+/// of itself.
+pub fn choose(lines: &mut [Line], wanted: &Wanted, turn: Option<f64>) -> f64 {
+    for line in lines.iter_mut() {
+        (line.kept, line.reason) = (false, Reason::Near);
+    }
+    let most = wanted.max_frames.unwrap_or(usize::MAX).max(1);
+    match wanted.select {
+        Select::Space => {
+            let way = Way::new(lines, wanted.step, turn);
+            let (scale, kept) = way.at_most(lines, most);
+            way.decide(lines, &kept, scale);
+            wanted.step * scale
+        }
+        Select::Time => {
+            by_time(lines, wanted.fps);
+            thin(lines, most);
+            wanted.step
+        }
+        Select::All => {
+            for line in lines.iter_mut() {
+                (line.kept, line.reason) = (true, Reason::All);
+            }
+            thin(lines, most);
+            wanted.step
+        }
+    }
+}
+
+/// How far the camera has come, in steps.
+struct Way {
+    /// Way of each frame from the first one, in steps.
+    steps: Vec<f64>,
+    /// Orientation of each frame, where turns count.
+    orientations: Vec<Mat3>,
+    turn: Option<f64>,
+}
+
+/// A frame that is kept, and those among which it was chosen.
+struct Kept {
+    frame: usize,
+    reason: Reason,
+    reach: Vec<usize>,
+}
+
+impl Way {
+    fn new(lines: &[Line], step: f64, turn: Option<f64>) -> Self {
+        let mut orientation = IDENTITY3;
+        let orientations = lines.iter().map(|line| {
+            if let Some(rotation) = line.rotation {
+                orientation = se3::mul(&se3::so3_exp(rotation.map(f64::to_radians)), &orientation);
+            }
+            orientation
+        });
+        let orientations: Vec<Mat3> = orientations.collect();
+        let blind = blind_seconds(lines);
+        let steps =
+            lines.iter().zip(blind).map(|(line, blind)| line.path / step + BLIND_RATE * blind).collect();
+        Self { steps, orientations, turn }
+    }
+
+    /// Degrees between the orientations of two frames.
+    fn turned(&self, a: usize, b: usize) -> f64 {
+        let rest = se3::mul(&self.orientations[b], &se3::transpose(&self.orientations[a]));
+        let cosine = 0.5 * (rest[0][0] + rest[1][1] + rest[2][2] - 1.0);
+        libm::acos(cosine.clamp(-1.0, 1.0)).to_degrees()
+    }
+
+    /// How far frame `b` is from frame `a`, in steps of `scale`.
+    fn between(&self, a: usize, b: usize, scale: f64) -> f64 {
+        let moved = (self.steps[b] - self.steps[a]) / scale;
+        match self.turn {
+            Some(turn) => moved.max(self.turned(a, b) / (turn * scale)),
+            None => moved,
+        }
+    }
+
+    /// The choice with the shortest steps, of at least 1, that keeps at most so many.
+    fn at_most(&self, lines: &[Line], most: usize) -> (f64, Vec<Kept>) {
+        let kept = self.walk(lines, 1.0);
+        if kept.len() <= most {
+            return (1.0, kept);
+        }
+        let (mut low, mut high) = (1.0, 2.0 * kept.len() as f64 / most as f64);
+        while self.walk(lines, high).len() > most && high < 1e9 {
+            high *= 2.0;
+        }
+        for _ in 0..30 {
+            let middle = 0.5 * (low + high);
+            if self.walk(lines, middle).len() > most {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        let mut kept = self.walk(lines, high);
+        kept.truncate(most);
+        (high, kept)
+    }
+
+    /// From frame to frame: the next one is about a step away, and the nearest to it of those that are sharp.
+    fn walk(&self, lines: &[Line], scale: f64) -> Vec<Kept> {
+        let mut kept: Vec<Kept> = Vec::new();
+        let start: Vec<usize> =
+            (0..lines.len()).take_while(|&k| self.between(0, k, scale) <= SLACK).collect();
+        let Some(first) = sharpest_near(lines, &start, |k| k as f64) else { return kept };
+        kept.push(Kept { frame: first, reason: Reason::First, reach: start });
+        while let Some(next) = self.next(lines, kept.last().map_or(0, |kept| kept.frame), scale) {
+            kept.push(next);
+        }
+        kept
+    }
+
+    fn next(&self, lines: &[Line], last: usize, scale: f64) -> Option<Kept> {
+        let from_step = |k: usize| (self.between(last, k, scale) - 1.0).abs();
+        let reach = |slack: f64| -> (Vec<usize>, Option<usize>) {
+            let mut reach = Vec::new();
+            for k in last + 1..lines.len() {
+                let steps = self.between(last, k, scale);
+                if steps > 1.0 + slack {
+                    return (reach, Some(k));
+                }
+                if steps >= 1.0 - slack {
+                    reach.push(k);
+                }
+            }
+            (reach, None)
+        };
+        let (mut within, beyond) = reach(SLACK);
+        let sharp = |reach: &[usize]| reach.iter().map(|&k| lines[k].sharpness).fold(0.0, f64::max);
+        if sharp(&within) < BLURRED {
+            let (wide, _) = reach(WIDE_SLACK);
+            if sharp(&wide) > sharp(&within) {
+                within = wide;
+            }
+        }
+        match sharpest_near(lines, &within, from_step) {
+            Some(frame) => Some(Kept { frame, reason: Reason::Step, reach: within }),
+            // From one frame to the next further than a step: the frame before may be nearer to one.
+            None => beyond.map(|beyond| {
+                let before = beyond - 1;
+                let is_before = before > last && from_step(before) < from_step(beyond);
+                let frame =
+                    if is_before && self.between(last, before, scale) > 0.5 { before } else { beyond };
+                Kept { frame, reason: Reason::Jump, reach: Vec::new() }
+            }),
+        }
+    }
+
+    /// Writes down what was chosen, and why the others were not.
+    fn decide(&self, lines: &mut [Line], kept: &[Kept], scale: f64) {
+        for (index, Kept { frame, reason, reach }) in kept.iter().enumerate() {
+            let best = reach.iter().map(|&k| lines[k].sharpness).fold(0.0, f64::max);
+            let until = kept.get(index + 1).map_or(lines.len(), |next| next.frame);
+            for k in frame + 1..until {
+                let moved = (self.steps[k] - self.steps[*frame]).abs() / scale;
+                if moved < STANDING {
+                    let turned = self.turned(*frame, k) > TURNING;
+                    lines[k].reason = if turned { Reason::Turning } else { Reason::Standing };
+                }
+            }
+            for &k in reach {
+                if lines[k].sharpness < ENOUGH * best {
+                    lines[k].reason = Reason::Blurred;
+                }
+            }
+            (lines[*frame].kept, lines[*frame].reason) = (true, *reason);
+        }
+        name_duplicates(lines);
+    }
+}
+
+fn name_duplicates(lines: &mut [Line]) {
+    for line in lines.iter_mut().filter(|line| line.duplicate && !line.kept) {
+        line.reason = Reason::Duplicate;
+    }
+}
+
+/// Of frames that are about as sharp as the sharpest of them, the nearest; of equally near ones the first.
+fn sharpest_near(lines: &[Line], reach: &[usize], distance: impl Fn(usize) -> f64) -> Option<usize> {
+    let is_new = |k: &&usize| !lines[**k].duplicate;
+    let best = reach.iter().filter(is_new).map(|&k| lines[k].sharpness).fold(0.0, f64::max);
+    let sharp = reach.iter().filter(is_new).filter(|&&k| lines[k].sharpness >= ENOUGH * best);
+    sharp.copied().min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then(a.cmp(&b)))
+}
+
+/// Seconds up to each frame in which nothing is known of the motion: between two measured frames that were not compared
+/// with the same reference. A frame that is the one before it again takes no time.
+fn blind_seconds(lines: &[Line]) -> Vec<f64> {
+    let mut blind = vec![0.0; lines.len()];
+    let (mut seconds, mut known) = (0.0, 0usize);
+    for k in 1..lines.len() {
+        let is_last = k + 1 == lines.len();
+        if lines[k].parallax.is_none() && !is_last {
+            continue;
+        }
+        // A frame that was lost for a moment is measured again from the same reference as before.
+        let goes_on = lines[k].parallax.is_some() && lines[k].reference <= known;
+        for at in known + 1..=k {
+            if !goes_on && !lines[at].duplicate {
+                seconds += (lines[at].time - lines[at - 1].time).max(0.0);
+            }
+            blind[at] = seconds;
+        }
+        known = k;
+    }
+    blind
+}
+
+/// So many frames a second: about each of these moments the sharpest.
+fn by_time(lines: &mut [Line], fps: f64) {
+    let (Some(start), Some(end)) = (lines.first().map(|l| l.time), lines.last().map(|l| l.time)) else {
+        return;
+    };
+    let period = 1.0 / fps;
+    let moment = |k: u64| start + k as f64 * period;
+    for line in lines.iter_mut() {
+        line.reason = Reason::Time;
+    }
+    let (mut k, mut next) = (0u64, 0usize);
+    while next < lines.len() {
+        // Where the film pauses, moments without frames pass.
+        k = k.max(((lines[next].time - start) / period - 0.5).ceil().max(0.0) as u64);
+        if moment(k) > end + 1e-9 {
+            break;
+        }
+        let until =
+            next + lines[next..].iter().take_while(|line| line.time < moment(k) + 0.5 * period).count();
+        let until = until.max(next + 1);
+        let distance = |at: usize| (lines[at].time - moment(k)).abs();
+        let within: Vec<usize> = (next..until).filter(|&at| distance(at) <= SLACK * period + 1e-9).collect();
+        let all: Vec<usize> = (next..until).collect();
+        let reach = if within.is_empty() { &all } else { &within };
+        if let Some(frame) = sharpest_near(lines, reach, distance) {
+            let best = reach.iter().map(|&at| lines[at].sharpness).fold(0.0, f64::max);
+            for &at in reach.iter().filter(|&&at| lines[at].sharpness < ENOUGH * best).collect::<Vec<_>>() {
+                lines[at].reason = Reason::Blurred;
+            }
+            (lines[frame].kept, lines[frame].reason) = (true, Reason::Time);
+        }
+        (k, next) = (k + 1, until);
+    }
+    name_duplicates(lines);
+}
+
+/// Keeps at most so many of those that are kept, spread evenly by their way; by number, where there is no way.
+fn thin(lines: &mut [Line], most: usize) {
+    let kept: Vec<usize> = lines.iter().filter(|line| line.kept).map(|line| line.frame).collect();
+    if kept.len() <= most {
+        return;
+    }
+    let mut ways = vec![0.0; kept.len()];
+    for k in 1..kept.len() {
+        ways[k] = ways[k - 1] + (lines[kept[k]].path - lines[kept[k - 1]].path).abs();
+    }
+    let all = ways[kept.len() - 1];
+    if all <= 0.0 {
+        ways = (0..kept.len()).map(|k| k as f64).collect();
+    }
+    let all = ways[kept.len() - 1];
+    let mut chosen = vec![false; kept.len()];
+    let mut next = 0;
+    for k in 0..most {
+        let target = all * k as f64 / most as f64;
+        // So many are left to be chosen behind this one.
+        let last = kept.len() - (most - k);
+        while next < last && ways[next] < target - 1e-9 {
+            next += 1;
+        }
+        chosen[next] = true;
+        next += 1;
+    }
+    for (&frame, _) in kept.iter().zip(&chosen).filter(|(_, chosen)| !**chosen) {
+        (lines[frame].kept, lines[frame].reason) = (false, Reason::MaxFrames);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::STEP;
+    use super::*;
+
+    /// Frames at 24 a second, whose way is what `path` says.
+    fn film(count: usize, path: impl Fn(usize) -> f64) -> Vec<Line> {
+        (0..count)
+            .map(|frame| Line {
+                frame,
+                time: frame as f64 / 24.0,
+                sharpness: 1.0,
+                exposure: 0.0,
+                rotation: Some([0.0; 3]),
+                parallax: (frame > 0).then_some(0.5),
+                reference: frame.saturating_sub(1),
+                path: path(frame),
+                tracks: 200,
+                duplicate: false,
+                kept: false,
+                reason: Reason::Near,
+                name: None,
+            })
+            .collect()
+    }
+
+    fn kept(lines: &[Line]) -> Vec<usize> {
+        lines.iter().filter(|line| line.kept).map(|line| line.frame).collect()
+    }
+
+    fn wanted(select: Select, max_frames: Option<usize>) -> Wanted {
+        Wanted { select, max_frames, fps: 2.5, step: STEP }
+    }
+
+    #[test]
+    fn steps_are_equal_where_the_pace_is_not_and_a_stop_gives_one_frame() {
+        // Half a degree a frame, from frame 60 to 120 none, then two a frame.
+        let path = |k: usize| 0.5 * k.min(60) as f64 + 2.0 * k.saturating_sub(120) as f64;
+        let mut lines = film(140, path);
+        assert_eq!(choose(&mut lines, &wanted(Select::Space, None), None), STEP);
+        assert_eq!(
+            kept(&lines),
+            [0, 8, 16, 24, 32, 40, 48, 56, 121, 123, 125, 127, 129, 131, 133, 135, 137, 139]
+        );
+        assert_eq!(lines[100].reason, Reason::Near);
+        let mut lines = film(50, |_| 0.02);
+        choose(&mut lines, &wanted(Select::Space, None), None);
+        assert_eq!((kept(&lines), lines[7].reason), (vec![0], Reason::Standing));
+    }
+
+    #[test]
+    fn of_frames_in_reach_a_sharp_one_is_taken_and_duplicates_never() {
+        let mut lines = film(33, |k| 0.5 * k as f64);
+        lines[8].sharpness = 0.6;
+        lines[17].duplicate = true;
+        lines[24].sharpness = 0.95;
+        choose(&mut lines, &wanted(Select::Space, None), None);
+        assert_eq!(kept(&lines), [0, 7, 15, 23, 31]);
+        assert_eq!((lines[8].reason, lines[24].reason), (Reason::Blurred, Reason::Blurred));
+        assert_eq!((lines[17].reason, lines[3].reason), (Reason::Duplicate, Reason::Near));
+    }
+
+    #[test]
+    fn at_most_so_many_are_spread_by_parallax() {
+        let path = |k: usize| 0.5 * k.min(60) as f64 + 2.0 * k.saturating_sub(120) as f64;
+        for most in [1, 2, 5, 11] {
+            let mut lines = film(140, path);
+            let step = choose(&mut lines, &wanted(Select::Space, Some(most)), None);
+            let kept = kept(&lines);
+            assert!(kept.len() <= most && kept.len() + 1 >= most && step > STEP, "{most}: {kept:?}");
+            let ways: Vec<f64> = kept.windows(2).map(|p| path(p[1]) - path(p[0])).collect();
+            assert!(
+                ways.iter().all(|way| (way / step - 1.0).abs() <= SLACK + 1e-9),
+                "{most}: {ways:?} {step}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_rate_is_kept_also_where_it_does_not_divide_that_of_the_film() {
+        // Ten seconds of 24: every 9.6th frame.
+        let mut lines = film(240, |k| k as f64);
+        choose(&mut lines, &wanted(Select::Time, None), None);
+        let expected: Vec<usize> = (0..25).map(|k| (9.6 * f64::from(k)).round() as usize).collect();
+        assert_eq!(kept(&lines), expected);
+        // A film that pauses for a minute, and one whose frame there is blurred.
+        for line in &mut lines[120..] {
+            line.time += 60.0;
+        }
+        lines[96].sharpness = 0.5;
+        choose(&mut lines, &wanted(Select::Time, Some(100)), None);
+        let times: Vec<f64> = kept(&lines).iter().map(|&k| lines[k].time).collect();
+        assert_eq!(times.len(), 26);
+        assert!(!lines[96].kept && lines[96].reason == Reason::Blurred);
+        choose(&mut lines, &wanted(Select::Time, Some(4)), None);
+        assert_eq!(kept(&lines).len(), 4);
+    }
+
+    #[test]
+    fn where_nothing_is_known_of_the_motion_time_stands_for_it() {
+        let mut lines = film(240, |_| 0.0);
+        for line in &mut lines {
+            (line.parallax, line.reference) = (None, 0);
+        }
+        choose(&mut lines, &wanted(Select::Space, None), None);
+        let count = kept(&lines).len();
+        assert!((20..=21).contains(&count), "{count}");
+        // Three frames that were lost for a moment change nothing.
+        let mut lines = film(64, |k| 0.5 * k as f64);
+        for line in &mut lines[20..23] {
+            (line.parallax, line.path) = (None, 9.5);
+        }
+        for line in &mut lines[23..26] {
+            line.reference = 19;
+        }
+        choose(&mut lines, &wanted(Select::Space, None), None);
+        assert_eq!(kept(&lines), [0, 8, 16, 24, 32, 40, 48, 56, 63]);
+    }
+
+    #[test]
+    fn an_ordinary_lens_that_turns_sees_something_new() {
+        let mut lines = film(240, |_| 0.0);
+        for line in &mut lines[1..] {
+            line.rotation = Some([0.0, 0.5, 0.0]);
+        }
+        let turn = turn_between(false, [1920, 1080]).unwrap();
+        assert!((8.0..14.0).contains(&turn), "{turn}");
+        choose(&mut lines, &wanted(Select::Space, None), Some(turn));
+        assert_eq!(kept(&lines).len(), (119.5 / turn) as usize + 1);
+        choose(&mut lines, &wanted(Select::Space, None), None);
+        assert_eq!((kept(&lines).len(), lines[100].reason), (1, Reason::Turning));
+    }
+}

@@ -1,0 +1,81 @@
+//! The chosen frames as one picture: above, the film from left to right, a column for each moment in the colour of what
+//! became of it; below, the frames that are kept.
+
+use gausset_core::RgbImage8;
+
+use super::{Reason, Selection};
+
+/// Width of the sheet, px.
+const WIDTH: usize = 1536;
+/// Width of a small picture, px.
+pub const THUMBNAIL: usize = 252;
+const COLUMNS: usize = 6;
+const GAP: usize = 4;
+/// Heights of the rows that show way and fate of the frames, px.
+const WAY: usize = 96;
+const FATE: usize = 24;
+
+/// Most frames that are shown.
+#[must_use]
+pub fn most_shown() -> usize {
+    20 * COLUMNS
+}
+
+fn colour(kept: bool, reason: Reason) -> [u8; 3] {
+    match (kept, reason) {
+        (true, _) => [90, 230, 110],
+        (_, Reason::Blurred) => [235, 70, 60],
+        (_, Reason::Duplicate) => [255, 210, 40],
+        (_, Reason::Standing) => [60, 120, 220],
+        (_, Reason::Turning) => [60, 200, 240],
+        _ => [80, 80, 80],
+    }
+}
+
+/// Draws the sheet: `pictures` are those of frames that are kept, all of one size and [`THUMBNAIL`] px wide.
+#[must_use]
+pub fn sheet(selection: &Selection, pictures: &[RgbImage8]) -> RgbImage8 {
+    let row = pictures.iter().map(|p| p.height as usize).max().unwrap_or(0) + GAP;
+    let top = WAY + FATE + 2 * GAP;
+    let height = top + pictures.len().div_ceil(COLUMNS) * row;
+    let mut sheet = RgbImage8::new(WIDTH as u32, height as u32);
+    sheet.data.fill(32);
+    draw_film(selection, &mut sheet.data);
+    for (index, picture) in pictures.iter().enumerate() {
+        let (x0, y0) = ((index % COLUMNS) * (THUMBNAIL + GAP), top + index / COLUMNS * row);
+        let w = 3 * picture.width as usize;
+        for (y, line) in picture.data.chunks_exact(w.max(1)).enumerate() {
+            let at = 3 * ((y0 + y) * WIDTH + x0);
+            if let Some(out) = sheet.data.get_mut(at..at + w) {
+                out.copy_from_slice(line);
+            }
+        }
+    }
+    sheet
+}
+
+/// The way over the frames as a curve, and below it what became of them; kept ones win over others in their column.
+fn draw_film(selection: &Selection, sheet: &mut [u8]) {
+    let lines = &selection.lines;
+    let longest = lines.iter().map(|line| line.path).fold(1e-9, f64::max);
+    let mut put = |x: usize, y: usize, colour: [u8; 3]| {
+        let at = 3 * (y * WIDTH + x);
+        if let Some(out) = sheet.get_mut(at..at + 3) {
+            out.copy_from_slice(&colour);
+        }
+    };
+    for x in 0..WIDTH {
+        let first = x * lines.len() / WIDTH;
+        let last = ((x + 1) * lines.len() / WIDTH).max(first + 1).min(lines.len());
+        let Some(shown) = lines.get(first..last) else { continue };
+        let Some(line) = shown.iter().find(|line| line.kept).or(shown.first()) else { continue };
+        let colour = colour(line.kept, line.reason);
+        let from = WAY - 1 - ((WAY - 1) as f64 * (line.path / longest).clamp(0.0, 1.0)) as usize;
+        for y in from..WAY {
+            put(x, y, if y < from + 2 { [230, 230, 230] } else { colour.map(|v| v / 3) });
+        }
+        for y in WAY + GAP..WAY + GAP + FATE {
+            put(x, y, colour);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! All frames of a video as small pictures, and when they were taken: what they are chosen by.
+
+use std::sync::atomic::AtomicBool;
+
+use gausset_process::{ProcessError, Streaming};
+
+use super::error::{VideoError, VideoProblem};
+use super::open::Video;
+use super::probe::{StoredTimes, stored_times};
+
+/// When the frames between start and end of a choice were taken.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Times {
+    /// Seconds from the beginning of the file, for as many frames as say so.
+    stored: Vec<f64>,
+    /// Frames a second of those that do not.
+    rate: f64,
+    /// First second of the choice.
+    start: f64,
+    /// What was found wrong: one line.
+    pub note: Option<String>,
+}
+
+impl Times {
+    fn new(found: StoredTimes, rate: f64, start: f64, end: Option<f64>) -> Self {
+        let StoredTimes { times, untimed, start: begin } = found;
+        // ffmpeg rounds to whole microseconds.
+        let is_chosen = |t: &f64| *t >= start - 1e-6 && end.is_none_or(|end| *t < end - 1e-6);
+        let all = times.len();
+        let mut stored: Vec<f64> = times.into_iter().map(|t| t - begin).filter(is_chosen).collect();
+        let same = stored.windows(2).filter(|pair| pair[1] - pair[0] < 1e-6).count();
+        let mut note = None;
+        if untimed > 0 || all == 0 {
+            note = Some(format!(
+                "{untimed} frames have no time stamp; times are taken from the rate, {rate:.3} a second"
+            ));
+            stored.clear();
+        } else if same > 0 {
+            note = Some(format!("{same} frames have the time stamp of the frame before them"));
+        }
+        Self { stored, rate, start, note }
+    }
+
+    /// About how many frames there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.stored.len()
+    }
+
+    /// Seconds from the beginning of the file to frame `index` of the choice. Frames beyond those that say so follow at
+    /// the rate of the file.
+    #[must_use]
+    pub fn of(&self, index: usize) -> f64 {
+        match (self.stored.get(index), self.stored.last()) {
+            (Some(&time), _) => time,
+            (None, Some(last)) => last + (index + 1 - self.stored.len()) as f64 / self.rate,
+            (None, None) => self.start + index as f64 / self.rate,
+        }
+    }
+}
+
+impl Video {
+    /// About how many frames the file has between start and end.
+    #[must_use]
+    pub fn about(&self) -> u64 {
+        self.periods as u64
+    }
+
+    /// The times of its frames between start and end.
+    ///
+    /// # Errors
+    /// ffprobe fails.
+    pub fn times(&self, stop: &AtomicBool) -> Result<Times, VideoError> {
+        let found = stored_times(&self.path, self.container, self.silence, stop)
+            .map_err(|problem| VideoError::new(&self.path, problem))?;
+        Ok(Times::new(found, self.stored_rate, self.choice.start, self.choice.end))
+    }
+
+    /// Starts ffmpeg, which gives every frame between start and end once, scaled to a size: grey, or RGB.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start_small<'a>(
+        &self,
+        [width, height]: [u32; 2],
+        is_grey: bool,
+        stop: &'a AtomicBool,
+    ) -> Result<SmallReader<'a>, VideoError> {
+        let format = if is_grey { "gray" } else { "rgb24" };
+        // Means over what becomes a pixel; nothing is to alias.
+        let filters =
+            vec![format!("scale={width}:{height}:flags=area:out_range=full"), format!("format={format}")];
+        let program = self.program(filters, true);
+        let stream = program.stream(stop).map_err(|error| VideoError::new(&self.path, error))?;
+        let bytes = width as usize * height as usize * if is_grey { 1 } else { 3 };
+        Ok(SmallReader { stream: Some(stream), bytes })
+    }
+}
+
+/// A running ffmpeg that gives small pictures.
+pub struct SmallReader<'a> {
+    stream: Option<Streaming<'a>>,
+    bytes: usize,
+}
+
+impl SmallReader<'_> {
+    /// Reads the next picture; false at the end. `video` is the one that this reads.
+    ///
+    /// # Errors
+    /// ffmpeg failed, was stopped or delivers nothing; the stream ends within a picture.
+    pub fn read(&mut self, video: &Video, picture: &mut Vec<u8>) -> Result<bool, VideoError> {
+        let Some(stream) = &mut self.stream else { return Ok(false) };
+        picture.resize(self.bytes, 0);
+        let failed = |error: ProcessError| VideoError::new(&video.path, error);
+        let got = stream.fill(picture).map_err(failed)?;
+        if got == self.bytes {
+            return Ok(true);
+        }
+        match self.stream.take().map(Streaming::finish) {
+            Some(Err(error)) => Err(failed(error)),
+            _ if got > 0 => Err(VideoError::new(&video.path, VideoProblem::Torn)),
+            _ => Ok(false),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_those_of_the_file_or_of_its_rate() {
+        let found = |times: &[f64], untimed| StoredTimes { times: times.to_vec(), untimed, start: 0.5 };
+        let times = Times::new(found(&[0.5, 0.6, 0.9, 1.3, 1.4], 0), 10.0, 0.1, Some(0.9));
+        assert_eq!((times.count(), times.note.clone()), (3, None));
+        assert!((times.of(2) - 0.8).abs() < 1e-12 && (times.of(4) - 1.0).abs() < 1e-12);
+        let times = Times::new(found(&[0.5, 0.6], 3), 10.0, 2.0, None);
+        assert!((times.of(5) - 2.5).abs() < 1e-12 && times.note.is_some());
+        let times = Times::new(found(&[0.5, 0.6, 0.6], 0), 10.0, 0.0, None);
+        assert_eq!(times.note.unwrap(), "1 frames have the time stamp of the frame before them");
+    }
+}

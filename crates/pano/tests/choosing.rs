@@ -1,0 +1,74 @@
+//! Frames of a film of the procedural room: what is measured against what is true, and what is chosen.
+#![allow(dead_code, reason = "shared with an example")]
+
+mod walk;
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use gausset_core::se3;
+use gausset_pano::film::Film;
+use gausset_pano::selection::{Measured, Reason, Select, Selection, Shows, Wanted, measure};
+use gausset_pano::video::Choice;
+use gausset_testkit::skip::skip_for_tool;
+
+#[test]
+fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
+    if gausset_process::find("ffmpeg").is_none() {
+        skip_for_tool("a_walk_gives_equal_steps_and_a_stop_one_frame", "ffmpeg is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("walk.mp4");
+    // A second and a half of walking, then a stop.
+    let shots = walk::shots(2.5);
+    walk::film(&path, &shots, 256, [480, 240]);
+    let never = AtomicBool::new(false);
+    let film =
+        Film::open(&path, Choice::default(), false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
+    let video = &film.video;
+    let (lines, times) = measure(video, Shows::Sphere, &never, &mut |_| {}).unwrap();
+    assert_eq!((lines.len(), times.count(), &times.note), (60, 60, &None));
+    assert!(lines.iter().zip(0..).all(|(line, k)| (line.time - f64::from(k) / 24.0).abs() < 1e-4));
+    assert_eq!(measure(video, Shows::Sphere, &never, &mut |_| {}).unwrap().0, lines);
+
+    let mut errors: Vec<f64> = Vec::new();
+    let mut shown = 0;
+    for (k, line) in lines.iter().enumerate().skip(1) {
+        assert_eq!(line.duplicate, shots[k].is_duplicate, "frame {k}");
+        let before = shown;
+        shown = if shots[k].is_duplicate { shown } else { k };
+        let truth = se3::mul(&shots[shown].pose.rotation, &se3::transpose(&shots[before].pose.rotation));
+        if let Some(rotation) = line.rotation {
+            let found = se3::so3_exp(rotation.map(f64::to_radians));
+            errors.push(walk::angle(&se3::mul(&found, &se3::transpose(&truth))));
+        }
+    }
+    errors.sort_by(f64::total_cmp);
+    assert!(errors.len() > 50 && errors[errors.len() / 2] < 0.15, "{errors:?}");
+
+    let choose = |wanted: &Wanted| {
+        let film = Measured::of(video, true);
+        Selection::new(video, film, lines.clone(), Vec::new(), wanted).unwrap()
+    };
+    let selection = choose(&Wanted::default());
+    let kept = selection.picks();
+    let steps: Vec<f64> =
+        kept.windows(2).map(|p| walk::distance(&shots[p[0]].pose, &shots[p[1]].pose)).collect();
+    assert!(kept.len() >= 5 && walk::spread(&steps) <= 0.25, "{kept:?} {steps:?}");
+    assert!(kept.iter().filter(|&&k| k > 38).count() <= 1, "{kept:?}");
+    assert!(kept.iter().all(|&k| !shots[k].is_duplicate));
+    assert!(selection.reasons(false).get(&Reason::Standing).is_some_and(|&count| count > 8), "{selection:?}");
+    // What is written is read again, and gives the same choice.
+    let file = folder.path().join("frames.jsonl");
+    selection.write(&file, gausset_io::atomic::Overwrite::Refuse).unwrap();
+    let (known, _) = Selection::known(&file, &selection.header.film).unwrap();
+    let again =
+        Selection::new(video, Measured::of(video, true), known, Vec::new(), &Wanted::default()).unwrap();
+    assert_eq!(again, selection);
+    let other = Measured { bytes: 1, ..selection.header.film.clone() };
+    assert_eq!(Selection::known(&file, &other), None);
+    // By time: four a second.
+    let by_time = choose(&Wanted { select: Select::Time, fps: 4.0, ..Wanted::default() });
+    assert_eq!(by_time.picks().len(), 10);
+}
