@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_field::fit::FitProgress;
 
+use crate::film_frames::FramesChosen;
 use crate::panos::PanoAlignment;
 use crate::photos::PhotoAlignment;
 use crate::{Failure, Watcher};
@@ -56,6 +57,8 @@ pub enum Event {
     NoMetricScale,
     /// These views were added so that every direction is seen; none if nothing was missing.
     ViewsAdded(Vec<gausset_pano::geometry::View>),
+    /// These frames of a film are taken.
+    FramesChosen(FramesChosen),
     /// Points were added far away, where there is sky.
     FarPoints(usize),
     /// Something a person should know though the job goes on.
@@ -76,6 +79,8 @@ pub enum Stage {
     CutForAlignment,
     /// Panoramas are cut into views to train on.
     CutForTraining,
+    /// All frames of a film are looked at, to choose among them.
+    LookAtFrames,
     /// About so many pictures are taken from a video.
     TakeFrames(u64),
     /// COLMAP begins.

@@ -22,6 +22,7 @@ pub mod doctor;
 pub mod evaluate;
 mod failure;
 pub mod fields;
+pub mod film_frames;
 mod host;
 #[cfg(feature = "gpu")]
 mod kernel_files;

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use gausset_flow::film_frames::FramesChosen;
 use gausset_flow::panos::PanoAlignment;
 use gausset_flow::panos::split::SplitForecast;
 use gausset_flow::photos::PhotoAlignment;
 use gausset_flow::training::Trained;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_io::units;
+use gausset_pano::selection::Select;
 use gausset_pano::split::{PartSeconds, Report};
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{Advice, End, Outcome};
@@ -130,6 +132,21 @@ pub(crate) fn split(report: &Report, folder: &Path) -> String {
         rows.push(("skipped", counted(report.skipped.len() as u64, "frame")));
     }
     table::facts(&rows)
+}
+
+/// Which frames of a film are taken, and why not the others.
+pub(crate) fn frames_chosen(chosen: &FramesChosen) -> String {
+    let by = match (chosen.select, chosen.step, chosen.fps) {
+        (Select::Space, Some(step), _) => format!(", {step:.2} degrees of parallax apart"),
+        (Select::Time, _, Some(fps)) => format!(", {fps} a second"),
+        _ => String::new(),
+    };
+    let dropped: Vec<String> =
+        chosen.dropped.iter().map(|(reason, count)| format!("{count} {}", reason.name())).collect();
+    let dropped =
+        if dropped.is_empty() { String::new() } else { format!("; dropped: {}", dropped.join(", ")) };
+    let frames = counted(chosen.frames as u64, "frame");
+    format!("frames: {} of {frames}, by {}{by}{dropped}", chosen.kept, chosen.select.name())
 }
 
 /// Views that complete the sphere.

@@ -97,6 +97,7 @@ impl<'a> Listener<'a> {
                 let points = counted(count as u64, "point");
                 self.console.note(format!("start: {points} far away where there is sky"));
             }
+            Event::FramesChosen(chosen) => self.console.note(describe::frames_chosen(&chosen)),
             Event::ViewsAdded(views) => self.console.note(describe::views_added(&views)),
             Event::Warning { about, line } => self.console.warn(about, line),
         }
@@ -197,6 +198,7 @@ fn line_of(stage: &Stage) -> String {
         Stage::MakeScene(folder) => format!("making the scene in {}", folder.display()),
         Stage::CutForAlignment => "cutting views for alignment".to_owned(),
         Stage::CutForTraining => "cutting views for training".to_owned(),
+        Stage::LookAtFrames => "looking at all frames of the video".to_owned(),
         Stage::TakeFrames(about) => format!("taking about {} from the video", counted(*about, "frame")),
         Stage::Align { count, what, tool } => {
             format!("aligning {} with {tool}", counted(*count as u64, what))

@@ -27,10 +27,10 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     let film =
         Film::open(&path, Choice::default(), false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
     let video = &film.video;
-    let (lines, times) = measure(video, Shows::Sphere, &never, &mut |_| {}).unwrap();
+    let (lines, times) = measure(video, &Shows::Sphere, &never, &mut |_| {}).unwrap();
     assert_eq!((lines.len(), times.count(), &times.note), (60, 60, &None));
     assert!(lines.iter().zip(0..).all(|(line, k)| (line.time - f64::from(k) / 24.0).abs() < 1e-4));
-    assert_eq!(measure(video, Shows::Sphere, &never, &mut |_| {}).unwrap().0, lines);
+    assert_eq!(measure(video, &Shows::Sphere, &never, &mut |_| {}).unwrap().0, lines);
 
     let mut errors: Vec<f64> = Vec::new();
     let mut shown = 0;

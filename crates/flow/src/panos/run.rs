@@ -216,6 +216,8 @@ fn made_with(options: &PanoOptions) -> Value {
         "lut": place(&options.colours.lut),
         "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),
         "every": frames.every,
+        "select": frames.select.select.map(gausset_pano::selection::Select::name),
+        "step": frames.select.step,
         "fps": frames.fps,
         "start": frames.start,
         "end": frames.end,

@@ -10,9 +10,11 @@ use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::frames::{SourceFrame, list_frames, source_frame, video_frames};
 use gausset_pano::load::{self, Limits};
 use gausset_pano::projection::Projection;
+use gausset_pano::selection::{FILE, Selection, Shows, Wanted};
 use gausset_pano::video::Choice;
 
 use super::shape::ShapeChoice;
+use crate::film_frames::{self, Rates, SelectChoice};
 use crate::{Failure, Host};
 
 /// Which frames.
@@ -20,7 +22,9 @@ use crate::{Failure, Host};
 pub struct FrameChoice {
     /// Every n-th frame of a folder.
     pub every: u32,
-    /// Video: frames per second; `None` = all.
+    /// Video: by what frames are chosen.
+    pub select: SelectChoice,
+    /// Video: frames per second.
     pub fps: Option<f64>,
     /// Video: first second.
     pub start: f64,
@@ -32,7 +36,7 @@ pub struct FrameChoice {
     pub is_stereo: bool,
     /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
     pub lens: Option<PathBuf>,
-    /// At most so many frames, spread evenly.
+    /// At most so many frames: of a video spread by parallax, of a folder evenly.
     pub max_frames: Option<u32>,
     /// What the pictures look like.
     pub shape: ShapeChoice,
@@ -42,6 +46,7 @@ impl Default for FrameChoice {
     fn default() -> Self {
         Self {
             every: 1,
+            select: SelectChoice::default(),
             fps: None,
             start: 0.0,
             end: None,
@@ -65,6 +70,10 @@ pub struct Source {
     pub projection: Option<Projection>,
     /// The film that the frames come from.
     pub film: Option<Film>,
+    /// What is wanted of the film, until frames are chosen.
+    wanted: Option<Wanted>,
+    /// Which frames of the film were chosen, and why.
+    pub selection: Option<Selection>,
     /// Whether the upper of two eyes is to be taken.
     pub is_stereo: bool,
     /// The largest picture that is opened.
@@ -105,7 +114,35 @@ impl Source {
     /// Pictures that show the sphere in a way of their own.
     fn of_projection(frames: Vec<SourceFrame>, projection: Projection, limits: Limits) -> Self {
         let around = projection.pixels_around();
-        Self { frames, around, projection: Some(projection), film: None, is_stereo: false, limits }
+        Self { projection: Some(projection), ..Self::of_files(frames, around, limits) }
+    }
+
+    /// Pictures in files: panoramas, unless something else is said of them.
+    fn of_files(frames: Vec<SourceFrame>, around: u32, limits: Limits) -> Self {
+        Self {
+            frames,
+            around,
+            projection: None,
+            film: None,
+            wanted: None,
+            selection: None,
+            is_stereo: false,
+            limits,
+        }
+    }
+
+    /// Chooses the frames of a film, where that was not done; `folder` may hold an earlier choice, whose measurements
+    /// are used again.
+    ///
+    /// # Errors
+    /// ffmpeg fails; the job was asked to stop.
+    pub fn choose(mut self, folder: &Path, host: &mut Host<'_>) -> Result<Self, Failure> {
+        let (Some(film), Some(wanted)) = (&self.film, &self.wanted) else { return Ok(self) };
+        let selection = film_frames::select(&film.video, &shows(film), wanted, &folder.join(FILE), host)?;
+        let film = film.clone().picked(&selection.picks());
+        self.frames = video_frames(&film.video);
+        (self.film, self.selection, self.wanted) = (Some(film), Some(selection), None);
+        Ok(self)
     }
 
     /// Whether a frame is several pictures.
@@ -133,7 +170,7 @@ impl Source {
             return Ok(Self::of_projection(frames, cube, limits));
         }
         let around = width_of_first(&frames, &limits, choice.is_stereo)?;
-        Ok(Self { frames, around, projection: None, film: None, is_stereo: choice.is_stereo, limits })
+        Ok(Self { is_stereo: choice.is_stereo, ..Self::of_files(frames, around, limits) })
     }
 
     fn of_video(
@@ -147,7 +184,14 @@ impl Source {
         if !(start.is_finite() && start >= 0.0) {
             return Err(Failure::usage(format!("⟨start⟩: expected a number from 0 on, found {start}")));
         }
-        let chosen = Choice { fps, start, end, sharpest_of };
+        let rates = Rates {
+            fps,
+            sharpest_of: (sharpest_of != 1).then_some(sharpest_of),
+            max_frames: choice.max_frames,
+        };
+        let wanted = choice.select.wanted(rates)?;
+        // What is chosen one by one is chosen among all.
+        let chosen = Choice { fps: if wanted.is_none() { fps } else { None }, start, end, sharpest_of };
         let largest = [limits.width, limits.height];
         if choice.shape != ShapeChoice::default() {
             return Err(Failure::usage(
@@ -164,15 +208,15 @@ impl Source {
         let film = film.map_err(|e| Failure::new("video", e))?;
         let around = film.projection().pixels_around();
         let film = match choice.max_frames {
-            Some(most) => film.at_most(most as usize),
-            None => film,
+            Some(most) if wanted.is_none() => film.at_most(most as usize),
+            _ => film,
         };
         let frames = video_frames(&film.video);
         if choice.every != 1 {
             return Err(Failure::usage("⟨every⟩: is for folders of pictures; say ⟨fps⟩ for a video"));
         }
         // ffmpeg gives the upper eye alone.
-        Ok(Self { frames, around, projection: None, film: Some(film), is_stereo: false, limits })
+        Ok(Self { film: Some(film), wanted, ..Self::of_files(frames, around, limits) })
     }
 
     fn of_folder(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
@@ -181,6 +225,9 @@ impl Source {
             return Err(Failure::usage(
                 "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: are for videos (found a folder)",
             ));
+        }
+        if choice.select != SelectChoice::default() {
+            return Err(Failure::usage("⟨select⟩, ⟨step⟩: are for videos (found a folder)"));
         }
         let listed = list_frames(input)?;
         if let Some(lenses) = lenses_of(choice)? {
@@ -191,7 +238,7 @@ impl Source {
             let eac = eac_of(&frames, &limits)?;
             let around = 4 * eac.face_side();
             let projection = Some(Projection::Eac(eac));
-            return Ok(Self { frames, around, projection, film: None, is_stereo, limits });
+            return Ok(Self { projection, is_stereo, ..Self::of_files(frames, around, limits) });
         }
         if !is_stereo && let Some((sets, cube)) = choice.shape.of_sets(input, &listed, &limits)? {
             return Ok(Self::of_projection(choose(sets, choice), cube, limits));
@@ -201,7 +248,7 @@ impl Source {
             return Ok(Self::of_projection(frames, cube, limits));
         }
         let around = width_of_first(&frames, &limits, is_stereo)?;
-        Ok(Self { frames, around, projection: None, film: None, is_stereo, limits })
+        Ok(Self { is_stereo, ..Self::of_files(frames, around, limits) })
     }
 }
 
@@ -209,6 +256,14 @@ impl Source {
 fn lenses_of(choice: &FrameChoice) -> Result<Option<DualFisheye>, Failure> {
     let lenses = choice.lens.as_deref().map(DualFisheye::read).transpose();
     lenses.map_err(|e| Failure::new("lens", e))
+}
+
+/// What the frames of a film show, for those who look at them.
+pub(super) fn shows(film: &Film) -> Shows {
+    match film.projection() {
+        Projection::Equirect(_) => Shows::Sphere,
+        folded => Shows::Folded(Box::new(folded)),
+    }
 }
 
 /// The layout of GoPro MAX streams of the size of the first.

@@ -7,13 +7,14 @@ use std::time::Duration;
 use gausset_compute::{VectorLevel, level};
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
 use gausset_io::lock::FolderLock;
-use gausset_io::units;
+use gausset_io::{owned, units};
 use gausset_pano::cutter::Format;
 use gausset_pano::equalise::Equalise;
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::geometry::View;
 use gausset_pano::layout::{Layout, check_view, natural_side, read_views};
 use gausset_pano::load::Limits;
+use gausset_pano::selection::FILE;
 use gausset_pano::split::{self, MaskCommand, Naming, Numbering, OnError, Report, Settings, Work};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
@@ -156,11 +157,11 @@ impl SplitOptions {
         }
     }
 
-    /// Looks at the footage; nothing is written.
+    /// Looks at the footage and chooses its frames; nothing is written.
     ///
     /// # Errors
-    /// As [`Source::open`].
-    pub fn open(&self, host: &Host<'_>) -> Result<Source, Failure> {
+    /// As [`Source::open`] and [`Source::choose`].
+    pub fn open(&self, host: &mut Host<'_>) -> Result<Source, Failure> {
         if !(0.0..=90.0).contains(&self.crop_bottom) {
             return Err(Failure::usage(format!(
                 "⟨crop-bottom⟩: expected 0..90 degrees, found {}",
@@ -171,7 +172,8 @@ impl SplitOptions {
         self.colours.colouring()?;
         let [width, height] = self.max_side;
         let limits = Limits { width, height, bytes: self.max_file.saturating_mul(1 << 20) };
-        Source::open(&self.input, &self.frames, limits, Duration::from_secs(self.tool_timeout), host)
+        let silence = Duration::from_secs(self.tool_timeout);
+        Source::open(&self.input, &self.frames, limits, silence, host)?.choose(&self.output, host)
     }
 
     /// What is to be done with the frames of a source.
@@ -239,7 +241,7 @@ const SECONDS_PER_PIXEL: f64 = 12e-9;
 ///
 /// # Errors
 /// As [`split()`], as far as it can be known before.
-pub fn forecast(options: &SplitOptions, host: &Host<'_>) -> Result<SplitForecast, Failure> {
+pub fn forecast(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitForecast, Failure> {
     let source = options.open(host)?;
     let without = SplitOptions {
         colours: ColourChoice {
@@ -291,6 +293,10 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         host.warn("the folder", note);
     }
     check_space(folder, &source.frames, &settings)?;
+    if let Some(selection) = &source.selection {
+        owned::stays_inside(folder, Path::new(FILE))?;
+        selection.write(&folder.join(FILE), Overwrite::Replace)?;
+    }
     let level = level(options.simd)
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
     let threads = device::threads(options.threads);

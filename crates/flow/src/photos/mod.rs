@@ -1,7 +1,7 @@
 //! Ordinary photographs and video: structure from motion, and from pictures to a splat.
 //!
 //! ```text
-//! video ─▶ OUTPUT/frames/ (the sharpest of each period) ┐
+//! video ─▶ OUTPUT/frames/ (chosen by the camera's way)  ┐
 //! photographs ──────────────────────────────────────────┴▶ OUTPUT/sparse/0 ─▶ OUTPUT/run/
 //! ```
 //! Frames and model have a marker of ours and a record of what they were made with ([`crate::records`]). What has no
@@ -14,9 +14,11 @@ use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::CameraModel;
+use gausset_pano::selection::Wanted;
 use gausset_train::{TrainConfig, TrainOptions};
 use serde::Serialize;
 
+use crate::film_frames::{Rates, SelectChoice};
 use crate::tool::ToolOptions;
 use crate::training::{self, Conditions, Trained};
 use crate::{Event, Failure, Host, records};
@@ -32,13 +34,15 @@ pub struct LensOptions {
     pub sequence: bool,
     /// Folder of masks NAME.png (0 = ignore).
     pub masks: Option<PathBuf>,
-    /// Video: pictures per second; of each period the sharpest frame is taken. `None` = 2.
+    /// Video: by what frames are chosen.
+    pub select: SelectChoice,
+    /// Video: pictures per second, by time. `None` = 2.
     pub fps: Option<f64>,
     /// Video: first second. `None` = 0.
     pub start: Option<f64>,
     /// Video: last second.
     pub end: Option<f64>,
-    /// Video: at most so many pictures, spread evenly. `None` = 300.
+    /// Video: at most so many pictures, spread by parallax. `None` = 300.
     pub max_frames: Option<u32>,
 }
 
@@ -49,6 +53,7 @@ impl Default for LensOptions {
             single_camera: false,
             sequence: false,
             masks: None,
+            select: SelectChoice::default(),
             fps: None,
             start: None,
             end: None,
@@ -58,8 +63,10 @@ impl Default for LensOptions {
 }
 
 impl LensOptions {
-    fn fps(&self) -> f64 {
-        self.fps.unwrap_or(2.0)
+    /// What is wanted of the frames of a video; `None` = all of them.
+    fn wanted(&self) -> Result<Option<Wanted>, Failure> {
+        let rates = Rates { fps: self.fps, sharpest_of: None, max_frames: Some(self.max_frames()) };
+        self.select.wanted(rates)
     }
 
     fn start(&self) -> f64 {
@@ -73,6 +80,8 @@ impl LensOptions {
     /// Refuses what only a video listens to.
     fn check_photographs(&self) -> Result<(), Failure> {
         let of_video = [
+            ("⟨select⟩", self.select.select.is_some()),
+            ("⟨step⟩", self.select.step.is_some()),
             ("⟨fps⟩", self.fps.is_some()),
             ("⟨start⟩", self.start.is_some()),
             ("⟨end⟩", self.end.is_some()),

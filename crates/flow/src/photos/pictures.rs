@@ -7,11 +7,13 @@ use gausset_io::atomic::{Disk, FileSystem, Overwrite};
 use gausset_io::draft::Draft;
 use gausset_io::owned;
 use gausset_pano::frames::{list_frames, video_frames};
+use gausset_pano::selection::{FILE, Select, Shows};
 use gausset_pano::video::{Choice, Video, extract};
 use gausset_sfm::model::FrameImages;
 use serde_json::{Value, json};
 
 use super::PhotoOptions;
+use crate::film_frames::select;
 use crate::{Event, Failure, Host, Part, Stage, records};
 
 /// Name of the folder of frames in that of the job, and what its marker says.
@@ -42,7 +44,8 @@ pub(super) fn source(options: &PhotoOptions, host: &Host<'_>) -> Result<Source, 
         lens.check_photographs()?;
         return Ok(Source::Photographs);
     }
-    let choice = Choice { fps: Some(lens.fps()), start: lens.start(), end: lens.end, sharpest_of: 0 };
+    lens.wanted()?;
+    let choice = Choice { start: lens.start(), end: lens.end, ..Choice::default() };
     let video = Video::open(photos, choice, LARGEST_FRAME, tool.silence_of_others(), host.stop());
     Ok(Source::Video(Box::new(video.map_err(|e| Failure::new("video", e))?)))
 }
@@ -75,8 +78,19 @@ pub(super) fn pictures(
     }
     // A COLMAP that is missing is reported before the work begins.
     options.tool.find(host)?;
+    let selection = match options.lens.wanted()? {
+        Some(wanted) => Some(select(&video, &Shows::Pinhole, &wanted, &folder.join(FILE), host)?),
+        None => None,
+    };
+    let video = match &selection {
+        Some(selection) => video.picked(&selection.picks()),
+        None => *video,
+    };
     let draft = Draft::new(&Disk, &options.output, FRAMES)?;
     take_frames(options, &video, draft.path(), host)?;
+    if let Some(selection) = selection {
+        selection.write(&draft.path().join(FILE), Overwrite::Refuse)?;
+    }
     records::write_record(&draft.path().join(FRAMES_RECORD), &record)?;
     draft.publish(&Disk, &folder)?;
     Ok(Pictures { folder, is_video: true })
@@ -90,7 +104,9 @@ fn frames_record(options: &PhotoOptions, video: &Video) -> Value {
         "video": photos.file_name().map(|name| name.to_string_lossy()),
         "video-bytes": source.as_ref().map(|s| s.bytes),
         "video-modified": source.as_ref().map(|s| s.modified),
-        "fps": lens.fps(),
+        "select": lens.select.select.map(Select::name),
+        "step": lens.select.step,
+        "fps": lens.fps,
         "start": lens.start(),
         "end": lens.end,
         "max-frames": lens.max_frames(),

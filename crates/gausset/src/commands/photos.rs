@@ -11,6 +11,7 @@ use gausset_train::TrainOptions;
 
 use super::overwrite;
 use super::pano::align::ToolArgs;
+use super::pano::frames::SelectArgs;
 use super::pano::split::parse_positive;
 use super::training::{RecordArgs, ending, object, status};
 use super::viewer::ViewerArgs;
@@ -72,7 +73,9 @@ struct LensArgs {
     /// Folder of masks NAME.png (0 = ignore).
     #[arg(long, value_name = "DIR", help_heading = "Photographs")]
     masks: Option<PathBuf>,
-    /// Video: pictures per second; of each period the sharpest frame is taken [default: 2].
+    #[command(flatten)]
+    select: SelectArgs,
+    /// Video: pictures per second, by time; about each moment the sharpest frame is taken.
     #[arg(long, value_name = "FPS", help_heading = "Photographs", value_parser = parse_positive)]
     fps: Option<f64>,
     /// Video: first second [default: 0].
@@ -81,7 +84,7 @@ struct LensArgs {
     /// Video: last second.
     #[arg(long, value_name = "S", help_heading = "Photographs", value_parser = parse_positive)]
     end: Option<f64>,
-    /// Video: at most so many pictures, spread evenly [default: 300].
+    /// Video: at most so many pictures, spread by parallax [default: 300].
     #[arg(long, value_name = "N", help_heading = "Photographs", value_parser = clap::value_parser!(u32).range(1..))]
     max_frames: Option<u32>,
 }
@@ -93,6 +96,7 @@ impl LensArgs {
             single_camera: self.single_camera,
             sequence: self.sequence,
             masks: self.masks.clone(),
+            select: self.select.options(),
             fps: self.fps,
             start: self.start,
             end: self.end,

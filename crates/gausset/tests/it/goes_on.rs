@@ -209,15 +209,20 @@ fn a_run_that_was_killed_in_its_evaluation_is_not_finished_and_completes_it() {
 #[test]
 fn frames_of_a_video_are_taken_once_and_never_put_among_other_peoples_pictures() {
     let workshop = workshop();
-    let same = ["run", "walk.mp4", "-o", "out", "--steps", "10", "--json"];
+    let same = ["run", "walk.mp4", "-o", "out", "--steps", "10", "--json", "--select", "all"];
     let first = succeed(&workshop, &same).json();
     assert_eq!(calls(&workshop, "ffmpeg"), 1);
     let record: serde_json::Value =
         serde_json::from_slice(&workshop.read("out/frames/frames.json")).expect("a record");
-    assert_eq!((&record["video"], &record["fps"]), (&"walk.mp4".into(), &2.0.into()), "{record}");
-    let again = succeed(&workshop, &["run", "./walk.mp4", "-o", "./out", "--steps", "10", "--json"]);
+    assert_eq!((&record["video"], &record["select"]), (&"walk.mp4".into(), &"all".into()), "{record}");
+    let again = succeed(&workshop, &[&["run", "./walk.mp4", "-o", "./out"], &same[4..]].concat());
     assert_eq!((again.json(), calls(&workshop, "ffmpeg")), (first, 1));
-    refused(&workshop, "out", &[&same[..], &["--fps", "1"]].concat(), &["fps = 2.0 (given: 1.0)", "--force"]);
+    refused(
+        &workshop,
+        "out",
+        &[&same[..], &["--max-frames", "4"]].concat(),
+        &["max-frames = 300 (given: 4)", "--force"],
+    );
     // Another video of the same name.
     std::fs::write(workshop.path("walk.mp4"), b"another video").expect("a file");
     refused(&workshop, "out", &same, &["video-bytes = 7 (given: 13)"]);

@@ -216,6 +216,15 @@ pano export data --invert
 pano export data --format ply
 pano export data --format csv --sources data
 pano export data --format csv --text
+pano split data/images -o r --select space
+pano split nowhere.mp4 -o r --select spce
+pano frames nowhere.mp4
+pano frames data/images
+pano frames nowhere.mp4 --step 0
+pano frames nowhere.mp4 --select space --fps 2
+pano frames nowhere.mp4 --select time --step 3
+pano frames nowhere.mp4 --kind pano
+run data/images -o r --select time
 train data -o r --allow-missing=perhaps
 profile show
 profile show held

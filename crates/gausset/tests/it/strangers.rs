@@ -50,6 +50,7 @@ const CASES: &[&[&str]] = &[
     &["pano", "preview", "IN/walk/p0.jpg", "-o", "HERE/preview.png"],
     &["pano", "split", "IN/walk", "-o", "HERE", "--size", "32", "--look", "exposure=1"],
     &["pano", "layouts", "ring8"],
+    &["pano", "frames", "IN/clip.mp4", "-o", "HERE/frames.txt", "--sheet", "HERE/preview.png"],
     &["pano", "convert", "IN/walk", "HERE", "--to", "cross", "--size", "16"],
     &["pano", "convert", "IN/walk/p0.jpg", "HERE/photo.jpg", "--to", "strip", "--size", "16"],
     &["pano", "convert", "IN/walk/p0.jpg", "HERE/faces", "--to", "faces", "--size", "16"],

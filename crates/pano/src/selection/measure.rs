@@ -3,28 +3,28 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::record::Line;
-use crate::eac::Eac;
 use crate::geometry::direction_from_equirect;
 use crate::motion::{Grey, Optics, Scout};
+use crate::projection::Projection;
 use crate::video::{Times, Video, VideoError};
 
 /// Longer side of the pictures that are measured, px.
 const SIDE: u32 = 960;
 
 /// What the frames of a film show.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Shows {
     /// Panoramas of the whole sphere.
     Sphere,
-    /// Both streams of a GoPro MAX, stacked.
-    Eac(Eac),
+    /// The sphere in another way: both streams of a GoPro MAX, two fisheye circles. It is unfolded to panoramas.
+    Folded(Box<Projection>),
     /// What an ordinary lens sees.
     Pinhole,
 }
 
 impl Shows {
     /// Size of the small pictures that ffmpeg makes of frames of this size.
-    fn stored_size(self, [width, height]: [u32; 2]) -> [u32; 2] {
+    fn stored_size(&self, [width, height]: [u32; 2]) -> [u32; 2] {
         let longer = width.max(height).max(1);
         let scaled = |side: u32| {
             let side = (u64::from(side) * u64::from(SIDE.min(longer)) / u64::from(longer)) as u32;
@@ -35,7 +35,10 @@ impl Shows {
                 let width = width.min(SIDE).max(32) / 4 * 4;
                 [width, width / 2]
             }
-            Self::Eac(_) => [width / 4, height / 4],
+            Self::Folded(projection) => match **projection {
+                Projection::Eac(_) => [width / 4, height / 4],
+                _ => [scaled(width), scaled(height)],
+            },
             Self::Pinhole => [scaled(width), scaled(height)],
         }
     }
@@ -43,9 +46,9 @@ impl Shows {
 
 /// Size of the pictures that are measured, of frames of this size.
 #[must_use]
-pub fn small_size(shows: Shows, size: [u32; 2]) -> [u32; 2] {
+pub fn small_size(shows: &Shows, size: [u32; 2]) -> [u32; 2] {
     match shows {
-        Shows::Eac(_) => [SIDE, SIDE / 2],
+        Shows::Folded(_) => [SIDE, SIDE / 2],
         other => other.stored_size(size),
     }
 }
@@ -57,7 +60,7 @@ pub fn small_size(shows: Shows, size: [u32; 2]) -> [u32; 2] {
 /// ffmpeg or ffprobe fails.
 pub fn measure(
     video: &Video,
-    shows: Shows,
+    shows: &Shows,
     stop: &AtomicBool,
     tell: &mut dyn FnMut(usize),
 ) -> Result<(Vec<Line>, Times), VideoError> {
@@ -66,10 +69,10 @@ pub fn measure(
     let [width, height] = small_size(shows, video.size).map(|side| side as usize);
     let optics = match shows {
         Shows::Pinhole => Optics::pinhole(width, height),
-        Shows::Sphere | Shows::Eac(_) => Optics::sphere(width, height),
+        Shows::Sphere | Shows::Folded(_) => Optics::sphere(width, height),
     };
     let unfolded = match shows {
-        Shows::Eac(eac) => Some(Unfolded::new(&eac, stored, [width, height])),
+        Shows::Folded(folded) => Some(Unfolded::new(folded, stored, [width, height])),
         Shows::Sphere | Shows::Pinhole => None,
     };
     let mut reader = video.start_small(stored, true, stop)?;
@@ -90,21 +93,26 @@ pub fn measure(
     Ok((lines, times))
 }
 
-/// Where each pixel of a panorama is in the stacked streams: the first of four neighbours, and two fractions of 256.
+/// Where each pixel of a panorama is in the pictures of the source: the first of four neighbours, and two fractions of 256.
 struct Unfolded {
     places: Vec<(u32, [u16; 2])>,
     stride: usize,
 }
 
 impl Unfolded {
-    fn new(eac: &Eac, [w, h]: [u32; 2], [width, height]: [usize; 2]) -> Self {
-        let canvas = eac.canvas();
+    fn new(folded: &Projection, [w, h]: [u32; 2], [width, height]: [usize; 2]) -> Self {
+        let canvas = folded.canvas();
         let scale = [f64::from(w) / f64::from(canvas[0]), f64::from(h) / f64::from(canvas[1])];
         let place = |at: usize| {
             let (x, y) = ((at % width) as f64 + 0.5, (at / width) as f64 + 0.5);
-            let place = eac.place(direction_from_equirect(x, y, width as f64, height as f64));
+            let place = folded.place(direction_from_equirect(x, y, width as f64, height as f64));
             let index = |v: f64, side: u32| (v - 0.5).clamp(0.0, f64::from(side) - 1.001);
-            let (u, v) = (index(place.u * scale[0], w), index(place.v * scale[1], h));
+            // Of two lenses that see it, the one that sees it better.
+            let [u, v] = match place.second {
+                Some((other, share)) if share > 0.5 => other,
+                _ => [place.u, place.v],
+            };
+            let (u, v) = (index(u * scale[0], w), index(v * scale[1], h));
             let fraction = |v: f64| (256.0 * (v - libm::floor(v))) as u16;
             (libm::floor(v) as u32 * w + libm::floor(u) as u32, [fraction(u), fraction(v)])
         };
@@ -131,10 +139,10 @@ mod tests {
 
     #[test]
     fn pictures_are_small_and_keep_their_shape() {
-        assert_eq!(small_size(Shows::Sphere, [3840, 1920]), [960, 480]);
-        assert_eq!(small_size(Shows::Sphere, [64, 32]), [64, 32]);
-        assert_eq!(small_size(Shows::Pinhole, [1920, 1080]), [960, 540]);
-        assert_eq!(small_size(Shows::Pinhole, [1080, 1921]), [538, 960]);
-        assert_eq!(small_size(Shows::Pinhole, [34, 25]), [34, 24]);
+        assert_eq!(small_size(&Shows::Sphere, [3840, 1920]), [960, 480]);
+        assert_eq!(small_size(&Shows::Sphere, [64, 32]), [64, 32]);
+        assert_eq!(small_size(&Shows::Pinhole, [1920, 1080]), [960, 540]);
+        assert_eq!(small_size(&Shows::Pinhole, [1080, 1921]), [538, 960]);
+        assert_eq!(small_size(&Shows::Pinhole, [34, 25]), [34, 24]);
     }
 }

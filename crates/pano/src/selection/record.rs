@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use gausset_io::atomic::{Disk, Overwrite, WriteError, WriteOptions, write_atomic_with};
 use gausset_io::input;
 use serde::{Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::choose::choose;
-use super::{Reason, Select, Wanted};
+use super::{Reason, Select, Shows, Wanted};
 use crate::frames::source_frame;
 use crate::motion::Sight;
+use crate::projection::Projection;
 use crate::video::Video;
 
 /// Its usual name.
@@ -71,6 +73,9 @@ pub struct Measured {
     pub size: [u32; 2],
     /// Whether they are panoramas.
     pub sphere: bool,
+    /// Sum of the lens file, if two fisheye circles are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lenses: Option<String>,
     /// Version of the measurements.
     pub version: u32,
 }
@@ -78,7 +83,14 @@ pub struct Measured {
 impl Measured {
     /// What measurements of a video depend on.
     #[must_use]
-    pub fn of(video: &Video, is_sphere: bool) -> Self {
+    pub fn of(video: &Video, shows: &Shows) -> Self {
+        let lenses = match shows {
+            Shows::Folded(folded) => match &**folded {
+                Projection::Fisheye(lenses) => Some(lenses),
+                _ => None,
+            },
+            Shows::Sphere | Shows::Pinhole => None,
+        };
         let file = source_frame("film", vec![video.path.clone()]);
         Self {
             video: video.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
@@ -87,7 +99,8 @@ impl Measured {
             start: video.choice.start,
             end: video.choice.end,
             size: video.size,
-            sphere: is_sphere,
+            sphere: *shows != Shows::Pinhole,
+            lenses: lenses.map(|lenses| format!("{:016x}", xxh3_64(lenses.to_json().as_bytes()))),
             version: MEASURED_VERSION,
         }
     }

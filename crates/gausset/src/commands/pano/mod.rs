@@ -6,6 +6,7 @@ pub(crate) mod colour;
 pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod export;
+pub(crate) mod frames;
 pub(crate) mod layouts;
 pub(crate) mod preview;
 pub(crate) mod run;
@@ -23,7 +24,8 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset pano run walk/ -o out/               panoramas in, splat out
   gausset pano split walk/ -o work/            eight views around the horizon from each panorama
-  gausset pano split tour.mp4 -o work/ --fps 2 --layout cube6
+  gausset pano split tour.mp4 -o work/ --layout cube6
+  gausset pano frames tour.mp4                 which frames of a video are taken, and why
 See docs/pano.md.";
 
 /// Arguments of `pano`.
@@ -43,6 +45,8 @@ enum What {
     Align(Box<align::AlignArgs>),
     /// Everything: views, poses, training, evaluation.
     Run(Box<run::RunArgs>),
+    /// Choose frames of a video: a table, a file and a sheet of what is kept, and why.
+    Frames(Box<frames::FramesArgs>),
     /// What the layouts see of the sphere.
     Layouts(layouts::LayoutsArgs),
     /// Draw the views of a layout and their outlines on a panorama.
@@ -64,6 +68,7 @@ impl PanoArgs {
             What::Split(args) => args.json,
             What::Align(args) => args.json,
             What::Run(args) => args.json,
+            What::Frames(args) => args.json,
             What::Layouts(args) => args.json,
             What::Convert(args) => args.json,
             What::Calibrate(args) => args.json,
@@ -80,6 +85,7 @@ pub(crate) fn run(args: PanoArgs, console: &Console) -> Result<Status, Ending> {
         What::Split(args) => split::run(&args, console),
         What::Align(args) => align::run(&args, console),
         What::Run(args) => run::run(&args, console),
+        What::Frames(args) => frames::run(&args, console),
         What::Layouts(args) => layouts::run(&args, console),
         What::Preview(args) => preview::run(&args, console),
         What::Convert(args) => convert::run(&args, console),

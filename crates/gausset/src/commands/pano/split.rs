@@ -13,6 +13,7 @@ use gausset_train::MemoryLimit;
 use serde::Serialize;
 
 use super::colour::ColourArgs;
+use super::frames::SelectArgs;
 use super::shape::ShapeArgs;
 use super::views::ViewArgs;
 use crate::commands::training::{ending, interrupted};
@@ -120,7 +121,9 @@ pub(crate) struct ChoiceArgs {
     /// Every n-th frame.
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) every: u32,
-    /// Video: frames per second.
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    /// Video: frames per second, by time.
     #[arg(long, value_name = "FPS", help_heading = "Frames", value_parser = parse_positive)]
     pub(crate) fps: Option<f64>,
     /// Video: first second.
@@ -138,7 +141,7 @@ pub(crate) struct ChoiceArgs {
     /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
     #[arg(long, value_name = "FILE", help_heading = "Frames")]
     pub(crate) lens: Option<PathBuf>,
-    /// At most so many frames, spread evenly.
+    /// At most so many frames: of a video spread by parallax, of a folder evenly.
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_frames: Option<u32>,
     #[command(flatten)]
@@ -149,6 +152,7 @@ impl ChoiceArgs {
     pub(crate) fn options(&self) -> FrameChoice {
         FrameChoice {
             every: self.every,
+            select: self.select.options(),
             fps: self.fps,
             start: self.start,
             end: self.end,

@@ -1,0 +1,175 @@
+//! Which frames of a film are taken: asked, measured, chosen. For panoramas and for ordinary video.
+
+use std::path::Path;
+
+use gausset_pano::selection::{
+    FPS, Measured, Reason, STEP, Select, Selection, SelectionError, Shows, Wanted, measure,
+};
+use gausset_pano::video::{Video, VideoError};
+
+use crate::{Event, Failure, Host, Part, Stage};
+
+/// What is asked of a choice of frames.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct SelectChoice {
+    /// By what; `None` = by space, by time where a rate is given.
+    pub select: Option<Select>,
+    /// Degrees of parallax between neighbours, by space; `None` = 4.
+    pub step: Option<f64>,
+}
+
+/// Options that mean something for one way of choosing only.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Rates {
+    /// Frames a second.
+    pub(crate) fps: Option<f64>,
+    /// Of so many neighbouring frames, the sharpest.
+    pub(crate) sharpest_of: Option<u32>,
+    /// At most so many frames.
+    pub(crate) max_frames: Option<u32>,
+}
+
+impl SelectChoice {
+    /// What is wanted; `None` = all frames, without a look at them.
+    pub(crate) fn wanted(&self, rates: Rates) -> Result<Option<Wanted>, Failure> {
+        let Rates { fps, sharpest_of, max_frames } = rates;
+        let select = match (self.select, fps, sharpest_of) {
+            (Some(select), ..) => select,
+            (None, _, Some(_)) => Select::All,
+            (None, Some(_), None) => Select::Time,
+            (None, None, None) => Select::Space,
+        };
+        let idle = |option: &str, instead: &str| {
+            let select = select.name();
+            Err(Failure::usage(format!(
+                "⟨{option}⟩: has no effect with ⟨select = {select}⟩; leave it out, or take ⟨select = {instead}⟩"
+            )))
+        };
+        let is_asked = self.select.is_some();
+        if self.step.is_some() && select != Select::Space {
+            return idle("step", "space");
+        }
+        if is_asked && fps.is_some() && select != Select::Time {
+            return idle("fps", "time");
+        }
+        if is_asked && sharpest_of.is_some() && select != Select::All {
+            return idle("sharpest-of", "all");
+        }
+        let wanted = Wanted {
+            select,
+            fps: fps.unwrap_or(FPS),
+            step: self.step.unwrap_or(STEP),
+            max_frames: max_frames.map(|most| most as usize),
+        };
+        Ok((select != Select::All).then_some(wanted))
+    }
+}
+
+/// What was chosen of a film.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FramesChosen {
+    /// By what.
+    pub select: Select,
+    /// Degrees of parallax between neighbours, by space.
+    pub step: Option<f64>,
+    /// Frames a second, by time.
+    pub fps: Option<f64>,
+    /// Frames that are taken.
+    pub kept: usize,
+    /// Frames of the film.
+    pub frames: usize,
+    /// Why the others are not, and how many.
+    pub dropped: Vec<(Reason, usize)>,
+}
+
+impl FramesChosen {
+    /// What a selection has chosen.
+    #[must_use]
+    pub fn of(selection: &Selection) -> Self {
+        let header = &selection.header;
+        Self {
+            select: header.select,
+            step: header.used_step,
+            fps: header.fps,
+            kept: header.kept,
+            frames: header.frames,
+            dropped: selection.reasons(false).into_iter().collect(),
+        }
+    }
+}
+
+impl From<VideoError> for Failure {
+    fn from(error: VideoError) -> Self {
+        match error {
+            VideoError::Write(error) => error.into(),
+            error @ VideoError::Video { .. } => Self::new("video", error),
+        }
+    }
+}
+
+impl From<SelectionError> for Failure {
+    fn from(error: SelectionError) -> Self {
+        match error {
+            SelectionError::Write(error) => error.into(),
+            error @ SelectionError::NoFrame(_) => Self::new("video", error),
+        }
+    }
+}
+
+/// Looks at all frames of a film, unless the file of an earlier choice knows them, and chooses.
+///
+/// # Errors
+/// ffmpeg fails, there is no frame; the job was asked to stop.
+pub(crate) fn select(
+    video: &Video,
+    shows: &Shows,
+    wanted: &Wanted,
+    known: &Path,
+    host: &mut Host<'_>,
+) -> Result<Selection, Failure> {
+    let film = Measured::of(video, shows);
+    let (lines, notes) = match Selection::known(known, &film) {
+        Some(known) => known,
+        None => {
+            host.stage(Stage::LookAtFrames);
+            host.report(Event::Begun { part: Part::Frames, done: 0, total: video.about() });
+            let stop = host.stop();
+            let measured = measure(video, shows, stop, &mut |done| {
+                host.report(Event::Done { done: done as u64, views_per_s: None });
+            });
+            host.report(Event::Ended);
+            let (lines, times) = host.unless_stopped(measured)?;
+            if host.is_stopping() {
+                return Err(Failure::stopped());
+            }
+            (lines, times.note.into_iter().collect())
+        }
+    };
+    let selection = Selection::new(video, film, lines, notes, wanted)?;
+    for note in &selection.header.notes {
+        host.warn("the video", format!("{}: {note}", video.path.display()));
+    }
+    if let Some(line) = doubt(&selection) {
+        host.warn("the video", format!("{}: {line}", video.path.display()));
+    }
+    host.report(Event::FramesChosen(FramesChosen::of(&selection)));
+    Ok(selection)
+}
+
+/// What a person should know of a choice that rests on little.
+fn doubt(selection: &Selection) -> Option<String> {
+    let (header, frames) = (&selection.header, selection.lines.len());
+    if header.select != Select::Space || frames < 2 {
+        return None;
+    }
+    // The first one has nothing that it could be compared with.
+    let unknown = selection.lines[1..].iter().filter(|line| line.parallax.is_none()).count();
+    if 2 * unknown > frames {
+        return Some(format!(
+            "motion of {unknown} of {frames} frames could not be measured (too small, too dark or nothing to follow); there frames are taken by time"
+        ));
+    }
+    (header.kept == 1 && header.max_frames != Some(1)).then(|| {
+        format!("the camera stays in one place: 1 of {frames} frames is taken; say ⟨select = time⟩ for more")
+    })
+}
