@@ -2,8 +2,8 @@
 //!
 //! Corners are the strongest of each cell (Shi and Tomasi 1994), so that they lie all over the picture. They are found
 //! again by Gauss-Newton of the differences of a patch, from the coarsest level to the finest (Lucas and Kanade 1981;
-//! gradients of the first picture, as in Baker and Matthews 2004), means taken out: a change of brightness moves
-//! nothing.
+//! gradients of the first picture, as in Baker and Matthews 2004), means and contrast taken out: a change of
+//! exposure moves nothing.
 
 use super::optics::Optics;
 use super::picture::{Grey, Pyramid};
@@ -263,8 +263,10 @@ impl Patch {
                 return None;
             }
             without_mean(&mut seen);
+            // As much contrast as in the reference: else a darker picture would seem to have moved.
+            let gain = (self.length / product(&seen, &seen).sqrt().max(1e-3)).clamp(0.25, 4.0);
             for (seen, value) in seen.iter_mut().zip(&self.value) {
-                *seen -= value;
+                *seen = gain * *seen - value;
             }
             let (a, b) = (product(&self.across, &seen), product(&self.down, &seen));
             let step =
@@ -300,7 +302,7 @@ mod tests {
         let mut picture = Grey::new(w, h);
         for (i, out) in picture.data.iter_mut().enumerate() {
             let (x, y) = ((i % w) as f64 - dx, (i / w) as f64 - dy);
-            let waves = [(31.0, 2.0), (17.0, -3.1), (5.0, 2.5), (23.0, -1.5), (11.0, 1.0)];
+            let waves = [(7.0, 1.0), (5.0, -1.3), (11.0, 0.8), (3.0, 0.9), (13.0, -0.6)];
             let value: f64 = waves.iter().map(|&(a, b)| wave(x, y, a, b)).sum();
             *out = (gain * (110.0 + 22.0 * value)) as u8;
         }

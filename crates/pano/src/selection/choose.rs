@@ -13,10 +13,11 @@ const WIDE_SLACK: f64 = 0.5;
 const BLURRED: f64 = 0.9;
 /// Share of the best sharpness in reach that is sharp enough.
 const ENOUGH: f64 = 0.97;
-/// Steps below which a camera stands.
+/// Frames before and behind between which a camera stands if it moves by less than so many steps, and turns on the
+/// spot if it turns by more than so many degrees.
+const AROUND: usize = 6;
 const STANDING: f64 = 0.15;
-/// Degrees of turn from which on it turns on the spot.
-const TURNING: f64 = 10.0;
+const TURNING: f64 = 5.0;
 /// Steps a second where motion could not be measured.
 const BLIND_RATE: f64 = 2.0;
 /// Of the turn after which a picture of an ordinary lens shows little of what it showed, so much is a step.
@@ -183,9 +184,10 @@ impl Way {
             let best = reach.iter().map(|&k| lines[k].sharpness).fold(0.0, f64::max);
             let until = kept.get(index + 1).map_or(lines.len(), |next| next.frame);
             for k in frame + 1..until {
-                let moved = (self.steps[k] - self.steps[*frame]).abs() / scale;
+                let (before, behind) = (k.saturating_sub(AROUND), (k + AROUND).min(lines.len() - 1));
+                let moved = (self.steps[behind] - self.steps[before]).abs() / scale;
                 if moved < STANDING {
-                    let turned = self.turned(*frame, k) > TURNING;
+                    let turned = self.turned(before, behind) > TURNING;
                     lines[k].reason = if turned { Reason::Turning } else { Reason::Standing };
                 }
             }
@@ -349,7 +351,7 @@ mod tests {
             kept(&lines),
             [0, 8, 16, 24, 32, 40, 48, 56, 121, 123, 125, 127, 129, 131, 133, 135, 137, 139]
         );
-        assert_eq!(lines[100].reason, Reason::Near);
+        assert_eq!((lines[100].reason, lines[50].reason), (Reason::Standing, Reason::Near));
         let mut lines = film(50, |_| 0.02);
         choose(&mut lines, &wanted(Select::Space, None), None);
         assert_eq!((kept(&lines), lines[7].reason), (vec![0], Reason::Standing));
