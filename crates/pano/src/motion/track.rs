@@ -273,7 +273,7 @@ impl Patch {
                 [-(self.inverse[0] * a + self.inverse[1] * b), -(self.inverse[1] * a + self.inverse[2] * b)];
             at = [at[0] + step[0], at[1] + step[1]];
             let apart = (at[0] - start[0]).abs().max((at[1] - start[1]).abs());
-            if !(apart < SIDE as f32) {
+            if apart.is_nan() || apart >= SIDE as f32 {
                 return None;
             }
             if step[0].abs().max(step[1].abs()) < STILL {

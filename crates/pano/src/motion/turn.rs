@@ -231,7 +231,7 @@ fn solve<const N: usize>(mut matrix: [[f64; N]; N], mut right: [f64; N]) -> Opti
         matrix.swap(column, pivot);
         right.swap(column, pivot);
         let divisor = matrix[column][column];
-        if !(divisor.abs() > 1e-300) {
+        if divisor.is_nan() || divisor.abs() <= 1e-300 {
             return None;
         }
         for row in column + 1..N {

@@ -32,7 +32,7 @@ impl Shows {
         };
         match self {
             Self::Sphere => {
-                let width = width.min(SIDE).max(32) / 4 * 4;
+                let width = width.clamp(32, SIDE) / 4 * 4;
                 [width, width / 2]
             }
             Self::Folded(projection) => match **projection {
