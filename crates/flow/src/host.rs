@@ -45,7 +45,7 @@ pub enum Event {
     /// Photographs are aligned, now or by an earlier job.
     PhotosAligned(PhotoAlignment),
     /// Panoramas are aligned, now or by an earlier job.
-    PanosAligned(PanoAlignment),
+    PanosAligned(Box<PanoAlignment>),
     /// The scale of a model is in metres.
     MetricScale {
         /// GPS positions that it is taken from.

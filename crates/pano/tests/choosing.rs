@@ -48,7 +48,7 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     assert!(errors.len() > 50 && errors[errors.len() / 2] < 0.15, "{errors:?}");
 
     let choose = |wanted: &Wanted| {
-        let film = Measured::of(video, true);
+        let film = Measured::of(video, &Shows::Sphere);
         Selection::new(video, film, lines.clone(), Vec::new(), wanted).unwrap()
     };
     let selection = choose(&Wanted::default());
@@ -64,7 +64,8 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     selection.write(&file, gausset_io::atomic::Overwrite::Refuse).unwrap();
     let (known, _) = Selection::known(&file, &selection.header.film).unwrap();
     let again =
-        Selection::new(video, Measured::of(video, true), known, Vec::new(), &Wanted::default()).unwrap();
+        Selection::new(video, Measured::of(video, &Shows::Sphere), known, Vec::new(), &Wanted::default())
+            .unwrap();
     assert_eq!(again, selection);
     let other = Measured { bytes: 1, ..selection.header.film.clone() };
     assert_eq!(Selection::known(&file, &other), None);

@@ -283,7 +283,7 @@ fn without_outliers(from: &[[f64; 3]], to: &[[f64; 3]], moments: usize) -> Vec<b
         for j in i + 1..count {
             for k in j + 1..count {
                 at += 1;
-                if at % stride != 0 {
+                if !at.is_multiple_of(stride) {
                     continue;
                 }
                 let pick = |points: &[[f64; 3]]| [points[i], points[j], points[k]];

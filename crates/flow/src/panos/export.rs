@@ -259,11 +259,14 @@ struct Job<'a> {
     points: &'a [ObservedPoint],
 }
 
+/// A file that is to be written, and what is in it.
+type Content = (PathBuf, Vec<u8>);
+
 impl Job<'_> {
     /// The files, and the one to be named (or their folder).
-    fn files(&self, out: &Path) -> Result<(Vec<(PathBuf, Vec<u8>)>, PathBuf), Failure> {
+    fn files(&self, out: &Path) -> Result<(Vec<Content>, PathBuf), Failure> {
         let Self { options, target, poses, points, .. } = self;
-        let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+        let mut files: Vec<Content> = Vec::new();
         let bare: Vec<ColmapPoint> = points.iter().map(|p| p.point.clone()).collect();
         let ply = (!bare.is_empty()).then(|| (out.join(POINTS), export::points_ply(&bare)));
         let views = || export::poses_of_views(target, poses);

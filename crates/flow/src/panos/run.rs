@@ -138,7 +138,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         None => align::align(&folders.align, None, &options.tool, options.overwrite, host)?,
     };
     let alignment = PanoAlignment::of(&poses, &folders.align);
-    host.report(Event::PanosAligned(alignment.clone()));
+    host.report(Event::PanosAligned(Box::new(alignment.clone())));
     host.stage(Stage::CutForTraining);
     let chosen = views(options.train_layout, options.train_size);
     let cut = SplitOptions { force: cut.force, ..split_options(options, &folders.train, chosen, conditions) };

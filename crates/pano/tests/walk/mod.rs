@@ -76,7 +76,7 @@ pub(crate) fn shots(seconds: f64) -> Vec<Shot> {
     let mut blurred = false;
     (0..count)
         .map(|k| {
-            let at = |fine: usize| poses[fine.min(poses.len() - 1)].clone();
+            let at = |fine: usize| poses[fine.min(poses.len() - 1)];
             let is_mean = random(k as u64) < 0.25;
             let parts = 5 + (11.0 * random(k as u64 + 1000)) as usize;
             let exposed: Vec<Pose> = match is_mean {
@@ -132,7 +132,7 @@ pub(crate) fn film(path: &Path, shots: &[Shot], width: u32, shown: [u32; 2]) {
             }
             let parts = shot.exposed.len() as f64;
             let noisy = |(i, &v): (usize, &u32)| {
-                let noise = 3.0 * (random((k as u64) << 32 | i as u64 / 3) - 0.5);
+                let noise = 3.0 * (random(((k as u64) << 32) | (i as u64 / 3)) - 0.5);
                 (f64::from(v) / parts + noise).round().clamp(0.0, 255.0) as u8
             };
             picture = sum.iter().enumerate().map(noisy).collect();
