@@ -12,6 +12,9 @@ use super::turn::{FEWEST, Pair, turn};
 pub const REACH: f64 = 2.0;
 /// Share of the corners of a reference below which a new one is taken.
 const ENOUGH: f64 = 0.5;
+/// Share of the corners of the frame before that has to be found again, and to agree. Where most are gone at once, the few
+/// that are left are those that moved little: they say nothing of how far the camera went.
+const STAYS: f64 = 0.4;
 /// Frames without motion after which a new reference is taken, and a corner is looked for no longer.
 const PATIENCE: usize = 4;
 /// Frames before and behind whose sharpness a frame is compared with.
@@ -56,6 +59,8 @@ struct Reference {
     followed: Vec<Followed>,
     /// Takes directions of the reference to the last frame.
     rotation: Mat3,
+    /// Corners that agreed in the last frame whose motion is known.
+    agreed: f64,
 }
 
 /// Looks at the frames of a film one after the other.
@@ -163,6 +168,8 @@ impl Scout {
         let count = reference.followed.len();
         let expected = se3::mul(pace, &reference.rotation);
         let turn = turn(&pairs, &expected, number as u64, optics.wraps()).filter(|turn| turn.agreeing > 0.4);
+        let agreed = turn.as_ref().map_or(0.0, |turn| turn.agreeing * pairs.len() as f64);
+        let turn = turn.filter(|_| agreed >= STAYS * reference.agreed);
         let Some(turn) = turn else {
             reference.rotation = expected;
             return None;
@@ -179,7 +186,7 @@ impl Scout {
         reference.followed.retain(|followed| followed.missed < PATIENCE);
         let since = se3::mul(&turn.rotation, &se3::transpose(&reference.rotation));
         let is_next = self.lost == 0;
-        reference.rotation = turn.rotation;
+        (reference.rotation, reference.agreed) = (turn.rotation, agreed);
         let parallax = turn.parallax.to_degrees();
         sight.rotation = is_next.then(|| axis_angle(&since).map(f64::to_degrees));
         sight.parallax = Some(parallax);
@@ -201,7 +208,9 @@ impl Scout {
             .collect();
         self.lost = 0;
         let is_there = followed.len() >= FEWEST;
-        self.reference = is_there.then_some(Reference { number, path, followed, rotation: IDENTITY3 });
+        let agreed = followed.len() as f64;
+        self.reference =
+            is_there.then_some(Reference { number, path, followed, rotation: IDENTITY3, agreed });
     }
 }
 
@@ -253,6 +262,31 @@ mod tests {
         let sharpness = relative(&gradients);
         assert!((sharpness[10] - 0.5).abs() < 1e-12);
         assert!((sharpness[30] - 1.0).abs() < 1e-12 && (sharpness[5] - 1.0).abs() < 1e-12);
+    }
+
+    /// Blocks of 6 px of any grey: above this share of the height those of seed 1, below those of another seed.
+    fn blocks(seed: u64, share: f64) -> Grey {
+        let (width, height) = (480, 240);
+        let value = |at: usize| {
+            let (x, y) = (at % width / 6, at / width / 6);
+            let seed = if (at / width) as f64 <= share * height as f64 { 1 } else { seed };
+            let mut v = ((seed << 32) | (x * 1000 + y) as u64).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+            v = (v ^ (v >> 31)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            (v >> 56) as u8
+        };
+        Grey { width, height, data: (0..width * height).map(value).collect() }
+    }
+
+    #[test]
+    fn a_jump_that_leaves_the_sky_as_it_was_is_no_small_step() {
+        let mut scout = Scout::new(Optics::sphere(480, 240));
+        for (seed, share) in [(1, 1.0), (1, 1.0), (2, 0.35), (2, 0.35)] {
+            scout.look(&mut blocks(seed, share));
+        }
+        let sights = scout.finish();
+        assert_eq!((sights[1].parallax, sights[1].tracks > 100), (Some(0.0), true), "{sights:?}");
+        // Some corners are found again, and stand still.
+        assert_eq!((sights[2].parallax, sights[3].parallax), (None, None), "{sights:?}");
     }
 
     #[test]
