@@ -99,7 +99,7 @@ pub fn compare(first: &Path, reference: &Path) -> Result<Compared, Failure> {
 /// Refuses poses that have no name in common with some frames.
 ///
 /// # Errors
-/// As [`compare`].
+/// As [`compare()`].
 pub fn check_names(frames: &[String], reference: &Path) -> Result<(), Failure> {
     let pose =
         |(moment, name): (u32, &String)| NamedPose { name: name.clone(), pose: Default::default(), moment };
