@@ -59,6 +59,8 @@ pub enum Event {
     ViewsAdded(Vec<gausset_pano::geometry::View>),
     /// These frames of a film are taken.
     FramesChosen(FramesChosen),
+    /// Panoramas were cut, and this is where the time went.
+    Cut(gausset_pano::split::StageTimes),
     /// Points were added far away, where there is sky.
     FarPoints(usize),
     /// Something a person should know though the job goes on.

@@ -39,14 +39,20 @@ pub fn finish(engine: &mut dyn Engine, folder: &Path, outcome: &Outcome) -> Resu
 
 /// Ends the recording; measures the machine and adds what the stages would take at least.
 pub fn stop(engine: &mut dyn Engine, about: &[(&str, String)]) -> (Profile, Trace) {
-    gausset_prof::set_enabled(false);
-    gausset_prof::set_trace(false);
-    let (mut profile, trace) = (gausset_prof::snapshot(), gausset_prof::trace());
-    profile.about = about.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let (mut profile, trace) = stop_recording(about);
     let median = |name: &str| profile.counter(name).map(|counter| counter.median);
     if let Some(work) = StepWork::from_counters(median) {
         (profile.machine, profile.floors) = floors(engine, &work);
     }
+    (profile, trace)
+}
+
+/// Ends the recording of a job without an engine.
+pub fn stop_recording(about: &[(&str, String)]) -> (Profile, Trace) {
+    gausset_prof::set_enabled(false);
+    gausset_prof::set_trace(false);
+    let (mut profile, trace) = (gausset_prof::snapshot(), gausset_prof::trace());
+    profile.about = about.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     (profile, trace)
 }
 

@@ -10,12 +10,14 @@ use gausset_flow::training::Trained;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_io::units;
 use gausset_pano::selection::Select;
-use gausset_pano::split::{PartSeconds, Report};
+use gausset_pano::split::{Report, StageTimes};
+use gausset_prof::Spent;
 use gausset_train::eval::CONTACT_SHEET;
 use gausset_train::{Advice, End, Outcome};
 
 use crate::numbers::{counted, decibels, duration, grouped, three_digits};
 use crate::shell::in_shell;
+use crate::table::Align;
 use crate::{scores, table};
 
 /// An alignment of photographs.
@@ -109,29 +111,58 @@ pub(crate) fn split(report: &Report, folder: &Path) -> String {
         ("views", counted(report.views as u64, "view")),
         ("folder", folder.display().to_string()),
     ];
-    let PartSeconds { read, decode, colour, remap, encode, write } = report.seconds;
-    if report.frames > report.resumed {
-        let parts = [
-            ("read", read),
-            ("decode", decode),
-            ("colour", colour),
-            ("remap", remap),
-            ("encode", encode),
-            ("write", write),
-        ];
-        // Colours take no time where they stay as they are.
-        let parts = parts.into_iter().filter(|(name, seconds)| *name != "colour" || *seconds > 1e-4);
-        let parts: Vec<String> =
-            parts.map(|(name, seconds)| format!("{name} {}", three_digits(seconds))).collect();
-        rows.push(("seconds", format!("{} (all workers together)", parts.join(", "))));
-    }
     if report.resumed > 0 {
         rows.push(("kept", format!("{} from before", counted(report.resumed as u64, "frame"))));
     }
     if !report.skipped.is_empty() {
         rows.push(("skipped", counted(report.skipped.len() as u64, "frame")));
     }
-    table::facts(&rows)
+    if report.frames == report.resumed {
+        return table::facts(&rows);
+    }
+    rows.push(("limited by", report.times.limit().to_owned()));
+    format!("{}\n{}", table::facts(&rows), stages(&report.times))
+}
+
+/// Where the time of a split went: rows that add up to the time of all workers.
+fn stages(times: &StageTimes) -> String {
+    let header = [
+        ("stage", Align::Left),
+        ("wall s", Align::Right),
+        ("share", Align::Right),
+        ("CPU s", Align::Right),
+        ("waiting s", Align::Right),
+    ];
+    let row = |name: String, spent: Spent, share: Option<f64>| {
+        let share = share.map_or_else(|| "-".to_owned(), |share| format!("{:.1} %", 100.0 * share));
+        let seconds = [spent.wall_s, spent.cpu_s, spent.waiting_s()].map(three_digits);
+        let [wall, cpu, waiting] = seconds;
+        vec![name, wall, share, cpu, waiting]
+    };
+    // What took no time was not asked for: colours, masks, turns at a video.
+    let busy = times.stages.iter().filter(|stage| times.share(stage) >= 5e-4);
+    let mut rows: Vec<Vec<String>> =
+        busy.map(|stage| row(stage.stage.to_owned(), stage.spent, Some(times.share(stage)))).collect();
+    let mut all = Spent::default();
+    times.stages.iter().for_each(|stage| all += stage.spent);
+    rows.push(row(counted(times.workers as u64, "worker"), all, Some(1.0)));
+    rows.push(row("beside: sync".to_owned(), times.sync, None));
+    table::columns(&header, &rows)
+}
+
+/// The same in a line.
+pub(crate) fn split_times(times: &StageTimes) -> String {
+    let mut rows: Vec<_> = times.stages.iter().filter(|row| times.share(row) >= 0.02).collect();
+    rows.sort_by(|a, b| b.spent.wall_s.total_cmp(&a.spent.wall_s));
+    let parts: Vec<String> =
+        rows.into_iter().map(|row| format!("{} {:.0} %", row.stage, 100.0 * times.share(row))).collect();
+    let workers = counted(times.workers as u64, "worker");
+    format!(
+        "cut in {} by {workers}: {}; limited by {}",
+        duration(times.wall_s),
+        parts.join(", "),
+        times.limit()
+    )
 }
 
 /// Which frames of a film are taken, and why not the others.

@@ -93,6 +93,7 @@ impl<'a> Listener<'a> {
                 ));
             }
             Event::NoMetricScale => self.console.note("scale: GPS positions scatter too much to tell it"),
+            Event::Cut(times) => self.console.note(describe::split_times(&times)),
             Event::FarPoints(count) => {
                 let points = counted(count as u64, "point");
                 self.console.note(format!("start: {points} far away where there is sky"));

@@ -22,6 +22,7 @@
 //!   The threads of a pool have no spans of their own: [`begin_as_worker`] gives theirs the name of the stage that the
 //!   critical path is in.
 //! - **Devices** have tracks of their own ([`interval`]): their time runs beside the wall clock, too.
+//! - **Workers** that go from stage to stage keep a [`Ledger`], recorded or not: its rows are all of their time.
 //! - **Bounded**: statistics are kept per path ([`MAX_PATHS`], [`MAX_DEPTH`], [`MAX_COUNTERS`] for each thread) and
 //!   do not grow with the number of spans; what does not fit stays in the time of its parent and is counted in
 //!   [`Profile::dropped_spans`]. The trace is a ring of the last [`TRACE_EVENTS`] events of each thread.
@@ -30,6 +31,7 @@
 mod clock;
 pub use clock::{process_cpu, thread_cpu};
 mod diff;
+mod ledger;
 mod paths;
 mod profile;
 mod recorder;
@@ -43,6 +45,7 @@ use std::marker::PhantomData;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 pub use diff::{Change, Verdict, changes};
+pub use ledger::{Ledger, Spent, Stages};
 pub use profile::{CounterRow, Floor, Machine, Profile, Row, RowKind, UNATTRIBUTED};
 pub use recorder::{CPU_CLOCK_DEPTH, MAX_COUNTERS, MAX_DEPTH, MAX_PATHS, TRACE_EVENTS};
 pub use stats::MEDIAN_RELATIVE_ERROR;

@@ -14,7 +14,7 @@ use gausset_io::dataset::scene_extent;
 use gausset_pano::export::Poses;
 use gausset_pano::far_points::far_points;
 use gausset_pano::layout::Layout;
-use gausset_pano::split::Description;
+use gausset_pano::split::{Description, Report};
 use gausset_train::{Exposure, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
@@ -132,6 +132,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     if report.is_cancelled {
         return Err(Failure::stopped());
     }
+    report_times(&report, host);
     let has_skipped = !report.skipped.is_empty();
     let poses = match align::finished(&folders.align, &options.tool) {
         Some(poses) => poses,
@@ -142,9 +143,11 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     host.stage(Stage::CutForTraining);
     let chosen = views(options.train_layout, options.train_size);
     let cut = SplitOptions { force: cut.force, ..split_options(options, &folders.train, chosen, conditions) };
-    if split::split_source(&cut, &source, host)?.is_cancelled {
+    let report = split::split_source(&cut, &source, host)?;
+    if report.is_cancelled {
         return Err(Failure::stopped());
     }
+    report_times(&report, host);
     let extent = write_model(options, &folders, &poses, host)?;
     let training = TrainOptions {
         scene_extent: Some(extent),
@@ -152,6 +155,13 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     };
     let trained = training::begin_or_go_on(folders.run, &training, options.overwrite, conditions, host)?;
     Ok(PanoRun { alignment, trained, has_skipped })
+}
+
+/// Where the time of a split went, if it did anything.
+fn report_times(report: &Report, host: &mut Host<'_>) {
+    if report.frames > report.resumed {
+        host.report(Event::Cut(report.times.clone()));
+    }
 }
 
 /// Writes the model of the views for training: the points of the alignment, and points far away where there is sky.

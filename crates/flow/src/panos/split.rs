@@ -22,7 +22,7 @@ use serde::Serialize;
 use super::colour::{self, ColourChoice};
 use super::source::{FrameChoice, Source};
 use crate::tool::SILENCE;
-use crate::{Event, Failure, Host, Part, Stage, device};
+use crate::{Event, Failure, Host, Part, Stage, device, profiling};
 
 /// Which views.
 #[derive(Clone, Debug, PartialEq)]
@@ -123,6 +123,8 @@ pub struct SplitOptions {
     pub max_file: u64,
     /// Memory to stay within; auto = a quarter of the machine's, at most 2 GiB.
     pub max_memory: MemoryLimit,
+    /// Folder for a profile of the split: `profile.json`, `profile.csv`, `trace.json`.
+    pub profile: Option<PathBuf>,
     /// Threads; 0 = all processors.
     pub threads: u32,
     /// Vector instructions of the processor.
@@ -152,6 +154,7 @@ impl SplitOptions {
             max_side: [16_384, 8_192],
             max_file: 256,
             max_memory: MemoryLimit::Auto,
+            profile: None,
             threads: 0,
             simd: VectorLevel::Auto,
         }
@@ -269,10 +272,23 @@ pub fn forecast(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitFore
 /// # Errors
 /// Footage or options that cannot be used, a folder of somebody else, too little room or memory.
 pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Failure> {
-    match options.open(host) {
-        Err(failure) if failure.is_stopped() => Ok(Report { is_cancelled: true, ..Report::default() }),
-        source => split_source(options, &source?, host),
-    }
+    let source = match options.open(host) {
+        Err(failure) if failure.is_stopped() => {
+            return Ok(Report { is_cancelled: true, ..Report::default() });
+        }
+        source => source?,
+    };
+    let Some(folder) = &options.profile else { return split_source(options, &source, host) };
+    profiling::take(folder)?;
+    profiling::start();
+    let report = split_source(options, &source, host);
+    let (profile, trace) = profiling::stop_recording(&[
+        ("folder", options.output.display().to_string()),
+        ("frames", source.frames.len().to_string()),
+    ]);
+    let report = report?;
+    profiling::save(&profile, &trace, folder)?;
+    Ok(report)
 }
 
 /// Cuts the panoramas of a source that was looked at before.

@@ -46,6 +46,36 @@ fn splitting_tells_scripts_what_it_did() {
     assert!(!workshop.path("dry").exists());
 }
 
+/// Rows of the table of stages: every moment of every worker is in one, and in the profile.
+#[test]
+fn a_split_says_where_its_time_went() {
+    let workshop = with_walk(4);
+    let split = ["pano", "split", "walk", "-o", "out", "--size", "400", "--threads", "2", "--json"];
+    let result = json(&workshop.succeed(&[&split[..], &["--profile", "where"]].concat()).stdout);
+    let times = &result["times"];
+    let number = |value: &Value| value.as_f64().expect("a number");
+    let stages = times["stages"].as_array().expect("stages");
+    let wall = |name: &str| {
+        let row = stages.iter().find(|row| row["stage"] == name).expect("a stage");
+        number(&row["wall_s"])
+    };
+    let all: f64 = stages.iter().map(|row| number(&row["wall_s"])).sum();
+    let workers = number(&times["workers"]) * number(&times["wall_s"]);
+    assert_eq!(times["workers"], 2);
+    assert!((all / workers - 1.0).abs() < 0.03, "{all} of {workers}: {times}");
+    assert!(wall("remap") > 0.0 && wall("encode") > 0.0 && wall("decode") > 0.0, "{times}");
+    assert!(wall("colour") < 0.01 * workers && wall("idle") < workers, "{times}");
+    for row in stages {
+        assert!(number(&row["cpu_s"]) <= number(&row["wall_s"]) + 0.02, "{row}");
+    }
+    let limit = result["limit"].as_str().expect("a limit");
+    assert!(limit == "sync" || stages.iter().any(|row| row["stage"] == limit), "{limit}");
+    let shown = workshop.succeed(&["profile", "show", "where"]).stdout;
+    assert!(shown.contains("cut") && shown.contains("sync"), "{shown}");
+    let table = workshop.succeed(&["pano", "split", "walk", "-o", "again", "--size", "64"]).stdout;
+    assert!(table.contains("limited by  ") && table.contains("beside: sync"), "{table}");
+}
+
 #[test]
 fn mistakes_are_one_line_and_exit_code_2() {
     let workshop = with_walk(1);

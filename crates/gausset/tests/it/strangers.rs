@@ -49,6 +49,7 @@ const CASES: &[&[&str]] = &[
     &["pano", "run", "IN/walk", "-o", "HERE", "--colmap", "IN/colmap", "--steps", "2", "--train-size", "32"],
     &["pano", "preview", "IN/walk/p0.jpg", "-o", "HERE/preview.png"],
     &["pano", "split", "IN/walk", "-o", "HERE", "--size", "32", "--look", "exposure=1"],
+    &["pano", "split", "IN/walk", "-o", "HERE/profiled", "--size", "32", "--profile", "HERE"],
     &["pano", "layouts", "ring8"],
     &["pano", "frames", "IN/clip.mp4", "-o", "HERE/frames.txt", "--sheet", "HERE/preview.png"],
     &["pano", "convert", "IN/walk", "HERE", "--to", "cross", "--size", "16"],

@@ -2,7 +2,6 @@
 //! the device; then the manifest names the frame.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use gausset_io::atomic::{Disk, FileSystem, Unnamed, name_together, write_unnamed};
 use gausset_io::image::encode::{PngPixels, png};
@@ -26,8 +25,6 @@ pub(super) struct ViewFiles<'a> {
     pub(super) views: Vec<u64>,
     /// Bytes of each mask; 0 = none.
     pub(super) masks: Vec<u64>,
-    /// Time spent on writing.
-    pub(super) seconds: f64,
 }
 
 impl<'a> ViewFiles<'a> {
@@ -47,12 +44,10 @@ impl<'a> ViewFiles<'a> {
             without: Vec::new(),
             views: none.clone(),
             masks: none,
-            seconds: 0.0,
         }
     }
 
     pub(super) fn write(&mut self, view: &CutView<'_>) -> Result<(), SplitError> {
-        let started = Instant::now();
         let path = view_path(self.settings, self.folder, self.frame, self.index, view.index);
         stays_inside(self.folder, &path)?;
         self.files.push(write_unnamed(&path, view.picture)?);
@@ -72,7 +67,6 @@ impl<'a> ViewFiles<'a> {
         } else {
             self.without.push(path);
         }
-        self.seconds += started.elapsed().as_secs_f64();
         Ok(())
     }
 }

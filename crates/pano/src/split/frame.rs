@@ -2,16 +2,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+
+use gausset_prof::Ledger;
 
 use super::error::FrameError;
 use super::files::{Cut, ViewFiles};
 use super::masks;
 use super::plans::Key;
 use super::record::ManifestLine;
-use super::report::PartSeconds;
 use super::settings::Settings;
 use super::shared::Shared;
+use super::stages::Doing;
 use crate::convert::other_size;
 use crate::cutter::{CutError, CutJob, CutView, Cutter, Plan, Times};
 use crate::equalise::{Equalise, grade_lenses};
@@ -52,29 +53,30 @@ pub(super) fn cut(
     shared: &Shared<'_>,
     index: usize,
     buffers: &mut Buffers,
-) -> Result<Option<(Cut, PartSeconds)>, FrameError> {
+    (ledger, times): (&mut Ledger<Doing>, &mut Times),
+) -> Result<Option<Cut>, FrameError> {
     let source = &shared.frames[index];
     let settings = shared.settings;
     rehearse(&source.stem);
-    let mut seconds = PartSeconds::default();
-    let started = Instant::now();
     let (plan, metadata) = if let Some(film) = &settings.film {
+        ledger.turn_to(Doing::Tables);
         (shared.plans.get(Key::of_film(film), &shared.budget), Metadata::default())
     } else if let [file] = source.files.as_slice() {
+        ledger.turn_to(Doing::Read);
         let mut opened = load::open(file, &settings.limits, std::mem::take(&mut buffers.file))?;
-        seconds.read = started.elapsed().as_secs_f64();
+        ledger.turn_to(Doing::Decode);
         let placed = projection_and_tilt(settings, &opened, file)?;
-        let plan = decode(shared, placed, &mut opened, buffers)?;
+        let plan = decode(shared, placed, &mut opened, buffers, ledger)?;
         buffers.file = std::mem::take(&mut opened.data);
         (plan, opened.metadata)
     } else {
-        stacked(shared, source, buffers, &mut seconds)?
+        stacked(shared, source, buffers, ledger)?
     };
+    ledger.turn_to(Doing::Mask);
     let found = masks::load(shared, source, &buffers.frame, &mut buffers.mask)?;
-    seconds.decode = started.elapsed().as_secs_f64() - seconds.read;
-    let colouring = Instant::now();
+    ledger.turn_to(Doing::Colour);
     let gains = colour(shared, index, &mut buffers.frame);
-    seconds.colour = colouring.elapsed().as_secs_f64();
+    ledger.turn_to(Doing::Cut);
     let Buffers { cutter, frame, mask, .. } = buffers;
     let mask = (!matches!(found, masks::Found::Nowhere)).then(|| {
         mask.planes[0].pad(plan.wraps);
@@ -86,11 +88,10 @@ pub(super) fn cut(
         metadata.segments(named, &source.stem)
     };
     let mut files = ViewFiles::new(settings, shared.folder, source, index);
-    let mut receive = |view: CutView<'_>| files.write(&view);
-    let mut times = Times::default();
+    let mut receive = |view: CutView<'_>| ledger.during(Doing::Write, || files.write(&view));
     let (level, cancel) = (shared.work.level, shared.stop);
     let job = CutJob { level, plan: &plan, frame, mask, cancel, segments: &segments };
-    match cutter.cut(job, &mut times, &mut receive) {
+    match cutter.cut(job, times, &mut receive) {
         Ok(()) => {}
         Err(CutError::Cancelled) => return Ok(None),
         Err(CutError::Receiver(error)) => return Err(FrameError::Fatal(error)),
@@ -98,7 +99,6 @@ pub(super) fn cut(
             return Err(FrameError::Frame(format!("{}: view: cannot be encoded: {what}", source.stem)));
         }
     }
-    (seconds.remap, seconds.encode, seconds.write) = (times.remap, times.encode, files.seconds);
     let gps =
         metadata.position().map(|Position { latitude, longitude, altitude }| [latitude, longitude, altitude]);
     let name = source.files.first().and_then(|f| f.file_name()).map(|n| n.to_string_lossy().into_owned());
@@ -118,7 +118,7 @@ pub(super) fn cut(
         colours: Some(settings.colouring.text()).filter(|text| !text.is_empty()),
         gains,
     };
-    Ok(Some((Cut { index, line, files: files.files, without: files.without }, seconds)))
+    Ok(Some(Cut { index, line, files: files.files, without: files.without }))
 }
 
 /// Changes the colours of a frame as it was asked for; returns the gains of its lenses, or its own.
@@ -184,20 +184,24 @@ fn decode(
     (projection, tilt): (Projection, [f64; 2]),
     opened: &mut Opened,
     buffers: &mut Buffers,
+    ledger: &mut Ledger<Doing>,
 ) -> Result<Arc<Plan>, FrameError> {
     let is_stereo = shared.settings.is_stereo;
+    let mut plan_of = |shape, projection| {
+        let key = Key { projection, shape, tilt };
+        ledger.during(Doing::Tables, || shared.plans.get(key, &shared.budget))
+    };
     if let Projection::Cube(cube) = &projection {
         let Buffers { decoder, unfolded, frame, .. } = buffers;
         opened.decode(shared.work.level, decoder, &[[0, i32::MAX / 2]; 3], unfolded)?;
         cube.fold(unfolded, frame);
-        let shape = frame.shape();
-        return Ok(shared.plans.get(Key { projection, shape, tilt }, &shared.budget));
+        return Ok(plan_of(frame.shape(), projection));
     }
     if let Some(mut shape) = opened.shape() {
         if is_stereo {
             shape.sizes.iter_mut().for_each(|size| size[1] /= 2);
         }
-        let plan = shared.plans.get(Key { projection, shape, tilt }, &shared.budget);
+        let plan = plan_of(shape, projection);
         let rows = shared.rows(&plan);
         opened.decode(shared.work.level, &mut buffers.decoder, &rows, &mut buffers.frame)?;
         if is_stereo {
@@ -209,8 +213,7 @@ fn decode(
     if is_stereo {
         buffers.frame.keep_upper_half();
     }
-    let shape = buffers.frame.shape();
-    Ok(shared.plans.get(Key { projection, shape, tilt }, &shared.budget))
+    Ok(plan_of(buffers.frame.shape(), projection))
 }
 
 /// Decodes the pictures of one moment and stacks them below each other.
@@ -218,7 +221,7 @@ fn stacked(
     shared: &Shared<'_>,
     source: &SourceFrame,
     buffers: &mut Buffers,
-    seconds: &mut PartSeconds,
+    ledger: &mut Ledger<Doing>,
 ) -> Result<(Arc<Plan>, Metadata), FrameError> {
     let settings = shared.settings;
     let Some(projection) = &settings.projection else {
@@ -231,9 +234,9 @@ fn stacked(
     let [width, height] = projection.picture();
     buffers.parts.resize_with(source.files.len(), Frame::default);
     for (file, part) in source.files.iter().zip(&mut buffers.parts) {
-        let started = Instant::now();
+        ledger.turn_to(Doing::Read);
         let mut opened = load::open(file, &settings.limits, std::mem::take(&mut buffers.file))?;
-        seconds.read += started.elapsed().as_secs_f64();
+        ledger.turn_to(Doing::Decode);
         let expected = [width, height / source.files.len() as u32];
         if opened.size != expected {
             let ([w, h], [ew, eh]) = (opened.size, expected);
@@ -256,5 +259,5 @@ fn stacked(
         cube.fold(unfolded, frame);
     }
     let key = Key { projection: projection.clone(), shape: buffers.frame.shape(), tilt: [0.0, 0.0] };
-    Ok((shared.plans.get(key, &shared.budget), metadata))
+    Ok((ledger.during(Doing::Tables, || shared.plans.get(key, &shared.budget)), metadata))
 }

@@ -12,7 +12,7 @@
 //!
 //! | asked and answered | one frame | shared by workers | on disk |
 //! |---|---|---|---|
-//! | `settings`, `report`, `error` | `worker` → `frame` → `masks`, `files` | `turns`, `plans`, `budget`, `demand` | `record` |
+//! | `settings`, `report`, `error` | `worker` → `frame` → `masks`, `files` | `turns`, `plans`, `budget`, `demand`, `stages` | `record` |
 
 mod budget;
 mod demand;
@@ -27,6 +27,7 @@ mod report;
 mod run;
 mod settings;
 mod shared;
+mod stages;
 mod turns;
 mod worker;
 
@@ -36,6 +37,7 @@ pub use masks::MaskFile;
 pub use record::{
     DESCRIPTION, Description, DescriptionError, MANIFEST, ManifestLine, claim, is_ours, read_manifest,
 };
-pub use report::{Event, PartSeconds, Report, Skipped};
+pub use report::{Event, Report, Skipped};
 pub use run::split;
 pub use settings::{Naming, Numbering, OnError, Settings, Work};
+pub use stages::{StageTime, StageTimes};

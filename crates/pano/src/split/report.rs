@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use super::stages::StageTimes;
+
 /// What happens; reported on the calling thread.
 #[derive(Clone, Debug)]
 pub enum Event {
@@ -41,34 +43,5 @@ pub struct Report {
     /// Whether it was stopped.
     pub is_cancelled: bool,
     /// Where the time went.
-    pub seconds: PartSeconds,
-}
-
-/// Wall seconds that workers spent on the parts of the work, all workers together. Waiting counts: for the disk, for a
-/// mask command, for a processor that others use.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct PartSeconds {
-    /// Reading files.
-    pub read: f64,
-    /// Decoding pictures and masks.
-    pub decode: f64,
-    /// Changing colours.
-    pub colour: f64,
-    /// Sampling the views from the planes.
-    pub remap: f64,
-    /// Encoding views.
-    pub encode: f64,
-    /// Writing files, and bringing them to the device.
-    pub write: f64,
-}
-
-impl PartSeconds {
-    pub(super) fn add(&mut self, other: Self) {
-        self.read += other.read;
-        self.decode += other.decode;
-        self.colour += other.colour;
-        self.remap += other.remap;
-        self.encode += other.encode;
-        self.write += other.write;
-    }
+    pub times: StageTimes,
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use gausset_io::atomic::{Disk, FileSystem, Overwrite};
 use gausset_io::owned;
+use gausset_prof::Spent;
 
 use super::budget::Budget;
 use super::demand::threads_within;
@@ -19,6 +20,7 @@ use super::record::{self, ManifestLine, claim};
 use super::report::{Event, Report, Skipped};
 use super::settings::{OnError, Settings, Work};
 use super::shared::Shared;
+use super::stages::StageTimes;
 use super::turns::Turns;
 use super::worker::{self, Told};
 use crate::frames::SourceFrame;
@@ -66,6 +68,7 @@ pub fn split(
     let started = Instant::now();
     let threads = threads_within(&shared, &todo)?.clamp(1, todo.len().max(1));
     let mut failure = None;
+    let (mut workers, mut sync) = (Vec::new(), Spent::default());
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::sync_channel::<Told>(threads + 2);
         for _ in 0..threads {
@@ -74,15 +77,16 @@ pub fn split(
         }
         drop(sender);
         let mut new = 0;
-        while let Ok(first) = receiver.recv() {
+        let next = || {
+            let _waits = gausset_prof::span("wait: workers");
+            receiver.recv()
+        };
+        while let Ok(first) = next() {
             // All that is there is brought to the device together.
             let mut cuts: Vec<Cut> = Vec::new();
             for told in std::iter::once(first).chain(receiver.try_iter().take(threads)) {
                 match told {
-                    Told::Cut(cut, seconds) => {
-                        cuts.push(*cut);
-                        report.seconds.add(seconds);
-                    }
+                    Told::Cut(cut) => cuts.push(*cut),
                     Told::Skipped(LeftOut { index, reason }) => {
                         let frame = frames[index].stem.clone();
                         skipped.insert(index, reason.clone());
@@ -96,10 +100,13 @@ pub fn split(
                         shared.failed.store(true, Ordering::Relaxed);
                         failure.get_or_insert(error);
                     }
+                    Told::Ended(worker) => workers.push(worker),
                 }
             }
-            let finishing = Instant::now();
-            match files::finish(&mut cuts, &mut manifest) {
+            let span = gausset_prof::span("sync");
+            let finishing = (Instant::now(), gausset_prof::thread_cpu());
+            let finished = if cuts.is_empty() { Ok(()) } else { files::finish(&mut cuts, &mut manifest) };
+            match finished {
                 Ok(()) => {
                     new += cuts.len();
                     lines.extend(cuts.into_iter().map(|cut| (cut.index, cut.line)));
@@ -109,11 +116,13 @@ pub fn split(
                     failure.get_or_insert(error);
                 }
             }
-            report.seconds.write += finishing.elapsed().as_secs_f64();
+            sync += since(finishing);
+            drop(span);
             let views_per_s = (new * settings.views.len()) as f64 / started.elapsed().as_secs_f64().max(1e-9);
             tell(Event::Frame { done: lines.len() + skipped.len(), all: frames.len(), views_per_s });
         }
     });
+    report.times = StageTimes::of(&workers, started.elapsed().as_secs_f64(), sync);
     // What mask commands left; usually there is nothing. One that is not ours stays.
     let _ = owned::remove(&folder.join(masks::MASK_FOLDER), masks::MASK_FOLDER_PURPOSE);
     if let Some(error) = failure {
@@ -141,4 +150,11 @@ pub fn split(
     record::write_manifest(folder, lines.values())?;
     record::describe(settings, frames, &lines, folder)?;
     Ok(report)
+}
+
+/// What the calling thread took since then.
+fn since((wall, cpu): (Instant, Option<Duration>)) -> Spent {
+    let now = gausset_prof::thread_cpu();
+    let cpu_s = now.zip(cpu).map_or(0.0, |(now, then)| now.saturating_sub(then).as_secs_f64());
+    Spent { wall_s: wall.elapsed().as_secs_f64(), cpu_s }
 }

@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use gausset_compute::fearless_simd::Level;
+use gausset_prof::Ledger;
 
 use super::error::LeftOut;
+use super::stages::Doing;
 use crate::plane::Frame;
 use crate::video::{Reader, Video, VideoError};
 
@@ -36,9 +38,11 @@ impl<'a> Turns<'a> {
         stop: &'a AtomicBool,
         rows: &[[i32; 2]],
         level: Level,
-        frame: &mut Frame,
+        (frame, ledger): (&mut Frame, &mut Ledger<Doing>),
     ) -> Result<Option<usize>, LeftOut> {
+        ledger.turn_to(Doing::Turn);
         let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
+        ledger.turn_to(Doing::Read);
         let Some((index, _)) = self.take(0) else { return Ok(None) };
         let broken = |error: VideoError| {
             self.next.store(usize::MAX / 2, Ordering::Relaxed);

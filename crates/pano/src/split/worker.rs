@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 
 use gausset_io::guard;
+use gausset_prof::Ledger;
 
 use super::budget::Reservation;
 use super::demand::demand;
@@ -12,30 +13,46 @@ use super::error::{FrameError, LeftOut, SplitError};
 use super::files::Cut;
 use super::frame::{Buffers, cut};
 use super::plans::Key;
-use super::report::PartSeconds;
 use super::shared::Shared;
+use super::stages::{Doing, WorkerTime};
+use crate::cutter::Times;
 use crate::film::Film;
 
 /// What a worker reports to the thread that called the split.
 pub(super) enum Told {
-    Cut(Box<Cut>, PartSeconds),
+    Cut(Box<Cut>),
     Skipped(LeftOut),
     Failed(SplitError),
+    /// A worker has ended; where its time went.
+    Ended(WorkerTime),
 }
 
 /// Cuts frames until there is none left, or the split is to stop.
 pub(super) fn work(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
+    let (mut ledger, mut cut) = (Ledger::begin(), Times::default());
+    frames(shared, sender, &mut ledger, &mut cut);
+    let ended = Told::Ended(WorkerTime { spent: ledger.end(), cut });
+    // Nobody listens any more where the split has failed.
+    let _ = sender.send(ended);
+}
+
+fn frames(
+    shared: &Shared<'_>,
+    sender: &mpsc::SyncSender<Told>,
+    ledger: &mut Ledger<Doing>,
+    times: &mut Times,
+) {
     let mut buffers = Buffers::default();
     let mut reservation = Reservation::none(&shared.budget);
     while !shared.is_over() {
         let next = match &shared.settings.film {
-            Some(film) => next_of_film(shared, film, &mut buffers),
-            None => next_of_files(shared, &mut buffers, &mut reservation),
+            Some(film) => next_of_film(shared, film, &mut buffers, ledger),
+            None => next_of_files(shared, &mut buffers, &mut reservation, ledger),
         };
         let told = match next {
             Ok(None) => return,
             Err(left_out) => Told::Skipped(left_out),
-            Ok(Some(index)) => match cut_guarded(shared, index, &mut buffers) {
+            Ok(Some(index)) => match cut_guarded(shared, index, &mut buffers, (ledger, times)) {
                 Some(told) => told,
                 None => return,
             },
@@ -44,7 +61,7 @@ pub(super) fn work(shared: &Shared<'_>, sender: &mpsc::SyncSender<Told>) {
             buffers = Buffers::default();
             reservation.release();
         }
-        if sender.send(told).is_err() {
+        if ledger.during(Doing::Queue, || sender.send(told)).is_err() {
             return;
         }
     }
@@ -55,7 +72,9 @@ fn next_of_files(
     shared: &Shared<'_>,
     buffers: &mut Buffers,
     reservation: &mut Reservation<'_>,
+    ledger: &mut Ledger<Doing>,
 ) -> Result<Option<usize>, LeftOut> {
+    ledger.turn_to(Doing::Read);
     let Some((index, ahead)) = shared.turns.take(shared.work.threads.max(1)) else { return Ok(None) };
     // This worker will probably get that one after the present one.
     ahead.iter().flat_map(|&ahead| &shared.frames[ahead].files).for_each(|file| read_ahead(file));
@@ -63,7 +82,7 @@ fn next_of_files(
         Err(error) => return Err(LeftOut { index, reason: error.to_string() }),
         Ok(needed) if needed > reservation.bytes() => {
             *buffers = Buffers::default();
-            reservation.renew(needed);
+            ledger.during(Doing::Memory, || reservation.renew(needed));
         }
         Ok(_) => {}
     }
@@ -71,13 +90,19 @@ fn next_of_files(
 }
 
 /// Reads the next frame of a film into the buffers.
-fn next_of_film(shared: &Shared<'_>, film: &Film, buffers: &mut Buffers) -> Result<Option<usize>, LeftOut> {
-    let plan = shared.plans.get(Key::of_film(film), &shared.budget);
+fn next_of_film(
+    shared: &Shared<'_>,
+    film: &Film,
+    buffers: &mut Buffers,
+    ledger: &mut Ledger<Doing>,
+) -> Result<Option<usize>, LeftOut> {
+    let plan = ledger.during(Doing::Tables, || shared.plans.get(Key::of_film(film), &shared.budget));
     // A mask command sees the whole frame.
     let all = [[-1, i32::MAX / 2]; 3];
     let own = shared.rows(&plan);
     let rows = if shared.settings.mask_command.is_some() { all.as_slice() } else { own.as_slice() };
-    match shared.turns.read(&film.video, shared.stop, rows, shared.work.level, &mut buffers.frame) {
+    let into = (&mut buffers.frame, ledger);
+    match shared.turns.read(&film.video, shared.stop, rows, shared.work.level, into) {
         // What ended because it was to stop is not broken.
         Err(_) if shared.stop.load(Ordering::Relaxed) => Ok(None),
         next => next,
@@ -85,10 +110,15 @@ fn next_of_film(shared: &Shared<'_>, film: &Film, buffers: &mut Buffers) -> Resu
 }
 
 /// Cuts a frame; `None` when it was to stop. A panic costs the frame, not the split.
-fn cut_guarded(shared: &Shared<'_>, index: usize, buffers: &mut Buffers) -> Option<Told> {
-    match guard::run(|| cut(shared, index, buffers)) {
+fn cut_guarded(
+    shared: &Shared<'_>,
+    index: usize,
+    buffers: &mut Buffers,
+    (ledger, times): (&mut Ledger<Doing>, &mut Times),
+) -> Option<Told> {
+    match guard::run(|| cut(shared, index, buffers, (&mut *ledger, &mut *times))) {
         Ok(Err(FrameError::Frame(_))) if shared.stop.load(Ordering::Relaxed) => None,
-        Ok(Ok(cut)) => cut.map(|(cut, seconds)| Told::Cut(Box::new(cut), seconds)),
+        Ok(Ok(cut)) => cut.map(|cut| Told::Cut(Box::new(cut))),
         Ok(Err(FrameError::Frame(reason))) => Some(Told::Skipped(LeftOut { index, reason })),
         Ok(Err(FrameError::Fatal(error))) => Some(Told::Failed(error)),
         Err(panic) => {

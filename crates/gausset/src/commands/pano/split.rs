@@ -8,7 +8,7 @@ use gausset_flow::panos::split as pano_split;
 use gausset_flow::panos::{FrameChoice, SplitOptions};
 use gausset_flow::{Failure, tool::SILENCE};
 use gausset_pano::cutter::Format;
-use gausset_pano::split::{Naming, Numbering, OnError, PartSeconds, Skipped};
+use gausset_pano::split::{Naming, Numbering, OnError, Skipped, StageTimes};
 use gausset_train::MemoryLimit;
 use serde::Serialize;
 
@@ -105,6 +105,9 @@ pub(crate) struct SplitArgs {
     /// Memory to stay within: 4GiB, 512MiB, bytes; auto = a quarter of the machine's, at most 2GiB.
     #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>, help_heading = "Machine")]
     pub(crate) max_memory: MemoryLimit,
+    /// Write profile.json, profile.csv and trace.json of the split into a folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run", help_heading = "Machine")]
+    pub(crate) profile: Option<PathBuf>,
     /// Say what would be done; write nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -200,6 +203,7 @@ impl SplitArgs {
             max_side: self.max_side,
             max_file: self.max_file,
             max_memory: self.max_memory,
+            profile: self.profile.clone(),
             threads: self.compute.threads,
             simd: self.compute.device.level(),
         })
@@ -224,8 +228,10 @@ struct Split {
     frames: usize,
     views: usize,
     skipped: Vec<Skipped>,
-    /// Wall seconds of the parts of the work, all workers together.
-    seconds: PartSeconds,
+    /// Where the time went.
+    times: StageTimes,
+    /// The stage that limits.
+    limit: &'static str,
 }
 
 /// Runs the command.
@@ -246,7 +252,8 @@ pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, Ending>
         frames: report.frames,
         views: report.views,
         skipped: report.skipped.clone(),
-        seconds: report.seconds,
+        limit: report.times.limit(),
+        times: report.times.clone(),
     };
     console.object_or(&result, || describe::split(&report, &args.output))?;
     if report.is_cancelled {

@@ -1,0 +1,189 @@
+//! Where the time of a split goes.
+
+use gausset_prof::{Spent, Stages};
+use serde::Serialize;
+
+use crate::cutter::Times;
+
+/// What a worker does. Waiting for others has stages of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doing {
+    /// Waits for its turn at the pipe of a video.
+    Turn,
+    /// Waits until others let go of memory.
+    Memory,
+    Read,
+    /// Builds the tables of the views, or waits for who builds them.
+    Tables,
+    Decode,
+    /// Finds masks: runs a command, decodes files.
+    Mask,
+    Colour,
+    /// Samples views and encodes them, band by band.
+    Cut,
+    Write,
+    /// Waits until the calling thread has brought earlier frames to the device.
+    Queue,
+}
+
+impl Stages for Doing {
+    const ALL: &'static [Self] = &[
+        Self::Turn,
+        Self::Memory,
+        Self::Read,
+        Self::Tables,
+        Self::Decode,
+        Self::Mask,
+        Self::Colour,
+        Self::Cut,
+        Self::Write,
+        Self::Queue,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Turn => "wait: turn",
+            Self::Memory => "wait: memory",
+            Self::Read => "read",
+            Self::Tables => "tables",
+            Self::Decode => "decode",
+            Self::Mask => "mask",
+            Self::Colour => "colour",
+            Self::Cut => "cut",
+            Self::Write => "write",
+            Self::Queue => "wait: device",
+        }
+    }
+}
+
+/// What one worker took.
+#[derive(Clone, Debug)]
+pub(super) struct WorkerTime {
+    /// Of each stage, in their order.
+    pub(super) spent: Vec<Spent>,
+    /// How its cutting is shared out.
+    pub(super) cut: Times,
+}
+
+/// Where the time of a split went: the rows of the workers add up to `workers * wall_s`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StageTimes {
+    /// Threads that cut.
+    pub workers: usize,
+    /// Wall time from their start to their end, seconds.
+    pub wall_s: f64,
+    /// Of all workers together, in the order of the work; waiting for others comes after it.
+    pub stages: Vec<StageTime>,
+    /// Of the calling thread: bringing files to the device and naming them, beside the workers.
+    pub sync: Spent,
+}
+
+/// A row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct StageTime {
+    /// `read`, `tables`, `decode`, `mask`, `colour`, `remap`, `encode`, `write`, `wait: turn`, `wait: memory`,
+    /// `wait: device`, `idle`.
+    pub stage: &'static str,
+    /// What it took.
+    #[serde(flatten)]
+    pub spent: Spent,
+}
+
+/// From this share of the wall time on, what only one thread can do at a time is what a split waits for.
+const SERIAL: f64 = 0.8;
+/// From this share of the workers' time on, waiting for memory is.
+const SHORT_OF_MEMORY: f64 = 0.25;
+
+impl StageTimes {
+    /// Adds up what workers took in `wall_s` seconds.
+    pub(super) fn of(workers: &[WorkerTime], wall_s: f64, sync: Spent) -> Self {
+        let sum = |doing: Doing| {
+            let at = Doing::ALL.iter().position(|d| *d == doing).unwrap_or(0);
+            let mut sum = Spent::default();
+            workers.iter().for_each(|worker| sum += worker.spent[at]);
+            sum
+        };
+        let cut = workers.iter().fold(Times::default(), |sum, worker| Times {
+            remap: sum.remap + worker.cut.remap,
+            encode: sum.encode + worker.cut.encode,
+        });
+        let encode = cut.encode / (cut.remap + cut.encode).max(1e-12);
+        let rows = [
+            (Doing::Read.name(), sum(Doing::Read)),
+            (Doing::Tables.name(), sum(Doing::Tables)),
+            (Doing::Decode.name(), sum(Doing::Decode)),
+            (Doing::Mask.name(), sum(Doing::Mask)),
+            (Doing::Colour.name(), sum(Doing::Colour)),
+            ("remap", sum(Doing::Cut) * (1.0 - encode)),
+            ("encode", sum(Doing::Cut) * encode),
+            (Doing::Write.name(), sum(Doing::Write)),
+            (Doing::Turn.name(), sum(Doing::Turn)),
+            (Doing::Memory.name(), sum(Doing::Memory)),
+            (Doing::Queue.name(), sum(Doing::Queue)),
+        ];
+        let known: f64 = rows.iter().map(|(_, spent)| spent.wall_s).sum();
+        let idle = Spent { wall_s: (workers.len() as f64 * wall_s - known).max(0.0), cpu_s: 0.0 };
+        let rows = rows.into_iter().chain([("idle", idle)]);
+        let stages = rows.map(|(stage, spent)| StageTime { stage, spent }).collect();
+        Self { workers: workers.len(), wall_s, stages, sync }
+    }
+
+    fn wall(&self, name: &str) -> f64 {
+        self.stages.iter().find(|row| row.stage == name).map_or(0.0, |row| row.spent.wall_s)
+    }
+
+    /// The share of a row in the time of all workers, 0 to 1.
+    #[must_use]
+    pub fn share(&self, row: &StageTime) -> f64 {
+        row.spent.wall_s / (self.workers as f64 * self.wall_s).max(1e-12)
+    }
+
+    /// The stage that limits: what one thread alone does nearly all the time, else memory, else where workers spend
+    /// most of their time.
+    #[must_use]
+    pub fn limit(&self) -> &'static str {
+        // Workers that wait for a turn wait for the one that reads.
+        if self.wall("wait: turn") > 0.0 && self.wall("read") >= SERIAL * self.wall_s {
+            return "read";
+        }
+        if self.sync.wall_s >= SERIAL * self.wall_s {
+            return "sync";
+        }
+        if self.wall("wait: memory") >= SHORT_OF_MEMORY * self.workers as f64 * self.wall_s {
+            return "memory";
+        }
+        let work = self.stages.iter().filter(|row| !row.stage.starts_with("wait") && row.stage != "idle");
+        work.max_by(|a, b| a.spent.wall_s.total_cmp(&b.spent.wall_s)).map_or("", |row| row.stage)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(times: [(Doing, f64); 3], cut: Times) -> WorkerTime {
+        let of = |doing| times.iter().find(|(d, _)| *d == doing).map_or(0.0, |(_, wall)| *wall);
+        let spent = Doing::ALL.iter().map(|&d| Spent { wall_s: of(d), cpu_s: of(d) / 2.0 }).collect();
+        WorkerTime { spent, cut }
+    }
+
+    #[test]
+    fn rows_add_up_to_all_workers_and_the_limit_has_a_name() {
+        let cut = Times { remap: 1.0, encode: 3.0 };
+        let two = [
+            worker([(Doing::Read, 1.0), (Doing::Cut, 6.0), (Doing::Turn, 2.0)], cut),
+            worker([(Doing::Read, 3.0), (Doing::Cut, 4.0), (Doing::Memory, 1.0)], cut),
+        ];
+        let times = StageTimes::of(&two, 10.0, Spent::default());
+        let sum: f64 = times.stages.iter().map(|row| row.spent.wall_s).sum();
+        assert!((sum - 20.0).abs() < 1e-9, "{times:?}");
+        assert_eq!((times.wall("remap"), times.wall("encode"), times.wall("idle")), (2.5, 7.5, 3.0));
+        assert_eq!(times.limit(), "encode");
+        // The reader of a video is busy nearly all the time.
+        assert_eq!(StageTimes::of(&two, 5.0, Spent::default()).limit(), "read");
+        let sync = Spent { wall_s: 9.0, cpu_s: 0.1 };
+        assert_eq!(StageTimes::of(&two, 10.0, sync).limit(), "sync");
+        let waits = [worker([(Doing::Memory, 5.0), (Doing::Cut, 4.0), (Doing::Read, 1.0)], cut)];
+        assert_eq!(StageTimes::of(&waits, 10.0, Spent::default()).limit(), "memory");
+    }
+}

@@ -1,0 +1,154 @@
+//! The time of workers that go from stage to stage: every moment belongs to one of them, so the rows add up to the time
+//! of all workers.
+//!
+//! Unlike spans it is always on: turning to another stage costs two readings of clocks, about a microsecond.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use crate::Span;
+use crate::clock::thread_cpu;
+
+/// The stages of a kind of work.
+pub trait Stages: Copy + PartialEq + 'static {
+    /// All of them, in the order of the work; a worker begins in the first.
+    const ALL: &'static [Self];
+
+    /// The word for it in tables and traces.
+    fn name(self) -> &'static str;
+}
+
+/// What a stage took, of one worker or of several together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Spent {
+    /// Wall time, seconds: at work, or waiting for a disk, a lock or a processor.
+    pub wall_s: f64,
+    /// CPU time, seconds; 0 where the system has no clock for threads.
+    pub cpu_s: f64,
+}
+
+impl Spent {
+    /// Seconds in which the worker did not compute.
+    #[must_use]
+    pub fn waiting_s(self) -> f64 {
+        (self.wall_s - self.cpu_s).max(0.0)
+    }
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        self.wall_s += other.wall_s;
+        self.cpu_s += other.cpu_s;
+    }
+}
+
+impl std::ops::Mul<f64> for Spent {
+    type Output = Self;
+
+    fn mul(self, share: f64) -> Self {
+        Self { wall_s: self.wall_s * share, cpu_s: self.cpu_s * share }
+    }
+}
+
+/// The time of one worker. It stays on the worker's thread, and is a span of the profile while one is recorded.
+#[derive(Debug)]
+pub struct Ledger<S: Stages> {
+    stage: S,
+    since: (Instant, Duration),
+    spent: Vec<(Duration, Duration)>,
+    span: Option<Span>,
+}
+
+impl<S: Stages> Ledger<S> {
+    /// Begins in the first stage.
+    ///
+    /// # Panics
+    /// If there is no stage.
+    #[must_use]
+    pub fn begin() -> Self {
+        let stage = S::ALL[0];
+        let spent = vec![(Duration::ZERO, Duration::ZERO); S::ALL.len()];
+        Self { stage, since: now(), spent, span: Some(crate::span(stage.name())) }
+    }
+
+    /// The worker does something else from now on; returns what it did before.
+    pub fn turn_to(&mut self, stage: S) -> S {
+        let before = self.stage;
+        if stage != before {
+            self.book();
+            // One ends before the next begins: they lie beside each other.
+            self.span = None;
+            self.span = Some(crate::span(stage.name()));
+            self.stage = stage;
+        }
+        before
+    }
+
+    /// Does something that belongs to another stage, and comes back.
+    pub fn during<T>(&mut self, stage: S, work: impl FnOnce() -> T) -> T {
+        let before = self.turn_to(stage);
+        let result = work();
+        self.turn_to(before);
+        result
+    }
+
+    /// What each stage took, in the order of [`Stages::ALL`].
+    #[must_use]
+    pub fn end(mut self) -> Vec<Spent> {
+        self.book();
+        let spent = |&(wall, cpu): &(Duration, Duration)| Spent {
+            wall_s: wall.as_secs_f64(),
+            cpu_s: cpu.as_secs_f64(),
+        };
+        self.spent.iter().map(spent).collect()
+    }
+
+    fn book(&mut self) {
+        let now = now();
+        let at = S::ALL.iter().position(|s| *s == self.stage).unwrap_or(0);
+        self.spent[at].0 += now.0 - self.since.0;
+        self.spent[at].1 += now.1.saturating_sub(self.since.1);
+        self.since = now;
+    }
+}
+
+fn now() -> (Instant, Duration) {
+    (Instant::now(), thread_cpu().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Copy, Debug, PartialEq)]
+    enum Chore {
+        Wait,
+        Work,
+    }
+
+    impl Stages for Chore {
+        const ALL: &'static [Self] = &[Self::Wait, Self::Work];
+
+        fn name(self) -> &'static str {
+            if self == Self::Wait { "wait" } else { "work" }
+        }
+    }
+
+    #[test]
+    fn the_rows_of_a_worker_are_all_of_its_time() {
+        let started = Instant::now();
+        let mut ledger = Ledger::begin();
+        std::thread::sleep(Duration::from_millis(5));
+        let sum = ledger.during(Chore::Work, || (0..200_000u64).fold(0, |a: u64, b| a.wrapping_add(b * b)));
+        assert_ne!(sum, 0);
+        assert_eq!(ledger.turn_to(Chore::Work), Chore::Wait, "back where it was");
+        std::thread::sleep(Duration::from_millis(5));
+        let all = started.elapsed().as_secs_f64();
+        let spent = ledger.end();
+        let wall: f64 = spent.iter().map(|s| s.wall_s).sum();
+        assert!(wall >= all * 0.99 - 1e-3 && spent.iter().all(|s| s.wall_s >= 0.005), "{spent:?} of {all}");
+        // Who sleeps does not compute.
+        assert!(spent.iter().all(|s| s.waiting_s() >= 0.004), "{spent:?}");
+    }
+}
