@@ -28,7 +28,6 @@ use gausset_pano::split::Skipped;
 use serde::{Deserialize, Serialize};
 
 use super::colour::{self, ColourChoice};
-use super::shape::ShapeChoice;
 use super::source::{FrameChoice, Source};
 use crate::tool::SILENCE;
 use crate::{Event, Failure, Host, Part, device};
@@ -436,14 +435,13 @@ fn settings_hash(&Job { options, source, pictures, colours }: &Job<'_>) -> Strin
 /// Pictures that cannot be used; the job was asked to stop.
 pub fn panorama_of(
     input: &Path,
-    shape: ShapeChoice,
+    choice: &FrameChoice,
     colours: &ColourChoice,
     pool: &Pool,
     host: &Host<'_>,
 ) -> Result<(Frame, Equirect), Failure> {
-    let choice = FrameChoice { shape, ..FrameChoice::default() };
     let silence = std::time::Duration::from_secs(SILENCE);
-    let source = Source::open(input, &choice, Limits::default(), silence, host)?;
+    let source = Source::open(input, choice, Limits::default(), silence, host)?;
     let (Some(first), None) = (source.frames.first(), &source.film) else {
         return Err(Failure::usage(format!("{}: expected a picture", input.display())));
     };

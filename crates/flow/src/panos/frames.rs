@@ -7,6 +7,7 @@ use std::time::Duration;
 use gausset_core::RgbImage8;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
 use gausset_pano::film::Film;
+use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::selection::{Selection, Shows, THUMBNAIL, most_shown, sheet};
 use gausset_pano::video::{Choice, Video};
 
@@ -45,6 +46,8 @@ pub struct FramesOptions {
     pub end: Option<f64>,
     /// Two eyes, one above the other; the upper one is looked at.
     pub is_stereo: bool,
+    /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
+    pub lens: Option<PathBuf>,
     /// At most so many frames.
     pub max_frames: Option<u32>,
     /// Whether files that are there may be replaced.
@@ -68,6 +71,7 @@ impl FramesOptions {
             start: 0.0,
             end: None,
             is_stereo: false,
+            lens: None,
             max_frames: None,
             overwrite: Overwrite::Refuse,
             tool_timeout: SILENCE,
@@ -91,6 +95,15 @@ impl FramesOptions {
         let (limits, silence) = ([16_384; 2], Duration::from_secs(self.tool_timeout));
         let plain = || Video::open(&self.input, choice.clone(), limits, silence, host.stop());
         let film = || Film::open(&self.input, choice.clone(), self.is_stereo, limits, silence, host.stop());
+        if let Some(lens) = &self.lens {
+            if self.is_stereo || self.kind == Some(FilmKind::Ordinary) {
+                return Err(Failure::usage("⟨lens⟩: goes with neither ⟨stereo⟩ nor ⟨kind = ordinary⟩"));
+            }
+            let lenses = DualFisheye::read(lens).map_err(|e| Failure::new("lens", e))?;
+            let film = Film::of_lenses(&self.input, &lenses, choice, limits, silence, host.stop())?;
+            let shows = shows(&film);
+            return Ok((film.video, shows));
+        }
         let kind = match self.kind {
             Some(kind) => kind,
             None if self.is_stereo
@@ -119,10 +132,6 @@ impl FramesOptions {
 /// # Errors
 /// A film or options that cannot be used, files that are there already.
 pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Result<Selection, Failure> {
-    let files = [&options.output, &options.sheet];
-    if !is_dry {
-        files.iter().try_for_each(|file| refuse_existing(&Disk, file, options.overwrite))?;
-    }
     let rates = Rates { fps: options.fps, sharpest_of: None, max_frames: options.max_frames };
     let wanted = options.select.wanted(rates)?;
     let wanted = wanted.unwrap_or_else(|| gausset_pano::selection::Wanted {
@@ -132,6 +141,10 @@ pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Res
     });
     let opened = options.open(host);
     let (video, shows) = host.unless_stopped(opened)?;
+    if !is_dry {
+        let mut files = [&options.output, &options.sheet].into_iter();
+        files.try_for_each(|file| refuse_existing(&Disk, file, options.overwrite))?;
+    }
     let selection = select(&video, &shows, &wanted, &options.output, host)?;
     if is_dry {
         return Ok(selection);

@@ -198,6 +198,9 @@ pano calibrate data/images -o l.json --circle-radius 0%
 pano calibrate data/images -o l.json --start 3
 pano calibrate data/images -o l.json --lens nowhere.json
 pano split data/images -o r --lens nowhere.json
+pano preview data/images -o r.png --lens nowhere.json
+pano frames nowhere.mp4 --lens nowhere.json
+pano frames nowhere.mp4 --lens nowhere.json --kind ordinary
 pano split data/images -o r --numbering source
 pano split data/images -o r --look exposure
 pano split data/images -o r --look exposre=1

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use gausset_core::RgbImage8;
+use gausset_io::image::encode;
 use serde_json::Value;
 
 use crate::support::{Finished, Workshop, wait_until, with_walk};
@@ -184,8 +186,7 @@ fn a_mask_command_makes_masks_frame_by_frame() {
     let workshop = with_walk(2);
     // The lower half of the panorama is to be removed.
     let pixels: Vec<u8> = (0..256 * 128).map(|i| if i < 256 * 64 { 255 } else { 0 }).collect();
-    let png =
-        gausset_io::image::encode::png(256, 128, gausset_io::image::encode::PngPixels::Grey8(&pixels), &[]);
+    let png = encode::png(256, 128, encode::PngPixels::Grey8(&pixels), &[]);
     std::fs::write(workshop.path("keep.png"), png.expect("a picture")).expect("a file");
     script(&workshop.path("mask"), "test -s \"$2\" && cp \"$1\" \"$3\"");
     let arguments = |out: &'static str, command: &'static str| {
@@ -233,8 +234,8 @@ fn of_two_eyes_the_upper_one_is_taken() {
     let square: Vec<u8> = eye.rgb.iter().copied().chain(eye.rgb.iter().rev().copied()).collect();
     for (folder, height, pixels) in [("one", 128, &eye.rgb), ("two", 256, &square)] {
         std::fs::create_dir(workshop.path(folder)).expect("a folder");
-        let kind = gausset_io::image::encode::PngPixels::Rgb8(pixels);
-        let png = gausset_io::image::encode::png(256, height, kind, &[]).expect("a picture");
+        let kind = encode::PngPixels::Rgb8(pixels);
+        let png = encode::png(256, height, kind, &[]).expect("a picture");
         std::fs::write(workshop.path(&format!("{folder}/p.png")), png).expect("a file");
     }
     let common = ["--size", "64", "--layout", "cube6"];
@@ -350,8 +351,8 @@ fn a_panorama_that_does_not_fit_into_memory_is_named_with_what_would() {
     std::fs::create_dir(workshop.path("walk")).expect("a folder");
     // 8192x4096 px of one colour, 16 bits, grey: 64 MiB decoded, a file of some 100 KB.
     let pixels = vec![7u16; 8192 * 4096];
-    let kind = gausset_io::image::encode::PngPixels::Grey16(&pixels);
-    let png = gausset_io::image::encode::png(8192, 4096, kind, &[]).expect("a picture");
+    let kind = encode::PngPixels::Grey16(&pixels);
+    let png = encode::png(8192, 4096, kind, &[]).expect("a picture");
     std::fs::write(workshop.path("walk/p.png"), png).expect("a file");
     let split =
         |memory| workshop.run(&["pano", "split", "walk", "-o", "o", "--size", "64", "--max-memory", memory]);
@@ -469,12 +470,10 @@ fn cubes_that_fit_nothing_are_one_line_each() {
         plain(&workshop.path(&format!("set/x_{face}.png")), [64, 64]);
     }
     let rgba = vec![80; 4 * 128 * 64];
-    let png =
-        gausset_io::image::encode::png(128, 64, gausset_io::image::encode::PngPixels::Rgba8(&rgba), &[]);
+    let png = encode::png(128, 64, encode::PngPixels::Rgba8(&rgba), &[]);
     std::fs::write(workshop.path("alpha.png"), png.expect("a PNG")).expect("a file");
     let deep = vec![3000u16; 128 * 64];
-    let png =
-        gausset_io::image::encode::png(128, 64, gausset_io::image::encode::PngPixels::Grey16(&deep), &[]);
+    let png = encode::png(128, 64, encode::PngPixels::Grey16(&deep), &[]);
     std::fs::write(workshop.path("deep.png"), png.expect("a PNG")).expect("a file");
     let cases: [(&[&str], &str); 12] = [
         (
@@ -591,4 +590,45 @@ fn colours_are_changed_alike_in_views_and_previews_and_written_down() {
     };
     let (plain, graded) = (mean("plain.png"), mean("graded.png"));
     assert!(graded[0] > graded[2] + 15.0 && graded[1] < plain[1], "{plain:?} {graded:?}");
+}
+
+/// A frame of two circles, red in front and green behind, is shown as the panorama that it is.
+#[test]
+fn a_preview_of_two_circles_is_a_panorama() {
+    let workshop = Workshop::empty();
+    let (width, height) = (256usize, 128usize);
+    let mut data = vec![0u8; 3 * width * height];
+    for (at, pixel) in data.chunks_exact_mut(3).enumerate() {
+        let (x, y) = ((at % width) as f64 + 0.5, (at / width) as f64 + 0.5);
+        let circle = usize::from(x > 128.0);
+        if (x - 64.0 - 128.0 * circle as f64).hypot(y - 64.0) <= 62.0 {
+            pixel[circle] = 200;
+        }
+    }
+    let png = encode::png_rgb8(&RgbImage8 { width: 256, height: 128, data }).expect("PNG");
+    std::fs::write(workshop.path("two.png"), png).expect("write");
+    let lens = |cx: u32, yaw: u32| {
+        format!(r#"{{"cx": {cx}, "cy": 64, "radius": 60, "half_angle": 95, "yaw": {yaw}}}"#)
+    };
+    let lens = format!(r#"{{"width": 256, "height": 128, "lenses": [{}, {}]}}"#, lens(64, 0), lens(192, 180));
+    std::fs::write(workshop.path("lens.json"), lens).expect("write");
+    workshop.succeed(&[
+        "pano",
+        "preview",
+        "two.png",
+        "--lens",
+        "lens.json",
+        "--layout",
+        "ring4",
+        "-o",
+        "p.png",
+    ]);
+    let sheet = gausset_io::image::decode(&workshop.read("p.png")).expect("PNG");
+    let pixel = |x: u32, y: u32| {
+        let at = 3 * (y * sheet.width + x) as usize;
+        [sheet.rgb[at], sheet.rgb[at + 1], sheet.rgb[at + 2]].map(|c| c > 60)
+    };
+    assert_eq!(sheet.width, 1536);
+    assert_eq!(pixel(768, 400), [true, false, false], "in front");
+    assert_eq!((pixel(20, 400), pixel(1516, 400)), ([false, true, false], [false, true, false]), "behind");
 }

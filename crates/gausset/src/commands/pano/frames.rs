@@ -96,6 +96,9 @@ pub(crate) struct FramesArgs {
     /// Two eyes, one above the other; the upper one is taken (tb).
     #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
     stereo: Option<String>,
+    /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
+    #[arg(long, value_name = "FILE", conflicts_with = "stereo", help_heading = "Frames")]
+    lens: Option<PathBuf>,
     /// At most so many frames, spread by parallax.
     #[arg(long, value_name = "N", help_heading = "Frames", value_parser = clap::value_parser!(u32).range(1..))]
     max_frames: Option<u32>,
@@ -138,6 +141,7 @@ pub(crate) fn run(args: &FramesArgs, console: &Console) -> Result<Status, Ending
         start: args.start,
         end: args.end,
         is_stereo: args.stereo.is_some(),
+        lens: args.lens.clone(),
         max_frames: args.max_frames,
         overwrite: overwrite(args.force),
         tool_timeout: args.tool_timeout,

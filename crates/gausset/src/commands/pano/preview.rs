@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use gausset_compute::{Exec, Pool};
+use gausset_flow::panos::FrameChoice;
 use gausset_flow::{Failure, panos};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
 use gausset_pano::coverage::Coverage;
@@ -30,7 +31,7 @@ Above, the panorama with the outlines of the views, dark where none of them sees
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PreviewArgs {
-    /// A panorama, a cross or a strip; a folder with six faces.
+    /// A panorama, a cross or a strip; a folder with six faces; with --lens, two fisheye circles.
     #[arg(value_name = "FRAME")]
     frame: PathBuf,
     /// The picture.
@@ -39,6 +40,9 @@ pub(crate) struct PreviewArgs {
     /// Replace a file that is there.
     #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
     force: bool,
+    /// A frame of two fisheye circles, described by a lens file (docs/pano.md).
+    #[arg(long, value_name = "FILE")]
+    lens: Option<PathBuf>,
     #[command(flatten)]
     shape: ShapeArgs,
     #[command(flatten)]
@@ -53,9 +57,11 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     refuse_existing(&Disk, &args.output, overwrite)?;
     let pool = Pool::with_all_cores();
     let interrupt = Interrupt::watch();
-    let (shape, colours) = (args.shape.options(), args.colours.options());
+    let choice =
+        FrameChoice { shape: args.shape.options(), lens: args.lens.clone(), ..FrameChoice::default() };
+    let colours = args.colours.options();
     let (mut frame, equirect) =
-        attend(&interrupt, console, |host| panos::panorama_of(&args.frame, shape, &colours, &pool, host))?;
+        attend(&interrupt, console, |host| panos::panorama_of(&args.frame, &choice, &colours, &pool, host))?;
     let views = args.views.options().views(equirect.full_width.round() as u32)?;
     let picture = preview::sheet(&mut frame, equirect, &views, Exec::best(&pool), &AtomicBool::new(false));
     let png = gausset_io::image::encode::png_rgb8(&picture).map_err(|e| Failure::new("write", e))?;
