@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use gausset_sfm::Tool;
+use gausset_sfm::{Mapper, Tool};
 
 use crate::{Failure, Host, device};
 
@@ -23,6 +23,8 @@ pub struct ToolOptions {
     pub timeout: Option<u64>,
     /// Seed of the alignment.
     pub seed: u32,
+    /// Who makes a model of the matches.
+    pub mapper: Mapper,
     /// Threads of the alignment; 0 = all processors. With one, it is repeatable.
     pub threads: u32,
 }
@@ -34,6 +36,11 @@ impl ToolOptions {
     /// There is none, or none that can be used; the job was asked to stop.
     pub fn find(&self, host: &Host<'_>) -> Result<Tool, Failure> {
         host.unless_stopped(Tool::find(self.python.as_deref(), self.colmap.as_deref(), host.stop()))
+    }
+
+    /// The mapper, if it is another than that of models whose record names none.
+    pub(crate) fn other_mapper(&self) -> Option<&'static str> {
+        (self.mapper != Mapper::default()).then(|| self.mapper.name())
     }
 
     /// Threads of the alignment.

@@ -4,7 +4,6 @@
 //! frame skipped, fixed intrinsics and a fixed rig register everything; masks, cube faces or no rig do not. The ladder
 //! when fewer than 80 % of the frames register: twice the features; affine shapes; fewer matches per pair.
 
-use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -15,6 +14,7 @@ use gausset_io::owned::{self, OwnedError};
 use gausset_process::{ProcessError, Program, Stream};
 use serde::{Deserialize, Serialize};
 
+use crate::attempt::{Attempt, Mapper, Mapping, Matcher, STAGES};
 use crate::model::{FrameImages, Model, ModelError};
 use crate::tool::{DRIVER, Tool};
 
@@ -51,6 +51,8 @@ pub struct Job {
     /// A model with the poses of all pictures, when these are known: files and their contents. Poses are then kept as they
     /// are and points are triangulated. Only pycolmap can ([`AlignError::NeedsPython`]).
     pub known: Option<Vec<(&'static str, Vec<u8>)>>,
+    /// Who makes a model of the matches. Of known poses, points are triangulated whatever it says.
+    pub mapper: Mapper,
     /// Folder for databases and raw models. It is made, or was made by an earlier run and is emptied; a folder of
     /// somebody else is refused. It is removed when the alignment has succeeded.
     pub work: PathBuf,
@@ -159,38 +161,6 @@ const LADDER: [Recipe; 4] = [
     Recipe { max_features: 16_384, affine_shape: true, min_matches: 10 },
 ];
 
-/// Which pictures are matched with which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Matcher {
-    /// All with all.
-    Exhaustive,
-    /// Neighbours in the list.
-    Sequential,
-}
-
-/// One attempt, as the driver reads it. All paths are absolute: COLMAP runs in another folder.
-#[derive(Debug, Serialize)]
-struct Attempt {
-    images: PathBuf,
-    masks: Option<PathBuf>,
-    database: PathBuf,
-    models: PathBuf,
-    rig_config: Option<PathBuf>,
-    camera_model: String,
-    camera_params: String,
-    camera_mode: Cameras,
-    max_features: u32,
-    affine_shape: bool,
-    matcher: Matcher,
-    overlap: u32,
-    min_matches: u32,
-    fixed_intrinsics: bool,
-    /// Folder of the model with known poses.
-    known: Option<PathBuf>,
-    threads: usize,
-    seed: u32,
-}
 #[derive(Deserialize)]
 struct DriverLine {
     event: String,
@@ -221,7 +191,6 @@ pub fn align(
         let result = attempt(job, tool, *recipe, rung, &folder, stop, tell);
         match result {
             Ok(Some(model)) => {
-                let worth = |m: &Model| (m.frames.len(), m.colmap.points.len());
                 if best.as_ref().is_none_or(|b| worth(&model) > worth(&b.model)) {
                     best = Some(Aligned { model, rung });
                 }
@@ -232,11 +201,11 @@ pub fn align(
             // The first recipe ran; a later one that fails takes nothing away.
             Err(error) => failure = Some(error),
         }
-        let registered = best.as_ref().map_or(0, |b| b.model.frames.len());
         // With known poses another recipe finds more points, but no more frames.
-        if job.known.is_some() || registered as f64 >= ENOUGH * job.frames.len() as f64 {
+        if job.known.is_some() || is_enough(best.as_ref().map(|b| &b.model), job) {
             break;
         }
+        let registered = best.as_ref().map_or(0, |b| b.model.frames.len());
         tracing::info!("{registered} of {} frames with recipe {rung}", job.frames.len());
     }
     let aligned = best.ok_or_else(|| {
@@ -250,7 +219,7 @@ pub fn align(
     Ok(aligned)
 }
 
-/// Runs one recipe in an empty folder; the best model it makes.
+/// Runs one recipe in an empty folder; the best model that its mappers make.
 fn attempt(
     job: &Job,
     tool: &Tool,
@@ -260,11 +229,74 @@ fn attempt(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Option<Model>, AlignError> {
-    let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let folder = absolute(folder);
+    let first = describe(job, recipe, &folder);
+    if let Some(known) = &first.known {
+        create_folder(known)?;
+        for (name, bytes) in job.known.iter().flatten() {
+            write_atomic(&Disk, &known.join(name), |file| file.write_all(bytes))?;
+        }
+    }
+    // Points of known poses are triangulated once.
+    let mappers = if job.known.is_some() { Mapper::Incremental } else { job.mapper }.runs();
+    let mut best: Option<Model> = None;
+    for (run, &mapper) in mappers.iter().enumerate() {
+        let attempt = Attempt {
+            mapper,
+            models: folder.join(if run == 0 { "models".to_owned() } else { format!("models{run}") }),
+            stages: if run == 0 { &STAGES } else { &STAGES[2..] },
+            ..first.clone()
+        };
+        create_folder(&attempt.models)?;
+        let found = perform(&attempt, job, tool, rung, &folder, stop, tell)
+            .and_then(|()| Ok(Model::best(&attempt.models, &job.frames)?));
+        best = match found {
+            Ok(model) => better(best, model),
+            Err(error @ AlignError::Process(ProcessError::Stopped { .. })) => return Err(error),
+            Err(error) if run == 0 => return Err(error),
+            // The first mapper ran; a later one that fails takes nothing away.
+            Err(error) => {
+                tracing::warn!("{error}");
+                best
+            }
+        };
+        if is_enough(best.as_ref(), job) {
+            break;
+        }
+    }
+    Ok(best)
+}
+
+/// What a model is worth: first its frames, then its points.
+fn worth(model: &Model) -> (usize, usize) {
+    (model.frames.len(), model.colmap.points.len())
+}
+
+fn better(a: Option<Model>, b: Option<Model>) -> Option<Model> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(if worth(&b) > worth(&a) { b } else { a }),
+        (a, b) => a.or(b),
+    }
+}
+
+fn is_enough(model: Option<&Model>, job: &Job) -> bool {
+    model.map_or(0, |model| model.frames.len()) as f64 >= ENOUGH * job.frames.len() as f64
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn create_folder(path: &Path) -> Result<(), AlignError> {
+    Disk.create_folder(path)
+        .map_err(|source| WriteError::Io { path: path.to_owned(), action: "folder", source }.into())
+}
+
+/// A recipe for these pictures in an absolute folder.
+fn describe(job: &Job, recipe: Recipe, folder: &Path) -> Attempt {
     let limit = if job.rig_config.is_some() { EXHAUSTIVE_FRAMES } else { EXHAUSTIVE_PICTURES };
     let is_exhaustive = job.frames.len() <= limit || !job.is_sequence;
-    let attempt = Attempt {
+    Attempt {
         images: absolute(&job.images),
         masks: job.masks.as_deref().map(absolute),
         database: folder.join("database.db"),
@@ -278,127 +310,39 @@ fn attempt(
         matcher: if is_exhaustive { Matcher::Exhaustive } else { Matcher::Sequential },
         overlap: SEQUENCE_OVERLAP,
         min_matches: recipe.min_matches,
+        mapper: Mapping::Incremental,
+        stages: &STAGES,
         fixed_intrinsics: job.camera_params.is_some(),
         known: job.known.as_ref().map(|_| folder.join("known")),
         threads: job.threads,
         seed: job.seed,
-    };
-    Disk.create_folder(&attempt.models).map_err(|source| WriteError::Io {
-        path: attempt.models.clone(),
-        action: "folder",
-        source,
-    })?;
-    for (name, bytes) in job.known.iter().flatten() {
-        let known = folder.join("known");
-        Disk.create_folder(&known).map_err(|source| WriteError::Io {
-            path: known.clone(),
-            action: "folder",
-            source,
-        })?;
-        write_atomic(&Disk, &known.join(name), |file| file.write_all(bytes))?;
     }
+}
+
+/// Lets COLMAP do what an attempt describes.
+fn perform(
+    attempt: &Attempt,
+    job: &Job,
+    tool: &Tool,
+    rung: usize,
+    folder: &Path,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<(), AlignError> {
     match tool {
         Tool::Python { python, .. } => {
             let description = folder.join("job.json");
             let text = attempt.to_json()?;
             write_atomic(&Disk, &description, |file| file.write_all(text.as_bytes()))?;
             let program = Program::new(python).arg("-c").arg(DRIVER).file(&description).silence(job.silence);
-            watch(&program, rung, None, stop, tell)?;
+            watch(&program, rung, None, stop, tell)
         }
-        Tool::Colmap { program, .. } => {
-            for (stage, arguments) in attempt.commands() {
-                let mut command = Program::new(program).silence(job.silence);
-                for argument in arguments {
-                    command = command.arg(argument);
-                }
-                watch(&command, rung, Some(stage), stop, tell)?;
-            }
-        }
-    }
-    Ok(Model::best(&attempt.models, &job.frames)?)
-}
-
-impl Attempt {
-    /// As the driver reads it: JSON is UTF-8, so all names have to be.
-    fn to_json(&self) -> Result<String, AlignError> {
-        let paths = [Some(&self.images), self.masks.as_ref(), Some(&self.models), self.rig_config.as_ref()];
-        if let Some(path) = paths.into_iter().flatten().find(|path| path.to_str().is_none()) {
-            return Err(AlignError::Name { path: path.clone() });
-        }
-        serde_json::to_string_pretty(self).map_err(|e| {
-            let (path, source) = (self.models.clone(), std::io::Error::other(e));
-            WriteError::Io { path, action: "describe", source }.into()
-        })
-    }
-
-    /// The calls of the executable that do what the driver does. Paths keep their bytes.
-    fn commands(&self) -> Vec<(&'static str, Vec<OsString>)> {
-        let path = |path: &Path| path.as_os_str().to_owned();
-        let text = |value: &str| OsString::from(value);
-        let number = |value: u64| OsString::from(value.to_string());
-        let flag = |yes: bool| number(u64::from(yes));
-        let call = |command: &str, options: Vec<(&str, OsString)>| -> Vec<OsString> {
-            let options = options.into_iter().flat_map(|(name, value)| [format!("--{name}").into(), value]);
-            std::iter::once(text(command)).chain(options).collect()
-        };
-        let threads = || number(self.threads as u64);
-        let mut features = vec![
-            ("database_path", path(&self.database)),
-            ("image_path", path(&self.images)),
-            ("ImageReader.camera_model", text(&self.camera_model)),
-            ("FeatureExtraction.num_threads", threads()),
-            ("FeatureExtraction.use_gpu", flag(false)),
-            ("SiftExtraction.max_num_features", number(self.max_features.into())),
-            ("SiftExtraction.estimate_affine_shape", flag(self.affine_shape)),
-        ];
-        match self.camera_mode {
-            Cameras::PerFolder => features.push(("ImageReader.single_camera_per_folder", flag(true))),
-            Cameras::Single => features.push(("ImageReader.single_camera", flag(true))),
-            Cameras::Auto => {}
-        }
-        if !self.camera_params.is_empty() {
-            features.push(("ImageReader.camera_params", text(&self.camera_params)));
-        }
-        if let Some(masks) = &self.masks {
-            features.push(("ImageReader.mask_path", path(masks)));
-        }
-        let mut out = vec![("features", call("feature_extractor", features))];
-        if let Some(rig) = &self.rig_config {
-            let options = vec![("database_path", path(&self.database)), ("rig_config_path", path(rig))];
-            out.push(("features", call("rig_configurator", options)));
-        }
-        let mut matching = vec![
-            ("database_path", path(&self.database)),
-            ("FeatureMatching.num_threads", threads()),
-            ("FeatureMatching.use_gpu", flag(false)),
-        ];
-        if self.rig_config.is_some() {
-            matching.push(("FeatureMatching.rig_verification", flag(true)));
-            matching.push(("FeatureMatching.skip_image_pairs_in_same_frame", flag(true)));
-        }
-        let matcher = match self.matcher {
-            Matcher::Exhaustive => "exhaustive_matcher",
-            Matcher::Sequential => {
-                matching.push(("SequentialMatching.overlap", number(self.overlap.into())));
-                "sequential_matcher"
-            }
-        };
-        out.push(("matching", call(matcher, matching)));
-        let mut mapping = vec![
-            ("database_path", path(&self.database)),
-            ("image_path", path(&self.images)),
-            ("output_path", path(&self.models)),
-            ("Mapper.num_threads", threads()),
-            ("Mapper.min_num_matches", number(self.min_matches.into())),
-            ("Mapper.ba_refine_focal_length", flag(!self.fixed_intrinsics)),
-            ("Mapper.ba_refine_extra_params", flag(!self.fixed_intrinsics)),
-            ("default_random_seed", number(self.seed.into())),
-        ];
-        if self.rig_config.is_some() {
-            mapping.push(("Mapper.ba_refine_sensor_from_rig", flag(false)));
-        }
-        out.push(("mapping", call("mapper", mapping)));
-        out
+        Tool::Colmap { program, .. } => attempt.commands().into_iter().try_for_each(|(stage, arguments)| {
+            let program = arguments
+                .into_iter()
+                .fold(Program::new(program).silence(job.silence), |program, argument| program.arg(argument));
+            watch(&program, rung, Some(stage), stop, tell)
+        }),
     }
 }
 
@@ -466,51 +410,6 @@ fn leading_number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn attempt_in(folder: &Path) -> Attempt {
-        Attempt {
-            images: folder.join("images"),
-            masks: None,
-            database: folder.join("database.db"),
-            models: folder.join("models"),
-            rig_config: None,
-            camera_model: "PINHOLE".to_owned(),
-            camera_params: String::new(),
-            camera_mode: Cameras::PerFolder,
-            max_features: 1,
-            affine_shape: false,
-            matcher: Matcher::Sequential,
-            overlap: 10,
-            min_matches: 15,
-            fixed_intrinsics: false,
-            threads: 1,
-            seed: 0,
-            known: None,
-        }
-    }
-
-    #[test]
-    fn the_driver_reads_the_words_that_it_knows() {
-        let job: serde_json::Value =
-            serde_json::from_str(&attempt_in(Path::new("/w")).to_json().unwrap()).unwrap();
-        assert_eq!((&job["camera_mode"], &job["matcher"]), (&"per-folder".into(), &"sequential".into()));
-        for name in DRIVER.split("job[\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
-            assert!(job.get(name).is_some(), "{name}");
-        }
-    }
-
-    #[cfg(unix)]
-    #[test]
-    fn a_folder_that_is_not_utf8_keeps_its_bytes_or_is_refused() {
-        use std::os::unix::ffi::OsStringExt;
-        let folder = PathBuf::from(OsString::from_vec(b"/data/caf\xe9".to_vec()));
-        let attempt = attempt_in(&folder);
-        for (stage, arguments) in attempt.commands() {
-            assert!(arguments.contains(&attempt.database.clone().into_os_string()), "{stage}");
-        }
-        let refusal = attempt.to_json().unwrap_err().to_string();
-        assert!(refusal.contains("caf\u{fffd}/images: name: is not UTF-8"), "{refusal}");
-    }
-
     #[cfg(unix)]
     #[test]
     fn a_work_folder_of_somebody_else_is_left_alone_and_our_own_is_emptied() {
@@ -528,6 +427,7 @@ mod tests {
             threads: 1,
             seed: 0,
             known: None,
+            mapper: Mapper::Incremental,
             silence: Duration::from_secs(60),
         };
         let run = |program: &str| {

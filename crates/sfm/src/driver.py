@@ -128,7 +128,30 @@ def triangulation(job, options):
     pycolmap.triangulate_points(known_model(job), job["database"], job["images"], folder, options=options)
 
 
+def global_mapping(job):
+    """All rotations, then all positions (GLOMAP)."""
+    if not hasattr(pycolmap, "global_mapping"):
+        fail(f"pycolmap {pycolmap.__version__} has no global mapper (expected 4.0 or later)")
+    options = put(pycolmap.GlobalPipelineOptions(), num_threads=job["threads"], min_num_matches=job["min_matches"])
+    put(options, random_seed=job["seed"])
+    put(options.mapper.global_positioning, use_gpu=False)
+    adjustment = put(options.mapper.bundle_adjustment, refine_principal_point=False)
+    put(adjustment.ceres, use_gpu=False)
+    if job["fixed_intrinsics"]:
+        put(adjustment, refine_focal_length=False, refine_extra_params=False)
+    if job["rig_config"]:
+        put(options.mapper, refine_sensor_from_rig=False)
+        put(options.mapper.rotation_averaging, refine_sensor_from_rig=False)
+        put(options.mapper.global_positioning, refine_sensor_from_rig=False)
+        put(adjustment, refine_sensor_from_rig=False)
+    pycolmap.global_mapping(job["database"], job["images"], job["models"], options)
+
+
 def mapping(job):
+    os.makedirs(job["models"], exist_ok=True)
+    if job["mapper"] == "global":
+        global_mapping(job)
+        return
     options = pycolmap.IncrementalPipelineOptions()
     if job["known"]:
         triangulation(job, options)
@@ -145,7 +168,6 @@ def mapping(job):
         put(options, ba_refine_sensor_from_rig=False)
     if hasattr(options, "random_seed"):
         options.random_seed = job["seed"]
-    os.makedirs(job["models"], exist_ok=True)
     pycolmap.incremental_mapping(job["database"], job["images"], job["models"], options)
 
 
@@ -158,9 +180,10 @@ def main():
         job = json.load(file)
     pycolmap.set_random_seed(job["seed"])
     say("version", version=pycolmap.__version__, python=sys.version.split()[0])
-    for name, stage in (("features", features), ("matching", matching), ("mapping", mapping)):
+    stages = {"features": features, "matching": matching, "mapping": mapping}
+    for name in job["stages"]:
         say("stage", name=name)
-        stage(job)
+        stages[name](job)
     say("done")
 
 

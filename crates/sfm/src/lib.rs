@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod align;
+mod attempt;
 pub mod compare;
 pub mod gps;
 pub mod model;
@@ -17,4 +18,5 @@ pub mod reprojection;
 pub mod tool;
 
 pub use align::{AlignError, Aligned, Job, Progress, align};
+pub use attempt::Mapper;
 pub use tool::{Tool, ToolError};

@@ -88,6 +88,9 @@ fn fingerprint(folder: &Path, tool: &ToolOptions) -> String {
     let manifest = input::read(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
     let mut text = manifest;
     text.extend(format!("seed {}", tool.seed).bytes());
+    if let Some(mapper) = tool.other_mapper() {
+        text.extend(format!("mapper {mapper}").bytes());
+    }
     // FNV-1a: this is a name, not a checksum.
     let hash =
         text.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
@@ -193,6 +196,7 @@ fn align_views(
         cameras: Cameras::PerFolder,
         is_sequence: true,
         known: known.as_ref().map(|poses| colmap_files(&description, poses, &[], ModelFormat::Binary)),
+        mapper: options.mapper,
         work: work.path().join("colmap"),
         threads: options.thread_count(),
         seed: options.seed,

@@ -239,6 +239,7 @@ fn made_with(options: &PanoOptions) -> Value {
         "from-faces": frames.shape.faces.map(|faces| faces.map(gausset_pano::cube::Face::name).join(" ")),
         "from-turns": frames.shape.turns.map(|turns| format!("{turns:?}")),
         "sfm-seed": options.tool.seed,
+        "mapper": options.tool.other_mapper(),
         "quality": training.quality.unwrap_or(Quality::Default).word(),
         "steps": training.steps,
         "max-splats": training.max_splats,

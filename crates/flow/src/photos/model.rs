@@ -29,6 +29,7 @@ fn record(options: &PhotoOptions, pictures: &Pictures, frames: &[FrameImages]) -
         "sequence": is_sequence(options, pictures),
         "masks": options.lens.masks.as_deref().map(records::place),
         "sfm-seed": options.tool.seed,
+        "mapper": options.tool.other_mapper(),
     })
 }
 
@@ -80,6 +81,7 @@ pub(super) fn align(
         threads: tool.thread_count(),
         seed: tool.seed,
         known: None,
+        mapper: tool.mapper,
         silence: tool.silence(),
     };
     let stop = host.stop();

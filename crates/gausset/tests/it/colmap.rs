@@ -283,6 +283,30 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
         assert!(left.is_empty(), "{left:?}");
     }
 
+    /// What the incremental mapper leaves out is tried by the global one, with the same features and matches.
+    #[test]
+    fn the_global_mapper_helps_where_the_incremental_one_registers_nothing() {
+        let workshop = workshop(&recording().join("model"));
+        let colmap = String::from_utf8(workshop.read("colmap")).expect("a script");
+        let colmap = colmap.replace("[ \"$1\" = mapper ]", "[ \"$1\" = global_mapper ]");
+        std::fs::write(workshop.path("colmap"), colmap).expect("write");
+        let align = ["pano", "align", "w", "--colmap", "./colmap", "--mapper"];
+        let called = || {
+            let calls = String::from_utf8(workshop.read("calls")).expect("calls");
+            std::fs::remove_file(workshop.path("calls")).expect("remove");
+            calls.lines().filter_map(|line| line.split(' ').next().map(str::to_owned)).collect::<Vec<_>>()
+        };
+        let refused = workshop.run(&[&align[..], &["incremental"]].concat());
+        assert!(refused.code == 2 && refused.stderr.contains("none of 3 could be aligned"), "{refused:?}");
+        assert!(!called().contains(&"global_mapper".to_owned()));
+        workshop.succeed(&[&align[..], &["auto"]].concat());
+        let before = ["feature_extractor", "rig_configurator", "exhaustive_matcher"];
+        assert_eq!(called(), [&before[..], &["mapper", "global_mapper"]].concat());
+        // The poses of another mapper are other poses.
+        workshop.succeed(&[&align[..], &["global"]].concat());
+        assert_eq!(called(), [&before[..], &["global_mapper"]].concat());
+    }
+
     #[test]
     fn an_alignment_of_views_leaves_the_files_of_others_where_they_are() {
         let workshop = workshop(&recording().join("model"));
@@ -473,16 +497,21 @@ fn the_poses_of_the_room_are_recovered() {
         "--json",
     ]);
     println!("room: {}", finished.stdout);
-    let poses = Poses::read(&workshop.path("out/align/poses.json")).expect("poses");
-    let found: Vec<Pose> = poses.frames.iter().map(|f| f.pose().expect("registered")).collect();
     let centre = |k: usize| truth[k % FRAMES].centre();
     let step = |k: usize| se3::norm([0, 1, 2].map(|i| centre(k + 1)[i] - centre(k)[i]));
     let path: f64 = (0..FRAMES).map(step).sum();
-    let (position, rotation) = errors_of(&found, &truth, path);
-    println!(
-        "room: centres within {position:.2e} of a path of {path:.2} m, rotations within {rotation:.4} degrees"
-    );
-    assert!(position < 1e-3 && rotation < 0.05);
+    for mapper in ["incremental", "global"] {
+        if mapper == "global" {
+            workshop.succeed(&["pano", "align", "out/align", "--mapper", mapper, "--force"]);
+        }
+        let poses = Poses::read(&workshop.path("out/align/poses.json")).expect("poses");
+        let found: Vec<Pose> = poses.frames.iter().map(|f| f.pose().expect("registered")).collect();
+        let (position, rotation) = errors_of(&found, &truth, path);
+        println!(
+            "room, {mapper}: centres within {position:.2e} of a path of {path:.2} m, rotations within {rotation:.4} degrees"
+        );
+        assert!(position < 1e-3 && rotation < 0.05, "{mapper}");
+    }
 }
 
 /// Both real walks from panoramas to splats: `cargo xtask full`.

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::panos::{PanoAlignment, align};
 use gausset_flow::tool::ToolOptions;
+use gausset_sfm::Mapper;
 
 use super::compare;
 use crate::commands::overwrite;
@@ -59,6 +61,15 @@ pub(crate) struct ToolArgs {
     /// Seconds for which an outside program may say nothing [default: 1800 for COLMAP, 120 for others].
     #[arg(long, value_name = "S", help_heading = "COLMAP", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) tool_timeout: Option<u64>,
+    /// Who makes the model: incremental, global (GLOMAP, COLMAP 4.0 or later), or auto (global where incremental
+    /// registers too few).
+    #[arg(
+        long, value_name = "HOW", default_value = "incremental", hide_possible_values = true, help_heading = "COLMAP",
+        value_parser = PossibleValuesParser::new(Mapper::ALL.map(Mapper::name)).map(|name| {
+            Mapper::ALL.into_iter().find(|mapper| mapper.name() == name).unwrap_or_default()
+        })
+    )]
+    pub(crate) mapper: Mapper,
     /// Seed of the alignment.
     #[arg(long, value_name = "N", default_value_t = 0, help_heading = "COLMAP")]
     pub(crate) sfm_seed: u32,
@@ -73,6 +84,7 @@ impl ToolArgs {
             python: self.python.clone(),
             colmap: self.colmap.clone(),
             timeout: self.tool_timeout,
+            mapper: self.mapper,
             seed: self.sfm_seed,
             threads: self.sfm_threads,
         }

@@ -1,0 +1,268 @@
+//! One attempt at an alignment: what COLMAP is told, through its Python package or as calls of its executable.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::WriteError;
+use serde::Serialize;
+
+use crate::align::{AlignError, Cameras};
+
+/// All that is done, in order.
+pub(crate) const STAGES: [&str; 3] = ["features", "matching", "mapping"];
+
+/// Who makes a model of the matches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Mapper {
+    /// COLMAP's incremental mapper: picture after picture.
+    #[default]
+    Incremental,
+    /// COLMAP's global mapper (GLOMAP): all rotations, then all positions. From COLMAP 4.0 on.
+    Global,
+    /// The incremental one; where it registers too few frames, the global one with the same matches before other
+    /// features are tried.
+    Auto,
+}
+
+impl Mapper {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Incremental, Self::Global, Self::Auto];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Incremental => "incremental",
+            Self::Global => "global",
+            Self::Auto => "auto",
+        }
+    }
+
+    /// What is run, one after the other until there are enough frames.
+    pub(crate) fn runs(self) -> &'static [Mapping] {
+        match self {
+            Self::Incremental => &[Mapping::Incremental],
+            Self::Global => &[Mapping::Global],
+            Self::Auto => &[Mapping::Incremental, Mapping::Global],
+        }
+    }
+}
+
+/// A mapper of COLMAP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Mapping {
+    Incremental,
+    Global,
+}
+
+/// Which pictures are matched with which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Matcher {
+    /// All with all.
+    Exhaustive,
+    /// Neighbours in the list.
+    Sequential,
+}
+
+/// One attempt, as the driver reads it. All paths are absolute: COLMAP runs in another folder.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Attempt {
+    pub(crate) images: PathBuf,
+    pub(crate) masks: Option<PathBuf>,
+    pub(crate) database: PathBuf,
+    pub(crate) models: PathBuf,
+    pub(crate) rig_config: Option<PathBuf>,
+    pub(crate) camera_model: String,
+    pub(crate) camera_params: String,
+    pub(crate) camera_mode: Cameras,
+    pub(crate) max_features: u32,
+    pub(crate) affine_shape: bool,
+    pub(crate) matcher: Matcher,
+    pub(crate) overlap: u32,
+    pub(crate) min_matches: u32,
+    pub(crate) mapper: Mapping,
+    /// What is done of it: the mapping alone where features and matches are there.
+    pub(crate) stages: &'static [&'static str],
+    pub(crate) fixed_intrinsics: bool,
+    /// Folder of the model with known poses.
+    pub(crate) known: Option<PathBuf>,
+    pub(crate) threads: usize,
+    pub(crate) seed: u32,
+}
+
+impl Attempt {
+    /// As the driver reads it: JSON is UTF-8, so all names have to be.
+    pub(crate) fn to_json(&self) -> Result<String, AlignError> {
+        let paths = [Some(&self.images), self.masks.as_ref(), Some(&self.models), self.rig_config.as_ref()];
+        if let Some(path) = paths.into_iter().flatten().find(|path| path.to_str().is_none()) {
+            return Err(AlignError::Name { path: path.clone() });
+        }
+        serde_json::to_string_pretty(self).map_err(|e| {
+            let (path, source) = (self.models.clone(), std::io::Error::other(e));
+            WriteError::Io { path, action: "describe", source }.into()
+        })
+    }
+
+    /// The calls of the executable that do what the driver does. Paths keep their bytes.
+    pub(crate) fn commands(&self) -> Vec<(&'static str, Vec<OsString>)> {
+        let path = |path: &Path| path.as_os_str().to_owned();
+        let text = |value: &str| OsString::from(value);
+        let flag = |yes: bool| number(u64::from(yes));
+        let threads = || number(self.threads as u64);
+        let mut features = vec![
+            ("database_path", path(&self.database)),
+            ("image_path", path(&self.images)),
+            ("ImageReader.camera_model", text(&self.camera_model)),
+            ("FeatureExtraction.num_threads", threads()),
+            ("FeatureExtraction.use_gpu", flag(false)),
+            ("SiftExtraction.max_num_features", number(self.max_features.into())),
+            ("SiftExtraction.estimate_affine_shape", flag(self.affine_shape)),
+        ];
+        match self.camera_mode {
+            Cameras::PerFolder => features.push(("ImageReader.single_camera_per_folder", flag(true))),
+            Cameras::Single => features.push(("ImageReader.single_camera", flag(true))),
+            Cameras::Auto => {}
+        }
+        if !self.camera_params.is_empty() {
+            features.push(("ImageReader.camera_params", text(&self.camera_params)));
+        }
+        if let Some(masks) = &self.masks {
+            features.push(("ImageReader.mask_path", path(masks)));
+        }
+        let mut out = vec![("features", call("feature_extractor", features))];
+        if let Some(rig) = &self.rig_config {
+            let options = vec![("database_path", path(&self.database)), ("rig_config_path", path(rig))];
+            out.push(("features", call("rig_configurator", options)));
+        }
+        let mut matching = vec![
+            ("database_path", path(&self.database)),
+            ("FeatureMatching.num_threads", threads()),
+            ("FeatureMatching.use_gpu", flag(false)),
+        ];
+        if self.rig_config.is_some() {
+            matching.push(("FeatureMatching.rig_verification", flag(true)));
+            matching.push(("FeatureMatching.skip_image_pairs_in_same_frame", flag(true)));
+        }
+        let matcher = match self.matcher {
+            Matcher::Exhaustive => "exhaustive_matcher",
+            Matcher::Sequential => {
+                matching.push(("SequentialMatching.overlap", number(self.overlap.into())));
+                "sequential_matcher"
+            }
+        };
+        out.push(("matching", call(matcher, matching)));
+        out.push(("mapping", self.mapping()));
+        out.retain(|(stage, _)| self.stages.contains(stage));
+        out
+    }
+
+    /// The call that makes models of the matches.
+    fn mapping(&self) -> Vec<OsString> {
+        let path = |path: &Path| path.as_os_str().to_owned();
+        let refined = number(u64::from(!self.fixed_intrinsics));
+        let mut options = vec![
+            ("database_path".to_owned(), path(&self.database)),
+            ("image_path".to_owned(), path(&self.images)),
+            ("output_path".to_owned(), path(&self.models)),
+        ];
+        let (command, group) = match self.mapper {
+            Mapping::Incremental => ("mapper", "Mapper"),
+            Mapping::Global => ("global_mapper", "GlobalMapper"),
+        };
+        let mut push = |name: &str, value: OsString| options.push((format!("{group}.{name}"), value));
+        push("num_threads", number(self.threads as u64));
+        push("min_num_matches", number(self.min_matches.into()));
+        push("ba_refine_focal_length", refined.clone());
+        push("ba_refine_extra_params", refined);
+        if self.rig_config.is_some() {
+            push("ba_refine_sensor_from_rig", number(0));
+        }
+        if self.mapper == Mapping::Global {
+            push("gp_use_gpu", number(0));
+            push("ba_ceres_use_gpu", number(0));
+            push("random_seed", number(self.seed.into()));
+        } else {
+            options.push(("default_random_seed".to_owned(), number(self.seed.into())));
+        }
+        call(command, options.iter().map(|(name, value)| (name.as_str(), value.clone())))
+    }
+}
+
+/// A call of the executable.
+fn call<'a>(command: &str, options: impl IntoIterator<Item = (&'a str, OsString)>) -> Vec<OsString> {
+    let options = options.into_iter().flat_map(|(name, value)| [format!("--{name}").into(), value]);
+    std::iter::once(command.into()).chain(options).collect()
+}
+
+fn number(value: u64) -> OsString {
+    value.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tool::DRIVER;
+
+    fn attempt_in(folder: &Path) -> Attempt {
+        Attempt {
+            images: folder.join("images"),
+            masks: None,
+            database: folder.join("database.db"),
+            models: folder.join("models"),
+            rig_config: None,
+            camera_model: "PINHOLE".to_owned(),
+            camera_params: String::new(),
+            camera_mode: Cameras::PerFolder,
+            max_features: 1,
+            affine_shape: false,
+            matcher: Matcher::Sequential,
+            overlap: 10,
+            min_matches: 15,
+            fixed_intrinsics: false,
+            threads: 1,
+            seed: 0,
+            known: None,
+            mapper: Mapping::Incremental,
+            stages: &STAGES,
+        }
+    }
+
+    #[test]
+    fn the_driver_reads_the_words_that_it_knows() {
+        let job: serde_json::Value =
+            serde_json::from_str(&attempt_in(Path::new("/w")).to_json().unwrap()).unwrap();
+        assert_eq!((&job["camera_mode"], &job["matcher"]), (&"per-folder".into(), &"sequential".into()));
+        for name in DRIVER.split("job[\"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+            assert!(job.get(name).is_some(), "{name}");
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_is_not_utf8_keeps_its_bytes_or_is_refused() {
+        use std::os::unix::ffi::OsStringExt;
+        let folder = PathBuf::from(OsString::from_vec(b"/data/caf\xe9".to_vec()));
+        let attempt = attempt_in(&folder);
+        for (stage, arguments) in attempt.commands() {
+            assert!(arguments.contains(&attempt.database.clone().into_os_string()), "{stage}");
+        }
+        let refusal = attempt.to_json().unwrap_err().to_string();
+        assert!(refusal.contains("caf\u{fffd}/images: name: is not UTF-8"), "{refusal}");
+    }
+
+    #[test]
+    fn a_second_mapper_uses_the_matches_of_the_first() {
+        let first = attempt_in(Path::new("/w"));
+        let second = Attempt { mapper: Mapping::Global, stages: &STAGES[2..], ..attempt_in(Path::new("/w")) };
+        let stages =
+            |attempt: &Attempt| attempt.commands().iter().map(|(stage, _)| *stage).collect::<Vec<_>>();
+        assert_eq!(stages(&first), STAGES);
+        assert_eq!(stages(&second), ["mapping"]);
+        let call = &second.commands()[0].1;
+        assert_eq!(call[0], "global_mapper");
+        assert!(call.iter().all(|word| !word.to_string_lossy().starts_with("--Mapper.")), "{call:?}");
+        assert_eq!(Mapper::Auto.runs(), [Mapping::Incremental, Mapping::Global]);
+    }
+}
