@@ -142,20 +142,25 @@ fn tidy(name: &str) -> String {
     if path.is_absolute() { format!("/{joined}") } else { joined }
 }
 
-/// The mask of a picture: `<name>.png`, `<name without extension>.png` below the mask folder, or
-/// `<name>.mask.png`, `<name without extension>.mask.png` there or beside the picture.
+/// The mask of a picture, as the programs lay them: `<name>.png` (COLMAP), `<stem>.png` (Brush, LichtFeld) below the mask
+/// folder; `<name>.mask.png` (RealityCapture), `<stem>.mask.png`, `<stem>_mask.png` (Metashape, 360toolkit) there or
+/// beside the picture, where it may be `.mask/<stem>.png` (RealityCapture) as well.
 pub(super) fn find_mask(masks: &Path, images: &Path, name: &str) -> Option<PathBuf> {
     let stem = match name.rsplit_once('.') {
         Some((stem, extension)) if !extension.contains('/') && !stem.is_empty() => stem,
         _ => name,
     };
+    let (folder, last) = stem.rsplit_once('/').unwrap_or(("", stem));
     let candidates = [
         masks.join(format!("{name}.png")),
         masks.join(format!("{stem}.png")),
         masks.join(format!("{name}.mask.png")),
         masks.join(format!("{stem}.mask.png")),
+        masks.join(format!("{stem}_mask.png")),
         images.join(format!("{name}.mask.png")),
         images.join(format!("{stem}.mask.png")),
+        images.join(format!("{stem}_mask.png")),
+        images.join(folder).join(".mask").join(format!("{last}.png")),
     ];
     // A pipe or folder of such a name fails when it is opened.
     candidates.into_iter().find(|path| path.exists())
@@ -171,6 +176,28 @@ mod tests {
         assert_eq!(tidy("a//b/./c.png"), "a/b/c.png");
         assert_eq!(tidy("../x"), "../x");
         assert_eq!(tidy("/etc/passwd"), "/etc/passwd");
+    }
+
+    #[test]
+    fn masks_are_found_where_programs_lay_them() {
+        let root = tempfile::tempdir().unwrap();
+        let (images, masks) = (root.path().join("images"), root.path().join("masks"));
+        for name in [
+            "masks/sub/a.jpg.png",
+            "masks/sub/a.png",
+            "masks/sub/a.jpg.mask.png",
+            "masks/sub/a_mask.png",
+            "images/sub/a.jpg.mask.png",
+            "images/sub/a_mask.png",
+            "images/sub/.mask/a.png",
+        ] {
+            let path = root.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, b"x").unwrap();
+            assert_eq!(find_mask(&masks, &images, "sub/a.jpg"), Some(path.clone()), "{name}");
+            assert_eq!(find_mask(&masks, &images, "sub/b.jpg"), None);
+            std::fs::remove_file(path).unwrap();
+        }
     }
 
     #[test]
