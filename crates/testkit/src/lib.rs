@@ -22,6 +22,7 @@ pub mod fixtures;
 mod forward;
 pub mod golden;
 pub mod image;
+pub mod onnx;
 pub mod pass_rule;
 pub mod paths;
 pub mod raster_case;

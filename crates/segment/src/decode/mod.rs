@@ -1,0 +1,213 @@
+//! What a model gave → finds: a class, a score, and a soft mask in the picture.
+
+mod candidates;
+mod paint;
+mod semantic;
+
+use crate::description::{Activation, Kind, OutputSpec};
+use crate::fit::Placement;
+use crate::model::Tensor;
+use candidates::Candidate;
+use paint::Lattice;
+
+/// Something that was found in a picture.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Find {
+    /// Number of its class.
+    pub class: usize,
+    /// How sure the model is, 0 to 1.
+    pub score: f32,
+    /// First column and row of its mask in the picture.
+    pub corner: [usize; 2],
+    /// Width and height of its mask, px.
+    pub size: [usize; 2],
+    /// 255 = certainly part of it, 0 = certainly not; its edge is at half.
+    pub soft: Vec<u8>,
+}
+
+/// The outputs that a description names.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Outputs<'a> {
+    pub boxes: Option<&'a Tensor>,
+    pub labels: Option<&'a Tensor>,
+    pub scores: Option<&'a Tensor>,
+    pub masks: Option<&'a Tensor>,
+    pub prototypes: Option<&'a Tensor>,
+}
+
+/// How outputs are read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules<'a> {
+    pub spec: &'a OutputSpec,
+    pub placement: &'a Placement,
+    /// How many classes are named; 0 = as many as there are.
+    pub classes: usize,
+    /// Which classes are wanted; those beyond are not.
+    pub wanted: &'a [bool],
+    /// Least score.
+    pub confidence: f32,
+}
+
+impl Rules<'_> {
+    fn wants(&self, class: usize) -> bool {
+        self.wanted.get(class).copied().unwrap_or(false)
+    }
+}
+
+/// Reads the outputs of a run; an error says which output has a shape that does not fit.
+pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find>, String> {
+    match rules.spec.kind {
+        Kind::Semantic => semantic::decode(need("masks", outputs.masks)?, rules),
+        Kind::QueryMasks => {
+            let masks = Sheets::of("masks", need("masks", outputs.masks)?)?;
+            let candidates = candidates::of_queries(need("scores", outputs.scores)?, outputs.boxes, rules)?;
+            whole_masks(&candidates, rules, masks.count, |c| masks.sheet(c.index).to_vec(), &masks, false)
+        }
+        Kind::BoxMasks => {
+            let masks = Sheets::of("masks", need("masks", outputs.masks)?)?;
+            let found = candidates::of_lists(outputs, rules)?;
+            let finds = found.iter().map(|candidate| {
+                if candidate.index >= masks.count {
+                    return Err(format!("`masks` has {} of them, `boxes` more", masks.count));
+                }
+                let lattice = Lattice {
+                    values: masks.sheet(candidate.index),
+                    size: masks.size,
+                    span: candidate.corners,
+                    activation: rules.spec.mask_activation,
+                    within: Some(candidate.corners),
+                };
+                Ok(lattice.find(candidate.class, candidate.score, rules.placement))
+            });
+            collect(finds)
+        }
+        Kind::Prototypes => {
+            let sheets = Sheets::of("prototypes", need("prototypes", outputs.prototypes)?)?;
+            let scores = need("scores", outputs.scores)?;
+            let (found, coefficients) = candidates::of_table(scores, sheets.count, rules)?;
+            let combined = |candidate: &Candidate| {
+                let shares = &coefficients[candidate.index * sheets.count..][..sheets.count];
+                let mut mask = vec![0.0; sheets.size[0] * sheets.size[1]];
+                for (k, &share) in shares.iter().enumerate() {
+                    mask.iter_mut().zip(sheets.sheet(k)).for_each(|(sum, v)| *sum += share * v);
+                }
+                mask
+            };
+            whole_masks(&found, rules, coefficients.len(), combined, &sheets, true)
+        }
+        Kind::Boxes => {
+            let found = match (outputs.boxes, outputs.labels) {
+                (Some(_), Some(_)) => candidates::of_lists(outputs, rules)?,
+                (Some(_), None) => {
+                    candidates::of_queries(need("scores", outputs.scores)?, outputs.boxes, rules)?
+                }
+                (None, _) => candidates::of_table(need("scores", outputs.scores)?, 0, rules)?.0,
+            };
+            let finds = found.iter().map(|candidate| {
+                let lattice = Lattice {
+                    values: &[1.0],
+                    size: [1, 1],
+                    span: candidate.corners,
+                    activation: Activation::None,
+                    within: Some(candidate.corners),
+                };
+                Ok(lattice.find(candidate.class, candidate.score, rules.placement))
+            });
+            collect(finds)
+        }
+    }
+}
+
+/// Finds whose masks are sheets over the whole input; inside their boxes alone if they are `cut`.
+fn whole_masks(
+    candidates: &[Candidate],
+    rules: &Rules<'_>,
+    count: usize,
+    mask: impl Fn(&Candidate) -> Vec<f32>,
+    sheets: &Sheets<'_>,
+    cut: bool,
+) -> Result<Vec<Find>, String> {
+    let [width, height] = rules.placement.input.map(|side| side as f32);
+    let finds = candidates.iter().map(|candidate| {
+        if candidate.index >= count {
+            return Err(format!("`masks` has {count} of them, `scores` more"));
+        }
+        let lattice = Lattice {
+            values: &mask(candidate),
+            size: sheets.size,
+            span: [0.0, 0.0, width, height],
+            activation: rules.spec.mask_activation,
+            within: cut.then_some(candidate.corners),
+        };
+        Ok(lattice.find(candidate.class, candidate.score, rules.placement))
+    });
+    collect(finds)
+}
+
+/// Finds with something in them.
+fn collect(finds: impl Iterator<Item = Result<Option<Find>, String>>) -> Result<Vec<Find>, String> {
+    finds.filter_map(Result::transpose).collect()
+}
+
+fn need<'a>(name: &str, tensor: Option<&'a Tensor>) -> Result<&'a Tensor, String> {
+    tensor.ok_or_else(|| format!("`{name}` is missing"))
+}
+
+/// Sides of a tensor without a leading 1, as many as are wanted.
+fn sides<'a>(name: &str, tensor: &'a Tensor, wanted: usize) -> Result<&'a [usize], String> {
+    let mut sides = tensor.shape.as_slice();
+    while sides.len() > wanted && sides[0] == 1 {
+        sides = &sides[1..];
+    }
+    if sides.len() == wanted {
+        return Ok(sides);
+    }
+    Err(format!("`{name}` is {:?} (expected {wanted} sides behind the first)", tensor.shape))
+}
+
+/// A tensor as masks below each other.
+struct Sheets<'a> {
+    values: &'a [f32],
+    count: usize,
+    /// Width and height.
+    size: [usize; 2],
+}
+
+impl<'a> Sheets<'a> {
+    fn of(name: &str, tensor: &'a Tensor) -> Result<Self, String> {
+        // [N, 1, h, w], [1, N, h, w], [N, h, w] or [h, w].
+        let (count, [height, width]) = match tensor.shape.as_slice() {
+            [n, 1, h, w] | [1, n, h, w] | [n, h, w] => (*n, [*h, *w]),
+            [h, w] => (1, [*h, *w]),
+            other => return Err(format!("`{name}` is {other:?} (expected masks of rows and columns)")),
+        };
+        if height == 0 || width == 0 {
+            return Err(format!("`{name}` is {:?} (expected masks with pixels)", tensor.shape));
+        }
+        Ok(Self { values: &tensor.data, count, size: [width, height] })
+    }
+
+    fn sheet(&self, index: usize) -> &'a [f32] {
+        let pixels = self.size[0] * self.size[1];
+        &self.values[index * pixels..(index + 1) * pixels]
+    }
+}
+
+/// 1 / (1 + e^-x).
+fn sigmoid(x: f32) -> f32 {
+    1.0 / (1.0 + libm::expf(-x))
+}
+
+/// Values of classes as shares; `stride` apart from each other.
+fn activate(values: &mut [f32], activation: Activation) {
+    match activation {
+        Activation::None => {}
+        Activation::Sigmoid => values.iter_mut().for_each(|v| *v = sigmoid(*v)),
+        Activation::Softmax => {
+            let most = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            values.iter_mut().for_each(|v| *v = libm::expf(*v - most));
+            let sum: f32 = values.iter().sum();
+            values.iter_mut().for_each(|v| *v /= sum);
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! The TOML beside a model: what goes in, what comes out, what its classes are called. Field by field: `docs/masks.md`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gausset_io::input;
+use gausset_io::units::one_line;
+use serde::Deserialize;
+
+use crate::classes::{self, nearest};
+use crate::error::ModelError;
+use crate::fit::Fit;
+
+/// Longest description, bytes.
+const MAX_BYTES: u64 = 1 << 20;
+/// Most classes.
+const MAX_CLASSES: usize = 10_000;
+/// Sides that an input may have, px.
+const SIDES: std::ops::RangeInclusive<usize> = 8..=4096;
+
+/// Order of an input's sides.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layout {
+    /// Channel, row, column.
+    #[default]
+    Nchw,
+    /// Row, column, channel.
+    Nhwc,
+}
+
+/// Order of the channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Colour {
+    /// Red first.
+    #[default]
+    Rgb,
+    /// Blue first.
+    Bgr,
+}
+
+/// What a model gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A class, or a value for each class, for each pixel: `masks` [1, C, h, w] or [1, h, w].
+    Semantic,
+    /// Queries with a mask of the whole picture each: `scores` [1, Q, C], `masks` [1, Q, h, w].
+    QueryMasks,
+    /// Boxes with a mask inside each: `boxes` [N, 4], `labels` [N], `scores` [N], `masks` [N, 1, m, m].
+    BoxMasks,
+    /// Boxes with shares of common masks: `scores` [1, 4 + C + K, A], `prototypes` [1, K, h, w].
+    Prototypes,
+    /// Boxes alone; what is in them is taken whole. `boxes` with `scores` [1, Q, C], or with `labels` and `scores`, or
+    /// all in `scores` [1, A, 5 + C].
+    Boxes,
+}
+
+/// What turns an output into shares of 0 to 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Activation {
+    /// They are shares already.
+    None,
+    /// Each value by itself.
+    #[default]
+    Sigmoid,
+    /// Against the other classes.
+    Softmax,
+}
+
+/// What four numbers of a box mean.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BoxForm {
+    /// Centre, width and height.
+    #[default]
+    Cxcywh,
+    /// Left, top, right, bottom.
+    Xyxy,
+}
+
+/// What they are measured in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BoxUnits {
+    /// Shares of the input's width and height.
+    #[default]
+    Relative,
+    /// Pixels of the input.
+    Pixels,
+}
+
+/// What goes in.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct InputSpec {
+    /// Name; `None` = the model's first.
+    pub name: Option<String>,
+    /// Width and height, px; `None` = as the model says.
+    pub size: Option<[usize; 2]>,
+    pub layout: Layout,
+    pub colour: Colour,
+    /// Value of white before mean and deviation are taken off: 1 or 255.
+    pub range: f32,
+    /// By channel of the tensor.
+    pub mean: [f32; 3],
+    pub deviation: [f32; 3],
+    pub fit: Fit,
+    /// Value of what is not picture, 0 to 255.
+    pub pad: f32,
+}
+
+impl Default for InputSpec {
+    fn default() -> Self {
+        Self {
+            name: None,
+            size: None,
+            layout: Layout::Nchw,
+            colour: Colour::Rgb,
+            range: 1.0,
+            mean: [0.0; 3],
+            deviation: [1.0; 3],
+            fit: Fit::Stretch,
+            pad: 114.0,
+        }
+    }
+}
+
+/// What comes out.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct OutputSpec {
+    pub kind: Kind,
+    /// Names of outputs.
+    pub boxes: Option<String>,
+    pub labels: Option<String>,
+    pub scores: Option<String>,
+    pub masks: Option<String>,
+    pub prototypes: Option<String>,
+    pub form: BoxForm,
+    pub units: BoxUnits,
+    /// Of scores, and of semantic masks.
+    pub activation: Activation,
+    /// Of the masks of queries and boxes.
+    pub mask_activation: Activation,
+    /// Class that is nothing; -1 = the last.
+    pub background: Option<i64>,
+    /// Overlap (intersection over union) above which the weaker of two boxes of a class is dropped; 1 = none is.
+    pub nms: f32,
+}
+
+/// A model's input, outputs and classes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Description {
+    pub(crate) input: InputSpec,
+    pub(crate) output: OutputSpec,
+    /// Names of the classes by their numbers; an empty name stands for nothing.
+    pub classes: Vec<String>,
+    /// Groups by their names, with the classes of each.
+    pub groups: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct RawInput {
+    name: Option<String>,
+    size: Option<Sides>,
+    #[serde(default)]
+    layout: Layout,
+    #[serde(default)]
+    colour: Colour,
+    range: Option<f32>,
+    mean: Option<[f32; 3]>,
+    deviation: Option<[f32; 3]>,
+    #[serde(default)]
+    fit: Fit,
+    pad: Option<f32>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(untagged)]
+enum Sides {
+    Both(usize),
+    Each([usize; 2]),
+}
+
+#[derive(Deserialize)]
+struct RawOutput {
+    kind: Kind,
+    boxes: Option<String>,
+    labels: Option<String>,
+    scores: Option<String>,
+    masks: Option<String>,
+    prototypes: Option<String>,
+    #[serde(default, rename = "box")]
+    form: BoxForm,
+    #[serde(default)]
+    units: BoxUnits,
+    #[serde(default)]
+    activation: Activation,
+    #[serde(default)]
+    mask_activation: Activation,
+    background: Option<i64>,
+    nms: Option<f32>,
+}
+
+#[derive(Default, Deserialize)]
+struct RawClasses {
+    list: Option<String>,
+    names: Option<Vec<String>>,
+    #[serde(default)]
+    groups: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    #[serde(default = "no_input")]
+    input: RawInput,
+    output: RawOutput,
+    #[serde(default)]
+    classes: RawClasses,
+}
+
+fn no_input() -> RawInput {
+    RawInput {
+        name: None,
+        size: None,
+        layout: Layout::default(),
+        colour: Colour::default(),
+        range: None,
+        mean: None,
+        deviation: None,
+        fit: Fit::default(),
+        pad: None,
+    }
+}
+
+/// Keys of each table. Whoever adds one adds it to `docs/masks.md`.
+const KEYS: [(&str, &[&str]); 3] = [
+    ("input", &["name", "size", "layout", "colour", "range", "mean", "deviation", "fit", "pad"]),
+    (
+        "output",
+        &[
+            "kind",
+            "boxes",
+            "labels",
+            "scores",
+            "masks",
+            "prototypes",
+            "box",
+            "units",
+            "activation",
+            "mask_activation",
+            "background",
+            "nms",
+        ],
+    ),
+    ("classes", &["list", "names", "groups"]),
+];
+
+impl Description {
+    /// Reads a description.
+    ///
+    /// # Errors
+    /// A file that cannot be read; unknown keys, values out of range.
+    pub fn read(path: &Path) -> Result<Self, ModelError> {
+        let text = input::read_to_string(path, MAX_BYTES).map_err(|e| ModelError::Description {
+            path: path.to_owned(),
+            what: format!("description: {}", gausset_io::atomic::plain_reason(&e)),
+        })?;
+        Self::parse(&text).map_err(|what| ModelError::Description { path: path.to_owned(), what })
+    }
+
+    /// [`Self::read`] from text; the error is `PLACE: what is wrong …`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let table: toml::Table = toml::from_str(text).map_err(|e| syntax(text, &e))?;
+        check_keys(&table)?;
+        let raw: Raw = toml::from_str(text).map_err(|e| syntax(text, &e))?;
+        raw.checked()
+    }
+
+    /// Name of an output that a kind cannot do without.
+    pub(crate) fn output_names(&self) -> Vec<&str> {
+        let OutputSpec { boxes, labels, scores, masks, prototypes, .. } = &self.output;
+        [boxes, labels, scores, masks, prototypes].into_iter().flatten().map(String::as_str).collect()
+    }
+}
+
+/// A mistake in the syntax or a type, with its line.
+fn syntax(text: &str, error: &toml::de::Error) -> String {
+    let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+    format!("line {line}: {}", one_line(error.message()))
+}
+
+/// Unknown keys are refused with the nearest known one.
+fn check_keys(table: &toml::Table) -> Result<(), String> {
+    let unknown = |place: &str, key: &str, known: &[&str]| {
+        let hint = nearest(key, known.iter().copied()).map_or_else(
+            || format!("expected {}", known.join(", ")),
+            |near| format!("did you mean `{near}`?"),
+        );
+        Err(format!("{place}: unknown key `{}` ({hint})", one_line(key)))
+    };
+    let tables = KEYS.map(|(name, _)| name);
+    for (name, value) in table {
+        let Some((_, known)) = KEYS.iter().find(|(known, _)| known == name) else {
+            return unknown("description", name, &tables);
+        };
+        for key in value.as_table().into_iter().flat_map(toml::Table::keys) {
+            if !known.contains(&key.as_str()) {
+                return unknown(&format!("[{name}]"), key, known);
+            }
+        }
+    }
+    Ok(())
+}
+
+impl Raw {
+    fn checked(self) -> Result<Description, String> {
+        let Self { input, output, classes } = self;
+        let spec = InputSpec::default();
+        let size = input.size.map(|size| match size {
+            Sides::Both(side) => [side; 2],
+            Sides::Each([width, height]) => [width, height],
+        });
+        if let Some([width, height]) = size
+            && !(SIDES.contains(&width) && SIDES.contains(&height))
+        {
+            return Err(format!("[input] size: expected sides of {} to {} px", SIDES.start(), SIDES.end()));
+        }
+        let input = InputSpec {
+            name: input.name,
+            size,
+            layout: input.layout,
+            colour: input.colour,
+            range: input.range.unwrap_or(spec.range),
+            mean: input.mean.unwrap_or(spec.mean),
+            deviation: input.deviation.unwrap_or(spec.deviation),
+            fit: input.fit,
+            pad: input.pad.unwrap_or(spec.pad),
+        };
+        if input.range != 1.0 && input.range != 255.0 {
+            return Err(format!("[input] range: expected 1 or 255, found {}", input.range));
+        }
+        if !input.mean.iter().all(|m| m.is_finite()) {
+            return Err("[input] mean: expected three finite numbers".to_owned());
+        }
+        if !input.deviation.iter().all(|d| d.is_finite() && *d > 0.0) {
+            return Err("[input] deviation: expected three numbers above 0".to_owned());
+        }
+        if !(0.0..=255.0).contains(&input.pad) {
+            return Err(format!("[input] pad: expected 0 to 255, found {}", input.pad));
+        }
+        let output = output.checked()?;
+        let names = match (&classes.list, classes.names) {
+            (Some(_), Some(_)) => return Err("[classes]: expected a list or names, found both".to_owned()),
+            (None, None) => Vec::new(),
+            (None, Some(names)) => names,
+            (Some(name), None) => classes::list(name).ok_or_else(|| {
+                format!("[classes] list: expected {}, found `{}`", classes::LISTS.join(", "), one_line(name))
+            })?,
+        };
+        if names.len() > MAX_CLASSES {
+            return Err(format!("[classes]: {} names (expected at most {MAX_CLASSES})", names.len()));
+        }
+        for (group, members) in &classes.groups {
+            for member in members {
+                if !names.contains(member) {
+                    let near = nearest(member, names.iter().map(String::as_str));
+                    let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                    return Err(format!(
+                        "[classes.groups] {}: `{}` is no class of the model{hint}",
+                        one_line(group),
+                        one_line(member)
+                    ));
+                }
+            }
+        }
+        Ok(Description { input, output, classes: names, groups: classes.groups })
+    }
+}
+
+impl RawOutput {
+    fn checked(self) -> Result<OutputSpec, String> {
+        let out = OutputSpec {
+            kind: self.kind,
+            boxes: self.boxes,
+            labels: self.labels,
+            scores: self.scores,
+            masks: self.masks,
+            prototypes: self.prototypes,
+            form: self.form,
+            units: self.units,
+            activation: self.activation,
+            mask_activation: self.mask_activation,
+            background: self.background,
+            nms: self.nms.unwrap_or(1.0),
+        };
+        if !(out.nms > 0.0 && out.nms <= 1.0) {
+            return Err(format!("[output] nms: expected above 0 and at most 1, found {}", out.nms));
+        }
+        let needed: &[(&str, bool)] = &match out.kind {
+            Kind::Semantic => vec![("masks", out.masks.is_some())],
+            Kind::QueryMasks => vec![("scores", out.scores.is_some()), ("masks", out.masks.is_some())],
+            Kind::BoxMasks => vec![
+                ("boxes", out.boxes.is_some()),
+                ("labels", out.labels.is_some()),
+                ("scores", out.scores.is_some()),
+                ("masks", out.masks.is_some()),
+            ],
+            Kind::Prototypes => {
+                vec![("scores", out.scores.is_some()), ("prototypes", out.prototypes.is_some())]
+            }
+            Kind::Boxes => vec![("scores", out.scores.is_some())],
+        };
+        match needed.iter().find(|(_, is_there)| !is_there) {
+            Some((name, _)) => Err(format!("[output]: `{name}` is missing (the name of an output)")),
+            None => Ok(out),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_says_what_goes_in_and_what_comes_out() {
+        let text = "[input]\nsize = [640, 384]\nfit = 'letterbox'\ncolour = 'bgr'\nrange = 255\n\
+                    [output]\nkind = 'query-masks'\nscores = 'labels'\nmasks = 'masks'\nbackground = -1\n\
+                    [classes]\nnames = ['', 'man', 'dog']\ngroups = { person = ['man'] }\n";
+        let found = Description::parse(text).unwrap();
+        assert_eq!(found.input.size, Some([640, 384]));
+        assert_eq!(
+            (found.input.fit, found.input.colour, found.input.range),
+            (Fit::Letterbox, Colour::Bgr, 255.0)
+        );
+        assert_eq!((found.output.kind, found.output.background), (Kind::QueryMasks, Some(-1)));
+        assert_eq!(found.groups["person"], ["man"]);
+    }
+
+    #[test]
+    fn mistakes_are_named_with_their_place_and_what_was_meant() {
+        let output = "[output]\nkind = 'semantic'\nmasks = 'm'\n";
+        for (text, expected) in [
+            (format!("[inputs]\n{output}"), "description: unknown key `inputs` (did you mean `input`?)"),
+            (
+                format!("[input]\nmeans = [0,0,0]\n{output}"),
+                "[input]: unknown key `means` (did you mean `mean`?)",
+            ),
+            (format!("[input]\nsize = 4\n{output}"), "[input] size: expected sides of 8 to 4096 px"),
+            (format!("[input]\nrange = 2\n{output}"), "[input] range: expected 1 or 255, found 2"),
+            (
+                format!("[input]\ndeviation = [1,0,1]\n{output}"),
+                "[input] deviation: expected three numbers above 0",
+            ),
+            (
+                format!("{output}[classes]\nlist = 'coco'\n"),
+                "[classes] list: expected coco80, coco91, voc21, found `coco`",
+            ),
+            (
+                format!("{output}[classes]\nlist = 'voc21'\ngroups = {{ a = ['persn'] }}\n"),
+                "[classes.groups] a: `persn` is no class of the model; did you mean `person`?",
+            ),
+            (
+                "[output]\nkind = 'prototypes'\nscores = 's'\n".to_owned(),
+                "[output]: `prototypes` is missing (the name of an output)",
+            ),
+        ] {
+            assert_eq!(Description::parse(&text).unwrap_err(), expected);
+        }
+        let kinds = Description::parse("[output]\nkind = 'mask'\n").unwrap_err();
+        assert!(kinds.starts_with("line 2: unknown variant `mask`, expected one of `semantic`"), "{kinds}");
+        assert!(Description::parse("[output\n").unwrap_err().starts_with("line 1: "));
+    }
+}

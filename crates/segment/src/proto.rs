@@ -1,0 +1,254 @@
+//! What an ONNX file needs: versions, operators, files beside it. Read from its Protocol Buffers without an engine, so
+//! that what an engine lacks can be named before it is asked.
+//!
+//! Field numbers: `onnx.proto` of ONNX 1.19 (github.com/onnx/onnx). Wire format: protobuf.dev/programming-guides/encoding.
+#![deny(clippy::indexing_slicing, reason = "what comes from outside is never an index")]
+
+use std::collections::BTreeSet;
+
+/// Graphs inside graphs that are followed.
+const DEEPEST: u32 = 16;
+
+/// What an ONNX file says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Version of the standard operators that the file is written for; 0 = not said.
+    pub opset: u64,
+    /// Names of its operators, with their domain where it is not the standard one.
+    pub operators: BTreeSet<String>,
+    /// Names of its outputs, in order.
+    pub outputs: Vec<String>,
+    /// Files beside it that hold weights.
+    pub external: BTreeSet<String>,
+}
+
+/// Why bytes are no ONNX model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotOnnx {
+    /// It does not begin as one.
+    #[error("is not an ONNX model (expected a file that ends with .onnx, as exporters write it)")]
+    Other,
+    /// It ends too early, or a length in it is wrong.
+    #[error("is cut or damaged; copy or export it again")]
+    Damaged,
+    /// There is no graph in it.
+    #[error("holds no graph (expected a network)")]
+    Empty,
+}
+
+/// Reads what an ONNX file says about itself.
+///
+/// # Errors
+/// Bytes that are no ONNX model.
+pub fn scan(data: &[u8]) -> Result<Facts, NotOnnx> {
+    // ModelProto: ir_version = 1 comes first in every file that exporters write.
+    if data.first() != Some(&0x08) {
+        return Err(NotOnnx::Other);
+    }
+    let mut facts = Facts::default();
+    let mut has_graph = false;
+    for field in Fields(data) {
+        match field.map_err(|Broken| NotOnnx::Damaged)? {
+            (7, Value::Bytes(graph)) => {
+                has_graph = true;
+                scan_graph(graph, &mut facts, 0).map_err(|Broken| NotOnnx::Damaged)?;
+            }
+            (8, Value::Bytes(import)) => {
+                let (domain, version) = opset(import).map_err(|Broken| NotOnnx::Damaged)?;
+                if domain.is_empty() || domain == "ai.onnx" {
+                    facts.opset = version;
+                }
+            }
+            _ => {}
+        }
+    }
+    if has_graph { Ok(facts) } else { Err(NotOnnx::Empty) }
+}
+
+/// OperatorSetIdProto: domain = 1, version = 2.
+fn opset(data: &[u8]) -> Result<(String, u64), Broken> {
+    let (mut domain, mut version) = (String::new(), 0);
+    for field in Fields(data) {
+        match field? {
+            (1, Value::Bytes(name)) => domain = text(name),
+            (2, Value::Number(number)) => version = number,
+            _ => {}
+        }
+    }
+    Ok((domain, version))
+}
+
+/// GraphProto: node = 1, initializer = 5, output = 12 (ValueInfoProto: name = 1).
+fn scan_graph(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), Broken> {
+    if depth > DEEPEST {
+        return Err(Broken);
+    }
+    for field in Fields(data) {
+        match field? {
+            (1, Value::Bytes(node)) => scan_node(node, facts, depth)?,
+            (5, Value::Bytes(tensor)) => scan_tensor(tensor, facts)?,
+            (12, Value::Bytes(info)) if depth == 0 => {
+                let mut name = String::new();
+                for field in Fields(info) {
+                    if let (1, Value::Bytes(of)) = field? {
+                        name = text(of);
+                    }
+                }
+                facts.outputs.push(name);
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// NodeProto: op_type = 4, attribute = 5, domain = 7. AttributeProto: t = 5, g = 6, tensors = 10, graphs = 11.
+fn scan_node(data: &[u8], facts: &mut Facts, depth: u32) -> Result<(), Broken> {
+    let (mut name, mut domain) = (String::new(), String::new());
+    for field in Fields(data) {
+        match field? {
+            (4, Value::Bytes(of)) => name = text(of),
+            (7, Value::Bytes(of)) => domain = text(of),
+            (5, Value::Bytes(attribute)) => {
+                for field in Fields(attribute) {
+                    match field? {
+                        (5 | 10, Value::Bytes(tensor)) => scan_tensor(tensor, facts)?,
+                        (6 | 11, Value::Bytes(graph)) => scan_graph(graph, facts, depth + 1)?,
+                        _ => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    let is_standard = domain.is_empty() || domain == "ai.onnx";
+    facts.operators.insert(if is_standard { name } else { format!("{domain}.{name}") });
+    Ok(())
+}
+
+/// TensorProto: external_data = 13, of StringStringEntryProto: key = 1, value = 2.
+fn scan_tensor(data: &[u8], facts: &mut Facts) -> Result<(), Broken> {
+    for field in Fields(data) {
+        let (13, Value::Bytes(entry)) = field? else { continue };
+        let (mut key, mut value) = (String::new(), String::new());
+        for field in Fields(entry) {
+            match field? {
+                (1, Value::Bytes(of)) => key = text(of),
+                (2, Value::Bytes(of)) => value = text(of),
+                _ => {}
+            }
+        }
+        if key == "location" {
+            facts.external.insert(value);
+        }
+    }
+    Ok(())
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The wire format does not hold.
+#[derive(Debug)]
+struct Broken;
+
+enum Value<'a> {
+    Number(u64),
+    Bytes(&'a [u8]),
+    /// Of a width that is not looked at.
+    Fixed,
+}
+
+/// Fields of a message, in order.
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn varint(&mut self) -> Result<u64, Broken> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let (&byte, rest) = self.0.split_first().ok_or(Broken)?;
+            self.0 = rest;
+            number |= u64::from(byte & 0x7F) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(Broken)
+    }
+
+    fn take(&mut self, length: u64) -> Result<&'a [u8], Broken> {
+        let length = usize::try_from(length).map_err(|_| Broken)?;
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Broken)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn field(&mut self) -> Result<(u64, Value<'a>), Broken> {
+        let key = self.varint()?;
+        let value = match key & 7 {
+            0 => Value::Number(self.varint()?),
+            1 => self.take(8).map(|_| Value::Fixed)?,
+            2 => {
+                let length = self.varint()?;
+                Value::Bytes(self.take(length)?)
+            }
+            5 => self.take(4).map(|_| Value::Fixed)?,
+            _ => return Err(Broken),
+        };
+        Ok((key >> 3, value))
+    }
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = Result<(u64, Value<'a>), Broken>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.is_empty() {
+            return None;
+        }
+        let field = self.field();
+        if field.is_err() {
+            self.0 = &[];
+        }
+        Some(field)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::indexing_slicing, reason = "a test knows its bytes")]
+mod tests {
+    use gausset_testkit::onnx::{Net, Weights};
+
+    use super::*;
+
+    #[test]
+    fn operators_versions_and_files_beside_are_found() {
+        let mut net = Net::new("x", &[1, 3, 8, 8]);
+        net.weights("w", &[1], Weights::Elsewhere("w.data"));
+        net.node("Mul", &["x", "w"], &["y"], &[]);
+        net.custom_node("com.example", "Odd", &["y"], &["z"]);
+        net.output("z");
+        let facts = scan(&net.bytes()).unwrap();
+        assert_eq!((facts.opset, facts.outputs.as_slice()), (17, ["z".to_owned()].as_slice()));
+        let names: Vec<&str> = facts.operators.iter().map(String::as_str).collect();
+        assert_eq!(names, ["Mul", "com.example.Odd"]);
+        assert_eq!(facts.external.iter().collect::<Vec<_>>(), ["w.data"]);
+    }
+
+    #[test]
+    fn bytes_of_other_kinds_are_told_apart() {
+        assert_eq!(scan(b""), Err(NotOnnx::Other));
+        assert_eq!(scan(b"\x89PNG\r\n"), Err(NotOnnx::Other));
+        assert_eq!(scan(&[8, 8]), Err(NotOnnx::Empty));
+        let mut net = Net::new("x", &[1]);
+        net.node("Relu", &["x"], &["y"], &[]);
+        net.output("y");
+        let whole = net.bytes();
+        assert_eq!(scan(&whole[..whole.len() - 30]), Err(NotOnnx::Damaged));
+        for cut in 0..whole.len() {
+            // No place to cut it makes it break down.
+            let _ = scan(&whole[..cut]);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! A model with its description: pictures in, finds out.
+
+use std::path::{Path, PathBuf};
+
+use crate::classes::nearest;
+use crate::decode::{self, Find, Outputs, Rules};
+use crate::description::{Description, Layout};
+use crate::error::ModelError;
+use crate::fit::{self, Picture, Placement};
+use crate::known;
+use crate::model::{ENGINE, Model, Port, Runner, Tensor, Watch};
+
+/// What is to be found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Wanted {
+    /// Groups and classes; `None` = persons and what they carry, as far as the model knows them.
+    pub remove: Option<Vec<String>>,
+    /// Groups and classes that are not, of those.
+    pub keep: Vec<String>,
+    /// Least score, 0 to 1.
+    pub confidence: f32,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self { remove: None, keep: Vec::new(), confidence: 0.5 }
+    }
+}
+
+/// Groups that are removed where nothing is said.
+const REMOVED: [&str; 2] = ["person", "carried"];
+
+/// A model with its description.
+#[derive(Clone, Debug)]
+pub struct Segmenter {
+    model: Model,
+    description: Description,
+    input: Port,
+    size: [usize; 2],
+    wanted: Vec<bool>,
+    confidence: f32,
+    /// Where the description came from, for people.
+    pub explanation: String,
+}
+
+impl Segmenter {
+    /// Opens a model with the description that `toml` names, else with the one beside it (`NAME.toml` of `NAME.onnx`), else
+    /// with what its outputs tell; and tries it on a grey picture.
+    ///
+    /// # Errors
+    /// As [`Model::open`], [`Description::read`] and [`Model::run`]; outputs that do not fit; classes that are not there.
+    pub fn open(
+        path: &Path,
+        toml: Option<&Path>,
+        wanted: &Wanted,
+        watch: Watch<'_>,
+    ) -> Result<Self, ModelError> {
+        let model = Model::open(path)?;
+        let beside = path.with_extension("toml");
+        let file: Option<PathBuf> = toml.map(Path::to_owned).or_else(|| beside.is_file().then_some(beside));
+        let described = file.as_deref().map(Description::read).transpose()?;
+        let bad = |what: String| ModelError::Description {
+            path: file.clone().unwrap_or_else(|| path.to_owned()),
+            what,
+        };
+        let name = described.as_ref().and_then(|d| d.input.name.clone());
+        let input = match &name {
+            Some(name) => model.inputs.iter().find(|port| port.name == *name),
+            None => model.inputs.first(),
+        };
+        let input = input.cloned().ok_or_else(|| {
+            let has = model.inputs.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
+            let wanted = name.as_deref().unwrap_or_default();
+            bad(format!("[input] name: the model has no input `{wanted}` (has {has})"))
+        })?;
+        let size = size_of(&input, described.as_ref()).map_err(&bad)?;
+        let runner = Runner::default();
+        let (description, explanation) = match described {
+            Some(description) => {
+                let file = file.as_deref().unwrap_or(path).display();
+                (description, format!("described by {file}"))
+            }
+            None => {
+                let names: Vec<&str> = model.outputs.iter().map(|port| port.name.as_str()).collect();
+                let layout = if is_nhwc(&input) { Layout::Nhwc } else { Layout::Nchw };
+                let outputs = model.run(&runner, (&input.name, grey(size, layout)), &names, watch)?;
+                let beside = path.with_extension("toml");
+                let guess =
+                    known::guess(&model.outputs, &outputs).map_err(|what| ModelError::Description {
+                        path: path.to_owned(),
+                        what: format!("model: {what}; describe it in {} (docs/masks.md)", beside.display()),
+                    })?;
+                let mut description = guess.description;
+                description.input.layout = layout;
+                (description, guess.reason)
+            }
+        };
+        for name in description.output_names() {
+            if !model.outputs.iter().any(|port| port.name == name) {
+                let has: Vec<&str> = model.outputs.iter().map(|port| port.name.as_str()).collect();
+                let near = nearest(name, has.iter().copied());
+                let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+                return Err(bad(format!(
+                    "[output]: the model has no output `{name}` (has {}){hint}",
+                    has.join(", ")
+                )));
+            }
+        }
+        let numbers = numbers(&description, wanted)?;
+        let confidence = wanted.confidence;
+        let segmenter = Self { model, description, input, size, wanted: numbers, confidence, explanation };
+        // A description that does not fit is told now, not at the first picture.
+        let [width, height] = size;
+        let rgb = vec![128; 3 * width * height];
+        segmenter.find(&Picture { width, height, rgb: &rgb }, &runner, watch)?;
+        Ok(segmenter)
+    }
+
+    /// What was found of what is wanted in a picture, the surest first where boxes are sorted.
+    ///
+    /// # Errors
+    /// As [`Model::run`]; outputs that do not fit the description.
+    pub fn find(
+        &self,
+        picture: &Picture<'_>,
+        runner: &Runner,
+        watch: Watch<'_>,
+    ) -> Result<Vec<Find>, ModelError> {
+        let spec = &self.description.output;
+        let placement =
+            Placement::new(self.description.input.fit, [picture.width, picture.height], self.size);
+        let tensor = fit::tensor(picture, &placement, &self.description.input);
+        let names = self.description.output_names();
+        let tensors = self.model.run(runner, (&self.input.name, tensor), &names, watch)?;
+        let of = |name: &Option<String>| {
+            let at = names.iter().position(|known| Some(*known) == name.as_deref())?;
+            tensors.get(at)
+        };
+        let outputs = Outputs {
+            boxes: of(&spec.boxes),
+            labels: of(&spec.labels),
+            scores: of(&spec.scores),
+            masks: of(&spec.masks),
+            prototypes: of(&spec.prototypes),
+        };
+        let rules = Rules {
+            spec,
+            placement: &placement,
+            classes: self.description.classes.len(),
+            wanted: &self.wanted,
+            confidence: self.confidence,
+        };
+        decode::decode(outputs, &rules).map_err(|what| ModelError::Run {
+            path: self.model.path().to_owned(),
+            what: format!("output {what}; describe the model in a .toml beside it (docs/masks.md)"),
+        })
+    }
+
+    /// Width and height of the model's input, px.
+    #[must_use]
+    pub const fn size(&self) -> [usize; 2] {
+        self.size
+    }
+
+    /// Name of a class.
+    #[must_use]
+    pub fn class(&self, number: usize) -> &str {
+        self.description.classes.get(number).map_or("", String::as_str)
+    }
+
+    /// Names of the classes that are looked for.
+    pub fn wanted(&self) -> impl Iterator<Item = &str> {
+        self.wanted.iter().enumerate().filter(|(_, wanted)| **wanted).map(|(number, _)| self.class(number))
+    }
+
+    /// Hash of the model.
+    #[must_use]
+    pub fn hash(&self) -> &str {
+        &self.model.hash
+    }
+
+    /// Everything that decides what is found in a picture, as text for a hash of settings.
+    #[must_use]
+    pub fn settings(&self) -> String {
+        format!(
+            "{ENGINE} {} {:?} {:?} {} {:?}",
+            self.model.hash, self.description, self.wanted, self.confidence, self.size
+        )
+    }
+}
+
+/// Whether the channels of an input come last.
+fn is_nhwc(input: &Port) -> bool {
+    matches!(input.shape.as_slice(), [_, a, _, Some(3)] if *a != Some(3))
+}
+
+/// Width and height of the input: of the description, else of the model.
+fn size_of(input: &Port, description: Option<&Description>) -> Result<[usize; 2], String> {
+    if !(input.shape.len() == 4 || input.shape.is_empty()) {
+        let sides = input.shape.len();
+        return Err(format!(
+            "input `{}` has {sides} sides (expected 4: pictures, channels, rows, columns)",
+            input.name
+        ));
+    }
+    let nhwc = match description {
+        Some(description) => description.input.layout == Layout::Nhwc,
+        None => is_nhwc(input),
+    };
+    let side = |axis: usize| input.shape.get(axis).copied().flatten();
+    let said = description.and_then(|description| description.input.size);
+    let own = if nhwc { (side(2), side(1)) } else { (side(3), side(2)) };
+    let channels = side(if nhwc { 3 } else { 1 });
+    if let Some(channels) = channels.filter(|channels| *channels != 3) {
+        return Err(format!("input `{}` has {channels} channels (expected 3: red, green, blue)", input.name));
+    }
+    match (said, own) {
+        (Some([w, h]), (Some(width), Some(height))) if [w, h] != [width, height] => {
+            Err(format!("[input] size: {w}x{h} px (expected {width}x{height}, the size in the model)"))
+        }
+        (Some(size), _) => Ok(size),
+        (None, (Some(width), Some(height))) if width > 0 && height > 0 => Ok([width, height]),
+        (None, _) => Err(format!(
+            "input `{}` has no fixed size; say it in a .toml beside the model ([input] size), or export it with one",
+            input.name
+        )),
+    }
+}
+
+/// An input of one grey.
+fn grey([width, height]: [usize; 2], layout: Layout) -> Tensor {
+    let shape = match layout {
+        Layout::Nchw => vec![1, 3, height, width],
+        Layout::Nhwc => vec![1, height, width, 3],
+    };
+    Tensor { shape, data: vec![0.5; 3 * width * height] }
+}
+
+/// Which classes are wanted, by their numbers.
+fn numbers(description: &Description, wanted: &Wanted) -> Result<Vec<bool>, ModelError> {
+    let groups = known::groups_of(description);
+    let of = |key: &str, name: &str| -> Result<Vec<usize>, ModelError> {
+        let group = groups.iter().find(|(group, _)| group == name).map(|(_, members)| members.clone());
+        let class = description.classes.iter().position(|class| class == name && !name.is_empty());
+        match (group, class) {
+            (Some(members), _) if !members.is_empty() => Ok(members),
+            (_, Some(class)) => Ok(vec![class]),
+            _ => {
+                let filled =
+                    groups.iter().filter(|(_, members)| !members.is_empty()).map(|(name, _)| name.as_str());
+                let known: Vec<&str> = filled
+                    .chain(description.classes.iter().map(String::as_str))
+                    .filter(|n| !n.is_empty())
+                    .collect();
+                let hint = nearest(name, known.iter().copied()).map_or_else(
+                    || {
+                        let some = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
+                        format!("expected one of {some}{}", if known.len() > 8 { ", …" } else { "" })
+                    },
+                    |near| format!("did you mean `{near}`?"),
+                );
+                Err(ModelError::Classes(format!(
+                    "⟨{key}⟩: the model has no class or group `{name}` ({hint})"
+                )))
+            }
+        }
+    };
+    let mut found = vec![false; description.classes.len()];
+    match &wanted.remove {
+        Some(names) => {
+            for name in names {
+                of("remove", name)?.into_iter().for_each(|class| found[class] = true);
+            }
+        }
+        // A model need not know both.
+        None => {
+            let members = groups.iter().filter(|(name, _)| REMOVED.contains(&name.as_str()));
+            members.flat_map(|(_, members)| members).for_each(|&class| found[class] = true);
+        }
+    }
+    for name in &wanted.keep {
+        of("keep", name)?.into_iter().for_each(|class| found[class] = false);
+    }
+    if found.contains(&true) {
+        return Ok(found);
+    }
+    Err(ModelError::Classes(
+        "⟨remove⟩: nothing is left to be found (expected a class or a group of the model)".to_owned(),
+    ))
+}

@@ -1,0 +1,324 @@
+//! Networks without trained weights, whose answers are known, from their bytes to finds.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use gausset_segment::{Find, ModelError, Picture, Runner, Segmenter, Wanted, Watch};
+use gausset_testkit::onnx::{Attribute, Net, Weights};
+use tempfile::TempDir;
+
+static NEVER: AtomicBool = AtomicBool::new(false);
+
+fn patient() -> Watch<'static> {
+    Watch { stop: &NEVER, limit: Duration::from_secs(60) }
+}
+
+/// A folder with `model.onnx`, and `model.toml` if there is a description.
+fn folder(net: &Net, description: Option<&str>) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model.onnx");
+    std::fs::write(&path, net.bytes()).unwrap();
+    if let Some(text) = description {
+        std::fs::write(folder.path().join("model.toml"), text).unwrap();
+    }
+    (folder, path)
+}
+
+fn open(path: &Path, wanted: &Wanted) -> Result<Segmenter, ModelError> {
+    Segmenter::open(path, None, wanted, patient())
+}
+
+/// What a net whose outputs never change finds in a picture of this size.
+fn finds(net: &Net, description: Option<&str>, wanted: &Wanted, [width, height]: [usize; 2]) -> Vec<Find> {
+    let (_folder, path) = folder(net, description);
+    let rgb = vec![90; 3 * width * height];
+    let segmenter = open(&path, wanted).unwrap_or_else(|e| panic!("{e}"));
+    segmenter.find(&Picture { width, height, rgb: &rgb }, &Runner::default(), patient()).unwrap()
+}
+
+fn refusal(net: &Net, description: Option<&str>) -> String {
+    let (folder, path) = folder(net, description);
+    let line = open(&path, &Wanted::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(!line.contains('\n'), "{line}");
+    line.replace(&format!("{}/", folder.path().display()), "")
+}
+
+/// Whether a pixel of the picture is more than half part of a find.
+fn is_in(find: &Find, x: usize, y: usize) -> bool {
+    let (x, y) = (x.wrapping_sub(find.corner[0]), y.wrapping_sub(find.corner[1]));
+    x < find.size[0] && y < find.size[1] && find.soft[y * find.size[0] + x] >= 128
+}
+
+/// Left, top, right and bottom of what is in it.
+fn extent(find: &Find) -> [usize; 4] {
+    let all = (0..find.size[1]).flat_map(|y| (0..find.size[0]).map(move |x| (x, y)));
+    let inside = all.filter(|&(x, y)| find.soft[y * find.size[0] + x] >= 128);
+    inside.fold([usize::MAX, usize::MAX, 0, 0], |e, (x, y)| {
+        let (x, y) = (x + find.corner[0], y + find.corner[1]);
+        [e[0].min(x), e[1].min(y), e[2].max(x + 1), e[3].max(y + 1)]
+    })
+}
+
+#[test]
+fn what_is_red_is_found_to_the_pixel() {
+    let (_folder, path) = folder(&Net::of_red(64), None);
+    let segmenter = open(&path, &Wanted::default()).unwrap();
+    assert_eq!(segmenter.size(), [64, 64]);
+    assert_eq!(segmenter.explanation, "taken for classes of pixels: `mask` [1, 1, 64, 64]");
+    let mut rgb = vec![200; 3 * 64 * 64];
+    for y in 10..30 {
+        for x in 40..61 {
+            rgb[3 * (y * 64 + x)..][..3].copy_from_slice(&[230, 20, 30]);
+        }
+    }
+    let picture = Picture { width: 64, height: 64, rgb: &rgb };
+    let found = segmenter.find(&picture, &Runner::default(), patient()).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!(segmenter.class(found[0].class), "person");
+    assert!((0..64 * 64).all(|k| {
+        let (x, y) = (k % 64, k / 64);
+        is_in(&found[0], x, y) == ((40..61).contains(&x) && (10..30).contains(&y))
+    }));
+    // The same bytes, whoever runs it.
+    assert_eq!(segmenter.find(&picture, &Runner::default(), patient()).unwrap(), found);
+}
+
+#[test]
+fn masks_come_back_to_where_their_pixels_were_however_pictures_are_fitted() {
+    // A picture of 200x100 with a red mark in each corner, seen at 64x64.
+    let (w, h) = (200, 100);
+    for fit in ["stretch", "letterbox", "pad"] {
+        let text = format!(
+            "[input]\nfit = '{fit}'\n[output]\nkind = 'semantic'\nmasks = 'mask'\nactivation = 'none'\n[classes]\nnames = ['person']\n"
+        );
+        let (_folder, path) = folder(&Net::of_red(64), Some(&text));
+        let segmenter = open(&path, &Wanted::default()).unwrap();
+        for [left, top] in [[0, 0], [w - 40, 0], [0, h - 40], [w - 40, h - 40]] {
+            let mut rgb = vec![200; 3 * w * h];
+            for y in top..top + 40 {
+                for x in left..left + 40 {
+                    rgb[3 * (y * w + x)..][..3].copy_from_slice(&[255, 0, 0]);
+                }
+            }
+            let found =
+                segmenter.find(&Picture { width: w, height: h, rgb: &rgb }, &Runner::default(), patient());
+            let found = &found.unwrap()[0];
+            let expected = [left, top, left + 40, top + 40];
+            // Half a pixel of the model is 1.6 px of the picture.
+            let off = extent(found).iter().zip(expected).map(|(a, b)| a.abs_diff(b)).max().unwrap();
+            assert!(off <= 2, "{fit}: {:?} (expected {expected:?})", extent(found));
+        }
+    }
+}
+
+#[test]
+fn queries_have_masks_of_the_whole_picture() {
+    let mut net = Net::new("input", &[1, 3, 32, 32]);
+    // Two queries, three classes: the first is class 1 for certain, the second nothing.
+    net.constant_output("dets", &[1, 2, 4], Weights::Floats(&[0.25, 0.25, 0.5, 0.5, 0.5, 0.5, 1.0, 1.0]));
+    net.constant_output("labels", &[1, 2, 3], Weights::Floats(&[-9.0, 4.0, -9.0, -9.0, -9.0, -9.0]));
+    let mut masks = vec![-6.0; 2 * 8 * 8];
+    (0..4).for_each(|y| masks[y * 8..y * 8 + 4].fill(6.0));
+    net.constant_output("masks", &[1, 2, 8, 8], Weights::Floats(&masks));
+    let text = "[output]\nkind = 'query-masks'\nboxes = 'dets'\nscores = 'labels'\nmasks = 'masks'\n[classes]\nnames = ['', 'person', 'dog']\n";
+    let found = finds(&net, Some(text), &Wanted::default(), [64, 64]);
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].class, extent(&found[0])), (1, [0, 0, 32, 32]));
+    assert!((found[0].score - 0.982).abs() < 1e-3);
+    // Who asks for dogs finds none.
+    let dogs = Wanted { remove: Some(vec!["animal".to_owned()]), ..Wanted::default() };
+    assert_eq!(finds(&net, Some(text), &dogs, [64, 64]), []);
+}
+
+#[test]
+fn boxes_have_masks_inside_them() {
+    let mut net = Net::new("image", &[1, 3, 40, 40]);
+    net.constant_output("boxes", &[2, 4], Weights::Floats(&[10.0, 20.0, 30.0, 40.0, 0.0, 0.0, 8.0, 8.0]));
+    net.constant_output("labels", &[2], Weights::Integers(&[1, 1]));
+    net.constant_output("scores", &[2], Weights::Floats(&[0.8, 0.3]));
+    // Left half of the box.
+    let mask: Vec<f32> = (0..2 * 16).map(|k| if k % 4 < 2 { 1.0 } else { 0.0 }).collect();
+    net.constant_output("masks", &[2, 1, 4, 4], Weights::Floats(&mask));
+    let found = finds(&net, None, &Wanted::default(), [40, 40]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(extent(&found[0]), [10, 20, 20, 40]);
+}
+
+#[test]
+fn common_masks_are_mixed_and_cut_to_their_boxes() {
+    let mut net = Net::new("images", &[1, 3, 32, 32]);
+    // Three anchors, a box, two classes and two shares each: a column for each anchor.
+    let anchors = [
+        [8.0, 8.0, 12.0, 12.0, 0.9, 0.0, 1.0, 0.0],
+        [9.0, 8.0, 12.0, 12.0, 0.8, 0.0, 1.0, 0.0],
+        [24.0, 24.0, 16.0, 16.0, 0.0, 0.7, -1.0, 1.0],
+    ];
+    let table: Vec<f32> = (0..8).flat_map(|k| anchors.iter().map(move |anchor| anchor[k])).collect();
+    net.constant_output("output0", &[1, 8, 3], Weights::Floats(&table));
+    let mut sheets = vec![8.0; 2 * 16];
+    sheets[16..].fill(20.0);
+    net.constant_output("output1", &[1, 2, 4, 4], Weights::Floats(&sheets));
+    let text = "[output]\nkind = 'prototypes'\nscores = 'output0'\nprototypes = 'output1'\nunits = 'pixels'\n\
+                activation = 'none'\nnms = 0.5\n[classes]\nnames = ['person', 'handbag']\n";
+    let found = finds(&net, Some(text), &Wanted::default(), [32, 32]);
+    let of: Vec<_> = found.iter().map(|find| (find.class, extent(find))).collect();
+    assert_eq!(of, [(0, [2, 2, 14, 14]), (1, [16, 16, 32, 32])]);
+}
+
+#[test]
+fn boxes_alone_are_taken_whole() {
+    let mut net = Net::new("images", &[1, 3, 64, 64]);
+    let mut table = vec![0.0; 4 * 85];
+    table[..7].copy_from_slice(&[32.0, 16.0, 20.0, 8.0, 0.9, 0.9, 0.1]);
+    table[85..92].copy_from_slice(&[33.0, 16.0, 20.0, 8.0, 0.9, 0.8, 0.1]);
+    net.constant_output("output", &[1, 4, 85], Weights::Floats(&table));
+    let found = finds(&net, None, &Wanted::default(), [64, 64]);
+    assert_eq!(found.len(), 1);
+    assert_eq!(extent(&found[0]), [22, 12, 42, 20]);
+    assert!((found[0].score - 0.81).abs() < 1e-5);
+}
+
+#[test]
+fn numbers_of_classes_are_read_as_they_are() {
+    let mut net = Net::new("x", &[1, 3, 32, 32]);
+    let numbers: Vec<i64> = (0..16).map(|k| if k % 4 == 3 { 15 } else { 0 }).collect();
+    net.constant_output("classes", &[1, 4, 4], Weights::Integers(&numbers));
+    let text =
+        "[output]\nkind = 'semantic'\nmasks = 'classes'\nactivation = 'none'\n[classes]\nlist = 'voc21'\n";
+    let found = finds(&net, Some(text), &Wanted::default(), [32, 32]);
+    assert_eq!((found.len(), found[0].class, extent(&found[0])), (1, 15, [24, 0, 32, 32]));
+}
+
+#[test]
+fn files_that_are_no_usable_models_are_refused_in_one_line() {
+    let text = |net: &Net| refusal(net, None);
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("m.onnx");
+    let refused = |bytes: &[u8]| {
+        std::fs::write(&path, bytes).unwrap();
+        let line = open(&path, &Wanted::default()).map(|_| ()).unwrap_err().to_string();
+        line.rsplit_once("m.onnx: ").unwrap().1.to_owned()
+    };
+    assert!(refused(b"\x89PNG").starts_with("model: is not an ONNX model"));
+    assert!(refused(b"").starts_with("model: is not an ONNX model"));
+    let whole = Net::of_red(8).bytes();
+    assert!(refused(&whole[..whole.len() - 9]).starts_with("model: is cut or damaged"));
+    // Three sparse GB.
+    std::fs::File::create(&path).unwrap().set_len(3 << 30).unwrap();
+    let line = open(&path, &Wanted::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(line.contains("model: ") && line.contains("3221225472") | line.contains("GiB"), "{line}");
+
+    let mut net = Net::new("x", &[1, 3, 8, 8]);
+    net.node("RoiAlign", &["x"], &["y"], &[]);
+    net.custom_node("com.example", "Odd", &["y"], &["z"]);
+    net.output("z");
+    let line = text(&net);
+    assert!(
+        line.starts_with("model.onnx: model: needs RoiAlign, com.example.Odd, which the built-in engine"),
+        "{line}"
+    );
+    assert!(text(&Net::of_red(8).of_opset(99)).contains("operators of version 99 (expected 7 to 24)"));
+    assert!(text(&Net::of_red(-1)).contains("input `image` has no fixed size"));
+
+    let mut net = Net::new("x", &[1, 3, 8, 8]);
+    net.weights("w", &[1], Weights::Elsewhere("w.data"));
+    net.node("Mul", &["x", "w"], &["y"], &[]);
+    net.output("y");
+    assert!(text(&net).contains("names the file w.data: "), "{}", text(&net));
+    let mut net = Net::new("x", &[1, 3, 8, 8]);
+    net.weights("w", &[1], Weights::Elsewhere("../../etc/passwd"));
+    net.node("Mul", &["x", "w"], &["y"], &[]);
+    net.output("y");
+    assert!(text(&net).contains("leads out of its folder"), "{}", text(&net));
+}
+
+#[test]
+fn weights_beside_a_model_are_read() {
+    let mut net = Net::new("x", &[1, 3, 8, 8]);
+    net.weights("w", &[1], Weights::Elsewhere("w.data"));
+    net.node("Mul", &["x", "w"], &["scaled"], &[]);
+    net.weights("axes", &[1], Weights::Integers(&[1]));
+    net.node(
+        "ReduceMean",
+        &["scaled"],
+        &["y"],
+        &[Attribute::Integers("axes", &[1]), Attribute::Integer("keepdims", 1)],
+    );
+    net.output("y");
+    let (folder, path) = folder(&net, None);
+    std::fs::write(folder.path().join("w.data"), 2f32.to_le_bytes()).unwrap();
+    let first = open(&path, &Wanted::default()).unwrap();
+    std::fs::write(folder.path().join("w.data"), 3f32.to_le_bytes()).unwrap();
+    assert_ne!(open(&path, &Wanted::default()).unwrap().hash(), first.hash());
+}
+
+#[test]
+fn outputs_and_classes_that_do_not_fit_are_refused_in_one_line() {
+    let mut net = Net::new("x", &[1, 3, 8, 8]);
+    net.constant_output("y", &[1, 7], Weights::Floats(&[0.0; 7]));
+    assert_eq!(
+        refusal(&net, None),
+        "model.onnx: model: gives outputs that fit no known model: `y` [1, 7]; describe it in model.toml (docs/masks.md)"
+    );
+    let mut net = Net::new("x", &[1, 3, 8, 8]);
+    net.constant_output("masks", &[1, 1, 2, 2], Weights::Floats(&[0.0, f32::NAN, 0.0, 0.0]));
+    assert!(
+        refusal(&net, None)
+            .ends_with("output `masks` has values that are not finite; export the model again")
+    );
+    let text = "[output]\nkind = 'semantic'\nmasks = 'mesk'\n[classes]\nnames = ['person']\n";
+    assert_eq!(
+        refusal(&Net::of_red(8), Some(text)),
+        "model.toml: [output]: the model has no output `mesk` (has mask); did you mean `mask`?"
+    );
+    let text = "[output]\nkind = 'semantic'\nmasks = 'mask'\n[classes]\nnames = ['sky', 'person']\n";
+    // One sheet and two classes: numbers of classes, of which there are none.
+    assert!(
+        !refusal(
+            &Net::of_red(8),
+            Some("[output]\nkind = 'boxes'\nscores = 'mask'\n[classes]\nnames = ['person']\n")
+        )
+        .is_empty()
+    );
+    let (_folder, path) = folder(&Net::of_red(8), Some(text));
+    let wanted = Wanted { remove: Some(vec!["persn".to_owned()]), ..Wanted::default() };
+    let line = open(&path, &wanted).map(|_| ()).unwrap_err().to_string();
+    assert_eq!(line, "⟨remove⟩: the model has no class or group `persn` (did you mean `person`?)");
+    let wanted = Wanted { keep: vec!["person".to_owned()], ..Wanted::default() };
+    let line = open(&path, &wanted).map(|_| ()).unwrap_err().to_string();
+    assert!(line.starts_with("⟨remove⟩: nothing is left to be found"), "{line}");
+}
+
+#[test]
+fn a_run_ends_when_it_is_asked_to_and_when_it_takes_too_long() {
+    // A convolution that takes a while: 65 x 65 over 512 x 512.
+    let mut net = Net::new("x", &[1, 3, 512, 512]);
+    net.weights("w", &[8, 3, 65, 65], Weights::Floats(&vec![0.0; 8 * 3 * 65 * 65]));
+    net.weights("v", &[8, 8, 65, 65], Weights::Floats(&vec![0.0; 8 * 8 * 65 * 65]));
+    let pads = [
+        Attribute::Integers("kernel_shape", &[65, 65]),
+        Attribute::Integers("strides", &[1, 1]),
+        Attribute::Integers("pads", &[32, 32, 32, 32]),
+        Attribute::Integers("dilations", &[1, 1]),
+    ];
+    net.node("Conv", &["x", "w"], &["a"], &pads);
+    for (from, to) in [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")] {
+        net.node("Conv", &[from, "v"], &[to], &pads);
+    }
+    net.node("ReduceMean", &["e"], &["y"], &[Attribute::Integers("axes", &[1])]);
+    net.output("y");
+    let (_folder, path) = folder(&net, None);
+    let stop = AtomicBool::new(true);
+    let stopped = Segmenter::open(
+        &path,
+        None,
+        &Wanted::default(),
+        Watch { stop: &stop, limit: Duration::from_secs(60) },
+    );
+    assert_eq!(stopped.map(|_| ()).unwrap_err(), ModelError::Stopped);
+    let late =
+        Segmenter::open(&path, None, &Wanted::default(), Watch { stop: &NEVER, limit: Duration::ZERO });
+    let line = late.map(|_| ()).unwrap_err().to_string();
+    assert!(line.contains("a picture took longer than 0 s; raise ⟨model-timeout⟩"), "{line}");
+}
