@@ -10,6 +10,7 @@
 //! look, lut, grade, equalise  what is done to colours, and its table
 //! poses     poses as other programs write them     export    poses and points for them
 //! observed  points and what views saw of them
+//! sphere_mask  what of the sphere is removed
 //! table     coordinates, 16 pixels a segment       remap     sampling in whole numbers
 //! ```
 #![deny(unsafe_code)]
@@ -49,6 +50,7 @@ pub mod projection;
 pub mod remap;
 pub mod rig;
 pub mod selection;
+pub mod sphere_mask;
 pub mod split;
 pub mod table;
 pub mod video;

@@ -1,0 +1,203 @@
+//! Masks on the sphere: a panorama of 8 bits into which finds of views are carried, where they are worked on, and from
+//! which masks of views of any layout are cut.
+//!
+//! ```text
+//! 255 = keep, 0 = remove, in between = soft; below REMOVED it counts as removed
+//! axes and pixels as in `geometry`: column W is column 0, row -1 is row 0 half a turn away
+//! views   view -> sphere -> view
+//! ```
+//! Widths are given in degrees on the sphere, so they are the same at the horizon and at the poles.
+
+mod reach;
+pub mod views;
+
+use std::f64::consts::PI;
+
+/// Values below this count as removed.
+pub const REMOVED: u8 = 128;
+
+/// Which directions of the sphere are kept: an equirectangular picture, row by row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SphereMask {
+    /// Columns, all the way around.
+    pub width: usize,
+    /// Rows, from pole to pole.
+    pub height: usize,
+    /// 255 = keep, 0 = remove.
+    pub data: Vec<u8>,
+}
+
+impl SphereMask {
+    /// A mask that removes nothing.
+    ///
+    /// # Panics
+    /// If it has no pixels.
+    #[must_use]
+    pub fn keep_all(width: usize, height: usize) -> Self {
+        Self::from_data(width, height, vec![255; width * height])
+    }
+
+    /// A mask of these values.
+    ///
+    /// # Panics
+    /// If it has no pixels, or another number of them.
+    #[must_use]
+    pub fn from_data(width: usize, height: usize, data: Vec<u8>) -> Self {
+        assert!(width > 0 && height > 0, "a mask of no pixels");
+        assert_eq!(data.len(), width * height, "values of a mask");
+        Self { width, height, data }
+    }
+
+    /// Whether nothing counts as removed.
+    #[must_use]
+    pub fn keeps_all(&self) -> bool {
+        self.data.iter().all(|&keep| keep >= REMOVED)
+    }
+
+    /// Removes what the other removes as well.
+    ///
+    /// # Panics
+    /// If their sizes differ.
+    pub fn unite(&mut self, other: &Self) {
+        self.merge(other, |own, other| own.min(other));
+    }
+
+    /// Keeps what the other removes.
+    ///
+    /// # Panics
+    /// If their sizes differ.
+    pub fn subtract(&mut self, other: &Self) {
+        self.merge(other, |own, other| own.max(255 - other));
+    }
+
+    /// Removes only what both remove.
+    ///
+    /// # Panics
+    /// If their sizes differ.
+    pub fn intersect(&mut self, other: &Self) {
+        self.merge(other, u8::max);
+    }
+
+    fn merge(&mut self, other: &Self, value: impl Fn(u8, u8) -> u8) {
+        assert_eq!((self.width, self.height), (other.width, other.height), "masks of two sizes");
+        for (own, &other) in self.data.iter_mut().zip(&other.data) {
+            *own = value(*own, other);
+        }
+    }
+
+    /// Keeps what was removed, and the other way around.
+    pub fn invert(&mut self) {
+        self.data.iter_mut().for_each(|keep| *keep = 255 - *keep);
+    }
+
+    /// Removes everything within these degrees of straight down.
+    pub fn crop_bottom(&mut self, degrees: f64) {
+        let first =
+            (self.height as f64 * (1.0 - degrees / 180.0) - 0.5).ceil().clamp(0.0, self.height as f64);
+        self.data[first as usize * self.width..].fill(0);
+    }
+
+    /// Share of the sphere that counts as removed.
+    #[must_use]
+    pub fn removed_share(&self) -> f64 {
+        let rows = self.data.chunks_exact(self.width).enumerate();
+        rows.map(|(y, row)| {
+            let removed = row.iter().filter(|&&keep| keep < REMOVED).count();
+            removed as f64 * self.pixel_share(y)
+        })
+        .sum()
+    }
+
+    /// Share of the sphere that a pixel of a row covers: (sin top - sin bottom) / 2W.
+    #[must_use]
+    pub fn pixel_share(&self, row: usize) -> f64 {
+        let sine = |edge: usize| libm::cos(PI * edge as f64 / self.height as f64);
+        (sine(row) - sine(row + 1)) / (2 * self.width) as f64
+    }
+
+    /// Latitude of the centres of a row, rad.
+    #[must_use]
+    pub fn latitude(&self, row: usize) -> f64 {
+        PI * (0.5 - (row as f64 + 0.5) / self.height as f64)
+    }
+
+    /// Longitude of the centres of a column, rad.
+    #[must_use]
+    pub fn longitude(&self, column: usize) -> f64 {
+        PI * (2.0 * (column as f64 + 0.5) / self.width as f64 - 1.0)
+    }
+
+    /// The value at a continuous point (pixel (i, j) has its centre at (i + ½, j + ½)), bilinear, over seam and poles.
+    #[must_use]
+    #[inline]
+    pub fn sample(&self, u: f32, v: f32) -> f32 {
+        let (u, v) = (u - 0.5, v - 0.5);
+        let (left, top) = (u.floor(), v.floor());
+        let (fu, fv) = (u - left, v - top);
+        let (left, top) = (left as isize, top as isize);
+        let (w, h) = (self.width as isize, self.height as isize);
+        let (right, bottom) = (left + 1, top + 1);
+        let is_inside = left >= 0 && right < w && top >= 0 && bottom < h;
+        let taps = if is_inside {
+            let at = (top * w + left) as usize;
+            let below = at + self.width;
+            [self.data[at], self.data[at + 1], self.data[below], self.data[below + 1]]
+        } else {
+            [(left, top), (right, top), (left, bottom), (right, bottom)].map(|(x, y)| self.around(x, y))
+        };
+        let [a, b, c, d] = taps.map(f32::from);
+        let (upper, lower) = (a + (b - a) * fu, c + (d - c) * fu);
+        upper + (lower - upper) * fv
+    }
+
+    /// The value of a pixel that may lie beyond the seam or a pole.
+    fn around(&self, x: isize, y: isize) -> u8 {
+        let (w, h) = (self.width as isize, self.height as isize);
+        let inside = y.clamp(0, h - 1);
+        let turned = if inside == y { x } else { x + w / 2 };
+        self.data[(inside * w + turned.rem_euclid(w)) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_of_the_sphere_are_areas() {
+        let mut mask = SphereMask::keep_all(360, 180);
+        assert_eq!(mask.removed_share(), 0.0);
+        // A cap of 60 degrees: (1 - cos 60) / 2.
+        mask.crop_bottom(60.0);
+        assert!((mask.removed_share() - 0.25).abs() < 1e-12, "{}", mask.removed_share());
+        mask.invert();
+        assert!((mask.removed_share() - 0.75).abs() < 1e-12);
+        let whole: f64 = (0..180).map(|y| 360.0 * mask.pixel_share(y)).sum();
+        assert!((whole - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn masks_are_united_subtracted_and_intersected() {
+        let mask = |data: [u8; 4]| SphereMask::from_data(4, 1, data.to_vec());
+        let (a, b) = (mask([0, 0, 255, 255]), mask([0, 255, 0, 255]));
+        let after = |work: fn(&mut SphereMask, &SphereMask)| {
+            let mut mask = a.clone();
+            work(&mut mask, &b);
+            mask.data
+        };
+        assert_eq!(after(SphereMask::unite), [0, 0, 0, 255]);
+        assert_eq!(after(SphereMask::subtract), [255, 0, 255, 255]);
+        assert_eq!(after(SphereMask::intersect), [0, 255, 255, 255]);
+    }
+
+    #[test]
+    fn samples_go_around_the_seam_and_over_the_poles() {
+        let mut mask = SphereMask::keep_all(8, 4);
+        mask.data[7] = 55; // Row 0, last column.
+        assert_eq!(mask.sample(0.0, 0.5), 155.0);
+        assert_eq!(mask.sample(8.0, 0.5), 155.0);
+        // Above it is row 0 half a turn away: column 3.
+        assert_eq!(mask.sample(3.5, -0.5), 55.0);
+        assert_eq!(mask.sample(3.5, 0.0), 155.0);
+    }
+}

@@ -1,0 +1,42 @@
+//! How far along a row a circle on the sphere reaches.
+
+use std::f64::consts::PI;
+
+/// Half the width, in rad of longitude, of the part of a row at latitude `b` that lies within `radius` (rad) of a point
+/// at latitude `a`; `None` where there is none, π where all of the row does.
+///
+/// Haversines: `sin²(radius/2) = sin²((a-b)/2) + cos a cos b sin²(width/2)`, exact for small circles as well.
+pub(super) fn longitude_reach(a: f64, b: f64, radius: f64) -> Option<f64> {
+    if radius >= PI {
+        return Some(PI);
+    }
+    let square_sine = |angle: f64| {
+        let sine = libm::sin(0.5 * angle);
+        sine * sine
+    };
+    let rest = square_sine(radius) - square_sine(a - b);
+    if rest < 0.0 {
+        return None;
+    }
+    let square = rest / (libm::cos(a) * libm::cos(b));
+    Some(if square >= 1.0 { PI } else { 2.0 * libm::asin(libm::sqrt(square)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reach_is_that_of_the_law_of_cosines() {
+        for (a, b, radius) in
+            [(0.1_f64, 0.3_f64, 0.5_f64), (1.4, 1.5, 0.12), (-1.2, -1.0, 0.4), (0.0, 0.0, 3.0)]
+        {
+            let width = longitude_reach(a, b, radius).unwrap();
+            let cosine = a.sin() * b.sin() + a.cos() * b.cos() * width.cos();
+            assert!((cosine - radius.cos()).abs() < 1e-12, "{a} {b} {radius}");
+        }
+        assert_eq!(longitude_reach(0.0, 0.2, 0.1), None);
+        // The pole lies within the circle, and the row beyond it does as a whole.
+        assert_eq!(longitude_reach(1.5, 1.55, 0.2), Some(PI));
+    }
+}
