@@ -4,11 +4,16 @@
 //! ```text
 //! 255 = keep, 0 = remove, in between = soft; below REMOVED it counts as removed
 //! axes and pixels as in `geometry`: column W is column 0, row -1 is row 0 half a turn away
-//! views   view -> sphere -> view
+//! views   view -> sphere -> view        dilate    round growth, soft edges
+//! regions connected parts, holes        refine    edges follow a picture
 //! ```
 //! Widths are given in degrees on the sphere, so they are the same at the horizon and at the poles.
 
+pub mod dilate;
 mod reach;
+pub mod refine;
+pub mod regions;
+mod runs;
 pub mod views;
 
 use std::f64::consts::PI;

@@ -14,6 +14,7 @@ use gausset_core::se3;
 use super::SphereMask;
 use super::reach::longitude_reach;
 use crate::geometry::View;
+use crate::projection::angle_between;
 
 impl SphereMask {
     /// Removes what the mask of a view removes. The mask may have another size than the view: it is stretched over it.
@@ -24,18 +25,16 @@ impl SphereMask {
     /// If the mask has not `w · h` values, or none.
     pub fn carry_from_view(&mut self, view: &View, mask: &[u8], w: usize, h: usize) {
         assert!(w > 0 && h > 0 && mask.len() == w * h, "values of a view's mask");
-        if mask.iter().all(|&keep| keep == 255) {
-            return;
-        }
+        let Some(span) = removed_span(mask, w) else { return };
         let look = Look::new(view, w, h);
         let pixel = TAU / self.width as f64;
         // Pixels of the view in a pixel of the sphere, in the middle of the view.
         let per_side = samples(f64::from(look.focal[0].max(look.focal[1])) * pixel);
         let margin = [f64::from(look.focal[0]) * pixel, f64::from(look.focal[1]) * pixel].map(|m| m as f32);
-        let axis = se3::mul_vec(&view.pano_from_camera(), [0.0, 0.0, 1.0]);
+        let (axis, radius) = look.cap(span);
         let (axis_lon, axis_lat) =
             (libm::atan2(axis[0], axis[2]), libm::atan2(-axis[1], libm::hypot(axis[0], axis[2])));
-        let radius = look.half_diagonal() + 2.0 * pixel;
+        let radius = radius + 2.0 * pixel;
         let longitudes: Vec<[f32; 2]> = (0..self.width * per_side)
             .map(|k| {
                 let lon = TAU * (k as f64 + 0.5) / (self.width * per_side) as f64 - PI;
@@ -81,6 +80,9 @@ impl SphereMask {
     /// The mask of a view, at any size.
     #[must_use]
     pub fn cut(&self, view: &View, w: usize, h: usize) -> Vec<u8> {
+        if self.data.iter().all(|&keep| keep == 255) {
+            return vec![255; w * h];
+        }
         let look = Look::new(view, w, h);
         let per_radian = self.width as f64 / TAU;
         let coarse = f64::from(look.focal[0].min(look.focal[1]));
@@ -106,6 +108,25 @@ impl SphereMask {
         }
         out
     }
+}
+
+/// Columns from and to, rows from and to, outside of which a mask keeps everything and is not sampled; `None` where it
+/// keeps everything.
+fn removed_span(mask: &[u8], w: usize) -> Option<[usize; 4]> {
+    let mut span: Option<[usize; 4]> = None;
+    for (y, row) in mask.chunks_exact(w).enumerate() {
+        let is_removed = |keep: &u8| *keep < 255;
+        let (Some(first), Some(last)) = (row.iter().position(is_removed), row.iter().rposition(is_removed))
+        else {
+            continue;
+        };
+        let [left, right, top, _] = span.unwrap_or([first, last + 1, y, y + 1]);
+        span = Some([left.min(first), right.max(last + 1), top, y + 1]);
+    }
+    // Bilinear samples reach half a pixel further.
+    span.map(|[left, right, top, bottom]| {
+        [left.saturating_sub(1), (right + 1).min(w), top.saturating_sub(1), (bottom + 1).min(mask.len() / w)]
+    })
 }
 
 /// Samples along a side of a pixel in which this many source pixels lie.
@@ -135,10 +156,13 @@ impl Look {
         }
     }
 
-    /// Angle between the axis and a corner, rad.
-    fn half_diagonal(&self) -> f64 {
-        let half = |k: usize| f64::from(0.5 * self.size[k] / self.focal[k]);
-        libm::atan(libm::hypot(half(0), half(1)))
+    /// The middle of a part of the mask, and the angle (rad) within which all of it lies: that to its furthest corner.
+    fn cap(&self, [left, right, top, bottom]: [usize; 4]) -> ([f64; 3], f64) {
+        let towards = |x: f32, y: f32| self.direction(x, y).map(f64::from);
+        let middle = towards(0.5 * (left + right) as f32, 0.5 * (top + bottom) as f32);
+        let corners = [(left, top), (right, top), (left, bottom), (right, bottom)];
+        let angles = corners.map(|(x, y)| angle_between(middle, towards(x as f32, y as f32)));
+        (middle, angles.into_iter().fold(0.0, f64::max))
     }
 
     /// Where in the mask a direction is, if it is at most `margin` px beside it.
