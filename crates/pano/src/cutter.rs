@@ -301,6 +301,31 @@ impl Cutter {
         Ok(())
     }
 
+    /// Samples all views of a frame, as RGB of 3 bytes a pixel; `receive` gets each view's number and pixels. The plan is one
+    /// for [`Format::Png`]; masks and alpha are not looked at.
+    ///
+    /// # Errors
+    /// Cancelled, or the receiver failed.
+    pub fn pixels<E>(
+        &mut self,
+        job: CutJob<'_>,
+        mut receive: impl FnMut(usize, &[u8]) -> Result<(), E>,
+    ) -> Result<(), CutError<E>> {
+        job.frame.alpha = None;
+        self.prepare(job.plan, job.frame, None);
+        let mut buffers = Default::default();
+        for index in 0..job.plan.views.len() {
+            let kind = self.pixels_of(&job, index, &mut buffers).ok_or(CutError::Cancelled)?;
+            let pixels = &buffers.2;
+            let sent = match kind {
+                PngKind::Grey => receive(index, &pixels.iter().flat_map(|&v| [v; 3]).collect::<Vec<u8>>()),
+                PngKind::Rgb | PngKind::Rgba => receive(index, pixels),
+            };
+            sent.map_err(CutError::Receiver)?;
+        }
+        Ok(())
+    }
+
     /// Pads and halves the planes, alpha and the mask.
     fn prepare(&mut self, plan: &Plan, frame: &mut Frame, mask: Option<&Plane>) {
         self.half.resize_with(frame.planes.len(), Vec::new);
