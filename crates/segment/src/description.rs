@@ -290,7 +290,8 @@ impl Description {
 
 /// A mistake in the syntax or a type, with its line.
 fn syntax(text: &str, error: &toml::de::Error) -> String {
-    let line = error.span().map_or(1, |span| 1 + text[..span.start.min(text.len())].matches('\n').count());
+    let line =
+        error.span().map_or(1, |span| 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count());
     format!("line {line}: {}", one_line(error.message()))
 }
 

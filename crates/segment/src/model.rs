@@ -260,7 +260,8 @@ fn floats(value: Value) -> Option<Tensor> {
     })
 }
 
-/// The operators that segmentation models need, and a registry of them; what is not named is not linked.
+/// The operators that segmentation models need, and a registry of them; what is not named is not linked. Not among them:
+/// NonMaxSuppression, whose overlap in rten 0.27 is the intersection over the box around both, not over their union.
 macro_rules! operators {
     ($($name:ident),+ $(,)?) => {
         const OPERATORS: &[&str] = &["Constant", $(stringify!($name)),+];
@@ -335,7 +336,6 @@ operators!(
     Mod,
     Mul,
     Neg,
-    NonMaxSuppression,
     NonZero,
     Not,
     OneHot,

@@ -248,10 +248,14 @@ fn numbers(description: &Description, wanted: &Wanted) -> Result<Vec<bool>, Mode
             _ => {
                 let filled =
                     groups.iter().filter(|(_, members)| !members.is_empty()).map(|(name, _)| name.as_str());
-                let known: Vec<&str> = filled
-                    .chain(description.classes.iter().map(String::as_str))
-                    .filter(|n| !n.is_empty())
-                    .collect();
+                let all = filled.chain(description.classes.iter().map(String::as_str));
+                let mut known: Vec<&str> = Vec::new();
+                for name in all.filter(|name| !name.is_empty()) {
+                    // A class may be a group of its own.
+                    if !known.contains(&name) {
+                        known.push(name);
+                    }
+                }
                 let hint = nearest(name, known.iter().copied()).map_or_else(
                     || {
                         let some = known.iter().take(8).copied().collect::<Vec<_>>().join(", ");
