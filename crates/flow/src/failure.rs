@@ -186,6 +186,18 @@ impl From<SplitError> for Failure {
     }
 }
 
+#[cfg(feature = "masks")]
+impl From<gausset_segment::ModelError> for Failure {
+    fn from(error: gausset_segment::ModelError) -> Self {
+        use gausset_segment::ModelError;
+        match error {
+            ModelError::Stopped => Self::stopped(),
+            ModelError::Classes(_) => Self::usage(error),
+            _ => Self::new("model", error),
+        }
+    }
+}
+
 impl From<AlignError> for Failure {
     fn from(error: AlignError) -> Self {
         match error {

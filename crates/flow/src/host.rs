@@ -77,6 +77,8 @@ pub enum Event {
 pub enum Stage {
     /// A procedural scene is made in this folder.
     MakeScene(PathBuf),
+    /// A model looks for what is to be masked.
+    FindMasks,
     /// Panoramas are cut into views to align.
     CutForAlignment,
     /// Panoramas are cut into views to train on.

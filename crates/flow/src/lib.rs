@@ -26,6 +26,8 @@ pub mod film_frames;
 mod host;
 #[cfg(feature = "gpu")]
 mod kernel_files;
+#[cfg(feature = "masks")]
+pub mod mask;
 pub mod page;
 pub mod panos;
 pub mod photos;

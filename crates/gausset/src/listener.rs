@@ -197,6 +197,7 @@ const fn noun(part: Part) -> &'static str {
 fn line_of(stage: &Stage) -> String {
     match stage {
         Stage::MakeScene(folder) => format!("making the scene in {}", folder.display()),
+        Stage::FindMasks => "finding what is to be masked".to_owned(),
         Stage::CutForAlignment => "cutting views for alignment".to_owned(),
         Stage::CutForTraining => "cutting views for training".to_owned(),
         Stage::LookAtFrames => "looking at all frames of the video".to_owned(),

@@ -1,6 +1,7 @@
 //! From panoramas to a splat, in stages that can be resumed.
 //!
 //! ```text
+//! DIR/masks/   masks of the panoramas, where a model makes them
 //! DIR/align/   views for alignment (ring8), poses.json, sparse/0
 //! DIR/train/   views for training (cube6) with the same rig poses, sparse/0
 //! DIR/run/     the training run: splats.ply, eval/
@@ -53,6 +54,8 @@ pub struct PanoOptions {
     pub masks: Option<PathBuf>,
     /// A program that writes a mask per frame, as for a split.
     pub mask_command: Option<String>,
+    /// A segmentation model that makes a mask per frame, kept in `masks/` of the output.
+    pub mask_model: Option<PathBuf>,
     /// What is done to the colours.
     pub colours: ColourChoice,
     /// Which frames.
@@ -80,6 +83,7 @@ impl PanoOptions {
             crop_bottom: 0.0,
             masks: None,
             mask_command: None,
+            mask_model: None,
             colours: ColourChoice::default(),
             frames: FrameChoice::default(),
             tool: ToolOptions::default(),
@@ -127,6 +131,17 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     cut.views.size = Some(natural.min(ALIGN_SIDE));
     let _lock = records::lock(&options.output)?;
     cut.force = claim(options)?;
+    let masks = match &options.mask_model {
+        Some(model) => {
+            let folder = folder("masks");
+            if !split::masks_by_model(model, &source, &folder, &cut, host)? {
+                return Err(Failure::stopped());
+            }
+            Some(folder)
+        }
+        None => options.masks.clone(),
+    };
+    cut.masks.clone_from(&masks);
     host.stage(Stage::CutForAlignment);
     let report = split::split_source(&cut, &source, host)?;
     if report.is_cancelled {
@@ -142,7 +157,11 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     host.report(Event::PanosAligned(Box::new(alignment.clone())));
     host.stage(Stage::CutForTraining);
     let chosen = views(options.train_layout, options.train_size);
-    let cut = SplitOptions { force: cut.force, ..split_options(options, &folders.train, chosen, conditions) };
+    let cut = SplitOptions {
+        force: cut.force,
+        masks,
+        ..split_options(options, &folders.train, chosen, conditions)
+    };
     let report = split::split_source(&cut, &source, host)?;
     if report.is_cancelled {
         return Err(Failure::stopped());
@@ -195,7 +214,7 @@ fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
 fn claim(options: &PanoOptions) -> Result<bool, Failure> {
     let PanoOptions { output, overwrite, .. } = options;
     let path = output.join(RECORD);
-    records::stay_inside(output, &[RECORD, "align", "train", "run"])?;
+    records::stay_inside(output, &[RECORD, "masks", "align", "train", "run"])?;
     let record = made_with(options);
     let known = records::read_record(&path).filter(|known| known["made-by"] == MADE_BY);
     if known.is_none() {
@@ -222,6 +241,7 @@ fn made_with(options: &PanoOptions) -> Value {
         "crop-bottom": options.crop_bottom,
         "masks": place(&options.masks),
         "mask-command": options.mask_command,
+        "mask-model": place(&options.mask_model),
         "look": Some(options.colours.look.text()).filter(|text| !text.is_empty()),
         "lut": place(&options.colours.lut),
         "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),

@@ -81,7 +81,7 @@ pub struct Source {
 }
 
 /// Pictures that panoramas come in.
-pub(super) fn is_picture(extension: &OsStr) -> bool {
+pub(crate) fn is_picture(extension: &OsStr) -> bool {
     ["jpg", "jpeg", "insp", "png", "tif", "tiff"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 

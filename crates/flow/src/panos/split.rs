@@ -101,6 +101,8 @@ pub struct SplitOptions {
     /// A program that writes a mask per frame, with its arguments; {frame} and {mask} stand for the picture and for the
     /// PNG to write.
     pub mask_command: Option<String>,
+    /// A segmentation model that makes a mask per frame before anything is cut, kept in `panorama_masks/` of the output.
+    pub mask_model: Option<PathBuf>,
     /// Turn panoramas level by the pitch and roll that their metadata say.
     pub level_gpano: bool,
     /// Kind of the views.
@@ -143,6 +145,7 @@ impl SplitOptions {
             crop_bottom: 0.0,
             masks: None,
             mask_command: None,
+            mask_model: None,
             level_gpano: false,
             format: Format::Jpeg(95),
             naming: Naming::Rig,
@@ -296,6 +299,17 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
 /// # Errors
 /// As [`split()`].
 pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
+    if let Some(model) = &options.mask_model {
+        split::claim(&options.output, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
+        owned::stays_inside(&options.output, Path::new(PANORAMA_MASKS))?;
+        let folder = options.output.join(PANORAMA_MASKS);
+        if !masks_by_model(model, source, &folder, options, host)? {
+            host.stage(Stage::CutStopped);
+            return Ok(Report { is_cancelled: true, ..Report::default() });
+        }
+        let with_masks = SplitOptions { masks: Some(folder), mask_model: None, ..options.clone() };
+        return split_source(&with_masks, source, host);
+    }
     let settings = host.unless_stopped(options.settings(source, host.stop()))?;
     if options.views.full_sphere {
         let chosen = options.views.chosen(source.around)?.len();
@@ -331,6 +345,43 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         host.stage(Stage::CutStopped);
     }
     Ok(report)
+}
+
+/// Folder in the output for masks that a model makes.
+const PANORAMA_MASKS: &str = "panorama_masks";
+
+/// Masks of the frames of a source by a model; whether all of them were made.
+///
+/// # Errors
+/// A model or frames that cannot be used.
+#[cfg(feature = "masks")]
+pub(super) fn masks_by_model(
+    model: &Path,
+    source: &Source,
+    folder: &Path,
+    options: &SplitOptions,
+    host: &mut Host<'_>,
+) -> Result<bool, Failure> {
+    use crate::mask::{MaskOptions, mask_source};
+    let options = MaskOptions {
+        threads: options.threads,
+        simd: options.simd,
+        ..MaskOptions::new(&options.input, folder, model)
+    };
+    host.stage(Stage::FindMasks);
+    Ok(!mask_source(&options, source.clone(), host)?.is_cancelled)
+}
+
+/// Models are not built in.
+#[cfg(not(feature = "masks"))]
+pub(super) fn masks_by_model(
+    _model: &Path,
+    _source: &Source,
+    _folder: &Path,
+    _options: &SplitOptions,
+    _host: &mut Host<'_>,
+) -> Result<bool, Failure> {
+    Err(Failure::usage("⟨mask-model⟩: this program was built without models (feature `masks`)"))
 }
 
 /// Pixels of the views of a frame.

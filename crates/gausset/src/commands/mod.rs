@@ -12,6 +12,8 @@ pub(crate) mod field;
 pub(crate) mod info;
 mod made;
 pub(crate) mod man;
+#[cfg(feature = "masks")]
+pub(crate) mod mask;
 pub(crate) mod pano;
 pub(crate) mod photos;
 pub(crate) mod profile;
@@ -65,6 +67,9 @@ pub(crate) enum Command {
     Run(Box<photos::RunArgs>),
     /// 360-degree footage: cut it into views, align them, train.
     Pano(pano::PanoArgs),
+    /// Mask people and what they carry, by a segmentation model.
+    #[cfg(feature = "masks")]
+    Mask(Box<mask::MaskArgs>),
     /// Gaussian fields: fit to samples and volumes, query, slice, voxelize.
     Field(field::FieldArgs),
     /// Tell what there is to compute with, and what is wrong with it.
@@ -98,6 +103,8 @@ impl Command {
             Self::Align(args) => args.json,
             Self::Run(args) => args.json,
             Self::Pano(args) => args.is_json(),
+            #[cfg(feature = "masks")]
+            Self::Mask(args) => args.json,
             Self::Field(args) => args.is_json(),
             Self::Render(args) => args.json,
             Self::Completions(_) | Self::Man(_) => false,
@@ -127,6 +134,8 @@ pub(crate) fn run(
         Command::Align(args) => photos::run_align(&args, console),
         Command::Run(args) => photos::run(&args, console),
         Command::Pano(args) => pano::run(args, console),
+        #[cfg(feature = "masks")]
+        Command::Mask(args) => mask::run(&args, console),
         Command::Field(args) => field::run(&args, console),
         Command::Doctor(args) => doctor::run(&args, console),
         Command::Bench(args) => bench::run(&args, console),

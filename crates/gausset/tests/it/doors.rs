@@ -53,6 +53,7 @@ fn no_command_waits_for_a_pipe_in_place_of_a_file() {
         ("pipe.ply", [train("data"), vec!["--init", "pipe.ply"]].concat(), 2, is_pipe),
         read("pipe.ply", &["convert", "pipe.ply", "out.ply"]),
         read("pipe.ply", &["render", "pipe.ply", "--orbit", "1", "--size", "16x16", "-o", "out"]),
+        read("pipe.onnx", &["mask", "data/images", "-o", "out", "--model", "pipe.onnx"]),
         read("pipe.json", &["render", "run", "--path", "pipe.json", "-o", "out"]),
         read("pipe.json", &["profile", "show", "pipe.json"]),
         ("run/config.toml", vec!["eval", "run"], 2, ""),

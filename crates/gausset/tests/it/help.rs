@@ -22,6 +22,7 @@ fn every_command_explains_itself() {
         "info",
         "convert",
         "clean",
+        "mask",
         "pano",
         "align",
         "run",

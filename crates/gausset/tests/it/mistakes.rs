@@ -184,6 +184,23 @@ run data/images -o r -- --data other
 run data/images -o r --steps 5 -- --time-budget 3s
 pano run data/images -o r -- --exposure maybe
 pano run data/images -o r --config nowhere.toml
+mask data/images -o r
+mask data/images -o r --model nowhere.onnx
+mask data/images -o r --model syntax.toml
+mask nowhere -o r --model red.onnx
+mask data/images -o r --model red.onnx --remove persn
+mask data/images -o r --model red.onnx --remove sky
+mask data/images -o r --model red.onnx --keep person
+mask data/images -o r --model red.onnx --confidence 2
+mask data/images -o r --model red.onnx --dilate 7pt
+mask data/images -o r --model red.onnx --dilate 90
+mask data/images -o r --model red.onnx --passes 3
+mask data/images -o r --model red.onnx --mask-views ring9
+mask data/images -o r --model red.onnx --modes alpha
+mask data/images -o r --model red.onnx --feather 1
+mask data/images -o r --model red.onnx --model-toml nowhere.toml
+mask data/images -o r --model red.onnx --model-toml unknown.toml
+mask data/images -o r --model red.onnx --as cubes
 pano convert nowhere.jpg o.jpg --to cross
 pano convert data/images o.jpg
 pano convert data/images o --to cube
@@ -256,6 +273,7 @@ fn workshop() -> Workshop {
     ] {
         write(name, text.as_bytes());
     }
+    write("red.onnx", &gausset_testkit::onnx::Net::of_red(16).bytes());
     for file in ["cameras.bin", "images.bin", "points3D.bin"] {
         // A count that lies: more records than the file can hold.
         write(&format!("broken/sparse/0/{file}"), &[0xff; 16]);

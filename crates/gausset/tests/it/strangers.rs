@@ -42,6 +42,9 @@ const CASES: &[&[&str]] = &[
     &["align", "IN/clip.mp4", "-o", "HERE", "--colmap", "IN/colmap", "--fps", "4"],
     &["run", "IN/data/images", "-o", "HERE", "--colmap", "IN/colmap", "--steps", "2"],
     &["run", "IN/clip.mp4", "-o", "HERE", "--colmap", "IN/colmap", "--steps", "2", "--fps", "4"],
+    &["mask", "IN/walk", "-o", "HERE", "--model", "IN/red.onnx"],
+    &["mask", "IN/walk", "-o", "HERE/masks", "--model", "IN/red.onnx", "--modes", "both", "--empty-masks"],
+    &["mask", "HERE", "-o", "HERE/fresh", "--model", "HERE/notes.txt"],
     &["pano", "split", "IN/walk", "-o", "HERE", "--size", "32"],
     &["pano", "split", "IN/walk", "-o", "HERE", "--size", "32", "--naming", "flat"],
     &["pano", "align", "HERE", "--colmap", "IN/colmap"],
@@ -90,6 +93,7 @@ fn materials(workshop: &Workshop) {
     fs::create_dir_all(root.join("walk")).expect("a folder");
     write_dataset(&tiny(), &root.join("data"), &Pool::new(1), &mut |_, _| {}).expect("the tiny data set");
     write_walk(&root.join("walk"), 2);
+    fs::write(root.join("red.onnx"), gausset_testkit::onnx::Net::of_red(32).bytes()).expect("a model");
     let samples: String = (0..64).map(|k| format!("{},{},{},{}\n", k % 4, k / 4 % 4, k / 16, k)).collect();
     fs::write(root.join("samples.csv"), "x,y,z,value\n".to_owned() + &samples).expect("samples");
     fs::write(root.join("points.csv"), "1,1,1\n").expect("points");

@@ -61,6 +61,9 @@ pub(crate) struct RunArgs {
     /// A program that writes a mask per frame, as for `pano split`.
     #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
     mask_command: Option<String>,
+    /// A segmentation model (.onnx) that masks people and what they carry (docs/masks.md).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["masks", "mask_command"], help_heading = "Views")]
+    mask_model: Option<PathBuf>,
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
@@ -108,6 +111,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         crop_bottom: args.crop_bottom,
         masks: args.masks.clone(),
         mask_command: args.mask_command.clone(),
+        mask_model: args.mask_model.clone(),
         colours: args.colours.options(),
         frames: args.choice.options(),
         tool: args.tool.options(),

@@ -57,6 +57,9 @@ pub(crate) struct SplitArgs {
     /// PNG to write (0 = remove).
     #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
     pub(crate) mask_command: Option<String>,
+    /// A segmentation model (.onnx) that masks people and what they carry (docs/masks.md).
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["masks", "mask_command"], help_heading = "Views")]
+    pub(crate) mask_model: Option<PathBuf>,
     /// Turn panoramas level: gpano = by the pitch and roll that their metadata say.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
     pub(crate) level: Option<String>,
@@ -192,6 +195,7 @@ impl SplitArgs {
             crop_bottom: self.crop_bottom,
             masks: self.masks.clone(),
             mask_command: self.mask_command.clone(),
+            mask_model: self.mask_model.clone(),
             level_gpano: self.level.is_some(),
             format,
             naming: self.naming,

@@ -1,0 +1,57 @@
+//! One photograph: what the model finds in it, grown.
+
+use std::time::Instant;
+
+use gausset_pano::frames::SourceFrame;
+use gausset_pano::sphere_mask::REMOVED;
+use gausset_pano::sphere_mask::dilate::dilate_pixels;
+use gausset_segment::Picture;
+
+use super::frame::{HostView, Outcome, Trouble, Worker, find, united};
+use super::report::MaskedFind;
+use super::{Job, Modes, Reach};
+
+/// Focal length of a photograph that says nothing, in parts of its longer side: what COLMAP takes.
+const FOCAL: f64 = 1.2;
+
+/// The mask of a photograph.
+pub(super) fn photograph(
+    job: &Job<'_>,
+    source: &SourceFrame,
+    worker: &mut Worker,
+    host: &HostView<'_>,
+) -> Result<Outcome, Trouble> {
+    let Some(file) = source.files.first() else {
+        return Err(Trouble::Frame(format!("{}: frame: has no picture", source.stem)));
+    };
+    let started = Instant::now();
+    let picture = gausset_io::image::decode_file(file).map_err(|e| Trouble::Frame(e.to_string()))?;
+    worker.seconds.decode += started.elapsed().as_secs_f64();
+    let size @ [width, height] = [picture.width as usize, picture.height as usize];
+    let found = find(job, &Picture { width, height, rgb: &picture.rgb }, worker, host)?;
+    let started = Instant::now();
+    let mut keep = united(&found, size);
+    keep.iter_mut().for_each(|k| *k = if *k < REMOVED { 0 } else { 255 });
+    let radius = match job.options.dilate {
+        Reach::Pixels(pixels) => pixels,
+        Reach::Degrees(degrees) => FOCAL * width.max(height) as f64 * libm::tan(degrees.to_radians()),
+    };
+    dilate_pixels(&mut keep, width, radius);
+    let removed = keep.iter().filter(|k| **k < REMOVED).count();
+    let finds = found.iter().map(|find| MaskedFind {
+        class: job.segmenter.class(find.class).to_owned(),
+        score: f64::from((find.score * 100.0).round()) / 100.0,
+        yaw: None,
+        pitch: None,
+        square_degrees: None,
+        pixels: Some(find.soft.iter().filter(|s| **s >= 128).count()),
+    });
+    let finds = finds.collect();
+    worker.seconds.work += started.elapsed().as_secs_f64();
+    Ok(Outcome {
+        masks: vec![(keep, size)],
+        rgb: if job.options.modes == Modes::Masks { Vec::new() } else { vec![picture.rgb] },
+        finds,
+        removed: removed as f64 / (width * height) as f64,
+    })
+}

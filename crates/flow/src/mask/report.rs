@@ -1,0 +1,129 @@
+//! What was found and done: stable contracts.
+
+use std::collections::BTreeMap;
+
+use gausset_pano::split::Skipped;
+use gausset_segment::ENGINE;
+use serde::{Deserialize, Serialize};
+
+use super::Job;
+
+/// Something that is removed in a frame.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MaskedFind {
+    /// Its class.
+    pub class: String,
+    /// How sure the model is, 0 to 1.
+    pub score: f64,
+    /// Direction of its middle, degrees to the right of the middle of the panorama.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub yaw: Option<f64>,
+    /// Degrees above the horizon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pitch: Option<f64>,
+    /// Its area before it grows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub square_degrees: Option<f64>,
+    /// Its area in a photograph before it grows.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pixels: Option<usize>,
+}
+
+/// Wall seconds of the stages, all workers together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct StageSeconds {
+    /// Reading and decoding pictures.
+    pub decode: f64,
+    /// Cutting views.
+    pub cut: f64,
+    /// The model, with its input and what is read from its outputs.
+    pub model: f64,
+    /// Carrying finds to the sphere.
+    pub carry: f64,
+    /// Edges, holes, growth, cutting masks.
+    pub work: f64,
+    /// Encoding and writing.
+    pub write: f64,
+}
+
+impl StageSeconds {
+    pub(super) fn add(&mut self, other: &Self) {
+        self.decode += other.decode;
+        self.cut += other.cut;
+        self.model += other.model;
+        self.carry += other.carry;
+        self.work += other.work;
+        self.write += other.write;
+    }
+}
+
+/// What was done, or would be.
+#[derive(Clone, Debug, Serialize)]
+pub struct Masked {
+    schema: u32,
+    kind: &'static str,
+    /// What the frames are.
+    pub of: &'static str,
+    /// Frames that are done now, or would be.
+    pub frames: usize,
+    /// Frames that were done before.
+    pub resumed: usize,
+    /// Frames in which something was found.
+    pub with_finds: usize,
+    /// Finds of all frames.
+    pub detections: usize,
+    /// How many of each class.
+    pub classes: BTreeMap<String, usize>,
+    /// Mean over the frames of the share of the sphere, or of the photograph, that is removed.
+    pub removed_mean: f64,
+    /// The largest of these shares.
+    pub removed_worst: f64,
+    /// The frame that it is of.
+    pub worst: Option<String>,
+    /// What ran the model.
+    pub engine: &'static str,
+    /// Hash (XXH3) of the model.
+    pub model: String,
+    /// Width and height of its input, px.
+    pub input: [usize; 2],
+    /// What is looked for.
+    pub looked_for: Vec<String>,
+    /// Where the description of the model came from.
+    pub explanation: String,
+    /// Where the time went.
+    pub seconds: StageSeconds,
+    /// Frames left out.
+    pub skipped: Vec<Skipped>,
+    /// Whether nothing was written because nothing was to be.
+    pub is_dry_run: bool,
+    /// Whether it was stopped.
+    #[serde(skip)]
+    pub is_cancelled: bool,
+}
+
+impl Masked {
+    pub(super) fn new(job: &Job<'_>) -> Self {
+        Self {
+            schema: 1,
+            kind: "mask",
+            of: job.input.kind().noun(),
+            frames: job.input.frames().len(),
+            resumed: 0,
+            with_finds: 0,
+            detections: 0,
+            classes: BTreeMap::new(),
+            removed_mean: 0.0,
+            removed_worst: 0.0,
+            worst: None,
+            engine: ENGINE,
+            model: job.segmenter.hash().to_owned(),
+            input: job.segmenter.size(),
+            looked_for: job.segmenter.wanted().map(str::to_owned).collect(),
+            explanation: job.segmenter.explanation.clone(),
+            seconds: StageSeconds::default(),
+            skipped: Vec::new(),
+            is_dry_run: false,
+            is_cancelled: false,
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Masks from end to end: a net that segments what is red, panoramas and photographs with red figures of known pixels.
+#![cfg(feature = "masks")]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use gausset_flow::mask::{MaskOptions, Masked, Modes, Reach, mask};
+use gausset_flow::panos::{SplitOptions, split, split::split as split_panoramas};
+use gausset_flow::{Event, Failure, Host};
+use gausset_io::image::decode_file;
+use gausset_io::image::encode::{PngPixels, png};
+use gausset_pano::geometry::direction_from_equirect;
+use gausset_testkit::onnx::Net;
+use tempfile::TempDir;
+
+/// A disc on the sphere: yaw and pitch of its middle and its radius, degrees.
+type Disc = [f64; 3];
+
+const W: usize = 1440;
+
+fn is_in(disc: &Disc, direction: [f64; 3]) -> bool {
+    let [yaw, pitch, radius] = disc.map(f64::to_radians);
+    let towards = [pitch.cos() * yaw.sin(), -pitch.sin(), pitch.cos() * yaw.cos()];
+    let cosine: f64 = towards.iter().zip(direction).map(|(a, b)| a * b).sum();
+    cosine > radius.cos()
+}
+
+/// The pixels of a panorama that show a figure.
+fn figure(discs: &[Disc]) -> Vec<bool> {
+    let pixel = |k: usize| {
+        let (x, y) = ((k % W) as f64 + 0.5, (k / W) as f64 + 0.5);
+        let direction = direction_from_equirect(x, y, W as f64, W as f64 / 2.0);
+        discs.iter().any(|disc| is_in(disc, direction))
+    };
+    (0..W * W / 2).map(pixel).collect()
+}
+
+/// A room of soft colours with red discs.
+fn panorama(discs: &[Disc]) -> Vec<u8> {
+    let colour = |(k, is_red): (usize, bool)| {
+        let (x, y) = ((k % W) as f64 / W as f64, (k / W) as f64 / W as f64);
+        let wave = |f: f64| (120.0 + 60.0 * (std::f64::consts::TAU * f).sin()) as u8;
+        if is_red { [220, 20, 30] } else { [wave(x), wave(x + 0.05 * y), wave(3.0 * y)] }
+    };
+    figure(discs).into_iter().enumerate().flat_map(colour).collect()
+}
+
+struct Workplace {
+    folder: TempDir,
+}
+
+impl Workplace {
+    fn new(frames: &[(&str, &[Disc])]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("walk")).unwrap();
+        for (name, discs) in frames {
+            let rgb = panorama(discs);
+            let file = png(W as u32, W as u32 / 2, PngPixels::Rgb8(&rgb), &[]).unwrap();
+            fs::write(folder.path().join("walk").join(name), file).unwrap();
+        }
+        fs::write(folder.path().join("red.onnx"), Net::of_red(160).bytes()).unwrap();
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Masks that do not grow, with the edges that the net finds.
+    fn options(&self) -> MaskOptions {
+        let options = MaskOptions::new(self.path("walk"), self.path("masks"), self.path("red.onnx"));
+        MaskOptions { dilate: Reach::Degrees(0.0), edges: 0.0, threads: 1, ..options }
+    }
+
+    fn files(&self, folder: &str) -> BTreeMap<String, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        let mut folders = vec![self.path(folder)];
+        while let Some(next) = folders.pop() {
+            for entry in fs::read_dir(next).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let name = path.strip_prefix(self.path(folder)).unwrap().display().to_string();
+                    files.insert(name, fs::read(path).unwrap());
+                }
+            }
+        }
+        files
+    }
+}
+
+fn run(options: &MaskOptions) -> Result<Masked, Failure> {
+    let stop = Arc::new(AtomicBool::new(false));
+    mask(options, false, &mut Host::new(&stop, &mut |_: Event| {}))
+}
+
+/// Intersection over union of what a mask removes and a figure, by area on the sphere.
+fn iou(mask: &Path, figure: &[bool]) -> f64 {
+    let picture = decode_file(mask).unwrap();
+    assert_eq!((picture.width as usize, picture.height as usize), (W, W / 2));
+    let (mut both, mut either) = (0.0, 0.0);
+    for (k, &is_figure) in figure.iter().enumerate() {
+        let value = picture.rgb[3 * k];
+        assert!(value == 0 || value == 255);
+        let area = (std::f64::consts::PI * (0.5 - ((k / W) as f64 + 0.5) / (W / 2) as f64)).cos();
+        let removed = value == 0;
+        both += if removed && is_figure { area } else { 0.0 };
+        either += if removed || is_figure { area } else { 0.0 };
+    }
+    both / either
+}
+
+#[test]
+#[allow(clippy::print_stderr, reason = "figures of docs/benchmarks.md")]
+fn figures_at_the_seam_the_horizon_and_the_nadir_are_masked_to_their_pixels() {
+    let discs: [Disc; 3] = [[179.0, 5.0, 9.0], [22.5, -20.0, 4.0], [70.0, -88.0, 25.0]];
+    let place = Workplace::new(&[("a.png", &discs), ("b.png", &[])]);
+    let done = run(&place.options()).unwrap();
+    assert_eq!((done.frames, done.with_finds, done.detections), (2, 1, 3));
+    assert_eq!(done.classes.get("person"), Some(&3));
+    let truth = figure(&discs);
+    let found = iou(&place.path("masks/a.png.png"), &truth);
+    assert!(found >= 0.97, "{found}");
+    // Nothing found: no file, but a line.
+    let files = place.files("masks");
+    assert!(!files.contains_key("b.png.png"));
+    let manifest = String::from_utf8(files["masks.jsonl"].clone()).unwrap();
+    let lines: Vec<serde_json::Value> =
+        manifest.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[1]["detections"], 0);
+    assert_eq!(lines[0]["files"]["a.png.png"], files["a.png.png"].len());
+    // The second look makes small figures better.
+    let one = MaskOptions { passes: 1, output: place.path("one"), ..place.options() };
+    run(&one).unwrap();
+    let coarse = iou(&place.path("one/a.png.png"), &truth);
+    eprintln!("IoU {found:.4} with the second look, {coarse:.4} without");
+    assert!(coarse < found && coarse > 0.9, "{coarse} {found}");
+}
+
+#[test]
+fn a_mask_grows_by_degrees_and_drops_what_is_small() {
+    let place = Workplace::new(&[("a.png", &[[30.0, 20.0, 6.0], [-60.0, 0.0, 0.8]])]);
+    let options = MaskOptions { dilate: Reach::Degrees(3.0), smallest: 10.0, ..place.options() };
+    let done = run(&options).unwrap();
+    assert_eq!(done.detections, 1);
+    let found = iou(&place.path("masks/a.png.png"), &figure(&[[30.0, 20.0, 9.0]]));
+    assert!(found >= 0.96, "{found}");
+}
+
+#[test]
+fn the_same_command_goes_on_with_the_same_bytes_and_makes_anew_what_changed() {
+    let frames: Vec<(String, Disc)> =
+        (0..4).map(|k| (format!("f{k}.png"), [40.0 * f64::from(k), 0.0, 8.0])).collect();
+    let frames: Vec<(&str, &[Disc])> =
+        frames.iter().map(|(n, d)| (n.as_str(), std::slice::from_ref(d))).collect();
+    let place = Workplace::new(&frames);
+    run(&MaskOptions { threads: 2, output: place.path("two"), ..place.options() }).unwrap();
+    // Asked to stop after the second frame.
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let mut hear = |event: Event| {
+        if matches!(event, Event::Done { done: 2, .. }) {
+            flag.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    };
+    let stopped = mask(&place.options(), false, &mut Host::new(&stop, &mut hear)).unwrap();
+    assert!(stopped.is_cancelled && (2..4).contains(&stopped.frames), "{}", stopped.frames);
+    let went_on = run(&place.options()).unwrap();
+    assert!(went_on.resumed >= 2 && went_on.frames == 4);
+    assert_eq!(place.files("masks"), place.files("two"));
+    let again = |options: &MaskOptions| run(options).unwrap().resumed;
+    assert_eq!(again(&place.options()), 4);
+    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 0);
+    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 4);
+    // Another model.
+    fs::write(place.path("red.onnx"), Net::of_red(176).bytes()).unwrap();
+    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 0);
+    // Another picture in the place of one, without a figure: its mask goes.
+    let empty = png(W as u32, W as u32 / 2, PngPixels::Rgb8(&panorama(&[])), &[]).unwrap();
+    fs::write(place.path("walk/f1.png"), empty).unwrap();
+    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 3);
+    assert!(!place.path("masks/f1.png.png").exists() && place.path("masks/f0.png.png").exists());
+    // A mask that somebody removed is made again.
+    fs::remove_file(place.path("masks/f0.png.png")).unwrap();
+    assert_eq!(again(&MaskOptions { dilate: Reach::Degrees(1.0), ..place.options() }), 3);
+    assert!(place.path("masks/f0.png.png").exists());
+}
+
+#[test]
+fn views_of_a_split_get_the_masks_of_one_sphere_and_a_split_takes_those_of_panoramas() {
+    let discs: [Disc; 2] = [[45.0, -10.0, 12.0], [-120.0, 10.0, 10.0]];
+    let place = Workplace::new(&[("a.png", &discs)]);
+    let stop = Arc::new(AtomicBool::new(false));
+    let host = &mut |_: Event| {};
+    split_panoramas(&SplitOptions::new(place.path("walk"), place.path("work")), &mut Host::new(&stop, host))
+        .unwrap();
+    let done = run(&MaskOptions { input: place.path("work"), ..place.options() }).unwrap();
+    assert_eq!((done.frames, done.detections, done.of), (1, 2, "frame"));
+    run(&MaskOptions { output: place.path("whole"), ..place.options() }).unwrap();
+    let with = SplitOptions {
+        masks: Some(place.path("whole")),
+        ..SplitOptions::new(place.path("walk"), place.path("masked"))
+    };
+    split::split(&with, &mut Host::new(&stop, &mut |_: Event| {})).unwrap();
+    let (own, cut) = (place.files("masks"), place.files("masked/masks"));
+    let mut compared = 0;
+    for view in 0..8 {
+        let name = format!("view{view:02}/a.jpg.png");
+        assert_eq!(own.contains_key(&name), cut.contains_key(&name), "{name}");
+        let (Some(_), Some(_)) = (own.get(&name), cut.get(&name)) else { continue };
+        let of = |folder: &str| decode_file(&place.path(folder).join(&name)).unwrap().rgb;
+        let (a, b) = (of("masks"), of("masked/masks"));
+        let removed = a.iter().zip(&b).filter(|(a, b)| **a == 0 || **b == 0).count();
+        let same = a.iter().zip(&b).filter(|(a, b)| **a == 0 && **b == 0).count();
+        assert!(same as f64 > 0.93 * removed as f64, "{name}: {same} of {removed}");
+        compared += 1;
+    }
+    assert!(compared >= 4, "{compared}");
+}
+
+#[test]
+fn photographs_are_masked_by_pixels_and_cut_out() {
+    let place = Workplace::new(&[]);
+    fs::create_dir(place.path("photos")).unwrap();
+    let (w, h) = (300, 200);
+    let photo = |left: usize| -> Vec<u8> {
+        (0..w * h)
+            .flat_map(|k| {
+                let is_red = (left..left + 60).contains(&(k % w)) && (80..140).contains(&(k / w));
+                if is_red { [220, 20, 30] } else { [90, 110, 100] }
+            })
+            .collect()
+    };
+    for (name, left) in [("p.png", 100), ("q.png", 1000)] {
+        fs::write(
+            place.path("photos").join(name),
+            png(w as u32, h as u32, PngPixels::Rgb8(&photo(left)), &[]).unwrap(),
+        )
+        .unwrap();
+    }
+    let options = MaskOptions {
+        input: place.path("photos"),
+        modes: Modes::Both,
+        empty_masks: true,
+        dilate: Reach::Pixels(5.0),
+        ..place.options()
+    };
+    let done = run(&options).unwrap();
+    assert_eq!((done.frames, done.detections, done.of), (2, 1, "photograph"));
+    let removed = |name: &str| {
+        let rgb = decode_file(&place.path(name)).unwrap().rgb;
+        rgb.chunks_exact(3).filter(|p| p[0] == 0).count() as f64
+    };
+    // 60 px and 5 more on each side, but for the corners: π 5² of 100 px stay of them.
+    let expected = 70.0 * 70.0 - (4.0 - std::f64::consts::PI) * 25.0;
+    let found = removed("masks/p.png.png");
+    assert!((found / expected - 1.0).abs() < 0.06, "{found} {expected}");
+    assert_eq!(removed("masks/q.png.png"), 0.0);
+    let cut = decode_file(&place.path("masks/cutouts/p.png")).unwrap();
+    let alpha = cut.alpha.unwrap();
+    assert_eq!((alpha[110 * w + 130], alpha[20 * w + 20]), (0, 255));
+    assert_eq!(cut.rgb[3 * (20 * w + 20)..][..3], [90, 110, 100]);
+}
+
+#[test]
+fn what_cannot_be_used_is_told_in_one_line_with_its_code() {
+    let place = Workplace::new(&[("a.png", &[])]);
+    let refused = |options: &MaskOptions| {
+        let failure = run(options).unwrap_err();
+        (failure.code, failure.message.replace(&format!("{}/", place.folder.path().display()), ""))
+    };
+    fs::write(place.path("broken.onnx"), b"no model").unwrap();
+    let (code, line) = refused(&MaskOptions { model: place.path("broken.onnx"), ..place.options() });
+    assert_eq!(code, "model");
+    assert!(line.starts_with("broken.onnx: model: is not an ONNX model"), "{line}");
+    let mut options = place.options();
+    options.wanted.remove = Some(vec!["sky".to_owned()]);
+    assert_eq!(
+        refused(&options),
+        ("usage", "⟨remove⟩: the model has no class or group `sky` (expected one of person)".to_owned())
+    );
+    let (code, line) = refused(&MaskOptions { dilate: Reach::Pixels(3.0), ..place.options() });
+    assert_eq!(
+        (code, line.as_str()),
+        ("usage", "⟨dilate⟩: px are for photographs; say degrees for panoramas and their views")
+    );
+    assert_eq!(refused(&MaskOptions { dilate: Reach::Degrees(90.0), ..place.options() }).0, "usage");
+    // A folder of somebody else.
+    fs::create_dir(place.path("masks")).unwrap();
+    fs::write(place.path("masks/thesis.txt"), "mine").unwrap();
+    assert_eq!(refused(&place.options()).0, "exists");
+    // A frame that cannot be read is left out, and said.
+    fs::write(place.path("walk/z.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    let done = run(&MaskOptions { output: place.path("fresh"), ..place.options() }).unwrap();
+    assert_eq!((done.frames, done.skipped.len()), (1, 1));
+}

@@ -1,0 +1,217 @@
+//! `gausset mask`: masks of what a segmentation model finds.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_flow::mask::{self, InputKind, MaskOptions, Masked, Modes, Reach};
+use gausset_pano::layout::Layout;
+
+use crate::Ending;
+use crate::commands::pano::views::layout_parser;
+use crate::commands::training::{ending, interrupted};
+use crate::console::Console;
+use crate::device::ComputeArgs;
+use crate::exit::Status;
+use crate::interrupt::Interrupt;
+use crate::listener::attend;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset mask walk/ -o masks/ --model rf-detr-seg-nano.onnx
+  gausset pano split walk/ -o work/ --masks masks/           views with their masks
+  gausset mask work/ -o work_masks/ --model m.onnx           the views of a split
+  gausset mask photos/ -o photos_masks/ --model m.onnx --remove person,vehicle --dilate 7px
+Models come from elsewhere, with their own licences: docs/masks.md says which and how. Black is what is removed.
+Finished frames are kept: the same command goes on after an interruption.";
+
+/// Arguments of `mask`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct MaskArgs {
+    /// A panorama or a photograph, a folder of either, or the folder of a split.
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+    /// Folder for the masks: NAME.jpg.png for each picture NAME.jpg in which something is found.
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// The model (.onnx).
+    #[arg(long, alias = "mask-model", value_name = "FILE")]
+    model: PathBuf,
+    /// What goes into it and comes out [default: the .toml beside it; else told by its outputs].
+    #[arg(long, value_name = "FILE")]
+    model_toml: Option<PathBuf>,
+    /// What is removed: groups (person, animal, vehicle, carried, sky) and classes [default: person,carried].
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    remove: Option<Vec<String>>,
+    /// What of that stays.
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    keep: Vec<String>,
+    /// How sure the model must be, 0 to 1.
+    #[arg(long, value_name = "P", default_value_t = 0.5, value_parser = parse_share)]
+    confidence: f32,
+    /// What the pictures are: panoramas|photographs [default: by their shape].
+    #[arg(
+        long = "as", value_name = "KIND", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["panoramas", "photographs"]).map(|name| match name.as_str() {
+            "panoramas" => InputKind::Panoramas,
+            _ => InputKind::Photographs,
+        })
+    )]
+    kind: Option<InputKind>,
+    /// Views of the first pass over a panorama.
+    #[arg(
+        long, value_name = "LAYOUT", default_value = "ring8-caps", hide_possible_values = true,
+        value_parser = layout_parser()
+    )]
+    mask_views: Layout,
+    /// Passes over a panorama: 2 takes a second look around each find.
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=2))]
+    passes: u32,
+    /// How far masks grow: degrees; of photographs also px (7px).
+    #[arg(long, value_name = "REACH", default_value = "0.6", value_parser = parse_reach)]
+    dilate: Reach,
+    /// Holes up to this share of what is around them are filled, in panoramas.
+    #[arg(long, value_name = "SHARE", default_value_t = 0.1)]
+    holes: f64,
+    /// Finds smaller than so many square degrees are dropped, in panoramas.
+    #[arg(long, value_name = "SQDEG", default_value_t = 0.25)]
+    smallest: f64,
+    /// Edges follow those of a panorama within so many degrees; 0: they stay as found.
+    #[arg(long, value_name = "DEG", default_value_t = 0.5)]
+    edges: f64,
+    /// What is written: masks|cutouts|both; cut-outs are pictures with alpha, in DIR/cutouts.
+    #[arg(
+        long, value_name = "MODES", default_value = "masks", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["masks", "cutouts", "both"]).map(|name| match name.as_str() {
+            "masks" => Modes::Masks,
+            "cutouts" => Modes::Cutouts,
+            _ => Modes::Both,
+        })
+    )]
+    modes: Modes,
+    /// Cut-outs get soft edges so many degrees wide.
+    #[arg(long, value_name = "DEG", default_value_t = 0.0)]
+    feather: f64,
+    /// Write a white mask where nothing is found, for programs that want one a picture.
+    #[arg(long)]
+    empty_masks: bool,
+    /// Longest run of the model on one picture, seconds.
+    #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    model_timeout: u64,
+    /// Say what the model was taken for, and what is looked for.
+    #[arg(long)]
+    explain: bool,
+    /// Make finished masks anew, and replace files of somebody else.
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
+    force: bool,
+    /// Open pictures and model; write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+    #[command(flatten)]
+    compute: ComputeArgs,
+}
+
+fn parse_share(text: &str) -> Result<f32, String> {
+    let share = text.parse::<f32>().ok().filter(|v| (0.0..=1.0).contains(v));
+    share.ok_or_else(|| format!("expected 0 to 1, found `{text}`"))
+}
+
+/// `0.6` degrees or `7px`.
+fn parse_reach(text: &str) -> Result<Reach, String> {
+    let reach = match text.strip_suffix("px") {
+        Some(pixels) => pixels.parse().map(Reach::Pixels),
+        None => text.parse().map(Reach::Degrees),
+    };
+    let is_plain =
+        |reach: &Reach| matches!(reach, Reach::Degrees(v) | Reach::Pixels(v) if v.is_finite() && *v >= 0.0);
+    let reach = reach.ok().filter(is_plain);
+    reach.ok_or_else(|| format!("expected degrees (0.6) or px (7px), found `{text}`"))
+}
+
+impl MaskArgs {
+    fn options(&self) -> MaskOptions {
+        let mut options = MaskOptions::new(&self.input, &self.output, &self.model);
+        options.model_toml.clone_from(&self.model_toml);
+        options.wanted.remove.clone_from(&self.remove);
+        options.wanted.keep.clone_from(&self.keep);
+        options.wanted.confidence = self.confidence;
+        MaskOptions {
+            kind: self.kind,
+            layout: self.mask_views,
+            passes: self.passes,
+            dilate: self.dilate,
+            holes: self.holes,
+            smallest: self.smallest,
+            edges: self.edges,
+            feather: self.feather,
+            modes: self.modes,
+            empty_masks: self.empty_masks,
+            model_timeout: self.model_timeout,
+            force: self.force,
+            threads: self.compute.threads,
+            simd: self.compute.device.level(),
+            ..options
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, Ending> {
+    let interrupt = Interrupt::watch();
+    let options = args.options();
+    let done = match attend(&interrupt, console, |host| mask::mask(&options, args.dry_run, host)) {
+        Ok(done) => done,
+        Err(failure) => return ending(failure, &interrupt),
+    };
+    console.object_or(&done, || text(&done, args))?;
+    if done.is_cancelled {
+        return Ok(interrupted(&interrupt));
+    }
+    Ok(Status::done(!done.skipped.is_empty()))
+}
+
+/// What was found, for people.
+fn text(done: &Masked, args: &MaskArgs) -> String {
+    let mut lines = Vec::new();
+    let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    if args.explain {
+        let [w, h] = done.input;
+        lines.push(format!("model: {}; input {w}x{h} px; by {}", done.explanation, done.engine));
+        lines.push(format!("looked for: {}", done.looked_for.join(", ")));
+    }
+    let output = args.output.display();
+    if done.is_dry_run {
+        lines.push(format!("{output}: masks of {} would be made", plural(done.frames, done.of)));
+        return lines.join("\n") + "\n";
+    }
+    let classes: Vec<String> = done.classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
+    let kept = if done.resumed > 0 { format!(", {} from before", done.resumed) } else { String::new() };
+    let found = if classes.is_empty() { "nothing".to_owned() } else { classes.join(", ") };
+    lines.push(format!(
+        "{output}: {}{kept}; found in {}: {found}",
+        plural(done.frames, done.of),
+        done.with_finds
+    ));
+    if let Some(worst) = &done.worst {
+        let percent = |share: f64| 100.0 * share;
+        let of = if done.of == "photograph" { "picture" } else { "sphere" };
+        lines.push(format!(
+            "removed: {:.2} % of the {of} on average, {:.2} % at most ({worst})",
+            percent(done.removed_mean),
+            percent(done.removed_worst)
+        ));
+    }
+    let s = &done.seconds;
+    let all = s.decode + s.cut + s.model + s.carry + s.work + s.write;
+    if all > 0.0 {
+        lines.push(format!(
+            "worked {all:.1} s: decoding {:.1}, cutting {:.1}, model {:.1}, carrying {:.1}, working over {:.1}, writing {:.1}",
+            s.decode, s.cut, s.model, s.carry, s.work, s.write
+        ));
+    }
+    lines.join("\n") + "\n"
+}
