@@ -184,7 +184,7 @@ pub fn sigmoid<S: Simd>(simd: S, x: f32x16<S>) -> f32x16<S> {
     one / (one + exp(simd, -x))
 }
 
-/// `(sin, cos)` of `turns · 2π` for `turns` in [0, 1), absolute error below 2e-7.
+/// `(sin, cos)` of `turns · 2π` for `turns` in (-1, 1), absolute error below 2e-7.
 #[inline(always)]
 pub fn sin_cos_turns<S: Simd>(simd: S, turns: f32x16<S>) -> (f32x16<S>, f32x16<S>) {
     // Quadrant and the rest in [-1/8, 1/8] turns.
@@ -199,6 +199,26 @@ pub fn sin_cos_turns<S: Simd>(simd: S, turns: f32x16<S>) -> (f32x16<S>, f32x16<S
     let cos_negative = ((q + 1) & 2).simd_eq(i32x16::splat(simd, 2));
     let (s, c) = (swap.select(cos, sin), swap.select(sin, cos));
     (sin_negative.select(-s, s), cos_negative.select(-c, c))
+}
+
+/// The angle of `(x, y)` from the x axis in -π..=π, absolute error below 5e-7; 0 for `(0, 0)`.
+///
+/// The quotient of the shorter by the longer side is brought to ±tan(π/8), where atan is `q + q³ p(q²)` with the
+/// minimax polynomial of Cephes (`atanf`).
+#[inline(always)]
+pub fn atan2<S: Simd>(simd: S, y: f32x16<S>, x: f32x16<S>) -> f32x16<S> {
+    let (zero, half_turn) = (splat(simd, 0.0), splat(simd, std::f32::consts::PI));
+    let quarter_turn = splat(simd, std::f32::consts::FRAC_PI_2);
+    let (across, up) = (x.abs(), y.abs());
+    let (short, long) = (across.min(up), across.max(up).max(splat(simd, 1e-37)));
+    let is_steep = short.simd_gt(long * splat(simd, 0.414_213_57));
+    let q = is_steep.select(short - long, short) / is_steep.select(short + long, long);
+    let q2 = q * q;
+    let p = horner(simd, q2, [8.053_744_5e-2, -0.138_776_86, 0.199_777_11, -0.333_329_5]);
+    let near = fma(p * q2, q, q) + is_steep.select(splat(simd, std::f32::consts::FRAC_PI_4), zero);
+    let first = up.simd_gt(across).select(quarter_turn - near, near);
+    let whole = x.simd_lt(zero).select(half_turn - first, first);
+    y.simd_lt(zero).select(-whole, whole)
 }
 
 /// Transposes a 16x16 matrix of rows: four rounds of perfect shuffles.
@@ -274,6 +294,8 @@ mod tests {
         Sigmoid,
         Sin,
         Cos,
+        /// Of the direction at so many turns and a radius of its own in each lane.
+        Atan2,
     }
 
     #[inline(always)]
@@ -286,6 +308,15 @@ mod tests {
             Function::Sigmoid => sigmoid(simd, v),
             Function::Sin => sin_cos_turns(simd, v).0,
             Function::Cos => sin_cos_turns(simd, v).1,
+            Function::Atan2 => {
+                let direction = |f: fn(f64) -> f64| -> Row {
+                    std::array::from_fn(|i| {
+                        let radius = 10f64.powi(i as i32 - 8);
+                        (radius * f(f64::from(x[i]) * std::f64::consts::TAU)) as f32
+                    })
+                };
+                atan2(simd, load(simd, &direction(f64::sin)), load(simd, &direction(f64::cos)))
+            }
         }
         .to_array()
     }
@@ -321,8 +352,9 @@ mod tests {
         check(Function::Ln, 1e-6, 4.0, f64::ln, 2e-7, 1e-7);
         check(Function::Ln, 1.0, 1e30, f64::ln, 2e-7, 1e-7);
         check(Function::Sigmoid, -30.0, 30.0, |x| 1.0 / (1.0 + (-x).exp()), 3e-7, 0.0);
-        check(Function::Sin, 0.0, 1.0, |x| (x * std::f64::consts::TAU).sin(), 0.0, 4e-7);
-        check(Function::Cos, 0.0, 1.0, |x| (x * std::f64::consts::TAU).cos(), 0.0, 4e-7);
+        check(Function::Sin, -1.0, 1.0, |x| (x * std::f64::consts::TAU).sin(), 0.0, 4e-7);
+        check(Function::Cos, -1.0, 1.0, |x| (x * std::f64::consts::TAU).cos(), 0.0, 4e-7);
+        check(Function::Atan2, -0.4999, 0.4999, |x| x * std::f64::consts::TAU, 0.0, 5e-7);
     }
 
     #[test]

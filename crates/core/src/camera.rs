@@ -1,12 +1,36 @@
-//! Pinhole cameras: the only projection that the renderer knows.
+//! Cameras of the two projections that renderers know: pinholes, and panoramas of the whole sphere.
 //!
 //! Distorted and fisheye models live in `gausset-io`, which turns their images into pinhole images at load.
 
-/// A pinhole camera: image size and intrinsics in pixels.
+use std::f64::consts::{PI, TAU};
+
+/// How a camera-space point (x, y, z), x right, y down, z forward, comes to its pixel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Projection {
+    /// `(fx x/z + cx, fy y/z + cy)`, of points in front.
+    #[default]
+    Pinhole,
+    /// Longitude and latitude: `(fx atan2(x, z) + cx, fy atan2(y, hypot(x, z)) + cy)`, of all points. Columns go around
+    /// after `2π fx`; COLMAP's EQUIRECTANGULAR where that is the width and `π fy` the height.
+    Equirectangular,
+}
+
+impl Projection {
+    /// Name for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pinhole => "pinhole",
+            Self::Equirectangular => "equirectangular",
+        }
+    }
+}
+
+/// A camera: image size, projection and intrinsics in pixels.
 ///
 /// Pixel (column i, row j) has its centre at (i + 0.5, j + 0.5); the principal point is measured from the top-left
-/// *corner* of the image. A camera-space point (x, y, z), x right, y down, z forward, lands on
-/// `(fx x/z + cx, fy y/z + cy)`.
+/// *corner* of the image. How points come to pixels says [`Projection`]; a pixel at the principal point sees
+/// `1 / fx` x `1 / fy` radians in both.
 ///
 /// ```
 /// use gausset_core::Camera;
@@ -18,13 +42,15 @@
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Camera {
+    /// How points come to pixels.
+    pub projection: Projection,
     /// Image width in px.
     pub width: u32,
     /// Image height in px.
     pub height: u32,
-    /// Horizontal focal length in px.
+    /// Horizontal focal length in px: px per radian at the principal point.
     pub fx: f64,
-    /// Vertical focal length in px.
+    /// Vertical focal length in px: px per radian at the principal point.
     pub fy: f64,
     /// Horizontal principal point in px from the left edge.
     pub cx: f64,
@@ -71,6 +97,7 @@ impl Camera {
     pub fn reduced(&self, factor: u32) -> Self {
         let scale = 1.0 / f64::from(factor);
         Self {
+            projection: self.projection,
             width: self.width / factor,
             height: self.height / factor,
             fx: self.fx * scale,
@@ -80,7 +107,7 @@ impl Camera {
         }
     }
 
-    /// Checks intrinsics and makes a camera of them.
+    /// Checks intrinsics and makes a pinhole of them.
     ///
     /// # Errors
     /// A zero or absurd size, a focal length that is not positive and finite, a principal point that is not finite.
@@ -96,7 +123,58 @@ impl Camera {
         if !cx.is_finite() || !cy.is_finite() {
             return Err(CameraError::PrincipalPoint { cx, cy });
         }
-        Ok(Self { width, height, fx, fy, cx, cy })
+        Ok(Self { projection: Projection::Pinhole, width, height, fx, fy, cx, cy })
+    }
+
+    /// The camera of a panorama of the whole sphere, its middle straight ahead.
+    ///
+    /// ```
+    /// let panorama = gausset_core::Camera::panorama(2048, 1024)?;
+    /// let [u, v] = panorama.project([0.7, -0.4, 1.3]);
+    /// assert!((u - 1184.999_86).abs() < 1e-5 && (v - 425.765_64).abs() < 1e-5);
+    /// # Ok::<(), gausset_core::camera::CameraError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// A zero or absurd size.
+    pub fn panorama(width: u32, height: u32) -> Result<Self, CameraError> {
+        let [w, h] = [width, height].map(f64::from);
+        let camera = Self::new(width, height, w / TAU, h / PI, 0.5 * w, 0.5 * h)?;
+        Ok(Self { projection: Projection::Equirectangular, ..camera })
+    }
+
+    /// The pinhole for whoever can show no other: itself, or of a panorama the middle, 90 degrees wide and high.
+    #[must_use]
+    pub fn as_pinhole(&self) -> Self {
+        if self.is_pinhole() {
+            return *self;
+        }
+        let side = (self.width / 4).max(1);
+        let half = 0.5 * f64::from(side);
+        Self {
+            projection: Projection::Pinhole,
+            width: side,
+            height: side,
+            fx: half,
+            fy: half,
+            cx: half,
+            cy: half,
+        }
+    }
+
+    /// Whether it is a pinhole.
+    #[must_use]
+    pub fn is_pinhole(&self) -> bool {
+        self.projection == Projection::Pinhole
+    }
+
+    /// Columns after which the picture would show the same again; infinite where it never does.
+    #[must_use]
+    pub fn period(&self) -> f64 {
+        match self.projection {
+            Projection::Pinhole => f64::INFINITY,
+            Projection::Equirectangular => TAU * self.fx,
+        }
     }
 
     /// The same view at another image size: focal lengths and principal point scale with the axis factors.
@@ -104,7 +182,8 @@ impl Camera {
     pub fn resized(&self, width: u32, height: u32) -> Self {
         let sx = f64::from(width) / f64::from(self.width);
         let sy = f64::from(height) / f64::from(self.height);
-        Self { width, height, fx: self.fx * sx, fy: self.fy * sy, cx: self.cx * sx, cy: self.cy * sy }
+        let (fx, fy, cx, cy) = (self.fx * sx, self.fy * sy, self.cx * sx, self.cy * sy);
+        Self { projection: self.projection, width, height, fx, fy, cx, cy }
     }
 
     /// Number of pixels.
@@ -115,8 +194,36 @@ impl Camera {
 
     /// Pixel of a camera-space point, whatever the sign of its depth.
     #[must_use]
-    pub fn project(&self, p: [f64; 3]) -> [f64; 2] {
-        [self.fx * p[0] / p[2] + self.cx, self.fy * p[1] / p[2] + self.cy]
+    pub fn project(&self, p @ [x, y, z]: [f64; 3]) -> [f64; 2] {
+        match self.projection {
+            Projection::Pinhole => [self.fx * p[0] / p[2] + self.cx, self.fy * p[1] / p[2] + self.cy],
+            Projection::Equirectangular => [
+                self.fx * libm::atan2(x, z) + self.cx,
+                self.fy * libm::atan2(y, libm::sqrt(x * x + z * z)) + self.cy,
+            ],
+        }
+    }
+
+    /// Direction of a point of the picture in camera axes: `(., ., 1)` for a pinhole, a unit vector for a panorama.
+    #[must_use]
+    pub fn ray(&self, [u, v]: [f64; 2]) -> [f64; 3] {
+        let (a, b) = ((u - self.cx) / self.fx, (v - self.cy) / self.fy);
+        match self.projection {
+            Projection::Pinhole => [a, b, 1.0],
+            Projection::Equirectangular => {
+                let cosine = libm::cos(b);
+                [cosine * libm::sin(a), libm::sin(b), cosine * libm::cos(a)]
+            }
+        }
+    }
+
+    /// What orders splats and is given as depth: z for a pinhole, the distance for a panorama.
+    #[must_use]
+    pub fn depth(&self, [x, y, z]: [f64; 3]) -> f64 {
+        match self.projection {
+            Projection::Pinhole => z,
+            Projection::Equirectangular => libm::sqrt(x * x + y * y + z * z),
+        }
     }
 
     /// Number of [`crate::constants::TILE_SIZE`] tiles per row and column.
@@ -146,5 +253,25 @@ mod tests {
         let p = [0.3, -0.2, 1.7];
         let (a, b) = (camera.project(p), half.project(p));
         assert!((a[0] * 0.5 - b[0]).abs() < 1e-12 && (a[1] * 0.5 - b[1]).abs() < 1e-12);
+    }
+
+    #[test]
+    fn a_panorama_sees_all_directions_and_rays_come_back_to_their_pixels() {
+        let camera = Camera::panorama(200, 100).unwrap();
+        for [x, y, z] in [[0.7, -0.4, 1.3], [-2.0, 0.1, -0.5], [0.0, 1.0, 1e-3], [1e-3, -3.0, -1e-3]] {
+            let pixel @ [u, v] = camera.project([x, y, z]);
+            assert!((0.0..=200.0).contains(&u) && (0.0..=100.0).contains(&v), "{pixel:?}");
+            let (ray, n) = (camera.ray(pixel), camera.depth([x, y, z]));
+            for (found, wanted) in ray.into_iter().zip([x, y, z]) {
+                assert!((found - wanted / n).abs() < 1e-12);
+            }
+        }
+        assert_eq!(camera.period(), 200.0);
+        assert_eq!(camera.reduced(2), Camera::panorama(100, 50).unwrap());
+        assert_eq!(camera.resized(60, 30).period().round(), 60.0);
+        let pinhole = Camera::new(100, 50, 80.0, 82.0, 49.0, 26.0).unwrap();
+        let ray = pinhole.ray(pinhole.project([0.3, -0.2, 2.0]));
+        assert!((ray[0] - 0.15).abs() < 1e-12 && (ray[1] + 0.1).abs() < 1e-12 && ray[2] == 1.0);
+        assert!(pinhole.is_pinhole() && pinhole.depth([0.3, -0.2, 2.0]) == 2.0);
     }
 }

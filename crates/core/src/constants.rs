@@ -25,6 +25,10 @@ pub const TRANSMITTANCE_STOP: f32 = 1e-4;
 /// Margin of the Jacobian clamp as a share of half the image size: `x/z` is clamped this far outside the image.
 pub const JACOBIAN_CLAMP_MARGIN: f32 = 0.3;
 
+/// Least distance of a splat from the axis through the poles of a panorama, as a share of its distance from the camera,
+/// for the Jacobian: beyond it columns would be stretched without bound.
+pub const POLE_RATIO: f32 = 1e-3;
+
 /// Edge of a tile in pixels. Tiles start at pixel (0, 0); the last ones may be partial.
 pub const TILE_SIZE: u32 = 16;
 

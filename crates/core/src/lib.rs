@@ -18,7 +18,7 @@ pub mod splats;
 pub mod splats_transform;
 pub mod stage;
 
-pub use camera::Camera;
+pub use camera::{Camera, Projection};
 pub use image::{RgbImage8, TargetImage};
 pub use pose::Pose;
 pub use region::Region;

@@ -37,7 +37,7 @@ impl CpuEngine {
         StepWork {
             splats: parameters.len() as f64,
             sh_degree: last.sh_degree.min(parameters.sh_degree()),
-            visible: pipeline.projected.keys.len() as f64,
+            visible: pipeline.projected.visible_splats() as f64,
             pixels: f64::from(last.size[0]) * f64::from(last.size[1]),
             sort_passes: f64::from(sort::moving_passes(&pipeline.projected.keys)),
             intersections: pipeline.projected.entries as f64,
@@ -60,13 +60,14 @@ impl CpuEngine {
         }
         let mut is_touched = vec![false; blocks];
         for &key in &pipeline.projected.keys {
-            let splat = key as u32 as usize;
-            if is_touched[splat / LANES] {
+            let record = key as u32 as usize;
+            let block = pipeline.projected.splat_of(record) / LANES;
+            if is_touched[block] {
                 continue;
             }
-            let first = pipeline.projected.first_entry(splat);
-            let count = pipeline.projected.rects[splat].area() as usize;
-            is_touched[splat / LANES] = slots[first..first + count].iter().any(|slot| is_live(&slot));
+            let first = pipeline.projected.first_entry(record);
+            let count = pipeline.projected.rects[record].area() as usize;
+            is_touched[block] = slots[first..first + count].iter().any(|slot| is_live(&slot));
         }
         (live, is_touched.iter().filter(|&&touched| touched).count())
     }
@@ -79,7 +80,7 @@ pub(crate) fn count_forward(engine: &CpuEngine, view: &KernelView, last: &LastPa
     }
     let pipeline = &engine.pipeline;
     counter(StepWork::SPLATS, engine.state.parameters.len() as f64);
-    counter(StepWork::VISIBLE, pipeline.projected.keys.len() as f64);
+    counter(StepWork::VISIBLE, pipeline.projected.visible_splats() as f64);
     counter(StepWork::INTERSECTIONS, pipeline.projected.entries as f64);
     counter("tiles cut by the cap", pipeline.lists.cap_hits as f64);
     if !step.is_multiple_of(EVERY) {
@@ -121,12 +122,11 @@ pub(crate) fn count_contributors(rendering: &Rendering) {
 /// Counts splats that were not drawn by the reason. What dropout left out would have been drawn.
 fn count_culled(engine: &CpuEngine, view: &KernelView) {
     let parameters = &engine.state.parameters;
-    let depth_row = view.rotation[2];
     let (mut behind, mut faint) = (0u64, 0u64);
     for i in 0..parameters.len() {
         let rows = &parameters.geometry[i / LANES];
         let value = |row: usize| rows[row].0[i % LANES];
-        let depth: f32 = (0..3).map(|k| depth_row[k] * value(MEAN + k)).sum::<f32>() + view.translation[2];
+        let depth = view.depth([value(MEAN), value(MEAN + 1), value(MEAN + 2)]);
         if depth <= view.near_plane {
             behind += 1;
         } else if value(LOGIT) < FAINTEST_LOGIT {
@@ -134,7 +134,7 @@ fn count_culled(engine: &CpuEngine, view: &KernelView) {
         }
     }
     let projected = &engine.pipeline.projected;
-    let (drawn, left_out) = (projected.keys.len() as u64, projected.left_out);
+    let (drawn, left_out) = (projected.visible_splats(), projected.left_out);
     let outside = (parameters.len() as u64).saturating_sub(drawn + left_out + behind + faint);
     counter("culled: behind the camera", behind as f64);
     counter("culled: too faint", faint as f64);

@@ -18,7 +18,15 @@ fn alone() -> MutexGuard<'static, ()> {
 
 const STILL: Rates =
     Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
-const CAMERA: Camera = Camera { width: 40, height: 24, fx: 30.0, fy: 30.0, cx: 20.0, cy: 12.0 };
+const CAMERA: Camera = Camera {
+    projection: gausset_core::Projection::Pinhole,
+    width: 40,
+    height: 24,
+    fx: 30.0,
+    fy: 30.0,
+    cx: 20.0,
+    cy: 12.0,
+};
 
 fn view() -> TrainView {
     TrainView {

@@ -7,7 +7,15 @@ use gausset_core::engine::{Bubble, DensityRule, Engine, FreeSpaceRule, FreeView,
 use gausset_core::{Camera, Pose, Splats};
 use gausset_cpu::{CpuEngine, CpuOptions};
 
-const CAMERA: Camera = Camera { width: 64, height: 48, fx: 60.0, fy: 60.0, cx: 32.0, cy: 24.0 };
+const CAMERA: Camera = Camera {
+    projection: gausset_core::Projection::Pinhole,
+    width: 64,
+    height: 48,
+    fx: 60.0,
+    fy: 60.0,
+    cx: 32.0,
+    cy: 24.0,
+};
 
 /// Round splats: mean, size, opacity logit.
 fn splats(all: &[([f32; 3], f32, f32)]) -> Splats {

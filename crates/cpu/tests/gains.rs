@@ -10,7 +10,15 @@ use gausset_cpu::{CpuEngine, CpuOptions};
 
 const STILL: Rates =
     Rates { means: 0.0, log_scales: 0.0, quats: 0.0, opacity_logits: 0.0, sh_dc: 0.0, sh_rest: 0.0 };
-const CAMERA: Camera = Camera { width: 48, height: 32, fx: 40.0, fy: 40.0, cx: 24.0, cy: 16.0 };
+const CAMERA: Camera = Camera {
+    projection: gausset_core::Projection::Pinhole,
+    width: 48,
+    height: 32,
+    fx: 40.0,
+    fy: 40.0,
+    cx: 24.0,
+    cy: 16.0,
+};
 const RATES: CorrectionRates = CorrectionRates { first: 0.01, second: 0.01, decay: 0.0 };
 
 /// One grey wall that fills the picture.

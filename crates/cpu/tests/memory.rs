@@ -11,7 +11,15 @@ use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_scenes::workload::pattern;
 
 const SPLATS: usize = 2000;
-const CAMERA: Camera = Camera { width: 320, height: 160, fx: 300.0, fy: 300.0, cx: 160.0, cy: 80.0 };
+const CAMERA: Camera = Camera {
+    projection: gausset_core::Projection::Pinhole,
+    width: 320,
+    height: 160,
+    fx: 300.0,
+    fy: 300.0,
+    cx: 160.0,
+    cy: 80.0,
+};
 /// Tiles of 16x16 px.
 const TILES: u64 = 20 * 10;
 

@@ -30,7 +30,15 @@ fn splats() -> Splats {
 }
 
 fn view() -> TrainView {
-    let camera = Camera { width: 40, height: 24, fx: 30.0, fy: 30.0, cx: 20.0, cy: 12.0 };
+    let camera = Camera {
+        projection: gausset_core::Projection::Pinhole,
+        width: 40,
+        height: 24,
+        fx: 30.0,
+        fy: 30.0,
+        cx: 20.0,
+        cy: 12.0,
+    };
     let target: TargetImage = pattern(camera.width, camera.height);
     TrainView {
         index: 0,

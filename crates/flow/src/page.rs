@@ -79,7 +79,8 @@ fn of_dataset(run: &SavedRun, dataset: &Dataset, change: &Similarity) -> Scene {
 }
 
 fn view(named: &NamedCamera) -> View {
-    let Camera { width, height, fx, fy, cx, cy } = named.camera;
+    // A page draws pinholes.
+    let Camera { width, height, fx, fy, cx, cy, .. } = named.camera.as_pinhole();
     let camera = [f64::from(width), f64::from(height), fx, fy, cx, cy].map(|v| v as f32);
     let Pose { rotation, translation } = &named.pose;
     let pose =

@@ -4,6 +4,7 @@
 //! front to back, with the blending of a pixel whose centre is the point's projection; each splat that takes a share of
 //! the light is asked where along the ray its density is largest.
 
+use gausset_core::Projection;
 use gausset_core::constants::{ALPHA_MAX, TRANSMITTANCE_STOP};
 use gausset_core::engine::{FreeRay, FreeSpaceRule, FreeView};
 use gausset_core::se3::rotation_from_quaternion;
@@ -43,11 +44,11 @@ impl Evidence {
             let first = pipeline.lists.first[tile] as usize;
             let mut transmittance = 1.0f32;
             for entry in &pipeline.lists.entries[first..first + pipeline.lists.len[tile] as usize] {
-                let splat = entry.splat();
-                let alpha = alpha_at(&pipeline.projected.records[splat], u, v);
+                let alpha = alpha_at(&pipeline.projected.records[entry.splat()], u, v);
                 if alpha == 0.0 {
                     continue;
                 }
+                let splat = pipeline.projected.splat_of(entry.splat());
                 let weight = alpha * transmittance;
                 if weight >= LEAST_WEIGHT {
                     let share = peak_along(splats, splat, centre, way) as f32;
@@ -131,6 +132,9 @@ fn squared_distance(a: [f32; 3], b: [f32; 3]) -> f32 {
 
 /// Whether a place lies in the picture of a view.
 fn sees(view: &KernelView, place: [f32; 3]) -> bool {
+    if view.projection == Projection::Equirectangular {
+        return true;
+    }
     let [x, y, z]: [f32; 3] = std::array::from_fn(|k| {
         (0..3).map(|j| view.rotation[k][j] * place[j]).sum::<f32>() + view.translation[k]
     });

@@ -15,6 +15,7 @@ use gausset_compute::simd::{each, each_of, fma, inlined, load, sigmoid, splat};
 use gausset_core::constants::LOW_PASS_VARIANCE;
 
 use crate::layout::{GeometryBlock, LOGIT, MEAN};
+use crate::lens::Lens;
 use crate::shape::Shape;
 use crate::view::KernelView;
 
@@ -27,12 +28,8 @@ pub(crate) struct Geometry<S: Simd> {
     pub shape: Shape<S>,
     /// Mean in camera axes.
     pub point: [f32x16<S>; 3],
-    /// `1 / z`.
-    pub inverse_z: f32x16<S>,
-    /// `x/z`, `y/z` clamped for the Jacobian.
-    pub ratio: [f32x16<S>; 2],
-    /// Where the clamp is not active.
-    pub ratio_free: [mask32x16<S>; 2],
+    /// Through the projection of the camera.
+    pub lens: Lens<S>,
     /// `V = T R(q)`, 2x3: the splat's axes on the screen before scaling.
     pub v: [[f32x16<S>; 3]; 2],
     /// Screen covariance `(a, b, c)` with the low-pass variance in `a` and `c`.
@@ -45,8 +42,6 @@ pub(crate) struct Geometry<S: Simd> {
     pub opacity_raw: f32x16<S>,
     /// `sqrt(det_raw / det)` in antialiased mode, else 1.
     pub compensation: f32x16<S>,
-    /// Projected mean in px.
-    pub mean2d: [f32x16<S>; 2],
 }
 
 /// `aᵀ b` of 3-vectors.
@@ -77,34 +72,11 @@ impl<S: Simd> Geometry<S> {
             #[inline(always)]
             |i| dot3s(simd, r[i], mean) + splat(simd, view.translation[i]),
         );
-        let inverse_z = one / point[2];
-
         let shape = Shape::new(simd, block);
         let rotation = &shape.rotation;
 
-        let free = [point[0] * inverse_z, point[1] * inverse_z];
-        let clamp = inlined(
-            #[inline(always)]
-            |v: f32x16<S>, [low, high]: [f32; 2]| {
-                let (low, high) = (splat(simd, low), splat(simd, high));
-                (v.max(low).min(high), v.simd_ge(low) & v.simd_le(high))
-            },
-        );
-        let (rx, free_x) = clamp(free[0], view.ratio_x);
-        let (ry, free_y) = clamp(free[1], view.ratio_y);
-        let j00 = splat(simd, view.focal[0]) * inverse_z;
-        let j11 = splat(simd, view.focal[1]) * inverse_z;
-        let (j02, j12) = (-(j00 * rx), -(j11 * ry));
-        let t = [
-            each(
-                #[inline(always)]
-                |k| fma(j02, splat(simd, r[2][k]), j00 * splat(simd, r[0][k])),
-            ),
-            each(
-                #[inline(always)]
-                |k| fma(j12, splat(simd, r[2][k]), j11 * splat(simd, r[1][k])),
-            ),
-        ];
+        let lens = Lens::new(simd, view, point);
+        let t = lens.screen_from_world(simd, view);
         let column = inlined(
             #[inline(always)]
             |k: usize| [rotation[0][k], rotation[1][k], rotation[2][k]],
@@ -143,31 +115,24 @@ impl<S: Simd> Geometry<S> {
 
         let opacity_raw = sigmoid(simd, row(LOGIT));
         let compensation = if antialiased { compensation(det_raw, inverse_det) } else { one };
-        let mean2d = [
-            fma(splat(simd, view.focal[0]), free[0], splat(simd, view.centre[0])),
-            fma(splat(simd, view.focal[1]), free[1], splat(simd, view.centre[1])),
-        ];
         Self {
             mean,
             shape,
             point,
-            inverse_z,
-            ratio: [rx, ry],
-            ratio_free: [free_x, free_y],
+            lens,
             v,
             cov: [a + eps, b, c + eps],
             det_raw,
             inverse_det,
             opacity_raw,
             compensation,
-            mean2d,
         }
     }
 
     /// Which splats are in front of the near plane of the view.
     #[inline(always)]
     pub(crate) fn in_front(&self, simd: S, view: &KernelView) -> mask32x16<S> {
-        self.point[2].simd_gt(splat(simd, view.near_plane))
+        self.lens.depth.simd_gt(splat(simd, view.near_plane))
     }
 
     /// Opacity after compensation.

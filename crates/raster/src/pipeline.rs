@@ -1,8 +1,8 @@
 //! The stages in their order, with the buffers between them.
 
 use gausset_compute::Exec;
-use gausset_core::Stage;
 use gausset_core::engine::{Outputs, RenderOptions, Rendering, SKY_WIDTH};
+use gausset_core::{Projection, Stage};
 use gausset_prof::span;
 
 use crate::blend::{Blended, TileExtras, TilePixels};
@@ -230,8 +230,9 @@ impl Pipeline {
     pub fn view_bytes(splats: usize, view: &KernelView, outputs: Outputs) -> u64 {
         let tile = TilePixels::BYTES + if outputs == Outputs::All { TileExtras::BYTES } else { 0 };
         let tiles = view.tile_count() as u64 * (tile + TileLists::BYTES_PER_TILE);
-        // The keys once more while they are sorted.
-        tiles + splats as u64 * (Projected::BYTES_PER_SPLAT + size_of::<u64>() as u64)
+        // The keys once more while they are sorted; at the seam of a panorama a splat may be there twice.
+        let times = if view.projection == Projection::Pinhole { 1 } else { 2 };
+        tiles + times * splats as u64 * (Projected::BYTES_PER_SPLAT + size_of::<u64>() as u64)
     }
 
     /// Bytes held by all buffers.

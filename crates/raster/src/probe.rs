@@ -101,10 +101,10 @@ fn screen_block<S: Simd, const DEGREE: u8>(
     let g = Geometry::new(simd, &splats.geometry[block], view, antialiased);
     let shaded = color_block::<S, DEGREE>(simd, splats, block, view.origin);
     let low_pass = splat(simd, LOW_PASS_VARIANCE);
-    let mean2d = lanes(g.mean2d);
+    let mean2d = lanes(g.lens.mean2d);
     let cov2d = lanes([g.cov[0] - low_pass, g.cov[1], g.cov[2] - low_pass]);
     let conic = lanes(g.conic());
-    let scalars = lanes([g.point[2], g.opacity(), compensation(g.det_raw, g.inverse_det)]);
+    let scalars = lanes([g.lens.depth, g.opacity(), compensation(g.det_raw, g.inverse_det)]);
     let in_front = g.in_front(simd, view).to_bitmask();
     each(
         #[inline(always)]

@@ -9,14 +9,18 @@
 //! whose box has half sizes `sqrt(tau a)`, `sqrt(tau c)`. A splat is dropped when it is not in front of the near plane,
 //! when `tau < 0`, when its box touches no pixel centre, when a parameter is NaN, or when what comes out is not finite.
 
+use std::ops::Range;
+
 use fearless_simd::{f32x16, mask32x16, prelude::*};
 use gausset_compute::simd::{LANES, LN_2, LOG2_E, Row, each_of, fma, inlined, ln, load, splat, transpose};
 use gausset_compute::{Exec, rng};
+use gausset_core::Projection;
 use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::RenderOptions;
 
 use crate::geometry::{Direction, Geometry};
 use crate::layout::{AlignedRow, Blocks, GeometryBlock, LOG_SCALE, LOGIT};
+use crate::seam::{self, Seam, SeamCopy};
 use crate::spherical::{at_degree, basis, colours};
 use crate::view::KernelView;
 
@@ -69,7 +73,7 @@ pub mod record {
     pub const GREEN: usize = 7;
     /// Blue, clamped at 0.
     pub const BLUE: usize = 8;
-    /// Camera depth.
+    /// Depth: camera z, or in a panorama the distance.
     pub const DEPTH: usize = 9;
     /// Half width of the visible ellipse, px.
     pub const EXTENT_X: usize = 10;
@@ -124,6 +128,8 @@ pub struct Projected {
     pub entries: u64,
     /// Splats that would be visible if dropout had not left them out.
     pub left_out: u64,
+    /// Copies at the seam of a panorama, by splat: records, rectangles and entries behind those of all splats.
+    copies: Vec<SeamCopy>,
 }
 
 impl Projected {
@@ -138,10 +144,44 @@ impl Projected {
         self.chunk_entry_base[splat / SPLATS_PER_CHUNK] as usize + self.entry_offset[splat] as usize
     }
 
+    /// The splat of a record: itself, or the one that it is a copy of.
+    #[must_use]
+    #[inline(always)]
+    pub fn splat_of(&self, record: usize) -> usize {
+        match record.checked_sub(self.visible.len() * LANES) {
+            Some(copy) => self.copies[copy].splat as usize,
+            None => record,
+        }
+    }
+
+    /// Number of splats that are visible.
+    #[must_use]
+    pub fn visible_splats(&self) -> u64 {
+        if self.copies.is_empty() {
+            return self.keys.len() as u64;
+        }
+        self.visible.iter().map(|lanes| u64::from(lanes.count_ones())).sum()
+    }
+
+    /// The splats of a block that have a copy, with the entries of that.
+    pub(crate) fn copies_of(&self, block: usize) -> impl ExactSizeIterator<Item = (usize, Range<usize>)> {
+        let before = |splat: usize| self.copies.partition_point(|copy| (copy.splat as usize) < splat);
+        let copies = match self.copies.len() {
+            0 => 0..0,
+            _ => before(block * LANES)..before((block + 1) * LANES),
+        };
+        let first = self.visible.len() * LANES;
+        copies.map(move |i| {
+            let entry = self.first_entry(first + i);
+            (self.copies[i].splat as usize, entry..entry + self.copies[i].rect.area() as usize)
+        })
+    }
+
     /// Bytes held.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.records.capacity() * size_of::<Record>()
+        self.copies.capacity() * size_of::<SeamCopy>()
+            + self.records.capacity() * size_of::<Record>()
             + self.rects.capacity() * size_of::<TileRect>()
             + self.entry_offset.capacity() * 4
             + self.visible.capacity() * 2
@@ -179,6 +219,7 @@ impl Projected {
                 key_count: 0,
                 entries: 0,
                 left_out: 0,
+                copies: Vec::new(),
             })
             .collect();
         let degree = options.sh_degree.min(splats.sh_degree());
@@ -196,6 +237,8 @@ impl Projected {
 
         let counts: Vec<(usize, u64)> = parts.iter().map(|p| (p.key_count, p.entries)).collect();
         self.left_out = parts.iter().map(|part| part.left_out).sum();
+        self.copies.clear();
+        parts.iter().for_each(|part| self.copies.extend_from_slice(&part.copies));
         drop(parts);
         self.keys.clear();
         self.chunk_entry_base.clear();
@@ -206,6 +249,25 @@ impl Projected {
             // Beyond 2^32 entries the caller refuses the step; the base is not used then.
             self.chunk_entry_base.push(self.entries as u32);
             self.entries += entries;
+        }
+        self.append_copies();
+    }
+
+    /// Puts the copies behind the splats.
+    fn append_copies(&mut self) {
+        for copy in &self.copies {
+            let index = self.records.len();
+            let mut record = self.records[copy.splat as usize];
+            record.0[record::X] += copy.shift;
+            let chunk = index / SPLATS_PER_CHUNK;
+            if chunk == self.chunk_entry_base.len() {
+                self.chunk_entry_base.push(self.entries as u32);
+            }
+            self.entry_offset.push((self.entries as u32).wrapping_sub(self.chunk_entry_base[chunk]));
+            self.keys.push(u64::from(record.0[record::DEPTH].to_bits()) << 32 | index as u64);
+            self.records.push(record);
+            self.rects.push(copy.rect);
+            self.entries += u64::from(copy.rect.area());
         }
     }
 }
@@ -219,6 +281,7 @@ struct Chunk<'a> {
     key_count: usize,
     entries: u64,
     left_out: u64,
+    copies: Vec<SeamCopy>,
 }
 
 struct ChunkInput<'a> {
@@ -244,17 +307,19 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
             input.antialiased,
         );
         let first_lane = local * LANES;
-        let mut visible = screen.visible & lanes_before(input.only_first, block);
+        let copied = screen.seam.as_ref().map_or(0, |seam| seam.lanes);
+        let mut drawn = lanes_before(input.only_first, block);
         if let Some(dropout) = input.dropout {
-            let drawn = visible;
-            visible &= kept(dropout, block);
-            part.left_out += u64::from((drawn & !visible).count_ones());
+            let kept = kept(dropout, block);
+            part.left_out += u64::from(((screen.visible | copied) & drawn & !kept).count_ones());
+            drawn &= kept;
         }
-        part.visible[local] = visible as u16;
+        let (mut visible, copied) = (screen.visible & drawn, copied & drawn);
+        part.visible[local] = (visible | copied) as u16;
         let rects = &mut part.rects[first_lane..first_lane + LANES];
         let offsets = &mut part.offsets[first_lane..first_lane + LANES];
         rects.fill(TileRect::default());
-        if visible == 0 {
+        if visible | copied == 0 {
             offsets.fill(part.entries as u32);
             continue;
         }
@@ -282,6 +347,18 @@ fn project_chunk<S: Simd, const DEGREE: u8>(simd: S, input: &ChunkInput<'_>, par
             part.key_count += 1;
         }
         offsets[without_offset..].fill(part.entries as u32);
+        if let (Some(seam), 1..) = (&screen.seam, copied) {
+            for lane in (0..LANES).filter(|lane| copied >> lane & 1 != 0) {
+                let rect = TileRect {
+                    x0: seam.tiles[0][lane] as u16,
+                    x1: seam.tiles[1][lane] as u16,
+                    y0: screen.tile_bounds[2][lane] as u16,
+                    y1: screen.tile_bounds[3][lane] as u16,
+                };
+                let splat = (block * LANES + lane) as u32;
+                part.copies.push(SeamCopy { splat, shift: seam.shift[lane], rect });
+            }
+        }
     }
 }
 
@@ -314,6 +391,8 @@ struct ScreenBlock<S: Simd> {
     rows: [f32x16<S>; LANES],
     visible: u64,
     tile_bounds: [Row; 4],
+    /// What is seen across the seam of a panorama.
+    seam: Option<Seam>,
 }
 
 #[inline(always)]
@@ -333,11 +412,22 @@ fn project_block<S: Simd, const DEGREE: u8>(
     let extent_y = (tau * g.cov[2]).max(zero).sqrt();
 
     let mut visible = g.in_front(simd, view) & tau.simd_ge(zero) & has_shape(simd, block);
-    let (columns, touches_x) = pixel_range(simd, g.mean2d[0], extent_x, view.size[0]);
-    let (rows, touches_y) = pixel_range(simd, g.mean2d[1], extent_y, view.size[1]);
-    visible &= touches_x & touches_y;
-    if !visible.any_true() {
-        return ScreenBlock { rows: [zero; LANES], visible: 0, tile_bounds: [[0.0; LANES]; 4] };
+    let mean2d = g.lens.mean2d;
+    let (columns, touches_x) = pixel_range(simd, mean2d[0], extent_x, view.size[0]);
+    let (rows, touches_y) = pixel_range(simd, mean2d[1], extent_y, view.size[1]);
+    visible &= touches_y;
+    let (mut tile_columns, mut seam) = (tile_range(simd, columns), None);
+    if view.projection == Projection::Equirectangular {
+        let (own, across) = seam::split(simd, view, mean2d[0], extent_x, view.period);
+        tile_columns = own;
+        seam = Some(Seam { lanes: across.lanes & visible.to_bitmask(), ..across });
+        visible &= own[0].simd_lt(own[1]);
+    } else {
+        visible &= touches_x;
+    }
+    let is_copied = seam.as_ref().is_some_and(|seam| seam.lanes != 0);
+    if !visible.any_true() && !is_copied {
+        return ScreenBlock { rows: [zero; LANES], visible: 0, tile_bounds: [[0.0; LANES]; 4], seam: None };
     }
 
     let direction = Direction::new(simd, g.mean, view.origin);
@@ -345,8 +435,8 @@ fn project_block<S: Simd, const DEGREE: u8>(
     let colour = colours::<S, DEGREE>(simd, block, rest, &y);
     let conic = g.conic();
     let values = [
-        g.mean2d[0],
-        g.mean2d[1],
+        mean2d[0],
+        mean2d[1],
         conic[0] * splat(simd, -0.5 * LOG2_E),
         conic[1] * splat(simd, -LOG2_E),
         conic[2] * splat(simd, -0.5 * LOG2_E),
@@ -354,7 +444,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
         colour[0].max(zero),
         colour[1].max(zero),
         colour[2].max(zero),
-        g.point[2],
+        g.lens.depth,
         extent_x,
         extent_y,
         extent_x * g.cov[1] / g.cov[0],
@@ -366,16 +456,14 @@ fn project_block<S: Simd, const DEGREE: u8>(
     // the clamp, which would hide a NaN.
     let sum =
         colour[0] + colour[1] + colour[2] + values[2] + values[3] + values[4] + values[12] + log2_opacity;
-    visible &= (sum * zero).simd_eq(zero);
+    let is_finite = (sum * zero).simd_eq(zero);
+    visible &= is_finite;
+    if let Some(seam) = &mut seam {
+        seam.lanes &= is_finite.to_bitmask();
+    }
 
-    let tile = splat(simd, 1.0 / TILE_SIZE as f32);
-    let one = splat(simd, 1.0);
-    let bounds = [
-        (columns.0 * tile).floor(),
-        (columns.1 * tile).floor() + one,
-        (rows.0 * tile).floor(),
-        (rows.1 * tile).floor() + one,
-    ];
+    let [first_row, end_row] = tile_range(simd, rows);
+    let bounds = [tile_columns[0], tile_columns[1], first_row, end_row];
     ScreenBlock {
         rows: values,
         visible: visible.to_bitmask(),
@@ -384,6 +472,7 @@ fn project_block<S: Simd, const DEGREE: u8>(
             #[inline(always)]
             |b: f32x16<S>| b.to_array(),
         ),
+        seam,
     }
 }
 
@@ -400,9 +489,16 @@ fn has_shape<S: Simd>(simd: S, block: &GeometryBlock) -> mask32x16<S> {
     is_number(LOG_SCALE) & is_number(LOG_SCALE + 1) & is_number(LOG_SCALE + 2) & is_number(LOGIT)
 }
 
+/// Half-open range of the tiles of a range of pixels.
+#[inline(always)]
+pub(crate) fn tile_range<S: Simd>(simd: S, (first, last): (f32x16<S>, f32x16<S>)) -> [f32x16<S>; 2] {
+    let tile = splat(simd, 1.0 / TILE_SIZE as f32);
+    [(first * tile).floor(), (last * tile).floor() + splat(simd, 1.0)]
+}
+
 /// First and last pixel whose centre is within `extent` of `centre`, clamped to the image, and whether there is one.
 #[inline(always)]
-fn pixel_range<S: Simd>(
+pub(crate) fn pixel_range<S: Simd>(
     simd: S,
     centre: f32x16<S>,
     extent: f32x16<S>,

@@ -1,6 +1,7 @@
 //! Stage `project_vjp`: from the slots of the tiles to gradients of raw parameters and of the camera pose.
 //!
-//! Each splat adds its slots in the order of its tiles (fixed, whatever the threads did), the projection is computed
+//! Each splat adds its slots in the order of its tiles (fixed, whatever the threads did), then those of its copy at the
+//! seam of a panorama; the projection is computed
 //! again, and the chain rule runs backwards through it. With `Q` the conic, `S = Σ v d dᵀ`, `s = Σ v d`:
 //!
 //! ```text
@@ -19,11 +20,12 @@ use gausset_compute::simd::{
     LANES, LN_2, Row, each, each_of, fma, inlined, load, splat, sum_lanes, transpose,
 };
 use gausset_core::constants::LOW_PASS_VARIANCE;
-use gausset_core::{Pose, se3};
+use gausset_core::{Pose, Projection, se3};
 
 use crate::blend_vjp::{SlotSums, slot};
-use crate::geometry::{Direction, Geometry, dot3, dot3s};
+use crate::geometry::{Direction, Geometry, dot3};
 use crate::layout::{AlignedRow, Blocks, DC, GEOMETRY_ROWS, GeometryBlock, LOG_SCALE, LOGIT, MEAN, QUAT};
+use crate::lens::{Jacobian, LensGradient};
 use crate::project::{BLOCKS_PER_CHUNK, Projected, TileRect};
 use crate::spherical::{ColourGradient, at_degree, colour_gradient};
 use crate::view::KernelView;
@@ -160,10 +162,11 @@ fn sum_slots<S: Simd>(simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>
     let zero = splat(simd, 0.0);
     let rects = &input.projected.rects[block * LANES..(block + 1) * LANES];
     let entries = entries_of(input.projected, rects, block);
-    let slots = &input.sums.slots[entries.start..];
-    if entries.is_empty() {
+    let copies = input.projected.copies_of(block);
+    if entries.is_empty() && copies.len() == 0 {
         return [zero; LANES];
     }
+    let slots = &input.sums.slots[entries.start..];
     let values: u32x16<S> = u32x16::from_fn(simd, |i| if i < slot::VALUES { u32::MAX } else { 0 });
     let mut lanes = [AlignedRow::default(); LANES];
     let mut next = 0;
@@ -178,6 +181,17 @@ fn sum_slots<S: Simd>(simd: S, input: &VjpInput<'_>, block: usize) -> [f32x16<S>
             let bits: u32x16<S> = load(simd, &slot.0).to_bits();
             sum += f32x16::from_bits(bits & values & u32x16::splat(simd, live));
             next += 1;
+        }
+        sum.store_array(&mut lane.0);
+    }
+    for (splat, entries) in copies {
+        let lane = &mut lanes[splat % LANES];
+        let mut sum: f32x16<S> = load(simd, &lane.0);
+        for slot in &input.sums.slots[entries] {
+            if input.sums.is_live(slot) {
+                let bits: u32x16<S> = load(simd, &slot.0).to_bits();
+                sum += f32x16::from_bits(bits & values);
+            }
         }
         sum.store_array(&mut lane.0);
     }
@@ -287,27 +301,10 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
         },
     );
 
-    // Through the Jacobian. J00 = fx/z, J02 = -fx rx/z, and likewise for y.
+    // Through the Jacobian and the projected mean.
     let w = &view.rotation;
-    let with_row = inlined(
-        #[inline(always)]
-        |d: [f32x16<S>; 3], i: usize| dot3s(simd, w[i], d),
-    );
-    let (d_j00, d_j02) = (with_row(d_t[0], 0), with_row(d_t[0], 2));
-    let (d_j11, d_j12) = (with_row(d_t[1], 1), with_row(d_t[1], 2));
-    let j00 = splat(simd, view.focal[0]) * geo.inverse_z;
-    let j11 = splat(simd, view.focal[1]) * geo.inverse_z;
-    let [rx, ry] = geo.ratio;
-    let mut d_z = -(geo.inverse_z * (j00 * fma(-rx, d_j02, d_j00) + j11 * fma(-ry, d_j12, d_j11)));
-    let d_rx = geo.ratio_free[0].select(-(j00 * d_j02), zero);
-    let d_ry = geo.ratio_free[1].select(-(j11 * d_j12), zero);
-    let d_x = fma(d_rx, geo.inverse_z, mean2d[0] * j00);
-    let d_y = fma(d_ry, geo.inverse_z, mean2d[1] * j11);
-    d_z -= geo.inverse_z * fma(d_rx, rx, d_ry * ry);
-    let free = [geo.point[0] * geo.inverse_z, geo.point[1] * geo.inverse_z];
-    d_z -= fma(mean2d[0] * j00, free[0], mean2d[1] * j11 * free[1]);
-    d_z += sums[slot::DEPTH];
-    let d_point = [d_x, d_y, d_z];
+    let on_screen = LensGradient { mean2d, depth: sums[slot::DEPTH], t: &d_t };
+    let d_point @ [d_x, d_y, d_z] = geo.lens.point_gradient(simd, view, geo.point, &on_screen);
     let mut d_mean: [f32x16<S>; 3] = each(
         #[inline(always)]
         |k| fma(splat(simd, w[2][k]), d_z, fma(splat(simd, w[1][k]), d_y, splat(simd, w[0][k]) * d_x)),
@@ -337,14 +334,18 @@ pub(crate) fn block_gradient<S: Simd, const DEGREE: u8>(
             #[inline(always)]
             |row: [f32x16<S>; 3]| each_of(row, masked),
         );
-        let j02 = -(j00 * rx);
-        let j12 = -(j11 * ry);
+        let Jacobian { j00, j02, j10, j11, j12 } = geo.lens.jacobian;
         for j in 0..3 {
             pose.rotation[0][j] += fma(dp[0], geo.mean[j], masked(j00 * dt[0][j]));
             pose.rotation[1][j] += fma(dp[1], geo.mean[j], masked(j11 * dt[1][j]));
             pose.rotation[2][j] += fma(dp[2], geo.mean[j], masked(fma(j02, dt[0][j], j12 * dt[1][j])));
             pose.translation[j] += dp[j];
             pose.direction[j] += d_direction[j];
+        }
+        if view.projection == Projection::Equirectangular {
+            for j in 0..3 {
+                pose.rotation[0][j] += masked(j10 * dt[1][j]);
+            }
         }
     }
 

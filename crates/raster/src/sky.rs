@@ -11,8 +11,9 @@
 //! A task is a tile; the sums of tiles are added in their order.
 
 use fearless_simd::{f32x16, prelude::*};
-use gausset_compute::simd::{each, each_of, fma, load, splat, sum_lanes};
+use gausset_compute::simd::{each, each_of, fma, load, sin_cos_turns, splat, sum_lanes};
 use gausset_compute::{Exec, at_level};
+use gausset_core::Projection;
 use gausset_core::engine::SKY_WIDTH;
 
 use crate::blend::{Blended, TilePixels};
@@ -34,10 +35,22 @@ fn basis_at<S: Simd>(simd: S, view: &KernelView, x: f32x16<S>, y: f32x16<S>) -> 
     let u = (x - splat(simd, view.centre[0])) / splat(simd, view.focal[0]);
     let v = (y - splat(simd, view.centre[1])) / splat(simd, view.focal[1]);
     let r = &view.rotation;
-    let way: [f32x16<S>; 3] = each(
-        #[inline(always)]
-        |k| fma(splat(simd, r[0][k]), u, fma(splat(simd, r[1][k]), v, splat(simd, r[2][k]))),
-    );
+    let way: [f32x16<S>; 3] = match view.projection {
+        Projection::Pinhole => each(
+            #[inline(always)]
+            |k| fma(splat(simd, r[0][k]), u, fma(splat(simd, r[1][k]), v, splat(simd, r[2][k]))),
+        ),
+        Projection::Equirectangular => {
+            let turn = splat(simd, 1.0 / std::f32::consts::TAU);
+            let (sin_u, cos_u) = sin_cos_turns(simd, u * turn);
+            let (sin_v, cos_v) = sin_cos_turns(simd, v * turn);
+            let [a, b, c] = [cos_v * sin_u, sin_v, cos_v * cos_u];
+            each(
+                #[inline(always)]
+                |k| fma(splat(simd, r[0][k]), a, fma(splat(simd, r[1][k]), b, splat(simd, r[2][k]) * c)),
+            )
+        }
+    };
     let inverse_length = splat(simd, 1.0) / dot3(way, way).sqrt();
     let unit = each_of(
         way,

@@ -1,11 +1,15 @@
 //! A camera with its pose in the single precision and the derived numbers that kernels want.
 
 use gausset_core::constants::{JACOBIAN_CLAMP_MARGIN, NEAR_PLANE};
-use gausset_core::{Camera, Pose};
+use gausset_core::{Camera, Pose, Projection};
 
 /// What the projection of a splat needs to know of a view.
 #[derive(Clone, Copy, Debug)]
 pub struct KernelView {
+    /// How points come to pixels.
+    pub projection: Projection,
+    /// Columns after which a panorama goes around, px; infinite for a pinhole.
+    pub period: f32,
     /// `camera_from_world` rotation, row-major.
     pub rotation: [[f32; 3]; 3],
     /// `camera_from_world` translation.
@@ -39,6 +43,8 @@ impl KernelView {
             [(-(centre / focal + extra)) as f32, ((side - centre) / focal + extra) as f32]
         };
         Self {
+            projection: camera.projection,
+            period: camera.period() as f32,
             rotation: pose.rotation.map(|row| row.map(|v| v as f32)),
             translation: pose.translation.map(|v| v as f32),
             origin: pose.centre().map(|v| v as f32),
@@ -56,6 +62,17 @@ impl KernelView {
     #[must_use]
     pub fn with_near_plane(self, near_plane: f64) -> Self {
         Self { near_plane: near_plane as f32, ..self }
+    }
+
+    /// What orders a splat with this mean: z of a pinhole, the distance of a panorama.
+    #[must_use]
+    pub fn depth(&self, mean: [f32; 3]) -> f32 {
+        let along =
+            |row: usize| (0..3).map(|k| self.rotation[row][k] * mean[k]).sum::<f32>() + self.translation[row];
+        match self.projection {
+            Projection::Pinhole => along(2),
+            Projection::Equirectangular => (0..3).map(|row| along(row) * along(row)).sum::<f32>().sqrt(),
+        }
     }
 
     /// Number of tiles.

@@ -196,14 +196,14 @@ fn is_robust(screen: &[Option<reference::ScreenSplat>], order: &[u32], point: [f
         }
         transmittance *= 1.0 - alpha;
         if (transmittance / reference::TRANSMITTANCE_STOP).ln().abs() < 1e-3
-            || s.depth() - depth_before < 2e-6 * s.depth()
+            || s.depth - depth_before < 2e-6 * s.depth
         {
             return false;
         }
         if transmittance <= reference::TRANSMITTANCE_STOP {
             return true;
         }
-        depth_before = s.depth();
+        depth_before = s.depth;
     }
     true
 }

@@ -56,7 +56,7 @@ fn it_is_the_sum_of_the_weights_in_front_at_every_pixel_and_several_depths() {
     for (query, found) in queries.iter().zip(&found) {
         let [column, row] = query.pixel;
         let (contributions, _) = walk(&screen, &all, pixel_centre(column, row));
-        let depth_of = |splat: u32| screen[splat as usize].as_ref().expect("it is blended").depth();
+        let depth_of = |splat: u32| screen[splat as usize].as_ref().expect("it is blended").depth;
         let in_front = contributions.iter().filter(|c| depth_of(c.splat) < f64::from(query.depth));
         let expected: f64 = in_front.map(|c| c.at.alpha * c.transmittance).sum();
         let error = (f64::from(*found) - expected).abs();

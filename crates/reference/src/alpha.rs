@@ -1,4 +1,10 @@
 //! Alpha of a splat at a point of the screen (README, section 3).
+//!
+//! The columns of a panorama go around: a splat stands at `u + k period` for all whole k, and each tile of 16 columns
+//! sees the one of them that is nearest to its middle. So a splat at the seam is drawn on both sides, and one near a pole,
+//! which spans all columns, once.
+
+use gausset_core::constants::TILE_SIZE;
 
 use super::constants::{ALPHA_MAX, ALPHA_MIN};
 use super::project::ScreenSplat;
@@ -21,7 +27,8 @@ pub struct Alpha {
 pub fn alpha_at(splat: &ScreenSplat, point: [f64; 2]) -> Option<Alpha> {
     /// Opacities are at most 1 and ln 255 = 5.541, so beyond this alpha is below 1/255: spares an exponential.
     const SIGMA_MAX: f64 = 5.6;
-    let offset @ [dx, dy] = [point[0] - splat.mean2d[0], point[1] - splat.mean2d[1]];
+    let around = if splat.period.is_finite() { turns(splat, point[0]) * splat.period } else { 0.0 };
+    let offset @ [dx, dy] = [point[0] - (splat.mean2d[0] + around), point[1] - splat.mean2d[1]];
     let [a, b, c] = splat.conic;
     let sigma = 0.5 * (a * dx * dx + c * dy * dy) + b * dx * dy;
     if sigma.is_nan() || sigma > SIGMA_MAX {
@@ -32,4 +39,11 @@ pub fn alpha_at(splat: &ScreenSplat, point: [f64; 2]) -> Option<Alpha> {
     let unclamped = splat.opacity * falloff;
     let alpha = unclamped.min(ALPHA_MAX);
     (alpha >= ALPHA_MIN).then_some(Alpha { offset, falloff, alpha, clamped: unclamped > ALPHA_MAX })
+}
+
+/// How many times around the nearest copy of a splat stands, for the tile of a column.
+fn turns(splat: &ScreenSplat, column: f64) -> f64 {
+    let tile = f64::from(TILE_SIZE);
+    let middle = ((column / tile).floor() + 0.5) * tile;
+    ((middle - splat.mean2d[0]) / splat.period).round()
 }

@@ -26,7 +26,7 @@ pub struct Rendering {
     pub color: Vec<f64>,
     /// `[H, W]`: 1 - transmittance.
     pub alpha: Vec<f64>,
-    /// `[H, W]`: `Σ w z` with camera z.
+    /// `[H, W]`: `Σ w z` with the depth z.
     pub depth: Vec<f64>,
     /// `[H, W]`: splats blended.
     pub count: Vec<u32>,
@@ -83,7 +83,7 @@ pub fn blend(scene: &Scene, screen: Vec<Option<ScreenSplat>>) -> Rendering {
                 for channel in 0..3 {
                     color[channel] += weight * splat.color[channel];
                 }
-                depth += weight * splat.depth();
+                depth += weight * splat.depth;
                 rendering.contributes[contribution.splat as usize] = true;
             }
             rendering.color.extend(color);

@@ -86,7 +86,7 @@ pub fn blend_vjp(
                 }
                 gradient.depth += weight * d_depth;
 
-                let value = dot(d_color, splat.color) + d_depth * splat.depth();
+                let value = dot(d_color, splat.color) + d_depth * splat.depth;
                 let d_alpha = t * value - behind / (1.0 - at.alpha);
                 behind += weight * value;
                 if at.clamped {

@@ -10,9 +10,21 @@
 //! o      = sigmoid(logit) · sqrt(max((ac - b²) / det, 0))    the root in antialiased mode only
 //! color  = max(0.5 + Σ sh Y((m - origin)/|m - origin|), 0),  origin = -Rᵀ t
 //! ```
+//!
+//! A panorama ([`Projection::Equirectangular`]) sees all directions; with `ρ² = x² + z²`, `n² = ρ² + y²`:
+//!
+//! ```text
+//! depth  = n                                                 dropped unless n > near
+//! mean2d = (fx atan2(x, z) + cx, fy atan2(y, ρ) + cy)
+//! J      = [fx z/ρ²  0  -fx x/ρ² ;  -fy xy/(ρ n²)  fy ρ/n²  -fy yz/(ρ n²)]     ρ at least 1e-3 n
+//! ```
+//!
+//! At the poles its first row grows beyond all bounds, which is why ρ is held there: a splat so near to a pole spans all
+//! columns anyway. Columns go around after `2π fx`; see [`mod@super::alpha`] for what is drawn where.
 
-use gausset_core::se3::{Mat3, mul, rotation_from_quaternion, transpose, transpose_mul_vec};
-use gausset_core::{Camera, Pose};
+use gausset_core::constants::POLE_RATIO;
+use gausset_core::se3::{Mat3, mul, norm, rotation_from_quaternion, transpose, transpose_mul_vec};
+use gausset_core::{Camera, Pose, Projection};
 
 use super::constants::{JACOBIAN_CLAMP_MARGIN, LOW_PASS_VARIANCE};
 use super::scene::Scene;
@@ -24,10 +36,14 @@ pub type Mat2x3 = [[f64; 3]; 2];
 /// A splat on the screen.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ScreenSplat {
-    /// Mean in camera axes; its z is the depth that orders splats.
+    /// Mean in camera axes.
     pub mean_in_camera: [f64; 3],
+    /// What orders splats: z for a pinhole, the distance for a panorama.
+    pub depth: f64,
     /// Projected mean in px.
     pub mean2d: [f64; 2],
+    /// Columns after which the screen goes around, px; infinite for a pinhole.
+    pub period: f64,
     /// Screen covariance (a, b, c) in px², before the low-pass filter.
     pub covariance2d: [f64; 3],
     /// Inverse (A, B, C) of the screen covariance after the low-pass filter, in 1/px².
@@ -38,14 +54,6 @@ pub struct ScreenSplat {
     pub opacity: f64,
     /// Colour, at least 0.
     pub color: [f64; 3],
-}
-
-impl ScreenSplat {
-    /// Camera z.
-    #[must_use]
-    pub fn depth(&self) -> f64 {
-        self.mean_in_camera[2]
-    }
 }
 
 /// Projects a splat of a scene.
@@ -61,7 +69,8 @@ pub fn project(scene: &Scene, splat: usize) -> Option<ScreenSplat> {
     }
     let mean = splats.means[splat];
     let mean_in_camera = scene.pose.apply(mean);
-    if mean_in_camera[2] <= scene.near_plane {
+    let depth = scene.camera.depth(mean_in_camera);
+    if depth <= scene.near_plane {
         return None;
     }
 
@@ -75,7 +84,9 @@ pub fn project(scene: &Scene, splat: usize) -> Option<ScreenSplat> {
     let (direction, _) = sh::direction(from_camera_centre(&scene.pose, mean));
     let projected = ScreenSplat {
         mean_in_camera,
+        depth,
         mean2d: scene.camera.project(mean_in_camera),
+        period: scene.camera.period(),
         covariance2d,
         conic: [c_blurred / determinant, -b / determinant, a_blurred / determinant],
         compensation,
@@ -110,9 +121,10 @@ pub fn covariance(quat: [f64; 4], log_scales: [f64; 3]) -> Covariance {
 /// The projection linearised at a point.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Linearised {
-    /// `(x/z, y/z)` clamped to a margin around the image.
-    pub ratio: [f64; 2],
-    /// Whether the clamp changed them.
+    /// What J is made of besides the point: of a pinhole `(x/z, y/z)` clamped to a margin around the image, of a panorama
+    /// `(ρ, n)` with ρ held at the poles.
+    pub guarded: [f64; 2],
+    /// Whether the guard changed them.
     pub clamped: [bool; 2],
     /// `J`: screen from camera.
     pub jacobian: Mat2x3,
@@ -120,12 +132,22 @@ pub struct Linearised {
     pub screen_from_world: Mat2x3,
 }
 
-/// Linearises the projection at a camera-space point with positive z.
-///
+/// Linearises the projection at a camera-space point that is drawn.
+#[must_use]
+pub fn linearise(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Linearised {
+    let (guarded, clamped, jacobian) = match camera.projection {
+        Projection::Pinhole => pinhole_jacobian(camera, point),
+        Projection::Equirectangular => equirectangular_jacobian(camera, point),
+    };
+    let r = &pose.rotation;
+    let screen_from_world =
+        std::array::from_fn(|i| std::array::from_fn(|j| (0..3).map(|k| jacobian[i][k] * r[k][j]).sum()));
+    Linearised { guarded, clamped, jacobian, screen_from_world }
+}
+
 /// Far outside the image the true Jacobian explodes, so `x/z` and `y/z` are clamped to the image plus a margin of 0.3
 /// half sizes; for a centred principal point that is the usual ±1.3 tan(fov/2).
-#[must_use]
-pub fn linearise(camera: &Camera, pose: &Pose, [x, y, z]: [f64; 3]) -> Linearised {
+fn pinhole_jacobian(camera: &Camera, [x, y, z]: [f64; 3]) -> ([f64; 2], [bool; 2], Mat2x3) {
     let clamp = |ratio: f64, size: u32, focal: f64, principal: f64| {
         let size = f64::from(size);
         let margin = JACOBIAN_CLAMP_MARGIN * 0.5 * size / focal;
@@ -136,10 +158,17 @@ pub fn linearise(camera: &Camera, pose: &Pose, [x, y, z]: [f64; 3]) -> Linearise
     let (tx, x_clamped) = clamp(x / z, camera.width, camera.fx, camera.cx);
     let (ty, y_clamped) = clamp(y / z, camera.height, camera.fy, camera.cy);
     let jacobian = [[camera.fx / z, 0.0, -camera.fx * tx / z], [0.0, camera.fy / z, -camera.fy * ty / z]];
-    let r = &pose.rotation;
-    let screen_from_world =
-        std::array::from_fn(|i| std::array::from_fn(|j| (0..3).map(|k| jacobian[i][k] * r[k][j]).sum()));
-    Linearised { ratio: [tx, ty], clamped: [x_clamped, y_clamped], jacobian, screen_from_world }
+    ([tx, ty], [x_clamped, y_clamped], jacobian)
+}
+
+/// See the module documentation.
+fn equirectangular_jacobian(camera: &Camera, [x, y, z]: [f64; 3]) -> ([f64; 2], [bool; 2], Mat2x3) {
+    let n = norm([x, y, z]);
+    let (true_rho, least) = (libm::hypot(x, z), f64::from(POLE_RATIO) * n);
+    let rho = true_rho.max(least);
+    let (across, down) = (camera.fx / (rho * rho), camera.fy / (n * n));
+    let jacobian = [[across * z, 0.0, -across * x], [-down * x * y / rho, down * rho, -down * y * z / rho]];
+    ([rho, n], [true_rho < least, false], jacobian)
 }
 
 /// (a, b, c) of `T Σ Tᵀ`.
@@ -177,8 +206,10 @@ pub fn sigmoid(x: f64) -> f64 {
 }
 
 fn is_finite(splat: &ScreenSplat) -> bool {
-    let ScreenSplat { mean_in_camera, mean2d, covariance2d, conic, compensation, opacity, color } = splat;
-    [&mean_in_camera[..], mean2d, covariance2d, conic, &[*compensation, *opacity], color]
+    let ScreenSplat {
+        mean_in_camera, depth, mean2d, covariance2d, conic, compensation, opacity, color, ..
+    } = splat;
+    [&mean_in_camera[..], mean2d, covariance2d, conic, &[*depth, *compensation, *opacity], color]
         .iter()
         .all(|values| values.iter().all(|v| v.is_finite()))
 }

@@ -13,9 +13,9 @@
 //!
 //! and through the SH direction `v = m + Rᵀ t`: `dm += dv`, `dt += R dv`, `dR += t dvᵀ`.
 
-use gausset_core::constants::QUATERNION_MIN_NORM;
+use gausset_core::constants::{POLE_RATIO, QUATERNION_MIN_NORM};
 use gausset_core::se3::{Mat3, mul, mul_vec, transpose, transpose_mul_vec};
-use gausset_core::{Camera, Pose};
+use gausset_core::{Camera, Pose, Projection};
 
 use super::blend::Rendering;
 use super::blend_vjp::{ScreenGradient, Upstream, blend_vjp};
@@ -174,6 +174,20 @@ fn project_splat_vjp(
 /// dL/dp from the projected mean, the depth and the Jacobian.
 fn camera_point_vjp(
     camera: &Camera,
+    point: [f64; 3],
+    linearised: &Linearised,
+    gradient: &ScreenGradient,
+    d_jacobian: &[[f64; 3]; 2],
+) -> [f64; 3] {
+    let vjp = match camera.projection {
+        Projection::Pinhole => pinhole_point_vjp,
+        Projection::Equirectangular => equirectangular_point_vjp,
+    };
+    vjp(camera, point, linearised, gradient, d_jacobian)
+}
+
+fn pinhole_point_vjp(
+    camera: &Camera,
     [x, y, z]: [f64; 3],
     linearised: &Linearised,
     gradient: &ScreenGradient,
@@ -186,7 +200,7 @@ fn camera_point_vjp(
         d_p[i] += focal / z * gradient.mean2d[i];
         d_p[2] -= focal * coordinate / z / z * gradient.mean2d[i];
         // J_ii = focal / z,  J_i2 = -focal · ratio / z
-        let ratio = linearised.ratio[i];
+        let ratio = linearised.guarded[i];
         d_p[2] += (-focal * d_jacobian[i][i] + focal * ratio * d_jacobian[i][2]) / z / z;
         // ratio = coordinate / z where it is not clamped
         if !linearised.clamped[i] {
@@ -194,6 +208,35 @@ fn camera_point_vjp(
             d_p[i] += d_ratio / z;
             d_p[2] -= d_ratio * coordinate / z / z;
         }
+    }
+    d_p
+}
+
+/// J is a function of the point, of ρ and of n, and so is its gradient put together. The projected mean goes back through
+/// J itself: its own derivative but for ρ, which is held at the poles in both.
+fn equirectangular_point_vjp(
+    camera: &Camera,
+    point @ [x, y, z]: [f64; 3],
+    linearised: &Linearised,
+    gradient: &ScreenGradient,
+    d_jacobian: &[[f64; 3]; 2],
+) -> [f64; 3] {
+    let ([rho, n], j) = (linearised.guarded, &linearised.jacobian);
+    let [[d00, _, d02], [d10, d11, d12]] = *d_jacobian;
+    let (across, down) = (camera.fx / (rho * rho), camera.fy / (rho * n * n));
+    let mut d_p =
+        [-across * d02 - down * y * d10, -down * (x * d10 + z * d12), across * d00 - down * y * d12];
+    let of_latitude = j[1][0] * d10 + j[1][2] * d12;
+    let d_rho = (j[1][1] * d11 - 2.0 * (j[0][0] * d00 + j[0][2] * d02) - of_latitude) / rho;
+    let mut d_n = gradient.depth - 2.0 * (of_latitude + j[1][1] * d11) / n;
+    if linearised.clamped[0] {
+        d_n += f64::from(POLE_RATIO) * d_rho;
+    } else {
+        d_p[0] += d_rho * x / rho;
+        d_p[2] += d_rho * z / rho;
+    }
+    for k in 0..3 {
+        d_p[k] += d_n * point[k] / n + gradient.mean2d[0] * j[0][k] + gradient.mean2d[1] * j[1][k];
     }
     d_p
 }

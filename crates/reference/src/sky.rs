@@ -28,8 +28,6 @@ pub fn behind_vjp(scene: &Scene, column: u32, row: u32, d_behind: [f64; 3], d_sk
 
 /// Unit direction in the world of a pixel's centre.
 fn direction(scene: &Scene, column: u32, row: u32) -> [f64; 3] {
-    let camera = &scene.camera;
-    let [x, y] = pixel_centre(column, row);
-    let in_camera = [(x - camera.cx) / camera.fx, (y - camera.cy) / camera.fy, 1.0];
+    let in_camera = scene.camera.ray(pixel_centre(column, row));
     sh::direction(transpose_mul_vec(&scene.pose.rotation, in_camera)).0
 }

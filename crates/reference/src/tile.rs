@@ -31,11 +31,11 @@ impl TileLists {
     }
 }
 
-/// Indices of the projected splats by ascending camera z; equal z: lower index first.
+/// Indices of the projected splats by ascending depth; equal depth: lower index first.
 #[must_use]
 pub fn depth_order(screen: &[Option<ScreenSplat>]) -> Vec<u32> {
     let mut by_depth: Vec<(f64, u32)> =
-        screen.iter().zip(0..).filter_map(|(splat, index)| Some((splat.as_ref()?.depth(), index))).collect();
+        screen.iter().zip(0..).filter_map(|(splat, index)| Some((splat.as_ref()?.depth, index))).collect();
     by_depth.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
     by_depth.into_iter().map(|(_, index)| index).collect()
 }

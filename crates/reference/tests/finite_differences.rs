@@ -5,7 +5,7 @@
 //! decide alike; steps shrink until they do, and parameters that sit on an edge even so are counted and bounded.
 #![allow(clippy::print_stdout, reason = "measured errors, shown with --nocapture")]
 
-use gausset_core::{Pose, se3};
+use gausset_core::{Camera, Pose, se3};
 use gausset_reference::{
     self, Gradients, Rendering, Scene, ScreenSplat, Upstream, blend::blend, blend::walk, loss::loss,
     project::linearise, project_vjp::covariance_vjp, render, sky::behind, tile::pixel_centre, vjp,
@@ -280,6 +280,89 @@ fn gradients_are_slopes_under_a_cap() {
     check_linear("capped", &scene);
 }
 
+/// Splats all around a panorama, some at its seam and at its poles.
+fn panorama_of(seed: u64, splats: usize, size_in_px: [f64; 2]) -> Scene {
+    let mut scene = scene_of(RandomScene { seed, splats, size_in_px, width: 40, ..SMALL }, seed % 2 == 0);
+    scene.camera = Camera::panorama(48, 24).unwrap();
+    let (world_from_camera, mut random) = (scene.pose.inverse(), Random::new(seed));
+    for (i, mean) in scene.splats.means.iter_mut().enumerate() {
+        let n = random.between(1.0, 4.0);
+        let pixel = match i % 4 {
+            0 => [random.between(-1.5, 1.5), random.between(4.0, 20.0)],
+            1 => [random.between(0.0, 48.0), [1.2, 23.0][i / 4 % 2]],
+            _ => [random.between(0.0, 48.0), random.between(3.0, 21.0)],
+        };
+        *mean = world_from_camera.apply(scene.camera.ray(pixel).map(|v| n * v));
+        let size = random.between(size_in_px[0], size_in_px[1]) * n / scene.camera.fx;
+        scene.splats.log_scales[i] = [0; 3].map(|_| libm::log(size * random.between(0.5, 1.5)));
+    }
+    scene
+}
+
+#[test]
+fn gradients_of_a_panorama_are_slopes_of_every_parameter_kind() {
+    for seed in 1..=4 {
+        let scene = panorama_of(seed, 12, [0.8, 2.0]);
+        // A splat at the seam is seen on both sides.
+        let rendering = render(&scene);
+        let sees = |column: u32, splat: u32| {
+            (0..24).any(|row| {
+                let list = rendering.tiles.of_pixel(column, row);
+                let (seen, _) = walk(&rendering.screen, list, pixel_centre(column, row));
+                seen.iter().any(|c| c.splat == splat)
+            })
+        };
+        assert!((0..12).any(|splat| sees(0, splat) && sees(47, splat)), "seed {seed}");
+        check_linear("panorama", &scene);
+    }
+}
+
+#[test]
+fn the_sky_of_a_panorama_has_slopes() {
+    let sky = [[0; 3]; 9].map(|_| [0.3, -0.2, 0.5]);
+    check_linear("panorama with a sky", &Scene { sky: Some(sky), ..panorama_of(5, 8, [0.8, 2.0]) });
+}
+
+#[test]
+fn jacobians_of_a_panorama_are_slopes_up_to_the_poles() {
+    let camera = Camera::panorama(2048, 1024).unwrap();
+    let at = |p| linearise(&camera, &Pose::IDENTITY, p);
+    for p in [[0.7, -0.4, 1.3], [-0.2, 2.0, -0.1], [1e-2, -1.0, 2e-3], [-3.0, 0.1, -1.0]] {
+        for axis in 0..3 {
+            let moved = |by: f64| {
+                let mut q: [f64; 3] = p;
+                q[axis] += by;
+                camera.project(q)
+            };
+            let h = 1e-4 * libm::hypot(p[0], p[2]);
+            let (above, below) = (moved(h), moved(-h));
+            for k in 0..2 {
+                let slope = (above[k] - below[k]) / (2.0 * h);
+                let row = at(p).jacobian[k];
+                let tolerance = 1e-7 * se3::norm(row);
+                assert!((row[axis] - slope).abs() < tolerance, "{p:?}: {} {slope}", row[axis]);
+            }
+        }
+    }
+    assert!(!at([1.1e-3, -1.0, 0.0]).clamped[0]);
+    let held = at([0.0, -1.0, 0.0]);
+    assert!(held.clamped[0] && held.jacobian.as_flattened().iter().all(|v| v.is_finite()));
+}
+
+#[test]
+fn a_panorama_has_the_known_pixel_and_jacobian() {
+    // Independent values, made with numpy in f64.
+    let camera = Camera::panorama(2048, 1024).unwrap();
+    let p = [0.7, -0.4, 1.3];
+    let [u, v] = camera.project(p);
+    assert!((u - 1184.999_86).abs() < 5e-6 && (v - 425.765_639).abs() < 5e-7, "{u} {v}");
+    let wanted = [[194.373_45, 0.0, -104.662_627], [26.415_814_8, 205.665_987, 49.057_941_8]];
+    let found = linearise(&camera, &Pose::IDENTITY, p).jacobian;
+    for (found, wanted) in found.as_flattened().iter().zip(wanted.as_flattened()) {
+        assert!((found - wanted).abs() < 5e-7 * (1.0 + wanted.abs()), "{found} {wanted}");
+    }
+}
+
 #[test]
 fn gradients_of_the_training_loss_are_slopes() {
     let scene = scene_of(RandomScene { seed: 8, ..SMALL }, true);
@@ -309,7 +392,7 @@ fn gradients_of_screen_splats_are_slopes() {
         ("conic A", |s, by| s.conic[0] += by, |g| g.conic[0]),
         ("conic B", |s, by| s.conic[1] += by, |g| g.conic[1]),
         ("conic C", |s, by| s.conic[2] += by, |g| g.conic[2]),
-        ("depth", |s, by| s.mean_in_camera[2] += by, |g| g.depth),
+        ("depth", |s, by| s.depth += by, |g| g.depth),
         ("opacity", |s, by| s.opacity += by, |g| g.opacity),
         ("green", |s, by| s.color[1] += by, |g| g.color[1]),
     ];

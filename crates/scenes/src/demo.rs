@@ -141,7 +141,15 @@ const FIELD_OF_VIEW: f64 = 54.0;
 /// A camera of this size with the demo's field of view.
 pub(crate) fn camera(width: u32, height: u32) -> Camera {
     let focal = 0.5 * f64::from(width) / libm::tan(FIELD_OF_VIEW.to_radians() * 0.5);
-    Camera { width, height, fx: focal, fy: focal, cx: f64::from(width) / 2.0, cy: f64::from(height) / 2.0 }
+    Camera {
+        projection: gausset_core::Projection::Pinhole,
+        width,
+        height,
+        fx: focal,
+        fy: focal,
+        cx: f64::from(width) / 2.0,
+        cy: f64::from(height) / 2.0,
+    }
 }
 
 /// The poses of all rings, held by a slightly unsteady hand.

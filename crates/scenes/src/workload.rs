@@ -59,7 +59,15 @@ impl Workload {
     pub fn sized(state: State, splats: usize, [width, height]: [u32; 2]) -> Self {
         let focal = FOCAL * f64::from(width) / f64::from(WIDTH);
         let (cx, cy) = (f64::from(width) / 2.0, f64::from(height) / 2.0);
-        let camera = Camera { width, height, fx: focal, fy: focal, cx, cy };
+        let camera = Camera {
+            projection: gausset_core::Projection::Pinhole,
+            width,
+            height,
+            fx: focal,
+            fy: focal,
+            cx,
+            cy,
+        };
         let translation = std::array::from_fn(|i| -dot(ROTATION[i], CENTRE));
         let pose = Pose { rotation: ROTATION, translation };
         Self { splats: draw_splats(state, splats), camera, pose, target: pattern(width, height) }

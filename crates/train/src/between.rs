@@ -112,12 +112,13 @@ pub fn visible_points(dataset: &Dataset, tracks: Tracks) -> Tracks {
 /// Where in the picture a point is, and how deep; `None` where the camera does not see it.
 fn seen_at(camera: &Camera, pose: &Pose, point: [f64; 3]) -> Option<([f64; 2], f64)> {
     let local = pose.apply(point);
-    if local[2] <= 0.0 {
+    let depth = camera.depth(local);
+    if depth <= 0.0 {
         return None;
     }
     let [u, v] = camera.project(local);
     let inside = (0.0..f64::from(camera.width)).contains(&u) && (0.0..f64::from(camera.height)).contains(&v);
-    inside.then_some(([u, v], local[2]))
+    inside.then_some(([u, v], depth))
 }
 
 /// The camera at a share of the way from one pose to another: the centre on the line between theirs, moved by `aside`,

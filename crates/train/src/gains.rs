@@ -142,7 +142,7 @@ pub fn measure(loader: &Loader, tracks: &Tracks, pictures: &[(usize, u32)], rows
         let image = &dataset.images[index];
         for &point in tracks.of(index).iter().filter(|&&point| wanted[point as usize]) {
             let in_camera = image.pose.apply(dataset.points[point as usize].position);
-            if in_camera[2] <= 0.0 {
+            if image.camera.depth(in_camera) <= 0.0 {
                 continue;
             }
             if let Some(colour) = colour_at(&target, image.camera.project(in_camera)) {

@@ -56,6 +56,9 @@ impl PictureShape {
             (None, Some(height)) => [side(old_width * f64::from(height) / old_height), height],
             (None, None) => [camera.width, camera.height],
         };
+        if !camera.is_pinhole() {
+            return Ok(camera.resized(width, height));
+        }
         let scale = f64::from(height) / old_height;
         let (fx, fy) = match self.vertical_fov {
             Some(degrees) => {

@@ -71,7 +71,8 @@ pub struct SceneCamera {
 
 impl SceneCamera {
     fn of(name: String, held_out: bool, camera: &Camera, pose: &Pose) -> Self {
-        let Camera { width, height, fx, fy, cx, cy } = *camera;
+        // A page draws pinholes.
+        let Camera { width, height, fx, fy, cx, cy, .. } = camera.as_pinhole();
         let camera = [f64::from(width), f64::from(height), fx, fy, cx, cy];
         Self { name, held_out, camera, pose: rows(pose), psnr: None }
     }
@@ -178,7 +179,15 @@ impl Scene {
             centre,
             radius: if radius > 0.0 { radius } else { 1.0 },
             start: start.unwrap_or_else(|| {
-                let camera = Camera { width: 1280, height: 720, fx: 800.0, fy: 800.0, cx: 640.0, cy: 360.0 };
+                let camera = Camera {
+                    projection: gausset_core::Projection::Pinhole,
+                    width: 1280,
+                    height: 720,
+                    fx: 800.0,
+                    fy: 800.0,
+                    cx: 640.0,
+                    cy: 360.0,
+                };
                 SceneCamera::of("start".to_owned(), false, &camera, &Pose::IDENTITY)
             }),
             ..Self::default()

@@ -56,7 +56,7 @@ impl FreeView {
         self.points.iter().filter_map(move |point| {
             let point = point.map(f64::from);
             let local = self.pose.apply(point);
-            if local[2] <= 0.0 {
+            if camera.depth(local) <= 0.0 {
                 return None;
             }
             let [u, v] = camera.project(local);

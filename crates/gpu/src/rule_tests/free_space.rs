@@ -9,7 +9,15 @@ use super::*;
 use crate::layout::Buffer;
 use crate::record::{Job, Record, Rule, status};
 
-const CAMERA: Camera = Camera { width: 64, height: 48, fx: 60.0, fy: 60.0, cx: 32.0, cy: 24.0 };
+const CAMERA: Camera = Camera {
+    projection: gausset_core::Projection::Pinhole,
+    width: 64,
+    height: 48,
+    fx: 60.0,
+    fy: 60.0,
+    cx: 32.0,
+    cy: 24.0,
+};
 
 /// Points on a wall at z = 4, as a camera near the origin sees it.
 fn wall() -> Vec<[f32; 3]> {
@@ -143,7 +151,15 @@ fn views_of_free_space_under_way_give_the_same_bytes_also_without_room() {
         (engine.save().expect("saved"), report)
     };
     let large = FreeView {
-        camera: Camera { width: 512, height: 384, fx: 480.0, fy: 480.0, cx: 256.0, cy: 192.0 },
+        camera: Camera {
+            projection: gausset_core::Projection::Pinhole,
+            width: 512,
+            height: 384,
+            fx: 480.0,
+            fy: 480.0,
+            cx: 256.0,
+            cy: 192.0,
+        },
         ..rays(1).views[0].clone()
     };
     let wide = DensityRule::FreeSpace(FreeSpaceRule { views: vec![large; 2].into(), ..rays(0) });

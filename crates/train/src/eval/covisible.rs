@@ -154,6 +154,7 @@ fn reduced(camera: &Camera) -> Camera {
     let (width, height) = (side(camera.width), side(camera.height));
     let (x, y) = (width / f64::from(camera.width), height / f64::from(camera.height));
     Camera {
+        projection: camera.projection,
         width: width as u32,
         height: height as u32,
         fx: camera.fx * x,
@@ -170,7 +171,46 @@ fn expected_depths(rendering: &Rendering) -> Vec<f32> {
 }
 
 /// A training view that is asked about the pixels of another. In f32: whether depths agree within a tenth needs no more.
-struct Witness<'a> {
+enum Witness<'a> {
+    Pinhole(PinholeWitness<'a>),
+    /// One of the two is a panorama: the pixel goes through the world, in f64.
+    Any {
+        camera: &'a Camera,
+        map: &'a DepthMap,
+        map_from_camera: Pose,
+    },
+}
+
+impl<'a> Witness<'a> {
+    fn new(view: (&'a Camera, &Pose), map: &'a DepthMap, map_pose: &Pose) -> Self {
+        let (camera, pose) = view;
+        if camera.is_pinhole() && map.camera.is_pinhole() {
+            return Self::Pinhole(PinholeWitness::new(view, map, map_pose));
+        }
+        Self::Any { camera, map, map_from_camera: map_pose.compose(&pose.inverse()) }
+    }
+
+    /// Whether the point at a depth of a pixel lies on what this view sees.
+    fn confirms(&self, pixel: [f32; 2], depth: f32) -> bool {
+        let (camera, map, map_from_camera) = match self {
+            Self::Pinhole(witness) => return witness.confirms(pixel, depth),
+            Self::Any { camera, map, map_from_camera } => (camera, map, map_from_camera),
+        };
+        let point = camera.ray(pixel.map(f64::from)).map(|v| v * f64::from(depth));
+        let local = map_from_camera.apply(point);
+        let (z, [u, v]) = (map.camera.depth(local), map.camera.project(local));
+        let [width, height] = [map.camera.width, map.camera.height].map(f64::from);
+        // Comparisons that NaN fails.
+        if !(z > 0.0 && u >= 0.0 && u < width && v >= 0.0 && v < height) {
+            return false;
+        }
+        let seen = map.depths[v as usize * map.camera.width as usize + u as usize];
+        (f64::from(seen) - z).abs() <= f64::from(TOLERANCE) * z
+    }
+}
+
+/// A pinhole that is asked about the pixels of another.
+struct PinholeWitness<'a> {
     depths: &'a [f32],
     /// Width and height of the map.
     size: [f32; 2],
@@ -179,7 +219,7 @@ struct Witness<'a> {
     offset: [f32; 3],
 }
 
-impl<'a> Witness<'a> {
+impl<'a> PinholeWitness<'a> {
     fn new((camera, pose): (&Camera, &Pose), map: &'a DepthMap, map_pose: &Pose) -> Self {
         let Pose { rotation: [x, y, z], translation: t } = map_pose.compose(&pose.inverse());
         // The intrinsics of the map from the left ...

@@ -67,13 +67,14 @@ pub(super) fn queries(
     known.map(query).collect()
 }
 
-/// Pixel and camera z of a point, if it is in the picture.
+/// Pixel and depth of a point, if it is in the picture.
 fn seen(camera: &Camera, pose: &Pose, point: &Point) -> Option<(usize, usize, f32)> {
-    let [x, y, z] = pose.apply(point.position);
+    let local = pose.apply(point.position);
+    let z = camera.depth(local);
     if z.is_nan() || z <= 0.0 {
         return None;
     }
-    let (u, v) = (camera.fx * x / z + camera.cx, camera.fy * y / z + camera.cy);
+    let [u, v] = camera.project(local);
     let inside = u >= 0.0 && u < f64::from(camera.width) && v >= 0.0 && v < f64::from(camera.height);
     inside.then_some((u as usize, v as usize, z as f32))
 }

@@ -64,7 +64,15 @@ mod tests {
 
     #[test]
     fn views_keep_their_geometry_and_get_each_picture_once_per_size() {
-        let camera = Camera { width: 9, height: 6, fx: 8.0, fy: 6.0, cx: 4.5, cy: 3.0 };
+        let camera = Camera {
+            projection: gausset_core::Projection::Pinhole,
+            width: 9,
+            height: 6,
+            fx: 8.0,
+            fy: 6.0,
+            cx: 4.5,
+            cy: 3.0,
+        };
         let rgb = (0..9 * 6 * 3).map(|v| v as u8).collect();
         let view = TrainView {
             index: 3,

@@ -70,7 +70,7 @@ pub(super) fn list_cameras(
     let turn = Similarity::from_rotation(*cameras.saved_from_dataset);
     let listed = dataset.images.iter().enumerate().map(|(id, image)| {
         let pose = turn.apply_to_pose(poses.as_ref().map_or(&image.pose, |poses| &poses[id]));
-        let Camera { width, height, fx, fy, cx, cy } = image.camera;
+        let Camera { width, height, fx, fy, cx, cy, .. } = image.camera.as_pinhole();
         let (position, rotation) = (pose.centre(), se3::transpose(&pose.rotation));
         ListedCamera { id, img_name: &image.name, width, height, position, rotation, fx, fy, cx, cy }
     });
