@@ -5,8 +5,8 @@ use gausset_core::constants::TILE_SIZE;
 use gausset_core::engine::{
     CorrectionRates, EngineError, GradientStatistic, Group, Outputs, StepParams, TrainView,
 };
-use gausset_core::{Stage, se3};
-use gausset_metrics::{LossOptions, Truth, apply_exposure, apply_gain, exposure_vjp, gain_vjp};
+use gausset_core::{Projection, Stage, se3};
+use gausset_metrics::{Latitude, LossOptions, Truth, apply_exposure, apply_gain, exposure_vjp, gain_vjp};
 use gausset_prof::span;
 use gausset_raster::blend::tile_row_to_lines;
 use gausset_raster::blend_vjp::{AbsoluteSums, Lines, Upstream};
@@ -99,7 +99,7 @@ impl CpuEngine {
         self.report.loss_sum += loss;
         self.report.last_step = Some(params.step);
         self.report.last_loss = loss;
-        self.report.visible = self.pipeline.projected.keys.len() as u64;
+        self.report.visible = self.pipeline.projected.visible_splats();
         self.report.intersections = self.pipeline.projected.entries;
         self.report.cap_hits += self.pipeline.lists.cap_hits;
         self.report.capped_steps += u64::from(self.pipeline.lists.cap_hits > 0);
@@ -158,7 +158,15 @@ impl CpuEngine {
                 &self.corrected
             }
         };
-        let options = LossOptions { dssim_weight: params.dssim_weight, background: params.render.background };
+        let camera = &view.camera;
+        let latitude = match camera.projection {
+            Projection::Pinhole => None,
+            Projection::Equirectangular => {
+                Some(Latitude { equator: camera.cy as f32, rows_per_radian: camera.fy as f32 })
+            }
+        };
+        let (dssim_weight, background) = (params.dssim_weight, params.render.background);
+        let options = LossOptions { dssim_weight, background, latitude };
         let truth = Truth::Bytes(&view.target);
         let value = self
             .loss

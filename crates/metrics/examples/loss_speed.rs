@@ -66,7 +66,7 @@ fn main() {
         ] {
             let mut kernel = LossKernel::new(level);
             let mut gradient = Planes::default();
-            let options = LossOptions { dssim_weight, background: [0.2, 0.4, 0.6] };
+            let options = LossOptions { dssim_weight, background: [0.2, 0.4, 0.6], latitude: None };
             report(name, &mut || {
                 let loss = kernel.run(&pool, &render, Truth::Bytes(target), &options, &mut gradient);
                 std::hint::black_box(loss.expect("pictures have one size"));

@@ -22,7 +22,7 @@ pub mod ssim;
 
 pub use exposure::{Exposure, apply_exposure, exposure_vjp};
 pub use gain::{Gain, GainGradient, Vignetting, apply_gain, gain_vjp};
-pub use loss::{LossKernel, LossOptions, LossValue, Truth};
+pub use loss::{Latitude, LossKernel, LossOptions, LossValue, Truth};
 pub use lpips::Lpips;
 pub use planes::Planes;
 pub use size::SizeMismatch;

@@ -321,7 +321,7 @@ mod tests {
         let background = [0.3, 1.0, 0.0];
         let truth = truth_values(&target, background);
         for level in VectorLevel::ALL.into_iter().filter_map(gausset_compute::level) {
-            let options = crate::LossOptions { dssim_weight: 0.0, background };
+            let options = crate::LossOptions { dssim_weight: 0.0, background, latitude: None };
             let mut gradient = Planes::default();
             let render = Planes::from_interleaved(width, height, &truth);
             let loss = LossKernel::new(level)

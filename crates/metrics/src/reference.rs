@@ -13,6 +13,8 @@
 //! the valid pixels only (and all channels), and the gradient is 0 at the others. S near a masked pixel thus compares
 //! what is there to compare, and S *at* a masked pixel, about which the render can do nothing but through its
 //! neighbours, does not count.
+//!
+//! Rows of a panorama weigh: each mean is then `Σ weight value / Σ weight`.
 
 use gausset_core::constants::{SSIM_C1, SSIM_C2, SSIM_TAPS};
 
@@ -83,8 +85,19 @@ impl Pair<'_> {
 
     /// Mean over valid pixels and channels; NaN when there is none.
     fn mean(&self, value: impl Fn(usize) -> f64) -> f64 {
-        let sum: f64 = (0..self.x.len()).filter(|i| self.is_valid(i / CHANNELS)).map(value).sum();
-        sum / (self.valid_pixels() * CHANNELS) as f64
+        self.weighted_mean(|_| 1.0, value)
+    }
+
+    /// Sum over valid values of the weights of their rows.
+    fn total_weight(&self, rows: impl Fn(usize) -> f64) -> f64 {
+        let valid = (0..self.x.len()).filter(|i| self.is_valid(i / CHANNELS));
+        valid.map(|i| rows(i / CHANNELS / self.width)).sum()
+    }
+
+    fn weighted_mean(&self, rows: impl Fn(usize) -> f64, value: impl Fn(usize) -> f64) -> f64 {
+        let valid = (0..self.x.len()).filter(|i| self.is_valid(i / CHANNELS));
+        let sum: f64 = valid.map(|i| rows(i / CHANNELS / self.width) * value(i)).sum();
+        sum / self.total_weight(rows)
     }
 
     /// Mean absolute difference.
@@ -124,8 +137,14 @@ impl Pair<'_> {
     /// `K(γ dS/dμx) + 2 x K(γ dS/dK(x²)) + y K(γ dS/dK(xy))`.
     #[must_use]
     pub fn ssim_gradient(&self) -> Vec<f64> {
-        let weight = 1.0 / (self.valid_pixels() * CHANNELS) as f64;
-        let upstream = |i: usize| if self.is_valid(i / CHANNELS) { weight } else { 0.0 };
+        self.weighted_ssim_gradient(|_| 1.0)
+    }
+
+    fn weighted_ssim_gradient(&self, rows: impl Fn(usize) -> f64) -> Vec<f64> {
+        let total = self.total_weight(&rows);
+        let upstream = |i: usize| {
+            if self.is_valid(i / CHANNELS) { rows(i / CHANNELS / self.width) / total } else { 0.0 }
+        };
         let statistics = self.statistics();
         let filtered = |derivative: fn(&Statistics) -> f64| {
             let values: Vec<f64> =
@@ -142,17 +161,24 @@ impl Pair<'_> {
     /// Loss with D-SSIM weight `w`, and its gradient. The derivative of `|x - y|` at 0 is taken as 0.
     #[must_use]
     pub fn loss(&self, w: f64) -> Loss {
-        let n = self.valid_pixels();
-        if n == 0 {
+        self.weighted_loss(w, |_| 1.0)
+    }
+
+    /// [`Self::loss`] of a picture whose rows weigh this much.
+    #[must_use]
+    pub fn weighted_loss(&self, w: f64, rows: impl Fn(usize) -> f64) -> Loss {
+        if self.valid_pixels() == 0 {
             return Loss { loss: 0.0, l1: 0.0, ssim: 1.0, gradient: vec![0.0; self.x.len()] };
         }
-        let (l1, ssim) = (self.l1(), self.ssim());
-        let mut gradient = self.ssim_gradient();
+        let (total, map) = (self.total_weight(&rows), self.ssim_map());
+        let l1 = self.weighted_mean(&rows, |i| (self.x[i] - self.y[i]).abs());
+        let ssim = self.weighted_mean(&rows, |i| map[i]);
+        let mut gradient = self.weighted_ssim_gradient(&rows);
         for (i, g) in gradient.iter_mut().enumerate() {
             let difference = self.x[i] - self.y[i];
             let sign =
                 if difference == 0.0 || !self.is_valid(i / CHANNELS) { 0.0 } else { difference.signum() };
-            *g = (1.0 - w) * sign / (n * CHANNELS) as f64 - w * *g;
+            *g = (1.0 - w) * sign * rows(i / CHANNELS / self.width) / total - w * *g;
         }
         Loss { loss: (1.0 - w) * l1 + w * (1.0 - ssim), l1, ssim, gradient }
     }
@@ -307,6 +333,25 @@ mod tests {
                     assert!((slope - loss.gradient[i]).abs() < 2e-6 * scale, "value {i}, weight {w}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_gradient_of_a_panorama_is_the_slope_of_its_loss() {
+        let (width, height) = (12, 7);
+        let (x, y, mask) = noise(width, height);
+        let pair = Pair { width, height, x: &x, y: &y, mask: Some(&mask) };
+        let rows = |row: usize| libm::cos((row as f64 + 0.5 - 3.5) / 2.3);
+        let loss = pair.weighted_loss(0.2, rows);
+        let scale = loss.gradient.iter().map(|g| g.abs()).fold(0.0, f64::max);
+        for i in 0..x.len() {
+            let at = |step: f64| {
+                let mut moved = x.clone();
+                moved[i] += step;
+                Pair { x: &moved, ..pair }.weighted_loss(0.2, rows).loss
+            };
+            let slope = (at(1e-5) - at(-1e-5)) / 2e-5;
+            assert!((slope - loss.gradient[i]).abs() < 2e-6 * scale, "value {i}");
         }
     }
 

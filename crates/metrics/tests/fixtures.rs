@@ -91,7 +91,7 @@ fn run(x: &Planes, y: &Planes, dssim_weight: f32) -> (LossValue, Planes) {
             &Pool::new(2),
             x,
             Truth::Planes(y),
-            &LossOptions { dssim_weight, background: [0.0; 3] },
+            &LossOptions { dssim_weight, background: [0.0; 3], latitude: None },
             &mut gradient,
         )
         .expect("pictures have one size");

@@ -8,7 +8,7 @@ use gausset_metrics::exposure::IDENTITY;
 use gausset_metrics::quality::truth_values;
 use gausset_metrics::reference::Pair;
 use gausset_metrics::{
-    Exposure, LossKernel, LossOptions, LossValue, Planes, Truth, apply_exposure, exposure_vjp,
+    Exposure, Latitude, LossKernel, LossOptions, LossValue, Planes, Truth, apply_exposure, exposure_vjp,
 };
 
 const BACKGROUND: [f32; 3] = [0.9, 0.1, 0.4];
@@ -77,7 +77,7 @@ fn render(target: &TargetImage) -> Planes {
 }
 
 fn run(kernel: &mut LossKernel, pool: &Pool, target: &TargetImage, dssim_weight: f32) -> (LossValue, Planes) {
-    let options = LossOptions { dssim_weight, background: BACKGROUND };
+    let options = LossOptions { dssim_weight, background: BACKGROUND, latitude: None };
     let mut gradient = Planes::default();
     let loss = kernel.run(pool, &render(target), Truth::Bytes(target), &options, &mut gradient).unwrap();
     (loss, gradient)
@@ -123,6 +123,36 @@ fn the_loss_is_the_defined_one_for_every_size_mask_and_coverage() {
                 let error = relative_error(&gradient.to_interleaved(), &exact.gradient);
                 // The tolerance of the fixtures for single precision is 2e-4.
                 assert!(error < 3e-5, "{case}: gradient is off by {error:e}");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_loss_of_a_panorama_is_the_defined_one_on_any_threads_and_vector_level() {
+    let latitude = Latitude { equator: 70.5, rows_per_radian: 141.0 / std::f32::consts::PI };
+    assert!(latitude.weight(0) < 0.02 && latitude.weight(70) > 0.9999);
+    for kind in KINDS {
+        let target = target(67, 141, kind);
+        let x: Vec<f64> = render(&target).to_interleaved().into_iter().map(f64::from).collect();
+        let y: Vec<f64> = truth_values(&target, BACKGROUND).into_iter().map(f64::from).collect();
+        let pair = Pair { width: 67, height: 141, x: &x, y: &y, mask: target.mask.as_deref() };
+        for w in [0.0, 0.2] {
+            let exact = pair.weighted_loss(f64::from(w), |row| f64::from(latitude.weight(row)));
+            let options = LossOptions { dssim_weight: w, background: BACKGROUND, latitude: Some(latitude) };
+            let loss_of = |level, threads| {
+                let (mut kernel, mut gradient) = (LossKernel::new(level), Planes::default());
+                let (pool, truth) = (Pool::new(threads), Truth::Bytes(&target));
+                let loss = kernel.run(&pool, &render(&target), truth, &options, &mut gradient).unwrap();
+                (loss, gradient)
+            };
+            let (loss, gradient) = loss_of(best(), 2);
+            assert!((loss.loss - exact.loss).abs() < 2e-6, "{kind:?}: {} {}", loss.loss, exact.loss);
+            let error = relative_error(&gradient.to_interleaved(), &exact.gradient);
+            assert!(error < 3e-5, "{kind:?} weight {w}: gradient is off by {error:e}");
+            for level in VectorLevel::ALL.into_iter().filter_map(level) {
+                let other = loss_of(level, 3);
+                assert_eq!((loss_bits(loss), bits(&gradient)), (loss_bits(other.0), bits(&other.1)));
             }
         }
     }
@@ -203,7 +233,7 @@ fn the_ssim_map_holds_the_values_whose_mean_is_the_ssim() {
 fn what_a_masked_pixel_shows_does_not_matter_and_nothing_else_hides_a_nan() {
     let target = target(37, 23, Kind::Masked);
     let mask = target.mask.as_ref().unwrap();
-    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND };
+    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND, latitude: None };
     let (mut kernel, pool, mut gradient) = (LossKernel::new(best()), Pool::new(1), Planes::default());
     let clean = run(&mut kernel, &pool, &target, 0.2);
 
@@ -237,7 +267,7 @@ fn bright_flat_pictures_keep_a_finite_loss() {
     // Variances of values around 1000 cancel to rounding errors far above C2.
     let bright = Planes::from_interleaved(40, 30, &[1000.3; 3600]);
     let target = target(40, 30, Kind::Opaque);
-    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND };
+    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND, latitude: None };
     let mut gradient = Planes::default();
     let loss = LossKernel::new(best())
         .run(&Pool::new(1), &bright, Truth::Bytes(&target), &options, &mut gradient)
@@ -248,7 +278,7 @@ fn bright_flat_pictures_keep_a_finite_loss() {
 
 #[test]
 fn pictures_of_different_sizes_are_refused() {
-    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND };
+    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND, latitude: None };
     let err = LossKernel::new(best())
         .run(
             &Pool::new(1),
@@ -310,7 +340,7 @@ fn the_gradient_through_exposure_and_loss_is_the_slope_of_the_loss() {
     let target = target(37, 23, Kind::Masked);
     let render = render(&target);
     let pool = Pool::new(1);
-    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND };
+    let options = LossOptions { dssim_weight: 0.2, background: BACKGROUND, latitude: None };
     let (mut corrected, mut gradient) = (Planes::default(), Planes::default());
     apply_exposure(Exec::best(&pool), &WARM, &render, &mut corrected);
     LossKernel::new(best()).run(&pool, &corrected, Truth::Bytes(&target), &options, &mut gradient).unwrap();

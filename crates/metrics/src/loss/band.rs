@@ -13,6 +13,7 @@ use std::ops::Range;
 use fearless_simd::Level;
 use gausset_compute::simd::{LANES, Row};
 
+use super::Latitude;
 use super::lines::{self, DERIVATIVES, Factors, MOMENTS, Pixels};
 use super::window::{GROUP, GROUP_INPUTS, MARGIN, RADIUS};
 use crate::planes::{AlignedBuffer, Planes};
@@ -52,6 +53,8 @@ pub(super) struct Pictures<'a> {
     pub(super) one_weight_line: bool,
     /// A line of zeros.
     pub(super) zeros: &'a [Row],
+    /// What rows weigh besides.
+    pub(super) latitude: Option<Latitude>,
 }
 
 /// What one task writes.
@@ -129,7 +132,8 @@ fn map_channel(
 fn l1_channel(level: Level, pictures: &Pictures<'_>, channel: usize, factors: Factors, band: &mut Band<'_>) {
     for y in band.rows.clone() {
         let (out, sums) = band.line(y, channel, pictures.x.stride());
-        sums.absolute = lines::l1_gradient(level, pictures.pixels(y, channel), factors, out);
+        let (weight, factors) = pictures.row_weight(y, factors);
+        sums.absolute = weight * lines::l1_gradient(level, pictures.pixels(y, channel), factors, out);
     }
 }
 
@@ -173,7 +177,16 @@ fn derivative_group(
             Some(y) if is_needed(y as isize) => {
                 let moments = scratch.filtered.quantities::<MOMENTS>(i);
                 let derivatives = scratch.ring.lines_mut::<DERIVATIVES>(slot * DERIVATIVES);
-                let sum = lines::ssim_derivatives(level, &moments, pictures.weights(y), derivatives);
+                let mut sum = lines::ssim_derivatives(level, &moments, pictures.weights(y), derivatives);
+                if let Some(latitude) = pictures.latitude {
+                    let weight = latitude.weight(y);
+                    let derivatives = scratch.ring.lines_mut::<DERIVATIVES>(slot * DERIVATIVES);
+                    derivatives
+                        .into_iter()
+                        .flat_map(|line| line.as_flattened_mut())
+                        .for_each(|d| *d *= weight);
+                    sum *= f64::from(weight);
+                }
                 if band.rows.contains(&y) {
                     band.line(y, channel, pictures.x.stride()).1.ssim = sum;
                 }
@@ -207,7 +220,9 @@ fn gradient_group(
     for (i, y) in (first..band.rows.end.min(first + GROUP)).enumerate() {
         let derivatives = scratch.filtered.quantities::<DERIVATIVES>(i);
         let (out, sums) = band.line(y, channel, pictures.x.stride());
-        sums.absolute = lines::gradient(level, &derivatives, pictures.pixels(y, channel), factors, out);
+        let (weight, factors) = pictures.row_weight(y, factors);
+        sums.absolute =
+            weight * lines::gradient(level, &derivatives, pictures.pixels(y, channel), factors, out);
     }
 }
 
@@ -245,6 +260,12 @@ impl Pictures<'_> {
         let len = self.zeros.len();
         let first = if self.one_weight_line { 0 } else { y * len };
         &self.weights[first..first + len]
+    }
+
+    /// What a row weighs, and factors with that in the one of L1: derivatives of S have it in them.
+    fn row_weight(&self, y: usize, factors: Factors) -> (f64, Factors) {
+        let weight = self.latitude.map_or(1.0, |latitude| latitude.weight(y));
+        (f64::from(weight), Factors { l1: factors.l1 * weight, ..factors })
     }
 
     fn pixels(&self, y: usize, channel: usize) -> Pixels<'_> {

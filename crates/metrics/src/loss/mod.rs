@@ -37,6 +37,26 @@ pub struct LossOptions {
     pub dssim_weight: f32,
     /// Colour under the transparent parts of the truth.
     pub background: [f32; 3],
+    /// What the rows of a panorama weigh; `None` = all pixels alike.
+    pub latitude: Option<Latitude>,
+}
+
+/// The rows of a panorama: pixels weigh with the cosine of their latitude, their share of the sphere. A row near a pole
+/// has as many of them as the equator, and sees little.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Latitude {
+    /// Row of latitude 0, px from the top edge.
+    pub equator: f32,
+    /// Rows of a radian, px.
+    pub rows_per_radian: f32,
+}
+
+impl Latitude {
+    /// Weight of a row, 0..1.
+    #[must_use]
+    pub fn weight(&self, row: usize) -> f32 {
+        libm::cosf((row as f32 + 0.5 - self.equator) / self.rows_per_radian).max(0.0)
+    }
 }
 
 /// What a picture should look like.
@@ -69,9 +89,9 @@ impl Truth<'_> {
 pub struct LossValue {
     /// `(1 - w) L1 + w (1 - SSIM)`; 0 when no pixel is valid.
     pub loss: f64,
-    /// Mean absolute difference over valid pixels and channels.
+    /// Mean absolute difference over valid pixels and channels, weighted by [`LossOptions::latitude`].
     pub l1: f64,
-    /// Mean SSIM over valid pixels and channels; `None` when its weight is 0.
+    /// Mean SSIM over valid pixels and channels, weighted likewise; `None` when its weight is 0.
     pub ssim: Option<f64>,
     /// Pixels that counted.
     pub valid_pixels: usize,
@@ -131,10 +151,11 @@ impl LossKernel {
             return Ok(LossValue { loss: 0.0, l1: 0.0, ssim: None, valid_pixels });
         }
         let w = f64::from(options.dssim_weight);
-        let values = (valid_pixels * Planes::CHANNELS) as f64;
+        let weight = options.latitude.map_or(valid_pixels as f64, |latitude| total_weight(&truth, latitude));
+        let values = weight * Planes::CHANNELS as f64;
         let factors = Factors { l1: ((1.0 - w) / values) as f32, ssim: (-w / values) as f32 };
         self.prepare(pool, render, &truth, options.background);
-        self.pass(pool, render, &truth, Output::Gradient, factors, gradient);
+        self.pass(pool, render, &truth, Output::Gradient, (factors, options.latitude), gradient);
         let sums = self.total();
         let l1 = sums.absolute / values;
         let ssim = (w != 0.0).then_some(sums.ssim / values);
@@ -162,7 +183,7 @@ impl LossKernel {
             return Ok(1.0);
         }
         self.prepare(pool, render, &truth, background);
-        self.pass(pool, render, &truth, Output::SsimMap, Factors { l1: 0.0, ssim: 1.0 }, map);
+        self.pass(pool, render, &truth, Output::SsimMap, (Factors { l1: 0.0, ssim: 1.0 }, None), map);
         Ok(self.total().ssim / (valid_pixels * Planes::CHANNELS) as f64)
     }
 
@@ -225,7 +246,7 @@ impl LossKernel {
         render: &Planes,
         truth: &Truth<'_>,
         output: Output,
-        factors: Factors,
+        (factors, latitude): (Factors, Option<Latitude>),
         out: &mut Planes,
     ) {
         let y = match truth {
@@ -238,6 +259,7 @@ impl LossKernel {
             weights: self.weights.vectors(),
             one_weight_line: truth.mask().is_none(),
             zeros: self.zeros.vectors(),
+            latitude,
         };
         let parts: Vec<Mutex<Band<'_>>> = out
             .as_mut_slice()
@@ -260,6 +282,17 @@ impl LossKernel {
             ssim: total.ssim + line.ssim,
         })
     }
+}
+
+/// Sum of the weights of the valid pixels.
+fn total_weight(truth: &Truth<'_>, latitude: Latitude) -> f64 {
+    let (width, height) = truth.size();
+    let (width, height) = (width as usize, height as usize);
+    let valid = |row: usize| match truth.mask() {
+        Some(mask) => mask[row * width..(row + 1) * width].iter().filter(|&&keep| keep != 0).count(),
+        None => width,
+    };
+    (0..height).map(|row| f64::from(latitude.weight(row)) * valid(row) as f64).sum()
 }
 
 /// Pixel rows of a band; may be empty for the last, which then holds padding only.
