@@ -184,11 +184,18 @@ impl Engine for GpuEngine {
         self.check()?;
         self.check_training()?;
         let view = params.only_view(views)?;
+        unit::check_projection(&view.camera)?;
         self.submit_step(view, params)
     }
 
     fn densify(&mut self, rule: &DensityRule) -> Result<(), EngineError> {
         self.check_training()?;
+        if let DensityRule::FreeSpace(rule) = rule {
+            let views = rule.views.iter().map(|view| &view.camera);
+            views
+                .chain(rule.cameras.iter().map(|(camera, _)| camera))
+                .try_for_each(unit::check_projection)?;
+        }
         if self.submit_rule(rule)? {
             return Ok(());
         }
@@ -221,6 +228,7 @@ impl Engine for GpuEngine {
         outputs: Outputs,
         rendering: &mut Rendering,
     ) -> Result<(), EngineError> {
+        unit::check_projection(camera)?;
         self.settle()?;
         self.draw(camera, pose, options, outputs, rendering)
     }
@@ -232,6 +240,7 @@ impl Engine for GpuEngine {
         options: &RenderOptions,
         queries: &[FrontQuery],
     ) -> Result<Option<Vec<f32>>, EngineError> {
+        unit::check_projection(camera)?;
         self.settle()?;
         self.ask(camera, pose, options, queries).map(Some)
     }

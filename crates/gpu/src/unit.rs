@@ -57,6 +57,18 @@ pub(crate) fn rows(pose: &Pose) -> [[f32; 4]; 3] {
     std::array::from_fn(|i| [r[i][0], r[i][1], r[i][2], t[i]].map(|v| v as f32))
 }
 
+/// Refuses a camera that the kernels have no projection for.
+pub(crate) fn check_projection(camera: &Camera) -> Result<(), EngineError> {
+    if camera.is_pinhole() {
+        return Ok(());
+    }
+    let name = camera.projection.name();
+    let what = format!(
+        "a picture of {name} projection is asked of the GPU (expected a pinhole: ⟨device = cpu⟩, or for training ⟨panoramas = cube⟩)"
+    );
+    Err(EngineError::BadInput(what))
+}
+
 /// The record of a picture; everything is derived in f64 and rounded once.
 pub(crate) fn picture_job(
     held: &Held<'_>,
