@@ -11,7 +11,7 @@ use gausset_core::camera::CameraError;
 use gausset_core::se3::Mat3;
 use gausset_core::splats_transform::Similarity;
 use gausset_core::{Camera, Pose};
-use gausset_io::dataset::{Dataset, DatasetError, SkipReason, SourceCamera, transforms};
+use gausset_io::dataset::{CameraModel, Dataset, DatasetError, SkipReason, SourceCamera, transforms};
 use gausset_io::image::MAX_PIXELS;
 use gausset_io::units::one_line;
 use gausset_io::{input, names};
@@ -309,7 +309,8 @@ fn transforms_cameras(
             let source = intrinsics
                 .camera(index as u32, stored)
                 .map_err(|problem| malformed(path, place(), problem.to_string()))?;
-            let mut camera = pinhole(&source).map_err(|error| malformed(path, place(), error.to_string()))?;
+            let mut camera =
+                without_distortion(&source).map_err(|error| malformed(path, place(), error.to_string()))?;
             if let Some([width, height]) = size {
                 camera = camera.resized(width, height);
             }
@@ -325,7 +326,10 @@ fn transforms_cameras(
 }
 
 /// A camera of any model without its distortion.
-fn pinhole(source: &SourceCamera) -> Result<Camera, CameraError> {
+fn without_distortion(source: &SourceCamera) -> Result<Camera, CameraError> {
+    if source.model == CameraModel::Equirectangular {
+        return Camera::panorama(source.width, source.height);
+    }
     let value = |names: [&str; 2]| {
         let mut parameters = source.model.parameters().iter().zip(&source.params);
         parameters.find(|(name, _)| names.contains(name)).map_or(f64::NAN, |(_, &value)| value)

@@ -4,6 +4,7 @@ mod output;
 
 use std::path::PathBuf;
 
+use gausset_core::Camera;
 use gausset_core::camera::CameraError;
 use gausset_core::engine::{Engine, Outputs, RenderOptions, Rendering};
 use gausset_core::se3::Mat3;
@@ -43,6 +44,9 @@ pub struct PictureOptions {
     pub input: PathBuf,
     /// Which cameras.
     pub cameras: CameraChoice,
+    /// Panoramas of the whole sphere are drawn from the places of the cameras, so many px wide and half as high, their
+    /// middle where the camera looks.
+    pub panorama: Option<u32>,
     /// Where the dataset is; `None` = where the run found it.
     pub data: Option<PathBuf>,
     /// Folder for the pictures; `None` = RUN/render, or the file's name without .ply.
@@ -72,6 +76,7 @@ impl PictureOptions {
         Self {
             input: input.into(),
             cameras: CameraChoice::Test,
+            panorama: None,
             data: None,
             output: None,
             depth: None,
@@ -105,7 +110,7 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
     let is_written_to = options.output.is_none() && SavedRun::is_one(&options.input);
     let _lock = if is_written_to { Some(SavedRun::read(&options.input)?.share()?) } else { None };
     let run = SavedRun::of(&options.input)?.or_else(|| run_of(options));
-    let (cameras, mut how, scene_splats) = match run {
+    let (mut cameras, mut how, scene_splats) = match run {
         Some(run) => of_run(&run, options, &mut *engine, host)?,
         None => of_file(options, &mut *engine, host)?,
     };
@@ -114,6 +119,11 @@ pub fn render(options: &PictureOptions, host: &mut Host<'_>) -> Result<Pictures,
         how.background = colour;
         // It would not be seen behind a sky.
         how.only_first = scene_splats;
+    }
+    if let Some(width) = options.panorama {
+        let panorama = Camera::panorama(width, width / 2)
+            .map_err(|error| Failure::usage(format!("⟨panorama⟩: {error}")))?;
+        cameras.iter_mut().for_each(|named| named.camera = panorama);
     }
     if cameras.is_empty() {
         let line = format!("{}: cameras: there are none to render from", options.input.display());

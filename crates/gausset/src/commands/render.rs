@@ -29,6 +29,7 @@ Examples:
   ffmpeg -framerate 30 -i frames/orbit_%04d.png -pix_fmt yuv420p orbit.mp4
   gausset render scene.ply --orbit --width 800 --fov 40
   gausset render scene.ply --path camera_path.json -o frames/
+  gausset render run/ --split all --panorama 2048 -o sphere/
   gausset render run/ --depth png --alpha          views, depths and alphas
 Depth PNGs have 16 bits; the text chunk `depth-scale` says how many scene units one level is, 0 = nothing there.
 Depths as .npy are f32 scene units, NaN = nothing there.";
@@ -70,6 +71,13 @@ pub(crate) struct RenderArgs {
     /// Their vertical field of view in degrees [default: the dataset's, or 50].
     #[arg(long, value_name = "DEGREES", requires = "orbit", value_parser = parse_fov)]
     fov: Option<f64>,
+    /// Draw panoramas of the whole sphere from the places of the cameras: so many px wide, half as high, their middle where
+    /// the camera looks.
+    #[arg(
+        long, value_name = "WIDTH", conflicts_with_all = ["size", "width", "height", "fov"],
+        value_parser = clap::value_parser!(u32).range(2..=16_384)
+    )]
+    panorama: Option<u32>,
     /// Where the dataset is [default: where the run found it].
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -166,6 +174,7 @@ impl RenderArgs {
         PictureOptions {
             input: self.input.clone(),
             cameras: self.cameras(),
+            panorama: self.panorama,
             data: self.data.clone(),
             output: self.output.clone(),
             depth: self.depth,
