@@ -1,7 +1,8 @@
 //! Panoramas with known poses as training pictures.
 
 use gausset_core::se3;
-use gausset_io::dataset::{Face, Loader, LoaderOptions, OpenOptions, open};
+use gausset_core::Camera;
+use gausset_io::dataset::{Face, Loader, LoaderOptions, OpenOptions, Panoramas, open};
 use gausset_io::image::encode::{PngPixels, png};
 use serde_json::{Value, json};
 
@@ -106,4 +107,40 @@ fn faces_shrink_with_the_resolution_limit_and_masks_are_cut_with_them() {
     assert_eq!(kept(face(Face::Front)).unwrap(), (20, 200));
     assert_eq!(kept(face(Face::Back)).unwrap(), (20, 200));
     assert_eq!(kept(6 + face(Face::Right)).unwrap(), (20, 400));
+}
+
+#[test]
+fn a_panorama_may_stay_whole_for_training_and_is_held_out_as_faces() {
+    let folder = dataset(256, &["a.png", "b.png", "c.png"]);
+    let masks = folder.path().join("masks");
+    std::fs::create_dir(&masks).unwrap();
+    let pixels: Vec<u8> = (0..128 * 64).map(|i| if i % 128 < 64 { 255 } else { 0 }).collect();
+    std::fs::write(masks.join("a.png"), png(128, 64, PngPixels::Grey8(&pixels), &[]).unwrap()).unwrap();
+    let options = OpenOptions {
+        test_every: 3,
+        max_resolution: 32,
+        panoramas: Panoramas::Sphere,
+        ..OpenOptions::default()
+    };
+    let data = open(folder.path(), &options).unwrap();
+    assert_eq!((data.split.train.len(), data.split.test.len()), (2, 6));
+    assert!(data.split.test.iter().all(|&i| data.images[i].face.is_some() && data.images[i].camera.is_pinhole()));
+    let loader =
+        Loader::new(std::sync::Arc::new(data.clone()), LoaderOptions { threads: 0, ..Default::default() });
+    for &index in &data.split.train {
+        let entry = &data.images[index];
+        // As sharp as a face of 32 px.
+        assert_eq!((entry.camera, entry.face), (Camera::panorama(128, 64).unwrap(), None));
+        assert_eq!(entry.picture_name(), &*entry.name);
+        let target = loader.get(index).unwrap();
+        let kept = |pixel: usize| target.mask.as_ref().is_none_or(|mask| mask[pixel] != 0);
+        assert_eq!(target.valid_pixels(), if &*entry.name == "a.png" { 64 * 64 } else { 128 * 64 });
+        let mut worst: f64 = 0.0;
+        for (i, p) in target.rgb.chunks_exact(3).enumerate().filter(|(i, _)| kept(*i)) {
+            let ray = entry.camera.ray([(i % 128) as f64 + 0.5, (i / 128) as f64 + 0.5]);
+            let wanted = colour(se3::transpose_mul_vec(&entry.pose.rotation, ray));
+            worst = p.iter().zip(wanted).map(|(a, b)| (f64::from(*a) - b).abs()).fold(worst, f64::max);
+        }
+        assert!(worst < 1.6, "{}: {worst}", entry.name);
+    }
 }

@@ -262,9 +262,15 @@ pub fn transforms(
 }
 
 /// `panoramas.json`: the panoramas themselves (`transforms.json` form, camera model EQUIRECTANGULAR), for viewers of
-/// 360-degree pictures and for `gausset train`. `sources` are the frames' files as the manifest names them.
+/// 360-degree pictures and for `gausset train`. `sources` are the frames' files as the manifest names them, `points_file`
+/// holds the points.
 #[must_use]
-pub fn panoramas(description: &Description, poses: &Poses, sources: &[ManifestLine]) -> String {
+pub fn panoramas(
+    description: &Description,
+    poses: &Poses,
+    points_file: Option<&str>,
+    sources: &[ManifestLine],
+) -> String {
     let frames: Vec<Value> = registered(description, poses)
         .map(|(frame, pose)| {
             let name = &description.frames[frame];
@@ -276,7 +282,10 @@ pub fn panoramas(description: &Description, poses: &Poses, sources: &[ManifestLi
                 "transform_matrix": [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]] })
         })
         .collect();
-    let all = json!({ "camera_model": "EQUIRECTANGULAR", "frames": frames });
+    let mut all = json!({ "camera_model": "EQUIRECTANGULAR", "frames": frames });
+    if let Some(file) = points_file {
+        all["ply_file_path"] = json!(file);
+    }
     serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
 }
 

@@ -52,6 +52,6 @@ pub use run::{
 };
 pub use warning::{RunWarning, SkippedPicture};
 pub use words::{
-    Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality,
+    Adam, Alpha, Background, Colours, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, Quality,
     RandomBackground, Split, Strategy, TimeBudget, Up,
 };

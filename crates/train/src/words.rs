@@ -117,6 +117,18 @@ words! {
 }
 
 words! {
+    /// What panoramas are trained on as.
+    #[derive(Default)]
+    Panoramas {
+        /// The six faces of a cube.
+        #[default]
+        Cube = "cube",
+        /// Themselves, by the projection of a sphere.
+        Sphere = "sphere",
+    }
+}
+
+words! {
     /// Which points splats start from.
     #[derive(Default)]
     InitPoints {

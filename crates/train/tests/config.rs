@@ -66,7 +66,13 @@ fn a_quality_fills_in_what_nobody_gave() {
 #[test]
 fn presets_know_how_many_pictures_there_are_and_how_large() {
     let of = |quality, pictures: u64, pixels_each: f64| {
-        let known = Known { pictures, pixels: pixels_each * pictures as f64, points: 0, is_object: false };
+        let known = Known {
+            pictures,
+            views: pictures,
+            pixels: pixels_each * pictures as f64,
+            points: 0,
+            is_object: false,
+        };
         quality_defaults(&TrainOptions { quality: Some(quality), ..TrainOptions::default() }, Some(known))
     };
     // Few pictures are kept from being learnt by heart, in every preset.
@@ -82,7 +88,7 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
     let work = |pixels_each: f64| steps(Quality::Default, pixels_each) as f64 * (pixels_each + 160e3);
     assert!((work(160e3) / work(500e3) - 1.0).abs() < 0.02);
     assert!(steps(Quality::Default, 1.0) <= 10_000 && steps(Quality::Default, 160e3) == 7_000);
-    let object = Known { pictures: 64, pixels: 64.0 * 160e3, points: 0, is_object: true };
+    let object = Known { pictures: 64, views: 64, pixels: 64.0 * 160e3, points: 0, is_object: true };
     assert_eq!(quality_defaults(&TrainOptions::default(), Some(object)).steps, Some(8_800));
     assert_eq!(steps(Quality::Default, 1e8), steps(Quality::Default, 2e8));
     assert_eq!(steps(Quality::Fast, 1e5), steps(Quality::Fast, 1e6));
@@ -92,7 +98,7 @@ fn presets_know_how_many_pictures_there_are_and_how_large() {
 #[test]
 fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
     let of = |points, pixels, given: TrainOptions| {
-        quality_defaults(&given, Some(Known { pictures: 50, pixels, points, is_object: false }))
+        quality_defaults(&given, Some(Known { pictures: 50, views: 50, pixels, points, is_object: false }))
     };
     let steps = |steps| TrainOptions { steps: Some(steps), ..TrainOptions::default() };
     // One splat for 40 pixels, within limits.
@@ -112,7 +118,7 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
         assert!((growth - expected).abs() < 1e-3, "{points}: {growth}, {expected}");
     }
     // An object in front of nothing starts from a fifth of the splats.
-    let object = Known { pictures: 50, pixels: 1e9, points: 0, is_object: true };
+    let object = Known { pictures: 50, views: 50, pixels: 1e9, points: 0, is_object: true };
     let object = quality_defaults(&steps(6_000), Some(object));
     assert_eq!(
         (object.initial_splats, of(0, 1e9, steps(6_000)).initial_splats),
@@ -122,12 +128,12 @@ fn the_set_grows_to_what_the_pictures_can_tell_in_time() {
     // Few pictures: until the changes end, which are 25 in 1,500 steps.
     let few = quality_defaults(
         &steps(1_500),
-        Some(Known { pictures: 15, pixels: 1e9, points: 5_000, is_object: false }),
+        Some(Known { pictures: 15, views: 15, pixels: 1e9, points: 5_000, is_object: false }),
     );
     assert!((few.growth.unwrap() - 40f64.powf(1.0 / 25.0)).abs() < 1e-3);
     // The pull on opacities ends at 0.6, or with the growth.
     let until = |pictures| {
-        let known = Known { pictures, pixels: 1e9, points: 5_000, is_object: false };
+        let known = Known { pictures, views: pictures, pixels: 1e9, points: 5_000, is_object: false };
         quality_defaults(&steps(6_000), Some(known)).opacity_regularisation_until.unwrap()
     };
     assert_eq!([15, 50].map(until), [0.833, 0.6]);
@@ -154,14 +160,14 @@ fn longer_runs_decay_further_are_coarse_for_a_shorter_share_and_go_slower_from_p
     assert!(is(of(None, Some(TimeBudget::Milliseconds(600_000))), long));
     // Rates are twice the published ones where training starts from random splats, and fall to these from points.
     let quats = |points, steps| {
-        let known = Known { pictures: 50, pixels: 1e9, points, is_object: false };
+        let known = Known { pictures: 50, views: 50, pixels: 1e9, points, is_object: false };
         let given = TrainOptions { steps: Some(steps), ..TrainOptions::default() };
         quality_defaults(&given, Some(known)).lr_quats.unwrap()
     };
     assert_eq!([0, 5_000].map(|points| quats(points, 4_500)), [2e-3, 2e-3]);
     assert_eq!([0, 5_000].map(|points| quats(points, 5_250)), [2e-3, 1.5e-3]);
     assert_eq!([0, 5_000].map(|points| quats(points, 9_000)), [2e-3, 1e-3]);
-    let few = Known { pictures: 15, pixels: 1e9, points: 5_000, is_object: false };
+    let few = Known { pictures: 15, views: 15, pixels: 1e9, points: 5_000, is_object: false };
     let given = TrainOptions { steps: Some(9_000), ..TrainOptions::default() };
     assert_eq!(quality_defaults(&given, Some(few)).lr_quats, Some(2e-3));
 }

@@ -287,7 +287,7 @@ impl Job<'_> {
                 let sources: Vec<ManifestLine> = read_manifest(self.views_folder);
                 files.push((
                     out.join("panoramas.json"),
-                    export::panoramas(target, poses, &sources).into_bytes(),
+                    export::panoramas(target, poses, points_file, &sources).into_bytes(),
                 ));
                 ("transforms.json", export::transforms(target, poses, points_file, &mask_of))
             }

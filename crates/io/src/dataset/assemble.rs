@@ -14,14 +14,14 @@ use super::error::DatasetError;
 use super::fingerprint::{self, Fingerprint, Sample, SourceFacts};
 use super::lens::Lens;
 use super::limits::MAX_DISTANCE;
-use super::panorama::{Face, face_camera};
+use super::panorama::{Face, face_camera, sphere_camera};
 use super::paths::{Extension, Found, Root, find_mask};
 use super::report::{SkipReason, Skipped, Warning};
 use super::sizes::{check_shape, lens_at, scene_extent, training_size};
 use super::source::Role;
 use super::target;
 use super::transforms::Intrinsics;
-use super::{AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, Point, Split};
+use super::{AppliedTransform, Dataset, DatasetKind, ImageEntry, OpenOptions, Panoramas, Point, Split};
 use crate::image::{Header, ImageProblem, read_header, warp};
 
 /// Fewer training pictures than this are worth a warning.
@@ -269,7 +269,7 @@ impl Assembly {
         options: &OpenOptions,
         seen: &mut Seen,
     ) -> Result<Vec<ImageEntry>, Refusal> {
-        let Present { listed, found, pose, .. } = picture;
+        let Present { listed, found, pose, role } = picture;
         let header = read_header(&found.path).map_err(|e| SkipReason::Unreadable(e.problem))?;
         seen.notes.orientation(&found.name, &header);
         let stored = [header.width, header.height];
@@ -289,8 +289,11 @@ impl Assembly {
         check_shape(source, stored)?;
         seen.notes.rescaled(&found.name, source, stored);
         let is_panorama = source.model == CameraModel::Equirectangular;
-        let camera = if is_panorama {
+        let is_cut = is_panorama && (options.panoramas == Panoramas::Cube || role == Role::Test);
+        let camera = if is_cut {
             face_camera(stored, options.max_resolution)
+        } else if is_panorama {
+            sphere_camera(stored, options.max_resolution)
         } else {
             let [width, height] = training_size(stored, options.max_resolution);
             let lens = seen.lenses.entry((source_camera, stored)).or_insert_with(|| lens_at(source, stored));
@@ -315,7 +318,7 @@ impl Assembly {
             decode_bytes: target::decode_bytes(
                 target::Stored { header: &header, file_bytes },
                 stored_mask,
-                is_panorama.then_some(camera.width),
+                is_cut.then_some(camera.width),
             ),
             path: found.path,
             id: listed.id,
@@ -328,7 +331,7 @@ impl Assembly {
             mask_content,
             face: None,
         };
-        if !is_panorama {
+        if !is_cut {
             return Ok(vec![entry]);
         }
         // Faces of a panorama are one moment. Numbers of moments in files are small.

@@ -53,6 +53,16 @@ pub enum AlphaMode {
     Mask,
 }
 
+/// What panoramas are trained on as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Panoramas {
+    /// The six faces of a cube, pinholes of 90 degrees.
+    #[default]
+    Cube,
+    /// Themselves. Those that are held out are the faces of a cube all the same, so that figures compare.
+    Sphere,
+}
+
 /// How a dataset is opened.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OpenOptions {
@@ -62,12 +72,14 @@ pub struct OpenOptions {
     pub masks: Option<PathBuf>,
     /// Folder of the COLMAP model instead of `sparse/0`, …; relative to the current folder.
     pub sparse: Option<PathBuf>,
-    /// Longest side of a training picture in px; 0 = as stored.
+    /// Longest side of a training picture in px, of a panorama a quarter of it (the side of a face); 0 = as stored.
     pub max_resolution: u32,
     /// Every n-th picture is held out, counted from the first; 0 = none. A dataset's own test list wins.
     pub test_every: usize,
     /// What the alpha channel means.
     pub alpha: AlphaMode,
+    /// What panoramas are trained on as.
+    pub panoramas: Panoramas,
     /// Whether names may lead out of the picture folder, by `..` or as absolute ones. Links are followed anyway.
     pub allow_outside: bool,
     /// Scene extent in scene units instead of the computed one.
@@ -85,6 +97,7 @@ impl Default for OpenOptions {
             max_resolution: 1600,
             test_every: 8,
             alpha: AlphaMode::Composite,
+            panoramas: Panoramas::Cube,
             allow_outside: false,
             scene_extent: None,
             memory_bytes: u64::MAX,
@@ -153,7 +166,7 @@ pub struct ImageEntry {
     pub decode_bytes: u64,
     /// What else was seen of its content then.
     pub sample: Sample,
-    /// Pinhole camera at training size: what [`Loader::get`] delivers.
+    /// Camera at training size: what [`Loader::get`] delivers. A pinhole, or a panorama ([`Panoramas::Sphere`]).
     pub camera: Camera,
     /// `camera_from_world`.
     pub pose: Pose,

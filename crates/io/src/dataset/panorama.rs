@@ -1,4 +1,5 @@
-//! Panoramas as training pictures: each becomes the six faces of a cube, cut when they are loaded.
+//! Panoramas as training pictures: each becomes the six faces of a cube, cut when they are loaded, or stays whole
+//! ([`super::Panoramas`]).
 //!
 //! ```text
 //! face axes: x right, y down, z forward; direction in the panorama = picture_from_face · direction in the face
@@ -9,6 +10,7 @@
 use gausset_core::se3::Mat3;
 use gausset_core::{Camera, Pose, camera::CameraError, se3};
 
+use super::sizes::training_size;
 use crate::image::{Mask, Picture};
 
 /// A face of the cube around a panorama's centre.
@@ -77,6 +79,12 @@ pub(super) fn face_camera(stored: [u32; 2], longest: u32) -> Result<Camera, Came
     let side = if longest == 0 { natural } else { natural.min(longest) };
     let half = 0.5 * f64::from(side);
     Camera::new(side, side, half, half, half, half)
+}
+
+/// The camera of a whole panorama, as sharp as its faces would be; `longest` (of a face) = 0 for no limit.
+pub(super) fn sphere_camera(stored: [u32; 2], longest: u32) -> Result<Camera, CameraError> {
+    let [width, height] = training_size(stored, longest.saturating_mul(4));
+    Camera::panorama(width, height)
 }
 
 /// Columns of the other end that faces of this side need on each side of the panorama: as many as the widest filter

@@ -35,7 +35,8 @@ pub(super) fn make(dataset: &Dataset, index: usize) -> Result<TargetImage, SkipR
 
     let lens = dataset.lens(index);
     let (width, height) = (image.camera.width, image.camera.height);
-    let keep = if lens.is_pinhole() {
+    let keep = if lens.is_pinhole() || !image.camera.is_pinhole() {
+        // As stored, but for its size: a whole panorama, too.
         picture = area::downscale(picture, width, height);
         mask.as_ref().map(|mask| nearest(mask, width, height))
     } else {

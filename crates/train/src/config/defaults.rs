@@ -58,12 +58,21 @@ const SPLIT_LARGEST: f64 = 0.5;
 pub struct Known {
     /// Training pictures.
     pub pictures: u64,
+    /// Pictures of a camera's angle that they are worth: a whole panorama is worth six.
+    pub views: u64,
     /// Pixels of all of them at the size at which they are trained on.
     pub pixels: f64,
     /// Points to start from.
     pub points: u64,
     /// An object in front of nothing: Blender-style data.
     pub is_object: bool,
+}
+
+/// Pictures of a camera's angle that the training pictures are worth: a whole panorama shows as much as six.
+#[must_use]
+pub fn views_worth(dataset: &Dataset) -> u64 {
+    let worth = |&index: &usize| if dataset.images[index].camera.is_pinhole() { 1 } else { 6 };
+    dataset.split.train.iter().map(worth).sum()
 }
 
 impl Known {
@@ -74,6 +83,7 @@ impl Known {
         let pixels = train.iter().map(|&index| dataset.images[index].camera.pixels() as f64).sum();
         Self {
             pictures: train.len() as u64,
+            views: views_worth(dataset),
             pixels,
             points: dataset.points.len() as u64,
             is_object: dataset.kind == DatasetKind::Blender,
@@ -142,7 +152,7 @@ pub fn quality_defaults(given: &TrainOptions, known: Option<Known>) -> TrainOpti
         Quality::Default if !is_object => 0.55 - 0.2 * length,
         Quality::Default | Quality::Best => 0.4 - 0.2 * length,
     };
-    let is_few = known.is_some_and(|known| known.pictures < FEW_PICTURES);
+    let is_few = known.is_some_and(|known| known.views < FEW_PICTURES);
     let has_points = given.init.is_some() || known.is_some_and(|known| known.points > 0);
     let pace = match quality {
         Quality::Default if has_points && !is_few => 2.0 - share_between(FAST_STEPS, LONG_STEPS, expected),
@@ -180,7 +190,7 @@ fn default_steps(known: Option<Known>) -> u64 {
     let [fewest, most] = DEFAULT_STEPS;
     let Some(known) = known else { return 6_000 };
     let work = if known.is_object { OBJECT_WORK } else { DEFAULT_WORK };
-    let looks = if known.pictures < FEW_PICTURES { MOST_LOOKS * known.pictures as f64 } else { most };
+    let looks = if known.views < FEW_PICTURES { MOST_LOOKS * known.pictures as f64 } else { most };
     let steps = (work / (SPLAT_PIXELS + known.pixels_each())).min(looks).clamp(fewest, most);
     (steps / 100.0).round() as u64 * 100
 }

@@ -14,9 +14,9 @@ mod record;
 
 use std::path::{Path, PathBuf};
 
-use gausset_io::dataset::{AlphaMode, Dataset, OpenOptions};
+use gausset_io::dataset::{self, AlphaMode, Dataset, OpenOptions};
 
-pub use defaults::{Known, defaults, exposure_defaults, quality_defaults, strategy_defaults};
+pub use defaults::{Known, defaults, exposure_defaults, quality_defaults, strategy_defaults, views_worth};
 pub use error::ConfigError;
 pub(crate) use idle::Needs;
 pub use record::{RecordedRun, RunRecord};
@@ -25,7 +25,7 @@ use crate::memory::MemoryPlan;
 use crate::options::TrainOptions;
 use crate::plan::Plan;
 use crate::recipe::Recipe;
-use crate::words::{Alpha, Background, MemoryLimit, Quality, Strategy, TimeBudget, Up};
+use crate::words::{Alpha, Background, MemoryLimit, Panoramas, Quality, Strategy, TimeBudget, Up};
 
 /// A whole training configuration.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,6 +73,8 @@ pub struct DataConfig {
     pub max_resolution: u32,
     /// What alpha channels mean.
     pub alpha: Alpha,
+    /// What panoramas are trained on as.
+    pub panoramas: Panoramas,
     /// Scene extent in scene units; 0 = from the cameras.
     pub scene_extent: f64,
 }
@@ -243,6 +245,10 @@ impl TrainConfig {
             alpha: match self.data.alpha {
                 Alpha::Composite => AlphaMode::Composite,
                 Alpha::Mask => AlphaMode::Mask,
+            },
+            panoramas: match self.data.panoramas {
+                Panoramas::Cube => dataset::Panoramas::Cube,
+                Panoramas::Sphere => dataset::Panoramas::Sphere,
             },
             scene_extent: (self.data.scene_extent > 0.0).then_some(self.data.scene_extent),
             allow_outside: self.data.allow_outside,

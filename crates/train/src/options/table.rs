@@ -18,8 +18,8 @@ use crate::config::{ConfigError, Needs, TrainConfig};
 use crate::plan::Plan;
 use crate::recipe::{DensityRules, ExposureRecipe, PoseRecipe};
 use crate::words::{
-    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Quality, RandomBackground,
-    Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, Quality,
+    RandomBackground, Strategy, TimeBudget, Up,
 };
 
 const SHARE: Range<f64> = Range::of("0..1", |v| (0.0..=1.0).contains(v));
@@ -51,6 +51,10 @@ options! {
     max_resolution: u32 = common(Data, "PX").at(|c| &mut c.data.max_resolution);
     /// What the alpha of pictures means: composite on the background, or mask.
     alpha: Alpha = detail(Data, "MEANING").default(Alpha::Composite).at(|c| &mut c.data.alpha);
+    /// Panoramas as cube (the six faces of each) or sphere (as they are; the processor alone can); held-out ones are
+    /// faces on both roads.
+    panoramas: Panoramas = detail(Data, "ROUTE")
+        .default(Panoramas::Cube).unrecorded(Panoramas::Cube).at(|c| &mut c.data.panoramas);
     /// Colour behind the splats: auto|sky|black|white|R,G,B in 0..1; sky = learnt for each direction; auto =
     /// sky for 40 photographs and more, white for Blender-style data, else black.
     background: Background = detail(Data, "COLOUR").default(Background::Auto).at(|c| &mut c.background);

@@ -8,8 +8,8 @@ use std::str::FromStr;
 use crate::config::ConfigError;
 use crate::plan::Plan;
 use crate::words::{
-    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, ParseWordError, Quality,
-    RandomBackground, Strategy, TimeBudget, Up,
+    Adam, Alpha, Background, Exposure, FreeSpace, InitPoints, MemoryLimit, Panoramas, ParseWordError,
+    Quality, RandomBackground, Strategy, TimeBudget, Up,
 };
 
 /// Why an option cannot be given what somebody has typed.
@@ -260,6 +260,7 @@ texts! {
     Exposure: Form::Word { words: Self::WORDS, former: Self::FORMER_WORDS },
     FreeSpace: words(Self::WORDS),
     InitPoints: words(Self::WORDS),
+    Panoramas: words(Self::WORDS),
     Quality: words(Self::WORDS),
     RandomBackground: words(Self::WORDS),
     Strategy: words(Self::WORDS),

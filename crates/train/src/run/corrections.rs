@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use gausset_core::engine::{ExtraGroup, Group};
 use gausset_core::{Pose, se3};
-use gausset_io::dataset::{Dataset, Loader};
+use gausset_io::dataset::{Dataset, ImageEntry, Loader};
 
 use super::TrainError;
 use crate::gains::{self, Gains};
@@ -41,7 +41,9 @@ impl Corrections {
     pub(super) fn new(recipe: &Recipe, colours: Colours, dataset: &Dataset, sky: bool) -> Self {
         let images = || dataset.split.train.iter().map(|&index| &dataset.images[index]);
         let moments = moments(dataset);
-        let cameras = || rows_of_moments(images().map(|image| Some(image.source_camera as u32)));
+        // A panorama has no corners that a lens could darken.
+        let lens = |image: &ImageEntry| image.camera.is_pinhole().then_some(image.source_camera as u32);
+        let cameras = || rows_of_moments(images().map(lens));
         let mut first_of_row: Vec<Option<Pose>> = vec![None; moments.count];
         let camera_from_rig = images().zip(&moments.of_view).map(|(image, row)| {
             let first = first_of_row.get_mut((*row)? as usize)?;

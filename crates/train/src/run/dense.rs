@@ -86,6 +86,14 @@ impl<'a> DenseStart<'a> {
             };
         }
         let (views, options) = (views(self.loader.dataset()), Options::default());
+        if views.iter().any(|view| !view.camera.is_pinhole()) {
+            return match wanted {
+                InitPoints::Dense => {
+                    Err(self.no_points("stereo takes no panoramas (expected ⟨panoramas = cube⟩)".to_owned()))
+                }
+                _ => Ok(None),
+            };
+        }
         let budget = options.memory_bytes.min(self.memory.stereo_budget());
         match largest_side(&views, options.longest_side, budget) {
             None if wanted == InitPoints::Dense => Err(self.too_large(&views, options.longest_side)),

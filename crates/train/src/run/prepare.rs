@@ -11,7 +11,7 @@ use gausset_io::splat::{self, Initial, ReadLimits};
 use gausset_io::units;
 
 use super::{TrainError, same_data};
-use crate::config::{RunRecord, TrainConfig};
+use crate::config::{RunRecord, TrainConfig, views_worth};
 use crate::free_space::FreeViews;
 use crate::memory::MemoryPlan;
 use crate::recipe::{ColourRows, SceneFacts};
@@ -20,7 +20,7 @@ use crate::words::{Background, Colours, FreeSpace, RandomBackground};
 
 /// With so many photographs a sky is learnt unless somebody says otherwise: with fewer, random backgrounds do more
 /// against splats that pretend to be what is behind them (docs/experiments.md).
-const FEWEST_VIEWS_OF_A_SKY: usize = 40;
+const FEWEST_VIEWS_OF_A_SKY: u64 = 40;
 /// Background threads of the loader.
 const LOADER_THREADS: usize = 1;
 
@@ -133,7 +133,9 @@ pub(super) fn has_sky(background: Background, loader: &Loader) -> bool {
     };
     match background {
         Background::Auto => {
-            dataset.kind != DatasetKind::Blender && train.len() >= FEWEST_VIEWS_OF_A_SKY && !is_cut_out()
+            dataset.kind != DatasetKind::Blender
+                && views_worth(dataset) >= FEWEST_VIEWS_OF_A_SKY
+                && !is_cut_out()
         }
         Background::Sky => true,
         Background::Colour(_) => false,
