@@ -30,12 +30,12 @@ impl Trains for Train {
     const DECIDES: &'static [&'static str] = &["data"];
 }
 
-/// `run`: pictures and model are what it makes; masks and threads are arguments of all its stages.
+/// `run`: pictures and model are what it makes, and none are panoramas; masks and threads are arguments of all its stages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PhotosToSplat;
 
 impl Trains for PhotosToSplat {
-    const DECIDES: &'static [&'static str] = &["data", "images", "masks", "sparse", "threads"];
+    const DECIDES: &'static [&'static str] = &["data", "images", "masks", "sparse", "threads", "panoramas"];
 }
 
 /// `pano run`: views, masks and model are what it makes, and how many panoramas there are decides which are held out.

@@ -1,7 +1,7 @@
 //! Panoramas with known poses as training pictures.
 
-use gausset_core::se3;
 use gausset_core::Camera;
+use gausset_core::se3;
 use gausset_io::dataset::{Face, Loader, LoaderOptions, OpenOptions, Panoramas, open};
 use gausset_io::image::encode::{PngPixels, png};
 use serde_json::{Value, json};
@@ -124,7 +124,9 @@ fn a_panorama_may_stay_whole_for_training_and_is_held_out_as_faces() {
     };
     let data = open(folder.path(), &options).unwrap();
     assert_eq!((data.split.train.len(), data.split.test.len()), (2, 6));
-    assert!(data.split.test.iter().all(|&i| data.images[i].face.is_some() && data.images[i].camera.is_pinhole()));
+    assert!(
+        data.split.test.iter().all(|&i| data.images[i].face.is_some() && data.images[i].camera.is_pinhole())
+    );
     let loader =
         Loader::new(std::sync::Arc::new(data.clone()), LoaderOptions { threads: 0, ..Default::default() });
     for &index in &data.split.train {

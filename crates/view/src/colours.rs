@@ -74,7 +74,7 @@ pub fn of_depth(rendering: &Rendering) -> (RgbImage8, [f32; 2]) {
 /// Directions of the surface that the depths are of, in the axes of the picture: red to the right, green up, blue towards the
 /// camera, each from -1 to 1; black where nothing is.
 ///
-/// With the points `P(x, y) = z (X, Y, 1)` on the rays through the middles of the pixels, the direction is that of
+/// With the points `P(x, y)` at their depths on the rays through the middles of the pixels, the direction is that of
 /// `∂P/∂x × ∂P/∂y`, by differences of the neighbours on both sides, or of one where only that is there.
 #[must_use]
 pub fn of_normals(rendering: &Rendering, camera: &Camera) -> RgbImage8 {
@@ -82,8 +82,7 @@ pub fn of_normals(rendering: &Rendering, camera: &Camera) -> RgbImage8 {
     let depths = depths(rendering);
     let point = |x: usize, y: usize| {
         let z = f64::from(depths[y * width + x]?);
-        let ray = [(x as f64 + 0.5 - camera.cx) / camera.fx, (y as f64 + 0.5 - camera.cy) / camera.fy];
-        Some([z * ray[0], z * ray[1], z])
+        Some(camera.ray([x as f64 + 0.5, y as f64 + 0.5]).map(|v| z * v))
     };
     let along = |before: Option<[f64; 3]>, here: [f64; 3], after: Option<[f64; 3]>| {
         let (from, to) = (before.unwrap_or(here), after.unwrap_or(here));

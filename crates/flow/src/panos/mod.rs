@@ -12,6 +12,7 @@ pub mod model;
 pub mod run;
 pub mod shape;
 pub mod source;
+mod sphere;
 pub mod split;
 
 pub use align::PanoAlignment;

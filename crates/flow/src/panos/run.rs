@@ -4,6 +4,7 @@
 //! DIR/masks/   masks of the panoramas, where a model makes them
 //! DIR/align/   views for alignment (ring8), poses.json, sparse/0
 //! DIR/train/   views for training (cube6) with the same rig poses, sparse/0
+//! DIR/sphere/  instead of it, where panoramas are trained on as they are
 //! DIR/run/     the training run: splats.ply, eval/
 //! ```
 
@@ -16,13 +17,14 @@ use gausset_pano::export::Poses;
 use gausset_pano::far_points::far_points;
 use gausset_pano::layout::Layout;
 use gausset_pano::split::{Description, Report};
-use gausset_train::{Exposure, Quality, TrainConfig, TrainOptions};
+use gausset_train::{Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
 use super::align::{self, PanoAlignment};
 use super::colour::ColourChoice;
 use super::model;
 use super::source::FrameChoice;
+use super::sphere;
 use super::split::{self, SplitOptions, ViewChoice};
 use crate::tool::{SILENCE, ToolOptions};
 use crate::training::{self, Conditions, Trained};
@@ -108,6 +110,7 @@ pub struct PanoRun {
 /// Where the parts of a job are.
 struct Folders {
     align: PathBuf,
+    /// Views to train on, or the model of whole panoramas.
     train: PathBuf,
     run: PathBuf,
 }
@@ -118,7 +121,12 @@ struct Folders {
 /// As [`split::split`], [`align::align`] and [`training::train`]; the job was asked to stop before the training.
 pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -> Result<PanoRun, Failure> {
     let folder = |name: &str| options.output.join(name);
-    let folders = Folders { align: folder("align"), train: folder("train"), run: folder("run") };
+    let is_sphere = options.training.panoramas == Some(Panoramas::Sphere);
+    let folders = Folders {
+        align: folder("align"),
+        train: folder(if is_sphere { "sphere" } else { "train" }),
+        run: folder("run"),
+    };
     // A mistake in the options or a tool that is missing is reported before the work begins.
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
     if align::finished(&folders.align, &options.tool).is_none() {
@@ -127,6 +135,9 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     let views = |layout, size| ViewChoice { layout, size, ..ViewChoice::default() };
     let mut cut = split_options(options, &folders.align, views(Layout::Ring8, None), conditions);
     let source = cut.open(host)?;
+    if is_sphere {
+        sphere::check(options, &source)?;
+    }
     let natural = cut.views.views(source.around)?.first().map_or(16, |view| view.width);
     cut.views.size = Some(natural.min(ALIGN_SIDE));
     let _lock = records::lock(&options.output)?;
@@ -155,6 +166,12 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     };
     let alignment = PanoAlignment::of(&poses, &folders.align);
     host.report(Event::PanosAligned(Box::new(alignment.clone())));
+    if is_sphere {
+        let known = model::points_of(&folders.align)?;
+        let (points, extent) = with_far_points(&folders.align, known, &poses, host)?;
+        sphere::write(options, &folders.train, &source, &poses, points)?;
+        return train(options, &folders, (alignment, has_skipped), extent, conditions, host);
+    }
     host.stage(Stage::CutForTraining);
     let chosen = views(options.train_layout, options.train_size);
     let cut = SplitOptions {
@@ -168,11 +185,24 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     }
     report_times(&report, host);
     let extent = write_model(options, &folders, &poses, host)?;
+    train(options, &folders, (alignment, has_skipped), extent, conditions, host)
+}
+
+/// The training of what was prepared.
+fn train(
+    options: &PanoOptions,
+    folders: &Folders,
+    (alignment, has_skipped): (PanoAlignment, bool),
+    extent: f64,
+    conditions: Conditions,
+    host: &mut Host<'_>,
+) -> Result<PanoRun, Failure> {
     let training = TrainOptions {
         scene_extent: Some(extent),
-        ..training_options(options, &folders.train, Some(poses.registered()))
+        ..training_options(options, &folders.train, Some(alignment.registered))
     };
-    let trained = training::begin_or_go_on(folders.run, &training, options.overwrite, conditions, host)?;
+    let run = folders.run.clone();
+    let trained = training::begin_or_go_on(run, &training, options.overwrite, conditions, host)?;
     Ok(PanoRun { alignment, trained, has_skipped })
 }
 
@@ -183,8 +213,7 @@ fn report_times(report: &Report, host: &mut Host<'_>) {
     }
 }
 
-/// Writes the model of the views for training: the points of the alignment, and points far away where there is sky.
-/// Returns the size of the scene, from cameras and points without those far away: the unit of rates.
+/// Writes the model of the views for training; returns the size of the scene.
 fn write_model(
     options: &PanoOptions,
     folders: &Folders,
@@ -192,16 +221,29 @@ fn write_model(
     host: &mut Host<'_>,
 ) -> Result<f64, Failure> {
     let description = Description::read(&folders.train).map_err(|e| Failure::new("frames", e))?;
-    let mut points = model::points_of(&folders.align)?;
-    let far = far_points(&folders.train, &description, poses, &points);
+    let known = model::points_of(&folders.align)?;
+    let (points, extent) = with_far_points(&folders.train, known, poses, host)?;
+    let folder = records::claim_model(&folders.train, options.overwrite)?;
+    model::write_colmap(&folder, &description, poses, &points, ModelFormat::Binary)?;
+    Ok(extent)
+}
+
+/// The points of the alignment, and points far away where there is sky, in the colours of the views in a folder. With
+/// the size of the scene, from cameras and points without those far away: the unit of rates.
+fn with_far_points(
+    views: &Path,
+    mut points: Vec<ColmapPoint>,
+    poses: &Poses,
+    host: &mut Host<'_>,
+) -> Result<(Vec<ColmapPoint>, f64), Failure> {
+    let description = Description::read(views).map_err(|e| Failure::new("frames", e))?;
+    let far = far_points(views, &description, poses, &points);
     if !far.is_empty() {
         host.report(Event::FarPoints(far.len()));
     }
     let extent = extent(poses, &points);
     points.extend(far);
-    let folder = records::claim_model(&folders.train, options.overwrite)?;
-    model::write_colmap(&folder, &description, poses, &points, ModelFormat::Binary)?;
-    Ok(extent)
+    Ok((points, extent))
 }
 
 fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
@@ -214,7 +256,7 @@ fn extent(poses: &Poses, points: &[ColmapPoint]) -> f64 {
 fn claim(options: &PanoOptions) -> Result<bool, Failure> {
     let PanoOptions { output, overwrite, .. } = options;
     let path = output.join(RECORD);
-    records::stay_inside(output, &[RECORD, "masks", "align", "train", "run"])?;
+    records::stay_inside(output, &[RECORD, "masks", "align", "train", "sphere", "run"])?;
     let record = made_with(options);
     let known = records::read_record(&path).filter(|known| known["made-by"] == MADE_BY);
     if known.is_none() {
@@ -236,6 +278,7 @@ fn made_with(options: &PanoOptions) -> Value {
     json!({
         "made-by": MADE_BY,
         "input": records::place(&options.input),
+        "panoramas": training.panoramas.filter(|route| *route != Panoramas::Cube).map(|route| route.word()),
         "train-layout": options.train_layout.name(),
         "train-size": options.train_size,
         "crop-bottom": options.crop_bottom,
@@ -275,7 +318,9 @@ fn training_options(options: &PanoOptions, data: &Path, registered: Option<usize
         Some(registered) if registered < FEW_FRAMES => 4,
         _ => 8,
     };
-    let own = TrainOptions { data: Some(data.to_owned()), ..options.training.clone() };
+    let is_sphere = options.training.panoramas == Some(Panoramas::Sphere);
+    let images = is_sphere.then(|| sphere::pictures(options));
+    let own = TrainOptions { data: Some(data.to_owned()), images, ..options.training.clone() };
     own.or(TrainOptions {
         test_every: Some(every),
         // One of each per panorama: its views share the moment.

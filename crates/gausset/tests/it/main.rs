@@ -29,6 +29,7 @@ mod pano;
 mod profile;
 mod read_only;
 mod signals;
+mod sphere;
 mod strangers;
 mod support;
 mod tools;

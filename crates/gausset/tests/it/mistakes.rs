@@ -32,6 +32,7 @@ train data -o r --steps 99999999999999999999
 train data -o r --seed 1.5
 train data -o r --strategy mcm
 train data -o r --alpha blend
+train data -o r --panoramas cylinder
 train data -o r --adam adamw
 train data -o r --up w
 train data -o r --background red
@@ -110,6 +111,8 @@ render held --path config.json
 render held --size 640
 render held --depth exr
 render held --size 64x48
+render held --panorama 1
+render held --panorama 64 --size 64x32
 render held --path config.json --data data
 render loose.ply
 eval loose.ply

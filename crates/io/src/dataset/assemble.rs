@@ -177,6 +177,12 @@ impl Assembly {
             report.warnings.push(warning);
         }
         let mut present = self.each_once(present, report);
+        for Present { listed, .. } in &mut present {
+            // A panorama is a moment by itself. Numbers of moments in files are small.
+            if listed.frame.is_none() && self.is_panorama(&listed.camera) {
+                listed.frame = Some(u32::MAX - listed.id);
+            }
+        }
         present.sort_by(|a, b| a.found.name.as_bytes().cmp(b.found.name.as_bytes()));
         // Pictures of one moment of a rig see the same things: a moment is held out as a whole, the middle one of
         // every n, because a walk's first and last have neighbours on one side only.
@@ -201,6 +207,15 @@ impl Assembly {
             }
         }
         present
+    }
+
+    fn is_panorama(&self, camera: &CameraOf) -> bool {
+        match camera {
+            CameraOf::Known(index) => self.cameras[*index].model == CameraModel::Equirectangular,
+            CameraOf::Intrinsics { values, .. } => {
+                values.camera_model.as_deref() == Some(CameraModel::Equirectangular.name())
+            }
+        }
     }
 
     /// Each file once: the first listed stays, unless a later one says that the picture is held out.
@@ -334,12 +349,9 @@ impl Assembly {
         if !is_cut {
             return Ok(vec![entry]);
         }
-        // Faces of a panorama are one moment. Numbers of moments in files are small.
-        let frame = entry.frame.unwrap_or(u32::MAX - entry.id);
         let face = |face: Face| ImageEntry {
             name: Arc::from(format!("{}/{}", entry.name, face.name())),
             pose: face.pose(&entry.pose),
-            frame: Some(frame),
             face: Some(face),
             ..entry.clone()
         };

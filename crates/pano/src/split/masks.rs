@@ -166,8 +166,10 @@ fn decode(path: &Path, out: &mut Frame, frame: &Frame, settings: &Settings) -> R
     Ok(MaskFile::of(path, &content))
 }
 
-/// `DIR/NAME.png`, `DIR/STEM.png`, `DIR/STEM_mask.png` in the folder of masks, or beside the frame.
-fn find_mask(file: &Path, stem: &str, masks: Option<&Path>) -> Option<PathBuf> {
+/// The mask of a frame, if there is one: `DIR/NAME.png`, `DIR/STEM.png`, `DIR/STEM_mask.png` in the folder of masks or in
+/// `masks` beside the frame, or beside it.
+#[must_use]
+pub fn find_mask(file: &Path, stem: &str, masks: Option<&Path>) -> Option<PathBuf> {
     let name = file.file_name()?.to_string_lossy().into_owned();
     let own = file.file_stem()?.to_string_lossy().into_owned();
     let beside = file.parent()?;

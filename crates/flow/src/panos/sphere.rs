@@ -1,0 +1,157 @@
+//! Panoramas as they are for training: a model with one EQUIRECTANGULAR camera a size, and their masks.
+//!
+//! ```text
+//! DIR/sphere/sparse/0   cameras, poses of the panoramas, points
+//! DIR/sphere/masks      NAME.png, 0 = ignore; only where something is to be ignored
+//! ```
+//! Pictures stay where they are.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gausset_core::Pose;
+use gausset_io::atomic::{Disk, FileSystem};
+use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
+use gausset_io::dataset::{CameraModel, SourceCamera};
+use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::image::{decode_mask_file, read_header};
+use gausset_io::owned;
+use gausset_pano::export::Poses;
+use gausset_pano::frames::SourceFrame;
+use gausset_pano::split::find_mask;
+
+use super::model;
+use super::run::PanoOptions;
+use super::source::Source;
+use crate::{Failure, records};
+
+/// What makes the folder of masks ours.
+const MASKS: &str = "masks of panoramas";
+
+/// Refuses footage, and what is to be done to it, that training on whole panoramas cannot do.
+///
+/// # Errors
+/// Frames that are no panoramas in files; colours, a mask command, a size of views.
+pub(super) fn check(options: &PanoOptions, source: &Source) -> Result<(), Failure> {
+    let bad = |what: &str| {
+        Err(Failure::usage(format!(
+            "⟨panoramas = sphere⟩: {what}; leave it out, or make panoramas first (`gausset pano convert`)"
+        )))
+    };
+    let colours = &options.colours;
+    if source.film.is_some() || source.projection.is_some() || source.is_stereo || source.has_parts() {
+        return bad("takes pictures of 2:1 as they are (found other footage)");
+    }
+    if !colours.look.text().is_empty() || colours.lut.is_some() || colours.equalise.is_some() {
+        return bad("leaves colours as they are (found ⟨look⟩, ⟨lut⟩ or ⟨equalise⟩)");
+    }
+    if options.mask_command.is_some() {
+        return bad("takes masks from files (found ⟨mask-command⟩)");
+    }
+    if options.train_size.is_some() {
+        return bad("cuts no views (found ⟨train-size⟩; ⟨max-resolution⟩ makes panoramas smaller)");
+    }
+    Ok(())
+}
+
+/// Folder that the names of pictures are relative to.
+pub(super) fn pictures(options: &PanoOptions) -> PathBuf {
+    let input = &options.input;
+    let folder = if input.is_file() { input.parent().unwrap_or(Path::new("")) } else { input };
+    std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+/// A panorama with a pose.
+struct Posed<'a> {
+    frame: &'a SourceFrame,
+    /// Its file, and that relative to the folder of pictures.
+    file: &'a Path,
+    name: String,
+    size: [u32; 2],
+    pose: Pose,
+}
+
+/// Writes model and masks into `folder`.
+///
+/// # Errors
+/// A picture or mask that cannot be read, files of somebody else, a file that cannot be written.
+pub(super) fn write(
+    options: &PanoOptions,
+    folder: &Path,
+    source: &Source,
+    poses: &Poses,
+    points: Vec<ColmapPoint>,
+) -> Result<(), Failure> {
+    let pictures = pictures(options);
+    let mut posed = Vec::new();
+    for frame in &source.frames {
+        let pose = poses.frames.iter().find(|found| found.name == frame.stem).and_then(|found| found.pose());
+        let (Some(pose), Some(file)) = (pose, frame.files.first()) else { continue };
+        let whole = std::path::absolute(file).unwrap_or_else(|_| file.clone());
+        let name = whole.strip_prefix(&pictures).unwrap_or(&whole).to_string_lossy().replace('\\', "/");
+        let header = read_header(file).map_err(|error| Failure::new("frames", error))?;
+        posed.push(Posed { frame, file, name, size: [header.width, header.height], pose });
+    }
+    let model_folder = records::claim_model(folder, options.overwrite)?;
+    for (name, bytes) in model_of(&posed, points) {
+        model::write(&model_folder.join(name), &bytes)?;
+    }
+    write_masks(options, &folder.join("masks"), &posed)
+}
+
+/// The files of the model.
+fn model_of(posed: &[Posed<'_>], points: Vec<ColmapPoint>) -> impl Iterator<Item = (&'static str, Vec<u8>)> {
+    let mut cameras: BTreeMap<[u32; 2], u32> = BTreeMap::new();
+    for panorama in posed {
+        let next = cameras.len() as u32 + 1;
+        cameras.entry(panorama.size).or_insert(next);
+    }
+    let images: Vec<ColmapImage> = (1u32..)
+        .zip(posed)
+        .map(|(id, p)| ColmapImage::new(id, p.name.clone(), cameras[&p.size], &p.pose))
+        .collect();
+    let camera = |(&[width, height], &id): (&[u32; 2], &u32)| SourceCamera {
+        id,
+        model: CameraModel::Equirectangular,
+        width,
+        height,
+        params: vec![f64::from(width), f64::from(height)],
+    };
+    let model = ColmapModel { cameras: cameras.iter().map(camera).collect(), images, points };
+    model.to_files(ModelFormat::Binary).into_iter()
+}
+
+/// Masks of the panoramas that have one, or whose bottom is to be ignored.
+fn write_masks(options: &PanoOptions, folder: &Path, posed: &[Posed<'_>]) -> Result<(), Failure> {
+    owned::claim(&Disk, folder, MASKS, options.overwrite)?;
+    for panorama in posed {
+        let [width, height] = panorama.size;
+        let given = find_mask(panorama.file, &panorama.frame.stem, options.masks.as_deref());
+        let own = format!("{}.png", panorama.name);
+        owned::stays_inside(folder, Path::new(&own))?;
+        let path = folder.join(own);
+        if given.is_none() && options.crop_bottom == 0.0 {
+            // One of other options would still count.
+            let _ = Disk.remove(&path);
+            continue;
+        }
+        let mask = given.map(|path| decode_mask_file(&path).map_err(|error| Failure::new("frames", error)));
+        let mask = mask.transpose()?;
+        // Latitude of a row from straight down.
+        let is_cropped =
+            |y: u32| 180.0 * (1.0 - (f64::from(y) + 0.5) / f64::from(height)) < options.crop_bottom;
+        let mut keep = Vec::with_capacity(width as usize * height as usize);
+        for y in 0..height {
+            let v = (f64::from(y) + 0.5) / f64::from(height);
+            for x in 0..width {
+                let kept =
+                    mask.as_ref().map_or(255, |m| m.at_share((f64::from(x) + 0.5) / f64::from(width), v));
+                keep.push(if is_cropped(y) { 0 } else { kept });
+            }
+        }
+        let bytes = png(width, height, PngPixels::Grey8(&keep), &[])
+            .map_err(|error| Failure::new("write", format!("{}: png: {error}", path.display())))?;
+        model::write(&path, &bytes)?;
+    }
+    Ok(())
+}
