@@ -58,7 +58,7 @@ fn whole_panoramas_train_are_judged_by_faces_and_drawn() {
     assert_eq!(pictures("run_sphere").len(), 6, "the middle one is held out");
 
     workshop.succeed(&["render", "run_sphere", "--split", "train", "--panorama", "96", "-o", "drawn"]);
-    assert_eq!(size_of(&workshop.read("drawn/p1.jpg.png")), [96, 48]);
+    assert_eq!(size_of(&workshop.read("drawn/p1.png")), [96, 48]);
     workshop.succeed(&["render", "run_sphere", "--path", "walk/transforms.json", "-o", "path"]);
     assert_eq!(size_of(&workshop.read("path/0002_p2.png")), [256, 128]);
     // What was trained on the sphere goes on there.
