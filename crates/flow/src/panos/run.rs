@@ -169,7 +169,8 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     if is_sphere {
         let known = model::points_of(&folders.align)?;
         let (points, extent) = with_far_points(&folders.align, known, &poses, host)?;
-        sphere::write(options, &folders.train, &source, &poses, points)?;
+        let masked = PanoOptions { masks, ..options.clone() };
+        sphere::write(&masked, &folders.train, &source, &poses, points)?;
         return train(options, &folders, (alignment, has_skipped), extent, conditions, host);
     }
     host.stage(Stage::CutForTraining);
