@@ -44,7 +44,7 @@ const UNIFORM: [(&str, &str); 23] = [
     ("(reach Less 256)", "doubles from 1 on"),
     ("(round Less (n Add 255))", "a part of the list of the workgroup's tile"),
     ("(round Less ROUNDS)", "a constant number of rounds"),
-    ("(tile GreaterEqual job.tiles)", "the number of the workgroup"),
+    ("(tile GreaterEqual band_end())", "the number of the workgroup"),
     ("has_gain()", "the unit's record"),
 ];
 

@@ -175,7 +175,8 @@ impl GpuEngine {
 
     /// Runs a unit that changes nothing to its end, with as much room as it needs. Nothing else is under way.
     fn look(&mut self, job: &Job, unit: &Unit) -> Result<[u32; status::WORDS], EngineError> {
-        let job = Job { flags: job.flags | flag::LIFTS, ..*job };
+        let splats = self.state.splats as u32;
+        let job = Job { flags: job.flags | flag::LIFTS, splats, ..*job };
         // If it fails half-way, the next step lifts its halt.
         self.flight.forget();
         loop {
@@ -184,9 +185,11 @@ impl GpuEngine {
                 return Err(EngineError::Device("a picture was lost".to_owned()));
             };
             if words[status::HALT] == halt::NOT {
+                self.memory.splits.note(None, words[status::LONGEST]);
                 return Ok(words);
             }
-            self.memory.grow_entries(&|| "a picture".to_owned(), u64::from(words[status::ENTRIES]))?;
+            let (what, entries) = (|| "a picture".to_owned(), u64::from(words[status::ENTRIES]));
+            self.memory.make_room_for_lists(None, job.tile_rows(), &what, entries)?;
         }
     }
 

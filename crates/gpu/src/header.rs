@@ -26,7 +26,7 @@ fn ssim_taps() -> Vec<f32> {
 #[must_use]
 pub(crate) fn header() -> String {
     let mut text = String::from("// Generated from `header.rs` and `record.rs`.\n");
-    let words: [(&str, u32); 70] = [
+    let words: [(&str, u32); 73] = [
         ("GRID_WIDTH", GRID_WIDTH),
         ("SCAN_BLOCK", SCAN_BLOCK),
         ("TILE_SIZE", TILE_SIZE),
@@ -49,6 +49,8 @@ pub(crate) fn header() -> String {
         ("ARGUMENT_ENTRY_COUNTS", argument::ENTRY_COUNTS),
         ("ARGUMENT_ONE", argument::ONE),
         ("ARGUMENT_TILES", argument::TILES),
+        ("ARGUMENT_BAND", argument::BAND),
+        ("ARGUMENT_WINDOW", argument::WINDOW),
         ("STATUS_WORDS", status::WORDS as u32),
         ("STATUS_HALT", status::HALT as u32),
         ("STATUS_VISIBLE", status::VISIBLE as u32),
@@ -60,6 +62,7 @@ pub(crate) fn header() -> String {
         ("STATUS_SSIM", status::SSIM as u32),
         ("STATUS_DONE", status::DONE as u32),
         ("STATUS_NUMBER", status::NUMBER as u32),
+        ("STATUS_LONGEST", status::LONGEST as u32),
         ("HALT_CAPACITY", halt::CAPACITY),
         ("HALT_LOSS", halt::LOSS),
         ("FLAG_ANTIALIASED", flag::ANTIALIASED),

@@ -46,6 +46,7 @@ impl GpuEngine {
         while self.memory.is_busy() && self.memory.take(true).is_ok() {}
         self.flight.forget();
         self.memory.forget_pictures();
+        self.memory.splits.forget();
         self.state = HostState::default();
         self.report = StepReport::default();
         self.failed = None;
@@ -73,7 +74,7 @@ impl GpuEngine {
             corrections: words.len() as u64,
             ..old
         };
-        let most = self.gpu().most_bytes_of_a_buffer() / 48;
+        let most = self.memory.most_entries(sizes.training);
         let sizes = Sizes { entries: sizes.entries.min(most).max(4096), ..sizes };
         // Refused before the state that is there is touched.
         self.memory.make_room(&|| format!("a state of {n} splats"), &sizes)?;

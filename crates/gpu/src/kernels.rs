@@ -39,6 +39,12 @@ pub(crate) enum Kernel {
     PlanVisible,
     /// Whether all entries fit.
     PlanEntries,
+    /// The next band of tile rows.
+    NextBand,
+    /// The next chunk of long lists.
+    NextChunk,
+    /// The next part of the dispatch with these arguments, of so many.
+    NextWindow(u8, u8),
     /// The loss.
     PlanLoss,
     /// End of a step.
@@ -337,6 +343,9 @@ impl Kernel {
             Self::Begin => (parts!("common" "plan"), "begin", PLAN),
             Self::PlanVisible => (parts!("common" "plan"), "plan_visible", PLAN),
             Self::PlanEntries => (parts!("common" "plan"), "plan_entries", PLAN),
+            Self::NextBand => (parts!("common" "plan"), "next_band", PLAN),
+            Self::NextChunk => (parts!("common" "plan"), "next_chunk", PLAN),
+            Self::NextWindow(..) => (parts!("common" "plan"), "next_window", PLAN),
             Self::PlanLoss => (parts!("common" "plan"), "plan_loss", PLAN),
             Self::Finish => (parts!("common" "plan"), "finish", PLAN),
             Self::View => (parts!("view"), "main", &[U, W, R]),
@@ -352,20 +361,22 @@ impl Kernel {
             Self::Spine(_) => (parts!("common" "scan"), "spine", &[U, W, W]),
             Self::Down(_) => (parts!("common" "scan"), "down", &[U, W, W]),
             Self::Alone(_) => (parts!("common" "scan"), "alone", &[U, W, W]),
-            Self::Gather => (parts!("common" "gather"), "main", &[U, R, R, W]),
-            Self::Emit => (parts!("common" "emit"), "main", &[U, R, R, R, W, W, W]),
+            Self::Gather => (parts!("common" "band" "gather"), "main", &[U, R, R, W]),
+            Self::Emit => (parts!("common" "band" "emit"), "main", &[U, R, R, R, W, W, W]),
             Self::Ranges => (parts!("common" "ranges"), "main", &[U, R, W]),
-            Self::Cap => (parts!("common" "pixel" "tile_list" "cap"), "main", &[U, W, R, R, R, W]),
+            Self::Cap => (parts!("common" "band" "pixel" "tile_list" "cap"), "main", &[U, W, R, R, R, W]),
             Self::Blend(_) => (
-                parts!("common" "spherical" "pixel" "tile_list" "blend"),
+                parts!("common" "spherical" "band" "chunk" "pixel" "tile_list" "blend"),
                 "main",
-                &[U, U, W, R, R, R, W, W, R],
+                &[U, U, W, R, R, R, W, W, R, W],
             ),
             Self::Loss => (parts!("common" "truth" "colour" "loss"), "main", &[U, R, R, R, W, W]),
             Self::LossVjp => (parts!("common" "truth" "colour" "loss_vjp"), "main", &[U, W, R, R, R, W]),
             Self::SkyVjp => (parts!("common" "spherical" "pixel" "sky_vjp"), "main", &[U, U, R, R, W]),
-            Self::BlendVjp(_) => (parts!("common" "pixel" "blend_vjp"), "main", &[U, R, R, R, R, R, W, R]),
-            Self::SlotSum => (parts!("common" "slot_sum"), "main", &[U, R, R, R, R, W]),
+            Self::BlendVjp(_) => {
+                (parts!("common" "band" "chunk" "pixel" "blend_vjp"), "main", &[U, R, R, R, R, W, W, R])
+            }
+            Self::SlotSum => (parts!("common" "band" "slot_sum"), "main", &[U, R, R, R, R, W]),
             Self::Direction => {
                 (parts!("common" "spherical" "geometry" "direction"), "main", &[U, U, R, R, R, R, R, R, W, W])
             }
@@ -443,6 +454,9 @@ impl Kernel {
                 ("ABSOLUTE", f64::from(u8::from(sums.absolute))),
                 ("EXTRAS", f64::from(u8::from(sums.extras))),
             ],
+            Self::NextWindow(dispatch, parts) => {
+                vec![("DISPATCH", f64::from(dispatch)), ("PARTS", f64::from(parts))]
+            }
             Self::ProjectVjp(depth) => vec![("DEPTH", f64::from(u8::from(depth)))],
             Self::ShAdam(block) => vec![("BLOCK", f64::from(block))],
             Self::Mark(mcmc) => vec![("MCMC", f64::from(u8::from(mcmc)))],
@@ -461,6 +475,9 @@ impl Kernel {
             Self::Begin,
             Self::PlanVisible,
             Self::PlanEntries,
+            Self::NextBand,
+            Self::NextChunk,
+            Self::NextWindow(0, 2),
             Self::PlanLoss,
             Self::Finish,
             Self::View,
@@ -532,6 +549,7 @@ impl Kernel {
                 }
             }
             Self::Histogram(Sorted::Entries, _) | Self::Scatter(Sorted::Entries, _) => Stage::Tile,
+            Self::NextBand | Self::NextChunk | Self::NextWindow(..) => Stage::Tile,
             Self::Gather | Self::PlanEntries | Self::Emit | Self::Ranges | Self::Cap => Stage::Tile,
             Self::Blend(_) | Self::InFront => Stage::Blend,
             Self::Loss | Self::PlanLoss | Self::LossVjp | Self::SkyVjp => Stage::Loss,

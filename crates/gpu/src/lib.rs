@@ -12,6 +12,7 @@
 //! | `schedule` | the dispatches of a step or picture, in order |
 //! | `flight` | units on their way: several at a time, each done once |
 //! | `room` | more room, within limits |
+//! | `split`, `pace` | how the work of a unit is taken apart, so that it has room and holds nobody up |
 //! | `rule_schedule` | those of a density rule |
 //! | `task` | what is under way: steps and rules |
 //! | `rule`, `free_space` | the record of a rule from the argument of the trait |
@@ -50,6 +51,7 @@ mod header;
 mod hold;
 mod kernels;
 mod layout;
+mod pace;
 mod planes;
 mod record;
 mod room;
@@ -61,6 +63,9 @@ mod schedule;
 pub mod selftest;
 #[cfg(test)]
 mod sort_tests;
+mod split;
+#[cfg(test)]
+mod split_tests;
 mod state;
 #[cfg(test)]
 mod steady_tests;

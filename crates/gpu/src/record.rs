@@ -38,8 +38,12 @@ pub(crate) mod argument {
     pub(crate) const ONE: u32 = 7;
     /// A workgroup for each tile.
     pub(crate) const TILES: u32 = 8;
+    /// A workgroup for each tile of a band.
+    pub(crate) const BAND: u32 = 9;
+    /// A part of another dispatch.
+    pub(crate) const WINDOW: u32 = 10;
     /// How many there are.
-    pub(crate) const COUNT: u32 = 9;
+    pub(crate) const COUNT: u32 = 11;
 }
 
 /// Words of the status of a unit.
@@ -48,7 +52,7 @@ pub(crate) mod status {
     pub(crate) const HALT: usize = 0;
     /// Visible splats.
     pub(crate) const VISIBLE: usize = 1;
-    /// Entries, also where they were too many.
+    /// Entries; where they were too many, those of the band.
     pub(crate) const ENTRIES: usize = 2;
     /// Tiles whose list was cut.
     pub(crate) const CUT_TILES: usize = 3;
@@ -80,6 +84,8 @@ pub(crate) mod status {
     pub(crate) const ADDED: usize = 7;
     /// Of a rule: splats cleared out of free space.
     pub(crate) const CLEARED: usize = 10;
+    /// Entries of the longest list that was blended.
+    pub(crate) const LONGEST: usize = 11;
     /// How many there are.
     pub(crate) const WORDS: usize = 16;
 }
@@ -256,14 +262,14 @@ record! {
         affine_row: [u32; 4],
         pose_row: [u32; 4],
         sky_row: [u32; 4],
-        /// Number of the unit, and nothing.
-        unit: [u32; 4],
         /// Rate of the first half, rate of the second half, decay, 1 if the row moves.
         gain_rates: [f32; 4],
         vignetting_rates: [f32; 4],
         affine_rates: [f32; 4],
         pose_rates: [f32; 4],
         sky_rates: [f32; 4],
+        /// Number of the unit.
+        unit: u32,
         /// Splats, which the device knows better; room for them: planes follow each other at this distance.
         splats: u32,
         capacity: u32,
@@ -315,6 +321,22 @@ record! {
         entries: u32,
         /// Questions of what is in front, or points of a view of free space.
         queries: u32,
+        /// Rows of tiles whose lists are made at a time; of these, written on the device, the first and one past the last.
+        band_rows: u32,
+        band_top: u32,
+        band_bottom: u32,
+        /// Written on the device: whether the lists are made a second time, on the way back.
+        is_back: u32,
+        /// Entries of a list that a dispatch walks over, in how many dispatches, and, written on the device, which it is.
+        chunk_entries: u32,
+        chunks: u32,
+        chunk: u32,
+        /// Written on the device, of a dispatch that is done in parts: first workgroup, parts done.
+        first_group: u32,
+        window: u32,
+        /// Nothing.
+        unused_0: u32,
+        unused_1: u32,
     }
 }
 
@@ -372,6 +394,13 @@ record! {
         /// Nothing.
         unused_0: u32,
         unused_1: u32,
+    }
+}
+
+impl Job {
+    /// Rows of tiles.
+    pub(crate) fn tile_rows(&self) -> u32 {
+        self.tiles / self.tiles_x.max(1)
     }
 }
 

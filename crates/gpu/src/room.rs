@@ -2,12 +2,14 @@
 
 use gausset_core::engine::EngineError;
 
-use crate::device::Memory;
+use crate::device::{Memory, PictureName};
 use crate::layout::{Sizes, splat_room};
 use crate::planes::MOST_ROWS;
 
 /// Bytes that an entry takes in the largest of the buffers: a slot.
 const BYTES_PER_ENTRY: u64 = 48;
+/// Where nothing is trained: its number.
+const BYTES_PER_DRAWN_ENTRY: u64 = 4;
 /// And a splat.
 const BYTES_PER_SPLAT: u64 = 48;
 
@@ -64,27 +66,64 @@ impl Memory {
         }
     }
 
-    /// More room for entries, after a unit was halted that has so many.
-    pub(crate) fn grow_entries(
+    /// Most entries that one binding of each buffer holds.
+    pub(crate) fn most_entries(&self, training: bool) -> u64 {
+        let bytes = if training { BYTES_PER_ENTRY } else { BYTES_PER_DRAWN_ENTRY };
+        let most = (self.gpu().most_bytes_of_a_buffer() / bytes).min(1 << 31).min(self.entry_limit);
+        most / 4096 * 4096
+    }
+
+    /// Room for the tile lists of a view, after a unit was halted of which one band has so many entries: more of it, or more
+    /// bands where that is not to be had.
+    pub(crate) fn make_room_for_lists(
         &mut self,
+        view: Option<PictureName>,
+        tile_rows: u32,
         what: &dyn Fn() -> String,
         entries: u64,
     ) -> Result<(), EngineError> {
         let sizes = *self.sizes();
-        let most = (self.gpu().most_bytes_of_a_buffer() / BYTES_PER_ENTRY).min(1 << 31) / 4096 * 4096;
+        let most = self.most_entries(sizes.training);
         let what = || format!("{}: the tile lists, with {entries} entries,", what());
-        if entries > most {
-            let needed = entries * BYTES_PER_ENTRY;
-            return Err(EngineError::OutOfMemory { what: what(), needed, limit: most * BYTES_PER_ENTRY });
-        }
-        let wanted = (entries + entries / 2).next_multiple_of(4096).min(most);
-        let grown = self.make_room(&what, &Sizes { entries: wanted, ..sizes });
-        match grown {
-            // Head room is not worth a failure.
-            Err(EngineError::OutOfMemory { .. }) => {
-                self.make_room(&what, &Sizes { entries: entries.next_multiple_of(4096).min(most), ..sizes })
+        // Head room is not worth a failure.
+        for wanted in [entries + entries / 2, entries].map(|entries| entries.next_multiple_of(4096)) {
+            if entries > most {
+                break;
             }
-            outcome => outcome,
+            match self.make_room(&what, &Sizes { entries: wanted.min(most), ..sizes }) {
+                Err(EngineError::OutOfMemory { .. }) => (),
+                outcome => return outcome,
+            }
         }
+        let fitting = self.entries_that_fit(most);
+        if fitting > sizes.entries {
+            match self.make_room(&what, &Sizes { entries: fitting, ..sizes }) {
+                Ok(()) | Err(EngineError::OutOfMemory { .. }) => (),
+                failed => return failed,
+            }
+        }
+        let room = self.sizes().entries;
+        if room >= entries || self.splits.divide(view, tile_rows, entries, room) {
+            return Ok(());
+        }
+        let [needed, limit] = [entries, room].map(|entries| entries * BYTES_PER_ENTRY);
+        Err(EngineError::OutOfMemory { what: format!("{} of one row of tiles,", what()), needed, limit })
+    }
+
+    /// Room for entries in half of the memory that is left, at most so many: the set may grow.
+    fn entries_that_fit(&self, most: u64) -> u64 {
+        let sizes = *self.sizes();
+        let total = |entries: u64| Sizes { entries, ..sizes }.total();
+        let limit = self.limit() - self.limit().saturating_sub(sizes.total()) / 2;
+        let (mut fits, mut beyond) = (sizes.entries / 4096, most.max(sizes.entries) / 4096 + 1);
+        while beyond - fits > 1 {
+            let middle = fits.midpoint(beyond);
+            if total(4096 * middle) <= limit {
+                fits = middle;
+            } else {
+                beyond = middle;
+            }
+        }
+        4096 * fits
     }
 }

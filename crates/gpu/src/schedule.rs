@@ -1,9 +1,12 @@
 //! The order of dispatches of a step or picture: a table that any device could walk through.
 
+use gausset_core::Stage;
+
 use crate::kernels::{Kernel, Scanned, Sorted, Sums};
 use crate::layout::{Buffer, Sizes};
 use crate::record::argument;
 use crate::rule_schedule::Change;
+use crate::split::Split;
 
 /// How many workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,8 +96,14 @@ const PLANNED: [Buffer; 6] =
 /// Counts up to which one workgroup scans them all.
 const ALONE: u64 = 65_536;
 
-/// The dispatches of a unit.
-pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes) -> Vec<Dispatch> {
+/// The dispatches of a unit, taken apart as that is wanted.
+pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> {
+    let is_rule = matches!(unit.then, Then::Rule { .. } | Then::Rays { .. });
+    let stage = |kernel: Kernel| if is_rule { Stage::Density } else { kernel.stage() };
+    in_windows(whole_dispatches(unit, sizes, split), &|kernel| split.windows.parts(stage(kernel)))
+}
+
+fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> {
     let mut list = List(Vec::new());
     list.plan(Kernel::Begin);
     if let Then::Rule { change, reorder, sh_blocks } = unit.then {
@@ -102,30 +111,78 @@ pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes) -> Vec<Dispatch> {
         return list.0;
     }
     list.add(Kernel::View, &[Buffer::Job, Buffer::View, Buffer::Corrections], Grid::One);
-    let entries = list.lists(unit, sizes);
-    match unit.then {
-        Then::Picture { extras } => list.blend(entries, extras),
-        Then::Questions { count } => {
-            let buffers =
-                [Buffer::Job, Buffer::Ranges, entries, Buffer::EntrySplats, Buffer::Screen, Buffer::Queries];
-            list.add(Kernel::InFront, &buffers, Grid::Groups(count.div_ceil(256)));
+    let order = list.by_depth(sizes);
+    for band in 0..split.bands {
+        if band > 0 {
+            list.plan(Kernel::NextBand);
         }
-        Then::Rays { first } => list.rays(entries, first),
-        Then::Step { sh_blocks, absolute, sky, rows } => {
-            list.blend(entries, false);
-            list.loss(sky);
-            list.backward(entries, Sums { absolute, extras: false });
-            list.update(sh_blocks, rows, false);
-        }
-        Then::Rule { .. } => {}
-        #[cfg(test)]
-        Then::Probe { sh_blocks, absolute } => {
-            list.blend(entries, false);
-            list.backward(entries, Sums { absolute, extras: true });
-            list.update(sh_blocks, true, !absolute);
+        let entries = list.lists(unit, sizes, order);
+        match unit.then {
+            Then::Picture { extras } => list.blend(entries, extras, split.chunks),
+            Then::Questions { count } => {
+                let buffers = [
+                    Buffer::Job,
+                    Buffer::Ranges,
+                    entries,
+                    Buffer::EntrySplats,
+                    Buffer::Screen,
+                    Buffer::Queries,
+                ];
+                list.add(Kernel::InFront, &buffers, Grid::Groups(count.div_ceil(256)));
+            }
+            Then::Rays { first } => list.rays(entries, first && band == 0),
+            Then::Step { .. } => list.blend(entries, false, split.chunks),
+            Then::Rule { .. } => {}
+            #[cfg(test)]
+            Then::Probe { .. } => list.blend(entries, false, split.chunks),
         }
     }
+    match unit.then {
+        Then::Step { sh_blocks, absolute, sky, rows } => {
+            list.loss(sky);
+            list.backward(unit, sizes, split, order, Sums { absolute, extras: false });
+            list.update(sh_blocks, rows, false);
+        }
+        #[cfg(test)]
+        Then::Probe { sh_blocks, absolute } => {
+            list.backward(unit, sizes, split, order, Sums { absolute, extras: true });
+            list.update(sh_blocks, true, !absolute);
+        }
+        _ => {}
+    }
     list.0
+}
+
+/// With each dispatch in as many parts as that is wanted, but for those of one workgroup.
+fn in_windows(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> Vec<Dispatch> {
+    let mut all = Vec::with_capacity(list.len());
+    for dispatch in list {
+        let (argument, parts) = match dispatch.grid {
+            Grid::Counted(argument) if dispatch.is_heavy() => (argument, parts(dispatch.kernel)),
+            _ => (argument::ONE, 1),
+        };
+        if parts == 1 {
+            all.push(dispatch);
+            continue;
+        }
+        let next = Kernel::NextWindow(argument as u8, parts);
+        let next = Dispatch { kernel: next, buffers: PLANNED.to_vec(), grid: Grid::One };
+        for _ in 0..parts {
+            all.push(next.clone());
+            all.push(Dispatch { grid: Grid::Counted(argument::WINDOW), ..dispatch.clone() });
+        }
+        all.push(next);
+    }
+    all
+}
+
+impl Dispatch {
+    /// Whether it has many workgroups that take turns in any order.
+    pub(crate) fn is_heavy(&self) -> bool {
+        // Rays are dealt out over the workgroups that there are.
+        matches!(self.grid, Grid::Counted(argument) if argument != argument::ONE)
+            && self.kernel != Kernel::Follow
+    }
 }
 
 /// A sort of visible splats by their depth keys alone, and where its result is: for tests.
@@ -166,8 +223,8 @@ impl List {
         self.add(kernel, &PLANNED, Grid::One);
     }
 
-    /// Everything up to the lists of the tiles; the buffer that holds their entries.
-    fn lists(&mut self, unit: &Unit, sizes: &Sizes) -> Buffer {
+    /// Everything up to the visible splats by depth; the buffer that holds their numbers.
+    fn by_depth(&mut self, sizes: &Sizes) -> Buffer {
         use Buffer as B;
         let counted = Grid::Counted;
         let project =
@@ -178,17 +235,30 @@ impl List {
         self.add(Kernel::Compact, &compact, counted(argument::SPLATS));
         let depth = [[B::DepthKeys0, B::Order0], [B::DepthKeys1, B::Order1]];
         let [_, order] = self.sort(Sorted::Splats, depth, 4, sizes.splats);
+        order
+    }
+
+    /// The entries of a band, by tile and depth: the buffers that hold their tiles and their numbers.
+    fn entries(&mut self, unit: &Unit, sizes: &Sizes, order: Buffer) -> [Buffer; 2] {
+        use Buffer as B;
+        let counted = Grid::Counted;
         self.add(Kernel::Gather, &[B::Job, B::Boxes, order, B::Offsets], counted(argument::VISIBLE));
         self.scan(Scanned::Tiles, B::Offsets, argument::VISIBLE_BLOCKS);
         self.plan(Kernel::PlanEntries);
         let emit = [B::Job, B::Boxes, order, B::Offsets, B::TileKeys0, B::Entries0, B::EntrySplats];
         self.add(Kernel::Emit, &emit, counted(argument::VISIBLE));
         let tiles = [[B::TileKeys0, B::Entries0], [B::TileKeys1, B::Entries1]];
-        let [keys, entries] = self.sort(Sorted::Entries, tiles, tile_passes(unit.tiles), sizes.entries);
-        self.add(Kernel::Ranges, &[B::Job, keys, B::Ranges], counted(argument::ENTRIES));
+        self.sort(Sorted::Entries, tiles, tile_passes(unit.tiles), sizes.entries)
+    }
+
+    /// The lists of the tiles of a band; the buffer that holds their entries.
+    fn lists(&mut self, unit: &Unit, sizes: &Sizes, order: Buffer) -> Buffer {
+        use Buffer as B;
+        let [keys, entries] = self.entries(unit, sizes, order);
+        self.add(Kernel::Ranges, &[B::Job, keys, B::Ranges], Grid::Counted(argument::ENTRIES));
         if unit.capped {
             let cap = [B::Job, B::Ranges, entries, B::EntrySplats, B::Screen, B::Status];
-            self.add(Kernel::Cap, &cap, counted(argument::TILES));
+            self.add(Kernel::Cap, &cap, Grid::Counted(argument::BAND));
         }
         entries
     }
@@ -230,7 +300,7 @@ impl List {
         self.add(Kernel::Down(scanned), &buffers, Grid::Counted(blocks));
     }
 
-    fn blend(&mut self, entries: Buffer, extras: bool) {
+    fn blend(&mut self, entries: Buffer, extras: bool, chunks: u32) {
         use Buffer as B;
         let depths = if extras { B::Depths } else { B::Nothing };
         let buffers = [
@@ -243,8 +313,19 @@ impl List {
             B::Pixels,
             depths,
             B::Corrections,
+            B::Status,
         ];
-        self.add(Kernel::Blend(extras), &buffers, Grid::Counted(argument::TILES));
+        self.in_chunks(Kernel::Blend(extras), &buffers, chunks);
+    }
+
+    /// A kernel that walks over lists, in so many dispatches.
+    fn in_chunks(&mut self, kernel: Kernel, buffers: &[Buffer], chunks: u32) {
+        for _ in 0..chunks {
+            self.add(kernel, buffers, Grid::Counted(argument::BAND));
+            if chunks > 1 {
+                self.plan(Kernel::NextChunk);
+            }
+        }
     }
 
     fn loss(&mut self, sky: bool) {
@@ -261,13 +342,24 @@ impl List {
         }
     }
 
-    fn backward(&mut self, entries: Buffer, sums: Sums) {
+    /// Gradients of the screen splats. The entries of the last band are there, of the others they are made again; what each
+    /// tile has and uses of them the ranges still know.
+    fn backward(&mut self, unit: &Unit, sizes: &Sizes, split: &Split, order: Buffer, sums: Sums) {
         use Buffer as B;
         let extras = if sums.extras { B::Derivatives } else { B::Nothing };
-        let vjp = [B::Job, B::Ranges, entries, B::EntrySplats, B::Screen, B::Pixels, B::Slots, extras];
-        self.add(Kernel::BlendVjp(sums), &vjp, Grid::Counted(argument::TILES));
-        let sum = [B::Job, B::Boxes, B::Order0, B::Offsets, B::Slots, B::Gradients];
-        self.add(Kernel::SlotSum, &sum, Grid::Counted(argument::VISIBLE));
+        for _ in 0..split.bands {
+            let entries = if split.bands > 1 {
+                self.plan(Kernel::NextBand);
+                let [_, entries] = self.entries(unit, sizes, order);
+                entries
+            } else {
+                sorted_entries(unit.tiles)
+            };
+            let vjp = [B::Job, B::Ranges, entries, B::EntrySplats, B::Screen, B::Pixels, B::Slots, extras];
+            self.in_chunks(Kernel::BlendVjp(sums), &vjp, split.chunks);
+            let sum = [B::Job, B::Boxes, order, B::Offsets, B::Slots, B::Gradients];
+            self.add(Kernel::SlotSum, &sum, Grid::Counted(argument::VISIBLE));
+        }
     }
 
     fn update(&mut self, sh_blocks: u64, rows: bool, depth: bool) {
@@ -322,6 +414,11 @@ impl List {
     }
 }
 
+/// Where the numbers of the entries are after their sort.
+fn sorted_entries(tiles: u64) -> Buffer {
+    if tile_passes(tiles).is_multiple_of(2) { Buffer::Entries0 } else { Buffer::Entries1 }
+}
+
 /// Passes of 8 bits that the numbers of so many tiles need.
 fn tile_passes(tiles: u64) -> u8 {
     let bits = u64::BITS - tiles.saturating_sub(1).leading_zeros();
@@ -331,14 +428,18 @@ fn tile_passes(tiles: u64) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::split::Windows;
 
     #[test]
     fn tiles_are_sorted_in_as_few_passes_as_their_numbers_need() {
         assert_eq!([1, 2, 256, 257, 65_536, 65_537].map(tile_passes), [1, 1, 1, 2, 2, 3]);
     }
 
+    const WHOLE: Split = Split { band_rows: u32::MAX, bands: 1, chunks: 1, windows: Windows::WHOLE };
+
     #[test]
     fn every_dispatch_has_a_buffer_for_each_binding() {
+        let apart = Split { bands: 2, chunks: 2, windows: Windows::of(|_| 2), ..Split::default() };
         for then in [
             Then::Picture { extras: true },
             Then::Step { sh_blocks: 4, absolute: true, sky: true, rows: true },
@@ -349,7 +450,9 @@ mod tests {
             Then::Rays { first: true },
         ] {
             let unit = Unit { tiles: 1000, capped: true, then };
-            for dispatch in dispatches(&unit, &Sizes { splats: 4096, entries: 4096, ..Sizes::default() }) {
+            for dispatch in
+                dispatches(&unit, &Sizes { splats: 4096, entries: 4096, ..Sizes::default() }, &apart)
+            {
                 assert_eq!(dispatch.buffers.len(), dispatch.kernel.source().bindings.len(), "{dispatch:?}");
             }
         }
@@ -359,8 +462,9 @@ mod tests {
     fn a_step_takes_no_more_dispatches_than_the_architecture_says() {
         let then = Then::Step { sh_blocks: 4, absolute: false, sky: false, rows: true };
         let unit = Unit { tiles: 726, capped: false, then };
-        let count =
-            |entries: u64| dispatches(&unit, &Sizes { splats: 1 << 18, entries, ..Sizes::default() }).len();
+        let count = |entries: u64| {
+            dispatches(&unit, &Sizes { splats: 1 << 18, entries, ..Sizes::default() }, &WHOLE).len()
+        };
         assert_eq!(count(1 << 20), 45);
         assert!(count(1 << 24) <= 64);
     }
@@ -369,7 +473,7 @@ mod tests {
     fn a_rule_takes_no_more_dispatches_than_the_architecture_says() {
         let count = |change: Change, reorder: bool| {
             let unit = Unit { tiles: 0, capped: false, then: Then::Rule { change, reorder, sh_blocks: 4 } };
-            dispatches(&unit, &Sizes { splats: 1 << 20, ..Sizes::default() }).len()
+            dispatches(&unit, &Sizes { splats: 1 << 20, ..Sizes::default() }, &WHOLE).len()
         };
         assert_eq!([false, true].map(|reorder| count(Change::Classic, reorder)), [60, 74]);
         assert_eq!([false, true].map(|reorder| count(Change::Mcmc, reorder)), [80, 94]);
@@ -377,7 +481,7 @@ mod tests {
         // A view of free space, 256 px wide.
         let view = |first: bool| {
             let unit = Unit { tiles: 256, capped: false, then: Then::Rays { first } };
-            dispatches(&unit, &Sizes { splats: 1 << 20, entries: 1 << 20, ..Sizes::default() }).len()
+            dispatches(&unit, &Sizes { splats: 1 << 20, entries: 1 << 20, ..Sizes::default() }, &WHOLE).len()
         };
         assert_eq!([false, true].map(view), [28, 29]);
     }

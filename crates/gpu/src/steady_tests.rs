@@ -35,7 +35,7 @@ fn a_step_is_one_submission_that_nobody_waits_for() {
     steps(&mut engine, 16..16 + IN_FLIGHT as u64);
     let after = engine.memory.counts();
     let n = IN_FLIGHT as u64;
-    assert_eq!(after.submissions - before.submissions, n);
+    assert_eq!((after.units - before.units, after.submissions - before.submissions), (n, n));
     assert_eq!(after.waits, before.waits);
     assert_eq!(after.allocations, before.allocations);
     assert_eq!(after.sent - before.sent, n * Job::BYTES, "records alone: the pictures are there");

@@ -2,7 +2,7 @@
 
 use gausset_core::engine::{EngineError, StepReport, TrainView};
 
-use crate::device::{Memory, Upload};
+use crate::device::{Memory, PictureName, Upload};
 use crate::flight::{Device, Status};
 use crate::layout::Buffer;
 use crate::record::{Job, Rule, flag, halt, status};
@@ -18,6 +18,13 @@ pub(crate) struct Step {
     pub(crate) job: Job,
     pub(crate) unit: Unit,
     pub(crate) scale: LossScale,
+}
+
+impl Step {
+    /// The name of its picture.
+    fn picture(&self) -> Option<PictureName> {
+        Some((self.view.index, self.view.reduction))
+    }
 }
 
 /// A density rule, or a part of one.
@@ -53,7 +60,7 @@ impl Device for Tasks<'_> {
 
     fn submit(&mut self, task: &Task, number: u32, lifts: bool) -> Result<(), EngineError> {
         let lifted = if lifts { flag::LIFTS } else { 0 };
-        let unit = [number, 0, 0, 0];
+        let unit = number;
         let step = match task {
             Task::Step(step) => step,
             Task::Rule(ruled) | Task::Rays(ruled) => {
@@ -72,10 +79,10 @@ impl Device for Tasks<'_> {
         // As far as the host knows: for profiles. The device knows better.
         let splats = self.state.splats as u32;
         let job = Job { unit, splats, flags: step.job.flags | lifted, ..step.job };
-        let (view, target) = (&step.view, &step.view.target);
+        let target = &step.view.target;
         let picture = Upload {
             to: Buffer::Picture,
-            name: Some((view.index, view.reduction)),
+            name: step.picture(),
             bytes: unit::picture_bytes(target),
             words: &|words| unit::picture_words(target, words),
         };
@@ -94,12 +101,13 @@ impl Device for Tasks<'_> {
             };
             return self.memory.grow_splats(u64::from(status[status::SPLATS]), most);
         }
-        let what = || match task {
-            Task::Step(step) => format!("view `{}`", step.view.name),
-            Task::Rule(_) => "a density rule".to_owned(),
-            Task::Rays(_) => "a view of free space".to_owned(),
+        let (view, job, what) = match task {
+            Task::Step(step) => (step.picture(), &step.job, format!("view `{}`", step.view.name)),
+            Task::Rule(ruled) => (None, &ruled.job, "a density rule".to_owned()),
+            Task::Rays(ruled) => (None, &ruled.job, "a view of free space".to_owned()),
         };
-        self.memory.grow_entries(&what, u64::from(status[status::ENTRIES]))
+        let entries = u64::from(status[status::ENTRIES]);
+        self.memory.make_room_for_lists(view, job.tile_rows(), &|| what.clone(), entries)
     }
 
     fn done(&mut self, task: &Task, status: &Status) {
@@ -120,6 +128,7 @@ impl Device for Tasks<'_> {
                 return;
             }
         };
+        self.memory.splits.note(step.picture(), status[status::LONGEST]);
         let loss = loss_of(&step.scale, status);
         self.state.group_clock += 1;
         report.steps += 1;

@@ -124,6 +124,7 @@ mod tests {
     use super::*;
     use crate::layout::Sizes;
     use crate::schedule::{Then, Unit, dispatches};
+    use crate::split::Split;
 
     #[test]
     fn a_step_moves_what_its_table_says() {
@@ -131,7 +132,9 @@ mod tests {
         let unit = Unit { tiles: 256, capped: false, then };
         let sizes = Sizes { splats: 1 << 18, entries: 1 << 20, ..Sizes::default() };
         let mut sum = Traffic::default();
-        dispatches(&unit, &sizes).iter().for_each(|dispatch| sum += dispatch.kernel.traffic());
+        dispatches(&unit, &sizes, &Split::default())
+            .iter()
+            .for_each(|dispatch| sum += dispatch.kernel.traffic());
         // Four passes by depth and one by tile; slots are written once and read once.
         assert_eq!(sum.entry, 12.0 + 20.0 + 4.0 + 48.0 + (8.0 + 96.0) + 48.0);
         assert_eq!(sum.pixel, 16.0 + 56.0 + 72.0 + 32.0);

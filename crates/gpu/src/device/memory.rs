@@ -6,14 +6,16 @@ use std::sync::Arc;
 use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
-use super::Gpu;
 use super::mapping::{map, wait};
 use super::pictures::Pictures;
 use super::ring::Ring;
 use super::timer::{Timer, transfer};
+use super::{AdapterKind, Gpu};
 use crate::kernels::Kernel;
 use crate::layout::{Buffer, Sizes};
+use crate::pace::Pace;
 use crate::schedule::{Grid, Unit};
+use crate::split::{Split, Splits};
 use crate::traffic::Traffic;
 
 /// Bytes that are written or read at a time.
@@ -23,6 +25,8 @@ const CHUNK: usize = 16 << 20;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
     /// Units submitted.
+    pub(crate) units: u64,
+    /// In so many submissions.
     pub(crate) submissions: u64,
     /// Times that the host waited for one.
     pub(crate) waits: u64,
@@ -40,6 +44,8 @@ pub(super) struct Part {
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) group: wgpu::BindGroup,
     pub(super) grid: Grid,
+    /// Whether it takes time that is worth a thought.
+    pub(super) is_heavy: bool,
     pub(super) stage: Stage,
     pub(super) traffic: Traffic,
 }
@@ -53,11 +59,15 @@ pub(crate) struct Memory {
     /// By kernel and buffers; empty again whenever a buffer is another one.
     pub(super) groups: BTreeMap<(Kernel, Vec<Buffer>), wgpu::BindGroup>,
     /// By unit; empty again with the groups, and when sizes change.
-    pub(super) plans: Vec<(Unit, Arc<[Part]>)>,
+    pub(super) plans: Vec<(Unit, Split, Arc<[Part]>)>,
     /// Units under way.
     pub(super) ring: Ring,
     /// Pictures that stay.
     pub(super) pictures: Pictures,
+    /// How views are taken apart.
+    pub(crate) splits: Splits,
+    /// How long stages take.
+    pub(crate) pace: Pace,
     /// Made when the first unit is timed.
     pub(super) timer: Option<Timer>,
     /// What goes up with a unit, while it is made.
@@ -67,6 +77,8 @@ pub(crate) struct Memory {
     staging: Option<wgpu::Buffer>,
     /// Bytes that all buffers may take together.
     limit: u64,
+    /// Most entries that there may be room for, whatever the device can: for tests.
+    pub(crate) entry_limit: u64,
 }
 
 fn usages(buffer: Buffer) -> wgpu::BufferUsages {
@@ -81,6 +93,7 @@ fn usages(buffer: Buffer) -> wgpu::BufferUsages {
 impl Memory {
     /// No buffers.
     pub(crate) fn new(gpu: Gpu) -> Self {
+        let is_kept = gpu.info().kind != AdapterKind::Software && gpu.has_timestamps();
         Self {
             gpu,
             buffers: Vec::new(),
@@ -89,11 +102,14 @@ impl Memory {
             plans: Vec::new(),
             ring: Ring::default(),
             pictures: Pictures::default(),
+            splits: Splits::default(),
+            pace: Pace::new(is_kept),
             timer: None,
             words: Vec::new(),
             counts: Counts::default(),
             staging: None,
             limit: u64::MAX,
+            entry_limit: u64::MAX,
         }
     }
 

@@ -35,6 +35,7 @@ use std::sync::{Arc, Mutex};
 pub use adapter::{AdapterChoice, AdapterKind, AdapterReport, Automatic, GpuInfo};
 pub use kernel_cache::KernelCache;
 pub(crate) use memory::Memory;
+pub(crate) use pictures::PictureName;
 pub(crate) use queue::Upload;
 
 use crate::kernels::Kernel;

@@ -10,11 +10,14 @@ use super::memory::{Memory, Part};
 use super::pictures::PictureName;
 use super::pipeline::Pipeline;
 use super::ring::Ring;
-use super::timer::{self, Timed, Timer};
+use super::timer::{self, Timed, TimedStage, Timer};
+use crate::kernels::Kernel;
 use crate::layout::Buffer;
 use crate::layout::sh_blocks;
+use crate::pace::Extent;
 use crate::record::{GRID_WIDTH, Job, Record, Rule, status};
 use crate::schedule::{Dispatch, Grid, Then, Unit, dispatches};
+use crate::split::Split;
 use crate::traffic::{Items, Traffic};
 
 /// Bytes of a status.
@@ -53,9 +56,20 @@ impl Memory {
         unit: &Unit,
     ) -> Result<(), EngineError> {
         let sizes = *self.sizes();
-        let job = Job { capacity: sizes.splats as u32, entry_capacity: sizes.entries as u32, ..*job };
-        let parts = self.plan(unit)?;
-        self.launch(Some(&job), rule, upload, &parts)
+        let extent =
+            Extent { splats: f64::from(job.splats), pixels: f64::from(job.width) * f64::from(job.height) };
+        let view = upload.and_then(|upload| upload.name);
+        let split = self.splits.of(view, job.tile_rows(), self.pace.windows(&extent));
+        let job = Job {
+            capacity: sizes.splats as u32,
+            entry_capacity: sizes.entries as u32,
+            band_rows: split.band_rows,
+            chunk_entries: self.splits.chunk_entries,
+            chunks: split.chunks,
+            ..*job
+        };
+        let parts = self.plan(unit, &split)?;
+        self.launch(Some((&job, &split, &extent)), rule, upload, &parts)
     }
 
     /// Submits dispatches alone.
@@ -67,14 +81,14 @@ impl Memory {
 
     fn launch(
         &mut self,
-        job: Option<&Job>,
+        unit: Option<(&Job, &Split, &Extent)>,
         rule: Option<&Rule>,
         upload: Option<&Upload<'_>>,
         parts: &[Part],
     ) -> Result<(), EngineError> {
         let gpu = self.gpu.clone();
         self.words.clear();
-        if let Some(job) = job {
+        if let Some((job, ..)) = unit {
             self.words.extend(job.words());
         }
         let job_bytes = 4 * self.words.len() as u64;
@@ -92,15 +106,32 @@ impl Memory {
         let (mut place, made) = self.ring.place(&gpu, room, STATUS_BYTES + timer::BYTES)?;
         self.counts.allocations += 2 * made;
         place.fill(&gpu, bytemuck::cast_slice(&self.words))?;
-        let is_timed = gausset_prof::is_enabled() && self.counts.submissions.is_multiple_of(timer::EVERY);
+        let number = self.counts.units;
+        let is_timed =
+            self.pace.wants(number) || gausset_prof::is_enabled() && number.is_multiple_of(timer::EVERY);
         if is_timed && self.timer.is_none() {
             self.timer = Timer::new(&gpu)?;
         }
         let timer = self.timer.as_ref().filter(|_| is_timed);
-        let runs: Vec<&[Part]> = match timer {
-            Some(_) => parts.chunk_by(|a, b| a.stage == b.stage).collect(),
-            None => vec![parts],
+        let submissions = match unit {
+            Some((_, split, extent)) => {
+                let stages = parts.iter().map(|part| part.is_heavy.then_some(part.stage));
+                self.pace.submissions(stages, &split.windows, extent)
+            }
+            None => vec![parts.len()],
         };
+        // Of each submission, what is recorded in one pass.
+        let mut rest = parts;
+        let mut runs: Vec<Vec<&[Part]>> = Vec::with_capacity(submissions.len());
+        for length in submissions {
+            let (now, later) = rest.split_at(length);
+            runs.push(match timer {
+                Some(_) => now.chunk_by(|a, b| a.stage == b.stage).collect(),
+                None => vec![now],
+            });
+            rest = later;
+        }
+        let all_runs = || runs.iter().flatten();
         let down = STATUS_BYTES + timer.map_or(0, |_| timer::BYTES);
         let of = |buffer: Buffer| &self.buffers[buffer as usize];
         let index = gpu.guarded("a unit", 0, |device, queue| {
@@ -126,22 +157,32 @@ impl Memory {
             if let Some(timer) = timer {
                 timer.mark(&mut encoder, 1);
             }
-            for (stage, run) in runs.iter().enumerate() {
-                let timestamps = timer.and_then(|timer| timer.around(stage));
-                record(&mut encoder, run, of(Buffer::Arguments), timestamps);
+            let mut number = 0;
+            for (submission, runs) in runs.iter().enumerate() {
+                if submission > 0 {
+                    let next = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
+                    queue.submit([std::mem::replace(&mut encoder, next).finish()]);
+                }
+                for run in runs {
+                    let timestamps = timer.and_then(|timer| timer.around(number));
+                    record(&mut encoder, run, of(Buffer::Arguments), timestamps);
+                    number += 1;
+                }
             }
             encoder.copy_buffer_to_buffer(of(Buffer::Status), 0, &place.down, 0, STATUS_BYTES);
             if let Some(timer) = timer {
-                timer.resolve(&mut encoder, runs.len(), &place.down, STATUS_BYTES);
+                timer.resolve(&mut encoder, number, &place.down, STATUS_BYTES);
             }
             queue.submit([encoder.finish()])
         })?;
-        self.counts.submissions += 1;
+        self.counts.units += 1;
+        self.counts.submissions += runs.len() as u64;
         self.counts.sent += bytes;
         self.counts.read += down;
-        let timed = match (timer, job) {
-            (Some(_), Some(job)) => Timed {
-                stages: runs.iter().filter_map(|run| stage(run)).collect(),
+        let timed = match (timer, unit) {
+            (Some(_), Some((job, split, extent))) => Timed {
+                stages: all_runs().filter_map(|run| timed_stage(run, split)).collect(),
+                extent: *extent,
                 items: Items {
                     splats: f64::from(job.splats),
                     pixels: f64::from(job.width) * f64::from(job.height),
@@ -214,33 +255,34 @@ impl Memory {
             wait(gpu, Some(oldest.index.clone()))?;
         }
         let mut words = [0; status::WORDS];
-        let timer = &mut self.timer;
+        let (timer, pace) = (&mut self.timer, &mut self.pace);
         self.ring.land(gpu, |bytes, timed| {
             let (status, ticks) = bytes.split_at(STATUS_BYTES as usize);
             words.copy_from_slice(bytemuck::cast_slice(status));
             let period = gpu.shared.tick.filter(|_| !timed.stages.is_empty());
             if let (Some(period), Some(timer)) = (period, timer) {
-                timer.report(timed, &words, bytemuck::cast_slice(ticks), period);
+                timer.report(timed, &words, bytemuck::cast_slice(ticks), period, pace);
             }
         })?;
         Ok(Some(words))
     }
 
     /// The recorded dispatches of a unit, made once.
-    fn plan(&mut self, unit: &Unit) -> Result<Arc<[Part]>, EngineError> {
-        if let Some((_, parts)) = self.plans.iter().find(|(of, _)| of == unit) {
+    fn plan(&mut self, unit: &Unit, split: &Split) -> Result<Arc<[Part]>, EngineError> {
+        let is_it = |(of, with, _): &&(Unit, Split, _)| of == unit && with == split;
+        if let Some((_, _, parts)) = self.plans.iter().find(is_it) {
             return Ok(Arc::clone(parts));
         }
         if self.plans.len() >= MOST_PLANS {
             self.plans.clear();
         }
-        let mut parts = self.parts(&dispatches(unit, self.sizes()))?;
+        let mut parts = self.parts(&dispatches(unit, self.sizes(), split))?;
         if matches!(unit.then, Then::Rule { .. } | Then::Rays { .. }) {
             // Also where it sorts and scans.
             parts.iter_mut().for_each(|part| part.stage = Stage::Density);
         }
         let parts: Arc<[Part]> = parts.into();
-        self.plans.push((*unit, Arc::clone(&parts)));
+        self.plans.push((*unit, *split, Arc::clone(&parts)));
         Ok(parts)
     }
 
@@ -249,11 +291,17 @@ impl Memory {
         for dispatch in dispatches {
             let pipeline = self.gpu.pipeline(dispatch.kernel)?;
             let group = self.group(&pipeline, dispatch)?;
+            let stage = match (dispatch.kernel, parts.last()) {
+                // It belongs to what it takes apart.
+                (Kernel::NextWindow(..) | Kernel::NextChunk, Some(Part { stage, .. })) => *stage,
+                _ => dispatch.kernel.stage(),
+            };
             parts.push(Part {
                 pipeline: pipeline.pipeline,
                 group,
                 grid: dispatch.grid,
-                stage: dispatch.kernel.stage(),
+                is_heavy: dispatch.is_heavy(),
+                stage,
                 traffic: dispatch.kernel.traffic(),
             });
         }
@@ -289,10 +337,16 @@ impl Memory {
 }
 
 /// The stage of dispatches that stand together, and what they move.
-fn stage(run: &[Part]) -> Option<(Stage, Traffic)> {
-    let mut sum = Traffic::default();
-    run.iter().for_each(|part| sum += part.traffic);
-    run.first().map(|part| (part.stage, sum))
+fn timed_stage(run: &[Part], split: &Split) -> Option<TimedStage> {
+    let mut traffic = Traffic::default();
+    run.iter().for_each(|part| traffic += part.traffic);
+    let heavy = run.iter().filter(|part| part.is_heavy).count() as f64;
+    let of = |part: &Part| TimedStage {
+        stage: part.stage,
+        traffic,
+        dispatches: heavy / f64::from(split.windows.parts(part.stage)),
+    };
+    run.first().map(of)
 }
 
 /// Records dispatches in one pass.

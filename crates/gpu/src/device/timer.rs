@@ -7,11 +7,12 @@ use gausset_core::Stage;
 use gausset_core::engine::EngineError;
 
 use super::Gpu;
-use crate::record::status;
+use crate::pace::{Extent, Pace};
+use crate::record::{halt, status};
 use crate::traffic::{Items, Traffic};
 
-/// Most stages of a unit.
-const MOST_STAGES: u32 = 10;
+/// Most stages of a unit; one that is taken apart has a stage several times.
+const MOST_STAGES: u32 = 32;
 /// Bytes of the timestamps of a unit: begin and end of the copies before its dispatches, then of each stage.
 pub(super) const BYTES: u64 = 16 * (1 + MOST_STAGES as u64);
 /// While the profiler records, one in so many units is timed.
@@ -35,14 +36,26 @@ pub(super) struct Timer {
 /// What is timed of a unit.
 #[derive(Debug, Default)]
 pub(super) struct Timed {
-    /// Stages in their order, and what each moves. Empty where the unit is not timed.
-    pub(super) stages: Vec<(Stage, Traffic)>,
+    /// Stages in their order. Empty where the unit is not timed.
+    pub(super) stages: Vec<TimedStage>,
+    /// How large the unit is.
+    pub(super) extent: Extent,
     /// What is known when it is submitted.
     pub(super) items: Items,
     /// Whether it is a rule: its status has rows in place of visible splats, and no entries.
     pub(super) is_rule: bool,
     /// Bytes that are copied before its dispatches.
     pub(super) copied: f64,
+}
+
+/// A stage that is timed.
+#[derive(Debug)]
+pub(super) struct TimedStage {
+    pub(super) stage: Stage,
+    /// What it moves.
+    pub(super) traffic: Traffic,
+    /// Dispatches as if each were whole.
+    pub(super) dispatches: f64,
 }
 
 impl Timer {
@@ -105,18 +118,33 @@ impl Timer {
         if self.times_copies { 0 } else { 2 }
     }
 
-    /// Hands the times of a unit that has just come to its end to the profiler; `period` is the length of a tick, ns.
-    pub(super) fn report(&mut self, timed: &Timed, status: &[u32], ticks: &[u64], period: f32) {
+    /// Hands the times of a unit that has just come to its end to the profiler and to who splits units; `period` is the length
+    /// of a tick, ns.
+    pub(super) fn report(
+        &mut self,
+        timed: &Timed,
+        status: &[u32],
+        ticks: &[u64],
+        period: f32,
+        pace: &mut Pace,
+    ) {
         let of = |word: usize| f64::from(status[word]);
         let items = Items {
             visible: of(status::VISIBLE),
             entries: if timed.is_rule { 0.0 } else { of(status::ENTRIES) },
             ..timed.items
         };
-        let stages =
-            timed.stages.iter().map(|(stage, traffic)| (STAGES, stage.name(), traffic.bytes(&items)));
+        let stages = timed.stages.iter().map(|of| (STAGES, of.stage.name(), of.traffic.bytes(&items)));
         let copies = self.times_copies.then_some((TRANSFERS, "upload", timed.copied));
         let ns = |tick: u64| f64::from(period) * tick as f64;
+        let times = ticks.as_chunks::<2>().0.iter().skip(usize::from(self.times_copies));
+        // A unit that was halted has done less than it says.
+        let times = times.filter(|_| status[status::HALT] == halt::NOT);
+        for (of, &[begin, end]) in timed.stages.iter().zip(times).take(MOST_STAGES as usize) {
+            if begin != 0 && end >= begin {
+                pace.note(of.stage, &timed.extent, of.dispatches, ns(end - begin) / 1e6);
+            }
+        }
         let pairs = ticks.as_chunks::<2>().0.iter().filter(|[begin, end]| *begin != 0 && end >= begin);
         let last = pairs.map(|&[_, end]| ns(end)).fold(0.0, f64::max);
         let offset = gausset_prof::clock_ns() as f64 - last;

@@ -5,7 +5,8 @@
 //     pixel = C + T_end (background + sky)
 //
 // One thread for each pixel; the splats of a tile are loaded 256 at a time. Pixels that have stopped go on loading and
-// waiting, so that no barrier depends on them.
+// waiting, so that no barrier depends on them. A long list may be walked in chunks, a dispatch each: C, T, D and the count
+// are carried from one to the next by the pixels, and the operations are those of one walk.
 
 // Whether depth and count are written.
 override EXTRAS: bool = false;
@@ -21,6 +22,7 @@ override EXTRAS: bool = false;
 // Bits of Σ w z, splats blended.
 @group(0) @binding(7) var<storage, read_write> depths: array<vec2<u32>>;
 @group(0) @binding(8) var<storage, read> corrections: array<u32>;
+@group(0) @binding(9) var<storage, read_write> status: array<atomic<u32>>;
 
 var<workgroup> a: array<vec4<f32>, 256>;
 var<workgroup> b: array<vec4<f32>, 256>;
@@ -55,20 +57,37 @@ fn sky_at(centre: vec2<f32>) -> vec3<f32> {
 
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
-    let tile = group_index(group);
+    let tile = tile_of(group);
     let list = list_of(tile, thread, 2u);
-    let lo = list.x;
-    let hi = list.y;
-    if (thread == 0u) { atomicStore(&most_used, lo); }
+    let part = chunk_of(list.x, list.y);
+    let lo = part.x;
+    let hi = part.y;
+    if (thread == 0u) {
+        atomicStore(&most_used, list.x);
+        atomicMax(&status[STATUS_LONGEST], list.y - list.x);
+    }
     workgroupBarrier();
     let centre = pixel_centre(tile, job.tiles_x, thread);
-    let inside = centre.x < f32(job.width) && centre.y < f32(job.height);
+    let inside = tile < band_end() && centre.x < f32(job.width) && centre.y < f32(job.height);
+    let at = u32(centre.y) * job.width + u32(centre.x);
     var transmittance = 1.0;
     var colour = vec3<f32>(0.0);
     var depth = 0.0;
     var count = 0u;
     var stopped = !inside;
-    var used = lo;
+    var used = list.x;
+    if (job.chunk > 0u && inside) {
+        // A pixel that has stopped has the negative of its transmittance.
+        let carried = pixels[at];
+        colour = carried.xyz;
+        transmittance = abs(carried.w);
+        stopped = carried.w < 0.0;
+        used = ranges[4u * tile + 3u];
+        if (EXTRAS) {
+            depth = bitcast<f32>(depths[at].x);
+            count = depths[at].y;
+        }
+    }
     for (var first = lo; first < hi; first += 256u) {
         let n = min(256u, hi - first);
         workgroupBarrier();
@@ -100,14 +119,16 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         }
     }
     if (inside) {
-        var behind = job.background.xyz;
-        colour = fma(vec3<f32>(transmittance), behind, colour);
-        if (job.sky_row.x != NOWHERE) { colour = fma(vec3<f32>(transmittance), sky_at(centre), colour); }
-        let at = u32(centre.y) * job.width + u32(centre.x);
+        if (is_last_chunk()) {
+            colour = fma(vec3<f32>(transmittance), job.background.xyz, colour);
+            if (job.sky_row.x != NOWHERE) { colour = fma(vec3<f32>(transmittance), sky_at(centre), colour); }
+        } else if (stopped) {
+            transmittance = -transmittance;
+        }
         pixels[at] = vec4<f32>(colour, transmittance);
         if (EXTRAS) { depths[at] = vec2<u32>(bitcast<u32>(depth), count); }
     }
     atomicMax(&most_used, used);
     workgroupBarrier();
-    if (thread == 0u && tile < job.tiles) { ranges[4u * tile + 3u] = atomicLoad(&most_used); }
+    if (thread == 0u && tile < band_end()) { ranges[4u * tile + 3u] = atomicLoad(&most_used); }
 }

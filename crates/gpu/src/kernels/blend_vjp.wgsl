@@ -9,6 +9,9 @@
 // so each pixel meets the splats in their order and each thread sums alone. The sums of an entry go to its own slot:
 // (Σv, Σv dx, Σv dy, Σv dx²), (Σv dx dy, Σv dy², dL/d red, green), (blue, Σ|v slope_x|, Σ|v slope_y|, 0); offsets from the
 // mean to the pixel.
+//
+// A long list may be walked in chunks, a dispatch each: T and S are carried in the fourth values of picture and gradient,
+// which nobody reads any more.
 
 // Whether the absolute sums are wanted.
 override ABSOLUTE: bool = false;
@@ -21,7 +24,7 @@ override EXTRAS: bool = false;
 @group(0) @binding(2) var<storage, read> entries: array<u32>;
 @group(0) @binding(3) var<storage, read> entry_splats: array<u32>;
 @group(0) @binding(4) var<storage, read> screen: array<vec4<f32>>;
-@group(0) @binding(5) var<storage, read> pixels: array<vec4<f32>>;
+@group(0) @binding(5) var<storage, read_write> pixels: array<vec4<f32>>;
 @group(0) @binding(6) var<storage, read_write> slots: array<vec4<f32>>;
 // For each pixel dL/dalpha, dL/ddepth, and their part of S.
 @group(0) @binding(7) var<storage, read> extras: array<vec4<f32>>;
@@ -32,11 +35,13 @@ var<workgroup> transmittances: array<f32, 256>;
 
 @compute @workgroup_size(64)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
-    let tile = group_index(group);
-    if (tile >= job.tiles) { return; }
-    let lo = ranges[4u * tile];
+    let tile = tile_of(group);
+    if (tile >= band_end()) { return; }
     let hi = ranges[4u * tile + 1u];
-    let end = ranges[4u * tile + 3u];
+    let used = ranges[4u * tile + 3u];
+    let part = chunk_of(ranges[4u * tile], used);
+    let lo = part.x;
+    let end = part.y;
     let corner = pixel_centre(tile, job.tiles_x, 0u);
     for (var p = thread; p < 256u; p += 64u) {
         let centre = pixel_centre(tile, job.tiles_x, p);
@@ -45,9 +50,14 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         if (centre.x < f32(job.width) && centre.y < f32(job.height)) {
             let at = u32(centre.y) * job.width + u32(centre.x);
             let g = pixels[job.width * job.height + at].xyz;
-            state = vec4<f32>(g, dot(g, pixels[at].xyz));
-            if (EXTRAS) { state.w += extras[at].z; }
-            transmittance = 1.0;
+            if (job.chunk == 0u) {
+                state = vec4<f32>(g, dot(g, pixels[at].xyz));
+                if (EXTRAS) { state.w += extras[at].z; }
+                transmittance = 1.0;
+            } else {
+                state = vec4<f32>(g, pixels[job.width * job.height + at].w);
+                transmittance = pixels[at].w;
+            }
         }
         gradients[p] = state;
         transmittances[p] = transmittance;
@@ -127,6 +137,17 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
             slots[3u * entry + 1u] = sum_1;
             slots[3u * entry + 2u] = sum_2;
         }
+    }
+    if (!is_last_chunk()) {
+        for (var p = thread; p < 256u; p += 64u) {
+            let centre = pixel_centre(tile, job.tiles_x, p);
+            if (centre.x < f32(job.width) && centre.y < f32(job.height)) {
+                let at = u32(centre.y) * job.width + u32(centre.x);
+                pixels[at].w = transmittances[p];
+                pixels[job.width * job.height + at].w = gradients[p].w;
+            }
+        }
+        return;
     }
     // What no pixel has used.
     for (var at = max(lo, end) + thread; at < hi; at += 64u) {

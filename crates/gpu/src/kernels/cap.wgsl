@@ -14,7 +14,7 @@ var<workgroup> draws: array<atomic<u32>, 8>;
 
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
-    let tile = group_index(group);
+    let tile = tile_of(group);
     let list = list_of(tile, thread, 1u);
     let lo = list.x;
     let hi = list.y;

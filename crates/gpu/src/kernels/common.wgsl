@@ -1,8 +1,9 @@
 // What several kernels share: the two-dimensional grid, tests by bits, sums over a workgroup.
 
-/// Index of a workgroup in a grid of constant width: at most 65,535 workgroups fit into one dimension.
+/// Index of a workgroup in a grid of constant width: at most 65,535 workgroups fit into one dimension. A dispatch that is
+/// done in parts starts behind those of the parts before it.
 fn group_index(group: vec3<u32>) -> u32 {
-    return group.y * GRID_WIDTH + group.x;
+    return job.first_group + group.y * GRID_WIDTH + group.x;
 }
 
 /// Arguments of an indirect dispatch with a workgroup for each `per_group` of so many items.

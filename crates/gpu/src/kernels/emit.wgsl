@@ -1,5 +1,5 @@
-// The entries of each splat, tile rows first: key = tile, value = number of the entry. It walks over the rectangle that
-// was counted.
+// The entries of each splat in the band, tile rows first: key = tile, value = number of the entry. It walks over the
+// rectangle that was counted.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> boxes: array<vec4<u32>>;
@@ -16,11 +16,10 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
     let splat = order[rank];
     let box = boxes[splat];
     let x0 = box.x & 0xffffu;
-    let y0 = box.x >> 16u;
+    let rows = rows_in_band(box);
     let width = box.y & 0xffffu;
-    let height = box.y >> 16u;
     var entry = offsets[rank];
-    for (var y = y0; y < y0 + height; y++) {
+    for (var y = rows.x; y < rows.x + rows.y; y++) {
         for (var x = x0; x < x0 + width; x++) {
             keys[entry] = y * job.tiles_x + x;
             values[entry] = entry;

@@ -1,4 +1,4 @@
-// Tiles of each visible splat, in depth order: what the scan turns into the places of their entries.
+// Tiles of each visible splat in the band, in depth order: what the scan turns into the places of their entries.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> boxes: array<vec4<u32>>;
@@ -9,8 +9,8 @@
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
     let rank = group_index(group) * 256u + thread;
     if (rank < job.visible) {
-        let size = boxes[order[rank]].y;
-        offsets[rank] = (size & 0xffffu) * (size >> 16u);
+        let box = boxes[order[rank]];
+        offsets[rank] = (box.y & 0xffffu) * rows_in_band(box).y;
     } else if (rank < job.visible + 4u) {
         offsets[rank] = 0u;
     }

@@ -10,7 +10,6 @@
 @group(0) @binding(5) var<storage, read_write> queries: array<vec4<u32>>;
 
 fn weight(query: vec4<u32>) -> f32 {
-    if (query.x >= job.width || query.y >= job.height) { return 0.0; }
     let limit = bitcast<f32>(query.z);
     let tile = query.y / TILE_SIZE * job.tiles_x + query.x / TILE_SIZE;
     let centre = vec2<f32>(f32(query.x) + 0.5, f32(query.y) + 0.5);
@@ -35,5 +34,10 @@ fn weight(query: vec4<u32>) -> f32 {
 @compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
     let i = group_index(group) * 256u + thread;
-    if (i < job.queries) { queries[i].w = bitcast<u32>(weight(queries[i])); }
+    if (i >= job.queries) { return; }
+    let query = queries[i];
+    let row = query.y / TILE_SIZE;
+    // Beside the picture nothing is in front of anything: the answer stays 0.
+    let is_asked = query.x < job.width && query.y < job.height && row >= job.band_top && row < job.band_bottom;
+    if (is_asked) { queries[i].w = bitcast<u32>(weight(query)); }
 }

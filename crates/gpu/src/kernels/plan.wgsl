@@ -8,6 +8,10 @@
 @group(0) @binding(4) var<storage, read_write> sums: array<u32>;
 @group(0) @binding(5) var<storage, read_write> census: array<u32>;
 
+// Of `next_window`: the arguments of the dispatch that is done in parts, and how many there are.
+override DISPATCH: u32 = 0u;
+override PARTS: u32 = 1u;
+
 var<workgroup> shared_words: array<u32, 256>;
 var<workgroup> shared_values: array<vec2<f32>, 256>;
 
@@ -22,6 +26,13 @@ fn add_capped(a: u32, b: u32) -> u32 {
     return select(sum, 0xffffffffu, sum < a);
 }
 
+/// The band from a row of tiles on.
+fn start_band(top: u32) {
+    job.band_top = top;
+    job.band_bottom = min(top + job.band_rows, job.tiles / max(job.tiles_x, 1u));
+    arguments[ARGUMENT_BAND] = grid((job.band_bottom - top) * job.tiles_x, 1u);
+}
+
 /// Start of a unit.
 @compute @workgroup_size(64)
 fn begin(@builtin(local_invocation_index) thread: u32) {
@@ -30,7 +41,7 @@ fn begin(@builtin(local_invocation_index) thread: u32) {
     // A unit behind one that halted does nothing, and its status is that of the one that halted.
     if (status[STATUS_HALT] != 0u && (job.flags & FLAG_LIFTS) == 0u) { return; }
     for (var i = 0u; i < STATUS_WORDS; i++) { status[i] = 0u; }
-    status[STATUS_NUMBER] = job.unit.x;
+    status[STATUS_NUMBER] = job.unit;
     // How many splats there are the host need not know: rules may be under way.
     job.splats = census[CENSUS_SPLATS];
     let most = f32(max(job.splats, 1u));
@@ -38,6 +49,7 @@ fn begin(@builtin(local_invocation_index) thread: u32) {
     job.scale_pull = job.scale_pull / (3.0 * most);
     arguments[ARGUMENT_SPLATS] = grid(job.splats, 256u);
     arguments[ARGUMENT_TILES] = grid(job.tiles, 1u);
+    start_band(0u);
     arguments[ARGUMENT_ONE] = vec4<u32>(1u, 1u, 1u, 0u);
     job.visible = 0u;
     job.entries = 0u;
@@ -75,16 +87,45 @@ fn plan_visible(@builtin(local_invocation_index) thread: u32) {
     }
 }
 
-/// Whether all entries fit, before any of them is written.
+/// The band below, or the first one again: from there on the way goes back.
+@compute @workgroup_size(64)
+fn next_band(@builtin(local_invocation_index) thread: u32) {
+    if (thread != 0u || status[STATUS_HALT] != 0u) { return; }
+    let is_over = job.band_bottom * job.tiles_x >= job.tiles;
+    if (is_over) { job.is_back = 1u; }
+    start_band(select(job.band_bottom, 0u, is_over));
+}
+
+/// The next chunk of long lists, or the first one again.
+@compute @workgroup_size(64)
+fn next_chunk(@builtin(local_invocation_index) thread: u32) {
+    if (thread == 0u) { job.chunk = select(job.chunk + 1u, 0u, job.chunk + 1u >= job.chunks); }
+}
+
+/// The workgroups of the next part of a dispatch; behind the last one, those that follow are whole again.
+@compute @workgroup_size(64)
+fn next_window(@builtin(local_invocation_index) thread: u32) {
+    if (thread != 0u) { return; }
+    let is_over = job.window == PARTS;
+    let size = arguments[DISPATCH].x * arguments[DISPATCH].y;
+    let part = (size + PARTS - 1u) / PARTS;
+    job.first_group = select(min(job.window * part, size), 0u, is_over);
+    arguments[ARGUMENT_WINDOW] = grid(min(part, size - job.first_group), 1u);
+    job.window = select(job.window + 1u, 0u, is_over);
+}
+
+/// Whether all entries of the band fit, before any of them is written.
 @compute @workgroup_size(64)
 fn plan_entries(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u || status[STATUS_HALT] != 0u) { return; }
     let entries = partials[(job.visible + SCAN_BLOCK - 1u) / SCAN_BLOCK];
-    status[STATUS_ENTRIES] = entries;
     if (entries > job.entry_capacity) {
+        status[STATUS_ENTRIES] = entries;
         halt(HALT_CAPACITY);
         return;
     }
+    // The lists are made a second time on the way back.
+    if (job.is_back == 0u) { status[STATUS_ENTRIES] = add_capped(status[STATUS_ENTRIES], entries); }
     job.entries = entries;
     arguments[ARGUMENT_ENTRIES] = grid(entries, 256u);
     arguments[ARGUMENT_ENTRY_BLOCKS] = grid(entries, SCAN_BLOCK);

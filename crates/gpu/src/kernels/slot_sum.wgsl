@@ -1,4 +1,5 @@
-// The slots of each visible splat, added in the order of its tiles. The last value says whether a gradient is not zero.
+// The slots of each visible splat, added in the order of its tiles: to the sum of the bands above. The last value says
+// whether a gradient is not zero.
 
 @group(0) @binding(0) var<uniform> job: Job;
 @group(0) @binding(1) var<storage, read> boxes: array<vec4<u32>>;
@@ -17,12 +18,17 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
     let rank = group_index(group) * 256u + thread;
     if (rank >= job.visible) { return; }
     let splat = order[rank];
-    let size = boxes[splat].y;
+    let box = boxes[splat];
     let first = offsets[rank];
-    let end = first + (size & 0xffffu) * (size >> 16u);
+    let end = first + (box.y & 0xffffu) * rows_in_band(box).y;
     var sum_0 = vec4<f32>(0.0);
     var sum_1 = vec4<f32>(0.0);
     var sum_2 = vec4<f32>(0.0);
+    if (job.band_top > 0u) {
+        sum_0 = gradients[splat];
+        sum_1 = gradients[job.capacity + splat];
+        sum_2 = vec4<f32>(gradients[2u * job.capacity + splat].xyz, 0.0);
+    }
     for (var entry = first; entry < end; entry++) {
         sum_0 += slots[3u * entry];
         sum_1 += slots[3u * entry + 1u];

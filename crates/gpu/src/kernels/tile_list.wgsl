@@ -6,7 +6,7 @@ var<workgroup> list_bounds: vec2<u32>;
 fn list_of(tile: u32, thread: u32, last: u32) -> vec2<u32> {
     if (thread == 0u) {
         list_bounds = vec2<u32>(0u);
-        if (tile < job.tiles) { list_bounds = vec2<u32>(ranges[4u * tile], ranges[4u * tile + last]); }
+        if (tile < band_end()) { list_bounds = vec2<u32>(ranges[4u * tile], ranges[4u * tile + last]); }
     }
     return workgroupUniformLoad(&list_bounds);
 }

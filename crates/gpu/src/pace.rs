@@ -1,0 +1,169 @@
+//! How long dispatches and submissions take, so that none holds the device for too long: a desktop stands still meanwhile, and
+//! drivers end what takes seconds (Windows after two, by default).
+//!
+//! The device's timestamps of some units say what a stage takes for each pixel or splat; what a dispatch would take longer
+//! than [`DISPATCH_MS`] for is done in as many parts, and a unit that would take longer than [`SUBMISSION_MS`] in as many
+//! submissions. Nothing of it shows in the result. What is not known yet counts as slow. A software device does without: no
+//! one watches it, and its times are those of a machine with other work.
+
+use gausset_core::Stage;
+
+use crate::split::Windows;
+
+/// What a dispatch should take at most, ms.
+pub(crate) const DISPATCH_MS: f64 = 20.0;
+/// What a submission should take at most, ms.
+pub(crate) const SUBMISSION_MS: f64 = 100.0;
+/// What a dispatch is taken for of which nothing is known, ms.
+const UNKNOWN_MS: f64 = 8.0 * DISPATCH_MS;
+/// Most parts of a dispatch.
+const MOST_PARTS: f64 = 128.0;
+/// One in so many units is timed.
+const EVERY: u64 = 50;
+/// What remains of an older, longer time at each newer one: views differ.
+const MEMORY: f64 = 0.9;
+
+/// How large a unit is.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Extent {
+    pub(crate) splats: f64,
+    pub(crate) pixels: f64,
+}
+
+impl Extent {
+    /// What the time of a stage goes with.
+    fn of(&self, stage: Stage) -> f64 {
+        let size = match stage {
+            Stage::Blend | Stage::Loss | Stage::BlendVjp => self.pixels,
+            _ => self.splats,
+        };
+        // Small ones take no less.
+        size.max(65_536.0)
+    }
+}
+
+/// What is known of the times of stages.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pace {
+    /// Whether anything is split for its time.
+    is_kept: bool,
+    /// Of a whole dispatch of each stage: ms for each pixel or splat.
+    rates: [Option<f64>; Stage::ALL.len()],
+}
+
+impl Pace {
+    /// Nothing is known. Where none `is_kept`, everything stays whole.
+    pub(crate) fn new(is_kept: bool) -> Self {
+        Self { is_kept, rates: Default::default() }
+    }
+
+    /// Whether the unit of this number is to be timed.
+    pub(crate) fn wants(&self, unit: u64) -> bool {
+        self.is_kept && unit.is_multiple_of(EVERY)
+    }
+
+    /// Notes that so many whole dispatches of a stage took so long together.
+    pub(crate) fn note(&mut self, stage: Stage, extent: &Extent, dispatches: f64, ms: f64) {
+        let rate = ms / dispatches / extent.of(stage);
+        if !rate.is_finite() {
+            return;
+        }
+        let known = &mut self.rates[stage as usize];
+        *known = Some(known.map_or(rate, |old| rate.max(MEMORY * old)));
+    }
+
+    /// What a whole dispatch will take, ms.
+    fn dispatch_ms(&self, stage: Stage, extent: &Extent) -> f64 {
+        if !self.is_kept {
+            return 0.0;
+        }
+        self.rates[stage as usize].map_or(UNKNOWN_MS, |rate| rate * extent.of(stage))
+    }
+
+    /// Parts of the dispatches of a unit: powers of two, so that there are few plans.
+    pub(crate) fn windows(&self, extent: &Extent) -> Windows {
+        Windows::of(|stage| {
+            let parts = (self.dispatch_ms(stage, extent) / DISPATCH_MS).ceil().clamp(1.0, MOST_PARTS);
+            (parts as u8).next_power_of_two()
+        })
+    }
+
+    /// Where submissions end: the number of parts of each, of parts that belong to these stages; what belongs to none takes no
+    /// time.
+    pub(crate) fn submissions(
+        &self,
+        stages: impl Iterator<Item = Option<Stage>>,
+        windows: &Windows,
+        extent: &Extent,
+    ) -> Vec<usize> {
+        let mut lengths = vec![0];
+        let mut taken = 0.0;
+        for stage in stages {
+            let of = |stage| self.dispatch_ms(stage, extent) / f64::from(windows.parts(stage));
+            let ms = stage.map_or(0.0, of);
+            if taken > 0.0 && taken + ms > SUBMISSION_MS {
+                lengths.push(0);
+                taken = 0.0;
+            }
+            taken += ms;
+            if let Some(last) = lengths.last_mut() {
+                *last += 1;
+            }
+        }
+        lengths
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STEP: Extent = Extent { splats: 1e6, pixels: 1e6 };
+
+    fn kept() -> Pace {
+        Pace::new(true)
+    }
+
+    #[test]
+    fn a_slow_stage_is_done_in_parts_and_a_slow_unit_in_submissions() {
+        let mut pace = kept();
+        Stage::ALL.into_iter().for_each(|stage| pace.note(stage, &STEP, 10.0, 1.0));
+        assert_eq!(pace.windows(&STEP), Windows::default());
+        let stages = || [Stage::Project, Stage::Sort, Stage::Blend, Stage::Blend].into_iter().map(Some);
+        assert_eq!(pace.submissions(stages(), &Windows::default(), &STEP), [4]);
+        // A blend of 130 ms: eight parts of 16.
+        pace.note(Stage::Blend, &STEP, 1.0, 130.0);
+        let windows = pace.windows(&STEP);
+        assert_eq!((windows.parts(Stage::Blend), windows.parts(Stage::Sort)), (8, 1));
+        let parts = || std::iter::repeat_n(Some(Stage::Blend), 16).chain([None; 9]);
+        assert_eq!(pace.submissions(parts(), &windows, &STEP), [6, 6, 13]);
+        // A quarter of the picture takes a quarter of the time, a larger picture more.
+        let small = Extent { pixels: 2.5e5, ..STEP };
+        assert_eq!(pace.windows(&small).parts(Stage::Blend), 2);
+        let huge = Extent { pixels: 1e8, ..STEP };
+        assert_eq!(pace.windows(&huge).parts(Stage::Blend), 128);
+        // It forgets slowly.
+        (0..30).for_each(|_| pace.note(Stage::Blend, &STEP, 1.0, 2.0));
+        assert_eq!(pace.windows(&STEP), Windows::default());
+    }
+
+    #[test]
+    fn what_is_not_known_counts_as_slow_and_what_is_not_watched_as_fast() {
+        let unknown = kept().windows(&STEP);
+        assert!(Stage::ALL.into_iter().all(|stage| unknown.parts(stage) == 8));
+        let parts = || std::iter::repeat_n(Some(Stage::Sort), 11);
+        assert_eq!(kept().submissions(parts(), &unknown, &STEP), [5, 5, 1]);
+        let free = Pace::default();
+        assert_eq!(free.windows(&STEP), Windows::default());
+        assert_eq!(free.submissions(parts(), &Windows::default(), &STEP), [11]);
+        assert!(!free.wants(0) && kept().wants(0) && !kept().wants(1) && kept().wants(50));
+    }
+
+    #[test]
+    fn times_that_are_none_are_not_noted() {
+        let mut pace = kept();
+        pace.note(Stage::Sort, &STEP, 0.0, 1.0);
+        pace.note(Stage::Sort, &STEP, 1.0, f64::NAN);
+        assert_eq!(pace.windows(&STEP).parts(Stage::Sort), 8);
+    }
+}

@@ -1,0 +1,185 @@
+//! Work that is taken apart gives the same bytes: in bands, chunks and windows, alone and together.
+
+use std::sync::Arc;
+
+use gausset_core::Stage;
+use gausset_core::TargetImage;
+use gausset_core::engine::{
+    AdamMode, ClassicRule, CorrectionRates, DensityRule, Engine, EngineError, ExtraGroup, FrontQuery,
+    GradientStatistic, Group, Outputs, Rates, RenderOptions, Rendering, StepParams, StepReport, TrainState,
+    TrainView,
+};
+use gausset_testkit::{RandomScene, skip_for_gpu};
+
+use crate::device::{AdapterChoice, Gpu};
+use crate::engine::{GpuEngine, GpuOptions};
+use crate::pace::{Extent, Pace};
+use crate::split::{Split, Windows};
+
+const WIDTH: u32 = 200;
+const HEIGHT: u32 = 150;
+/// Rows of its tiles.
+const ROWS: u32 = 10;
+
+fn gpu(test: &str) -> Option<Gpu> {
+    Gpu::open(&AdapterChoice::Best).map_err(|err| skip_for_gpu(test, &err.to_string())).ok()
+}
+
+fn engine(gpu: &Gpu) -> GpuEngine {
+    GpuEngine::new(gpu, GpuOptions { threads: 1, ..GpuOptions::default() })
+}
+
+/// Faint splats over much of the picture: each in many tiles, and long lists.
+fn state() -> TrainState {
+    let mut splats = scene().make().splats;
+    splats.log_scales.iter_mut().for_each(|scale| *scale = [0.2, 0.0, -0.3]);
+    splats.opacity_logits.iter_mut().for_each(|logit| *logit = -3.0);
+    TrainState::new(splats, vec![ExtraGroup::new(Group::Sky, 1)])
+}
+
+fn scene() -> RandomScene {
+    RandomScene { splats: 500, sh_degree: 2, width: WIDTH, height: HEIGHT, ..RandomScene::default() }
+}
+
+fn view(index: u32) -> TrainView {
+    let made = scene().make();
+    let places = || (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
+    let rgb = places().flat_map(|(x, y)| [x + y, x * y % 97, 40 * index + x].map(|v| v as u8)).collect();
+    let mask = Some(places().map(|(x, y)| u8::from((x / 5 + y / 7) % 4 != 0)).collect());
+    let target = TargetImage { width: WIDTH, height: HEIGHT, rgb, alpha: None, mask };
+    TrainView {
+        index,
+        reduction: 1,
+        name: format!("view {index}").into(),
+        camera: made.camera,
+        pose: made.pose,
+        target: Arc::new(target),
+        exposure_row: None,
+        vignetting_row: None,
+        pose_row: None,
+        camera_from_rig: None,
+    }
+}
+
+fn params(step: u64) -> StepParams {
+    let rates = Rates {
+        means: 2e-3,
+        log_scales: 5e-3,
+        quats: 1e-3,
+        opacity_logits: 2e-2,
+        sh_dc: 1e-2,
+        sh_rest: 5e-4,
+    };
+    let render =
+        RenderOptions { background: [0.1, 0.4, 0.7], sh_degree: 2, sky: true, ..RenderOptions::default() };
+    let sky = Some(CorrectionRates { first: 1e-2, second: 1e-3, decay: 0.0 });
+    let mut params = StepParams { sky, ..StepParams::new(step, 7, render, rates) };
+    params.adam = AdamMode::Sparse;
+    params.statistic = GradientStatistic::Absolute;
+    // Lists that are cut, too.
+    params.render.max_splats_per_tile = if step == 3 { 100 } else { 0 };
+    params
+}
+
+/// All that an engine says of a training.
+type Said = (TrainState, StepReport, Rendering, Vec<f32>);
+
+/// Steps on two views; what is learned of their lists in the first is used in later ones. A rule, a picture, questions.
+fn train(engine: &mut GpuEngine) -> Result<Said, EngineError> {
+    engine.load(state())?;
+    for step in 0..5 {
+        engine.step(&[view(step as u32 % 2)], &[], &params(step))?;
+        if step == 1 {
+            engine.flush()?;
+        }
+    }
+    let report = engine.flush()?;
+    engine.densify(&DensityRule::Classic(ClassicRule {
+        seed: 1,
+        step: 5,
+        gradient_threshold: 0.0,
+        clone_scale_limit: 0.1,
+        split_shrink: 1.6,
+        prune_opacity: 0.0,
+        prune_scale: None,
+        prune_screen: None,
+        max_splats: 600,
+        reorder: true,
+    }))?;
+    let (shown, options) = (view(0), params(9).render);
+    let picture = engine.render(&shown.camera, &shown.pose, &options, Outputs::All)?;
+    // Again, with what is known of its lists.
+    let again = engine.render(&shown.camera, &shown.pose, &options, Outputs::All)?;
+    assert!(picture == again);
+    let query = |i: u32| FrontQuery { pixel: [i * 7 % (WIDTH + 5), i * 13 % HEIGHT], depth: 4.0 };
+    let queries: Vec<FrontQuery> = (0..300).map(query).collect();
+    let front = engine.weight_in_front(&shown.camera, &shown.pose, &options, &queries)?;
+    Ok((engine.save()?, report, picture, front.unwrap_or_default()))
+}
+
+/// How the first view is taken apart.
+fn split(engine: &GpuEngine) -> Split {
+    engine.memory.splits.of(Some((0, 1)), ROWS, Windows::default())
+}
+
+/// Has learned that every stage takes so many parts.
+fn slow(parts: f64) -> Pace {
+    let mut pace = Pace::new(true);
+    let extent = Extent { splats: 1.0, pixels: 1.0 };
+    Stage::ALL.into_iter().for_each(|stage| pace.note(stage, &extent, 1.0, 20.0 * parts));
+    pace
+}
+
+#[test]
+fn work_that_is_taken_apart_gives_the_same_bytes() {
+    let Some(gpu) = gpu("work_that_is_taken_apart_gives_the_same_bytes") else { return };
+    let mut whole = engine(&gpu);
+    let expected = train(&mut whole).expect("a state");
+    let entries = expected.1.intersections;
+    assert!(entries > 30_000, "{entries}");
+    assert!(expected.3.iter().filter(|&&weight| weight > 0.0).count() > 100);
+    assert_eq!((split(&whole).bands, split(&whole).chunks), (1, 1));
+
+    let mut bands = engine(&gpu);
+    bands.memory.entry_limit = 8192;
+    assert!(train(&mut bands).expect("a state") == expected, "bands");
+    assert!(split(&bands).bands >= 4, "{:?}", split(&bands));
+    assert_eq!(bands.memory.sizes().entries, 8192);
+
+    let mut chunks = engine(&gpu);
+    chunks.memory.splits.chunk_entries = 64;
+    assert!(train(&mut chunks).expect("a state") == expected, "chunks");
+    assert!(split(&chunks).chunks >= 8, "{:?}", split(&chunks));
+
+    let mut windows = engine(&gpu);
+    windows.memory.pace = slow(3.0);
+    assert!(train(&mut windows).expect("a state") == expected, "windows");
+    let counts = windows.memory.counts();
+    assert!(counts.submissions > 10 * counts.units, "{counts:?}");
+
+    let mut all = engine(&gpu);
+    all.memory.entry_limit = 8192;
+    all.memory.splits.chunk_entries = 64;
+    all.memory.pace = slow(2.0);
+    assert!(train(&mut all).expect("a state") == expected, "all of them");
+}
+
+#[test]
+fn a_row_of_tiles_with_too_many_entries_is_one_line_with_numbers() {
+    let Some(gpu) = gpu("a_row_of_tiles_with_too_many_entries_is_one_line_with_numbers") else { return };
+    let mut engine = engine(&gpu);
+    engine.memory.entry_limit = 4096;
+    let mut state = state();
+    state.splats.log_scales.iter_mut().for_each(|scale| *scale = [3.0; 3]);
+    engine.load(state.clone()).expect("a state");
+    engine.step(&[view(0)], &[], &params(0)).expect("a step that is under way");
+    let failed = engine.flush();
+    let Err(EngineError::OutOfMemory { what, needed, limit }) = failed else { panic!("{failed:?}") };
+    assert!(
+        what.starts_with("view `view 0`: the tile lists") && what.ends_with("of one row of tiles,"),
+        "{what}"
+    );
+    assert_eq!(limit, 4096 * 48);
+    assert!(needed > limit);
+    assert!(engine.save().expect("saved") == state, "nothing has changed");
+}
