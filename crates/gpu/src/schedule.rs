@@ -6,7 +6,7 @@ use crate::kernels::{Kernel, Scanned, Sorted, Sums};
 use crate::layout::{Buffer, Sizes};
 use crate::record::argument;
 use crate::rule_schedule::Change;
-use crate::split::Split;
+use crate::split::{Split, in_windows};
 
 /// How many workgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ pub(crate) enum Then {
 }
 
 /// The buffers of a planner.
-const PLANNED: [Buffer; 6] =
+pub(crate) const PLANNED: [Buffer; 6] =
     [Buffer::Job, Buffer::Arguments, Buffer::Status, Buffer::Partials, Buffer::Sums, Buffer::Census];
 
 /// Counts up to which one workgroup scans them all.
@@ -151,29 +151,6 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
         _ => {}
     }
     list.0
-}
-
-/// With each dispatch in as many parts as that is wanted, but for those of one workgroup.
-fn in_windows(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> Vec<Dispatch> {
-    let mut all = Vec::with_capacity(list.len());
-    for dispatch in list {
-        let (argument, parts) = match dispatch.grid {
-            Grid::Counted(argument) if dispatch.is_heavy() => (argument, parts(dispatch.kernel)),
-            _ => (argument::ONE, 1),
-        };
-        if parts == 1 {
-            all.push(dispatch);
-            continue;
-        }
-        let next = Kernel::NextWindow(argument as u8, parts);
-        let next = Dispatch { kernel: next, buffers: PLANNED.to_vec(), grid: Grid::One };
-        for _ in 0..parts {
-            all.push(next.clone());
-            all.push(Dispatch { grid: Grid::Counted(argument::WINDOW), ..dispatch.clone() });
-        }
-        all.push(next);
-    }
-    all
 }
 
 impl Dispatch {
