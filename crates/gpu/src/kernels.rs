@@ -11,6 +11,7 @@
 //! | `blend_vjp` | `blend_vjp`, `slot_sum` |
 //! | `project_vjp+adam` | `direction`, `project_vjp`, `sh_adam` for each block, `rows`, `dead`, `finish` |
 //! | (questions) | `in_front` |
+//! | (taken apart) | `next_band`, `next_chunk`, `next_window`: see `split` |
 //! | `density` | see `rule_schedule` |
 
 use gausset_core::Stage;

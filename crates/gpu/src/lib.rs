@@ -24,6 +24,7 @@
 //! | `hold` | a state to the device and back; what it takes |
 //! | `traffic` | bytes that kernels move, for profiles |
 //! | `selftest` | a step against stored results |
+//! | `trial` | how long a step takes, to choose between a processor and its own GPU |
 //! | `device` | everything that names `wgpu` |
 //!
 //! **Room.** Whether all tile entries of a view fit is known on the device alone. A planner tests it before anything of that
@@ -73,11 +74,12 @@ mod task;
 mod traffic;
 #[cfg(test)]
 mod translation_tests;
+pub mod trial;
 mod unit;
 
 use gausset_core::engine::{
-    DensityRule, DeviceInfo, Engine, EngineError, ExtraGroup, FrontQuery, MemoryNeed, Outputs, RenderOptions,
-    Rendering, SceneSize, StepParams, StepReport, TrainState, TrainView,
+    DensityRule, DeviceInfo, DeviceRates, Engine, EngineError, ExtraGroup, Floors, FrontQuery, MemoryNeed,
+    Outputs, RenderOptions, Rendering, SceneSize, StepParams, StepReport, StepWork, TrainState, TrainView,
 };
 use gausset_core::{Camera, Pose, Splats};
 
@@ -248,5 +250,12 @@ impl Engine for GpuEngine {
         unit::check_projection(camera)?;
         self.settle()?;
         self.ask(camera, pose, options, queries).map(Some)
+    }
+
+    /// The rate alone: that of a copy from buffer to buffer. What stages move, and how long they take, profiles tell.
+    fn floors(&mut self, _work: &StepWork) -> Option<Floors> {
+        self.settle().ok()?;
+        let bytes_per_s = self.memory.copy_rate().ok()?;
+        Some(Floors { rates: DeviceRates { bytes_per_s, ..DeviceRates::default() }, stages: Vec::new() })
     }
 }

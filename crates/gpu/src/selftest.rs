@@ -57,26 +57,31 @@ fn random(splat: usize, number: usize) -> f32 {
     (words[number % 4] >> 8) as f32 / 16_777_216.0
 }
 
-fn scene() -> Result<(TrainState, TrainView), EngineError> {
-    let mut splats = Splats::zeros(2, SPLATS);
+/// Splats of which `growth` is added to the logarithms of the sizes, in front of a camera of so many pixels, and its picture.
+pub(crate) fn scene(
+    count: usize,
+    [width, height]: [u32; 2],
+    growth: f32,
+) -> Result<(TrainState, TrainView), EngineError> {
+    let mut splats = Splats::zeros(2, count);
     let stride = splats.sh_stride();
-    for i in 0..SPLATS {
+    for i in 0..count {
         let of = |number: usize, low: f32, high: f32| low + (high - low) * random(i, number);
         splats.means[i] = [of(0, -1.6, 1.6), of(1, -1.1, 1.1), of(2, 2.0, 5.0)];
-        splats.log_scales[i] = [of(3, -3.0, -1.2), of(4, -3.0, -1.2), of(5, -3.0, -1.2)];
+        splats.log_scales[i] = [3, 4, 5].map(|number| of(number, -3.0, -1.2) + growth);
         splats.quats[i] = [of(6, -1.0, 1.0), of(7, -1.0, 1.0), of(8, -1.0, 1.0), of(9, 0.2, 1.0)];
         splats.opacity_logits[i] = of(10, -2.0, 3.0);
         for k in 0..stride {
             splats.sh[i * stride + k] = of(11 + k, -0.4, 0.6);
         }
     }
-    let [w, h] = [f64::from(WIDTH), f64::from(HEIGHT)];
-    let camera = Camera::new(WIDTH, HEIGHT, 1.1 * w, 1.1 * w, 0.5 * w, 0.5 * h);
+    let [w, h] = [width, height].map(f64::from);
+    let camera = Camera::new(width, height, 1.1 * w, 1.1 * w, 0.5 * w, 0.5 * h);
     let camera = camera.map_err(|err| EngineError::BadInput(err.to_string()))?;
-    let pixels = || (0..HEIGHT).flat_map(|y| (0..WIDTH).map(move |x| (x, y)));
+    let pixels = || (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
     let rgb = pixels().flat_map(|(x, y)| [(3 * x) as u8, (5 * y) as u8, (x * y % 200) as u8]).collect();
     let mask = pixels().map(|(x, y)| u8::from((x / 5 + y / 7) % 4 != 0)).collect();
-    let target = TargetImage { width: WIDTH, height: HEIGHT, rgb, alpha: None, mask: Some(mask) };
+    let target = TargetImage { width, height, rgb, alpha: None, mask: Some(mask) };
     let view = TrainView {
         index: 0,
         reduction: 1,
@@ -101,7 +106,7 @@ fn mean(values: &[f32]) -> f64 {
 /// # Errors
 /// Those of the engine.
 pub fn results(engine: &mut dyn Engine) -> Result<[f64; 11], EngineError> {
-    let (state, view) = scene()?;
+    let (state, view) = scene(SPLATS, [WIDTH, HEIGHT], 0.0)?;
     engine.load(state)?;
     let options = RenderOptions { background: [0.2, 0.5, 0.3], sh_degree: 2, ..RenderOptions::default() };
     let picture = engine.render(&view.camera, &view.pose, &options, Outputs::All)?;

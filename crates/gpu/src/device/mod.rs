@@ -8,6 +8,7 @@
 //! | `mapping` | buffers that the host gets hold of, and waiting |
 //! | `ring` | the places of units under way |
 //! | `pictures` | pictures that stay on the device |
+//! | `copy` | how fast it copies |
 //! | `memory` | the buffers of an engine: made, written, read |
 //! | `backend` | what is unsafe to ask: memory of a device, compiled kernels of an earlier run |
 //! | `kernel_cache` | compiled kernels from run to run |
@@ -19,6 +20,7 @@
 
 mod adapter;
 mod backend;
+mod copy;
 mod failure;
 mod kernel_cache;
 mod mapping;

@@ -5,7 +5,7 @@ use std::time::Instant;
 use gausset_core::Stage;
 use gausset_core::engine::{
     AdamMode, Engine, EngineError, GradientStatistic, Outputs, Rates, RenderOptions, StepParams, StepReport,
-    TrainState, TrainView,
+    StepWork, TrainState, TrainView,
 };
 use gausset_flow::{Failure, profiling as recording};
 use gausset_io::units;
@@ -51,6 +51,12 @@ pub(super) struct Measured {
     wall_ms: f64,
     /// Median of the CPU times of a step, all threads.
     cpu_ms: f64,
+    /// On a GPU: median of the CPU times that the thread which submits takes for a step: record, submit, poll.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host_ms: Option<f64>,
+    /// On a GPU: bytes read and written by copies from buffer to buffer, by the time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy_gb_per_s: Option<f64>,
     stages: Vec<StageInfo>,
     /// Largest resident size of the process so far; `null` where the system does not tell.
     peak_bytes: Option<u64>,
@@ -76,6 +82,9 @@ struct StageInfo {
     /// Bytes that it moves by the time, on a GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     gb_per_s: Option<f64>,
+    /// That as a share of what a copy does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    copy_ratio: Option<f64>,
 }
 
 /// What is measured.
@@ -96,20 +105,32 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
     }
     let adam = args.adam.unwrap_or(Adam::Sparse);
     let mut engine = args.compute.engine()?;
+    let is_gpu = engine.describe().kind == "gpu";
     let Scene { splats, view, options } = Scene::of(args, console)?;
     let count = splats.len() as u64;
+    // While nothing else is on it.
+    let copy = if is_gpu { recording::floors(&mut *engine, &StepWork::default()).0 } else { None };
     engine.load(TrainState::new(splats, Vec::new()))?;
     // Steps of a device that works on while the host goes on are timed several at a time: one alone would measure how
     // long it takes to hear of it.
-    let batch = if kind == Kind::Train && engine.describe().kind == "gpu" { GPU_BATCH } else { 1 };
+    let batch = if kind == Kind::Train && is_gpu { GPU_BATCH } else { 1 };
     let mut report = StepReport::default();
+    let mut host = Vec::new();
     let mut some = |first: u64| -> Result<(), EngineError> {
         if kind == Kind::Raster {
             return engine.render(&view.camera, &view.pose, &options, Outputs::All).map(drop);
         }
+        let started = gausset_prof::thread_cpu();
         for step in first * batch..(first + 1) * batch {
             // Odd numbers: counting for a profile happens at some even ones only.
             train_step(&mut *engine, &view, &options, adam, 2 * step + 1)?;
+        }
+        if is_gpu {
+            // As often as a training does.
+            engine.poll()?;
+            if let (Some(before), Some(after)) = (started, gausset_prof::thread_cpu()) {
+                host.push(1e3 * after.saturating_sub(before).as_secs_f64() / batch as f64);
+            }
         }
         // So that a failure belongs to its steps.
         report = engine.flush()?;
@@ -144,7 +165,8 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
         profile.counters = gausset_prof::snapshot().counters;
     }
     let work = engine.work().unwrap_or_default();
-    (profile.machine, profile.floors) = recording::floors(&mut *engine, &work);
+    (profile.machine, profile.floors) =
+        if is_gpu { (copy, Vec::new()) } else { recording::floors(&mut *engine, &work) };
     let device = engine.describe();
     if let Some(folder) = &args.profile {
         let what = if kind == Kind::Train { "bench train" } else { "bench raster" };
@@ -168,10 +190,19 @@ pub(super) fn measure(args: &MeasureArgs, kind: Kind, console: &Console) -> Resu
         frames_per_s: rate.filter(|_| kind == Kind::Raster),
         wall_ms,
         cpu_ms: median(&mut cpu),
+        host_ms: host_ms(host),
+        copy_gb_per_s: copy.map(|copy| copy.stream_bytes_per_s / 1e9),
         stages: stages(&profile),
         peak_bytes,
         device: device.name,
     })
+}
+
+/// The median behind the warm-up, if anything was measured.
+fn host_ms(mut batches: Vec<f64>) -> Option<f64> {
+    let warm_up = (WARM_UP as usize).min(batches.len());
+    batches.drain(..warm_up);
+    (!batches.is_empty()).then(|| median(&mut batches))
 }
 
 fn train_step(
@@ -199,6 +230,7 @@ fn stages(profile: &Profile) -> Vec<StageInfo> {
             median_ms: row.median_ms,
             floor_ms: None,
             gb_per_s: (row.gb_per_s > 0.0).then_some(row.gb_per_s),
+            copy_ratio: profile.machine.map(|copy| 1e9 * row.gb_per_s / copy.stream_bytes_per_s),
         })
         .collect();
     if !timed.is_empty() {
@@ -212,6 +244,7 @@ fn stages(profile: &Profile) -> Vec<StageInfo> {
         median_ms: row.median_ms,
         floor_ms: floor(&row.name).map(|floor| floor.floor_ms),
         gb_per_s: None,
+        copy_ratio: None,
     })
     .collect()
 }
@@ -231,14 +264,21 @@ impl Measured {
             (None, Some(rate)) => format!("{} frames/s", three_digits(rate)),
             (None, None) => "-".to_owned(),
         };
-        let head = table::facts(&[
+        let mut facts = vec![
             ("device", self.device.clone()),
             ("workload", scene),
             ("rate", rate),
             ("wall", format!("{:.2} ms (median)", self.wall_ms)),
             ("CPU", format!("{:.2} ms (median)", self.cpu_ms)),
             ("memory", self.peak_bytes.map_or_else(|| "-".to_owned(), units::bytes)),
-        ]);
+        ];
+        if let Some(ms) = self.host_ms {
+            facts.insert(5, ("host", format!("{ms:.3} ms of the thread that submits (median)")));
+        }
+        if let Some(rate) = self.copy_gb_per_s {
+            facts.push(("copy", format!("{rate:.1} GB/s read and written from buffer to buffer")));
+        }
+        let head = table::facts(&facts);
         let share = |ms: f64| format!("{:.1} %", 100.0 * ms / self.wall_ms.max(f64::MIN_POSITIVE));
         let row = |name: &str, ms: f64, floor: Option<f64>| {
             let floor_cells = match floor {
@@ -262,16 +302,15 @@ impl Measured {
         if self.stages.iter().all(|stage| stage.gb_per_s.is_none()) {
             return format!("{head}\n{}", table::columns(&header, &rows));
         }
-        // A GPU has rates in place of floors.
-        let rates = self
-            .stages
-            .iter()
-            .map(|stage| stage.gb_per_s.map_or_else(String::new, |rate| format!("{rate:.2}")));
-        for (row, rate) in rows.iter_mut().zip(rates.chain([String::new()])) {
+        // A GPU has rates in place of floors, and their shares of that of a copy.
+        let cell = |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2}"));
+        let rates = self.stages.iter().map(|stage| [stage.gb_per_s, stage.copy_ratio].map(cell));
+        for (row, rates) in rows.iter_mut().zip(rates.chain([[None, None].map(cell)])) {
             row.truncate(3);
-            row.push(rate);
+            row.extend(rates);
         }
         let [stage, median, share, ..] = header;
-        format!("{head}\n{}", table::columns(&[stage, median, share, ("GB/s", Align::Right)], &rows))
+        let header = [stage, median, share, ("GB/s", Align::Right), ("of a copy", Align::Right)];
+        format!("{head}\n{}", table::columns(&header, &rows))
     }
 }
