@@ -6,14 +6,15 @@ use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::splat::ReadLimits;
 
 use crate::failure::Failure;
-use crate::host::Host;
+use crate::host::{Event, Host};
 #[cfg(feature = "gpu")]
-use crate::kernel_files;
+use crate::{automatic, kernel_files};
 
 /// A device that can be asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Device {
-    /// The best there is.
+    /// A card, or a GPU of the processor that is faster than it, where a training begins; else the processor. A training that
+    /// goes on keeps its device.
     #[default]
     Auto,
     /// The processor.
@@ -71,6 +72,74 @@ impl DeviceOptions {
         Ok(engine)
     }
 
+    /// The engine for a training, and why it is this one where nobody has named it: chosen among all that there are for a new
+    /// run, that of the run (kind and name) for one that goes on.
+    pub(crate) fn engine_for_training(
+        self,
+        threads: usize,
+        run: Option<(&str, &str)>,
+        host: &mut Host<'_>,
+    ) -> Result<(Box<dyn Engine>, Option<String>), Failure> {
+        if self.device != Device::Auto || self.gpu_memory.is_some() || self.density.is_some() {
+            return Ok((self.engine_for(threads, host)?, None));
+        }
+        match run {
+            Some(("cpu", _)) => Ok((self.engine_for(threads, host)?, None)),
+            Some((_, name)) => Ok((self.kept(threads, name, host)?, None)),
+            None => self.chosen(threads, host),
+        }
+    }
+
+    /// The GPU of a run, or the processor where it is not to be had.
+    fn kept(self, threads: usize, name: &str, host: &mut Host<'_>) -> Result<Box<dyn Engine>, Failure> {
+        match self.gpu_of(name).engine_for(threads, host) {
+            Err(failure) => {
+                host.warn(
+                    "the device",
+                    format!("{name}: not to be had ({failure}); the run goes on on the processor"),
+                );
+                self.engine_for(threads, host)
+            }
+            engine => engine,
+        }
+    }
+
+    /// With the GPU whose record has this name, if it is there, else with the best one.
+    #[cfg(feature = "gpu")]
+    fn gpu_of(self, recorded: &str) -> Self {
+        let all = gausset_gpu::Gpu::list();
+        let place = all.iter().position(|info| recorded.starts_with(&info.name));
+        Self { device: place.map_or(Device::Gpu, numbered), ..self }
+    }
+
+    #[cfg(not(feature = "gpu"))]
+    fn gpu_of(self, _recorded: &str) -> Self {
+        Self { device: Device::Gpu, ..self }
+    }
+
+    #[cfg(feature = "gpu")]
+    fn chosen(
+        self,
+        threads: usize,
+        host: &mut Host<'_>,
+    ) -> Result<(Box<dyn Engine>, Option<String>), Failure> {
+        let choice = automatic::choose(&mut ThisMachine { options: self, threads });
+        if let Some(reason) = &choice.reason {
+            host.report(Event::DeviceChosen(reason.clone()));
+        }
+        let device = choice.adapter.map_or(Device::Cpu, numbered);
+        Ok((Self { device, ..self }.engine_for(threads, host)?, choice.reason))
+    }
+
+    #[cfg(not(feature = "gpu"))]
+    fn chosen(
+        self,
+        threads: usize,
+        host: &mut Host<'_>,
+    ) -> Result<(Box<dyn Engine>, Option<String>), Failure> {
+        Ok((self.engine_for(threads, host)?, None))
+    }
+
     fn open(self, threads: usize) -> Result<Opened, Failure> {
         if self.gpu_memory.is_some() && matches!(self.device, Device::Auto | Device::Cpu) {
             let what =
@@ -124,11 +193,95 @@ impl DeviceOptions {
     }
 }
 
+/// The adapter of a number. Numbers are as good as names, and of each there is one.
+#[cfg(feature = "gpu")]
+pub(crate) fn numbered(number: usize) -> Device {
+    Device::Named(number.to_string().leak())
+}
+
+/// How long the steps of a measurement may take on each of two devices.
+#[cfg(feature = "gpu")]
+const TRIAL: std::time::Duration = std::time::Duration::from_millis(500);
+
+/// The machine that this program runs on.
+#[cfg(feature = "gpu")]
+struct ThisMachine {
+    options: DeviceOptions,
+    threads: usize,
+}
+
+#[cfg(feature = "gpu")]
+impl ThisMachine {
+    /// Milliseconds of a step; `None` where there are none.
+    fn step_ms(&self, device: Device) -> Option<f64> {
+        let mut engine = DeviceOptions { device, ..self.options }.engine(self.threads).ok()?;
+        gausset_gpu::trial::step_ms(&mut *engine, TRIAL).ok()
+    }
+}
+
+#[cfg(feature = "gpu")]
+impl automatic::Machine for ThisMachine {
+    fn adapters(&mut self) -> Vec<gausset_gpu::GpuInfo> {
+        gausset_gpu::Gpu::list()
+    }
+
+    fn fault(&mut self, number: usize) -> Option<String> {
+        let device = numbered(number);
+        DeviceOptions { device, ..self.options }.engine(self.threads).err().map(|failure| failure.to_string())
+    }
+
+    fn processor_ms(&mut self) -> Option<f64> {
+        self.step_ms(Device::Cpu)
+    }
+
+    fn adapter_ms(&mut self, number: usize) -> Option<f64> {
+        self.step_ms(numbered(number))
+    }
+}
+
 /// So many threads, 0 = one for each processor.
 #[must_use]
 pub fn threads(wanted: u32) -> usize {
     match wanted {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         threads => threads as usize,
+    }
+}
+
+#[cfg(all(test, feature = "gpu"))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use gausset_gpu::Gpu;
+
+    use super::*;
+
+    #[test]
+    fn a_training_that_goes_on_keeps_its_device_unless_somebody_names_another() {
+        let Some(here) = Gpu::list().into_iter().next() else {
+            return gausset_testkit::skip_for_gpu("a_training_that_goes_on_keeps_its_device", "no adapter");
+        };
+        let stop = Arc::new(AtomicBool::new(false));
+        let of = |device: Device, kind: &str, name: &str| {
+            let mut events = drop::<Event>;
+            let mut host = Host::new(&stop, &mut events);
+            let options = DeviceOptions { device, ..DeviceOptions::default() };
+            let (engine, reason) = options.engine_for_training(1, Some((kind, name)), &mut host).unwrap();
+            assert_eq!(reason, None);
+            engine.describe().kind
+        };
+        let recorded = format!("{}, Vulkan, a driver of then", here.name);
+        assert_eq!(of(Device::Auto, "gpu", &recorded), "gpu");
+        assert_eq!(of(Device::Auto, "gpu", "a card that is gone, Vulkan"), "gpu", "another one");
+        assert_eq!(of(Device::Auto, "cpu", "CPU, 2 threads"), "cpu");
+        assert_eq!(of(Device::Cpu, "gpu", &recorded), "cpu");
+    }
+
+    #[test]
+    fn a_trial_ends_and_says_how_long_a_step_takes() {
+        let mut engine = DeviceOptions { device: Device::Cpu, ..DeviceOptions::default() }.engine(1).unwrap();
+        let ms = gausset_gpu::trial::step_ms(&mut *engine, std::time::Duration::ZERO).unwrap();
+        assert!(ms > 0.0 && ms.is_finite(), "{ms}");
     }
 }

@@ -107,9 +107,7 @@ pub fn examine(data: Option<&Path>, host: &mut Host<'_>) -> Result<Examined, Fai
     let Some(scene) = scene else { return Ok(examined) };
     examined.training = Some(scene.prospect(cpu, host));
     for adapter in examined.adapters.iter_mut().filter(|adapter| adapter.fault.is_none()) {
-        // Numbers are as good as names, and of each there is one.
-        let name: &'static str = adapter.number.to_string().leak();
-        adapter.training = Some(scene.prospect(on(Device::Named(name)), host));
+        adapter.training = Some(scene.prospect(on(Device::Named(adapter.number.to_string().leak())), host));
     }
     examined.question = Some(scene.question());
     Ok(examined)
@@ -173,13 +171,16 @@ fn gpus() -> Examined {
     use gausset_gpu::{AdapterChoice, AdapterKind, Automatic, Gpu};
     let (reports, chosen) = Gpu::survey();
     let infos: Vec<_> = reports.iter().map(|report| report.info.clone()).collect();
-    let untried = "the processor (no hardware has been tried with this version)";
     let automatic = match Automatic::among(&infos) {
         Automatic::Processor => "the processor".to_owned(),
-        Automatic::Card(number) => format!("{untried}; number {number} is a card: try ⟨device = {number}⟩"),
-        Automatic::Measured(number) => {
-            format!("{untried}; number {number} may be faster: `bench train` measures both")
+        Automatic::Card(number) => {
+            format!(
+                "number {number}, a card, for trainings; the processor for other jobs, or if the card fails its self-test"
+            )
         }
+        Automatic::Measured(number) => format!(
+            "the processor, or number {number} where a training begins and a measurement of a second finds it faster"
+        ),
     };
     let adapter = |(number, report): (usize, gausset_gpu::AdapterReport)| {
         let choice = AdapterChoice::Named(number.to_string());

@@ -63,6 +63,8 @@ pub enum Event {
     Cut(gausset_pano::split::StageTimes),
     /// Points were added far away, where there is sky.
     FarPoints(usize),
+    /// Nobody has named a device, there was a choice, and this one is taken: a line that says why.
+    DeviceChosen(String),
     /// Something a person should know though the job goes on.
     Warning {
         /// What it is about: `pictures`, `the dataset`. Of many about the same, the first few are enough for a person.

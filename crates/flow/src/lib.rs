@@ -13,6 +13,8 @@
 //! one line with a stable code. No job knows a terminal, an argument parser or the end of a process.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "gpu")]
+mod automatic;
 pub mod broadcast;
 pub mod clean;
 pub mod convert;

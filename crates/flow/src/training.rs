@@ -54,6 +54,21 @@ impl Task {
         }
     }
 
+    /// What it is done on, and why on this where nobody has named it.
+    fn engine(
+        &self,
+        config: &TrainConfig,
+        conditions: Conditions,
+        host: &mut Host<'_>,
+    ) -> Result<(Box<dyn Engine>, Option<String>), Failure> {
+        let run = match self {
+            Self::New(..) => None,
+            Self::Resume(_, folder) => Some(SavedRun::read(folder)?.recorded.record),
+        };
+        let run = run.as_ref().map(|run| (run.device.as_str(), run.device_name.as_str()));
+        conditions.device.engine_for_training(config.threads(), run, host)
+    }
+
     /// The configuration as far as it is known without the dataset.
     fn first_config(&self) -> Result<TrainConfig, Failure> {
         let config = match self {
@@ -153,7 +168,7 @@ impl Training {
     /// Everything that can be wrong with dataset, folder, options and device; it was asked to stop meanwhile.
     pub fn new(task: Task, conditions: Conditions, host: &mut Host<'_>) -> Result<Self, Failure> {
         let config = task.first_config()?;
-        let engine = conditions.device.engine_for(config.threads(), host)?;
+        let engine = task.engine(&config, conditions, host)?;
         if conditions.profile {
             profiling::start();
         }
@@ -165,14 +180,14 @@ impl Training {
     fn on(
         task: Task,
         config: TrainConfig,
-        engine: Box<dyn Engine>,
+        (engine, device_choice): (Box<dyn Engine>, Option<String>),
         dataset: Arc<Dataset>,
         conditions: Conditions,
         host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
         warn_of(&dataset, host);
         let (fs, stop) = (Arc::new(Disk), Arc::clone(host.stop()));
-        let session = Session { dataset: Arc::clone(&dataset), engine, fs, stop };
+        let session = Session { dataset: Arc::clone(&dataset), engine, device_choice, fs, stop };
         let allow_missing = match &task {
             Task::New(options, ..) => options.allow_missing.unwrap_or_default(),
             Task::Resume(..) => config.data.allow_missing,
@@ -272,7 +287,7 @@ impl Training {
         drop(run);
         let task = Task::resume(folder, &TrainOptions::default())?;
         let config = task.first_config()?;
-        let engine = conditions.device.engine_for(config.threads(), host)?;
+        let engine = task.engine(&config, conditions, host)?;
         let again = Self::on(task, config, engine, dataset, conditions, host)?;
         Ok(Self { lost_at: Some(lost_at), ..again })
     }
@@ -391,7 +406,7 @@ pub fn begin_or_go_on(
     }
     let task = Task::resume(folder.clone(), options)?;
     let config = task.first_config()?;
-    let engine = conditions.device.engine_for(config.threads(), host)?;
+    let engine = task.engine(&config, conditions, host)?;
     finish(folder, Training::on(task, config, engine, Arc::new(dataset), conditions, host), host)
 }
 

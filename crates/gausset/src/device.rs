@@ -33,7 +33,7 @@ fn level_parser() -> impl TypedValueParser<Value = VectorLevel> {
 /// Which device, and how it computes. The result is the same with each of them.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct DeviceArgs {
-    /// What computes: auto|cpu|gpu|a GPU's name; auto = cpu.
+    /// What computes: auto|cpu|gpu|a GPU's name.
     #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device, help_heading = "Machine")]
     device: Device,
     /// Vector instructions: auto|avx512|avx2|fallback.

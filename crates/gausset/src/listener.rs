@@ -98,6 +98,7 @@ impl<'a> Listener<'a> {
                 let points = counted(count as u64, "point");
                 self.console.note(format!("start: {points} far away where there is sky"));
             }
+            Event::DeviceChosen(line) => self.console.note(format!("device: {line}")),
             Event::FramesChosen(chosen) => self.console.note(describe::frames_chosen(&chosen)),
             Event::ViewsAdded(views) => self.console.note(describe::views_added(&views)),
             Event::Warning { about, line } => self.console.warn(about, line),

@@ -19,6 +19,7 @@ fn recorded(config: TrainConfig) -> RecordedRun {
         version: "0.1.0".to_owned(),
         device: "cpu".to_owned(),
         device_name: "CPU, 2 threads".to_owned(),
+        device_choice: Some("GPU: a step takes 3 ms, 9 ms on the processor".to_owned()),
         fingerprint: "00ff".to_owned(),
         init_file: None,
         train_images: 7,

@@ -71,7 +71,7 @@ fn train_on(
     let config = task.first_config().unwrap();
     let engine = engine.unwrap_or_else(|| conditions.device.engine(1).unwrap());
     let dataset = Arc::new(dataset::open(data, &config.open_options()).unwrap());
-    let begun = Training::on(task, config, engine, dataset, conditions, &mut host).unwrap();
+    let begun = Training::on(task, config, (engine, None), dataset, conditions, &mut host).unwrap();
     let trained = Training { lost_at, ..begun }.finish(&mut host);
     (trained, warnings)
 }

@@ -18,6 +18,9 @@ pub struct RunRecord {
     pub device: String,
     /// The device for people.
     pub device_name: String,
+    /// Why it was this one, where nobody had named it and there was a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_choice: Option<String>,
     /// Fingerprint of the dataset.
     pub fingerprint: String,
     /// Length and sample of the file given with `--init`; runs of version 0.1 did not record it.

@@ -21,7 +21,7 @@ use super::outbox::Outbox;
 use super::requests::Requests;
 use super::watch::Watch;
 use super::{Run, Session, TrainError, check_dataset, check_init, prepare};
-use crate::config::{RecordedRun, TrainConfig};
+use crate::config::{RecordedRun, RunRecord, TrainConfig};
 use crate::events::Event;
 use crate::memory::MemoryPlan;
 use crate::warning::RunWarning;
@@ -69,8 +69,10 @@ impl Run {
                 Some(dense.add_to(&mut start, side, events)?)
             }
         };
-        let record =
-            prepare::record(&config, &dataset, &session.engine.describe(), &start, colours, side, sky);
+        let record = RunRecord {
+            device_choice: session.device_choice.clone(),
+            ..prepare::record(&config, &dataset, &session.engine.describe(), &start, colours, side, sky)
+        };
         let recorded = RecordedRun { config: config.clone(), record };
         let folder = RunFolder::create(&*session.fs, folder, overwrite)?;
         folder.write_config(&*session.fs, &recorded.to_toml())?;

@@ -82,6 +82,8 @@ pub struct Session {
     pub dataset: Arc<Dataset>,
     /// The device.
     pub engine: Box<dyn Engine>,
+    /// Why it was this one, where nobody had named it and there was a choice: for the record of a new run.
+    pub device_choice: Option<String>,
     /// Where files are written.
     pub fs: Arc<dyn FileSystem>,
     /// Set it to save and stop after the current step.

@@ -100,6 +100,7 @@ pub(super) fn record(
         version: env!("CARGO_PKG_VERSION").to_owned(),
         device: device.kind.clone(),
         device_name: device.name.clone(),
+        device_choice: None,
         fingerprint: dataset.fingerprint.to_string(),
         init_file: config.data.init.as_deref().and_then(same_data::init_file),
         train_images: dataset.split.train.len() as u64,
