@@ -1,6 +1,7 @@
 //! The program as people and scripts meet it: started as a process, judged by its exit code, output and files.
 #![allow(clippy::print_stdout, reason = "measured figures, shown with --nocapture")]
 
+mod alike;
 mod answers;
 mod axes;
 mod bounds;
