@@ -6,14 +6,17 @@
 //! axes and pixels as in `geometry`: column W is column 0, row -1 is row 0 half a turn away
 //! views   view -> sphere -> view        dilate    round growth, soft edges
 //! regions connected parts, holes        refine    edges follow a picture
+//! still   what rides along with the camera   over_time finds of a film
 //! ```
 //! Widths are given in degrees on the sphere, so they are the same at the horizon and at the poles.
 
 pub mod dilate;
+pub mod over_time;
 mod reach;
 pub mod refine;
 pub mod regions;
 mod runs;
+pub mod still;
 pub mod views;
 
 use std::f64::consts::PI;

@@ -1,0 +1,349 @@
+//! Finds of a film over time: one that a frame missed is filled in from the frames around it, one that no other frame
+//! knows and that is weak is dropped.
+//!
+//! A find of another frame is carried by how the camera turned in between; what is left is its own way, of which each
+//! frame in between has its share.
+
+use gausset_core::se3::{self, IDENTITY3, Mat3};
+
+use super::SphereMask;
+use super::reach::longitude_reach;
+use super::regions::{Region, RegionRun};
+use crate::geometry::{direction_from_equirect, equirect_from_direction};
+use crate::projection::angle_between;
+
+/// Something that was found in a frame.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Find {
+    /// Where.
+    pub region: Region,
+    /// How sure it is, 0 to 1.
+    pub confidence: f32,
+}
+
+/// How finds of neighbouring frames are compared.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct OverTime {
+    /// Frames in a row that may miss a find, and before and behind which another one is looked for.
+    pub frames: usize,
+    /// Degrees by which a find may move from frame to frame once the camera's turn is taken out, besides half its radius.
+    pub degrees: f64,
+    /// Confidence below which a find needs another one beside it.
+    pub weak: f32,
+}
+
+impl Default for OverTime {
+    fn default() -> Self {
+        Self { frames: 1, degrees: 6.0, weak: 0.7 }
+    }
+}
+
+/// What every frame shows, of what was found in each (in masks of this width and height). `turns[k]` takes directions of
+/// frame k - 1 to frame k; where it is not known, nothing is said over that step.
+///
+/// # Panics
+/// If there is not a turn for each frame.
+#[must_use]
+pub fn over_time(
+    finds: &[Vec<Find>],
+    turns: &[Option<Mat3>],
+    size: [usize; 2],
+    how: &OverTime,
+) -> Vec<Vec<Find>> {
+    assert_eq!(finds.len(), turns.len(), "a turn for each frame");
+    let film = Film { finds, turns, size, how };
+    (0..finds.len())
+        .map(|k| {
+            let mut settled: Vec<Find> =
+                finds[k].iter().filter(|find| film.is_kept(k, find)).cloned().collect();
+            settled.extend(film.missed(k));
+            settled
+        })
+        .collect()
+}
+
+struct Film<'a> {
+    finds: &'a [Vec<Find>],
+    turns: &'a [Option<Mat3>],
+    size: [usize; 2],
+    how: &'a OverTime,
+}
+
+impl Film<'_> {
+    /// Takes directions of one frame to another.
+    fn turn(&self, from: usize, to: usize) -> Option<Mat3> {
+        if from > to {
+            return Some(se3::transpose(&self.turn(to, from)?));
+        }
+        self.turns[from + 1..=to].iter().try_fold(IDENTITY3, |all, turn| Some(se3::mul(turn.as_ref()?, &all)))
+    }
+
+    /// Whether two finds, with the middle of the second as the first one's frame sees it, may be the same thing.
+    fn is_same(&self, a: &Find, b: &Find, b_middle: [f64; 3], steps: usize) -> bool {
+        let radius = |find: &Find| (find.region.square_degrees / std::f64::consts::PI).sqrt();
+        let (small, large) = {
+            let (a, b) = (radius(a), radius(b));
+            (a.min(b), a.max(b))
+        };
+        let apart = angle_between(a.region.middle, b_middle).to_degrees();
+        large <= 2.0 * small && apart <= self.how.degrees * steps as f64 + 0.5 * large
+    }
+
+    fn is_kept(&self, k: usize, find: &Find) -> bool {
+        if find.confidence >= self.how.weak || self.how.frames == 0 {
+            return true;
+        }
+        let last = (k + self.how.frames).min(self.finds.len() - 1);
+        (k.saturating_sub(self.how.frames)..=last).filter(|other| *other != k).any(|other| {
+            self.turn(other, k).is_some_and(|turn| {
+                self.finds[other].iter().any(|known| {
+                    let middle = se3::mul_vec(&turn, known.region.middle);
+                    self.is_same(find, known, middle, other.abs_diff(k))
+                })
+            })
+        })
+    }
+
+    /// What frames before and behind know and this one does not.
+    fn missed(&self, k: usize) -> Vec<Find> {
+        let mut filled: Vec<Find> = Vec::new();
+        for gap in 2..=self.how.frames + 1 {
+            for before in 1..gap {
+                let behind = gap - before;
+                if before > k || k + behind >= self.finds.len() {
+                    continue;
+                }
+                let (earlier, later) = (k - before, k + behind);
+                let (Some(from_earlier), Some(from_later)) = (self.turn(earlier, k), self.turn(later, k))
+                else {
+                    continue;
+                };
+                for a in &self.finds[earlier] {
+                    let a_middle = se3::mul_vec(&from_earlier, a.region.middle);
+                    let seen = Find { region: Region { middle: a_middle, ..a.region.clone() }, ..*a };
+                    let same = self.finds[later]
+                        .iter()
+                        .map(|b| (b, se3::mul_vec(&from_later, b.region.middle)))
+                        .filter(|(b, b_middle)| self.is_same(&seen, b, *b_middle, gap))
+                        .min_by(|x, y| angle_between(a_middle, x.1).total_cmp(&angle_between(a_middle, y.1)));
+                    let Some((b, b_middle)) = same else { continue };
+                    let share = before as f64 / gap as f64;
+                    let middle = between(a_middle, b_middle, share);
+                    let expected = Find { region: Region { middle, ..seen.region }, ..*a };
+                    let is_known = |find: &Find| self.is_same(&expected, find, find.region.middle, 1);
+                    if self.finds[k].iter().chain(&filled).any(is_known) {
+                        continue;
+                    }
+                    let confidence = a.confidence.min(b.confidence);
+                    for (find, turn, own) in [(a, from_earlier, a_middle), (b, from_later, b_middle)] {
+                        let turn = se3::mul(&onto(own, middle), &turn);
+                        filled.push(Find { region: turned(&find.region, self.size, &turn), confidence });
+                    }
+                }
+            }
+        }
+        filled
+    }
+}
+
+/// A region as it is seen after a turn of all directions.
+#[must_use]
+pub fn turned(region: &Region, [width, height]: [usize; 2], turn: &Mat3) -> Region {
+    let mut mask = SphereMask::keep_all(width, height);
+    mask.remove(region);
+    let (w, h) = (width as f64, height as f64);
+    // An edge of a run is never further from the middle than its furthest pixel's corner.
+    let radius = region
+        .runs
+        .iter()
+        .flat_map(|run| (run.start..=run.end).map(|x| (x, run.row)))
+        .map(|(x, y)| angle_between(region.middle, direction_from_equirect(x as f64, y as f64 + 0.5, w, h)))
+        .fold(0.0, f64::max)
+        + 2.0 * std::f64::consts::PI / h;
+    let middle = se3::mul_vec(turn, region.middle);
+    let (lon, lat) =
+        (libm::atan2(middle[0], middle[2]), libm::atan2(-middle[1], libm::hypot(middle[0], middle[2])));
+    let back = se3::transpose(turn);
+    let mut runs = Vec::new();
+    for row in 0..height {
+        let Some(reach) = longitude_reach(lat, mask.latitude(row), radius) else { continue };
+        let first = ((lon - reach) / std::f64::consts::TAU * w + 0.5 * w).floor() as isize;
+        let count = ((2.0 * reach / std::f64::consts::TAU * w).ceil() as usize + 2).min(width);
+        let mut columns: Vec<usize> = (first..first + count as isize)
+            .map(|x| x.rem_euclid(width as isize) as usize)
+            .filter(|x| {
+                let direction = direction_from_equirect(*x as f64 + 0.5, row as f64 + 0.5, w, h);
+                let [u, v] = equirect_from_direction(se3::mul_vec(&back, direction), w, h);
+                let (x, y) = ((u as usize).min(width - 1), (v as usize).min(height - 1));
+                mask.data[y * width + x] == 0
+            })
+            .collect();
+        columns.sort_unstable();
+        for x in columns {
+            match runs.last_mut() {
+                Some(RegionRun { row: last, end, .. }) if *last == row && *end == x => *end += 1,
+                _ => runs.push(RegionRun { row, start: x, end: x + 1 }),
+            }
+        }
+    }
+    Region { runs, square_degrees: region.square_degrees, middle }
+}
+
+/// The shortest turn from one direction to another (Rodrigues).
+fn onto(from: [f64; 3], to: [f64; 3]) -> Mat3 {
+    let axis = se3::cross(from, to);
+    let length = se3::norm(axis);
+    if length < 1e-12 {
+        return IDENTITY3;
+    }
+    let angle = angle_between(from, to);
+    se3::so3_exp(axis.map(|value| value * angle / length))
+}
+
+/// A share of the shortest way between two directions.
+fn between(from: [f64; 3], to: [f64; 3], share: f64) -> [f64; 3] {
+    let axis = se3::cross(from, to);
+    let length = se3::norm(axis);
+    if length < 1e-12 {
+        return from;
+    }
+    let angle = share * angle_between(from, to);
+    se3::mul_vec(&se3::so3_exp(axis.map(|value| value * angle / length)), from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::REMOVED;
+    use super::*;
+    use crate::geometry::rotation;
+
+    const SIZE: [usize; 2] = [720, 360];
+
+    /// A figure of 8 x 20 degrees around a direction.
+    fn figure(middle: [f64; 3]) -> SphereMask {
+        let mut mask = SphereMask::keep_all(SIZE[0], SIZE[1]);
+        let (lon, lat) =
+            (libm::atan2(middle[0], middle[2]), libm::atan2(-middle[1], libm::hypot(middle[0], middle[2])));
+        let back = se3::transpose(&rotation(lon.to_degrees(), lat.to_degrees(), 0.0));
+        for (at, keep) in mask.data.iter_mut().enumerate() {
+            let (x, y) = ((at % SIZE[0]) as f64 + 0.5, (at / SIZE[0]) as f64 + 0.5);
+            let d = se3::mul_vec(&back, direction_from_equirect(x, y, SIZE[0] as f64, SIZE[1] as f64));
+            let (across, up) = (libm::atan2(d[0], d[2]).to_degrees(), libm::asin(d[1]).to_degrees());
+            if d[2] > 0.0 && (across / 4.0).powi(2) + (up / 10.0).powi(2) < 1.0 {
+                *keep = 0;
+            }
+        }
+        mask
+    }
+
+    fn find(mask: &SphereMask, confidence: f32) -> Find {
+        Find { region: mask.regions().remove(0), confidence }
+    }
+
+    /// A camera that turns by 7 degrees a frame and leans, past a figure that walks 1.5 degrees a frame.
+    fn film(count: usize) -> (Vec<SphereMask>, Vec<Option<Mat3>>) {
+        let pose = |k: usize| rotation(7.0 * k as f64, 3.0 * (k as f64).sin(), 2.0 * (k as f64).cos());
+        let turns = (0..count)
+            .map(|k| k.checked_sub(1).map(|before| se3::mul(&se3::transpose(&pose(k)), &pose(before))))
+            .collect();
+        let masks = (0..count)
+            .map(|k| {
+                let in_world = se3::mul_vec(&rotation(1.5 * k as f64, -15.0, 0.0), [0.0, 0.0, 1.0]);
+                figure(se3::mul_vec(&se3::transpose(&pose(k)), in_world))
+            })
+            .collect();
+        (masks, turns)
+    }
+
+    #[test]
+    fn a_figure_that_frames_missed_is_filled_and_single_weak_finds_are_dropped() {
+        let (truth, turns) = film(40);
+        let (mut missed, mut single) = (Vec::new(), 0);
+        let finds: Vec<Vec<Find>> = (0..truth.len())
+            .map(|k| {
+                let mut finds = Vec::new();
+                if k % 5 == 2 {
+                    missed.push(k);
+                } else {
+                    // Half of the figure's finds are weak: they know each other.
+                    finds.push(find(&truth[k], if k % 2 == 0 { 0.5 } else { 0.9 }));
+                }
+                if k % 3 == 0 {
+                    // Something else each time.
+                    let place = rotation(100.0 + 67.0 * k as f64, 30.0 - 11.0 * (k % 7) as f64, 0.0);
+                    finds.push(find(&figure(se3::mul_vec(&place, [0.0, 0.0, 1.0])), 0.55));
+                    single += 1;
+                }
+                finds
+            })
+            .collect();
+        let settled = over_time(&finds, &turns, SIZE, &OverTime::default());
+        for &k in &missed {
+            let mut mask = SphereMask::keep_all(SIZE[0], SIZE[1]);
+            settled[k].iter().for_each(|find| mask.remove(&find.region));
+            let (mut there, mut filled, mut more) = (0, 0, 0);
+            for (got, wanted) in mask.data.iter().zip(&truth[k].data) {
+                there += usize::from(*wanted < REMOVED);
+                filled += usize::from(*wanted < REMOVED && *got < REMOVED);
+                more += usize::from(*wanted >= REMOVED && *got < REMOVED);
+            }
+            assert!(filled * 100 >= there * 95, "frame {k}: {filled} of {there} px filled");
+            assert!(more * 100 <= there * 15, "frame {k}: {more} px too many for {there}");
+        }
+        let left: usize = settled.iter().map(Vec::len).sum();
+        // The figure once a frame, in two layers where it was filled.
+        assert_eq!(left, 32 + 2 * missed.len(), "of {single} single finds none is left");
+    }
+
+    #[test]
+    fn what_is_not_known_of_the_camera_changes_nothing() {
+        let (truth, _) = film(5);
+        let finds: Vec<Vec<Find>> = truth
+            .iter()
+            .enumerate()
+            .map(|(k, mask)| if k == 2 { vec![] } else { vec![find(mask, 0.9)] })
+            .collect();
+        let settled = over_time(&finds, &[None; 5], SIZE, &OverTime::default());
+        assert_eq!(settled, finds);
+        let off = OverTime { frames: 0, ..OverTime::default() };
+        let weak = vec![vec![find(&truth[0], 0.1)]];
+        assert_eq!(over_time(&weak, &[None], SIZE, &off), weak);
+    }
+
+    #[test]
+    fn a_longer_gap_is_filled_where_it_is_wanted() {
+        let (truth, turns) = film(6);
+        let gap = |k: usize| k == 2 || k == 3;
+        let finds: Vec<Vec<Find>> = truth
+            .iter()
+            .enumerate()
+            .map(|(k, mask)| if gap(k) { vec![] } else { vec![find(mask, 0.9)] })
+            .collect();
+        let one = over_time(&finds, &turns, SIZE, &OverTime::default());
+        assert!(one[2].is_empty() && one[3].is_empty());
+        let two = over_time(&finds, &turns, SIZE, &OverTime { frames: 2, ..OverTime::default() });
+        for k in [2, 3] {
+            let apart = angle_between(two[k][0].region.middle, truth[k].regions()[0].middle).to_degrees();
+            assert!(apart < 0.5, "frame {k}: {apart} degrees");
+        }
+    }
+
+    #[test]
+    fn a_turned_region_is_the_region_there() {
+        for (yaw, pitch) in [(180.0, 0.0), (10.0, 80.0), (-170.0, -75.0)] {
+            let start = figure([0.0, 0.0, 1.0]);
+            let turn = rotation(yaw, pitch, 0.0);
+            let region = turned(&start.regions()[0], SIZE, &turn);
+            let mut mask = SphereMask::keep_all(SIZE[0], SIZE[1]);
+            mask.remove(&region);
+            let truth = figure(se3::mul_vec(&turn, [0.0, 0.0, 1.0]));
+            let share = |mask: &SphereMask, other: &SphereMask| -> f64 {
+                let both =
+                    mask.data.iter().zip(&other.data).enumerate().filter(|(_, (a, b))| **a == 0 && **b == 0);
+                both.map(|(at, _)| mask.pixel_share(at / SIZE[0])).sum()
+            };
+            let (both, own, wanted) = (share(&mask, &truth), mask.removed_share(), truth.removed_share());
+            assert!(both / (own + wanted - both) > 0.95, "{yaw} {pitch}: {both} {own} {wanted}");
+        }
+    }
+}
