@@ -232,6 +232,17 @@ pano compare nowhere data
 pano compare data nowhere.csv
 pano compare data
 pano compare data data/images
+pano masks nowhere -o o
+pano masks file -o o
+pano masks data -o o
+pano masks data/images -o o.png
+pano masks data/images -o o --combine xor
+pano masks data/images -o o --dilate 1
+pano masks data/images -o o --dilate 99
+pano masks data/images -o o --feather -1
+pano masks data/images -o o --to-panorama 511
+pano masks data/images -o o --to-panorama 512
+pano masks data/images -o o --to-panorama 512 --to-views
 pano align data --reference
 pano align data --poses
 pano export data --masks gimp

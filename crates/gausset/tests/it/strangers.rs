@@ -59,6 +59,8 @@ const CASES: &[&[&str]] = &[
     &["pano", "convert", "IN/walk/p0.jpg", "HERE/photo.jpg", "--to", "strip", "--size", "16"],
     &["pano", "convert", "IN/walk/p0.jpg", "HERE/faces", "--to", "faces", "--size", "16"],
     &["pano", "calibrate", "IN/walk", "-o", "HERE/poses.json"],
+    &["pano", "masks", "HERE", "-o", "HERE", "--invert"],
+    &["pano", "masks", "IN/data/images", "HERE", "-o", "HERE/preview.png", "--combine", "subtract"],
     &["pano", "preview", "IN/walk/p0.jpg"],
     &["pano", "export", "HERE/split", "-o", "HERE"],
     &["pano", "export", "HERE/split", "--format", "transforms", "-o", "HERE/transforms.json"],

@@ -8,6 +8,7 @@ pub(crate) mod convert;
 pub(crate) mod export;
 pub(crate) mod frames;
 pub(crate) mod layouts;
+pub(crate) mod masks;
 pub(crate) mod preview;
 pub(crate) mod run;
 pub(crate) mod shape;
@@ -55,6 +56,8 @@ enum What {
     Convert(Box<convert::ConvertArgs>),
     /// Make a lens file from frames of two fisheye circles.
     Calibrate(Box<calibrate::CalibrateArgs>),
+    /// Unite, subtract and turn over masks; carry them from views to panoramas and back.
+    Masks(Box<masks::MasksArgs>),
     /// Judge poses by others of the same pictures.
     Compare(compare::CompareArgs),
     /// Write the poses for other programs.
@@ -72,6 +75,7 @@ impl PanoArgs {
             What::Layouts(args) => args.json,
             What::Convert(args) => args.json,
             What::Calibrate(args) => args.json,
+            What::Masks(args) => args.json,
             What::Compare(args) => args.json,
             What::Export(args) => args.json,
             What::Preview(_) => false,
@@ -90,6 +94,7 @@ pub(crate) fn run(args: PanoArgs, console: &Console) -> Result<Status, Ending> {
         What::Preview(args) => preview::run(&args, console),
         What::Convert(args) => convert::run(&args, console),
         What::Calibrate(args) => calibrate::run(&args, console),
+        What::Masks(args) => masks::run(&args, console),
         What::Compare(args) => compare::run(&args, console),
         What::Export(args) => export::run(&args, console),
     }

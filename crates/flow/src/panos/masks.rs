@@ -1,0 +1,540 @@
+//! Masks of anybody: read, united, subtracted, turned over, carried from views to panoramas and back.
+//!
+//! A mask belongs to a frame by its name: `NAME.png`, `NAME.jpg.png` and `NAME_mask.png` are all of NAME. A single file
+//! beside folders is for all frames.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_io::image::decode::decode_mask_file;
+use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::owned;
+use gausset_pano::geometry::View;
+use gausset_pano::sphere_mask::SphereMask;
+use gausset_pano::split::Skipped;
+use serde::Serialize;
+
+use super::split::ViewChoice;
+use crate::{Failure, Host};
+
+/// What makes a folder of masks ours.
+const PURPOSE: &str = "masks";
+/// Most masks of a folder.
+const MOST_MASKS: usize = 1 << 20;
+
+/// What the second and later masks do to the first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Combine {
+    /// What any of them removes is removed.
+    #[default]
+    Unite,
+    /// What the first removes and no other.
+    Subtract,
+    /// What all of them remove.
+    Intersect,
+}
+
+/// Where masks are carried.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Carry {
+    /// Nowhere.
+    #[default]
+    Stay,
+    /// Those of views, to panoramas of this width.
+    ToPanorama(u32),
+    /// Those of panoramas, to views.
+    ToViews,
+}
+
+/// Masks, and what becomes of them.
+#[derive(Clone, Debug)]
+pub struct MasksOptions {
+    /// Masks, or folders of them; with [`Carry::ToPanorama`] folders with a folder for each view.
+    pub inputs: Vec<PathBuf>,
+    /// A folder, or of one mask a `.png`.
+    pub output: PathBuf,
+    /// How they are combined.
+    pub combine: Combine,
+    /// Whether what is removed is kept then, and the other way around.
+    pub invert: bool,
+    /// Where they are carried.
+    pub carry: Carry,
+    /// Which views.
+    pub views: ViewChoice,
+    /// Degrees by which what is removed grows on the sphere.
+    pub dilate: f64,
+    /// Degrees within which its edge is soft.
+    pub feather: f64,
+    /// Replace files of somebody else.
+    pub force: bool,
+}
+
+/// What was made, or would be: a stable contract.
+#[derive(Clone, Debug, Serialize)]
+pub struct MasksMade {
+    schema: u32,
+    kind: &'static str,
+    /// Frames with a mask.
+    pub masks: usize,
+    /// Files.
+    pub files: usize,
+    /// Share of the sphere (of other masks: of the picture) that is removed, mean over the frames.
+    pub removed_mean: f64,
+    /// The largest of these shares.
+    pub removed_worst: f64,
+    /// Frames left out.
+    pub skipped: Vec<Skipped>,
+    /// Whether nothing was written because nothing was to be.
+    pub is_dry_run: bool,
+    /// Whether it was stopped.
+    #[serde(skip)]
+    pub is_cancelled: bool,
+}
+
+/// The files of one input by the name of their frame; of views, one after the other.
+enum Input {
+    /// One for all frames.
+    All(PathBuf),
+    /// A mask for each frame.
+    Each(BTreeMap<String, PathBuf>),
+    /// Masks of views: by frame, which view and its file.
+    Views(BTreeMap<String, Vec<(usize, PathBuf)>>),
+}
+
+/// Makes masks of masks; with `is_dry_run` says how many that would be.
+///
+/// # Errors
+/// Masks or options that cannot be used, files of somebody else, a file that cannot be written.
+pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> Result<MasksMade, Failure> {
+    check(options)?;
+    let views = match options.carry {
+        Carry::ToPanorama(width) => options.views.views(width)?,
+        _ => Vec::new(),
+    };
+    let inputs: Vec<Input> =
+        options.inputs.iter().map(|path| Input::open(path, &views)).collect::<Result<_, _>>()?;
+    let names = names(&inputs, options)?;
+    let as_file =
+        options.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) && !options.output.is_dir();
+    let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
+    if as_file && (names.len() != 1 || options.carry == Carry::ToViews) {
+        return Err(Failure::usage(format!(
+            "{}: is the name of one mask (expected a folder for {} frames)",
+            options.output.display(),
+            names.len()
+        )));
+    }
+    if as_file {
+        refuse_existing(&Disk, &options.output, overwrite)?;
+    }
+    let mut made = MasksMade {
+        schema: 1,
+        kind: "masks",
+        masks: 0,
+        files: 0,
+        removed_mean: 0.0,
+        removed_worst: 0.0,
+        skipped: Vec::new(),
+        is_dry_run,
+        is_cancelled: false,
+    };
+    for name in &names {
+        if host.is_stopping() {
+            made.is_cancelled = true;
+            break;
+        }
+        let files = match mask_of(name, &inputs, &views, options) {
+            Ok(mask) => {
+                let removed = share(&mask);
+                made.removed_mean += removed;
+                made.removed_worst = made.removed_worst.max(removed);
+                files_of(name, &mask, options)?
+            }
+            Err(failure) if names.len() == 1 => return Err(failure),
+            Err(failure) => {
+                host.warn("frames", format!("{failure}; skipped"));
+                made.skipped.push(Skipped { frame: name.clone(), reason: failure.to_string() });
+                continue;
+            }
+        };
+        made.masks += 1;
+        made.files += files.len();
+        if is_dry_run {
+            continue;
+        }
+        let how = WriteOptions { overwrite: Overwrite::Replace, ..WriteOptions::default() };
+        if as_file {
+            for (_, bytes) in &files {
+                let how = WriteOptions { overwrite, ..WriteOptions::default() };
+                write_atomic_with(&Disk, &options.output, &how, |file| file.write_all(bytes))?;
+            }
+            continue;
+        }
+        owned::take(&Disk, &options.output, PURPOSE, files.iter().map(|(path, _)| path), overwrite)?;
+        for (path, bytes) in &files {
+            let path = options.output.join(path);
+            if let Some(folder) = path.parent() {
+                let failed = |e: std::io::Error| {
+                    let reason = gausset_io::atomic::plain_reason(&e);
+                    Failure::new("write", format!("{}: {reason}", folder.display()))
+                };
+                Disk.create_folder(folder).map_err(failed)?;
+            }
+            write_atomic_with(&Disk, &path, &how, |file| file.write_all(bytes))?;
+        }
+    }
+    made.removed_mean /= made.masks.max(1) as f64;
+    if let (0, Some(first)) = (made.masks, made.skipped.first()) {
+        return Err(Failure::new(
+            "frames",
+            format!("masks: none could be used (the first: {})", first.reason),
+        ));
+    }
+    Ok(made)
+}
+
+fn check(options: &MasksOptions) -> Result<(), Failure> {
+    for (key, degrees) in [("dilate", options.dilate), ("feather", options.feather)] {
+        if !(0.0..=30.0).contains(&degrees) {
+            return Err(Failure::usage(format!("⟨{key}⟩: expected 0 to 30 degrees, found {degrees}")));
+        }
+    }
+    if let Carry::ToPanorama(width) = options.carry
+        && (!width.is_multiple_of(2) || !(32..=32_768).contains(&width))
+    {
+        return Err(Failure::usage(format!(
+            "⟨to-panorama⟩: expected an even number of px from 32 to 32768, found {width}"
+        )));
+    }
+    Ok(())
+}
+
+impl Input {
+    fn open(path: &Path, views: &[View]) -> Result<Self, Failure> {
+        let shown = path.display();
+        if views.is_empty() {
+            if path.is_file() {
+                return Ok(Self::All(path.to_owned()));
+            }
+            let each = listed(path)?;
+            if each.is_empty() {
+                return Err(Failure::new(
+                    "frames",
+                    format!("{shown}: masks: none found (expected PNG files)"),
+                ));
+            }
+            return Ok(Self::Each(each));
+        }
+        let mut all: BTreeMap<String, Vec<(usize, PathBuf)>> = BTreeMap::new();
+        for (index, view) in views.iter().enumerate() {
+            let folder = path.join(&view.name);
+            // A view of which nothing is removed may have none.
+            if folder.is_dir() {
+                for (name, file) in listed(&folder)? {
+                    all.entry(name).or_default().push((index, file));
+                }
+            }
+        }
+        if all.is_empty() {
+            let what = format!("{shown}: masks: none found (expected {shown}/{}/NAME.png)", views[0].name);
+            return Err(Failure::new("frames", what));
+        }
+        Ok(Self::Views(all))
+    }
+}
+
+/// The PNG files of a folder by the name of their frame.
+fn listed(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
+    let failed = |e: std::io::Error| {
+        let reason = gausset_io::atomic::plain_reason(&e);
+        Failure::new(
+            "frames",
+            format!("{}: masks: {reason} (expected a mask, or a folder of them)", folder.display()),
+        )
+    };
+    let mut masks: BTreeMap<String, PathBuf> = BTreeMap::new();
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)?.take(MOST_MASKS) {
+        paths.push(entry.map_err(failed)?.path());
+    }
+    paths.sort();
+    for path in paths {
+        let is_mask = path.extension().is_some_and(|e| e.eq_ignore_ascii_case("png"));
+        if let (true, Some(name)) = (is_mask && path.is_file(), frame_name(&path))
+            && let Some(other) = masks.insert(name.clone(), path.clone())
+        {
+            return Err(Failure::new(
+                "frames",
+                format!(
+                    "{}: mask: is of {name}, as {} is; take one of them away",
+                    path.display(),
+                    other.display()
+                ),
+            ));
+        }
+    }
+    Ok(masks)
+}
+
+/// The frame that a mask is of.
+fn frame_name(path: &Path) -> Option<String> {
+    let stem = path.file_stem()?.to_string_lossy().into_owned();
+    let stem = stem.strip_suffix("_mask").unwrap_or(&stem);
+    let picture = stem.rsplit_once('.').filter(|(_, ending)| {
+        ["jpg", "jpeg", "png", "tif", "tiff", "insp"].iter().any(|known| ending.eq_ignore_ascii_case(known))
+    });
+    Some(picture.map_or(stem, |(name, _)| name).to_owned())
+}
+
+/// The frames that get a mask: those of any input; for what is taken away or shared, those of the first.
+fn names(inputs: &[Input], options: &MasksOptions) -> Result<Vec<String>, Failure> {
+    let of = |input: &Input| -> Vec<String> {
+        match input {
+            Input::All(_) => Vec::new(),
+            Input::Each(each) => each.keys().cloned().collect(),
+            Input::Views(all) => all.keys().cloned().collect(),
+        }
+    };
+    let used = if options.combine == Combine::Unite { inputs } else { &inputs[..1.min(inputs.len())] };
+    let names: BTreeSet<String> = used.iter().flat_map(of).collect();
+    if !names.is_empty() {
+        return Ok(names.into_iter().collect());
+    }
+    // Only files: the name of the first.
+    let first = options.inputs.first().and_then(|path| frame_name(path));
+    first.map(|name| vec![name]).ok_or_else(|| Failure::usage("expected a mask, or a folder of them"))
+}
+
+/// The mask of a frame, combined and worked on.
+fn mask_of(
+    name: &str,
+    inputs: &[Input],
+    views: &[View],
+    options: &MasksOptions,
+) -> Result<SphereMask, Failure> {
+    let mut mask: Option<(SphereMask, PathBuf)> = None;
+    for input in inputs {
+        let (next, path) = match input {
+            Input::All(path) => (read(path)?, path.clone()),
+            Input::Each(each) => match each.get(name) {
+                Some(path) => (read(path)?, path.clone()),
+                None => continue,
+            },
+            Input::Views(all) => match (all.get(name), options.carry) {
+                (Some(files), Carry::ToPanorama(width)) => {
+                    let mut panorama = SphereMask::keep_all(width as usize, width as usize / 2);
+                    for (index, path) in files {
+                        let SphereMask { width, height, data } = read(path)?;
+                        panorama.carry_from_view(&views[*index], &data, width, height);
+                    }
+                    (panorama, files.first().map(|(_, path)| path.clone()).unwrap_or_default())
+                }
+                _ => continue,
+            },
+        };
+        let Some((mask, first)) = &mut mask else {
+            mask = Some((next, path));
+            continue;
+        };
+        if (mask.width, mask.height) != (next.width, next.height) {
+            return Err(Failure::new(
+                "frames",
+                format!(
+                    "{}: mask: {}x{} px (expected {}x{}, the size of {})",
+                    path.display(),
+                    next.width,
+                    next.height,
+                    mask.width,
+                    mask.height,
+                    first.display()
+                ),
+            ));
+        }
+        match options.combine {
+            Combine::Unite => mask.unite(&next),
+            Combine::Subtract => mask.subtract(&next),
+            Combine::Intersect => mask.intersect(&next),
+        }
+    }
+    let Some((mut mask, first)) = mask else {
+        return Err(Failure::new("frames", format!("{name}: mask: there is none")));
+    };
+    if options.invert {
+        mask.invert();
+    }
+    let is_on_sphere = options.dilate > 0.0 || options.feather > 0.0 || options.carry == Carry::ToViews;
+    if is_on_sphere && mask.width != 2 * mask.height {
+        return Err(Failure::new(
+            "frames",
+            format!(
+                "{}: mask: {}x{} px (expected that of a panorama, twice as wide as high)",
+                first.display(),
+                mask.width,
+                mask.height
+            ),
+        ));
+    }
+    if options.dilate > 0.0 {
+        mask.dilate(options.dilate);
+    }
+    if options.feather > 0.0 {
+        mask.feather(options.feather);
+    }
+    Ok(mask)
+}
+
+fn read(path: &Path) -> Result<SphereMask, Failure> {
+    let mask = decode_mask_file(path).map_err(|e| Failure::new("frames", e))?;
+    Ok(SphereMask::from_data(mask.width as usize, mask.height as usize, mask.keep))
+}
+
+/// Share of a mask that is removed: of the sphere, or of a picture of another shape.
+fn share(mask: &SphereMask) -> f64 {
+    if mask.width == 2 * mask.height {
+        return mask.removed_share();
+    }
+    let removed = mask.data.iter().filter(|keep| **keep < gausset_pano::sphere_mask::REMOVED).count();
+    removed as f64 / mask.data.len() as f64
+}
+
+/// The files of a mask.
+fn files_of(
+    name: &str,
+    mask: &SphereMask,
+    options: &MasksOptions,
+) -> Result<Vec<(PathBuf, Vec<u8>)>, Failure> {
+    let encoded = |width: usize, height: usize, data: &[u8]| {
+        png(width as u32, height as u32, PngPixels::Grey8(data), &[]).map_err(|e| Failure::new("write", e))
+    };
+    if options.carry != Carry::ToViews {
+        let bytes = encoded(mask.width, mask.height, &mask.data)?;
+        return Ok(vec![(PathBuf::from(format!("{name}.png")), bytes)]);
+    }
+    let mut files = Vec::new();
+    for view in options.views.views(mask.width as u32)? {
+        let (width, height) = (view.width as usize, view.height as usize);
+        let cut = mask.cut(&view, width, height);
+        // Named as those of `pano split`: the views are JPEG.
+        let path = Path::new(&view.name).join(format!("{name}.jpg.png"));
+        files.push((path, encoded(width, height, &cut)?));
+    }
+    Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::AtomicBool;
+
+    use gausset_pano::layout::Layout;
+
+    use super::*;
+
+    fn write(path: &Path, mask: &SphereMask) {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let bytes = png(mask.width as u32, mask.height as u32, PngPixels::Grey8(&mask.data), &[]).unwrap();
+        std::fs::write(path, bytes).unwrap();
+    }
+
+    fn run(options: &MasksOptions) -> Result<MasksMade, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut ignore = |_: crate::Event| {};
+        masks(options, false, &mut Host::new(&stop, &mut ignore))
+    }
+
+    fn options(folder: &Path, inputs: &[&str]) -> MasksOptions {
+        MasksOptions {
+            inputs: inputs.iter().map(|name| folder.join(name)).collect(),
+            output: folder.join("out"),
+            combine: Combine::Unite,
+            invert: false,
+            carry: Carry::Stay,
+            views: ViewChoice { layout: Layout::Cube6, ..ViewChoice::default() },
+            dilate: 0.0,
+            feather: 0.0,
+            force: false,
+        }
+    }
+
+    /// Removes a rectangle of columns and rows.
+    fn mask(columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) -> SphereMask {
+        let mut mask = SphereMask::keep_all(256, 128);
+        for y in rows {
+            mask.data[y * 256 + columns.start..y * 256 + columns.end].fill(0);
+        }
+        mask
+    }
+
+    #[test]
+    fn masks_of_many_names_are_combined_by_frame() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let (a, b, nadir) = (mask(10..60, 40..80), mask(50..90, 40..80), mask(0..256, 110..128));
+        write(&at("a/p0.jpg.png"), &a);
+        write(&at("b/p0_mask.png"), &b);
+        write(&at("b/p1.png"), &b);
+        write(&at("nadir.png"), &nadir);
+        let made = run(&options(folder.path(), &["a", "b", "nadir.png"])).unwrap();
+        assert_eq!((made.masks, made.files, made.skipped.len()), (2, 2, 0));
+        let mut wanted = a.clone();
+        wanted.unite(&b);
+        wanted.unite(&nadir);
+        assert_eq!(read(&at("out/p0.png")).unwrap(), wanted);
+        let subtracted = MasksOptions {
+            combine: Combine::Subtract,
+            invert: true,
+            output: at("one.png"),
+            ..options(folder.path(), &["a", "b"])
+        };
+        run(&subtracted).unwrap();
+        let mut wanted = a;
+        wanted.subtract(&b);
+        wanted.invert();
+        assert_eq!(read(&at("one.png")).unwrap(), wanted);
+        // What is there stays, unless it is said.
+        assert_eq!(run(&subtracted).err().map(|e| e.code), Some("write"));
+        run(&MasksOptions { force: true, ..subtracted }).unwrap();
+    }
+
+    #[test]
+    fn views_of_a_panorama_carried_back_are_its_mask() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        let original = mask(100..256, 30..128);
+        write(&at("m/p0.png"), &original);
+        let to_views = MasksOptions {
+            carry: Carry::ToViews,
+            output: at("views"),
+            views: ViewChoice { layout: Layout::Cube6, size: Some(128), ..ViewChoice::default() },
+            ..options(folder.path(), &["m"])
+        };
+        let made = run(&to_views).unwrap();
+        assert_eq!((made.masks, made.files), (1, 6));
+        let back = MasksOptions {
+            inputs: vec![at("views")],
+            carry: Carry::ToPanorama(256),
+            output: at("back"),
+            ..to_views
+        };
+        run(&back).unwrap();
+        let back = read(&at("back/p0.png")).unwrap();
+        let wrong = back.data.iter().zip(&original.data).filter(|(a, b)| (**a < 128) != (**b < 128)).count();
+        // A pixel along the edge.
+        assert!(wrong < 400, "{wrong}");
+    }
+
+    #[test]
+    fn masks_that_do_not_fit_are_told_with_both_sizes() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        write(&at("a/p0.png"), &SphereMask::keep_all(64, 32));
+        write(&at("b/p0.png"), &SphereMask::keep_all(60, 32));
+        let error = run(&options(folder.path(), &["a", "b"])).unwrap_err();
+        assert!(error.message.contains("60x32 px (expected 64x32"), "{error}");
+        let odd = MasksOptions { dilate: 1.0, ..options(folder.path(), &["b"]) };
+        assert!(run(&odd).unwrap_err().message.contains("twice as wide as high"));
+        assert!(run(&options(folder.path(), &["nowhere"])).unwrap_err().message.contains("nowhere: masks: "));
+    }
+}

@@ -1,0 +1,246 @@
+//! Masks without any model: what rides along with the camera, its shadow, what is below.
+//!
+//! Frames are looked at small and one after the other; of many, some, evenly.
+
+use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::RgbImage8;
+use gausset_pano::convert::{self, ConvertError, Writing};
+use gausset_pano::cutter::Format;
+use gausset_pano::load::rgb_from_ycbcr;
+use gausset_pano::plane::{Colour, Frame, Plane};
+use gausset_pano::projection::Projection;
+use gausset_pano::selection::Shows;
+use gausset_pano::sphere_mask::SphereMask;
+use gausset_pano::sphere_mask::still::{MOST_FRAMES, StillAxes, StillFinder, StillPatch};
+
+use super::source::{Source, shows};
+use crate::{Event, Failure, Host, Part};
+
+/// Width of the panoramas that are looked at, px.
+const WIDTH: usize = 960;
+
+/// What is removed of every frame.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct StillChoice {
+    /// What stays at its place while the rest passes by: the operator, the tripod.
+    pub still_patch: bool,
+    /// The shadow of that.
+    pub shadow: bool,
+    /// Everything within so many degrees of straight down.
+    pub crop_bottom: f64,
+    /// Degrees by which all of it grows.
+    pub dilate: f64,
+}
+
+impl StillChoice {
+    /// Refuses what makes no sense.
+    ///
+    /// # Errors
+    /// Angles out of range, a shadow of nothing.
+    pub fn check(&self) -> Result<(), Failure> {
+        if !(0.0..=90.0).contains(&self.crop_bottom) {
+            let found = self.crop_bottom;
+            return Err(Failure::usage(format!("⟨crop-bottom⟩: expected 0 to 90 degrees, found {found}")));
+        }
+        if !(0.0..=30.0).contains(&self.dilate) {
+            return Err(Failure::usage(format!("⟨dilate⟩: expected 0 to 30 degrees, found {}", self.dilate)));
+        }
+        if self.shadow && !self.still_patch {
+            return Err(Failure::usage("⟨shadow⟩: needs ⟨still-patch⟩, whose shadow it is"));
+        }
+        Ok(())
+    }
+}
+
+/// Masks of all frames of a source.
+#[derive(Clone, Debug)]
+pub struct StillMasks {
+    choice: StillChoice,
+    headings: Vec<Option<f64>>,
+    patch: Option<StillPatch>,
+    /// Why nothing rides along, where that was asked.
+    pub nothing: Option<String>,
+}
+
+impl StillMasks {
+    /// Looks at the frames. `headings`: the direction of the walk in the axes of each panorama, degrees of yaw; empty, or
+    /// nothing in it, where it is not known.
+    ///
+    /// # Errors
+    /// Options or frames that cannot be used; the job was asked to stop.
+    pub fn find(
+        source: &Source,
+        choice: StillChoice,
+        headings: &[Option<f64>],
+        host: &mut Host<'_>,
+    ) -> Result<Self, Failure> {
+        choice.check()?;
+        let headings = headings.to_vec();
+        let mut found = Self { choice, headings, patch: None, nothing: None };
+        if choice.still_patch {
+            let mut finder = StillFinder::new();
+            match &source.film {
+                Some(_) => found.look_at_film(source, &mut finder, host)?,
+                None => found.look_at_pictures(source, &mut finder, host)?,
+            }
+            match finder.finish() {
+                Ok(patch) => found.patch = Some(patch),
+                Err(why) => found.nothing = Some(why.to_string()),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether one mask is that of all frames.
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        self.patch.as_ref().is_none_or(|patch| patch.axes == StillAxes::Panorama)
+    }
+
+    /// What was found, if it was looked for and is there.
+    #[must_use]
+    pub fn patch(&self) -> Option<&StillPatch> {
+        self.patch.as_ref()
+    }
+
+    /// The mask of a frame (by its place among the source's frames).
+    #[must_use]
+    pub fn mask(&self, frame: usize, width: usize, height: usize) -> SphereMask {
+        let mut mask = SphereMask::keep_all(width, height);
+        if let Some(patch) = &self.patch {
+            let heading = self.headings.get(frame).copied().flatten().unwrap_or(0.0);
+            mask.unite(&patch.mask(width, height, heading));
+            if self.choice.shadow {
+                mask.unite(&patch.shadow(width, height, heading));
+            }
+        }
+        if self.choice.dilate > 0.0 {
+            mask.dilate(self.choice.dilate);
+        }
+        if self.choice.crop_bottom > 0.0 {
+            mask.crop_bottom(self.choice.crop_bottom);
+        }
+        mask
+    }
+
+    fn heading(&self, frame: usize) -> Option<f64> {
+        self.headings.get(frame).copied().flatten()
+    }
+
+    fn look_at_pictures(
+        &self,
+        source: &Source,
+        finder: &mut StillFinder,
+        host: &mut Host<'_>,
+    ) -> Result<(), Failure> {
+        let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+        let pool = Pool::with_all_cores();
+        let count = source.frames.len().min(MOST_FRAMES);
+        host.report(Event::Begun { part: Part::Frames, done: 0, total: count as u64 });
+        for k in 0..count {
+            if host.is_stopping() {
+                return Err(Failure::stopped());
+            }
+            let index = k * source.frames.len() / count;
+            let frame = &source.frames[index];
+            let read = convert::read(
+                &frame.files,
+                source.projection.as_ref(),
+                source.is_stereo,
+                &source.limits,
+                level,
+            );
+            let moment = match read {
+                Ok(moment) => moment,
+                // It is told again where it is cut.
+                Err(error) => {
+                    host.warn("frames", format!("{error}; not looked at"));
+                    continue;
+                }
+            };
+            let is_whole = matches!(&moment.projection, Projection::Equirect(e) if e.is_whole());
+            let panorama = if is_whole {
+                moment.frame
+            } else {
+                let writing =
+                    Writing { format: Format::Png, level, pool: &pool, stop: host.stop(), segments: &[] };
+                convert::panorama(&moment, WIDTH as u32, writing).map_err(|e| match e {
+                    ConvertError::Stopped => Failure::stopped(),
+                    other => Failure::new("frames", other),
+                })?
+            };
+            finder.look(&small(&panorama), self.heading(index));
+            host.report(Event::Done { done: k as u64 + 1, views_per_s: None });
+        }
+        host.report(Event::Ended);
+        Ok(())
+    }
+
+    fn look_at_film(
+        &self,
+        source: &Source,
+        finder: &mut StillFinder,
+        host: &mut Host<'_>,
+    ) -> Result<(), Failure> {
+        let Some(film) = &source.film else { return Ok(()) };
+        if shows(film) != Shows::Sphere {
+            return Err(Failure::usage(
+                "⟨still-patch⟩: is for panoramas, and videos of them (found streams or circles; cut pictures first)",
+            ));
+        }
+        let film = film.clone().at_most(MOST_FRAMES);
+        let size = [WIDTH as u32, WIDTH as u32 / 2];
+        let mut reader = film.video.start_small(size, false, host.stop())?;
+        let (mut data, mut frame) = (Vec::new(), 0);
+        let picks = film.video.picks().map(<[usize]>::to_vec);
+        while reader.read(&film.video, &mut data)? {
+            if host.is_stopping() {
+                return Err(Failure::stopped());
+            }
+            let place = match &picks {
+                Some(picks) => picks.iter().position(|pick| *pick == frame),
+                None => Some(frame),
+            };
+            if let Some(place) = place {
+                let picture = RgbImage8 { width: size[0], height: size[1], data: data.clone() };
+                finder.look(&picture, self.heading(place));
+            }
+            frame += 1;
+        }
+        Ok(())
+    }
+}
+
+/// A panorama at [`WIDTH`], each pixel the mean of what it covers.
+fn small(frame: &Frame) -> RgbImage8 {
+    let (width, height) = (WIDTH, WIDTH / 2);
+    let planes: Vec<Vec<u8>> = frame.planes.iter().map(|plane| shrunk(plane, width, height)).collect();
+    let rgb = |at: usize| match (frame.colour, planes.as_slice()) {
+        (Colour::YCbCr, [y, cb, cr]) => rgb_from_ycbcr([y[at], cb[at], cr[at]]),
+        (_, [grey, ..]) => [grey[at]; 3],
+        (_, []) => [0; 3],
+    };
+    let data = (0..width * height).flat_map(rgb).collect();
+    RgbImage8 { width: width as u32, height: height as u32, data }
+}
+
+fn shrunk(plane: &Plane, width: usize, height: usize) -> Vec<u8> {
+    let span = |at: usize, of: usize, side: usize| {
+        let first = (at * side / of).min(side - 1);
+        first..((at + 1) * side / of).clamp(first + 1, side)
+    };
+    let mut out = Vec::with_capacity(width * height);
+    for y in 0..height {
+        let rows = span(y, height, plane.height);
+        for x in 0..width {
+            let columns = span(x, width, plane.width);
+            let count = (rows.len() * columns.len()) as u32;
+            let sum: u32 = rows
+                .clone()
+                .map(|row| plane.row(row as i32)[columns.clone()].iter().map(|v| u32::from(*v)).sum::<u32>())
+                .sum();
+            out.push(((sum + count / 2) / count) as u8);
+        }
+    }
+    out
+}

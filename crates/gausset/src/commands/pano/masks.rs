@@ -1,0 +1,121 @@
+//! `gausset pano masks`: masks of anybody, combined and carried between views and panoramas.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_flow::panos::masks::{self as pano_masks, Carry, Combine, MasksMade, MasksOptions};
+
+use super::views::ViewArgs;
+use crate::Ending;
+use crate::commands::training::{ending, interrupted};
+use crate::console::Console;
+use crate::describe;
+use crate::exit::Status;
+use crate::interrupt::Interrupt;
+use crate::listener::attend;
+use crate::numbers::counted;
+
+const AFTER_HELP: &str = "\
+Examples:
+  gausset pano masks people/ tripod.png -o masks/                 what either removes
+  gausset pano masks white_is_masked/ -o masks/ --invert
+  gausset pano masks views/masks -o masks/ --to-panorama 5760     masks of views onto panoramas
+  gausset pano masks masks/ -o view_masks/ --to-views --layout cube6
+0 removes, 255 keeps. NAME.png, NAME.jpg.png and NAME_mask.png are of the frame NAME. See docs/pano.md.";
+
+/// Arguments of `pano masks`.
+#[derive(Clone, Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct MasksArgs {
+    /// Masks (PNG) or folders of them; one file beside folders is for all frames.
+    #[arg(value_name = "MASKS", required = true)]
+    inputs: Vec<PathBuf>,
+    /// Folder for the masks; for one mask, a .png.
+    #[arg(short, long, value_name = "OUT")]
+    output: PathBuf,
+    /// What the second and later MASKS do to the first: unite|subtract|intersect.
+    #[arg(
+        long, value_name = "HOW", default_value = "unite", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["unite", "subtract", "intersect"]).map(|name| match name.as_str() {
+            "subtract" => Combine::Subtract,
+            "intersect" => Combine::Intersect,
+            _ => Combine::Unite,
+        })
+    )]
+    combine: Combine,
+    /// Keep what is removed, and the other way around.
+    #[arg(long)]
+    invert: bool,
+    /// MASKS hold a folder for each view: carry them to panoramas of this width.
+    #[arg(long, value_name = "PX", conflicts_with = "to_views")]
+    to_panorama: Option<u32>,
+    /// MASKS are of panoramas: cut those of the views.
+    #[arg(long)]
+    to_views: bool,
+    /// Let what is removed grow by so many degrees on the sphere.
+    #[arg(long, value_name = "DEG", default_value_t = 0.0, allow_negative_numbers = true)]
+    dilate: f64,
+    /// Make its edge soft over so many degrees.
+    #[arg(long, value_name = "DEG", default_value_t = 0.0, allow_negative_numbers = true)]
+    feather: f64,
+    #[command(flatten)]
+    views: ViewArgs,
+    /// Replace files of somebody else.
+    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
+    force: bool,
+    /// Say what would be made; write nothing.
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as a JSON object.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl MasksArgs {
+    fn options(&self) -> MasksOptions {
+        MasksOptions {
+            inputs: self.inputs.clone(),
+            output: self.output.clone(),
+            combine: self.combine,
+            invert: self.invert,
+            carry: match (self.to_panorama, self.to_views) {
+                (Some(width), _) => Carry::ToPanorama(width),
+                (None, true) => Carry::ToViews,
+                (None, false) => Carry::Stay,
+            },
+            views: self.views.options(),
+            dilate: self.dilate,
+            feather: self.feather,
+            force: self.force,
+        }
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(args: &MasksArgs, console: &Console) -> Result<Status, Ending> {
+    let interrupt = Interrupt::watch();
+    let options = args.options();
+    let job = attend(&interrupt, console, |host| pano_masks::masks(&options, args.dry_run, host));
+    let made = match job {
+        Ok(made) => made,
+        Err(failure) => return ending(failure, &interrupt),
+    };
+    console.object_or(&made, || text(&made, args))?;
+    if made.is_cancelled {
+        return Ok(interrupted(&interrupt));
+    }
+    Ok(Status::done(!made.skipped.is_empty()))
+}
+
+/// What was made, for people.
+fn text(made: &MasksMade, args: &MasksArgs) -> String {
+    let verb = if made.is_dry_run { "would be made" } else { "made" };
+    format!(
+        "{}: {} {verb}, {} removed on average, {} at most\n",
+        args.output.display(),
+        counted(made.files as u64, "mask"),
+        describe::percent(made.removed_mean),
+        describe::percent(made.removed_worst)
+    )
+}
