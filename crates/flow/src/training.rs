@@ -10,8 +10,8 @@ use gausset_io::dataset::{self, Dataset};
 use gausset_io::run_folder::config_path;
 use gausset_prof::Profile;
 use gausset_train::{
-    Advanced, End, Outcome, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions, check_dataset,
-    check_init, read_finished, resumable_config,
+    Advanced, End, Outcome, Panoramas, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions,
+    check_dataset, check_init, read_finished, resumable_config,
 };
 
 use crate::device::DeviceOptions;
@@ -66,6 +66,10 @@ impl Task {
             Self::Resume(_, folder) => Some(SavedRun::read(folder)?.recorded.record),
         };
         let run = run.as_ref().map(|run| (run.device.as_str(), run.device_name.as_str()));
+        // A GPU knows pinholes alone: nobody's choice must not end in its refusal.
+        if config.data.panoramas == Panoramas::Sphere {
+            return Ok((conditions.device.engine_for(config.threads(), host)?, None));
+        }
         conditions.device.engine_for_training(config.threads(), run, host)
     }
 
