@@ -1,7 +1,7 @@
 //! Round growth of what is removed, in degrees on the sphere or in pixels of a photograph.
 //!
 //! A pixel is removed when the centre of a removed one lies within the radius. Of each pair of rows the circle allows a
-//! width ([`longitude_reach`]), by which the runs of one row are widened into the other: exact, over seam and poles, and
+//! width (`longitude_reach`), by which the runs of one row are widened into the other: exact, over seam and poles, and
 //! as fast as there are few runs.
 
 use super::reach::longitude_reach;
