@@ -46,7 +46,7 @@ impl StillChoice {
             return Err(Failure::usage(format!("⟨dilate⟩: expected 0 to 30 degrees, found {}", self.dilate)));
         }
         if self.shadow && !self.still_patch {
-            return Err(Failure::usage("⟨shadow⟩: needs ⟨still-patch⟩, whose shadow it is"));
+            return Err(Failure::usage("shadow: needs the still patch, whose shadow it is"));
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl StillMasks {
         let Some(film) = &source.film else { return Ok(()) };
         if shows(film) != Shows::Sphere {
             return Err(Failure::usage(
-                "⟨still-patch⟩: is for panoramas, and videos of them (found streams or circles; cut pictures first)",
+                "still patch: is for panoramas, and videos of them (found streams or circles; cut pictures first)",
             ));
         }
         let film = film.clone().at_most(MOST_FRAMES);
