@@ -71,8 +71,8 @@ impl Workplace {
 
     /// Masks that do not grow, with the edges that the net finds.
     fn options(&self) -> MaskOptions {
-        let options = MaskOptions::new(self.path("walk"), self.path("masks"), self.path("red.onnx"));
-        MaskOptions { dilate: Reach::Degrees(0.0), edges: 0.0, threads: 1, ..options }
+        let options = MaskOptions::new(self.path("walk"), self.path("masks"));
+        MaskOptions { model: Some(self.path("red.onnx")), dilate: Reach::Degrees(0.0), edges: 0.0, threads: 1, ..options }
     }
 
     fn files(&self, folder: &str) -> BTreeMap<String, Vec<u8>> {
@@ -297,4 +297,59 @@ fn what_cannot_be_used_is_told_in_one_line_with_its_code() {
     fs::write(place.path("walk/z.png"), b"\x89PNG\r\n\x1a\n").unwrap();
     let done = run(&MaskOptions { output: place.path("fresh"), ..place.options() }).unwrap();
     assert_eq!((done.frames, done.skipped.len()), (1, 1));
+}
+
+/// An operator who rides along is found without any model, in frames of a room that passes by.
+#[test]
+fn what_rides_along_is_masked_without_a_model() {
+    use gausset_compute::Pool;
+    use gausset_scenes::room::{self, Room};
+    const FRAMES: usize = 12;
+    let (w, h) = (480usize, 240usize);
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("walk")).unwrap();
+    let operator = [35.0, -90.0, 24.0];
+    let direction =
+        |k: usize| direction_from_equirect((k % w) as f64 + 0.5, (k / w) as f64 + 0.5, w as f64, h as f64);
+    for frame in 0..FRAMES {
+        let mut picture =
+            Room::FOR_REGISTRATION.panorama(w as u32, &room::pose(frame, FRAMES), &Pool::new(2));
+        for (k, rgb) in picture.data.chunks_exact_mut(3).enumerate() {
+            if is_in(&operator, direction(k)) {
+                // Strands of hair.
+                let shade = ((k % w) as f64 / 4.0).sin() * 14.0;
+                rgb.copy_from_slice(&[58.0, 44.0, 36.0].map(|c| (c + shade) as u8));
+            }
+        }
+        let file = png(w as u32, h as u32, PngPixels::Rgb8(&picture.data), &[]).unwrap();
+        fs::write(folder.path().join(format!("walk/{frame:02}.png")), file).unwrap();
+    }
+    let options = MaskOptions {
+        still_patch: true,
+        dilate: Reach::Degrees(0.0),
+        ..MaskOptions::new(folder.path().join("walk"), folder.path().join("masks"))
+    };
+    let done = run(&options).unwrap();
+    let (mut both, mut either, mut wrong) = (0, 0, 0.0);
+    let mask = decode_file(&folder.path().join("masks/05.png.png")).unwrap();
+    assert_eq!([mask.width, mask.height], [w as u32, h as u32]);
+    for (k, pixel) in mask.rgb.chunks_exact(3).enumerate() {
+        let (removed, truth) = (pixel[0] == 0, is_in(&operator, direction(k)));
+        both += usize::from(removed && truth);
+        either += usize::from(removed || truth);
+        let latitude = (k / w) as f64 / h as f64 * std::f64::consts::PI;
+        wrong += if removed && !truth { latitude.sin() / (w * h) as f64 * 1.57 } else { 0.0 };
+    }
+    assert!(both as f64 >= 0.9 * either as f64 && wrong <= 1e-3, "{both} of {either}, {wrong} elsewhere");
+    assert!(done.still_share.is_some_and(|share| share > 0.03 && share < 0.06), "{done:?}");
+    assert_eq!(run(&options).unwrap().resumed, FRAMES);
+    // One frame more or less changes what is still in all of them: masks are made anew.
+    fs::remove_file(folder.path().join("walk/00.png")).unwrap();
+    fs::remove_file(folder.path().join("walk/07.png")).unwrap();
+    assert!(run(&options).unwrap().resumed < FRAMES - 2);
+    let nothing = run(&MaskOptions { still_patch: false, ..options.clone() }).unwrap_err();
+    assert!(nothing.to_string().contains("nothing is to be removed"), "{nothing}");
+    let photographs = MaskOptions { kind: Some(gausset_flow::mask::InputKind::Photographs), ..options };
+    let refused = run(&photographs).unwrap_err().to_string();
+    assert!(refused.contains("are for panoramas (found photographs)"), "{refused}");
 }

@@ -188,7 +188,7 @@ fn made(
 ) -> Result<Made, Trouble> {
     let source = &job.input.frames()[index];
     let outcome = match job.input {
-        Input::Panoramas(_) => frame::panorama(job, source, plans, worker, host)?,
+        Input::Panoramas(_) => frame::panorama(job, (index, source), plans, worker, host)?,
         Input::Photographs(_) => photo::photograph(job, source, worker, host)?,
         Input::Views(description, _) => frame::views(job, description, source, worker, host)?,
     };
@@ -203,8 +203,8 @@ fn made(
         bytes: source.bytes,
         modified: source.modified,
         settings: job.settings.clone(),
-        engine: ENGINE.to_owned(),
-        model: job.segmenter.hash().to_owned(),
+        engine: job.segmenter.map_or_else(String::new, |_| ENGINE.to_owned()),
+        model: job.segmenter.map_or_else(String::new, |segmenter| segmenter.hash().to_owned()),
         detections: outcome.finds.len(),
         finds: outcome.finds,
         removed: (outcome.removed * 1e6).round() / 1e6,

@@ -23,7 +23,7 @@ use gausset_pano::projection::{Equirect, Projection};
 use gausset_pano::sphere_mask::SphereMask;
 use gausset_pano::sphere_mask::regions::Region;
 use gausset_pano::split::Description;
-use gausset_segment::{Find, ModelError, Picture, Runner};
+use gausset_segment::{Find, ModelError, Picture, Runner, Segmenter};
 
 use super::report::{MaskedFind, StageSeconds};
 use super::{Job, Reach};
@@ -106,7 +106,7 @@ pub(super) struct Outcome {
 /// The mask of a panorama.
 pub(super) fn panorama(
     job: &Job<'_>,
-    source: &SourceFrame,
+    (index, source): (usize, &SourceFrame),
     plans: &Plans,
     worker: &mut Worker,
     host: &HostView<'_>,
@@ -119,21 +119,15 @@ pub(super) fn panorama(
     let Projection::Equirect(equirect) = moment.projection else {
         return Err(Trouble::Frame(format!("{}: picture: is no panorama", source.stem)));
     };
-    let side = job.segmenter.size().into_iter().max().unwrap_or(16).clamp(16, 4096) as u32;
     let width = (equirect.full_width as usize / 2 * 2).clamp(NARROWEST, WIDEST);
     let mut sphere = SphereMask::keep_all(width, width / 2);
     let mut seen = Vec::new();
-    let plan = plans.get(|| job.options.layout.views(side, side, None), &moment.frame, equirect);
-    look(job, &plan, &mut moment.frame, worker, host, &mut sphere, &mut seen)?;
-    if job.options.passes > 1 {
-        let views: Vec<View> =
-            largest(sphere.regions()).iter().filter_map(|region| around(region, &sphere, side)).collect();
-        if !views.is_empty() {
-            let started = Instant::now();
-            let shape = FrameShape { has_alpha: false, ..moment.frame.shape() };
-            let plan = Plan::new(views, Format::Png, &moment.projection, shape, 0.0, &Pool::new(1));
-            worker.seconds.cut += started.elapsed().as_secs_f64();
-            look(job, &plan, &mut moment.frame, worker, host, &mut sphere, &mut seen)?;
+    let side = |segmenter: &Segmenter| segmenter.size().into_iter().max().unwrap_or(16).clamp(16, 4096) as u32;
+    if let Some(side) = job.segmenter.map(side) {
+        let plan = plans.get(|| job.options.layout.views(side, side, None), &moment.frame, equirect);
+        look(job, &plan, &mut moment.frame, worker, host, &mut sphere, &mut seen)?;
+        if job.options.passes > 1 {
+            second_look(job, side, (&mut moment.frame, &moment.projection), worker, host, (&mut sphere, &mut seen))?;
         }
     }
     let started = Instant::now();
@@ -141,12 +135,36 @@ pub(super) fn panorama(
         sphere.refine_edges(&luma(&moment.frame, equirect, &sphere), job.options.edges);
     }
     let finds = work_over(job, &mut sphere, &seen);
+    if let Some(still) = job.still {
+        sphere.unite(&still.mask(index, width, width / 2));
+    }
     let [w, h] = [equirect.width as usize, equirect.height as usize];
     let removed = sphere.removed_share();
     let masks = vec![(panorama_of(&sphere, equirect), [w, h])];
     let rgb = if job.options.modes == super::Modes::Masks { Vec::new() } else { vec![rgb_of(&moment.frame)] };
     worker.seconds.work += started.elapsed().as_secs_f64();
     Ok(Outcome { masks, rgb, finds, removed })
+}
+
+/// Looks again, around what was found.
+fn second_look(
+    job: &Job<'_>,
+    side: u32,
+    (frame, projection): (&mut Frame, &Projection),
+    worker: &mut Worker,
+    host: &HostView<'_>,
+    (sphere, seen): (&mut SphereMask, &mut Vec<Sighting>),
+) -> Result<(), Trouble> {
+    let views: Vec<View> =
+        largest(sphere.regions()).iter().filter_map(|region| around(region, sphere, side)).collect();
+    if views.is_empty() {
+        return Ok(());
+    }
+    let started = Instant::now();
+    let shape = FrameShape { has_alpha: false, ..frame.shape() };
+    let plan = Plan::new(views, Format::Png, projection, shape, 0.0, &Pool::new(1));
+    worker.seconds.cut += started.elapsed().as_secs_f64();
+    look(job, &plan, frame, worker, host, sphere, seen)
 }
 
 /// The masks of the views of a frame.
@@ -211,7 +229,10 @@ pub(super) fn find(
     let started = Instant::now();
     let limit = std::time::Duration::from_secs(job.options.model_timeout);
     let watch = gausset_segment::Watch { stop: host.stop, limit };
-    let found = job.segmenter.find(picture, &worker.runner, watch)?;
+    let found = match job.segmenter {
+        Some(segmenter) => segmenter.find(picture, &worker.runner, watch)?,
+        None => Vec::new(),
+    };
     worker.seconds.model += started.elapsed().as_secs_f64();
     Ok(found)
 }
@@ -371,7 +392,7 @@ fn described(job: &Job<'_>, region: &Region, seen: &[Sighting]) -> MaskedFind {
     });
     let round = |v: f64| (v * 100.0).round() / 100.0;
     MaskedFind {
-        class: best.map_or_else(String::new, |s| job.segmenter.class(s.class).to_owned()),
+        class: best.map_or_else(String::new, |s| job.class(s.class)),
         score: best.map_or(0.0, |s| round(f64::from(s.score))),
         yaw: Some(round(libm::atan2(x, z).to_degrees())),
         pitch: Some(round(libm::atan2(-y, libm::hypot(x, z)).to_degrees())),

@@ -1,4 +1,5 @@
-//! Masks of what a segmentation model finds: in panoramas, in the views of a split, in photographs.
+//! Masks of what a segmentation model finds: in panoramas, in the views of a split, in photographs; and of what rides
+//! along with the camera, which is found in panoramas without any model.
 //!
 //! ```text
 //! input   what IN is            frame   one frame: passes over views, the sphere, what becomes of finds
@@ -23,6 +24,7 @@ use gausset_pano::layout::Layout;
 use gausset_segment::{Segmenter, Wanted, Watch};
 
 use crate::panos::source::Source;
+use crate::panos::still::{StillChoice, StillMasks};
 use crate::{Failure, Host};
 use input::Input;
 pub use input::InputKind;
@@ -59,14 +61,20 @@ pub struct MaskOptions {
     pub input: PathBuf,
     /// Folder for the masks.
     pub output: PathBuf,
-    /// The model (ONNX).
-    pub model: PathBuf,
+    /// The model (ONNX); `None` = what is found without one.
+    pub model: Option<PathBuf>,
     /// Its description (TOML); `None` = beside it, or what its outputs tell.
     pub model_toml: Option<PathBuf>,
     /// What is looked for.
     pub wanted: Wanted,
     /// What the pictures are; `None` = by their shape.
     pub kind: Option<InputKind>,
+    /// Mask what stays at its place in all panoramas while the rest passes by: the operator, the tripod.
+    pub still_patch: bool,
+    /// And its shadow.
+    pub shadow: bool,
+    /// Mask everything within so many degrees of straight down, in panoramas.
+    pub crop_bottom: f64,
     /// The views of the first pass over a panorama.
     pub layout: Layout,
     /// 1: those views alone. 2: a view around each find too.
@@ -96,16 +104,19 @@ pub struct MaskOptions {
 }
 
 impl MaskOptions {
-    /// Pictures, a folder for their masks, and a model; everything else as it is by default.
+    /// Pictures and a folder for their masks, of which nothing is to be found yet; everything else as it is by default.
     #[must_use]
-    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>, model: impl Into<PathBuf>) -> Self {
+    pub fn new(input: impl Into<PathBuf>, output: impl Into<PathBuf>) -> Self {
         Self {
             input: input.into(),
             output: output.into(),
-            model: model.into(),
+            model: None,
             model_toml: None,
             wanted: Wanted::default(),
             kind: None,
+            still_patch: false,
+            shadow: false,
+            crop_bottom: 0.0,
             layout: Layout::Ring8Caps,
             passes: 2,
             dilate: Reach::Degrees(0.6),
@@ -139,6 +150,12 @@ impl MaskOptions {
         within("edges", self.edges, 5.0)?;
         within("feather", self.feather, 45.0)?;
         within("confidence", f64::from(self.wanted.confidence), 1.0)?;
+        if self.model.is_none() && !self.still_patch && !self.shadow && self.crop_bottom == 0.0 {
+            return Err(Failure::usage(
+                "nothing is to be removed (expected ⟨model⟩, ⟨still-patch⟩ or ⟨crop-bottom⟩)",
+            ));
+        }
+        self.still().check()?;
         if self.feather > 0.0 && self.modes == Modes::Masks {
             return Err(Failure::usage(
                 "⟨feather⟩: has no effect with ⟨modes = masks⟩; leave it out, or take ⟨modes = cutouts⟩",
@@ -147,12 +164,27 @@ impl MaskOptions {
         Ok(())
     }
 
+    /// What is found without a model.
+    fn still(&self) -> StillChoice {
+        let dilate = match self.dilate {
+            Reach::Degrees(degrees) => degrees,
+            Reach::Pixels(_) => 0.0,
+        };
+        let Self { still_patch, shadow, crop_bottom, .. } = *self;
+        StillChoice { still_patch, shadow, crop_bottom, dilate }
+    }
+
+    fn wants_still(&self) -> bool {
+        self.still_patch || self.crop_bottom > 0.0
+    }
+
     /// What decides the bytes of a frame.
-    fn settings(&self, segmenter: &Segmenter, input: &Input) -> String {
+    fn settings(&self, segmenter: Option<&Segmenter>, still: Option<&StillMasks>, input: &Input) -> String {
         let Self { layout, passes, dilate, holes, smallest, edges, feather, modes, empty_masks, .. } = self;
         fingerprint(&format!(
-            "{BYTES_VERSION} {} {:?} {layout:?} {passes} {dilate:?} {holes} {smallest} {edges} {feather} {modes:?} {empty_masks}",
-            segmenter.settings(),
+            "{BYTES_VERSION} {} {} {:?} {layout:?} {passes} {dilate:?} {holes} {smallest} {edges} {feather} {modes:?} {empty_masks}",
+            segmenter.map_or_else(String::new, Segmenter::settings),
+            still.map_or_else(String::new, |still| format!("{:?} {}", self.still(), shape_of(still))),
             input.kind(),
         ))
     }
@@ -179,12 +211,31 @@ fn of_input(
             "⟨dilate⟩: px are for photographs; say degrees for panoramas and their views",
         ));
     }
+    if input.kind() != InputKind::Panoramas && (options.wants_still() || options.model.is_none()) {
+        return Err(Failure::usage(format!(
+            "⟨still-patch⟩, ⟨crop-bottom⟩: are for panoramas (found {}s)",
+            input.kind().noun()
+        )));
+    }
     let watch = Watch { stop: host.stop(), limit: Duration::from_secs(options.model_timeout) };
-    let segmenter = Segmenter::open(&options.model, options.model_toml.as_deref(), &options.wanted, watch)?;
+    let open = |model: &PathBuf| {
+        Segmenter::open(model, options.model_toml.as_deref(), &options.wanted, watch)
+    };
+    let segmenter = options.model.as_ref().map(open).transpose()?;
     let level = level(options.simd)
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
-    let settings = options.settings(&segmenter, input);
-    let job = Job { options, input, segmenter: &segmenter, settings, level };
+    let still = match input {
+        Input::Panoramas(source) if options.wants_still() && !is_dry_run => {
+            Some(StillMasks::find(source, options.still(), &[], host)?)
+        }
+        _ => None,
+    };
+    if let Some(why) = still.as_ref().and_then(|still| still.nothing.as_ref()) {
+        host.warn("the still patch", why);
+    }
+    let settings = options.settings(segmenter.as_ref(), still.as_ref(), input);
+    let job =
+        Job { options, input, segmenter: segmenter.as_ref(), still: still.as_ref(), settings, level };
     let mut done = Masked::new(&job);
     if is_dry_run {
         done.is_dry_run = true;
@@ -204,11 +255,26 @@ pub fn mask_source(options: &MaskOptions, source: Source, host: &mut Host<'_>) -
     of_input(options, &input, false, host)
 }
 
+/// The form of what is still: it is found in all frames together, so that one more frame may change it.
+fn shape_of(still: &StillMasks) -> String {
+    let mask = still.mask(0, 720, 360);
+    fingerprint(&mask.data.iter().map(|keep| char::from(b'0' + keep / 26)).collect::<String>())
+}
+
 /// Everything that was decided before the first frame.
 struct Job<'a> {
     options: &'a MaskOptions,
     input: &'a Input,
-    segmenter: &'a Segmenter,
+    segmenter: Option<&'a Segmenter>,
+    /// What is found without a model.
+    still: Option<&'a StillMasks>,
     settings: String,
     level: gausset_compute::fearless_simd::Level,
+}
+
+impl Job<'_> {
+    /// The name of a class of the model.
+    fn class(&self, number: usize) -> String {
+        self.segmenter.map_or_else(String::new, |segmenter| segmenter.class(number).to_owned())
+    }
 }

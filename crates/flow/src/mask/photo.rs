@@ -39,7 +39,7 @@ pub(super) fn photograph(
     dilate_pixels(&mut keep, width, radius);
     let removed = keep.iter().filter(|k| **k < REMOVED).count();
     let finds = found.iter().map(|find| MaskedFind {
-        class: job.segmenter.class(find.class).to_owned(),
+        class: job.class(find.class),
         score: f64::from((find.score * 100.0).round()) / 100.0,
         yaw: None,
         pitch: None,

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use gausset_pano::split::Skipped;
-use gausset_segment::ENGINE;
+use gausset_segment::{ENGINE, Segmenter};
 use serde::{Deserialize, Serialize};
 
 use super::Job;
+use crate::panos::still::StillMasks;
 
 /// Something that is removed in a frame.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,7 +81,7 @@ pub struct Masked {
     pub removed_worst: f64,
     /// The frame that it is of.
     pub worst: Option<String>,
-    /// What ran the model.
+    /// What ran the model; nothing of this where there is none.
     pub engine: &'static str,
     /// Hash (XXH3) of the model.
     pub model: String,
@@ -88,6 +89,9 @@ pub struct Masked {
     pub input: [usize; 2],
     /// What is looked for.
     pub looked_for: Vec<String>,
+    /// Share of the sphere that rides along with the camera, with its shadow; `None` where it was not looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub still_share: Option<f64>,
     /// Where the description of the model came from.
     pub explanation: String,
     /// Where the time went.
@@ -115,11 +119,12 @@ impl Masked {
             removed_mean: 0.0,
             removed_worst: 0.0,
             worst: None,
-            engine: ENGINE,
-            model: job.segmenter.hash().to_owned(),
-            input: job.segmenter.size(),
-            looked_for: job.segmenter.wanted().map(str::to_owned).collect(),
-            explanation: job.segmenter.explanation.clone(),
+            engine: job.segmenter.map_or("", |_| ENGINE),
+            model: job.segmenter.map_or_else(String::new, |s| s.hash().to_owned()),
+            input: job.segmenter.map_or([0; 2], Segmenter::size),
+            looked_for: job.segmenter.map_or_else(Vec::new, |s| s.wanted().map(str::to_owned).collect()),
+            explanation: job.segmenter.map_or_else(String::new, |s| s.explanation.clone()),
+            still_share: job.still.filter(|_| job.options.still_patch).map(StillMasks::share),
             seconds: StageSeconds::default(),
             skipped: Vec::new(),
             is_dry_run: false,

@@ -366,7 +366,8 @@ pub(super) fn masks_by_model(
     let options = MaskOptions {
         threads: options.threads,
         simd: options.simd,
-        ..MaskOptions::new(&options.input, folder, model)
+        model: Some(model.to_owned()),
+        ..MaskOptions::new(&options.input, folder)
     };
     host.stage(Stage::FindMasks);
     Ok(!mask_source(&options, source.clone(), host)?.is_cancelled)

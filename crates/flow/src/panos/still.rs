@@ -46,7 +46,7 @@ impl StillChoice {
             return Err(Failure::usage(format!("⟨dilate⟩: expected 0 to 30 degrees, found {}", self.dilate)));
         }
         if self.shadow && !self.still_patch {
-            return Err(Failure::usage("shadow: needs the still patch, whose shadow it is"));
+            return Err(Failure::usage("⟨shadow⟩: needs ⟨still-patch⟩, whose shadow it is"));
         }
         Ok(())
     }
@@ -123,6 +123,13 @@ impl StillMasks {
         mask
     }
 
+    /// Share of the sphere that rides along, with its shadow where that was asked for.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        let bare = StillChoice { crop_bottom: 0.0, dilate: 0.0, ..self.choice };
+        Self { choice: bare, ..self.clone() }.mask(0, 720, 360).removed_share()
+    }
+
     fn heading(&self, frame: usize) -> Option<f64> {
         self.headings.get(frame).copied().flatten()
     }
@@ -185,7 +192,7 @@ impl StillMasks {
         let Some(film) = &source.film else { return Ok(()) };
         if shows(film) != Shows::Sphere {
             return Err(Failure::usage(
-                "still patch: is for panoramas, and videos of them (found streams or circles; cut pictures first)",
+                "⟨still-patch⟩: is for panoramas, and videos of them (found streams or circles; cut pictures first)",
             ));
         }
         let film = film.clone().at_most(MOST_FRAMES);

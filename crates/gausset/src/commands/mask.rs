@@ -1,4 +1,4 @@
-//! `gausset mask`: masks of what a segmentation model finds.
+//! `gausset mask`: masks of what a segmentation model finds, and of what rides along with the camera.
 
 use std::path::PathBuf;
 
@@ -19,6 +19,7 @@ use crate::listener::attend;
 const AFTER_HELP: &str = "\
 Examples:
   gausset mask walk/ -o masks/ --model rf-detr-seg-nano.onnx
+  gausset mask walk/ -o masks/ --still-patch                 operator and tripod, without any model
   gausset pano split walk/ -o work/ --masks masks/           views with their masks
   gausset mask work/ -o work_masks/ --model m.onnx           the views of a split
   gausset mask photos/ -o photos_masks/ --model m.onnx --remove person,vehicle --dilate 7px
@@ -37,9 +38,18 @@ pub(crate) struct MaskArgs {
     output: PathBuf,
     /// The model (.onnx).
     #[arg(long, alias = "mask-model", value_name = "FILE")]
-    model: PathBuf,
+    model: Option<PathBuf>,
+    /// Remove what stays at its place in all panoramas while the rest passes by: operator, tripod.
+    #[arg(long)]
+    still_patch: bool,
+    /// And its shadow.
+    #[arg(long, requires = "still_patch")]
+    shadow: bool,
+    /// Remove everything within so many degrees of straight down.
+    #[arg(long, value_name = "DEG", default_value_t = 0.0)]
+    crop_bottom: f64,
     /// What goes into it and comes out [default: the .toml beside it; else told by its outputs].
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "model")]
     model_toml: Option<PathBuf>,
     /// What is removed: groups (person, animal, vehicle, carried, sky) and classes [default: person,carried].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
@@ -134,13 +144,17 @@ fn parse_reach(text: &str) -> Result<Reach, String> {
 
 impl MaskArgs {
     fn options(&self) -> MaskOptions {
-        let mut options = MaskOptions::new(&self.input, &self.output, &self.model);
+        let mut options = MaskOptions::new(&self.input, &self.output);
+        options.model.clone_from(&self.model);
         options.model_toml.clone_from(&self.model_toml);
         options.wanted.remove.clone_from(&self.remove);
         options.wanted.keep.clone_from(&self.keep);
         options.wanted.confidence = self.confidence;
         MaskOptions {
             kind: self.kind,
+            still_patch: self.still_patch,
+            shadow: self.shadow,
+            crop_bottom: self.crop_bottom,
             layout: self.mask_views,
             passes: self.passes,
             dilate: self.dilate,
@@ -178,7 +192,7 @@ pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, Ending> 
 fn text(done: &Masked, args: &MaskArgs) -> String {
     let mut lines = Vec::new();
     let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    if args.explain {
+    if args.explain && args.model.is_some() {
         let [w, h] = done.input;
         lines.push(format!("model: {}; input {w}x{h} px; by {}", done.explanation, done.engine));
         lines.push(format!("looked for: {}", done.looked_for.join(", ")));
@@ -190,12 +204,15 @@ fn text(done: &Masked, args: &MaskArgs) -> String {
     }
     let classes: Vec<String> = done.classes.iter().map(|(class, count)| format!("{count} {class}")).collect();
     let kept = if done.resumed > 0 { format!(", {} from before", done.resumed) } else { String::new() };
-    let found = if classes.is_empty() { "nothing".to_owned() } else { classes.join(", ") };
-    lines.push(format!(
-        "{output}: {}{kept}; found in {}: {found}",
-        plural(done.frames, done.of),
-        done.with_finds
-    ));
+    let found = match (&args.model, classes.as_slice()) {
+        (None, _) => String::new(),
+        (Some(_), []) => format!("; found in {}: nothing", done.with_finds),
+        (Some(_), classes) => format!("; found in {}: {}", done.with_finds, classes.join(", ")),
+    };
+    lines.push(format!("{output}: {}{kept}{found}", plural(done.frames, done.of)));
+    if let Some(share) = done.still_share {
+        lines.push(format!("rides along: {:.2} % of the sphere", 100.0 * share));
+    }
     if let Some(worst) = &done.worst {
         let percent = |share: f64| 100.0 * share;
         let of = if done.of == "photograph" { "picture" } else { "sphere" };
