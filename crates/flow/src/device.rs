@@ -1,5 +1,8 @@
 //! Which device computes, and how.
 
+#[cfg(feature = "gpu")]
+use std::path::Path;
+
 use gausset_compute::VectorLevel;
 use gausset_core::engine::Engine;
 use gausset_cpu::{CpuEngine, CpuOptions};
@@ -203,6 +206,19 @@ pub(crate) fn numbered(number: usize) -> Device {
 #[cfg(feature = "gpu")]
 const TRIAL: std::time::Duration = std::time::Duration::from_millis(500);
 
+/// Whether there may be a GPU, without asking a driver: on Linux each has a node among the devices.
+#[cfg(feature = "gpu")]
+fn has_hardware(devices: &Path) -> bool {
+    if !cfg!(target_os = "linux") {
+        return true;
+    }
+    // NVIDIA's own driver, Windows' Linux, phones with Adreno and Mali.
+    let nodes = ["nvidiactl", "dxg", "kgsl-3d0", "mali0"];
+    let renders = devices.join("dri").read_dir().into_iter().flatten().flatten();
+    nodes.iter().any(|node| devices.join(node).exists())
+        || renders.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with("renderD"))
+}
+
 /// The machine that this program runs on.
 #[cfg(feature = "gpu")]
 struct ThisMachine {
@@ -222,7 +238,8 @@ impl ThisMachine {
 #[cfg(feature = "gpu")]
 impl automatic::Machine for ThisMachine {
     fn adapters(&mut self) -> Vec<gausset_gpu::GpuInfo> {
-        gausset_gpu::Gpu::list()
+        // Drivers take memory, and some speak: they are not loaded where there is nothing for them.
+        if has_hardware(Path::new("/dev")) { gausset_gpu::Gpu::list() } else { Vec::new() }
     }
 
     fn fault(&mut self, number: usize) -> Option<String> {
@@ -256,6 +273,27 @@ mod tests {
     use gausset_gpu::Gpu;
 
     use super::*;
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn drivers_are_asked_only_where_a_gpu_has_a_node() {
+        let devices = tempfile::tempdir().unwrap();
+        let node = |name: &str| {
+            let path = devices.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(&path, b"").unwrap();
+            path
+        };
+        assert!(!has_hardware(devices.path()));
+        // A screen without a renderer.
+        node("dri/card0");
+        assert!(!has_hardware(devices.path()));
+        for name in ["dri/renderD128", "nvidiactl", "dxg"] {
+            let path = node(name);
+            assert!(has_hardware(devices.path()), "{name}");
+            std::fs::remove_file(path).unwrap();
+        }
+    }
 
     #[test]
     fn a_training_that_goes_on_keeps_its_device_unless_somebody_names_another() {

@@ -72,7 +72,13 @@ impl Workplace {
     /// Masks that do not grow, with the edges that the net finds.
     fn options(&self) -> MaskOptions {
         let options = MaskOptions::new(self.path("walk"), self.path("masks"));
-        MaskOptions { model: Some(self.path("red.onnx")), dilate: Reach::Degrees(0.0), edges: 0.0, threads: 1, ..options }
+        MaskOptions {
+            model: Some(self.path("red.onnx")),
+            dilate: Reach::Degrees(0.0),
+            edges: 0.0,
+            threads: 1,
+            ..options
+        }
     }
 
     fn files(&self, folder: &str) -> BTreeMap<String, Vec<u8>> {

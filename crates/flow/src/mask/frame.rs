@@ -122,12 +122,20 @@ pub(super) fn panorama(
     let width = (equirect.full_width as usize / 2 * 2).clamp(NARROWEST, WIDEST);
     let mut sphere = SphereMask::keep_all(width, width / 2);
     let mut seen = Vec::new();
-    let side = |segmenter: &Segmenter| segmenter.size().into_iter().max().unwrap_or(16).clamp(16, 4096) as u32;
+    let side =
+        |segmenter: &Segmenter| segmenter.size().into_iter().max().unwrap_or(16).clamp(16, 4096) as u32;
     if let Some(side) = job.segmenter.map(side) {
         let plan = plans.get(|| job.options.layout.views(side, side, None), &moment.frame, equirect);
         look(job, &plan, &mut moment.frame, worker, host, &mut sphere, &mut seen)?;
         if job.options.passes > 1 {
-            second_look(job, side, (&mut moment.frame, &moment.projection), worker, host, (&mut sphere, &mut seen))?;
+            second_look(
+                job,
+                side,
+                (&mut moment.frame, &moment.projection),
+                worker,
+                host,
+                (&mut sphere, &mut seen),
+            )?;
         }
     }
     let started = Instant::now();

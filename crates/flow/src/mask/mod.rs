@@ -218,9 +218,8 @@ fn of_input(
         )));
     }
     let watch = Watch { stop: host.stop(), limit: Duration::from_secs(options.model_timeout) };
-    let open = |model: &PathBuf| {
-        Segmenter::open(model, options.model_toml.as_deref(), &options.wanted, watch)
-    };
+    let open =
+        |model: &PathBuf| Segmenter::open(model, options.model_toml.as_deref(), &options.wanted, watch);
     let segmenter = options.model.as_ref().map(open).transpose()?;
     let level = level(options.simd)
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
@@ -234,8 +233,7 @@ fn of_input(
         host.warn("the still patch", why);
     }
     let settings = options.settings(segmenter.as_ref(), still.as_ref(), input);
-    let job =
-        Job { options, input, segmenter: segmenter.as_ref(), still: still.as_ref(), settings, level };
+    let job = Job { options, input, segmenter: segmenter.as_ref(), still: still.as_ref(), settings, level };
     let mut done = Masked::new(&job);
     if is_dry_run {
         done.is_dry_run = true;
