@@ -280,7 +280,7 @@ fn what_cannot_be_used_is_told_in_one_line_with_its_code() {
         (failure.code, failure.message.replace(&format!("{}/", place.folder.path().display()), ""))
     };
     fs::write(place.path("broken.onnx"), b"no model").unwrap();
-    let (code, line) = refused(&MaskOptions { model: place.path("broken.onnx"), ..place.options() });
+    let (code, line) = refused(&MaskOptions { model: Some(place.path("broken.onnx")), ..place.options() });
     assert_eq!(code, "model");
     assert!(line.starts_with("broken.onnx: model: is not an ONNX model"), "{line}");
     let mut options = place.options();
