@@ -9,7 +9,9 @@ use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_io::splat::ReadLimits;
 
 use crate::failure::Failure;
-use crate::host::{Event, Host};
+#[cfg(feature = "gpu")]
+use crate::host::Event;
+use crate::host::Host;
 #[cfg(feature = "gpu")]
 use crate::{automatic, kernel_files};
 

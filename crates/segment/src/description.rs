@@ -48,7 +48,7 @@ pub enum Kind {
     Semantic,
     /// Queries with a mask of the whole picture each: `scores` [1, Q, C], `masks` [1, Q, h, w].
     QueryMasks,
-    /// Boxes with a mask inside each: `boxes` [N, 4], `labels` [N], `scores` [N], `masks` [N, 1, m, m].
+    /// Boxes with a mask inside each: `boxes` `[N, 4]`, `labels` `[N]`, `scores` `[N]`, `masks` `[N, 1, m, m]`.
     BoxMasks,
     /// Boxes with shares of common masks: `scores` [1, 4 + C + K, A], `prototypes` [1, K, h, w].
     Prototypes,

@@ -67,7 +67,7 @@ pub(crate) enum Command {
     Run(Box<photos::RunArgs>),
     /// 360-degree footage: cut it into views, align them, train.
     Pano(pano::PanoArgs),
-    /// Mask people and what they carry, by a segmentation model.
+    /// Mask people and what they carry by a segmentation model, or what rides along without one.
     #[cfg(feature = "masks")]
     Mask(Box<mask::MaskArgs>),
     /// Gaussian fields: fit to samples and volumes, query, slice, voxelize.
