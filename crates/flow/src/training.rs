@@ -5,19 +5,24 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use gausset_core::engine::{Engine, EngineError};
+
 use gausset_io::atomic::{Disk, Overwrite, plain_reason};
 use gausset_io::dataset::{self, Dataset};
 use gausset_io::run_folder::config_path;
+use gausset_io::units;
 use gausset_prof::Profile;
 use gausset_train::{
     Advanced, End, Outcome, Panoramas, Run, Session, TimeBudget, TrainConfig, TrainError, TrainOptions,
-    check_dataset, check_init, read_finished, resumable_config,
+    check_dataset, check_init, foresee_memory, read_finished, resumable_config,
 };
 
-use crate::device::DeviceOptions;
+use crate::device::{Device, DeviceOptions};
 use crate::saved_run::SavedRun;
 use crate::tensorboard::Curves;
 use crate::{Event, Failure, Host, Stage, profiling, report};
+
+/// What a training is done on, and why on this where nobody has named it.
+type Chosen = (Box<dyn Engine>, Option<String>);
 
 /// Which run, and where.
 #[derive(Debug)]
@@ -60,7 +65,7 @@ impl Task {
         config: &TrainConfig,
         conditions: Conditions,
         host: &mut Host<'_>,
-    ) -> Result<(Box<dyn Engine>, Option<String>), Failure> {
+    ) -> Result<Chosen, Failure> {
         let run = match self {
             Self::New(..) => None,
             Self::Resume(_, folder) => Some(SavedRun::read(folder)?.recorded.record),
@@ -73,6 +78,22 @@ impl Task {
         conditions.device.engine_for_training(config.threads(), run, host)
     }
 
+    /// The same, or the processor where nobody has named the device and the memory of the chosen one is too small.
+    fn with_room(
+        &self,
+        chosen: Chosen,
+        dataset: &Arc<Dataset>,
+        conditions: Conditions,
+        host: &mut Host<'_>,
+    ) -> Result<Chosen, Failure> {
+        let (Self::New(options, ..), (engine, Some(_))) = (self, &chosen) else { return Ok(chosen) };
+        let config = with_absolute_paths(TrainConfig::resolve_for(options, dataset)?)?;
+        let Some(reason) = too_small(&config, dataset, &**engine)? else { return Ok(chosen) };
+        host.report(Event::DeviceChosen(reason.clone()));
+        let processor = DeviceOptions { device: Device::Cpu, ..conditions.device };
+        Ok((processor.engine_for(config.threads(), host)?, Some(reason)))
+    }
+
     /// The configuration as far as it is known without the dataset.
     fn first_config(&self) -> Result<TrainConfig, Failure> {
         let config = match self {
@@ -81,6 +102,20 @@ impl Task {
         };
         with_absolute_paths(config)
     }
+}
+
+/// Why the processor is taken instead of a device whose own memory is too small for a run.
+fn too_small(
+    config: &TrainConfig,
+    dataset: &Arc<Dataset>,
+    engine: &dyn Engine,
+) -> Result<Option<String>, Failure> {
+    let memory = foresee_memory(config, dataset, engine)?;
+    let [needed, limit] = memory.shortage().map(units::bytes);
+    let name = engine.describe().name;
+    let reason =
+        || format!("the processor, because {name} has {limit} of memory for it and {needed} are needed");
+    Ok(memory.is_short_of_device().then(reason))
 }
 
 /// Paths from the root, so that a run can go on from any folder.
@@ -177,6 +212,7 @@ impl Training {
             profiling::start();
         }
         let dataset = Arc::new(dataset::open(&config.data.path, &config.open_options())?);
+        let engine = task.with_room(engine, &dataset, conditions, host)?;
         Self::on(task, config, engine, dataset, conditions, host)
     }
 
@@ -184,7 +220,7 @@ impl Training {
     fn on(
         task: Task,
         config: TrainConfig,
-        (engine, device_choice): (Box<dyn Engine>, Option<String>),
+        (engine, device_choice): Chosen,
         dataset: Arc<Dataset>,
         conditions: Conditions,
         host: &mut Host<'_>,

@@ -48,7 +48,8 @@ pub use plan::Plan;
 pub use recipe::{Recipe, SceneFacts};
 pub use run::{
     Advanced, Foreseen, MAX_REQUESTS, PictureRequest, Request, Requests, Run, Session, TrainError,
-    check_dataset, check_init, foresee, read_finished, read_summary, resumable_config, with_refined_poses,
+    check_dataset, check_init, foresee, foresee_memory, read_finished, read_summary, resumable_config,
+    with_refined_poses,
 };
 pub use warning::{RunWarning, SkippedPicture};
 pub use words::{

@@ -204,7 +204,8 @@ impl MemoryPlan {
     }
 
     /// Whether only the device's own memory is short.
-    fn is_short_of_device(&self) -> bool {
+    #[must_use]
+    pub fn is_short_of_device(&self) -> bool {
         self.device > self.device_limit() && self.total() <= self.limit
     }
 

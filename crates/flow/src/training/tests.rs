@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use gausset_compute::Pool;
-use gausset_core::engine::{StepParams, TrainView};
+use gausset_core::engine::{MemoryNeed, SceneSize, StepParams, TrainView};
 use gausset_cpu::{CpuEngine, CpuOptions};
 use gausset_train::Background;
 use tempfile::TempDir;
@@ -111,4 +111,60 @@ fn a_run_whose_device_is_lost_goes_on_from_its_checkpoint_to_the_same_bytes() {
     // One that was lost before, less than 100 steps ago, is not tried again.
     let failure = train_on(&data, &twice, Some(lost_after(25)), 10, Some(3)).0.unwrap_err();
     assert!(failure.to_string().ends_with("the last checkpoint is that of step 20"), "{failure}");
+}
+
+/// A card that has a memory of so many bytes.
+struct Card(CpuEngine, u64);
+
+impl Engine for Card {
+    gausset_testkit::forward_to_engine!(
+        |self| self.0; describe load save corrections step densify flush poll render_into);
+
+    fn needs(&self, scene: &SceneSize) -> MemoryNeed {
+        let need = self.0.needs(scene);
+        MemoryNeed { device: need.host, limit: Some(self.1), ..need }
+    }
+}
+
+#[test]
+fn a_card_that_nobody_has_named_is_left_where_its_memory_is_too_small() {
+    let folder = TempDir::new().unwrap();
+    let data = folder.path().join("data");
+    gausset_scenes::write_dataset(&gausset_scenes::tiny(), &data, &Pool::new(1), &mut |_, _| {}).unwrap();
+    let options = TrainOptions {
+        data: Some(data.clone()),
+        threads: Some(1),
+        max_splats: Some(400),
+        ..TrainOptions::default()
+    };
+    let dataset = Arc::new(dataset::open(&data, &Default::default()).unwrap());
+    let conditions = Conditions::on(DeviceOptions::default());
+    let taken = |bytes: u64, why: Option<&str>| {
+        let task = Task::new(options.clone(), folder.path().join("run"), Overwrite::Refuse).unwrap();
+        let cpu = CpuEngine::new(CpuOptions { threads: 1, ..CpuOptions::default() }).unwrap();
+        let chosen: Chosen = (Box::new(Card(cpu, bytes)), why.map(str::to_owned));
+        let stop = Arc::<AtomicBool>::default();
+        let mut told = Vec::new();
+        let mut events = |event: Event| {
+            if let Event::DeviceChosen(reason) = event {
+                told.push(reason);
+            }
+        };
+        let chosen =
+            task.with_room(chosen, &dataset, conditions, &mut Host::new(&stop, &mut events)).unwrap();
+        let scene = SceneSize { splats: 1, ..SceneSize::default() };
+        (chosen.0.needs(&scene).limit, chosen.1, told)
+    };
+    let why = Some("a card with memory of its own");
+    let card = (Some(1 << 30), why.map(str::to_owned), Vec::new());
+    assert_eq!(taken(1 << 30, why), card, "there is room");
+    let (limit, reason, told) = taken(1 << 10, why);
+    assert_eq!(limit, None, "the processor");
+    let reason = reason.expect("why");
+    assert!(
+        reason.starts_with("the processor, because ") && reason.contains("has 1.0 KiB of memory"),
+        "{reason}"
+    );
+    assert_eq!(told, [reason]);
+    assert_eq!(taken(1 << 10, None), (Some(1 << 10), None, Vec::new()), "somebody has named it");
 }

@@ -27,6 +27,19 @@ pub struct Foreseen {
     pub seconds: Option<f64>,
 }
 
+/// The memory that a run of a configuration would take on a device, without the dense points that it may begin with.
+///
+/// # Errors
+/// A start that cannot be made.
+pub fn foresee_memory(
+    config: &TrainConfig,
+    dataset: &Arc<Dataset>,
+    engine: &dyn Engine,
+) -> Result<MemoryPlan, TrainError> {
+    let splats = prepare::first_splats(config, dataset)?.splats.len() as u64;
+    Ok(MemoryPlan::predict(&config.recipe, dataset, splats, config.max_memory_bytes(), engine))
+}
+
 /// Foresees a run of a configuration on a device, by a few steps on its first views. Nothing is written.
 ///
 /// # Errors

@@ -69,7 +69,7 @@ use watch::{Changes, Watch};
 
 pub use advance::Advanced;
 pub use error::TrainError;
-pub use foresee::{Foreseen, foresee};
+pub use foresee::{Foreseen, foresee, foresee_memory};
 pub use refined::with_refined_poses;
 pub use requests::{MAX_REQUESTS, PictureRequest, Request, Requests};
 pub use same_data::{check_dataset, check_init};

@@ -265,8 +265,17 @@ fn run_peer(peer: &Path, files: &[&Path]) -> Result<f64, Failure> {
     Ok(children_cpu_seconds() - begin)
 }
 
-/// Largest difference of any parameter; rotations are compared as rotations, opacities as opacities.
+/// Largest difference of any parameter; rotations are compared as rotations, opacities as opacities. Splats that nobody sees
+/// are left out where only one of both has them: an opacity of 0 has no logit.
 fn difference(a: &Splats, b: &Splats) -> f64 {
+    if a.len() != b.len() {
+        let seen = |splats: &Splats| {
+            let is_seen = |&i: &usize| splats.opacity_logits[i] > -(2.0 * 255.0_f32).ln();
+            splats.select(&(0..splats.len()).filter(is_seen).collect::<Vec<_>>())
+        };
+        let (a, b) = (seen(a), seen(b));
+        return if a.len() == b.len() { difference(&a, &b) } else { f64::INFINITY };
+    }
     if a.len() != b.len() || a.sh_degree != b.sh_degree {
         return f64::INFINITY;
     }
