@@ -1,9 +1,10 @@
-//! A contact sheet: the panorama with the outlines of the views, and the views below it.
+//! A contact sheet: the panorama with the outlines of the views and what is masked, and the views below it.
 
 use std::sync::atomic::AtomicBool;
 
 use gausset_compute::Exec;
 use gausset_core::{RgbImage8, se3};
+use gausset_io::image::Mask;
 
 use crate::coverage::Seen;
 use crate::cutter::{CutJob, CutView, Cutter, Format, Plan, Times};
@@ -23,12 +24,13 @@ const GAP: usize = 4;
 const COLOURS: [[u8; 3]; 6] =
     [[255, 70, 60], [60, 200, 255], [255, 210, 40], [90, 255, 110], [255, 110, 255], [255, 150, 60]];
 
-/// Draws the sheet of a panorama that is decoded whole.
+/// Draws the sheet of a panorama that is decoded whole; what its mask leaves out is red.
 #[must_use]
 pub fn sheet(
     frame: &mut Frame,
     equirect: Equirect,
     views: &[View],
+    mask: Option<&Mask>,
     exec: Exec<'_>,
     cancel: &AtomicBool,
 ) -> RgbImage8 {
@@ -46,6 +48,9 @@ pub fn sheet(
     let height = top + views.len().div_ceil(columns) * (row_height + GAP);
     let mut sheet = vec![32u8; 3 * WIDTH * height];
     draw_panorama(frame, &mut sheet, top);
+    if let Some(mask) = mask {
+        redden_masked(mask, &mut sheet, top);
+    }
     darken_unseen(views, equirect, &mut sheet, top);
     for (index, view) in views.iter().enumerate() {
         outline(view, equirect, &mut sheet, top, COLOURS[index % COLOURS.len()]);
@@ -77,18 +82,53 @@ pub fn sheet(
 
 /// The panorama at the size of the sheet, by nearest samples.
 fn draw_panorama(frame: &Frame, sheet: &mut [u8], top: usize) {
-    let sample = |plane: usize, x: usize, y: usize| {
-        let p = &frame.planes[plane];
-        p.row((y * p.height / top) as i32)[x * p.width / WIDTH]
-    };
     for y in 0..top {
         for x in 0..WIDTH {
-            let rgb = match frame.colour {
-                Colour::Grey => [sample(0, x, y); 3],
-                Colour::YCbCr => rgb_from_ycbcr([sample(0, x, y), sample(1, x, y), sample(2, x, y)]),
-            };
             let at = 3 * (y * WIDTH + x);
-            sheet[at..at + 3].copy_from_slice(&rgb);
+            sheet[at..at + 3].copy_from_slice(&colour_at(frame, [x, y], [WIDTH, top]));
+        }
+    }
+}
+
+/// Colour of a pixel of the frame as it would be at another size, by nearest samples.
+fn colour_at(frame: &Frame, [x, y]: [usize; 2], [width, height]: [usize; 2]) -> [u8; 3] {
+    let sample = |plane: usize| {
+        let p = &frame.planes[plane];
+        p.row((y * p.height / height) as i32)[x * p.width / width]
+    };
+    match frame.colour {
+        Colour::Grey => [sample(0); 3],
+        Colour::YCbCr => rgb_from_ycbcr([sample(0), sample(1), sample(2)]),
+    }
+}
+
+/// A frame that is decoded whole as a picture of at most so many columns: means of as many pixels as one takes.
+#[must_use]
+pub fn picture(frame: &Frame, most_width: u32) -> RgbImage8 {
+    let whole = frame.planes.first().map_or([0, 0], |plane| [plane.width, plane.height]);
+    let factor = whole[0].div_ceil(most_width.max(1) as usize).max(1);
+    let [width, height] = whole.map(|side| side / factor);
+    let mut data = Vec::with_capacity(3 * width * height);
+    for pixel in 0..width * height {
+        let (x, y) = (factor * (pixel % width), factor * (pixel / width));
+        let mut sums = [0u32; 3];
+        for part in 0..factor * factor {
+            let rgb = colour_at(frame, [x + part % factor, y + part / factor], whole);
+            sums.iter_mut().zip(rgb).for_each(|(sum, value)| *sum += u32::from(value));
+        }
+        let parts = (factor * factor) as u32;
+        data.extend(sums.map(|sum| ((sum + parts / 2) / parts) as u8));
+    }
+    RgbImage8 { width: width as u32, height: height as u32, data }
+}
+
+/// Shows what is masked in red.
+fn redden_masked(mask: &Mask, sheet: &mut [u8], top: usize) {
+    for (pixel, rgb) in sheet.chunks_exact_mut(3).take(WIDTH * top).enumerate() {
+        let share = |at: usize, of: usize| (at as f64 + 0.5) / of as f64;
+        if mask.at_share(share(pixel % WIDTH, WIDTH), share(pixel / WIDTH, top)) == 0 {
+            let red = [255u16, 25, 25];
+            rgb.iter_mut().zip(red).for_each(|(value, red)| *value = ((u16::from(*value) + red) / 2) as u8);
         }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Head {
     pub(crate) path: String,
     pub(crate) host: Option<String>,
     origin: Option<String>,
-    bearer: Option<String>,
+    pub(crate) bearer: Option<String>,
     upgrade: bool,
     version_13: bool,
     pub(crate) key: Option<String>,

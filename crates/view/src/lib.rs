@@ -8,7 +8,7 @@
 //! The [`hub::Hub`] is all that the two sides share. Each page has one place for the camera that it wants to see, so the
 //! newest wins, and a frame is drawn for it only while few are under way: nobody waits for a page, however slow it is.
 //! Whoever draws holds an [`Engine`](gausset_core::engine::Engine) and asks the hub for jobs; the server's thread makes
-//! JPEGs of what was drawn. What the server refuses, and why, is in `docs/security.md`.
+//! JPEGs of what was drawn. [`preview`] is a page of its own on the same server. What the server refuses, and why, is in `docs/security.md`.
 #![forbid(unsafe_code)]
 
 mod assets;
@@ -24,9 +24,11 @@ pub mod hub;
 pub mod job;
 pub mod live;
 mod pace;
+pub mod preview;
 pub mod protocol;
 pub mod scene;
 pub mod server;
+pub mod site;
 pub mod snapshot;
 mod socket;
 pub mod thumbs;

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::head::{self, ANSWER_TIME, Head, Refusal};
 use crate::hub::Hub;
+use crate::site::{Answer, Site};
 use crate::snapshot::Snapshot;
 use crate::token::Token;
 use crate::{assets, socket};
@@ -86,9 +87,17 @@ pub enum ServerError {
     System(String),
 }
 
+/// What a server shows.
+enum Shows {
+    /// The viewer.
+    Viewer(Arc<Hub>),
+    /// Another page.
+    Site(Arc<dyn Site>),
+}
+
 /// What all connections share.
 pub(crate) struct Shared {
-    pub(crate) hub: Arc<Hub>,
+    shows: Shows,
     pub(crate) token: Token,
     ticket: Mutex<Option<(Token, Instant)>>,
     names: Vec<String>,
@@ -121,11 +130,23 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens from now on.
+    /// The viewer, which listens from now on.
     ///
     /// # Errors
     /// No port, thread or randomness.
     pub fn start(hub: Arc<Hub>, options: &ServerOptions) -> Result<Self, ServerError> {
+        Self::of(Shows::Viewer(hub), options)
+    }
+
+    /// The same of another page.
+    ///
+    /// # Errors
+    /// No port, thread or randomness.
+    pub fn start_site(site: Arc<dyn Site>, options: &ServerOptions) -> Result<Self, ServerError> {
+        Self::of(Shows::Site(site), options)
+    }
+
+    fn of(shows: Shows, options: &ServerOptions) -> Result<Self, ServerError> {
         let system = |error: &dyn std::fmt::Display| ServerError::System(error.to_string());
         let listener = bind(options)?;
         listener.set_nonblocking(true).map_err(|error| system(&error))?;
@@ -135,7 +156,7 @@ impl Server {
             names.push(own.to_string());
         }
         let shared = Arc::new(Shared {
-            hub,
+            shows,
             token: Token::random().map_err(|error| system(&error))?,
             ticket: Mutex::new(None),
             names,
@@ -145,7 +166,7 @@ impl Server {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .enable_time()
-            // One photograph is made small at a time.
+            // One photograph is made small, one question answered at a time.
             .max_blocking_threads(1)
             .thread_name(THREAD)
             .build();
@@ -291,18 +312,31 @@ async fn serve(mut stream: TcpStream, shared: &Shared) {
             let (kind, patience) = ("application/octet-stream", shared.patience.silence);
             head::answer(&mut stream, "200 OK", kind, &snapshot.bytes, patience).await;
         }
-        Ok(Route::Thumb(camera)) => match thumb(camera, shared).await {
+        Ok(Route::Thumb(camera, hub)) => match thumb(camera, &hub).await {
             Some(jpeg) => head::answer(&mut stream, "200 OK", "image/jpeg", &jpeg, ANSWER_TIME).await,
             None => refuse(&mut stream, Refusal::NotFound).await,
         },
-        Ok(Route::Socket(key)) => socket::open(stream, &key, head.rest, shared).await,
+        Ok(Route::Socket(key, hub)) => socket::open(stream, &key, head.rest, shared, &hub).await,
+        Ok(Route::Question(site)) => {
+            let path = head.path;
+            let answer = tokio::task::spawn_blocking(move || {
+                let (path, query) = path.split_once('?').unwrap_or((&path, ""));
+                site.answer(path, query)
+            });
+            match answer.await {
+                Ok(Some(Answer { kind, bytes })) => {
+                    head::answer(&mut stream, "200 OK", kind, &bytes, shared.patience.silence).await;
+                }
+                _ => refuse(&mut stream, Refusal::NotFound).await,
+            }
+        }
         Err(refusal) => refuse(&mut stream, refusal).await,
     }
 }
 
 /// The small picture of a photograph, made on a thread of its own where it was not made before.
-async fn thumb(camera: usize, shared: &Shared) -> Option<Arc<[u8]>> {
-    let (thumbs, background) = shared.hub.thumbs()?;
+async fn thumb(camera: usize, hub: &Hub) -> Option<Arc<[u8]>> {
+    let (thumbs, background) = hub.thumbs()?;
     if let Some(made) = thumbs.made(camera) {
         return Some(made);
     }
@@ -312,31 +346,57 @@ async fn thumb(camera: usize, shared: &Shared) -> Option<Arc<[u8]>> {
 enum Route {
     Text(&'static str, String),
     Snapshot(Arc<Snapshot>),
-    Thumb(usize),
-    Socket(String),
+    Thumb(usize, Arc<Hub>),
+    Socket(String, Arc<Hub>),
+    Question(Arc<dyn Site>),
 }
 
 fn route(head: &Head, shared: &Shared) -> Result<Route, Refusal> {
     head.check(&shared.names, shared.is_public)?;
+    if head.path == "/healthz" {
+        return Ok(Route::Text("text/plain; charset=utf-8", "ok\n".to_owned()));
+    }
+    match &shared.shows {
+        Shows::Viewer(hub) => route_in_viewer(head, shared, hub),
+        Shows::Site(site) => route_in_site(head, shared, site),
+    }
+}
+
+fn route_in_viewer(head: &Head, shared: &Shared, hub: &Arc<Hub>) -> Result<Route, Refusal> {
     match head.path.as_str() {
-        "/healthz" => Ok(Route::Text("text/plain; charset=utf-8", "ok\n".to_owned())),
         path if path == "/api/state" || path == "/api/snapshot" || path.starts_with("/thumb/") => {
             if !head.has(&shared.token) {
                 return Err(Refusal::Forbidden);
             }
             match path {
-                "/api/state" => Ok(Route::Text("application/json", shared.hub.state_json())),
-                "/api/snapshot" => shared.hub.snapshot().map(Route::Snapshot).ok_or(Refusal::NotFound),
+                "/api/state" => Ok(Route::Text("application/json", hub.state_json())),
+                "/api/snapshot" => hub.snapshot().map(Route::Snapshot).ok_or(Refusal::NotFound),
                 _ => {
                     let camera = path.strip_prefix("/thumb/").and_then(|number| number.parse().ok());
-                    camera.map(Route::Thumb).ok_or(Refusal::NotFound)
+                    camera.map(|camera| Route::Thumb(camera, Arc::clone(hub))).ok_or(Refusal::NotFound)
                 }
             }
         }
-        "/ws" => Ok(Route::Socket(head.socket_key()?.to_owned())),
+        "/ws" => Ok(Route::Socket(head.socket_key()?.to_owned(), Arc::clone(hub))),
         path => match assets::find(path) {
             Some(asset) => Ok(Route::Text(asset.kind, asset.text.to_owned())),
             None => Err(Refusal::NotFound),
         },
     }
+}
+
+fn route_in_site(head: &Head, shared: &Shared, site: &Arc<dyn Site>) -> Result<Route, Refusal> {
+    if let Some((kind, text)) = site.file(&head.path) {
+        return Ok(Route::Text(kind, text.to_owned()));
+    }
+    if !head.path.starts_with("/api/") {
+        return Err(Refusal::NotFound);
+    }
+    // A page that a browser was started with has a secret that lets it in once: it gets the one that stays.
+    if head.path == "/api/enter" {
+        let is_let_in = head.bearer.as_deref().is_some_and(|secret| shared.lets_in(secret));
+        let token = || shared.token.reveal().to_owned();
+        return if is_let_in { Ok(Route::Text("text/plain", token())) } else { Err(Refusal::Forbidden) };
+    }
+    if head.has(&shared.token) { Ok(Route::Question(Arc::clone(site))) } else { Err(Refusal::Forbidden) }
 }

@@ -17,7 +17,7 @@ use tokio_tungstenite::tungstenite::{Error, Message};
 
 use crate::drawn::Packed;
 use crate::head;
-use crate::hub::Attached;
+use crate::hub::{Attached, Hub};
 use crate::job::Ask;
 use crate::protocol::{FromPage, MAX_MESSAGE, MAX_MESSAGES_PER_S, VERSION, ViewRequest};
 use crate::server::Shared;
@@ -33,7 +33,7 @@ struct Close(CloseCode, &'static str);
 const GONE: Close = Close(CloseCode::Away, "gone");
 
 /// Answers the handshake and serves the page until it goes.
-pub(crate) async fn open(mut stream: TcpStream, key: &str, rest: Vec<u8>, shared: &Shared) {
+pub(crate) async fn open(mut stream: TcpStream, key: &str, rest: Vec<u8>, shared: &Shared, hub: &Hub) {
     let accept = derive_accept_key(key.as_bytes());
     let answer = format!(
         "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
@@ -44,13 +44,13 @@ pub(crate) async fn open(mut stream: TcpStream, key: &str, rest: Vec<u8>, shared
     let limits =
         WebSocketConfig::default().max_message_size(Some(MAX_MESSAGE)).max_frame_size(Some(MAX_MESSAGE));
     let mut socket = WebSocketStream::from_partially_read(stream, rest, Role::Server, Some(limits)).await;
-    let Close(code, word) = serve(&mut socket, shared).await;
+    let Close(code, word) = serve(&mut socket, shared, hub).await;
     let close = CloseFrame { code, reason: word.into() };
     let _ = timeout(Duration::from_secs(2), socket.close(Some(close))).await;
     head::end(socket.get_mut()).await;
 }
 
-async fn serve(socket: &mut Socket, shared: &Shared) -> Close {
+async fn serve(socket: &mut Socket, shared: &Shared, hub: &Hub) -> Close {
     let hello = match timeout(shared.patience.head, next_message(socket)).await {
         Ok(Ok(message)) => message,
         Ok(Err(close)) => return close,
@@ -70,18 +70,18 @@ async fn serve(socket: &mut Socket, shared: &Shared) -> Close {
         Some(FromPage::Hello { .. }) => {}
         _ => return Close(CloseCode::Policy, "no hello"),
     }
-    let Some(page) = shared.hub.attach() else { return Close(CloseCode::Again, "too many pages") };
+    let Some(page) = hub.attach() else { return Close(CloseCode::Again, "too many pages") };
     let number = page.page;
-    let close = match send(socket, Message::text(shared.hub.greeting(shared.token.reveal())), shared).await {
-        Ok(()) => talk(socket, shared, &page).await,
+    let close = match send(socket, Message::text(hub.greeting(shared.token.reveal())), shared).await {
+        Ok(()) => talk(socket, shared, hub, &page).await,
         Err(close) => close,
     };
-    shared.hub.detach(number);
+    hub.detach(number);
     close
 }
 
 /// Listens and sends until one side has enough.
-async fn talk(socket: &mut Socket, shared: &Shared, page: &Attached) -> Close {
+async fn talk(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) -> Close {
     let mut ping = tokio::time::interval(shared.patience.silence / 3);
     let mut heard_at = Instant::now();
     let (mut second, mut messages) = (Instant::now(), 0);
@@ -98,7 +98,7 @@ async fn talk(socket: &mut Socket, shared: &Shared, page: &Attached) -> Close {
                 }
                 match message {
                     Ok(Some(message)) => {
-                        if let Some(line) = take(message, shared, page.page)
+                        if let Some(line) = take(message, hub, page.page)
                             && let Err(close) = send(socket, Message::text(line), shared).await
                         {
                             return close;
@@ -109,7 +109,7 @@ async fn talk(socket: &mut Socket, shared: &Shared, page: &Attached) -> Close {
                 }
             }
             () = page.notify.notified() => {
-                if let Err(close) = send_news(socket, shared, page).await {
+                if let Err(close) = send_news(socket, shared, hub, page).await {
                     return close;
                 }
             }
@@ -150,14 +150,13 @@ async fn send(socket: &mut Socket, message: Message, shared: &Shared) -> Result<
 }
 
 /// Does what a page says. Gives what it has to be told at once.
-fn take(message: FromPage, shared: &Shared, page: u64) -> Option<String> {
-    let hub = &shared.hub;
+fn take(message: FromPage, hub: &Hub, page: u64) -> Option<String> {
     match message {
         FromPage::View(view) => {
             if let Some(id) = view.ack {
                 hub.acknowledge(page, id);
             }
-            return ask_view(view, shared, page);
+            return ask_view(view, hub, page);
         }
         FromPage::Photo { id, camera, side } => hub.ask(page, Ask::Photo { id, camera, side }),
         FromPage::Ack { id } => hub.acknowledge(page, id),
@@ -181,10 +180,10 @@ fn take(message: FromPage, shared: &Shared, page: u64) -> Option<String> {
     None
 }
 
-fn ask_view(view: Box<ViewRequest>, shared: &Shared, page: u64) -> Option<String> {
+fn ask_view(view: Box<ViewRequest>, hub: &Hub, page: u64) -> Option<String> {
     match view.view() {
         Ok((camera, pose)) => {
-            shared.hub.ask(page, Ask::View(view, camera, pose));
+            hub.ask(page, Ask::View(view, camera, pose));
             None
         }
         Err(error) => Some(error_line(view.id, &error.to_string())),
@@ -196,8 +195,7 @@ fn error_line(id: u32, line: &str) -> String {
 }
 
 /// Sends what there is: frames first, then events.
-async fn send_news(socket: &mut Socket, shared: &Shared, page: &Attached) -> Result<(), Close> {
-    let hub = &shared.hub;
+async fn send_news(socket: &mut Socket, shared: &Shared, hub: &Hub, page: &Attached) -> Result<(), Close> {
     while let Some(drawn) = hub.next_drawn(page.page) {
         let id = drawn.id;
         let (packed, ms) = drawn.pack(|rendering| hub.give_back(rendering), hub.quality(page.page));

@@ -27,6 +27,7 @@ mod memory;
 mod mistakes;
 mod pages;
 mod pano;
+mod preview_page;
 mod profile;
 mod read_only;
 mod signals;

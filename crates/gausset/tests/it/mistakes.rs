@@ -219,6 +219,9 @@ pano calibrate data/images -o l.json --start 3
 pano calibrate data/images -o l.json --lens nowhere.json
 pano split data/images -o r --lens nowhere.json
 pano preview data/images -o r.png --lens nowhere.json
+pano preview data/images/view_000.png --page -o r.png
+pano preview data/images/view_000.png --port 7007
+pano preview data/images/view_000.png -o r.png --mask nowhere.png
 pano frames nowhere.mp4 --lens nowhere.json
 pano frames nowhere.mp4 --lens nowhere.json --kind ordinary
 pano split data/images -o r --numbering source

@@ -40,16 +40,20 @@ impl Shown {
         Self { child, url: said["url"].as_str().expect("a URL").to_owned(), port, stdout }
     }
 
-    fn token(&self) -> &str {
+    pub(crate) fn token(&self) -> &str {
         self.url.split_once("#token=").expect("a token").1
     }
 
     /// Status and body of a GET with the token.
-    fn get(&self, path: &str) -> (u32, Vec<u8>) {
+    pub(crate) fn get(&self, path: &str) -> (u32, Vec<u8>) {
+        self.get_with(path, self.token())
+    }
+
+    /// The same with another one.
+    pub(crate) fn get_with(&self, path: &str, token: &str) -> (u32, Vec<u8>) {
         let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let head =
-            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {}", self.token());
+        let head = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}");
         stream.write_all(format!("{head}\r\n\r\n").as_bytes()).expect("it is sent");
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).expect("an answer");

@@ -73,12 +73,12 @@ impl PanoArgs {
             What::Run(args) => args.json,
             What::Frames(args) => args.json,
             What::Layouts(args) => args.json,
+            What::Preview(args) => args.json,
             What::Convert(args) => args.json,
             What::Calibrate(args) => args.json,
             What::Masks(args) => args.json,
             What::Compare(args) => args.json,
             What::Export(args) => args.json,
-            What::Preview(_) => false,
         }
     }
 }

@@ -1,0 +1,253 @@
+//! `pano preview --page`: a panorama that one can look around in, with the views that are cut out of it.
+//!
+//! The browser draws (WebGL 2); what it draws with comes from here: coverage, rotations and colours are those of a split, by
+//! the same functions.
+//!
+//! | question | answer |
+//! |---|---|
+//! | `/api/preview` | JSON: title, where the panorama lies on the sphere, views, settings of the colours |
+//! | `/api/panorama` | the panorama as it is, JPEG, at most 4096 px wide |
+//! | `/api/mask` | its mask, PNG |
+//! | `/api/views?YAW,PITCH,ROLL,HFOV,WIDTH,HEIGHT;...` | JSON: of each view its rotation and tangents; coverage and the largest hole |
+//! | `/api/counts?...` (the same) | how many views see each cell of a grid of 512 x 256, bytes |
+//! | `/api/table?KEY=VALUE,...` | the colours, 33 x 33 x 33 RGB bytes, red fastest |
+
+use gausset_core::RgbImage8;
+use gausset_io::image::{Mask, encode};
+use gausset_pano::coverage::{self, Coverage};
+use gausset_pano::geometry::View;
+use gausset_pano::grade::{Colouring, Grade};
+use gausset_pano::layout::check_view;
+use gausset_pano::look::Look;
+use gausset_pano::projection::Equirect;
+use serde_json::json;
+
+use crate::encode::Codec;
+use crate::site::{Answer, Site};
+
+/// Widest panorama of a page, px: what every browser takes as a texture.
+pub const MOST_WIDTH: u32 = 4096;
+/// Most views of a page.
+const MOST_VIEWS: usize = 128;
+/// Columns and rows of the map of coverage.
+const GRID: [usize; 2] = [512, 256];
+/// Steps of each colour of the table.
+const TABLE: usize = 33;
+/// JPEG quality of the panorama.
+const QUALITY: u8 = 90;
+
+const JSON: &str = "application/json";
+const BYTES: &str = "application/octet-stream";
+const SCRIPT: &str = "text/javascript; charset=utf-8";
+const FILES: [(&str, &str, &str); 5] = [
+    ("/", "text/html; charset=utf-8", include_str!("../page/preview.html")),
+    ("/assets/style.css", "text/css; charset=utf-8", include_str!("../page/style.css")),
+    ("/assets/icon.svg", "image/svg+xml", include_str!("../page/icon.svg")),
+    ("/assets/preview.js", SCRIPT, include_str!("../page/preview.js")),
+    ("/assets/sphere.js", SCRIPT, include_str!("../page/sphere.js")),
+];
+
+/// What a page shows.
+#[derive(Clone, Debug)]
+pub struct PreviewOptions {
+    /// Name of the panorama.
+    pub title: String,
+    /// The panorama before its colours are changed, at most [`MOST_WIDTH`] wide.
+    pub panorama: RgbImage8,
+    /// Where it lies on the sphere, whatever its size.
+    pub equirect: Equirect,
+    /// Where it is masked, if anywhere.
+    pub mask: Option<Mask>,
+    /// The views.
+    pub views: Vec<View>,
+    /// The colours.
+    pub colouring: Colouring,
+}
+
+/// The page.
+#[derive(Debug)]
+pub struct Preview {
+    about: String,
+    panorama: Vec<u8>,
+    mask: Option<Vec<u8>>,
+    /// The colours without their settings.
+    colouring: Colouring,
+}
+
+impl Preview {
+    /// Packs what there is to see.
+    ///
+    /// # Errors
+    /// A picture that cannot be packed.
+    pub fn new(options: &PreviewOptions) -> Result<Self, String> {
+        let PreviewOptions { title, panorama, equirect, mask, views, colouring } = options;
+        let packed = Codec::Moving(QUALITY).pack(panorama)?;
+        let mask = mask.as_ref().map(|mask| {
+            let data = mask.keep.iter().flat_map(|&keep| [if keep == 0 { 0 } else { 255 }; 3]).collect();
+            encode::png_rgb8(&RgbImage8 { width: mask.width, height: mask.height, data })
+        });
+        let mask = mask.transpose().map_err(|error| error.to_string())?;
+        // The part of the sphere that is there: left, top, width, height as shares of the whole.
+        let part = [
+            equirect.left / equirect.full_width,
+            equirect.top / equirect.full_height,
+            f64::from(equirect.width) / equirect.full_width,
+            f64::from(equirect.height) / equirect.full_height,
+        ];
+        let look = serde_json::to_value(colouring.look).map_err(|error| error.to_string())?;
+        let views: Vec<_> = views
+            .iter()
+            .map(|v| json!({"yaw": v.yaw, "pitch": v.pitch, "roll": v.roll, "hfov": v.hfov, "width": v.width, "height": v.height}))
+            .collect();
+        let about = json!({
+            "schema": 1, "title": title, "part": part, "mask": mask.is_some(), "views": views, "look": look,
+            "settings": Look::KEYS, "most_views": MOST_VIEWS, "grid": GRID, "table": TABLE,
+        });
+        let colouring = Colouring { look: Look::default(), lut: colouring.lut.clone() };
+        Ok(Self { about: about.to_string(), panorama: packed, mask, colouring })
+    }
+
+    /// The colours with these settings.
+    fn table(&self, query: &str) -> Option<Vec<u8>> {
+        let look = if query.is_empty() { Look::default() } else { Look::parse(query).ok()? };
+        let grade = Grade::new(Colouring { look, ..self.colouring.clone() }, [1.0; 3]);
+        let step = |index: usize| index as f32 / (TABLE - 1) as f32;
+        let at = |i: usize| [step(i % TABLE), step(i / TABLE % TABLE), step(i / (TABLE * TABLE))];
+        let byte = |value: f32| (255.0 * value.clamp(0.0, 1.0)).round() as u8;
+        Some((0..TABLE * TABLE * TABLE).flat_map(|i| grade.rgb(at(i)).map(byte)).collect())
+    }
+}
+
+/// Views as the page writes them.
+fn parse_views(query: &str) -> Option<Vec<View>> {
+    let parts: Vec<&str> = query.split(';').filter(|part| !part.is_empty()).collect();
+    if parts.len() > MOST_VIEWS {
+        return None;
+    }
+    let view = |(index, part): (usize, &&str)| {
+        let numbers: Vec<f64> = part.split(',').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+        let [yaw, pitch, roll, hfov, width, height] = numbers[..] else { return None };
+        let side =
+            |side: f64| (side.fract() == 0.0 && (0.0..=65_535.0).contains(&side)).then_some(side as u32);
+        let (width, height) = (side(width)?, side(height)?);
+        let view = View { name: format!("view{index:02}"), yaw, pitch, roll, hfov, width, height };
+        check_view(&view).ok().map(|()| view)
+    };
+    parts.iter().enumerate().map(view).collect()
+}
+
+/// What the page has to know of its views.
+fn seen(views: &[View]) -> String {
+    let coverage = Coverage::of(views);
+    let drawn: Vec<_> = views
+        .iter()
+        .map(|view| {
+            let tangents = [view.width, view.height].map(|side| 0.5 * f64::from(side) / view.focal());
+            json!({"pano_from_camera": view.pano_from_camera(), "tangents": tangents, "share": coverage::share_of(view)})
+        })
+        .collect();
+    let hole = coverage.holes.first().map(
+        |hole| json!({"share": hole.share, "yaw": hole.yaw, "pitch": hole.pitch, "radius": hole.radius}),
+    );
+    json!({"views": drawn, "share": coverage.share, "mean": coverage.mean, "least": coverage.least, "hole": hole})
+        .to_string()
+}
+
+impl Site for Preview {
+    fn file(&self, path: &str) -> Option<(&'static str, &'static str)> {
+        FILES.iter().find(|file| file.0 == path).map(|&(_, kind, text)| (kind, text))
+    }
+
+    fn answer(&self, path: &str, query: &str) -> Option<Answer> {
+        let (kind, bytes) = match path {
+            "/api/preview" => (JSON, self.about.clone().into_bytes()),
+            "/api/panorama" => ("image/jpeg", self.panorama.clone()),
+            "/api/mask" => ("image/png", self.mask.clone()?),
+            "/api/views" => (JSON, seen(&parse_views(query)?).into_bytes()),
+            "/api/counts" => {
+                let counts = coverage::counts(&parse_views(query)?, GRID[0], GRID[1]);
+                (BYTES, counts.into_iter().map(|count| count.min(255) as u8).collect())
+            }
+            "/api/table" => (BYTES, self.table(query)?),
+            _ => return None,
+        };
+        Some(Answer { kind, bytes })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_pano::layout::Layout;
+
+    use super::*;
+
+    fn page() -> Preview {
+        let panorama = RgbImage8::new(64, 32);
+        let options = PreviewOptions {
+            title: "a.jpg".to_owned(),
+            panorama,
+            equirect: Equirect::whole(64, 32),
+            mask: None,
+            views: Layout::Ring8.views(16, 16, None),
+            colouring: Colouring::default(),
+        };
+        Preview::new(&options).unwrap()
+    }
+
+    #[test]
+    fn coverage_and_colours_are_those_of_a_split() {
+        let page = page();
+        let json = |path: &str, query: &str| -> serde_json::Value {
+            serde_json::from_slice(&page.answer(path, query).unwrap().bytes).unwrap()
+        };
+        let about = json("/api/preview", "");
+        let of = |view: &serde_json::Value| {
+            ["yaw", "pitch", "roll", "hfov", "width", "height"].map(|key| view[key].to_string()).join(",")
+        };
+        let query = about["views"].as_array().unwrap().iter().map(of).collect::<Vec<_>>().join(";");
+        let seen = json("/api/views", &query);
+        assert!((seen["share"].as_f64().unwrap() - 0.6978).abs() < 1e-4, "{seen}");
+        assert_eq!(seen["views"].as_array().unwrap().len(), 8);
+        let counts = page.answer("/api/counts", &query).unwrap().bytes;
+        assert_eq!((counts.len(), counts[0], counts[256 * 512 / 2] > 0), (512 * 256, 0, true));
+        // Nothing changes; then a stop more makes it brighter.
+        let same = page.answer("/api/table", "").unwrap().bytes;
+        let at =
+            |table: &[u8], rgb: [usize; 3]| table[3 * (rgb[0] + 33 * (rgb[1] + 33 * rgb[2]))..][..3].to_vec();
+        assert_eq!((at(&same, [32, 0, 16]), same.len()), (vec![255, 0, 128], 3 * 33 * 33 * 33));
+        assert!(at(&page.answer("/api/table", "exposure=1").unwrap().bytes, [8, 8, 8])[0] > 80);
+    }
+
+    #[test]
+    fn nonsense_has_no_answer() {
+        let page = page();
+        for (path, query) in [
+            ("/api/views", "1,2,3"),
+            ("/api/views", "0,0,0,179,16,16"),
+            ("/api/views", "0,0,0,90,16,1e9"),
+            ("/api/views", "nan,0,0,90,16,16"),
+            ("/api/table", "exposure=99"),
+            ("/api/mask", ""),
+            ("/api/other", ""),
+        ] {
+            assert_eq!(page.answer(path, query), None, "{path}?{query}");
+        }
+        assert_eq!(page.answer("/api/counts", &"0,0,0,90,16,16;".repeat(129)), None);
+        assert!(page.answer("/api/views", "").is_some(), "no view at all");
+    }
+
+    #[test]
+    fn the_page_is_small_and_asks_nobody_else() {
+        use std::io::Write;
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        for (path, _, text) in FILES {
+            let text = text.replace("http://www.w3.org/2000/svg", "");
+            assert!(!text.contains("http://") && !text.contains("https://"), "{path}");
+            packed.write_all(text.as_bytes()).unwrap();
+        }
+        let bytes = packed.finish().unwrap().len();
+        assert!(bytes <= 25 << 10, "{bytes}");
+        let html = FILES[0].2;
+        assert!(!html.contains("style=") && !html.contains("onclick"));
+    }
+}
