@@ -235,7 +235,7 @@ fn kind(warning: &RunWarning) -> &'static str {
         RunWarning::DeadSplats { .. } | RunWarning::SkippedUpdates { .. } => "splats",
         RunWarning::CutLists { .. } | RunWarning::CutPictures { .. } => "the tile lists",
         RunWarning::DamagedCheckpoint(_) | RunWarning::NoCheckpoint { .. } => "checkpoints",
-        RunWarning::Note(_) => "the run",
+        RunWarning::HostRules { .. } | RunWarning::Note(_) => "the run",
     }
 }
 

@@ -141,12 +141,34 @@ impl GpuEngine {
         }
         self.collect();
         self.check()?;
-        match (rule, rule::unit(rule, self.state.sh_degree)) {
+        let unit = rule::unit(rule, self.state.sh_degree);
+        if self.needs_pages(unit.as_ref().map_or(0, |unit| unit.rule.max_splats))? {
+            self.report.host_rules += 1;
+            return Ok(false);
+        }
+        match (rule, unit) {
             (DensityRule::FreeSpace(rule), _) => self.clear_space(rule)?,
             (_, Some(unit)) => self.submit(Task::Rule(Box::new(unit)))?,
             (_, None) => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// Whether the splats lie in pages, or may have to after a rule that leaves at most so many and at most twice as many as
+    /// there are. Rules on the device know nothing of pages.
+    fn needs_pages(&mut self, most: u32) -> Result<bool, EngineError> {
+        let (sizes, page) = (*self.memory.sizes(), self.memory.most_splats_of_a_page());
+        if sizes.paging.is_some() || u64::from(most) <= page {
+            return Ok(sizes.paging.is_some());
+        }
+        let rules = self.flight.units().filter(|task| matches!(task, Task::Rule(_))).count();
+        if sizes.splats << (rules + 1) <= page {
+            return Ok(false);
+        }
+        // How many there are is known when nothing is under way.
+        self.drain();
+        self.check()?;
+        Ok(2 * self.state.splats as u64 > page)
     }
 
     /// Submits what is done without an answer.
@@ -188,7 +210,9 @@ impl GpuEngine {
                 self.memory.splits.note(None, words[status::LONGEST]);
                 return Ok(words);
             }
-            let (what, entries) = (|| "a picture".to_owned(), u64::from(words[status::ENTRIES]));
+            let what = || "a picture".to_owned();
+            self.memory.check_drawn(&what, &words)?;
+            let entries = u64::from(words[status::ENTRIES]);
             self.memory.make_room_for_lists(None, job.tile_rows(), &what, entries)?;
         }
     }

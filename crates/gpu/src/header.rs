@@ -26,7 +26,7 @@ fn ssim_taps() -> Vec<f32> {
 #[must_use]
 pub(crate) fn header() -> String {
     let mut text = String::from("// Generated from `header.rs` and `record.rs`.\n");
-    let words: [(&str, u32); 73] = [
+    let words: [(&str, u32); 74] = [
         ("GRID_WIDTH", GRID_WIDTH),
         ("SCAN_BLOCK", SCAN_BLOCK),
         ("TILE_SIZE", TILE_SIZE),
@@ -76,6 +76,7 @@ pub(crate) fn header() -> String {
         ("FLAG_POSE", flag::POSE),
         ("FLAG_LIFTS", flag::LIFTS),
         ("HALT_SPLATS", halt::SPLATS),
+        ("HALT_VISIBLE", halt::VISIBLE),
         ("STREAM_SPLIT", stream::SPLIT),
         ("STREAM_RELOCATE", stream::RELOCATE),
         ("STREAM_ADD", stream::ADD),

@@ -8,7 +8,7 @@ use gausset_core::engine::{
 use crate::corrections::Groups;
 use crate::engine::GpuEngine;
 use crate::flight::IN_FLIGHT;
-use crate::layout::{Buffer, Sizes, sh_blocks, splat_room};
+use crate::layout::{Buffer, Sizes, sh_blocks};
 use crate::record::{BIAS_CLOCKS, census};
 use crate::state::HostState;
 use crate::{planes, unit};
@@ -63,11 +63,12 @@ impl GpuEngine {
     ) -> Result<(), EngineError> {
         let (groups, words) = Groups::lay_out(extras);
         let n = splats.len() as u64;
-        let room = splat_room(n);
+        let (room, paging) = self.memory.room_for_splats(n);
         let old = *self.memory.sizes();
         let entries = (ENTRIES_PER_SPLAT * n).max(FIRST_ENTRIES).next_multiple_of(4096).max(old.entries);
         let sizes = Sizes {
             splats: room,
+            paging,
             sh_blocks: sh_blocks(splats.sh_degree),
             training: !is_only_drawn,
             entries,

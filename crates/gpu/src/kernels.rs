@@ -9,9 +9,10 @@
 //! | `blend` | `blend` |
 //! | `loss` | `loss`, `loss_vjp`, `plan_loss`, `sky_vjp` |
 //! | `blend_vjp` | `blend_vjp`, `slot_sum` |
-//! | `project_vjp+adam` | `direction`, `project_vjp`, `sh_adam` for each block, `rows`, `dead`, `finish` |
+//! | `project_vjp+adam` | `direction`, `project_vjp`, `sh_adam` for each block, `dead`, `rows`, `finish` |
 //! | (questions) | `in_front` |
 //! | (taken apart) | `next_band`, `next_chunk`, `next_window`: see `split` |
+//! | (pages) | `turn_page`; `compact_page` in place of `compact`, `page_gradients` before `direction`: see `layout` |
 //! | `density` | see `rule_schedule` |
 
 use gausset_core::Stage;
@@ -46,6 +47,8 @@ pub(crate) enum Kernel {
     NextChunk,
     /// The next part of the dispatch with these arguments, of so many.
     NextWindow(u8, u8),
+    /// A page of the splats, or all of them.
+    TurnPage(Turn),
     /// The loss.
     PlanLoss,
     /// End of a step.
@@ -56,6 +59,8 @@ pub(crate) enum Kernel {
     Project,
     /// Visible splats, one after another.
     Compact,
+    /// Those of a page, with their records.
+    CompactPage,
     /// Digits of keys: of which sort, and which byte.
     Histogram(Sorted, u8),
     /// Keys to their places.
@@ -88,6 +93,8 @@ pub(crate) enum Kernel {
     BlendVjp(Sums),
     /// Gradients of screen splats.
     SlotSum,
+    /// Those of a page.
+    PageGradients,
     /// Gradients of colours.
     Direction,
     /// Gradients and update of the geometry; with a gradient of the depth?
@@ -149,6 +156,17 @@ pub(crate) enum Kernel {
     Follow,
     /// Clears free space.
     Clear,
+}
+
+/// Which page is next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Turn {
+    /// The first one.
+    First,
+    /// The one behind.
+    Next,
+    /// All of them.
+    Whole,
 }
 
 /// Formulas that no kernel of a step shows by themselves.
@@ -347,6 +365,7 @@ impl Kernel {
             Self::NextBand => (parts!("common" "plan"), "next_band", PLAN),
             Self::NextChunk => (parts!("common" "plan"), "next_chunk", PLAN),
             Self::NextWindow(..) => (parts!("common" "plan"), "next_window", PLAN),
+            Self::TurnPage(_) => (parts!("common" "plan"), "turn_page", PLAN),
             Self::PlanLoss => (parts!("common" "plan"), "plan_loss", PLAN),
             Self::Finish => (parts!("common" "plan"), "finish", PLAN),
             Self::View => (parts!("view"), "main", &[U, W, R]),
@@ -355,7 +374,8 @@ impl Kernel {
                 "main",
                 &[U, U, R, R, R, R, R, W, W, W],
             ),
-            Self::Compact => (parts!("common" "compact"), "main", &[U, R, R, W, W]),
+            Self::Compact => (parts!("common" "rank" "compact"), "main", &[U, R, R, W, W]),
+            Self::CompactPage => (parts!("common" "rank" "compact_page"), "main", &[U, W, R, R, W, W, W, W]),
             Self::Histogram(..) => (parts!("common" "sort"), "histogram", &[U, R, R, W, W, W]),
             Self::Scatter(..) => (parts!("common" "sort"), "scatter", &[U, R, R, W, W, W]),
             Self::Reduce(_) => (parts!("common" "scan"), "reduce", &[U, W, W]),
@@ -378,6 +398,7 @@ impl Kernel {
                 (parts!("common" "band" "chunk" "pixel" "blend_vjp"), "main", &[U, R, R, R, R, W, W, R])
             }
             Self::SlotSum => (parts!("common" "band" "slot_sum"), "main", &[U, R, R, R, R, W]),
+            Self::PageGradients => (parts!("common" "page_gradients"), "main", &[U, R, R, W]),
             Self::Direction => {
                 (parts!("common" "spherical" "geometry" "direction"), "main", &[U, U, R, R, R, R, R, R, W, W])
             }
@@ -458,6 +479,7 @@ impl Kernel {
             Self::NextWindow(dispatch, parts) => {
                 vec![("DISPATCH", f64::from(dispatch)), ("PARTS", f64::from(parts))]
             }
+            Self::TurnPage(turn) => vec![("TURN", f64::from(turn as u8))],
             Self::ProjectVjp(depth) => vec![("DEPTH", f64::from(u8::from(depth)))],
             Self::ShAdam(block) => vec![("BLOCK", f64::from(block))],
             Self::Mark(mcmc) => vec![("MCMC", f64::from(u8::from(mcmc)))],
@@ -484,6 +506,8 @@ impl Kernel {
             Self::View,
             Self::Project,
             Self::Compact,
+            Self::CompactPage,
+            Self::PageGradients,
             Self::Gather,
             Self::Emit,
             Self::Ranges,
@@ -508,6 +532,7 @@ impl Kernel {
             all.push(Self::ProjectVjp(extras));
         }
         all.extend([0, 1, 2, 3].map(Self::ShAdam));
+        all.extend([Turn::First, Turn::Next, Turn::Whole].map(Self::TurnPage));
         let probes = [Probe::Adam, Probe::Shape, Probe::Screen, Probe::Basis, Probe::Loss, Probe::LossVjp];
         all.extend(probes.map(Self::Probe));
         all.push(Self::Probe(Probe::Similarity));
@@ -540,7 +565,8 @@ impl Kernel {
     /// The stage that it is a part of.
     pub(crate) fn stage(self) -> Stage {
         match self {
-            Self::Begin | Self::View | Self::Project | Self::PlanVisible | Self::Compact => Stage::Project,
+            Self::Begin | Self::View | Self::Project | Self::PlanVisible => Stage::Project,
+            Self::Compact | Self::CompactPage | Self::TurnPage(_) => Stage::Project,
             Self::Histogram(Sorted::Splats, _) | Self::Scatter(Sorted::Splats, _) => Stage::Sort,
             Self::Reduce(scanned) | Self::Spine(scanned) | Self::Down(scanned) | Self::Alone(scanned) => {
                 if scanned == Scanned::Counts(Sorted::Splats) {
@@ -555,7 +581,8 @@ impl Kernel {
             Self::Blend(_) | Self::InFront => Stage::Blend,
             Self::Loss | Self::PlanLoss | Self::LossVjp | Self::SkyVjp => Stage::Loss,
             Self::BlendVjp(_) | Self::SlotSum => Stage::BlendVjp,
-            Self::Direction
+            Self::PageGradients
+            | Self::Direction
             | Self::ProjectVjp(_)
             | Self::ShAdam(_)
             | Self::Rows

@@ -3,7 +3,13 @@
 //! N is the room for splats (a multiple of 4096), M that for tile entries, P and T the pixels and tiles of the largest
 //! picture so far. Values per splat lie in *planes* of vec4, element (plane k, splat i) at `k N + i`: neighbouring threads
 //! read neighbouring 16 bytes, and no buffer takes more than 48 bytes per splat, so that a binding limit of 2 GiB is reached
-//! at 44 million splats.
+//! at 44 million splats, one of 128 MiB at 2.79 million.
+//!
+//! A larger state lies in *pages* of W splats, each with its planes: element (plane k, splat i) of p planes at
+//! `(i / W) p W + k W + i mod W`. A kernel on splats is dispatched for each page and bound to it alone. What is drawn is
+//! copied to buffers of its own, at most as many records as a binding holds; all that works on pixels reads these.
+
+use std::ops::Range;
 
 use gausset_core::engine::{Group, SKY_WIDTH};
 use gausset_core::sh;
@@ -113,13 +119,19 @@ pub(crate) enum Buffer {
     Rule,
     /// What the device knows of its splats.
     Census,
+    /// Screen splats of what is drawn, where splats lie in pages.
+    Drawn,
+    /// Their tiles and depth.
+    DrawnBoxes,
+    /// Sums of their slots.
+    DrawnGradients,
     /// Bound where a kernel wants a buffer and has no use for it.
     Nothing,
 }
 
 impl Buffer {
     /// All of them, in order.
-    pub(crate) const ALL: [Self; 50] = [
+    pub(crate) const ALL: [Self; 53] = [
         Self::Job,
         Self::View,
         Self::Arguments,
@@ -169,6 +181,9 @@ impl Buffer {
         Self::FreeSpace,
         Self::Rule,
         Self::Census,
+        Self::Drawn,
+        Self::DrawnBoxes,
+        Self::DrawnGradients,
         Self::Nothing,
     ];
 
@@ -203,10 +218,28 @@ impl Buffer {
         }
     }
 
+    /// Bytes of a splat in the pages of this buffer, if it has any.
+    const fn paged(self) -> Option<u64> {
+        match (self, self.planes()) {
+            (_, Some((planes, bytes))) => Some(planes * bytes),
+            (Self::Boxes, None) => Some(16),
+            _ => None,
+        }
+    }
+
     /// What the profile of a device would call it.
     pub(crate) fn label(self) -> String {
         format!("{self:?}")
     }
+}
+
+/// How splats lie whose buffers are larger than a binding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Paging {
+    /// Splats of a page.
+    pub(crate) page: u64,
+    /// Room for splats that are drawn.
+    pub(crate) drawn: u64,
 }
 
 /// What the sizes of all buffers follow from.
@@ -214,6 +247,8 @@ impl Buffer {
 pub(crate) struct Sizes {
     /// Room for splats; 0 = none are there.
     pub(crate) splats: u64,
+    /// `None`: they are one page.
+    pub(crate) paging: Option<Paging>,
     /// Blocks of SH coefficients: 1, 1, 3, 4 for the degrees.
     pub(crate) sh_blocks: u64,
     /// Whether there are moments and all that training needs.
@@ -247,9 +282,46 @@ pub(crate) const fn sh_blocks(degree: u8) -> u64 {
 }
 
 impl Sizes {
+    /// Splats of a page.
+    pub(crate) fn page(&self) -> u64 {
+        self.paging.map_or(self.splats, |paging| paging.page)
+    }
+
+    /// Pages.
+    pub(crate) fn pages(&self) -> u64 {
+        self.paging.map_or(1, |paging| self.splats / paging.page)
+    }
+
+    /// Room for splats that are drawn.
+    pub(crate) fn drawn(&self) -> u64 {
+        self.paging.map_or(self.splats, |paging| paging.drawn)
+    }
+
+    /// Where a page lies in a buffer: its first byte, and how many there are; `None`: the buffer is bound as a whole.
+    pub(crate) fn part(&self, buffer: Buffer, page: u64) -> Option<(u64, u64)> {
+        let bytes = self.page() * buffer.paged().filter(|_| self.paging.is_some())?;
+        (self.bytes(buffer) > 16).then_some((page * bytes, bytes))
+    }
+
+    /// Where the values of so many splats in a plane of a buffer lie: for each page its splats, and the word of the first.
+    pub(crate) fn runs(
+        &self,
+        buffer: Buffer,
+        plane: u64,
+        splats: usize,
+    ) -> impl Iterator<Item = (Range<usize>, u64)> + use<> {
+        let (planes, bytes) = buffer.planes().unwrap_or((1, 4));
+        let page = self.page();
+        (0..self.pages()).map(move |at| {
+            let range = [at, at + 1].map(|at| ((at * page) as usize).min(splats));
+            (range[0]..range[1], (at * planes + plane) * page * bytes / 4)
+        })
+    }
+
     /// Bytes of a buffer; a buffer that is not needed has 16.
     pub(crate) fn bytes(&self, buffer: Buffer) -> u64 {
-        let n = self.splats;
+        let (n, page, drawn) = (self.splats, self.page(), self.drawn());
+        let apart = |bytes: u64| if self.paging.is_some() { bytes } else { 0 };
         let block = |index: u64, wanted: bool| if wanted && index < self.sh_blocks { 48 * n } else { 0 };
         let trained = |bytes: u64| if self.training { bytes } else { 0 };
         let bytes = match buffer {
@@ -257,8 +329,10 @@ impl Sizes {
             Buffer::View => View::BYTES,
             Buffer::Arguments => 16 * u64::from(argument::COUNT),
             Buffer::Status => 4 * status::WORDS as u64,
-            Buffer::Splats | Buffer::Screen => 48 * n,
-            Buffer::Splats1 | Buffer::Splats2 | Buffer::Gradients => trained(48 * n),
+            Buffer::Splats => 48 * n,
+            Buffer::Splats1 | Buffer::Splats2 => trained(48 * n),
+            Buffer::Screen => 48 * page,
+            Buffer::Gradients => trained(48 * page),
             Buffer::Sh0 => block(0, true),
             Buffer::Sh1 => block(1, true),
             Buffer::Sh2 => block(2, true),
@@ -269,9 +343,12 @@ impl Sizes {
             Buffer::ShFirst3 | Buffer::ShSecond3 => block(3, self.training),
             Buffer::Records => trained(20 * n),
             Buffer::Boxes => 16 * n,
-            Buffer::DepthKeys0 | Buffer::DepthKeys1 | Buffer::Order0 | Buffer::Order1 => 4 * n,
-            Buffer::Offsets => 4 * n + 16,
-            Buffer::Directions => trained(32 * n),
+            Buffer::DepthKeys0 | Buffer::DepthKeys1 | Buffer::Order0 | Buffer::Order1 => 4 * drawn,
+            Buffer::Offsets => 4 * drawn + 16,
+            Buffer::Directions => trained(32 * page),
+            Buffer::Drawn => apart(48 * drawn),
+            Buffer::DrawnBoxes => apart(16 * drawn),
+            Buffer::DrawnGradients => apart(trained(48 * drawn)),
             // The longest of: blocks of a scan and their total, groups of splats, two sums of each tile.
             Buffer::Partials => {
                 let scanned = n.max(256 * self.entries.div_ceil(4096)).div_ceil(4096) + 1;
@@ -344,6 +421,35 @@ mod tests {
         assert!(state(&more) - state(&many) <= 760 << 20);
         let entry = (of(4096, 2 << 20).total() - of(4096, 1 << 20).total()) as f64 / f64::from(1 << 20);
         assert!(entry <= 72.0, "{entry}");
+    }
+
+    #[test]
+    fn a_page_lies_behind_the_one_before_and_no_value_of_a_splat_is_in_two_places() {
+        let paging = Some(Paging { page: 8192, drawn: 12_288 });
+        let sizes =
+            Sizes { splats: 24_576, paging, sh_blocks: 1, training: true, entries: 4096, ..Sizes::default() };
+        assert_eq!((sizes.pages(), sizes.part(Buffer::Splats, 2)), (3, Some((2 * 48 * 8192, 48 * 8192))));
+        assert_eq!(sizes.part(Buffer::Records, 1), Some((20 * 8192, 20 * 8192)));
+        assert_eq!(sizes.part(Buffer::Boxes, 1), Some((16 * 8192, 16 * 8192)));
+        // What is not there, and what is not of splats.
+        assert_eq!([Buffer::Sh3, Buffer::Order0, Buffer::Drawn].map(|of| sizes.part(of, 1)), [None; 3]);
+        assert_eq!(sizes.bytes(Buffer::Screen) + sizes.bytes(Buffer::Drawn), 48 * (8192 + 12_288));
+        let mut taken = vec![false; 5 * 24_576];
+        for plane in 0..5 {
+            let runs: Vec<_> = sizes.runs(Buffer::Records, plane, 20_000).collect();
+            assert_eq!(runs.iter().map(|(range, _)| range.len()).sum::<usize>(), 20_000);
+            for (range, at) in runs {
+                for place in 0..range.len() as u64 {
+                    assert!(!std::mem::replace(&mut taken[(at + place) as usize], true));
+                    // What the kernels compute.
+                    let page = at / (5 * 8192);
+                    assert_eq!(at + place - page * 5 * 8192, plane * 8192 + place);
+                }
+            }
+        }
+        let whole = Sizes { splats: 4096, ..Sizes::default() };
+        assert_eq!((whole.pages(), whole.part(Buffer::Splats, 0)), (1, None));
+        assert_eq!(whole.runs(Buffer::Splats, 2, 100).collect::<Vec<_>>(), [(0..100, 2 * 4 * 4096)]);
     }
 
     #[test]

@@ -53,6 +53,8 @@ mod hold;
 mod kernels;
 mod layout;
 mod pace;
+#[cfg(test)]
+mod page_tests;
 mod planes;
 mod record;
 mod room;

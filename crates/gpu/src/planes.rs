@@ -29,6 +29,19 @@ pub(crate) const FIRST: Part = Part { geometry: Buffer::Splats1, sh: Buffer::SH_
 /// Second moments.
 pub(crate) const SECOND: Part = Part { geometry: Buffer::Splats2, sh: Buffer::SH_SECOND };
 
+/// Writes a value of each splat to its place in a plane, page by page.
+fn write_plane<T: bytemuck::NoUninit>(
+    memory: &mut Memory,
+    buffer: Buffer,
+    plane: u64,
+    values: &[T],
+) -> Result<(), EngineError> {
+    for (range, at) in memory.sizes().runs(buffer, plane, values.len()) {
+        memory.write(buffer, at, bytemuck::cast_slice(&values[range]))?;
+    }
+    Ok(())
+}
+
 /// Writes the arrays of a part.
 pub(crate) fn write(
     memory: &mut Memory,
@@ -36,7 +49,7 @@ pub(crate) fn write(
     part: Part,
     splats: &Splats,
 ) -> Result<(), EngineError> {
-    let (n, stride) = (splats.len(), memory.sizes().splats);
+    let n = splats.len();
     let mut plane = vec![[0u32; 4]; n];
     let mut send =
         |memory: &mut Memory, buffer: Buffer, k: u64, value: &(dyn Fn(usize) -> [f32; 4] + Sync)| {
@@ -45,7 +58,7 @@ pub(crate) fn write(
                     *out = value(chunk * CHUNK + local).map(f32::to_bits);
                 }
             });
-            memory.write(buffer, 4 * stride * k, plane.as_flattened())
+            write_plane(memory, buffer, k, &plane)
         };
     let three = |[x, y, z]: [f32; 3], w: f32| [x, y, z, w];
     send(memory, part.geometry, 0, &|i| three(splats.means[i], splats.opacity_logits[i]))?;
@@ -72,15 +85,18 @@ pub(crate) fn read(
     n: usize,
 ) -> Result<Splats, EngineError> {
     let mut splats = Splats::zeros(sh_degree, n);
-    let stride = memory.sizes().splats;
     let mut plane = vec![[0.0f32; 4]; n];
     let fetch = |memory: &mut Memory, buffer: Buffer, k: u64, plane: &mut Vec<[f32; 4]>| {
-        memory.read(buffer, 4 * stride * k, 4 * n, |first, words| {
-            let out = &mut plane.as_flattened_mut()[first..first + words.len()];
-            for (out, &word) in out.iter_mut().zip(words) {
-                *out = f32::from_bits(word);
-            }
-        })
+        let runs = memory.sizes().runs(buffer, k, n);
+        for (range, at) in runs {
+            let out = plane[range].as_flattened_mut();
+            memory.read(buffer, at, out.len(), |first, words| {
+                for (out, &word) in out[first..].iter_mut().zip(words) {
+                    *out = f32::from_bits(word);
+                }
+            })?;
+        }
+        Ok::<_, EngineError>(())
     };
     let three = |[x, y, z, _]: [f32; 4]| [x, y, z];
     fetch(memory, part.geometry, 0, &mut plane)?;
@@ -118,22 +134,22 @@ pub(crate) fn read(
 
 /// Writes what a state holds of each splat beside parameters and moments.
 pub(crate) fn write_records(memory: &mut Memory, state: &TrainState) -> Result<(), EngineError> {
-    let stride = memory.sizes().splats;
     let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<u32>>();
     let statistics = &state.statistics;
-    memory.write(Buffer::Records, 0, &state.ids)?;
-    memory.write(Buffer::Records, stride, &state.clocks)?;
-    memory.write(Buffer::Records, 2 * stride, &statistics.visible_steps)?;
-    memory.write(Buffer::Records, 3 * stride, &bits(&statistics.gradient_sum))?;
-    memory.write(Buffer::Records, 4 * stride, &bits(&statistics.max_radius))
+    write_plane(memory, Buffer::Records, 0, &state.ids)?;
+    write_plane(memory, Buffer::Records, 1, &state.clocks)?;
+    write_plane(memory, Buffer::Records, 2, &statistics.visible_steps)?;
+    write_plane(memory, Buffer::Records, 3, &bits(&statistics.gradient_sum))?;
+    write_plane(memory, Buffer::Records, 4, &bits(&statistics.max_radius))
 }
 
 /// The inverse of [`write_records`]: ids, clocks and statistics of a state.
 pub(crate) fn read_records(memory: &mut Memory, n: usize, state: &mut TrainState) -> Result<(), EngineError> {
-    let stride = memory.sizes().splats;
     let mut plane = |k: u64| {
         let mut words = Vec::with_capacity(n);
-        memory.read(Buffer::Records, k * stride, n, |_, part| words.extend_from_slice(part))?;
+        for (range, at) in memory.sizes().runs(Buffer::Records, k, n) {
+            memory.read(Buffer::Records, at, range.len(), |_, part| words.extend_from_slice(part))?;
+        }
         Ok::<Vec<u32>, EngineError>(words)
     };
     state.ids = plane(0)?;

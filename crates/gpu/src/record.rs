@@ -100,6 +100,8 @@ pub(crate) mod halt {
     pub(crate) const LOSS: u32 = 2;
     /// More splats than there is room for.
     pub(crate) const SPLATS: u32 = 3;
+    /// More of them are drawn than there is room for.
+    pub(crate) const VISIBLE: u32 = 4;
 }
 
 /// Words of the census: what the device knows of its splats, whatever the host knows.
@@ -270,7 +272,7 @@ record! {
         sky_rates: [f32; 4],
         /// Number of the unit.
         unit: u32,
-        /// Splats, which the device knows better; room for them: planes follow each other at this distance.
+        /// Splats of the page, which the device knows better; room for them: planes follow each other at this distance.
         splats: u32,
         capacity: u32,
         /// Room for entries.
@@ -334,9 +336,10 @@ record! {
         /// Written on the device, of a dispatch that is done in parts: first workgroup, parts done.
         first_group: u32,
         window: u32,
-        /// Nothing.
-        unused_0: u32,
-        unused_1: u32,
+        /// Room for splats that are drawn, at which distance planes of their records follow each other.
+        drawn_capacity: u32,
+        /// Written on the device: first splat of the page.
+        first_splat: u32,
     }
 }
 

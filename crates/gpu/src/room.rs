@@ -3,8 +3,10 @@
 use gausset_core::engine::EngineError;
 
 use crate::device::{Memory, PictureName};
-use crate::layout::{Sizes, splat_room};
+use crate::flight::Status;
+use crate::layout::{Paging, Sizes, splat_room};
 use crate::planes::MOST_ROWS;
+use crate::record::{halt, status};
 
 /// Bytes that an entry takes in the largest of the buffers: a slot.
 const BYTES_PER_ENTRY: u64 = 48;
@@ -26,11 +28,33 @@ impl Memory {
         self.grow(sizes)
     }
 
+    /// Most splats of which one binding of each buffer holds the planes.
+    pub(crate) fn most_splats_of_a_page(&self) -> u64 {
+        self.most_drawn().min(self.page_limit) / 4096 * 4096
+    }
+
+    /// Most splats of which one binding holds the records.
+    fn most_drawn(&self) -> u64 {
+        (self.most_bytes_of_a_binding() / BYTES_PER_SPLAT).min(MOST_ROWS) / 4096 * 4096
+    }
+
+    /// Room for so many splats, in pages of one size where a binding does not hold them.
+    pub(crate) fn room_for_splats(&self, splats: u64) -> (u64, Option<Paging>) {
+        let (room, most) = (splat_room(splats), self.most_splats_of_a_page().max(4096));
+        if room <= most {
+            return (room, None);
+        }
+        let pages = room.div_ceil(most);
+        let page = splat_room(room.div_ceil(pages));
+        let room = page * pages;
+        (room, Some(Paging { page, drawn: self.most_drawn().min(room) }))
+    }
+
     /// More room for splats, after a rule was halted that would leave so many; never more head room than for `most` of them.
     pub(crate) fn grow_splats(&mut self, splats: u64, most: u64) -> Result<(), EngineError> {
         let sizes = *self.sizes();
         let what = || format!("a density rule that leaves {splats} splats");
-        let largest = (self.gpu().most_bytes_of_a_buffer() / BYTES_PER_SPLAT).min(MOST_ROWS) / 4096 * 4096;
+        let largest = self.most_splats_of_a_page();
         if splats > largest {
             let (needed, limit) = (splats * BYTES_PER_SPLAT, largest * BYTES_PER_SPLAT);
             return Err(EngineError::OutOfMemory { what: what(), needed, limit });
@@ -66,10 +90,24 @@ impl Memory {
         }
     }
 
+    /// Refuses a view that shows more splats than one binding holds the records of.
+    pub(crate) fn check_drawn(&self, what: &dyn Fn() -> String, words: &Status) -> Result<(), EngineError> {
+        if words[status::HALT] != halt::VISIBLE {
+            return Ok(());
+        }
+        let [visible, room] = [u64::from(words[status::VISIBLE]), self.sizes().drawn()];
+        let what = format!(
+            "{}: the records of {visible} or more visible splats, of which a binding holds {room},",
+            what()
+        );
+        let [needed, limit] = [visible, room].map(|splats| splats * BYTES_PER_SPLAT);
+        Err(EngineError::OutOfMemory { what, needed, limit })
+    }
+
     /// Most entries that one binding of each buffer holds.
     pub(crate) fn most_entries(&self, training: bool) -> u64 {
         let bytes = if training { BYTES_PER_ENTRY } else { BYTES_PER_DRAWN_ENTRY };
-        let most = (self.gpu().most_bytes_of_a_buffer() / bytes).min(1 << 31).min(self.entry_limit);
+        let most = (self.most_bytes_of_a_binding() / bytes).min(1 << 31).min(self.entry_limit);
         most / 4096 * 4096
     }
 

@@ -2,7 +2,7 @@
 
 use gausset_core::Stage;
 
-use crate::kernels::{Kernel, Scanned, Sorted, Sums};
+use crate::kernels::{Kernel, Scanned, Sorted, Sums, Turn};
 use crate::layout::{Buffer, Sizes};
 use crate::record::argument;
 use crate::rule_schedule::Change;
@@ -26,6 +26,8 @@ pub(crate) struct Dispatch {
     pub(crate) kernel: Kernel,
     /// Its buffers, in the order of its bindings.
     pub(crate) buffers: Vec<Buffer>,
+    /// Which page of those that lie in pages.
+    pub(crate) page: u64,
     /// How many workgroups.
     pub(crate) grid: Grid,
 }
@@ -104,11 +106,11 @@ pub(crate) fn dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispa
 }
 
 fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> {
-    let mut list = List(Vec::new());
+    let mut list = List::new(sizes);
     list.plan(Kernel::Begin);
     if let Then::Rule { change, reorder, sh_blocks } = unit.then {
         list.rule(change, reorder, sh_blocks, sizes.splats);
-        return list.0;
+        return list.dispatches;
     }
     list.add(Kernel::View, &[Buffer::Job, Buffer::View, Buffer::Corrections], Grid::One);
     let order = list.by_depth(sizes);
@@ -125,7 +127,7 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
                     Buffer::Ranges,
                     entries,
                     Buffer::EntrySplats,
-                    Buffer::Screen,
+                    list.drawn.screen,
                     Buffer::Queries,
                 ];
                 list.add(Kernel::InFront, &buffers, Grid::Groups(count.div_ceil(256)));
@@ -141,16 +143,16 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
         Then::Step { sh_blocks, absolute, sky, rows } => {
             list.loss(sky);
             list.backward(unit, sizes, split, order, Sums { absolute, extras: false });
-            list.update(sh_blocks, rows, false);
+            list.update(sh_blocks, rows, false, sizes.pages());
         }
         #[cfg(test)]
         Then::Probe { sh_blocks, absolute } => {
             list.backward(unit, sizes, split, order, Sums { absolute, extras: true });
-            list.update(sh_blocks, true, !absolute);
+            list.update(sh_blocks, true, !absolute, sizes.pages());
         }
         _ => {}
     }
-    list.0
+    list.dispatches
 }
 
 impl Dispatch {
@@ -165,39 +167,66 @@ impl Dispatch {
 /// A sort of visible splats by their depth keys alone, and where its result is: for tests.
 #[cfg(test)]
 pub(crate) fn depth_sort(passes: u8, sizes: &Sizes) -> (Vec<Dispatch>, [Buffer; 2]) {
-    let mut list = List(Vec::new());
+    let mut list = List::new(sizes);
     let pairs = [[Buffer::DepthKeys0, Buffer::Order0], [Buffer::DepthKeys1, Buffer::Order1]];
     let result = list.sort(Sorted::Splats, pairs, passes, sizes.splats);
-    (list.0, result)
+    (list.dispatches, result)
 }
 
 /// What follows the sums of the slots, with a gradient of the depth: for tests.
 #[cfg(test)]
 pub(crate) fn update_alone(sh_blocks: u64) -> Vec<Dispatch> {
-    let mut list = List(Vec::new());
+    let mut list = List::new(&Sizes::default());
     list.add(Kernel::View, &[Buffer::Job, Buffer::View, Buffer::Corrections], Grid::One);
-    list.update(sh_blocks, true, true);
-    list.0
+    list.update(sh_blocks, true, true, 1);
+    list.dispatches
 }
 
 /// A scan of the numbers of tiles alone: for tests.
 #[cfg(test)]
 pub(crate) fn offset_scan() -> Vec<Dispatch> {
-    let mut list = List(Vec::new());
+    let mut list = List::new(&Sizes::default());
     list.scan(Scanned::Tiles, Buffer::Offsets, argument::VISIBLE_BLOCKS);
-    list.0
+    list.dispatches
 }
 
-pub(crate) struct List(Vec<Dispatch>);
+/// Where the records of what is drawn lie: with the splats, or by themselves where those lie in pages.
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    screen: Buffer,
+    boxes: Buffer,
+    gradients: Buffer,
+}
+
+pub(crate) struct List {
+    dispatches: Vec<Dispatch>,
+    /// The page that kernels on splats are bound to.
+    page: u64,
+    drawn: Drawn,
+}
 
 impl List {
+    fn new(sizes: &Sizes) -> Self {
+        let [screen, boxes, gradients] = match sizes.paging {
+            None => [Buffer::Screen, Buffer::Boxes, Buffer::Gradients],
+            Some(_) => [Buffer::Drawn, Buffer::DrawnBoxes, Buffer::DrawnGradients],
+        };
+        Self { dispatches: Vec::new(), page: 0, drawn: Drawn { screen, boxes, gradients } }
+    }
+
     pub(crate) fn add(&mut self, kernel: Kernel, buffers: &[Buffer], grid: Grid) {
-        self.0.push(Dispatch { kernel, buffers: buffers.to_vec(), grid });
+        self.dispatches.push(Dispatch { kernel, buffers: buffers.to_vec(), page: self.page, grid });
     }
 
     /// A planner: always one workgroup, until the unit has been halted.
     fn plan(&mut self, kernel: Kernel) {
         self.add(kernel, &PLANNED, Grid::One);
+    }
+
+    /// Goes on with another page, or with all of them.
+    fn turn(&mut self, turn: Turn, page: u64) {
+        self.plan(Kernel::TurnPage(turn));
+        self.page = page;
     }
 
     /// Everything up to the visible splats by depth; the buffer that holds their numbers.
@@ -206,12 +235,24 @@ impl List {
         let counted = Grid::Counted;
         let project =
             [B::Job, B::View, B::Splats, B::Sh0, B::Sh1, B::Sh2, B::Sh3, B::Screen, B::Boxes, B::Partials];
-        self.add(Kernel::Project, &project, counted(argument::SPLATS));
-        self.plan(Kernel::PlanVisible);
-        let compact = [B::Job, B::Boxes, B::Partials, B::DepthKeys0, B::Order0];
-        self.add(Kernel::Compact, &compact, counted(argument::SPLATS));
+        for page in 0..sizes.pages() {
+            if page > 0 {
+                self.turn(Turn::Next, page);
+            }
+            self.add(Kernel::Project, &project, counted(argument::SPLATS));
+            self.plan(Kernel::PlanVisible);
+            if sizes.paging.is_none() {
+                let compact = [B::Job, B::Boxes, B::Partials, B::DepthKeys0, B::Order0];
+                self.add(Kernel::Compact, &compact, counted(argument::SPLATS));
+            } else {
+                let Drawn { screen, boxes, .. } = self.drawn;
+                let compact =
+                    [B::Job, B::Boxes, B::Partials, B::Screen, B::DepthKeys0, B::Order0, screen, boxes];
+                self.add(Kernel::CompactPage, &compact, counted(argument::SPLATS));
+            }
+        }
         let depth = [[B::DepthKeys0, B::Order0], [B::DepthKeys1, B::Order1]];
-        let [_, order] = self.sort(Sorted::Splats, depth, 4, sizes.splats);
+        let [_, order] = self.sort(Sorted::Splats, depth, 4, sizes.drawn());
         order
     }
 
@@ -219,10 +260,11 @@ impl List {
     fn entries(&mut self, unit: &Unit, sizes: &Sizes, order: Buffer) -> [Buffer; 2] {
         use Buffer as B;
         let counted = Grid::Counted;
-        self.add(Kernel::Gather, &[B::Job, B::Boxes, order, B::Offsets], counted(argument::VISIBLE));
+        let boxes = self.drawn.boxes;
+        self.add(Kernel::Gather, &[B::Job, boxes, order, B::Offsets], counted(argument::VISIBLE));
         self.scan(Scanned::Tiles, B::Offsets, argument::VISIBLE_BLOCKS);
         self.plan(Kernel::PlanEntries);
-        let emit = [B::Job, B::Boxes, order, B::Offsets, B::TileKeys0, B::Entries0, B::EntrySplats];
+        let emit = [B::Job, boxes, order, B::Offsets, B::TileKeys0, B::Entries0, B::EntrySplats];
         self.add(Kernel::Emit, &emit, counted(argument::VISIBLE));
         let tiles = [[B::TileKeys0, B::Entries0], [B::TileKeys1, B::Entries1]];
         self.sort(Sorted::Entries, tiles, tile_passes(unit.tiles), sizes.entries)
@@ -234,7 +276,7 @@ impl List {
         let [keys, entries] = self.entries(unit, sizes, order);
         self.add(Kernel::Ranges, &[B::Job, keys, B::Ranges], Grid::Counted(argument::ENTRIES));
         if unit.capped {
-            let cap = [B::Job, B::Ranges, entries, B::EntrySplats, B::Screen, B::Status];
+            let cap = [B::Job, B::Ranges, entries, B::EntrySplats, self.drawn.screen, B::Status];
             self.add(Kernel::Cap, &cap, Grid::Counted(argument::BAND));
         }
         entries
@@ -286,7 +328,7 @@ impl List {
             B::Ranges,
             entries,
             B::EntrySplats,
-            B::Screen,
+            self.drawn.screen,
             B::Pixels,
             depths,
             B::Corrections,
@@ -310,7 +352,7 @@ impl List {
         let tiles = Grid::Counted(argument::TILES);
         let loss = [B::Job, B::Pixels, B::Picture, B::Corrections, B::Derivatives, B::Partials];
         self.add(Kernel::Loss, &loss, tiles);
-        self.0.push(Dispatch { kernel: Kernel::PlanLoss, buffers: PLANNED.to_vec(), grid: Grid::One });
+        self.plan(Kernel::PlanLoss);
         let vjp = [B::Job, B::Pixels, B::Picture, B::Corrections, B::Derivatives, B::TileSums];
         self.add(Kernel::LossVjp, &vjp, tiles);
         if sky {
@@ -332,14 +374,37 @@ impl List {
             } else {
                 sorted_entries(unit.tiles)
             };
-            let vjp = [B::Job, B::Ranges, entries, B::EntrySplats, B::Screen, B::Pixels, B::Slots, extras];
+            let Drawn { screen, boxes, gradients } = self.drawn;
+            let vjp = [B::Job, B::Ranges, entries, B::EntrySplats, screen, B::Pixels, B::Slots, extras];
             self.in_chunks(Kernel::BlendVjp(sums), &vjp, split.chunks);
-            let sum = [B::Job, B::Boxes, order, B::Offsets, B::Slots, B::Gradients];
+            let sum = [B::Job, boxes, order, B::Offsets, B::Slots, gradients];
             self.add(Kernel::SlotSum, &sum, Grid::Counted(argument::VISIBLE));
         }
     }
 
-    fn update(&mut self, sh_blocks: u64, rows: bool, depth: bool) {
+    fn update(&mut self, sh_blocks: u64, rows: bool, depth: bool, pages: u64) {
+        use Buffer as B;
+        for page in 0..pages {
+            if pages > 1 {
+                self.turn(if page == 0 { Turn::First } else { Turn::Next }, page);
+                let gradients = [B::Job, B::Boxes, self.drawn.gradients, B::Gradients];
+                self.add(Kernel::PageGradients, &gradients, Grid::Counted(argument::SPLATS));
+            }
+            self.update_page(sh_blocks, depth);
+        }
+        if pages > 1 {
+            self.turn(Turn::Whole, 0);
+        }
+        if rows {
+            let rows = [B::Job, B::View, B::Corrections, B::Sums, B::TileSums];
+            self.add(Kernel::Rows, &rows, Grid::Counted(argument::ONE));
+        }
+        // Not for a unit that was halted; the arguments cannot be read and written in one dispatch, so it looks itself.
+        self.add(Kernel::Finish, &PLANNED, Grid::One);
+    }
+
+    /// Gradients and update of the splats of a page.
+    fn update_page(&mut self, sh_blocks: u64, depth: bool) {
         use Buffer as B;
         let splats = Grid::Counted(argument::SPLATS);
         let direction = [
@@ -381,13 +446,7 @@ impl List {
             ];
             self.add(Kernel::ShAdam(block as u8), &adam, splats);
         }
-        if rows {
-            let rows = [B::Job, B::View, B::Corrections, B::Sums, B::TileSums];
-            self.add(Kernel::Rows, &rows, Grid::Counted(argument::ONE));
-        }
         self.add(Kernel::Dead, &[B::Job, B::Splats, B::Sh0, B::Status], splats);
-        // Not for a unit that was halted; the arguments cannot be read and written in one dispatch, so it looks itself.
-        self.add(Kernel::Finish, &PLANNED, Grid::One);
     }
 }
 
@@ -444,6 +503,19 @@ mod tests {
         };
         assert_eq!(count(1 << 20), 45);
         assert!(count(1 << 24) <= 64);
+    }
+
+    #[test]
+    fn a_step_on_pages_repeats_what_is_done_for_each_splat() {
+        let then = Then::Step { sh_blocks: 4, absolute: false, sky: false, rows: true };
+        let unit = Unit { tiles: 726, capped: false, then };
+        let paging = Some(crate::layout::Paging { page: 1 << 18, drawn: 1 << 18 });
+        let on =
+            |pages: u64, paging| Sizes { splats: pages << 18, paging, entries: 1 << 20, ..Sizes::default() };
+        let count = |sizes: Sizes| dispatches(&unit, &sizes, &WHOLE).len();
+        // `turn_page` twice, `project`, `plan_visible`, `compact_page`, `page_gradients`, seven of the update; back to all.
+        assert_eq!(count(on(3, paging)) - count(on(2, paging)), 13);
+        assert_eq!(count(on(2, paging)), count(on(1, None)) + 13 + 3);
     }
 
     #[test]

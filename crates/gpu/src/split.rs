@@ -145,7 +145,7 @@ pub(crate) fn in_windows(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> V
             continue;
         }
         let next = Kernel::NextWindow(argument as u8, parts);
-        let next = Dispatch { kernel: next, buffers: PLANNED.to_vec(), grid: Grid::One };
+        let next = Dispatch { kernel: next, buffers: PLANNED.to_vec(), page: 0, grid: Grid::One };
         for _ in 0..parts {
             all.push(next.clone());
             all.push(Dispatch { grid: Grid::Counted(argument::WINDOW), ..dispatch.clone() });

@@ -106,6 +106,7 @@ impl Device for Tasks<'_> {
             Task::Rule(ruled) => (None, &ruled.job, "a density rule".to_owned()),
             Task::Rays(ruled) => (None, &ruled.job, "a view of free space".to_owned()),
         };
+        self.memory.check_drawn(&|| what.clone(), status)?;
         let entries = u64::from(status[status::ENTRIES]);
         self.memory.make_room_for_lists(view, job.tile_rows(), &|| what.clone(), entries)
     }

@@ -73,6 +73,8 @@ impl Kernel {
                 Traffic { splat: PLANES + BOX, visible: PLANES, block: PLANES, ..Traffic::default() }
             }
             Self::Compact => of(BOX, 8.0, 0.0, 0.0),
+            Self::CompactPage => of(BOX, 8.0 + 2.0 * PLANES + 2.0 * BOX, 0.0, 0.0),
+            Self::PageGradients => of(BOX, 2.0 * PLANES, 0.0, 0.0),
             Self::Histogram(Sorted::Splats, _) => visible(4.0),
             Self::Scatter(Sorted::Splats, _) => visible(16.0),
             Self::Histogram(Sorted::Entries, _) => of(0.0, 0.0, 4.0, 0.0),

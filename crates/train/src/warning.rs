@@ -47,6 +47,16 @@ pub enum RunWarning {
         /// How many, since the start.
         count: u64,
     },
+    /// The processor applies density rules in place of the device.
+    #[error(
+        "step {step}: {count} splats are more than one binding of the device holds, or may soon be: the processor applies the density rules, and the state comes back for each"
+    )]
+    HostRules {
+        /// Finished steps.
+        step: u64,
+        /// Splats.
+        count: u64,
+    },
     /// The limit of splats per tile has cut lists while training.
     #[error(
         "⟨max-splats-per-tile⟩ {limit}: the lists of {tiles} tiles were cut, in {cut_steps} of {steps} steps; splats behind the nearest {limit} were not drawn there (raise the limit, or 0 for none)"
@@ -98,6 +108,7 @@ impl RunWarning {
             Self::LossExplosion { .. } => "loss_explosion",
             Self::DeadSplats { .. } => "dead_splats",
             Self::SkippedUpdates { .. } => "skipped_updates",
+            Self::HostRules { .. } => "host_rules",
             Self::CutLists { .. } => "cut_lists",
             Self::CutPictures { .. } => "cut_pictures",
             Self::DamagedCheckpoint(_) => "damaged_checkpoint",

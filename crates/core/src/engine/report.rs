@@ -41,6 +41,8 @@ pub struct StepReport {
     pub cleared: u64,
     /// Splats added by growth ([`DensityRule::Mcmc`](super::DensityRule::Mcmc)).
     pub added: u64,
+    /// Density rules that the processor applied because the device holds the splats in a way that its own do not work on.
+    pub host_rules: u64,
 }
 
 impl StepReport {

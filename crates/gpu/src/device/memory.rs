@@ -56,8 +56,8 @@ pub(crate) struct Memory {
     pub(super) gpu: Gpu,
     pub(super) buffers: Vec<wgpu::Buffer>,
     sizes: Sizes,
-    /// By kernel and buffers; empty again whenever a buffer is another one.
-    pub(super) groups: BTreeMap<(Kernel, Vec<Buffer>), wgpu::BindGroup>,
+    /// By kernel, buffers and page; empty again whenever a buffer is another one, or pages are.
+    pub(super) groups: BTreeMap<(Kernel, Vec<Buffer>, u64), wgpu::BindGroup>,
     /// By unit; empty again with the groups, and when sizes change.
     pub(super) plans: Vec<(Unit, Split, Arc<[Part]>)>,
     /// Units under way.
@@ -79,6 +79,10 @@ pub(crate) struct Memory {
     limit: u64,
     /// Most entries that there may be room for, whatever the device can: for tests.
     pub(crate) entry_limit: u64,
+    /// Most splats of a page, whatever a binding holds: for tests.
+    pub(crate) page_limit: u64,
+    /// Most bytes of a binding, whatever the device can: for tests.
+    pub(crate) binding_limit: u64,
 }
 
 fn usages(buffer: Buffer) -> wgpu::BufferUsages {
@@ -110,6 +114,8 @@ impl Memory {
             staging: None,
             limit: u64::MAX,
             entry_limit: u64::MAX,
+            page_limit: u64::MAX,
+            binding_limit: u64::MAX,
         }
     }
 
@@ -150,14 +156,28 @@ impl Memory {
         &self.sizes
     }
 
+    /// Most bytes that a kernel may be bound to.
+    pub(crate) fn most_bytes_of_a_binding(&self) -> u64 {
+        self.gpu.most_bytes_of_a_binding().min(self.binding_limit)
+    }
+
+    /// The most bytes that a buffer of these sizes may have, if it has more: of a binding, or of a buffer with pages.
+    fn limit_of(&self, buffer: Buffer, sizes: &Sizes) -> Option<u64> {
+        let bound = sizes.part(buffer, 0).map_or(sizes.bytes(buffer), |(_, bytes)| bytes);
+        let limits = [
+            (bound, self.most_bytes_of_a_binding()),
+            (sizes.bytes(buffer), self.gpu.most_bytes_of_a_buffer()),
+        ];
+        limits.into_iter().find(|(bytes, most)| bytes > most).map(|(_, most)| most)
+    }
+
     /// Makes the buffers have at least these sizes. What grows is made anew, and then holds zeros.
     ///
     /// # Errors
     /// A buffer is larger than the device allows, or there is no memory; some may have grown by then.
     pub(crate) fn grow(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
-        let most = self.gpu.most_bytes_of_a_buffer();
-        let too_large = Buffer::ALL.into_iter().find(|&buffer| sizes.bytes(buffer) > most);
-        if let Some(buffer) = too_large {
+        let limited = |buffer| Some((buffer, self.limit_of(buffer, sizes)?));
+        if let Some((buffer, most)) = Buffer::ALL.into_iter().find_map(limited) {
             let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
             return Err(EngineError::OutOfMemory { what, needed: sizes.bytes(buffer), limit: most });
         }
@@ -177,6 +197,9 @@ impl Memory {
         if self.sizes != *sizes {
             self.plans.clear();
         }
+        if self.sizes.paging != sizes.paging {
+            self.groups.clear();
+        }
         self.sizes = *sizes;
         Ok(())
     }
@@ -187,13 +210,12 @@ impl Memory {
     /// Those of [`Self::grow`]. Where what is known finds no memory, it stays as it was.
     pub(crate) fn widen(&mut self, sizes: &Sizes) -> Result<(), EngineError> {
         let (old, new) = (self.sizes.splats, sizes.splats);
-        let most = self.gpu.most_bytes_of_a_buffer();
         let mut wider = Vec::new();
         for buffer in Buffer::ALL {
             let is_kept = buffer.planes().is_some() && sizes.bytes(buffer) > 16;
             // The corrections of biases stand before the sums.
             if is_kept || buffer == Buffer::Sums {
-                if sizes.bytes(buffer) > most {
+                if let Some(most) = self.limit_of(buffer, sizes) {
                     let what = format!("buffer {} of {}", buffer.label(), self.gpu.info().name);
                     return Err(EngineError::OutOfMemory { what, needed: sizes.bytes(buffer), limit: most });
                 }

@@ -99,9 +99,14 @@ impl Gpu {
         self.shared.tick.is_some()
     }
 
-    /// The most bytes that one buffer may have in a kernel.
-    pub(crate) fn most_bytes_of_a_buffer(&self) -> u64 {
+    /// The most bytes of a buffer that a kernel may be bound to.
+    pub(crate) fn most_bytes_of_a_binding(&self) -> u64 {
         let limits = &self.shared.limits;
         limits.max_storage_buffer_binding_size.min(limits.max_buffer_size)
+    }
+
+    /// The most bytes that a buffer may have.
+    pub(crate) fn most_bytes_of_a_buffer(&self) -> u64 {
+        self.shared.limits.max_buffer_size
     }
 }

@@ -61,7 +61,8 @@ impl Memory {
         let view = upload.and_then(|upload| upload.name);
         let split = self.splits.of(view, job.tile_rows(), self.pace.windows(&extent));
         let job = Job {
-            capacity: sizes.splats as u32,
+            capacity: sizes.page() as u32,
+            drawn_capacity: sizes.drawn() as u32,
             entry_capacity: sizes.entries as u32,
             band_rows: split.band_rows,
             chunk_entries: self.splits.chunk_entries,
@@ -293,7 +294,10 @@ impl Memory {
             let group = self.group(&pipeline, dispatch)?;
             let stage = match (dispatch.kernel, parts.last()) {
                 // It belongs to what it takes apart.
-                (Kernel::NextWindow(..) | Kernel::NextChunk, Some(Part { stage, .. })) => *stage,
+                (
+                    Kernel::NextWindow(..) | Kernel::NextChunk | Kernel::TurnPage(_),
+                    Some(Part { stage, .. }),
+                ) => *stage,
                 _ => dispatch.kernel.stage(),
             };
             parts.push(Part {
@@ -309,7 +313,7 @@ impl Memory {
     }
 
     fn group(&mut self, pipeline: &Pipeline, dispatch: &Dispatch) -> Result<wgpu::BindGroup, EngineError> {
-        let key = (dispatch.kernel, dispatch.buffers.clone());
+        let key = (dispatch.kernel, dispatch.buffers.clone(), dispatch.page);
         if let Some(group) = self.groups.get(&key) {
             return Ok(group.clone());
         }
@@ -320,7 +324,7 @@ impl Memory {
             .enumerate()
             .map(|(binding, &buffer)| wgpu::BindGroupEntry {
                 binding: binding as u32,
-                resource: self.buffers[buffer as usize].as_entire_binding(),
+                resource: wgpu::BindingResource::Buffer(self.binding(buffer, dispatch.page)),
             })
             .collect();
         let group = self.gpu.guarded(&label, 0, |device, _| {
@@ -333,6 +337,29 @@ impl Memory {
         self.counts.allocations += 1;
         self.groups.insert(key, group.clone());
         Ok(group)
+    }
+}
+
+impl Memory {
+    /// What a kernel sees of a buffer: a page of it, or all that is used.
+    fn binding(&self, buffer: Buffer, page: u64) -> wgpu::BufferBinding<'_> {
+        let all = &self.buffers[buffer as usize];
+        // It may have been larger once.
+        let most = all.size().min(self.most_bytes_of_a_binding() / 16 * 16);
+        let (offset, bytes) = self.sizes().part(buffer, page).unwrap_or((0, most));
+        wgpu::BufferBinding { buffer: all, offset, size: std::num::NonZeroU64::new(bytes) }
+    }
+}
+
+#[cfg(test)]
+impl Memory {
+    /// First byte and length of all that kernels have been bound to.
+    pub(crate) fn bound(&self) -> Vec<(u64, u64)> {
+        let of = |(_, buffers, page): &(Kernel, Vec<Buffer>, u64)| {
+            buffers.iter().map(|&buffer| self.binding(buffer, *page)).collect::<Vec<_>>()
+        };
+        let all = self.groups.keys().flat_map(of);
+        all.map(|binding| (binding.offset, binding.size.map_or(0, u64::from))).collect()
     }
 }
 

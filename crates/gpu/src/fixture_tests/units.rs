@@ -58,7 +58,7 @@ fn in_planes<const N: usize>(rows: &[[f32; N]], stride: usize) -> Vec<u32> {
 }
 
 fn dispatch(kernel: Kernel, buffers: &[Buffer], groups: usize) -> Dispatch {
-    Dispatch { kernel, buffers: buffers.to_vec(), grid: Grid::Groups(groups as u32) }
+    Dispatch { kernel, buffers: buffers.to_vec(), page: 0, grid: Grid::Groups(groups as u32) }
 }
 
 fn run(memory: &mut Memory, dispatches: &[Dispatch]) -> Result<(), EngineError> {

@@ -94,8 +94,8 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         if (thread < n) {
             let splat = entry_splats[entries[first + thread]];
             a[thread] = screen[splat];
-            b[thread] = screen[job.capacity + splat];
-            c[thread] = screen[2u * job.capacity + splat].xy;
+            b[thread] = screen[job.drawn_capacity + splat];
+            c[thread] = screen[2u * job.drawn_capacity + splat].xy;
         }
         workgroupBarrier();
         for (var k = 0u; k < n && !stopped; k++) {

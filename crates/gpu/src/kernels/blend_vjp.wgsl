@@ -75,9 +75,9 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
             entry = entries[first + thread];
             let splat = entry_splats[entry];
             a = screen[splat];
-            b = screen[job.capacity + splat];
-            blue = screen[2u * job.capacity + splat].x;
-            if (EXTRAS) { z = screen[2u * job.capacity + splat].y; }
+            b = screen[job.drawn_capacity + splat];
+            blue = screen[2u * job.drawn_capacity + splat].x;
+            if (EXTRAS) { z = screen[2u * job.drawn_capacity + splat].y; }
         }
         let colour = vec3<f32>(b.zw, blue);
         var sum_0 = vec4<f32>(0.0);

@@ -28,7 +28,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         if (thread < n) {
             let splat = entry_splats[entries[first + thread]];
             a[thread] = screen[splat];
-            b[thread] = screen[job.capacity + splat];
+            b[thread] = screen[job.drawn_capacity + splat];
         }
         if (thread < 8u) { atomicStore(&draws[thread], 0u); }
         workgroupBarrier();

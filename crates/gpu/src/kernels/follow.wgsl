@@ -45,7 +45,7 @@ fn follow(ray: u32) {
     for (var entry = ranges[4u * tile]; entry < ranges[4u * tile + 2u]; entry++) {
         let splat = entry_splats[entries[entry]];
         let a = screen[splat];
-        let exponent = exponent_at(a, screen[job.capacity + splat], at - a.xy);
+        let exponent = exponent_at(a, screen[job.drawn_capacity + splat], at - a.xy);
         if (exponent < -LOG2_255) { continue; }
         let share = min(exp2(exponent), ALPHA_MAX) * transmittance;
         if (share >= LEAST_SHARE) {

@@ -18,9 +18,9 @@ fn weight(query: vec4<u32>) -> f32 {
     for (var at = ranges[4u * tile]; at < ranges[4u * tile + 2u]; at++) {
         let splat = entry_splats[entries[at]];
         // Lists are in depth order; a depth that is no number is in front of nothing.
-        if (is_nan(limit) || screen[2u * job.capacity + splat].y >= limit) { break; }
+        if (is_nan(limit) || screen[2u * job.drawn_capacity + splat].y >= limit) { break; }
         let a = screen[splat];
-        let exponent = exponent_at(a, screen[job.capacity + splat], centre - a.xy);
+        let exponent = exponent_at(a, screen[job.drawn_capacity + splat], centre - a.xy);
         if (exponent < -LOG2_255) { continue; }
         let alpha = min(exp2(exponent), ALPHA_MAX);
         let behind = fma(-alpha, transmittance, transmittance);

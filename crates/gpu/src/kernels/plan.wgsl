@@ -12,6 +12,9 @@
 override DISPATCH: u32 = 0u;
 override PARTS: u32 = 1u;
 
+// Of `turn_page`: to the first page of the splats, 1: to the next one, 2: to all of them.
+override TURN: u32 = 0u;
+
 var<workgroup> shared_words: array<u32, 256>;
 var<workgroup> shared_values: array<vec2<f32>, 256>;
 
@@ -43,8 +46,8 @@ fn begin(@builtin(local_invocation_index) thread: u32) {
     for (var i = 0u; i < STATUS_WORDS; i++) { status[i] = 0u; }
     status[STATUS_NUMBER] = job.unit;
     // How many splats there are the host need not know: rules may be under way.
-    job.splats = census[CENSUS_SPLATS];
-    let most = f32(max(job.splats, 1u));
+    job.splats = min(census[CENSUS_SPLATS], job.capacity);
+    let most = f32(max(census[CENSUS_SPLATS], 1u));
     job.opacity_pull = job.opacity_pull / most;
     job.scale_pull = job.scale_pull / (3.0 * most);
     arguments[ARGUMENT_SPLATS] = grid(job.splats, 256u);
@@ -55,11 +58,22 @@ fn begin(@builtin(local_invocation_index) thread: u32) {
     job.entries = 0u;
 }
 
-/// Places of the visible splats of each 256: an exclusive scan of their counts.
+/// The splats of a page, where they do not fit a binding; what sums over all groups of splats comes behind the last page.
+@compute @workgroup_size(64)
+fn turn_page(@builtin(local_invocation_index) thread: u32) {
+    if (thread != 0u) { return; }
+    let all = census[CENSUS_SPLATS];
+    job.first_splat = select(0u, job.first_splat + job.capacity, TURN == 1u);
+    let rest = all - min(all, job.first_splat);
+    job.splats = select(min(rest, job.capacity), rest, TURN == 2u);
+    if (status[STATUS_HALT] == 0u) { arguments[ARGUMENT_SPLATS] = grid(job.splats, 256u); }
+}
+
+/// Places of the visible splats of each 256: an exclusive scan of their counts, behind those of the pages before.
 @compute @workgroup_size(256)
 fn plan_visible(@builtin(local_invocation_index) thread: u32) {
     let blocks = (job.splats + 255u) / 256u;
-    var carry = 0u;
+    var carry = job.visible;
     for (var first = 0u; first < blocks; first += 256u) {
         let at = first + thread;
         var count = 0u;
@@ -78,8 +92,12 @@ fn plan_visible(@builtin(local_invocation_index) thread: u32) {
         workgroupBarrier();
     }
     if (thread == 0u && status[STATUS_HALT] == 0u) {
-        job.visible = carry;
         status[STATUS_VISIBLE] = carry;
+        if (carry > job.drawn_capacity) {
+            halt(HALT_VISIBLE);
+            return;
+        }
+        job.visible = carry;
         // Four more: a scan reads whole vectors.
         arguments[ARGUMENT_VISIBLE] = grid(carry + 4u, 256u);
         arguments[ARGUMENT_VISIBLE_BLOCKS] = grid(carry, SCAN_BLOCK);

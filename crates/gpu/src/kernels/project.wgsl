@@ -50,13 +50,14 @@ fn colour_at(i: u32, d: vec3<f32>) -> vec3<f32> {
 /// Whether dropout leaves a splat out: 16 random bits each (Park et al. 2025, DropGaussian).
 fn is_left_out(i: u32) -> bool {
     if (job.dropout_limit == 0u) { return false; }
-    let words = philox(vec2<u32>(job.seed_low, job.seed_high), STREAM_DROPOUT, vec2<u32>(job.step_low, job.step_high), i / 8u);
-    let pair = (i % 8u) / 2u;
+    let splat = job.first_splat + i;
+    let words = philox(vec2<u32>(job.seed_low, job.seed_high), STREAM_DROPOUT, vec2<u32>(job.step_low, job.step_high), splat / 8u);
+    let pair = (splat % 8u) / 2u;
     var word = words.x;
     if (pair == 1u) { word = words.y; }
     if (pair == 2u) { word = words.z; }
     if (pair == 3u) { word = words.w; }
-    let bits = select(word & 0xffffu, word >> 16u, (i & 1u) == 1u);
+    let bits = select(word & 0xffffu, word >> 16u, (splat & 1u) == 1u);
     return bits < job.dropout_limit;
 }
 
@@ -97,7 +98,7 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
     let block = group_index(group);
     let i = block * 256u + thread;
     var drawn = vec4<u32>(0u);
-    if (i < min(job.splats, job.only_first)) { drawn = project(i); }
+    if (i < job.splats && job.first_splat + i < job.only_first) { drawn = project(i); }
     if (i < job.splats) { boxes[i] = drawn; }
     counts[thread] = select(0u, 1u, drawn.y != 0u);
     workgroupBarrier();

@@ -242,6 +242,11 @@ fn update(i: u32) -> Gradient {
     return out;
 }
 
+/// Where the sums of a workgroup lie: groups are counted over all pages.
+fn sums_of(block: u32) -> u32 {
+    return SUMS_GROUPS + SUMS_STRIDE * (job.first_splat / 256u + block);
+}
+
 /// The sum of a value over the workgroup, as one of the group's.
 fn sum_up(thread: u32, block: u32, index: u32, value: f32) {
     totals[thread] = value;
@@ -250,7 +255,7 @@ fn sum_up(thread: u32, block: u32, index: u32, value: f32) {
         if (thread < reach) { totals[thread] += totals[thread + reach]; }
         workgroupBarrier();
     }
-    if (thread == 0u && block * 256u < job.splats) { sums[SUMS_GROUPS + SUMS_STRIDE * block + index] = bitcast<u32>(totals[0]); }
+    if (thread == 0u && block * 256u < job.splats) { sums[sums_of(block) + index] = bitcast<u32>(totals[0]); }
     workgroupBarrier();
 }
 
@@ -280,5 +285,5 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
         sum_up(thread, block, 14u, g.direction.z);
     }
     workgroupBarrier();
-    if (thread == 0u && block * 256u < job.splats) { sums[SUMS_GROUPS + SUMS_STRIDE * block + SUMS_SKIPPED] = atomicLoad(&skipped); }
+    if (thread == 0u && block * 256u < job.splats) { sums[sums_of(block) + SUMS_SKIPPED] = atomicLoad(&skipped); }
 }

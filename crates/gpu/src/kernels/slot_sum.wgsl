@@ -26,8 +26,8 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
     var sum_2 = vec4<f32>(0.0);
     if (job.band_top > 0u) {
         sum_0 = gradients[splat];
-        sum_1 = gradients[job.capacity + splat];
-        sum_2 = vec4<f32>(gradients[2u * job.capacity + splat].xyz, 0.0);
+        sum_1 = gradients[job.drawn_capacity + splat];
+        sum_2 = vec4<f32>(gradients[2u * job.drawn_capacity + splat].xyz, 0.0);
     }
     for (var entry = first; entry < end; entry++) {
         sum_0 += slots[3u * entry];
@@ -37,6 +37,6 @@ fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) gro
     let touched = is_something(sum_0) || is_something(sum_1) || is_something(vec4<f32>(sum_2.x));
     sum_2.w = select(0.0, 1.0, touched);
     gradients[splat] = sum_0;
-    gradients[job.capacity + splat] = sum_1;
-    gradients[2u * job.capacity + splat] = sum_2;
+    gradients[job.drawn_capacity + splat] = sum_1;
+    gradients[2u * job.drawn_capacity + splat] = sum_2;
 }

@@ -70,6 +70,7 @@ pub(super) struct Watch {
     told_explosion: bool,
     told_dead: bool,
     told_skipped: bool,
+    told_host_rules: bool,
 }
 
 impl Watch {
@@ -95,6 +96,10 @@ impl Watch {
         if self.skipped_updates > 0 && !self.told_skipped {
             self.told_skipped = true;
             warn(RunWarning::SkippedUpdates { step, count: self.skipped_updates });
+        }
+        if report.host_rules > 0 && !self.told_host_rules {
+            self.told_host_rules = true;
+            warn(RunWarning::HostRules { step, count: report.splats });
         }
         if report.steps > 0 {
             self.watch_loss(step, report.loss_sum / report.steps as f64, report.steps, warn);
@@ -168,6 +173,17 @@ mod tests {
         losses.extend([2.0, 2.0, 2.0, 2.0, 0.1]);
         losses.extend([2.0, 2.0, 2.0, 2.0, 0.1]);
         assert!(feed(&mut Watch::default(), &losses).is_empty());
+    }
+
+    #[test]
+    fn rules_that_the_processor_takes_over_are_told_once() {
+        let (mut watch, mut lines) = (Watch::default(), Vec::new());
+        for (step, host_rules) in [(10, 0), (20, 1), (30, 1)] {
+            let report = StepReport { splats: 3_000_000, host_rules, ..StepReport::default() };
+            watch.take_in(step, &report, &mut |warning| lines.push(warning.to_string()));
+        }
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].starts_with("step 20: 3000000 splats are more than one binding"), "{}", lines[0]);
     }
 
     #[test]
