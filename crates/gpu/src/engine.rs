@@ -227,7 +227,7 @@ impl GpuEngine {
     ) -> Result<Vec<f32>, EngineError> {
         let count = queries.len() as u32;
         let job = Job { queries: count, ..unit::picture_job(&self.held(), camera, pose, options)? };
-        let unit = Unit { then: Then::Questions { count }, ..unit::picture_unit(&job, Outputs::Color) };
+        let unit = Unit { then: Then::Questions, ..unit::picture_unit(&job, Outputs::Color) };
         let old = *self.memory.sizes();
         let sizes = Sizes {
             tiles: old.tiles.max(u64::from(job.tiles)),

@@ -26,7 +26,7 @@ fn ssim_taps() -> Vec<f32> {
 #[must_use]
 pub(crate) fn header() -> String {
     let mut text = String::from("// Generated from `header.rs` and `record.rs`.\n");
-    let words: [(&str, u32); 74] = [
+    let words: [(&str, u32); 75] = [
         ("GRID_WIDTH", GRID_WIDTH),
         ("SCAN_BLOCK", SCAN_BLOCK),
         ("TILE_SIZE", TILE_SIZE),
@@ -51,6 +51,7 @@ pub(crate) fn header() -> String {
         ("ARGUMENT_TILES", argument::TILES),
         ("ARGUMENT_BAND", argument::BAND),
         ("ARGUMENT_WINDOW", argument::WINDOW),
+        ("ARGUMENT_QUERIES", argument::QUERIES),
         ("STATUS_WORDS", status::WORDS as u32),
         ("STATUS_HALT", status::HALT as u32),
         ("STATUS_VISIBLE", status::VISIBLE as u32),

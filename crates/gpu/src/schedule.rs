@@ -13,7 +13,8 @@ use crate::split::{Split, in_windows};
 pub(crate) enum Grid {
     /// One.
     One,
-    /// So many, which the host knows.
+    /// So many: for tests.
+    #[cfg(test)]
     Groups(u32),
     /// As many as the arguments of this number say, which are written on the device.
     Counted(u32),
@@ -52,10 +53,7 @@ pub(crate) enum Then {
         extras: bool,
     },
     /// Questions of what is in front.
-    Questions {
-        /// How many.
-        count: u32,
-    },
+    Questions,
     /// A training step.
     Step {
         /// Blocks of SH coefficients that the degree in use touches.
@@ -121,7 +119,7 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
         let entries = list.lists(unit, sizes, order);
         match unit.then {
             Then::Picture { extras } => list.blend(entries, extras, split.chunks),
-            Then::Questions { count } => {
+            Then::Questions => {
                 let buffers = [
                     Buffer::Job,
                     Buffer::Ranges,
@@ -130,7 +128,7 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
                     list.drawn.screen,
                     Buffer::Queries,
                 ];
-                list.add(Kernel::InFront, &buffers, Grid::Groups(count.div_ceil(256)));
+                list.add(Kernel::InFront, &buffers, Grid::Counted(argument::QUERIES));
             }
             Then::Rays { first } => list.rays(entries, first && band == 0),
             Then::Step { .. } => list.blend(entries, false, split.chunks),

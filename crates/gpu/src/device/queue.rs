@@ -15,7 +15,9 @@ use crate::kernels::Kernel;
 use crate::layout::Buffer;
 use crate::layout::sh_blocks;
 use crate::pace::Extent;
-use crate::record::{GRID_WIDTH, Job, Record, Rule, status};
+#[cfg(test)]
+use crate::record::GRID_WIDTH;
+use crate::record::{Job, Record, Rule, status};
 use crate::schedule::{Dispatch, Grid, Then, Unit, dispatches};
 use crate::split::Split;
 use crate::traffic::{Items, Traffic};
@@ -390,6 +392,7 @@ fn record(
         pass.set_bind_group(0, &part.group, &[]);
         match part.grid {
             Grid::One => pass.dispatch_workgroups(1, 1, 1),
+            #[cfg(test)]
             Grid::Groups(groups) => {
                 pass.dispatch_workgroups(groups.min(GRID_WIDTH), groups.div_ceil(GRID_WIDTH), 1);
             }

@@ -52,6 +52,7 @@ fn begin(@builtin(local_invocation_index) thread: u32) {
     job.scale_pull = job.scale_pull / (3.0 * most);
     arguments[ARGUMENT_SPLATS] = grid(job.splats, 256u);
     arguments[ARGUMENT_TILES] = grid(job.tiles, 1u);
+    arguments[ARGUMENT_QUERIES] = grid(job.queries, 256u);
     start_band(0u);
     arguments[ARGUMENT_ONE] = vec4<u32>(1u, 1u, 1u, 0u);
     job.visible = 0u;
