@@ -42,7 +42,7 @@ pub(crate) mod argument {
     pub(crate) const BAND: u32 = 9;
     /// A part of another dispatch.
     pub(crate) const WINDOW: u32 = 10;
-    /// For 256 questions.
+    /// For 256 questions or rays.
     pub(crate) const QUERIES: u32 = 11;
     /// How many there are.
     pub(crate) const COUNT: u32 = 12;

@@ -99,7 +99,7 @@ impl List {
             B::FreeSpace,
             EVIDENCE,
         ];
-        self.add(Kernel::Follow, &follow, Grid::Counted(argument::TILES));
+        self.add(Kernel::Follow, &follow, Grid::Counted(argument::QUERIES));
     }
 
     fn plan_rule(&mut self, plan: RulePlan) {

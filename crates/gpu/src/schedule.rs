@@ -156,9 +156,7 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
 impl Dispatch {
     /// Whether it has many workgroups that take turns in any order.
     pub(crate) fn is_heavy(&self) -> bool {
-        // Rays are dealt out over the workgroups that there are.
         matches!(self.grid, Grid::Counted(argument) if argument != argument::ONE)
-            && self.kernel != Kernel::Follow
     }
 }
 

@@ -123,7 +123,7 @@ fn split(engine: &GpuEngine) -> Split {
 }
 
 /// Has learned that every stage takes so many parts.
-fn slow(parts: f64) -> Pace {
+pub(crate) fn slow(parts: f64) -> Pace {
     let mut pace = Pace::new(true);
     let extent = Extent { splats: 1.0, pixels: 1.0 };
     Stage::ALL.into_iter().for_each(|stage| pace.note(stage, &extent, 1.0, 20.0 * parts));

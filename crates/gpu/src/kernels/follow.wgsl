@@ -63,8 +63,8 @@ fn follow(ray: u32) {
     }
 }
 
-@compute @workgroup_size(64)
+@compute @workgroup_size(256)
 fn main(@builtin(local_invocation_index) thread: u32, @builtin(workgroup_id) group: vec3<u32>) {
-    // There is a workgroup for each tile, as a halted unit has none.
-    for (var ray = group_index(group) * 64u + thread; ray < job.queries; ray += 64u * job.tiles) { follow(ray); }
+    let ray = group_index(group) * 256u + thread;
+    if (ray < job.queries) { follow(ray); }
 }

@@ -127,7 +127,9 @@ fn next_window(@builtin(local_invocation_index) thread: u32) {
     if (thread != 0u) { return; }
     let is_over = job.window == PARTS;
     let size = arguments[DISPATCH].x * arguments[DISPATCH].y;
-    let part = (size + PARTS - 1u) / PARTS;
+    var part = (size + PARTS - 1u) / PARTS;
+    // In whole rows of the grid, so that no workgroup is in two parts: some add to what is there.
+    if (part > GRID_WIDTH) { part = (part + GRID_WIDTH - 1u) / GRID_WIDTH * GRID_WIDTH; }
     job.first_group = select(min(job.window * part, size), 0u, is_over);
     arguments[ARGUMENT_WINDOW] = grid(min(part, size - job.first_group), 1u);
     job.window = select(job.window + 1u, 0u, is_over);

@@ -113,6 +113,28 @@ fn what_rays_and_bubbles_condemn_is_what_the_processor_condemns() {
 }
 
 #[test]
+fn rays_that_are_followed_in_parts_say_the_same() {
+    let Some(gpu) = gpu("rays_that_are_followed_in_parts_say_the_same") else { return };
+    let rule = [DensityRule::FreeSpace(FreeSpaceRule {
+        // More than a workgroup of them.
+        views: rays(2)
+            .views
+            .iter()
+            .map(|view| FreeView { points: wall().repeat(9), ..view.clone() })
+            .collect(),
+        ..rays(0)
+    })];
+    let (whole, told) = applied(&mut engine(&gpu, 0), &cloud(3000), &rule);
+    let mut apart = engine(&gpu, 0);
+    apart.memory.pace = crate::split_tests::slow(3.0);
+    let (found, report) = applied(&mut apart, &cloud(3000), &rule);
+    let counts = apart.memory.counts();
+    assert!(counts.submissions > 4 * counts.units, "{counts:?}");
+    assert!(told.cleared > 20 && report == told, "{told:?} {report:?}");
+    assert_equal_bits("in parts", &found, &whole, &[]);
+}
+
+#[test]
 fn what_was_cleared_is_not_counted_again() {
     let Some(gpu) = gpu("what_was_cleared_is_not_counted_again") else { return };
     let rule = DensityRule::FreeSpace(places(rays(0)));
