@@ -49,6 +49,44 @@ fn both_encodings_bring_back_the_same_bits() {
     }
 }
 
+/// SphereSfM's panoramas: camera `SPHERE` with f, cx, cy, in binary under a number that COLMAP uses for another model.
+#[test]
+fn panoramas_of_spheresfm_are_equirectangular() {
+    let text = |line: &str| text::read_cameras(Path::new("cameras.txt"), Cursor::new(line.to_owned()));
+    let found = text("1 SPHERE 5760 2880 1 2880 1440\n").unwrap();
+    let expected = SourceCamera {
+        id: 1,
+        model: gausset_io::dataset::CameraModel::Equirectangular,
+        width: 5760,
+        height: 2880,
+        params: vec![5760.0, 2880.0],
+    };
+    assert_eq!(found, [expected.clone()]);
+    for (line, place) in [
+        ("1 SPHERE 5760 2000 1 2880 1000\n", "SPHERE parameter height is 2000 (expected half the width)"),
+        ("1 SPHERE 5760 2880 1 0 1440\n", "SPHERE parameter cx is 0 (expected half the width)"),
+        ("1 SPHERE 5760 2880 1 2880\n", "8: CAMERA_ID SPHERE WIDTH HEIGHT F CX CY"),
+    ] {
+        let found = text(line).unwrap_err().to_string();
+        assert!(found.contains(place), "{found}");
+    }
+    let mut bytes = 2u64.to_le_bytes().to_vec();
+    for id in [1u32, 2] {
+        bytes.extend(id.to_le_bytes());
+        bytes.extend(11i32.to_le_bytes());
+        [5760u64, 2880].iter().for_each(|v| bytes.extend(v.to_le_bytes()));
+        [1.0f64, 2880.0, 1440.0].iter().for_each(|v| bytes.extend(v.to_le_bytes()));
+    }
+    let read = |bytes: &[u8]| binary::read_cameras(Path::new("cameras.bin"), Cursor::new(bytes.to_vec()));
+    assert_eq!(read(&bytes).unwrap(), [expected.clone(), SourceCamera { id: 2, ..expected }]);
+    // With as many bytes as COLMAP's own model 11 has, it is that one.
+    bytes.truncate(8 + 24);
+    bytes[..8].copy_from_slice(&1u64.to_le_bytes());
+    [5760.0f64, 5760.0, 2880.0, 1440.0].iter().for_each(|v| bytes.extend(v.to_le_bytes()));
+    bytes.extend([0; 12 * 8]);
+    assert_eq!(read(&bytes).unwrap()[0].model.name(), "RAD_TAN_THIN_PRISM_FISHEYE");
+}
+
 #[test]
 fn skipping_observations_counts_them() {
     for format in [ModelFormat::Binary, ModelFormat::Text] {

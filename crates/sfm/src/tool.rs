@@ -86,6 +86,15 @@ pub enum Unusable {
         /// Its version.
         version: String,
     },
+    /// The branch of COLMAP 3.8 that knows panoramas.
+    #[error(
+        "{0}: COLMAP: is SphereSfM, which has no camera rigs (expected COLMAP 3.12 or later); align with it yourself and give its model to ⟨poses⟩",
+        program.display()
+    )]
+    SphereSfm {
+        /// The program.
+        program: PathBuf,
+    },
     /// It ran and did not say which version it is.
     #[error("{}: {what}", program.display())]
     NoVersion {
@@ -187,8 +196,11 @@ fn with_python(python: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
 
 fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
     let mut first = None;
+    let mut is_sphere = false;
     // `colmap help` prints its version in the first line: "COLMAP 3.12.3 -- Structure-from-Motion …".
     let mut on_line = |_, line: &str| {
+        // A command that only SphereSfM has; its name is spelled so.
+        is_sphere |= line.contains("sphere_cubic_reprojecer");
         if line.contains("COLMAP") {
             first.get_or_insert_with(|| line.to_owned());
         }
@@ -203,6 +215,7 @@ fn executable(program: &Path, stop: &AtomicBool) -> Result<Tool, Unusable> {
     let program = program.to_owned();
     match numbers(&version) {
         Some((major, minor)) if (major, minor) >= (3, 12) => Ok(Tool::Colmap { program, version }),
+        Some(_) if is_sphere => Err(Unusable::SphereSfm { program }),
         Some(_) => Err(Unusable::OldProgram { program, version }),
         None => {
             let what = "COLMAP: says no version (expected `COLMAP 3.12` or later)";

@@ -136,6 +136,13 @@ impl CameraModel {
     }
 }
 
+/// The name of SphereSfM's panoramas.
+pub(crate) const SPHERE: &str = "SPHERE";
+/// The number of that model; COLMAP gave it to another one later.
+pub(crate) const SPHERE_ID: i32 = 11;
+/// Its parameters.
+pub(crate) const SPHERE_PARAMETERS: usize = 3;
+
 /// A camera as a dataset describes it: model and parameters at the size that they were found for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SourceCamera {
@@ -207,6 +214,30 @@ impl CameraModelError {
 }
 
 impl SourceCamera {
+    /// A camera `SPHERE` of SphereSfM, a branch of COLMAP 3.8: of a picture of 2:1 it is what COLMAP calls EQUIRECTANGULAR.
+    /// Its parameters are f (always 1), cx, cy.
+    ///
+    /// # Errors
+    /// A picture that is not 2:1 or whose middle is elsewhere, values that are not finite.
+    pub fn sphere(id: u32, width: u64, height: u64, params: [f64; 3]) -> Result<Self, CameraModelError> {
+        let [_, cx, cy] = params;
+        let (w, h) = (width as f64, height as f64);
+        let out_of_range = |name, value, expected| {
+            Err(CameraModelError::OutOfRange { model: SPHERE, name, value, expected })
+        };
+        if width != height.saturating_mul(2) {
+            return out_of_range("height", h, "half the width");
+        }
+        let is_off = |found: f64, middle: f64| found.is_nan() || (found - middle).abs() > 0.5;
+        if is_off(cx, 0.5 * w) {
+            return out_of_range("cx", cx, "half the width");
+        }
+        if is_off(cy, 0.5 * h) {
+            return out_of_range("cy", cy, "half the height");
+        }
+        Self::new(id, CameraModel::Equirectangular, width, height, vec![w, h])
+    }
+
     /// Checks what a file says and makes a camera of it.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use super::{ColmapImage, ColmapModel, ColmapPoint, NextPoint, Observations};
-use crate::dataset::camera_model::{CameraModel, SourceCamera};
+use crate::dataset::camera_model::{CameraModel, SPHERE_ID, SPHERE_PARAMETERS, SourceCamera};
 use crate::dataset::error::{DatasetError, Problem};
 use crate::dataset::limits::{MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS};
 
@@ -149,12 +149,20 @@ impl<'a, R: Read + Seek> Records<'a, R> {
 pub fn read_cameras(path: &Path, file: impl Read + Seek) -> Result<Vec<SourceCamera>, DatasetError> {
     let mut records = Records::new(path, file)?;
     let count = records.count("cameras", CAMERA_BYTES, MAX_IMAGES)?;
+    // SphereSfM gave its panoramas a number that COLMAP has since used for a model with 16 parameters: the length of
+    // the file tells which of them wrote it.
+    let is_sphere = records.left == count.saturating_mul(CAMERA_BYTES + 8 * SPHERE_PARAMETERS as u64);
     let mut cameras = Vec::new();
     for record in 1..=count {
         records.record = record;
         let id = records.u32()?;
         let model_id = records.take().map(i32::from_le_bytes)?;
         let (width, height) = (records.u64()?, records.u64()?);
+        if is_sphere && model_id == SPHERE_ID {
+            let camera = SourceCamera::sphere(id, width, height, records.f64s()?);
+            cameras.push(camera.map_err(|e| records.error(Problem::Camera(e)))?);
+            continue;
+        }
         let model = CameraModel::from_id(model_id)
             .ok_or_else(|| records.error(Problem::UnknownModelId { id: model_id }))?;
         let params = model.parameters().iter().map(|_| records.f64()).collect::<Result<Vec<_>, _>>()?;

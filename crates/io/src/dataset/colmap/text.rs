@@ -16,7 +16,7 @@ use std::path::Path;
 use std::str::FromStr;
 
 use super::{ColmapImage, ColmapModel, ColmapPoint, NO_POINT, NextPoint, Observations};
-use crate::dataset::camera_model::{CameraModel, CameraModelError, SourceCamera};
+use crate::dataset::camera_model::{CameraModel, CameraModelError, SPHERE, SPHERE_PARAMETERS, SourceCamera};
 use crate::dataset::error::{DatasetError, Problem};
 use crate::dataset::limits::{MAX_IMAGES, MAX_NAME_BYTES, MAX_POINTS};
 use crate::units::excerpt;
@@ -135,6 +135,20 @@ pub fn read_cameras(path: &Path, file: impl Read) -> Result<Vec<SourceCamera>, D
 fn parse_camera(line: &str) -> Result<SourceCamera, Problem> {
     let ([id, model, width, height], rest) =
         fields::<4>(line, "at least 5: CAMERA_ID MODEL WIDTH HEIGHT PARAMS...")?;
+    if model == SPHERE {
+        let found = rest.split_ascii_whitespace().count();
+        let ([f, cx, cy], "") =
+            fields::<SPHERE_PARAMETERS>(rest, "8: CAMERA_ID SPHERE WIDTH HEIGHT F CX CY")?
+        else {
+            return Err(Problem::Fields {
+                expected: "8: CAMERA_ID SPHERE WIDTH HEIGHT F CX CY",
+                found: 4 + found,
+            });
+        };
+        let params = reals(["f", "cx", "cy"], &[f, cx, cy])?;
+        let (width, height) = (whole("WIDTH", width)?, whole("HEIGHT", height)?);
+        return Ok(SourceCamera::sphere(whole("CAMERA_ID", id)?, width, height, params)?);
+    }
     let model =
         CameraModel::from_name(model).ok_or_else(|| Problem::UnknownModelName { name: excerpt(model) })?;
     let names = model.parameters();
