@@ -103,7 +103,8 @@ pub fn counted(count: u64, noun: &str) -> String {
 }
 
 /// Text from outside, cut to a length that fits a line, control characters escaped.
-pub(crate) fn excerpt(text: &str) -> String {
+#[must_use]
+pub fn excerpt(text: &str) -> String {
     const LONGEST: usize = 80;
     let mut line = String::new();
     for c in text.chars().take(LONGEST) {

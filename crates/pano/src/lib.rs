@@ -9,6 +9,7 @@
 //! motion, selection  how a film moves, and which of its frames are taken
 //! look, lut, grade, equalise  what is done to colours, and its table
 //! poses     poses as other programs write them     export    poses and points for them
+//! track     where a receiver was, moment by moment
 //! observed  points and what views saw of them
 //! sphere_mask  what of the sphere is removed
 //! table     coordinates, 16 pixels a segment       remap     sampling in whole numbers
@@ -53,4 +54,5 @@ pub mod selection;
 pub mod sphere_mask;
 pub mod split;
 pub mod table;
+pub mod track;
 pub mod video;

@@ -14,6 +14,8 @@ mod lens_json;
 mod pano_layout;
 #[path = "../../../fuzz/oracles/pose_files.rs"]
 mod pose_files;
+#[path = "../../../fuzz/oracles/track_files.rs"]
+mod track_files;
 
 /// Cuts and damages of a seed, at most this many of each.
 const VARIANTS: usize = 200;
@@ -46,4 +48,9 @@ fn lut_seeds() {
 #[test]
 fn pose_seeds() {
     replay("pose_files", VARIANTS, pose_files::check);
+}
+
+#[test]
+fn track_seeds() {
+    replay("track_files", VARIANTS, track_files::check);
 }

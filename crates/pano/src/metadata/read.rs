@@ -7,9 +7,13 @@ use gausset_io::image::segments::{Segments, marker};
 
 use super::gpano::{self, GPano, NotEquirect, parse_gpano};
 use crate::projection::Equirect;
+use crate::track::clock;
 
 /// GPS: where the camera looked, degrees from north.
 pub(super) const IMG_DIRECTION: u16 = 0x11;
+/// GPS: time of day (UTC) and date.
+const GPS_TIME: u16 = 7;
+const GPS_DATE: u16 = 0x1D;
 /// What precedes XMP in a segment APP1.
 pub(super) const XMP: &[u8] = b"http://ns.adobe.com/xap/1.0/\0";
 
@@ -92,6 +96,19 @@ impl Metadata {
         let altitude = if below { -altitude } else { altitude };
         let in_range = latitude.abs() <= 90.0 && longitude.abs() <= 180.0 && altitude.is_finite();
         in_range.then_some(Position { latitude, longitude, altitude })
+    }
+
+    /// When it was taken, seconds since 1970: by GPS (UTC), else by the camera's clock, whose zone is not known.
+    #[must_use]
+    pub fn moment(&self) -> Option<f64> {
+        let entry = |tag| self.exif.gps.iter().find(|e| e.tag == tag);
+        let by_gps = || {
+            let date = std::str::from_utf8(&entry(GPS_DATE)?.bytes).ok()?.trim_end_matches('\0');
+            let [hour, minute, second] = numbers(entry(GPS_TIME)?)?;
+            let day = clock::seconds(&format!("{date} 00:00:00"))?;
+            Some(day + 3600.0 * hour + 60.0 * minute + second).filter(|t| t.is_finite())
+        };
+        by_gps().or_else(|| clock::seconds(self.exif.taken.as_deref()?))
     }
 
     /// Compass heading of the panorama's centre, degrees.

@@ -1,0 +1,83 @@
+//! GPX 1.0 and 1.1: the points of all tracks in a file, `trkpt` with `lat`, `lon` and a `time`; `ele` where there is one.
+//!
+//! `course` is where the receiver went, not where the camera looked, and is passed over. From the schema of GPX 1.1.
+
+use gausset_io::units::excerpt;
+use roxmltree::Document;
+
+use super::{Clock, Fix, Places, Track, clock, on_earth, room_for_another};
+use crate::poses::Malformed;
+
+/// Reads the tracks of a document.
+///
+/// # Errors
+/// No XML, no track, points without a place or a time.
+pub fn parse(text: &str) -> Result<Track, Malformed> {
+    let document = Document::parse(text).map_err(|e| Malformed::new("XML", e))?;
+    if !document.root_element().tag_name().name().eq_ignore_ascii_case("gpx") {
+        let name = document.root_element().tag_name().name();
+        return Err(Malformed::new("XML", format!("is no GPX (expected <gpx>, found <{}>)", excerpt(name))));
+    }
+    let mut fixes = Vec::new();
+    for (number, point) in (1..).zip(document.descendants().filter(|node| node.tag_name().name() == "trkpt"))
+    {
+        room_for_another(fixes.len())?;
+        let place = || format!("trkpt {number}");
+        let attribute = |name| point.attribute(name).and_then(|text| text.trim().parse::<f64>().ok());
+        let child = |name: &str| {
+            point.children().find(|node| node.tag_name().name() == name).and_then(|node| node.text())
+        };
+        let time = child("time").ok_or_else(|| {
+            Malformed::new(place(), "has no time (expected a recorded track: a planned route has no times)")
+        })?;
+        let time = clock::seconds(time).ok_or_else(|| {
+            let what = format!("time: {:?} is no moment (expected 2026-11-23T10:20:30Z)", excerpt(time));
+            Malformed::new(place(), what)
+        })?;
+        let up = child("ele").map_or(Some(0.0), |text| text.trim().parse().ok());
+        let found = attribute("lat").zip(attribute("lon")).zip(up);
+        let at = found.and_then(|((lat, lon), up)| on_earth(lat, lon, up)).ok_or_else(|| {
+            Malformed::new(place(), "lat, lon, ele: are no place on the earth (expected degrees and metres)")
+        })?;
+        fixes.push(Fix { time, place: at, heading: None, tilt: None });
+    }
+    if fixes.is_empty() {
+        return Err(Malformed::new("GPX", "has no track (expected <trkpt> with a time)"));
+    }
+    Ok(Track { form: "GPX", clock: Clock::Utc, places: Places::Earth, fixes, note: None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub(crate) fn point(lat: &str, content: &str) -> String {
+        format!(
+            "<?xml version=\"1.0\"?><gpx version=\"1.1\" xmlns=\"http://www.topografix.com/GPX/1/1\"><trk><trkseg>\
+             <trkpt lat=\"{lat}\" lon=\"8.5\">{content}</trkpt></trkseg></trk></gpx>"
+        )
+    }
+
+    #[test]
+    fn points_of_a_track_are_read() {
+        let found = parse(&point("47.25", "<ele>401.5</ele><time>2026-11-23T10:20:30.5Z</time>")).unwrap();
+        assert_eq!((found.form, found.clock, found.places), ("GPX", Clock::Utc, Places::Earth));
+        let fix = Fix { time: 1_795_429_230.5, place: [47.25, 8.5, 401.5], heading: None, tilt: None };
+        assert_eq!(found.fixes, [fix]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        for (text, line) in [
+            (point("47", "<ele>4</ele>"), "trkpt 1: has no time (expected a recorded track"),
+            (point("47", "<time>noon</time>"), "trkpt 1: time: \"noon\" is no moment"),
+            (point("97", "<time>2026-11-23T10:20:30Z</time>"), "trkpt 1: lat, lon, ele: are no place"),
+            ("<gpx/>".into(), "GPX: has no track"),
+            ("<kml/>".into(), "XML: is no GPX (expected <gpx>, found <kml>)"),
+            ("<gpx>".into(), "XML: "),
+        ] {
+            let found = parse(&text).unwrap_err().to_string();
+            assert!(found.starts_with(line), "{found}");
+        }
+    }
+}

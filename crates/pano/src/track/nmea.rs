@@ -1,0 +1,188 @@
+//! NMEA 0183: sentences of a receiver, `$GPRMC,…*6A`.
+//!
+//! ```text
+//! RMC  time, A (valid), ddmm.mm, N, dddmm.mm, E, speed, course, ddmmyy      place and date
+//! GGA  time, ddmm.mm, N, dddmm.mm, E, quality, satellites, hdop, altitude   place with altitude
+//! HDT  heading, T                                                           where the camera looked
+//! ```
+//! From whichever system (GP, GN, GL, GA …). A sentence whose sum is wrong is passed over, and so is what has no fix;
+//! course is where the receiver went and is not used. From the sentences as receivers' manuals list them.
+
+use super::{Clock, Fix, Places, Track, clock, on_earth, room_for_another};
+use crate::poses::Malformed;
+
+const DAY: f64 = 86_400.0;
+
+/// A place at a time of day.
+struct Sighting {
+    of_day: f64,
+    place: [f64; 2],
+    altitude: Option<f64>,
+    heading: Option<f64>,
+    /// Seconds of the beginning of the day, where a sentence has said it.
+    day: Option<f64>,
+}
+
+/// Reads the sentences.
+///
+/// # Errors
+/// No sentence with a place.
+pub fn parse(bytes: &[u8]) -> Result<Track, Malformed> {
+    let mut seen: Vec<Sighting> = Vec::new();
+    let (mut sentences, mut damaged) = (0u64, 0u64);
+    for line in bytes.split(|b| *b == b'\n') {
+        let Some(at) = line.iter().position(|b| *b == b'$') else { continue };
+        let Ok(line) = std::str::from_utf8(&line[at + 1..]) else { continue };
+        sentences += 1;
+        let Some(body) = checked(line.trim_end()) else {
+            damaged += 1;
+            continue;
+        };
+        let fields: Vec<&str> = body.split(',').take(16).collect();
+        let field = |k: usize| fields.get(k).copied().unwrap_or_default();
+        let kind = field(0);
+        let sighting = match kind.get(kind.len().saturating_sub(3)..).unwrap_or_default() {
+            "RMC" if field(2) == "A" => place(field(1), &[field(3), field(4), field(5), field(6)])
+                .map(|found| Sighting { day: day(field(9)), ..found }),
+            "GGA" if !matches!(field(6), "" | "0") => {
+                place(field(1), &[field(2), field(3), field(4), field(5)])
+                    .map(|found| Sighting { altitude: number(field(9)), ..found })
+            }
+            "HDT" => {
+                if let Some(last) = seen.last_mut() {
+                    last.heading = number(field(1)).or(last.heading);
+                }
+                None
+            }
+            _ => None,
+        };
+        let Some(found) = sighting else { continue };
+        match seen.last_mut() {
+            // Sentences of one moment complete each other.
+            Some(last) if last.of_day == found.of_day => {
+                last.altitude = last.altitude.or(found.altitude);
+                last.day = last.day.or(found.day);
+            }
+            _ => {
+                room_for_another(seen.len())?;
+                seen.push(found);
+            }
+        }
+    }
+    if seen.is_empty() {
+        let what = format!(
+            "no place (expected $--RMC or $--GGA with a fix; found {sentences} sentences, {damaged} of them damaged)"
+        );
+        return Err(Malformed::new("NMEA", what));
+    }
+    let note =
+        (damaged > 0).then(|| format!("{damaged} of {sentences} sentences are damaged and passed over"));
+    Ok(dated(&seen, note))
+}
+
+/// Times of day as times: with the date of the nearest sentence before (or the first) that says one; past midnight a day
+/// begins.
+fn dated(seen: &[Sighting], note: Option<String>) -> Track {
+    let first_day = seen.iter().find_map(|s| s.day);
+    let mut day = first_day.unwrap_or(0.0);
+    let mut last = f64::NEG_INFINITY;
+    let mut fixes = Vec::with_capacity(seen.len());
+    for s in seen {
+        match s.day {
+            Some(own) => day = own,
+            // Half a day back is midnight; less is a sentence out of order.
+            None if day + s.of_day < last - 0.5 * DAY => day += DAY,
+            None => {}
+        }
+        last = day + s.of_day;
+        let [north, east] = s.place;
+        let place = [north, east, s.altitude.unwrap_or(0.0)];
+        fixes.push(Fix { time: last, place, heading: s.heading, tilt: None });
+    }
+    let clock = if first_day.is_some() { Clock::Utc } else { Clock::Own };
+    let without_date = "no sentence says the date (RMC), so times are those of a day".to_owned();
+    let note = note.or((clock == Clock::Own).then_some(without_date));
+    Track { form: "NMEA", clock, places: Places::Earth, fixes, note }
+}
+
+/// What is between `$` and `*`, if the sum behind it (exclusive or of all bytes) fits or there is none.
+fn checked(line: &str) -> Option<&str> {
+    let Some((body, sum)) = line.split_once('*') else { return Some(line) };
+    let sum = u8::from_str_radix(sum.get(..2)?, 16).ok()?;
+    (body.bytes().fold(0, |sum, b| sum ^ b) == sum).then_some(body)
+}
+
+fn number(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|v: &f64| v.is_finite() && v.abs() < 1e6)
+}
+
+fn place(time: &str, [north, n, east, e]: &[&str; 4]) -> Option<Sighting> {
+    let (hours, rest) = time.split_at_checked(2)?;
+    let (minutes, seconds) = rest.split_at_checked(2)?;
+    let of_day = 3600.0 * number(hours)? + 60.0 * number(minutes)? + number(seconds)?;
+    // Degrees are all but two digits before the point.
+    let angle = |text: &str, negative: bool| {
+        let at = text.find('.').unwrap_or(text.len()).checked_sub(2)?;
+        let (degrees, minutes) = text.split_at_checked(at)?;
+        let value = number(degrees)? + number(minutes)? / 60.0;
+        Some(if negative { -value } else { value })
+    };
+    let [north, east, _] = on_earth(angle(north, *n == "S")?, angle(east, *e == "W")?, 0.0)?;
+    (0.0..=DAY).contains(&of_day).then_some(Sighting {
+        of_day,
+        place: [north, east],
+        altitude: None,
+        heading: None,
+        day: None,
+    })
+}
+
+/// Seconds at the beginning of a day `ddmmyy`.
+fn day(text: &str) -> Option<f64> {
+    if text.len() != 6 || !text.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let part = |k: usize| text.get(k..k + 2)?.parse::<i64>().ok();
+    // The system began in 1980.
+    let year = part(4)?;
+    let century = if year < 80 { 2000 } else { 1900 };
+    let days = clock::days(century + year, part(2)?, part(0)?)?;
+    Some(DAY * days as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_of_one_moment_complete_each_other() {
+        // The examples that everybody prints, with their sums; then past midnight and south-west.
+        let text = "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n\
+                    $GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n\
+                    $GPHDT,274.07,T*03\r\n\
+                    $GNGGA,000001.50,3330.000,S,07045.600,W,2,10,1.0,12.5,M,,M,,\r\n";
+        let found = parse(text.as_bytes()).unwrap();
+        assert_eq!((found.clock, found.fixes.len()), (Clock::Utc, 2));
+        let first = found.fixes[0];
+        let noon = clock::seconds("1994-03-23T12:35:19Z").unwrap();
+        assert_eq!((first.time, first.heading), (noon, Some(274.07)));
+        assert!((first.place[0] - 48.1173).abs() < 1e-9 && (first.place[1] - 11.516_666_667).abs() < 1e-9);
+        assert_eq!(first.place[2], 545.4);
+        let second = found.fixes[1];
+        assert_eq!(second.time, noon - 45_319.0 + DAY + 1.5);
+        assert!((second.place[0] + 33.5).abs() < 1e-9 && (second.place[1] + 70.76).abs() < 1e-9);
+    }
+
+    #[test]
+    fn damaged_sentences_are_passed_over_and_none_is_refused() {
+        let good = "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\n";
+        let found = parse(format!("{good}{}", good.replace("4807", "4907")).as_bytes()).unwrap();
+        assert_eq!((found.fixes.len(), found.clock), (1, Clock::Own));
+        assert_eq!(found.note.as_deref(), Some("1 of 2 sentences are damaged and passed over"));
+        let refused = parse(b"$GPRMC,123519,V,,,,,,,230394,,\n").unwrap_err().to_string();
+        assert!(
+            refused.starts_with("NMEA: no place (expected $--RMC or $--GGA with a fix; found 1"),
+            "{refused}"
+        );
+    }
+}

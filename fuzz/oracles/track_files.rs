@@ -1,0 +1,23 @@
+//! What must hold for tracks of receivers, of any form.
+
+use gausset_pano::track::{Places, parse};
+
+/// A track that is accepted has times in order and places that are some; a refusal is one line.
+pub(crate) fn check(bytes: &[u8]) {
+    let found = match parse(bytes) {
+        None => return,
+        Some(Err(problem)) => {
+            assert!(!problem.to_string().contains('\n'), "{problem}");
+            return;
+        }
+        Some(Ok(found)) => found,
+    };
+    assert!(found.fixes.len() >= 2);
+    assert!(found.fixes.windows(2).all(|pair| pair[0].time < pair[1].time), "{:?}", found.fixes);
+    for fix in &found.fixes {
+        assert!(fix.place.iter().all(|v| v.is_finite()), "{fix:?}");
+        if found.places == Places::Earth {
+            assert!(fix.place[0].abs() <= 90.0 && fix.place[1].abs() <= 180.0, "{fix:?}");
+        }
+    }
+}
