@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use gausset_core::{Pose, se3};
+use gausset_core::Pose;
 use gausset_io::dataset::colmap::rigs::{RigFrame, RigModel};
 use gausset_io::dataset::colmap::{ColmapImage, ColmapModel, ColmapPoint, ModelFormat};
 use gausset_io::dataset::{CameraModel, SourceCamera};
@@ -18,7 +18,7 @@ use crate::geometry::View;
 use crate::json::{self, JsonError};
 use crate::metadata::xmp_packet;
 use crate::observed::{Observation, ObservedPoint};
-use crate::poses::NamedPose;
+use crate::poses::{Applied, NamedPose};
 use crate::rig;
 use crate::split::{Description, ManifestLine, Naming};
 
@@ -40,8 +40,41 @@ pub struct Poses {
     pub mean_reprojection_px: f64,
     /// Mean number of pictures that see a point.
     pub track_length: f64,
+    /// Where the world is on the earth, by a track.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earth: Option<Earth>,
+    /// What the `transforms.json` that the poses came from has done to the world: done again where one is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub applied: Option<Applied>,
     /// All frames, in order.
     pub frames: Vec<FramePose>,
+}
+
+/// Where a world whose unit is a metre is on the earth: metres east, north and up of `origin` are `R x + t`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Earth {
+    /// Name of the track's file.
+    pub track: String,
+    /// Degrees north, degrees east, metres up; none where the track has metres of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<[f64; 3]>,
+    /// R, wxyz.
+    pub rotation: [f64; 4],
+    /// t, m.
+    pub translation: [f64; 3],
+    /// What is added to the time of a frame to get that of the track, seconds.
+    pub offset_s: f64,
+    /// Its standard deviation, where it was looked for, seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset_deviation_s: Option<f64>,
+    /// Frames that have a place on the track.
+    pub frames: usize,
+    /// Root mean square distance of the frames from their places, far ones weighing less, m.
+    pub residual_m: f64,
+    /// Root mean square distance of the places from their mean, m.
+    pub spread_m: f64,
+    /// Frames of which the track says where the camera looked, or how it was held.
+    pub looks: usize,
 }
 
 /// Pose of a panorama.
@@ -208,6 +241,25 @@ pub fn colmap_files(
     out
 }
 
+/// Rows of camera-to-world in OpenGL axes, in a world to which something was applied.
+fn transform_matrix(pose: &Pose, applied: Option<&Applied>) -> [[f64; 4]; 4] {
+    let centre = pose.centre();
+    let at = applied.map_or(centre, |applied| applied.point(centre));
+    // Rows of camera_from_world are the camera's axes in the world.
+    let axes = pose.rotation.map(|axis| applied.map_or(axis, |applied| applied.direction(axis)));
+    let row = |i: usize| [axes[0][i], -axes[1][i], -axes[2][i], at[i]];
+    [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]]
+}
+
+fn say_applied(all: &mut Value, poses: &Poses) {
+    if let Some(applied) = &poses.applied {
+        all["applied_transform"] = json!(applied.transform);
+        if applied.scale != 1.0 {
+            all["applied_scale"] = json!(applied.scale);
+        }
+    }
+}
+
 /// Points as a PLY file: places and colours.
 #[must_use]
 pub fn points_ply(points: &[ColmapPoint]) -> Vec<u8> {
@@ -237,16 +289,13 @@ pub fn transforms(
     for (frame, pano_from_world) in registered(description, poses) {
         for (index, view) in views.iter().enumerate() {
             let pose = rig::cam_from_world(view, &pano_from_world);
-            let r = se3::transpose(&pose.rotation);
-            let c = pose.centre();
-            let row = |i: usize| [r[i][0], -r[i][1], -r[i][2], c[i]];
             let name = description.picture_name(frame, index);
             let mut entry = json!({
                 "file_path": format!("images/{name}"),
                 "w": view.width, "h": view.height,
                 "fl_x": view.focal(), "fl_y": view.focal(),
                 "cx": 0.5 * f64::from(view.width), "cy": 0.5 * f64::from(view.height),
-                "transform_matrix": [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]],
+                "transform_matrix": transform_matrix(&pose, poses.applied.as_ref()),
             });
             if let Some(mask) = mask_of(&name) {
                 entry["mask_path"] = json!(mask);
@@ -258,6 +307,7 @@ pub fn transforms(
     if let Some(file) = points_file {
         all["ply_file_path"] = json!(file);
     }
+    say_applied(&mut all, poses);
     serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
 }
 
@@ -275,17 +325,14 @@ pub fn panoramas(
         .map(|(frame, pose)| {
             let name = &description.frames[frame];
             let file = sources.iter().find(|line| line.frame == *name).map_or(name, |line| &line.source);
-            let r = se3::transpose(&pose.rotation);
-            let c = pose.centre();
-            let row = |i: usize| [r[i][0], -r[i][1], -r[i][2], c[i]];
-            json!({ "file_path": file,
-                "transform_matrix": [row(0), row(1), row(2), [0.0, 0.0, 0.0, 1.0]] })
+            json!({ "file_path": file, "transform_matrix": transform_matrix(&pose, poses.applied.as_ref()) })
         })
         .collect();
     let mut all = json!({ "camera_model": "EQUIRECTANGULAR", "frames": frames });
     if let Some(file) = points_file {
         all["ply_file_path"] = json!(file);
     }
+    say_applied(&mut all, poses);
     serde_json::to_string_pretty(&all).unwrap_or_default() + "\n"
 }
 
@@ -325,6 +372,8 @@ pub fn xmp_sidecars(description: &Description, poses: &Poses) -> Vec<(String, St
 
 #[cfg(test)]
 mod tests {
+    use gausset_core::se3;
+
     use super::*;
     use crate::layout::Layout;
     use crate::projection::angle_between;
@@ -369,6 +418,46 @@ mod tests {
     }
 
     const PIXELS: [(f64, f64); 3] = [(50.0, 40.0), (3.5, 77.0), (99.5, 0.5)];
+
+    #[test]
+    fn what_was_applied_to_a_world_is_applied_again() {
+        let (description, poses) = example(Layout::Cube6);
+        // Nerfstudio's turn of COLMAP's world; and a shift and a scale as well.
+        for (transform, scale) in [
+            ([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [-0.0, -0.0, -1.0, -0.0]], 1.0),
+            ([[0.0, 0.0, 1.0, 5.0], [1.0, 0.0, 0.0, -2.0], [0.0, 1.0, 0.0, 0.5]], 0.25),
+        ] {
+            let applied = Applied { transform, scale };
+            let poses = Poses { applied: Some(applied), ..poses.clone() };
+            let folder = tempfile::tempdir().unwrap();
+            let (path, again) = (folder.path().join("transforms.json"), folder.path().join("again.json"));
+            std::fs::write(&path, transforms(&description, &poses, None, &|_| None)).unwrap();
+            let found = crate::poses::find::read(&path).unwrap();
+            assert_eq!(found.applied, Some(applied));
+            crate::poses::examples::assert_same(&found.poses, &{
+                let mut wanted = poses_of_views(&description, &poses);
+                wanted.iter_mut().for_each(|pose| pose.name = format!("images/{}", pose.name));
+                wanted
+            });
+            // Undone and done again: the same matrices.
+            let matrix = |pose: &NamedPose| transform_matrix(&pose.pose, found.applied.as_ref());
+            let file: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+            for (pose, frame) in found.poses.iter().zip(file["frames"].as_array().unwrap()) {
+                let written: [[f64; 4]; 4] =
+                    serde_json::from_value(frame["transform_matrix"].clone()).unwrap();
+                let back = matrix(pose);
+                assert!(
+                    written
+                        .iter()
+                        .flatten()
+                        .zip(back.iter().flatten())
+                        .all(|(a, b)| (a - b).abs() < 1e-14 * 20.0)
+                );
+            }
+            std::fs::write(&again, panoramas(&description, &poses, None, &[])).unwrap();
+            assert_eq!(crate::poses::find::read(&again).unwrap().applied, Some(applied));
+        }
+    }
 
     #[test]
     fn colmap_models_give_back_directions_and_centres() {

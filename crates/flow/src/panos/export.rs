@@ -268,6 +268,13 @@ impl Job<'_> {
         let Self { options, target, poses, points, .. } = self;
         let mut files: Vec<Content> = Vec::new();
         let bare: Vec<ColmapPoint> = points.iter().map(|p| p.point.clone()).collect();
+        // Points are in the world of the cameras beside them.
+        let applied = poses.applied.filter(|_| options.form == Form::Transforms);
+        let place = |point: ColmapPoint| ColmapPoint {
+            position: applied.map_or(point.position, |applied| applied.point(point.position)),
+            ..point
+        };
+        let bare: Vec<ColmapPoint> = bare.into_iter().map(place).collect();
         let ply = (!bare.is_empty()).then(|| (out.join(POINTS), export::points_ply(&bare)));
         let views = || export::poses_of_views(target, poses);
         let panoramas = || export::poses_of_panoramas(target, poses);
@@ -353,10 +360,20 @@ impl Job<'_> {
         Ok([header.width, header.height])
     }
 
-    /// Positions of the panoramas on the earth, by the similarity that the GPS of the frames gave the scale with.
+    /// Positions of the panoramas on the earth, by the track that they were aligned with, or by the similarity that the
+    /// GPS of the frames gave the scale with.
     fn positions(&self) -> Result<Vec<(String, [f64; 3])>, Failure> {
         let manifest = read_manifest(&self.options.folder);
         let all = export::poses_of_panoramas(self.target, self.poses);
+        if let Some((earth, origin)) = self.poses.earth.as_ref().and_then(|e| Some((e, e.origin?))) {
+            let rotation = gausset_core::se3::rotation_from_quaternion(earth.rotation);
+            let position = |pose: gausset_pano::poses::NamedPose| {
+                let turned = gausset_core::se3::mul_vec(&rotation, pose.pose.centre());
+                let metres = std::array::from_fn(|k| turned[k] + earth.translation[k]);
+                (pose.name, gps::geodetic(metres, origin))
+            };
+            return Ok(all.into_iter().map(position).collect());
+        }
         let (mut centres, mut known) = (Vec::new(), Vec::new());
         for pose in &all {
             if let Some(position) =

@@ -41,6 +41,7 @@ pub(super) fn poses_of_frames(
     Ok(Poses {
         tool: list.form.to_owned(),
         is_metric: list.is_metric,
+        applied: list.applied,
         frames: frames.collect(),
         ..Poses::default()
     })

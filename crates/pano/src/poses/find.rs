@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_core::{Pose, se3};
 use gausset_io::atomic::{Disk, FileSystem, plain_reason};
+use gausset_io::dataset::CameraModel;
 use gausset_io::dataset::colmap::{ModelFolder, Observations};
 use gausset_io::dataset::transforms::{self, Transforms};
 use gausset_io::input;
@@ -11,7 +12,7 @@ use gausset_io::units::quote;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::{Malformed, NamedPose, PoseFileError, Trajectory};
+use super::{Applied, Malformed, NamedPose, PoseFileError, Trajectory};
 use super::{metashape, openmvg, opensfm, sidecar, table, tum};
 use crate::export::Poses;
 
@@ -183,7 +184,8 @@ fn of_colmap(model: &ModelFolder) -> Result<Trajectory, PoseFileError> {
         poses.push(NamedPose { name: image.name, pose, moment });
     }
     poses.sort_by(|a, b| a.name.cmp(&b.name));
-    Ok(Trajectory::new("COLMAP", poses))
+    let is_sphere = !cameras.is_empty() && cameras.iter().all(|c| c.model == CameraModel::Equirectangular);
+    Ok(Trajectory::new(if is_sphere { "COLMAP (panoramas)" } else { "COLMAP" }, poses))
 }
 
 /// Poses of a `transforms.json`, in the world that it was made from: `applied_transform` and `applied_scale` are undone.
@@ -211,7 +213,9 @@ fn of_transforms(file: &Transforms) -> Result<Trajectory, Malformed> {
         };
         poses.push(NamedPose { name, pose, moment });
     }
-    Ok(Trajectory::new("transforms.json", poses))
+    let is_applied = file.applied_transform.is_some() || file.applied_scale.is_some();
+    let applied = Applied { transform: file.applied_transform.unwrap_or(identity), scale };
+    Ok(Trajectory { applied: is_applied.then_some(applied), ..Trajectory::new("transforms.json", poses) })
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use gausset_core::Pose;
 use gausset_core::pose::PoseError;
 use gausset_core::se3::{self, Mat3};
+use serde::{Deserialize, Serialize};
 
 /// Poses of pictures.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -36,8 +37,33 @@ pub struct Trajectory {
     pub is_numbered: bool,
     /// Whether one unit is known to be a metre.
     pub is_metric: bool,
+    /// What was done to the world that these poses are of, in the file that they came from; here it is undone.
+    pub applied: Option<Applied>,
     /// What a person should know about how it was read.
     pub note: Option<String>,
+}
+
+/// What a `transforms.json` has done to its world: a point x became `scale (L x + t)`, rows of `[L t]`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Applied {
+    /// `[L t]`: `applied_transform`.
+    pub transform: [[f64; 4]; 3],
+    /// `applied_scale`.
+    pub scale: f64,
+}
+
+impl Applied {
+    /// A point of the world, in the file's.
+    #[must_use]
+    pub fn point(&self, x: [f64; 3]) -> [f64; 3] {
+        self.transform.map(|[a, b, c, t]| self.scale * (a * x[0] + b * x[1] + c * x[2] + t))
+    }
+
+    /// A direction of the world, in the file's.
+    #[must_use]
+    pub fn direction(&self, d: [f64; 3]) -> [f64; 3] {
+        self.transform.map(|[a, b, c, _]| a * d[0] + b * d[1] + c * d[2])
+    }
 }
 
 /// A picture with its pose.
@@ -68,7 +94,7 @@ pub struct Malformed {
 }
 
 impl Malformed {
-    fn new(place: impl ToString, problem: impl ToString) -> Self {
+    pub(crate) fn new(place: impl ToString, problem: impl ToString) -> Self {
         Self { place: place.to_string(), problem: problem.to_string() }
     }
 
