@@ -4,6 +4,7 @@
 //! frame skipped, fixed intrinsics and a fixed rig register everything; masks, cube faces or no rig do not. The ladder
 //! when fewer than 80 % of the frames register: twice the features; affine shapes; fewer matches per pair.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -14,7 +15,8 @@ use gausset_io::owned::{self, OwnedError};
 use gausset_process::{ProcessError, Program, Stream};
 use serde::{Deserialize, Serialize};
 
-use crate::attempt::{Attempt, Mapper, Mapping, Matcher, STAGES};
+use crate::attempt::{Attempt, GivenFiles, Mapper, Mapping, Matcher, STAGES};
+use crate::matches::{Given, Pair};
 use crate::model::{FrameImages, Model, ModelError};
 use crate::tool::{DRIVER, Tool};
 
@@ -26,6 +28,8 @@ const EXHAUSTIVE_FRAMES: usize = 25;
 const EXHAUSTIVE_PICTURES: usize = 120;
 /// Neighbours on each side that a picture of a sequence is matched with.
 const SEQUENCE_OVERLAP: u32 = 10;
+/// Name of COLMAP's database.
+const DATABASE: &str = "database.db";
 /// What the marker of the work folder says.
 const WORK: &str = "alignment";
 
@@ -51,6 +55,14 @@ pub struct Job {
     /// A model with the poses of all pictures, when these are known: files and their contents. Poses are then kept as they
     /// are and points are triangulated. Only pycolmap can ([`AlignError::NeedsPython`]).
     pub known: Option<Vec<(&'static str, Vec<u8>)>>,
+    /// Whether known poses are where a bundle adjustment of poses and points begins, instead of what stays.
+    pub refine: bool,
+    /// Places that hold the centres in it, in the world of the known poses.
+    pub priors: Vec<Prior>,
+    /// Keypoints and matches that COLMAP does not look for itself; it verifies them. Only pycolmap can.
+    pub given: Option<Given>,
+    /// Whether the work folder is left as it is: another job goes on with its database ([`Aligned::database`]).
+    pub keep: bool,
     /// Who makes a model of the matches. Of known poses, points are triangulated whatever it says.
     pub mapper: Mapper,
     /// Folder for databases and raw models. It is made, or was made by an earlier run and is emptied; a folder of
@@ -62,6 +74,17 @@ pub struct Job {
     pub seed: u32,
     /// How long COLMAP may say nothing.
     pub silence: Duration,
+}
+
+/// Where a picture was taken, as far as is known.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prior {
+    /// Name of the picture.
+    pub image: String,
+    /// Its place.
+    pub place: [f64; 3],
+    /// Standard deviation of each coordinate.
+    pub deviation: f64,
 }
 
 /// Which pictures share a camera.
@@ -96,6 +119,8 @@ pub struct Aligned {
     pub model: Model,
     /// Which recipe made it, from 0.
     pub rung: usize,
+    /// The database of that recipe, while the work folder is there.
+    pub database: PathBuf,
 }
 
 /// Why there is no result.
@@ -126,9 +151,17 @@ pub enum AlignError {
     /// The work folder cannot be used.
     #[error(transparent)]
     Folder(#[from] OwnedError),
-    /// Known poses, and no pycolmap: the executable has no way to say which picture is which.
-    #[error("COLMAP: points for known poses need pycolmap; install it with: pip install pycolmap")]
+    /// Known poses or matches, and no pycolmap: the executable has no way to say which picture is which.
+    #[error("COLMAP: known poses and matches need pycolmap; install it with: pip install pycolmap")]
     NeedsPython,
+    /// A database of matches that does not fit the pictures.
+    #[error("{}: {what}", path.display())]
+    Matches {
+        /// The database.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A path that cannot be handed to Python.
     #[error(
         "{}: name: is not UTF-8, in which pycolmap is told its files; choose another name, or the executable (⟨colmap⟩)",
@@ -164,6 +197,7 @@ const LADDER: [Recipe; 4] = [
 #[derive(Deserialize)]
 struct DriverLine {
     event: String,
+    kind: Option<String>,
     name: Option<String>,
     what: Option<String>,
 }
@@ -178,7 +212,7 @@ pub fn align(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Aligned, AlignError> {
-    if job.known.is_some() && matches!(tool, Tool::Colmap { .. }) {
+    if (job.known.is_some() || job.given.is_some()) && matches!(tool, Tool::Colmap { .. }) {
         return Err(AlignError::NeedsPython);
     }
     // What an earlier run left would be read as its result.
@@ -192,7 +226,7 @@ pub fn align(
         match result {
             Ok(Some(model)) => {
                 if best.as_ref().is_none_or(|b| worth(&model) > worth(&b.model)) {
-                    best = Some(Aligned { model, rung });
+                    best = Some(Aligned { model, rung, database: folder.join(DATABASE) });
                 }
             }
             Ok(None) => {}
@@ -201,8 +235,8 @@ pub fn align(
             // The first recipe ran; a later one that fails takes nothing away.
             Err(error) => failure = Some(error),
         }
-        // With known poses another recipe finds more points, but no more frames.
-        if job.known.is_some() || is_enough(best.as_ref().map(|b| &b.model), job) {
+        // With known poses another recipe finds more points, but no more frames; given matches stay what they are.
+        if job.known.is_some() || job.given.is_some() || is_enough(best.as_ref().map(|b| &b.model), job) {
             break;
         }
         let registered = best.as_ref().map_or(0, |b| b.model.frames.len());
@@ -213,7 +247,9 @@ pub fn align(
             .unwrap_or_else(|| AlignError::Nothing { images: job.images.clone(), frames: job.frames.len() })
     })?;
     // Databases are large and of no further use; the model is in memory. One that cannot be removed does no harm.
-    if let Err(error) = owned::remove(&job.work, WORK) {
+    if !job.keep
+        && let Err(error) = owned::remove(&job.work, WORK)
+    {
         tracing::warn!("{error}");
     }
     Ok(aligned)
@@ -230,7 +266,7 @@ fn attempt(
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Option<Model>, AlignError> {
     let folder = absolute(folder);
-    let first = describe(job, recipe, &folder);
+    let first = Attempt { given: write_given(job, &folder)?, ..describe(job, recipe, &folder) };
     if let Some(known) = &first.known {
         create_folder(known)?;
         for (name, bytes) in job.known.iter().flatten() {
@@ -267,6 +303,40 @@ fn attempt(
     Ok(best)
 }
 
+/// Brings keypoints and matches of somebody else to where the driver finds them.
+fn write_given(job: &Job, folder: &Path) -> Result<Option<GivenFiles>, AlignError> {
+    let given = match &job.given {
+        None => return Ok(None),
+        Some(Given::Database(path)) => return Ok(Some(GivenFiles::Database { database: absolute(path) })),
+        Some(Given::Matches(given)) => given,
+    };
+    create_folder(folder)?;
+    let (keypoints, matches) = (folder.join("keypoints.f32"), folder.join("matches.u32"));
+    let (mut pictures, mut pairs, mut row) = (Vec::new(), Vec::new(), 0);
+    write_atomic(&Disk, &keypoints, |file| {
+        for (name, list) in &given.keypoints {
+            pictures.push((name.clone(), row, row + list.len()));
+            row += list.len();
+            for v in list.as_flattened() {
+                file.write_all(&v.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    })?;
+    row = 0;
+    write_atomic(&Disk, &matches, |file| {
+        for Pair { names: [a, b], matches } in &given.pairs {
+            pairs.push((a.clone(), b.clone(), row, row + matches.len()));
+            row += matches.len();
+            for v in matches.as_flattened() {
+                file.write_all(&v.to_le_bytes())?;
+            }
+        }
+        Ok(())
+    })?;
+    Ok(Some(GivenFiles::Lists { keypoints, matches, pictures, pairs }))
+}
+
 /// What a model is worth: first its frames, then its points.
 fn worth(model: &Model) -> (usize, usize) {
     (model.frames.len(), model.colmap.points.len())
@@ -299,7 +369,7 @@ fn describe(job: &Job, recipe: Recipe, folder: &Path) -> Attempt {
     Attempt {
         images: absolute(&job.images),
         masks: job.masks.as_deref().map(absolute),
-        database: folder.join("database.db"),
+        database: folder.join(DATABASE),
         models: folder.join("models"),
         rig_config: job.rig_config.as_deref().map(absolute),
         camera_model: job.camera_model.clone(),
@@ -314,9 +384,24 @@ fn describe(job: &Job, recipe: Recipe, folder: &Path) -> Attempt {
         stages: &STAGES,
         fixed_intrinsics: job.camera_params.is_some(),
         known: job.known.as_ref().map(|_| folder.join("known")),
+        refine: job.refine,
+        priors: job.priors.iter().map(|p| (p.image.clone(), p.place, p.deviation)).collect(),
+        given: None,
+        frame_of: frame_of(job),
         threads: job.threads,
         seed: job.seed,
     }
+}
+
+/// Which pictures are of one moment, where that is asked for.
+fn frame_of(job: &Job) -> BTreeMap<String, usize> {
+    if !matches!(job.given, Some(Given::Database(_))) {
+        return BTreeMap::new();
+    }
+    let of = |(at, frame): (usize, &FrameImages)| {
+        frame.images.iter().map(move |name| (name.clone(), at)).collect::<Vec<_>>()
+    };
+    job.frames.iter().enumerate().flat_map(of).collect()
 }
 
 /// Lets COLMAP do what an attempt describes.
@@ -335,7 +420,12 @@ fn perform(
             let text = attempt.to_json()?;
             write_atomic(&Disk, &description, |file| file.write_all(text.as_bytes()))?;
             let program = Program::new(python).arg("-c").arg(DRIVER).file(&description).silence(job.silence);
-            watch(&program, rung, None, stop, tell)
+            watch(&program, rung, None, stop, tell).map_err(|error| match (error, &job.given) {
+                (AlignError::Matches { what, .. }, Some(Given::Database(path))) => {
+                    AlignError::Matches { path: path.clone(), what }
+                }
+                (error, _) => error,
+            })
         }
         Tool::Colmap { program, .. } => attempt.commands().into_iter().try_for_each(|(stage, arguments)| {
             let program = arguments
@@ -358,7 +448,7 @@ fn watch(
     if stage.is_some() {
         tell(&progress);
     }
-    let mut said = None;
+    let (mut said, mut is_of_matches) = (None, false);
     let mut on_line = |stream, line: &str| {
         let event = (stream == Stream::Out).then(|| serde_json::from_str::<DriverLine>(line).ok()).flatten();
         match event {
@@ -366,7 +456,9 @@ fn watch(
                 progress = Progress { stage: name, done: 0, all: 0, rung };
                 tell(&progress);
             }
-            Some(DriverLine { event, what, .. }) if event == "error" || event == "absent" => said = what,
+            Some(DriverLine { event, what, kind, .. }) if event == "error" || event == "absent" => {
+                (said, is_of_matches) = (what, kind.as_deref() == Some("matches"));
+            }
             Some(_) => {}
             None => {
                 if let Some((done, all)) = parse_progress(line) {
@@ -378,6 +470,9 @@ fn watch(
     };
     let result = program.run(stop, &mut on_line);
     match (result, said) {
+        (Err(ProcessError::Failed { .. }), Some(what)) if is_of_matches => {
+            Err(AlignError::Matches { path: PathBuf::new(), what })
+        }
         (Err(ProcessError::Failed { .. }), Some(what)) => {
             Err(AlignError::Colmap { stage: progress.stage, what })
         }
@@ -427,6 +522,10 @@ mod tests {
             threads: 1,
             seed: 0,
             known: None,
+            refine: false,
+            priors: Vec::new(),
+            given: None,
+            keep: false,
             mapper: Mapper::Incremental,
             silence: Duration::from_secs(60),
         };

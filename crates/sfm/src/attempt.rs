@@ -1,5 +1,6 @@
 //! One attempt at an alignment: what COLMAP is told, through its Python package or as calls of its executable.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -66,6 +67,21 @@ pub(crate) enum Matcher {
     Sequential,
 }
 
+/// Keypoints and matches of somebody else, as the driver reads them.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub(crate) enum GivenFiles {
+    /// All lists in two files of numbers (f32 and u32, two a row), and which rows are whose.
+    Lists {
+        keypoints: PathBuf,
+        matches: PathBuf,
+        pictures: Vec<(String, usize, usize)>,
+        pairs: Vec<(String, String, usize, usize)>,
+    },
+    /// A database.
+    Database { database: PathBuf },
+}
+
 /// One attempt, as the driver reads it. All paths are absolute: COLMAP runs in another folder.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Attempt {
@@ -88,6 +104,14 @@ pub(crate) struct Attempt {
     pub(crate) fixed_intrinsics: bool,
     /// Folder of the model with known poses.
     pub(crate) known: Option<PathBuf>,
+    /// Whether these are where a refinement begins.
+    pub(crate) refine: bool,
+    /// Places that hold centres in it: picture, place, standard deviation.
+    pub(crate) priors: Vec<(String, [f64; 3], f64)>,
+    /// Keypoints and matches that are not looked for.
+    pub(crate) given: Option<GivenFiles>,
+    /// Which pictures are of one moment, for a database of somebody else.
+    pub(crate) frame_of: BTreeMap<String, usize>,
     pub(crate) threads: usize,
     pub(crate) seed: u32,
 }
@@ -224,6 +248,10 @@ mod tests {
             threads: 1,
             seed: 0,
             known: None,
+            refine: false,
+            priors: Vec::new(),
+            given: None,
+            frame_of: BTreeMap::new(),
             mapper: Mapping::Incremental,
             stages: &STAGES,
         }

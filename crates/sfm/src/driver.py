@@ -9,6 +9,7 @@ sys.path[:] = [place for place in sys.path if place]
 
 import json
 import os
+import shutil
 import threading
 import time
 
@@ -19,8 +20,8 @@ def say(event, **facts):
     sys.stdout.flush()
 
 
-def fail(what):
-    say("error", what=" ".join(str(what).split())[:500])
+def fail(what, kind=None):
+    say("error", what=" ".join(str(what).split())[:500], kind=kind)
     sys.exit(3)
 
 
@@ -50,6 +51,63 @@ def put(options, **values):
     return options
 
 
+def import_given(job, reader, mode):
+    """Pictures with the keypoints and raw matches of somebody else: of files that the caller wrote, or of a database."""
+    import numpy
+
+    pycolmap.Database.open(job["database"]).close()
+    pycolmap.import_images(job["database"], job["images"], camera_mode=mode, options=reader)
+    given = job["given"]
+    with pycolmap.Database.open(job["database"]) as database:
+        images = {image.name: image for image in database.read_all_images()}
+        cameras = {camera.camera_id: camera for camera in database.read_all_cameras()}
+        if "database" in given:
+            # A copy: opening one brings it to the form of this version.
+            copy = job["database"] + ".given"
+            shutil.copyfile(given["database"], copy)
+            with pycolmap.Database.open(copy) as theirs:
+                import_database(theirs, database, images, cameras, job["frame_of"])
+            os.remove(copy)
+            return
+        keypoints = numpy.fromfile(given["keypoints"], dtype="<f4").reshape(-1, 2)
+        matches = numpy.fromfile(given["matches"], dtype="<u4").reshape(-1, 2)
+        for name, begin, end in given["pictures"]:
+            database.write_keypoints(images[name].image_id, keypoints[begin:end])
+        for first, second, begin, end in given["pairs"]:
+            database.write_matches(images[first].image_id, images[second].image_id, matches[begin:end])
+
+
+def import_database(theirs, database, images, cameras, frame_of):
+    names, counts = {}, {}
+    their_cameras = {camera.camera_id: camera for camera in theirs.read_all_cameras()}
+    for image in theirs.read_all_images():
+        own = images.get(image.name)
+        if own is None:
+            fail(f"picture {image.name!r}: is none of the pictures", "matches")
+        size = [(camera.width, camera.height) for camera in (their_cameras[image.camera_id], cameras[own.camera_id])]
+        if size[0] != size[1]:
+            fail(f"picture {image.name!r}: is {size[0][0]}x{size[0][1]} px there (expected {size[1][0]}x{size[1][1]})", "matches")
+        keypoints = theirs.read_keypoints(image.image_id)
+        if len(keypoints):
+            database.write_keypoints(own.image_id, keypoints)
+        names[image.image_id], counts[image.image_id] = image.name, len(keypoints)
+    pairs = 0
+    for pair, matches in zip(*theirs.read_all_matches()):
+        # The number of a pair is that of its smaller picture times 2^31 - 1 and that of the other.
+        ids = [pair // 2147483647, pair % 2147483647]
+        if any(number not in names for number in ids):
+            fail("matches: of pictures that it does not have", "matches")
+        for side, number in enumerate(ids):
+            if len(matches) and int(matches[:, side].max()) >= counts[number]:
+                fail(f"picture {names[number]!r}: a match names keypoint {int(matches[:, side].max())} (expected less than {counts[number]})", "matches")
+        first, second = (names[number] for number in ids)
+        if len(matches) and frame_of.get(first) != frame_of.get(second):
+            database.write_matches(images[first].image_id, images[second].image_id, matches)
+            pairs += 1
+    if not pairs:
+        fail("matches: none between pictures of two frames", "matches")
+
+
 def features(job):
     reader = pycolmap.ImageReaderOptions()
     reader.camera_model = job["camera_model"]
@@ -57,24 +115,36 @@ def features(job):
         reader.camera_params = job["camera_params"]
     if job["masks"]:
         reader.mask_path = job["masks"]
-    extraction = put(pycolmap.FeatureExtractionOptions(), num_threads=job["threads"], use_gpu=False)
-    put(extraction.sift, max_num_features=job["max_features"])
-    if job["affine_shape"]:
-        put(extraction.sift, estimate_affine_shape=True)
     mode = {
         "per-folder": pycolmap.CameraMode.PER_FOLDER,
         "single": pycolmap.CameraMode.SINGLE,
         "auto": pycolmap.CameraMode.AUTO,
     }[job["camera_mode"]]
-    pycolmap.extract_features(
-        job["database"], job["images"], reader_options=reader, camera_mode=mode, extraction_options=extraction
-    )
+    if job["given"]:
+        import_given(job, reader, mode)
+    else:
+        extract(job, reader, mode)
     if job["rig_config"]:
         with pycolmap.Database.open(job["database"]) as database:
             pycolmap.apply_rig_config(pycolmap.read_rig_config(job["rig_config"]), database)
 
 
+def extract(job, reader, mode):
+    extraction = put(pycolmap.FeatureExtractionOptions(), num_threads=job["threads"], use_gpu=False)
+    put(extraction.sift, max_num_features=job["max_features"])
+    if job["affine_shape"]:
+        put(extraction.sift, estimate_affine_shape=True)
+    pycolmap.extract_features(
+        job["database"], job["images"], reader_options=reader, camera_mode=mode, extraction_options=extraction
+    )
+
+
 def matching(job):
+    if job["given"]:
+        verifier = put(pycolmap.GeometricVerifierOptions(), num_threads=job["threads"])
+        put(verifier, rig_verification=bool(job["rig_config"]))
+        pycolmap.geometric_verification(job["database"], verifier_options=verifier)
+        return
     options = put(pycolmap.FeatureMatchingOptions(), num_threads=job["threads"], use_gpu=False)
     if job["rig_config"]:
         put(options, rig_verification=True, skip_image_pairs_in_same_frame=True)
@@ -117,15 +187,69 @@ def known_model(job):
     return model
 
 
+def refine(job, model, options, folder):
+    """Poses and points adjusted together, from poses that are nearly right: what fits badly goes between the rounds, and
+    points are made anew with better poses. Places that are known hold the centres, each by its deviation."""
+    adjustment = put(
+        pycolmap.BundleAdjustmentOptions(),
+        refine_sensor_from_rig=False,
+        refine_focal_length=not job["fixed_intrinsics"],
+        refine_extra_params=not job["fixed_intrinsics"],
+    )
+    for turn in range(3):
+        if turn:
+            model = pycolmap.triangulate_points(model, job["database"], job["images"], folder, options=options)
+        if job["priors"]:
+            adjust_with_priors(job, model, adjustment)
+        else:
+            pycolmap.bundle_adjustment(model, adjustment)
+        seen = pycolmap.ObservationManager(model)
+        # COLMAP's own limits: px, degrees.
+        seen.filter_all_points3D(4.0, 1.5)
+    model.update_point_3d_errors()
+    model.write(folder)
+
+
+def adjust_with_priors(job, model, adjustment):
+    import numpy
+
+    images = {image.name: image for image in model.images.values()}
+    config = pycolmap.BundleAdjustmentConfig()
+    for number in model.reg_image_ids():
+        config.add_image(number)
+    for number in model.cameras:
+        if job["fixed_intrinsics"]:
+            config.set_constant_cam_intrinsics(number)
+    for rig in model.rigs.values():
+        for sensor in rig.non_ref_sensors:
+            config.set_constant_sensor_from_rig_pose(sensor)
+    priors = []
+    for name, place, deviation in job["priors"]:
+        image = images.get(name)
+        if image is not None:
+            prior = pycolmap.PosePrior()
+            prior.pose_prior_id = len(priors) + 1
+            prior.corr_data_id = image.data_id
+            prior.position = numpy.array(place)
+            prior.position_covariance = numpy.eye(3) * deviation**2
+            prior.coordinate_system = pycolmap.PosePriorCoordinateSystem.CARTESIAN
+            priors.append(prior)
+    options = pycolmap.PosePriorBundleAdjustmentOptions()
+    put(options.ceres, prior_position_loss_function_type=pycolmap.LossFunctionType.CAUCHY)
+    pycolmap.create_pose_prior_bundle_adjuster(adjustment, options, config, priors, model).solve()
+
+
 def triangulation(job, options):
-    """Points for poses that stay as they are. Models are numbered: this is the first."""
+    """Points for poses that stay as they are, or are where a refinement begins. Models are numbered: this is the first."""
     folder = os.path.join(job["models"], "0")
     os.makedirs(folder, exist_ok=True)
     # The rig is as exact as the poses.
     put(options, num_threads=job["threads"], ba_refine_sensor_from_rig=False)
     if hasattr(options, "random_seed"):
         options.random_seed = job["seed"]
-    pycolmap.triangulate_points(known_model(job), job["database"], job["images"], folder, options=options)
+    model = pycolmap.triangulate_points(known_model(job), job["database"], job["images"], folder, options=options)
+    if job["refine"]:
+        refine(job, model, options, folder)
 
 
 def global_mapping(job):

@@ -3,8 +3,10 @@
 //! ```text
 //! tool     pycolmap in a Python, or a `colmap` executable >= 3.12      (found, version checked)
 //! align    features ─▶ rig ─▶ matching ─▶ mapping, in a process of its own; a ladder of recipes; the best model
+//! matches  keypoints and raw matches of somebody else
 //! model    the model as checked poses per frame; metric scale from GPS; written with rigs and frames
 //! compare  poses against others of the same pictures: similarity fit, errors of centres and rotations, drift
+//! track    the way of a receiver beside that of the camera: offset of the clocks, similarity
 //! reprojection  a model's points against its pictures, in px and degrees
 //! ```
 #![forbid(unsafe_code)]
@@ -13,10 +15,13 @@ pub mod align;
 mod attempt;
 pub mod compare;
 pub mod gps;
+pub mod matches;
 pub mod model;
 pub mod reprojection;
 pub mod tool;
+pub mod track;
 
 pub use align::{AlignError, Aligned, Job, Progress, align};
 pub use attempt::Mapper;
+pub use matches::Given;
 pub use tool::{Tool, ToolError};

@@ -11,6 +11,8 @@ use gausset_io::dataset::DatasetError;
 use gausset_io::dataset::colmap::rigs::{RigFrame, RigModel};
 use gausset_io::dataset::colmap::{ColmapModel, ModelFolder, ModelFormat, Observations};
 
+use crate::compare::Similarity;
+
 /// Pictures that were taken in one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FrameImages {
@@ -145,6 +147,18 @@ impl Model {
         }
         for point in &mut self.colmap.points {
             point.position = point.position.map(|v| v * scale);
+        }
+    }
+
+    /// Brings the model to another world.
+    pub fn transform(&mut self, similarity: &Similarity) {
+        for at in 0..self.colmap.images.len() {
+            let pose = similarity.pose(&self.pose(at));
+            let image = &mut self.colmap.images[at];
+            (image.quaternion, image.translation) = (pose.quaternion(), pose.translation);
+        }
+        for point in &mut self.colmap.points {
+            point.position = similarity.apply(point.position);
         }
     }
 

@@ -1,0 +1,281 @@
+//! Keypoints and raw matches of somebody else, which COLMAP then verifies and maps.
+//!
+//! ```text
+//! DIR/NAME.txt                        keypoints of the picture NAME (view00/frame.jpg), as COLMAP imports features     text
+//! DIR/matches.txt                     raw matches of pairs of pictures, as COLMAP imports them
+//! DIR/keypoints.npz, DIR/matches.npz  the same as arrays: one of each picture (N, 2 or more), of each pair "A B" (M, 2)  npz
+//! ```
+//! Keypoints are x right and y down in px from the corner of the picture: the middle of its first pixel is (0.5, 0.5).
+//! Matches are rows of two places in the lists of keypoints, from 0.
+
+pub mod npz;
+pub mod text;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::plain_reason;
+use gausset_io::input;
+use gausset_io::units::excerpt;
+
+use crate::model::FrameImages;
+
+/// Longest file that is read.
+const MAX_BYTES: u64 = 4 << 30;
+/// Largest database.
+const MAX_DATABASE_BYTES: u64 = 1 << 40;
+/// Name of the list of matches.
+const MATCHES: &str = "matches.txt";
+/// Names of the arrays.
+const KEYPOINTS_NPZ: &str = "keypoints.npz";
+const MATCHES_NPZ: &str = "matches.npz";
+
+/// What COLMAP does not look for itself.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Given {
+    /// Keypoints and raw matches.
+    Matches(Matches),
+    /// A database of COLMAP with both.
+    Database(PathBuf),
+}
+
+/// Keypoints and raw matches of pictures.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Matches {
+    /// Those of each picture, px.
+    pub keypoints: BTreeMap<String, Vec<[f32; 2]>>,
+    /// Pairs of pictures.
+    pub pairs: Vec<Pair>,
+}
+
+/// What two pictures share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    /// The pictures.
+    pub names: [String; 2],
+    /// Places in their lists of keypoints.
+    pub matches: Vec<[u32; 2]>,
+}
+
+/// Where something in a file is wrong, and what.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{place}: {problem}")]
+pub struct Wrong {
+    /// A line, an array.
+    pub place: String,
+    /// What is wrong there.
+    pub problem: String,
+}
+
+impl Wrong {
+    fn new(place: impl ToString, problem: impl ToString) -> Self {
+        Self { place: place.to_string(), problem: problem.to_string() }
+    }
+}
+
+/// Why matches cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MatchesError {
+    /// There is nothing to read.
+    #[error("{}: matches: none (expected {MATCHES} with a .txt of keypoints for each picture, or {KEYPOINTS_NPZ} and {MATCHES_NPZ})", .0.display())]
+    None(PathBuf),
+    /// A file cannot be read.
+    #[error("{}: {reason}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        reason: String,
+    },
+    /// Something in it is wrong.
+    #[error("{}: {problem}", path.display())]
+    Wrong {
+        /// The file.
+        path: PathBuf,
+        /// Place and problem.
+        problem: Wrong,
+    },
+    /// It is no database.
+    #[error("{}: database: is none of COLMAP (expected a file of SQLite 3)", .0.display())]
+    NoDatabase(PathBuf),
+}
+
+impl Given {
+    /// Keypoints and matches in a folder, of the pictures of these frames.
+    ///
+    /// # Errors
+    /// None there, a file that is not as it should be, pictures that are none of these, keypoints that are not there, no
+    /// match between two frames.
+    pub fn read(folder: &Path, frames: &[FrameImages]) -> Result<Self, MatchesError> {
+        let (keypoints, matches) = (folder.join(KEYPOINTS_NPZ), folder.join(MATCHES_NPZ));
+        let list = folder.join(MATCHES);
+        let (found, file) = if matches.is_file() || keypoints.is_file() {
+            let found = Matches {
+                keypoints: named(&keypoints, npz::keypoints(&read(&keypoints)?))?,
+                pairs: named(&matches, npz::pairs(&read(&matches)?))?,
+            };
+            (found, matches)
+        } else if list.is_file() {
+            let pairs = named(&list, text::pairs(&read_text(&list)?))?;
+            let mut all = BTreeMap::new();
+            for name in frames.iter().flat_map(|frame| &frame.images) {
+                let path = folder.join(format!("{name}.txt"));
+                // A picture without features has no file.
+                if path.is_file() {
+                    all.insert(name.clone(), named(&path, text::keypoints(&read_text(&path)?))?);
+                }
+            }
+            (Matches { keypoints: all, pairs }, list)
+        } else {
+            return Err(MatchesError::None(folder.to_owned()));
+        };
+        named(&file, found.of(frames)).map(Self::Matches)
+    }
+
+    /// A database of COLMAP; what is in it is looked at by COLMAP.
+    ///
+    /// # Errors
+    /// It cannot be read, or is none.
+    pub fn database(path: &Path) -> Result<Self, MatchesError> {
+        let failed = |e| MatchesError::Read { path: path.to_owned(), reason: plain_reason(&e) };
+        let mut file = input::open(path, MAX_DATABASE_BYTES).map_err(failed)?;
+        let mut head = [0; 16];
+        match std::io::Read::read_exact(&mut file, &mut head) {
+            Ok(()) if head == *b"SQLite format 3\0" => Ok(Self::Database(path.to_owned())),
+            _ => Err(MatchesError::NoDatabase(path.to_owned())),
+        }
+    }
+}
+
+impl Matches {
+    /// The same, checked against the pictures, without pairs of one frame: their pose is known.
+    ///
+    /// # Errors
+    /// A picture that is none of them, a match of a keypoint that is not there, no pair left.
+    pub fn of(self, frames: &[FrameImages]) -> Result<Self, Wrong> {
+        let frame_of: BTreeMap<&str, usize> = (0..)
+            .zip(frames)
+            .flat_map(|(at, frame)| frame.images.iter().map(move |name| (name.as_str(), at)))
+            .collect();
+        let absent = |name: &str| {
+            let first = frames.iter().flat_map(|f| &f.images).next().cloned().unwrap_or_default();
+            Wrong::new(
+                format!("picture {:?}", excerpt(name)),
+                format!("is none of the pictures (expected names such as {first:?})"),
+            )
+        };
+        if let Some(name) = self.keypoints.keys().find(|name| !frame_of.contains_key(name.as_str())) {
+            return Err(absent(name));
+        }
+        let mut pairs = Vec::new();
+        for pair in self.pairs {
+            let [a, b] = &pair.names;
+            let place = || format!("pair {:?} {:?}", excerpt(a), excerpt(b));
+            let (Some(first), Some(second)) = (frame_of.get(a.as_str()), frame_of.get(b.as_str())) else {
+                let is_first = !frame_of.contains_key(a.as_str());
+                return Err(absent(if is_first { a } else { b }));
+            };
+            for (side, name) in [a, b].into_iter().enumerate() {
+                let count = self.keypoints.get(name).map_or(0, Vec::len);
+                if let Some(row) = pair.matches.iter().find(|row| row[side] as usize >= count) {
+                    let what = format!(
+                        "a match names keypoint {} of {name:?} (expected less than {count})",
+                        row[side]
+                    );
+                    return Err(Wrong::new(place(), what));
+                }
+            }
+            if first != second && !pair.matches.is_empty() {
+                pairs.push(pair);
+            }
+        }
+        if pairs.is_empty() {
+            return Err(Wrong::new("matches", "none between pictures of two frames"));
+        }
+        // COLMAP holds one list for two pictures, whichever is named first.
+        let mut seen = std::collections::BTreeSet::new();
+        for pair in &pairs {
+            let [a, b] = &pair.names;
+            if !seen.insert(if a < b { (a, b) } else { (b, a) }) {
+                return Err(Wrong::new(format!("pair {:?} {:?}", excerpt(a), excerpt(b)), "stands twice"));
+            }
+        }
+        Ok(Self { pairs, ..self })
+    }
+}
+
+fn named<T>(path: &Path, found: Result<T, Wrong>) -> Result<T, MatchesError> {
+    found.map_err(|problem| MatchesError::Wrong { path: path.to_owned(), problem })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, MatchesError> {
+    input::read(path, MAX_BYTES)
+        .map_err(|e| MatchesError::Read { path: path.to_owned(), reason: plain_reason(&e) })
+}
+
+fn read_text(path: &Path) -> Result<String, MatchesError> {
+    String::from_utf8(read(path)?)
+        .map_err(|_| MatchesError::Read { path: path.to_owned(), reason: "is not UTF-8".to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frames() -> Vec<FrameImages> {
+        ["a", "b"]
+            .map(|name| FrameImages {
+                name: name.into(),
+                images: vec![format!("v0/{name}.jpg"), format!("v1/{name}.jpg")],
+            })
+            .to_vec()
+    }
+
+    fn matches(names: [&str; 2], rows: &[[u32; 2]]) -> Matches {
+        let all = frames().into_iter().flat_map(|frame| frame.images);
+        Matches {
+            keypoints: all.map(|name| (name, vec![[1.0, 2.0]; 3])).collect(),
+            pairs: vec![Pair { names: names.map(str::to_owned), matches: rows.to_vec() }],
+        }
+    }
+
+    #[test]
+    fn pairs_of_one_frame_are_left_out_and_mistakes_are_named() {
+        let mut good = matches(["v0/a.jpg", "v1/b.jpg"], &[[0, 2]]);
+        good.pairs.push(Pair { names: ["v0/a.jpg".into(), "v1/a.jpg".into()], matches: vec![[0, 0]] });
+        assert_eq!(good.clone().of(&frames()).unwrap().pairs, good.pairs[..1]);
+        let line = |matches: Matches| matches.of(&frames()).unwrap_err().to_string();
+        assert_eq!(
+            line(matches(["v0/a.jpg", "v0/c.jpg"], &[[0, 0]])),
+            "picture \"v0/c.jpg\": is none of the pictures (expected names such as \"v0/a.jpg\")"
+        );
+        assert_eq!(
+            line(matches(["v0/a.jpg", "v0/b.jpg"], &[[0, 0], [1, 3]])),
+            "pair \"v0/a.jpg\" \"v0/b.jpg\": a match names keypoint 3 of \"v0/b.jpg\" (expected less than 3)"
+        );
+        assert_eq!(
+            line(matches(["v0/a.jpg", "v1/a.jpg"], &[[0, 0]])),
+            "matches: none between pictures of two frames"
+        );
+        let mut twice = matches(["v0/a.jpg", "v0/b.jpg"], &[[0, 0]]);
+        twice.pairs.push(Pair { names: ["v0/b.jpg".into(), "v0/a.jpg".into()], matches: vec![[0, 0]] });
+        assert!(line(twice).ends_with("stands twice"));
+    }
+
+    #[test]
+    fn folders_are_read_in_both_forms() {
+        let folder = tempfile::tempdir().unwrap();
+        let nothing = Given::read(folder.path(), &frames()).unwrap_err().to_string();
+        assert!(nothing.contains("matches: none (expected matches.txt"), "{nothing}");
+        std::fs::create_dir(folder.path().join("v0")).unwrap();
+        std::fs::write(folder.path().join("v0/a.jpg.txt"), "2 0\n1.5 2.5\n3 4\n").unwrap();
+        std::fs::write(folder.path().join("v0/b.jpg.txt"), "1 0\n9 8\n").unwrap();
+        std::fs::write(folder.path().join(MATCHES), "v0/a.jpg v0/b.jpg\n1 0\n").unwrap();
+        let Given::Matches(found) = Given::read(folder.path(), &frames()).unwrap() else { panic!() };
+        assert_eq!(found.keypoints["v0/a.jpg"], [[1.5, 2.5], [3.0, 4.0]]);
+        assert_eq!(found.pairs[0].matches, [[1, 0]]);
+        std::fs::write(folder.path().join("x.db"), "no database at all").unwrap();
+        let refused = Given::database(&folder.path().join("x.db")).unwrap_err().to_string();
+        assert!(refused.contains("database: is none of COLMAP"), "{refused}");
+    }
+}

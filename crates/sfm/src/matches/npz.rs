@@ -1,0 +1,209 @@
+//! Archives of NumPy: an array for each picture or pair, by its name, with or without compression.
+//!
+//! ```text
+//! numpy.savez("keypoints.npz", **{"view00/a.jpg": xy})                     (N, 2 or more)
+//! numpy.savez("matches.npz", **{"view00/a.jpg view00/b.jpg": places})      (M, 2)
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
+
+use gausset_io::units::excerpt;
+use zip::ZipArchive;
+
+use super::{Pair, Wrong};
+
+/// Largest array, numbers.
+const MAX_NUMBERS: u64 = 256 << 20;
+/// Numbers of all arrays together: what an archive inflates to can be a thousand times its length.
+const MAX_ALL: u64 = 1 << 30;
+/// How many times its length an archive may inflate to: 32 times is more than measurements ever do.
+const MAX_RATIO: u64 = 32;
+/// Longest header of an array.
+const MAX_HEADER: usize = 1 << 16;
+
+/// Reads the keypoints of pictures.
+///
+/// # Errors
+/// No archive, an array that is no list of places, or has one that is not finite.
+pub fn keypoints(bytes: &[u8]) -> Result<BTreeMap<String, Vec<[f32; 2]>>, Wrong> {
+    let mut all = BTreeMap::new();
+    arrays(bytes, |name, columns, rows| {
+        if columns < 2 {
+            return Err(Wrong::new(&name, format!("has {columns} columns (expected x and y)")));
+        }
+        let list: Vec<[f32; 2]> =
+            rows.chunks_exact(columns).map(|row| [row[0] as f32, row[1] as f32]).collect();
+        if list.iter().flatten().any(|v| !v.is_finite()) {
+            return Err(Wrong::new(&name, "a place is not finite"));
+        }
+        all.insert(name, list);
+        Ok(())
+    })?;
+    Ok(all)
+}
+
+/// Reads the matches of pairs of pictures, in the order of their names.
+///
+/// # Errors
+/// No archive, a name that is not two, an array that is no list of pairs of places.
+pub fn pairs(bytes: &[u8]) -> Result<Vec<Pair>, Wrong> {
+    let mut all = Vec::new();
+    arrays(bytes, |name, columns, rows| {
+        let Some((a, b)) = name.split_once(' ').filter(|(_, b)| !b.contains(' ')) else {
+            return Err(Wrong::new(&name, "is no name of a pair (expected two names with a space between)"));
+        };
+        if columns != 2 && !rows.is_empty() {
+            return Err(Wrong::new(&name, format!("has {columns} columns (expected 2)")));
+        }
+        let place = |v: f64| (v >= 0.0 && v < f64::from(u32::MAX) && v.fract() == 0.0).then_some(v as u32);
+        let matches = rows.as_chunks::<2>().0.iter().map(|row| Some([place(row[0])?, place(row[1])?]));
+        let matches = matches.collect::<Option<Vec<_>>>();
+        let matches =
+            matches.ok_or_else(|| Wrong::new(&name, "holds what is no place in a list (0, 1, …)"))?;
+        all.push(Pair { names: [a.to_owned(), b.to_owned()], matches });
+        Ok(())
+    })?;
+    all.sort_by(|a: &Pair, b| a.names.cmp(&b.names));
+    Ok(all)
+}
+
+/// Hands on each array: its name, its columns, its numbers row by row.
+fn arrays(
+    bytes: &[u8],
+    mut take: impl FnMut(String, usize, Vec<f64>) -> Result<(), Wrong>,
+) -> Result<(), Wrong> {
+    let mut archive =
+        ZipArchive::new(Cursor::new(bytes)).map_err(|e| Wrong::new("archive", format!("is no .npz: {e}")))?;
+    let mut left = MAX_ALL.min(MAX_RATIO.saturating_mul(bytes.len() as u64));
+    for at in 0..archive.len() {
+        let mut file = archive.by_index(at).map_err(|e| Wrong::new(format!("array {at}"), e))?;
+        let name = match file.name() {
+            Ok(name) => name.trim_end_matches(".npy").to_owned(),
+            Err(e) => return Err(Wrong::new(format!("array {at}"), e)),
+        };
+        let (columns, numbers) = array(&mut file, &mut left)
+            .map_err(|problem| Wrong::new(format!("array {:?}", excerpt(&name)), problem))?;
+        take(name, columns, numbers)?;
+    }
+    Ok(())
+}
+
+/// Columns and numbers of one array (`.npy` 1 to 3) of two axes, in C order.
+fn array(file: &mut impl Read, left: &mut u64) -> Result<(usize, Vec<f64>), String> {
+    let cut_off = |_| "is cut off".to_owned();
+    let mut head = [0; 8];
+    file.read_exact(&mut head).map_err(cut_off)?;
+    if head[..6] != *b"\x93NUMPY" {
+        return Err("is no .npy".to_owned());
+    }
+    let mut length = [0; 4];
+    let wide = if head[6] >= 2 { 4 } else { 2 };
+    file.read_exact(&mut length[..wide]).map_err(cut_off)?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX_HEADER {
+        return Err(format!("has a header of {length} bytes (expected at most {MAX_HEADER})"));
+    }
+    let mut header = vec![0; length];
+    file.read_exact(&mut header).map_err(cut_off)?;
+    let header = String::from_utf8_lossy(&header).into_owned();
+    let after = |key: &str| header.split_once(key).map(|(_, rest)| rest.trim_start_matches([':', ' ']));
+    let kind = after("'descr'").and_then(|rest| rest.split('\'').nth(1)).unwrap_or_default().to_owned();
+    if !after("'fortran_order'").is_some_and(|rest| rest.starts_with("False")) {
+        return Err("is in Fortran's order (expected C's: numpy.ascontiguousarray)".to_owned());
+    }
+    let shape =
+        after("'shape'").and_then(|rest| rest.strip_prefix('(')?.split_once(')')).map(|(shape, _)| shape);
+    let shape: Option<Vec<u64>> = shape
+        .map(|s| s.split(',').map(str::trim).filter(|d| !d.is_empty()).map(|d| d.parse().ok()).collect())
+        .and_then(|dimensions: Option<Vec<u64>>| dimensions);
+    let (rows, columns) = match shape.as_deref() {
+        Some([rows, columns]) => (*rows, *columns),
+        // NumPy's empty list has one axis.
+        Some([0]) => (0, 2),
+        _ => return Err("has not two axes (expected rows and columns)".to_owned()),
+    };
+    let read: fn(&[u8]) -> f64 = match kind.as_str() {
+        "<f4" => |b| f64::from(f32::from_le_bytes(fixed(b))),
+        "<f8" => |b| f64::from_le_bytes(fixed(b)),
+        "<i4" => |b| f64::from(i32::from_le_bytes(fixed(b))),
+        "<i8" => |b| i64::from_le_bytes(fixed(b)) as f64,
+        "<u4" => |b| f64::from(u32::from_le_bytes(fixed(b))),
+        "<u8" => |b| u64::from_le_bytes(fixed(b)) as f64,
+        "<u2" => |b| f64::from(u16::from_le_bytes(fixed(b))),
+        other => {
+            return Err(format!(
+                "has numbers {:?} (expected <f4, <f8, <i4, <i8, <u2, <u4 or <u8)",
+                excerpt(other)
+            ));
+        }
+    };
+    let size = u64::from(kind.as_bytes()[2] - b'0');
+    let count = rows.checked_mul(columns).filter(|&n| n <= MAX_NUMBERS).ok_or("is too large")?;
+    *left = left.checked_sub(count * size).ok_or("inflates to more than measurements are")?;
+    let mut data = Vec::new();
+    file.take(count * size).read_to_end(&mut data).map_err(|e| e.to_string())?;
+    if data.len() as u64 != count * size {
+        return Err("is cut off".to_owned());
+    }
+    Ok((columns as usize, data.chunks_exact(size as usize).map(read).collect()))
+}
+
+/// The bytes of a number: as many as its kind has.
+fn fixed<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    std::array::from_fn(|k| bytes.get(k).copied().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn archive(entries: &[(&str, &str, &str, &[u8])]) -> Vec<u8> {
+        let mut out = zip::ZipWriter::new(Cursor::new(Vec::new()));
+        for (name, kind, shape, data) in entries {
+            out.start_file(format!("{name}.npy"), zip::write::SimpleFileOptions::default()).unwrap();
+            let header = format!("{{'descr': '{kind}', 'fortran_order': False, 'shape': {shape}, }}\n");
+            out.write_all(b"\x93NUMPY\x01\x00").unwrap();
+            out.write_all(&(header.len() as u16).to_le_bytes()).unwrap();
+            out.write_all(header.as_bytes()).unwrap();
+            out.write_all(data).unwrap();
+        }
+        out.finish().unwrap().into_inner()
+    }
+
+    #[test]
+    fn arrays_are_read() {
+        let xy: Vec<u8> = [1.5f32, 2.5, 9.0, 3.0, 4.0, 9.0].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let found = keypoints(&archive(&[("v/a.jpg", "<f4", "(2, 3)", &xy)])).unwrap();
+        assert_eq!(found["v/a.jpg"], [[1.5, 2.5], [3.0, 4.0]]);
+        let places: Vec<u8> = [0i64, 7].iter().flat_map(|v| v.to_le_bytes()).collect();
+        let found =
+            pairs(&archive(&[("b c", "<i8", "(1, 2)", &places), ("a b", "<i8", "(0,)", &[])])).unwrap();
+        assert_eq!((found[0].names[0].as_str(), found[1].matches.as_slice()), ("a", &[[0, 7]][..]));
+    }
+
+    #[test]
+    fn what_is_no_list_is_refused() {
+        let minus: Vec<u8> = [0i32, -1].iter().flat_map(|v| v.to_le_bytes()).collect();
+        for (kind, shape, data, line) in [
+            ("<i4", "(1, 2)", &minus[..], "a b: holds what is no place"),
+            ("<i4", "(1, 3)", &[0; 12], "a b: has 3 columns"),
+            ("<i4", "(9, 2)", &minus, "array \"a b\": is cut off"),
+            ("<i4", "(99999999, 99999999)", &[], "array \"a b\": is too large"),
+            ("<i4", "(999999, 2)", &[], "array \"a b\": inflates to more"),
+            ("|O", "(1, 2)", &[], "array \"a b\": has numbers \"|O\""),
+            ("<i4", "(1,)", &[], "array \"a b\": has not two axes"),
+        ] {
+            let found = pairs(&archive(&[("a b", kind, shape, data)])).unwrap_err().to_string();
+            assert!(found.starts_with(line), "{found}");
+        }
+        assert!(
+            pairs(&archive(&[("ab", "<i4", "(1, 2)", &minus)]))
+                .unwrap_err()
+                .to_string()
+                .contains("no name of a pair")
+        );
+        assert!(pairs(b"PK").unwrap_err().to_string().starts_with("archive: is no .npz"));
+    }
+}
