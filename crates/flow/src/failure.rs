@@ -16,6 +16,8 @@ use gausset_io::units::one_line;
 use gausset_pano::frames::FramesError;
 use gausset_pano::poses::PoseFileError;
 use gausset_pano::split::SplitError;
+use gausset_pano::track::TrackError;
+use gausset_sfm::matches::MatchesError;
 use gausset_sfm::{AlignError, ToolError};
 use gausset_train::cameras::CameraPathError;
 use gausset_train::{ConfigError, EvalError, GainsError, OptionsError, TrainError};
@@ -82,6 +84,8 @@ code! {
     GainsError => "read",
     FramesError => "frames",
     PoseFileError => "poses",
+    TrackError => "track",
+    MatchesError => "matches",
 }
 
 impl From<DatasetError> for Failure {
@@ -202,6 +206,7 @@ impl From<AlignError> for Failure {
     fn from(error: AlignError) -> Self {
         match error {
             AlignError::Nothing { .. } => Self::new("align", error),
+            AlignError::Matches { .. } => Self::new("matches", error),
             AlignError::Folder(OwnedError::NotOurs { .. }) => Self::new("exists", error),
             AlignError::Folder(_) => Self::new("write", error),
             _ => Self::new("colmap", error),

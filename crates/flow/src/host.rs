@@ -55,6 +55,8 @@ pub enum Event {
     },
     /// GPS positions are there, but scatter too much to tell the scale.
     NoMetricScale,
+    /// A track fits the frames: the scale is in metres.
+    OnTrack(gausset_pano::export::Earth),
     /// These views were added so that every direction is seen; none if nothing was missing.
     ViewsAdded(Vec<gausset_pano::geometry::View>),
     /// These frames of a film are taken.

@@ -9,6 +9,7 @@ use gausset_flow::photos::PhotoAlignment;
 use gausset_flow::training::Trained;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_io::units;
+use gausset_pano::export::Earth;
 use gausset_pano::selection::Select;
 use gausset_pano::split::{Report, StageTimes};
 use gausset_prof::Spent;
@@ -39,18 +40,34 @@ pub(crate) fn photos(alignment: &PhotoAlignment) -> String {
 pub(crate) fn panos(alignment: &PanoAlignment) -> String {
     let all = counted(alignment.frames as u64, "frame");
     let (points, views) = (grouped(alignment.points), three_digits(alignment.track_length));
-    let scale = if alignment.is_metric { "metres, by GPS" } else { "arbitrary" };
+    let scale = match (&alignment.earth, alignment.is_metric) {
+        (Some(earth), _) => format!("metres, by the track: {}", on_track(earth)),
+        (None, true) => "metres, by GPS".to_owned(),
+        (None, false) => "arbitrary".to_owned(),
+    };
     let mut rows = vec![
         ("frames", format!("{} of {all} registered", alignment.registered)),
         ("points", format!("{points}, seen in {views} views on average")),
         ("error", format!("{:.3} px (mean reprojection)", alignment.mean_reprojection_px)),
-        ("scale", scale.to_owned()),
+        ("scale", scale),
         ("model", alignment.model.display().to_string()),
     ];
     if !alignment.unregistered.is_empty() {
         rows.push(("missing", alignment.unregistered.join(", ")));
     }
     table::facts(&rows)
+}
+
+/// How a track fits.
+pub(crate) fn on_track(earth: &Earth) -> String {
+    let frames = counted(earth.frames as u64, "frame");
+    let doubt = earth.offset_deviation_s.map(|d| format!(" (found, to {} s)", three_digits(d)));
+    let residual = three_digits(earth.residual_m);
+    format!(
+        "{frames}, {residual} m from the fit, offset {:.2} s{}",
+        earth.offset_s,
+        doubt.unwrap_or_default()
+    )
 }
 
 /// The result of a training.

@@ -93,6 +93,9 @@ impl<'a> Listener<'a> {
                 ));
             }
             Event::NoMetricScale => self.console.note("scale: GPS positions scatter too much to tell it"),
+            Event::OnTrack(earth) => {
+                self.console.note(format!("scale from the track: {}", describe::on_track(&earth)))
+            }
             Event::Cut(times) => self.console.note(describe::split_times(&times)),
             Event::FarPoints(count) => {
                 let points = counted(count as u64, "point");

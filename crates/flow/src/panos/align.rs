@@ -10,18 +10,34 @@ use gausset_io::draft::Draft;
 use gausset_io::input;
 use gausset_io::lock::FolderLock;
 use gausset_io::owned;
-use gausset_pano::export::{FramePose, Poses, colmap_files};
+use gausset_pano::export::{Earth, FramePose, Poses, colmap_files};
 use gausset_pano::rig;
 use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
-use gausset_sfm::align::{Cameras, Job};
+use gausset_sfm::align::{Aligned, Cameras, Job, Prior};
 use gausset_sfm::model::{FrameImages, Model};
-use gausset_sfm::{Tool, gps};
+use gausset_sfm::{Given, Tool, gps};
 use serde::Serialize;
 
 use super::compare::{self, Compared};
 use super::known;
+use super::track::{self, TrackChoice};
 use crate::tool::ToolOptions;
 use crate::{Event, Failure, Host, Stage, records};
+
+/// What is known before an alignment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownChoice {
+    /// Poses of the panoramas or their views by another program: they stay as they are, and only points are made.
+    pub poses: Option<PathBuf>,
+    /// Whether these, or the places of the track, are where a bundle adjustment of poses and points begins.
+    pub refine: bool,
+    /// The track of a receiver.
+    pub track: Option<TrackChoice>,
+    /// A folder with keypoints and raw matches of the views.
+    pub matches: Option<PathBuf>,
+    /// A database of COLMAP with both.
+    pub database: Option<PathBuf>,
+}
 
 /// An alignment of panoramas: a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -40,6 +56,9 @@ pub struct PanoAlignment {
     pub is_metric: bool,
     /// Names of the panoramas without a pose.
     pub unregistered: Vec<String>,
+    /// Where the world is on the earth, by a track that was given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earth: Option<Earth>,
     /// What the poses are off from others that were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<Compared>,
@@ -60,6 +79,7 @@ impl PanoAlignment {
             track_length: poses.track_length,
             is_metric: poses.is_metric,
             unregistered: unregistered(poses),
+            earth: poses.earth.clone(),
             reference: None,
             model: records::model_folder(folder),
         }
@@ -112,7 +132,7 @@ pub fn finished(folder: &Path, tool: &ToolOptions) -> Option<Poses> {
 pub fn align_and_compare(
     folder: &Path,
     reference: &Path,
-    known: Option<&Path>,
+    known: &KnownChoice,
     options: &ToolOptions,
     overwrite: Overwrite,
     host: &mut Host<'_>,
@@ -127,14 +147,13 @@ pub fn align_and_compare(
     Ok(PanoAlignment { reference: compared.ok(), ..PanoAlignment::of(&poses, folder) })
 }
 
-/// Aligns the views in a folder and writes `sparse/0` and `poses.json`. With `known`, poses of the panoramas or their
-/// views by another program, these are kept as they are, and only points are made.
+/// Aligns the views in a folder and writes `sparse/0` and `poses.json`. What is known before is used.
 ///
 /// # Errors
 /// No folder of views, no COLMAP, no pair that matches, a model of somebody else; the job was asked to stop.
 pub fn align(
     folder: &Path,
-    known: Option<&Path>,
+    known: &KnownChoice,
     options: &ToolOptions,
     overwrite: Overwrite,
     host: &mut Host<'_>,
@@ -145,7 +164,7 @@ pub fn align(
 
 fn align_views(
     folder: &Path,
-    known: Option<&Path>,
+    known: &KnownChoice,
     options: &ToolOptions,
     overwrite: Overwrite,
     host: &mut Host<'_>,
@@ -157,7 +176,17 @@ fn align_views(
             folder.display()
         )));
     }
-    let known = known.map(|path| known::poses_of_frames(&description, path, host)).transpose()?;
+    let choice = known;
+    let known =
+        choice.poses.as_deref().map(|path| known::poses_of_frames(&description, path, host)).transpose()?;
+    let track =
+        choice.track.as_ref().map(|track| track::open(track, folder, &description, host)).transpose()?;
+    let frames = frames_of(&description);
+    let given = match (&choice.matches, &choice.database) {
+        (Some(folder), _) => Some(Given::read(folder, &frames)?),
+        (None, Some(path)) => Some(Given::database(path)?),
+        (None, None) => None,
+    };
     let tool = options.find(host)?;
     let _lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
     let (model_folder, poses_file) = (records::model_folder(folder), poses_path(folder));
@@ -168,12 +197,6 @@ fn align_views(
     }
     let count = description.frames.len();
     host.stage(Stage::Align { count, what: "frame", tool: tool.describe() });
-    let frames: Vec<FrameImages> = (0..description.frames.len())
-        .map(|frame| FrameImages {
-            name: description.frames[frame].clone(),
-            images: (0..description.views.len()).map(|view| description.picture_name(frame, view)).collect(),
-        })
-        .collect();
     let views = &description.views;
     let Some(first) = views.first() else {
         return Err(Failure::new("frames", format!("{}: views: none", folder.display())));
@@ -196,31 +219,24 @@ fn align_views(
         cameras: Cameras::PerFolder,
         is_sequence: true,
         known: known.as_ref().map(|poses| colmap_files(&description, poses, &[], ModelFormat::Binary)),
+        refine: choice.refine && known.is_some(),
+        priors: Vec::new(),
+        given,
+        keep: choice.refine && track.is_some(),
         mapper: options.mapper,
         work: work.path().join("colmap"),
         threads: options.thread_count(),
         seed: options.seed,
         silence: options.silence(),
     };
-    let stop = host.stop();
-    let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
-    let aligned = gausset_sfm::align(&job, &tool, stop, &mut report)?;
-    let mut model = aligned.model;
+    let aligned = run(&job, &tool, host)?;
     let input = fingerprint(folder, options);
     let is_known = known.is_some();
-    let poses = match known {
-        // Poses stay as they were given, to the last digit.
-        Some(known) => Poses {
-            tool: format!("{}, points by {}", known.tool, tool.describe()),
-            input,
-            points: model.colmap.points.len() as u64,
-            mean_reprojection_px: model.mean_reprojection(),
-            track_length: model.track_length(),
-            ..known
-        },
+    let (model, poses) = match known {
+        Some(known) => with_known(aligned.model, known, choice.refine, &description, &tool, input)?,
         None => {
-            let is_metric = set_scale(&mut model, &description, folder, host);
-            poses_of(&model, &description, &tool, input, is_metric)?
+            let context = Context { description: &description, folder, tool: &tool, input };
+            context.with_scale(aligned, track.as_ref(), &job, host)?
         }
     };
     records::claim_model(folder, overwrite)?;
@@ -234,6 +250,117 @@ fn align_views(
         );
     }
     Ok(poses)
+}
+
+/// Lets COLMAP do a job.
+fn run(job: &Job, tool: &Tool, host: &mut Host<'_>) -> Result<Aligned, Failure> {
+    let stop = host.stop();
+    let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
+    Ok(gausset_sfm::align(job, tool, stop, &mut report)?)
+}
+
+/// The frames of a split with their views.
+fn frames_of(description: &Description) -> Vec<FrameImages> {
+    let views = 0..description.views.len();
+    let images = |frame| views.clone().map(|view| description.picture_name(frame, view)).collect();
+    (0..description.frames.len())
+        .map(|frame| FrameImages { name: description.frames[frame].clone(), images: images(frame) })
+        .collect()
+}
+
+/// Poses that were given, with points: to the last digit as they were, or as they were refined, in the same world.
+fn with_known(
+    mut model: Model,
+    known: Poses,
+    refined: bool,
+    description: &Description,
+    tool: &Tool,
+    input: String,
+) -> Result<(Model, Poses), Failure> {
+    let found = |model: &Model| Poses {
+        input: input.clone(),
+        points: model.colmap.points.len() as u64,
+        mean_reprojection_px: model.mean_reprojection(),
+        track_length: model.track_length(),
+        ..known.clone()
+    };
+    let by = |what: &str| format!("{}, {what} by {}", known.tool, tool.describe());
+    if !refined {
+        let poses = Poses { tool: by("points"), ..found(&model) };
+        return Ok((model, poses));
+    }
+    let own = poses_of(&model, description, tool, input.clone(), known.is_metric)?;
+    let pairs = own.frames.iter().zip(&known.frames).filter_map(|(a, b)| Some((a.pose()?, b.pose()?)));
+    let pairs: Vec<(Pose, Pose)> = pairs.collect();
+    // An adjustment leaves the world free to drift: it is brought back to where the given poses are.
+    if let Ok(compared) = gausset_sfm::compare::compare(&pairs, &[]) {
+        model.transform(&compared.fit);
+    }
+    let own = poses_of(&model, description, tool, input.clone(), known.is_metric)?;
+    Ok((model.clone(), Poses { tool: by("refined"), frames: own.frames, ..found(&model) }))
+}
+
+/// What a result is made of.
+struct Context<'a> {
+    description: &'a Description,
+    folder: &'a Path,
+    tool: &'a Tool,
+    input: String,
+}
+
+impl Context<'_> {
+    /// The model in metres, where a track or the GPS of the pictures allows it; refined with the places of the track where
+    /// the job has kept its database for it.
+    fn with_scale(
+        &self,
+        aligned: Aligned,
+        track: Option<&track::Open>,
+        job: &Job,
+        host: &mut Host<'_>,
+    ) -> Result<(Model, Poses), Failure> {
+        let Aligned { mut model, database, .. } = aligned;
+        let Some(track) = track else {
+            let is_metric = set_scale(&mut model, self.description, self.folder, host);
+            let poses = self.poses(&model, is_metric)?;
+            return Ok((model, poses));
+        };
+        let Some(mut fit) = track.fit(&self.poses(&model, false)?, host) else {
+            let poses = self.poses(&model, false)?;
+            return Ok((model, poses));
+        };
+        model.scale(fit.scale);
+        if job.keep {
+            let poses = self.poses(&model, true)?;
+            let (places, deviation) = track.places(&fit);
+            let prior = |(frame, place): (usize, Option<[f64; 3]>)| {
+                let image = self.description.picture_name(frame, 0);
+                Some(Prior { image, place: place?, deviation })
+            };
+            let refinement = Job {
+                known: Some(colmap_files(self.description, &poses, &[], ModelFormat::Binary)),
+                refine: true,
+                priors: places.into_iter().enumerate().filter_map(prior).collect(),
+                given: Some(Given::Database(database)),
+                keep: false,
+                work: job.work.with_file_name("refined"),
+                ..job.clone()
+            };
+            model = run(&refinement, self.tool, host)?.model;
+            // The same offset: the way has hardly changed.
+            if let Some(again) = track.fit(&self.poses(&model, true)?, host) {
+                model.scale(again.scale);
+                fit = again;
+            }
+        }
+        let earth = track.earth(&fit);
+        host.report(Event::OnTrack(earth.clone()));
+        let poses = Poses { earth: Some(earth), ..self.poses(&model, true)? };
+        Ok((model, poses))
+    }
+
+    fn poses(&self, model: &Model, is_metric: bool) -> Result<Poses, Failure> {
+        poses_of(model, self.description, self.tool, self.input.clone(), is_metric)
+    }
 }
 
 /// Sets the scale to metres where GPS allows it.
@@ -289,6 +416,8 @@ fn poses_of(
         points: model.colmap.points.len() as u64,
         mean_reprojection_px: model.mean_reprojection(),
         track_length: model.track_length(),
+        earth: None,
+        applied: None,
         frames: description.frames.iter().enumerate().map(frame).collect(),
     })
 }

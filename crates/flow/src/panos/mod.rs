@@ -16,8 +16,9 @@ pub mod source;
 mod sphere;
 pub mod split;
 pub mod still;
+pub mod track;
 
-pub use align::PanoAlignment;
+pub use align::{KnownChoice, PanoAlignment};
 pub use calibrate::{CalibrateOptions, CircleRadius};
 pub use colour::ColourChoice;
 pub use convert::{ConvertOptions, panorama_of};
@@ -28,3 +29,4 @@ pub use shape::{ShapeChoice, SourceShape};
 pub use source::FrameChoice;
 pub use split::{SplitOptions, ViewChoice};
 pub use still::{StillChoice, StillMasks};
+pub use track::{TrackChoice, TrackOffset};

@@ -20,12 +20,13 @@ use gausset_pano::split::{Description, Report};
 use gausset_train::{Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
-use super::align::{self, PanoAlignment};
+use super::align::{self, KnownChoice, PanoAlignment};
 use super::colour::ColourChoice;
 use super::model;
 use super::source::FrameChoice;
 use super::sphere;
 use super::split::{self, SplitOptions, ViewChoice};
+use super::track::TrackOffset;
 use crate::tool::{SILENCE, ToolOptions};
 use crate::training::{self, Conditions, Trained};
 use crate::{Event, Failure, Host, Stage, records};
@@ -64,6 +65,8 @@ pub struct PanoOptions {
     pub frames: FrameChoice,
     /// What aligns them.
     pub tool: ToolOptions,
+    /// What is known before they are aligned.
+    pub known: KnownChoice,
     /// Options of the training. Without a word about it every fourth frame is held out, from 16 frames on every eighth;
     /// exposure and poses are corrected, one of each per panorama.
     pub training: TrainOptions,
@@ -89,6 +92,7 @@ impl PanoOptions {
             colours: ColourChoice::default(),
             frames: FrameChoice::default(),
             tool: ToolOptions::default(),
+            known: KnownChoice::default(),
             training: TrainOptions::default(),
             overwrite: Overwrite::Refuse,
             threads: 0,
@@ -162,7 +166,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     let has_skipped = !report.skipped.is_empty();
     let poses = match align::finished(&folders.align, &options.tool) {
         Some(poses) => poses,
-        None => align::align(&folders.align, None, &options.tool, options.overwrite, host)?,
+        None => align::align(&folders.align, &options.known, &options.tool, options.overwrite, host)?,
     };
     let alignment = PanoAlignment::of(&poses, &folders.align);
     host.report(Event::PanosAligned(Box::new(alignment.clone())));
@@ -304,6 +308,12 @@ fn made_with(options: &PanoOptions) -> Value {
         "from-turns": frames.shape.turns.map(|turns| format!("{turns:?}")),
         "sfm-seed": options.tool.seed,
         "mapper": options.tool.other_mapper(),
+        "track": place(&options.known.track.as_ref().map(|track| track.path.clone())),
+        "track-offset": options.known.track.as_ref().and_then(|track| match track.offset {
+            TrackOffset::Auto => Some(json!("auto")),
+            TrackOffset::Seconds(seconds) => (seconds != 0.0).then(|| json!(seconds)),
+        }),
+        "refine": options.known.refine.then_some(true),
         "quality": training.quality.unwrap_or(Quality::Default).word(),
         "steps": training.steps,
         "max-splats": training.max_splats,

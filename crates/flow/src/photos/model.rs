@@ -81,6 +81,10 @@ pub(super) fn align(
         threads: tool.thread_count(),
         seed: tool.seed,
         known: None,
+        refine: false,
+        priors: Vec::new(),
+        given: None,
+        keep: false,
         mapper: tool.mapper,
         silence: tool.silence(),
     };

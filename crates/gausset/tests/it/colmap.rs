@@ -434,7 +434,7 @@ mkdir -p \"$2/0\" && cp {model}/* \"$2/0\"",
 }
 
 /// Largest error of centres (share of the path) and of rotations (degrees) after the best similarity.
-fn errors_of(found: &[Pose], truth: &[Pose], path: f64) -> (f64, f64) {
+pub(crate) fn errors_of(found: &[Pose], truth: &[Pose], path: f64) -> (f64, f64) {
     let count = found.len() as f64;
     // truth_from_found: each frame says the same rotation up to its error; their mean, made orthonormal again.
     let mut sum = [[0.0; 3]; 3];

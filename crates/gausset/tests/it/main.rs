@@ -21,6 +21,7 @@ mod goes_on;
 mod help;
 mod hints;
 mod kills;
+mod known;
 mod looking;
 #[cfg(target_os = "linux")]
 mod memory;

@@ -248,6 +248,11 @@ pano masks data/images -o o --to-panorama 512
 pano masks data/images -o o --to-panorama 512 --to-views
 pano align data --reference
 pano align data --poses
+pano align data --refine
+pano align data --track-offset 1
+pano align data --track nowhere.gpx --track-offset soon
+pano align data --track nowhere.gpx --poses nowhere.csv
+pano align data --matches nowhere --database nowhere.db
 pano export data --masks gimp
 pano export data --invert
 pano export data --format ply

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::panos::{PanoAlignment, align};
+use gausset_flow::panos::{KnownChoice, PanoAlignment, TrackChoice, TrackOffset, align};
 use gausset_flow::tool::ToolOptions;
 use gausset_sfm::Mapper;
 
@@ -22,6 +22,7 @@ Examples:
   gausset pano align work/                     work/ is the folder of `gausset pano split`
   gausset pano align work/ --python ~/venv/bin/python
   gausset pano align work/ --poses cameras.xml           poses of another program, points by COLMAP
+  gausset pano align work/ --track walk.gpx --track-offset auto
   gausset pano align work/ --reference truth.csv         and what the poses are off, in degrees and metres
 COLMAP does the work: pip install pycolmap, or colmap 3.12 or later in PATH.";
 
@@ -36,8 +37,17 @@ pub(crate) struct AlignArgs {
     pub(crate) tool: ToolArgs,
     /// Take the poses of another program as they are, of the panoramas or of their views, and make points only. Any form
     /// of `gausset pano compare`.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = "start")]
     poses: Option<PathBuf>,
+    #[command(flatten)]
+    track: TrackArgs,
+    /// Keypoints and raw matches of the views in place of COLMAP's: its text lists, or keypoints.npz and matches.npz
+    /// (docs/pano.md). COLMAP verifies them.
+    #[arg(long, value_name = "DIR")]
+    matches: Option<PathBuf>,
+    /// The same from a database of COLMAP.
+    #[arg(long, value_name = "FILE", conflicts_with = "matches")]
+    database: Option<PathBuf>,
     /// Poses of the same panoramas to judge the result by, in any form of `gausset pano compare`.
     #[arg(long, value_name = "FILE")]
     reference: Option<PathBuf>,
@@ -47,6 +57,42 @@ pub(crate) struct AlignArgs {
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// The track of a receiver.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct TrackArgs {
+    /// Track of a receiver (GPX, NMEA, CSV): metres and the place on the earth.
+    #[arg(long, value_name = "FILE", group = "start", help_heading = "Known before")]
+    track: Option<PathBuf>,
+    /// Seconds from the time of a frame to that of the track [default: 0]; auto finds them.
+    #[arg(
+        long, value_name = "S|auto", requires = "track", allow_negative_numbers = true, help_heading = "Known before",
+        value_parser = offset
+    )]
+    track_offset: Option<TrackOffset>,
+    /// Let the bundle adjustment refine poses: those of another program, or all with the places of the track.
+    #[arg(long, requires = "start", help_heading = "Known before")]
+    refine: bool,
+}
+
+fn offset(text: &str) -> Result<TrackOffset, String> {
+    let seconds = || text.parse().ok().filter(|s: &f64| s.abs() <= 1e9).map(TrackOffset::Seconds);
+    match text {
+        "auto" => Ok(TrackOffset::Auto),
+        _ => seconds().ok_or_else(|| "expected seconds or auto".to_owned()),
+    }
+}
+
+impl TrackArgs {
+    pub(crate) fn known(&self) -> KnownChoice {
+        let offset = self.track_offset.unwrap_or(TrackOffset::Seconds(0.0));
+        KnownChoice {
+            track: self.track.clone().map(|path| TrackChoice { path, offset }),
+            refine: self.refine,
+            ..KnownChoice::default()
+        }
+    }
 }
 
 /// Which COLMAP, and how it runs.
@@ -95,10 +141,15 @@ impl ToolArgs {
 pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
     let (tool, overwrite) = (args.tool.options(), overwrite(args.force));
-    let known = args.poses.as_deref();
+    let known = KnownChoice {
+        poses: args.poses.clone(),
+        matches: args.matches.clone(),
+        database: args.database.clone(),
+        ..args.track.known()
+    };
     let aligned = attend(&interrupt, console, |host| match &args.reference {
-        Some(reference) => align::align_and_compare(&args.folder, reference, known, &tool, overwrite, host),
-        None => align::align(&args.folder, known, &tool, overwrite, host)
+        Some(reference) => align::align_and_compare(&args.folder, reference, &known, &tool, overwrite, host),
+        None => align::align(&args.folder, &known, &tool, overwrite, host)
             .map(|poses| PanoAlignment::of(&poses, &args.folder)),
     });
     let alignment = match aligned {

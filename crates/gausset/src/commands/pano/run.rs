@@ -10,7 +10,7 @@ use gausset_pano::layout::Layout;
 use gausset_train::TrainOptions;
 use serde::Serialize;
 
-use super::align::ToolArgs;
+use super::align::{ToolArgs, TrackArgs};
 use super::colour::ColourArgs;
 use super::split::ChoiceArgs;
 use super::views::layout_parser;
@@ -70,6 +70,8 @@ pub(crate) struct RunArgs {
     colours: ColourArgs,
     #[command(flatten)]
     tool: ToolArgs,
+    #[command(flatten)]
+    track: TrackArgs,
     /// Every n-th frame is held out [default: 4, from 16 frames on 8].
     #[arg(long, value_name = "N", help_heading = "Run")]
     test_every: Option<u32>,
@@ -115,6 +117,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         colours: args.colours.options(),
         frames: args.choice.options(),
         tool: args.tool.options(),
+        known: args.track.known(),
         training: TrainOptions { test_every: args.test_every, threads: Some(args.compute.threads), ..given },
         overwrite: overwrite(args.force),
         threads: args.compute.threads,

@@ -1,0 +1,195 @@
+//! The track of a receiver: scale, place on the earth and places of panoramas.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use gausset_core::se3;
+use gausset_io::input;
+use gausset_pano::export::{Earth, Poses};
+use gausset_pano::metadata::Metadata;
+use gausset_pano::selection::{FILE, Line};
+use gausset_pano::split::Description;
+use gausset_pano::track::{self, Clock, Places, Track};
+use gausset_sfm::gps;
+use gausset_sfm::track::{FEWEST, Fix, Frame, Offset, TrackFit, Way, find_offset, fit};
+
+use crate::{Failure, Host};
+
+/// Longest file whose times are looked at.
+const MAX_BYTES: u64 = 1 << 30;
+
+/// A track, and by how much its clock differs from that of the camera.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrackChoice {
+    /// GPX, NMEA or CSV.
+    pub path: PathBuf,
+    /// What is added to the time of a frame to get that of the track.
+    pub offset: TrackOffset,
+}
+
+/// By how much two clocks differ.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum TrackOffset {
+    /// By so many seconds.
+    Seconds(f64),
+    /// By as many as fit best.
+    Auto,
+}
+
+/// A track with the times of the frames on its clock.
+pub(super) struct Open {
+    choice: TrackChoice,
+    fixes: Vec<Fix>,
+    /// What the metres of the fixes are of.
+    origin: Option<gps::Geodetic>,
+    /// Of each frame, seconds.
+    times: Vec<Option<f64>>,
+}
+
+/// Reads a track and the times of the frames of a split.
+pub(super) fn open(
+    choice: &TrackChoice,
+    folder: &Path,
+    description: &Description,
+    host: &mut Host<'_>,
+) -> Result<Open, Failure> {
+    let found = track::read(&choice.path)?;
+    if let Some(note) = &found.note {
+        host.warn("track", format!("{}: {note}", choice.path.display()));
+    }
+    let (mut times, frames_clock) = times_of(folder, description);
+    let known = times.iter().flatten().count();
+    if known < FEWEST {
+        return Err(Failure::new(
+            "track",
+            format!(
+                "{}: times: {known} of {} frames have one (expected {FEWEST} or more: a video, or pictures with the date in their EXIF)",
+                folder.display(),
+                times.len()
+            ),
+        ));
+    }
+    // Clocks that count from different things are both set to their beginnings.
+    let begin = found.fixes.first().map_or(0.0, |fix| fix.time);
+    let mut since = 0.0;
+    match (frames_clock, found.clock) {
+        (Clock::Own, Clock::Utc) => since = begin,
+        (Clock::Utc, Clock::Own) => {
+            let first = times.iter().flatten().copied().fold(f64::INFINITY, f64::min);
+            since = begin;
+            times.iter_mut().flatten().for_each(|time| *time -= first);
+        }
+        _ => {}
+    }
+    let origin = match found.places {
+        Places::Earth => found.fixes.first().map(|fix| fix.place),
+        Places::Metres => None,
+    };
+    Ok(Open { choice: choice.clone(), fixes: fixes_of(&found, origin, since), origin, times })
+}
+
+fn fixes_of(found: &Track, origin: Option<gps::Geodetic>, since: f64) -> Vec<Fix> {
+    let fix = |fix: &track::Fix| Fix {
+        time: fix.time - since,
+        place: origin.map_or(fix.place, |origin| gps::local(fix.place, origin)),
+        heading: fix.heading,
+        tilt: fix.tilt,
+    };
+    found.fixes.iter().map(fix).collect()
+}
+
+/// When each frame was taken: by the film's own time stamps, or by the dates of the pictures.
+fn times_of(folder: &Path, description: &Description) -> (Vec<Option<f64>>, Clock) {
+    if let Ok(text) = input::read_to_string(&folder.join(FILE), MAX_BYTES) {
+        let lines = text.lines().skip(1).filter_map(|row| serde_json::from_str::<Line>(row).ok());
+        let times: BTreeMap<String, f64> = lines.filter_map(|line| Some((line.name?, line.time))).collect();
+        let of = |name: &String| times.get(name).copied();
+        return (description.frames.iter().map(of).collect(), Clock::Own);
+    }
+    let of = |frame: usize| {
+        let path = folder.join("images").join(description.picture_name(frame, 0));
+        let bytes = input::read(&path, MAX_BYTES).ok()?;
+        Metadata::of_jpeg(&bytes).moment()
+    };
+    ((0..description.frames.len()).map(of).collect(), Clock::Utc)
+}
+
+impl Open {
+    /// Fits the track to the frames that have a pose; `None`, and a warning, where it says nothing about them.
+    pub(super) fn fit(&self, poses: &Poses, host: &mut Host<'_>) -> Option<TrackFit> {
+        let frame = |(frame, time): (&gausset_pano::export::FramePose, &Option<f64>)| {
+            Some(Frame { time: (*time)?, pose: frame.pose()? })
+        };
+        let mut frames: Vec<Frame> = poses.frames.iter().zip(&self.times).filter_map(frame).collect();
+        frames.sort_by(|a, b| a.time.total_cmp(&b.time));
+        let mut between: Vec<f64> = frames.windows(2).map(|pair| pair[1].time - pair[0].time).collect();
+        between.sort_by(f64::total_cmp);
+        let way = Way::new(&self.fixes, between.get(between.len() / 2).copied().unwrap_or(0.0));
+        let path = self.choice.path.display();
+        let (offset, is_found) = match self.choice.offset {
+            TrackOffset::Seconds(seconds) => (Offset { seconds, deviation: 0.0 }, false),
+            TrackOffset::Auto => match find_offset(&frames, &way) {
+                Some(offset) => (offset, true),
+                None => {
+                    let line = "offset: at none the track has places for most of the frames";
+                    host.warn("track", format!("{path}: {line}; it is not used"));
+                    return None;
+                }
+            },
+        };
+        let found = fit(&frames, &way, offset, is_found);
+        match &found {
+            None => {
+                let line = "times: fewer than three frames were taken during the track";
+                host.warn(
+                    "track",
+                    format!("{path}: {line}; it is not used (⟨track-offset = auto⟩ looks for the offset)"),
+                );
+            }
+            Some(fit) if !fit.is_good() => {
+                let line = format!(
+                    "places: {:.2} m from the frames at a spread of {:.2} m, which tells no scale; it is not used",
+                    fit.residual, fit.spread
+                );
+                host.warn("track", format!("{path}: {line}"));
+            }
+            Some(fit) if fit.offset_deviation_s.is_some_and(|d| d.is_nan() || d > 1.0) => {
+                host.warn(
+                    "track",
+                    format!("{path}: offset: is known to a second at best; a way with bends tells more"),
+                );
+            }
+            Some(_) => {}
+        }
+        found.filter(TrackFit::is_good)
+    }
+
+    /// What a fit says of a world that has been scaled by it.
+    pub(super) fn earth(&self, fit: &TrackFit) -> Earth {
+        let name = self.choice.path.file_name().unwrap_or(self.choice.path.as_os_str());
+        Earth {
+            track: name.to_string_lossy().into_owned(),
+            origin: self.origin,
+            rotation: se3::quaternion_from_rotation(&fit.similarity.rotation),
+            translation: fit.similarity.translation,
+            offset_s: fit.offset_s,
+            offset_deviation_s: fit.offset_deviation_s.filter(|d| d.is_finite()),
+            frames: fit.frames,
+            residual_m: fit.residual,
+            spread_m: fit.spread,
+            looks: fit.looks,
+        }
+    }
+
+    /// Places of the frames in the world that a fit has scaled, by frame; and the standard deviation of a coordinate.
+    pub(super) fn places(&self, fit: &TrackFit) -> (Vec<Option<[f64; 3]>>, f64) {
+        let way = Way::new(&self.fixes, f64::INFINITY);
+        let back = se3::transpose(&fit.similarity.rotation);
+        let place = |time: &Option<f64>| {
+            let at = way.place((*time)? + fit.offset_s)?;
+            Some(se3::mul_vec(&back, std::array::from_fn(|k| at[k] - fit.similarity.translation[k])))
+        };
+        // A millimetre: COLMAP wants some.
+        (self.times.iter().map(place).collect(), (fit.residual / 3.0f64.sqrt()).max(1e-3))
+    }
+}
