@@ -39,6 +39,19 @@ pub struct KnownChoice {
     pub database: Option<PathBuf>,
 }
 
+impl KnownChoice {
+    /// Refuses a refinement of nothing.
+    pub(super) fn check(&self) -> Result<(), Failure> {
+        if self.refine && self.poses.is_none() && self.track.is_none() {
+            return Err(Failure::new(
+                "option",
+                "⟨refine⟩: has no effect without what is refined; leave it out, or take ⟨track⟩ or, of an alignment, ⟨poses⟩",
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// An alignment of panoramas: a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PanoAlignment {
@@ -177,6 +190,7 @@ fn align_views(
         )));
     }
     let choice = known;
+    choice.check()?;
     let known =
         choice.poses.as_deref().map(|path| known::poses_of_frames(&description, path, host)).transpose()?;
     let track =

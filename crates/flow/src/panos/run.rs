@@ -133,6 +133,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     };
     // A mistake in the options or a tool that is missing is reported before the work begins.
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
+    options.known.check()?;
     if align::finished(&folders.align, &options.tool).is_none() {
         options.tool.find(host)?;
     }

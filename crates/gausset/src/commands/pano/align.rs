@@ -37,7 +37,7 @@ pub(crate) struct AlignArgs {
     pub(crate) tool: ToolArgs,
     /// Take the poses of another program as they are, of the panoramas or of their views, and make points only. Any form
     /// of `gausset pano compare`.
-    #[arg(long, value_name = "FILE", group = "start")]
+    #[arg(long, value_name = "FILE", conflicts_with = "track")]
     poses: Option<PathBuf>,
     #[command(flatten)]
     track: TrackArgs,
@@ -63,7 +63,7 @@ pub(crate) struct AlignArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TrackArgs {
     /// Track of a receiver (GPX, NMEA, CSV): metres and the place on the earth.
-    #[arg(long, value_name = "FILE", group = "start", help_heading = "Known before")]
+    #[arg(long, value_name = "FILE", help_heading = "Known before")]
     track: Option<PathBuf>,
     /// Seconds from the time of a frame to that of the track [default: 0]; auto finds them.
     #[arg(
@@ -72,7 +72,7 @@ pub(crate) struct TrackArgs {
     )]
     track_offset: Option<TrackOffset>,
     /// Let the bundle adjustment refine poses: those of another program, or all with the places of the track.
-    #[arg(long, requires = "start", help_heading = "Known before")]
+    #[arg(long, help_heading = "Known before")]
     refine: bool,
 }
 
