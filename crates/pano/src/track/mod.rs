@@ -3,7 +3,7 @@
 //! ```text
 //! gpx, nmea, table   one form each            clock   moments of calendars as seconds
 //! ```
-//! A track says where a camera was between its fixes ([`Track::place`]) once it is known by how much the clock of the
+//! A track says where a camera was between its fixes once it is known by how much the clock of the
 //! camera is off (`gausset_sfm::track`).
 
 pub mod clock;
