@@ -61,7 +61,7 @@ fn panoramas_of_spheresfm_are_equirectangular() {
         height: 2880,
         params: vec![5760.0, 2880.0],
     };
-    assert_eq!(found, [expected.clone()]);
+    assert_eq!(found, std::slice::from_ref(&expected));
     for (line, place) in [
         ("1 SPHERE 5760 2000 1 2880 1000\n", "SPHERE parameter height is 2000 (expected half the width)"),
         ("1 SPHERE 5760 2880 1 0 1440\n", "SPHERE parameter cx is 0 (expected half the width)"),
