@@ -287,13 +287,16 @@ fn damaged_pictures_are_errors_and_take_bounded_memory() {
 }
 
 #[test]
-fn masks_keep_what_is_not_black() {
+fn masks_keep_from_the_middle_on_and_numbers_below_it_all_but_0() {
     let scene = Scene::empty();
-    let path =
-        scene.write("m.png", &png(3, 1, PngPixels::Rgb8(&[0, 0, 0, 0, 0, 1, 255, 255, 255]), &[]).unwrap());
-    let mask = decode_mask_file(&path).unwrap();
+    let keep = |rgb: &[u8; 9]| {
+        let path = scene.write("m.png", &png(3, 1, PngPixels::Rgb8(rgb), &[]).unwrap());
+        decode_mask_file(&path).unwrap()
+    };
+    let mask = keep(&[0, 127, 0, 0, 0, 128, 255, 255, 255]);
     assert_eq!(mask.keep, [0, 255, 255]);
     assert_eq!((mask.at_share(0.0, 0.0), mask.at_share(0.34, 1.0), mask.at_share(1.0, 0.5)), (0, 255, 255));
+    assert_eq!(keep(&[0, 0, 0, 0, 0, 1, 20, 20, 20]).keep, [0, 255, 255]);
 }
 
 #[test]

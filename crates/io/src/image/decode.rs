@@ -167,19 +167,17 @@ fn split_in_place(mut rgba: Vec<u8>) -> (Vec<u8>, Option<Vec<u8>>) {
 }
 
 /// 0 where every colour is 0, 255 elsewhere, at one byte a pixel.
+/// The brightest of the colours decides. Soft masks keep from the middle on; one of 0 and 1, or of other numbers below it,
+/// keeps all but 0.
 fn to_mask(image: DynamicImage) -> Mask {
     fn keep<T: Copy>(pixels: &[T], channels: usize, byte: impl Fn(T) -> u8) -> Vec<u8> {
         let colours = if channels < 3 { 1 } else { 3 };
-        let is_black = |pixel: &[T]| pixel[..colours].iter().all(|&v| byte(v) == 0);
-        pixels.chunks_exact(channels).map(|pixel| if is_black(pixel) { 0 } else { 255 }).collect()
+        let brightest = |pixel: &[T]| pixel[..colours].iter().map(|&v| byte(v)).max().unwrap_or(0);
+        pixels.chunks_exact(channels).map(brightest).collect()
     }
     let (width, height) = (image.width(), image.height());
-    let keep = match image {
-        DynamicImage::ImageLuma8(b) => {
-            let mut bytes = b.into_raw();
-            bytes.iter_mut().for_each(|v| *v = if *v == 0 { 0 } else { 255 });
-            bytes
-        }
+    let mut keep = match image {
+        DynamicImage::ImageLuma8(b) => b.into_raw(),
         DynamicImage::ImageLumaA8(b) => keep(&b, 2, |v| v),
         DynamicImage::ImageRgb8(b) => keep(&b, 3, |v| v),
         DynamicImage::ImageLuma16(b) => keep(&b, 1, narrow),
@@ -188,6 +186,8 @@ fn to_mask(image: DynamicImage) -> Mask {
         DynamicImage::ImageRgba16(b) => keep(&b, 4, narrow),
         other => keep(&other.into_rgba8(), 4, |v| v),
     };
+    let least = if keep.iter().all(|v| *v < 128) { 1 } else { 128 };
+    keep.iter_mut().for_each(|v| *v = if *v < least { 0 } else { 255 });
     Mask { width, height, keep }
 }
 

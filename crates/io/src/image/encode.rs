@@ -1,5 +1,6 @@
-//! Encoding to PNG, lossless, with text chunks.
+//! Encoding without losses: to PNG, with text chunks, and to WebP.
 
+use image_webp::{ColorType as WebpColour, WebPEncoder};
 use png::{BitDepth, ColorType, Compression, Encoder, EncodingError};
 
 /// Kind of pixels to encode.
@@ -59,4 +60,14 @@ pub fn png(
 /// As [`png()`].
 pub fn png_rgb8(picture: &gausset_core::RgbImage8) -> Result<Vec<u8>, EncodingError> {
     png(picture.width, picture.height, PngPixels::Rgb8(&picture.data), &[])
+}
+
+/// A lossless WebP file of pixels with straight alpha, four bytes each.
+///
+/// # Errors
+/// Pixels that do not fill `width × height`, a side of 0 or above 16,384 px.
+pub fn webp_rgba8(width: u32, height: u32, rgba: &[u8]) -> Result<Vec<u8>, image_webp::EncodingError> {
+    let mut out = Vec::new();
+    WebPEncoder::new(&mut out).encode(rgba, width, height, WebpColour::Rgba8)?;
+    Ok(out)
 }

@@ -105,7 +105,7 @@ pub struct Picture {
     pub alpha: Option<Vec<u8>>,
 }
 
-/// A mask: 0 = ignore, anything else = keep.
+/// A mask: 0 = ignore, 255 = keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mask {
     /// Width in px.
