@@ -217,11 +217,37 @@ pub fn read(
     limits: &Limits,
     level: Level,
 ) -> Result<Moment, LoadError> {
+    read_in_steps(files, projection, is_stereo, limits, level, &mut |_| {})
+}
+
+/// What is being done with a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// It is read.
+    Read,
+    /// It is decoded.
+    Decode,
+}
+
+/// [`read`], which tells what it begins to do.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_in_steps(
+    files: &[PathBuf],
+    projection: Option<&Projection>,
+    is_stereo: bool,
+    limits: &Limits,
+    level: Level,
+    begins: &mut dyn FnMut(Step),
+) -> Result<Moment, LoadError> {
     let failed = |path: &Path, what: String| LoadError { path: path.to_owned(), what };
     let mut parts = Vec::new();
     let mut first: Option<Opened> = None;
     for file in files {
+        begins(Step::Read);
         let mut opened = load::open(file, limits, Vec::new())?;
+        begins(Step::Decode);
         if let Some(projection) = projection {
             let [width, height] = projection.picture();
             let expected = [width, height / files.len() as u32];

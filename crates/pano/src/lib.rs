@@ -55,4 +55,5 @@ pub mod sphere_mask;
 pub mod split;
 pub mod table;
 pub mod track;
+pub mod unproject;
 pub mod video;

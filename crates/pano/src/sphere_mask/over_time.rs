@@ -19,6 +19,8 @@ pub struct Find {
     pub region: Region,
     /// How sure it is, 0 to 1.
     pub confidence: f32,
+    /// What it is, a number of the caller's: what is filled in has that of the earlier find.
+    pub class: usize,
 }
 
 /// How finds of neighbouring frames are compared.
@@ -50,20 +52,44 @@ pub fn over_time(
     size: [usize; 2],
     how: &OverTime,
 ) -> Vec<Vec<Find>> {
-    assert_eq!(finds.len(), turns.len(), "a turn for each frame");
-    let film = Film { finds, turns, size, how };
+    let finds: Vec<&[Find]> = finds.iter().map(Vec::as_slice).collect();
     (0..finds.len())
         .map(|k| {
-            let mut settled: Vec<Find> =
-                finds[k].iter().filter(|find| film.is_kept(k, find)).cloned().collect();
-            settled.extend(film.missed(k));
-            settled
+            let Settled { kept, filled } = settled(&finds, turns, k, size, how);
+            kept.into_iter().map(|index| finds[k][index].clone()).chain(filled).collect()
         })
         .collect()
 }
 
+/// What one frame shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settled {
+    /// Places of the finds that stay among those of the frame.
+    pub kept: Vec<usize>,
+    /// Finds of the frames around it that it missed: what is there is all of them together.
+    pub filled: Vec<Find>,
+}
+
+/// [`over_time`] for frame `k` alone: frames further away than [`OverTime::frames`] say nothing.
+///
+/// # Panics
+/// If there is not a turn for each frame, or no frame `k`.
+#[must_use]
+pub fn settled(
+    finds: &[&[Find]],
+    turns: &[Option<Mat3>],
+    k: usize,
+    size: [usize; 2],
+    how: &OverTime,
+) -> Settled {
+    assert_eq!(finds.len(), turns.len(), "a turn for each frame");
+    let film = Film { finds, turns, size, how };
+    let kept = (0..finds[k].len()).filter(|index| film.is_kept(k, &finds[k][*index])).collect();
+    Settled { kept, filled: film.missed(k) }
+}
+
 struct Film<'a> {
-    finds: &'a [Vec<Find>],
+    finds: &'a [&'a [Find]],
     turns: &'a [Option<Mat3>],
     size: [usize; 2],
     how: &'a OverTime,
@@ -118,7 +144,7 @@ impl Film<'_> {
                 else {
                     continue;
                 };
-                for a in &self.finds[earlier] {
+                for a in self.finds[earlier] {
                     let a_middle = se3::mul_vec(&from_earlier, a.region.middle);
                     let seen = Find { region: Region { middle: a_middle, ..a.region.clone() }, ..*a };
                     let same = self.finds[later]
@@ -137,7 +163,11 @@ impl Film<'_> {
                     let confidence = a.confidence.min(b.confidence);
                     for (find, turn, own) in [(a, from_earlier, a_middle), (b, from_later, b_middle)] {
                         let turn = se3::mul(&onto(own, middle), &turn);
-                        filled.push(Find { region: turned(&find.region, self.size, &turn), confidence });
+                        filled.push(Find {
+                            region: turned(&find.region, self.size, &turn),
+                            confidence,
+                            class: a.class,
+                        });
                     }
                 }
             }
@@ -237,7 +267,7 @@ mod tests {
     }
 
     fn find(mask: &SphereMask, confidence: f32) -> Find {
-        Find { region: mask.regions().remove(0), confidence }
+        Find { region: mask.regions().remove(0), confidence, class: 0 }
     }
 
     /// A camera that turns by 7 degrees a frame and leans, past a figure that walks 1.5 degrees a frame.

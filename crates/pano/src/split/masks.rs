@@ -65,8 +65,15 @@ pub(super) fn demand(settings: &Settings, frame: &SourceFrame, pixels: u64) -> u
 
 /// The mask file of a frame.
 fn path_of(settings: &Settings, frame: &SourceFrame) -> Option<PathBuf> {
-    if settings.mask_command.is_some() || settings.film.is_some() {
+    if settings.mask_command.is_some() {
         return None;
+    }
+    if settings.film.is_some() {
+        let folder = settings.masks.as_deref()?;
+        return film_mask_names(&frame.stem)
+            .map(|name| folder.join(name))
+            .into_iter()
+            .find(|path| path.is_file());
     }
     find_mask(frame.files.first()?, &frame.stem, settings.masks.as_deref())
 }
@@ -164,6 +171,11 @@ fn decode(path: &Path, out: &mut Frame, frame: &Frame, settings: &Settings) -> R
         *plane = folded;
     }
     Ok(MaskFile::of(path, &content))
+}
+
+/// Names of the mask of a frame of a film.
+fn film_mask_names(stem: &str) -> [String; 3] {
+    [format!("{stem}.png"), format!("{stem}.jpg.png"), format!("{stem}_mask.png")]
 }
 
 /// The mask of a frame, if there is one: `DIR/NAME.png`, `DIR/STEM.png`, `DIR/STEM_mask.png` in the folder of masks or in

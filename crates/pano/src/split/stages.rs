@@ -82,7 +82,7 @@ pub struct StageTimes {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct StageTime {
     /// `read`, `tables`, `decode`, `mask`, `colour`, `remap`, `encode`, `write`, `wait: turn`, `wait: memory`,
-    /// `wait: device`, `idle`.
+    /// `wait: device`, `idle`; of masks those of `gausset mask`.
     pub stage: &'static str,
     /// What it took.
     #[serde(flatten)]
@@ -121,11 +121,17 @@ impl StageTimes {
             (Doing::Memory.name(), sum(Doing::Memory)),
             (Doing::Queue.name(), sum(Doing::Queue)),
         ];
+        Self::of_rows(workers.len(), wall_s, &rows, sync)
+    }
+
+    /// Of rows of another job whose workers go from stage to stage. What is missing to the time of all workers is `idle`.
+    #[must_use]
+    pub fn of_rows(workers: usize, wall_s: f64, rows: &[(&'static str, Spent)], sync: Spent) -> Self {
         let known: f64 = rows.iter().map(|(_, spent)| spent.wall_s).sum();
-        let idle = Spent { wall_s: (workers.len() as f64 * wall_s - known).max(0.0), cpu_s: 0.0 };
-        let rows = rows.into_iter().chain([("idle", idle)]);
+        let idle = Spent { wall_s: (workers as f64 * wall_s - known).max(0.0), cpu_s: 0.0 };
+        let rows = rows.iter().copied().chain([("idle", idle)]);
         let stages = rows.map(|(stage, spent)| StageTime { stage, spent }).collect();
-        Self { workers: workers.len(), wall_s, stages, sync }
+        Self { workers, wall_s, stages, sync }
     }
 
     fn wall(&self, name: &str) -> f64 {
