@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::attempt::{Attempt, GivenFiles, Mapper, Mapping, Matcher, STAGES};
 use crate::matches::{Given, Pair};
+use crate::masks;
 use crate::model::{FrameImages, Model, ModelError};
 use crate::tool::{DRIVER, Tool};
 
@@ -218,6 +219,11 @@ pub fn align(
     // What an earlier run left would be read as its result.
     owned::remove(&job.work, WORK)?;
     owned::claim(&Disk, &job.work, WORK, Overwrite::Refuse)?;
+    let masks = match &job.masks {
+        Some(masks) => masks::for_all(masks, &job.images, &job.frames, &job.work.join("masks"))?,
+        None => None,
+    };
+    let job = &Job { masks, ..job.clone() };
     let mut best: Option<Aligned> = None;
     let mut failure = None;
     for (rung, recipe) in LADDER.iter().enumerate() {

@@ -16,6 +16,7 @@ mod attempt;
 pub mod compare;
 pub mod gps;
 pub mod matches;
+mod masks;
 pub mod model;
 pub mod reprojection;
 pub mod tool;
