@@ -61,6 +61,8 @@ pub enum Event {
     ViewsAdded(Vec<gausset_pano::geometry::View>),
     /// These frames of a film are taken.
     FramesChosen(FramesChosen),
+    /// A model looked for what is not to be seen, and masked so much.
+    Masked(crate::panos::split::MaskShare),
     /// Panoramas were cut, and this is where the time went.
     Cut(gausset_pano::split::StageTimes),
     /// Points were added far away, where there is sky.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use gausset_flow::film_frames::FramesChosen;
 use gausset_flow::panos::PanoAlignment;
-use gausset_flow::panos::split::SplitForecast;
+use gausset_flow::panos::split::{MaskShare, SplitForecast};
 use gausset_flow::photos::PhotoAlignment;
 use gausset_flow::training::Trained;
 use gausset_io::run_folder::{eval_folder, splats_path};
@@ -47,6 +47,7 @@ pub(crate) fn panos(alignment: &PanoAlignment) -> String {
     };
     let mut rows = vec![
         ("frames", format!("{} of {all} registered", alignment.registered)),
+        ("aligned by", alignment.tool.clone()),
         ("points", format!("{points}, seen in {views} views on average")),
         ("error", format!("{:.3} px (mean reprojection)", alignment.mean_reprojection_px)),
         ("scale", scale),
@@ -68,6 +69,15 @@ pub(crate) fn on_track(earth: &Earth) -> String {
         earth.offset_s,
         doubt.unwrap_or_default()
     )
+}
+
+/// What a model masked.
+pub(crate) fn mask_share(share: &MaskShare) -> String {
+    let all = counted(share.frames as u64, "frame");
+    let (mean, worst) = (percent(share.removed_mean), percent(share.removed_worst));
+    let skipped = if share.skipped > 0 { format!("; {} skipped", share.skipped) } else { String::new() };
+    let found = share.with_finds;
+    format!("{mean} of the sphere on average, {worst} at most; something found in {found} of {all}{skipped}")
 }
 
 /// The result of a training.
@@ -141,8 +151,8 @@ pub(crate) fn split(report: &Report, folder: &Path) -> String {
     format!("{}\n{}", table::facts(&rows), stages(&report.times))
 }
 
-/// Where the time of a split went: rows that add up to the time of all workers.
-fn stages(times: &StageTimes) -> String {
+/// Where the time of a job went: rows that add up to the time of all workers.
+pub(crate) fn stages(times: &StageTimes) -> String {
     let header = [
         ("stage", Align::Left),
         ("wall s", Align::Right),

@@ -96,6 +96,7 @@ impl<'a> Listener<'a> {
             Event::OnTrack(earth) => {
                 self.console.note(format!("scale from the track: {}", describe::on_track(&earth)))
             }
+            Event::Masked(share) => self.console.note(format!("masks: {}", describe::mask_share(&share))),
             Event::Cut(times) => self.console.note(describe::split_times(&times)),
             Event::FarPoints(count) => {
                 let points = counted(count as u64, "point");

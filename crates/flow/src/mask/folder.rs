@@ -1,63 +1,59 @@
-//! Masks of all frames: workers, files, the manifest.
+//! Masks of all frames: workers make them, the calling thread names the files and writes the manifest.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::path::Path;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc;
 use std::time::Instant;
 
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, name_together, write_atomic, write_unnamed};
-use gausset_io::image::encode::{PngPixels, png};
+use gausset_io::atomic::{Disk, Overwrite, Unnamed};
 use gausset_io::lock::FolderLock;
-use gausset_io::{guard, input, owned};
-use gausset_pano::frames::SourceFrame;
-use gausset_pano::sphere_mask::REMOVED;
+use gausset_io::{guard, owned};
+use gausset_pano::convert::Moment;
+use gausset_pano::selection::FILE;
 use gausset_pano::split::Skipped;
+use gausset_prof::{Ledger, Spent};
 use gausset_segment::ENGINE;
-use serde::{Deserialize, Serialize};
 
-use super::frame::{HostView, Outcome, Plans, Trouble, Worker};
+use super::files::{self, PURPOSE};
+use super::finish::finish;
+use super::frame::{HostView, Looked, Outcome, Plans, Trouble, Worker};
 use super::input::Input;
-use super::report::{Masked, MaskedFind, StageSeconds};
-use super::{Job, Modes, frame, photo};
+use super::manifest::{Line, MANIFEST, Manifest};
+use super::queue::{Queue, Ready};
+use super::reading::{self, Reading};
+use super::report::Masked;
+use super::stages::{Doing, times};
+use super::{Job, frame, photo};
 use crate::{Event, Failure, Host, Part, device};
 
-/// What makes a folder of masks ours.
-const PURPOSE: &str = "masks";
-/// Name of the manifest in it.
-const MANIFEST: &str = "masks.jsonl";
-/// Longest manifest that is read.
-const MAX_MANIFEST_BYTES: u64 = 1 << 30;
-/// Folder of the cut-outs, beside the masks.
-const CUTOUTS: &str = "cutouts";
-
-/// A line of the manifest: a frame that is done.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Line {
-    frame: String,
-    /// Length of its pictures, and when they were changed.
-    bytes: u64,
-    modified: u64,
-    /// Hash of what decides the bytes: model, engine, description, options.
-    settings: String,
-    engine: String,
-    model: String,
-    detections: usize,
-    finds: Vec<MaskedFind>,
-    /// Share of the sphere, or of the photograph, that is removed.
-    removed: f64,
-    /// Files that were written, with their lengths.
-    files: BTreeMap<String, u64>,
+/// What a worker tells the calling thread.
+enum Told {
+    Made(usize, Result<Box<Made>, Stop>),
+    /// A worker has ended; where its time went.
+    Ended(Vec<Spent>),
 }
 
-/// A frame that a worker is done with.
-type Sent = (usize, Result<Made, Trouble>, StageSeconds);
+/// Why there is no mask of a frame, or of any further one.
+enum Stop {
+    Trouble(Trouble),
+    Failed(Failure),
+}
 
-/// Files and a line for the manifest.
+/// Files that wait for their names, and a line for the manifest.
 struct Made {
-    files: Vec<(PathBuf, Vec<u8>)>,
+    files: Vec<Unnamed>,
     line: Line,
+}
+
+/// What workers share.
+struct Shared<'a> {
+    job: &'a Job<'a>,
+    manifest: &'a Manifest,
+    queue: Queue<Looked>,
+    reading: Reading<'a>,
+    plans: Plans,
+    host: HostView<'a>,
 }
 
 pub(super) fn all(job: &Job<'_>, done: &mut Masked, host: &mut Host<'_>) -> Result<(), Failure> {
@@ -69,12 +65,18 @@ pub(super) fn all(job: &Job<'_>, done: &mut Masked, host: &mut Host<'_>) -> Resu
         host.warn("the folder", note);
     }
     owned::stays_inside(folder, Path::new(MANIFEST))?;
+    if let Input::Panoramas(source) = job.input
+        && let Some(selection) = &source.selection
+    {
+        owned::stays_inside(folder, Path::new(FILE))?;
+        selection.write(&folder.join(FILE), Overwrite::Replace)?;
+    }
     let manifest = Manifest::read(folder);
     let frames = job.input.frames();
     let mut lines: BTreeMap<usize, Line> = BTreeMap::new();
     let mut to_do = Vec::new();
     for (index, frame) in frames.iter().enumerate() {
-        match manifest.finished(job, frame) {
+        match manifest.finished(&job.settings_of(index), frame) {
             Some(line) if !job.options.force => {
                 lines.insert(index, line);
             }
@@ -82,56 +84,62 @@ pub(super) fn all(job: &Job<'_>, done: &mut Masked, host: &mut Host<'_>) -> Resu
         }
     }
     done.resumed = lines.len();
-    let total = frames.len() as u64;
-    host.report(Event::Begun { part: Part::Frames, done: lines.len() as u64, total });
-    let (next, give_up) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let (send, receive) = mpsc::channel::<Sent>();
-    let plans = Plans::default();
-    let threads = device::threads(job.options.threads).clamp(1, to_do.len().max(1));
-    let view = HostView::of(host);
+    host.report(Event::Begun { part: Part::Frames, done: lines.len() as u64, total: frames.len() as u64 });
+    let threads = device::threads(job.options.threads);
+    let queue = Queue::new(frames.len(), &to_do, job.reach, threads);
+    let threads = threads.clamp(1, queue.looks().max(1));
+    let (reading, plans, view) = (Reading::new(), Plans::default(), HostView::of(host));
+    let shared = Shared { job, manifest: &manifest, queue, reading, plans, host: view };
+    let (started, mut workers, mut sync) = (Instant::now(), Vec::new(), Spent::default());
+    let (send, receive) = mpsc::channel::<Told>();
     let ended = std::thread::scope(|scope| {
         for _ in 0..threads {
-            let (send, plans, next, give_up, to_do, view) =
-                (send.clone(), &plans, &next, &give_up, &to_do, &view);
+            let (send, shared) = (send.clone(), &shared);
             scope.spawn(move || {
-                let mut worker = Worker::default();
-                while let Some(&index) = to_do.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    if give_up.load(Ordering::Relaxed) || view.stop.load(Ordering::Relaxed) {
-                        break;
-                    }
-                    let made = guard::run(|| made(job, index, plans, &mut worker, view));
-                    let made = made.unwrap_or_else(|breakdown| {
-                        let what = format!("{}: frame: cannot be used: {breakdown}", frames[index].stem);
-                        Err(Trouble::Frame(what))
-                    });
-                    if send.send((index, made, std::mem::take(&mut worker.seconds))).is_err() {
-                        break;
-                    }
-                }
+                let mut worker = Worker::new();
+                work(shared, &mut worker, &send);
+                // Nobody listens any more where the job has failed.
+                let _ = send.send(Told::Ended(worker.ledger.end()));
             });
         }
         drop(send);
         let mut ended = Ok(());
-        for (index, made, seconds) in receive {
-            done.seconds.add(&seconds);
+        for told in receive {
+            let (index, made) = match told {
+                Told::Made(index, made) => (index, made),
+                Told::Ended(spent) => {
+                    workers.push(spent);
+                    continue;
+                }
+            };
             if ended.is_err() {
                 continue;
             }
+            let mut ledger = Ledger::<Doing>::begin();
+            ledger.turn_to(Doing::Write);
+            let frame = &frames[index];
             let finished = match made {
-                Ok(made) => write(job, made, manifest.known.get(&frames[index].stem)).and_then(|line| {
-                    lines.insert(index, line);
-                    manifest.write(frames, &lines)
-                }),
-                Err(Trouble::Frame(reason)) => {
+                Ok(made) => {
+                    let Made { files, line } = *made;
+                    files::named(folder, files, &line, manifest.known(frame)).and_then(|()| {
+                        lines.insert(index, line);
+                        manifest.write(frames, &lines)
+                    })
+                }
+                // One that is finished, and was looked at for those beside it.
+                Err(Stop::Trouble(Trouble::Frame(_))) if lines.contains_key(&index) => Ok(()),
+                Err(Stop::Trouble(Trouble::Frame(reason))) => {
                     host.warn("frames", format!("{reason}; skipped"));
-                    done.skipped.push(Skipped { frame: frames[index].stem.clone(), reason });
+                    done.skipped.push(Skipped { frame: frame.stem.clone(), reason });
                     Ok(())
                 }
-                Err(Trouble::Model(error)) => Err(error.into()),
-                Err(Trouble::Stopped) => Ok(()),
+                Err(Stop::Trouble(Trouble::Model(error))) => Err(error.into()),
+                Err(Stop::Failed(failure)) => Err(failure),
+                Err(Stop::Trouble(Trouble::Stopped | Trouble::End)) => Ok(()),
             };
+            ledger.end().into_iter().for_each(|spent| sync += spent);
             if finished.is_err() {
-                give_up.store(true, Ordering::Relaxed);
+                shared.queue.end();
                 ended = finished;
                 continue;
             }
@@ -140,10 +148,20 @@ pub(super) fn all(job: &Job<'_>, done: &mut Masked, host: &mut Host<'_>) -> Resu
         ended
     });
     host.report(Event::Ended);
+    done.times = times(&workers, started.elapsed().as_secs_f64(), sync);
+    done.limit = done.times.limit();
     ended?;
     done.is_cancelled = host.is_stopping() && lines.len() + done.skipped.len() < frames.len();
     done.skipped.sort_by(|a, b| a.frame.cmp(&b.frame));
     sum_up(done, lines.values());
+    let alone = lines.values().filter(|line| line.is_alone).count();
+    if alone > 0 {
+        let all = lines.len();
+        host.warn(
+            "over time",
+            format!("{alone} of {all} frames stand for themselves: how the camera turned before and behind them is not known"),
+        );
+    }
     if done.is_cancelled {
         return Ok(());
     }
@@ -166,9 +184,11 @@ fn sum_up<'a>(done: &mut Masked, lines: impl Iterator<Item = &'a Line>) {
         done.frames += 1;
         done.with_finds += usize::from(line.detections > 0);
         done.detections += line.detections;
+        done.dropped += line.dropped;
         done.removed_mean += line.removed;
         for find in &line.finds {
             *done.classes.entry(find.class.clone()).or_default() += 1;
+            done.filled += usize::from(find.is_filled);
         }
         if line.removed > done.removed_worst {
             done.removed_worst = line.removed;
@@ -178,137 +198,101 @@ fn sum_up<'a>(done: &mut Masked, lines: impl Iterator<Item = &'a Line>) {
     done.removed_mean /= done.frames.max(1) as f64;
 }
 
-/// The files of a frame, in memory.
-fn made(
-    job: &Job<'_>,
+/// Looks at frames, and finishes those that become ready by it.
+fn work(shared: &Shared<'_>, worker: &mut Worker, send: &mpsc::Sender<Told>) {
+    let Shared { job, queue, reading, host, .. } = shared;
+    while let Some((index, moment)) = reading.next(job, queue, worker, host) {
+        let looked = moment.and_then(|moment| guarded(shared, index, || look(shared, index, moment, worker)));
+        let (seen, told) = match looked {
+            Ok(Seen::Sphere(looked)) => (Some(*looked), None),
+            Ok(Seen::Photograph(outcome)) => (None, Some(made(shared, index, *outcome, worker))),
+            Err(trouble) => (None, Some(Err(Stop::Trouble(trouble)))),
+        };
+        if told.is_some_and(|told| send.send(Told::Made(index, told)).is_err()) {
+            return;
+        }
+        for ready in queue.put(index, seen) {
+            if host.stop.load(Ordering::Relaxed) {
+                return;
+            }
+            let finished = guarded(shared, ready.index, || finish(job, &ready, worker));
+            let Ready { index, .. } = ready;
+            let told = finished.map_err(Stop::Trouble).and_then(|o| made(shared, index, o, worker));
+            queue.finished(index);
+            let sent = worker.ledger.during(Doing::Queue, || send.send(Told::Made(index, told)));
+            if sent.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// A panic costs the frame, not the job.
+fn guarded<T>(
+    shared: &Shared<'_>,
     index: usize,
-    plans: &Plans,
+    work: impl FnOnce() -> Result<T, Trouble>,
+) -> Result<T, Trouble> {
+    guard::run(work).unwrap_or_else(|breakdown| {
+        let frame = &shared.job.input.frames()[index].stem;
+        Err(Trouble::Frame(format!("{frame}: frame: cannot be used: {breakdown}")))
+    })
+}
+
+/// What a look at a frame gives.
+enum Seen {
+    Sphere(Box<Looked>),
+    /// Nobody else has a say in it.
+    Photograph(Box<Outcome>),
+}
+
+fn look(
+    shared: &Shared<'_>,
+    index: usize,
+    moment: Option<Moment>,
     worker: &mut Worker,
-    host: &HostView<'_>,
-) -> Result<Made, Trouble> {
-    let source = &job.input.frames()[index];
-    let outcome = match job.input {
-        Input::Panoramas(_) => frame::panorama(job, (index, source), plans, worker, host)?,
-        Input::Photographs(_) => photo::photograph(job, source, worker, host)?,
-        Input::Views(description, _) => frame::views(job, description, source, worker, host)?,
+) -> Result<Seen, Trouble> {
+    let Shared { job, plans, host, .. } = shared;
+    let frame = &job.input.frames()[index];
+    let looked = match job.input {
+        Input::Panoramas(source) => {
+            let moment = match moment {
+                Some(moment) => moment,
+                None => reading::of_files(source, frame, job, worker)?,
+            };
+            frame::panorama(job, index, moment, plans, worker, host)?
+        }
+        Input::Photographs(_) => {
+            return photo::photograph(job, frame, worker, host).map(|o| Seen::Photograph(Box::new(o)));
+        }
+        Input::Views(_, description, _) => frame::views(job, description, frame, worker, host)?,
     };
-    let started = Instant::now();
-    let names = job.input.names(index);
-    let files = encoded(job, &names, &outcome)
-        .map_err(|what| Trouble::Frame(format!("{}: mask: {what}", source.stem)))?;
-    worker.seconds.write += started.elapsed().as_secs_f64();
+    Ok(Seen::Sphere(Box::new(looked)))
+}
+
+/// The files of a frame, without their names.
+fn made(shared: &Shared<'_>, index: usize, outcome: Outcome, worker: &mut Worker) -> Result<Box<Made>, Stop> {
+    let Shared { job, manifest, .. } = shared;
+    let source = &job.input.frames()[index];
+    worker.ledger.turn_to(Doing::Encode);
+    let files = files::encoded(job, &job.input.names(index), &outcome)
+        .map_err(|what| Stop::Trouble(Trouble::Frame(format!("{}: mask: {what}", source.stem))))?;
+    worker.ledger.turn_to(Doing::Write);
+    let unnamed = files::written(job, &files, manifest.known(source)).map_err(Stop::Failed)?;
     let lengths = files.iter().map(|(name, bytes)| (name.display().to_string(), bytes.len() as u64));
     let line = Line {
         frame: source.stem.clone(),
         bytes: source.bytes,
         modified: source.modified,
-        settings: job.settings.clone(),
+        settings: job.settings_of(index),
         engine: job.segmenter.map_or_else(String::new, |_| ENGINE.to_owned()),
         model: job.segmenter.map_or_else(String::new, |segmenter| segmenter.hash().to_owned()),
         detections: outcome.finds.len(),
         finds: outcome.finds,
+        dropped: outcome.dropped,
+        is_alone: outcome.is_alone,
         removed: (outcome.removed * 1e6).round() / 1e6,
         files: lengths.collect(),
     };
-    Ok(Made { files, line })
-}
-
-/// Masks as PNG, and cut-outs where they are wanted. A mask that keeps everything is no file.
-fn encoded(job: &Job<'_>, names: &[PathBuf], outcome: &Outcome) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
-    let mut files = Vec::new();
-    let modes = job.options.modes;
-    // The mask ends where the soft edge begins.
-    let removed = if job.options.feather > 0.0 { 1 } else { REMOVED };
-    let hardened = |mask: &[u8]| mask.iter().map(|k| if *k < removed { 0 } else { 255 }).collect::<Vec<u8>>();
-    for (index, (mask, [w, h])) in outcome.masks.iter().enumerate() {
-        let hard = hardened(mask);
-        let is_needed = job.options.empty_masks || hard.contains(&0);
-        if modes != Modes::Cutouts && is_needed {
-            let bytes = png(*w as u32, *h as u32, PngPixels::Grey8(&hard), &[]).map_err(|e| e.to_string())?;
-            files.push((names[index].clone(), bytes));
-        }
-        if let Some(rgb) = outcome.rgb.get(index) {
-            let alpha = if job.options.feather > 0.0 { mask } else { &hard };
-            let pixels: Vec<u8> =
-                rgb.chunks_exact(3).zip(alpha).flat_map(|(p, &a)| [p[0], p[1], p[2], a]).collect();
-            let bytes =
-                png(*w as u32, *h as u32, PngPixels::Rgba8(&pixels), &[]).map_err(|e| e.to_string())?;
-            files.push((
-                Path::new(CUTOUTS).join(names[index].with_extension("")).with_extension("png"),
-                bytes,
-            ));
-        }
-    }
-    Ok(files)
-}
-
-/// Writes the files of a frame, and removes those of an earlier mask that are no longer wanted.
-fn write(job: &Job<'_>, made: Made, before: Option<&Line>) -> Result<Line, Failure> {
-    let folder = job.options.output.as_path();
-    let overwrite =
-        if job.options.force || before.is_some() { Overwrite::Replace } else { Overwrite::Refuse };
-    let mut unnamed = Vec::new();
-    for (path, bytes) in &made.files {
-        owned::stays_inside(folder, path)?;
-        let whole = folder.join(path);
-        if !owned::is_ours(folder, PURPOSE) {
-            gausset_io::atomic::refuse_existing(&Disk, &whole, overwrite)?;
-        }
-        if let Some(parent) = whole.parent() {
-            Disk.create_folder(parent).map_err(|source| gausset_io::atomic::WriteError::Io {
-                path: parent.to_owned(),
-                action: "create folder",
-                source,
-            })?;
-        }
-        unnamed.push(write_unnamed(&whole, bytes)?);
-    }
-    name_together(unnamed)?;
-    for name in before.into_iter().flat_map(|line| line.files.keys()) {
-        let path = Path::new(name);
-        if !made.line.files.contains_key(name) && owned::stays_inside(folder, path).is_ok() {
-            let _ = Disk.remove(&folder.join(path));
-        }
-    }
-    Ok(made.line)
-}
-
-/// What is known of a folder from before.
-struct Manifest {
-    folder: PathBuf,
-    known: BTreeMap<String, Line>,
-}
-
-impl Manifest {
-    fn read(folder: &Path) -> Self {
-        let text = input::read_to_string(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
-        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
-        Self { folder: folder.to_owned(), known: lines.map(|line| (line.frame.clone(), line)).collect() }
-    }
-
-    /// The line of a frame whose masks are there as they would be made again.
-    fn finished(&self, job: &Job<'_>, frame: &SourceFrame) -> Option<Line> {
-        let line = self.known.get(&frame.stem)?;
-        let is_same =
-            line.bytes == frame.bytes && line.modified == frame.modified && line.settings == job.settings;
-        let is_there = |(name, length): (&String, &u64)| {
-            owned::stays_inside(&self.folder, Path::new(name)).is_ok()
-                && Disk.info(&self.folder.join(name)).ok().flatten().is_some_and(|info| info.bytes == *length)
-        };
-        (is_same && line.files.iter().all(is_there)).then(|| line.clone())
-    }
-
-    /// Writes the lines that are done, in the order of the frames; what was finished before and comes later in `frames`
-    /// stays known, should this be interrupted.
-    fn write(&self, frames: &[SourceFrame], lines: &BTreeMap<usize, Line>) -> Result<(), Failure> {
-        let later = frames.iter().enumerate().filter(|(index, _)| !lines.contains_key(index));
-        let later = later.filter_map(|(_, frame)| self.known.get(&frame.stem));
-        let text: String = lines
-            .values()
-            .chain(later)
-            .filter_map(|line| serde_json::to_string(line).ok())
-            .map(|line| line + "\n")
-            .collect();
-        Ok(write_atomic(&Disk, &self.folder.join(MANIFEST), |file| file.write_all(text.as_bytes()))?)
-    }
+    Ok(Box::new(Made { files: unnamed, line }))
 }

@@ -1,14 +1,17 @@
-//! What IN is: panoramas, photographs, or the views of a split.
+//! What IN is: panoramas in whatever way they show the sphere, photographs, or the views of a split.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use gausset_pano::eac;
+use gausset_pano::film::Film;
 use gausset_pano::frames::{SourceFrame, list_frames, source_frame};
 use gausset_pano::load::{self, Limits};
 use gausset_pano::split::{self, Description};
 
-use crate::panos::FrameChoice;
+use super::{MaskOptions, turns};
 use crate::panos::source::Source;
+use crate::panos::{FrameChoice, ShapeChoice};
 use crate::tool::SILENCE;
 use crate::{Failure, Host};
 
@@ -39,14 +42,20 @@ impl InputKind {
 pub(super) enum Input {
     Panoramas(Box<Source>),
     Photographs(Vec<SourceFrame>),
-    /// Frames of a split, with a picture for each of its views.
-    Views(Description, Vec<SourceFrame>),
+    /// The folder of a split, and its frames, with a picture for each of its views.
+    Views(PathBuf, Description, Vec<SourceFrame>),
 }
 
 impl Input {
-    pub(super) fn open(path: &Path, kind: Option<InputKind>, host: &Host<'_>) -> Result<Self, Failure> {
+    pub(super) fn open(options: &MaskOptions, host: &mut Host<'_>) -> Result<Self, Failure> {
+        let MaskOptions { input: path, kind, frames: choice, .. } = options;
         if split::is_ours(path) {
+            let is_chosen = *choice != FrameChoice::default();
             return match kind {
+                _ if is_chosen => Err(Failure::usage(format!(
+                    "{}: is the folder of a split, whose frames are chosen already; leave out ⟨every⟩, ⟨fps⟩, ⟨lens⟩ and the like",
+                    path.display()
+                ))),
                 None | Some(InputKind::Views) => Self::of_split(path),
                 Some(_) => Err(Failure::usage(format!(
                     "⟨as⟩: {} is the folder of a split; leave it out",
@@ -54,13 +63,17 @@ impl Input {
                 ))),
             };
         }
-        let panoramas = || {
+        let panoramas = |host: &mut Host<'_>| {
             let silence = Duration::from_secs(SILENCE);
-            Source::open(path, &FrameChoice::default(), Limits::default(), silence, host)
+            let source = Source::open(path, choice, Limits::default(), silence, host)?;
+            Ok(Self::Panoramas(Box::new(source.choose(&options.output, host)?)))
         };
         let is_file = path.is_file();
-        if kind == Some(InputKind::Panoramas) || (is_file && !has_picture_name(path)) {
-            return Self::of_source(path, panoramas()?);
+        // What photographs do not have says that there are none.
+        let is_of_sphere =
+            choice.lens.is_some() || choice.is_stereo || choice.shape != ShapeChoice::default();
+        if *kind == Some(InputKind::Panoramas) || is_of_sphere || (is_file && !has_picture_name(path)) {
+            return panoramas(host);
         }
         let frames = if is_file {
             let stem = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
@@ -68,26 +81,36 @@ impl Input {
         } else {
             list_frames(path)?
         };
-        if kind == Some(InputKind::Photographs) || !shows_sphere(&frames) {
-            return Ok(Self::Photographs(frames));
+        let are_panoramas = || eac::pairs(&frames).is_some() || shows_sphere(&frames);
+        if *kind != Some(InputKind::Photographs) && are_panoramas() {
+            return panoramas(host);
         }
-        Self::of_source(path, panoramas()?)
+        if *choice != FrameChoice::default() {
+            return Err(Failure::usage(
+                "⟨every⟩, ⟨fps⟩, ⟨max-frames⟩ and the like: are for panoramas and videos (found photographs)",
+            ));
+        }
+        Ok(Self::Photographs(frames))
     }
 
-    pub(super) fn of_source(path: &Path, source: Source) -> Result<Self, Failure> {
-        let what = match (&source.film, &source.projection) {
-            (Some(_), _) => {
-                "a video; take its frames first (`pano split` with `cube6`, then give its folder)"
+    /// Whether frames follow each other in time.
+    pub(super) fn is_film(&self) -> bool {
+        match self {
+            Self::Panoramas(source) => source.film.is_some(),
+            Self::Views(folder, ..) => turns::is_of_film(folder),
+            Self::Photographs(_) => false,
+        }
+    }
+
+    /// What decides what frames show, beside their files.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Panoramas(source) => {
+                let film = source.film.as_ref().map(Film::selection);
+                format!("{film:?} {:?} {}", source.projection, source.is_stereo)
             }
-            (None, Some(_)) => {
-                "cubes, fisheyes or GoPro MAX streams; make panoramas of them first (`pano convert`)"
-            }
-            (None, None) => return Ok(Self::Panoramas(Box::new(source))),
-        };
-        Err(Failure::new(
-            "frames",
-            format!("{}: frames: expected panoramas or photographs, found {what}", path.display()),
-        ))
+            Self::Photographs(_) | Self::Views(..) => String::new(),
+        }
     }
 
     fn of_split(folder: &Path) -> Result<Self, Failure> {
@@ -98,13 +121,13 @@ impl Input {
             source_frame(name, files.collect())
         });
         let frames = frames.collect();
-        Ok(Self::Views(description, frames))
+        Ok(Self::Views(folder.to_owned(), description, frames))
     }
 
     pub(super) fn frames(&self) -> &[SourceFrame] {
         match self {
             Self::Panoramas(source) => &source.frames,
-            Self::Photographs(frames) | Self::Views(_, frames) => frames,
+            Self::Photographs(frames) | Self::Views(_, _, frames) => frames,
         }
     }
 
@@ -116,18 +139,35 @@ impl Input {
         }
     }
 
-    /// Names of the masks of a frame, relative to their folder: that of a picture with `.png` behind it, as COLMAP wants.
-    pub(super) fn names(&self, index: usize) -> Vec<PathBuf> {
+    /// Names of what a frame gets, relative to the folder.
+    pub(super) fn names(&self, index: usize) -> Vec<Names> {
         let frame = &self.frames()[index];
         match self {
-            Self::Views(description, _) => (0..description.views.len())
-                .map(|view| PathBuf::from(description.picture_name(index, view) + ".png"))
+            Self::Views(_, description, _) => (0..description.views.len())
+                .map(|view| Names::of_picture(&description.picture_name(index, view)))
                 .collect(),
+            Self::Panoramas(source) if source.film.is_some() || source.has_parts() => {
+                vec![Names { mask: format!("{}.png", frame.stem).into(), cutout: frame.stem.clone().into() }]
+            }
             Self::Panoramas(_) | Self::Photographs(_) => {
                 let name = frame.files.first().and_then(|file| file.file_name()).unwrap_or_default();
-                vec![PathBuf::from(format!("{}.png", name.to_string_lossy()))]
+                vec![Names::of_picture(&name.to_string_lossy())]
             }
         }
+    }
+}
+
+/// Names of what belongs to a picture.
+pub(super) struct Names {
+    /// That of the picture with `.png` behind it, as COLMAP wants; of a frame that is no file of its own, of the frame.
+    pub(super) mask: PathBuf,
+    /// Without an extension.
+    pub(super) cutout: PathBuf,
+}
+
+impl Names {
+    fn of_picture(name: &str) -> Self {
+        Self { mask: PathBuf::from(format!("{name}.png")), cutout: Path::new(name).with_extension("") }
     }
 }
 

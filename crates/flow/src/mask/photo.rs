@@ -1,7 +1,5 @@
 //! One photograph: what the model finds in it, grown.
 
-use std::time::Instant;
-
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::sphere_mask::REMOVED;
 use gausset_pano::sphere_mask::dilate::dilate_pixels;
@@ -9,7 +7,8 @@ use gausset_segment::Picture;
 
 use super::frame::{HostView, Outcome, Trouble, Worker, find, united};
 use super::report::MaskedFind;
-use super::{Job, Modes, Reach};
+use super::stages::Doing;
+use super::{Job, Reach};
 
 /// Focal length of a photograph that says nothing, in parts of its longer side: what COLMAP takes.
 const FOCAL: f64 = 1.2;
@@ -24,12 +23,11 @@ pub(super) fn photograph(
     let Some(file) = source.files.first() else {
         return Err(Trouble::Frame(format!("{}: frame: has no picture", source.stem)));
     };
-    let started = Instant::now();
+    worker.ledger.turn_to(Doing::Decode);
     let picture = gausset_io::image::decode_file(file).map_err(|e| Trouble::Frame(e.to_string()))?;
-    worker.seconds.decode += started.elapsed().as_secs_f64();
     let size @ [width, height] = [picture.width as usize, picture.height as usize];
     let found = find(job, &Picture { width, height, rgb: &picture.rgb }, worker, host)?;
-    let started = Instant::now();
+    worker.ledger.turn_to(Doing::WorkOver);
     let mut keep = united(&found, size);
     keep.iter_mut().for_each(|k| *k = if *k < REMOVED { 0 } else { 255 });
     let radius = match job.options.dilate {
@@ -45,13 +43,15 @@ pub(super) fn photograph(
         pitch: None,
         square_degrees: None,
         pixels: Some(find.soft.iter().filter(|s| **s >= 128).count()),
+        is_filled: false,
     });
     let finds = finds.collect();
-    worker.seconds.work += started.elapsed().as_secs_f64();
     Ok(Outcome {
         masks: vec![(keep, size)],
-        rgb: if job.options.modes == Modes::Masks { Vec::new() } else { vec![picture.rgb] },
+        rgb: if job.wants_pictures() { vec![picture.rgb] } else { Vec::new() },
         finds,
+        dropped: 0,
+        is_alone: false,
         removed: removed as f64 / (width * height) as f64,
     })
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use gausset_pano::split::Skipped;
+use gausset_pano::split::{Skipped, StageTimes};
 use gausset_segment::{ENGINE, Segmenter};
 use serde::{Deserialize, Serialize};
 
@@ -28,34 +28,9 @@ pub struct MaskedFind {
     /// Its area in a photograph before it grows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pixels: Option<usize>,
-}
-
-/// Wall seconds of the stages, all workers together.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct StageSeconds {
-    /// Reading and decoding pictures.
-    pub decode: f64,
-    /// Cutting views.
-    pub cut: f64,
-    /// The model, with its input and what is read from its outputs.
-    pub model: f64,
-    /// Carrying finds to the sphere.
-    pub carry: f64,
-    /// Edges, holes, growth, cutting masks.
-    pub work: f64,
-    /// Encoding and writing.
-    pub write: f64,
-}
-
-impl StageSeconds {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.decode += other.decode;
-        self.cut += other.cut;
-        self.model += other.model;
-        self.carry += other.carry;
-        self.work += other.work;
-        self.write += other.write;
-    }
+    /// Whether only the frames around it have it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_filled: bool,
 }
 
 /// What was done, or would be.
@@ -94,8 +69,16 @@ pub struct Masked {
     pub still_share: Option<f64>,
     /// Where the description of the model came from.
     pub explanation: String,
+    /// Finds that frames around a frame have and it missed.
+    pub filled: usize,
+    /// Weak finds that no frame around theirs knows.
+    pub dropped: usize,
+    /// Frames before and behind that have a say in a frame.
+    pub temporal: usize,
     /// Where the time went.
-    pub seconds: StageSeconds,
+    pub times: StageTimes,
+    /// The stage that limits.
+    pub limit: &'static str,
     /// Frames left out.
     pub skipped: Vec<Skipped>,
     /// Whether nothing was written because nothing was to be.
@@ -125,7 +108,11 @@ impl Masked {
             looked_for: job.segmenter.map_or_else(Vec::new, |s| s.wanted().map(str::to_owned).collect()),
             explanation: job.segmenter.map_or_else(String::new, |s| s.explanation.clone()),
             still_share: job.still.filter(|_| job.options.still_patch).map(StillMasks::share),
-            seconds: StageSeconds::default(),
+            filled: 0,
+            dropped: 0,
+            temporal: job.reach,
+            times: StageTimes::default(),
+            limit: "",
             skipped: Vec::new(),
             is_dry_run: false,
             is_cancelled: false,

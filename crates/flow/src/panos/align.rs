@@ -59,6 +59,8 @@ pub struct PanoAlignment {
     pub frames: usize,
     /// Those with a pose.
     pub registered: usize,
+    /// What aligned them.
+    pub tool: String,
     /// Points of the model.
     pub points: u64,
     /// Mean reprojection error, px.
@@ -87,6 +89,7 @@ impl PanoAlignment {
         Self {
             frames: poses.frames.len(),
             registered: poses.registered(),
+            tool: poses.tool.clone(),
             points: poses.points,
             mean_reprojection_px: poses.mean_reprojection_px,
             track_length: poses.track_length,
@@ -246,10 +249,11 @@ fn align_views(
     let aligned = run(&job, &tool, host)?;
     let input = fingerprint(folder, options);
     let is_known = known.is_some();
+    let by = format!("{}, {} mapper", tool.describe(), options.mapper.name());
     let (model, poses) = match known {
         Some(known) => with_known(aligned.model, known, choice.refine, &description, &tool, input)?,
         None => {
-            let context = Context { description: &description, folder, tool: &tool, input };
+            let context = Context { description: &description, folder, tool: &tool, by: &by, input };
             context.with_scale(aligned, track.as_ref(), &job, host)?
         }
     };
@@ -303,14 +307,14 @@ fn with_known(
         let poses = Poses { tool: by("points"), ..found(&model) };
         return Ok((model, poses));
     }
-    let own = poses_of(&model, description, tool, input.clone(), known.is_metric)?;
+    let own = poses_of(&model, description, &tool.describe(), input.clone(), known.is_metric)?;
     let pairs = own.frames.iter().zip(&known.frames).filter_map(|(a, b)| Some((a.pose()?, b.pose()?)));
     let pairs: Vec<(Pose, Pose)> = pairs.collect();
     // An adjustment leaves the world free to drift: it is brought back to where the given poses are.
     if let Ok(compared) = gausset_sfm::compare::compare(&pairs, &[]) {
         model.transform(&compared.fit);
     }
-    let own = poses_of(&model, description, tool, input.clone(), known.is_metric)?;
+    let own = poses_of(&model, description, &tool.describe(), input.clone(), known.is_metric)?;
     Ok((model.clone(), Poses { tool: by("refined"), frames: own.frames, ..found(&model) }))
 }
 
@@ -319,6 +323,8 @@ struct Context<'a> {
     description: &'a Description,
     folder: &'a Path,
     tool: &'a Tool,
+    /// What aligns, in words.
+    by: &'a str,
     input: String,
 }
 
@@ -373,7 +379,7 @@ impl Context<'_> {
     }
 
     fn poses(&self, model: &Model, is_metric: bool) -> Result<Poses, Failure> {
-        poses_of(model, self.description, self.tool, self.input.clone(), is_metric)
+        poses_of(model, self.description, self.by, self.input.clone(), is_metric)
     }
 }
 
@@ -406,7 +412,7 @@ fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: 
 fn poses_of(
     model: &Model,
     description: &Description,
-    tool: &Tool,
+    by: &str,
     input: String,
     is_metric: bool,
 ) -> Result<Poses, Failure> {
@@ -424,7 +430,7 @@ fn poses_of(
         }
     };
     Ok(Poses {
-        tool: tool.describe(),
+        tool: by.to_owned(),
         input,
         is_metric,
         points: model.colmap.points.len() as u64,

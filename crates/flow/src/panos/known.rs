@@ -18,33 +18,56 @@ const SAME_CENTRE: f64 = 1e-3;
 ///
 /// # Errors
 /// Poses that cannot be read or have no name in common with the frames or their views.
-pub(super) fn poses_of_frames(
+pub(crate) fn poses_of_frames(
     description: &Description,
     path: &Path,
     host: &mut Host<'_>,
 ) -> Result<Poses, Failure> {
     let list = find::read(path)?;
     let failed = |e: MatchError| Failure::new("poses", format!("{}: names: {e}", path.display()));
-    let found = match of_panoramas(description, &list) {
+    let found = match of_panoramas(&description.frames, &list) {
         Ok(found) => found,
         // Names of views have a folder, and as many of them as there are views share their stem.
         Err(first) => of_views(description, &list, path, host)?.ok_or_else(|| failed(first))?,
     };
+    Ok(named(&description.frames, &found, &list, path, host))
+}
+
+/// The poses of panoramas of these names, from a file of any form.
+///
+/// # Errors
+/// Poses that cannot be read or have no name in common with the frames.
+#[cfg(feature = "masks")]
+pub(crate) fn poses_of_names(frames: &[String], path: &Path, host: &mut Host<'_>) -> Result<Poses, Failure> {
+    let list = find::read(path)?;
+    let found = of_panoramas(frames, &list)
+        .map_err(|e| Failure::new("poses", format!("{}: names: {e}", path.display())))?;
+    Ok(named(frames, &found, &list, path, host))
+}
+
+/// Poses under the names of their frames.
+fn named(
+    frames: &[String],
+    found: &[Option<Pose>],
+    list: &Trajectory,
+    path: &Path,
+    host: &mut Host<'_>,
+) -> Poses {
     if let Some(note) = &list.note {
         host.warn("poses", format!("{}: {note}", path.display()));
     }
-    let frames = description.frames.iter().zip(&found).map(|(name, pose)| FramePose {
+    let frames = frames.iter().zip(found).map(|(name, pose)| FramePose {
         name: name.clone(),
         rotation: pose.map(|p| p.quaternion()),
         translation: pose.map(|p| p.translation),
     });
-    Ok(Poses {
+    Poses {
         tool: list.form.to_owned(),
         is_metric: list.is_metric,
         applied: list.applied,
         frames: frames.collect(),
         ..Poses::default()
-    })
+    }
 }
 
 /// A list of names as poses to be matched with.
@@ -53,9 +76,9 @@ fn names(names: impl Iterator<Item = String>) -> Trajectory {
     Trajectory { poses: (0..).zip(names).map(pose).collect(), ..Trajectory::default() }
 }
 
-fn of_panoramas(description: &Description, list: &Trajectory) -> Result<Vec<Option<Pose>>, MatchError> {
-    let pairs = matching::pairs(list, &names(description.frames.iter().cloned()))?;
-    let mut found = vec![None; description.frames.len()];
+fn of_panoramas(frames: &[String], list: &Trajectory) -> Result<Vec<Option<Pose>>, MatchError> {
+    let pairs = matching::pairs(list, &names(frames.iter().cloned()))?;
+    let mut found = vec![None; frames.len()];
     for (pose, frame) in pairs.pairs {
         found[frame] = Some(list.poses[pose].pose);
     }

@@ -7,7 +7,7 @@ pub mod compare;
 pub mod convert;
 pub mod export;
 pub mod frames;
-mod known;
+pub(crate) mod known;
 pub mod masks;
 pub mod model;
 pub mod run;

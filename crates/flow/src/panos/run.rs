@@ -25,7 +25,7 @@ use super::colour::ColourChoice;
 use super::model;
 use super::source::FrameChoice;
 use super::sphere;
-use super::split::{self, SplitOptions, ViewChoice};
+use super::split::{self, MaskShare, SplitOptions, ViewChoice};
 use super::track::TrackOffset;
 use crate::tool::{SILENCE, ToolOptions};
 use crate::training::{self, Conditions, Trained};
@@ -59,6 +59,8 @@ pub struct PanoOptions {
     pub mask_command: Option<String>,
     /// A segmentation model that makes a mask per frame, kept in `masks/` of the output.
     pub mask_model: Option<PathBuf>,
+    /// Frames before and behind that have a say in what the model found in a frame, as for a split.
+    pub temporal: Option<u32>,
     /// What is done to the colours.
     pub colours: ColourChoice,
     /// Which frames.
@@ -89,6 +91,7 @@ impl PanoOptions {
             masks: None,
             mask_command: None,
             mask_model: None,
+            temporal: None,
             colours: ColourChoice::default(),
             frames: FrameChoice::default(),
             tool: ToolOptions::default(),
@@ -105,10 +108,19 @@ impl PanoOptions {
 pub struct PanoRun {
     /// The alignment.
     pub alignment: PanoAlignment,
+    /// What a model masked, where there was one.
+    pub masked: Option<MaskShare>,
     /// The training.
     pub trained: Trained,
     /// Whether frames had to be left out of the views.
     pub has_skipped: bool,
+}
+
+/// What is known before the training.
+struct Prepared {
+    alignment: PanoAlignment,
+    masked: Option<MaskShare>,
+    has_skipped: bool,
 }
 
 /// Where the parts of a job are.
@@ -147,12 +159,14 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     cut.views.size = Some(natural.min(ALIGN_SIDE));
     let _lock = records::lock(&options.output)?;
     cut.force = claim(options)?;
+    let mut masked = None;
     let masks = match &options.mask_model {
         Some(model) => {
             let folder = folder("masks");
-            if !split::masks_by_model(model, &source, &folder, &cut, host)? {
-                return Err(Failure::stopped());
-            }
+            let share = split::masks_by_model(model, &source, &folder, &cut, host)?;
+            let share = share.ok_or_else(Failure::stopped)?;
+            host.report(Event::Masked(share.clone()));
+            masked = Some(share);
             Some(folder)
         }
         None => options.masks.clone(),
@@ -171,12 +185,13 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     };
     let alignment = PanoAlignment::of(&poses, &folders.align);
     host.report(Event::PanosAligned(Box::new(alignment.clone())));
+    let prepared = Prepared { alignment, masked, has_skipped };
     if is_sphere {
         let known = model::points_of(&folders.align)?;
         let (points, extent) = with_far_points(&folders.align, known, &poses, host)?;
-        let masked = PanoOptions { masks, ..options.clone() };
-        sphere::write(&masked, &folders.train, &source, &poses, points)?;
-        return train(options, &folders, (alignment, has_skipped), extent, conditions, host);
+        let with_masks = PanoOptions { masks, ..options.clone() };
+        sphere::write(&with_masks, &folders.train, &source, &poses, points)?;
+        return train(options, &folders, prepared, extent, conditions, host);
     }
     host.stage(Stage::CutForTraining);
     let chosen = views(options.train_layout, options.train_size);
@@ -191,25 +206,26 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     }
     report_times(&report, host);
     let extent = write_model(options, &folders, &poses, host)?;
-    train(options, &folders, (alignment, has_skipped), extent, conditions, host)
+    train(options, &folders, prepared, extent, conditions, host)
 }
 
 /// The training of what was prepared.
 fn train(
     options: &PanoOptions,
     folders: &Folders,
-    (alignment, has_skipped): (PanoAlignment, bool),
+    prepared: Prepared,
     extent: f64,
     conditions: Conditions,
     host: &mut Host<'_>,
 ) -> Result<PanoRun, Failure> {
     let training = TrainOptions {
         scene_extent: Some(extent),
-        ..training_options(options, &folders.train, Some(alignment.registered))
+        ..training_options(options, &folders.train, Some(prepared.alignment.registered))
     };
     let run = folders.run.clone();
     let trained = training::begin_or_go_on(run, &training, options.overwrite, conditions, host)?;
-    Ok(PanoRun { alignment, trained, has_skipped })
+    let Prepared { alignment, masked, has_skipped } = prepared;
+    Ok(PanoRun { alignment, masked, trained, has_skipped })
 }
 
 /// Where the time of a split went, if it did anything.
@@ -291,6 +307,7 @@ fn made_with(options: &PanoOptions) -> Value {
         "masks": place(&options.masks),
         "mask-command": options.mask_command,
         "mask-model": place(&options.mask_model),
+        "temporal": options.temporal,
         "look": Some(options.colours.look.text()).filter(|text| !text.is_empty()),
         "lut": place(&options.colours.lut),
         "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),
@@ -354,6 +371,7 @@ fn split_options(
         crop_bottom: options.crop_bottom,
         masks: options.masks.clone(),
         mask_command: options.mask_command.clone(),
+        temporal: options.temporal,
         colours: options.colours.clone(),
         tool_timeout: options.tool.timeout.unwrap_or(SILENCE),
         threads: options.threads,

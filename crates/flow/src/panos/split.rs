@@ -103,6 +103,8 @@ pub struct SplitOptions {
     pub mask_command: Option<String>,
     /// A segmentation model that makes a mask per frame before anything is cut, kept in `panorama_masks/` of the output.
     pub mask_model: Option<PathBuf>,
+    /// Frames before and behind that have a say in what the model found in a frame; `None` = 1 for films, 0 for others.
+    pub temporal: Option<u32>,
     /// Turn panoramas level by the pitch and roll that their metadata say.
     pub level_gpano: bool,
     /// Kind of the views.
@@ -146,6 +148,7 @@ impl SplitOptions {
             masks: None,
             mask_command: None,
             mask_model: None,
+            temporal: None,
             level_gpano: false,
             format: Format::Jpeg(95),
             naming: Naming::Rig,
@@ -303,9 +306,12 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         split::claim(&options.output, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
         owned::stays_inside(&options.output, Path::new(PANORAMA_MASKS))?;
         let folder = options.output.join(PANORAMA_MASKS);
-        if !masks_by_model(model, source, &folder, options, host)? {
-            host.stage(Stage::CutStopped);
-            return Ok(Report { is_cancelled: true, ..Report::default() });
+        match masks_by_model(model, source, &folder, options, host)? {
+            Some(share) => host.report(Event::Masked(share)),
+            None => {
+                host.stage(Stage::CutStopped);
+                return Ok(Report { is_cancelled: true, ..Report::default() });
+            }
         }
         let with_masks = SplitOptions { masks: Some(folder), mask_model: None, ..options.clone() };
         return split_source(&with_masks, source, host);
@@ -350,7 +356,22 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
 /// Folder in the output for masks that a model makes.
 const PANORAMA_MASKS: &str = "panorama_masks";
 
-/// Masks of the frames of a source by a model; whether all of them were made.
+/// What a model masked.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct MaskShare {
+    /// Frames that were looked at.
+    pub frames: usize,
+    /// Those in which something was found.
+    pub with_finds: usize,
+    /// Mean over the frames of the share of the sphere that is removed.
+    pub removed_mean: f64,
+    /// The largest of these shares.
+    pub removed_worst: f64,
+    /// Frames without a mask because they cannot be used.
+    pub skipped: usize,
+}
+
+/// Masks of the frames of a source by a model; `None` when it was to stop.
 ///
 /// # Errors
 /// A model or frames that cannot be used.
@@ -361,16 +382,25 @@ pub(super) fn masks_by_model(
     folder: &Path,
     options: &SplitOptions,
     host: &mut Host<'_>,
-) -> Result<bool, Failure> {
+) -> Result<Option<MaskShare>, Failure> {
     use crate::mask::{MaskOptions, mask_source};
     let options = MaskOptions {
+        temporal: options.temporal,
         threads: options.threads,
         simd: options.simd,
         model: Some(model.to_owned()),
         ..MaskOptions::new(&options.input, folder)
     };
     host.stage(Stage::FindMasks);
-    Ok(!mask_source(&options, source.clone(), host)?.is_cancelled)
+    let done = mask_source(&options, source.clone(), host)?;
+    let share = MaskShare {
+        frames: done.frames,
+        with_finds: done.with_finds,
+        removed_mean: done.removed_mean,
+        removed_worst: done.removed_worst,
+        skipped: done.skipped.len(),
+    };
+    Ok((!done.is_cancelled).then_some(share))
 }
 
 /// Models are not built in.
@@ -381,7 +411,7 @@ pub(super) fn masks_by_model(
     _folder: &Path,
     _options: &SplitOptions,
     _host: &mut Host<'_>,
-) -> Result<bool, Failure> {
+) -> Result<Option<MaskShare>, Failure> {
     Err(Failure::usage("⟨mask-model⟩: this program was built without models (feature `masks`)"))
 }
 

@@ -4,24 +4,27 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::mask::{self, InputKind, MaskOptions, Masked, Modes, Reach};
+use gausset_flow::Host;
+use gausset_flow::mask::{self, CutoutFormat, InputKind, KeepBox, MaskOptions, Masked, Modes, Reach};
 use gausset_pano::layout::Layout;
 
 use crate::Ending;
+use crate::commands::making::{MakingArgs, make};
+use crate::commands::pano::split::ChoiceArgs;
 use crate::commands::pano::views::layout_parser;
-use crate::commands::training::{ending, interrupted};
 use crate::console::Console;
+use crate::describe;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::interrupt::Interrupt;
-use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
 Examples:
   gausset mask walk/ -o masks/ --model rf-detr-seg-nano.onnx
   gausset mask walk/ -o masks/ --still-patch                 operator and tripod, without any model
   gausset pano split walk/ -o work/ --masks masks/           views with their masks
+  gausset mask tour.mp4 -o masks/ --model m.onnx             the frames that `pano split tour.mp4` takes
   gausset mask work/ -o work_masks/ --model m.onnx           the views of a split
+  gausset mask work/ -o boxed/ --keep-box -1,-1,-1,1,1,1     what an aligned split shows beside a box
   gausset mask photos/ -o photos_masks/ --model m.onnx --remove person,vehicle --dilate 7px
 Models come from elsewhere, with their own licences: docs/masks.md says which and how. Black is what is removed.
 Finished frames are kept: the same command goes on after an interruption.";
@@ -30,7 +33,7 @@ Finished frames are kept: the same command goes on after an interruption.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct MaskArgs {
-    /// A panorama or a photograph, a folder of either, or the folder of a split.
+    /// A panorama, video or photograph, a folder of pictures, or the folder of a split.
     #[arg(value_name = "IN")]
     input: PathBuf,
     /// Folder for the masks: NAME.jpg.png for each picture NAME.jpg in which something is found.
@@ -48,6 +51,12 @@ pub(crate) struct MaskArgs {
     /// Remove everything within so many degrees of straight down.
     #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     crop_bottom: f64,
+    /// Keep only what lies in a box in space: x, y, z of its least corner, then of its largest.
+    #[arg(long, value_name = "X,Y,Z,X,Y,Z", value_parser = parse_box, allow_hyphen_values = true)]
+    keep_box: Option<[[f64; 3]; 2]>,
+    /// Poses of the frames in whose world the box is, in any form of `pano compare` [default: those of the split].
+    #[arg(long, value_name = "FILE", requires = "keep_box")]
+    poses: Option<PathBuf>,
     /// What goes into it and comes out [default: the .toml beside it; else told by its outputs].
     #[arg(long, value_name = "FILE", requires = "model")]
     model_toml: Option<PathBuf>,
@@ -69,6 +78,10 @@ pub(crate) struct MaskArgs {
         })
     )]
     kind: Option<InputKind>,
+    /// Frames in a row that may miss a find which those around them have, and within which a weak find needs another
+    /// one; 0: each frame for itself [default: 1 for videos and splits of them, 0 for pictures].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=5))]
+    temporal: Option<u32>,
     /// Views of the first pass over a panorama.
     #[arg(
         long, value_name = "LAYOUT", default_value = "ring8-caps", hide_possible_values = true,
@@ -100,6 +113,13 @@ pub(crate) struct MaskArgs {
         })
     )]
     modes: Modes,
+    /// How cut-outs are written, without losses: png|webp.
+    #[arg(
+        long, value_name = "FORMAT", default_value = "png", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(["png", "webp"])
+            .map(|name| if name == "webp" { CutoutFormat::Webp } else { CutoutFormat::Png })
+    )]
+    cutout_format: CutoutFormat,
     /// Cut-outs get soft edges so many degrees wide.
     #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     feather: f64,
@@ -112,15 +132,13 @@ pub(crate) struct MaskArgs {
     /// Say what the model was taken for, and what is looked for.
     #[arg(long)]
     explain: bool,
-    /// Make finished masks anew, and replace files of somebody else.
-    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
-    force: bool,
-    /// Open pictures and model; write nothing.
-    #[arg(long)]
-    dry_run: bool,
-    /// Print the result as a JSON object.
-    #[arg(long)]
-    pub(super) json: bool,
+    /// Write profile.json, profile.csv and trace.json of the job into a folder.
+    #[arg(long, value_name = "DIR", conflicts_with = "dry_run")]
+    profile: Option<PathBuf>,
+    #[command(flatten)]
+    choice: ChoiceArgs,
+    #[command(flatten)]
+    pub(super) making: MakingArgs,
     #[command(flatten)]
     compute: ComputeArgs,
 }
@@ -128,6 +146,16 @@ pub(crate) struct MaskArgs {
 fn parse_share(text: &str) -> Result<f32, String> {
     let share = text.parse::<f32>().ok().filter(|v| (0.0..=1.0).contains(v));
     share.ok_or_else(|| format!("expected 0 to 1, found `{text}`"))
+}
+
+/// Six numbers.
+fn parse_box(text: &str) -> Result<[[f64; 3]; 2], String> {
+    let numbers: Option<Vec<f64>> =
+        text.split(',').map(|v| v.trim().parse().ok().filter(|v: &f64| v.is_finite())).collect();
+    match numbers.as_deref() {
+        Some(&[a, b, c, x, y, z]) if a < x && b < y && c < z => Ok([[a, b, c], [x, y, z]]),
+        _ => Err(format!("expected x,y,z of the least corner and x,y,z of the largest, found `{text}`")),
+    }
 }
 
 /// `0.6` degrees or `7px`.
@@ -151,7 +179,10 @@ impl MaskArgs {
         options.wanted.keep.clone_from(&self.keep);
         options.wanted.confidence = self.confidence;
         MaskOptions {
+            frames: self.choice.options(),
             kind: self.kind,
+            keep_box: self.keep_box.map(|corners| KeepBox { corners, poses: self.poses.clone() }),
+            temporal: self.temporal,
             still_patch: self.still_patch,
             shadow: self.shadow,
             crop_bottom: self.crop_bottom,
@@ -163,9 +194,11 @@ impl MaskArgs {
             edges: self.edges,
             feather: self.feather,
             modes: self.modes,
+            cutouts: self.cutout_format,
             empty_masks: self.empty_masks,
             model_timeout: self.model_timeout,
-            force: self.force,
+            profile: self.profile.clone(),
+            force: self.making.force,
             threads: self.compute.threads,
             simd: self.compute.device.level(),
             ..options
@@ -175,17 +208,9 @@ impl MaskArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, Ending> {
-    let interrupt = Interrupt::watch();
     let options = args.options();
-    let done = match attend(&interrupt, console, |host| mask::mask(&options, args.dry_run, host)) {
-        Ok(done) => done,
-        Err(failure) => return ending(failure, &interrupt),
-    };
-    console.object_or(&done, || text(&done, args))?;
-    if done.is_cancelled {
-        return Ok(interrupted(&interrupt));
-    }
-    Ok(Status::done(!done.skipped.is_empty()))
+    let job = |host: &mut Host<'_>| mask::mask(&options, args.making.dry_run, host);
+    make(console, job, |done| text(done, args))
 }
 
 /// What was found, for people.
@@ -210,6 +235,9 @@ fn text(done: &Masked, args: &MaskArgs) -> String {
         (Some(_), classes) => format!("; found in {}: {}", done.with_finds, classes.join(", ")),
     };
     lines.push(format!("{output}: {}{kept}{found}", plural(done.frames, done.of)));
+    if done.temporal > 0 && args.model.is_some() {
+        lines.push(format!("over time: {} filled in, {} dropped", done.filled, done.dropped));
+    }
     if let Some(share) = done.still_share {
         lines.push(format!("rides along: {:.2} % of the sphere", 100.0 * share));
     }
@@ -222,13 +250,9 @@ fn text(done: &Masked, args: &MaskArgs) -> String {
             percent(done.removed_worst)
         ));
     }
-    let s = &done.seconds;
-    let all = s.decode + s.cut + s.model + s.carry + s.work + s.write;
-    if all > 0.0 {
-        lines.push(format!(
-            "worked {all:.1} s: decoding {:.1}, cutting {:.1}, model {:.1}, carrying {:.1}, working over {:.1}, writing {:.1}",
-            s.decode, s.cut, s.model, s.carry, s.work, s.write
-        ));
+    let text = lines.join("\n") + "\n";
+    if done.frames == done.resumed {
+        return text;
     }
-    lines.join("\n") + "\n"
+    format!("{text}limited by: {}\n\n{}", done.limit, describe::stages(&done.times))
 }

@@ -11,7 +11,8 @@ mod exposure;
 pub(crate) mod field;
 pub(crate) mod info;
 mod made;
-pub(crate) mod man;
+pub(crate) mod making;
+mod man;
 #[cfg(feature = "masks")]
 pub(crate) mod mask;
 pub(crate) mod pano;
@@ -104,7 +105,7 @@ impl Command {
             Self::Run(args) => args.json,
             Self::Pano(args) => args.is_json(),
             #[cfg(feature = "masks")]
-            Self::Mask(args) => args.json,
+            Self::Mask(args) => args.making.json,
             Self::Field(args) => args.is_json(),
             Self::Render(args) => args.json,
             Self::Completions(_) | Self::Man(_) => false,

@@ -3,17 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use gausset_flow::Host;
 use gausset_flow::panos::calibrate::{self as pano_calibrate, Calibrated};
 use gausset_flow::panos::{CalibrateOptions, CircleRadius};
 
 use super::split::parse_positive;
 use crate::Ending;
-use crate::commands::training::ending;
+use crate::commands::making::{MakingArgs, make};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::interrupt::Interrupt;
-use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -47,15 +46,8 @@ pub(crate) struct CalibrateArgs {
     /// Video: last second.
     #[arg(long, value_name = "S", value_parser = parse_positive)]
     end: Option<f64>,
-    /// Replace a file that is there.
-    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
-    force: bool,
-    /// Look at the frames; write nothing.
-    #[arg(long)]
-    dry_run: bool,
-    /// Print the result as a JSON object.
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) making: MakingArgs,
     #[command(flatten)]
     compute: ComputeArgs,
 }
@@ -70,7 +62,7 @@ impl CalibrateArgs {
             max_frames: self.max_frames,
             start: self.start,
             end: self.end,
-            force: self.force,
+            force: self.making.force,
             threads: self.compute.threads,
             simd: self.compute.device.level(),
         }
@@ -89,15 +81,9 @@ fn parse_radius(text: &str) -> Result<CircleRadius, String> {
 
 /// Runs the command.
 pub(crate) fn run(args: &CalibrateArgs, console: &Console) -> Result<Status, Ending> {
-    let interrupt = Interrupt::watch();
     let options = args.options();
-    match attend(&interrupt, console, |host| pano_calibrate::calibrate(&options, args.dry_run, host)) {
-        Ok(done) => {
-            console.object_or(&done, || text(&done, args))?;
-            Ok(Status::Done)
-        }
-        Err(failure) => ending(failure, &interrupt),
-    }
+    let job = |host: &mut Host<'_>| pano_calibrate::calibrate(&options, args.making.dry_run, host);
+    make(console, job, |done| text(done, args))
 }
 
 /// What was found, for people.

@@ -4,21 +4,19 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::Failure;
 use gausset_flow::panos::convert::{self as pano_convert, Converted, Target};
 use gausset_flow::panos::{ConvertOptions, FrameChoice};
+use gausset_flow::{Failure, Host};
 use gausset_pano::cube::{Face, Net, Order};
 use gausset_pano::cutter::Format;
 
 use super::colour::ColourArgs;
 use super::shape::{ShapeArgs, parse_faces, parse_turns};
 use crate::Ending;
-use crate::commands::training::{ending, interrupted};
+use crate::commands::making::{MakingArgs, make};
 use crate::console::Console;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
-use crate::interrupt::Interrupt;
-use crate::listener::attend;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -76,15 +74,8 @@ pub(crate) struct ConvertArgs {
     /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
     #[arg(long, value_name = "FILE", help_heading = "Frames")]
     lens: Option<PathBuf>,
-    /// Make finished pictures anew, and replace files of somebody else.
-    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
-    force: bool,
-    /// Say what would be made; write nothing.
-    #[arg(long)]
-    dry_run: bool,
-    /// Print the result as a JSON object.
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) making: MakingArgs,
     #[command(flatten)]
     compute: ComputeArgs,
 }
@@ -104,7 +95,7 @@ impl ConvertArgs {
                 shape: self.shape.options(),
                 ..FrameChoice::default()
             },
-            force: self.force,
+            force: self.making.force,
             threads: self.compute.threads,
             simd: self.compute.device.level(),
         })
@@ -175,18 +166,9 @@ impl ConvertArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &ConvertArgs, console: &Console) -> Result<Status, Ending> {
-    let interrupt = Interrupt::watch();
     let options = args.options()?;
-    let job = attend(&interrupt, console, |host| pano_convert::convert(&options, args.dry_run, host));
-    let done = match job {
-        Ok(done) => done,
-        Err(failure) => return ending(failure, &interrupt),
-    };
-    console.object_or(&done, || text(&done, args))?;
-    if done.is_cancelled {
-        return Ok(interrupted(&interrupt));
-    }
-    Ok(Status::done(!done.skipped.is_empty()))
+    let job = |host: &mut Host<'_>| pano_convert::convert(&options, args.making.dry_run, host);
+    make(console, job, |done| text(done, args))
 }
 
 /// What was made, for people.

@@ -4,16 +4,15 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use gausset_flow::Host;
 use gausset_flow::panos::masks::{self as pano_masks, Carry, Combine, MasksMade, MasksOptions};
 
 use super::views::ViewArgs;
 use crate::Ending;
-use crate::commands::training::{ending, interrupted};
+use crate::commands::making::{MakingArgs, make};
 use crate::console::Console;
 use crate::describe;
 use crate::exit::Status;
-use crate::interrupt::Interrupt;
-use crate::listener::attend;
 use crate::numbers::counted;
 
 const AFTER_HELP: &str = "\
@@ -61,15 +60,8 @@ pub(crate) struct MasksArgs {
     feather: f64,
     #[command(flatten)]
     views: ViewArgs,
-    /// Replace files of somebody else.
-    #[arg(long, alias = "overwrite", short_aliases = ['y', 'w'])]
-    force: bool,
-    /// Say what would be made; write nothing.
-    #[arg(long)]
-    dry_run: bool,
-    /// Print the result as a JSON object.
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) making: MakingArgs,
 }
 
 impl MasksArgs {
@@ -87,25 +79,16 @@ impl MasksArgs {
             views: self.views.options(),
             dilate: self.dilate,
             feather: self.feather,
-            force: self.force,
+            force: self.making.force,
         }
     }
 }
 
 /// Runs the command.
 pub(crate) fn run(args: &MasksArgs, console: &Console) -> Result<Status, Ending> {
-    let interrupt = Interrupt::watch();
     let options = args.options();
-    let job = attend(&interrupt, console, |host| pano_masks::masks(&options, args.dry_run, host));
-    let made = match job {
-        Ok(made) => made,
-        Err(failure) => return ending(failure, &interrupt),
-    };
-    console.object_or(&made, || text(&made, args))?;
-    if made.is_cancelled {
-        return Ok(interrupted(&interrupt));
-    }
-    Ok(Status::done(!made.skipped.is_empty()))
+    let job = |host: &mut Host<'_>| pano_masks::masks(&options, args.making.dry_run, host);
+    make(console, job, |made| text(made, args))
 }
 
 /// What was made, for people.

@@ -74,9 +74,9 @@ impl PanoArgs {
             What::Frames(args) => args.json,
             What::Layouts(args) => args.json,
             What::Preview(args) => args.json,
-            What::Convert(args) => args.json,
-            What::Calibrate(args) => args.json,
-            What::Masks(args) => args.json,
+            What::Convert(args) => args.making.json,
+            What::Calibrate(args) => args.making.json,
+            What::Masks(args) => args.making.json,
             What::Compare(args) => args.json,
             What::Export(args) => args.json,
         }

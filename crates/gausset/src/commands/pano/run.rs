@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use gausset_flow::Host;
 use gausset_flow::panos::run as pano_run;
+use gausset_flow::panos::split::MaskShare;
 use gausset_flow::panos::{PanoOptions, PanoRun};
 use gausset_pano::layout::Layout;
 use gausset_train::TrainOptions;
@@ -23,7 +24,7 @@ use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend_watched;
 use crate::options::{MoreOptions, OptionArgs, PanosToSplat};
-use crate::{Ending, describe};
+use crate::{Ending, describe, table};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -64,6 +65,12 @@ pub(crate) struct RunArgs {
     /// A segmentation model (.onnx) that masks people and what they carry (docs/masks.md).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["masks", "mask_command"], help_heading = "Views")]
     mask_model: Option<PathBuf>,
+    /// With it: frames before and behind that have a say in a frame, 0 to 5 [default: 1 for videos, 0 for pictures].
+    #[arg(
+        long, value_name = "N", requires = "mask_model", help_heading = "Views",
+        value_parser = clap::value_parser!(u32).range(0..=5)
+    )]
+    temporal: Option<u32>,
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
@@ -98,6 +105,11 @@ pub(crate) struct RunArgs {
 struct Ran<'a> {
     frames: usize,
     registered: usize,
+    /// What aligned them.
+    tool: &'a str,
+    /// What a model masked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    masks: Option<&'a MaskShare>,
     points: u64,
     mean_reprojection_px: f64,
     training: Counted<'a, gausset_train::Summary>,
@@ -114,6 +126,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         masks: args.masks.clone(),
         mask_command: args.mask_command.clone(),
         mask_model: args.mask_model.clone(),
+        temporal: args.temporal,
         colours: args.colours.options(),
         frames: args.choice.options(),
         tool: args.tool.options(),
@@ -130,16 +143,21 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         Ok(done) => done,
         Err(failure) => return ending(failure, &interrupt),
     };
-    let PanoRun { alignment, trained, has_skipped } = &done;
+    let PanoRun { alignment, masked, trained, has_skipped } = &done;
     let result = Ran {
         frames: alignment.frames,
         registered: alignment.registered,
+        tool: &alignment.tool,
+        masks: masked.as_ref(),
         points: alignment.points,
         mean_reprojection_px: alignment.mean_reprojection_px,
         training: object(trained),
     };
     let status = status(trained, &interrupt, console);
-    console.object_or(&result, || describe::panos(alignment) + &describe::trained(trained))?;
+    console.object_or(&result, || {
+        let masks = masked.as_ref().map(|share| table::facts(&[("masks", describe::mask_share(share))]));
+        describe::panos(alignment) + &masks.unwrap_or_default() + &describe::trained(trained)
+    })?;
     let is_partial = (*has_skipped || alignment.registered < alignment.frames) && !trained.allow_missing;
     Ok(if status == Status::Done { Status::done(is_partial) } else { status })
 }

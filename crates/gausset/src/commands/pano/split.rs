@@ -60,6 +60,12 @@ pub(crate) struct SplitArgs {
     /// A segmentation model (.onnx) that masks people and what they carry (docs/masks.md).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["masks", "mask_command"], help_heading = "Views")]
     pub(crate) mask_model: Option<PathBuf>,
+    /// With it: frames before and behind that have a say in a frame, 0 to 5 [default: 1 for videos, 0 for pictures].
+    #[arg(
+        long, value_name = "N", requires = "mask_model", help_heading = "Views",
+        value_parser = clap::value_parser!(u32).range(0..=5)
+    )]
+    pub(crate) temporal: Option<u32>,
     /// Turn panoramas level: gpano = by the pitch and roll that their metadata say.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
     pub(crate) level: Option<String>,
@@ -196,6 +202,7 @@ impl SplitArgs {
             masks: self.masks.clone(),
             mask_command: self.mask_command.clone(),
             mask_model: self.mask_model.clone(),
+            temporal: self.temporal,
             level_gpano: self.level.is_some(),
             format,
             naming: self.naming,

@@ -1,0 +1,102 @@
+//! The files of a frame: encoded and written without their names by a worker, named together by the calling thread.
+
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::{
+    Disk, FileSystem, Overwrite, Unnamed, WriteError, name_together, refuse_existing, write_unnamed,
+};
+use gausset_io::image::encode::{PngPixels, png, webp_rgba8};
+use gausset_io::owned;
+use gausset_pano::sphere_mask::REMOVED;
+
+use super::frame::Outcome;
+use super::input::Names;
+use super::manifest::Line;
+use super::{CutoutFormat, Job, Modes};
+use crate::Failure;
+
+/// What makes a folder of masks ours.
+pub(super) const PURPOSE: &str = "masks";
+/// Folder of the cut-outs, beside the masks.
+const CUTOUTS: &str = "cutouts";
+
+/// Masks as PNG, and cut-outs where they are wanted. A mask that keeps everything is no file.
+pub(super) fn encoded(
+    job: &Job<'_>,
+    names: &[Names],
+    outcome: &Outcome,
+) -> Result<Vec<(PathBuf, Vec<u8>)>, String> {
+    let mut files = Vec::new();
+    let modes = job.options.modes;
+    // The mask ends where the soft edge begins.
+    let removed = if job.options.feather > 0.0 { 1 } else { REMOVED };
+    let hardened = |mask: &[u8]| mask.iter().map(|k| if *k < removed { 0 } else { 255 }).collect::<Vec<u8>>();
+    for (index, (mask, [w, h])) in outcome.masks.iter().enumerate() {
+        let (w, h) = (*w as u32, *h as u32);
+        let hard = hardened(mask);
+        let is_needed = job.options.empty_masks || hard.contains(&0);
+        if modes != Modes::Cutouts && is_needed {
+            let bytes = png(w, h, PngPixels::Grey8(&hard), &[]).map_err(|e| e.to_string())?;
+            files.push((names[index].mask.clone(), bytes));
+        }
+        if let Some(rgb) = outcome.rgb.get(index) {
+            let alpha = if job.options.feather > 0.0 { mask } else { &hard };
+            let pixels: Vec<u8> =
+                rgb.chunks_exact(3).zip(alpha).flat_map(|(p, &a)| [p[0], p[1], p[2], a]).collect();
+            let (bytes, extension) = match job.options.cutouts {
+                CutoutFormat::Png => {
+                    (png(w, h, PngPixels::Rgba8(&pixels), &[]).map_err(|e| e.to_string())?, "png")
+                }
+                CutoutFormat::Webp => (webp_rgba8(w, h, &pixels).map_err(|e| e.to_string())?, "webp"),
+            };
+            let name = format!("{}.{extension}", names[index].cutout.display());
+            files.push((Path::new(CUTOUTS).join(name), bytes));
+        }
+    }
+    Ok(files)
+}
+
+/// Writes the files of a frame, which wait for their names.
+pub(super) fn written(
+    job: &Job<'_>,
+    files: &[(PathBuf, Vec<u8>)],
+    before: Option<&Line>,
+) -> Result<Vec<Unnamed>, Failure> {
+    let folder = job.options.output.as_path();
+    let overwrite =
+        if job.options.force || before.is_some() { Overwrite::Replace } else { Overwrite::Refuse };
+    let mut unnamed = Vec::new();
+    for (path, bytes) in files {
+        owned::stays_inside(folder, path)?;
+        let whole = folder.join(path);
+        if !owned::is_ours(folder, PURPOSE) {
+            refuse_existing(&Disk, &whole, overwrite)?;
+        }
+        if let Some(parent) = whole.parent() {
+            Disk.create_folder(parent).map_err(|source| WriteError::Io {
+                path: parent.to_owned(),
+                action: "create folder",
+                source,
+            })?;
+        }
+        unnamed.push(write_unnamed(&whole, bytes)?);
+    }
+    Ok(unnamed)
+}
+
+/// Gives files their names, and removes those of an earlier mask that are no longer wanted.
+pub(super) fn named(
+    folder: &Path,
+    files: Vec<Unnamed>,
+    line: &Line,
+    before: Option<&Line>,
+) -> Result<(), Failure> {
+    name_together(files)?;
+    for name in before.into_iter().flat_map(|line| line.files.keys()) {
+        let path = Path::new(name);
+        if !line.files.contains_key(name) && owned::stays_inside(folder, path).is_ok() {
+            let _ = Disk.remove(&folder.join(path));
+        }
+    }
+    Ok(())
+}

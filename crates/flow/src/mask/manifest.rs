@@ -1,0 +1,93 @@
+//! `masks.jsonl`: a line for each finished frame, by which the same command goes on.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use gausset_io::atomic::{Disk, FileSystem, write_atomic};
+use gausset_io::{input, owned};
+use gausset_pano::frames::SourceFrame;
+use serde::{Deserialize, Serialize};
+
+use super::report::MaskedFind;
+use crate::Failure;
+
+/// Its name.
+pub(super) const MANIFEST: &str = "masks.jsonl";
+/// Longest one that is read.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+
+/// A line of the manifest: a frame that is done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Line {
+    pub(super) frame: String,
+    /// Length of its pictures, and when they were changed.
+    pub(super) bytes: u64,
+    pub(super) modified: u64,
+    /// Hash of what decides the bytes: model, engine, description, options, frames that have a say.
+    pub(super) settings: String,
+    pub(super) engine: String,
+    pub(super) model: String,
+    pub(super) detections: usize,
+    pub(super) finds: Vec<MaskedFind>,
+    /// Finds that were dropped because no frame around it knows them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub(super) dropped: usize,
+    /// Whether nothing could be said of the frames around it, where they should have had a say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) is_alone: bool,
+    /// Share of the sphere, or of the photograph, that is removed.
+    pub(super) removed: f64,
+    /// Files that were written, with their lengths.
+    pub(super) files: BTreeMap<String, u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+/// What is known of a folder from before.
+pub(super) struct Manifest {
+    folder: PathBuf,
+    known: BTreeMap<String, Line>,
+}
+
+impl Manifest {
+    pub(super) fn read(folder: &Path) -> Self {
+        let text = input::read_to_string(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
+        let lines = text.lines().filter_map(|line| serde_json::from_str::<Line>(line).ok());
+        Self { folder: folder.to_owned(), known: lines.map(|line| (line.frame.clone(), line)).collect() }
+    }
+
+    /// What was known of a frame.
+    pub(super) fn known(&self, frame: &SourceFrame) -> Option<&Line> {
+        self.known.get(&frame.stem)
+    }
+
+    /// The line of a frame whose masks are there as they would be made again.
+    pub(super) fn finished(&self, settings: &str, frame: &SourceFrame) -> Option<Line> {
+        let line = self.known(frame)?;
+        let is_same =
+            line.bytes == frame.bytes && line.modified == frame.modified && line.settings == settings;
+        let is_there = |(name, length): (&String, &u64)| {
+            owned::stays_inside(&self.folder, Path::new(name)).is_ok()
+                && Disk.info(&self.folder.join(name)).ok().flatten().is_some_and(|info| info.bytes == *length)
+        };
+        (is_same && line.files.iter().all(is_there)).then(|| line.clone())
+    }
+
+    /// Writes the lines that are done, in the order of the frames; what was finished before and comes later in `frames`
+    /// stays known, should this be interrupted.
+    pub(super) fn write(&self, frames: &[SourceFrame], lines: &BTreeMap<usize, Line>) -> Result<(), Failure> {
+        let later = frames.iter().enumerate().filter(|(index, _)| !lines.contains_key(index));
+        let later = later.filter_map(|(_, frame)| self.known(frame));
+        let text: String = lines
+            .values()
+            .chain(later)
+            .filter_map(|line| serde_json::to_string(line).ok())
+            .map(|line| line + "\n")
+            .collect();
+        Ok(write_atomic(&Disk, &self.folder.join(MANIFEST), |file| file.write_all(text.as_bytes()))?)
+    }
+}

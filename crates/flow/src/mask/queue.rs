@@ -1,0 +1,212 @@
+//! Who does which frame, and when a frame is ready.
+//!
+//! Frames are looked at in order. A frame is finished once those around it that have a say in it were looked at, by
+//! whoever looked at the last of them; so nobody waits for anybody, but for workers that are far ahead.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// How long a worker that is ahead sleeps before it looks whether all is over.
+const NAP: Duration = Duration::from_millis(50);
+
+/// The frames of a job. `T` is what is seen in one.
+pub(super) struct Queue<T> {
+    /// So many frames before and behind have a say.
+    reach: usize,
+    frames: usize,
+    /// Frames that are looked at: those to be finished, and those around them.
+    looks: Vec<usize>,
+    /// How many of these may be on the way.
+    most: usize,
+    state: Mutex<State<T>>,
+    moved: Condvar,
+}
+
+struct State<T> {
+    next: usize,
+    /// By frame; `None` = it cannot be used.
+    seen: BTreeMap<usize, Option<Arc<T>>>,
+    /// Frames that wait to be finished.
+    open: BTreeSet<usize>,
+    /// Frames that somebody is finishing.
+    begun: BTreeSet<usize>,
+    /// Looks that are not over, by their place.
+    looking: BTreeSet<usize>,
+    is_over: bool,
+}
+
+/// A frame with what was seen around it.
+pub(super) struct Ready<T> {
+    pub(super) index: usize,
+    /// Of the frames around it, in order; `None` = it cannot be used.
+    pub(super) around: Vec<Option<Arc<T>>>,
+    /// First of these frames.
+    pub(super) first: usize,
+}
+
+impl<T> Queue<T> {
+    /// Of `frames`, these are to be finished.
+    pub(super) fn new(frames: usize, to_do: &[usize], reach: usize, threads: usize) -> Self {
+        let around = |index: usize| around(index, reach, frames);
+        let looks: BTreeSet<usize> = to_do.iter().flat_map(|&index| around(index)).collect();
+        Self {
+            reach,
+            frames,
+            looks: looks.into_iter().collect(),
+            most: 2 * (threads + reach),
+            state: Mutex::new(State {
+                next: 0,
+                seen: BTreeMap::new(),
+                open: to_do.iter().copied().collect(),
+                begun: BTreeSet::new(),
+                looking: BTreeSet::new(),
+                is_over: false,
+            }),
+            moved: Condvar::new(),
+        }
+    }
+
+    /// How many frames are looked at.
+    pub(super) fn looks(&self) -> usize {
+        self.looks.len()
+    }
+
+    /// The next frame to look at.
+    pub(super) fn next(&self, is_over: impl Fn() -> bool) -> Option<usize> {
+        let mut state = self.lock();
+        loop {
+            if state.is_over || is_over() || state.next >= self.looks.len() {
+                return None;
+            }
+            let oldest = state.looking.first().copied().unwrap_or(state.next);
+            if state.next < oldest + self.most {
+                break;
+            }
+            let waited = self.moved.wait_timeout(state, NAP);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let place = state.next;
+        state.next += 1;
+        state.looking.insert(place);
+        Some(self.looks[place])
+    }
+
+    /// Takes what was seen in a frame; the frames that became ready are the caller's to finish.
+    pub(super) fn put(&self, index: usize, seen: Option<T>) -> Vec<Ready<T>> {
+        let mut state = self.lock();
+        if let Ok(place) = self.looks.binary_search(&index) {
+            state.looking.remove(&place);
+        }
+        let is_usable = seen.is_some();
+        state.seen.insert(index, seen.map(Arc::new));
+        if !is_usable {
+            self.forget(&mut state, index);
+        }
+        let mut ready = Vec::new();
+        for near in around(index, self.reach, self.frames) {
+            let all = around(near, self.reach, self.frames);
+            let is_ready = state.open.contains(&near)
+                && !state.begun.contains(&near)
+                && all.clone().all(|other| state.seen.contains_key(&other));
+            if is_ready {
+                state.begun.insert(near);
+                let first = *all.start();
+                let around = all.map(|other| state.seen[&other].clone()).collect();
+                ready.push(Ready { index: near, around, first });
+            }
+        }
+        self.moved.notify_all();
+        ready
+    }
+
+    /// A frame is finished.
+    pub(super) fn finished(&self, index: usize) {
+        self.forget(&mut self.lock(), index);
+    }
+
+    /// No further frame is to be begun.
+    pub(super) fn end(&self) {
+        self.lock().is_over = true;
+        self.moved.notify_all();
+    }
+
+    /// A frame is no longer open: what only it needed may go.
+    fn forget(&self, state: &mut State<T>, index: usize) {
+        state.open.remove(&index);
+        for near in around(index, self.reach, self.frames) {
+            let is_needed = around(near, self.reach, self.frames).any(|other| state.open.contains(&other));
+            if let (false, Some(seen)) = (is_needed, state.seen.get_mut(&near)) {
+                *seen = None;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A frame and those that have a say in it.
+fn around(index: usize, reach: usize, frames: usize) -> RangeInclusive<usize> {
+    index.saturating_sub(reach)..=(index + reach).min(frames.saturating_sub(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_ready_once_its_neighbours_were_seen() {
+        let queue: Queue<usize> = Queue::new(10, &[2, 3, 8], 1, 2);
+        assert_eq!(queue.looks, [1, 2, 3, 4, 7, 8, 9]);
+        let next = || queue.next(|| false).unwrap();
+        let looked: Vec<usize> = (0..3).map(|_| next()).collect();
+        assert_eq!(looked, [1, 2, 3]);
+        assert!(queue.put(3, Some(3)).is_empty() && queue.put(1, Some(1)).is_empty());
+        let ready = queue.put(2, Some(2));
+        let of = |ready: &Ready<usize>| {
+            ready.around.iter().map(|seen| seen.as_deref().copied()).collect::<Vec<_>>()
+        };
+        assert_eq!((ready.len(), ready[0].index, ready[0].first), (1, 2, 1));
+        assert_eq!(of(&ready[0]), [Some(1), Some(2), Some(3)]);
+        queue.finished(2);
+        // Frame 4 cannot be used, and says nothing; frame 2 is still needed.
+        let ready = queue.put(next(), None);
+        assert_eq!((ready[0].index, of(&ready[0])), (3, vec![Some(2), Some(3), None]));
+        queue.finished(3);
+        assert!(queue.lock().seen.iter().all(|(index, seen)| *index >= 7 || seen.is_none()));
+    }
+
+    #[test]
+    fn a_frame_that_cannot_be_used_is_not_finished() {
+        let queue: Queue<usize> = Queue::new(3, &[0, 1, 2], 1, 4);
+        let order: Vec<usize> = (0..3).map(|_| queue.next(|| false).unwrap()).collect();
+        assert_eq!((order, queue.next(|| false)), (vec![0, 1, 2], None));
+        assert!(queue.put(1, None).is_empty());
+        assert_eq!(queue.put(0, Some(0))[0].index, 0);
+        assert_eq!(queue.put(2, Some(2))[0].index, 2);
+    }
+
+    #[test]
+    fn nobody_is_far_ahead_of_the_slowest_and_an_end_is_an_end() {
+        let to_do: Vec<usize> = (0..100).collect();
+        let queue: Queue<usize> = Queue::new(100, &to_do, 0, 2);
+        let slow = queue.next(|| false).unwrap();
+        for _ in 0..3 {
+            let index = queue.next(|| false).unwrap();
+            assert_eq!(queue.put(index, Some(index)).len(), 1);
+        }
+        let asked = std::cell::Cell::new(0);
+        let gives_up = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 2
+        };
+        assert_eq!(queue.next(gives_up), None);
+        queue.put(slow, Some(slow));
+        assert_eq!(queue.next(|| false), Some(4));
+        queue.end();
+        assert_eq!(queue.next(|| false), None);
+    }
+}

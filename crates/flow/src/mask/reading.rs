@@ -1,0 +1,104 @@
+//! Frames as they come: out of files, by any worker; out of the pipe of a video, one worker at a time.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+
+use gausset_pano::convert::{self, Moment, Step};
+use gausset_pano::film::Film;
+use gausset_pano::frames::SourceFrame;
+use gausset_pano::metadata::Metadata;
+use gausset_pano::plane::Frame;
+use gausset_pano::video;
+
+use super::Job;
+use super::frame::{HostView, Trouble, Worker};
+use super::input::Input;
+use super::queue::Queue;
+use super::stages::Doing;
+use crate::panos::source::Source;
+
+/// The running ffmpeg of a film.
+enum Pipe<'a> {
+    Closed,
+    Open(video::Reader<'a>),
+    /// What is broken stays broken.
+    Broken,
+}
+
+/// Where frames come from.
+pub(super) struct Reading<'a> {
+    pipe: Mutex<Pipe<'a>>,
+}
+
+/// The next frame: decoded already, if it comes from a film.
+pub(super) type Next = (usize, Result<Option<Moment>, Trouble>);
+
+impl<'a> Reading<'a> {
+    pub(super) fn new() -> Self {
+        Self { pipe: Mutex::new(Pipe::Closed) }
+    }
+
+    /// The next frame of a job.
+    pub(super) fn next<T>(
+        &self,
+        job: &Job<'_>,
+        queue: &Queue<T>,
+        worker: &mut Worker,
+        host: &HostView<'a>,
+    ) -> Option<Next> {
+        worker.ledger.turn_to(Doing::Turn);
+        let is_over = || host.stop.load(Ordering::Relaxed);
+        let film = match job.input {
+            Input::Panoramas(source) => source.film.as_ref(),
+            _ => None,
+        };
+        let Some(film) = film else { return queue.next(is_over).map(|index| (index, Ok(None))) };
+        let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        let index = queue.next(is_over)?;
+        worker.ledger.turn_to(Doing::Read);
+        Some((index, read(film, index, &mut pipe, job, host).map(Some)))
+    }
+}
+
+fn read<'a>(
+    film: &Film,
+    index: usize,
+    pipe: &mut Pipe<'a>,
+    job: &Job<'_>,
+    host: &HostView<'a>,
+) -> Result<Moment, Trouble> {
+    if matches!(pipe, Pipe::Closed) {
+        *pipe = Pipe::Broken;
+        *pipe = Pipe::Open(film.video.start(host.stop).map_err(|e| Trouble::Frame(e.to_string()))?);
+    }
+    let Pipe::Open(reader) = pipe else { return Err(Trouble::End) };
+    let mut frame = Frame::default();
+    match reader.read(&film.video, index, &[], job.level, &mut frame) {
+        Ok(true) => {
+            Ok(Moment { frame, projection: film.projection(), metadata: Metadata::default(), bits: 8 })
+        }
+        Ok(false) => Err(Trouble::End),
+        Err(error) => {
+            *pipe = Pipe::Broken;
+            // What ended because it was to stop is not broken.
+            let is_stopped = host.stop.load(Ordering::Relaxed);
+            Err(if is_stopped { Trouble::Stopped } else { Trouble::Frame(error.to_string()) })
+        }
+    }
+}
+
+/// Reads a frame of files.
+pub(super) fn of_files(
+    source: &Source,
+    frame: &SourceFrame,
+    job: &Job<'_>,
+    worker: &mut Worker,
+) -> Result<Moment, Trouble> {
+    let Source { projection, is_stereo, limits, .. } = source;
+    let mut begins = |step| {
+        worker.ledger.turn_to(if step == Step::Read { Doing::Read } else { Doing::Decode });
+    };
+    let read =
+        convert::read_in_steps(&frame.files, projection.as_ref(), *is_stereo, limits, job.level, &mut begins);
+    read.map_err(|e| Trouble::Frame(e.to_string()))
+}

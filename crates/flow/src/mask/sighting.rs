@@ -1,0 +1,126 @@
+//! Finds as directions: where they are, which part of a mask is which of them, how a part is looked at again.
+
+use gausset_core::se3;
+use gausset_pano::geometry::{View, direction_from_equirect};
+use gausset_pano::sphere_mask::SphereMask;
+use gausset_pano::sphere_mask::regions::Region;
+use gausset_segment::Find;
+
+/// Most finds around which a second look is taken, the largest.
+const MOST_LOOKS: usize = 24;
+/// Field of view of a second look, degrees.
+const LOOK: std::ops::RangeInclusive<f64> = 24.0..=120.0;
+/// What a second look sees beside a find, on each side: a share of it, and degrees.
+const BESIDE: (f64, f64) = (0.25, 4.0);
+
+/// A find as its direction.
+#[derive(Clone)]
+pub(super) struct Sighting {
+    pub(super) class: usize,
+    pub(super) score: f32,
+    /// Unit vector to the middle of its mask.
+    pub(super) towards: [f64; 3],
+    /// Whether only the frames around it have it.
+    pub(super) is_filled: bool,
+}
+
+/// The connected parts of a find, largest share of each and middle (px of its picture): a class of pixels is one find
+/// wherever it is, and no surer at a place than the pixels there.
+pub(super) fn parts(find: &Find) -> Vec<(f32, [f64; 2])> {
+    let [width, height] = find.size;
+    let mut is_new: Vec<bool> = find.soft.iter().map(|soft| *soft >= 128).collect();
+    let mut parts = Vec::new();
+    let mut open = Vec::new();
+    for start in 0..is_new.len() {
+        if !std::mem::take(&mut is_new[start]) {
+            continue;
+        }
+        open.push(start);
+        let (mut sum, mut at, mut most) = (0.0, [0.0; 2], 0);
+        while let Some(k) = open.pop() {
+            let (x, y, soft) = (k % width, k / width, find.soft[k]);
+            most = most.max(soft);
+            sum += f64::from(soft);
+            at[0] += f64::from(soft) * (x as f64 + 0.5);
+            at[1] += f64::from(soft) * (y as f64 + 0.5);
+            for v in y.saturating_sub(1)..(y + 2).min(height) {
+                for u in x.saturating_sub(1)..(x + 2).min(width) {
+                    if std::mem::take(&mut is_new[v * width + u]) {
+                        open.push(v * width + u);
+                    }
+                }
+            }
+        }
+        let middle = [0, 1].map(|axis| find.corner[axis] as f64 + at[axis] / sum);
+        parts.push((find.score.min(f32::from(most) / 255.0), middle));
+    }
+    parts
+}
+
+/// What a part of a mask is: the surest of the finds whose middles lie nearest.
+pub(super) fn namesake<'a>(region: &Region, sightings: &'a [Sighting]) -> Option<&'a Sighting> {
+    let middle = unit(region.middle);
+    // As wide as a disc of its area, so that each of several in one region can be the one.
+    let near = libm::sqrt(region.square_degrees / std::f64::consts::PI).max(1.0).to_radians();
+    let away = |sighting: &Sighting| libm::acos(se3::dot(middle, sighting.towards).clamp(-1.0, 1.0));
+    let rank = |s: &Sighting| ((away(s) - near).max(0.0), -s.score);
+    sightings.iter().min_by(|a, b| {
+        let (a, b) = (rank(a), rank(b));
+        a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1))
+    })
+}
+
+pub(super) fn unit(v: [f64; 3]) -> [f64; 3] {
+    let length = libm::sqrt(se3::dot(v, v)).max(f64::MIN_POSITIVE);
+    v.map(|c| c / length)
+}
+
+/// The largest parts, in their own order.
+pub(super) fn largest(mut regions: Vec<Region>) -> Vec<Region> {
+    if regions.len() > MOST_LOOKS {
+        regions.sort_by(|a, b| b.square_degrees.total_cmp(&a.square_degrees));
+        regions.truncate(MOST_LOOKS);
+    }
+    regions
+}
+
+/// Angle between the middle of a region and its farthest pixel, degrees; `None` for one that goes around.
+fn radius(region: &Region, sphere: &SphereMask) -> Option<f64> {
+    if se3::dot(region.middle, region.middle) < 0.01 {
+        return None;
+    }
+    let middle = unit(region.middle);
+    let (w, h) = (sphere.width as f64, sphere.height as f64);
+    let ends = region.runs.iter().flat_map(|run| [(run.start, run.row), (run.end, run.row)]);
+    let least = ends.fold(1.0f64, |least, (column, row)| {
+        let towards = direction_from_equirect(column as f64, row as f64 + 0.5, w, h);
+        least.min(se3::dot(middle, towards))
+    });
+    Some(libm::acos(least.clamp(-1.0, 1.0)).to_degrees())
+}
+
+/// The view of a second look.
+pub(super) fn around(region: &Region, sphere: &SphereMask, side: u32) -> Option<View> {
+    let radius = radius(region, sphere)?;
+    let hfov = (2.0 * (radius * (1.0 + BESIDE.0) + BESIDE.1)).clamp(*LOOK.start(), *LOOK.end());
+    let [x, y, z] = unit(region.middle);
+    let yaw = libm::atan2(x, z).to_degrees();
+    let pitch = libm::atan2(-y, libm::hypot(x, z)).to_degrees();
+    Some(View { name: "find".to_owned(), yaw, pitch, roll: 0.0, hfov, width: side, height: side })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_find_in_two_places_is_two_sightings() {
+        // Rows: something sure on the left, something unsure on the right.
+        let soft = vec![255, 250, 0, 0, 150, 255, 255, 100, 0, 140];
+        let find = Find { class: 0, score: 0.9, corner: [10, 20], size: [5, 2], soft };
+        let [sure, unsure] = parts(&find)[..] else { panic!("{:?}", parts(&find)) };
+        assert!((sure.0 - 0.9).abs() < 1e-6 && (unsure.0 - 150.0 / 255.0).abs() < 1e-6);
+        assert!((sure.1[0] - 11.0).abs() < 0.02 && (sure.1[1] - 21.0).abs() < 0.02, "{sure:?}");
+        assert_eq!(unsure.1[0], 14.5);
+    }
+}
