@@ -204,6 +204,16 @@ mask data/images -o r --model red.onnx --feather 1
 mask data/images -o r --model red.onnx --model-toml nowhere.toml
 mask data/images -o r --model red.onnx --model-toml unknown.toml
 mask data/images -o r --model red.onnx --as cubes
+mask data/images -o r --model red.onnx --temporal 9
+mask data/images -o r --model red.onnx --temporal 1
+mask data/images -o r --model red.onnx --max-frames 2
+mask data/images -o r --model red.onnx --cutout-format gif
+mask data/images -o r --model red.onnx --cutout-format webp
+mask data/images -o r --model red.onnx --poses nowhere.csv
+mask data/images -o r --keep-box 1,2,3
+mask data/images -o r --keep-box 1,1,1,0,0,0
+mask data/images -o r --keep-box 0,0,0,1,1,1
+pano split data/images -o r --temporal 1
 pano convert nowhere.jpg o.jpg --to cross
 pano convert data/images o.jpg
 pano convert data/images o --to cube
