@@ -23,6 +23,8 @@ mod hints;
 mod kills;
 mod known;
 mod looking;
+#[cfg(feature = "masks")]
+mod masked;
 #[cfg(target_os = "linux")]
 mod memory;
 mod mistakes;

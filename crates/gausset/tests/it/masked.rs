@@ -1,0 +1,375 @@
+//! `gausset mask` and `pano run --mask-model` from end to end: the room with a red figure whose pixels are known, as
+//! pictures and as a film, and a net that finds what is red.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use gausset_compute::Pool;
+use gausset_core::{Pose, RgbImage8, se3};
+use gausset_io::image::decode_file;
+use gausset_io::image::encode::png_rgb8;
+use gausset_pano::eac::Eac;
+use gausset_pano::fisheye::DualFisheye;
+use gausset_pano::geometry::direction_from_equirect;
+use gausset_pano::projection::Projection;
+use gausset_pano::unproject::Unprojection;
+use gausset_scenes::room::{self, Room};
+use gausset_testkit::onnx::Net;
+use gausset_testkit::skip_for_tool;
+
+use crate::support::Workshop;
+
+/// Something round in the room.
+#[derive(Clone, Copy)]
+struct Ball {
+    at: [f64; 3],
+    radius: f64,
+    colour: [u8; 3],
+}
+
+/// The net is sure of it.
+const RED: [u8; 3] = [220, 20, 30];
+/// The net does not see it.
+const GREY: [u8; 3] = [90, 90, 90];
+
+/// Who stands in the middle of the room.
+const FIGURE: Ball = Ball { at: [0.1, 0.3, -0.2], radius: 0.4, colour: RED };
+
+/// Pixels of a panorama that show a ball.
+fn pixels(ball: &Ball, pose: &Pose, width: usize) -> Vec<bool> {
+    let towards = pose.apply(ball.at);
+    let away = se3::norm(towards);
+    let cosine = (1.0 - (ball.radius / away).powi(2)).sqrt();
+    let shows = |k: usize| {
+        let (x, y) = ((k % width) as f64 + 0.5, (k / width) as f64 + 0.5);
+        let ray = direction_from_equirect(x, y, width as f64, width as f64 / 2.0);
+        se3::dot(ray, towards) > cosine * away
+    };
+    (0..width * width / 2).map(shows).collect()
+}
+
+/// Some spots of the walls are red; half as colourful, none is to the net.
+fn pale(pixel: &mut [u8]) {
+    let mean = pixel.iter().map(|v| u32::from(*v)).sum::<u32>() / 3;
+    pixel.iter_mut().for_each(|v| *v = ((u32::from(*v) + mean) / 2) as u8);
+}
+
+/// The room with balls in it.
+fn panorama(balls: &[Ball], pose: &Pose, width: usize) -> RgbImage8 {
+    let mut picture = Room::FOR_REGISTRATION.panorama(width as u32, pose, &Pool::with_all_cores());
+    picture.data.chunks_exact_mut(3).for_each(pale);
+    for ball in balls {
+        let shown = pixels(ball, pose, width);
+        for (pixel, _) in picture.data.chunks_exact_mut(3).zip(shown).filter(|(_, shown)| *shown) {
+            pixel.copy_from_slice(&ball.colour);
+        }
+    }
+    picture
+}
+
+/// Writes a film without losses; false, and said, where there is no ffmpeg.
+fn film(test: &str, path: &Path, width: usize, frames: &[RgbImage8]) -> bool {
+    let size = format!("{width}x{}", width / 2);
+    let ffmpeg = Command::new("ffmpeg")
+        .args(["-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size, "-r", "5", "-i", "-"])
+        .args(["-c:v", "libx264", "-preset", "ultrafast", "-qp", "0", "-pix_fmt", "yuv420p"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn();
+    let Ok(mut ffmpeg) = ffmpeg else {
+        skip_for_tool(test, "ffmpeg is not installed");
+        return false;
+    };
+    let mut stdin = ffmpeg.stdin.take().expect("a pipe");
+    for frame in frames {
+        stdin.write_all(&frame.data).expect("ffmpeg takes frames");
+    }
+    drop(stdin);
+    assert!(ffmpeg.wait().expect("ffmpeg ends").success());
+    true
+}
+
+/// Width of the panoramas of most tests, px.
+const WIDTH: usize = 480;
+
+/// A film in a folder with the net; `None` where there is no ffmpeg.
+fn with_film(test: &str, width: usize, frames: &[RgbImage8]) -> Option<Workshop> {
+    let workshop = Workshop::empty();
+    std::fs::write(workshop.path("red.onnx"), Net::of_red(160).bytes()).expect("a model");
+    film(test, &workshop.path("tour.mp4"), width, frames).then_some(workshop)
+}
+
+/// Which pixels a mask removes.
+fn removed(path: &Path, pixels: usize) -> Vec<bool> {
+    if !path.is_file() {
+        return vec![false; pixels];
+    }
+    let mask = decode_file(path).expect("a mask");
+    assert_eq!((mask.width * mask.height) as usize, pixels, "{}", path.display());
+    mask.rgb.chunks_exact(3).map(|rgb| rgb[0] == 0).collect()
+}
+
+fn count(pixels: &[bool]) -> usize {
+    pixels.iter().filter(|is_there| **is_there).count()
+}
+
+fn both(a: &[bool], b: &[bool]) -> usize {
+    a.iter().zip(b).filter(|(a, b)| **a && **b).count()
+}
+
+/// From a film with somebody in it to a splat, in one command and without questions.
+#[test]
+fn a_film_with_somebody_in_it_becomes_a_splat() {
+    const FRAMES: usize = 8;
+    const WIDTH: usize = 1024;
+    let test = "a_film_with_somebody_in_it_becomes_a_splat";
+    if crate::colmap::python(test).is_none() {
+        return;
+    }
+    let poses: Vec<Pose> = (0..FRAMES).map(|k| room::pose(k, 24)).collect();
+    let frames: Vec<RgbImage8> = poses.iter().map(|pose| panorama(&[FIGURE], pose, WIDTH)).collect();
+    let Some(workshop) = with_film(test, WIDTH, &frames) else { return };
+    let arguments = [
+        &[
+            "pano",
+            "run",
+            "tour.mp4",
+            "-o",
+            "out",
+            "--select",
+            "all",
+            "--quality",
+            "fast",
+            "--train-size",
+            "128",
+        ][..],
+        &["--steps", "150", "--no-report"],
+    ];
+    let masked = [&arguments.concat()[..], &["--mask-model", "red.onnx"]].concat();
+    let finished = workshop.succeed(&masked);
+    // What it chose, in a few lines.
+    for line in
+        ["frames      8 of 8 frames registered", "aligned by  ", "incremental mapper", "masks  ", "error  "]
+    {
+        assert!(finished.stdout.contains(line), "{line}: {}", finished.stdout);
+    }
+    // The masks are those of the figure, in the names of the frames, and reach the views for training.
+    for (k, pose) in poses.iter().enumerate() {
+        let truth = pixels(&FIGURE, pose, WIDTH);
+        let mask = removed(&workshop.path(&format!("out/masks/frame_{k:06}.png")), truth.len());
+        let (both, mask, truth) = (both(&mask, &truth), count(&mask), count(&truth));
+        assert!(both * 100 >= truth * 99 && mask * 100 <= truth * 125, "frame {k}: {both} {mask} {truth}");
+    }
+    let masks = std::fs::read_dir(workshop.path("out/train/masks")).expect("masks").count();
+    assert!(masks > 1, "{masks}");
+    // They reach the trainer: what is masked is not judged, and not learnt from.
+    let valid =
+        finished.stdout.lines().find_map(|line| line.strip_prefix("valid")).expect("a share of valid pixels");
+    let valid: f64 = valid.trim().split(' ').next().and_then(|v| v.parse().ok()).expect("percent");
+    assert!((85.0..99.9).contains(&valid), "{valid}");
+    // The same command tells the same again, as an object too.
+    let told = workshop.succeed(&[&masked[..], &["--json"]].concat()).json();
+    assert_eq!((told["frames"].as_u64(), told["registered"].as_u64()), (Some(8), Some(8)));
+    assert_eq!((told["masks"]["frames"].as_u64(), told["masks"]["with_finds"].as_u64()), (Some(8), Some(8)));
+    assert!(told["masks"]["removed_mean"].as_f64().is_some_and(|share| share > 0.003 && share < 0.1));
+}
+
+/// A camera that goes a tenth of a metre a frame, and turns by three degrees.
+fn pose(k: usize) -> Pose {
+    let centre = room::pose(k, 100).centre();
+    let rotation = se3::so3_exp([0.0, -0.05 * k as f64, 0.02 * (k as f64).sin()]);
+    Pose { rotation, translation: se3::mul_vec(&rotation, centre).map(|v| -v) }
+}
+
+/// Somebody whom the net misses in every fifth frame of a film is masked there, too; what it takes for somebody in single
+/// frames is not.
+#[test]
+#[allow(clippy::print_stderr, reason = "figures of docs/benchmarks.md")]
+fn what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped() {
+    const FRAMES: usize = 20;
+    // The net gives it 0.63.
+    let weak = [154, 20, 30];
+    let poses: Vec<Pose> = (0..FRAMES).map(pose).collect();
+    let is_missed = |k: usize| k % 5 == 2;
+    let single = |k: usize| Ball {
+        at: [[2.4, 0.5, -3.0], [-2.4, -0.6, 3.0], [2.3, -0.4, 2.9], [-2.4, 0.4, 2.0]][k / 3 % 4],
+        radius: 0.4,
+        colour: weak,
+    };
+    let frames: Vec<RgbImage8> = (0..FRAMES)
+        .map(|k| {
+            let mut balls = vec![Ball { colour: if is_missed(k) { GREY } else { RED }, ..FIGURE }];
+            if k % 3 == 0 {
+                // It fades into a grey as dark as it is: films share colours between pixels, and samples of a sharp
+                // edge swing over, so that some would be redder than it.
+                for step in 0..=6 {
+                    let share = f64::from(step) / 6.0;
+                    let colour = weak.map(|v| (62.0 + share * (f64::from(v) - 62.0)) as u8);
+                    balls.push(Ball { radius: 0.7 - 0.3 * share, colour, ..single(k) });
+                }
+            }
+            panorama(&balls, &poses[k], WIDTH)
+        })
+        .collect();
+    let test = "what_a_frame_missed_is_filled_and_what_it_alone_has_is_dropped";
+    let Some(workshop) = with_film(test, WIDTH, &frames) else { return };
+    let look = |output: &str, more: &[&str]| {
+        let plain = ["mask", "tour.mp4", "-o", output, "--model", "red.onnx", "--select", "all", "--json"];
+        let told = workshop.succeed(&[&plain[..], &["--dilate", "0"], more].concat()).json();
+        let (mut wanted, mut filled, mut false_ones, mut left) = (0, 0, 0, 0);
+        for (k, pose) in poses.iter().enumerate() {
+            let truth = pixels(&FIGURE, pose, WIDTH);
+            let mask = removed(&workshop.path(&format!("{output}/frame_{k:06}.png")), truth.len());
+            if is_missed(k) {
+                (wanted, filled) = (wanted + count(&truth), filled + both(&mask, &truth));
+                assert!(count(&mask) * 10 <= 14 * count(&truth) || output != "masks", "frame {k}");
+            }
+            if k % 3 == 0 {
+                false_ones += 1;
+                let alone = pixels(&single(k), pose, WIDTH);
+                let elsewhere: Vec<bool> = alone.iter().zip(&truth).map(|(a, b)| *a && !*b).collect();
+                left += usize::from(10 * both(&mask, &elsewhere) > count(&elsewhere));
+            }
+        }
+        (told, filled as f64 / f64::from(wanted as u32), left, false_ones)
+    };
+    let (told, filled, left, false_ones) = look("masks", &[]);
+    eprintln!("over time: {:.1} % filled, {left} of {false_ones} false finds left", 100.0 * filled);
+    assert!(filled >= 0.95 && left * 20 <= false_ones, "{filled} {left} of {false_ones}");
+    assert_eq!((told["temporal"].as_u64(), told["filled"].as_u64()), (Some(1), Some(4)));
+    assert_eq!(told["dropped"].as_u64(), Some(false_ones as u64));
+    // Switched off, they stay as the net has them.
+    let (told, filled, left, _) = look("alone", &["--temporal", "0"]);
+    assert!(filled < 0.02 && left == false_ones, "{filled} {left}");
+    assert_eq!((told["temporal"].as_u64(), told["dropped"].as_u64()), (Some(0), Some(0)));
+    // One thread and two make the same bytes; so does a film whose frames nobody looked at before.
+    let (told, ..) = look("two", &["--threads", "2"]);
+    assert_eq!(told["resumed"].as_u64(), Some(0));
+    // Masks that are gone are made again, with what their neighbours know.
+    let name = "masks/frame_000002.png";
+    let before = workshop.read(name);
+    assert_eq!(before, workshop.read("two/frame_000002.png"));
+    std::fs::remove_file(workshop.path(name)).expect("a mask");
+    let (told, ..) = look("masks", &[]);
+    assert_eq!((told["resumed"].as_u64(), workshop.read(name)), (Some(FRAMES as u64 - 1), before));
+    let table =
+        workshop.succeed(&["mask", "tour.mp4", "-o", "told", "--model", "red.onnx", "--fps", "2"]).stdout;
+    for row in ["over time: ", "limited by: ", "inference", "work over", "encode", "beside: sync"] {
+        assert!(table.contains(row), "{row}: {table}");
+    }
+}
+
+/// What the lenses of a camera see becomes masks of its frames, which the split of these takes.
+#[test]
+fn frames_of_two_circles_and_of_streams_are_masked_in_their_own_pixels() {
+    let workshop = Workshop::empty();
+    std::fs::write(workshop.path("red.onnx"), Net::of_red(160).bytes()).expect("a model");
+    let lenses = r#"{ "width": 800, "height": 400, "lenses": [
+        { "cx": 200, "cy": 200, "radius": 195, "half_angle": 98, "roll": 90 },
+        { "cx": 600, "cy": 200, "radius": 195, "half_angle": 98, "yaw": 180 } ] }"#;
+    std::fs::write(workshop.path("lens.json"), lenses).expect("a lens file");
+    let fisheye = Projection::Fisheye(DualFisheye::parse(lenses.as_bytes()).expect("lenses"));
+    let eac = Projection::Eac(Eac::of_stream(2272, 736).expect("sizes"));
+    let pose = room::pose(3, 24);
+    // In front of either kind's seams, above and below them.
+    let figures = [FIGURE, Ball { at: [1.0, 1.2, 1.2], ..FIGURE }];
+    let shows = |ray: [f64; 3]| {
+        figures.iter().any(|ball| {
+            let towards = pose.apply(ball.at);
+            let (away, length) = (se3::norm(towards), se3::norm(ray));
+            se3::dot(ray, towards) > (1.0 - (ball.radius / away).powi(2)).sqrt() * away * length
+        })
+    };
+    for (name, projection) in [("circles", fisheye), ("streams", eac)] {
+        let shown = Unprojection::new(&projection);
+        let [w, h] = projection.canvas();
+        let mut picture = RgbImage8::new(w, h);
+        let mut truth = Vec::new();
+        for (k, pixel) in picture.data.chunks_exact_mut(3).enumerate() {
+            let (x, y) = ((k % w as usize) as f64 + 0.5, (k / w as usize) as f64 + 0.5);
+            let Some(ray) = shown.direction(x, y) else {
+                truth.push(false);
+                continue;
+            };
+            let world = se3::transpose_mul_vec(&pose.rotation, ray);
+            let mut wall = Room::FOR_REGISTRATION.colour(pose.centre(), world).map(|c| (255.0 * c) as u8);
+            pale(&mut wall);
+            truth.push(shows(ray));
+            pixel.copy_from_slice(if shows(ray) { &RED } else { &wall });
+        }
+        std::fs::create_dir(workshop.path(name)).expect("a folder");
+        let half = picture.data.len() / 2;
+        let parts = match name {
+            "circles" => vec![("f0.png", picture)],
+            _ => [("f0_track0.png", &picture.data[..half]), ("f0_track5.png", &picture.data[half..])]
+                .map(|(name, data)| (name, RgbImage8 { width: w, height: h / 2, data: data.to_vec() }))
+                .to_vec(),
+        };
+        for (file, part) in &parts {
+            let path = workshop.path(name).join(file);
+            std::fs::write(path, png_rgb8(part).expect("a picture")).expect("a frame");
+        }
+        let lens: &[&str] = if name == "circles" { &["--lens", "lens.json"] } else { &[] };
+        let output = format!("{name}_masks");
+        let plain = ["mask", name, "-o", &output, "--model", "red.onnx", "--dilate", "0", "--modes", "both"];
+        workshop.succeed(&[&plain[..], &["--cutout-format", "webp"], lens].concat());
+        let file = if name == "circles" { "f0.png.png" } else { "f0.png" };
+        let mask = removed(&workshop.path(&output).join(file), truth.len());
+        let (both, mask, wanted) = (both(&mask, &truth), count(&mask), count(&truth));
+        let iou = both as f64 / (mask + wanted - both) as f64;
+        assert!(iou >= 0.95, "{name}: {iou}");
+        let cutout = workshop.read(&format!("{output}/cutouts/f0.webp"));
+        assert_eq!((&cutout[..4], &cutout[8..16]), (&b"RIFF"[..], &b"WEBPVP8L"[..]));
+        // The split of the same frames takes them.
+        let split = format!("{name}_split");
+        workshop.succeed(&[&["pano", "split", name, "-o", &split, "--masks", &output][..], lens].concat());
+        let masks = std::fs::read_dir(workshop.path(&split).join("masks")).expect("masks").count();
+        assert!(masks > 0, "{name}");
+    }
+}
+
+/// A box in space becomes masks of what lies beside it, by known poses.
+#[test]
+fn a_box_in_space_is_kept() {
+    const WIDTH: usize = 640;
+    let workshop = Workshop::empty();
+    std::fs::create_dir(workshop.path("walk")).expect("a folder");
+    let mut csv = String::from("name,x,y,z,qw,qx,qy,qz\n");
+    let poses: Vec<Pose> = (0..3).map(|k| room::pose(4 * k, 24)).collect();
+    for (k, pose) in poses.iter().enumerate() {
+        let picture = panorama(&[], pose, WIDTH);
+        let path = workshop.path(&format!("walk/p{k}.png"));
+        std::fs::write(path, png_rgb8(&picture).expect("a picture")).expect("a panorama");
+        let ([x, y, z], inverse) = (pose.centre(), se3::transpose(&pose.rotation));
+        let [w, i, j, l] = se3::quaternion_from_rotation(&inverse);
+        csv += &format!("p{k}.png,{x},{y},{z},{w},{i},{j},{l}\n");
+    }
+    std::fs::write(workshop.path("poses.csv"), csv).expect("poses");
+    let keep = ["--keep-box", "-0.3,-0.4,-0.6,0.5,0.5,0.2", "--poses", "poses.csv"];
+    workshop.succeed(&[&["mask", "walk", "-o", "masks"][..], &keep].concat());
+    let [low, high] = [[-0.3, -0.4, -0.6], [0.5, 0.5, 0.2]];
+    for (k, pose) in poses.iter().enumerate() {
+        let mask = removed(&workshop.path(&format!("masks/p{k}.png.png")), WIDTH * WIDTH / 2);
+        // Steps along each ray find the box, too.
+        let mut wrong = 0;
+        for (at, is_removed) in mask.iter().enumerate() {
+            let (x, y) = ((at % WIDTH) as f64 + 0.5, (at / WIDTH) as f64 + 0.5);
+            let ray = direction_from_equirect(x, y, WIDTH as f64, WIDTH as f64 / 2.0);
+            let (origin, ray) = (pose.centre(), se3::transpose_mul_vec(&pose.rotation, ray));
+            let is_inside = |step: usize| {
+                let t = step as f64 * 0.01;
+                (0..3).all(|k| (low[k]..=high[k]).contains(&(origin[k] + t * ray[k])))
+            };
+            wrong += usize::from((0..400).any(is_inside) == *is_removed);
+        }
+        assert!(wrong * 30 <= mask.len() - count(&mask), "frame {k}: {wrong} px");
+    }
+    // A frame without a pose is named and left out.
+    let others =
+        std::fs::read_to_string(workshop.path("poses.csv")).expect("poses").replace("p2.png", "q.png");
+    std::fs::write(workshop.path("poses.csv"), others).expect("poses");
+    let finished = workshop.run(&[&["mask", "walk", "-o", "two"][..], &keep].concat());
+    assert_eq!(finished.code, 1, "{finished:?}");
+    assert!(finished.stderr.contains("p2: frame: has no pose"), "{}", finished.stderr);
+}
