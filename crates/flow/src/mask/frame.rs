@@ -91,7 +91,7 @@ impl Plans {
 
 /// How pictures show the sphere.
 pub(super) enum Shown {
-    One(Projection),
+    One(Box<Projection>),
     /// The views of a split, of these widths and heights.
     Views(Vec<[usize; 2]>),
 }
@@ -165,7 +165,7 @@ pub(super) fn panorama(
         None
     };
     let rgb = if job.wants_pictures() { vec![paint::rgb_of(&moment)] } else { Vec::new() };
-    let shown = Shown::One(moment.projection);
+    let shown = Shown::One(Box::new(moment.projection));
     Ok(Looked { sphere, sightings, shown, rgb, small, turn: OnceLock::new() })
 }
 

@@ -20,7 +20,7 @@ use crate::panos::source::Source;
 /// The running ffmpeg of a film.
 enum Pipe<'a> {
     Closed,
-    Open(video::Reader<'a>),
+    Open(Box<video::Reader<'a>>),
     /// What is broken stays broken.
     Broken,
 }
@@ -69,7 +69,8 @@ fn read<'a>(
 ) -> Result<Moment, Trouble> {
     if matches!(pipe, Pipe::Closed) {
         *pipe = Pipe::Broken;
-        *pipe = Pipe::Open(film.video.start(host.stop).map_err(|e| Trouble::Frame(e.to_string()))?);
+        let reader = film.video.start(host.stop).map_err(|e| Trouble::Frame(e.to_string()))?;
+        *pipe = Pipe::Open(Box::new(reader));
     }
     let Pipe::Open(reader) = pipe else { return Err(Trouble::End) };
     let mut frame = Frame::default();
