@@ -16,8 +16,8 @@ use gausset_process::{ProcessError, Program, Stream};
 use serde::{Deserialize, Serialize};
 
 use crate::attempt::{Attempt, GivenFiles, Mapper, Mapping, Matcher, STAGES};
-use crate::matches::{Given, Pair};
 use crate::masks;
+use crate::matches::{Given, Pair};
 use crate::model::{FrameImages, Model, ModelError};
 use crate::tool::{DRIVER, Tool};
 

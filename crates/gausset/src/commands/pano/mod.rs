@@ -51,7 +51,7 @@ enum What {
     /// What the layouts see of the sphere.
     Layouts(layouts::LayoutsArgs),
     /// Draw the views of a layout and their outlines on a panorama.
-    Preview(preview::PreviewArgs),
+    Preview(Box<preview::PreviewArgs>),
     /// Make panoramas, crosses, strips and faces of each other.
     Convert(Box<convert::ConvertArgs>),
     /// Make a lens file from frames of two fisheye circles.
