@@ -1,0 +1,317 @@
+//! Dispatches one after the other: lists of a view, its picture, a step.
+
+use super::{Dispatch, Grid, PLANNED, Unit};
+use crate::kernels::{Kernel, Scanned, Sorted, Sums, Turn};
+use crate::layout::{Buffer, Sizes};
+use crate::record::argument;
+use crate::split::Split;
+
+/// Counts up to which one workgroup scans them all.
+const ALONE: u64 = 65_536;
+
+/// Where the records of what is drawn lie: with the splats, or by themselves where those lie in pages.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Drawn {
+    pub(super) screen: Buffer,
+    boxes: Buffer,
+    gradients: Buffer,
+}
+
+pub(crate) struct List {
+    pub(super) dispatches: Vec<Dispatch>,
+    /// The page that kernels on splats are bound to.
+    page: u64,
+    pub(super) drawn: Drawn,
+}
+
+impl List {
+    pub(super) fn new(sizes: &Sizes) -> Self {
+        let [screen, boxes, gradients] = match sizes.paging {
+            None => [Buffer::Screen, Buffer::Boxes, Buffer::Gradients],
+            Some(_) => [Buffer::Drawn, Buffer::DrawnBoxes, Buffer::DrawnGradients],
+        };
+        Self { dispatches: Vec::new(), page: 0, drawn: Drawn { screen, boxes, gradients } }
+    }
+
+    pub(crate) fn add(&mut self, kernel: Kernel, buffers: &[Buffer], grid: Grid) {
+        self.dispatches.push(Dispatch { kernel, buffers: buffers.to_vec(), page: self.page, grid });
+    }
+
+    /// A planner: always one workgroup, until the unit has been halted.
+    pub(super) fn plan(&mut self, kernel: Kernel) {
+        self.add(kernel, &PLANNED, Grid::One);
+    }
+
+    /// Goes on with another page, or with all of them.
+    fn turn(&mut self, turn: Turn, page: u64) {
+        self.plan(Kernel::TurnPage(turn));
+        self.page = page;
+    }
+
+    /// Everything up to the visible splats by depth; the buffer that holds their numbers.
+    pub(super) fn by_depth(&mut self, sizes: &Sizes) -> Buffer {
+        use Buffer as B;
+        let counted = Grid::Counted;
+        let project =
+            [B::Job, B::View, B::Splats, B::Sh0, B::Sh1, B::Sh2, B::Sh3, B::Screen, B::Boxes, B::Partials];
+        for page in 0..sizes.pages() {
+            if page > 0 {
+                self.turn(Turn::Next, page);
+            }
+            self.add(Kernel::Project, &project, counted(argument::SPLATS));
+            self.plan(Kernel::PlanVisible);
+            if sizes.paging.is_none() {
+                let compact = [B::Job, B::Boxes, B::Partials, B::DepthKeys0, B::Order0];
+                self.add(Kernel::Compact, &compact, counted(argument::SPLATS));
+            } else {
+                let Drawn { screen, boxes, .. } = self.drawn;
+                let compact =
+                    [B::Job, B::Boxes, B::Partials, B::Screen, B::DepthKeys0, B::Order0, screen, boxes];
+                self.add(Kernel::CompactPage, &compact, counted(argument::SPLATS));
+            }
+        }
+        let depth = [[B::DepthKeys0, B::Order0], [B::DepthKeys1, B::Order1]];
+        let [_, order] = self.sort(Sorted::Splats, depth, 4, sizes.drawn());
+        order
+    }
+
+    /// The entries of a band, by tile and depth: the buffers that hold their tiles and their numbers.
+    fn entries(&mut self, unit: &Unit, sizes: &Sizes, order: Buffer) -> [Buffer; 2] {
+        use Buffer as B;
+        let counted = Grid::Counted;
+        let boxes = self.drawn.boxes;
+        self.add(Kernel::Gather, &[B::Job, boxes, order, B::Offsets], counted(argument::VISIBLE));
+        self.scan(Scanned::Tiles, B::Offsets, argument::VISIBLE_BLOCKS);
+        self.plan(Kernel::PlanEntries);
+        let emit = [B::Job, boxes, order, B::Offsets, B::TileKeys0, B::Entries0, B::EntrySplats];
+        self.add(Kernel::Emit, &emit, counted(argument::VISIBLE));
+        let tiles = [[B::TileKeys0, B::Entries0], [B::TileKeys1, B::Entries1]];
+        self.sort(Sorted::Entries, tiles, tile_passes(unit.tiles), sizes.entries)
+    }
+
+    /// The lists of the tiles of a band; the buffer that holds their entries.
+    pub(super) fn lists(&mut self, unit: &Unit, sizes: &Sizes, order: Buffer) -> Buffer {
+        use Buffer as B;
+        let [keys, entries] = self.entries(unit, sizes, order);
+        self.add(Kernel::Ranges, &[B::Job, keys, B::Ranges], Grid::Counted(argument::ENTRIES));
+        if unit.capped {
+            let cap = [B::Job, B::Ranges, entries, B::EntrySplats, self.drawn.screen, B::Status];
+            self.add(Kernel::Cap, &cap, Grid::Counted(argument::BAND));
+        }
+        entries
+    }
+
+    /// A radix sort in so many passes; the pair of buffers that holds the result.
+    pub(crate) fn sort(
+        &mut self,
+        sorted: Sorted,
+        pairs: [[Buffer; 2]; 2],
+        passes: u8,
+        room: u64,
+    ) -> [Buffer; 2] {
+        let (blocks, counts) = match sorted {
+            Sorted::Splats => (argument::VISIBLE_BLOCKS, argument::VISIBLE_COUNTS),
+            Sorted::Entries => (argument::ENTRY_BLOCKS, argument::ENTRY_COUNTS),
+        };
+        let [mut from, mut to] = pairs;
+        for byte in 0..passes {
+            let buffers = [Buffer::Job, from[0], from[1], to[0], to[1], Buffer::Counts];
+            self.add(Kernel::Histogram(sorted, byte), &buffers, Grid::Counted(blocks));
+            let scanned = Scanned::Counts(sorted);
+            if 256 * room.div_ceil(4096) <= ALONE {
+                let buffers = [Buffer::Job, Buffer::Counts, Buffer::Partials];
+                self.add(Kernel::Alone(scanned), &buffers, Grid::Counted(argument::ONE));
+            } else {
+                self.scan(scanned, Buffer::Counts, counts);
+            }
+            self.add(Kernel::Scatter(sorted, byte), &buffers, Grid::Counted(blocks));
+            (from, to) = (to, from);
+        }
+        from
+    }
+
+    /// An exclusive scan whose total stands behind the sums of its blocks.
+    pub(crate) fn scan(&mut self, scanned: Scanned, data: Buffer, blocks: u32) {
+        let buffers = [Buffer::Job, data, Buffer::Partials];
+        self.add(Kernel::Reduce(scanned), &buffers, Grid::Counted(blocks));
+        self.add(Kernel::Spine(scanned), &buffers, Grid::Counted(argument::ONE));
+        self.add(Kernel::Down(scanned), &buffers, Grid::Counted(blocks));
+    }
+
+    pub(super) fn blend(&mut self, entries: Buffer, extras: bool, chunks: u32) {
+        use Buffer as B;
+        let depths = if extras { B::Depths } else { B::Nothing };
+        let buffers = [
+            B::Job,
+            B::View,
+            B::Ranges,
+            entries,
+            B::EntrySplats,
+            self.drawn.screen,
+            B::Pixels,
+            depths,
+            B::Corrections,
+            B::Status,
+        ];
+        self.in_chunks(Kernel::Blend(extras), &buffers, chunks);
+    }
+
+    /// A kernel that walks over lists, in so many dispatches.
+    fn in_chunks(&mut self, kernel: Kernel, buffers: &[Buffer], chunks: u32) {
+        for _ in 0..chunks {
+            self.add(kernel, buffers, Grid::Counted(argument::BAND));
+            if chunks > 1 {
+                self.plan(Kernel::NextChunk);
+            }
+        }
+    }
+
+    pub(super) fn loss(&mut self, sky: bool) {
+        use Buffer as B;
+        let tiles = Grid::Counted(argument::TILES);
+        let loss = [B::Job, B::Pixels, B::Picture, B::Corrections, B::Derivatives, B::Partials];
+        self.add(Kernel::Loss, &loss, tiles);
+        self.plan(Kernel::PlanLoss);
+        let vjp = [B::Job, B::Pixels, B::Picture, B::Corrections, B::Derivatives, B::TileSums];
+        self.add(Kernel::LossVjp, &vjp, tiles);
+        if sky {
+            let vjp = [B::Job, B::View, B::Pixels, B::Corrections, B::TileSums];
+            self.add(Kernel::SkyVjp, &vjp, tiles);
+        }
+    }
+
+    /// Gradients of the screen splats. The entries of the last band are there, of the others they are made again; what each
+    /// tile has and uses of them the ranges still know.
+    pub(super) fn backward(&mut self, unit: &Unit, sizes: &Sizes, split: &Split, order: Buffer, sums: Sums) {
+        use Buffer as B;
+        let extras = if sums.extras { B::Derivatives } else { B::Nothing };
+        for _ in 0..split.bands {
+            let entries = if split.bands > 1 {
+                self.plan(Kernel::NextBand);
+                let [_, entries] = self.entries(unit, sizes, order);
+                entries
+            } else {
+                sorted_entries(unit.tiles)
+            };
+            let Drawn { screen, boxes, gradients } = self.drawn;
+            let vjp = [B::Job, B::Ranges, entries, B::EntrySplats, screen, B::Pixels, B::Slots, extras];
+            self.in_chunks(Kernel::BlendVjp(sums), &vjp, split.chunks);
+            let sum = [B::Job, boxes, order, B::Offsets, B::Slots, gradients];
+            self.add(Kernel::SlotSum, &sum, Grid::Counted(argument::VISIBLE));
+        }
+    }
+
+    pub(super) fn update(&mut self, sh_blocks: u64, rows: bool, depth: bool, pages: u64) {
+        use Buffer as B;
+        for page in 0..pages {
+            if pages > 1 {
+                self.turn(if page == 0 { Turn::First } else { Turn::Next }, page);
+                let gradients = [B::Job, B::Boxes, self.drawn.gradients, B::Gradients];
+                self.add(Kernel::PageGradients, &gradients, Grid::Counted(argument::SPLATS));
+            }
+            self.update_page(sh_blocks, depth);
+        }
+        if pages > 1 {
+            self.turn(Turn::Whole, 0);
+        }
+        if rows {
+            let rows = [B::Job, B::View, B::Corrections, B::Sums, B::TileSums];
+            self.add(Kernel::Rows, &rows, Grid::Counted(argument::ONE));
+        }
+        // Not for a unit that was halted; the arguments cannot be read and written in one dispatch, so it looks itself.
+        self.add(Kernel::Finish, &PLANNED, Grid::One);
+    }
+
+    /// Gradients and update of the splats of a page.
+    fn update_page(&mut self, sh_blocks: u64, depth: bool) {
+        use Buffer as B;
+        let splats = Grid::Counted(argument::SPLATS);
+        let direction = [
+            B::Job,
+            B::View,
+            B::Boxes,
+            B::Splats,
+            B::Sh0,
+            B::Sh1,
+            B::Sh2,
+            B::Sh3,
+            B::Gradients,
+            B::Directions,
+        ];
+        self.add(Kernel::Direction, &direction, splats);
+        let vjp = [
+            B::Job,
+            B::View,
+            B::Splats,
+            B::Splats1,
+            B::Splats2,
+            B::Gradients,
+            B::Directions,
+            B::Records,
+            B::Boxes,
+            B::Sums,
+        ];
+        self.add(Kernel::ProjectVjp(depth), &vjp, splats);
+        for block in 0..sh_blocks as usize {
+            let adam = [
+                B::Job,
+                B::SH[block],
+                B::SH_FIRST[block],
+                B::SH_SECOND[block],
+                B::Gradients,
+                B::Directions,
+                B::Records,
+                B::Sums,
+            ];
+            self.add(Kernel::ShAdam(block as u8), &adam, splats);
+        }
+        self.add(Kernel::Dead, &[B::Job, B::Splats, B::Sh0, B::Status], splats);
+    }
+}
+
+/// Where the numbers of the entries are after their sort.
+fn sorted_entries(tiles: u64) -> Buffer {
+    if tile_passes(tiles).is_multiple_of(2) { Buffer::Entries0 } else { Buffer::Entries1 }
+}
+
+/// Passes of 8 bits that the numbers of so many tiles need.
+fn tile_passes(tiles: u64) -> u8 {
+    let bits = u64::BITS - tiles.saturating_sub(1).leading_zeros();
+    bits.div_ceil(8).max(1) as u8
+}
+
+/// A sort of visible splats by their depth keys alone, and where its result is: for tests.
+#[cfg(test)]
+pub(crate) fn depth_sort(passes: u8, sizes: &Sizes) -> (Vec<Dispatch>, [Buffer; 2]) {
+    let mut list = List::new(sizes);
+    let pairs = [[Buffer::DepthKeys0, Buffer::Order0], [Buffer::DepthKeys1, Buffer::Order1]];
+    let result = list.sort(Sorted::Splats, pairs, passes, sizes.splats);
+    (list.dispatches, result)
+}
+
+/// What follows the sums of the slots, with a gradient of the depth: for tests.
+#[cfg(test)]
+pub(crate) fn update_alone(sh_blocks: u64) -> Vec<Dispatch> {
+    let mut list = List::new(&Sizes::default());
+    list.add(Kernel::View, &[Buffer::Job, Buffer::View, Buffer::Corrections], Grid::One);
+    list.update(sh_blocks, true, true, 1);
+    list.dispatches
+}
+
+/// A scan of the numbers of tiles alone: for tests.
+#[cfg(test)]
+pub(crate) fn offset_scan() -> Vec<Dispatch> {
+    let mut list = List::new(&Sizes::default());
+    list.scan(Scanned::Tiles, Buffer::Offsets, argument::VISIBLE_BLOCKS);
+    list.dispatches
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tiles_are_sorted_in_as_few_passes_as_their_numbers_need() {
+        assert_eq!([1, 2, 256, 257, 65_536, 65_537].map(tile_passes), [1, 1, 1, 2, 2, 3]);
+    }
+}

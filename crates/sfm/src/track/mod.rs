@@ -1,0 +1,248 @@
+//! The way of a receiver beside the way of a camera: by how much their clocks differ, and the similarity between them.
+//!
+//! ```text
+//! place    of the receiver at a moment: a line by weighted least squares through the fixes around it (Epanechnikov's
+//!          kernel), between two of them where they are sparse
+//! fit      metres ≈ s R centre + t, reweighted by Cauchy's weights (they begin with those of absolute errors); looks of
+//!          the camera, where they are known, are directions in the same sum (Wahba 1965, solved by Horn 1987)
+//! offset   of all offsets at which enough frames have a place the one whose fit leaves the least of the spread; then
+//!          by golden section, and its standard deviation from the curvature there
+//! ```
+
+mod offset;
+mod solve;
+mod way;
+
+use gausset_core::Pose;
+use serde::Serialize;
+
+use crate::compare::Similarity;
+use crate::gps;
+pub use offset::find_offset;
+use solve::{ROUNDS, pair, robust, root_mean_square, spread};
+pub use way::{Fix, Way};
+
+/// Fewest frames with a place.
+pub const FEWEST: usize = 3;
+
+/// A frame with its moment by the camera's clock and its pose, `camera_from_world`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Frame {
+    /// Seconds.
+    pub time: f64,
+    /// Its pose.
+    pub pose: Pose,
+}
+
+/// An offset that was found.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Offset {
+    /// What is added to the time of a frame to get that of the track, seconds.
+    pub seconds: f64,
+    /// Its standard deviation, seconds.
+    pub deviation: f64,
+}
+
+/// How a track fits the frames.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrackFit {
+    /// What is added to the time of a frame to get that of the track, seconds.
+    pub offset_s: f64,
+    /// Its standard deviation, where it was looked for, seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset_deviation_s: Option<f64>,
+    /// Frames that have a place.
+    pub frames: usize,
+    /// Metres per unit of the frames' world.
+    pub scale: f64,
+    /// Root mean square distance of the frames from their places, far ones weighing less, metres.
+    pub residual: f64,
+    /// Root mean square distance of the places from their mean, metres.
+    pub spread: f64,
+    /// Frames that say where the camera looked, or how it was held.
+    pub looks: usize,
+    /// From the frames' world to metres east, north and up.
+    #[serde(skip)]
+    pub similarity: Similarity,
+}
+
+impl TrackFit {
+    /// Whether the scale says more than the noise.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        let fit =
+            gps::Fit { scale: self.scale, residual: self.residual, spread: self.spread, count: self.frames };
+        fit.is_good()
+    }
+}
+
+/// The similarity at an offset; `None` where fewer than [`FEWEST`] frames have a place, or all have the same.
+#[must_use]
+pub fn fit(frames: &[Frame], way: &Way<'_>, offset: Offset, is_found: bool) -> Option<TrackFit> {
+    let paired = pair(frames, way, offset.seconds, true);
+    let (solution, weights) = robust(&paired, ROUNDS)?;
+    Some(TrackFit {
+        offset_s: offset.seconds,
+        offset_deviation_s: is_found.then_some(offset.deviation),
+        frames: paired.centres.len(),
+        scale: solution.similarity.scale,
+        residual: root_mean_square(&solution.residuals, &weights),
+        spread: spread(&paired.places, &weights),
+        looks: paired.looking,
+        similarity: solution.similarity,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use gausset_core::se3;
+
+    use super::solve::{Looks, looks_of};
+    use super::*;
+
+    /// Numbers of a normal distribution: Box and Muller over a linear congruence.
+    struct Noise(u64);
+
+    impl Noise {
+        fn uniform(&mut self) -> f64 {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((self.0 >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+        }
+
+        fn normal(&mut self) -> f64 {
+            let (u, v) = (self.uniform(), self.uniform());
+            (-2.0 * libm::log(u)).sqrt() * libm::cos(std::f64::consts::TAU * v)
+        }
+    }
+
+    /// Somebody walks about a yard at 1.4 metres a second, in bends of all widths.
+    fn walk(time: f64) -> [f64; 3] {
+        let s = 1.4 * time;
+        [
+            9.0 * libm::sin(s / 7.0) + 3.0 * libm::sin(s / 2.9),
+            8.0 * libm::sin(s / 11.0 + 1.0) + 2.0 * libm::cos(s / 3.7),
+            0.3 * libm::sin(s / 13.0),
+        ]
+    }
+
+    /// Looks along the camera's z; `heading` clockwise from north, level.
+    fn level(heading: f64, centre: [f64; 3]) -> Pose {
+        let (s, c) = (libm::sin(heading.to_radians()), libm::cos(heading.to_radians()));
+        let rotation = [[c, -s, 0.0], [0.0, 0.0, -1.0], [s, c, 0.0]];
+        let back = se3::mul_vec(&rotation, centre);
+        Pose { rotation, translation: back.map(|v| -v) }
+    }
+
+    /// The world of a reconstruction: another unit, another place, turned.
+    fn world() -> Similarity {
+        let rotation = se3::rotation_from_quaternion([0.5, -0.5, 0.7, 0.1]);
+        Similarity { scale: 0.37, rotation, translation: [4.0, -1.0, 2.0] }
+    }
+
+    fn frames(count: usize, apart: f64) -> Vec<Frame> {
+        (0..count)
+            .map(|k| {
+                let time = apart * k as f64;
+                Frame { time, pose: world().pose(&level(20.0 * time, walk(time))) }
+            })
+            .collect()
+    }
+
+    fn fixes(rate: f64, until: f64, offset: f64, noise: f64, seed: u64) -> Vec<Fix> {
+        let mut random = Noise(seed);
+        (0..(until * rate) as usize)
+            .map(|k| {
+                let time = k as f64 / rate - 5.0;
+                let place = walk(time - offset).map(|v| v + noise * random.normal());
+                Fix { time, place, heading: None, tilt: None }
+            })
+            .collect()
+    }
+
+    #[test]
+    fn an_offset_is_found_in_noise_with_the_scale() {
+        // 40 frames a second apart, ten fixes a second, each coordinate off by 1.5 metres: the number of the issue.
+        let (mut worst, mut scale) = (0.0f64, 0.0f64);
+        for seed in 0..8 {
+            let fixes = fixes(10.0, 60.0, 0.7, 1.5, seed);
+            let (frames, way) = (frames(40, 1.0), Way::new(&fixes, 1.0));
+            let offset = find_offset(&frames, &way).unwrap();
+            let found = fit(&frames, &way, offset, true).unwrap();
+            worst = worst.max((offset.seconds - 0.7).abs());
+            scale = scale.max((found.scale * 0.37 - 1.0).abs());
+            assert!(found.is_good() && offset.deviation < 0.1, "{found:?}");
+        }
+        assert!(worst < 0.1 && scale < 0.02, "{worst} {scale}");
+    }
+
+    #[test]
+    fn without_noise_all_is_exact_and_far_fixes_do_not_bend_it() {
+        let mut fixes = fixes(10.0, 60.0, -3.2, 0.0, 0);
+        let frames = frames(40, 1.0);
+        let found = |fixes: &[Fix]| {
+            let way = Way::new(fixes, 1.0);
+            fit(&frames, &way, find_offset(&frames, &way).unwrap(), true).unwrap()
+        };
+        let exact = found(&fixes);
+        // What the kernel smooths of the bends is left.
+        assert!((exact.offset_s + 3.2).abs() < 0.01 && (exact.scale * 0.37 - 1.0).abs() < 5e-3, "{exact:?}");
+        // Under a bridge the receiver was elsewhere for four seconds.
+        for fix in &mut fixes[150..190] {
+            fix.place[0] += 60.0;
+        }
+        let bent = found(&fixes);
+        assert!((bent.offset_s + 3.2).abs() < 0.05 && (bent.scale * 0.37 - 1.0).abs() < 0.01, "{bent:?}");
+    }
+
+    #[test]
+    fn looks_say_what_a_straight_way_does_not() {
+        let straight = |k: usize| [1.5 * k as f64, 0.7 * k as f64, 0.0];
+        let frames: Vec<Frame> = (0..12)
+            .map(|k| Frame { time: k as f64, pose: world().pose(&level(30.0 * k as f64, straight(k))) })
+            .collect();
+        let fixes: Vec<Fix> = (0..12)
+            .map(|k| Fix {
+                time: k as f64,
+                place: straight(k),
+                heading: Some(30.0 * k as f64),
+                tilt: Some([0.0; 2]),
+            })
+            .collect();
+        let way = Way::new(&fixes, 1.0);
+        let found = fit(&frames, &way, Offset { seconds: 0.0, deviation: 0.0 }, false).unwrap();
+        let back = se3::mul(&found.similarity.rotation, &world().rotation);
+        for (i, row) in back.iter().enumerate() {
+            for (j, v) in row.iter().enumerate() {
+                assert!((v - f64::from(u8::from(i == j))).abs() < 1e-6, "{back:?}");
+            }
+        }
+        assert_eq!((found.looks, found.offset_deviation_s), (12, None));
+    }
+
+    #[test]
+    fn a_camera_that_is_held_aslant_says_where_up_is() {
+        // Pitched up by 90 degrees the camera looks straight up; rolled by 90 clockwise, up is at its left.
+        let mut looks = Looks::new();
+        let fix = Fix { time: 0.0, place: [0.0; 3], heading: None, tilt: Some([90.0, 0.0]) };
+        looks_of(&fix, &Pose::IDENTITY, &mut looks);
+        looks_of(&Fix { tilt: Some([0.0, 90.0]), ..fix }, &Pose::IDENTITY, &mut looks);
+        for ((found, earth), expected) in looks.iter().zip([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0]]) {
+            assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-12), "{found:?}");
+            assert_eq!(*earth, [0.0, 0.0, 1.0]);
+        }
+    }
+
+    #[test]
+    fn outside_a_track_and_in_its_gaps_there_is_no_place() {
+        let fix = |time: f64| Fix { time, place: [time, 0.0, 0.0], heading: None, tilt: None };
+        let all = [fix(0.0), fix(1.0), fix(20.0), fix(21.0)];
+        let way = Way::new(&all, 1.0);
+        assert_eq!(way.place(0.25), Some([0.25, 0.0, 0.0]));
+        assert_eq!((way.place(0.0), way.place(21.0)), (Some([0.0; 3]), Some([21.0, 0.0, 0.0])));
+        assert_eq!((way.place(-0.1), way.place(10.0), way.place(21.1)), (None, None, None));
+        let frames: Vec<Frame> =
+            (0..4).map(|k| Frame { time: 0.1 * f64::from(k), pose: Pose::IDENTITY }).collect();
+        assert!(fit(&frames, &way, Offset { seconds: 100.0, deviation: 0.0 }, false).is_none());
+        assert_eq!(find_offset(&frames[..2], &way), None);
+    }
+}

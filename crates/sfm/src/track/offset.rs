@@ -1,0 +1,99 @@
+//! By how much the clocks of a track and of a camera differ.
+
+use super::solve::{FIRST_ROUNDS, ROUNDS, median, pair, robust, root_mean_square, spread, typical_spread};
+use super::way::Way;
+use super::{FEWEST, Frame, Offset};
+
+/// Share of the frames that have a place at an offset that is looked at.
+const COVERED: f64 = 0.6;
+/// Steps of the search over offsets: so many seconds, and at most so many of them.
+const STEP: f64 = 0.25;
+const MOST_STEPS: f64 = 20_000.0;
+/// Frames that the search looks at.
+const MOST_FRAMES: usize = 100;
+
+/// What a fit at an offset leaves of the spread, for most of the frames; infinite where too few of them have a place.
+fn left_over(frames: &[Frame], way: &Way<'_>, offset: f64, needed: usize) -> f64 {
+    let paired = pair(frames, way, offset, false);
+    let count = paired.centres.len();
+    let extent = typical_spread(&paired.places);
+    // Who stands has no scale.
+    if count < needed || extent <= 0.0 {
+        return f64::INFINITY;
+    }
+    let Some((solution, _)) = robust(&paired, FIRST_ROUNDS) else { return f64::INFINITY };
+    // Fewer places are easier to fit.
+    median(solution.residuals) / extent * frames.len() as f64 / count as f64
+}
+
+/// The offset at which the track fits the frames best; `None` where no offset gives enough of them a place.
+#[must_use]
+pub fn find_offset(frames: &[Frame], way: &Way<'_>) -> Option<Offset> {
+    let (first, last) = way.span()?;
+    let times = frames.iter().map(|f| f.time);
+    let (begin, end) = (times.clone().fold(f64::INFINITY, f64::min), times.fold(f64::NEG_INFINITY, f64::max));
+    let every = frames.len().div_ceil(MOST_FRAMES).max(1);
+    let some: Vec<Frame> = frames.iter().step_by(every).copied().collect();
+    let needed = FEWEST.max((COVERED * some.len() as f64).ceil() as usize);
+    // From the last frame at the track's beginning to the first one at its end.
+    let (low, high) = (first - end, last - begin);
+    if !(high - low).is_finite() || frames.len() < FEWEST {
+        return None;
+    }
+    let step = STEP.max((high - low) / MOST_STEPS);
+    let mut best = (f64::INFINITY, 0.0);
+    for k in 0..=((high - low) / step) as usize {
+        // Whole steps from zero, so that clocks that agree are looked at.
+        let offset = ((low / step).ceil() + k as f64) * step;
+        let cost = left_over(&some, way, offset, needed);
+        if cost < best.0 {
+            best = (cost, offset);
+        }
+    }
+    best.0.is_finite().then(|| refine(frames, way, best.1, step))
+}
+
+/// The nearest minimum of the robust fit to an offset.
+fn refine(frames: &[Frame], way: &Way<'_>, coarse: f64, step: f64) -> Offset {
+    let cost = |offset: f64| {
+        let paired = pair(frames, way, offset, false);
+        let Some((solution, weights)) = robust(&paired, ROUNDS) else { return f64::INFINITY };
+        (root_mean_square(&solution.residuals, &weights) / spread(&paired.places, &weights)).powi(2)
+    };
+    // A coarse step of a long track may be wide: its neighbourhood is looked at in fine steps first.
+    let fine = STEP.min(step);
+    let around = (2.0 * step / fine).ceil() as i64;
+    let candidates = (-around..=around).map(|k| coarse + k as f64 * fine);
+    let middle = candidates
+        .map(|offset| (cost(offset), offset))
+        .min_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or(coarse, |(_, offset)| offset);
+    let (mut low, mut high) = (middle - fine, middle + fine);
+    const GOLDEN: f64 = 0.618_033_988_749_895;
+    for _ in 0..30 {
+        let (a, b) = (high - GOLDEN * (high - low), low + GOLDEN * (high - low));
+        if cost(a) <= cost(b) { high = b } else { low = a }
+    }
+    let seconds = 0.5 * (low + high);
+    Offset { seconds, deviation: deviation(frames, way, seconds) }
+}
+
+/// Standard deviation of an offset: from how the sum of squares bends, over the variance of a coordinate.
+fn deviation(frames: &[Frame], way: &Way<'_>, offset: f64) -> f64 {
+    let squares = |offset: f64| {
+        let paired = pair(frames, way, offset, false);
+        let found = robust(&paired, ROUNDS);
+        found.map(|(s, w)| {
+            (s.residuals.iter().zip(&w).map(|(r, w)| w * r * r).sum::<f64>(), paired.centres.len())
+        })
+    };
+    let apart = 2.0 * STEP;
+    let (Some((here, n)), Some((before, _)), Some((after, _))) =
+        (squares(offset), squares(offset - apart), squares(offset + apart))
+    else {
+        return f64::INFINITY;
+    };
+    let bend = (before + after - 2.0 * here) / (apart * apart);
+    let variance = here / (3.0 * n as f64 - 8.0).max(1.0);
+    if bend > 0.0 { (2.0 * variance / bend).sqrt() } else { f64::INFINITY }
+}

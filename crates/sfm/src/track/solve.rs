@@ -1,0 +1,172 @@
+//! The similarity between places of a receiver and poses of a camera at an offset of their clocks, robustly.
+
+use gausset_core::Pose;
+use gausset_core::se3::{self, Mat3};
+
+use super::way::{Fix, Way};
+use super::{FEWEST, Frame};
+use crate::compare::Similarity;
+use crate::gps::nearest_rotation;
+
+/// Rounds of reweighting; those that begin with absolute errors.
+pub(super) const ROUNDS: usize = 20;
+pub(super) const FIRST_ROUNDS: usize = 6;
+/// Standard deviation of a heading or a tilt, radians; and of places beside them at least, share of their spread: places
+/// without any noise would leave looks no say in what only they know.
+const LOOK: f64 = 0.1;
+const PLACE: f64 = 1e-3;
+
+/// Directions of the camera that are known on the earth: in its world, and there.
+pub(super) type Looks = Vec<([f64; 3], [f64; 3])>;
+
+/// Frames with their places.
+pub(super) struct Paired {
+    pub(super) centres: Vec<[f64; 3]>,
+    pub(super) places: Vec<[f64; 3]>,
+    looks: Looks,
+    /// Frames with a look.
+    pub(super) looking: usize,
+}
+
+pub(super) fn pair(frames: &[Frame], way: &Way<'_>, offset: f64, with_looks: bool) -> Paired {
+    let mut found = Paired { centres: Vec::new(), places: Vec::new(), looks: Vec::new(), looking: 0 };
+    for frame in frames {
+        let time = frame.time + offset;
+        let Some(place) = way.place(time) else { continue };
+        found.centres.push(frame.pose.centre());
+        found.places.push(place);
+        if let Some(fix) = way.nearest(time).filter(|_| with_looks) {
+            let before = found.looks.len();
+            looks_of(fix, &frame.pose, &mut found.looks);
+            found.looking += usize::from(found.looks.len() > before);
+        }
+    }
+    found
+}
+
+/// What a fix says of the camera's directions. Camera axes: x right, y down, z forward.
+pub(super) fn looks_of(fix: &Fix, pose: &Pose, out: &mut Looks) {
+    let world_from_camera = se3::transpose(&pose.rotation);
+    let (sin_cos, zero) =
+        (|degrees: f64| (libm::sin(degrees.to_radians()), libm::cos(degrees.to_radians())), [0.0, 0.0]);
+    let [pitch, roll] = fix.tilt.unwrap_or(zero);
+    let ((sp, cp), (sr, cr)) = (sin_cos(pitch), sin_cos(roll));
+    if fix.tilt.is_some() {
+        // Up as the camera sees it: -y, pitched, then rolled.
+        let up = [-sr * cp, -cr * cp, sp];
+        out.push((se3::mul_vec(&world_from_camera, up), [0.0, 0.0, 1.0]));
+    }
+    if let Some(heading) = fix.heading {
+        let (s, c) = sin_cos(heading);
+        out.push((se3::mul_vec(&world_from_camera, [0.0, 0.0, 1.0]), [s * cp, c * cp, sp]));
+    }
+}
+
+/// A similarity with weights: rotation from places and looks, scale and translation from places.
+pub(super) struct Solution {
+    pub(super) similarity: Similarity,
+    pub(super) residuals: Vec<f64>,
+}
+
+fn solve(paired: &Paired, weights: &[f64], looks: f64, previous: f64) -> Option<Solution> {
+    let total: f64 = weights.iter().sum();
+    if total.is_nan() || total <= 0.0 {
+        return None;
+    }
+    let mean = |points: &[[f64; 3]]| -> [f64; 3] {
+        std::array::from_fn(|k| points.iter().zip(weights).map(|(p, w)| w * p[k]).sum::<f64>() / total)
+    };
+    let (a0, b0) = (mean(&paired.centres), mean(&paired.places));
+    let mut covariance = [[0.0; 3]; 3];
+    let mut variance = 0.0;
+    for ((a, b), w) in paired.centres.iter().zip(&paired.places).zip(weights) {
+        let a: [f64; 3] = std::array::from_fn(|k| a[k] - a0[k]);
+        let b: [f64; 3] = std::array::from_fn(|k| b[k] - b0[k]);
+        add(&mut covariance, b, a, *w);
+        variance += w * se3::dot(a, a);
+    }
+    // Places and looks in one sum, each over its variance.
+    let mut both = covariance.map(|row| row.map(|v| v * previous));
+    for (camera, earth) in &paired.looks {
+        add(&mut both, *earth, *camera, looks);
+    }
+    let rotation = nearest_rotation(&both);
+    let trace: f64 = (0..3).map(|i| (0..3).map(|j| rotation[i][j] * covariance[i][j]).sum::<f64>()).sum();
+    let scale = trace / variance;
+    if !(scale.is_finite() && scale > 0.0) {
+        return None;
+    }
+    let turned = se3::mul_vec(&rotation, a0);
+    let translation = std::array::from_fn(|k| b0[k] - scale * turned[k]);
+    let similarity = Similarity { scale, rotation, translation };
+    let miss = |(a, b): (&[f64; 3], &[f64; 3])| {
+        let at = similarity.apply(*a);
+        se3::norm(std::array::from_fn(|k| at[k] - b[k]))
+    };
+    let residuals = paired.centres.iter().zip(&paired.places).map(miss).collect();
+    Some(Solution { similarity, residuals })
+}
+
+fn add(sum: &mut Mat3, b: [f64; 3], a: [f64; 3], weight: f64) {
+    for i in 0..3 {
+        for j in 0..3 {
+            sum[i][j] += weight * b[i] * a[j];
+        }
+    }
+}
+
+pub(super) fn root_mean_square(values: &[f64], weights: &[f64]) -> f64 {
+    let total: f64 = weights.iter().sum();
+    (values.iter().zip(weights).map(|(v, w)| w * v * v).sum::<f64>() / total).sqrt()
+}
+
+/// Root mean square distance of points from their mean, each with its weight.
+pub(super) fn spread(points: &[[f64; 3]], weights: &[f64]) -> f64 {
+    let total: f64 = weights.iter().sum();
+    let mean: [f64; 3] =
+        std::array::from_fn(|k| points.iter().zip(weights).map(|(p, w)| w * p[k]).sum::<f64>() / total);
+    let distances: Vec<f64> =
+        points.iter().map(|p| se3::norm(std::array::from_fn(|k| p[k] - mean[k]))).collect();
+    root_mean_square(&distances, weights)
+}
+
+/// Of an even number the upper one of the two in the middle.
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// Median distance of points from the median of each coordinate.
+pub(super) fn typical_spread(points: &[[f64; 3]]) -> f64 {
+    let middle: [f64; 3] = std::array::from_fn(|k| median(points.iter().map(|p| p[k]).collect()));
+    median(points.iter().map(|p| se3::norm(std::array::from_fn(|k| p[k] - middle[k]))).collect())
+}
+
+/// The robust fit: the solution with its weights.
+pub(super) fn robust(paired: &Paired, rounds: usize) -> Option<(Solution, Vec<f64>)> {
+    if paired.centres.len() < FEWEST {
+        return None;
+    }
+    let extent = typical_spread(&paired.places);
+    let mut weights = vec![1.0; paired.centres.len()];
+    let mut scale = extent / typical_spread(&paired.centres).max(f64::MIN_POSITIVE);
+    let mut deviation = 0.1 * extent;
+    let mut best = None;
+    for round in 0..rounds {
+        let looks = (deviation.max(PLACE * extent) / LOOK).powi(2);
+        let solution = solve(paired, &weights, looks, scale)?;
+        // Of three coordinates alike, the median distance is 1.54 standard deviations.
+        deviation = (median(solution.residuals.clone()) / 1.54).max(1e-9 * extent);
+        scale = solution.similarity.scale;
+        weights = solution
+            .residuals
+            .iter()
+            .map(|r| match round < FIRST_ROUNDS {
+                true => deviation / r.max(deviation),
+                false => 1.0 / (1.0 + (r / (3.0 * deviation)).powi(2)),
+            })
+            .collect();
+        best = Some(solution);
+    }
+    best.map(|solution| (solution, weights))
+}

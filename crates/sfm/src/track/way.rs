@@ -1,0 +1,104 @@
+//! Where a receiver was at a moment.
+
+/// A moment between two fixes that are further apart has no place, seconds.
+const LONGEST_GAP: f64 = 10.0;
+/// Half the width of the kernel, seconds, unless frames follow each other faster.
+const HALF_WIDTH: f64 = 0.7;
+
+/// Where the receiver was.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fix {
+    /// Seconds.
+    pub time: f64,
+    /// Metres east, north and up.
+    pub place: [f64; 3],
+    /// Where the camera looked, degrees clockwise from north.
+    pub heading: Option<f64>,
+    /// Pitch (up) and roll (clockwise) of the camera, degrees.
+    pub tilt: Option<[f64; 2]>,
+}
+/// A track that can be asked for places.
+#[derive(Clone, Debug)]
+pub struct Way<'a> {
+    fixes: &'a [Fix],
+    half_width: f64,
+}
+
+impl<'a> Way<'a> {
+    /// Over fixes in the order of their times, for frames that follow each other so many seconds apart.
+    #[must_use]
+    pub fn new(fixes: &'a [Fix], between_frames: f64) -> Self {
+        // Shorter than a tenth of a second nothing moves.
+        Self { fixes, half_width: HALF_WIDTH.min(between_frames).max(0.1) }
+    }
+
+    /// Times of its first and last fix, seconds; `None` where there is none.
+    pub(super) fn span(&self) -> Option<(f64, f64)> {
+        Some((self.fixes.first()?.time, self.fixes.last()?.time))
+    }
+
+    /// The index of the first fix not before a time.
+    fn from(&self, time: f64) -> usize {
+        self.fixes.partition_point(|fix| fix.time < time)
+    }
+
+    /// Where the receiver was, metres; `None` outside the track and in its gaps.
+    #[must_use]
+    pub fn place(&self, time: f64) -> Option<[f64; 3]> {
+        let at = self.from(time);
+        let after = self.fixes.get(at)?;
+        if after.time == time && self.fixes.len() == 1 {
+            return Some(after.place);
+        }
+        let before = match at {
+            // The first fix itself.
+            0 if after.time == time => after,
+            0 => return None,
+            _ => self.fixes.get(at - 1)?,
+        };
+        let gap = after.time - before.time;
+        if gap > LONGEST_GAP {
+            return None;
+        }
+        let around = self.fixes.get(self.from(time - self.half_width)..self.from(time + self.half_width))?;
+        if let Some(place) = regression(around, time, self.half_width) {
+            return Some(place);
+        }
+        let share = if gap > 0.0 { (time - before.time) / gap } else { 0.0 };
+        Some(std::array::from_fn(|k| before.place[k] + share * (after.place[k] - before.place[k])))
+    }
+
+    /// The fix nearest to a time, if it is nearer than a second.
+    pub(super) fn nearest(&self, time: f64) -> Option<&Fix> {
+        let at = self.from(time);
+        let both = [at.checked_sub(1), Some(at)].into_iter().flatten().filter_map(|k| self.fixes.get(k));
+        let distance = |fix: &&Fix| (fix.time - time).abs();
+        both.min_by(|a, b| distance(a).total_cmp(&distance(b))).filter(|fix| distance(fix) < 1.0)
+    }
+}
+
+/// The value at `time` of the line through the fixes within `half_width` of it; `None` where there are too few.
+fn regression(around: &[Fix], time: f64, half_width: f64) -> Option<[f64; 3]> {
+    if around.len() < 3 {
+        return None;
+    }
+    let (mut sum, mut first, mut second) = (0.0, 0.0, 0.0);
+    let (mut value, mut slope) = ([0.0; 3], [0.0; 3]);
+    for fix in around {
+        let x = (fix.time - time) / half_width;
+        let weight = (1.0 - x * x).max(0.0);
+        sum += weight;
+        first += weight * x;
+        second += weight * x * x;
+        for k in 0..3 {
+            value[k] += weight * fix.place[k];
+            slope[k] += weight * x * fix.place[k];
+        }
+    }
+    let determinant = sum * second - first * first;
+    // All at one side, or at one moment.
+    if determinant < 1e-3 * sum * sum {
+        return None;
+    }
+    Some(std::array::from_fn(|k| (second * value[k] - first * slope[k]) / determinant))
+}
