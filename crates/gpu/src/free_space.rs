@@ -10,8 +10,7 @@ use gausset_core::{Camera, Pose};
 use crate::engine::GpuEngine;
 use crate::layout::Sizes;
 use crate::record::{Job, Rule, rule_flag};
-use crate::rule_schedule::Change;
-use crate::schedule::{Then, Unit};
+use crate::schedule::{Change, Then, Unit};
 use crate::task::{Ruled, Task};
 use crate::unit::{picture_job, picture_unit, rows};
 

@@ -13,7 +13,7 @@
 //! | (questions) | `in_front` |
 //! | (taken apart) | `next_band`, `next_chunk`, `next_window`: see `split` |
 //! | (pages) | `turn_page`; `compact_page` in place of `compact`, `page_gradients` before `direction`: see `layout` |
-//! | `density` | see `rule_schedule` |
+//! | `density` | see `schedule::rule` |
 
 use gausset_core::Stage;
 

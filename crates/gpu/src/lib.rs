@@ -13,7 +13,7 @@
 //! | `flight` | units on their way: several at a time, each done once |
 //! | `room` | more room, within limits |
 //! | `split`, `pace` | how the work of a unit is taken apart, so that it has room and holds nobody up |
-//! | `rule_schedule` | those of a density rule |
+//! | `schedule::list`, `schedule::rule` | those of a view and of a step; those of a density rule |
 //! | `task` | what is under way: steps and rules |
 //! | `rule`, `free_space` | the record of a rule from the argument of the trait |
 //! | `unit` | the record of a step from the arguments of the trait |
@@ -59,7 +59,6 @@ mod planes;
 mod record;
 mod room;
 mod rule;
-mod rule_schedule;
 #[cfg(test)]
 mod rule_tests;
 mod schedule;

@@ -6,8 +6,7 @@ use gausset_density::logit;
 
 use crate::layout::sh_blocks;
 use crate::record::{Job, Rule, rule_flag};
-use crate::rule_schedule::Change;
-use crate::schedule::{Then, Unit};
+use crate::schedule::{Change, Then, Unit};
 use crate::task::Ruled;
 
 /// The two words of a number, the lower one first.

@@ -1,14 +1,14 @@
 //! The order of dispatches of a step or picture: a table that any device could walk through.
 
 mod list;
+mod rule;
 
 use gausset_core::Stage;
 
 use crate::kernels::{Kernel, Sums};
 use crate::layout::{Buffer, Sizes};
 use crate::record::argument;
-use crate::rule_schedule::Change;
-use crate::split::{Split, in_windows};
+use crate::split::Split;
 pub(crate) use list::List;
 #[cfg(test)]
 pub(crate) use list::{depth_sort, offset_scan, update_alone};
@@ -36,6 +36,19 @@ pub(crate) struct Dispatch {
     pub(crate) page: u64,
     /// How many workgroups.
     pub(crate) grid: Grid,
+}
+
+/// A density rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Change {
+    /// Clone, split, prune.
+    Classic,
+    /// Relocation and growth.
+    Mcmc,
+    /// Lower opacities.
+    Reset,
+    /// Free space is cleared.
+    Clear,
 }
 
 /// What a unit has to do.
@@ -153,6 +166,29 @@ fn whole_dispatches(unit: &Unit, sizes: &Sizes, split: &Split) -> Vec<Dispatch> 
         _ => {}
     }
     list.dispatches
+}
+
+/// With each dispatch in as many parts as that is wanted, but for those of one workgroup.
+fn in_windows(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> Vec<Dispatch> {
+    let mut all = Vec::with_capacity(list.len());
+    for dispatch in list {
+        let (argument, parts) = match dispatch.grid {
+            Grid::Counted(argument) if dispatch.is_heavy() => (argument, parts(dispatch.kernel)),
+            _ => (argument::ONE, 1),
+        };
+        if parts == 1 {
+            all.push(dispatch);
+            continue;
+        }
+        let next = Kernel::NextWindow(argument as u8, parts);
+        let next = Dispatch { kernel: next, buffers: PLANNED.to_vec(), page: 0, grid: Grid::One };
+        for _ in 0..parts {
+            all.push(next.clone());
+            all.push(Dispatch { grid: Grid::Counted(argument::WINDOW), ..dispatch.clone() });
+        }
+        all.push(next);
+    }
+    all
 }
 
 impl Dispatch {

@@ -11,9 +11,6 @@ use std::collections::BTreeMap;
 use gausset_core::Stage;
 
 use crate::device::PictureName;
-use crate::kernels::Kernel;
-use crate::record::argument;
-use crate::schedule::{Dispatch, Grid, PLANNED};
 
 /// Entries of a list that one dispatch walks over: at half a microsecond each, as slow devices take, 8 ms.
 pub(crate) const CHUNK_ENTRIES: u32 = 16_384;
@@ -130,29 +127,6 @@ impl Splits {
     pub(crate) fn forget(&mut self) {
         self.known.clear();
     }
-}
-
-/// With each dispatch in as many parts as that is wanted, but for those of one workgroup.
-pub(crate) fn in_windows(list: Vec<Dispatch>, parts: &dyn Fn(Kernel) -> u8) -> Vec<Dispatch> {
-    let mut all = Vec::with_capacity(list.len());
-    for dispatch in list {
-        let (argument, parts) = match dispatch.grid {
-            Grid::Counted(argument) if dispatch.is_heavy() => (argument, parts(dispatch.kernel)),
-            _ => (argument::ONE, 1),
-        };
-        if parts == 1 {
-            all.push(dispatch);
-            continue;
-        }
-        let next = Kernel::NextWindow(argument as u8, parts);
-        let next = Dispatch { kernel: next, buffers: PLANNED.to_vec(), page: 0, grid: Grid::One };
-        for _ in 0..parts {
-            all.push(next.clone());
-            all.push(Dispatch { grid: Grid::Counted(argument::WINDOW), ..dispatch.clone() });
-        }
-        all.push(next);
-    }
-    all
 }
 
 #[cfg(test)]

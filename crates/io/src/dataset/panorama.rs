@@ -68,11 +68,6 @@ impl Face {
     }
 }
 
-/// Whether a picture can be a whole panorama: twice as wide as high, up to the rounding of a resize.
-pub(super) fn is_whole([width, height]: [u32; 2]) -> bool {
-    width >= 8 && width.abs_diff(2 * height) <= 2
-}
-
 /// The camera of a face; `longest` = 0 for no limit.
 pub(super) fn face_camera(stored: [u32; 2], longest: u32) -> Result<Camera, CameraError> {
     let natural = stored[0] / 4;

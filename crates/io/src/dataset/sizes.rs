@@ -5,7 +5,6 @@ use gausset_core::se3;
 use super::Point;
 use super::camera_model::{CameraModel, SourceCamera};
 use super::lens::Lens;
-use super::panorama::is_whole;
 use super::report::SkipReason;
 
 /// Factor on the largest distance of a camera from the mean of all (Kerbl et al. 2023, code).
@@ -23,6 +22,11 @@ pub(super) fn check_shape(camera: &SourceCamera, stored: [u32; 2]) -> Result<(),
         return Ok(());
     }
     Err(SkipReason::Size { found: stored, camera: size, turned: fits([stored[1], stored[0]], size) })
+}
+
+/// Whether a picture can be a whole panorama: twice as wide as high, up to the rounding of a resize.
+fn is_whole([width, height]: [u32; 2]) -> bool {
+    width >= 8 && width.abs_diff(2 * height) <= 2
 }
 
 /// Whether one ratio takes `camera` to `found` within a pixel on each side.

@@ -32,15 +32,15 @@ const BYTES_PER_SPLAT: f64 = 25.0;
 pub(super) struct DensityArgs {
     /// Passes that are timed for each size, after one that is not.
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    pub(super) passes: u64,
+    passes: u64,
     /// Largest number of splats (of whole rules on a GPU at most 1,000,000).
     #[arg(long, value_name = "N", default_value_t = 10_000_000)]
-    pub(super) splats: usize,
+    splats: usize,
     /// Print the result as a JSON object.
     #[arg(long)]
     pub(super) json: bool,
     #[command(flatten)]
-    pub(super) compute: ComputeArgs,
+    compute: ComputeArgs,
 }
 
 /// The result.
@@ -116,7 +116,8 @@ impl Arrays {
 pub(super) fn run(args: &DensityArgs, console: &Console) -> Result<Status, Ending> {
     let options = args.compute.device.options();
     if !matches!(options.device, Device::Auto | Device::Cpu) {
-        let measured = density_rules::measure(args, options)?;
+        let measured =
+            density_rules::measure(options, args.compute.threads as usize, args.splats, args.passes)?;
         console.object_or(&measured, || measured.table())?;
         return Ok(Status::Done);
     }

@@ -12,7 +12,6 @@ use gausset_flow::Failure;
 use gausset_flow::device::{Device, DeviceOptions, GpuDensity};
 use serde::Serialize;
 
-use super::density::DensityArgs;
 use super::timing::Interval;
 use crate::numbers::grouped;
 use crate::table::{self, Align};
@@ -119,21 +118,25 @@ fn time(
     Ok((Interval::of(&mut times), changed))
 }
 
-/// Measures both rules at all sizes.
-pub(super) fn measure(args: &DensityArgs, options: DeviceOptions) -> Result<MeasuredRules, Failure> {
-    let threads = args.compute.threads as usize;
+/// Measures both rules at all sizes up to `largest`, each with so many passes.
+pub(super) fn measure(
+    options: DeviceOptions,
+    threads: usize,
+    largest: usize,
+    passes: u64,
+) -> Result<MeasuredRules, Failure> {
     let engine = |options: DeviceOptions| options.engine(threads);
     let mut device = engine(DeviceOptions { density: Some(GpuDensity::Device), ..options })?;
     let mut staged = engine(DeviceOptions { density: Some(GpuDensity::Host), ..options })?;
     let mut processor = engine(DeviceOptions { device: Device::Cpu, density: None, ..options })?;
     let about = device.describe();
     let mut measured = Vec::new();
-    for splats in SIZES.into_iter().filter(|&size| size <= args.splats.max(SIZES[0])) {
+    for splats in SIZES.into_iter().filter(|&size| size <= largest.max(SIZES[0])) {
         let state = state(splats);
         for (name, rule) in rules(splats) {
-            let (on_device, changed) = time(&mut *device, &state, &rule, args.passes)?;
-            let (with_copies, _) = time(&mut *staged, &state, &rule, args.passes)?;
-            let (alone, _) = time(&mut *processor, &state, &rule, args.passes)?;
+            let (on_device, changed) = time(&mut *device, &state, &rule, passes)?;
+            let (with_copies, _) = time(&mut *staged, &state, &rule, passes)?;
+            let (alone, _) = time(&mut *processor, &state, &rule, passes)?;
             measured.push(Measured {
                 rule: name,
                 splats,

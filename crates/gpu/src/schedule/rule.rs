@@ -13,23 +13,10 @@
 //! planners look whether all rows have room before anything of it is written. Buffers of a view that no rule needs serve
 //! as scratch: nothing in them outlives a unit.
 
+use super::{Change, Grid, List};
 use crate::kernels::{Kernel, RulePlan, Scanned, Sorted};
 use crate::layout::Buffer as B;
 use crate::record::argument;
-use crate::schedule::{Grid, List};
-
-/// A density rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Change {
-    /// Clone, split, prune.
-    Classic,
-    /// Relocation and growth.
-    Mcmc,
-    /// Lower opacities.
-    Reset,
-    /// Free space is cleared.
-    Clear,
-}
 
 impl Change {
     /// Whether splats stay where they are.
