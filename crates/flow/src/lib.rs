@@ -30,6 +30,7 @@ mod host;
 mod kernel_files;
 #[cfg(feature = "masks")]
 pub mod mask;
+pub mod mask_engine;
 pub mod page;
 pub mod panos;
 pub mod photos;

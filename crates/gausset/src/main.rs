@@ -19,6 +19,7 @@ mod flags;
 mod foreign;
 mod interrupt;
 mod listener;
+mod mask_engine;
 mod numbers;
 mod options;
 mod profiling;

@@ -10,6 +10,7 @@ use serde::Deserialize;
 use crate::classes::{self, nearest};
 use crate::error::ModelError;
 use crate::fit::Fit;
+use crate::prompt::PromptSpec;
 
 /// Longest description, bytes.
 const MAX_BYTES: u64 = 1 << 20;
@@ -55,6 +56,9 @@ pub enum Kind {
     /// Boxes alone; what is in them is taken whole. `boxes` with `scores` [1, Q, C], or with `labels` and `scores`, or
     /// all in `scores` [1, A, 5 + C].
     Boxes,
+    /// What is in a box, `masks` [1, M, h, w] of the whole picture with `scores` [1, M]: a model in two files, led by one
+    /// of boxes.
+    Promptable,
 }
 
 /// What turns an output into shares of 0 to 1.
@@ -147,6 +151,8 @@ pub(crate) struct OutputSpec {
     pub background: Option<i64>,
     /// Overlap (intersection over union) above which the weaker of two boxes of a class is dropped; 1 = none is.
     pub nms: f32,
+    /// The description of a promptable model that cuts out what is in the boxes.
+    pub prompt: Option<String>,
 }
 
 /// A model's input, outputs and classes.
@@ -154,6 +160,8 @@ pub(crate) struct OutputSpec {
 pub struct Description {
     pub(crate) input: InputSpec,
     pub(crate) output: OutputSpec,
+    /// Of a promptable model.
+    pub(crate) prompt: Option<PromptSpec>,
     /// Names of the classes by their numbers; an empty name stands for nothing.
     pub classes: Vec<String>,
     /// Groups by their names, with the classes of each.
@@ -201,6 +209,7 @@ struct RawOutput {
     mask_activation: Activation,
     background: Option<i64>,
     nms: Option<f32>,
+    prompt: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -216,6 +225,7 @@ struct Raw {
     #[serde(default = "no_input")]
     input: RawInput,
     output: RawOutput,
+    prompt: Option<PromptSpec>,
     #[serde(default)]
     classes: RawClasses,
 }
@@ -235,7 +245,7 @@ fn no_input() -> RawInput {
 }
 
 /// Keys of each table. Whoever adds one adds it to `docs/masks.md`.
-const KEYS: [(&str, &[&str]); 3] = [
+const KEYS: [(&str, &[&str]); 4] = [
     ("input", &["name", "size", "layout", "colour", "range", "mean", "deviation", "fit", "pad"]),
     (
         "output",
@@ -252,8 +262,10 @@ const KEYS: [(&str, &[&str]); 3] = [
             "mask_activation",
             "background",
             "nms",
+            "prompt",
         ],
     ),
+    ("prompt", &["encoder", "decoder", "coordinates", "labels", "size", "features"]),
     ("classes", &["list", "names", "groups"]),
 ];
 
@@ -320,7 +332,7 @@ fn check_keys(table: &toml::Table) -> Result<(), String> {
 
 impl Raw {
     fn checked(self) -> Result<Description, String> {
-        let Self { input, output, classes } = self;
+        let Self { input, output, prompt, classes } = self;
         let spec = InputSpec::default();
         let size = input.size.map(|size| match size {
             Sides::Both(side) => [side; 2],
@@ -355,6 +367,17 @@ impl Raw {
             return Err(format!("[input] pad: expected 0 to 255, found {}", input.pad));
         }
         let output = output.checked()?;
+        match (output.kind, &prompt) {
+            (Kind::Promptable, None) => {
+                return Err(
+                    "[prompt]: is missing (expected encoder and decoder of a promptable model)".to_owned()
+                );
+            }
+            (kind, Some(_)) if kind != Kind::Promptable => {
+                return Err("[prompt]: is for kind = \"promptable\"".to_owned());
+            }
+            _ => {}
+        }
         let names = match (&classes.list, classes.names) {
             (Some(_), Some(_)) => return Err("[classes]: expected a list or names, found both".to_owned()),
             (None, None) => Vec::new(),
@@ -379,7 +402,7 @@ impl Raw {
                 }
             }
         }
-        Ok(Description { input, output, classes: names, groups: classes.groups })
+        Ok(Description { input, output, prompt, classes: names, groups: classes.groups })
     }
 }
 
@@ -398,7 +421,11 @@ impl RawOutput {
             mask_activation: self.mask_activation,
             background: self.background,
             nms: self.nms.unwrap_or(1.0),
+            prompt: self.prompt,
         };
+        if out.prompt.is_some() && out.kind != Kind::Boxes {
+            return Err("[output] prompt: is for kind = \"boxes\"".to_owned());
+        }
         if !(out.nms > 0.0 && out.nms <= 1.0) {
             return Err(format!("[output] nms: expected above 0 and at most 1, found {}", out.nms));
         }
@@ -415,6 +442,7 @@ impl RawOutput {
                 vec![("scores", out.scores.is_some()), ("prototypes", out.prototypes.is_some())]
             }
             Kind::Boxes => vec![("scores", out.scores.is_some())],
+            Kind::Promptable => vec![("masks", out.masks.is_some())],
         };
         match needed.iter().find(|(_, is_there)| !is_there) {
             Some((name, _)) => Err(format!("[output]: `{name}` is missing (the name of an output)")),
@@ -468,6 +496,22 @@ mod tests {
             (
                 "[output]\nkind = 'prototypes'\nscores = 's'\n".to_owned(),
                 "[output]: `prototypes` is missing (the name of an output)",
+            ),
+            (
+                "[output]\nkind = 'promptable'\nmasks = 'm'\n".to_owned(),
+                "[prompt]: is missing (expected encoder and decoder of a promptable model)",
+            ),
+            (
+                format!("{output}[prompt]\nencoder = 'e'\ndecoder = 'd'\n"),
+                "[prompt]: is for kind = \"promptable\"",
+            ),
+            (
+                "[output]\nkind = 'promptable'\nmasks = 'm'\n[prompt]\nencodr = 'e'\n".to_owned(),
+                "[prompt]: unknown key `encodr` (did you mean `encoder`?)",
+            ),
+            (
+                "[output]\nkind = 'semantic'\nmasks = 'm'\nprompt = 'p.toml'\n".to_owned(),
+                "[output] prompt: is for kind = \"boxes\"",
             ),
         ] {
             assert_eq!(Description::parse(&text).unwrap_err(), expected);

@@ -13,9 +13,12 @@ pub enum ModelError {
         /// What is wrong, with what was expected.
         what: String,
     },
+    /// The engine that was asked for.
+    #[error("{0}")]
+    Engine(String),
     /// Operators that the engine does not have.
     #[error(
-        "{}: model: needs {names}, which the built-in engine (rten) does not have; export it without, or take another model (docs/masks.md)",
+        "{}: model: needs {names}, which the built-in engine (rten) does not have; take ⟨mask-engine = onnxruntime⟩, export it without, or take another model (docs/masks.md)",
         path.display()
     )]
     Operators {

@@ -7,7 +7,7 @@
 use serde::Deserialize;
 
 use crate::description::{Colour, InputSpec, Layout};
-use crate::model::Tensor;
+use crate::engine::Tensor;
 
 /// How a picture comes to the input's size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -2,7 +2,7 @@
 
 use crate::classes::{self, list_of};
 use crate::description::Description;
-use crate::model::{Port, Tensor};
+use crate::engine::{Port, Tensor};
 
 /// Mean and deviation of ImageNet's pictures, by which most models were trained.
 const IMAGENET: &str = "mean = [0.485, 0.456, 0.406]\ndeviation = [0.229, 0.224, 0.225]\n";

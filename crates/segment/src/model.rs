@@ -3,47 +3,26 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use gausset_io::atomic::plain_reason;
 use gausset_io::units::one_line;
 use gausset_io::{guard, input};
-use rten::{Dimension, ModelOptions, RunOptions, ThreadPool, Value, op_registry};
-use rten_tensor::prelude::*;
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::engine::{Bundle, Engine, Halt, Network, Port, Refusal, Tensor};
 use crate::error::ModelError;
 use crate::proto;
 
-/// Name and version of the engine: part of everything that decides the bytes of masks.
-pub const ENGINE: &str = "rten 0.27";
 /// Longest model file and longest file beside it, bytes: what one Protocol Buffers message can hold.
 const MAX_BYTES: u64 = 2 << 30;
-/// Versions of the standard operators that the engine was made for.
-const OPSETS: std::ops::RangeInclusive<u64> = 7..=24;
 /// Most files beside a model.
 const MAX_FILES: usize = 64;
 /// How long a run goes on before the flag to stop is looked at.
 const GLANCE: Duration = Duration::from_millis(20);
-
-/// A tensor of floats; whole numbers and truth values are floats too.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Tensor {
-    /// Sides, slowest first.
-    pub shape: Vec<usize>,
-    /// Values.
-    pub data: Vec<f32>,
-}
-
-/// An input or output of a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
-    /// Its name.
-    pub name: String,
-    /// Its sides, as far as they are fixed; empty where nothing is said.
-    pub shape: Vec<Option<usize>>,
-}
+/// How long a run that was told to end may take to do so.
+const FAREWELL: Duration = Duration::from_secs(1);
 
 /// Who waits for a run, and how long.
 #[derive(Clone, Copy, Debug)]
@@ -58,25 +37,16 @@ pub struct Watch<'a> {
 #[derive(Clone, Debug)]
 pub struct Model {
     path: PathBuf,
-    inner: Arc<rten::Model>,
+    network: Arc<dyn Network>,
+    engine: Engine,
     /// Its inputs.
     pub inputs: Vec<Port>,
     /// Its outputs.
     pub outputs: Vec<Port>,
     /// Hash (XXH3, 64 bits) of the model file and the files beside it.
     pub hash: String,
-    /// Numbers in its weights.
-    pub parameters: usize,
-}
-
-/// A thread to run models on. One run of one picture at a time.
-#[derive(Clone, Debug)]
-pub struct Runner(Arc<ThreadPool>);
-
-impl Default for Runner {
-    fn default() -> Self {
-        Self(Arc::new(ThreadPool::with_num_threads(1)))
-    }
+    /// Bytes of these files: its weights, and little else.
+    pub bytes: u64,
 }
 
 impl Model {
@@ -85,28 +55,13 @@ impl Model {
     /// # Errors
     /// A file that cannot be read, is no ONNX model or too large; operators or a version of them that the engine does
     /// not have; a file beside it that is missing, outside its folder or too short.
-    pub fn open(path: &Path) -> Result<Self, ModelError> {
+    pub fn open(path: &Path, engine: &Engine) -> Result<Self, ModelError> {
         let bad = |what: String| ModelError::File { path: path.to_owned(), what };
         let data = input::read(path, MAX_BYTES).map_err(|e| bad(plain_reason(&e)))?;
         let facts = proto::scan(&data).map_err(|e| bad(e.to_string()))?;
-        if !OPSETS.contains(&facts.opset) && facts.opset != 0 {
-            let (first, last) = (OPSETS.start(), OPSETS.end());
-            return Err(bad(format!(
-                "is written for operators of version {} (expected {first} to {last}); export it with opset_version=17",
-                facts.opset
-            )));
-        }
-        let unknown: Vec<&str> =
-            facts.operators.iter().map(String::as_str).filter(|name| !OPERATORS.contains(name)).collect();
-        if !unknown.is_empty() {
-            let mut names = unknown.iter().take(5).copied().collect::<Vec<_>>().join(", ");
-            if unknown.len() > 5 {
-                names += &format!(" and {} more", unknown.len() - 5);
-            }
-            return Err(ModelError::Operators { path: path.to_owned(), names: one_line(&names) });
-        }
         let mut hash = Xxh3::new();
         hash.update(&data);
+        let mut bytes = data.len() as u64;
         let mut beside = Vec::new();
         if facts.external.len() > MAX_FILES {
             return Err(bad(format!(
@@ -123,30 +78,22 @@ impl Model {
                 bad(format!("{what}; keep the files of a model together"))
             })?;
             hash.update(&weights);
-            beside.push((name.as_str(), weights));
+            bytes += weights.len() as u64;
+            beside.push((name.clone(), weights));
         }
-        let runner = Runner::default();
-        let load = || {
-            let mut options = ModelOptions::with_ops(registry());
-            for (name, weights) in beside {
-                options.external_data(name, weights);
+        let network = engine.load(Bundle { facts, data, beside }).map_err(|refusal| match refusal {
+            Refusal::File(what) => bad(what),
+            Refusal::Operators(names) => {
+                let mut some = names.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
+                if names.len() > 5 {
+                    some += &format!(" and {} more", names.len() - 5);
+                }
+                ModelError::Operators { path: path.to_owned(), names: one_line(&some) }
             }
-            options.load(data)
-        };
-        let loaded = runner.0.run(|| guard::run(load));
-        let inner = match loaded {
-            Ok(Ok(model)) => model,
-            Ok(Err(e)) => return Err(bad(format!("cannot be used: {}", one_line(&e.to_string())))),
-            Err(breakdown) => {
-                return Err(bad(format!("cannot be used: the engine broke down ({breakdown})")));
-            }
-        };
-        let inputs = ports(&inner, inner.input_ids(), None);
-        // The engine forgets the names of outputs that never change.
-        let outputs = ports(&inner, inner.output_ids(), Some(&facts.outputs));
+        })?;
         let hash = format!("{:016x}", hash.digest());
-        let parameters = inner.total_params();
-        Ok(Self { path: path.to_owned(), inner: Arc::new(inner), inputs, outputs, hash, parameters })
+        let (inputs, outputs) = (network.inputs(), network.outputs());
+        Ok(Self { path: path.to_owned(), network, engine: engine.clone(), inputs, outputs, hash, bytes })
     }
 
     /// The file that it came from.
@@ -155,50 +102,74 @@ impl Model {
         &self.path
     }
 
-    /// Runs it on one input; returns the named outputs in this order.
+    /// What runs it.
+    #[must_use]
+    pub const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Runs it on inputs by their names; returns the named outputs in this order.
     ///
-    /// The run goes on beside the thread that waits for it, on the runner's: one that is given up ends with the program.
+    /// The run goes on beside the thread that waits for it. One that is given up is told to end; where the engine cannot,
+    /// it ends with the program.
     ///
     /// # Errors
     /// The run fails, gives values that are not finite or takes longer than the limit; it was asked to stop.
     pub fn run(
         &self,
-        runner: &Runner,
-        (input, tensor): (&str, Tensor),
+        inputs: Vec<(&str, Tensor)>,
         outputs: &[&str],
         watch: Watch<'_>,
     ) -> Result<Vec<Tensor>, ModelError> {
         let bad = |what: String| ModelError::Run { path: self.path.clone(), what };
-        let failed = |e: &dyn std::fmt::Display| bad(format!("a run failed: {}", one_line(&e.to_string())));
-        let id = |ports: &[Port], ids: &[rten::NodeId], name: &str| {
+        let number = |ports: &[Port], name: &str| {
             let at = ports.iter().position(|port| port.name == name);
-            at.and_then(|at| ids.get(at).copied()).ok_or_else(|| bad(format!("has no `{name}`")))
+            at.ok_or_else(|| bad(format!("has no `{name}`")))
         };
-        let input = id(&self.inputs, self.inner.input_ids(), input)?;
-        let of = |name: &&str| id(&self.outputs, self.inner.output_ids(), name);
-        let ids = outputs.iter().map(of).collect::<Result<Vec<_>, _>>()?;
-        let value = Value::from_shape(&tensor.shape, tensor.data).map_err(|e| failed(&e))?;
+        let given = inputs.into_iter().map(|(name, tensor)| Ok((number(&self.inputs, name)?, tensor)));
+        let given = given.collect::<Result<Vec<_>, ModelError>>()?;
+        let wanted = outputs.iter().map(|name| number(&self.outputs, name));
+        let wanted = wanted.collect::<Result<Vec<_>, ModelError>>()?;
         let (send, receive) = mpsc::sync_channel(1);
-        let (model, pool) = (Arc::clone(&self.inner), Arc::clone(&runner.0));
+        let (network, halt) = (Arc::clone(&self.network), Arc::new(Halt::default()));
+        let end = Arc::clone(&halt);
         let work = move || {
-            let ran = pool.run(|| {
-                let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&pool)));
-                guard::run(|| model.run(vec![(input, value.into())], &ids, Some(options)))
-            });
-            let _ = send.send(ran.map(|ran| ran.map_err(|e| e.to_string())));
+            let _ = send.send(guard::run(|| network.run(given, &wanted, &end)));
         };
         std::thread::Builder::new()
             .name("model".to_owned())
             .spawn(work)
             .map_err(|e| bad(format!("a run failed: no thread: {}", plain_reason(&e))))?;
+        let ran = self.wait(&receive, watch).inspect_err(|_| {
+            if halt.now() {
+                let _ = receive.recv_timeout(FAREWELL);
+            }
+        })?;
+        let values = match ran {
+            Ok(Ok(values)) => values,
+            Ok(Err(what)) => return Err(bad(format!("a run failed: {}", one_line(&what)))),
+            Err(breakdown) => return Err(bad(format!("a run failed: the engine broke down ({breakdown})"))),
+        };
+        let tensors = values.into_iter().zip(outputs).map(|(tensor, name)| {
+            let tensor = tensor.ok_or_else(|| {
+                bad(format!("output `{name}` is no tensor of numbers that masks are made of"))
+            })?;
+            if tensor.data.iter().all(|v| v.is_finite()) {
+                Ok(tensor)
+            } else {
+                Err(bad(format!("output `{name}` has values that are not finite; export the model again")))
+            }
+        });
+        tensors.collect()
+    }
+
+    /// What a run sends, as long as it is waited for.
+    fn wait<T>(&self, receive: &Receiver<T>, watch: Watch<'_>) -> Result<T, ModelError> {
+        let bad = |what: String| ModelError::Run { path: self.path.clone(), what };
         let begun = Instant::now();
-        let values = loop {
+        loop {
             match receive.recv_timeout(GLANCE) {
-                Ok(Ok(Ok(values))) => break values,
-                Ok(Ok(Err(what))) => return Err(failed(&what)),
-                Ok(Err(breakdown)) => {
-                    return Err(bad(format!("a run failed: the engine broke down ({breakdown})")));
-                }
+                Ok(sent) => return Ok(sent),
                 Err(RecvTimeoutError::Disconnected) => {
                     return Err(bad("a run failed: its thread ended".to_owned()));
                 }
@@ -213,171 +184,6 @@ impl Model {
                 }
                 Err(RecvTimeoutError::Timeout) => {}
             }
-        };
-        let tensors = values.into_iter().zip(outputs).map(|(value, name)| {
-            let tensor = floats(value).ok_or_else(|| {
-                bad(format!("output `{name}` is no tensor of numbers that masks are made of"))
-            })?;
-            if tensor.data.iter().all(|v| v.is_finite()) {
-                Ok(tensor)
-            } else {
-                Err(bad(format!("output `{name}` has values that are not finite; export the model again")))
-            }
-        });
-        tensors.collect()
-    }
-}
-
-/// Names and sides of inputs or outputs, with other `names` than the engine's if some are given.
-fn ports(model: &rten::Model, ids: &[rten::NodeId], names: Option<&[String]>) -> Vec<Port> {
-    let port = |(index, id): (usize, &rten::NodeId)| {
-        let info = model.node_info(*id);
-        let sides = info.as_ref().and_then(rten::NodeInfo::shape).unwrap_or_default();
-        let shape = sides.into_iter().map(|side| match side {
-            Dimension::Fixed(side) => Some(side),
-            Dimension::Symbolic(_) => None,
-        });
-        let own = || info.as_ref().and_then(rten::NodeInfo::name).unwrap_or_default().to_owned();
-        let name = names.and_then(|names| names.get(index).cloned()).unwrap_or_else(own);
-        Port { name, shape: shape.collect() }
-    };
-    ids.iter().enumerate().map(port).collect()
-}
-
-fn floats(value: Value) -> Option<Tensor> {
-    macro_rules! of {
-        ($tensor:expr) => {{
-            let tensor = $tensor;
-            Tensor { shape: tensor.shape().to_vec(), data: tensor.iter().map(|&v| v as f32).collect() }
-        }};
-    }
-    Some(match value {
-        Value::FloatTensor(tensor) => Tensor { shape: tensor.shape().to_vec(), data: tensor.to_vec() },
-        Value::Int32Tensor(tensor) => of!(tensor),
-        Value::Int8Tensor(tensor) => of!(tensor),
-        Value::UInt8Tensor(tensor) => of!(tensor),
-        _ => return None,
-    })
-}
-
-/// The operators that segmentation models need, and a registry of them; what is not named is not linked. Not among them:
-/// NonMaxSuppression, whose overlap in rten 0.27 is the intersection over the box around both, not over their union.
-macro_rules! operators {
-    ($($name:ident),+ $(,)?) => {
-        const OPERATORS: &[&str] = &["Constant", $(stringify!($name)),+];
-
-        fn registry() -> rten::OpRegistry {
-            op_registry!($($name),+)
         }
-    };
+    }
 }
-
-operators!(
-    Abs,
-    Add,
-    And,
-    ArgMax,
-    ArgMin,
-    AveragePool,
-    BatchNormalization,
-    Cast,
-    CastLike,
-    Ceil,
-    Clip,
-    Concat,
-    ConstantOfShape,
-    Conv,
-    ConvInteger,
-    ConvTranspose,
-    Cos,
-    CumSum,
-    DepthToSpace,
-    DequantizeLinear,
-    Div,
-    DynamicQuantizeLinear,
-    Einsum,
-    Elu,
-    Equal,
-    Erf,
-    Exp,
-    Expand,
-    EyeLike,
-    Flatten,
-    Floor,
-    Gather,
-    GatherElements,
-    GatherND,
-    Gelu,
-    Gemm,
-    GlobalAveragePool,
-    Greater,
-    GreaterOrEqual,
-    GridSample,
-    HardSigmoid,
-    HardSwish,
-    Identity,
-    If,
-    InstanceNormalization,
-    IsInf,
-    IsNaN,
-    LayerNormalization,
-    LeakyRelu,
-    Less,
-    LessOrEqual,
-    Log,
-    LogSoftmax,
-    Loop,
-    MatMul,
-    MatMulInteger,
-    Max,
-    MaxPool,
-    Mean,
-    Min,
-    Mod,
-    Mul,
-    Neg,
-    NonZero,
-    Not,
-    OneHot,
-    Or,
-    PRelu,
-    Pad,
-    Pow,
-    QuantizeLinear,
-    Range,
-    Reciprocal,
-    ReduceL2,
-    ReduceMax,
-    ReduceMean,
-    ReduceMin,
-    ReduceProd,
-    ReduceSum,
-    Relu,
-    Reshape,
-    Resize,
-    Round,
-    ScatterElements,
-    ScatterND,
-    Shape,
-    Sigmoid,
-    Sign,
-    Sin,
-    Size,
-    Slice,
-    Softmax,
-    Softplus,
-    Split,
-    Sqrt,
-    Squeeze,
-    Sub,
-    Sum,
-    Tanh,
-    Tile,
-    TopK,
-    Transpose,
-    Trilu,
-    Unsqueeze,
-    Upsample,
-    Where,
-    Xor,
-);

@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use crate::classes::nearest;
-use crate::decode::{self, Find, Outputs, Rules};
-use crate::description::{Description, Layout};
+use crate::decode::{self, Candidate, Find, Outputs, Rules};
+use crate::description::{Description, Kind, Layout};
+use crate::engine::{Engine, Port, Tensor};
 use crate::error::ModelError;
 use crate::fit::{self, Picture, Placement};
 use crate::known;
-use crate::model::{ENGINE, Model, Port, Runner, Tensor, Watch};
+use crate::model::{Model, Watch};
+use crate::prompt::Promptable;
 
 /// What is to be found.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +29,19 @@ impl Default for Wanted {
     }
 }
 
+/// What a model takes, bytes: an estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Memory {
+    /// Once.
+    pub shared: u64,
+    /// For each run that goes on beside others.
+    pub each: u64,
+}
+
+/// Bytes of what a network holds between its layers, in bytes of its input: measured on a transformer of 312 px and a
+/// net of convolutions of 512 px, and doubled (docs/benchmarks.md).
+const BETWEEN_LAYERS: u64 = 48;
+
 /// Groups that are removed where nothing is said.
 const REMOVED: [&str; 2] = ["person", "carried"];
 
@@ -39,6 +54,8 @@ pub struct Segmenter {
     size: [usize; 2],
     wanted: Vec<bool>,
     confidence: f32,
+    /// What cuts out what is in the boxes of a model of boxes.
+    promptable: Option<Promptable>,
     /// Where the description came from, for people.
     pub explanation: String,
 }
@@ -53,9 +70,10 @@ impl Segmenter {
         path: &Path,
         toml: Option<&Path>,
         wanted: &Wanted,
+        engine: &Engine,
         watch: Watch<'_>,
     ) -> Result<Self, ModelError> {
-        let model = Model::open(path)?;
+        let model = Model::open(path, engine)?;
         let beside = path.with_extension("toml");
         let file: Option<PathBuf> = toml.map(Path::to_owned).or_else(|| beside.is_file().then_some(beside));
         let described = file.as_deref().map(Description::read).transpose()?;
@@ -63,6 +81,11 @@ impl Segmenter {
             path: file.clone().unwrap_or_else(|| path.to_owned()),
             what,
         };
+        if described.as_ref().is_some_and(|d| d.output.kind == Kind::Promptable) {
+            return Err(bad(
+                "[output] kind: a promptable model is led by boxes; name this in [output] prompt of a model of boxes".to_owned(),
+            ));
+        }
         let name = described.as_ref().and_then(|d| d.input.name.clone());
         let input = match &name {
             Some(name) => model.inputs.iter().find(|port| port.name == *name),
@@ -74,7 +97,6 @@ impl Segmenter {
             bad(format!("[input] name: the model has no input `{wanted}` (has {has})"))
         })?;
         let size = size_of(&input, described.as_ref()).map_err(&bad)?;
-        let runner = Runner::default();
         let (description, explanation) = match described {
             Some(description) => {
                 let file = file.as_deref().unwrap_or(path).display();
@@ -83,7 +105,7 @@ impl Segmenter {
             None => {
                 let names: Vec<&str> = model.outputs.iter().map(|port| port.name.as_str()).collect();
                 let layout = if is_nhwc(&input) { Layout::Nhwc } else { Layout::Nchw };
-                let outputs = model.run(&runner, (&input.name, grey(size, layout)), &names, watch)?;
+                let outputs = model.run(vec![(&input.name, grey(size, layout))], &names, watch)?;
                 let beside = path.with_extension("toml");
                 let guess =
                     known::guess(&model.outputs, &outputs).map_err(|what| ModelError::Description {
@@ -108,11 +130,25 @@ impl Segmenter {
         }
         let numbers = numbers(&description, wanted)?;
         let confidence = wanted.confidence;
-        let segmenter = Self { model, description, input, size, wanted: numbers, confidence, explanation };
+        let beside = |name: &String| {
+            let folder = file.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
+            let path = gausset_io::input::inside(folder, name).map_err(|e| {
+                bad(format!("[output] prompt: {}, which {e}", gausset_io::units::one_line(name)))
+            })?;
+            Promptable::open(&path, engine)
+        };
+        let promptable = description.output.prompt.as_ref().map(beside).transpose()?;
+        let segmenter =
+            Self { model, description, input, size, wanted: numbers, confidence, promptable, explanation };
         // A description that does not fit is told now, not at the first picture.
         let [width, height] = size;
         let rgb = vec![128; 3 * width * height];
-        segmenter.find(&Picture { width, height, rgb: &rgb }, &runner, watch)?;
+        let picture = Picture { width, height, rgb: &rgb };
+        segmenter.find(&picture, watch)?;
+        if let Some(promptable) = &segmenter.promptable {
+            let corners = [0.0, 0.0, width as f32, height as f32];
+            promptable.find(&picture, &[Candidate { class: 0, score: 1.0, index: 0, corners }], watch)?;
+        }
         Ok(segmenter)
     }
 
@@ -120,18 +156,13 @@ impl Segmenter {
     ///
     /// # Errors
     /// As [`Model::run`]; outputs that do not fit the description.
-    pub fn find(
-        &self,
-        picture: &Picture<'_>,
-        runner: &Runner,
-        watch: Watch<'_>,
-    ) -> Result<Vec<Find>, ModelError> {
+    pub fn find(&self, picture: &Picture<'_>, watch: Watch<'_>) -> Result<Vec<Find>, ModelError> {
         let spec = &self.description.output;
         let placement =
             Placement::new(self.description.input.fit, [picture.width, picture.height], self.size);
         let tensor = fit::tensor(picture, &placement, &self.description.input);
         let names = self.description.output_names();
-        let tensors = self.model.run(runner, (&self.input.name, tensor), &names, watch)?;
+        let tensors = self.model.run(vec![(&self.input.name, tensor)], &names, watch)?;
         let of = |name: &Option<String>| {
             let at = names.iter().position(|known| Some(*known) == name.as_deref())?;
             tensors.get(at)
@@ -150,10 +181,27 @@ impl Segmenter {
             wanted: &self.wanted,
             confidence: self.confidence,
         };
-        decode::decode(outputs, &rules).map_err(|what| ModelError::Run {
+        let bad = |what: String| ModelError::Run {
             path: self.model.path().to_owned(),
             what: format!("output {what}; describe the model in a .toml beside it (docs/masks.md)"),
-        })
+        };
+        let Some(promptable) = &self.promptable else { return decode::decode(outputs, &rules).map_err(bad) };
+        let mut boxes = decode::boxes(outputs, &rules).map_err(bad)?;
+        for found in &mut boxes {
+            let corners = found.corners;
+            found.corners = [0, 1, 2, 3].map(|k| placement.to_picture(k % 2, f64::from(corners[k])) as f32);
+        }
+        promptable.find(picture, &boxes, watch)
+    }
+
+    /// What it takes: weights by the length of their files, tensors by the size of the input.
+    #[must_use]
+    pub fn memory(&self) -> Memory {
+        let [width, height] = self.size.map(|side| side as u64);
+        let (more, other) = self.promptable.as_ref().map_or((0, 0), Promptable::bytes);
+        let input = (3 * 4 * width * height).max(other);
+        let weights = self.model.engine().weights(self.model.bytes + more);
+        Memory { shared: weights.shared, each: weights.each + input * BETWEEN_LAYERS }
     }
 
     /// Width and height of the model's input, px.
@@ -173,6 +221,12 @@ impl Segmenter {
         self.wanted.iter().enumerate().filter(|(_, wanted)| **wanted).map(|(number, _)| self.class(number))
     }
 
+    /// Name and version of what runs the model.
+    #[must_use]
+    pub fn engine(&self) -> &'static str {
+        self.model.engine().name()
+    }
+
     /// Hash of the model.
     #[must_use]
     pub fn hash(&self) -> &str {
@@ -183,8 +237,14 @@ impl Segmenter {
     #[must_use]
     pub fn settings(&self) -> String {
         format!(
-            "{ENGINE} {} {:?} {:?} {} {:?}",
-            self.model.hash, self.description, self.wanted, self.confidence, self.size
+            "{} {} {:?} {:?} {} {:?} {}",
+            self.engine(),
+            self.model.hash,
+            self.description,
+            self.wanted,
+            self.confidence,
+            self.size,
+            self.promptable.as_ref().map_or_else(String::new, Promptable::settings)
         )
     }
 }
@@ -195,7 +255,7 @@ fn is_nhwc(input: &Port) -> bool {
 }
 
 /// Width and height of the input: of the description, else of the model.
-fn size_of(input: &Port, description: Option<&Description>) -> Result<[usize; 2], String> {
+pub(crate) fn size_of(input: &Port, description: Option<&Description>) -> Result<[usize; 2], String> {
     if !(input.shape.len() == 4 || input.shape.is_empty()) {
         let sides = input.shape.len();
         return Err(format!(

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use gausset_segment::{Find, ModelError, Picture, Runner, Segmenter, Wanted, Watch};
+use gausset_segment::{Engine, Find, ModelError, Picture, Segmenter, Wanted, Watch};
 use gausset_testkit::onnx::{Attribute, Net, Weights};
 use tempfile::TempDir;
 
@@ -26,7 +26,7 @@ fn folder(net: &Net, description: Option<&str>) -> (TempDir, PathBuf) {
 }
 
 fn open(path: &Path, wanted: &Wanted) -> Result<Segmenter, ModelError> {
-    Segmenter::open(path, None, wanted, patient())
+    Segmenter::open(path, None, wanted, &Engine::Rten, patient())
 }
 
 /// What a net whose outputs never change finds in a picture of this size.
@@ -34,7 +34,7 @@ fn finds(net: &Net, description: Option<&str>, wanted: &Wanted, [width, height]:
     let (_folder, path) = folder(net, description);
     let rgb = vec![90; 3 * width * height];
     let segmenter = open(&path, wanted).unwrap_or_else(|e| panic!("{e}"));
-    segmenter.find(&Picture { width, height, rgb: &rgb }, &Runner::default(), patient()).unwrap()
+    segmenter.find(&Picture { width, height, rgb: &rgb }, patient()).unwrap()
 }
 
 fn refusal(net: &Net, description: Option<&str>) -> String {
@@ -73,7 +73,7 @@ fn what_is_red_is_found_to_the_pixel() {
         }
     }
     let picture = Picture { width: 64, height: 64, rgb: &rgb };
-    let found = segmenter.find(&picture, &Runner::default(), patient()).unwrap();
+    let found = segmenter.find(&picture, patient()).unwrap();
     assert_eq!(found.len(), 1);
     assert_eq!(segmenter.class(found[0].class), "person");
     assert!((0..64 * 64).all(|k| {
@@ -81,7 +81,7 @@ fn what_is_red_is_found_to_the_pixel() {
         is_in(&found[0], x, y) == ((40..61).contains(&x) && (10..30).contains(&y))
     }));
     // The same bytes, whoever runs it.
-    assert_eq!(segmenter.find(&picture, &Runner::default(), patient()).unwrap(), found);
+    assert_eq!(segmenter.find(&picture, patient()).unwrap(), found);
 }
 
 #[test]
@@ -101,8 +101,7 @@ fn masks_come_back_to_where_their_pixels_were_however_pictures_are_fitted() {
                     rgb[3 * (y * w + x)..][..3].copy_from_slice(&[255, 0, 0]);
                 }
             }
-            let found =
-                segmenter.find(&Picture { width: w, height: h, rgb: &rgb }, &Runner::default(), patient());
+            let found = segmenter.find(&Picture { width: w, height: h, rgb: &rgb }, patient());
             let found = &found.unwrap()[0];
             let expected = [left, top, left + 40, top + 40];
             // Half a pixel of the model is 1.6 px of the picture.
@@ -143,6 +142,15 @@ fn boxes_have_masks_inside_them() {
     let found = finds(&net, None, &Wanted::default(), [40, 40]);
     assert_eq!(found.len(), 1);
     assert_eq!(extent(&found[0]), [10, 20, 20, 40]);
+    // Masks as large as the input lie over all of it: torchvision's, whose boxes are cut out already.
+    let mut net = Net::new("image", &[1, 3, 40, 40]);
+    net.constant_output("boxes", &[1, 4], Weights::Floats(&[10.0, 20.0, 30.0, 40.0]));
+    net.constant_output("labels", &[1], Weights::Integers(&[1]));
+    net.constant_output("scores", &[1], Weights::Floats(&[0.8]));
+    let pasted: Vec<f32> =
+        (0..1600).map(|k| if (12..18).contains(&(k % 40)) && k / 40 >= 30 { 1.0 } else { 0.0 }).collect();
+    net.constant_output("masks", &[1, 1, 40, 40], Weights::Floats(&pasted));
+    assert_eq!(extent(&finds(&net, None, &Wanted::default(), [40, 40])[0]), [12, 30, 18, 40]);
 }
 
 #[test]
@@ -177,6 +185,144 @@ fn boxes_alone_are_taken_whole() {
     assert_eq!(found.len(), 1);
     assert_eq!(extent(&found[0]), [22, 12, 42, 20]);
     assert!((found[0].score - 0.81).abs() < 1e-5);
+}
+
+/// An encoder that gives how red each pixel is, and a decoder that gives what of it is in the box, and, with a lower
+/// score, everything. Returns the folder and the path of the model of boxes that leads them.
+fn promptable(prompt: &str) -> (TempDir, PathBuf) {
+    let side = 32;
+    let mut boxes = Net::new("images", &[1, 3, 64, 64]);
+    // A person over the left half, and one that nobody is sure of.
+    boxes.constant_output("boxes", &[1, 2, 4], Weights::Floats(&[0.0, 0.0, 0.5, 1.0, 0.5, 0.0, 1.0, 1.0]));
+    boxes.constant_output("scores", &[1, 2, 1], Weights::Floats(&[0.9, 0.2]));
+    let text = "[output]\nkind = 'boxes'\nboxes = 'boxes'\nscores = 'scores'\nbox = 'xyxy'\nactivation = 'none'\n\
+                prompt = 'sam.toml'\n[classes]\nnames = ['person']\n";
+    let (folder, path) = folder(&boxes, Some(text));
+    let mut encoder = Net::new("image", &[1, 3, side, side]);
+    encoder.weights("w", &[1, 3, 1, 1], Weights::Floats(&[40.0, -20.0, -20.0]));
+    encoder.weights("b", &[1], Weights::Floats(&[-20.0]));
+    encoder.node(
+        "Conv",
+        &["image", "w", "b"],
+        &["embedding"],
+        &[Attribute::Integers("kernel_shape", &[1, 1])],
+    );
+    encoder.output("embedding");
+    let mut decoder = Net::new("image_embeddings", &[1, 1, side, side]);
+    decoder.input("point_coords", &[1, -1, 2]);
+    decoder.input("point_labels", &[1, -1]);
+    decoder.input("mask_input", &[1, 1, side, side]);
+    decoder.input("orig_im_size", &[2]);
+    let centres: Vec<f32> = (0..side).map(|k| k as f32 + 0.5).collect();
+    decoder.weights("column", &[1, 1, 1, side], Weights::Floats(&centres));
+    decoder.weights("row", &[1, 1, side, 1], Weights::Floats(&centres));
+    decoder.weights("four", &[1], Weights::Integers(&[4]));
+    decoder.node("Reshape", &["point_coords", "four"], &["edges"], &[]);
+    for (k, (name, axis)) in
+        [("left", "column"), ("top", "row"), ("right", "column"), ("bottom", "row")].iter().enumerate()
+    {
+        let at = format!("at_{name}");
+        decoder.weights(&at, &[1], Weights::Integers(&[k as i64]));
+        decoder.node("Gather", &["edges", &at], &[name], &[Attribute::Integer("axis", 0)]);
+        let inside = if k < 2 { [axis, *name] } else { [*name, axis] };
+        decoder.node("Sub", &inside, &[&format!("in_{name}")], &[]);
+    }
+    decoder.node("Min", &["in_left", "in_top", "in_right", "in_bottom", "image_embeddings"], &["cut"], &[]);
+    // Wrong labels push everything out: 2 and 3 are the corners of a box.
+    decoder.weights("labels", &[1, 2], Weights::Floats(&[2.0, 3.0]));
+    decoder.weights("axes", &[2], Weights::Integers(&[0, 1]));
+    decoder.node("Sub", &["point_labels", "labels"], &["wrong"], &[]);
+    decoder.node("Abs", &["wrong"], &["far"], &[]);
+    decoder.node("ReduceSum", &["far", "axes"], &["sum"], &[Attribute::Integer("keepdims", 0)]);
+    decoder.weights("much", &[1], Weights::Floats(&[1000.0]));
+    decoder.node("Mul", &["sum", "much"], &["penalty"], &[]);
+    decoder.node("Sub", &["cut", "penalty"], &["labelled"], &[]);
+    decoder.node("Add", &["labelled", "mask_input"], &["first"], &[]);
+    decoder.weights("all", &[1, 1, side, side], Weights::Floats(&vec![9.0; (side * side) as usize]));
+    decoder.node("Concat", &["all", "first"], &["low_res_masks"], &[Attribute::Integer("axis", 1)]);
+    decoder.output("low_res_masks");
+    // The size is asked for and changes nothing.
+    decoder.node("Identity", &["orig_im_size"], &["seen"], &[]);
+    decoder.output("seen");
+    decoder.constant_output("iou_predictions", &[1, 2], Weights::Floats(&[0.1, 0.8]));
+    std::fs::write(folder.path().join("encoder.onnx"), encoder.bytes()).unwrap();
+    std::fs::write(folder.path().join("decoder.onnx"), decoder.bytes()).unwrap();
+    std::fs::write(folder.path().join("sam.toml"), prompt).unwrap();
+    (folder, path)
+}
+
+const SAM: &str = "[output]\nkind = 'promptable'\nmasks = 'low_res_masks'\nscores = 'iou_predictions'\n\
+                   [prompt]\nencoder = 'encoder.onnx'\ndecoder = 'decoder.onnx'\nfeatures = { image_embeddings = 'embedding' }\n";
+
+#[test]
+fn a_promptable_model_cuts_out_what_is_in_the_boxes() {
+    let (_folder, path) = promptable(SAM);
+    let segmenter = open(&path, &Wanted::default()).unwrap_or_else(|e| panic!("{e}"));
+    // Red from column 40 to 120 and row 20 to 100 of 128 px; the box is the left half.
+    let side = 128;
+    let mut rgb = vec![200; 3 * side * side];
+    for y in 20..100 {
+        for x in 40..120 {
+            rgb[3 * (y * side + x)..][..3].copy_from_slice(&[230, 20, 30]);
+        }
+    }
+    let found = segmenter.find(&Picture { width: side, height: side, rgb: &rgb }, patient()).unwrap();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].class, found[0].score), (0, 0.9));
+    // Red and box together, to a quarter of a pixel of the model.
+    let expected = [40usize, 20, 64, 100];
+    let off = extent(&found[0]).iter().zip(expected).map(|(a, b)| a.abs_diff(b)).max();
+    assert!(off <= Some(1), "{:?}", extent(&found[0]));
+    // Another promptable model is another result.
+    let before = segmenter.settings();
+    std::fs::write(path.with_file_name("sam.toml"), SAM.replace("scores = 'iou_predictions'\n", "")).unwrap();
+    let first = open(&path, &Wanted::default()).unwrap();
+    assert_ne!(first.settings(), before);
+    // Without scores the first mask is taken: everything.
+    let found = first.find(&Picture { width: side, height: side, rgb: &rgb }, patient()).unwrap();
+    assert_eq!(extent(&found[0]), [0, 0, 128, 128]);
+    // All three files count.
+    let length = |name: &str| std::fs::metadata(path.with_file_name(name)).unwrap().len();
+    let files = ["model.onnx", "encoder.onnx", "decoder.onnx"].map(length);
+    assert_eq!(first.memory().shared, files.iter().sum::<u64>());
+}
+
+#[test]
+fn mistakes_about_promptable_models_are_named() {
+    let refused = |text: &str| {
+        let (folder, path) = promptable(text);
+        let line = open(&path, &Wanted::default()).map(|_| ()).unwrap_err().to_string();
+        assert!(!line.contains('\n'), "{line}");
+        line.replace(&format!("{}/", folder.path().display()), "")
+    };
+    assert_eq!(
+        refused(&SAM.replace("image_embeddings = 'embedding'", "")),
+        "sam.toml: [prompt] features: nothing goes from the encoder to the decoder"
+    );
+    assert_eq!(
+        refused(&SAM.replace("'embedding'", "'embeding'")),
+        "sam.toml: [prompt] features: the encoder has no output `embeding` (has embedding)"
+    );
+    assert_eq!(
+        refused(&SAM.replace("[prompt]\n", "[prompt]\ncoordinates = 'points'\n")),
+        "sam.toml: [prompt] features: nothing is said of the decoder's input `point_coords`, and it has no fixed size to be filled with zeros"
+    );
+    assert!(refused(&SAM.replace("'encoder.onnx'", "'../encoder.onnx'")).contains("leads out of its folder"));
+    assert!(refused(&SAM.replace("'decoder.onnx'", "'absent.onnx'")).starts_with("absent.onnx: model: "));
+    assert_eq!(
+        refused(&SAM.replace("masks = 'low_res_masks'", "masks = 'masks'")),
+        "sam.toml: [output]: the decoder has no output `masks` (has low_res_masks, seen, iou_predictions)"
+    );
+    assert_eq!(
+        refused("[output]\nkind = 'boxes'\nscores = 's'\n"),
+        "sam.toml: [output] kind: expected `promptable`"
+    );
+    // By itself it finds nothing.
+    let (folder, _) = promptable(SAM);
+    let path = folder.path().join("encoder.onnx");
+    std::fs::write(folder.path().join("encoder.toml"), SAM).unwrap();
+    let line = open(&path, &Wanted::default()).map(|_| ()).unwrap_err().to_string();
+    assert!(line.contains("a promptable model is led by boxes; name this in [output] prompt"), "{line}");
 }
 
 #[test]
@@ -314,11 +460,17 @@ fn a_run_ends_when_it_is_asked_to_and_when_it_takes_too_long() {
         &path,
         None,
         &Wanted::default(),
+        &Engine::Rten,
         Watch { stop: &stop, limit: Duration::from_secs(60) },
     );
     assert_eq!(stopped.map(|_| ()).unwrap_err(), ModelError::Stopped);
-    let late =
-        Segmenter::open(&path, None, &Wanted::default(), Watch { stop: &NEVER, limit: Duration::ZERO });
+    let late = Segmenter::open(
+        &path,
+        None,
+        &Wanted::default(),
+        &Engine::Rten,
+        Watch { stop: &NEVER, limit: Duration::ZERO },
+    );
     let line = late.map(|_| ()).unwrap_err().to_string();
     assert!(line.contains("a picture took longer than 0 s; raise ⟨model-timeout⟩"), "{line}");
 }

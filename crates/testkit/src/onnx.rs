@@ -56,6 +56,11 @@ impl Net {
         Self { graph, opset: OPSET }
     }
 
+    /// Adds an input of floats.
+    pub fn input(&mut self, name: &str, shape: &[i64]) {
+        bytes(&mut self.graph, 11, &value_info(name, FLOAT, shape));
+    }
+
     /// Says that it is written for another version of the operators.
     #[must_use]
     pub fn of_opset(self, opset: u64) -> Self {

@@ -1,5 +1,7 @@
 //! A frame to its end: what the frames around it know, growth, what rides along, the box; then the masks of its pictures.
 
+use std::sync::Arc;
+
 use gausset_core::se3::Mat3;
 use gausset_pano::sphere_mask::SphereMask;
 use gausset_pano::sphere_mask::over_time::{self, OverTime};
@@ -55,7 +57,7 @@ pub(super) fn finish(job: &Job<'_>, ready: &Ready<Looked>, worker: &mut Worker) 
         (Shown::One(projection), _) => vec![paint::mask_of(&sphere, projection)],
         (Shown::Views(_), _) => Vec::new(),
     };
-    Ok(Outcome { masks, rgb: own.rgb.clone(), finds, dropped, is_alone, removed })
+    Ok(Outcome { masks, rgb: Arc::clone(&own.rgb), finds, dropped, is_alone, removed })
 }
 
 /// Drops what only this frame has a little of, and fills in what it missed. How many were dropped, and whether no frame

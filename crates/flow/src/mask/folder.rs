@@ -13,7 +13,6 @@ use gausset_pano::convert::Moment;
 use gausset_pano::selection::FILE;
 use gausset_pano::split::Skipped;
 use gausset_prof::{Ledger, Spent};
-use gausset_segment::ENGINE;
 
 use super::files::{self, PURPOSE};
 use super::finish::finish;
@@ -25,7 +24,7 @@ use super::reading::{self, Reading};
 use super::report::Masked;
 use super::stages::{Doing, times};
 use super::{Job, frame, photo};
-use crate::{Event, Failure, Host, Part, device};
+use crate::{Event, Failure, Host, Part};
 
 /// What a worker tells the calling thread.
 enum Told {
@@ -85,9 +84,8 @@ pub(super) fn all(job: &Job<'_>, done: &mut Masked, host: &mut Host<'_>) -> Resu
     }
     done.resumed = lines.len();
     host.report(Event::Begun { part: Part::Frames, done: lines.len() as u64, total: frames.len() as u64 });
-    let threads = device::threads(job.options.threads);
-    let queue = Queue::new(frames.len(), &to_do, job.reach, threads);
-    let threads = threads.clamp(1, queue.looks().max(1));
+    let queue = Queue::new(frames.len(), &to_do, job.reach, job.bounds.ahead);
+    let threads = job.bounds.workers.clamp(1, queue.looks().max(1));
     let (reading, plans, view) = (Reading::new(), Plans::default(), HostView::of(host));
     let shared = Shared { job, manifest: &manifest, queue, reading, plans, host: view };
     let (started, mut workers, mut sync) = (Instant::now(), Vec::new(), Spent::default());
@@ -285,7 +283,7 @@ fn made(shared: &Shared<'_>, index: usize, outcome: Outcome, worker: &mut Worker
         bytes: source.bytes,
         modified: source.modified,
         settings: job.settings_of(index),
-        engine: job.segmenter.map_or_else(String::new, |_| ENGINE.to_owned()),
+        engine: job.segmenter.map_or_else(String::new, |segmenter| segmenter.engine().to_owned()),
         model: job.segmenter.map_or_else(String::new, |segmenter| segmenter.hash().to_owned()),
         detections: outcome.finds.len(),
         finds: outcome.finds,

@@ -24,7 +24,7 @@ use gausset_pano::projection::Projection;
 use gausset_pano::sphere_mask::SphereMask;
 use gausset_pano::split::Description;
 use gausset_prof::Ledger;
-use gausset_segment::{Find, ModelError, Picture, Runner, Segmenter};
+use gausset_segment::{Find, ModelError, Picture, Segmenter};
 
 use super::report::MaskedFind;
 use super::sighting::{self, Sighting, unit};
@@ -33,11 +33,11 @@ use super::{Job, paint};
 use crate::Host;
 
 /// Widest panorama that finds are carried to, px; a wider frame's mask is its mask enlarged. 0.125 degrees a pixel.
-const WIDEST: usize = 2880;
+pub(super) const WIDEST: usize = 2880;
 /// Narrowest.
 const NARROWEST: usize = 512;
 /// Width of the pictures by which a turn of the camera is told, px.
-const SMALL: usize = 960;
+pub(super) const SMALL: usize = 960;
 
 /// Why there is no mask of a frame.
 pub(super) enum Trouble {
@@ -61,14 +61,13 @@ impl From<ModelError> for Trouble {
 
 /// What a worker keeps.
 pub(super) struct Worker {
-    pub(super) runner: Runner,
     cutter: Cutter,
     pub(super) ledger: Ledger<Doing>,
 }
 
 impl Worker {
     pub(super) fn new() -> Self {
-        Self { runner: Runner::default(), cutter: Cutter::default(), ledger: Ledger::begin() }
+        Self { cutter: Cutter::default(), ledger: Ledger::begin() }
     }
 }
 
@@ -102,7 +101,7 @@ pub(super) struct Looked {
     pub(super) sightings: Vec<Sighting>,
     pub(super) shown: Shown,
     /// The pictures as RGB, for cut-outs.
-    pub(super) rgb: Vec<Vec<u8>>,
+    pub(super) rgb: Arc<Vec<Vec<u8>>>,
     /// The frame, small and grey, where it is needed to tell how the camera turned.
     pub(super) small: Option<Grey>,
     /// The turn from the frame before, once somebody asked for it.
@@ -114,7 +113,7 @@ pub(super) struct Outcome {
     /// The masks of its pictures (0 = remove), with width and height.
     pub(super) masks: Vec<(Vec<u8>, [usize; 2])>,
     /// The pictures as RGB, for cut-outs.
-    pub(super) rgb: Vec<Vec<u8>>,
+    pub(super) rgb: Arc<Vec<Vec<u8>>>,
     pub(super) finds: Vec<MaskedFind>,
     /// Finds that were dropped because no frame around it knows them.
     pub(super) dropped: usize,
@@ -140,9 +139,7 @@ pub(super) fn panorama(
     let width = (around / 2 * 2).clamp(NARROWEST, WIDEST);
     let mut sphere = SphereMask::keep_all(width, width / 2);
     let mut sightings = Vec::new();
-    let side =
-        |segmenter: &Segmenter| segmenter.size().into_iter().max().unwrap_or(16).clamp(16, 4096) as u32;
-    if let Some(side) = job.segmenter.map(side) {
+    if let Some(side) = job.segmenter.map(side_of) {
         worker.ledger.turn_to(Doing::Cut);
         let views = || job.options.layout.views(side, side, None);
         let plan = plans.get(views, &moment.frame, &moment.projection);
@@ -166,7 +163,12 @@ pub(super) fn panorama(
     };
     let rgb = if job.wants_pictures() { vec![paint::rgb_of(&moment)] } else { Vec::new() };
     let shown = Shown::One(Box::new(moment.projection));
-    Ok(Looked { sphere, sightings, shown, rgb, small, turn: OnceLock::new() })
+    Ok(Looked { sphere, sightings, shown, rgb: Arc::new(rgb), small, turn: OnceLock::new() })
+}
+
+/// Side of the views that a model looks at, px.
+pub(super) fn side_of(segmenter: &Segmenter) -> u32 {
+    segmenter.size().into_iter().max().unwrap_or(16).clamp(16, 4096) as u32
 }
 
 /// Looks again, around what was found.
@@ -225,7 +227,7 @@ pub(super) fn views(
     worker.ledger.turn_to(Doing::WorkOver);
     clean(job, &mut sphere);
     let shown = Shown::Views(sizes);
-    Ok(Looked { sphere, sightings, shown, rgb, small: None, turn: OnceLock::new() })
+    Ok(Looked { sphere, sightings, shown, rgb: Arc::new(rgb), small: None, turn: OnceLock::new() })
 }
 
 /// Fills holes and drops what is small.
@@ -258,7 +260,7 @@ pub(super) fn find(
     let limit = std::time::Duration::from_secs(job.options.model_timeout);
     let watch = gausset_segment::Watch { stop: host.stop, limit };
     let found = match job.segmenter {
-        Some(segmenter) => segmenter.find(picture, &worker.runner, watch)?,
+        Some(segmenter) => segmenter.find(picture, watch)?,
         None => Vec::new(),
     };
     Ok(found)

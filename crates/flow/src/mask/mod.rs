@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! options   what is asked of all of it       input     what IN is
+//! plan      how many frames at once, within memory
 //! reading   frames of files and films        queue     who does which frame, and when it is ready
 //! frame     what the model finds in one      sighting  finds as directions         photo  one photograph
 //! turns     how the camera turned            finish    the frames around it, growth, what else is removed
@@ -23,6 +24,7 @@ mod manifest;
 mod options;
 mod paint;
 mod photo;
+mod plan;
 mod queue;
 mod reading;
 mod report;
@@ -30,7 +32,6 @@ mod sighting;
 mod stages;
 mod turns;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use gausset_compute::level;
@@ -48,6 +49,7 @@ use input::Input;
 pub use input::InputKind;
 pub use keep_box::KeepBox;
 pub use options::{CutoutFormat, MaskOptions, Modes, Reach};
+use plan::Bounds;
 pub use report::{Masked, MaskedFind};
 
 /// Makes masks; with `is_dry_run` opens pictures and model, and writes nothing.
@@ -103,9 +105,13 @@ fn of_input(
         return refused("⟨keep-box⟩, ⟨temporal⟩", "panoramas and their views");
     }
     let watch = Watch { stop: host.stop(), limit: Duration::from_secs(options.model_timeout) };
-    let open =
-        |model: &PathBuf| Segmenter::open(model, options.model_toml.as_deref(), &options.wanted, watch);
-    let segmenter = options.model.as_ref().map(open).transpose()?;
+    let segmenter = match &options.model {
+        Some(model) => {
+            let engine = options.engine.open(host)?;
+            Some(Segmenter::open(model, options.model_toml.as_deref(), &options.wanted, &engine, watch)?)
+        }
+        None => None,
+    };
     let level = level(options.simd)
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
     let poses = match &options.keep_box {
@@ -126,10 +132,11 @@ fn of_input(
         (Some(frames), Some(_)) => frames as usize,
         (None, Some(_)) => usize::from(input.is_film()),
     };
+    let bounds = plan::bounds(options, input, segmenter.as_ref(), reach)?;
     let settings = options.settings(segmenter.as_ref(), still.as_ref(), input, reach);
     let turns = if reach > 0 { turns::known(input) } else { vec![None; input.frames().len()] };
     let (segmenter, still) = (segmenter.as_ref(), still.as_ref());
-    let job = Job { options, input, segmenter, still, settings, level, reach, turns, poses };
+    let job = Job { options, input, segmenter, still, settings, bounds, level, reach, turns, poses };
     let mut done = Masked::new(&job);
     if is_dry_run {
         done.is_dry_run = true;
@@ -165,6 +172,8 @@ struct Job<'a> {
     /// What is found without a model.
     still: Option<&'a StillMasks>,
     settings: String,
+    /// What is under way at once.
+    bounds: Bounds,
     level: gausset_compute::fearless_simd::Level,
     /// Frames before and behind that have a say in a frame.
     reach: usize,

@@ -6,10 +6,12 @@ use gausset_compute::VectorLevel;
 use gausset_pano::convert::fingerprint;
 use gausset_pano::layout::Layout;
 use gausset_segment::{Segmenter, Wanted};
+use gausset_train::MemoryLimit;
 
 use super::input::{Input, InputKind};
 use super::keep_box::KeepBox;
 use crate::Failure;
+use crate::mask_engine::MaskEngine;
 use crate::panos::FrameChoice;
 use crate::panos::still::{StillChoice, StillMasks};
 
@@ -60,6 +62,8 @@ pub struct MaskOptions {
     pub model: Option<PathBuf>,
     /// Its description (TOML); `None` = beside it, or what its outputs tell.
     pub model_toml: Option<PathBuf>,
+    /// What runs it.
+    pub engine: MaskEngine,
     /// What is looked for.
     pub wanted: Wanted,
     /// Which frames, of panoramas and videos.
@@ -103,7 +107,9 @@ pub struct MaskOptions {
     pub profile: Option<PathBuf>,
     /// Redo finished frames, and write among files of somebody else.
     pub force: bool,
-    /// Threads; 0 = all processors.
+    /// Memory to stay within; auto = a quarter of the machine's, at most 2 GiB.
+    pub max_memory: MemoryLimit,
+    /// Threads; 0 = all processors. As many frames are under way at once, or fewer where memory asks for it.
     pub threads: u32,
     /// Vector instructions with which pictures are cut; the engine chooses its own.
     pub simd: VectorLevel,
@@ -118,6 +124,7 @@ impl MaskOptions {
             output: output.into(),
             model: None,
             model_toml: None,
+            engine: MaskEngine::default(),
             wanted: Wanted::default(),
             frames: FrameChoice::default(),
             kind: None,
@@ -139,6 +146,7 @@ impl MaskOptions {
             model_timeout: 120,
             profile: None,
             force: false,
+            max_memory: MemoryLimit::Auto,
             threads: 0,
             simd: VectorLevel::Auto,
         }
@@ -179,6 +187,7 @@ impl MaskOptions {
                 "⟨cutout-format⟩: has no effect with ⟨modes = masks⟩; leave it out, or take ⟨modes = cutouts⟩",
             ));
         }
+        self.engine.check(self.model.is_some())?;
         self.still().check()?;
         if self.feather > 0.0 && self.modes == Modes::Masks {
             return Err(Failure::usage(

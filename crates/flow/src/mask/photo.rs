@@ -1,5 +1,7 @@
 //! One photograph: what the model finds in it, grown.
 
+use std::sync::Arc;
+
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::sphere_mask::REMOVED;
 use gausset_pano::sphere_mask::dilate::dilate_pixels;
@@ -48,7 +50,7 @@ pub(super) fn photograph(
     let finds = finds.collect();
     Ok(Outcome {
         masks: vec![(keep, size)],
-        rgb: if job.wants_pictures() { vec![picture.rgb] } else { Vec::new() },
+        rgb: Arc::new(if job.wants_pictures() { vec![picture.rgb] } else { Vec::new() }),
         finds,
         dropped: 0,
         is_alone: false,

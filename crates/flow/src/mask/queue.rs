@@ -18,7 +18,7 @@ pub(super) struct Queue<T> {
     frames: usize,
     /// Frames that are looked at: those to be finished, and those around them.
     looks: Vec<usize>,
-    /// How many of these may be on the way.
+    /// How many of these may be on the way, from the oldest that somebody works on.
     most: usize,
     state: Mutex<State<T>>,
     moved: Condvar,
@@ -47,15 +47,15 @@ pub(super) struct Ready<T> {
 }
 
 impl<T> Queue<T> {
-    /// Of `frames`, these are to be finished.
-    pub(super) fn new(frames: usize, to_do: &[usize], reach: usize, threads: usize) -> Self {
+    /// Of `frames`, these are to be finished, so many at once. At most `most + 2 reach` are held.
+    pub(super) fn new(frames: usize, to_do: &[usize], reach: usize, most: usize) -> Self {
         let around = |index: usize| around(index, reach, frames);
         let looks: BTreeSet<usize> = to_do.iter().flat_map(|&index| around(index)).collect();
         Self {
             reach,
             frames,
             looks: looks.into_iter().collect(),
-            most: 2 * (threads + reach),
+            most: most.max(1),
             state: Mutex::new(State {
                 next: 0,
                 seen: BTreeMap::new(),
@@ -80,8 +80,7 @@ impl<T> Queue<T> {
             if state.is_over || is_over() || state.next >= self.looks.len() {
                 return None;
             }
-            let oldest = state.looking.first().copied().unwrap_or(state.next);
-            if state.next < oldest + self.most {
+            if state.next < self.oldest(&state) + self.most {
                 break;
             }
             let waited = self.moved.wait_timeout(state, NAP);
@@ -123,7 +122,17 @@ impl<T> Queue<T> {
 
     /// A frame is finished.
     pub(super) fn finished(&self, index: usize) {
-        self.forget(&mut self.lock(), index);
+        let mut state = self.lock();
+        state.begun.remove(&index);
+        self.forget(&mut state, index);
+        self.moved.notify_all();
+    }
+
+    /// Place of the oldest frame that somebody looks at or finishes.
+    fn oldest(&self, state: &State<T>) -> usize {
+        let finishing = state.begun.first().map(|index| self.looks.partition_point(|look| look < index));
+        let looking = state.looking.first().copied();
+        looking.into_iter().chain(finishing).min().unwrap_or(state.next)
     }
 
     /// No further frame is to be begun.
@@ -159,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_frame_is_ready_once_its_neighbours_were_seen() {
-        let queue: Queue<usize> = Queue::new(10, &[2, 3, 8], 1, 2);
+        let queue: Queue<usize> = Queue::new(10, &[2, 3, 8], 1, 6);
         assert_eq!(queue.looks, [1, 2, 3, 4, 7, 8, 9]);
         let next = || queue.next(|| false).unwrap();
         let looked: Vec<usize> = (0..3).map(|_| next()).collect();
@@ -181,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_cannot_be_used_is_not_finished() {
-        let queue: Queue<usize> = Queue::new(3, &[0, 1, 2], 1, 4);
+        let queue: Queue<usize> = Queue::new(3, &[0, 1, 2], 1, 10);
         let order: Vec<usize> = (0..3).map(|_| queue.next(|| false).unwrap()).collect();
         assert_eq!((order, queue.next(|| false)), (vec![0, 1, 2], None));
         assert!(queue.put(1, None).is_empty());
@@ -190,13 +199,37 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_held_than_was_said_however_slowly_frames_are_finished() {
+        for reach in 0..4 {
+            let (to_do, most) = ((0..40).collect::<Vec<usize>>(), 3);
+            let queue: Queue<usize> = Queue::new(to_do.len(), &to_do, reach, most);
+            let (mut ready, mut done) = (Vec::new(), 0);
+            while done < to_do.len() {
+                let asked = std::cell::Cell::new(0);
+                let gives_up = || asked.replace(asked.get() + 1) > 0;
+                match queue.next(gives_up) {
+                    Some(index) => ready.extend(queue.put(index, Some(index))),
+                    // Nothing more may be begun: now the newest is finished.
+                    None => {
+                        let held = queue.lock().seen.values().flatten().count();
+                        assert!(held <= most + 2 * reach, "{held} with {reach}");
+                        queue.finished(ready.pop().unwrap().index);
+                        done += 1;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
     fn nobody_is_far_ahead_of_the_slowest_and_an_end_is_an_end() {
         let to_do: Vec<usize> = (0..100).collect();
-        let queue: Queue<usize> = Queue::new(100, &to_do, 0, 2);
+        let queue: Queue<usize> = Queue::new(100, &to_do, 0, 4);
         let slow = queue.next(|| false).unwrap();
         for _ in 0..3 {
             let index = queue.next(|| false).unwrap();
             assert_eq!(queue.put(index, Some(index)).len(), 1);
+            queue.finished(index);
         }
         let asked = std::cell::Cell::new(0);
         let gives_up = || {
@@ -205,6 +238,7 @@ mod tests {
         };
         assert_eq!(queue.next(gives_up), None);
         queue.put(slow, Some(slow));
+        queue.finished(slow);
         assert_eq!(queue.next(|| false), Some(4));
         queue.end();
         assert_eq!(queue.next(|| false), None);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use gausset_pano::split::{Skipped, StageTimes};
-use gausset_segment::{ENGINE, Segmenter};
+use gausset_segment::Segmenter;
 use serde::{Deserialize, Serialize};
 
 use super::Job;
@@ -58,6 +58,8 @@ pub struct Masked {
     pub worst: Option<String>,
     /// What ran the model; nothing of this where there is none.
     pub engine: &'static str,
+    /// Frames that are under way at once.
+    pub workers: usize,
     /// Hash (XXH3) of the model.
     pub model: String,
     /// Width and height of its input, px.
@@ -102,7 +104,8 @@ impl Masked {
             removed_mean: 0.0,
             removed_worst: 0.0,
             worst: None,
-            engine: job.segmenter.map_or("", |_| ENGINE),
+            engine: job.segmenter.map_or("", Segmenter::engine),
+            workers: job.bounds.workers,
             model: job.segmenter.map_or_else(String::new, |s| s.hash().to_owned()),
             input: job.segmenter.map_or([0; 2], Segmenter::size),
             looked_for: job.segmenter.map_or_else(Vec::new, |s| s.wanted().map(str::to_owned).collect()),

@@ -7,7 +7,7 @@ use gausset_pano::sphere_mask::regions::Region;
 use gausset_segment::Find;
 
 /// Most finds around which a second look is taken, the largest.
-const MOST_LOOKS: usize = 24;
+pub(super) const MOST_LOOKS: usize = 24;
 /// Field of view of a second look, degrees.
 const LOOK: std::ops::RangeInclusive<f64> = 24.0..=120.0;
 /// What a second look sees beside a find, on each side: a share of it, and degrees.

@@ -27,6 +27,7 @@ use super::source::FrameChoice;
 use super::sphere;
 use super::split::{self, MaskShare, SplitOptions, ViewChoice};
 use super::track::TrackOffset;
+use crate::mask_engine::{EngineKind, MaskEngine};
 use crate::tool::{SILENCE, ToolOptions};
 use crate::training::{self, Conditions, Trained};
 use crate::{Event, Failure, Host, Stage, records};
@@ -61,6 +62,8 @@ pub struct PanoOptions {
     pub mask_model: Option<PathBuf>,
     /// Frames before and behind that have a say in what the model found in a frame, as for a split.
     pub temporal: Option<u32>,
+    /// What runs it; a Python is that of the alignment.
+    pub mask_engine: MaskEngine,
     /// What is done to the colours.
     pub colours: ColourChoice,
     /// Which frames.
@@ -92,6 +95,7 @@ impl PanoOptions {
             mask_command: None,
             mask_model: None,
             temporal: None,
+            mask_engine: MaskEngine::default(),
             colours: ColourChoice::default(),
             frames: FrameChoice::default(),
             tool: ToolOptions::default(),
@@ -144,6 +148,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         run: folder("run"),
     };
     // A mistake in the options or a tool that is missing is reported before the work begins.
+    options.mask_engine.check(options.mask_model.is_some())?;
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
     options.known.check()?;
     if align::finished(&folders.align, &options.tool).is_none() {
@@ -163,7 +168,10 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     let masks = match &options.mask_model {
         Some(model) => {
             let folder = folder("masks");
-            let share = split::masks_by_model(model, &source, &folder, &cut, host)?;
+            let python = options.tool.python.clone();
+            let engine = MaskEngine { python, ..options.mask_engine.clone() };
+            let with_engine = SplitOptions { mask_engine: engine, ..cut.clone() };
+            let share = split::masks_by_model(model, &source, &folder, &with_engine, host)?;
             let share = share.ok_or_else(Failure::stopped)?;
             host.report(Event::Masked(share.clone()));
             masked = Some(share);
@@ -308,6 +316,7 @@ fn made_with(options: &PanoOptions) -> Value {
         "mask-command": options.mask_command,
         "mask-model": place(&options.mask_model),
         "temporal": options.temporal,
+        "mask-engine": Some(options.mask_engine.kind).filter(|kind| *kind != EngineKind::Rten).map(EngineKind::name),
         "look": Some(options.colours.look.text()).filter(|text| !text.is_empty()),
         "lut": place(&options.colours.lut),
         "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),

@@ -21,6 +21,7 @@ use serde::Serialize;
 
 use super::colour::{self, ColourChoice};
 use super::source::{FrameChoice, Source};
+use crate::mask_engine::MaskEngine;
 use crate::tool::SILENCE;
 use crate::{Event, Failure, Host, Part, Stage, device, profiling};
 
@@ -105,6 +106,8 @@ pub struct SplitOptions {
     pub mask_model: Option<PathBuf>,
     /// Frames before and behind that have a say in what the model found in a frame; `None` = 1 for films, 0 for others.
     pub temporal: Option<u32>,
+    /// What runs it.
+    pub mask_engine: MaskEngine,
     /// Turn panoramas level by the pitch and roll that their metadata say.
     pub level_gpano: bool,
     /// Kind of the views.
@@ -149,6 +152,7 @@ impl SplitOptions {
             mask_command: None,
             mask_model: None,
             temporal: None,
+            mask_engine: MaskEngine::default(),
             level_gpano: false,
             format: Format::Jpeg(95),
             naming: Naming::Rig,
@@ -302,6 +306,7 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
 /// # Errors
 /// As [`split()`].
 pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
+    options.mask_engine.check(options.mask_model.is_some())?;
     if let Some(model) = &options.mask_model {
         split::claim(&options.output, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
         owned::stays_inside(&options.output, Path::new(PANORAMA_MASKS))?;
@@ -313,7 +318,12 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
                 return Ok(Report { is_cancelled: true, ..Report::default() });
             }
         }
-        let with_masks = SplitOptions { masks: Some(folder), mask_model: None, ..options.clone() };
+        let with_masks = SplitOptions {
+            masks: Some(folder),
+            mask_model: None,
+            mask_engine: MaskEngine::default(),
+            ..options.clone()
+        };
         return split_source(&with_masks, source, host);
     }
     let settings = host.unless_stopped(options.settings(source, host.stop()))?;
@@ -388,7 +398,9 @@ pub(super) fn masks_by_model(
         temporal: options.temporal,
         threads: options.threads,
         simd: options.simd,
+        max_memory: options.max_memory,
         model: Some(model.to_owned()),
+        engine: options.mask_engine.clone(),
         ..MaskOptions::new(&options.input, folder)
     };
     host.stage(Stage::FindMasks);
@@ -447,7 +459,7 @@ const LEAST_MEMORY: u64 = 64 << 20;
 const PROGRAM_MEMORY: u64 = 24 << 20;
 
 /// Bytes for frames and tables.
-fn budget(limit: MemoryLimit) -> Result<u64, Failure> {
+pub(crate) fn budget(limit: MemoryLimit) -> Result<u64, Failure> {
     match limit {
         MemoryLimit::Auto => Ok(quarter_of_the_machine()),
         MemoryLimit::Bytes(bytes) if bytes < LEAST_MEMORY => {

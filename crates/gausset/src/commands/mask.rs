@@ -7,6 +7,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::Host;
 use gausset_flow::mask::{self, CutoutFormat, InputKind, KeepBox, MaskOptions, Masked, Modes, Reach};
 use gausset_pano::layout::Layout;
+use gausset_train::MemoryLimit;
 
 use crate::Ending;
 use crate::commands::making::{MakingArgs, make};
@@ -16,6 +17,7 @@ use crate::console::Console;
 use crate::describe;
 use crate::device::ComputeArgs;
 use crate::exit::Status;
+use crate::mask_engine::MaskEngineArgs;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -60,6 +62,11 @@ pub(crate) struct MaskArgs {
     /// What goes into it and comes out [default: the .toml beside it; else told by its outputs].
     #[arg(long, value_name = "FILE", requires = "model")]
     model_toml: Option<PathBuf>,
+    #[command(flatten)]
+    engine: MaskEngineArgs,
+    /// Python that has the package onnxruntime [default: $GAUSSET_PYTHON, then python3 in PATH].
+    #[arg(long, value_name = "PYTHON")]
+    python: Option<PathBuf>,
     /// What is removed: groups (person, animal, vehicle, carried, sky) and classes [default: person,carried].
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     remove: Option<Vec<String>>,
@@ -129,6 +136,9 @@ pub(crate) struct MaskArgs {
     /// Longest run of the model on one picture, seconds.
     #[arg(long, value_name = "S", default_value_t = 120, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     model_timeout: u64,
+    /// Memory to stay within: 4GiB, 512MiB, bytes; auto = a quarter of the machine's, at most 2GiB.
+    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>)]
+    max_memory: MemoryLimit,
     /// Say what the model was taken for, and what is looked for.
     #[arg(long)]
     explain: bool,
@@ -198,6 +208,8 @@ impl MaskArgs {
             empty_masks: self.empty_masks,
             model_timeout: self.model_timeout,
             profile: self.profile.clone(),
+            engine: self.engine.choice(self.python.as_ref()),
+            max_memory: self.max_memory,
             force: self.making.force,
             threads: self.compute.threads,
             simd: self.compute.device.level(),

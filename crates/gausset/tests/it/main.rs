@@ -12,6 +12,8 @@ mod devtools;
 mod doctor;
 mod doors;
 mod effects;
+#[cfg(feature = "masks")]
+mod engine;
 #[cfg(unix)]
 mod exports;
 mod field;

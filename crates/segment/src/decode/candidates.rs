@@ -2,14 +2,14 @@
 
 use super::{Outputs, Rules, activate, need, sides};
 use crate::description::{BoxForm, BoxUnits};
-use crate::model::Tensor;
+use crate::engine::Tensor;
 
 /// Most finds of a picture: the surest.
 const MOST: usize = 300;
 
 /// A box that may become a find.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     pub class: usize,
     pub score: f32,
     /// Which query, row or anchor it is.

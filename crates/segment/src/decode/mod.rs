@@ -5,9 +5,9 @@ mod paint;
 mod semantic;
 
 use crate::description::{Activation, Kind, OutputSpec};
+use crate::engine::Tensor;
 use crate::fit::Placement;
-use crate::model::Tensor;
-use candidates::Candidate;
+pub(crate) use candidates::Candidate;
 use paint::Lattice;
 
 /// Something that was found in a picture.
@@ -57,6 +57,8 @@ impl Rules<'_> {
 /// Reads the outputs of a run; an error says which output has a shape that does not fit.
 pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find>, String> {
     match rules.spec.kind {
+        // Led by boxes (`prompted`), never by itself.
+        Kind::Promptable => Err("is of a promptable model".to_owned()),
         Kind::Semantic => semantic::decode(need("masks", outputs.masks)?, rules),
         Kind::QueryMasks => {
             let masks = Sheets::of("masks", need("masks", outputs.masks)?)?;
@@ -66,6 +68,9 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find
         Kind::BoxMasks => {
             let masks = Sheets::of("masks", need("masks", outputs.masks)?)?;
             let found = candidates::of_lists(outputs, rules)?;
+            // torchvision pastes them into the whole input itself.
+            let is_pasted = masks.size == rules.placement.input;
+            let [width, height] = rules.placement.input.map(|side| side as f32);
             let finds = found.iter().map(|candidate| {
                 if candidate.index >= masks.count {
                     return Err(format!("`masks` has {} of them, `boxes` more", masks.count));
@@ -73,7 +78,7 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find
                 let lattice = Lattice {
                     values: masks.sheet(candidate.index),
                     size: masks.size,
-                    span: candidate.corners,
+                    span: if is_pasted { [0.0, 0.0, width, height] } else { candidate.corners },
                     activation: rules.spec.mask_activation,
                     within: Some(candidate.corners),
                 };
@@ -96,13 +101,7 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find
             whole_masks(&found, rules, coefficients.len(), combined, &sheets, true)
         }
         Kind::Boxes => {
-            let found = match (outputs.boxes, outputs.labels) {
-                (Some(_), Some(_)) => candidates::of_lists(outputs, rules)?,
-                (Some(_), None) => {
-                    candidates::of_queries(need("scores", outputs.scores)?, outputs.boxes, rules)?
-                }
-                (None, _) => candidates::of_table(need("scores", outputs.scores)?, 0, rules)?.0,
-            };
+            let found = boxes(outputs, rules)?;
             let finds = found.iter().map(|candidate| {
                 let lattice = Lattice {
                     values: &[1.0],
@@ -116,6 +115,42 @@ pub(crate) fn decode(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Find
             collect(finds)
         }
     }
+}
+
+/// Boxes alone.
+pub(crate) fn boxes(outputs: Outputs<'_>, rules: &Rules<'_>) -> Result<Vec<Candidate>, String> {
+    match (outputs.boxes, outputs.labels) {
+        (Some(_), Some(_)) => candidates::of_lists(outputs, rules),
+        (Some(_), None) => candidates::of_queries(need("scores", outputs.scores)?, outputs.boxes, rules),
+        (None, _) => Ok(candidates::of_table(need("scores", outputs.scores)?, 0, rules)?.0),
+    }
+}
+
+/// The mask that a promptable model gives for a box: of several over the whole input the one with the best score.
+pub(crate) fn prompted(
+    outputs: Outputs<'_>,
+    (candidate, activation): (&Candidate, Activation),
+    placement: &Placement,
+) -> Result<Option<Find>, String> {
+    let sheets = Sheets::of("masks", need("masks", outputs.masks)?)?;
+    let scores = outputs.scores.map_or(&[] as &[f32], |scores| &scores.data);
+    if outputs.scores.is_some() && scores.len() != sheets.count {
+        return Err(format!("`scores` has {} values, `masks` {}", scores.len(), sheets.count));
+    }
+    let best = scores.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
+    let index = best.map_or(0, |(index, _)| index);
+    if index >= sheets.count {
+        return Ok(None);
+    }
+    let [width, height] = placement.input.map(|side| side as f32);
+    let lattice = Lattice {
+        values: sheets.sheet(index),
+        size: sheets.size,
+        span: [0.0, 0.0, width, height],
+        activation,
+        within: None,
+    };
+    Ok(lattice.find(candidate.class, candidate.score, placement))
 }
 
 /// Finds whose masks are sheets over the whole input; inside their boxes alone if they are `cut`.

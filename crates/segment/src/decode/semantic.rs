@@ -3,7 +3,7 @@
 use super::paint::Lattice;
 use super::{Find, Rules, Sheets, activate};
 use crate::description::Activation;
-use crate::model::Tensor;
+use crate::engine::Tensor;
 
 /// Shares of classes [1, C, h, w], or numbers of classes [1, h, w] or [1, 1, h, w] where more than one is named.
 pub(super) fn decode(masks: &Tensor, rules: &Rules<'_>) -> Result<Vec<Find>, String> {

@@ -23,6 +23,7 @@ use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend_watched;
+use crate::mask_engine::MaskEngineArgs;
 use crate::options::{MoreOptions, OptionArgs, PanosToSplat};
 use crate::{Ending, describe, table};
 
@@ -71,6 +72,8 @@ pub(crate) struct RunArgs {
         value_parser = clap::value_parser!(u32).range(0..=5)
     )]
     temporal: Option<u32>,
+    #[command(flatten, next_help_heading = "Views")]
+    mask_engine: MaskEngineArgs,
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
@@ -127,6 +130,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         mask_command: args.mask_command.clone(),
         mask_model: args.mask_model.clone(),
         temporal: args.temporal,
+        mask_engine: args.mask_engine.choice(None),
         colours: args.colours.options(),
         frames: args.choice.options(),
         tool: args.tool.options(),

@@ -22,6 +22,7 @@ use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend;
+use crate::mask_engine::MaskEngineArgs;
 use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
@@ -66,6 +67,8 @@ pub(crate) struct SplitArgs {
         value_parser = clap::value_parser!(u32).range(0..=5)
     )]
     pub(crate) temporal: Option<u32>,
+    #[command(flatten, next_help_heading = "Views")]
+    pub(crate) mask_engine: MaskEngineArgs,
     /// Turn panoramas level: gpano = by the pitch and roll that their metadata say.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
     pub(crate) level: Option<String>,
@@ -203,6 +206,7 @@ impl SplitArgs {
             mask_command: self.mask_command.clone(),
             mask_model: self.mask_model.clone(),
             temporal: self.temporal,
+            mask_engine: self.mask_engine.choice(None),
             level_gpano: self.level.is_some(),
             format,
             naming: self.naming,

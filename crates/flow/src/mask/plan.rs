@@ -1,0 +1,208 @@
+//! How many frames are under way at once: as many as there are threads, as long as everything fits in memory together:
+//! the model, its tensors, decoded pictures, tables, masks, and frames that wait for those behind them.
+
+use gausset_io::units;
+use gausset_pano::load::{self, Limits};
+use gausset_pano::projection::Projection;
+use gausset_segment::{Memory, Segmenter};
+
+use super::frame::{SMALL, WIDEST, side_of};
+use super::input::Input;
+use super::sighting::MOST_LOOKS;
+use super::{MaskOptions, Modes};
+use crate::panos::source::Source;
+use crate::panos::split::budget;
+use crate::{Failure, device};
+
+/// Bytes a pixel of the panorama that finds are carried to, while it is worked over: the mask, the planes with which its
+/// edges are moved, what grows.
+const SPHERE_PIXEL: u64 = 32;
+/// Bytes a pixel of the tables by which views are cut.
+const TABLE_PIXEL: u64 = 8;
+/// Bytes a pixel of a picture's mask until it is written: soft and hard.
+const MASK_PIXEL: u64 = 2;
+/// Of a photograph's, also what is found one by one.
+const PHOTO_PIXEL: u64 = 4;
+/// Bytes a pixel of a cut-out until it is written: its pixels, and the file while it grows.
+const CUTOUT_PIXEL: u64 = 12;
+/// Bytes a pixel of a picture that is kept for a cut-out.
+const RGB: u64 = 3;
+
+/// What is on the way at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bounds {
+    /// Frames that are worked on.
+    pub(super) workers: usize,
+    /// Frames from the oldest that is worked on to the newest, where frames wait for others.
+    pub(super) ahead: usize,
+}
+
+/// What a job takes, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Demand {
+    /// Once.
+    shared: u64,
+    /// For each frame that is worked on.
+    each: u64,
+    /// For each that waits.
+    waiting: u64,
+}
+
+impl Demand {
+    /// What it takes in all. Frames wait only where others have a say in them: those ahead, and those that are needed
+    /// by the oldest.
+    fn of(self, Bounds { workers, ahead }: Bounds, reach: usize) -> u64 {
+        let waiting = if reach > 0 { ahead + 2 * reach } else { 0 };
+        self.shared + workers as u64 * self.each + waiting as u64 * self.waiting
+    }
+
+    /// The most that fits; `None` = not one frame.
+    fn fitting(self, budget: u64, threads: usize, reach: usize) -> Option<Bounds> {
+        let roomy = (1..=threads).rev().map(|workers| Bounds { workers, ahead: 2 * (workers + reach) });
+        let mut all = roomy.chain([LEAST]);
+        all.find(|bounds| self.of(*bounds, reach) <= budget)
+    }
+}
+
+/// One frame after the other.
+const LEAST: Bounds = Bounds { workers: 1, ahead: 1 };
+
+/// What a frame takes, bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct Picture {
+    /// While it is decoded and looked at.
+    decoded: u64,
+    /// Pixels of its masks.
+    pixels: u64,
+}
+
+/// Frames that are under way at once.
+pub(super) fn bounds(
+    options: &MaskOptions,
+    input: &Input,
+    segmenter: Option<&Segmenter>,
+    reach: usize,
+) -> Result<Bounds, Failure> {
+    let threads = device::threads(options.threads).max(1);
+    let budget = budget(options.max_memory)?;
+    let model = segmenter.map(Segmenter::memory).unwrap_or_default();
+    let picture = largest(input);
+    let is_photograph = matches!(input, Input::Photographs(_));
+    let sphere = if is_photograph { 0 } else { (WIDEST * WIDEST / 2) as u64 };
+    let tables = segmenter.map_or(0, |segmenter| TABLE_PIXEL * u64::from(side_of(segmenter)).pow(2));
+    let views = match input {
+        Input::Panoramas(_) => options.layout.views(16, 16, None).len() as u64,
+        _ => 0,
+    };
+    let looks = if views > 0 && options.passes > 1 { MOST_LOOKS as u64 } else { 0 };
+    let wants_pictures = options.modes != Modes::Masks;
+    let (kept, written) = if wants_pictures { (RGB, CUTOUT_PIXEL) } else { (0, 0) };
+    let mask = if is_photograph { PHOTO_PIXEL } else { MASK_PIXEL };
+    let frame = picture.decoded.max(picture.pixels * (mask + written)) + picture.pixels * kept;
+    let pipe = match input {
+        Input::Panoramas(source) => source.film.as_ref().map_or(0, |_| 3 * picture.pixels),
+        _ => 0,
+    };
+    let demand = Demand {
+        shared: model.shared + views * tables + pipe,
+        each: model.each + frame + sphere * SPHERE_PIXEL + looks * tables,
+        waiting: sphere + (SMALL * SMALL / 2) as u64 + picture.pixels * kept,
+    };
+    let fitting = demand.fitting(budget, threads, reach);
+    fitting.ok_or_else(|| too_large(options, model, demand.of(LEAST, reach), budget))
+}
+
+fn too_large(options: &MaskOptions, model: Memory, all: u64, budget: u64) -> Failure {
+    let text = units::bytes;
+    Failure::new(
+        "memory",
+        format!(
+            "{}: memory: masking a frame takes {} (the model {}, its tensors {}, pictures and masks {}; expected at most {}); raise ⟨max-memory⟩, or take a smaller model",
+            options.input.display(),
+            text(all),
+            text(model.shared),
+            text(model.each),
+            text(all - model.shared - model.each),
+            text(budget),
+        ),
+    )
+}
+
+/// What the largest frame takes. One that cannot be opened is left out later, with its reason.
+fn largest(input: &Input) -> Picture {
+    match input {
+        Input::Panoramas(source) => match &source.film {
+            Some(film) => {
+                let pixels = film.video.size.map(u64::from).iter().product();
+                // Planes of 4:2:0 with their padding, and halves of them.
+                Picture { decoded: pixels * 17 / 8, pixels }
+            }
+            None => {
+                source.frames.iter().map(|frame| of_files(source, &frame.files)).max().unwrap_or_default()
+            }
+        },
+        Input::Photographs(frames) => {
+            let files = frames.iter().flat_map(|frame| &frame.files);
+            files.map(|file| of_file(file, &Limits::default()).0).max().unwrap_or_default()
+        }
+        // One view is decoded at a time; the masks of all are written together.
+        Input::Views(_, description, _) => {
+            let pixels = description.views.iter().map(|view| u64::from(view.width) * u64::from(view.height));
+            Picture { decoded: 3 * RGB * pixels.clone().max().unwrap_or(0), pixels: pixels.sum() }
+        }
+    }
+}
+
+/// A panorama in one file or several.
+fn of_files(source: &Source, files: &[std::path::PathBuf]) -> Picture {
+    let (mut all, mut planes) = (Picture::default(), 0);
+    for (picture, own) in files.iter().map(|file| of_file(file, &source.limits)) {
+        all.decoded += picture.decoded;
+        all.pixels += picture.pixels;
+        planes += own;
+    }
+    if files.len() > 1 {
+        // The parts stay beside the whole.
+        all.decoded += planes;
+    }
+    if matches!(source.projection, Some(Projection::Cube(_))) {
+        // And the picture beside its folded faces.
+        all.decoded += planes + planes / 8;
+    }
+    all
+}
+
+/// A file, and the bytes of its planes.
+fn of_file(file: &std::path::Path, limits: &Limits) -> (Picture, u64) {
+    load::demand(file, limits).map_or_else(
+        |_| (Picture::default(), 0),
+        |demand| (Picture { decoded: demand.bytes, pixels: demand.pixels }, demand.planes),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_at_once_are_as_many_as_fit_beside_the_model() {
+        let demand = Demand { shared: 90 << 20, each: 100 << 20, waiting: 10 << 20 };
+        for (mebibytes, expected) in
+            [(189, None), (190, Some(1)), (389, Some(2)), (390, Some(3)), (89, None), (9999, Some(4))]
+        {
+            let fitting = demand.fitting(mebibytes << 20, 4, 0).map(|bounds| bounds.workers);
+            assert_eq!(fitting, expected, "{mebibytes} MiB");
+        }
+    }
+
+    #[test]
+    fn frames_that_wait_for_others_count() {
+        let demand = Demand { shared: 0, each: 100 << 20, waiting: 10 << 20 };
+        let fitting = |mebibytes: u64| demand.fitting(mebibytes << 20, 2, 1);
+        // Two workers, six frames on the way and two that the oldest needs.
+        assert_eq!(fitting(280), Some(Bounds { workers: 2, ahead: 6 }));
+        assert_eq!(fitting(279), Some(Bounds { workers: 1, ahead: 4 }));
+        assert_eq!(fitting(159), Some(LEAST));
+        assert_eq!((fitting(130), fitting(129)), (Some(LEAST), None));
+    }
+}

@@ -1,0 +1,259 @@
+//! The built-in engine.
+
+use std::sync::Arc;
+
+use rten::{
+    DataType, Dimension, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView, ValueType,
+    op_registry,
+};
+use rten_tensor::prelude::*;
+
+use super::{Bundle, Halt, Idle, Network, Port, Refusal, Tensor};
+
+/// Its name and version.
+pub(super) const NAME: &str = "rten 0.27";
+/// Versions of the standard operators that it was made for.
+const OPSETS: std::ops::RangeInclusive<u64> = 7..=24;
+
+/// A network in it.
+#[derive(Debug)]
+pub(super) struct Rten {
+    model: rten::Model,
+    /// Threads to run on, one for each run.
+    pools: Idle<Arc<ThreadPool>>,
+    /// The engine forgets the names of outputs that never change.
+    outputs: Vec<String>,
+}
+
+/// Whether it can run a file at all.
+pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
+    let facts = &bundle.facts;
+    if !OPSETS.contains(&facts.opset) && facts.opset != 0 {
+        let (first, last) = (OPSETS.start(), OPSETS.end());
+        return Err(Refusal::File(format!(
+            "is written for operators of version {} (expected {first} to {last}); export it with opset_version=17",
+            facts.opset
+        )));
+    }
+    let unknown = facts.operators.iter().filter(|name| !OPERATORS.contains(&name.as_str()));
+    let unknown: Vec<String> = unknown.cloned().collect();
+    if unknown.is_empty() { Ok(()) } else { Err(Refusal::Operators(unknown)) }
+}
+
+impl Rten {
+    pub(super) fn load(bundle: Bundle) -> Result<Self, String> {
+        let Bundle { facts, data, beside } = bundle;
+        let load = || {
+            let mut options = ModelOptions::with_ops(registry());
+            for (name, weights) in beside {
+                options.external_data(&name, weights);
+            }
+            options.load(data)
+        };
+        let pools = Idle::default();
+        let pool = pools.take().unwrap_or_else(pool);
+        let model = pool.run(load).map_err(|e| e.to_string())?;
+        pools.give(pool);
+        Ok(Self { model, pools, outputs: facts.outputs })
+    }
+
+    fn value(&self, id: NodeId, tensor: Tensor) -> Result<Value, String> {
+        let Tensor { shape, data } = tensor;
+        let kind = self.model.node_info(id).and_then(|info| info.dtype());
+        if kind == Some(ValueType::Tensor(DataType::Int32)) {
+            let whole: Vec<i32> = data.iter().map(|v| *v as i32).collect();
+            return Value::from_shape(&shape, whole).map_err(|e| e.to_string());
+        }
+        Value::from_shape(&shape, data).map_err(|e| e.to_string())
+    }
+}
+
+/// One thread.
+fn pool() -> Arc<ThreadPool> {
+    Arc::new(ThreadPool::with_num_threads(1))
+}
+
+impl Network for Rten {
+    fn inputs(&self) -> Vec<Port> {
+        ports(&self.model, self.model.input_ids(), None)
+    }
+
+    fn outputs(&self) -> Vec<Port> {
+        ports(&self.model, self.model.output_ids(), Some(&self.outputs))
+    }
+
+    fn run(
+        &self,
+        inputs: Vec<(usize, Tensor)>,
+        outputs: &[usize],
+        _halt: &Halt,
+    ) -> Result<Vec<Option<Tensor>>, String> {
+        let of = |ids: &[NodeId], at: usize| ids.get(at).copied().ok_or("has no such input or output");
+        let mut given: Vec<(NodeId, ValueOrView<'_>)> = Vec::new();
+        for (at, tensor) in inputs {
+            let id = of(self.model.input_ids(), at)?;
+            given.push((id, self.value(id, tensor)?.into()));
+        }
+        let ids = outputs.iter().map(|&at| of(self.model.output_ids(), at)).collect::<Result<Vec<_>, _>>()?;
+        let pool = self.pools.take().unwrap_or_else(pool);
+        let options = RunOptions::default().with_thread_pool(Some(Arc::clone(&pool)));
+        let values = pool.run(|| self.model.run(given, &ids, Some(options))).map_err(|e| e.to_string());
+        self.pools.give(pool);
+        let values = values?;
+        Ok(values.into_iter().map(floats).collect())
+    }
+}
+
+/// Names and sides of inputs or outputs, with other `names` than the engine's if some are given.
+fn ports(model: &rten::Model, ids: &[NodeId], names: Option<&[String]>) -> Vec<Port> {
+    let port = |(index, id): (usize, &NodeId)| {
+        let info = model.node_info(*id);
+        let sides = info.as_ref().and_then(rten::NodeInfo::shape).unwrap_or_default();
+        let shape = sides.into_iter().map(|side| match side {
+            Dimension::Fixed(side) => Some(side),
+            Dimension::Symbolic(_) => None,
+        });
+        let own = || info.as_ref().and_then(rten::NodeInfo::name).unwrap_or_default().to_owned();
+        let name = names.and_then(|names| names.get(index).cloned()).unwrap_or_else(own);
+        Port { name, shape: shape.collect() }
+    };
+    ids.iter().enumerate().map(port).collect()
+}
+
+fn floats(value: Value) -> Option<Tensor> {
+    macro_rules! of {
+        ($tensor:expr) => {{
+            let tensor = $tensor;
+            Tensor { shape: tensor.shape().to_vec(), data: tensor.iter().map(|&v| v as f32).collect() }
+        }};
+    }
+    Some(match value {
+        Value::FloatTensor(tensor) => Tensor { shape: tensor.shape().to_vec(), data: tensor.to_vec() },
+        Value::Int32Tensor(tensor) => of!(tensor),
+        Value::Int8Tensor(tensor) => of!(tensor),
+        Value::UInt8Tensor(tensor) => of!(tensor),
+        _ => return None,
+    })
+}
+
+/// The operators that segmentation models need, and a registry of them; what is not named is not linked. Not among them:
+/// NonMaxSuppression, whose overlap in rten 0.27 is the intersection over the box around both, not over their union.
+macro_rules! operators {
+    ($($name:ident),+ $(,)?) => {
+        const OPERATORS: &[&str] = &["Constant", $(stringify!($name)),+];
+
+        fn registry() -> rten::OpRegistry {
+            op_registry!($($name),+)
+        }
+    };
+}
+
+operators!(
+    Abs,
+    Add,
+    And,
+    ArgMax,
+    ArgMin,
+    AveragePool,
+    BatchNormalization,
+    Cast,
+    CastLike,
+    Ceil,
+    Clip,
+    Concat,
+    ConstantOfShape,
+    Conv,
+    ConvInteger,
+    ConvTranspose,
+    Cos,
+    CumSum,
+    DepthToSpace,
+    DequantizeLinear,
+    Div,
+    DynamicQuantizeLinear,
+    Einsum,
+    Elu,
+    Equal,
+    Erf,
+    Exp,
+    Expand,
+    EyeLike,
+    Flatten,
+    Floor,
+    Gather,
+    GatherElements,
+    GatherND,
+    Gelu,
+    Gemm,
+    GlobalAveragePool,
+    Greater,
+    GreaterOrEqual,
+    GridSample,
+    HardSigmoid,
+    HardSwish,
+    Identity,
+    If,
+    InstanceNormalization,
+    IsInf,
+    IsNaN,
+    LayerNormalization,
+    LeakyRelu,
+    Less,
+    LessOrEqual,
+    Log,
+    LogSoftmax,
+    Loop,
+    MatMul,
+    MatMulInteger,
+    Max,
+    MaxPool,
+    Mean,
+    Min,
+    Mod,
+    Mul,
+    Neg,
+    NonZero,
+    Not,
+    OneHot,
+    Or,
+    PRelu,
+    Pad,
+    Pow,
+    QuantizeLinear,
+    Range,
+    Reciprocal,
+    ReduceL2,
+    ReduceMax,
+    ReduceMean,
+    ReduceMin,
+    ReduceProd,
+    ReduceSum,
+    Relu,
+    Reshape,
+    Resize,
+    Round,
+    ScatterElements,
+    ScatterND,
+    Shape,
+    Sigmoid,
+    Sign,
+    Sin,
+    Size,
+    Slice,
+    Softmax,
+    Softplus,
+    Split,
+    Sqrt,
+    Squeeze,
+    Sub,
+    Sum,
+    Tanh,
+    Tile,
+    TopK,
+    Transpose,
+    Trilu,
+    Unsqueeze,
+    Upsample,
+    Where,
+    Xor,
+);

@@ -1,0 +1,239 @@
+//! Promptable models: what is in a box is cut out of a picture. An encoder looks at the picture once, a decoder at each
+//! box, given as its two corners: points with the labels 2 and 3 (Segment Anything, arXiv 2304.02643, and its exports).
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use gausset_io::input;
+use gausset_io::units::one_line;
+use serde::Deserialize;
+
+use crate::decode::{self, Candidate, Find, Outputs};
+use crate::description::{Description, Kind};
+use crate::engine::{Engine, Port, Tensor};
+use crate::error::ModelError;
+use crate::fit::{self, Picture, Placement};
+use crate::model::{Model, Watch};
+use crate::segmenter::size_of;
+
+/// Labels of the first and second corner of a box.
+const CORNERS: [f32; 2] = [2.0, 3.0];
+/// Most values of an input that is given zeros.
+const MOST_ZEROS: usize = 1 << 24;
+
+/// The two files, and the names of the decoder's inputs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub(crate) struct PromptSpec {
+    /// Beside the description.
+    pub encoder: String,
+    pub decoder: String,
+    /// Points [1, 2, 2], px of the encoder's input.
+    #[serde(default = "coordinates")]
+    pub coordinates: String,
+    /// Their labels [1, 2].
+    #[serde(default = "labels")]
+    pub labels: String,
+    /// Height and width of the picture [2], where there is such an input.
+    #[serde(default = "size")]
+    pub size: String,
+    /// Outputs of the encoder by the inputs that they go to; of the same name without a word.
+    #[serde(default)]
+    pub features: BTreeMap<String, String>,
+}
+
+fn coordinates() -> String {
+    "point_coords".to_owned()
+}
+
+fn labels() -> String {
+    "point_labels".to_owned()
+}
+
+fn size() -> String {
+    "orig_im_size".to_owned()
+}
+
+/// What an input of the decoder gets.
+#[derive(Clone, Debug)]
+enum Given {
+    /// An output of the encoder, by its number in the run.
+    Feature(usize),
+    Coordinates,
+    Labels,
+    Size,
+    /// Zeros: no mask from before.
+    Zeros(Vec<usize>),
+}
+
+/// A promptable model with its description.
+#[derive(Clone, Debug)]
+pub(crate) struct Promptable {
+    encoder: Model,
+    decoder: Model,
+    description: Description,
+    input: Port,
+    size: [usize; 2],
+    /// Outputs of the encoder that are asked for.
+    features: Vec<String>,
+    /// Inputs of the decoder.
+    given: Vec<(String, Given)>,
+}
+
+impl Promptable {
+    /// Opens the model that a description names.
+    pub(crate) fn open(toml: &Path, engine: &Engine) -> Result<Self, ModelError> {
+        let bad = |what: String| ModelError::Description { path: toml.to_owned(), what };
+        let description = Description::read(toml)?;
+        let (Kind::Promptable, Some(spec)) = (description.output.kind, description.prompt.clone()) else {
+            return Err(bad("[output] kind: expected `promptable`".to_owned()));
+        };
+        let folder = toml.parent().unwrap_or(Path::new(""));
+        let open = |key: &str, name: &str| {
+            let path = input::inside(folder, name)
+                .map_err(|e| bad(format!("[prompt] {key}: {}, which {e}", one_line(name))))?;
+            Model::open(&path, engine)
+        };
+        let (encoder, decoder) = (open("encoder", &spec.encoder)?, open("decoder", &spec.decoder)?);
+        let input = match &description.input.name {
+            Some(name) => encoder.inputs.iter().find(|port| port.name == *name),
+            None => encoder.inputs.first(),
+        };
+        let input =
+            input.cloned().ok_or_else(|| bad("[input] name: the encoder has no such input".to_owned()))?;
+        let size = size_of(&input, Some(&description)).map_err(&bad)?;
+        let mut features = Vec::new();
+        let mut given = Vec::new();
+        for port in &decoder.inputs {
+            let what = what_of(port, &spec, &encoder, &mut features).map_err(&bad)?;
+            given.push((port.name.clone(), what));
+        }
+        for (name, what) in [("coordinates", &spec.coordinates), ("labels", &spec.labels)] {
+            if !decoder.inputs.iter().any(|port| port.name == *what) {
+                return Err(bad(format!("[prompt] {name}: the decoder has no input `{}`", one_line(what))));
+            }
+        }
+        if features.is_empty() {
+            return Err(bad("[prompt] features: nothing goes from the encoder to the decoder".to_owned()));
+        }
+        for name in description.output_names() {
+            if !decoder.outputs.iter().any(|port| port.name == name) {
+                let has: Vec<&str> = decoder.outputs.iter().map(|port| port.name.as_str()).collect();
+                return Err(bad(format!(
+                    "[output]: the decoder has no output `{name}` (has {})",
+                    has.join(", ")
+                )));
+            }
+        }
+        Ok(Self { encoder, decoder, description, input, size, features, given })
+    }
+
+    /// What is in boxes of a picture (px of the picture).
+    pub(crate) fn find(
+        &self,
+        picture: &Picture<'_>,
+        boxes: &[Candidate],
+        watch: Watch<'_>,
+    ) -> Result<Vec<Find>, ModelError> {
+        if boxes.is_empty() {
+            return Ok(Vec::new());
+        }
+        let placement =
+            Placement::new(self.description.input.fit, [picture.width, picture.height], self.size);
+        let tensor = fit::tensor(picture, &placement, &self.description.input);
+        let names: Vec<&str> = self.features.iter().map(String::as_str).collect();
+        let features = self.encoder.run(vec![(&self.input.name, tensor)], &names, watch)?;
+        let spec = &self.description.output;
+        let names = self.description.output_names();
+        let mut finds = Vec::new();
+        for candidate in boxes {
+            let inputs = self
+                .given
+                .iter()
+                .map(|(name, what)| (name.as_str(), self.tensor(what, &features, candidate, &placement)));
+            let tensors = self.decoder.run(inputs.collect(), &names, watch)?;
+            let of = |name: &Option<String>| {
+                tensors.get(names.iter().position(|known| Some(*known) == name.as_deref())?)
+            };
+            let outputs = Outputs { scores: of(&spec.scores), masks: of(&spec.masks), ..Outputs::default() };
+            let found = decode::prompted(outputs, (candidate, spec.mask_activation), &placement);
+            finds.extend(found.map_err(|what| ModelError::Run {
+                path: self.decoder.path().to_owned(),
+                what: format!("output {what} (docs/masks.md)"),
+            })?);
+        }
+        Ok(finds)
+    }
+
+    fn tensor(
+        &self,
+        what: &Given,
+        features: &[Tensor],
+        candidate: &Candidate,
+        placement: &Placement,
+    ) -> Tensor {
+        match what {
+            Given::Feature(number) => features[*number].clone(),
+            Given::Coordinates => {
+                let at = |k: usize| placement.to_input(k % 2, f64::from(candidate.corners[k])) as f32;
+                Tensor { shape: vec![1, 2, 2], data: (0..4).map(at).collect() }
+            }
+            Given::Labels => Tensor { shape: vec![1, 2], data: CORNERS.to_vec() },
+            // Masks come back in the encoder's frame.
+            Given::Size => Tensor { shape: vec![2], data: vec![self.size[1] as f32, self.size[0] as f32] },
+            Given::Zeros(shape) => Tensor { shape: shape.clone(), data: vec![0.0; shape.iter().product()] },
+        }
+    }
+
+    /// Hashes and description, for a hash of settings.
+    pub(crate) fn settings(&self) -> String {
+        format!("{} {} {:?} {:?}", self.encoder.hash, self.decoder.hash, self.description, self.size)
+    }
+
+    /// Bytes of both files, and of the input.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let [width, height] = self.size.map(|side| side as u64);
+        (self.encoder.bytes + self.decoder.bytes, 3 * 4 * width * height)
+    }
+}
+
+/// What an input of the decoder gets.
+fn what_of(
+    port: &Port,
+    spec: &PromptSpec,
+    encoder: &Model,
+    features: &mut Vec<String>,
+) -> Result<Given, String> {
+    let name = &port.name;
+    if *name == spec.coordinates {
+        return Ok(Given::Coordinates);
+    }
+    if *name == spec.labels {
+        return Ok(Given::Labels);
+    }
+    if *name == spec.size {
+        return Ok(Given::Size);
+    }
+    let said = spec.features.get(name);
+    let feature = said.unwrap_or(name);
+    if encoder.outputs.iter().any(|output| output.name == *feature) {
+        features.push(feature.clone());
+        return Ok(Given::Feature(features.len() - 1));
+    }
+    if said.is_some() {
+        let has: Vec<&str> = encoder.outputs.iter().map(|output| output.name.as_str()).collect();
+        return Err(format!(
+            "[prompt] features: the encoder has no output `{}` (has {})",
+            one_line(feature),
+            has.join(", ")
+        ));
+    }
+    let sides: Option<Vec<usize>> = port.shape.iter().copied().collect();
+    match sides {
+        Some(sides) if !sides.is_empty() && sides.iter().product::<usize>() <= MOST_ZEROS => {
+            Ok(Given::Zeros(sides))
+        }
+        _ => Err(format!(
+            "[prompt] features: nothing is said of the decoder's input `{name}`, and it has no fixed size to be filled with zeros"
+        )),
+    }
+}
