@@ -3,6 +3,7 @@
     pip install onnx onnxruntime numpy
     python bench/make_onnx.py testdata/onnx
     python bench/make_onnx.py --large vit_s.onnx          # 90 MB, to measure speed; nothing of it is kept
+    python bench/make_onnx.py --heads heads.onnx          # outputs alone, to measure all but the engine
 
 Each net takes `x` [1, 3, 32, 32]; the test (crates/segment/tests/answers.rs) makes the same input: value k is
 (7919 k mod 1000) / 1000. NAME.answers holds all outputs after each other, f32, little-endian. Outputs of the built-in
@@ -175,7 +176,31 @@ def vit_small(path, side=312, patch=12, d=384, heads=6, depth=12, queries=100):
     print(path.name, path.stat().st_size, f"ONNX Runtime, one thread: {min(seconds):.3f} CPU s a picture")
 
 
+def heads(path, side=312, queries=100):
+    """The outputs of RF-DETR-Seg Nano without a network: three persons in every view, to measure all but the engine."""
+    net, s = Net(), side // 4
+    labels = np.full((1, queries, 91), -6.0)
+    labels[0, :3, 1] = 3.0
+    y, x = np.mgrid[0:s, 0:s]
+    discs = [(s / 4, s / 2, s / 6), (s / 2, s / 2, s / 8), (3 * s / 4, s / 3, s / 10)]
+    masks = np.full((1, queries, s, s), -6.0)
+    for k, (cx, cy, r) in enumerate(discs):
+        masks[0, k] = 2 * (r - np.hypot(x - cx, y - cy))
+    boxes = rng.uniform(0, 1, (1, queries, 4))
+    # A share of the picture is in them, or an engine would fold everything.
+    grey = net.add("Mul", net.add("ReduceMean", "image", keepdims=0), net.constant(np.float32(1e-6)))
+    named = {n: net.add("Add", net.constant(v), grey) for n, v in {"dets": boxes, "labels": labels, "masks": masks}.items()}
+    nodes = net.nodes + [helper.make_node("Identity", [value], [name]) for name, value in named.items()]
+    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, [1, 3, side, side])
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in named]
+    graph = helper.make_graph(nodes, "heads", [image], info, net.weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
 if __name__ == "__main__":
+    if sys.argv[1] == "--heads":
+        heads(pathlib.Path(sys.argv[2]))
+        sys.exit()
     if sys.argv[1] == "--large":
         vit_small(pathlib.Path(sys.argv[2]))
         sys.exit()

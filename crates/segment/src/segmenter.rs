@@ -38,8 +38,8 @@ pub struct Memory {
     pub each: u64,
 }
 
-/// Bytes of what a network holds between its layers, in bytes of its input: measured on a transformer of 312 px and a
-/// net of convolutions of 512 px, and doubled (docs/benchmarks.md).
+/// Bytes of what a network holds between its layers, in bytes of its input: three of the widest layers of a ResNet, 64
+/// planes of half the side, are 16 of them; three times that for what an engine packs and for outputs.
 const BETWEEN_LAYERS: u64 = 48;
 
 /// Groups that are removed where nothing is said.

@@ -41,6 +41,14 @@ impl SphereMask {
                 [libm::sin(lon) as f32, libm::cos(lon) as f32]
             })
             .collect();
+        // Elsewhere the mask keeps everything; at its edges it reaches over them.
+        let within = [[span[0], span[1], w], [span[2], span[3], h]];
+        let within = [0, 1].map(|k| {
+            let [from, to, size] = within[k];
+            let from = if from == 0 { -margin[k] } else { from as f32 };
+            from..=if to == size { size as f32 + margin[k] } else { to as f32 }
+        });
+        let mut places = Vec::new();
         for y in 0..self.height {
             let Some(reach) = longitude_reach(axis_lat, self.latitude(y), radius) else { continue };
             let latitudes: Vec<[f32; 2]> = (0..per_side)
@@ -55,6 +63,19 @@ impl SphereMask {
             let first = (middle - half).floor() as isize;
             let count = ((2.0 * half).ceil() as usize + 2).min(self.width);
             let row = &mut self.data[y * self.width..(y + 1) * self.width];
+            let start = first.rem_euclid(row.len() as isize) as usize;
+            let before_seam = count.min(row.len() - start);
+            if let ([latitude], 1) = (latitudes.as_slice(), per_side) {
+                for columns in [start..start + before_seam, 0..count - before_seam] {
+                    look.places(*latitude, &longitudes[columns.clone()], &mut places);
+                    for (keep, &[px, py]) in row[columns].iter_mut().zip(&places) {
+                        if within[0].contains(&px) && within[1].contains(&py) && *keep != 0 {
+                            *keep = (*keep).min((sample_plane(mask, w, h, px, py) + 0.5) as u8);
+                        }
+                    }
+                }
+                continue;
+            }
             for x in first..first + count as isize {
                 let x = x.rem_euclid(row.len() as isize) as usize;
                 if row[x] == 0 {
@@ -178,6 +199,22 @@ impl Look {
         let inside = |k: usize, at: f32| (-margin[k]..=self.size[k] + margin[k]).contains(&at);
         let (px, py) = (at(0), at(1));
         (inside(0, px) && inside(1, py)).then_some([px, py])
+    }
+
+    /// [`Self::place`] of many directions of a latitude; far outside for what is behind the view. No branches, so that
+    /// several are done at once.
+    fn places(&self, [sin_lat, cos_lat]: [f32; 2], longitudes: &[[f32; 2]], out: &mut Vec<[f32; 2]>) {
+        let m = &self.camera_from_pano;
+        let place = |&[sin_lon, cos_lon]: &[f32; 2]| {
+            let [x, y, z] = [cos_lat * sin_lon, -sin_lat, cos_lat * cos_lon];
+            let along = |k: usize| m[k][0] * x + m[k][1] * y + m[k][2] * z;
+            let depth = along(2);
+            let at = |k: usize| along(k) / depth * self.focal[k] + 0.5 * self.size[k];
+            let place = [at(0), at(1)];
+            if depth > 1e-6 { place } else { [f32::MAX; 2] }
+        };
+        out.clear();
+        out.extend(longitudes.iter().map(place));
     }
 
     /// Direction in panorama axes of a continuous point of the mask, not normalised.
