@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gausset_bearing::View;
 use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteError, write_atomic};
+use gausset_io::image::ImageError;
 use gausset_io::owned::{self, OwnedError};
 use gausset_process::{ProcessError, Program, Stream};
 use serde::{Deserialize, Serialize};
@@ -19,6 +21,7 @@ use crate::attempt::{Attempt, GivenFiles, Mapper, Mapping, Matcher, STAGES};
 use crate::masks;
 use crate::matches::{Given, Pair};
 use crate::model::{FrameImages, Model, ModelError};
+use crate::own;
 use crate::tool::{DRIVER, Tool};
 
 /// Share of the frames that is enough.
@@ -45,6 +48,9 @@ pub struct Job {
     pub frames: Vec<FrameImages>,
     /// `rig_config.json`, when pictures of a frame form a rig.
     pub rig_config: Option<PathBuf>,
+    /// Where the pictures of a frame look, when they are views of panoramas, in the order of its pictures. The built-in
+    /// aligner needs them, and nobody else.
+    pub views: Vec<View>,
     /// Camera model of COLMAP.
     pub camera_model: String,
     /// Its parameters, when they are known; they are then not refined.
@@ -120,8 +126,8 @@ pub struct Aligned {
     pub model: Model,
     /// Which recipe made it, from 0.
     pub rung: usize,
-    /// The database of that recipe, while the work folder is there.
-    pub database: PathBuf,
+    /// The database of that recipe, where the work folder is kept.
+    pub database: Option<PathBuf>,
 }
 
 /// Why there is no result.
@@ -163,6 +169,22 @@ pub enum AlignError {
         /// What is wrong with it.
         what: String,
     },
+    /// A picture that the built-in aligner cannot read.
+    #[error(transparent)]
+    Picture(#[from] ImageError),
+    /// More frames than the built-in aligner takes.
+    #[error(
+        "frames: {frames} are too many for the own aligner (expected at most {most}); take fewer, or ⟨aligner = colmap⟩"
+    )]
+    TooMany {
+        /// How many there are.
+        frames: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// It was asked to stop.
+    #[error("stopped")]
+    Stopped,
     /// A path that cannot be handed to Python.
     #[error(
         "{}: name: is not UTF-8, in which pycolmap is told its files; choose another name, or the executable (⟨colmap⟩)",
@@ -213,8 +235,11 @@ pub fn align(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Aligned, AlignError> {
-    if (job.known.is_some() || job.given.is_some()) && matches!(tool, Tool::Colmap { .. }) {
+    if (job.known.is_some() || job.given.is_some()) && !matches!(tool, Tool::Python { .. }) {
         return Err(AlignError::NeedsPython);
+    }
+    if *tool == Tool::Own {
+        return own::align(job, stop, tell);
     }
     // What an earlier run left would be read as its result.
     owned::remove(&job.work, WORK)?;
@@ -232,7 +257,7 @@ pub fn align(
         match result {
             Ok(Some(model)) => {
                 if best.as_ref().is_none_or(|b| worth(&model) > worth(&b.model)) {
-                    best = Some(Aligned { model, rung, database: folder.join(DATABASE) });
+                    best = Some(Aligned { model, rung, database: job.keep.then(|| folder.join(DATABASE)) });
                 }
             }
             Ok(None) => {}
@@ -439,6 +464,8 @@ fn perform(
                 .fold(Program::new(program).silence(job.silence), |program, argument| program.arg(argument));
             watch(&program, rung, Some(stage), stop, tell)
         }),
+        // Answered before anything is described for COLMAP.
+        Tool::Own => Ok(()),
     }
 }
 
@@ -520,6 +547,7 @@ mod tests {
             masks: None,
             frames: Vec::new(),
             rig_config: None,
+            views: Vec::new(),
             camera_model: "PINHOLE".to_owned(),
             camera_params: None,
             cameras: Cameras::Auto,

@@ -17,7 +17,7 @@ pub const PYTHON_VARIABLE: &str = "GAUSSET_PYTHON";
 /// How long asking for a version may take.
 const VERSION_LIMIT: Duration = Duration::from_secs(60);
 
-/// A COLMAP that can be run.
+/// What can align pictures: a COLMAP that can be run, or what is built in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tool {
     /// A Python that has pycolmap.
@@ -34,6 +34,8 @@ pub enum Tool {
         /// Its version.
         version: String,
     },
+    /// The aligner of panoramas that is built in.
+    Own,
 }
 
 /// Why there is none.
@@ -158,6 +160,7 @@ impl Tool {
         match self {
             Self::Python { version, .. } => format!("pycolmap {version}"),
             Self::Colmap { version, .. } => format!("COLMAP {version}"),
+            Self::Own => format!("own aligner {}", env!("CARGO_PKG_VERSION")),
         }
     }
 }

@@ -11,6 +11,7 @@ use gausset_io::input;
 use gausset_io::lock::FolderLock;
 use gausset_io::owned;
 use gausset_pano::export::{Earth, FramePose, Poses, colmap_files};
+use gausset_pano::geometry::View;
 use gausset_pano::rig;
 use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
 use gausset_sfm::align::{Aligned, Cameras, Job, Prior};
@@ -19,38 +20,10 @@ use gausset_sfm::{Given, Tool, gps};
 use serde::Serialize;
 
 use super::compare::{self, Compared};
-use super::known;
-use super::track::{self, TrackChoice};
+use super::known::{self, KnownChoice};
+use super::track;
 use crate::tool::ToolOptions;
 use crate::{Event, Failure, Host, Stage, records};
-
-/// What is known before an alignment.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct KnownChoice {
-    /// Poses of the panoramas or their views by another program: they stay as they are, and only points are made.
-    pub poses: Option<PathBuf>,
-    /// Whether these, or the places of the track, are where a bundle adjustment of poses and points begins.
-    pub refine: bool,
-    /// The track of a receiver.
-    pub track: Option<TrackChoice>,
-    /// A folder with keypoints and raw matches of the views.
-    pub matches: Option<PathBuf>,
-    /// A database of COLMAP with both.
-    pub database: Option<PathBuf>,
-}
-
-impl KnownChoice {
-    /// Refuses a refinement of nothing.
-    pub(super) fn check(&self) -> Result<(), Failure> {
-        if self.refine && self.poses.is_none() && self.track.is_none() {
-            return Err(Failure::new(
-                "option",
-                "⟨refine⟩: has no effect without what is refined; leave it out, or take ⟨track⟩ or, of an alignment, ⟨poses⟩",
-            ));
-        }
-        Ok(())
-    }
-}
 
 /// An alignment of panoramas: a stable contract.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -127,6 +100,9 @@ fn fingerprint(folder: &Path, tool: &ToolOptions) -> String {
     if let Some(mapper) = tool.other_mapper() {
         text.extend(format!("mapper {mapper}").bytes());
     }
+    if let Some(aligner) = tool.other_aligner() {
+        text.extend(format!("aligner {aligner}").bytes());
+    }
     // FNV-1a: this is a name, not a checksum.
     let hash =
         text.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
@@ -153,6 +129,7 @@ pub fn align_and_compare(
     overwrite: Overwrite,
     host: &mut Host<'_>,
 ) -> Result<PanoAlignment, Failure> {
+    known.check(options.aligner)?;
     let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
     compare::check_names(&description.frames, reference)?;
     let poses = align(folder, known, options, overwrite, host)?;
@@ -185,6 +162,7 @@ fn align_views(
     overwrite: Overwrite,
     host: &mut Host<'_>,
 ) -> Result<Poses, Failure> {
+    known.check(options.aligner)?;
     let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
     if description.naming != Naming::Rig {
         return Err(Failure::usage(format!(
@@ -193,7 +171,6 @@ fn align_views(
         )));
     }
     let choice = known;
-    choice.check()?;
     let known =
         choice.poses.as_deref().map(|path| known::poses_of_frames(&description, path, host)).transpose()?;
     let track =
@@ -227,6 +204,7 @@ fn align_views(
         masks: masks.is_dir().then_some(masks),
         frames,
         rig_config: Some(absolute.join("rig_config.json")),
+        views: views.iter().map(looks).collect(),
         camera_model: "PINHOLE".to_owned(),
         camera_params: Some(format!(
             "{f},{f},{},{}",
@@ -249,9 +227,12 @@ fn align_views(
     let aligned = run(&job, &tool, host)?;
     let input = fingerprint(folder, options);
     let is_known = known.is_some();
-    let by = format!("{}, {} mapper", tool.describe(), options.mapper.name());
+    let by = match tool {
+        Tool::Own => tool.describe(),
+        _ => format!("{}, {} mapper", tool.describe(), options.mapper.name()),
+    };
     let (model, poses) = match known {
-        Some(known) => with_known(aligned.model, known, choice.refine, &description, &tool, input)?,
+        Some(known) => known::with_points(aligned.model, known, choice.refine, &description, &tool, input)?,
         None => {
             let context = Context { description: &description, folder, tool: &tool, by: &by, input };
             context.with_scale(aligned, track.as_ref(), &job, host)?
@@ -270,7 +251,7 @@ fn align_views(
     Ok(poses)
 }
 
-/// Lets COLMAP do a job.
+/// Lets the tool do a job.
 fn run(job: &Job, tool: &Tool, host: &mut Host<'_>) -> Result<Aligned, Failure> {
     let stop = host.stop();
     let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
@@ -284,38 +265,6 @@ fn frames_of(description: &Description) -> Vec<FrameImages> {
     (0..description.frames.len())
         .map(|frame| FrameImages { name: description.frames[frame].clone(), images: images(frame) })
         .collect()
-}
-
-/// Poses that were given, with points: to the last digit as they were, or as they were refined, in the same world.
-fn with_known(
-    mut model: Model,
-    known: Poses,
-    refined: bool,
-    description: &Description,
-    tool: &Tool,
-    input: String,
-) -> Result<(Model, Poses), Failure> {
-    let found = |model: &Model| Poses {
-        input: input.clone(),
-        points: model.colmap.points.len() as u64,
-        mean_reprojection_px: model.mean_reprojection(),
-        track_length: model.track_length(),
-        ..known.clone()
-    };
-    let by = |what: &str| format!("{}, {what} by {}", known.tool, tool.describe());
-    if !refined {
-        let poses = Poses { tool: by("points"), ..found(&model) };
-        return Ok((model, poses));
-    }
-    let own = poses_of(&model, description, &tool.describe(), input.clone(), known.is_metric)?;
-    let pairs = own.frames.iter().zip(&known.frames).filter_map(|(a, b)| Some((a.pose()?, b.pose()?)));
-    let pairs: Vec<(Pose, Pose)> = pairs.collect();
-    // An adjustment leaves the world free to drift: it is brought back to where the given poses are.
-    if let Ok(compared) = gausset_sfm::compare::compare(&pairs, &[]) {
-        model.transform(&compared.fit);
-    }
-    let own = poses_of(&model, description, &tool.describe(), input.clone(), known.is_metric)?;
-    Ok((model.clone(), Poses { tool: by("refined"), frames: own.frames, ..found(&model) }))
 }
 
 /// What a result is made of.
@@ -349,7 +298,7 @@ impl Context<'_> {
             return Ok((model, poses));
         };
         model.scale(fit.scale);
-        if job.keep {
+        if let Some(database) = database {
             let poses = self.poses(&model, true)?;
             let (places, deviation) = track.places(&fit);
             let prior = |(frame, place): (usize, Option<[f64; 3]>)| {
@@ -383,6 +332,16 @@ impl Context<'_> {
     }
 }
 
+/// Where a view looks, as the built-in aligner is told it.
+fn looks(view: &View) -> gausset_sfm::View {
+    gausset_sfm::View {
+        focal: view.focal(),
+        width: view.width,
+        height: view.height,
+        pano_from_view: view.pano_from_camera(),
+    }
+}
+
 /// Sets the scale to metres where GPS allows it.
 fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: &mut Host<'_>) -> bool {
     let manifest = read_manifest(folder);
@@ -409,7 +368,8 @@ fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: 
     }
 }
 
-fn poses_of(
+/// The poses of panoramas in a model of their views.
+pub(super) fn poses_of(
     model: &Model,
     description: &Description,
     by: &str,

@@ -1,6 +1,6 @@
-//! Poses of panoramas from another program: of the panoramas themselves, or of their views.
+//! What is known before panoramas are aligned: poses from another program, of the panoramas themselves or of their views.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use gausset_core::{Pose, se3};
 use gausset_pano::export::{FramePose, Poses};
@@ -8,11 +8,55 @@ use gausset_pano::poses::matching::{self, MatchError, MatchedBy};
 use gausset_pano::poses::{NamedPose, Trajectory, find};
 use gausset_pano::rig;
 use gausset_pano::split::Description;
+use gausset_sfm::Tool;
+use gausset_sfm::model::Model;
 
+use super::align::poses_of;
+use super::track::TrackChoice;
+use crate::tool::{Aligner, of_colmap_alone};
 use crate::{Failure, Host};
 
 /// Views of a panorama share one centre: up to this share of the extent of all centres.
 const SAME_CENTRE: f64 = 1e-3;
+
+/// What is known before an alignment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct KnownChoice {
+    /// Poses of the panoramas or their views by another program: they stay as they are, and only points are made.
+    pub poses: Option<PathBuf>,
+    /// Whether these, or the places of the track, are where a bundle adjustment of poses and points begins.
+    pub refine: bool,
+    /// The track of a receiver.
+    pub track: Option<TrackChoice>,
+    /// A folder with keypoints and raw matches of the views.
+    pub matches: Option<PathBuf>,
+    /// A database of COLMAP with both.
+    pub database: Option<PathBuf>,
+}
+
+impl KnownChoice {
+    /// Refuses a refinement of nothing, and with the built-in aligner what COLMAP alone can use: of a track it takes the
+    /// scale and the place on the earth, but does not let the places hold the poses.
+    pub(super) fn check(&self, aligner: Aligner) -> Result<(), Failure> {
+        let of_colmap = [
+            ("poses", self.poses.is_some()),
+            ("matches", self.matches.is_some()),
+            ("database", self.database.is_some()),
+            ("refine", self.refine),
+        ];
+        match of_colmap.into_iter().find(|(_, is_given)| *is_given) {
+            Some((key, _)) if aligner == Aligner::Own => return Err(of_colmap_alone(key)),
+            _ => {}
+        }
+        if self.refine && self.poses.is_none() && self.track.is_none() {
+            return Err(Failure::new(
+                "option",
+                "⟨refine⟩: has no effect without what is refined; leave it out, or take ⟨track⟩ or, of an alignment, ⟨poses⟩",
+            ));
+        }
+        Ok(())
+    }
+}
 
 /// The poses of the frames of a split, from a file of any form.
 ///
@@ -125,6 +169,38 @@ fn of_views(
         );
     }
     Ok(Some(found))
+}
+
+/// Poses that were given, with points: to the last digit as they were, or as they were refined, in the same world.
+pub(super) fn with_points(
+    mut model: Model,
+    known: Poses,
+    refined: bool,
+    description: &Description,
+    tool: &Tool,
+    input: String,
+) -> Result<(Model, Poses), Failure> {
+    let found = |model: &Model| Poses {
+        input: input.clone(),
+        points: model.colmap.points.len() as u64,
+        mean_reprojection_px: model.mean_reprojection(),
+        track_length: model.track_length(),
+        ..known.clone()
+    };
+    let by = |what: &str| format!("{}, {what} by {}", known.tool, tool.describe());
+    if !refined {
+        let poses = Poses { tool: by("points"), ..found(&model) };
+        return Ok((model, poses));
+    }
+    let own = poses_of(&model, description, &tool.describe(), input.clone(), known.is_metric)?;
+    let pairs = own.frames.iter().zip(&known.frames).filter_map(|(a, b)| Some((a.pose()?, b.pose()?)));
+    let pairs: Vec<(Pose, Pose)> = pairs.collect();
+    // An adjustment leaves the world free to drift: it is brought back to where the given poses are.
+    if let Ok(compared) = gausset_sfm::compare::compare(&pairs, &[]) {
+        model.transform(&compared.fit);
+    }
+    let own = poses_of(&model, description, &tool.describe(), input.clone(), known.is_metric)?;
+    Ok((model.clone(), Poses { tool: by("refined"), frames: own.frames, ..found(&model) }))
 }
 
 fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {

@@ -18,11 +18,12 @@ pub mod split;
 pub mod still;
 pub mod track;
 
-pub use align::{KnownChoice, PanoAlignment};
+pub use align::PanoAlignment;
 pub use calibrate::{CalibrateOptions, CircleRadius};
 pub use colour::ColourChoice;
 pub use convert::{ConvertOptions, panorama_of};
 pub use frames::{FilmKind, FramesOptions};
+pub use known::KnownChoice;
 pub use masks::MasksOptions;
 pub use run::{PanoOptions, PanoRun};
 pub use shape::{ShapeChoice, SourceShape};

@@ -20,8 +20,9 @@ use gausset_pano::split::{Description, Report};
 use gausset_train::{Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
-use super::align::{self, KnownChoice, PanoAlignment};
+use super::align::{self, PanoAlignment};
 use super::colour::ColourChoice;
+use super::known::KnownChoice;
 use super::model;
 use super::source::FrameChoice;
 use super::sphere;
@@ -150,7 +151,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     // A mistake in the options or a tool that is missing is reported before the work begins.
     options.mask_engine.check(options.mask_model.is_some())?;
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
-    options.known.check()?;
+    options.known.check(options.tool.aligner)?;
     if align::finished(&folders.align, &options.tool).is_none() {
         options.tool.find(host)?;
     }
@@ -341,6 +342,7 @@ fn made_with(options: &PanoOptions) -> Value {
             TrackOffset::Seconds(seconds) => (seconds != 0.0).then(|| json!(seconds)),
         }),
         "refine": options.known.refine.then_some(true),
+        "aligner": options.tool.other_aligner(),
         "quality": training.quality.unwrap_or(Quality::Default).word(),
         "steps": training.steps,
         "max-splats": training.max_splats,

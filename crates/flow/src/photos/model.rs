@@ -73,6 +73,7 @@ pub(super) fn align(
         masks: lens.masks.as_deref().map(absolute),
         frames: frames.to_vec(),
         rig_config: None,
+        views: Vec::new(),
         camera_model: lens.camera_model.name().to_owned(),
         camera_params: None,
         cameras: cameras(options, pictures),

@@ -5,11 +5,13 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use gausset_core::{Pose, se3};
+use gausset_io::dataset::colmap::{ModelFolder, Observations};
 use gausset_pano::export::{FramePose, Poses};
 use gausset_pano::layout::Layout;
 use gausset_pano::rig;
 use gausset_pano::split::Description;
 use gausset_sfm::Tool;
+use gausset_sfm::reprojection::reprojection;
 use gausset_testkit::data_file;
 use serde_json::Value;
 
@@ -511,6 +513,67 @@ fn the_poses_of_the_room_are_recovered() {
             "room, {mapper}: centres within {position:.2e} of a path of {path:.2} m, rotations within {rotation:.4} degrees"
         );
         assert!(position < 1e-3 && rotation < 0.05, "{mapper}");
+    }
+    workshop.succeed(&["pano", "align", "out/align", "--aligner", "own", "--force"]);
+    let poses = Poses::read(&workshop.path("out/align/poses.json")).expect("poses");
+    let found: Vec<Pose> = poses.frames.iter().map(|f| f.pose().expect("registered")).collect();
+    let (position, rotation) = errors_of(&found, &truth, path);
+    println!("room, own: centres within {position:.2e} of the path, rotations within {rotation:.4} degrees");
+    assert!(position < 1e-3 && rotation < 0.05, "own");
+}
+
+/// Both real walks by the built-in aligner, judged by poses that COLMAP found.
+#[test]
+fn the_own_aligner_registers_real_walks() {
+    let test = "the_own_aligner_registers_real_walks";
+    for (name, frames) in [("walk", 5), ("garden", 8)] {
+        let Some(input) = data_file(test, &format!("pano/{name}")) else { return };
+        let workshop = Workshop::empty();
+        let input = input.to_str().expect("a name");
+        workshop.succeed(&["pano", "split", input, "-o", "w", "--crop-bottom", "35"]);
+        let finished = workshop.succeed(&["pano", "align", "w", "--aligner", "own", "--json"]);
+        let result = finished.json();
+        assert_eq!(result["registered"].as_u64(), Some(frames), "{result}");
+        assert!(result["mean_reprojection_px"].as_f64().is_some_and(|e| e < 0.8), "{result}");
+        // What is written is read like any model: pictures, points, and which of them are seen where.
+        let model = ModelFolder::find(&workshop.path("w/sparse/0")).expect("files").expect("a model");
+        let model = model.read(Observations::Keep).expect("a model");
+        assert_eq!((model.cameras.len(), model.images.len() as u64), (8, 8 * frames));
+        let error = reprojection(&model).expect("observations");
+        assert_eq!(error.unseen, 0);
+        assert!((error.px.mean - result["mean_reprojection_px"].as_f64().expect("a number")).abs() < 0.1);
+        let known: Value = serde_json::from_slice(
+            &std::fs::read(data_file(test, &format!("pano/{name}_poses.json")).expect("poses"))
+                .expect("poses"),
+        )
+        .expect("JSON");
+        let truth: Vec<Pose> = known["frames"]
+            .as_object()
+            .expect("frames")
+            .values()
+            .map(|frame| {
+                let q = numbers(&frame["rig_from_world_quat_wxyz"]);
+                let t = numbers(&frame["rig_from_world_t"]);
+                Pose::from_quaternion([q[0], q[1], q[2], q[3]], [t[0], t[1], t[2]]).expect("a pose")
+            })
+            .collect();
+        let poses = Poses::read(&workshop.path("w/poses.json")).expect("poses");
+        let found: Vec<Pose> = poses.frames.iter().map(|f| f.pose().expect("registered")).collect();
+        let centre = |k: usize| truth[k].centre();
+        let path: f64 =
+            (1..truth.len()).map(|k| se3::norm([0, 1, 2].map(|i| centre(k)[i] - centre(k - 1)[i]))).sum();
+        let (position, rotation) = errors_of(&found, &truth, path);
+        println!(
+            "{name}: centres within {position:.2e} of the path of COLMAP's, rotations within {rotation:.3} degrees"
+        );
+        assert!(position < 1e-2 && rotation < 0.5, "{name}: {position} {rotation}");
+        // The same bytes again.
+        let before = std::fs::read(workshop.path("w/poses.json")).expect("poses");
+        workshop.succeed(&["pano", "align", "w", "--aligner", "own", "--sfm-threads", "1", "--force"]);
+        assert!(before == std::fs::read(workshop.path("w/poses.json")).expect("poses"));
+        let refused =
+            workshop.run(&["pano", "align", "w", "--aligner", "own", "--mapper", "global", "--force"]);
+        assert!(refused.stderr.contains("--mapper: is an option of COLMAP"), "{}", refused.stderr);
     }
 }
 

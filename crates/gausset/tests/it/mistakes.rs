@@ -263,6 +263,10 @@ pano align data --track-offset 1
 pano align data --track nowhere.gpx --track-offset soon
 pano align data --track nowhere.gpx --poses nowhere.csv
 pano align data --matches nowhere --database nowhere.db
+pano align data --aligner
+pano align data --aligner mine
+pano align data --aligner own --matches nowhere
+pano align data --aligner own --track nowhere.gpx --refine
 pano export data --masks gimp
 pano export data --invert
 pano export data --format ply

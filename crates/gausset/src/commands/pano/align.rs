@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::panos::{KnownChoice, PanoAlignment, TrackChoice, TrackOffset, align};
-use gausset_flow::tool::ToolOptions;
+use gausset_flow::tool::{Aligner, ToolOptions};
 use gausset_sfm::Mapper;
 
 use super::compare;
@@ -21,10 +21,11 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset pano align work/                     work/ is the folder of `gausset pano split`
   gausset pano align work/ --python ~/venv/bin/python
+  gausset pano align work/ --aligner own                 without COLMAP, by what is built in
   gausset pano align work/ --poses cameras.xml           poses of another program, points by COLMAP
   gausset pano align work/ --track walk.gpx --track-offset auto
   gausset pano align work/ --reference truth.csv         and what the poses are off, in degrees and metres
-COLMAP does the work: pip install pycolmap, or colmap 3.12 or later in PATH.";
+COLMAP does the work (without --aligner own): pip install pycolmap, or colmap 3.12 or later in PATH.";
 
 /// Arguments of `pano align`.
 #[derive(Clone, Debug, Args)]
@@ -33,6 +34,8 @@ pub(crate) struct AlignArgs {
     /// Folder of `gausset pano split`.
     #[arg(value_name = "DIR")]
     pub(crate) folder: PathBuf,
+    #[command(flatten)]
+    pub(crate) aligner: AlignerArgs,
     #[command(flatten)]
     pub(crate) tool: ToolArgs,
     /// Take the poses of another program as they are, of the panoramas or of their views, and make points only. Any form
@@ -95,6 +98,26 @@ impl TrackArgs {
     }
 }
 
+/// Who aligns panoramas.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AlignerArgs {
+    /// Who aligns: colmap, or own, which is built in and needs no program (see docs/pano.md).
+    #[arg(
+        long, value_name = "WHO", default_value = "colmap", hide_possible_values = true,
+        value_parser = PossibleValuesParser::new(Aligner::ALL.map(Aligner::name)).map(|name| {
+            Aligner::ALL.into_iter().find(|aligner| aligner.name() == name).unwrap_or_default()
+        })
+    )]
+    aligner: Aligner,
+}
+
+impl AlignerArgs {
+    /// The options of a tool with this aligner.
+    pub(crate) fn over(&self, tool: &ToolArgs) -> ToolOptions {
+        ToolOptions { aligner: self.aligner, ..tool.options() }
+    }
+}
+
 /// Which COLMAP, and how it runs.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ToolArgs {
@@ -127,6 +150,7 @@ pub(crate) struct ToolArgs {
 impl ToolArgs {
     pub(crate) fn options(&self) -> ToolOptions {
         ToolOptions {
+            aligner: Aligner::Colmap,
             python: self.python.clone(),
             colmap: self.colmap.clone(),
             timeout: self.tool_timeout,
@@ -140,7 +164,7 @@ impl ToolArgs {
 /// Runs the command.
 pub(crate) fn run(args: &AlignArgs, console: &Console) -> Result<Status, Ending> {
     let interrupt = Interrupt::watch();
-    let (tool, overwrite) = (args.tool.options(), overwrite(args.force));
+    let (tool, overwrite) = (args.aligner.over(&args.tool), overwrite(args.force));
     let known = KnownChoice {
         poses: args.poses.clone(),
         matches: args.matches.clone(),

@@ -11,7 +11,7 @@ use gausset_pano::layout::Layout;
 use gausset_train::TrainOptions;
 use serde::Serialize;
 
-use super::align::{ToolArgs, TrackArgs};
+use super::align::{AlignerArgs, ToolArgs, TrackArgs};
 use super::colour::ColourArgs;
 use super::split::ChoiceArgs;
 use super::views::layout_parser;
@@ -79,6 +79,8 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     colours: ColourArgs,
     #[command(flatten)]
+    aligner: AlignerArgs,
+    #[command(flatten)]
     tool: ToolArgs,
     #[command(flatten)]
     track: TrackArgs,
@@ -133,7 +135,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         mask_engine: args.mask_engine.choice(None),
         colours: args.colours.options(),
         frames: args.choice.options(),
-        tool: args.tool.options(),
+        tool: args.aligner.over(&args.tool),
         known: args.track.known(),
         training: TrainOptions { test_every: args.test_every, threads: Some(args.compute.threads), ..given },
         overwrite: overwrite(args.force),

@@ -1,0 +1,424 @@
+//! Bundle adjustment: poses of panoramas and points together, so that bearings are off by the least angles.
+//!
+//! A point in the axes of a panorama is `y = R X + t`; its error is what `y/|y|` is off from the bearing `b`, along two
+//! directions across it, in radians (the sine of the angle). Levenberg-Marquardt; points are eliminated (Schur complement),
+//! errors are weighed by Huber. Sums are made by panorama in the order of observations: the same bytes for any number of
+//! threads.
+
+use gausset_compute::Pool;
+use gausset_core::Pose;
+use gausset_core::matrix::{Mat3, cross, dot, mul_vec, norm};
+use gausset_core::se3;
+
+use crate::solve::{inverse_symmetric, solve};
+use crate::two_view::tangents;
+
+/// Points in a task.
+const PART: usize = 256;
+/// Unknowns of a pose: a twist, translation first.
+const POSE: usize = 6;
+
+/// A sighting of a point.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observation {
+    pub(crate) pose: u32,
+    pub(crate) point: u32,
+    pub(crate) bearing: [f64; 3],
+}
+
+/// What is adjusted. The first pose is held; so is nothing else, and the scale stays near where it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Problem {
+    pub(crate) poses: Vec<Pose>,
+    pub(crate) points: Vec<[f64; 3]>,
+    /// By points.
+    pub(crate) observations: Vec<Observation>,
+}
+
+/// Derivatives of an error of two numbers.
+#[derive(Clone, Copy, Debug)]
+struct Row {
+    error: [f64; 2],
+    by_pose: [[f64; POSE]; 2],
+    by_point: [[f64; 3]; 2],
+    weight: f64,
+}
+
+/// The error of a sighting, and its derivatives by a left twist of the pose and by the point.
+fn linearise(pose: &Pose, point: [f64; 3], bearing: [f64; 3], huber: f64) -> Row {
+    let y = pose.apply(point);
+    let distance = norm(y).max(1e-12);
+    let unit = y.map(|v| v / distance);
+    let across = tangents(bearing);
+    let error = across.map(|u| dot(u, unit));
+    // d(u · y/|y|)/dy = (u - (u · ŷ) ŷ)/|y|.
+    let by_place = across.map(|u| {
+        let along = dot(u, unit);
+        std::array::from_fn(|k| (u[k] - along * unit[k]) / distance)
+    });
+    let by_pose = by_place.map(|d: [f64; 3]| {
+        // y moves by ρ + φ × y, and d · (φ × y) = φ · (y × d).
+        let turn = cross(y, d);
+        [d[0], d[1], d[2], turn[0], turn[1], turn[2]]
+    });
+    let by_point = by_place.map(|d| gausset_core::matrix::transpose_mul_vec(&pose.rotation, d));
+    let size = libm::sqrt(error[0] * error[0] + error[1] * error[1]);
+    Row { error, by_pose, by_point, weight: if size > huber { huber / size } else { 1.0 } }
+}
+
+/// Huber's loss of a sighting; what lies behind counts as if it were across.
+fn loss(pose: &Pose, point: [f64; 3], bearing: [f64; 3], huber: f64) -> f64 {
+    let y = pose.apply(point);
+    let unit = y.map(|v| v / norm(y).max(1e-12));
+    let size = if dot(unit, bearing) < 0.0 { 1.0 } else { norm(cross(unit, bearing)) };
+    if size > huber { huber * (2.0 * size - huber) } else { size * size }
+}
+
+impl Problem {
+    /// Where the observations of each point begin.
+    fn starts(&self) -> Vec<usize> {
+        let mut starts = vec![0; self.points.len() + 1];
+        for observation in &self.observations {
+            starts[observation.point as usize + 1] += 1;
+        }
+        for k in 0..self.points.len() {
+            starts[k + 1] += starts[k];
+        }
+        starts
+    }
+
+    fn cost(&self, huber: f64, pool: &Pool) -> f64 {
+        let parts = pool.map(self.observations.len().div_ceil(4 * PART), |part| {
+            let of_part = self.observations.iter().skip(4 * PART * part).take(4 * PART);
+            of_part
+                .map(|o| loss(&self.poses[o.pose as usize], self.points[o.point as usize], o.bearing, huber))
+                .sum::<f64>()
+        });
+        parts.iter().sum()
+    }
+
+    /// Makes it better, by at most `rounds` steps; errors beyond `huber` (radians) count by their size, not its square.
+    /// Returns the root of the mean loss, radians.
+    pub(crate) fn adjust(&mut self, huber: f64, rounds: usize, pool: &Pool) -> f64 {
+        let starts = self.starts();
+        let mut of_pose = vec![Vec::new(); self.poses.len()];
+        for (at, observation) in self.observations.iter().enumerate() {
+            of_pose[observation.pose as usize].push(at);
+        }
+        let mut cost = self.cost(huber, pool);
+        let mut damping = 1e-4;
+        for _ in 0..rounds {
+            let rows = self.rows(huber, pool);
+            let mut better = None;
+            while better.is_none() && damping < 1e8 {
+                let Some(next) = self.step(&rows, &starts, &of_pose, damping, pool) else {
+                    damping *= 10.0;
+                    continue;
+                };
+                let found = next.cost(huber, pool);
+                if found < cost {
+                    better = Some((next, found));
+                    damping = (damping * 0.1).max(1e-10);
+                } else {
+                    damping *= 10.0;
+                }
+            }
+            let Some((next, found)) = better else { break };
+            *self = next;
+            let is_done = cost - found < 1e-8 * cost;
+            cost = found;
+            if is_done {
+                break;
+            }
+        }
+        libm::sqrt(cost / self.observations.len().max(1) as f64)
+    }
+
+    fn rows(&self, huber: f64, pool: &Pool) -> Vec<Row> {
+        let parts = pool.map(self.observations.len().div_ceil(4 * PART), |part| {
+            let of_part = self.observations.iter().skip(4 * PART * part).take(4 * PART);
+            of_part
+                .map(|o| {
+                    linearise(&self.poses[o.pose as usize], self.points[o.point as usize], o.bearing, huber)
+                })
+                .collect::<Vec<Row>>()
+        });
+        parts.concat()
+    }
+
+    /// The problem after a damped step.
+    fn step(
+        &self,
+        rows: &[Row],
+        starts: &[usize],
+        of_pose: &[Vec<usize>],
+        damping: f64,
+        pool: &Pool,
+    ) -> Option<Self> {
+        let points = self.points.len();
+        let eliminated: Vec<Eliminated> = pool
+            .map(points.div_ceil(PART), |part| {
+                let of_part = part * PART..((part + 1) * PART).min(points);
+                of_part.map(|p| Eliminated::new(&rows[starts[p]..starts[p + 1]], damping)).collect::<Vec<_>>()
+            })
+            .concat();
+        let count = self.poses.len();
+        let n = POSE * count;
+        // Rows of blocks, each made by one task.
+        let blocks = pool.map(count, |i| self.block_row(i, rows, starts, &of_pose[i], &eliminated, damping));
+        let (mut matrix, mut twists) = (vec![0.0; n * n], vec![0.0; n]);
+        for (i, (row, right)) in blocks.iter().enumerate() {
+            for k in 0..POSE {
+                let to = (POSE * i + k) * n;
+                matrix[to..to + POSE * (i + 1)]
+                    .copy_from_slice(&row[k * POSE * (i + 1)..(k + 1) * POSE * (i + 1)]);
+                twists[POSE * i + k] = right[k];
+            }
+        }
+        if !solve(&mut matrix, &mut twists) {
+            return None;
+        }
+        let mut next = self.clone();
+        for (pose, twist) in next.poses.iter_mut().zip(twists.chunks_exact(POSE)) {
+            let twist = [twist[0], twist[1], twist[2], twist[3], twist[4], twist[5]];
+            *pose = se3::exp(twist).compose(pose);
+            pose.rotation = se3::orthonormalise(&pose.rotation);
+        }
+        for p in 0..points {
+            let mut right = eliminated[p].gradient;
+            for (row, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
+                let twist = &twists[POSE * o.pose as usize..];
+                for e in 0..2 {
+                    let moved: f64 = row.by_pose[e].iter().zip(twist).map(|(a, b)| a * b).sum();
+                    (0..3).for_each(|k| right[k] -= row.weight * row.by_point[e][k] * moved);
+                }
+            }
+            let by = mul_vec(&eliminated[p].inverse, right);
+            (0..3).for_each(|k| next.points[p][k] += by[k]);
+        }
+        Some(next)
+    }
+
+    /// The rows of the reduced system of a pose, up to its own block, and its right side.
+    fn block_row(
+        &self,
+        i: usize,
+        rows: &[Row],
+        starts: &[usize],
+        own: &[usize],
+        eliminated: &[Eliminated],
+        damping: f64,
+    ) -> (Vec<f64>, [f64; POSE]) {
+        let width = POSE * (i + 1);
+        let (mut block, mut right) = (vec![0.0; POSE * width], [0.0; POSE]);
+        if i == 0 {
+            // Held where it is.
+            (0..POSE).for_each(|k| block[k * width + k] = 1.0);
+            return (block, right);
+        }
+        for &at in own {
+            let row = &rows[at];
+            let p = self.observations[at].point as usize;
+            for e in 0..2 {
+                for k in 0..POSE {
+                    let weighted = row.weight * row.by_pose[e][k];
+                    right[k] -= weighted * row.error[e];
+                    for l in 0..=k {
+                        block[k * width + POSE * i + l] += weighted * row.by_pose[e][l];
+                    }
+                }
+            }
+            // W V⁻¹ of this sighting, against W of all sightings of the point.
+            let w = coupling(row);
+            let through: [[f64; 3]; POSE] = w.map(|w| {
+                let inverse = &eliminated[p].inverse;
+                std::array::from_fn(|k| (0..3).map(|m| w[m] * inverse[m][k]).sum())
+            });
+            for k in 0..POSE {
+                right[k] -= dot(through[k], eliminated[p].gradient);
+            }
+            for (other, o) in rows[starts[p]..starts[p + 1]].iter().zip(&self.observations[starts[p]..]) {
+                let j = o.pose as usize;
+                if j == 0 || j > i {
+                    continue;
+                }
+                let v = coupling(other);
+                for k in 0..POSE {
+                    for l in 0..POSE {
+                        block[k * width + POSE * j + l] -= dot(through[k], v[l]);
+                    }
+                }
+            }
+        }
+        for k in 0..POSE {
+            // The diagonal before points were eliminated would be as good a measure; this one is at hand.
+            let diagonal = &mut block[k * width + POSE * i + k];
+            *diagonal += damping * diagonal.abs() + 1e-12;
+        }
+        (block, right)
+    }
+}
+
+/// `Jᵀ J` between a pose and a point.
+fn coupling(row: &Row) -> [[f64; 3]; POSE] {
+    std::array::from_fn(|k| {
+        std::array::from_fn(|m| {
+            row.weight * (row.by_pose[0][k] * row.by_point[0][m] + row.by_pose[1][k] * row.by_point[1][m])
+        })
+    })
+}
+
+/// What is left of a point when it is eliminated.
+#[derive(Clone, Copy, Debug)]
+struct Eliminated {
+    inverse: Mat3,
+    /// Downhill.
+    gradient: [f64; 3],
+}
+
+impl Eliminated {
+    fn new(rows: &[Row], damping: f64) -> Self {
+        let (mut v, mut gradient) = ([[0.0; 3]; 3], [0.0; 3]);
+        for row in rows {
+            for e in 0..2 {
+                for i in 0..3 {
+                    gradient[i] -= row.weight * row.by_point[e][i] * row.error[e];
+                    for j in 0..3 {
+                        v[i][j] += row.weight * row.by_point[e][i] * row.by_point[e][j];
+                    }
+                }
+            }
+        }
+        let size = v[0][0].max(v[1][1]).max(v[2][2]);
+        for (k, row) in v.iter_mut().enumerate() {
+            row[k] += damping * row[k] + 1e-9 * size;
+        }
+        // A point that nothing holds stays where it is.
+        Self { inverse: inverse_symmetric(&v).unwrap_or([[0.0; 3]; 3]), gradient }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::two_view::tests::{turn_between, vector};
+    use gausset_core::se3::so3_exp;
+
+    #[test]
+    fn derivatives_are_those_of_finite_differences() {
+        for seed in 0..50 {
+            let pose = Pose { rotation: so3_exp(vector(seed, 0, 0)), translation: vector(seed, 1, 0) };
+            let point = vector(seed, 2, 0).map(|v| 4.0 * v);
+            let y = pose.apply(point);
+            let off = vector(seed, 3, 0);
+            let bearing: [f64; 3] = std::array::from_fn(|k| y[k] / norm(y) + 0.3 * off[k]);
+            let bearing = bearing.map(|v| v / norm(bearing));
+            let row = linearise(&pose, point, bearing, 10.0);
+            let h = 1e-6;
+            for k in 0..POSE {
+                let mut twist = [0.0; POSE];
+                twist[k] = h;
+                let ahead = linearise(&se3::exp(twist).compose(&pose), point, bearing, 10.0);
+                twist[k] = -h;
+                let behind = linearise(&se3::exp(twist).compose(&pose), point, bearing, 10.0);
+                for e in 0..2 {
+                    let numeric = (ahead.error[e] - behind.error[e]) / (2.0 * h);
+                    assert!((numeric - row.by_pose[e][k]).abs() < 1e-6 * (1.0 + numeric.abs()), "{seed} {k}");
+                }
+            }
+            for k in 0..3 {
+                let moved = |by: f64| {
+                    let mut point = point;
+                    point[k] += by;
+                    linearise(&pose, point, bearing, 10.0).error
+                };
+                let (ahead, behind) = (moved(h), moved(-h));
+                for e in 0..2 {
+                    let numeric = (ahead[e] - behind[e]) / (2.0 * h);
+                    assert!(
+                        (numeric - row.by_point[e][k]).abs() < 1e-6 * (1.0 + numeric.abs()),
+                        "{seed} {k}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Six panoramas among 200 points that all see, with bearings turned by up to `noise` radians.
+    fn problem(noise: f64) -> (Problem, Problem) {
+        let poses: Vec<Pose> = (0..6)
+            .map(|k| Pose { rotation: so3_exp(vector(30, k, 0)), translation: vector(31, k, 0) })
+            .collect();
+        let points: Vec<[f64; 3]> = (0..200).map(|k| vector(32, k, 0).map(|v| 5.0 * v)).collect();
+        let mut observations = Vec::new();
+        for (p, point) in points.iter().enumerate() {
+            for (i, pose) in poses.iter().enumerate() {
+                let y = pose.apply(*point);
+                let by = vector(33, p as u32, i as u32);
+                let b: [f64; 3] = std::array::from_fn(|k| y[k] / norm(y) + noise * by[k]);
+                let bearing = b.map(|v| v / norm(b));
+                observations.push(Observation { pose: i as u32, point: p as u32, bearing });
+            }
+        }
+        let truth = Problem { poses, points, observations };
+        let mut start = truth.clone();
+        for (k, pose) in start.poses.iter_mut().enumerate().skip(1) {
+            let [a, b] = [vector(34, k as u32, 0), vector(35, k as u32, 0)].map(|v| v.map(|x| 0.05 * x));
+            *pose = se3::exp([a[0], a[1], a[2], b[0], b[1], b[2]]).compose(pose);
+        }
+        for (k, point) in start.points.iter_mut().enumerate() {
+            let by = vector(36, k as u32, 0);
+            (0..3).for_each(|i| point[i] += 0.3 * by[i]);
+        }
+        (truth, start)
+    }
+
+    #[test]
+    fn exact_bearings_give_the_scene_back_up_to_its_scale() {
+        let (truth, start) = problem(0.0);
+        let mut results = Vec::new();
+        for threads in [1, 3] {
+            let mut found = start.clone();
+            let error = found.adjust(1e-2, 50, &Pool::new(threads));
+            assert!(error < 1e-10, "{error}");
+            let way = |p: &Problem, k: usize| -> [f64; 3] {
+                let (a, b) = (p.poses[k].centre(), p.poses[0].centre());
+                std::array::from_fn(|i| a[i] - b[i])
+            };
+            let scale = norm(way(&truth, 1)) / norm(way(&found, 1));
+            for k in 1..6 {
+                assert!(turn_between(&found.poses[k].rotation, &truth.poses[k].rotation) < 1e-7);
+                let (a, b) = (way(&found, k), way(&truth, k));
+                assert!(norm(std::array::from_fn(|i| scale * a[i] - b[i])) < 1e-7, "{k}");
+            }
+            results.push(found.poses);
+        }
+        assert_eq!(results[0], results[1]);
+    }
+
+    #[test]
+    fn a_few_wrong_sightings_hardly_pull() {
+        let (truth, mut start) = problem(5e-4);
+        for observation in start.observations.iter_mut().step_by(37) {
+            observation.bearing = observation.bearing.map(|v| -v);
+        }
+        for observation in start.observations.iter_mut().skip(5).step_by(41) {
+            let [u, _] = tangents(observation.bearing);
+            let b: [f64; 3] = std::array::from_fn(|k| observation.bearing[k] + 0.1 * u[k]);
+            observation.bearing = b.map(|v| v / norm(b));
+        }
+        start.observations.retain({
+            let mut at = 0;
+            move |_| {
+                at += 1;
+                // Those that look the other way are dropped before, as the rounds of a reconstruction do.
+                (at - 1) % 37 != 0
+            }
+        });
+        start.adjust(1e-3, 50, &Pool::new(2));
+        for k in 1..6 {
+            let off = turn_between(&start.poses[k].rotation, &truth.poses[k].rotation).to_degrees();
+            assert!(off < 0.1, "{off}");
+        }
+    }
+}

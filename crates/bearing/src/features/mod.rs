@@ -1,0 +1,120 @@
+//! Keypoints with descriptors (SIFT: Lowe 2004) on the views of a panorama, as bearings on the sphere.
+//!
+//! A place that several views show gives features in the view whose axis is nearest to it, where it is distorted least;
+//! the rest of a view is not looked at. Of too many, the largest are kept: they are found again most often.
+
+mod describe;
+mod keypoints;
+mod scale_space;
+
+use gausset_compute::fearless_simd::Level;
+
+use crate::view::{View, nearest, own_part};
+use describe::Gradients;
+use keypoints::Keypoint;
+use scale_space::{Plane, ScaleSpace};
+
+/// Numbers of a descriptor.
+pub const DESCRIPTOR: usize = 128;
+
+/// A picture of a view.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// Width, px.
+    pub width: u32,
+    /// Height, px.
+    pub height: u32,
+    /// `height × width × 3`.
+    pub rgb: Vec<u8>,
+    /// `height × width`, 0 = no features here; `None` = everywhere.
+    pub keep: Option<Vec<u8>>,
+}
+
+/// A feature of a panorama.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Feature {
+    /// Unit direction in the axes of the panorama.
+    pub bearing: [f64; 3],
+    /// Index of the view.
+    pub view: u16,
+    /// Place in it, continuous px.
+    pub pixel: [f64; 2],
+    /// Size, px of the view (the standard deviation of its Gaussian).
+    pub size: f32,
+    /// Colour of the picture there.
+    pub colour: [u8; 3],
+}
+
+/// The features of a view or of a panorama.
+#[derive(Clone, Debug, Default)]
+pub struct Features {
+    /// Where they are.
+    pub features: Vec<Feature>,
+    /// What they look like: square roots of shares of gradients (RootSIFT: Arandjelović and Zisserman 2012), length 512.
+    pub descriptors: Vec<[u8; DESCRIPTOR]>,
+}
+
+impl Features {
+    /// Appends those of another view.
+    pub fn append(&mut self, mut other: Self) {
+        self.features.append(&mut other.features);
+        self.descriptors.append(&mut other.descriptors);
+    }
+}
+
+/// The features of one view; at most `limit`.
+#[must_use]
+pub fn find(views: &[View], index: usize, picture: &Picture, limit: usize, level: Level) -> Features {
+    /// What descriptors near the rim of the own part look at beyond it, px.
+    const MARGIN: usize = 40;
+    let (width, height) = (picture.width as usize, picture.height as usize);
+    let [left, top, right, bottom] = own_part(views, index);
+    let (left, top) = (left.saturating_sub(MARGIN), top.saturating_sub(MARGIN));
+    let (right, bottom) = ((right + MARGIN).min(width), (bottom + MARGIN).min(height));
+    if right < left + 16 || bottom < top + 16 {
+        return Features::default();
+    }
+    let grey = Plane::from_rgb(&picture.rgb, width, [left, top, right, bottom]);
+    let space = ScaleSpace::new(&grey, level);
+    let view = &views[index];
+    let place = |keypoint: &Keypoint| {
+        let [x, y] = keypoint.place();
+        [x + left as f64, y + top as f64]
+    };
+    let is_wanted = |keypoint: &Keypoint| {
+        let [x, y] = place(keypoint);
+        let pixel = (y as usize).min(height - 1) * width + (x as usize).min(width - 1);
+        picture.keep.as_ref().is_none_or(|keep| keep[pixel] != 0)
+            && nearest(views, view.bearing([x, y])) == index
+    };
+    let mut keypoints = keypoints::find(&space, level);
+    keypoints.retain(is_wanted);
+    // A stable sort: of the same size, the upper ones.
+    keypoints.sort_by(|a, b| b.size().total_cmp(&a.size()));
+    keypoints.truncate(limit);
+    let mut found = Features::default();
+    let mut gradients: Option<Gradients> = None;
+    for keypoint in &keypoints {
+        // They come in the order of their sizes, so each plane of gradients is made once or twice.
+        if gradients.as_ref().is_none_or(|known| !known.is_of(keypoint)) {
+            gradients = Some(Gradients::new(&space, keypoint, level));
+        }
+        let Some(gradients) = &gradients else { continue };
+        let [x, y] = place(keypoint);
+        let pixel = (y as usize).min(height - 1) * width + (x as usize).min(width - 1);
+        for angle in gradients.orientations(keypoint) {
+            if found.features.len() == limit {
+                return found;
+            }
+            found.descriptors.push(gradients.describe(keypoint, angle));
+            found.features.push(Feature {
+                bearing: view.bearing([x, y]),
+                view: index as u16,
+                pixel: [x, y],
+                size: keypoint.size() as f32,
+                colour: [0, 1, 2].map(|k| picture.rgb[3 * pixel + k]),
+            });
+        }
+    }
+    found
+}

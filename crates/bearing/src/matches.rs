@@ -1,0 +1,162 @@
+//! Which features of two panoramas look alike: mutual nearest neighbours that stand out (Lowe 2004, section 7.1).
+//!
+//! Descriptors are whole numbers, so that distances have no order of summation.
+
+use gausset_compute::{Exec, at_level};
+
+use crate::features::DESCRIPTOR;
+
+/// Largest ratio of the distances to the nearest and the next neighbour.
+const RATIO: f64 = 0.8;
+/// Largest squared distance of a match (descriptors have length 512).
+const FARTHEST: i32 = (0.49 * 512.0 * 512.0) as i32;
+/// Features of the first panorama in a task.
+const PART: usize = 256;
+/// Features that are compared with the same ones of the second at a time.
+const BLOCK: usize = 4;
+
+/// Descriptors as they are compared.
+pub(crate) struct Wide {
+    rows: Vec<[i16; DESCRIPTOR]>,
+    /// Squared lengths.
+    squares: Vec<i32>,
+}
+
+impl Wide {
+    pub(crate) fn new(descriptors: &[[u8; DESCRIPTOR]]) -> Self {
+        let rows: Vec<[i16; DESCRIPTOR]> = descriptors.iter().map(|row| row.map(i16::from)).collect();
+        let square = |row: &[i16; DESCRIPTOR]| row.iter().map(|&v| i32::from(v) * i32::from(v)).sum();
+        let squares = rows.iter().map(square).collect();
+        Self { rows, squares }
+    }
+}
+
+/// The nearest of the second panorama to one of the first.
+#[derive(Clone, Copy)]
+struct Nearest {
+    distance: i32,
+    next: i32,
+    at: u32,
+}
+
+/// Pairs (feature of `a`, feature of `b`), by the features of `a`.
+pub(crate) fn find(a: &Wide, b: &Wide, exec: Exec<'_>) -> Vec<[u32; 2]> {
+    if b.rows.len() < 2 {
+        return Vec::new();
+    }
+    let parts = a.rows.len().div_ceil(PART);
+    // For each part: the nearest of each of its features, and the nearest among them of each feature of `b`.
+    let found = exec.pool.map(parts, |part| {
+        let range = part * PART..((part + 1) * PART).min(a.rows.len());
+        at_level!(exec.level, _simd => nearest_of(a, range, b))
+    });
+    let mut back = vec![(i32::MAX, 0u32); b.rows.len()];
+    for (_, columns) in &found {
+        for (best, &(distance, at)) in back.iter_mut().zip(columns) {
+            if distance < best.0 {
+                *best = (distance, at);
+            }
+        }
+    }
+    let rows = found.iter().flat_map(|(rows, _)| rows);
+    let is_match = |at: usize, nearest: &Nearest| {
+        let far = RATIO * RATIO * f64::from(nearest.next);
+        nearest.distance <= FARTHEST
+            && f64::from(nearest.distance) < far
+            && back[nearest.at as usize].1 as usize == at
+    };
+    rows.enumerate().filter(|(at, nearest)| is_match(*at, nearest)).map(|(at, n)| [at as u32, n.at]).collect()
+}
+
+#[inline(always)]
+fn nearest_of(a: &Wide, range: std::ops::Range<usize>, b: &Wide) -> (Vec<Nearest>, Vec<(i32, u32)>) {
+    let mut rows = vec![Nearest { distance: i32::MAX, next: i32::MAX, at: 0 }; range.len()];
+    let mut columns = vec![(i32::MAX, 0u32); b.rows.len()];
+    for first in range.clone().step_by(BLOCK) {
+        // The last block repeats its last feature.
+        let of: [usize; BLOCK] = std::array::from_fn(|k| (first + k).min(range.end - 1));
+        let queries: [&[i16; DESCRIPTOR]; BLOCK] = of.map(|at| &a.rows[at]);
+        for (at, ((row, &square), column)) in b.rows.iter().zip(&b.squares).zip(&mut columns).enumerate() {
+            let products = queries.map(|query| product(query, row));
+            for k in 0..BLOCK {
+                let distance = a.squares[of[k]].wrapping_add(square).wrapping_sub(2 * products[k]);
+                let best = &mut rows[of[k] - range.start];
+                if distance < best.next && best.at != at as u32 || distance < best.distance {
+                    if distance < best.distance {
+                        *best = Nearest { distance, next: best.distance, at: at as u32 };
+                    } else {
+                        best.next = distance;
+                    }
+                }
+                if distance < column.0 {
+                    *column = (distance, of[k] as u32);
+                }
+            }
+        }
+    }
+    (rows, columns)
+}
+
+#[inline(always)]
+fn product(a: &[i16; DESCRIPTOR], b: &[i16; DESCRIPTOR]) -> i32 {
+    // At most 128 * 255^2: wrapping only spares the checks of a build for tests, which would not be vector code.
+    let mut sum = 0i32;
+    for k in 0..DESCRIPTOR {
+        sum = sum.wrapping_add(i32::from(a[k]).wrapping_mul(i32::from(b[k])));
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gausset_compute::rng::philox4x32;
+    use gausset_compute::{Pool, VectorLevel, level};
+
+    fn noise(seed: u32, count: u32) -> Vec<[u8; DESCRIPTOR]> {
+        let byte = |k: u32, i: usize| (philox4x32([k, i as u32, 0, 0], [seed, 7])[0] >> 26) as u8;
+        (0..count).map(|k| std::array::from_fn(|i| byte(k, i))).collect()
+    }
+
+    /// The same by comparing everything with everything.
+    fn by_hand(a: &[[u8; DESCRIPTOR]], b: &[[u8; DESCRIPTOR]]) -> Vec<[u32; 2]> {
+        let distance = |x: &[u8; DESCRIPTOR], y: &[u8; DESCRIPTOR]| -> i32 {
+            x.iter().zip(y).map(|(&x, &y)| (i32::from(x) - i32::from(y)).pow(2)).sum()
+        };
+        let order = |x: &[u8; DESCRIPTOR], list: &[[u8; DESCRIPTOR]]| {
+            let mut all: Vec<(i32, usize)> = list.iter().map(|y| distance(x, y)).zip(0..).collect();
+            all.sort_unstable();
+            all
+        };
+        let mut found = Vec::new();
+        for (i, x) in a.iter().enumerate() {
+            let nearest = order(x, b);
+            let (best, next) = (nearest[0], nearest[1]);
+            let stands_out = f64::from(best.0) < RATIO * RATIO * f64::from(next.0);
+            if best.0 <= FARTHEST && stands_out && order(&b[best.1], a)[0].1 == i {
+                found.push([i as u32, best.1 as u32]);
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn matches_are_those_of_the_definition_on_any_threads_and_levels() {
+        let a = noise(1, 603);
+        let mut b = noise(2, 410);
+        // Some of them again, a little changed; one twice, so that it does not stand out.
+        for k in 0..90 {
+            b[4 * k] = a[6 * k + 1].map(|v| v + u8::from(v % 3 == 0));
+        }
+        b[401] = b[0];
+        let wanted = by_hand(&a, &b);
+        assert!(wanted.len() >= 85 && wanted.iter().all(|pair| pair[0] != 1), "{}", wanted.len());
+        let (a, b) = (Wide::new(&a), Wide::new(&b));
+        for threads in [1, 3] {
+            let pool = Pool::new(threads);
+            for level in VectorLevel::ALL.into_iter().filter_map(level) {
+                assert_eq!(find(&a, &b, Exec { pool: &pool, level }), wanted);
+            }
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! Which panoramas are compared: all with all where they are few; else neighbours in the list, and those that look alike
+//! by a few of their largest features, wherever they are in the list (a walk that comes back).
+
+use gausset_compute::Exec;
+
+use crate::features::Features;
+use crate::matches::{Wide, find};
+
+/// Panoramas up to which every pair is compared.
+const ALL: usize = 25;
+/// Neighbours on either side.
+const NEIGHBOURS: usize = 8;
+/// Features by which panoramas that look alike are found, and how many of them are taken besides the neighbours.
+const GLANCE: usize = 256;
+const ALIKE: usize = 4;
+/// Least matches among them.
+const LEAST: usize = 6;
+
+/// Pairs of panoramas, ascending.
+pub(crate) fn choose(frames: &[Features], is_sequence: bool, exec: Exec<'_>) -> Vec<[usize; 2]> {
+    let count = frames.len();
+    let mut pairs: Vec<[usize; 2]> = Vec::new();
+    let reach = match (count <= ALL, is_sequence) {
+        (true, _) => count,
+        (false, true) => NEIGHBOURS,
+        (false, false) => 0,
+    };
+    for a in 0..count {
+        pairs.extend((a + 1..count.min(a.saturating_add(reach + 1))).map(|b| [a, b]));
+    }
+    if reach < count {
+        // Where the order says nothing, the look alone decides.
+        let alike = if is_sequence { ALIKE } else { ALIKE + 2 * NEIGHBOURS };
+        let glances: Vec<Wide> = frames.iter().map(|frame| Wide::new(&largest(frame))).collect();
+        for a in 0..count {
+            let mut votes: Vec<(usize, usize)> = (0..count)
+                .filter(|&b| a.abs_diff(b) > reach)
+                .map(|b| (find(&glances[a], &glances[b], exec).len(), b))
+                .filter(|(votes, _)| *votes >= LEAST)
+                .collect();
+            // Stable: of equal ones the earlier.
+            votes.sort_by(|x, y| y.0.cmp(&x.0));
+            pairs.extend(votes.iter().take(alike).map(|&(_, b)| [a.min(b), a.max(b)]));
+        }
+        pairs.sort_unstable();
+        pairs.dedup();
+    }
+    pairs
+}
+
+/// The descriptors of the largest features.
+fn largest(frame: &Features) -> Vec<[u8; crate::features::DESCRIPTOR]> {
+    let mut order: Vec<usize> = (0..frame.features.len()).collect();
+    order.sort_by(|&a, &b| frame.features[b].size.total_cmp(&frame.features[a].size));
+    order.iter().take(GLANCE).map(|&k| frame.descriptors[k]).collect()
+}

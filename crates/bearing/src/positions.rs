@@ -1,0 +1,271 @@
+//! Positions of panoramas whose rotations are known.
+//!
+//! A pair of panoramas says in which direction one lies from the other, and how far away points are in units of the way
+//! between the two. Where two pairs share a panorama and points, the ratio of these depths is the ratio of their
+//! baselines: an edge of a graph of baselines, whose logarithms are then averaged robustly. With directions and lengths
+//! positions are averaged like rotations. Panoramas on a straight line are no special case: lengths come from points.
+
+use gausset_core::matrix::{IDENTITY3, Mat3, cross, dot, norm, transpose_mul_vec};
+
+use crate::essential::depths;
+use crate::laplacian::{Difference, fit_robust, largest_part, parts};
+use crate::solve::{eigen, median};
+
+/// Least parallax of a feature that says something about a depth, radians.
+const PARALLAX: f64 = 1.0 * std::f64::consts::PI / 180.0;
+/// Least number of shared features of two pairs.
+const SHARED: usize = 8;
+/// Doubt about a baseline's logarithm, and about a baseline in units of its length.
+const DOUBT: f64 = 0.1;
+
+/// A verified pair of panoramas.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    /// Direction from one centre to the other as two views alone say it, in the world.
+    pub(crate) direction: [f64; 3],
+    /// Whether both are at one place.
+    pub(crate) is_rotation: bool,
+    /// Features that agree.
+    pub(crate) matches: Vec<[u32; 2]>,
+}
+
+/// Centres of the panoramas that hang together (`None` for the others); the median of the baselines is 1. `bearing` gives
+/// the direction of a feature of a panorama.
+pub(crate) fn average(
+    rotations: &[Mat3],
+    pairs: &[Pair],
+    tolerance: f64,
+    bearing: &dyn Fn(usize, u32) -> [f64; 3],
+) -> Option<Vec<Option<[f64; 3]>>> {
+    let moving: Vec<&Pair> = pairs.iter().filter(|pair| !pair.is_rotation).collect();
+    let mut directions = Vec::with_capacity(moving.len());
+    // Of each pair and each of its ends: the logarithms of depths, by feature.
+    let mut ends: Vec<Vec<(usize, Depths)>> = vec![Vec::new(); rotations.len()];
+    for (index, pair) in moving.iter().enumerate() {
+        let in_world = |frame: usize, feature| transpose_mul_vec(&rotations[frame], bearing(frame, feature));
+        let rays: Vec<[[f64; 3]; 2]> =
+            pair.matches.iter().map(|&[a, b]| [in_world(pair.from, a), in_world(pair.to, b)]).collect();
+        let direction = refine(pair.direction, &rays, tolerance);
+        directions.push(direction);
+        let [from, to] = depths_of(direction, &pair.matches, &rays);
+        ends[pair.from].push((index, from));
+        ends[pair.to].push((index, to));
+    }
+    let ratios = ratios(&ends);
+    let of_part = largest_part(&parts(moving.len(), ratios.iter().map(|edge| [edge.from, edge.to])));
+    let lengths = lengths(&of_part, &ratios);
+    let unit = median(lengths.iter().flatten().copied().collect());
+    if unit <= 0.0 {
+        return None;
+    }
+    let mut edges = Vec::new();
+    for ((pair, direction), length) in moving.iter().zip(&directions).zip(&lengths) {
+        if let Some(length) = length.map(|length| length / unit) {
+            edges.push(Difference {
+                from: pair.from,
+                to: pair.to,
+                value: direction.map(|v| length * v),
+                weight: (pair.matches.len() as f64).min(500.0) / (length * length),
+                scale: DOUBT * length,
+            });
+        }
+    }
+    // At one place: closer than a twentieth of the others.
+    for pair in pairs.iter().filter(|pair| pair.is_rotation) {
+        let weight = (pair.matches.len() as f64).min(500.0) / (0.05 * 0.05);
+        edges.push(Difference { from: pair.from, to: pair.to, value: [0.0; 3], weight, scale: 0.05 });
+    }
+    let of_part = largest_part(&parts(rotations.len(), edges.iter().map(|edge| [edge.from, edge.to])));
+    let numbers = numbers(&of_part);
+    edges.retain_mut(|edge| match (numbers[edge.from], numbers[edge.to]) {
+        (Some(from), Some(to)) => {
+            (edge.from, edge.to) = (from, to);
+            true
+        }
+        _ => false,
+    });
+    let (centres, _) = fit_robust(of_part.iter().filter(|is_in| **is_in).count(), &edges);
+    Some(numbers.iter().map(|number| number.map(|number| centres[number])).collect())
+}
+
+/// Places of those that are chosen among the chosen.
+pub(crate) fn numbers(chosen: &[bool]) -> Vec<Option<usize>> {
+    let mut next = 0;
+    let mut number = |is_chosen: &bool| {
+        is_chosen.then(|| {
+            next += 1;
+            next - 1
+        })
+    };
+    chosen.iter().map(&mut number).collect()
+}
+
+/// The direction across which no pair of rays lies, from a start.
+fn refine(start: [f64; 3], rays: &[[[f64; 3]; 2]], tolerance: f64) -> [f64; 3] {
+    let mut direction = start;
+    for _ in 0..10 {
+        let mut sum = [[0.0; 3]; 3];
+        for [a, b] in rays {
+            let normal = cross(*a, *b);
+            let lever = norm(cross(direction, *a)).max(1e-3);
+            let off = dot(direction, normal) / (lever * tolerance);
+            let weight = 1.0 / ((1.0 + off * off) * lever * lever);
+            for i in 0..3 {
+                for j in 0..3 {
+                    sum[i][j] += weight * normal[i] * normal[j];
+                }
+            }
+        }
+        let found = eigen(sum).1[0];
+        let next = if dot(found, direction) < 0.0 { found.map(|v| -v) } else { found };
+        let moved = norm(cross(next, direction));
+        direction = next;
+        if moved < 1e-12 {
+            break;
+        }
+    }
+    direction
+}
+
+/// Features of a panorama with the logarithm of their depth, ascending.
+type Depths = Vec<(u32, f64)>;
+
+/// At both ends of a baseline of length 1.
+fn depths_of(direction: [f64; 3], matches: &[[u32; 2]], rays: &[[[f64; 3]; 2]]) -> [Depths; 2] {
+    let mut ends = [Vec::new(), Vec::new()];
+    for (features, &[a, b]) in matches.iter().zip(rays) {
+        if norm(cross(a, b)) < libm::sin(PARALLAX) {
+            continue;
+        }
+        if let Some(depths) = depths(&IDENTITY3, direction.map(|v| -v), [a, b])
+            && depths.iter().all(|depth| *depth > 0.0)
+        {
+            for k in 0..2 {
+                ends[k].push((features[k], libm::log(depths[k])));
+            }
+        }
+    }
+    ends.iter_mut().for_each(|end| end.sort_by_key(|&(feature, _)| feature));
+    ends
+}
+
+/// Differences of logarithms between baselines that share a panorama.
+fn ratios(ends: &[Vec<(usize, Depths)>]) -> Vec<Difference<1>> {
+    let mut edges = Vec::new();
+    for end in ends {
+        for (k, (one, a)) in end.iter().enumerate() {
+            for (other, b) in &end[k + 1..] {
+                let differences = shared(a, b);
+                if differences.len() >= SHARED {
+                    let weight = (differences.len() as f64).min(200.0);
+                    let value = [median(differences)];
+                    edges.push(Difference { from: *one, to: *other, value, weight, scale: DOUBT });
+                }
+            }
+        }
+    }
+    edges
+}
+
+/// `depth_a / depth_b = baseline_b / baseline_a` of the features in both, as logarithms.
+fn shared(a: &Depths, b: &Depths) -> Vec<f64> {
+    let mut found = Vec::new();
+    let mut rest = b.iter().peekable();
+    for (feature, depth) in a {
+        while rest.next_if(|(other, _)| other < feature).is_some() {}
+        if let Some((other, of_b)) = rest.peek()
+            && other == feature
+        {
+            found.push(depth - of_b);
+        }
+    }
+    found
+}
+
+/// Lengths of the baselines of a part.
+fn lengths(of_part: &[bool], ratios: &[Difference<1>]) -> Vec<Option<f64>> {
+    let numbers = numbers(of_part);
+    let edges: Vec<Difference<1>> = ratios
+        .iter()
+        .filter_map(|edge| Some(Difference { from: numbers[edge.from]?, to: numbers[edge.to]?, ..*edge }))
+        .collect();
+    let (values, _) = fit_robust(of_part.iter().filter(|is_in| **is_in).count(), &edges);
+    numbers.iter().map(|number| number.map(|number| libm::exp(values[number][0]))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::two_view::tests::{random, vector};
+    use gausset_core::matrix::mul_vec;
+    use gausset_core::se3::so3_exp;
+
+    /// Panoramas on a way (straight or bent), points around it; every feature is a point.
+    fn walk(centres: &[[f64; 3]]) -> (Vec<Mat3>, Vec<[f64; 3]>, Vec<Pair>) {
+        let rotations: Vec<Mat3> =
+            (0..centres.len()).map(|k| so3_exp(vector(20, k as u32, 0).map(|v| 2.0 * v))).collect();
+        let points: Vec<[f64; 3]> = (0..400)
+            .map(|k| {
+                let near = centres[k as usize % centres.len()];
+                let by = vector(21, k, 0);
+                std::array::from_fn(|i| near[i] + 6.0 * by[i])
+            })
+            .collect();
+        let mut pairs = Vec::new();
+        for from in 0..centres.len() {
+            for to in from + 1..(from + 4).min(centres.len()) {
+                let way: [f64; 3] = std::array::from_fn(|k| centres[to][k] - centres[from][k]);
+                let shaken: [f64; 3] = std::array::from_fn(|k| {
+                    way[k] / norm(way) + 0.02 * vector(22, from as u32, to as u32)[k]
+                });
+                // A sixth of the matches is wrong.
+                let matches = (0..400)
+                    .map(|k| {
+                        [k, if random(23, k, (from * 40 + to) as u32) > 0.67 { (k * 7) % 400 } else { k }]
+                    })
+                    .collect();
+                pairs.push(Pair { from, to, direction: shaken, is_rotation: norm(way) < 1e-9, matches });
+            }
+        }
+        (rotations, points, pairs)
+    }
+
+    fn check(centres: &[[f64; 3]], limit: f64) {
+        let (rotations, points, pairs) = walk(centres);
+        let bearing = |frame: usize, feature: u32| {
+            let point = points[feature as usize];
+            let ray: [f64; 3] = std::array::from_fn(|k| point[k] - centres[frame][k]);
+            mul_vec(&rotations[frame], ray.map(|v| v / norm(ray)))
+        };
+        let found = average(&rotations, &pairs, 2e-3, &bearing).expect("positions");
+        let found: Vec<[f64; 3]> = found.into_iter().map(|centre| centre.expect("a position")).collect();
+        let way =
+            |list: &[[f64; 3]], k: usize| -> [f64; 3] { std::array::from_fn(|i| list[k][i] - list[0][i]) };
+        let last = centres.len() - 1;
+        let scale = norm(way(&found, last)) / norm(way(centres, last));
+        for k in 0..centres.len() {
+            let (a, b) = (way(&found, k), way(centres, k));
+            let off = norm(std::array::from_fn(|i| a[i] / scale - b[i]));
+            assert!(off < limit, "{k}: {off}");
+        }
+    }
+
+    #[test]
+    fn positions_come_back_on_a_bent_way_and_on_a_straight_one() {
+        let bent: Vec<[f64; 3]> = (0..9)
+            .map(|k| [f64::from(k), 0.3 * random(24, k, 0), 2.0 * libm::sin(0.5 * f64::from(k))])
+            .collect();
+        check(&bent, 0.02);
+        let straight: Vec<[f64; 3]> = (0..7).map(|k| [f64::from(k * k) * 0.2, 0.0, 0.0]).collect();
+        check(&straight, 0.05);
+    }
+
+    #[test]
+    fn a_panorama_at_the_place_of_another_gets_it() {
+        let mut centres: Vec<[f64; 3]> = (0..6).map(|k| [f64::from(k), 0.0, f64::from(k % 2)]).collect();
+        centres[3] = centres[2];
+        check(&centres, 0.1);
+    }
+}

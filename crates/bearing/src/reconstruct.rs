@@ -1,0 +1,297 @@
+//! From features to poses and points: matches, relative poses, averages, then rounds of points and adjustment.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use gausset_compute::Exec;
+use gausset_core::Pose;
+use gausset_core::matrix::{Mat3, mul_vec, transpose_mul_vec};
+
+use crate::adjust::{Observation, Problem};
+use crate::features::Features;
+use crate::laplacian::{largest_part, parts};
+use crate::matches::{self, Wide};
+use crate::pairs;
+use crate::positions::{self, Pair, numbers};
+use crate::rotations::{self, Relative};
+use crate::tracks::{Ray, Sight, intersect, join};
+use crate::two_view::{self, TwoView};
+
+/// What decides the result besides the features.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Largest angle between a bearing and where it should be, radians.
+    pub tolerance: f64,
+    /// Whether neighbours in the list were taken one after the other.
+    pub is_sequence: bool,
+    /// Seed of the samples.
+    pub seed: u32,
+}
+
+/// A stage of the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Pairs of panoramas are compared.
+    Matching,
+    /// Poses and points are found.
+    Mapping,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Where.
+    pub step: Step,
+    /// Parts done.
+    pub done: usize,
+    /// Parts in all.
+    pub all: usize,
+}
+
+/// It was asked to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("stopped")]
+pub struct Stopped;
+
+/// A point and who sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Point {
+    /// In the world.
+    pub position: [f64; 3],
+    /// Panoramas and their features, ascending; at least two.
+    pub sights: Vec<[u32; 2]>,
+}
+
+/// Poses and points in one world: the median of the baselines between panoramas that see the same is about 1, the axes are
+/// those of the first panorama with a pose.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Reconstruction {
+    /// `pano_from_world` of each panorama; `None` where it could not be found.
+    pub poses: Vec<Option<Pose>>,
+    /// Points.
+    pub points: Vec<Point>,
+}
+
+/// Largest disagreement of a relative rotation with the averages, radians.
+const TURNED: f64 = 3.0 * std::f64::consts::PI / 180.0;
+/// Least parallax of a point, radians.
+const PARALLAX: f64 = 1.5 * std::f64::consts::PI / 180.0;
+/// Least number of sights with which a panorama has a pose.
+const LEAST: usize = 20;
+
+/// Tolerances of the rounds in units of the last one, and the steps of adjustment in each.
+const ROUNDS: [(f64, usize); 4] = [(4.0, 15), (2.0, 15), (1.0, 20), (1.0, 30)];
+
+/// Poses and points from the features of panoramas.
+///
+/// # Errors
+/// It was asked to stop.
+pub fn reconstruct(
+    frames: &[Features],
+    options: Options,
+    exec: Exec<'_>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<Reconstruction, Stopped> {
+    let none = Reconstruction { poses: vec![None; frames.len()], points: Vec::new() };
+    let mut verified = verify(frames, options, exec, stop, tell)?;
+    let mut report = |done| tell(Progress { step: Step::Mapping, done, all: 1 + ROUNDS.len() });
+    report(0);
+    let is_in = largest_part(&parts(frames.len(), verified.iter().map(|v| [v.a, v.b])));
+    verified.retain(|v| is_in[v.a]);
+    if verified.is_empty() {
+        return Ok(none);
+    }
+    let Some((rotations, centres)) = poses_of(frames, &mut verified, &is_in, options.tolerance) else {
+        return Ok(none);
+    };
+    let mut poses: Vec<Option<Pose>> = rotations
+        .iter()
+        .zip(&centres)
+        .map(|(rotation, centre)| {
+            let centre = (*centre)?;
+            let moved = mul_vec(rotation, centre);
+            Some(Pose { rotation: *rotation, translation: moved.map(|v| -v) })
+        })
+        .collect();
+    // Best first: tracks begin with what is most certain.
+    verified.sort_by_key(|v| std::cmp::Reverse(v.matches.len()));
+    let counts: Vec<usize> = frames.iter().map(|frame| frame.features.len()).collect();
+    let tracks = join(&counts, verified.iter().map(|v| ([v.a, v.b], &v.matches[..])));
+    for (round, (factor, steps)) in ROUNDS.into_iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Stopped);
+        }
+        report(1 + round);
+        let mut points = points_of(&tracks, frames, &poses, factor * options.tolerance, exec);
+        drop_lonely(&mut poses, &mut points);
+        adjust(&mut poses, &mut points, frames, 0.5 * options.tolerance, steps, exec);
+    }
+    // What the last adjustment moved out of reach.
+    let mut points = points_of(&tracks, frames, &poses, options.tolerance, exec);
+    drop_lonely(&mut poses, &mut points);
+    report(1 + ROUNDS.len());
+    Ok(Reconstruction { poses, points })
+}
+
+/// A verified pair.
+struct Verified {
+    a: usize,
+    b: usize,
+    relative: TwoView,
+    matches: Vec<[u32; 2]>,
+}
+
+fn bearing(frames: &[Features], frame: usize, feature: u32) -> [f64; 3] {
+    frames[frame].features[feature as usize].bearing
+}
+
+/// Compares panoramas and keeps the pairs that have a relative pose.
+fn verify(
+    frames: &[Features],
+    options: Options,
+    exec: Exec<'_>,
+    stop: &AtomicBool,
+    tell: &mut dyn FnMut(Progress),
+) -> Result<Vec<Verified>, Stopped> {
+    let pairs = pairs::choose(frames, options.is_sequence, exec);
+    let mut matched = Vec::with_capacity(pairs.len());
+    let mut first: Option<(usize, Wide)> = None;
+    for (done, &[a, b]) in pairs.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(Stopped);
+        }
+        tell(Progress { step: Step::Matching, done, all: pairs.len() });
+        if first.as_ref().is_none_or(|(known, _)| *known != a) {
+            first = Some((a, Wide::new(&frames[a].descriptors)));
+        }
+        let Some((_, one)) = &first else { continue };
+        matched.push(matches::find(one, &Wide::new(&frames[b].descriptors), exec));
+    }
+    let found = exec.pool.map(pairs.len(), |index| {
+        if stop.load(Ordering::Relaxed) {
+            return None;
+        }
+        let ([a, b], matches) = (pairs[index], &matched[index]);
+        let rays: Vec<[[f64; 3]; 2]> =
+            matches.iter().map(|&[i, j]| [bearing(frames, a, i), bearing(frames, b, j)]).collect();
+        let relative = two_view::estimate(&rays, options.tolerance, [options.seed, index as u32])?;
+        let matches = relative.inliers.iter().map(|&k| matches[k as usize]).collect();
+        Some(Verified { a, b, relative, matches })
+    });
+    if stop.load(Ordering::Relaxed) {
+        return Err(Stopped);
+    }
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Rotations and centres of the panoramas of a connected part; pairs that contradict them are dropped.
+#[allow(clippy::type_complexity)]
+fn poses_of(
+    frames: &[Features],
+    verified: &mut Vec<Verified>,
+    is_in: &[bool],
+    tolerance: f64,
+) -> Option<(Vec<Mat3>, Vec<Option<[f64; 3]>>)> {
+    let places = numbers(is_in);
+    let count = is_in.iter().filter(|is_in| **is_in).count();
+    let edges: Vec<Relative> = verified
+        .iter()
+        .filter_map(|v| {
+            let (from, to) = (places[v.a]?, places[v.b]?);
+            Some(Relative { from, to, rotation: v.relative.rotation, support: v.matches.len() })
+        })
+        .collect();
+    let (averaged, off) = rotations::average(count, &edges);
+    let mut keep = off.iter().map(|off| *off < TURNED);
+    verified.retain(|_| keep.next().unwrap_or(false));
+    let identity = gausset_core::matrix::IDENTITY3;
+    let rotations: Vec<Mat3> = places.iter().map(|place| place.map_or(identity, |k| averaged[k])).collect();
+    let pair = |v: &Verified| Pair {
+        from: v.a,
+        to: v.b,
+        // t = R_b (c_a - c_b).
+        direction: transpose_mul_vec(&rotations[v.b], v.relative.t).map(|v| -v),
+        is_rotation: v.relative.is_rotation,
+        matches: v.matches.clone(),
+    };
+    let pairs: Vec<Pair> = verified.iter().map(pair).collect();
+    let centres =
+        positions::average(&rotations, &pairs, tolerance, &|frame, feature| bearing(frames, frame, feature))?;
+    Some((rotations, centres))
+}
+
+/// The points of tracks under poses.
+fn points_of(
+    tracks: &[Vec<Sight>],
+    frames: &[Features],
+    poses: &[Option<Pose>],
+    tolerance: f64,
+    exec: Exec<'_>,
+) -> Vec<Point> {
+    /// Tracks in a task.
+    const PART: usize = 512;
+    let centres: Vec<Option<[f64; 3]>> = poses.iter().map(|pose| pose.map(|pose| pose.centre())).collect();
+    let point = |track: &Vec<Sight>| {
+        let seen: Vec<(Sight, Ray)> = track
+            .iter()
+            .filter_map(|sight| {
+                let frame = sight.frame as usize;
+                let (pose, centre) = (poses[frame]?, centres[frame]?);
+                Some((*sight, Ray::new(&pose, centre, bearing(frames, frame, sight.feature))))
+            })
+            .collect();
+        let rays: Vec<Ray> = seen.iter().map(|(_, ray)| *ray).collect();
+        let (position, used) = intersect(&rays, tolerance, PARALLAX)?;
+        let sights = used.iter().map(|&k| [seen[k].0.frame, seen[k].0.feature]).collect();
+        Some(Point { position, sights })
+    };
+    let found = exec.pool.map(tracks.len().div_ceil(PART), |part| {
+        tracks.iter().skip(part * PART).take(PART).filter_map(point).collect::<Vec<Point>>()
+    });
+    found.into_iter().flatten().collect()
+}
+
+/// Takes the pose of panoramas that see too little, and their sights, until all see enough.
+fn drop_lonely(poses: &mut [Option<Pose>], points: &mut Vec<Point>) {
+    loop {
+        let mut seen = vec![0usize; poses.len()];
+        points.iter().flat_map(|point| &point.sights).for_each(|&[frame, _]| seen[frame as usize] += 1);
+        let lonely = |frame: usize| seen[frame] < LEAST;
+        if !(0..poses.len()).any(|frame| poses[frame].is_some() && lonely(frame)) {
+            return;
+        }
+        (0..poses.len()).filter(|&frame| lonely(frame)).for_each(|frame| poses[frame] = None);
+        for point in points.iter_mut() {
+            point.sights.retain(|&[frame, _]| !lonely(frame as usize));
+        }
+        points.retain(|point| point.sights.len() > 1);
+    }
+}
+
+fn adjust(
+    poses: &mut [Option<Pose>],
+    points: &mut [Point],
+    frames: &[Features],
+    huber: f64,
+    steps: usize,
+    exec: Exec<'_>,
+) {
+    let places = numbers(&poses.iter().map(Option::is_some).collect::<Vec<bool>>());
+    let sights = (0u32..).zip(points.iter()).flat_map(|(point, p)| p.sights.iter().map(move |s| (point, *s)));
+    let observation = |(point, [frame, feature]): (u32, [u32; 2])| {
+        let pose = places[frame as usize]? as u32;
+        Some(Observation { pose, point, bearing: bearing(frames, frame as usize, feature) })
+    };
+    let mut problem = Problem {
+        poses: poses.iter().flatten().copied().collect(),
+        points: points.iter().map(|point| point.position).collect(),
+        observations: sights.filter_map(observation).collect(),
+    };
+    problem.adjust(huber, steps, exec.pool);
+    for (pose, adjusted) in poses.iter_mut().flatten().zip(problem.poses) {
+        *pose = adjusted;
+    }
+    for (point, adjusted) in points.iter_mut().zip(problem.points) {
+        point.position = adjusted;
+    }
+}

@@ -1,0 +1,131 @@
+//! Small dense linear algebra in f64.
+
+use gausset_core::matrix::Mat3;
+
+/// Solves the symmetric positive definite system `a x = b` of `n` unknowns in place (Cholesky, rows first, the lower half
+/// counts); `false` where it is not definite.
+pub(crate) fn solve(a: &mut [f64], b: &mut [f64]) -> bool {
+    let n = b.len();
+    for i in 0..n {
+        let (above, row) = a.split_at_mut(i * n);
+        for j in 0..i {
+            let other = &above[j * n..j * n + j + 1];
+            let sum: f64 = row[..j].iter().zip(other).map(|(x, y)| x * y).sum();
+            row[j] = (row[j] - sum) / other[j];
+        }
+        let rest = row[i] - row[..i].iter().map(|x| x * x).sum::<f64>();
+        if rest.is_nan() || rest <= 0.0 {
+            return false;
+        }
+        row[i] = libm::sqrt(rest);
+    }
+    for i in 0..n {
+        let sum: f64 = (0..i).map(|k| a[i * n + k] * b[k]).sum();
+        b[i] = (b[i] - sum) / a[i * n + i];
+    }
+    for i in (0..n).rev() {
+        b[i] /= a[i * n + i];
+        for k in 0..i {
+            b[k] -= a[i * n + k] * b[i];
+        }
+    }
+    true
+}
+
+/// The inverse of a symmetric 3x3 matrix; `None` where it is singular.
+pub(crate) fn inverse_symmetric(a: &Mat3) -> Option<Mat3> {
+    use gausset_core::matrix::{cross, dot};
+    let cofactors = [cross(a[1], a[2]), cross(a[2], a[0]), cross(a[0], a[1])];
+    let determinant = dot(a[0], cofactors[0]);
+    let size = a[0][0].abs().max(a[1][1].abs()).max(a[2][2].abs());
+    (determinant.abs() > 1e-18 * size * size * size)
+        .then(|| cofactors.map(|row| row.map(|v| v / determinant)))
+}
+
+/// Eigenvalues, ascending, and unit eigenvectors of a symmetric matrix (Jacobi's rotations).
+pub(crate) fn eigen<const N: usize>(mut a: [[f64; N]; N]) -> ([f64; N], [[f64; N]; N]) {
+    let mut v: [[f64; N]; N] = std::array::from_fn(|i| std::array::from_fn(|j| f64::from(u8::from(i == j))));
+    for _ in 0..60 {
+        let off: f64 = (0..N).flat_map(|i| (0..i).map(move |j| (i, j))).map(|(i, j)| a[i][j] * a[i][j]).sum();
+        let size: f64 = (0..N).map(|i| a[i][i] * a[i][i]).sum();
+        if off <= 1e-30 * size {
+            break;
+        }
+        for p in 0..N {
+            for q in p + 1..N {
+                if a[p][q] == 0.0 {
+                    continue;
+                }
+                let theta = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
+                let t = theta.signum() / (theta.abs() + libm::sqrt(theta * theta + 1.0));
+                let c = 1.0 / libm::sqrt(t * t + 1.0);
+                let s = t * c;
+                for k in 0..N {
+                    (a[k][p], a[k][q]) = (c * a[k][p] - s * a[k][q], s * a[k][p] + c * a[k][q]);
+                }
+                for k in 0..N {
+                    (a[p][k], a[q][k]) = (c * a[p][k] - s * a[q][k], s * a[p][k] + c * a[q][k]);
+                    (v[k][p], v[k][q]) = (c * v[k][p] - s * v[k][q], s * v[k][p] + c * v[k][q]);
+                }
+            }
+        }
+    }
+    let mut order: [usize; N] = std::array::from_fn(|k| k);
+    order.sort_by(|&i, &j| a[i][i].total_cmp(&a[j][j]));
+    (order.map(|k| a[k][k]), order.map(|k| std::array::from_fn(|row| v[row][k])))
+}
+
+/// The middle value, of an even number the upper one of both; 0 of none.
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    if values.is_empty() {
+        return 0.0;
+    }
+    let half = values.len() / 2;
+    *values.select_nth_unstable_by(half, f64::total_cmp).1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn definite() -> [[f64; 4]; 4] {
+        let b = [[2.0, -1.0, 0.5, 0.1], [0.3, 1.5, -0.7, 0.9], [-0.4, 0.2, 1.1, -0.6], [0.8, 0.1, -0.2, 1.9]];
+        std::array::from_fn(|i| std::array::from_fn(|j| (0..4).map(|k| b[k][i] * b[k][j]).sum()))
+    }
+
+    #[test]
+    fn a_system_is_solved_and_one_that_is_not_definite_refused() {
+        let a = definite();
+        let x = [0.3, -2.0, 1.7, 0.4];
+        let mut b: Vec<f64> = (0..4).map(|i| (0..4).map(|j| a[i][j] * x[j]).sum()).collect();
+        let mut flat: Vec<f64> = a.iter().flatten().copied().collect();
+        assert!(solve(&mut flat, &mut b));
+        assert!(b.iter().zip(x).all(|(a, b)| (a - b).abs() < 1e-12), "{b:?}");
+        assert!(!solve(&mut [1.0, 2.0, 2.0, 1.0], &mut [1.0, 1.0]));
+    }
+
+    #[test]
+    fn eigenvectors_are_stretched_by_their_values() {
+        let a = definite();
+        let (values, vectors) = eigen(a);
+        for (value, vector) in values.iter().zip(vectors) {
+            for i in 0..4 {
+                let image: f64 = (0..4).map(|j| a[i][j] * vector[j]).sum();
+                assert!((image - value * vector[i]).abs() < 1e-12);
+            }
+        }
+        assert!(values.windows(2).all(|w| w[0] <= w[1]));
+    }
+
+    #[test]
+    fn a_symmetric_matrix_is_inverted() {
+        let a = [[2.0, -0.3, 0.4], [-0.3, 1.0, 0.1], [0.4, 0.1, 3.0]];
+        let one = gausset_core::matrix::mul(&a, &inverse_symmetric(&a).unwrap());
+        for i in 0..3 {
+            for j in 0..3 {
+                assert!((one[i][j] - f64::from(u8::from(i == j))).abs() < 1e-14);
+            }
+        }
+        assert!(inverse_symmetric(&[[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).is_none());
+    }
+}

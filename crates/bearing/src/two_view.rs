@@ -1,0 +1,387 @@
+//! How two panoramas lie to each other, from pairs of bearings of which many are wrong.
+//!
+//! RANSAC with the five-point solver, in a fixed order of random numbers; errors are angles between a bearing and the
+//! plane of its partner, in both directions; the best is refined with all pairs that agree. Panoramas at one place
+//! (rotation alone) are told apart: their pairs say nothing about a direction of translation.
+
+use gausset_compute::rng::{below, philox4x32};
+use gausset_core::matrix::{Mat3, cross, dot, mul, mul_vec, norm, transpose_mul_vec};
+use gausset_core::se3::{skew, so3_exp};
+
+use crate::essential;
+use crate::solve::solve;
+
+/// What the random numbers of this module are told apart by.
+const STREAM: u32 = 0x6f77_6e61;
+/// Most samples.
+const SAMPLES: u32 = 4000;
+/// Probability that no sample of good pairs was drawn at which it ends.
+const MISSED: f64 = 1e-4;
+/// Pairs of pairs of which each tells a direction of translation.
+const DIRECTIONS: u32 = 300;
+/// Least number of pairs that agree.
+const LEAST: usize = 20;
+/// Share of the pairs that see no parallax at which the panoramas are at one place.
+const STILL: f64 = 0.9;
+
+/// A verified pair of panoramas: `y_b = rotation · y_a + t`.
+#[derive(Clone, Debug)]
+pub(crate) struct TwoView {
+    pub(crate) rotation: Mat3,
+    /// Of length 1.
+    pub(crate) t: [f64; 3],
+    /// Indices of the pairs that agree.
+    pub(crate) inliers: Vec<u32>,
+    /// Whether both are at one place, so that `t` means nothing.
+    pub(crate) is_rotation: bool,
+}
+
+/// The relative pose of pairs (a, b) of bearings; `tolerance` is the largest error, radians.
+pub(crate) fn estimate(pairs: &[[[f64; 3]; 2]], tolerance: f64, seed: [u32; 2]) -> Option<TwoView> {
+    if pairs.len() < LEAST {
+        return None;
+    }
+    let limit = libm::sin(tolerance).powi(2);
+    let mut best: (f64, Option<Mat3>) = (pairs.len() as f64 * limit, None);
+    let mut samples = SAMPLES;
+    let mut drawn = 0;
+    while drawn < samples {
+        let sample = sample(pairs.len(), [drawn, seed[1]], seed[0]).map(|k| pairs[k]);
+        for e in essential::of_five(&sample) {
+            let cost = cost(&e, pairs, limit, best.0);
+            if cost < best.0 {
+                best = (cost, Some(e));
+                let agree = pairs.iter().filter(|pair| error(&e, pair) < limit).count();
+                samples = samples.min(samples_for(agree as f64 / pairs.len() as f64));
+            }
+        }
+        drawn += 1;
+    }
+    let (mut rotation, mut t) = most_in_front(&best.1?, pairs, limit);
+    polish(&mut rotation, &mut t, pairs, limit);
+    // What is far away agrees with any direction, so that five far points may have told it wrongly.
+    for round in 0..2 {
+        if let Some(other) = direction(&rotation, t, pairs, tolerance, [round, seed[1]], seed[0]) {
+            t = other;
+            polish(&mut rotation, &mut t, pairs, limit);
+        }
+    }
+    let e = mul(&skew(t), &rotation);
+    let agrees =
+        |pair: &[[f64; 3]; 2]| error(&e, pair) < limit && is_in_front(&rotation, t, *pair, tolerance);
+    let inliers: Vec<u32> = (0u32..).zip(pairs).filter(|(_, pair)| agrees(pair)).map(|(k, _)| k).collect();
+    // As many would agree by chance: bearings in a band of this width around a circle, of both pictures.
+    let by_chance = 2.0 * tolerance * (pairs.len() - inliers.len()) as f64;
+    if (inliers.len() as f64) < LEAST as f64 + 3.0 * by_chance {
+        return None;
+    }
+    let still = inliers.iter().filter(|&&k| {
+        let [a, b] = pairs[k as usize];
+        norm(cross(mul_vec(&rotation, a), b)) < libm::sin(1.5 * tolerance)
+    });
+    let is_rotation = still.count() as f64 >= STILL * inliers.len() as f64;
+    Some(TwoView { rotation, t, inliers, is_rotation })
+}
+
+/// Five different indices.
+fn sample(count: usize, counter: [u32; 2], seed: u32) -> [usize; 5] {
+    let mut chosen = [usize::MAX; 5];
+    let mut draws = 0;
+    for k in 0..5 {
+        loop {
+            let words = philox4x32([counter[0], counter[1], draws, 0], [seed, STREAM]);
+            draws += 1;
+            let index = below([words[0], words[1]], count as u64) as usize;
+            if !chosen[..k].contains(&index) {
+                chosen[k] = index;
+                break;
+            }
+        }
+    }
+    chosen
+}
+
+fn samples_for(share: f64) -> u32 {
+    let miss = libm::log(1.0 - share.powi(5).min(1.0 - 1e-12));
+    (libm::log(MISSED) / miss).ceil().clamp(100.0, f64::from(SAMPLES)) as u32
+}
+
+/// The larger of the squared sines of the angles between a bearing and the plane of its partner.
+#[inline(always)]
+fn error(e: &Mat3, [a, b]: &[[f64; 3]; 2]) -> f64 {
+    let normal = mul_vec(e, *a);
+    let back = transpose_mul_vec(e, *b);
+    let value = dot(*b, normal);
+    value * value / dot(normal, normal).min(dot(back, back)).max(1e-300)
+}
+
+/// Sum of the errors, each at most `limit` (MSAC); given up above `worst`.
+fn cost(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64, worst: f64) -> f64 {
+    let mut total = 0.0;
+    for part in pairs.chunks(64) {
+        total += part.iter().map(|pair| error(e, pair).min(limit)).sum::<f64>();
+        if total >= worst {
+            break;
+        }
+    }
+    total
+}
+
+/// The pose with the most points before both cameras.
+fn most_in_front(e: &Mat3, pairs: &[[[f64; 3]; 2]], limit: f64) -> (Mat3, [f64; 3]) {
+    let good: Vec<_> = pairs.iter().filter(|pair| error(e, pair) < limit).collect();
+    let count = |(rotation, t): &(Mat3, [f64; 3])| {
+        let front = |pair: &&&[[f64; 3]; 2]| {
+            essential::depths(rotation, *t, ***pair).is_some_and(|[a, b]| a > 0.0 && b > 0.0)
+        };
+        good.iter().filter(front).count()
+    };
+    let poses = essential::poses(e);
+    let counts: [usize; 4] = std::array::from_fn(|k| count(&poses[k]));
+    poses[(1..4).fold(0, |best, k| if counts[k] > counts[best] { k } else { best })]
+}
+
+/// Whether the point lies before both cameras, or so far away that nobody can tell.
+fn is_in_front(rotation: &Mat3, t: [f64; 3], pair: [[f64; 3]; 2], tolerance: f64) -> bool {
+    let turned = mul_vec(rotation, pair[0]);
+    if norm(cross(turned, pair[1])) < 2.0 * tolerance {
+        return dot(turned, pair[1]) > 0.0;
+    }
+    essential::depths(rotation, t, pair).is_some_and(|[a, b]| a > 0.0 && b > 0.0)
+}
+
+/// Steps with all pairs that agree, from a little generous to exact.
+fn polish(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit: f64) {
+    for round in 0..8 {
+        refine(rotation, t, pairs, if round < 3 { 4.0 * limit } else { limit });
+    }
+}
+
+/// The direction of translation that most pairs with parallax agree with, where it is better than a known one: two pairs
+/// tell it once the rotation is known.
+fn direction(
+    rotation: &Mat3,
+    known: [f64; 3],
+    pairs: &[[[f64; 3]; 2]],
+    tolerance: f64,
+    counter: [u32; 2],
+    seed: u32,
+) -> Option<[f64; 3]> {
+    let limit = libm::sin(tolerance).powi(2);
+    let has_parallax = |[a, b]: &&[[f64; 3]; 2]| norm(cross(mul_vec(rotation, *a), *b)) > 2.0 * tolerance;
+    let near: Vec<[[f64; 3]; 2]> = pairs.iter().filter(has_parallax).copied().collect();
+    if near.len() < LEAST {
+        return None;
+    }
+    let cost = |t: [f64; 3], worst: f64| {
+        let e = mul(&skew(t), rotation);
+        let mut total = 0.0;
+        for part in near.chunks(64) {
+            for pair in part {
+                let error = error(&e, pair);
+                let agrees = error < limit && is_in_front(rotation, t, *pair, tolerance);
+                total += if agrees { error } else { limit };
+            }
+            if total >= worst {
+                break;
+            }
+        }
+        total
+    };
+    let mut best = (cost(known, f64::INFINITY), None);
+    for draw in 0..DIRECTIONS {
+        let words = philox4x32([draw, counter[0], counter[1], 1], [seed, STREAM]);
+        let [one, other] = [[words[0], words[1]], [words[2], words[3]]].map(|words| {
+            let [a, b] = near[below(words, near.len() as u64) as usize];
+            cross(mul_vec(rotation, a), b)
+        });
+        let across = cross(one, other);
+        let length = norm(across);
+        if length > 1e-3 * norm(one) * norm(other) {
+            for t in [across.map(|v| v / length), across.map(|v| -v / length)] {
+                let found = cost(t, best.0);
+                if found < best.0 {
+                    best = (found, Some(t));
+                }
+            }
+        }
+    }
+    best.1
+}
+
+/// One Gauss-Newton step of the pairs within a limit, weighted down towards it (Tukey's biweight).
+fn refine(rotation: &mut Mat3, t: &mut [f64; 3], pairs: &[[[f64; 3]; 2]], limit: f64) {
+    let e = mul(&skew(*t), rotation);
+    let across = tangents(*t);
+    let (mut normal, mut right) = ([0.0; 25], [0.0; 5]);
+    for pair in pairs {
+        let squared = error(&e, pair);
+        if squared >= limit {
+            continue;
+        }
+        let [a, b] = *pair;
+        let turned = mul_vec(rotation, a);
+        let (plane, back) = (mul_vec(&e, a), transpose_mul_vec(&e, b));
+        // First-order distance to both planes (Sampson), whose weight is held.
+        let scale = 1.0 / libm::sqrt((dot(plane, plane) + dot(back, back)).max(1e-12));
+        let residual = scale * dot(b, plane);
+        // b · (t × (ω × Ra)) = ω · (Ra × (b × t)),  b · (u × Ra) = u · (Ra × b).
+        let by_turn = cross(turned, cross(b, *t));
+        let by_shift = cross(turned, b);
+        let jacobian =
+            [by_turn[0], by_turn[1], by_turn[2], dot(across[0], by_shift), dot(across[1], by_shift)];
+        let weight = (1.0 - squared / limit).powi(2);
+        for i in 0..5 {
+            for j in 0..=i {
+                normal[5 * i + j] += weight * scale * scale * jacobian[i] * jacobian[j];
+            }
+            right[i] -= weight * scale * jacobian[i] * residual;
+        }
+    }
+    for i in 0..5 {
+        normal[6 * i] += 1e-9 * (1.0 + normal[6 * i]);
+    }
+    if solve(&mut normal, &mut right) && right.iter().all(|v| v.is_finite()) {
+        *rotation = mul(&so3_exp([right[0], right[1], right[2]]), rotation);
+        let moved: [f64; 3] =
+            std::array::from_fn(|k| t[k] + right[3] * across[0][k] + right[4] * across[1][k]);
+        *t = moved.map(|v| v / norm(moved));
+    }
+}
+
+/// Two unit vectors across a unit vector and each other.
+pub(crate) fn tangents(axis: [f64; 3]) -> [[f64; 3]; 2] {
+    let least = (1..3).fold(0, |best, k| if axis[k].abs() < axis[best].abs() { k } else { best });
+    let one = cross(axis, std::array::from_fn(|k| f64::from(u8::from(k == least))));
+    let one = one.map(|v| v / norm(one));
+    [one, cross(axis, one)]
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use gausset_compute::rng::uniform_f64;
+    use gausset_core::matrix::transpose;
+
+    /// Two panoramas among points all around.
+    pub(crate) struct Scene {
+        pub(crate) rotation: Mat3,
+        pub(crate) t: [f64; 3],
+        pub(crate) points: Vec<[f64; 3]>,
+        pub(crate) pairs: Vec<[[f64; 3]; 2]>,
+    }
+
+    pub(crate) fn random(seed: u32, index: u32, of: u32) -> f64 {
+        let words = philox4x32([index, of, 0, 0], [seed, 99]);
+        2.0 * uniform_f64(words[0], words[1]) - 1.0
+    }
+
+    pub(crate) fn vector(seed: u32, index: u32, of: u32) -> [f64; 3] {
+        [0, 1, 2].map(|k| random(seed, index, 3 * of + k))
+    }
+
+    fn unit(v: [f64; 3]) -> [f64; 3] {
+        v.map(|x| x / norm(v))
+    }
+
+    impl Scene {
+        /// `count` points of which the last `wrong` are paired with anything, bearings with `noise` radians.
+        pub(crate) fn new(seed: u32, count: u32, noise: f64, wrong: u32) -> Self {
+            let rotation = so3_exp(vector(seed, 0, 0).map(|v| 2.0 * v));
+            let t = unit(vector(seed, 1, 0));
+            let points: Vec<[f64; 3]> = (0..count)
+                .map(|k| {
+                    let far = 2.0 + 3.0 * (1.0 + random(seed, k, 9));
+                    unit(vector(seed, k, 1)).map(|v| far * v)
+                })
+                .collect();
+            let shaken = |v: [f64; 3], k: u32, of: u32| {
+                let by = vector(seed, k, of);
+                unit(std::array::from_fn(|i| unit(v)[i] + noise * by[i]))
+            };
+            let pair = |(k, point): (u32, &[f64; 3])| {
+                let moved = mul_vec(&rotation, *point);
+                let other = if k + wrong >= count {
+                    unit(vector(seed, k, 6))
+                } else {
+                    std::array::from_fn(|i| moved[i] + t[i])
+                };
+                [shaken(*point, k, 4), shaken(other, k, 5)]
+            };
+            let pairs = (0..).zip(&points).map(pair).collect();
+            Self { rotation, t, points, pairs }
+        }
+    }
+
+    /// Angle between rotations, radians.
+    pub(crate) fn turn_between(a: &Mat3, b: &Mat3) -> f64 {
+        let d: f64 = a.iter().flatten().zip(b.iter().flatten()).map(|(a, b)| (a - b) * (a - b)).sum();
+        2.0 * libm::asin((0.5 * libm::sqrt(0.5 * d)).min(1.0))
+    }
+
+    #[test]
+    fn forty_per_cent_of_wrong_pairs_do_not_matter() {
+        for seed in 0..20 {
+            let scene = Scene::new(seed, 500, 5e-4, 200);
+            let found = estimate(&scene.pairs, 3e-3, [1, 2]).expect("a pose");
+            let off = turn_between(&found.rotation, &scene.rotation).to_degrees();
+            let aside = libm::asin(norm(cross(found.t, scene.t))).to_degrees();
+            assert!(off < 0.02 && aside < 0.15 && dot(found.t, scene.t) > 0.0, "{seed}: {off} {aside}");
+            assert!(!found.is_rotation);
+            let right = found.inliers.iter().filter(|&&k| k < 300).count();
+            assert!(
+                right >= 295 && found.inliers.len() - right <= 8,
+                "{seed}: {right} {}",
+                found.inliers.len()
+            );
+        }
+    }
+
+    #[test]
+    fn wrong_pairs_alone_are_no_pose() {
+        for seed in 0..3 {
+            assert!(estimate(&Scene::new(seed, 300, 0.0, 300).pairs, 4e-3, [0, 0]).is_none());
+        }
+    }
+
+    #[test]
+    fn a_turn_on_the_spot_is_told_apart() {
+        let mut scene = Scene::new(5, 400, 3e-4, 100);
+        for (pair, point) in scene.pairs.iter_mut().zip(&scene.points).take(300) {
+            let shake = vector(77, (point[0] * 1e6) as i32 as u32, 0);
+            let turned = unit(mul_vec(&scene.rotation, *point));
+            *pair = [unit(*point), unit(std::array::from_fn(|k| turned[k] + 3e-4 * shake[k]))];
+        }
+        let found = estimate(&scene.pairs, 3e-3, [1, 2]).expect("a pose");
+        assert!(found.is_rotation);
+        assert!(turn_between(&found.rotation, &scene.rotation).to_degrees() < 0.05);
+    }
+
+    #[test]
+    fn a_few_near_points_tell_the_direction_among_many_far_ones() {
+        for seed in 0..10 {
+            let mut scene = Scene::new(seed, 600, 3e-4, 100);
+            for (k, point) in (0..).zip(&scene.points).take(420) {
+                let far = point.map(|v| 500.0 * v);
+                let moved = mul_vec(&scene.rotation, far);
+                let by = vector(seed, k, 8);
+                let other = unit(std::array::from_fn(|i| moved[i] + scene.t[i]));
+                scene.pairs[k as usize] = [unit(far), unit(std::array::from_fn(|i| other[i] + 3e-4 * by[i]))];
+            }
+            let found = estimate(&scene.pairs, 5e-3, [1, seed]).expect("a pose");
+            let aside = libm::asin(norm(cross(found.t, scene.t))).to_degrees();
+            assert!(aside < 0.6 && dot(found.t, scene.t) > 0.0, "{seed}: {aside}");
+            assert!(!found.is_rotation);
+        }
+    }
+
+    #[test]
+    fn the_other_way_round_is_the_inverse() {
+        let scene = Scene::new(8, 300, 1e-4, 60);
+        let swapped: Vec<[[f64; 3]; 2]> = scene.pairs.iter().map(|[a, b]| [*b, *a]).collect();
+        let found = estimate(&swapped, 3e-3, [1, 2]).expect("a pose");
+        assert!(turn_between(&found.rotation, &transpose(&scene.rotation)) < 1e-3);
+        let back = transpose_mul_vec(&scene.rotation, scene.t);
+        assert!(dot(found.t, back) < -0.999);
+    }
+}

@@ -1,0 +1,116 @@
+//! The views of a panorama: where their pixels look.
+
+use gausset_core::matrix::{Mat3, dot, mul_vec, norm, transpose_mul_vec};
+
+/// A pinhole view of a panorama, principal point in the middle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// Focal length, px.
+    pub focal: f64,
+    /// Width, px.
+    pub width: u32,
+    /// Height, px.
+    pub height: u32,
+    /// Rotation from the axes of the view to those of the panorama.
+    pub pano_from_view: Mat3,
+}
+
+impl View {
+    /// Unit direction, in the axes of the panorama, of the continuous point (x, y).
+    #[must_use]
+    pub fn bearing(&self, [x, y]: [f64; 2]) -> [f64; 3] {
+        let ray = [
+            (x - 0.5 * f64::from(self.width)) / self.focal,
+            (y - 0.5 * f64::from(self.height)) / self.focal,
+            1.0,
+        ];
+        let length = norm(ray);
+        mul_vec(&self.pano_from_view, ray.map(|v| v / length))
+    }
+
+    /// The continuous point in which a direction in the axes of the panorama is seen; `None` behind the view.
+    #[must_use]
+    pub fn pixel(&self, direction: [f64; 3]) -> Option<[f64; 2]> {
+        let [x, y, z] = transpose_mul_vec(&self.pano_from_view, direction);
+        (z > 0.0).then(|| {
+            [
+                0.5 * f64::from(self.width) + self.focal * x / z,
+                0.5 * f64::from(self.height) + self.focal * y / z,
+            ]
+        })
+    }
+
+    /// Where it looks.
+    fn axis(&self) -> [f64; 3] {
+        [0, 1, 2].map(|row| self.pano_from_view[row][2])
+    }
+}
+
+/// The view whose axis is nearest to a direction: features of a place that several views show are taken from it alone,
+/// where it is distorted least.
+pub(crate) fn nearest(views: &[View], direction: [f64; 3]) -> usize {
+    let along = |view: &View| dot(view.axis(), direction);
+    (1..views.len()).fold(0, |best, at| if along(&views[at]) > along(&views[best]) { at } else { best })
+}
+
+/// The rectangle `[left, top, right, bottom]` of a view, px, that holds everything that is nearer to its axis than to
+/// another's.
+pub(crate) fn own_part(views: &[View], index: usize) -> [usize; 4] {
+    /// Distance of the places that are asked, px.
+    const STEP: usize = 8;
+    let view = &views[index];
+    let (width, height) = (view.width as usize, view.height as usize);
+    let [mut left, mut top, mut right, mut bottom] = [width, height, 0, 0];
+    for y in (0..=height).step_by(STEP) {
+        for x in (0..=width).step_by(STEP) {
+            if nearest(views, view.bearing([x as f64, y as f64])) == index {
+                (left, top) = (left.min(x), top.min(y));
+                (right, bottom) = (right.max(x), bottom.max(y));
+            }
+        }
+    }
+    if left > right {
+        return [0; 4];
+    }
+    [
+        left.saturating_sub(STEP),
+        top.saturating_sub(STEP),
+        (right + STEP).min(width),
+        (bottom + STEP).min(height),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use gausset_core::se3::so3_exp;
+
+    /// A ring of eight views with a field of view of 90 degrees.
+    fn ring() -> Vec<View> {
+        let turn = |k: u32| so3_exp([0.0, f64::from(k) * std::f64::consts::FRAC_PI_4, 0.0]);
+        (0..8).map(|k| View { focal: 100.0, width: 200, height: 200, pano_from_view: turn(k) }).collect()
+    }
+
+    #[test]
+    fn directions_and_pixels_undo_each_other() {
+        for view in ring() {
+            let pixel = view.pixel(view.bearing([13.25, 180.5])).unwrap();
+            assert!((pixel[0] - 13.25).abs() < 1e-10 && (pixel[1] - 180.5).abs() < 1e-10);
+        }
+    }
+
+    #[test]
+    fn the_part_of_a_view_holds_all_that_is_nearest_to_it() {
+        let views = ring();
+        let [left, top, right, bottom] = own_part(&views, 3);
+        // Half of 45 degrees to either side.
+        assert!((left as f64 - (100.0 - 41.4)).abs() < 17.0 && (right as f64 - 141.4).abs() < 17.0);
+        assert_eq!((top, bottom), (0, 200));
+        for k in 0..200 {
+            let place = [f64::from(k), 50.0];
+            if nearest(&views, views[3].bearing(place)) == 3 {
+                assert!((left..=right).contains(&(k as usize)));
+            }
+        }
+    }
+}
