@@ -1,6 +1,8 @@
 //! Which panoramas are compared: all with all where they are few; else neighbours in the list, and those that look alike
 //! by a few of their largest features, wherever they are in the list (a walk that comes back).
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gausset_compute::Exec;
 
 use crate::features::Features;
@@ -16,8 +18,13 @@ const ALIKE: usize = 4;
 /// Least matches among them.
 const LEAST: usize = 6;
 
-/// Pairs of panoramas, ascending.
-pub(crate) fn choose(frames: &[Features], is_sequence: bool, exec: Exec<'_>) -> Vec<[usize; 2]> {
+/// Pairs of panoramas, ascending. Asked to stop, it looks no further.
+pub(crate) fn choose(
+    frames: &[Features],
+    is_sequence: bool,
+    exec: Exec<'_>,
+    stop: &AtomicBool,
+) -> Vec<[usize; 2]> {
     let count = frames.len();
     let mut pairs: Vec<[usize; 2]> = Vec::new();
     let reach = match (count <= ALL, is_sequence) {
@@ -32,14 +39,23 @@ pub(crate) fn choose(frames: &[Features], is_sequence: bool, exec: Exec<'_>) -> 
         // Where the order says nothing, the look alone decides.
         let alike = if is_sequence { ALIKE } else { ALIKE + 2 * NEIGHBOURS };
         let glances: Vec<Wide> = frames.iter().map(|frame| Wide::new(&largest(frame))).collect();
+        // Of each panorama those that share enough, by how much.
+        let mut votes: Vec<Vec<(usize, usize)>> = vec![Vec::new(); count];
         for a in 0..count {
-            let mut votes: Vec<(usize, usize)> = (0..count)
-                .filter(|&b| a.abs_diff(b) > reach)
-                .map(|b| (find(&glances[a], &glances[b], exec).len(), b))
-                .filter(|(votes, _)| *votes >= LEAST)
-                .collect();
+            if stop.load(Ordering::Relaxed) {
+                return pairs;
+            }
+            for b in a.saturating_add(reach + 1)..count {
+                let shared = find(&glances[a], &glances[b], exec).len();
+                if shared >= LEAST {
+                    votes[a].push((shared, b));
+                    votes[b].push((shared, a));
+                }
+            }
+        }
+        for (a, mut votes) in votes.into_iter().enumerate() {
             // Stable: of equal ones the earlier.
-            votes.sort_by(|x, y| y.0.cmp(&x.0));
+            votes.sort_by_key(|&(shared, _)| std::cmp::Reverse(shared));
             pairs.extend(votes.iter().take(alike).map(|&(_, b)| [a.min(b), a.max(b)]));
         }
         pairs.sort_unstable();

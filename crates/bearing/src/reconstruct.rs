@@ -124,7 +124,10 @@ pub fn reconstruct(
         report(1 + round);
         let mut points = points_of(&tracks, frames, &poses, factor * options.tolerance, exec);
         drop_lonely(&mut poses, &mut points);
-        adjust(&mut poses, &mut points, frames, 0.5 * options.tolerance, steps, exec);
+        adjust(&mut poses, &mut points, frames, 0.5 * options.tolerance, steps, exec, stop);
+    }
+    if stop.load(Ordering::Relaxed) {
+        return Err(Stopped);
     }
     // What the last adjustment moved out of reach.
     let mut points = points_of(&tracks, frames, &poses, options.tolerance, exec);
@@ -153,7 +156,7 @@ fn verify(
     stop: &AtomicBool,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<Vec<Verified>, Stopped> {
-    let pairs = pairs::choose(frames, options.is_sequence, exec);
+    let pairs = pairs::choose(frames, options.is_sequence, exec, stop);
     let mut matched = Vec::with_capacity(pairs.len());
     let mut first: Option<(usize, Wide)> = None;
     for (done, &[a, b]) in pairs.iter().enumerate() {
@@ -275,6 +278,7 @@ fn adjust(
     huber: f64,
     steps: usize,
     exec: Exec<'_>,
+    stop: &AtomicBool,
 ) {
     let places = numbers(&poses.iter().map(Option::is_some).collect::<Vec<bool>>());
     let sights = (0u32..).zip(points.iter()).flat_map(|(point, p)| p.sights.iter().map(move |s| (point, *s)));
@@ -287,7 +291,7 @@ fn adjust(
         points: points.iter().map(|point| point.position).collect(),
         observations: sights.filter_map(observation).collect(),
     };
-    problem.adjust(huber, steps, exec.pool);
+    problem.adjust(huber, steps, exec.pool, stop);
     for (pose, adjusted) in poses.iter_mut().flatten().zip(problem.poses) {
         *pose = adjusted;
     }

@@ -1,17 +1,22 @@
-//! Bundle adjustment: poses of panoramas and points together, so that bearings are off by the least angles.
+//! Bundle adjustment: poses of panoramas and points together, so that bearings are off by the least angles (Triggs et al.
+//! 2000, "Bundle adjustment: a modern synthesis").
 //!
 //! A point in the axes of a panorama is `y = R X + t`; its error is what `y/|y|` is off from the bearing `b`, along two
 //! directions across it, in radians (the sine of the angle). Levenberg-Marquardt; points are eliminated (Schur complement),
 //! errors are weighed by Huber. Sums are made by panorama in the order of observations: the same bytes for any number of
 //! threads.
 
+mod sighting;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use gausset_compute::Pool;
 use gausset_core::Pose;
-use gausset_core::matrix::{Mat3, cross, dot, mul_vec, norm};
+use gausset_core::matrix::{Mat3, dot, mul_vec};
 use gausset_core::se3;
 
 use crate::solve::{inverse_symmetric, solve};
-use crate::two_view::tangents;
+use sighting::{Row, linearise, loss};
 
 /// Points in a task.
 const PART: usize = 256;
@@ -33,45 +38,6 @@ pub(crate) struct Problem {
     pub(crate) points: Vec<[f64; 3]>,
     /// By points.
     pub(crate) observations: Vec<Observation>,
-}
-
-/// Derivatives of an error of two numbers.
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    error: [f64; 2],
-    by_pose: [[f64; POSE]; 2],
-    by_point: [[f64; 3]; 2],
-    weight: f64,
-}
-
-/// The error of a sighting, and its derivatives by a left twist of the pose and by the point.
-fn linearise(pose: &Pose, point: [f64; 3], bearing: [f64; 3], huber: f64) -> Row {
-    let y = pose.apply(point);
-    let distance = norm(y).max(1e-12);
-    let unit = y.map(|v| v / distance);
-    let across = tangents(bearing);
-    let error = across.map(|u| dot(u, unit));
-    // d(u · y/|y|)/dy = (u - (u · ŷ) ŷ)/|y|.
-    let by_place = across.map(|u| {
-        let along = dot(u, unit);
-        std::array::from_fn(|k| (u[k] - along * unit[k]) / distance)
-    });
-    let by_pose = by_place.map(|d: [f64; 3]| {
-        // y moves by ρ + φ × y, and d · (φ × y) = φ · (y × d).
-        let turn = cross(y, d);
-        [d[0], d[1], d[2], turn[0], turn[1], turn[2]]
-    });
-    let by_point = by_place.map(|d| gausset_core::matrix::transpose_mul_vec(&pose.rotation, d));
-    let size = libm::sqrt(error[0] * error[0] + error[1] * error[1]);
-    Row { error, by_pose, by_point, weight: if size > huber { huber / size } else { 1.0 } }
-}
-
-/// Huber's loss of a sighting; what lies behind counts as if it were across.
-fn loss(pose: &Pose, point: [f64; 3], bearing: [f64; 3], huber: f64) -> f64 {
-    let y = pose.apply(point);
-    let unit = y.map(|v| v / norm(y).max(1e-12));
-    let size = if dot(unit, bearing) < 0.0 { 1.0 } else { norm(cross(unit, bearing)) };
-    if size > huber { huber * (2.0 * size - huber) } else { size * size }
 }
 
 impl Problem {
@@ -98,8 +64,8 @@ impl Problem {
     }
 
     /// Makes it better, by at most `rounds` steps; errors beyond `huber` (radians) count by their size, not its square.
-    /// Returns the root of the mean loss, radians.
-    pub(crate) fn adjust(&mut self, huber: f64, rounds: usize, pool: &Pool) -> f64 {
+    /// Returns the root of the mean loss, radians. Asked to stop, it stays as good as it is.
+    pub(crate) fn adjust(&mut self, huber: f64, rounds: usize, pool: &Pool, stop: &AtomicBool) -> f64 {
         let starts = self.starts();
         let mut of_pose = vec![Vec::new(); self.poses.len()];
         for (at, observation) in self.observations.iter().enumerate() {
@@ -110,7 +76,7 @@ impl Problem {
         for _ in 0..rounds {
             let rows = self.rows(huber, pool);
             let mut better = None;
-            while better.is_none() && damping < 1e8 {
+            while better.is_none() && damping < 1e8 && !stop.load(Ordering::Relaxed) {
                 let Some(next) = self.step(&rows, &starts, &of_pose, damping, pool) else {
                     damping *= 10.0;
                     continue;
@@ -229,7 +195,7 @@ impl Problem {
                 }
             }
             // W V⁻¹ of this sighting, against W of all sightings of the point.
-            let w = coupling(row);
+            let w = row.coupling();
             let through: [[f64; 3]; POSE] = w.map(|w| {
                 let inverse = &eliminated[p].inverse;
                 std::array::from_fn(|k| (0..3).map(|m| w[m] * inverse[m][k]).sum())
@@ -242,7 +208,7 @@ impl Problem {
                 if j == 0 || j > i {
                     continue;
                 }
-                let v = coupling(other);
+                let v = other.coupling();
                 for k in 0..POSE {
                     for l in 0..POSE {
                         block[k * width + POSE * j + l] -= dot(through[k], v[l]);
@@ -257,15 +223,6 @@ impl Problem {
         }
         (block, right)
     }
-}
-
-/// `Jᵀ J` between a pose and a point.
-fn coupling(row: &Row) -> [[f64; 3]; POSE] {
-    std::array::from_fn(|k| {
-        std::array::from_fn(|m| {
-            row.weight * (row.by_pose[0][k] * row.by_point[0][m] + row.by_pose[1][k] * row.by_point[1][m])
-        })
-    })
 }
 
 /// What is left of a point when it is eliminated.
@@ -300,49 +257,14 @@ impl Eliminated {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::two_view::tests::{turn_between, vector};
+    use gausset_core::matrix::norm;
     use gausset_core::se3::so3_exp;
 
-    #[test]
-    fn derivatives_are_those_of_finite_differences() {
-        for seed in 0..50 {
-            let pose = Pose { rotation: so3_exp(vector(seed, 0, 0)), translation: vector(seed, 1, 0) };
-            let point = vector(seed, 2, 0).map(|v| 4.0 * v);
-            let y = pose.apply(point);
-            let off = vector(seed, 3, 0);
-            let bearing: [f64; 3] = std::array::from_fn(|k| y[k] / norm(y) + 0.3 * off[k]);
-            let bearing = bearing.map(|v| v / norm(bearing));
-            let row = linearise(&pose, point, bearing, 10.0);
-            let h = 1e-6;
-            for k in 0..POSE {
-                let mut twist = [0.0; POSE];
-                twist[k] = h;
-                let ahead = linearise(&se3::exp(twist).compose(&pose), point, bearing, 10.0);
-                twist[k] = -h;
-                let behind = linearise(&se3::exp(twist).compose(&pose), point, bearing, 10.0);
-                for e in 0..2 {
-                    let numeric = (ahead.error[e] - behind.error[e]) / (2.0 * h);
-                    assert!((numeric - row.by_pose[e][k]).abs() < 1e-6 * (1.0 + numeric.abs()), "{seed} {k}");
-                }
-            }
-            for k in 0..3 {
-                let moved = |by: f64| {
-                    let mut point = point;
-                    point[k] += by;
-                    linearise(&pose, point, bearing, 10.0).error
-                };
-                let (ahead, behind) = (moved(h), moved(-h));
-                for e in 0..2 {
-                    let numeric = (ahead[e] - behind[e]) / (2.0 * h);
-                    assert!(
-                        (numeric - row.by_point[e][k]).abs() < 1e-6 * (1.0 + numeric.abs()),
-                        "{seed} {k}"
-                    );
-                }
-            }
-        }
-    }
+    use super::*;
+    use crate::two_view::tangents;
+    use crate::two_view::tests::{turn_between, vector};
+
+    static GO: AtomicBool = AtomicBool::new(false);
 
     /// Six panoramas among 200 points that all see, with bearings turned by up to `noise` radians.
     fn problem(noise: f64) -> (Problem, Problem) {
@@ -379,7 +301,7 @@ mod tests {
         let mut results = Vec::new();
         for threads in [1, 3] {
             let mut found = start.clone();
-            let error = found.adjust(1e-2, 50, &Pool::new(threads));
+            let error = found.adjust(1e-2, 50, &Pool::new(threads), &GO);
             assert!(error < 1e-10, "{error}");
             let way = |p: &Problem, k: usize| -> [f64; 3] {
                 let (a, b) = (p.poses[k].centre(), p.poses[0].centre());
@@ -415,7 +337,7 @@ mod tests {
                 (at - 1) % 37 != 0
             }
         });
-        start.adjust(1e-3, 50, &Pool::new(2));
+        start.adjust(1e-3, 50, &Pool::new(2), &GO);
         for k in 1..6 {
             let off = turn_between(&start.poses[k].rotation, &truth.poses[k].rotation).to_degrees();
             assert!(off < 0.1, "{off}");
