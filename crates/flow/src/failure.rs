@@ -209,7 +209,9 @@ impl From<AlignError> for Failure {
             AlignError::Matches { .. } => Self::new("matches", error),
             AlignError::Folder(OwnedError::NotOurs { .. }) => Self::new("exists", error),
             AlignError::Folder(_) => Self::new("write", error),
-            AlignError::Picture(_) | AlignError::TooMany { .. } => Self::new("frames", error),
+            AlignError::Picture(_) | AlignError::Size { .. } | AlignError::TooMany { .. } => {
+                Self::new("frames", error)
+            }
             AlignError::Stopped => Self::stopped(),
             _ => Self::new("colmap", error),
         }

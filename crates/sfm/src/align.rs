@@ -172,6 +172,19 @@ pub enum AlignError {
     /// A picture that the built-in aligner cannot read.
     #[error(transparent)]
     Picture(#[from] ImageError),
+    /// A picture that is not the view of this name.
+    #[error(
+        "{}: size: {}x{} px (expected {}x{}, as its view); split again",
+        path.display(), found[0], found[1], expected[0], expected[1]
+    )]
+    Size {
+        /// The picture.
+        path: PathBuf,
+        /// Its width and height.
+        found: [u32; 2],
+        /// Those of its view.
+        expected: [u32; 2],
+    },
     /// More frames than the built-in aligner takes.
     #[error(
         "frames: {frames} are too many for the own aligner (expected at most {most}); take fewer, or ⟨aligner = colmap⟩"

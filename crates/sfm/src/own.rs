@@ -69,7 +69,7 @@ fn features_of(job: &Job, frame: usize, exec: Exec<'_>, stop: &AtomicBool) -> Re
         let result = if stop.load(Ordering::Relaxed) {
             Err(AlignError::Stopped)
         } else {
-            read(job, &names[view])
+            read(job, &job.views[view], &names[view])
                 .map(|picture| features::find(&job.views, view, &picture, limit, exec.level))
         };
         if let Ok(mut slot) = found[view].lock() {
@@ -86,8 +86,13 @@ fn features_of(job: &Job, frame: usize, exec: Exec<'_>, stop: &AtomicBool) -> Re
 }
 
 /// A view and its mask.
-fn read(job: &Job, name: &str) -> Result<Picture, AlignError> {
-    let picture = decode_file(&job.images.join(name))?;
+fn read(job: &Job, view: &View, name: &str) -> Result<Picture, AlignError> {
+    let path = job.images.join(name);
+    let picture = decode_file(&path)?;
+    let (found, expected) = ([picture.width, picture.height], [view.width, view.height]);
+    if found != expected {
+        return Err(AlignError::Size { path, found, expected });
+    }
     let mask =
         job.masks.as_ref().map(|folder| folder.join(format!("{name}.png"))).filter(|path| path.is_file());
     let keep = mask.map(|path| keep_of(&path, [picture.width, picture.height])).transpose()?;
