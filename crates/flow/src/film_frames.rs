@@ -7,7 +7,7 @@ use gausset_pano::selection::{
 };
 use gausset_pano::video::{Video, VideoError};
 
-use crate::{Event, Failure, Host, Part, Stage};
+use crate::{Event, Failure, FramesChosen, Host, Part, Stage};
 
 /// What is asked of a choice of frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -62,39 +62,6 @@ impl SelectChoice {
             max_frames: max_frames.map(|most| most as usize),
         };
         Ok((select != Select::All).then_some(wanted))
-    }
-}
-
-/// What was chosen of a film.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FramesChosen {
-    /// By what.
-    pub select: Select,
-    /// Degrees of parallax between neighbours, by space.
-    pub step: Option<f64>,
-    /// Frames a second, by time.
-    pub fps: Option<f64>,
-    /// Frames that are taken.
-    pub kept: usize,
-    /// Frames of the film.
-    pub frames: usize,
-    /// Why the others are not, and how many.
-    pub dropped: Vec<(Reason, usize)>,
-}
-
-impl FramesChosen {
-    /// What a selection has chosen.
-    #[must_use]
-    pub fn of(selection: &Selection) -> Self {
-        let header = &selection.header;
-        Self {
-            select: header.select,
-            step: header.used_step,
-            fps: header.fps,
-            kept: header.kept,
-            frames: header.frames,
-            dropped: selection.reasons(false).into_iter().collect(),
-        }
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_field::fit::FitProgress;
 
-use crate::film_frames::FramesChosen;
-use crate::panos::PanoAlignment;
-use crate::photos::PhotoAlignment;
+use crate::frames_chosen::FramesChosen;
+use crate::panos::alignment::PanoAlignment;
+use crate::panos::masked::MaskShare;
+use crate::photos::alignment::PhotoAlignment;
 use crate::{Failure, Watcher};
 
 /// Something that happened in a job, as data.
@@ -62,7 +63,7 @@ pub enum Event {
     /// These frames of a film are taken.
     FramesChosen(FramesChosen),
     /// A model looked for what is not to be seen, and masked so much.
-    Masked(crate::panos::split::MaskShare),
+    Masked(MaskShare),
     /// Panoramas were cut, and this is where the time went.
     Cut(gausset_pano::split::StageTimes),
     /// Points were added far away, where there is sky.

@@ -25,6 +25,7 @@ pub mod evaluate;
 mod failure;
 pub mod fields;
 pub mod film_frames;
+mod frames_chosen;
 mod host;
 #[cfg(feature = "gpu")]
 mod kernel_files;
@@ -46,5 +47,6 @@ pub mod training;
 mod watcher;
 
 pub use failure::Failure;
+pub use frames_chosen::FramesChosen;
 pub use host::{Event, Host, Part, Stage};
 pub use watcher::Watcher;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use gausset_flow::film_frames::FramesChosen;
-use gausset_flow::panos::PanoAlignment;
-use gausset_flow::panos::split::{MaskShare, SplitForecast};
+use gausset_flow::FramesChosen;
+use gausset_flow::panos::split::SplitForecast;
+use gausset_flow::panos::{MaskShare, PanoAlignment};
 use gausset_flow::photos::PhotoAlignment;
 use gausset_flow::training::Trained;
 use gausset_io::run_folder::{eval_folder, splats_path};

@@ -1,6 +1,7 @@
 //! 360-degree footage: views, poses, and from panoramas to a splat.
 
 pub mod align;
+pub(crate) mod alignment;
 pub mod calibrate;
 pub mod colour;
 pub mod compare;
@@ -8,6 +9,7 @@ pub mod convert;
 pub mod export;
 pub mod frames;
 pub(crate) mod known;
+pub(crate) mod masked;
 pub mod masks;
 pub mod model;
 pub mod run;
@@ -18,12 +20,13 @@ pub mod split;
 pub mod still;
 pub mod track;
 
-pub use align::PanoAlignment;
+pub use alignment::PanoAlignment;
 pub use calibrate::{CalibrateOptions, CircleRadius};
 pub use colour::ColourChoice;
 pub use convert::{ConvertOptions, panorama_of};
 pub use frames::{FilmKind, FramesOptions};
 pub use known::KnownChoice;
+pub use masked::MaskShare;
 pub use masks::MasksOptions;
 pub use run::{PanoOptions, PanoRun};
 pub use shape::{ShapeChoice, SourceShape};

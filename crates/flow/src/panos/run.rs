@@ -20,13 +20,15 @@ use gausset_pano::split::{Description, Report};
 use gausset_train::{Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
 
-use super::align::{self, PanoAlignment};
+use super::align;
+use super::alignment::PanoAlignment;
 use super::colour::ColourChoice;
 use super::known::KnownChoice;
 use super::model;
 use super::source::FrameChoice;
 use super::sphere;
-use super::split::{self, MaskShare, SplitOptions, ViewChoice};
+use super::masked::MaskShare;
+use super::split::{self, SplitOptions, ViewChoice};
 use super::track::TrackOffset;
 use crate::mask_engine::{EngineKind, MaskEngine};
 use crate::tool::{SILENCE, ToolOptions};

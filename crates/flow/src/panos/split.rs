@@ -20,6 +20,7 @@ use gausset_train::MemoryLimit;
 use serde::Serialize;
 
 use super::colour::{self, ColourChoice};
+use super::masked::MaskShare;
 use super::source::{FrameChoice, Source};
 use crate::mask_engine::MaskEngine;
 use crate::tool::SILENCE;
@@ -365,21 +366,6 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
 
 /// Folder in the output for masks that a model makes.
 const PANORAMA_MASKS: &str = "panorama_masks";
-
-/// What a model masked.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct MaskShare {
-    /// Frames that were looked at.
-    pub frames: usize,
-    /// Those in which something was found.
-    pub with_finds: usize,
-    /// Mean over the frames of the share of the sphere that is removed.
-    pub removed_mean: f64,
-    /// The largest of these shares.
-    pub removed_worst: f64,
-    /// Frames without a mask because they cannot be used.
-    pub skipped: usize,
-}
 
 /// Masks of the frames of a source by a model; `None` when it was to stop.
 ///

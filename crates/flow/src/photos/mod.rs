@@ -7,6 +7,7 @@
 //! Frames and model have a marker of ours and a record of what they were made with ([`crate::records`]). What has no
 //! marker is somebody else's: frames are never put among it, a model only where it may be replaced.
 
+pub(crate) mod alignment;
 mod model;
 mod pictures;
 
@@ -16,7 +17,7 @@ use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::CameraModel;
 use gausset_pano::selection::Wanted;
 use gausset_train::{TrainConfig, TrainOptions};
-use serde::Serialize;
+pub use alignment::PhotoAlignment;
 
 use crate::film_frames::{Rates, SelectChoice};
 use crate::tool::ToolOptions;
@@ -124,24 +125,6 @@ impl PhotoOptions {
             overwrite: Overwrite::Refuse,
         }
     }
-}
-
-/// An alignment of photographs: a stable contract.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct PhotoAlignment {
-    /// Photographs.
-    pub frames: usize,
-    /// Those with a pose.
-    pub registered: usize,
-    /// Points of the model.
-    pub points: usize,
-    /// Mean reprojection error, px.
-    pub mean_reprojection_px: f64,
-    /// Names of the photographs without a pose.
-    pub unregistered: Vec<String>,
-    /// Folder of the model.
-    #[serde(skip)]
-    pub model: PathBuf,
 }
 
 /// Aligns photographs or the frames of a video: writes `OUTPUT/sparse/0`.

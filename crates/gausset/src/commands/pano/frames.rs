@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::film_frames::{FramesChosen, SelectChoice};
+use gausset_flow::FramesChosen;
+use gausset_flow::film_frames::SelectChoice;
 use gausset_flow::panos::frames::frames;
 use gausset_flow::panos::{FilmKind, FramesOptions};
 use gausset_flow::tool::SILENCE;
