@@ -32,6 +32,7 @@ mod kernel_files;
 #[cfg(feature = "masks")]
 pub mod mask;
 pub mod mask_engine;
+mod memory;
 pub mod page;
 pub mod panos;
 pub mod photos;

@@ -7,9 +7,10 @@ use gausset_pano::eac;
 use gausset_pano::film::Film;
 use gausset_pano::frames::{SourceFrame, list_frames, source_frame};
 use gausset_pano::load::{self, Limits};
+use gausset_pano::selection::FILE;
 use gausset_pano::split::{self, Description};
 
-use super::{MaskOptions, turns};
+use super::MaskOptions;
 use crate::panos::source::Source;
 use crate::panos::{FrameChoice, ShapeChoice};
 use crate::tool::SILENCE;
@@ -97,7 +98,7 @@ impl Input {
     pub(super) fn is_film(&self) -> bool {
         match self {
             Self::Panoramas(source) => source.film.is_some(),
-            Self::Views(folder, ..) => turns::is_of_film(folder),
+            Self::Views(folder, ..) => folder.join(FILE).is_file(),
             Self::Photographs(_) => false,
         }
     }

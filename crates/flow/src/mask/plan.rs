@@ -11,7 +11,7 @@ use super::input::Input;
 use super::sighting::MOST_LOOKS;
 use super::{MaskOptions, Modes};
 use crate::panos::source::Source;
-use crate::panos::split::budget;
+use crate::memory::budget;
 use crate::{Failure, device};
 
 /// Bytes a pixel of the panorama that finds are carried to, while it is worked over: the mask, the planes with which its

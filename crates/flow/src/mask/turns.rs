@@ -25,11 +25,6 @@ pub(super) fn known(input: &Input) -> Vec<Option<Mat3>> {
     }
 }
 
-/// Whether a split is one of a film.
-pub(super) fn is_of_film(folder: &Path) -> bool {
-    folder.join(FILE).is_file()
-}
-
 fn lines(folder: &Path) -> Vec<Line> {
     let text = input::read_to_string(&folder.join(FILE), MAX_BYTES).unwrap_or_default();
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()

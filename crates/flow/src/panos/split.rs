@@ -24,6 +24,7 @@ use super::masked::MaskShare;
 use super::source::{FrameChoice, Source};
 use crate::mask_engine::MaskEngine;
 use crate::tool::SILENCE;
+use crate::memory::budget;
 use crate::{Event, Failure, Host, Part, Stage, device, profiling};
 
 /// Which views.
@@ -437,27 +438,4 @@ fn check_space(folder: &Path, frames: &[SourceFrame], settings: &Settings) -> Re
         ));
     }
     Ok(())
-}
-
-/// Least that `--max-memory` may be.
-const LEAST_MEMORY: u64 = 64 << 20;
-/// What the program itself takes, beside frames and tables.
-const PROGRAM_MEMORY: u64 = 24 << 20;
-
-/// Bytes for frames and tables.
-pub(crate) fn budget(limit: MemoryLimit) -> Result<u64, Failure> {
-    match limit {
-        MemoryLimit::Auto => Ok(quarter_of_the_machine()),
-        MemoryLimit::Bytes(bytes) if bytes < LEAST_MEMORY => {
-            let (least, found) = (units::bytes(LEAST_MEMORY), units::bytes(bytes));
-            Err(Failure::usage(format!("⟨max-memory⟩: expected at least {least}, found {found}")))
-        }
-        MemoryLimit::Bytes(bytes) => Ok(bytes - PROGRAM_MEMORY),
-    }
-}
-
-/// A quarter of the machine's memory, at most 2 GiB.
-fn quarter_of_the_machine() -> u64 {
-    let all = gausset_compute::machine::memory_bytes().unwrap_or(4 << 30);
-    (all / 4).clamp(LEAST_MEMORY, 2 << 30)
 }
