@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use gausset_pano::selection::{
-    FPS, Measured, Reason, STEP, Select, Selection, SelectionError, Shows, Wanted, measure,
+    FPS, Measured, STEP, Select, Selection, SelectionError, Shows, Wanted, measure,
 };
 use gausset_pano::video::{Video, VideoError};
 

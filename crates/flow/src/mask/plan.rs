@@ -10,8 +10,8 @@ use super::frame::{SMALL, WIDEST, side_of};
 use super::input::Input;
 use super::sighting::MOST_LOOKS;
 use super::{MaskOptions, Modes};
-use crate::panos::source::Source;
 use crate::memory::budget;
+use crate::panos::source::Source;
 use crate::{Failure, device};
 
 /// Bytes a pixel of the panorama that finds are carried to, while it is worked over: the mask, the planes with which its

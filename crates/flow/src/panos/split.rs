@@ -23,8 +23,8 @@ use super::colour::{self, ColourChoice};
 use super::masked::MaskShare;
 use super::source::{FrameChoice, Source};
 use crate::mask_engine::MaskEngine;
-use crate::tool::SILENCE;
 use crate::memory::budget;
+use crate::tool::SILENCE;
 use crate::{Event, Failure, Host, Part, Stage, device, profiling};
 
 /// Which views.

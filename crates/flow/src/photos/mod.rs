@@ -13,11 +13,11 @@ mod pictures;
 
 use std::path::{Path, PathBuf};
 
+pub use alignment::PhotoAlignment;
 use gausset_io::atomic::Overwrite;
 use gausset_io::dataset::CameraModel;
 use gausset_pano::selection::Wanted;
 use gausset_train::{TrainConfig, TrainOptions};
-pub use alignment::PhotoAlignment;
 
 use crate::film_frames::{Rates, SelectChoice};
 use crate::tool::ToolOptions;

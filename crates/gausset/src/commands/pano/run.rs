@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use gausset_flow::Host;
-use gausset_flow::panos::run as pano_run;
 use gausset_flow::panos::MaskShare;
+use gausset_flow::panos::run as pano_run;
 use gausset_flow::panos::{PanoOptions, PanoRun};
 use gausset_pano::layout::Layout;
 use gausset_train::TrainOptions;
