@@ -7,6 +7,7 @@ use gausset_pano::selection::{
 };
 use gausset_pano::video::{Video, VideoError};
 
+use crate::panos::track::{TrackChoice, metres_of_film};
 use crate::{Event, Failure, FramesChosen, Host, Part, Stage};
 
 /// What is asked of a choice of frames.
@@ -91,11 +92,12 @@ pub(crate) fn select(
     video: &Video,
     shows: &Shows,
     wanted: &Wanted,
+    track: Option<&TrackChoice>,
     known: &Path,
     host: &mut Host<'_>,
 ) -> Result<Selection, Failure> {
     let film = Measured::of(video, shows);
-    let (lines, notes) = match Selection::known(known, &film) {
+    let (mut lines, notes) = match Selection::known(known, &film) {
         Some(known) => known,
         None => {
             host.stage(Stage::LookAtFrames);
@@ -112,6 +114,10 @@ pub(crate) fn select(
             (lines, times.note.into_iter().collect())
         }
     };
+    if let Some(track) = track {
+        let times: Vec<f64> = lines.iter().map(|line| line.time).collect();
+        Selection::set_metres(&mut lines, &metres_of_film(track, &times, host)?);
+    }
     let selection = Selection::new(video, film, lines, notes, wanted)?;
     for note in &selection.header.notes {
         host.warn("the video", format!("{}: {note}", video.path.display()));

@@ -9,6 +9,8 @@ pub struct FramesChosen {
     pub select: Select,
     /// Degrees of parallax between neighbours, by space.
     pub step: Option<f64>,
+    /// Metres that such a step stands for where a track tells the way.
+    pub step_metres: Option<f64>,
     /// Frames a second, by time.
     pub fps: Option<f64>,
     /// Frames that are taken.
@@ -27,6 +29,7 @@ impl FramesChosen {
         Self {
             select: header.select,
             step: header.used_step,
+            step_metres: header.step_metres,
             fps: header.fps,
             kept: header.kept,
             frames: header.frames,

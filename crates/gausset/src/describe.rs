@@ -195,7 +195,10 @@ pub(crate) fn split_times(times: &StageTimes) -> String {
 /// Which frames of a film are taken, and why not the others.
 pub(crate) fn frames_chosen(chosen: &FramesChosen) -> String {
     let by = match (chosen.select, chosen.step, chosen.fps) {
-        (Select::Space, Some(step), _) => format!(", {step:.2} degrees of parallax apart"),
+        (Select::Space, Some(step), _) => {
+            let metres = chosen.step_metres.map(|metres| format!(" or {metres:.2} m of the track"));
+            format!(", {step:.2} degrees of parallax{} apart", metres.unwrap_or_default())
+        }
         (Select::Time, _, Some(fps)) => format!(", {fps} a second"),
         _ => String::new(),
     };

@@ -73,3 +73,55 @@ fn a_walk_gives_equal_steps_and_a_stop_one_frame() {
     let by_time = choose(&Wanted { select: Select::Time, fps: 4.0, ..Wanted::default() });
     assert_eq!(by_time.picks().len(), 10);
 }
+
+#[test]
+fn a_track_gives_equal_steps_in_metres_where_parallax_misleads() {
+    let name = "a_track_gives_equal_steps_in_metres_where_parallax_misleads";
+    if gausset_process::find("ffmpeg").is_none() {
+        skip_for_tool(name, "ffmpeg is not installed");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("walk.mp4");
+    // Sharp frames of a walk, a stop, a turn, a run, and a walk again.
+    let mut shots = walk::shots(8.5);
+    for shot in &mut shots {
+        shot.exposed = vec![shot.pose];
+        shot.is_duplicate = false;
+    }
+    walk::film(&path, &shots, 256, [480, 240]);
+    let never = AtomicBool::new(false);
+    let film =
+        Film::open(&path, Choice::default(), false, [16_384, 8192], Duration::from_secs(60), &never).unwrap();
+    let (lines, _) = measure(&film.video, &Shows::Sphere, &never, &mut |_| {}).unwrap();
+    let choose = |metres: Option<&[f64]>| {
+        let mut lines = lines.clone();
+        if let Some(metres) = metres {
+            let metres: Vec<Option<f64>> = metres.iter().copied().map(Some).collect();
+            Selection::set_metres(&mut lines, &metres);
+        }
+        let measured = Measured::of(&film.video, &Shows::Sphere);
+        Selection::new(&film.video, measured, lines, Vec::new(), &Wanted::default()).unwrap()
+    };
+    // A place that is so many times as large looks the same from a camera that goes so many times as far.
+    let way = |larger: f64| -> Vec<f64> {
+        let mut way = vec![0.0];
+        for (k, pair) in shots.windows(2).enumerate() {
+            let scale = if k > 156 { larger } else { 1.0 };
+            way.push(way[k] + scale * walk::distance(&pair[0].pose, &pair[1].pose));
+        }
+        way
+    };
+    let spread = |selection: &Selection, way: &[f64]| {
+        let steps: Vec<f64> = selection.picks().windows(2).map(|p| way[p[1]] - way[p[0]]).collect();
+        walk::spread(&steps)
+    };
+    let (room, plain) = (way(1.0), choose(None));
+    let with = choose(Some(&room));
+    assert!(spread(&with, &room) <= spread(&plain, &room).max(0.195), "{with:?}");
+    let wide = way(6.0);
+    let with = choose(Some(&wide));
+    let (before, now) = (spread(&plain, &wide), spread(&with, &wide));
+    assert!(before > 0.5 && now <= 0.25, "{before} {now} {:?} {:?}", plain.picks(), with.picks());
+    assert!(with.reasons(true)[&Reason::Track] > 5 && with.header.step_metres.is_some(), "{with:?}");
+}

@@ -7,6 +7,7 @@
 //! own      the aligner of panoramas that is built in (`gausset-bearing`): views in, the same model out
 //! model    the model as checked poses per frame; metric scale from GPS; written with rigs and frames
 //! compare  poses against others of the same pictures: similarity fit, errors of centres and rotations, drift
+//! speed    how far a receiver has come, by its speed
 //! track    the way of a receiver beside that of the camera: offset of the clocks, similarity
 //! reprojection  a model's points against its pictures, in px and degrees
 //! ```
@@ -21,6 +22,7 @@ pub mod matches;
 pub mod model;
 mod own;
 pub mod reprojection;
+pub mod speed;
 pub mod tool;
 pub mod track;
 

@@ -12,6 +12,7 @@ use gausset_pano::selection::{Selection, Shows, THUMBNAIL, most_shown, sheet};
 use gausset_pano::video::{Choice, Video};
 
 use super::source::shows;
+use super::track::TrackChoice;
 use crate::film_frames::{Rates, SelectChoice, select};
 use crate::tool::SILENCE;
 use crate::{Failure, Host};
@@ -50,6 +51,8 @@ pub struct FramesOptions {
     pub lens: Option<PathBuf>,
     /// At most so many frames.
     pub max_frames: Option<u32>,
+    /// The way of the camera where its pictures say little of it.
+    pub track: Option<TrackChoice>,
     /// Whether files that are there may be replaced.
     pub overwrite: Overwrite,
     /// Seconds for which ffmpeg may say nothing.
@@ -73,6 +76,7 @@ impl FramesOptions {
             is_stereo: false,
             lens: None,
             max_frames: None,
+            track: None,
             overwrite: Overwrite::Refuse,
             tool_timeout: SILENCE,
         }
@@ -139,13 +143,15 @@ pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Res
         max_frames: options.max_frames.map(|most| most as usize),
         ..gausset_pano::selection::Wanted::default()
     });
+    let track = options.track.as_ref();
+    TrackChoice::check(track, Some(&wanted))?;
     let opened = options.open(host);
     let (video, shows) = host.unless_stopped(opened)?;
     if !is_dry {
         let mut files = [&options.output, &options.sheet].into_iter();
         files.try_for_each(|file| refuse_existing(&Disk, file, options.overwrite))?;
     }
-    let selection = select(&video, &shows, &wanted, &options.output, host)?;
+    let selection = select(&video, &shows, &wanted, track, &options.output, host)?;
     if is_dry {
         return Ok(selection);
     }

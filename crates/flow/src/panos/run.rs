@@ -16,6 +16,7 @@ use gausset_io::dataset::scene_extent;
 use gausset_pano::export::Poses;
 use gausset_pano::far_points::far_points;
 use gausset_pano::layout::Layout;
+use gausset_pano::selection::Select;
 use gausset_pano::split::{Description, Report};
 use gausset_train::{Exposure, Panoramas, Quality, TrainConfig, TrainOptions};
 use serde_json::{Value, json};
@@ -26,10 +27,10 @@ use super::colour::ColourChoice;
 use super::known::KnownChoice;
 use super::masked::MaskShare;
 use super::model;
-use super::source::FrameChoice;
+use super::source::{FrameChoice, is_picture};
 use super::sphere;
 use super::split::{self, SplitOptions, ViewChoice};
-use super::track::TrackOffset;
+use super::track::{TrackChoice, TrackOffset};
 use crate::mask_engine::{EngineKind, MaskEngine};
 use crate::tool::{SILENCE, ToolOptions};
 use crate::training::{self, Conditions, Trained};
@@ -324,7 +325,7 @@ fn made_with(options: &PanoOptions) -> Value {
         "lut": place(&options.colours.lut),
         "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),
         "every": frames.every,
-        "select": frames.select.select.map(gausset_pano::selection::Select::name),
+        "select": frames.select.select.map(Select::name),
         "step": frames.select.step,
         "fps": frames.fps,
         "start": frames.start,
@@ -372,6 +373,16 @@ fn training_options(options: &PanoOptions, data: &Path, registered: Option<usize
     })
 }
 
+/// The track, where it has a say in which frames are taken.
+fn track_of_film(options: &PanoOptions) -> Option<TrackChoice> {
+    let is_film = options.input.is_file() && !options.input.extension().is_some_and(is_picture);
+    let wanted = options.frames.select.select;
+    let by_space = wanted.map_or(options.frames.fps.is_none() && options.frames.sharpest_of == 1, |select| {
+        select == Select::Space
+    });
+    options.known.track.clone().filter(|_| is_film && by_space)
+}
+
 fn split_options(
     options: &PanoOptions,
     output: &Path,
@@ -380,7 +391,7 @@ fn split_options(
 ) -> SplitOptions {
     SplitOptions {
         views,
-        frames: options.frames.clone(),
+        frames: FrameChoice { track: track_of_film(options), ..options.frames.clone() },
         crop_bottom: options.crop_bottom,
         masks: options.masks.clone(),
         mask_command: options.mask_command.clone(),

@@ -14,6 +14,7 @@ use gausset_pano::selection::{FILE, Selection, Shows, Wanted};
 use gausset_pano::video::Choice;
 
 use super::shape::ShapeChoice;
+use super::track::TrackChoice;
 use crate::film_frames::{self, Rates, SelectChoice};
 use crate::{Failure, Host};
 
@@ -40,6 +41,8 @@ pub struct FrameChoice {
     pub max_frames: Option<u32>,
     /// What the pictures look like.
     pub shape: ShapeChoice,
+    /// Video: the way of the camera where its pictures say little of it.
+    pub track: Option<TrackChoice>,
 }
 
 impl Default for FrameChoice {
@@ -55,6 +58,7 @@ impl Default for FrameChoice {
             lens: None,
             max_frames: None,
             shape: ShapeChoice::default(),
+            track: None,
         }
     }
 }
@@ -72,6 +76,8 @@ pub struct Source {
     pub film: Option<Film>,
     /// What is wanted of the film, until frames are chosen.
     wanted: Option<Wanted>,
+    /// The way of the camera, until then.
+    track: Option<TrackChoice>,
     /// Which frames of the film were chosen, and why.
     pub selection: Option<Selection>,
     /// Whether the upper of two eyes is to be taken.
@@ -105,6 +111,11 @@ impl Source {
             Self::of_folder(input, choice, limits)
         };
         let source = host.unless_stopped(source)?;
+        if choice.track.is_some() && source.film.is_none() {
+            return Err(Failure::usage(
+                "⟨track⟩: chooses frames of a video (found pictures; `gausset pano align` takes it for their places)",
+            ));
+        }
         if choice.is_stereo && source.projection.is_some() {
             return Err(Failure::usage("⟨stereo⟩: is for panoramas (found other frames)"));
         }
@@ -125,6 +136,7 @@ impl Source {
             projection: None,
             film: None,
             wanted: None,
+            track: None,
             selection: None,
             is_stereo: false,
             limits,
@@ -138,7 +150,9 @@ impl Source {
     /// ffmpeg fails; the job was asked to stop.
     pub fn choose(mut self, folder: &Path, host: &mut Host<'_>) -> Result<Self, Failure> {
         let (Some(film), Some(wanted)) = (&self.film, &self.wanted) else { return Ok(self) };
-        let selection = film_frames::select(&film.video, &shows(film), wanted, &folder.join(FILE), host)?;
+        let known = folder.join(FILE);
+        let track = self.track.as_ref();
+        let selection = film_frames::select(&film.video, &shows(film), wanted, track, &known, host)?;
         let film = film.clone().picked(&selection.picks());
         self.frames = video_frames(&film.video);
         (self.film, self.selection, self.wanted) = (Some(film), Some(selection), None);
@@ -190,6 +204,7 @@ impl Source {
             max_frames: choice.max_frames,
         };
         let wanted = choice.select.wanted(rates)?;
+        TrackChoice::check(choice.track.as_ref(), wanted.as_ref())?;
         // What is chosen one by one is chosen among all.
         let chosen = Choice { fps: if wanted.is_none() { fps } else { None }, start, end, sharpest_of };
         let largest = [limits.width, limits.height];
@@ -216,7 +231,8 @@ impl Source {
             return Err(Failure::usage("⟨every⟩: is for folders of pictures; say ⟨fps⟩ for a video"));
         }
         // ffmpeg gives the upper eye alone.
-        Ok(Self { film: Some(film), wanted, ..Self::of_files(frames, around, limits) })
+        let track = choice.track.clone();
+        Ok(Self { film: Some(film), wanted, track, ..Self::of_files(frames, around, limits) })
     }
 
     fn of_folder(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {

@@ -7,11 +7,11 @@ use gausset_core::se3;
 use gausset_io::input;
 use gausset_pano::export::{Earth, Poses};
 use gausset_pano::metadata::Metadata;
-use gausset_pano::selection::{FILE, Line};
+use gausset_pano::selection::{FILE, Line, Select, Wanted};
 use gausset_pano::split::Description;
 use gausset_pano::track::{self, Clock, Places, Track};
-use gausset_sfm::gps;
 use gausset_sfm::track::{FEWEST, Fix, Frame, Offset, TrackFit, Way, find_offset, fit};
+use gausset_sfm::{gps, speed};
 
 use crate::{Failure, Host};
 
@@ -25,6 +25,18 @@ pub struct TrackChoice {
     pub path: PathBuf,
     /// What is added to the time of a frame to get that of the track.
     pub offset: TrackOffset,
+}
+
+impl TrackChoice {
+    /// Refuses a track that has no say in a choice of frames.
+    pub(super) fn check(track: Option<&Self>, wanted: Option<&Wanted>) -> Result<(), Failure> {
+        match track {
+            Some(_) if wanted.is_none_or(|wanted| wanted.select != Select::Space) => Err(Failure::usage(
+                "⟨track⟩: chooses frames by space alone; leave it out, or take ⟨select = space⟩",
+            )),
+            _ => Ok(()),
+        }
+    }
 }
 
 /// By how much two clocks differ.
@@ -81,11 +93,53 @@ pub(super) fn open(
         }
         _ => {}
     }
-    let origin = match found.places {
+    let origin = origin_of(&found);
+    Ok(Open { choice: choice.clone(), fixes: fixes_of(&found, origin, since), origin, times })
+}
+
+/// What the metres of the fixes are of.
+fn origin_of(found: &Track) -> Option<gps::Geodetic> {
+    match found.places {
         Places::Earth => found.fixes.first().map(|fix| fix.place),
         Places::Metres => None,
+    }
+}
+
+/// How far the camera of a film had come at these of its seconds, metres; before the frames have poses, so an offset that
+/// is to be found is not known, and nothing is told.
+///
+/// # Errors
+/// A track that cannot be read, or covers no frame.
+pub(crate) fn metres_of_film(
+    choice: &TrackChoice,
+    times: &[f64],
+    host: &mut Host<'_>,
+) -> Result<Vec<Option<f64>>, Failure> {
+    let found = track::read(&choice.path)?;
+    let path = choice.path.display();
+    let TrackOffset::Seconds(offset) = choice.offset else {
+        host.warn(
+            "track",
+            format!("{path}: offset: is found from poses only; frames are chosen without the track"),
+        );
+        return Ok(vec![None; times.len()]);
     };
-    Ok(Open { choice: choice.clone(), fixes: fixes_of(&found, origin, since), origin, times })
+    let since = if found.clock == Clock::Utc { found.fixes.first().map_or(0.0, |fix| fix.time) } else { 0.0 };
+    let fixes = fixes_of(&found, origin_of(&found), since);
+    let moments: Vec<f64> = times.iter().map(|time| time + offset).collect();
+    let metres = speed::metres(&fixes, &moments);
+    if metres.iter().all(Option::is_none) {
+        let ends = [fixes.first(), fixes.last()].map(|fix| fix.map_or(0.0, |fix| fix.time));
+        let frames = [moments.first(), moments.last()].map(|at| at.copied().unwrap_or(0.0));
+        return Err(Failure::new(
+            "track",
+            format!(
+                "{path}: times: from {:.1} to {:.1} s, the frames from {:.1} to {:.1} s (expected the same seconds; ⟨track-offset⟩ is added to those of the frames)",
+                ends[0], ends[1], frames[0], frames[1]
+            ),
+        ));
+    }
+    Ok(metres)
 }
 
 fn fixes_of(found: &Track, origin: Option<gps::Geodetic>, since: f64) -> Vec<Fix> {

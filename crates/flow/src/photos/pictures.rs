@@ -79,7 +79,7 @@ pub(super) fn pictures(
     // A COLMAP that is missing is reported before the work begins.
     options.tool.find(host)?;
     let selection = match options.lens.wanted()? {
-        Some(wanted) => Some(select(&video, &Shows::Pinhole, &wanted, &folder.join(FILE), host)?),
+        Some(wanted) => Some(select(&video, &Shows::Pinhole, &wanted, None, &folder.join(FILE), host)?),
         None => None,
     };
     let video = match &selection {

@@ -6,12 +6,14 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::Host;
 use gausset_flow::mask::{self, CutoutFormat, InputKind, KeepBox, MaskOptions, Masked, Modes, Reach};
+use gausset_flow::panos::FrameChoice;
 use gausset_pano::layout::Layout;
 use gausset_train::MemoryLimit;
 
 use crate::Ending;
 use crate::commands::making::{MakingArgs, make};
 use crate::commands::pano::split::ChoiceArgs;
+use crate::commands::pano::track::TrackFileArgs;
 use crate::commands::pano::views::layout_parser;
 use crate::console::Console;
 use crate::describe;
@@ -148,6 +150,8 @@ pub(crate) struct MaskArgs {
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
+    track: TrackFileArgs,
+    #[command(flatten)]
     pub(super) making: MakingArgs,
     #[command(flatten)]
     compute: ComputeArgs,
@@ -189,7 +193,7 @@ impl MaskArgs {
         options.wanted.keep.clone_from(&self.keep);
         options.wanted.confidence = self.confidence;
         MaskOptions {
-            frames: self.choice.options(),
+            frames: FrameChoice { track: self.track.options(), ..self.choice.options() },
             kind: self.kind,
             keep_box: self.keep_box.map(|corners| KeepBox { corners, poses: self.poses.clone() }),
             temporal: self.temporal,

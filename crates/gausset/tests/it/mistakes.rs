@@ -261,6 +261,9 @@ pano align data --poses
 pano align data --refine
 pano align data --track-offset 1
 pano align data --track nowhere.gpx --track-offset soon
+pano split data/images -o r --track nowhere.gpx
+pano frames data/images/view_000.png --track nowhere.gpx --select time
+pano frames data/images/view_000.png --track-offset 1
 pano align data --track nowhere.gpx --poses nowhere.csv
 pano align data --matches nowhere --database nowhere.db
 pano align data --aligner

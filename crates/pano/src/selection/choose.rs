@@ -2,6 +2,7 @@
 
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 
+use super::along::Along;
 use super::record::Line;
 use super::{Reason, Select, Wanted};
 use crate::motion::Optics;
@@ -18,8 +19,6 @@ const ENOUGH: f64 = 0.97;
 const AROUND: usize = 6;
 const STANDING: f64 = 0.15;
 const TURNING: f64 = 5.0;
-/// Steps a second where motion could not be measured.
-const BLIND_RATE: f64 = 2.0;
 /// Of the turn after which a picture of an ordinary lens shows little of what it showed, so much is a step.
 const OVERLAP: f64 = 0.5;
 
@@ -60,8 +59,7 @@ pub fn choose(lines: &mut [Line], wanted: &Wanted, turn: Option<f64>) -> f64 {
 
 /// How far the camera has come, in steps.
 struct Way {
-    /// Way of each frame from the first one, in steps.
-    steps: Vec<f64>,
+    along: Along,
     /// Orientation of each frame, where turns count.
     orientations: Vec<Mat3>,
     turn: Option<f64>,
@@ -84,10 +82,7 @@ impl Way {
             orientation
         });
         let orientations: Vec<Mat3> = orientations.collect();
-        let blind = blind_seconds(lines);
-        let steps =
-            lines.iter().zip(blind).map(|(line, blind)| line.path / step + BLIND_RATE * blind).collect();
-        Self { steps, orientations, turn }
+        Self { along: Along::of(lines, step), orientations, turn }
     }
 
     /// Degrees between the orientations of two frames.
@@ -99,7 +94,7 @@ impl Way {
 
     /// How far frame `b` is from frame `a`, in steps of `scale`.
     fn between(&self, a: usize, b: usize, scale: f64) -> f64 {
-        let moved = (self.steps[b] - self.steps[a]) / scale;
+        let moved = (self.along.steps[b] - self.along.steps[a]) / scale;
         match self.turn {
             Some(turn) => moved.max(self.turned(a, b) / (turn * scale)),
             None => moved,
@@ -166,7 +161,10 @@ impl Way {
             }
         }
         match sharpest_near(lines, &within, from_step) {
-            Some(frame) => Some(Kept { frame, reason: Reason::Step, reach: within }),
+            Some(frame) => {
+                let reason = if self.along.by_track[frame] { Reason::Track } else { Reason::Step };
+                Some(Kept { frame, reason, reach: within })
+            }
             // From one frame to the next further than a step: the frame before may be nearer to one.
             None => beyond.map(|beyond| {
                 let before = beyond - 1;
@@ -185,7 +183,7 @@ impl Way {
             let until = kept.get(index + 1).map_or(lines.len(), |next| next.frame);
             for k in frame + 1..until {
                 let (before, behind) = (k.saturating_sub(AROUND), (k + AROUND).min(lines.len() - 1));
-                let moved = (self.steps[behind] - self.steps[before]).abs() / scale;
+                let moved = (self.along.steps[behind] - self.along.steps[before]).abs() / scale;
                 if moved < STANDING {
                     let turned = self.turned(before, behind) > TURNING;
                     lines[k].reason = if turned { Reason::Turning } else { Reason::Standing };
@@ -214,29 +212,6 @@ fn sharpest_near(lines: &[Line], reach: &[usize], distance: impl Fn(usize) -> f6
     let best = reach.iter().filter(is_new).map(|&k| lines[k].sharpness).fold(0.0, f64::max);
     let sharp = reach.iter().filter(is_new).filter(|&&k| lines[k].sharpness >= ENOUGH * best);
     sharp.copied().min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then(a.cmp(&b)))
-}
-
-/// Seconds up to each frame in which nothing is known of the motion: between two measured frames that were not compared
-/// with the same reference. A frame that is the one before it again takes no time.
-fn blind_seconds(lines: &[Line]) -> Vec<f64> {
-    let mut blind = vec![0.0; lines.len()];
-    let (mut seconds, mut known) = (0.0, 0usize);
-    for k in 1..lines.len() {
-        let is_last = k + 1 == lines.len();
-        if lines[k].parallax.is_none() && !is_last {
-            continue;
-        }
-        // A frame that was lost for a moment is measured again from the same reference as before.
-        let goes_on = lines[k].parallax.is_some() && lines[k].reference <= known;
-        for at in known + 1..=k {
-            if !goes_on && !lines[at].duplicate {
-                seconds += (lines[at].time - lines[at - 1].time).max(0.0);
-            }
-            blind[at] = seconds;
-        }
-        known = k;
-    }
-    blind
 }
 
 /// So many frames a second: about each of these moments the sharpest.
@@ -325,6 +300,7 @@ mod tests {
                 reference: frame.saturating_sub(1),
                 path: path(frame),
                 tracks: 200,
+                metres: None,
                 duplicate: false,
                 kept: false,
                 reason: Reason::Near,
@@ -355,6 +331,37 @@ mod tests {
         let mut lines = film(50, |_| 0.02);
         choose(&mut lines, &wanted(Select::Space, None), None);
         assert_eq!((kept(&lines), lines[7].reason), (vec![0], Reason::Standing));
+    }
+
+    #[test]
+    fn a_track_tells_the_way_where_all_is_far_and_where_few_corners_are_found() {
+        // A tenth of a metre a frame; from frame 120 on all is ten times as far away, from 180 on few corners are found.
+        let path = |k: usize| 0.5 * k.min(120) as f64 + 0.05 * k.saturating_sub(120) as f64;
+        let mut lines = film(220, path);
+        choose(&mut lines, &wanted(Select::Space, None), None);
+        assert!(kept(&lines)[15..].windows(2).all(|pair| pair[1] - pair[0] > 60), "{:?}", kept(&lines));
+        for line in &mut lines {
+            line.metres = Some(0.1 * line.frame as f64);
+            if line.frame >= 180 {
+                line.tracks = 20;
+            }
+        }
+        choose(&mut lines, &wanted(Select::Space, None), None);
+        let picks = kept(&lines);
+        assert!(picks.windows(2).all(|pair| (6..=10).contains(&(pair[1] - pair[0]))), "{picks:?}");
+        assert_eq!((lines[picks[3]].reason, lines[picks[20]].reason), (Reason::Step, Reason::Track));
+        // Standing: a receiver that drifts says nothing; nor does a track with a gap, or one that agrees.
+        let mut lines = film(180, |k| 0.5 * k.min(60) as f64);
+        for line in &mut lines {
+            line.metres = Some(0.1 * line.frame.min(60) as f64 + 0.1 * line.time);
+        }
+        let with = |lines: &mut [Line]| {
+            choose(lines, &wanted(Select::Space, None), None);
+            (kept(lines), lines.iter().filter(|line| line.reason == Reason::Track).count())
+        };
+        assert_eq!(with(&mut lines), (vec![0, 8, 16, 24, 32, 40, 48, 56], 0));
+        lines.iter_mut().for_each(|line| line.metres = None);
+        assert_eq!(with(&mut lines), (vec![0, 8, 16, 24, 32, 40, 48, 56], 0));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //!
 //! ```text
 //! measure  the first pass over a film: small grey pictures through motion::Scout      choose  which frames, and why
+//! along    how far the film has come: parallax, or the metres of a track
 //! record   frames.jsonl: all of it, a line a frame                                    sheet   the kept ones as a picture
 //! ```
 
+mod along;
 mod choose;
 mod measure;
 mod record;
@@ -77,6 +79,8 @@ pub enum Reason {
     First,
     /// Kept: a step from the last one.
     Step,
+    /// Kept: a step from the last one, by the track.
+    Track,
     /// Kept: the film went further than a step from one frame to the next.
     Jump,
     /// Kept by its time; or dropped, because none was wanted then.
@@ -104,6 +108,7 @@ impl Reason {
         match self {
             Self::First => "first",
             Self::Step => "step",
+            Self::Track => "track",
             Self::Jump => "jump",
             Self::Time => "time",
             Self::All => "all",

@@ -9,6 +9,7 @@ use gausset_io::input;
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::along::metres_a_degree;
 use super::choose::choose;
 use super::{Reason, Select, Shows, Wanted};
 use crate::frames::source_frame;
@@ -44,6 +45,9 @@ pub struct Header {
     /// Those that were used, so that not more than `max_frames` are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_step: Option<f64>,
+    /// Metres that such a step stands for where the track tells the way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step_metres: Option<f64>,
     /// At most so many frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_frames: Option<usize>,
@@ -127,6 +131,9 @@ pub struct Line {
     pub path: f64,
     /// Corners that were found again.
     pub tracks: usize,
+    /// Way along a track from the first frame that it knows, metres.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metres: Option<f64>,
     /// Whether it is the frame before it again.
     pub duplicate: bool,
     /// Whether it is taken.
@@ -152,6 +159,7 @@ impl Line {
             reference: sight.reference,
             path: rounded(sight.path, 1e4),
             tracks: sight.tracks,
+            metres: None,
             duplicate: sight.is_duplicate,
             kept: false,
             reason: Reason::Near,
@@ -217,6 +225,9 @@ impl Selection {
             fps: (wanted.select == Select::Time).then_some(wanted.fps),
             step: is_space.then_some(wanted.step),
             used_step: is_space.then(|| rounded(used_step, 1e4)),
+            step_metres: metres_a_degree(&lines)
+                .filter(|_| is_space)
+                .map(|metres| rounded(metres * used_step, 1e3)),
             max_frames: wanted.max_frames,
             frames: lines.len(),
             kept,
@@ -265,6 +276,13 @@ impl Selection {
         Ok(())
     }
 
+    /// Writes down how far the camera had come at each frame, metres along a track; `None` where it does not tell.
+    pub fn set_metres(lines: &mut [Line], metres: &[Option<f64>]) {
+        for (line, metres) in lines.iter_mut().zip(metres) {
+            line.metres = metres.map(|metres| rounded(metres, 1e3));
+        }
+    }
+
     /// Measurements of the same film that an earlier choice has left in a file, with what was found wrong; nothing if
     /// there are none.
     #[must_use]
@@ -273,7 +291,9 @@ impl Selection {
         let mut rows = text.lines();
         let header: Header =
             serde_json::from_str(rows.next()?).ok().filter(|header: &Header| header.film == *film)?;
-        let lines: Vec<Line> = rows.map(|row| serde_json::from_str(row).ok()).collect::<Option<_>>()?;
+        let lines: Option<Vec<Line>> = rows.map(|row| serde_json::from_str(row).ok()).collect();
+        // The track of another choice is no measurement of the film.
+        let lines: Vec<Line> = lines?.into_iter().map(|line| Line { metres: None, ..line }).collect();
         let is_whole =
             lines.len() == header.frames && lines.iter().enumerate().all(|(k, line)| line.frame == k);
         is_whole.then_some((lines, header.notes))

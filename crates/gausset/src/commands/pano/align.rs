@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::panos::{KnownChoice, PanoAlignment, TrackChoice, TrackOffset, align};
+use gausset_flow::panos::{KnownChoice, PanoAlignment, align};
 use gausset_flow::tool::{Aligner, ToolOptions};
 use gausset_sfm::Mapper;
 
 use super::compare;
+use super::track::TrackFileArgs;
 use crate::commands::overwrite;
 use crate::commands::training::ending;
 use crate::console::Console;
@@ -62,39 +63,19 @@ pub(crate) struct AlignArgs {
     pub(crate) json: bool,
 }
 
-/// The track of a receiver.
+/// The track of a receiver, and what it has a say in.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TrackArgs {
-    /// Track of a receiver (GPX, NMEA, CSV): metres and the place on the earth.
-    #[arg(long, value_name = "FILE", help_heading = "Known before")]
-    track: Option<PathBuf>,
-    /// Seconds from the time of a frame to that of the track [default: 0]; auto finds them.
-    #[arg(
-        long, value_name = "S|auto", requires = "track", allow_negative_numbers = true, help_heading = "Known before",
-        value_parser = offset
-    )]
-    track_offset: Option<TrackOffset>,
+    #[command(flatten)]
+    file: TrackFileArgs,
     /// Let the bundle adjustment refine poses: those of another program, or all with the places of the track.
     #[arg(long, help_heading = "Known before")]
     refine: bool,
 }
 
-fn offset(text: &str) -> Result<TrackOffset, String> {
-    let seconds = || text.parse().ok().filter(|s: &f64| s.abs() <= 1e9).map(TrackOffset::Seconds);
-    match text {
-        "auto" => Ok(TrackOffset::Auto),
-        _ => seconds().ok_or_else(|| "expected seconds or auto".to_owned()),
-    }
-}
-
 impl TrackArgs {
     pub(crate) fn known(&self) -> KnownChoice {
-        let offset = self.track_offset.unwrap_or(TrackOffset::Seconds(0.0));
-        KnownChoice {
-            track: self.track.clone().map(|path| TrackChoice { path, offset }),
-            refine: self.refine,
-            ..KnownChoice::default()
-        }
+        KnownChoice { track: self.file.options(), refine: self.refine, ..KnownChoice::default() }
     }
 }
 

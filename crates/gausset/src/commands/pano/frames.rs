@@ -14,6 +14,7 @@ use gausset_pano::selection::{FILE, Header, Select, Selection};
 use serde::Serialize;
 
 use super::split::parse_positive;
+use super::track::TrackFileArgs;
 use crate::Ending;
 use crate::commands::overwrite;
 use crate::commands::training::ending;
@@ -85,6 +86,8 @@ pub(crate) struct FramesArgs {
     kind: Option<FilmKind>,
     #[command(flatten)]
     select: SelectArgs,
+    #[command(flatten)]
+    track: TrackFileArgs,
     /// Frames per second, by time.
     #[arg(long, value_name = "FPS", help_heading = "Frames", value_parser = parse_positive)]
     fps: Option<f64>,
@@ -144,6 +147,7 @@ pub(crate) fn run(args: &FramesArgs, console: &Console) -> Result<Status, Ending
         is_stereo: args.stereo.is_some(),
         lens: args.lens.clone(),
         max_frames: args.max_frames,
+        track: args.track.options(),
         overwrite: overwrite(args.force),
         tool_timeout: args.tool_timeout,
         ..plain

@@ -13,6 +13,7 @@ pub(crate) mod preview;
 pub(crate) mod run;
 pub(crate) mod shape;
 pub(crate) mod split;
+pub(crate) mod track;
 pub(crate) mod views;
 
 use clap::{Args, Subcommand};

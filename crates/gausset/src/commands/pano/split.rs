@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::colour::ColourArgs;
 use super::frames::SelectArgs;
 use super::shape::ShapeArgs;
+use super::track::TrackFileArgs;
 use super::views::ViewArgs;
 use crate::commands::training::{ending, interrupted};
 use crate::console::Console;
@@ -46,6 +47,8 @@ pub(crate) struct SplitArgs {
     pub(crate) views: ViewArgs,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
+    #[command(flatten)]
+    pub(crate) track: TrackFileArgs,
     #[command(flatten)]
     pub(crate) colours: ColourArgs,
     /// Mask everything within so many degrees of straight down: tripod, operator.
@@ -176,6 +179,7 @@ impl ChoiceArgs {
             lens: self.lens.clone(),
             max_frames: self.max_frames,
             shape: self.shape.options(),
+            track: None,
         }
     }
 }
@@ -200,7 +204,7 @@ impl SplitArgs {
             input: self.input.clone(),
             output: self.output.clone(),
             views: self.views.options(),
-            frames: self.choice.options(),
+            frames: FrameChoice { track: self.track.options(), ..self.choice.options() },
             crop_bottom: self.crop_bottom,
             masks: self.masks.clone(),
             mask_command: self.mask_command.clone(),

@@ -1,0 +1,126 @@
+//! How far a film has come, in steps: by parallax, and by the metres of a track where parallax says little of the way.
+
+use super::record::Line;
+
+/// Seconds before and behind a frame in which its parallax is held against its metres.
+const AROUND: f64 = 1.0;
+/// Parallax that much smaller than the metres let expect says that all is far away.
+const FAR: f64 = 2.0;
+/// Share of the film's usual number of corners below which parallax rests on few.
+const FEW: f64 = 0.25;
+/// Metres a second below which a receiver seems to move that stands.
+const STANDS: f64 = 0.2;
+/// Degrees in which there is enough parallax to tell how many metres one stands for.
+const TELLING: f64 = 0.5;
+/// Metres a degree where parallax tells nothing: two steps of 4 degrees a second at 1.4 m/s, a walk.
+const USUAL: f64 = 0.175;
+/// Steps a second where neither is known.
+const BLIND_RATE: f64 = 2.0;
+
+/// The way of a film from its first frame.
+pub(super) struct Along {
+    /// Of each frame, in steps.
+    pub(super) steps: Vec<f64>,
+    /// Whether a frame's way from the one before it was told by the track.
+    pub(super) by_track: Vec<bool>,
+}
+
+impl Along {
+    /// With steps of so many degrees.
+    pub(super) fn of(lines: &[Line], step: f64) -> Self {
+        let blind = blind_seconds(lines);
+        let track = metres_a_degree(lines);
+        let usual = usual_tracks(lines);
+        let (mut steps, mut by_track) = (vec![0.0; lines.len()], vec![false; lines.len()]);
+        for k in 1..lines.len() {
+            let doubted = track.and_then(|ratio| {
+                let around = Around::of(lines, k)?;
+                let is_doubted = around.metres > FAR * ratio * around.degrees || around.has_few(usual);
+                let metres = lines[k].metres? - lines[k - 1].metres?;
+                (around.moves() && is_doubted).then_some(metres / (ratio * step))
+            });
+            by_track[k] = doubted.is_some();
+            let seen = (lines[k].path - lines[k - 1].path) / step + BLIND_RATE * (blind[k] - blind[k - 1]);
+            steps[k] = steps[k - 1] + doubted.unwrap_or(seen);
+        }
+        Self { steps, by_track }
+    }
+}
+
+/// What is known about the second before and the second behind a frame.
+struct Around<'a> {
+    lines: &'a [Line],
+    metres: f64,
+    degrees: f64,
+    seconds: f64,
+}
+
+impl<'a> Around<'a> {
+    /// `None` where the track has a gap.
+    fn of(lines: &'a [Line], k: usize) -> Option<Self> {
+        let from = lines.partition_point(|line| line.time < lines[k].time - AROUND);
+        let until = lines.partition_point(|line| line.time <= lines[k].time + AROUND);
+        let lines = lines.get(from..until)?;
+        let (first, last) = (lines.first()?, lines.last()?);
+        let metres = last.metres? - first.metres?;
+        Some(Self { lines, metres, degrees: last.path - first.path, seconds: last.time - first.time })
+    }
+
+    fn moves(&self) -> bool {
+        self.metres > STANDS * self.seconds
+    }
+
+    fn has_few(&self, usual: f64) -> bool {
+        let found: Vec<f64> = tracks(self.lines).collect();
+        median(found).is_none_or(|tracks| tracks < FEW * usual)
+    }
+}
+
+/// Metres that a degree of parallax usually stands for in this film; `None` without a track.
+pub(super) fn metres_a_degree(lines: &[Line]) -> Option<f64> {
+    lines.iter().find(|line| line.metres.is_some())?;
+    let usual = usual_tracks(lines);
+    let ratio = |k: usize| {
+        let around = Around::of(lines, k)?;
+        let is_known = around.lines.iter().all(|line| line.parallax.is_some() || line.frame == 0);
+        let tells = is_known && around.moves() && around.degrees > TELLING && !around.has_few(usual);
+        tells.then_some(around.metres / around.degrees)
+    };
+    Some(median((0..lines.len()).filter_map(ratio).collect()).unwrap_or(USUAL))
+}
+
+fn tracks(lines: &[Line]) -> impl Iterator<Item = f64> {
+    lines.iter().filter(|line| line.parallax.is_some()).map(|line| line.tracks as f64)
+}
+
+fn usual_tracks(lines: &[Line]) -> f64 {
+    median(tracks(lines).collect()).unwrap_or(0.0)
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied()
+}
+
+/// Seconds up to each frame in which nothing is known of the motion: between two measured frames that were not compared
+/// with the same reference. A frame that is the one before it again takes no time.
+fn blind_seconds(lines: &[Line]) -> Vec<f64> {
+    let mut blind = vec![0.0; lines.len()];
+    let (mut seconds, mut known) = (0.0, 0usize);
+    for k in 1..lines.len() {
+        let is_last = k + 1 == lines.len();
+        if lines[k].parallax.is_none() && !is_last {
+            continue;
+        }
+        // A frame that was lost for a moment is measured again from the same reference as before.
+        let goes_on = lines[k].parallax.is_some() && lines[k].reference <= known;
+        for at in known + 1..=k {
+            if !goes_on && !lines[at].duplicate {
+                seconds += (lines[at].time - lines[at - 1].time).max(0.0);
+            }
+            blind[at] = seconds;
+        }
+        known = k;
+    }
+    blind
+}

@@ -1,0 +1,116 @@
+//! How far a receiver has come along its track, by its speed.
+
+use gausset_core::se3;
+
+use crate::track::Fix;
+
+/// Half of the seconds over which a speed is told: as few as hold enough fixes.
+const HALF_WIDTHS: [f64; 3] = [0.7, 2.0, 5.0];
+/// Fixes that are enough.
+const ENOUGH: usize = 4;
+
+/// Metres along a track from the first of these moments that it covers; `None` where it has no fixes around. Moments rise.
+///
+/// A speed is the slope of a line by least squares through the fixes around; the square of what their scatter about it
+/// alone would make of a receiver that stands is taken off: noise does not add up to a way.
+#[must_use]
+pub fn metres(fixes: &[Fix], moments: &[f64]) -> Vec<Option<f64>> {
+    let mut way: Option<f64> = None;
+    let mut last: Option<(f64, f64)> = None;
+    let metres = moments.iter().map(|&moment| {
+        let Some(speed) = speed(fixes, moment) else {
+            last = None;
+            return None;
+        };
+        // A gap of the track has no length: it goes on where it ended.
+        let since = last.map_or(0.0, |(before, was)| 0.5 * (was + speed) * (moment - before).max(0.0));
+        last = Some((moment, speed));
+        let at = way.unwrap_or(0.0) + since;
+        way = Some(at);
+        way
+    });
+    metres.collect()
+}
+
+/// Metres a second; `None` outside the track and in its gaps.
+fn speed(fixes: &[Fix], moment: f64) -> Option<f64> {
+    let covers = fixes.first()?.time <= moment && moment <= fixes.last()?.time;
+    if !covers {
+        return None;
+    }
+    let around = |half: f64| {
+        let from = fixes.partition_point(|fix| fix.time < moment - half);
+        let until = fixes.partition_point(|fix| fix.time <= moment + half);
+        fixes.get(from..until)
+    };
+    let fixes = HALF_WIDTHS.into_iter().filter_map(around).find(|around| around.len() >= ENOUGH)?;
+    let count = fixes.len() as f64;
+    let mean = |value: &dyn Fn(&Fix) -> f64| fixes.iter().map(value).sum::<f64>() / count;
+    let time = mean(&|fix| fix.time - moment);
+    let place: [f64; 3] = std::array::from_fn(|axis| mean(&|fix| fix.place[axis]));
+    let spread: f64 = fixes.iter().map(|fix| (fix.time - moment - time) * (fix.time - moment - time)).sum();
+    let slope: [f64; 3] = std::array::from_fn(|axis| {
+        let products = fixes.iter().map(|fix| (fix.time - moment - time) * (fix.place[axis] - place[axis]));
+        products.sum::<f64>() / spread
+    });
+    let miss = |fix: &Fix| {
+        let t = fix.time - moment - time;
+        let off: [f64; 3] = std::array::from_fn(|axis| fix.place[axis] - place[axis] - slope[axis] * t);
+        se3::dot(off, off)
+    };
+    let scatter = fixes.iter().map(miss).sum::<f64>() / (count - 2.0);
+    Some((se3::dot(slope, slope) - scatter / spread).max(0.0).sqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fix(time: f64, place: [f64; 3]) -> Fix {
+        Fix { time, place, heading: None, tilt: None }
+    }
+
+    /// Numbers between -1 and 1 that only look random.
+    fn noise(seed: u64) -> f64 {
+        let mut z = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        (z >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    #[test]
+    fn a_way_is_as_long_as_it_is_and_noise_adds_little_to_it() {
+        let moments: Vec<f64> = (0..480).map(|k| 5.0 + f64::from(k) / 24.0).collect();
+        for (rate, size) in [(10.0, 0.0), (10.0, 0.05), (1.0, 0.0), (1.0, 0.05)] {
+            let place = |time: f64, k: u64| {
+                let x = 1.4 * time;
+                [x + size * noise(3 * k), size * noise(3 * k + 1), size * noise(3 * k + 2)]
+            };
+            let fixes: Vec<Fix> =
+                (0..(30.0 * rate) as u64).map(|k| fix(k as f64 / rate, place(k as f64 / rate, k))).collect();
+            let way = metres(&fixes, &moments);
+            let length = way[479].unwrap() - way[0].unwrap();
+            assert!((length / (1.4 * 479.0 / 24.0) - 1.0).abs() < 0.01, "{rate} {size}: {length}");
+            // Standing.
+            let fixes: Vec<Fix> = fixes
+                .iter()
+                .map(|f| fix(f.time, [f.place[0] - 1.4 * f.time, f.place[1], f.place[2]]))
+                .collect();
+            let length = metres(&fixes, &moments)[479].unwrap();
+            assert!(length <= 20.0 * 0.06, "{rate} {size}: {length}");
+        }
+    }
+
+    #[test]
+    fn outside_the_track_and_in_its_gaps_nothing_is_known() {
+        let fixes: Vec<Fix> = (0..40)
+            .map(|k| {
+                let time = f64::from(k) + if k < 20 { 0.0 } else { 60.0 };
+                fix(time, [time, 0.0, 0.0])
+            })
+            .collect();
+        let way = metres(&fixes, &[-1.0, 0.0, 10.0, 50.0, 80.0, 90.0, 100.0]);
+        let known: Vec<Option<f64>> = way.iter().map(|w| w.map(|w| (w * 1e6).round() / 1e6)).collect();
+        assert_eq!(known, [None, Some(0.0), Some(10.0), None, Some(10.0), Some(20.0), None]);
+        assert_eq!(metres(&[], &[0.0]), [None]);
+    }
+}
