@@ -351,9 +351,9 @@ mod tests {
         assert!(picks.windows(2).all(|pair| (6..=10).contains(&(pair[1] - pair[0]))), "{picks:?}");
         assert_eq!((lines[picks[3]].reason, lines[picks[20]].reason), (Reason::Step, Reason::Track));
         // Standing: a receiver that drifts says nothing; nor does a track with a gap, or one that agrees.
-        let mut lines = film(180, |k| 0.5 * k.min(60) as f64);
+        let mut lines = film(180, |k| 0.5 * k.min(59) as f64);
         for line in &mut lines {
-            line.metres = Some(0.1 * line.frame.min(60) as f64 + 0.1 * line.time);
+            line.metres = Some(0.1 * line.frame.min(59) as f64 + 0.1 * line.time);
         }
         let with = |lines: &mut [Line]| {
             choose(lines, &wanted(Select::Space, None), None);
