@@ -280,8 +280,17 @@ impl DualFisheye {
         }
     }
 
+    /// The same frame as one lens sees it: nothing is taken from the other.
+    #[must_use]
+    pub fn alone(&self, lens: usize) -> Self {
+        let mut one = self.clone();
+        // A circle infinitely far off the canvas sees nothing.
+        one.lenses[1 - lens].centre = [f64::NEG_INFINITY; 2];
+        one
+    }
+
     /// Canvas coordinates and weight of a direction in a lens.
-    fn in_lens(&self, lens: &Lens, direction: [f64; 3]) -> (f64, f64, f64) {
+    pub(crate) fn in_lens(&self, lens: &Lens, direction: [f64; 3]) -> (f64, f64, f64) {
         let [x, y, z] = se3::transpose_mul_vec(&lens.pano_from_lens, direction);
         let across = libm::sqrt(x * x + y * y);
         let angle = libm::atan2(across, z);

@@ -36,6 +36,8 @@ pub mod grade;
 pub mod jpeg;
 pub mod json;
 pub mod layout;
+pub mod lens_pose;
+pub mod lens_views;
 pub mod load;
 pub mod look;
 pub mod lut;

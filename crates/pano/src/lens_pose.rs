@@ -1,0 +1,173 @@
+//! How two lenses that were aligned each for itself stand to each other: one pose from all frames.
+//!
+//! Each frame says it once, with errors, and a frame at which one lens was lost says nonsense. The geometric median of
+//! the rotations (tangent space of SO(3)) and of the centres is hardly moved by such frames, as long as they are fewer
+//! than half: Weiszfeld's algorithm (Hartley, Aftab, Trumpf: L1 rotation averaging using the Weiszfeld algorithm, 2011).
+
+use gausset_core::Pose;
+use gausset_core::se3;
+
+/// Turns of Weiszfeld's algorithm at most.
+const TURNS: usize = 200;
+/// Radians and units below which a step is the end.
+const STILL: f64 = 1e-12;
+
+/// The constant pose of the second lens to the first, and how far frames deviate from it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LensPose {
+    /// Axes of the first lens to those of the second.
+    pub second_from_first: Pose,
+    /// Frames that both lenses have poses for.
+    pub frames: usize,
+    /// Median and largest deviation of the rotation, degrees.
+    pub turn: [f64; 2],
+    /// Median and largest deviation of the second lens' centre, in the unit of the poses.
+    pub place: [f64; 2],
+}
+
+impl LensPose {
+    /// From the poses of both lenses (axes from world) at each frame; `None` without any.
+    #[must_use]
+    pub fn of(frames: &[[Pose; 2]]) -> Option<Self> {
+        let each: Vec<Pose> = frames.iter().map(|[first, second]| second.compose(&first.inverse())).collect();
+        let first = each.first()?;
+        let mut rotation = Pose::from_quaternion(median_quaternion(&each), [0.0; 3]).ok()?.rotation;
+        for _ in 0..TURNS {
+            let away = each.iter().map(|pose| turn_between(pose, &rotation));
+            let step = weiszfeld(away);
+            rotation = se3::mul(&se3::so3_exp(step), &rotation);
+            if se3::norm(step) < STILL {
+                break;
+            }
+        }
+        let centres: Vec<[f64; 3]> = each.iter().map(Pose::centre).collect();
+        let mut centre: [f64; 3] = std::array::from_fn(|k| median(centres.iter().map(|c| c[k]).collect()));
+        for _ in 0..TURNS {
+            let step = weiszfeld(centres.iter().map(|c| minus(*c, centre)));
+            centre = std::array::from_fn(|k| centre[k] + step[k]);
+            if se3::norm(step) < STILL {
+                break;
+            }
+        }
+        // Back on SO(3) to the last digit.
+        let quaternion = Pose { rotation, ..*first }.quaternion();
+        let rotation = Pose::from_quaternion(quaternion, [0.0; 3]).ok()?.rotation;
+        let translation = se3::mul_vec(&rotation, centre).map(|v| -v);
+        let turns = each.iter().map(|pose| se3::norm(turn_between(pose, &rotation)).to_degrees()).collect();
+        let places = centres.iter().map(|c| se3::norm(minus(*c, centre))).collect();
+        Some(Self {
+            second_from_first: Pose { rotation, translation },
+            frames: each.len(),
+            turn: median_and_largest(turns),
+            place: median_and_largest(places),
+        })
+    }
+}
+
+/// Rotation vector (radians) that takes a rotation to that of a pose.
+fn turn_between(pose: &Pose, from: &se3::Mat3) -> [f64; 3] {
+    let between = se3::mul(&pose.rotation, &se3::transpose(from));
+    let [w, x, y, z] = Pose { rotation: between, translation: [0.0; 3] }.quaternion();
+    let sine = se3::norm([x, y, z]);
+    // Of the two quaternions the one with the shorter turn.
+    let half = libm::atan2(sine, w.abs());
+    let factor = if sine > 1e-15 { 2.0 * half / sine } else { 2.0 } * w.signum();
+    [x, y, z].map(|v| factor * v)
+}
+
+/// The step from a point to the geometric median, from where the samples are seen from it.
+fn weiszfeld(away: impl Iterator<Item = [f64; 3]>) -> [f64; 3] {
+    let (mut sum, mut weights) = ([0.0; 3], 0.0);
+    for d in away {
+        // A sample at the point itself would weigh infinitely.
+        let weight = 1.0 / se3::norm(d).max(STILL);
+        sum = std::array::from_fn(|k| sum[k] + weight * d[k]);
+        weights += weight;
+    }
+    sum.map(|v| v / weights)
+}
+
+/// Medians of the components, of quaternions on the side of the first: where the search begins.
+fn median_quaternion(poses: &[Pose]) -> [f64; 4] {
+    let first = poses[0].quaternion();
+    let same_side = |pose: &Pose| {
+        let q = pose.quaternion();
+        let sign = (0..4).map(|k| q[k] * first[k]).sum::<f64>().signum();
+        q.map(|v| sign * v)
+    };
+    let all: Vec<[f64; 4]> = poses.iter().map(same_side).collect();
+    let found: [f64; 4] = std::array::from_fn(|k| median(all.iter().map(|q| q[k]).collect()));
+    if found.iter().map(|v| v * v).sum::<f64>() > 0.1 { found } else { first }
+}
+
+fn minus(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    std::array::from_fn(|k| a[k] - b[k])
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+fn median_and_largest(values: Vec<f64>) -> [f64; 2] {
+    let largest = values.iter().copied().fold(0.0, f64::max);
+    [median(values), largest]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers in -1..1 that look random.
+    fn noise(seed: &mut u64) -> f64 {
+        *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (*seed >> 11) as f64 / (1u64 << 52) as f64 - 1.0
+    }
+
+    /// Frames along a way, the second lens 3 cm behind the first; with errors, and every fifth frame lost.
+    fn frames(truth: &Pose, error: f64, is_lost: impl Fn(usize) -> bool) -> Vec<[Pose; 2]> {
+        let mut seed = 7;
+        let mut three = |scale: f64| [0; 3].map(|_| scale * noise(&mut seed));
+        (0..40)
+            .map(|k| {
+                let ([a, b, c], [x, y, z]) = (three(3.0), three(5.0));
+                let first = se3::exp([x, y, z, a, b, c]);
+                let scale = if is_lost(k) { 2.0 } else { error };
+                let ([a, b, c], [x, y, z]) = (three(scale), three(scale));
+                [first, se3::exp([x, y, z, a, b, c]).compose(truth).compose(&first)]
+            })
+            .collect()
+    }
+
+    fn truth() -> Pose {
+        let half_turn = se3::so3_exp([0.01, std::f64::consts::PI - 0.02, 0.015]);
+        let translation = se3::mul_vec(&half_turn, [0.0, 0.0, -0.03]).map(|v| -v);
+        Pose { rotation: half_turn, translation }
+    }
+
+    #[test]
+    fn poses_without_errors_give_the_pose_itself() {
+        let truth = truth();
+        let found = LensPose::of(&frames(&truth, 0.0, |_| false)).unwrap();
+        assert!(se3::norm(minus(found.second_from_first.centre(), truth.centre())) < 1e-9);
+        assert!(se3::norm(turn_between(&found.second_from_first, &truth.rotation)) < 1e-9);
+        assert!(found.turn[1] < 1e-6 && found.place[1] < 1e-9 && found.frames == 40, "{found:?}");
+    }
+
+    #[test]
+    fn frames_at_which_a_lens_was_lost_do_not_move_it() {
+        let truth = truth();
+        let found = LensPose::of(&frames(&truth, 1e-3, |k| k % 5 == 0)).unwrap();
+        let apart = se3::norm(minus(found.second_from_first.centre(), truth.centre()));
+        let turned = se3::norm(turn_between(&found.second_from_first, &truth.rotation)).to_degrees();
+        assert!(apart < 6e-4 && turned < 0.03, "{apart} {turned}");
+        // The median deviation is that of the good frames; the worst tells of the lost ones.
+        assert!(found.turn[0] < 0.15 && found.turn[1] > 10.0, "{found:?}");
+        assert!(found.place[0] < 3e-3 && found.place[1] > 0.3, "{found:?}");
+    }
+
+    #[test]
+    fn no_frame_has_no_pose() {
+        assert!(LensPose::of(&[]).is_none());
+    }
+}
