@@ -13,8 +13,9 @@ use crate::layout::view_name;
 
 /// Step in which views are turned back until they lie inside the circle, degrees.
 const STEP: f64 = 0.5;
-/// Distance that views keep from the rim of the circle, px: what bilinear sampling reads beside a place.
-const RIM: f64 = 1.0;
+/// Distance that views keep from the rim of the circle, px of the view or of the source, whichever are larger: what is
+/// read beside a place from planes that were halved and from chroma at half the size.
+const RIM: f64 = 3.0;
 
 /// Why a lens has no views.
 #[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
@@ -76,9 +77,10 @@ pub fn holds(frame: &DualFisheye, lens: usize, view: &View) -> bool {
     if sees(view, axis.map(|v| -v)) {
         return false;
     }
+    let rim = RIM * view.minification(frame.pixels_around()).max(1.0);
     let inside = |x: u32, y: u32| {
         let (u, v, weight) = frame.in_lens(one, view.ray_in_panorama(f64::from(x), f64::from(y)));
-        weight > 0.0 && libm::hypot(u - one.centre[0], v - one.centre[1]) <= one.radius - RIM
+        weight > 0.0 && libm::hypot(u - one.centre[0], v - one.centre[1]) <= one.radius - rim
     };
     (0..=view.width).all(|x| inside(x, 0) && inside(x, view.height))
         && (0..=view.height).all(|y| inside(0, y) && inside(view.width, y))

@@ -15,6 +15,7 @@ use gausset_pano::eac::Eac;
 use gausset_pano::film::{Film, circles_of};
 use gausset_pano::fisheye::{DualFisheye, Lens};
 use gausset_pano::geometry::{View, rotation};
+use gausset_pano::lens_views::lens_views;
 use gausset_pano::plane::{Colour, Frame, FrameShape, Plane};
 use gausset_pano::projection::Projection;
 use gausset_pano::video::{Choice, Video, VideoError};
@@ -334,6 +335,32 @@ fn cut(projection: &Projection, plane: Plane, view: &View, pool: &Pool) -> Vec<u
     };
     Cutter::default().cut(job, &mut Times::default(), &mut receive).unwrap();
     out
+}
+
+/// A frame whose circles are of one grey each, black beside them, and views so small that the frame is halved for them.
+#[test]
+fn views_of_a_lens_show_nothing_of_the_other_and_nothing_beside_its_circle() {
+    let (truth, pool) = (truth(), Pool::new(2));
+    let greys = [100.0, 200.0];
+    let size = truth.canvas().map(|side| side as usize);
+    let value = |x: usize, y: usize| {
+        // A pixel that the rim goes through is not inside.
+        let far =
+            |lens: &Lens| (x as f64 + 0.5 - lens.centre[0]).hypot(y as f64 + 0.5 - lens.centre[1]) + 1.0;
+        let inside = (0..2).find(|&k| far(&truth.lenses[k]) < truth.lenses[k].radius);
+        inside.map_or(0.0, |k| greys[k])
+    };
+    let data: Vec<f64> = (0..size[0] * size[1]).map(|k| value(k % size[0], k / size[0])).collect();
+    for side in [48, 96, 320] {
+        for (lens, views) in lens_views(&truth, side, 90.0).unwrap().iter().enumerate() {
+            let projection = Projection::Fisheye(truth.alone(lens));
+            for view in views {
+                let cut = cut(&projection, plane_of(size, &data), view, &pool);
+                let wrong = cut.iter().filter(|v| f64::from(**v) != greys[lens]).count();
+                assert_eq!((wrong, cut.len()), (0, (side * side) as usize), "lens {lens}, {view:?}");
+            }
+        }
+    }
 }
 
 fn plane_of(size: [usize; 2], data: &[f64]) -> Plane {
