@@ -5,6 +5,7 @@
 //! geometry  what a pixel of a view looks at        layout    which views
 //! projection, cube, eac, fisheye  where a direction is in the source's pictures
 //! calibrate a lens file from frames of two fisheyes
+//! lens_views, lens_pose  views inside one lens, and how two lenses stand to each other
 //! convert   whole pictures of the sphere: panorama, cross, strip, faces
 //! motion, selection  how a film moves, and which of its frames are taken
 //! look, lut, grade, equalise  what is done to colours, and its table
