@@ -32,37 +32,29 @@ pub fn pano_from_world(view: &View, cam_from_world: &Pose) -> Pose {
 /// `rig_config.json` for COLMAP 3.12 and later.
 #[must_use]
 pub fn rig_config(views: &[View]) -> String {
-    rig_configs(&[views])
-}
-
-/// The same for views with several centres: each group of them is a rig of its own, whose first view is its reference.
-/// Nothing is said of where the rigs stand to each other.
-#[must_use]
-pub fn rig_configs(rigs: &[&[View]]) -> String {
-    let rigs: Vec<Value> = rigs.iter().map(|views| json!({ "cameras": cameras(views) })).collect();
-    let mut text = serde_json::to_string_pretty(&rigs).unwrap_or_default();
+    let cameras: Vec<Value> = views
+        .iter()
+        .enumerate()
+        .map(|(index, view)| {
+            let f = view.focal();
+            let mut camera = json!({
+                "image_prefix": format!("{}/", view.name),
+                "camera_model_name": "PINHOLE",
+                "camera_params": [f, f, 0.5 * f64::from(view.width), 0.5 * f64::from(view.height)],
+            });
+            if index == 0 {
+                camera["ref_sensor"] = json!(true);
+            } else {
+                camera["cam_from_rig_rotation"] =
+                    json!(se3::quaternion_from_rotation(&cam_from_rig(views, index)));
+                camera["cam_from_rig_translation"] = json!([0.0, 0.0, 0.0]);
+            }
+            camera
+        })
+        .collect();
+    let mut text = serde_json::to_string_pretty(&json!([{ "cameras": cameras }])).unwrap_or_default();
     text.push('\n');
     text
-}
-
-fn cameras(views: &[View]) -> Vec<Value> {
-    let camera = |(index, view): (usize, &View)| {
-        let f = view.focal();
-        let mut camera = json!({
-            "image_prefix": format!("{}/", view.name),
-            "camera_model_name": "PINHOLE",
-            "camera_params": [f, f, 0.5 * f64::from(view.width), 0.5 * f64::from(view.height)],
-        });
-        if index == 0 {
-            camera["ref_sensor"] = json!(true);
-        } else {
-            camera["cam_from_rig_rotation"] =
-                json!(se3::quaternion_from_rotation(&cam_from_rig(views, index)));
-            camera["cam_from_rig_translation"] = json!([0.0, 0.0, 0.0]);
-        }
-        camera
-    };
-    views.iter().enumerate().map(camera).collect()
 }
 
 #[cfg(test)]
@@ -76,24 +68,6 @@ mod tests {
         let q = se3::quaternion_from_rotation(&cam_from_rig(&views, 1));
         let wanted = [0.923_879_532_511, 0.0, -0.382_683_432_365, 0.0];
         assert!(q.iter().zip(wanted).all(|(a, b)| (a - b).abs() < 1e-9), "{q:?}");
-    }
-
-    #[test]
-    fn every_group_of_views_is_a_rig_with_its_own_reference() {
-        let views = Layout::Ring8.views(64, 64, None);
-        let config: Value = serde_json::from_str(&rig_configs(&[&views[..3], &views[3..]])).unwrap();
-        let rigs = config.as_array().unwrap();
-        assert_eq!(rigs.len(), 2);
-        let cameras = |k: usize| rigs[k]["cameras"].as_array().unwrap();
-        assert_eq!((cameras(0).len(), cameras(1).len()), (3, 5));
-        for k in 0..2 {
-            let references = cameras(k).iter().filter(|camera| camera["ref_sensor"] == json!(true));
-            assert_eq!(references.count(), 1);
-            assert_eq!(cameras(k)[0]["ref_sensor"], json!(true));
-        }
-        // View 4 is turned by 45 degrees against the reference of its own rig, not by 180 against view 0.
-        let q: Vec<f64> = serde_json::from_value(cameras(1)[1]["cam_from_rig_rotation"].clone()).unwrap();
-        assert!((q[0].abs() - 22.5f64.to_radians().cos()).abs() < 1e-9, "{q:?}");
     }
 
     #[test]
