@@ -10,6 +10,7 @@ use gausset_flow::training::Trained;
 use gausset_io::run_folder::{eval_folder, splats_path};
 use gausset_io::units;
 use gausset_pano::export::Earth;
+use gausset_pano::lens_pose::LensRelation;
 use gausset_pano::selection::Select;
 use gausset_pano::split::{Report, StageTimes};
 use gausset_prof::Spent;
@@ -53,10 +54,31 @@ pub(crate) fn panos(alignment: &PanoAlignment) -> String {
         ("scale", scale),
         ("model", alignment.model.display().to_string()),
     ];
+    if let Some(lenses) = &alignment.lenses {
+        rows.push(("lenses", lens_relation(lenses, alignment.is_metric)));
+        if !lenses.completed.is_empty() {
+            rows.push(("by the other lens", lenses.completed.join(", ")));
+        }
+    }
     if !alignment.unregistered.is_empty() {
         rows.push(("missing", alignment.unregistered.join(", ")));
     }
     table::facts(&rows)
+}
+
+/// How two lenses stand to each other.
+fn lens_relation(lenses: &LensRelation, is_metric: bool) -> String {
+    let unit = if is_metric { " m" } else { "" };
+    let [turn, _] = lenses.deviation_degrees;
+    let [place, _] = lenses.deviation;
+    format!(
+        "{:.3} degrees to each other ({:.3} off the lens file), {}{unit} apart; {} agree to {turn:.3} degrees and {}{unit} (median)",
+        lenses.angle_degrees,
+        lenses.off_lens_file_degrees,
+        three_digits(lenses.baseline),
+        counted(lenses.frames as u64, "frame"),
+        three_digits(place),
+    )
 }
 
 /// How a track fits.

@@ -89,8 +89,24 @@ impl Plan {
         crop_bottom: f64,
         pool: &Pool,
     ) -> Self {
-        let around = projection.pixels_around();
-        let canvas_width = f64::from(projection.canvas()[0]);
+        let projections = vec![projection; views.len()];
+        Self::seen_by(&projections, views, format, shape, crop_bottom, pool)
+    }
+
+    /// The same where each view has a projection of its own, as views of one lens have: all of the same canvas, and with
+    /// as many pixels around.
+    #[must_use]
+    pub(crate) fn seen_by(
+        projections: &[&Projection],
+        views: Vec<View>,
+        format: Format,
+        shape: FrameShape,
+        crop_bottom: f64,
+        pool: &Pool,
+    ) -> Self {
+        let whole = projections[0];
+        let around = whole.pixels_around();
+        let canvas_width = f64::from(whole.canvas()[0]);
         let chroma_step = if matches!(format, Format::Jpeg(_)) { 2 } else { 1 };
         let finest = views.iter().map(|v| v.minification(around)).fold(f64::INFINITY, f64::min);
         let halvings: Vec<u32> = (0..shape.sizes.len())
@@ -102,7 +118,7 @@ impl Plan {
                 while density / f64::from(1 << count) > HALVE_ABOVE
                     && (w >> count).is_multiple_of(2)
                     && (h >> count).is_multiple_of(2)
-                    && projection.may_be_halved()
+                    && whole.may_be_halved()
                 {
                     count += 1;
                 }
@@ -112,7 +128,7 @@ impl Plan {
         let sampled = |plane: usize| shape.sizes[plane].map(|side| side >> halvings[plane]);
         let mut shared: Vec<(usize, u32, Placed)> = Vec::new();
         let mut tables: Vec<ViewTables> = Vec::with_capacity(views.len());
-        for (index, view) in views.iter().enumerate() {
+        for (index, (view, &projection)) in views.iter().zip(projections).enumerate() {
             let mut placed = |plane: usize, step: u32| {
                 let size = sampled(plane);
                 let twin = shared.iter().find_map(|(of, its_step, placed)| {
@@ -155,7 +171,7 @@ impl Plan {
                 rows[plane][1] = rows[plane][1].max((high + 1) * scale - 1);
             }
         }
-        Self { views, format, shape, wraps: projection.wraps(), tables, halvings, rows }
+        Self { views, format, shape, wraps: whole.wraps(), tables, halvings, rows }
     }
 
     /// Which pixels of a view are to be used, if not all.

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::geometry::View;
 use crate::json::{self, JsonError};
+use crate::lens_pose::LensRelation;
 use crate::metadata::xmp_packet;
 use crate::observed::{Observation, ObservedPoint};
 use crate::poses::{Applied, NamedPose};
@@ -46,6 +47,9 @@ pub struct Poses {
     /// What the `transforms.json` that the poses came from has done to the world: done again where one is written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applied: Option<Applied>,
+    /// How two lenses stand to each other that were aligned each for itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lenses: Option<LensRelation>,
     /// All frames, in order.
     pub frames: Vec<FramePose>,
 }
@@ -387,6 +391,7 @@ mod tests {
             extension: "jpg".into(),
             frames: vec!["a".into(), "b".into(), "c".into()],
             numbers: vec![],
+            lens_axes: None,
         };
         let pose = |q: [f64; 4], t: [f64; 3]| {
             let n = q.iter().map(|v| v * v).sum::<f64>().sqrt();

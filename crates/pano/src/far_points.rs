@@ -176,6 +176,7 @@ mod tests {
             extension: "png".into(),
             frames: vec!["a".into()],
             numbers: vec![],
+            lens_axes: None,
         };
         // world_from_pano = Ry(90): the panorama's right is the world's -z.
         let half = std::f64::consts::FRAC_1_SQRT_2;

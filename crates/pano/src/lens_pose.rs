@@ -6,6 +6,10 @@
 
 use gausset_core::Pose;
 use gausset_core::se3;
+use serde::{Deserialize, Serialize};
+
+use crate::export::{FramePose, Poses};
+use crate::lens_views::{frame_of_lens, lens_frame, upright};
 
 /// Turns of Weiszfeld's algorithm at most.
 const TURNS: usize = 200;
@@ -60,6 +64,79 @@ impl LensPose {
             frames: each.len(),
             turn: median_and_largest(turns),
             place: median_and_largest(places),
+        })
+    }
+}
+
+/// Frames with poses of both lenses from which on the constant pose gives one lens what the other has.
+const ENOUGH: usize = 3;
+
+/// How two lenses of a camera stand to each other, as an alignment found it: a stable contract.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LensRelation {
+    /// Frames that both lenses have poses for.
+    pub frames: usize,
+    /// Axes of the first lens, upright, to those of the second: rotation, wxyz.
+    pub rotation: [f64; 4],
+    /// Their translation, in the unit of the poses.
+    pub translation: [f64; 3],
+    /// Angle of that rotation, degrees.
+    pub angle_degrees: f64,
+    /// Angle between it and the one of the lens file, degrees.
+    pub off_lens_file_degrees: f64,
+    /// Distance of the two centres, in the unit of the poses.
+    pub baseline: f64,
+    /// Median and largest deviation of a frame from the rotation, degrees.
+    pub deviation_degrees: [f64; 2],
+    /// Median and largest deviation of a frame from the place of the second lens, in the unit of the poses.
+    pub deviation: [f64; 2],
+    /// Lenses that did not register and got their pose from the other one.
+    pub completed: Vec<String>,
+}
+
+impl LensRelation {
+    /// Measures how the lenses of frames stand to each other; a lens without a pose gets that of the other with it, where
+    /// three frames or more tell it. `axes` are those of the lens file (yaw and pitch, degrees). `None` where no frame has
+    /// poses of both.
+    #[must_use]
+    pub fn complete(poses: &mut Poses, axes: [[f64; 2]; 2]) -> Option<Self> {
+        let find = |name: &str| poses.frames.iter().position(|frame| frame.name == name);
+        let pairs: Vec<[usize; 2]> = (poses.frames.iter().enumerate())
+            .filter_map(|(first, frame)| {
+                let (source, _) = frame_of_lens(&frame.name).filter(|(_, lens)| *lens == 0)?;
+                Some([first, find(&lens_frame(source, 1))?])
+            })
+            .collect();
+        let both = |pair: &[usize; 2]| {
+            let [first, second] = pair.map(|at| poses.frames[at].pose());
+            Some([first?, second?])
+        };
+        let found = LensPose::of(&pairs.iter().filter_map(both).collect::<Vec<_>>())?;
+        let second_from_first = found.second_from_first;
+        let mut completed = Vec::new();
+        for [first, second] in pairs.into_iter().filter(|_| found.frames >= ENOUGH) {
+            let (at, pose) = match [first, second].map(|at| poses.frames[at].pose()) {
+                [Some(pose), None] => (second, second_from_first.compose(&pose)),
+                [None, Some(pose)] => (first, second_from_first.inverse().compose(&pose)),
+                _ => continue,
+            };
+            let name = poses.frames[at].name.clone();
+            let (rotation, translation) = (Some(pose.quaternion()), Some(pose.translation));
+            poses.frames[at] = FramePose { name: name.clone(), rotation, translation };
+            completed.push(name);
+        }
+        let said = se3::mul(&se3::transpose(&upright(axes[1])), &upright(axes[0]));
+        let degrees = |from: &se3::Mat3| se3::norm(turn_between(&second_from_first, from)).to_degrees();
+        Some(Self {
+            frames: found.frames,
+            rotation: second_from_first.quaternion(),
+            translation: second_from_first.translation,
+            angle_degrees: degrees(&Pose::IDENTITY.rotation),
+            off_lens_file_degrees: degrees(&said),
+            baseline: se3::norm(second_from_first.centre()),
+            deviation_degrees: found.turn,
+            deviation: found.place,
+            completed,
         })
     }
 }
@@ -164,6 +241,40 @@ mod tests {
         // The median deviation is that of the good frames; the worst tells of the lost ones.
         assert!(found.turn[0] < 0.15 && found.turn[1] > 10.0, "{found:?}");
         assert!(found.place[0] < 3e-3 && found.place[1] > 0.3, "{found:?}");
+    }
+
+    #[test]
+    fn a_lens_that_was_lost_gets_the_pose_of_the_other() {
+        let truth = truth();
+        let all = frames(&truth, 0.0, |_| false);
+        let of = |lost: &dyn Fn(usize, usize) -> bool| {
+            let frame = |(k, pair): (usize, &[Pose; 2])| {
+                [0, 1].map(|lens| FramePose {
+                    name: lens_frame(&format!("f{k}"), lens),
+                    rotation: (!lost(k, lens)).then(|| pair[lens].quaternion()),
+                    translation: (!lost(k, lens)).then_some(pair[lens].translation),
+                })
+            };
+            Poses { frames: all.iter().enumerate().flat_map(frame).collect(), ..Poses::default() }
+        };
+        let mut poses = of(&|k, lens| k % 4 == 0 && lens == k / 4 % 2 || k == 7);
+        let found = LensRelation::complete(&mut poses, [[0.0, 0.0], [180.0, 0.0]]).unwrap();
+        assert_eq!((found.frames, found.completed.len(), poses.registered()), (29, 10, 78));
+        assert_eq!(found.completed[1], "f4_lens1");
+        for (frame, truth) in
+            poses.frames.iter().zip(all.iter().flatten()).filter(|(f, _)| f.rotation.is_some())
+        {
+            assert!(se3::norm(minus(frame.pose().unwrap().centre(), truth.centre())) < 1e-9, "{frame:?}");
+        }
+        assert!((found.baseline - 0.03).abs() < 1e-9, "{found:?}");
+        let half_turn = se3::so3_exp([0.0, std::f64::consts::PI, 0.0]);
+        let off = se3::norm(turn_between(&truth, &half_turn)).to_degrees();
+        assert!((found.off_lens_file_degrees - off).abs() < 1e-6, "{found:?} {off}");
+        // Two frames are too few to tell of others.
+        let mut few = of(&|k, lens| k > 2 || k == 2 && lens == 1);
+        let found = LensRelation::complete(&mut few, [[0.0, 0.0], [180.0, 0.0]]).unwrap();
+        assert_eq!((found.frames, few.registered()), (2, 5));
+        assert!(LensRelation::complete(&mut of(&|_, lens| lens == 1), [[0.0; 2]; 2]).is_none());
     }
 
     #[test]

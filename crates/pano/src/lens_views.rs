@@ -3,9 +3,9 @@
 //! The two centres are some centimetres apart: a view over the seam shows near things double, and no pose is right for
 //! both of its halves. Layouts of the sphere put views on the seam (two of `ring8`, four of `cube6`), and leaving them
 //! out would lose what they alone see. So each lens has views of its own: one along its axis, four turned off it to the
-//! left, right, up and down, as far as they stay inside the circle and touch the axis.
+//! left, right, up and down, as far as they stay inside both circles and touch the axis.
 
-use gausset_core::se3;
+use gausset_core::se3::{self, Mat3};
 
 use crate::fisheye::DualFisheye;
 use crate::geometry::{View, angles, rotation};
@@ -29,42 +29,94 @@ pub struct LensViewError {
     pub hfov: f64,
 }
 
-/// Square views of `side` px and `hfov` degrees for each lens, upright; numbers go on from the first lens to the second.
+/// The views of two lenses that are cut apart: the same ones around the axis of each.
 ///
-/// # Errors
-/// A circle is too small for such a view.
-pub fn lens_views(frame: &DualFisheye, side: u32, hfov: f64) -> Result<[Vec<View>; 2], LensViewError> {
-    let first = views_of(frame, 0, side, hfov, 0)?;
-    let second = views_of(frame, 1, side, hfov, first.len())?;
-    Ok([first, second])
+/// A lens of a frame so becomes a frame of its own, whose axes are those of the lens turned upright: x to the right, y
+/// down, z along its axis. Its views are the same rig for every lens and frame.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LensViews {
+    /// The views of a lens, in its axes.
+    pub views: Vec<View>,
+    /// Yaw and pitch of the axis of each lens in the axes of the lens file, degrees.
+    pub axes: [[f64; 2]; 2],
 }
 
-fn views_of(
-    frame: &DualFisheye,
-    lens: usize,
-    side: u32,
-    hfov: f64,
-    number: usize,
-) -> Result<Vec<View>, LensViewError> {
-    let (yaw, pitch, _) = angles(&frame.lenses[lens].pano_from_lens);
-    let axis = rotation(yaw, pitch, 0.0);
-    let turned = |index: usize, right: f64, up: f64| {
-        let (yaw, pitch, roll) = angles(&se3::mul(&axis, &rotation(right, up, 0.0)));
-        View { name: view_name(number + index), yaw, pitch, roll, hfov, width: side, height: side }
-    };
-    let centre = turned(0, 0.0, 0.0);
-    if !holds(frame, lens, &centre) {
-        return Err(LensViewError { lens, hfov });
+impl LensViews {
+    /// Square views of `side` px and `hfov` degrees.
+    ///
+    /// # Errors
+    /// A circle is too small for such a view.
+    pub fn of(frame: &DualFisheye, side: u32, hfov: f64) -> Result<Self, LensViewError> {
+        let axes = frame.lenses.each_ref().map(|lens| {
+            let (yaw, pitch, _) = angles(&lens.pano_from_lens);
+            [yaw, pitch]
+        });
+        let mut found = Self { views: Vec::new(), axes };
+        let view = |index: usize, yaw: f64, pitch: f64| View {
+            name: view_name(index),
+            yaw,
+            pitch,
+            roll: 0.0,
+            hfov,
+            width: side,
+            height: side,
+        };
+        let centre = view(0, 0.0, 0.0);
+        if let Some(lens) = (0..2).find(|&lens| !holds(frame, lens, &found.in_panorama(lens, &centre))) {
+            return Err(LensViewError { lens, hfov });
+        }
+        found.views.push(centre);
+        for (right, up) in [(-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0)] {
+            let turns = (0..).map(|k| 0.5 * hfov - STEP * f64::from(k)).take_while(|turn| *turn > 0.0);
+            let mut off_axis = turns.map(|turn| view(found.views.len(), right * turn, up * turn));
+            let in_both = |view: &View| (0..2).all(|lens| holds(frame, lens, &found.in_panorama(lens, view)));
+            // One that can hardly be turned shows what the first shows.
+            let inside = off_axis.find(in_both);
+            found.views.extend(inside);
+        }
+        Ok(found)
     }
-    let mut views = vec![centre];
-    for (right, up) in [(-1.0, 0.0), (1.0, 0.0), (0.0, 1.0), (0.0, -1.0)] {
-        let turns = (0..).map(|k| 0.5 * hfov - STEP * f64::from(k)).take_while(|turn| *turn > 0.0);
-        let mut off_axis = turns.map(|turn| turned(views.len(), right * turn, up * turn));
-        // One that can hardly be turned shows what the first shows.
-        views.extend(off_axis.find(|view| holds(frame, lens, view)));
+
+    /// The views of a lens as they lie in the panorama.
+    #[must_use]
+    pub fn of_lens(&self, lens: usize) -> Vec<View> {
+        self.views.iter().map(|view| self.in_panorama(lens, view)).collect()
     }
-    Ok(views)
+
+    /// Those of the first lens, then those of the second.
+    #[must_use]
+    pub fn of_both(&self) -> Vec<View> {
+        (0..2).flat_map(|lens| self.of_lens(lens)).collect()
+    }
+
+    fn in_panorama(&self, lens: usize, view: &View) -> View {
+        let turned = se3::mul(&upright(self.axes[lens]), &view.pano_from_camera());
+        let (yaw, pitch, roll) = angles(&turned);
+        View { yaw, pitch, roll, ..view.clone() }
+    }
 }
+
+/// Axes of an upright lens to those of the lens file, from yaw and pitch of its axis, degrees.
+#[must_use]
+pub fn upright([yaw, pitch]: [f64; 2]) -> Mat3 {
+    rotation(yaw, pitch, 0.0)
+}
+
+/// Name of a lens of a frame, which is a frame of its own.
+#[must_use]
+pub fn lens_frame(frame: &str, lens: usize) -> String {
+    format!("{frame}{LENS}{lens}")
+}
+
+/// The frame of which a lens is, and which one.
+#[must_use]
+pub fn frame_of_lens(name: &str) -> Option<(&str, usize)> {
+    let (frame, lens) = name.rsplit_once(LENS)?;
+    Some((frame, lens.parse().ok().filter(|lens| *lens < 2)?))
+}
+
+/// What stands between the name of a frame and the number of its lens, from 0 as in the lens file.
+const LENS: &str = "_lens";
 
 /// Whether a view lies wholly inside the circle of a lens, and on the canvas.
 ///
@@ -117,9 +169,9 @@ mod tests {
             (80.0, "\"yaw\": 180"),
         ] {
             let frame = frame(half_angle, second);
-            let views = lens_views(&frame, 64, 90.0).unwrap();
-            assert_eq!(views.each_ref().map(Vec::len), [5, 5]);
-            for (lens, views) in views.iter().enumerate() {
+            let views = LensViews::of(&frame, 64, 90.0).unwrap();
+            assert_eq!(views.views.len(), 5);
+            for (lens, views) in [0, 1].map(|lens| views.of_lens(lens)).iter().enumerate() {
                 let (alone, one) = (frame.alone(lens), &frame.lenses[lens]);
                 for (view, (x, y)) in views.iter().flat_map(|view| {
                     (0..64 * 64).map(move |k| (view, (f64::from(k % 64) + 0.5, f64::from(k / 64) + 0.5)))
@@ -146,24 +198,37 @@ mod tests {
         let (ring, of_ring) = of(Layout::Ring8);
         let (cube, of_cube) = of(Layout::Cube6);
         assert_eq!((ring, cube), (6, 2));
-        let own = Coverage::of(&lens_views(&frame, 64, 90.0).unwrap().concat()).share;
+        let own = Coverage::of(&LensViews::of(&frame, 64, 90.0).unwrap().of_both()).share;
         assert!(own > of_ring && own > of_cube && own > 0.8, "{own} {of_ring} {of_cube}");
     }
 
     #[test]
     fn views_are_upright_whatever_the_roll_of_the_sensor() {
-        let views = lens_views(&frame(97.0, "\"yaw\": 180"), 64, 90.0).unwrap();
+        let found = LensViews::of(&frame(97.0, "\"yaw\": 180"), 64, 90.0).unwrap();
+        let views = [0, 1].map(|lens| found.of_lens(lens));
         let angles =
             |k: usize| views[0].iter().map(|v| [v.yaw, v.pitch, v.roll][k].round()).collect::<Vec<_>>();
         assert_eq!(angles(0), [0.0, -45.0, 45.0, 0.0, 0.0]);
         assert_eq!(angles(1), [0.0, 0.0, 0.0, 45.0, -45.0]);
         assert!(angles(2).iter().all(|roll| *roll == 0.0));
-        assert_eq!(views[1][0].name, "view05");
+        let names = |lens: usize| views[lens].iter().map(|v| v.name.clone()).collect::<Vec<_>>();
+        assert_eq!((names(0), views[1][0].name.as_str()), (names(1), "view00"));
+    }
+
+    #[test]
+    fn the_name_of_a_lens_tells_its_frame() {
+        for frame in ["a", "a_lens0", "VID_00_007"] {
+            assert_eq!(frame_of_lens(&lens_frame(frame, 1)), Some((frame, 1)));
+        }
+        assert_eq!(
+            (frame_of_lens("a"), frame_of_lens("a_lens2"), frame_of_lens("a_lens")),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn a_view_that_is_too_wide_for_the_circle_is_refused() {
-        let wrong = lens_views(&frame(50.0, "\"yaw\": 180"), 64, 90.0).unwrap_err();
+        let wrong = LensViews::of(&frame(50.0, "\"yaw\": 180"), 64, 90.0).unwrap_err();
         assert!(wrong.to_string().starts_with("lenses[0]: a view of 90 degrees"), "{wrong}");
         // Its outline is inside a circle of 140 degrees, but it looks at what is behind the lens.
         let back = View { yaw: 180.0, hfov: 60.0, ..Layout::Ring4.views(64, 64, None).remove(0) };

@@ -148,6 +148,7 @@ mod tests {
             extension: "jpg".into(),
             frames: vec!["a".into(), "b".into()],
             numbers: vec![],
+            lens_axes: None,
         }
     }
 

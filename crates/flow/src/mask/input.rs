@@ -116,6 +116,13 @@ impl Input {
 
     fn of_split(folder: &Path) -> Result<Self, Failure> {
         let description = Description::read(folder).map_err(|e| Failure::new("frames", e))?;
+        if description.lens_axes.is_some() {
+            let line = format!(
+                "{}: frames: are lenses apart (expected views of panoramas); mask the source: `gausset mask`, then split with ⟨masks⟩",
+                folder.display()
+            );
+            return Err(Failure::new("frames", line));
+        }
         let frames = description.frames.iter().enumerate().map(|(index, name)| {
             let views = 0..description.views.len();
             let files = views.map(|view| folder.join("images").join(description.picture_name(index, view)));

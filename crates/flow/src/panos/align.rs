@@ -12,6 +12,7 @@ use gausset_io::lock::FolderLock;
 use gausset_io::owned;
 use gausset_pano::export::{FramePose, Poses, colmap_files};
 use gausset_pano::geometry::View;
+use gausset_pano::lens_pose::LensRelation;
 use gausset_pano::rig;
 use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
 use gausset_sfm::align::{Aligned, Cameras, Job, Prior};
@@ -176,13 +177,17 @@ fn align_views(
         Tool::Own => tool.describe(),
         _ => format!("{}, {} mapper", tool.describe(), options.mapper.name()),
     };
-    let (model, poses) = match known {
+    let is_given = known.is_some() && !choice.refine;
+    let (model, mut poses) = match known {
         Some(known) => known::with_points(aligned.model, known, choice.refine, &description, &tool, input)?,
         None => {
             let context = Context { description: &description, folder, tool: &tool, by: &by, input };
             context.with_scale(aligned, track.as_ref(), &job, host)?
         }
     };
+    if let Some(axes) = description.lens_axes {
+        relate_lenses(&mut poses, axes, is_given, host);
+    }
     records::claim_model(folder, overwrite)?;
     model.write(&model_folder, &job.frames)?;
     let text = serde_json::to_string_pretty(&poses).unwrap_or_default();
@@ -201,6 +206,24 @@ fn run(job: &Job, tool: &Tool, host: &mut Host<'_>) -> Result<Aligned, Failure> 
     let stop = host.stop();
     let mut report = |progress: &gausset_sfm::Progress| host.report(Event::Aligning(progress.clone()));
     Ok(gausset_sfm::align(job, tool, stop, &mut report)?)
+}
+
+/// Measures how two lenses stand to each other that are frames of their own; a lens that did not register gets its pose
+/// from the other one, but none is added to poses that were given.
+fn relate_lenses(poses: &mut Poses, axes: [[f64; 2]; 2], is_given: bool, host: &mut Host<'_>) {
+    let mut completed = poses.clone();
+    let Some(mut found) = LensRelation::complete(&mut completed, axes) else {
+        return host.warn(
+            "frames",
+            "lenses: no frame has poses of both, so that nothing is known of how they stand to each other; turn the camera between frames",
+        );
+    };
+    if is_given {
+        found.completed.clear();
+    } else {
+        *poses = completed;
+    }
+    poses.lenses = Some(found);
 }
 
 /// The frames of a split with their views.
@@ -293,7 +316,8 @@ fn set_scale(model: &mut Model, description: &Description, folder: &Path, host: 
     let mut centres = Vec::new();
     let mut positions = Vec::new();
     for (&frame, &image) in &model.frames {
-        let line = manifest.iter().find(|line| line.frame == description.frames[frame]);
+        let source = description.source_of(&description.frames[frame]);
+        let line = manifest.iter().find(|line| line.frame == source);
         if let Some(position) = line.and_then(|line| line.gps) {
             centres.push(model.pose(image).centre());
             positions.push(position);
@@ -343,6 +367,7 @@ pub(super) fn poses_of(
         track_length: model.track_length(),
         earth: None,
         applied: None,
+        lenses: None,
         frames: description.frames.iter().enumerate().map(frame).collect(),
     })
 }

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use gausset_pano::export::{Earth, Poses};
+use gausset_pano::lens_pose::LensRelation;
 use serde::Serialize;
 
 use super::compare::Compared;
@@ -30,6 +31,9 @@ pub struct PanoAlignment {
     /// Where the world is on the earth, by a track that was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub earth: Option<Earth>,
+    /// How two lenses stand to each other that were aligned each for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lenses: Option<LensRelation>,
     /// What the poses are off from others that were given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reference: Option<Compared>,
@@ -52,6 +56,7 @@ impl PanoAlignment {
             is_metric: poses.is_metric,
             unregistered: unregistered(poses),
             earth: poses.earth.clone(),
+            lenses: poses.lenses.clone(),
             reference: None,
             model: records::model_folder(folder),
         }

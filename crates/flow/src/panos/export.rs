@@ -159,6 +159,13 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
             format!("{}: frames: none of those in {}", views_folder.display(), options.folder.display());
         return Err(frames(line));
     }
+    if target.lens_axes.is_some() && options.form == Form::MetashapeSpherical {
+        let line = format!(
+            "metashape-spherical: is for panoramas (found lenses apart in {}); take metashape, for the views",
+            views_folder.display()
+        );
+        return Err(Failure::usage(line));
+    }
     let points = observed::carried(observed_points(&options.folder, &source)?, &source, &target, &poses);
     let points = without_hidden(points, &target, views_folder)?;
     let out = match &options.output {
@@ -291,11 +298,14 @@ impl Job<'_> {
                 let mask_of = |name: &str| self.mask_path(name);
                 let points_file = ply.is_some().then_some(POINTS);
                 files.extend(ply);
-                let sources: Vec<ManifestLine> = read_manifest(self.views_folder);
-                files.push((
-                    out.join("panoramas.json"),
-                    export::panoramas(target, poses, points_file, &sources).into_bytes(),
-                ));
+                // Lenses that were cut apart have no panorama.
+                if target.lens_axes.is_none() {
+                    let sources: Vec<ManifestLine> = read_manifest(self.views_folder);
+                    files.push((
+                        out.join("panoramas.json"),
+                        export::panoramas(target, poses, points_file, &sources).into_bytes(),
+                    ));
+                }
                 ("transforms.json", export::transforms(target, poses, points_file, &mask_of))
             }
             Form::Xmp => {
@@ -376,8 +386,9 @@ impl Job<'_> {
         }
         let (mut centres, mut known) = (Vec::new(), Vec::new());
         for pose in &all {
+            let source = self.target.source_of(&pose.name);
             if let Some(position) =
-                manifest.iter().find(|line| line.frame == pose.name).and_then(|line| line.gps)
+                manifest.iter().find(|line| line.frame == source).and_then(|line| line.gps)
             {
                 centres.push(pose.pose.centre());
                 known.push(position);

@@ -31,6 +31,6 @@ pub use masks::MasksOptions;
 pub use run::{PanoOptions, PanoRun};
 pub use shape::{ShapeChoice, SourceShape};
 pub use source::FrameChoice;
-pub use split::{SplitOptions, ViewChoice};
+pub use split::{Lenses, SplitOptions, ViewChoice};
 pub use still::{StillChoice, StillMasks};
 pub use track::{TrackChoice, TrackOffset};

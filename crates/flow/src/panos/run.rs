@@ -29,7 +29,7 @@ use super::masked::MaskShare;
 use super::model;
 use super::source::{FrameChoice, is_picture};
 use super::sphere;
-use super::split::{self, SplitOptions, ViewChoice};
+use super::split::{self, Lenses, SplitOptions, ViewChoice};
 use super::track::{TrackChoice, TrackOffset};
 use crate::mask_engine::{EngineKind, MaskEngine};
 use crate::tool::{SILENCE, ToolOptions};
@@ -54,6 +54,8 @@ pub struct PanoOptions {
     pub output: PathBuf,
     /// Views to train on.
     pub train_layout: Layout,
+    /// How views lie to the lenses of frames that have two.
+    pub lenses: Lenses,
     /// Side of a view to train on, px; `None` = a quarter of the panorama's width.
     pub train_size: Option<u32>,
     /// Everything within so many degrees of straight down is masked: tripod, operator.
@@ -93,6 +95,7 @@ impl PanoOptions {
             input: input.into(),
             output: output.into(),
             train_layout: Layout::Cube6,
+            lenses: Lenses::Together,
             train_size: None,
             crop_bottom: 0.0,
             masks: None,
@@ -155,15 +158,22 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     options.mask_engine.check(options.mask_model.is_some())?;
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
     options.known.check(options.tool.aligner)?;
+    if options.lenses == Lenses::Separate && options.train_layout != Layout::Cube6 {
+        return Err(Failure::usage(
+            "⟨lenses = separate⟩: has views of its own (found ⟨train-layout⟩); leave one of both out",
+        ));
+    }
     if align::finished(&folders.align, &options.tool).is_none() {
         options.tool.find(host)?;
     }
-    let views = |layout, size| ViewChoice { layout, size, ..ViewChoice::default() };
+    let lenses = options.lenses;
+    let views = |layout, size| ViewChoice { layout, size, lenses, ..ViewChoice::default() };
     let mut cut = split_options(options, &folders.align, views(Layout::Ring8, None), conditions);
     let source = cut.open(host)?;
     if is_sphere {
         sphere::check(options, &source)?;
     }
+    cut.views.lens_views(&source)?;
     let natural = cut.views.views(source.around)?.first().map_or(16, |view| view.width);
     cut.views.size = Some(natural.min(ALIGN_SIDE));
     let _lock = records::lock(&options.output)?;
@@ -206,7 +216,10 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         return train(options, &folders, prepared, extent, conditions, host);
     }
     host.stage(Stage::CutForTraining);
-    let chosen = views(options.train_layout, options.train_size);
+    let chosen = match lenses {
+        Lenses::Together => views(options.train_layout, options.train_size),
+        Lenses::Separate => views(Layout::Ring8, options.train_size),
+    };
     let cut = SplitOptions {
         force: cut.force,
         masks,
@@ -315,6 +328,7 @@ fn made_with(options: &PanoOptions) -> Value {
         "panoramas": training.panoramas.filter(|route| *route != Panoramas::Cube).map(|route| route.word()),
         "train-layout": options.train_layout.name(),
         "train-size": options.train_size,
+        "lenses": Some(options.lenses).filter(|lenses| *lenses != Lenses::Together).map(Lenses::name),
         "crop-bottom": options.crop_bottom,
         "masks": place(&options.masks),
         "mask-command": options.mask_command,

@@ -13,7 +13,9 @@ use gausset_pano::equalise::Equalise;
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::geometry::View;
 use gausset_pano::layout::{Layout, check_view, natural_side, read_views};
+use gausset_pano::lens_views::LensViews;
 use gausset_pano::load::Limits;
+use gausset_pano::projection::Projection;
 use gausset_pano::selection::FILE;
 use gausset_pano::split::{self, MaskCommand, Naming, Numbering, OnError, Report, Settings, Work};
 use gausset_train::MemoryLimit;
@@ -42,11 +44,45 @@ pub struct ViewChoice {
     pub rotate: f64,
     /// Adds the fewest views that let every direction be seen.
     pub full_sphere: bool,
+    /// How views lie to the lenses of frames that have two.
+    pub lenses: Lenses,
+}
+
+/// How views lie to the lenses of frames that have two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lenses {
+    /// Views over the whole sphere, some of them over the seam, as if both lenses had one centre.
+    #[default]
+    Together,
+    /// Views inside one lens each; each lens of a frame is a frame with a pose of its own.
+    Separate,
+}
+
+impl Lenses {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Together, Self::Separate];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Together => "together",
+            Self::Separate => "separate",
+        }
+    }
 }
 
 impl Default for ViewChoice {
     fn default() -> Self {
-        Self { layout: Layout::Ring8, views: None, size: None, fov: None, rotate: 0.0, full_sphere: false }
+        Self {
+            layout: Layout::Ring8,
+            views: None,
+            size: None,
+            fov: None,
+            rotate: 0.0,
+            full_sphere: false,
+            lenses: Lenses::Together,
+        }
     }
 }
 
@@ -63,6 +99,34 @@ impl ViewChoice {
             views.extend(added);
         }
         Ok(views)
+    }
+
+    /// The views of each lens, where lenses are cut apart.
+    ///
+    /// # Errors
+    /// A source without two lenses, a choice of views that is not for them, a circle that is too small.
+    pub fn lens_views(&self, source: &Source) -> Result<Option<LensViews>, Failure> {
+        if self.lenses == Lenses::Together {
+            return Ok(None);
+        }
+        let film = source.film.as_ref().map(gausset_pano::film::Film::projection);
+        let Some(Projection::Fisheye(frame)) = film.as_ref().or(source.projection.as_ref()) else {
+            return Err(Failure::usage(
+                "⟨lenses = separate⟩: is for frames of two fisheye circles (found none; ⟨lens⟩ describes them); leave it out",
+            ));
+        };
+        if self.layout != Layout::Ring8 || self.views.is_some() || self.rotate != 0.0 || self.full_sphere {
+            return Err(Failure::usage(
+                "⟨lenses = separate⟩: has views of its own (found ⟨layout⟩, ⟨views⟩, ⟨rotate⟩ or ⟨full-sphere⟩); leave one of both out",
+            ));
+        }
+        let hfov = self.fov.unwrap_or(90.0);
+        let side = self.size.unwrap_or_else(|| natural_side(source.around, hfov));
+        let views = Layout::Ring8.views(side, side, Some(hfov));
+        let checked = views.first().map_or(Ok(()), check_view);
+        checked.map_err(|what| Failure::usage(format!("⟨fov⟩, ⟨size⟩: {what}")))?;
+        let found = LensViews::of(frame, side, hfov).map_err(|e| Failure::usage(format!("⟨fov⟩: {e}")))?;
+        Ok(Some(found))
     }
 
     /// The views without those that complete the sphere.
@@ -207,11 +271,21 @@ impl SplitOptions {
             }
             None => None,
         };
+        let lenses = self.views.lens_views(source)?;
+        if lenses.is_some() && self.level_gpano {
+            return Err(Failure::usage(
+                "⟨level⟩: is for panoramas (found ⟨lenses = separate⟩); leave one of both out",
+            ));
+        }
         let equalise = self.colours.equalise(source)?;
         let frame_gains =
             if equalise == Equalise::Frames { colour::frame_gains(source, self, stop)? } else { Vec::new() };
         Ok(Settings {
-            views: self.views.views(source.around)?,
+            views: match &lenses {
+                Some(lenses) => lenses.of_both(),
+                None => self.views.views(source.around)?,
+            },
+            lenses,
             format: self.format,
             naming: self.naming,
             numbering: self.numbering,
@@ -309,6 +383,8 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
 /// As [`split()`].
 pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
     options.mask_engine.check(options.mask_model.is_some())?;
+    // Before a model makes masks for it.
+    options.views.lens_views(source)?;
     if let Some(model) = &options.mask_model {
         split::claim(&options.output, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
         owned::stays_inside(&options.output, Path::new(PANORAMA_MASKS))?;

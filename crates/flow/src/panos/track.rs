@@ -157,7 +157,7 @@ fn times_of(folder: &Path, description: &Description) -> (Vec<Option<f64>>, Cloc
     if let Ok(text) = input::read_to_string(&folder.join(FILE), MAX_BYTES) {
         let lines = text.lines().skip(1).filter_map(|row| serde_json::from_str::<Line>(row).ok());
         let times: BTreeMap<String, f64> = lines.filter_map(|line| Some((line.name?, line.time))).collect();
-        let of = |name: &String| times.get(name).copied();
+        let of = |name: &String| times.get(description.source_of(name)).copied();
         return (description.frames.iter().map(of).collect(), Clock::Own);
     }
     let of = |frame: usize| {

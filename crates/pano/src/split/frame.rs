@@ -84,7 +84,8 @@ pub(super) fn cut(
     });
     // The orientation of the views in the file is that of the layout, not that of a levelled panorama.
     let segments = |view: &View| {
-        let named = settings.views.iter().find(|v| v.name == view.name).unwrap_or(view);
+        let own = settings.views.iter().find(|v| v.name == view.name && settings.lenses.is_none());
+        let named = own.unwrap_or(view);
         metadata.segments(named, &source.stem)
     };
     let mut files = ViewFiles::new(settings, shared.folder, source, index);

@@ -51,10 +51,18 @@ impl<'a> Plans<'a> {
             return Arc::clone(plan);
         }
         // Built under the lock: other workers would build the same.
-        let Settings { views, format, crop_bottom, .. } = self.settings;
+        let Settings { views, lenses, format, crop_bottom, .. } = self.settings;
         let views = levelled(views, key.tilt);
         let (shape, pool) = (key.shape.clone(), Pool::new(self.threads));
-        let plan = Arc::new(Plan::new(views, *format, &key.projection, shape, *crop_bottom, &pool));
+        let plan = Arc::new(match (&key.projection, lenses) {
+            (Projection::Fisheye(both), Some(lenses)) => {
+                let alone = [0, 1].map(|lens| Projection::Fisheye(both.alone(lens)));
+                let each: Vec<&Projection> =
+                    alone.iter().flat_map(|one| lenses.views.iter().map(move |_| one)).collect();
+                Plan::seen_by(&each, views, *format, shape, *crop_bottom, &pool)
+            }
+            (projection, _) => Plan::new(views, *format, projection, shape, *crop_bottom, &pool),
+        });
         let (count, bytes) = (plan.table_count(), plan.table_bytes());
         tracing::debug!("tables: {count} of {bytes} bytes for {} views", plan.views.len());
         if kept.len() >= PLANS_KEPT {

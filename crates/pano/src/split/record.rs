@@ -19,6 +19,7 @@ use crate::frames::{SourceFrame, plain_stem};
 use crate::geometry::View;
 use crate::json::{self, JsonError};
 use crate::layout::{ViewError, check_view};
+use crate::lens_views::{frame_of_lens, lens_frame};
 use crate::projection::Projection;
 use crate::rig;
 
@@ -89,6 +90,10 @@ pub struct Description {
     /// Their numbers in flat names; their places where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<u64>,
+    /// Where each frame is one lens of two (`NAME_lens0`, `NAME_lens1`): yaw and pitch of the axis of each as the lens file
+    /// says, degrees. Views are in the axes of an upright lens then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lens_axes: Option<[[f64; 2]; 2]>,
 }
 
 /// Why a description cannot be used.
@@ -141,6 +146,13 @@ impl Description {
         }
     }
 
+    /// The frame of the source that a frame is of: itself, or the one of which it is a lens.
+    #[must_use]
+    pub fn source_of<'a>(&self, frame: &'a str) -> &'a str {
+        let lens = self.lens_axes.and_then(|_| frame_of_lens(frame));
+        lens.map_or(frame, |(source, _)| source)
+    }
+
     /// Name of a picture relative to `images/`.
     #[must_use]
     pub fn picture_name(&self, frame: usize, view: usize) -> String {
@@ -166,6 +178,7 @@ fn picture_name(
 pub(super) fn settings_hash(settings: &Settings) -> String {
     let Settings {
         views,
+        lenses,
         format,
         naming,
         numbering,
@@ -196,6 +209,9 @@ pub(super) fn settings_hash(settings: &Settings) -> String {
     if is_eac {
         // Chroma mixed over the edges of faces, and nothing was averaged.
         text += " averaged";
+    }
+    if lenses.is_some() {
+        text += " separate lenses";
     }
     if settings.has_colours() {
         // Gains of frames are compared frame by frame.
@@ -234,7 +250,7 @@ fn is_of_version_0_1(folder: &Path) -> bool {
 /// Folders of views, then those of masks.
 pub(super) fn subfolders(settings: &Settings, folder: &Path) -> (Vec<PathBuf>, Vec<PathBuf>) {
     let below = |top: PathBuf| match settings.naming {
-        Naming::Rig => settings.views.iter().map(|view| top.join(&view.name)).collect(),
+        Naming::Rig => settings.views_of_frame().iter().map(|view| top.join(&view.name)).collect(),
         Naming::Flat => vec![top],
     };
     (below(folder.join("images")), below(folder.join("masks")))
@@ -338,7 +354,24 @@ fn may_have_alpha(source: &str) -> bool {
 pub(super) fn name_of(settings: &Settings, frame: &SourceFrame, index: usize, view: usize) -> String {
     let extension = settings.format.extension();
     let number = number_of(settings, frame, index);
-    picture_name(settings.naming, &frame.stem, number, &settings.views[view].name, view, extension)
+    let views = settings.views_of_frame();
+    let (lens, view) = (view / views.len(), view % views.len());
+    let stem = frames_of(settings, &frame.stem).swap_remove(lens);
+    let number = number_of_lens(settings, number, lens);
+    picture_name(settings.naming, &stem, number, &views[view].name, view, extension)
+}
+
+/// Names of the frames that a frame of the source becomes: itself, or each of its lenses.
+fn frames_of(settings: &Settings, stem: &str) -> Vec<String> {
+    match settings.lenses {
+        Some(_) => (0..2).map(|lens| lens_frame(stem, lens)).collect(),
+        None => vec![stem.to_owned()],
+    }
+}
+
+/// The number of one of these in flat names.
+fn number_of_lens(settings: &Settings, number: u64, lens: usize) -> u64 {
+    if settings.lenses.is_some() { number.saturating_mul(2).saturating_add(lens as u64) } else { number }
 }
 
 /// The number of a frame in flat names.
@@ -439,19 +472,27 @@ pub(super) fn describe(
     folder: &Path,
 ) -> Result<(), SplitError> {
     let description = Description {
-        views: settings.views.clone(),
+        views: settings.views_of_frame().to_vec(),
         naming: settings.naming,
         extension: settings.format.extension().to_owned(),
-        frames: lines.keys().map(|&i| frames[i].stem.clone()).collect(),
+        frames: lines.keys().flat_map(|&i| frames_of(settings, &frames[i].stem)).collect(),
         numbers: match settings.naming {
-            Naming::Flat => lines.keys().map(|&i| number_of(settings, &frames[i], i)).collect(),
+            Naming::Flat => {
+                let lenses = if settings.lenses.is_some() { 0..2 } else { 0..1 };
+                let of = |&i: &usize| {
+                    let number = number_of(settings, &frames[i], i);
+                    lenses.clone().map(move |lens| number_of_lens(settings, number, lens))
+                };
+                lines.keys().flat_map(of).collect()
+            }
             Naming::Rig => Vec::new(),
         },
+        lens_axes: settings.lenses.as_ref().map(|lenses| lenses.axes),
     };
     let text = serde_json::to_string_pretty(&description).unwrap_or_default();
     write_atomic(&Disk, &folder.join(DESCRIPTION), |file| file.write_all(text.as_bytes()))?;
     if settings.naming == Naming::Rig {
-        let text = rig::rig_config(&settings.views);
+        let text = rig::rig_config(settings.views_of_frame());
         write_atomic(&Disk, &folder.join(RIG_CONFIG), |file| file.write_all(text.as_bytes()))?;
     }
     Ok(())

@@ -11,6 +11,7 @@ use crate::equalise::Equalise;
 use crate::film::Film;
 use crate::geometry::View;
 use crate::grade::Colouring;
+use crate::lens_views::LensViews;
 use crate::load::Limits;
 use crate::projection::Projection;
 
@@ -50,6 +51,8 @@ pub enum Numbering {
 pub struct Settings {
     /// The views that each frame is cut into.
     pub views: Vec<View>,
+    /// Of frames of two lenses that are cut apart, where `views` come from: [`LensViews::of_both`].
+    pub lenses: Option<LensViews>,
     /// How they are written.
     pub format: Format,
     /// How files are named.
@@ -86,6 +89,7 @@ impl Settings {
     pub fn new(views: Vec<View>, format: Format) -> Self {
         Self {
             views,
+            lenses: None,
             format,
             naming: Naming::Rig,
             numbering: Numbering::Order,
@@ -101,6 +105,11 @@ impl Settings {
             equalise: Equalise::Off,
             frame_gains: Vec::new(),
         }
+    }
+
+    /// The views of a frame, or of a lens that is a frame of its own.
+    pub(super) fn views_of_frame(&self) -> &[View] {
+        self.lenses.as_ref().map_or(&self.views, |lenses| &lenses.views)
     }
 
     /// Whether colours are changed at all.

@@ -14,7 +14,7 @@ use serde::Serialize;
 use super::align::{AlignerArgs, ToolArgs, TrackArgs};
 use super::colour::ColourArgs;
 use super::split::ChoiceArgs;
-use super::views::layout_parser;
+use super::views::{LensesArgs, layout_parser};
 use crate::commands::overwrite;
 use crate::commands::training::{Counted, RecordArgs, ending, object, status};
 use crate::commands::viewer::ViewerArgs;
@@ -51,6 +51,8 @@ pub(crate) struct RunArgs {
         value_parser = layout_parser()
     )]
     train_layout: Layout,
+    #[command(flatten)]
+    lenses: LensesArgs,
     /// Side of a view to train on, px [default: a quarter of the panorama's width].
     #[arg(long, value_name = "PX", help_heading = "Views", value_parser = clap::value_parser!(u32).range(16..=16_384))]
     train_size: Option<u32>,
@@ -117,6 +119,9 @@ struct Ran<'a> {
     masks: Option<&'a MaskShare>,
     points: u64,
     mean_reprojection_px: f64,
+    /// How two lenses stand to each other that were aligned each for itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lenses: Option<&'a gausset_pano::lens_pose::LensRelation>,
     training: Counted<'a, gausset_train::Summary>,
 }
 
@@ -126,6 +131,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     let given = args.more.over(args.options.clone())?;
     let options = PanoOptions {
         train_layout: args.train_layout,
+        lenses: args.lenses.lenses,
         train_size: args.train_size,
         crop_bottom: args.crop_bottom,
         masks: args.masks.clone(),
@@ -157,6 +163,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         masks: masked.as_ref(),
         points: alignment.points,
         mean_reprojection_px: alignment.mean_reprojection_px,
+        lenses: alignment.lenses.as_ref(),
         training: object(trained),
     };
     let status = status(trained, &interrupt, console);

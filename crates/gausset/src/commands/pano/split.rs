@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::panos::split as pano_split;
-use gausset_flow::panos::{FrameChoice, SplitOptions};
+use gausset_flow::panos::{FrameChoice, SplitOptions, ViewChoice};
 use gausset_flow::{Failure, tool::SILENCE};
 use gausset_pano::cutter::Format;
 use gausset_pano::split::{Naming, Numbering, OnError, Skipped, StageTimes};
@@ -16,7 +16,7 @@ use super::colour::ColourArgs;
 use super::frames::SelectArgs;
 use super::shape::ShapeArgs;
 use super::track::TrackFileArgs;
-use super::views::ViewArgs;
+use super::views::{LensesArgs, ViewArgs};
 use crate::commands::training::{ending, interrupted};
 use crate::console::Console;
 use crate::device::ComputeArgs;
@@ -45,6 +45,8 @@ pub(crate) struct SplitArgs {
     pub(crate) output: PathBuf,
     #[command(flatten)]
     pub(crate) views: ViewArgs,
+    #[command(flatten)]
+    pub(crate) lenses: LensesArgs,
     #[command(flatten)]
     pub(crate) choice: ChoiceArgs,
     #[command(flatten)]
@@ -203,7 +205,7 @@ impl SplitArgs {
         Ok(SplitOptions {
             input: self.input.clone(),
             output: self.output.clone(),
-            views: self.views.options(),
+            views: ViewChoice { lenses: self.lenses.lenses, ..self.views.options() },
             frames: FrameChoice { track: self.track.options(), ..self.choice.options() },
             crop_bottom: self.crop_bottom,
             masks: self.masks.clone(),

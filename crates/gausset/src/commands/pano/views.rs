@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::panos::ViewChoice;
+use gausset_flow::panos::{Lenses, ViewChoice};
 use gausset_pano::layout::Layout;
 
 /// A layout by its name.
@@ -55,6 +55,21 @@ impl ViewArgs {
             fov: self.fov,
             rotate: self.rotate,
             full_sphere: self.full_sphere,
+            lenses: Lenses::Together,
         }
     }
+}
+
+/// How views lie to the lenses of frames that have two.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct LensesArgs {
+    /// With a lens file: views over the whole sphere (together), or views inside one lens each and a pose for each lens,
+    /// so that none goes over the seam (separate).
+    #[arg(
+        long, value_name = "HOW", default_value = "together", hide_possible_values = true, help_heading = "Views",
+        value_parser = PossibleValuesParser::new(Lenses::ALL.map(Lenses::name)).map(|name| {
+            Lenses::ALL.into_iter().find(|lenses| lenses.name() == name).unwrap_or_default()
+        })
+    )]
+    pub(crate) lenses: Lenses,
 }
