@@ -40,6 +40,7 @@ mod sphere;
 mod strangers;
 mod support;
 mod tools;
+mod two_lenses;
 mod v01;
 mod viewer;
 mod viewer_browser;
