@@ -93,13 +93,16 @@ pub(crate) fn on_track(earth: &Earth) -> String {
     )
 }
 
-/// What a model masked.
+/// What was removed of panoramas.
 pub(crate) fn mask_share(share: &MaskShare) -> String {
     let all = counted(share.frames as u64, "frame");
     let (mean, worst) = (percent(share.removed_mean), percent(share.removed_worst));
     let skipped = if share.skipped > 0 { format!("; {} skipped", share.skipped) } else { String::new() };
-    let found = share.with_finds;
-    format!("{mean} of the sphere on average, {worst} at most; something found in {found} of {all}{skipped}")
+    let rides = share.still_share.map(|share| format!("; {} rides along", percent(share)));
+    let found = (share.still_share.is_none() || share.with_finds > 0)
+        .then(|| format!("; something found in {} of {all}", share.with_finds));
+    let (rides, found) = (rides.unwrap_or_default(), found.unwrap_or_default());
+    format!("{mean} of the sphere on average, {worst} at most{rides}{found}{skipped}")
 }
 
 /// The result of a training.

@@ -1,7 +1,5 @@
 //! A box in space as masks: whatever a panorama shows beside it is removed.
 
-use std::path::PathBuf;
-
 use gausset_core::{Pose, se3};
 use gausset_pano::geometry::direction_from_equirect;
 use gausset_pano::sphere_mask::SphereMask;
@@ -9,12 +7,10 @@ use gausset_pano::sphere_mask::SphereMask;
 use crate::Failure;
 
 /// What is kept, in the world of some poses.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct KeepBox {
     /// The corner with the least coordinates and the one with the largest.
     pub corners: [[f64; 3]; 2],
-    /// Poses of the frames in any form that is known; `None` = those in the folder of the split.
-    pub poses: Option<PathBuf>,
 }
 
 impl KeepBox {
@@ -62,7 +58,7 @@ mod tests {
 
     #[test]
     fn a_cube_in_front_covers_the_directions_that_meet_it() {
-        let keep = KeepBox { corners: [[-1.0, -1.0, 1.0], [1.0, 1.0, 3.0]], poses: None };
+        let keep = KeepBox { corners: [[-1.0, -1.0, 1.0], [1.0, 1.0, 3.0]] };
         let mut sphere = SphereMask::keep_all(720, 360);
         keep.remove_outside(&Pose::IDENTITY, &mut sphere);
         // Its near face is that of a cube around the camera: a sixth of the sphere.
@@ -70,7 +66,7 @@ mod tests {
         assert!((kept - 1.0 / 6.0).abs() < 2e-3, "{kept}");
         assert_eq!((sphere.data[180 * 720 + 360], sphere.data[180 * 720]), (255, 0));
         // From inside nothing is beside it.
-        let inside = KeepBox { corners: [[-1.0; 3], [1.0; 3]], poses: None };
+        let inside = KeepBox { corners: [[-1.0; 3], [1.0; 3]] };
         let mut sphere = SphereMask::keep_all(72, 36);
         inside.remove_outside(&Pose::IDENTITY, &mut sphere);
         assert!(sphere.keeps_all());

@@ -8,6 +8,7 @@
 //! frame     what the model finds in one      sighting  finds as directions         photo  one photograph
 //! turns     how the camera turned            finish    the frames around it, growth, what else is removed
 //! keep_box  a box in space                   paint     between the sphere and the pixels of pictures
+//! headings  which way the walk goes
 //! folder    workers                          files, manifest  what is written, going on where it stopped
 //! ```
 //! A worker has one frame in its hands and runs the model on one thread, so the bytes do not depend on the number of
@@ -18,6 +19,7 @@ mod files;
 mod finish;
 mod folder;
 mod frame;
+mod headings;
 mod input;
 mod keep_box;
 mod manifest;
@@ -114,25 +116,23 @@ fn of_input(
     };
     let level = level(options.simd)
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
-    let poses = match &options.keep_box {
-        Some(keep_box) => poses_of(input, keep_box, host)?,
-        None => vec![None; input.frames().len()],
-    };
-    let still = match input {
-        Input::Panoramas(source) if options.wants_still() && !is_dry_run => {
-            Some(StillMasks::find(source, options.still(), &[], host)?)
-        }
-        _ => None,
-    };
-    if let Some(why) = still.as_ref().and_then(|still| still.nothing.as_ref()) {
-        host.warn("the still patch", why);
-    }
+    let poses = poses_of(input, options, host)?;
     let reach = match (options.temporal, &segmenter) {
         (_, None) => 0,
         (Some(frames), Some(_)) => frames as usize,
         (None, Some(_)) => usize::from(input.is_film()),
     };
     let bounds = plan::bounds(options, input, segmenter.as_ref(), reach)?;
+    let still = match input {
+        Input::Panoramas(source) if options.wants_still() && !is_dry_run => {
+            let headings = headings_of(source, &poses);
+            Some(StillMasks::find(source, options.still(), &headings, host)?)
+        }
+        _ => None,
+    };
+    if let Some(why) = still.as_ref().and_then(|still| still.nothing.as_ref()) {
+        host.warn("the still patch", why);
+    }
     let settings = options.settings(segmenter.as_ref(), still.as_ref(), input, reach);
     let turns = if reach > 0 { turns::known(input) } else { vec![None; input.frames().len()] };
     let (segmenter, still) = (segmenter.as_ref(), still.as_ref());
@@ -146,22 +146,32 @@ fn of_input(
     Ok(done)
 }
 
-/// Poses of the frames, in the world of the box.
-fn poses_of(input: &Input, keep_box: &KeepBox, host: &mut Host<'_>) -> Result<Vec<Option<Pose>>, Failure> {
-    let poses = match (input, &keep_box.poses) {
-        (Input::Views(folder, description, _), poses) => {
-            let path = poses.as_ref().unwrap_or(folder);
-            known::poses_of_frames(description, path, host)?
+/// Poses of the frames where something needs them: a box, and what stays in the direction of the walk.
+fn poses_of(input: &Input, options: &MaskOptions, host: &mut Host<'_>) -> Result<Vec<Option<Pose>>, Failure> {
+    let frames = input.frames();
+    let poses = match (input, &options.poses) {
+        (Input::Views(folder, description, _), poses) if options.keep_box.is_some() => {
+            known::poses_of_frames(description, poses.as_ref().unwrap_or(folder), host)?
         }
-        (_, None) => {
+        (_, None) if options.keep_box.is_some() => {
             return Err(Failure::usage("⟨keep-box⟩: needs ⟨poses⟩, in whose world the box is"));
         }
+        (_, None) => return Ok(vec![None; frames.len()]),
         (_, Some(path)) => {
-            let names = input.frames().iter().map(|frame| frame.stem.clone()).collect::<Vec<_>>();
+            let names = frames.iter().map(|frame| frame.stem.clone()).collect::<Vec<_>>();
             known::poses_of_names(&names, path, host)?
         }
     };
     Ok(poses.frames.iter().map(FramePose::pose).collect())
+}
+
+/// Which way the walk goes, in the axes of each panorama.
+fn headings_of(source: &Source, poses: &[Option<Pose>]) -> Vec<Option<f64>> {
+    if poses.iter().any(Option::is_some) {
+        return headings::of_poses(poses);
+    }
+    let names: Vec<&str> = source.frames.iter().map(|frame| frame.stem.as_str()).collect();
+    source.selection.as_ref().map_or_else(Vec::new, |chosen| headings::of_film(&chosen.lines, &names))
 }
 
 /// Everything that was decided before the first frame.
@@ -199,7 +209,7 @@ impl Job<'_> {
     fn settings_of(&self, index: usize) -> String {
         let frames = self.input.frames();
         let mut text = self.settings.clone();
-        if let Some(pose) = &self.poses[index] {
+        if let Some(pose) = self.poses[index].as_ref().filter(|_| self.options.keep_box.is_some()) {
             text += &format!(" {pose:?}");
         }
         if self.reach > 0 {

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use gausset_compute::VectorLevel;
-use gausset_pano::convert::fingerprint;
 use gausset_pano::layout::Layout;
 use gausset_segment::{Segmenter, Wanted};
 use gausset_train::MemoryLimit;
@@ -76,8 +75,11 @@ pub struct MaskOptions {
     pub shadow: bool,
     /// Mask everything within so many degrees of straight down, in panoramas.
     pub crop_bottom: f64,
-    /// Keep only what lies in a box in space.
+    /// Keep only what lies in a box in space: the corner with the least coordinates and the one with the largest.
     pub keep_box: Option<KeepBox>,
+    /// Poses of the frames in any form that is known, for the box and for the direction of the walk; `None` = those in the
+    /// folder of a split.
+    pub poses: Option<PathBuf>,
     /// Frames in a row that may miss a find that those around them have, and before and behind which a weak find needs
     /// another one; `None` = 1 for films and splits of them, 0 for others.
     pub temporal: Option<u32>,
@@ -132,6 +134,7 @@ impl MaskOptions {
             shadow: false,
             crop_bottom: 0.0,
             keep_box: None,
+            poses: None,
             temporal: None,
             layout: Layout::Ring8Caps,
             passes: 2,
@@ -176,6 +179,11 @@ impl MaskOptions {
         }
         if let Some(keep_box) = &self.keep_box {
             keep_box.check()?;
+        }
+        if self.poses.is_some() && self.keep_box.is_none() && !self.still_patch {
+            return Err(Failure::usage(
+                "⟨poses⟩: has no effect without ⟨keep-box⟩ or ⟨still-patch⟩; leave it out, or take one of them",
+            ));
         }
         if let Some(frames) = self.temporal.filter(|frames| *frames > MOST_FRAMES) {
             return Err(Failure::usage(format!(
@@ -224,16 +232,10 @@ impl MaskOptions {
         format!(
             "{BYTES_VERSION} {} {} {:?} {layout:?} {passes} {dilate:?} {holes} {smallest} {edges} {feather} {modes:?} {:?} {empty_masks} {corners:?} {reach} {}",
             segmenter.map_or_else(String::new, Segmenter::settings),
-            still.map_or_else(String::new, |still| format!("{:?} {}", self.still(), shape_of(still))),
+            still.map_or_else(String::new, |still| format!("{:?} {}", self.still(), still.text())),
             input.kind(),
             self.cutouts,
             input.text(),
         )
     }
-}
-
-/// The form of what is still: it is found in all frames together, so that one more frame may change it.
-fn shape_of(still: &StillMasks) -> String {
-    let mask = still.mask(0, 720, 360);
-    fingerprint(&mask.data.iter().map(|keep| char::from(b'0' + keep / 26)).collect::<String>())
 }

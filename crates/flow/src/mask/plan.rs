@@ -12,6 +12,7 @@ use super::sighting::MOST_LOOKS;
 use super::{MaskOptions, Modes};
 use crate::memory::budget;
 use crate::panos::source::Source;
+use crate::panos::still::LOOKING;
 use crate::{Failure, device};
 
 /// Bytes a pixel of the panorama that finds are carried to, while it is worked over: the mask, the planes with which its
@@ -109,7 +110,13 @@ pub(super) fn bounds(
         waiting: sphere + (SMALL * SMALL / 2) as u64 + picture.pixels * kept,
     };
     let fitting = demand.fitting(budget, threads, reach);
-    fitting.ok_or_else(|| too_large(options, model, demand.of(LEAST, reach), budget))
+    let bounds = fitting.ok_or_else(|| too_large(options, model, demand.of(LEAST, reach), budget))?;
+    // What rides along is looked for before, one frame after the other.
+    let looking = model.shared + picture.decoded + LOOKING;
+    if options.still_patch && looking > budget {
+        return Err(too_large(options, Memory { each: 0, ..model }, looking, budget));
+    }
+    Ok(bounds)
 }
 
 fn too_large(options: &MaskOptions, model: Memory, all: u64, budget: u64) -> Failure {

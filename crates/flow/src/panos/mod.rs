@@ -26,7 +26,7 @@ pub use colour::ColourChoice;
 pub use convert::{ConvertOptions, panorama_of};
 pub use frames::{FilmKind, FramesOptions};
 pub use known::KnownChoice;
-pub use masked::MaskShare;
+pub use masked::{MaskShare, Removal};
 pub use masks::MasksOptions;
 pub use run::{PanoOptions, PanoRun};
 pub use shape::{ShapeChoice, SourceShape};

@@ -1,7 +1,7 @@
 //! From panoramas to a splat, in stages that can be resumed.
 //!
 //! ```text
-//! DIR/masks/   masks of the panoramas, where a model makes them
+//! DIR/masks/   masks of the panoramas, where some are made
 //! DIR/align/   views for alignment (ring8), poses.json, sparse/0
 //! DIR/train/   views for training (cube6) with the same rig poses, sparse/0
 //! DIR/sphere/  instead of it, where panoramas are trained on as they are
@@ -25,13 +25,13 @@ use super::align;
 use super::alignment::PanoAlignment;
 use super::colour::ColourChoice;
 use super::known::KnownChoice;
-use super::masked::MaskShare;
+use super::masked::{MaskShare, Removal};
 use super::model;
 use super::source::{FrameChoice, is_picture};
 use super::sphere;
 use super::split::{self, Lenses, SplitOptions, ViewChoice};
 use super::track::{TrackChoice, TrackOffset};
-use crate::mask_engine::{EngineKind, MaskEngine};
+use crate::mask_engine::EngineKind;
 use crate::tool::{SILENCE, ToolOptions};
 use crate::training::{self, Conditions, Trained};
 use crate::{Event, Failure, Host, Stage, records};
@@ -64,12 +64,8 @@ pub struct PanoOptions {
     pub masks: Option<PathBuf>,
     /// A program that writes a mask per frame, as for a split.
     pub mask_command: Option<String>,
-    /// A segmentation model that makes a mask per frame, kept in `masks/` of the output.
-    pub mask_model: Option<PathBuf>,
-    /// Frames before and behind that have a say in what the model found in a frame, as for a split.
-    pub temporal: Option<u32>,
-    /// What runs it; a Python is that of the alignment.
-    pub mask_engine: MaskEngine,
+    /// What is looked for and removed, with masks in `masks/` of the output; a Python is that of the alignment.
+    pub removal: Removal,
     /// What is done to the colours.
     pub colours: ColourChoice,
     /// Which frames.
@@ -100,9 +96,7 @@ impl PanoOptions {
             crop_bottom: 0.0,
             masks: None,
             mask_command: None,
-            mask_model: None,
-            temporal: None,
-            mask_engine: MaskEngine::default(),
+            removal: Removal::default(),
             colours: ColourChoice::default(),
             frames: FrameChoice::default(),
             tool: ToolOptions::default(),
@@ -119,7 +113,7 @@ impl PanoOptions {
 pub struct PanoRun {
     /// The alignment.
     pub alignment: PanoAlignment,
-    /// What a model masked, where there was one.
+    /// What was removed, where masks were made.
     pub masked: Option<MaskShare>,
     /// The training.
     pub trained: Trained,
@@ -155,7 +149,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         run: folder("run"),
     };
     // A mistake in the options or a tool that is missing is reported before the work begins.
-    options.mask_engine.check(options.mask_model.is_some())?;
+    options.removal.check()?;
     TrainConfig::resolve(&training_options(options, &folders.train, None), None)?;
     options.known.check(options.tool.aligner)?;
     if options.lenses == Lenses::Separate && options.train_layout != Layout::Cube6 {
@@ -179,19 +173,18 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     let _lock = records::lock(&options.output)?;
     cut.force = claim(options)?;
     let mut masked = None;
-    let masks = match &options.mask_model {
-        Some(model) => {
-            let folder = folder("masks");
-            let python = options.tool.python.clone();
-            let engine = MaskEngine { python, ..options.mask_engine.clone() };
-            let with_engine = SplitOptions { mask_engine: engine, ..cut.clone() };
-            let share = split::masks_by_model(model, &source, &folder, &with_engine, host)?;
-            let share = share.ok_or_else(Failure::stopped)?;
-            host.report(Event::Masked(share.clone()));
-            masked = Some(share);
-            Some(folder)
-        }
-        None => options.masks.clone(),
+    let masks = if options.removal.is_wanted() {
+        let folder = folder("masks");
+        let mut removal = options.removal.clone();
+        removal.engine.python.clone_from(&options.tool.python);
+        let removing = SplitOptions { removal, ..cut.clone() };
+        let share = split::make_masks(&source, &folder, &removing, host)?;
+        let share = share.ok_or_else(Failure::stopped)?;
+        host.report(Event::Masked(share.clone()));
+        masked = Some(share);
+        Some(folder)
+    } else {
+        options.masks.clone()
     };
     cut.masks.clone_from(&masks);
     host.stage(Stage::CutForAlignment);
@@ -320,7 +313,7 @@ fn claim(options: &PanoOptions) -> Result<bool, Failure> {
 
 /// Everything that decides what the job makes, under the names of the options.
 fn made_with(options: &PanoOptions) -> Value {
-    let PanoOptions { frames, training, .. } = options;
+    let PanoOptions { frames, training, removal, .. } = options;
     let place = |path: &Option<PathBuf>| path.as_deref().map(records::place);
     json!({
         "made-by": MADE_BY,
@@ -332,9 +325,11 @@ fn made_with(options: &PanoOptions) -> Value {
         "crop-bottom": options.crop_bottom,
         "masks": place(&options.masks),
         "mask-command": options.mask_command,
-        "mask-model": place(&options.mask_model),
-        "temporal": options.temporal,
-        "mask-engine": Some(options.mask_engine.kind).filter(|kind| *kind != EngineKind::Rten).map(EngineKind::name),
+        "mask-model": place(&removal.model),
+        "still-patch": removal.still_patch.then_some(true),
+        "shadow": removal.shadow.then_some(true),
+        "temporal": removal.temporal,
+        "mask-engine": Some(removal.engine.kind).filter(|kind| *kind != EngineKind::Rten).map(EngineKind::name),
         "look": Some(options.colours.look.text()).filter(|text| !text.is_empty()),
         "lut": place(&options.colours.lut),
         "equalise": options.colours.equalise.map(gausset_pano::equalise::Equalise::name),
@@ -409,7 +404,6 @@ fn split_options(
         crop_bottom: options.crop_bottom,
         masks: options.masks.clone(),
         mask_command: options.mask_command.clone(),
-        temporal: options.temporal,
         colours: options.colours.clone(),
         tool_timeout: options.tool.timeout.unwrap_or(SILENCE),
         threads: options.threads,

@@ -22,9 +22,8 @@ use gausset_train::MemoryLimit;
 use serde::Serialize;
 
 use super::colour::{self, ColourChoice};
-use super::masked::MaskShare;
+use super::masked::{MaskShare, Removal};
 use super::source::{FrameChoice, Source};
-use crate::mask_engine::MaskEngine;
 use crate::memory::budget;
 use crate::tool::SILENCE;
 use crate::{Event, Failure, Host, Part, Stage, device, profiling};
@@ -168,12 +167,8 @@ pub struct SplitOptions {
     /// A program that writes a mask per frame, with its arguments; {frame} and {mask} stand for the picture and for the
     /// PNG to write.
     pub mask_command: Option<String>,
-    /// A segmentation model that makes a mask per frame before anything is cut, kept in `panorama_masks/` of the output.
-    pub mask_model: Option<PathBuf>,
-    /// Frames before and behind that have a say in what the model found in a frame; `None` = 1 for films, 0 for others.
-    pub temporal: Option<u32>,
-    /// What runs it.
-    pub mask_engine: MaskEngine,
+    /// What is looked for and removed before anything is cut; its masks are kept in `panorama_masks/` of the output.
+    pub removal: Removal,
     /// Turn panoramas level by the pitch and roll that their metadata say.
     pub level_gpano: bool,
     /// Kind of the views.
@@ -216,9 +211,7 @@ impl SplitOptions {
             crop_bottom: 0.0,
             masks: None,
             mask_command: None,
-            mask_model: None,
-            temporal: None,
-            mask_engine: MaskEngine::default(),
+            removal: Removal::default(),
             level_gpano: false,
             format: Format::Jpeg(95),
             naming: Naming::Rig,
@@ -382,26 +375,21 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
 /// # Errors
 /// As [`split()`].
 pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>) -> Result<Report, Failure> {
-    options.mask_engine.check(options.mask_model.is_some())?;
-    // Before a model makes masks for it.
+    options.removal.check()?;
+    // Before masks are made for it.
     options.views.lens_views(source)?;
-    if let Some(model) = &options.mask_model {
+    if options.removal.is_wanted() {
         split::claim(&options.output, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
         owned::stays_inside(&options.output, Path::new(PANORAMA_MASKS))?;
         let folder = options.output.join(PANORAMA_MASKS);
-        match masks_by_model(model, source, &folder, options, host)? {
+        match make_masks(source, &folder, options, host)? {
             Some(share) => host.report(Event::Masked(share)),
             None => {
                 host.stage(Stage::CutStopped);
                 return Ok(Report { is_cancelled: true, ..Report::default() });
             }
         }
-        let with_masks = SplitOptions {
-            masks: Some(folder),
-            mask_model: None,
-            mask_engine: MaskEngine::default(),
-            ..options.clone()
-        };
+        let with_masks = SplitOptions { masks: Some(folder), removal: Removal::default(), ..options.clone() };
         return split_source(&with_masks, source, host);
     }
     let settings = host.unless_stopped(options.settings(source, host.stop()))?;
@@ -441,29 +429,31 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
     Ok(report)
 }
 
-/// Folder in the output for masks that a model makes.
+/// Folder in the output for masks that are made.
 const PANORAMA_MASKS: &str = "panorama_masks";
 
-/// Masks of the frames of a source by a model; `None` when it was to stop.
+/// Masks of what is to be removed of the frames of a source; `None` when it was to stop.
 ///
 /// # Errors
 /// A model or frames that cannot be used.
 #[cfg(feature = "masks")]
-pub(super) fn masks_by_model(
-    model: &Path,
+pub(super) fn make_masks(
     source: &Source,
     folder: &Path,
     options: &SplitOptions,
     host: &mut Host<'_>,
 ) -> Result<Option<MaskShare>, Failure> {
     use crate::mask::{MaskOptions, mask_source};
+    let Removal { model, still_patch, shadow, temporal, engine } = options.removal.clone();
     let options = MaskOptions {
-        temporal: options.temporal,
+        temporal,
         threads: options.threads,
         simd: options.simd,
         max_memory: options.max_memory,
-        model: Some(model.to_owned()),
-        engine: options.mask_engine.clone(),
+        model,
+        still_patch,
+        shadow,
+        engine,
         ..MaskOptions::new(&options.input, folder)
     };
     host.stage(Stage::FindMasks);
@@ -471,6 +461,7 @@ pub(super) fn masks_by_model(
     let share = MaskShare {
         frames: done.frames,
         with_finds: done.with_finds,
+        still_share: done.still_share,
         removed_mean: done.removed_mean,
         removed_worst: done.removed_worst,
         skipped: done.skipped.len(),
@@ -478,16 +469,15 @@ pub(super) fn masks_by_model(
     Ok((!done.is_cancelled).then_some(share))
 }
 
-/// Models are not built in.
+/// Masks are not built in.
 #[cfg(not(feature = "masks"))]
-pub(super) fn masks_by_model(
-    _model: &Path,
+pub(super) fn make_masks(
     _source: &Source,
     _folder: &Path,
     _options: &SplitOptions,
     _host: &mut Host<'_>,
 ) -> Result<Option<MaskShare>, Failure> {
-    Err(Failure::usage("⟨mask-model⟩: this program was built without models (feature `masks`)"))
+    Err(Failure::usage("⟨mask-model⟩, ⟨still-patch⟩: this program was built without masks (feature `masks`)"))
 }
 
 /// Pixels of the views of a frame.

@@ -2,10 +2,13 @@
 //!
 //! Frames are looked at small and one after the other; of many, some, evenly.
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_core::RgbImage8;
-use gausset_pano::convert::{self, ConvertError, Writing};
+use gausset_pano::convert::{self, ConvertError, Writing, fingerprint};
 use gausset_pano::cutter::Format;
+use gausset_pano::film::Film;
 use gausset_pano::load::rgb_from_ycbcr;
 use gausset_pano::plane::{Colour, Frame, Plane};
 use gausset_pano::projection::Projection;
@@ -52,15 +55,24 @@ impl StillChoice {
     }
 }
 
+/// Bytes that looking at frames takes beside the frame in hand: discs, as they are and turned, and their means.
+pub(crate) const LOOKING: u64 = 80 << 20;
+
 /// Masks of all frames of a source.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct StillMasks {
     choice: StillChoice,
-    headings: Vec<Option<f64>>,
+    /// Degrees of yaw, of all frames, in the axes of the patch.
+    headings: Vec<f64>,
     patch: Option<StillPatch>,
+    /// The mask that is that of all frames of one size.
+    all: Mutex<Option<Arc<SphereMask>>>,
     /// Why nothing rides along, where that was asked.
     pub nothing: Option<String>,
 }
+
+/// Numbers of the frames that were looked at.
+type Looked = Vec<usize>;
 
 impl StillMasks {
     /// Looks at the frames. `headings`: the direction of the walk in the axes of each panorama, degrees of yaw; empty, or
@@ -75,18 +87,24 @@ impl StillMasks {
         host: &mut Host<'_>,
     ) -> Result<Self, Failure> {
         choice.check()?;
-        let headings = headings.to_vec();
-        let mut found = Self { choice, headings, patch: None, nothing: None };
-        if choice.still_patch {
-            let mut finder = StillFinder::new();
-            match &source.film {
-                Some(_) => found.look_at_film(source, &mut finder, host)?,
-                None => found.look_at_pictures(source, &mut finder, host)?,
+        let mut found =
+            Self { choice, headings: Vec::new(), patch: None, all: Mutex::new(None), nothing: None };
+        if !choice.still_patch {
+            return Ok(found);
+        }
+        let mut finder = StillFinder::new();
+        let looked = match &source.film {
+            Some(film) => look_at_film(film, headings, &mut finder, host)?,
+            None => look_at_pictures(source, headings, &mut finder, host)?,
+        };
+        match finder.finish() {
+            Ok(patch) => {
+                if patch.axes == StillAxes::Heading {
+                    found.headings = settled(headings, &patch, &looked, source.frames.len());
+                }
+                found.patch = Some(patch);
             }
-            match finder.finish() {
-                Ok(patch) => found.patch = Some(patch),
-                Err(why) => found.nothing = Some(why.to_string()),
-            }
+            Err(why) => found.nothing = Some(why.to_string()),
         }
         Ok(found)
     }
@@ -105,15 +123,20 @@ impl StillMasks {
 
     /// The mask of a frame (by its place among the source's frames).
     #[must_use]
-    pub fn mask(&self, frame: usize, width: usize, height: usize) -> SphereMask {
-        let mut mask = SphereMask::keep_all(width, height);
-        if let Some(patch) = &self.patch {
-            let heading = self.headings.get(frame).copied().flatten().unwrap_or(0.0);
-            mask.unite(&patch.mask(width, height, heading));
-            if self.choice.shadow {
-                mask.unite(&patch.shadow(width, height, heading));
-            }
+    pub fn mask(&self, frame: usize, width: usize, height: usize) -> Arc<SphereMask> {
+        if !self.is_one() {
+            return Arc::new(self.made(frame, width, height));
         }
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*all {
+            Some(mask) if [mask.width, mask.height] == [width, height] => Arc::clone(mask),
+            _ => Arc::clone(all.insert(Arc::new(self.made(frame, width, height)))),
+        }
+    }
+
+    fn made(&self, frame: usize, width: usize, height: usize) -> SphereMask {
+        let mut mask = SphereMask::keep_all(width, height);
+        self.draw(frame, &mut mask);
         if self.choice.dilate > 0.0 {
             mask.dilate(self.choice.dilate);
         }
@@ -123,99 +146,134 @@ impl StillMasks {
         mask
     }
 
-    /// Share of the sphere that rides along, with its shadow where that was asked for.
+    /// What rides along, and its shadow.
+    fn draw(&self, frame: usize, mask: &mut SphereMask) {
+        let Some(patch) = &self.patch else { return };
+        let heading = self.headings.get(frame).copied().unwrap_or(0.0);
+        let (width, height) = (mask.width, mask.height);
+        mask.unite(&patch.mask(width, height, heading));
+        if self.choice.shadow {
+            mask.unite(&patch.shadow(width, height, heading));
+        }
+    }
+
+    /// Share of the sphere that rides along, with its shadow where that was asked for. A turn does not change it.
     #[must_use]
     pub fn share(&self) -> f64 {
-        let bare = StillChoice { crop_bottom: 0.0, dilate: 0.0, ..self.choice };
-        Self { choice: bare, ..self.clone() }.mask(0, 720, 360).removed_share()
+        let mut mask = SphereMask::keep_all(720, 360);
+        self.draw(0, &mut mask);
+        mask.removed_share()
     }
 
-    fn heading(&self, frame: usize) -> Option<f64> {
-        self.headings.get(frame).copied().flatten()
+    /// What decides the mask of a frame beside the choice: it is found in all frames together, so that one more of them
+    /// may change it.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut mask = SphereMask::keep_all(720, 360);
+        self.draw(0, &mut mask);
+        let levels: String = mask.data.iter().map(|keep| char::from(b'0' + keep / 26)).collect();
+        let headings: Vec<String> = self.headings.iter().map(|heading| format!("{heading:.2}")).collect();
+        fingerprint(&format!("{levels} {}", headings.join(" ")))
     }
+}
 
-    fn look_at_pictures(
-        &self,
-        source: &Source,
-        finder: &mut StillFinder,
-        host: &mut Host<'_>,
-    ) -> Result<(), Failure> {
-        let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
-        let pool = Pool::with_all_cores();
-        let count = source.frames.len().min(MOST_FRAMES);
-        host.report(Event::Begun { part: Part::Frames, done: 0, total: count as u64 });
-        for k in 0..count {
-            if host.is_stopping() {
-                return Err(Failure::stopped());
-            }
-            let index = k * source.frames.len() / count;
-            let frame = &source.frames[index];
-            let read = convert::read(
-                &frame.files,
-                source.projection.as_ref(),
-                source.is_stereo,
-                &source.limits,
-                level,
-            );
-            let moment = match read {
-                Ok(moment) => moment,
-                // It is told again where it is cut.
-                Err(error) => {
-                    host.warn("frames", format!("{error}; not looked at"));
-                    continue;
-                }
-            };
-            let is_whole = matches!(&moment.projection, Projection::Equirect(e) if e.is_whole());
-            let panorama = if is_whole {
-                moment.frame
-            } else {
-                let writing =
-                    Writing { format: Format::Png, level, pool: &pool, stop: host.stop(), segments: &[] };
-                convert::panorama(&moment, WIDTH as u32, writing).map_err(|e| match e {
-                    ConvertError::Stopped => Failure::stopped(),
-                    other => Failure::new("frames", other),
-                })?
-            };
-            finder.look(&small(&panorama), self.heading(index));
-            host.report(Event::Done { done: k as u64 + 1, views_per_s: None });
-        }
-        host.report(Event::Ended);
-        Ok(())
-    }
+/// Headings of all frames in the axes of the patch: that of the walk where it is known, else of the nearest frame for which
+/// it is, and by how much that patch is off it.
+fn settled(headings: &[Option<f64>], patch: &StillPatch, looked: &Looked, frames: usize) -> Vec<f64> {
+    let known: Vec<(usize, f64)> =
+        headings.iter().enumerate().filter_map(|(frame, heading)| Some((frame, (*heading)?))).collect();
+    let heading = |frame: usize| {
+        let nearest = known.iter().min_by_key(|(other, _)| other.abs_diff(frame));
+        nearest.map_or(0.0, |(_, heading)| *heading)
+    };
+    let offset = |frame: usize| {
+        let nearest = (0..looked.len()).min_by_key(|place| looked[*place].abs_diff(frame));
+        nearest.map_or(0.0, |place| patch.offset(place))
+    };
+    (0..frames).map(|frame| heading(frame) + offset(frame)).collect()
+}
 
-    fn look_at_film(
-        &self,
-        source: &Source,
-        finder: &mut StillFinder,
-        host: &mut Host<'_>,
-    ) -> Result<(), Failure> {
-        let Some(film) = &source.film else { return Ok(()) };
-        if shows(film) != Shows::Sphere {
-            return Err(Failure::usage(
-                "⟨still-patch⟩: is for panoramas, and videos of them (found streams or circles; cut pictures first)",
-            ));
+fn look_at_pictures(
+    source: &Source,
+    headings: &[Option<f64>],
+    finder: &mut StillFinder,
+    host: &mut Host<'_>,
+) -> Result<Looked, Failure> {
+    let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+    let pool = Pool::with_all_cores();
+    let count = source.frames.len().min(MOST_FRAMES);
+    let mut looked = Vec::with_capacity(count);
+    host.report(Event::Begun { part: Part::Frames, done: 0, total: count as u64 });
+    for k in 0..count {
+        if host.is_stopping() {
+            return Err(Failure::stopped());
         }
-        let film = film.clone().at_most(MOST_FRAMES);
-        let size = [WIDTH as u32, WIDTH as u32 / 2];
-        let mut reader = film.video.start_small(size, false, host.stop())?;
-        let (mut data, mut frame) = (Vec::new(), 0);
-        let picks = film.video.picks().map(<[usize]>::to_vec);
-        while reader.read(&film.video, &mut data)? {
-            if host.is_stopping() {
-                return Err(Failure::stopped());
+        let index = k * source.frames.len() / count;
+        let frame = &source.frames[index];
+        let read =
+            convert::read(&frame.files, source.projection.as_ref(), source.is_stereo, &source.limits, level);
+        let moment = match read {
+            Ok(moment) => moment,
+            // It is told again where it is cut.
+            Err(error) => {
+                host.warn("frames", format!("{error}; not looked at"));
+                continue;
             }
-            let place = match &picks {
-                Some(picks) => picks.iter().position(|pick| *pick == frame),
-                None => Some(frame),
-            };
-            if let Some(place) = place {
-                let picture = RgbImage8 { width: size[0], height: size[1], data: data.clone() };
-                finder.look(&picture, self.heading(place));
-            }
-            frame += 1;
-        }
-        Ok(())
+        };
+        let is_whole = matches!(&moment.projection, Projection::Equirect(e) if e.is_whole());
+        let panorama = if is_whole {
+            moment.frame
+        } else {
+            let writing =
+                Writing { format: Format::Png, level, pool: &pool, stop: host.stop(), segments: &[] };
+            convert::panorama(&moment, WIDTH as u32, writing).map_err(|e| match e {
+                ConvertError::Stopped => Failure::stopped(),
+                other => Failure::new("frames", other),
+            })?
+        };
+        finder.look(&small(&panorama), headings.get(index).copied().flatten());
+        looked.push(index);
+        host.report(Event::Done { done: k as u64 + 1, views_per_s: None });
     }
+    host.report(Event::Ended);
+    Ok(looked)
+}
+
+fn look_at_film(
+    film: &Film,
+    headings: &[Option<f64>],
+    finder: &mut StillFinder,
+    host: &mut Host<'_>,
+) -> Result<Looked, Failure> {
+    if shows(film) != Shows::Sphere {
+        return Err(Failure::usage(
+            "⟨still-patch⟩: is for panoramas, and videos of them (found streams or circles; cut pictures first)",
+        ));
+    }
+    let all = film.video.picks().map(<[usize]>::to_vec);
+    let film = film.clone().at_most(MOST_FRAMES);
+    let size = [WIDTH as u32, WIDTH as u32 / 2];
+    let mut reader = film.video.start_small(size, false, host.stop())?;
+    let (mut data, mut frame, mut looked) = (Vec::new(), 0, Vec::new());
+    let picks = film.video.picks().map(<[usize]>::to_vec);
+    let place = |picks: &Option<Vec<usize>>, frame: usize| match picks {
+        Some(picks) => picks.iter().position(|pick| *pick == frame),
+        None => Some(frame),
+    };
+    while reader.read(&film.video, &mut data)? {
+        if host.is_stopping() {
+            return Err(Failure::stopped());
+        }
+        if place(&picks, frame).is_some()
+            && let Some(index) = place(&all, frame)
+        {
+            let picture = RgbImage8 { width: size[0], height: size[1], data: data.clone() };
+            finder.look(&picture, headings.get(index).copied().flatten());
+            looked.push(index);
+        }
+        frame += 1;
+    }
+    Ok(looked)
 }
 
 /// A panorama at [`WIDTH`], each pixel the mean of what it covers.

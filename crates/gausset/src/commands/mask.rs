@@ -58,8 +58,9 @@ pub(crate) struct MaskArgs {
     /// Keep only what lies in a box in space: x, y, z of its least corner, then of its largest.
     #[arg(long, value_name = "X,Y,Z,X,Y,Z", value_parser = parse_box, allow_hyphen_values = true)]
     keep_box: Option<[[f64; 3]; 2]>,
-    /// Poses of the frames in whose world the box is, in any form of `pano compare` [default: those of the split].
-    #[arg(long, value_name = "FILE", requires = "keep_box")]
+    /// Poses of the frames, in any form of `pano compare`: in their world the box is, and of panoramas they tell which way
+    /// the walk goes, for --still-patch [default: those of the split].
+    #[arg(long, value_name = "FILE")]
     poses: Option<PathBuf>,
     /// What goes into it and comes out [default: the .toml beside it; else told by its outputs].
     #[arg(long, value_name = "FILE", requires = "model")]
@@ -195,7 +196,8 @@ impl MaskArgs {
         MaskOptions {
             frames: FrameChoice { track: self.track.options(), ..self.choice.options() },
             kind: self.kind,
-            keep_box: self.keep_box.map(|corners| KeepBox { corners, poses: self.poses.clone() }),
+            keep_box: self.keep_box.map(|corners| KeepBox { corners }),
+            poses: self.poses.clone(),
             temporal: self.temporal,
             still_patch: self.still_patch,
             shadow: self.shadow,

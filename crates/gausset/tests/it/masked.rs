@@ -175,6 +175,113 @@ fn a_film_with_somebody_in_it_becomes_a_splat() {
     assert!(told["masks"]["removed_mean"].as_f64().is_some_and(|share| share > 0.003 && share < 0.1));
 }
 
+/// Whether a direction in the axes of an operator (forward is where he goes) shows his head or his shoulders.
+fn operator(direction: [f64; 3]) -> Option<[u8; 3]> {
+    let degrees = direction[1].clamp(-1.0, 1.0).acos().to_degrees();
+    let longitude = direction[0].atan2(direction[2]);
+    let (across, along) = (degrees * longitude.sin(), degrees * longitude.cos());
+    // Strands of hair, and stripes of cloth behind.
+    if across.hypot(along - 8.0) < 18.0 {
+        let strand = 14.0 * (15.0 * longitude).sin();
+        return Some([58.0, 44.0, 36.0].map(|v: f64| (v + strand) as u8));
+    }
+    (across.abs() < 28.0 && (along + 20.0).abs() < 12.0)
+        .then(|| if (across / 3.0).sin() > 0.0 { [200, 90, 30] } else { [180, 190, 40] })
+}
+
+/// An operator under panoramas that keep their direction turns with the walk: he is found by the way that a film shows, or
+/// by poses, and removed on the way to the views.
+#[test]
+fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
+    const FRAMES: usize = 36;
+    const WIDTH: usize = 480;
+    let test = "an_operator_who_turns_with_the_walk_is_found_by_its_direction";
+    // Once around in the room; every panorama has the axes of the world.
+    let level =
+        |k: usize| Pose { rotation: se3::IDENTITY3, translation: room::pose(k, FRAMES).centre().map(|v| -v) };
+    let heading = |k: usize| {
+        let (before, behind) = (level(k + FRAMES - 1).centre(), level(k + 1).centre());
+        (behind[0] - before[0]).atan2(behind[2] - before[2])
+    };
+    let shows = |k: usize, at: usize| {
+        let (x, y) = ((at % WIDTH) as f64 + 0.5, (at / WIDTH) as f64 + 0.5);
+        let d = direction_from_equirect(x, y, WIDTH as f64, WIDTH as f64 / 2.0);
+        let (sine, cosine) = heading(k).sin_cos();
+        operator([cosine * d[0] - sine * d[2], d[1], sine * d[0] + cosine * d[2]])
+    };
+    let frame = |k: usize| {
+        let mut picture = panorama(&[], &level(k), WIDTH);
+        for (at, pixel) in picture.data.chunks_exact_mut(3).enumerate() {
+            if let Some(colour) = shows(k, at) {
+                pixel.copy_from_slice(&colour);
+            }
+        }
+        picture
+    };
+    let frames: Vec<RgbImage8> = (0..FRAMES).map(frame).collect();
+    let iou = |mask: &[bool], k: usize| {
+        let truth: Vec<bool> = (0..mask.len()).map(|at| shows(k, at).is_some()).collect();
+        let both = both(mask, &truth);
+        both as f64 / (count(mask) + count(&truth) - both) as f64
+    };
+    // Panoramas in files, and poses.
+    let workshop = Workshop::empty();
+    std::fs::create_dir(workshop.path("walk")).expect("a folder");
+    let mut table = "name,x,y,z,qw,qx,qy,qz\n".to_owned();
+    for k in (0..FRAMES).step_by(3) {
+        let name = format!("{k:02}.png");
+        let file = png_rgb8(&frames[k]).expect("a picture");
+        std::fs::write(workshop.path("walk").join(&name), file).expect("a picture");
+        let [x, y, z] = level(k).centre();
+        table += &format!("{name},{x},{y},{z},1,0,0,0\n");
+    }
+    std::fs::write(workshop.path("poses.csv"), table).expect("poses");
+    let mask = ["mask", "walk", "-o", "masks", "--still-patch", "--dilate", "0"];
+    let told = workshop.succeed(&[&mask[..], &["--poses", "poses.csv", "--json"]].concat()).json();
+    assert!(told["still_share"].as_f64().is_some_and(|share| share > 0.03 && share < 0.08), "{told}");
+    for k in (3..FRAMES - 3).step_by(3) {
+        let mask = removed(&workshop.path(&format!("masks/{k:02}.png.png")), WIDTH * WIDTH / 2);
+        assert!(iou(&mask, k) >= 0.8, "frame {k}: {}", iou(&mask, k));
+    }
+    // Without them nobody knows where he is.
+    let alone =
+        workshop.succeed(&["mask", "walk", "-o", "alone", "--still-patch", "--dilate", "0", "--json"]).json();
+    assert!(alone["still_share"].as_f64().is_none_or(|share| share < 0.02), "{alone}");
+    // A film shows where it goes.
+    if !film(test, &workshop.path("tour.mp4"), WIDTH, &frames) {
+        return;
+    }
+    let split =
+        ["pano", "split", "tour.mp4", "-o", "work", "--select", "space", "--step", "3", "--still-patch"];
+    workshop.succeed(&split);
+    let lines = String::from_utf8(workshop.read("work/frames.jsonl")).expect("text");
+    let kept: Vec<(String, usize)> = lines
+        .lines()
+        .skip(1)
+        .map(|line| serde_json::from_str::<serde_json::Value>(line).expect("an object"))
+        .filter(|line| line["kept"] == true)
+        .map(|line| {
+            let name = line["name"].as_str().expect("a name").to_owned();
+            (name, line["frame"].as_u64().expect("a number") as usize)
+        })
+        .collect();
+    assert!(kept.len() > 8, "{}", kept.len());
+    let mut all: Vec<f64> = kept
+        .iter()
+        .map(|(name, k)| {
+            let mask = removed(&workshop.path(&format!("work/panorama_masks/{name}.png")), WIDTH * WIDTH / 2);
+            iou(&mask, *k)
+        })
+        .collect();
+    all.sort_by(f64::total_cmp);
+    // Masks grow by 0.6 degrees here.
+    assert!(all[0] >= 0.6 && all[all.len() / 2] >= 0.75, "{all:?}");
+    let masks = std::fs::read_dir(workshop.path("work/masks")).expect("masks of views").count();
+    assert!(masks > 0);
+    let again = workshop.succeed(&split).stdout;
+    assert!(again.contains("frames"), "{again}");
+}
+
 /// A camera that goes a tenth of a metre a frame, and turns by three degrees.
 fn pose(k: usize) -> Pose {
     let centre = room::pose(k, 100).centre();

@@ -35,6 +35,8 @@ pub struct Sight {
     pub rotation: Option<[f64; 3]>,
     /// Median angle of the corners' ways since the reference once the turn is taken out, degrees; `None` = not known.
     pub parallax: Option<f64>,
+    /// Which way the camera went since the reference, a unit vector in the axes of this picture; `None` = not known.
+    pub way: Option<[f64; 3]>,
     /// Number of the reference, from 0 at the first frame that was looked at.
     pub reference: usize,
     /// Parallax from the first frame on, reference by reference, degrees.
@@ -107,6 +109,7 @@ impl Scout {
             is_duplicate,
             rotation: None,
             parallax: None,
+            way: None,
             reference: self.reference.as_ref().map_or(number, |reference| reference.number),
             path,
             tracks: 0,
@@ -190,6 +193,7 @@ impl Scout {
         let parallax = turn.parallax.to_degrees();
         sight.rotation = is_next.then(|| axis_angle(&since).map(f64::to_degrees));
         sight.parallax = Some(parallax);
+        sight.way = turn.way;
         sight.path = reference.path + parallax;
         sight.tracks = pairs.len();
         self.pace = if is_next { since } else { IDENTITY3 };

@@ -33,6 +33,9 @@ pub(super) struct Turn {
     pub(super) parallax: f64,
     /// Share of the pairs that move as still things do.
     pub(super) agreeing: f64,
+    /// Which way the camera went, a unit vector in the axes of the second frame; `None` where turn and way cannot be told
+    /// apart, or it went nowhere.
+    pub(super) way: Option<[f64; 3]>,
 }
 
 /// The turn of most pairs. `start` is tried as well; `seed` decides which pairs are tried. `is_sphere`: pairs lie all
@@ -62,10 +65,18 @@ pub(super) fn turn(pairs: &[Pair], start: &Mat3, seed: u64, is_sphere: bool) -> 
         if still.len() >= FEWEST && 2 * still.len() > pairs.len() {
             agreeing = still.len() as f64 / pairs.len() as f64;
             rotation = refined;
-            return Some(Turn { rotation, parallax: median_angle(&still, &rotation), agreeing });
+            let parallax = median_angle(&still, &rotation);
+            return Some(Turn { rotation, parallax, agreeing, way: Some(forward(&still, &rotation, way)) });
         }
     }
-    Some(Turn { rotation, parallax: median_angle(pairs, &rotation), agreeing })
+    Some(Turn { rotation, parallax: median_angle(pairs, &rotation), agreeing, way: None })
+}
+
+/// Of both signs of a way the one from which most of what is still moves away.
+fn forward(still: &[Pair], rotation: &Mat3, way: [f64; 3]) -> [f64; 3] {
+    let recedes = |(a, b): &&Pair| se3::dot(way, se3::mul_vec(rotation, *a)) > se3::dot(way, *b);
+    let receding = still.iter().filter(recedes).count();
+    if 2 * receding >= still.len() { way } else { way.map(|v| -v) }
 }
 
 fn share(pairs: &[Pair], is_counted: impl Fn(&Pair) -> bool) -> f64 {
@@ -316,6 +327,14 @@ mod tests {
         assert!(turn(&pairs([0.0, 0.5, 0.0], [0.0; 3], 5), &IDENTITY3, 7, true).unwrap().parallax < 1e-6);
         let moved = turn(&pairs([0.0; 3], [0.0, 0.0, 0.1], 5), &IDENTITY3, 7, true).unwrap();
         assert!((0.01..0.03).contains(&moved.parallax), "{}", moved.parallax);
+        // Which way it went, either way.
+        let towards = [0.0, -0.6, 0.8];
+        for sign in [1.0, -1.0] {
+            let way =
+                turn(&pairs([0.0; 3], towards.map(|v| 0.1 * sign * v), 5), &IDENTITY3, 7, true).unwrap().way;
+            let cosine = se3::dot(way.unwrap(), towards);
+            assert!(sign * cosine > 0.999, "{sign} {way:?}");
+        }
         assert_eq!(turn(&pairs([0.0; 3], [0.0; 3], 5)[..FEWEST - 1], &IDENTITY3, 7, true), None);
     }
 }

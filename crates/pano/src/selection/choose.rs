@@ -297,6 +297,7 @@ mod tests {
                 exposure: 0.0,
                 rotation: Some([0.0; 3]),
                 parallax: (frame > 0).then_some(0.5),
+                way: None,
                 reference: frame.saturating_sub(1),
                 path: path(frame),
                 tracks: 200,

@@ -20,7 +20,7 @@ use crate::video::Video;
 /// Its usual name.
 pub const FILE: &str = "frames.jsonl";
 /// Changes when the same film would give other measurements.
-const MEASURED_VERSION: u32 = 1;
+const MEASURED_VERSION: u32 = 2;
 /// Longest file that is read.
 const MAX_BYTES: u64 = 1 << 30;
 
@@ -125,6 +125,9 @@ pub struct Line {
     pub rotation: Option<[f64; 3]>,
     /// Median angle of the corners' ways since frame `reference`, once the turn is taken out, degrees.
     pub parallax: Option<f64>,
+    /// Which way the camera went since frame `reference`, a unit vector in the picture's axes, if that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub way: Option<[f64; 3]>,
     /// The frame whose corners were followed.
     pub reference: usize,
     /// Parallax from the first frame on, degrees.
@@ -156,6 +159,7 @@ impl Line {
             exposure: rounded(sight.exposure, 1e3),
             rotation: sight.rotation.map(|r| r.map(|v| rounded(v, 1e4))),
             parallax: sight.parallax.map(|v| rounded(v, 1e4)),
+            way: sight.way.map(|way| way.map(|v| rounded(v, 1e3))),
             reference: sight.reference,
             path: rounded(sight.path, 1e4),
             tracks: sight.tracks,

@@ -10,6 +10,7 @@ pub(crate) mod frames;
 pub(crate) mod layouts;
 pub(crate) mod masks;
 pub(crate) mod preview;
+pub(crate) mod removal;
 pub(crate) mod run;
 pub(crate) mod shape;
 pub(crate) mod split;

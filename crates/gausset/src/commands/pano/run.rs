@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::align::{AlignerArgs, ToolArgs, TrackArgs};
 use super::colour::ColourArgs;
+use super::removal::RemovalArgs;
 use super::split::ChoiceArgs;
 use super::views::{LensesArgs, layout_parser};
 use crate::commands::overwrite;
@@ -23,7 +24,6 @@ use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend_watched;
-use crate::mask_engine::MaskEngineArgs;
 use crate::options::{MoreOptions, OptionArgs, PanosToSplat};
 use crate::{Ending, describe, table};
 
@@ -65,17 +65,8 @@ pub(crate) struct RunArgs {
     /// A program that writes a mask per frame, as for `pano split`.
     #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
     mask_command: Option<String>,
-    /// A segmentation model (.onnx) that masks people and what they carry (docs/masks.md).
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["masks", "mask_command"], help_heading = "Views")]
-    mask_model: Option<PathBuf>,
-    /// With it: frames before and behind that have a say in a frame, 0 to 5 [default: 1 for videos, 0 for pictures].
-    #[arg(
-        long, value_name = "N", requires = "mask_model", help_heading = "Views",
-        value_parser = clap::value_parser!(u32).range(0..=5)
-    )]
-    temporal: Option<u32>,
     #[command(flatten, next_help_heading = "Views")]
-    mask_engine: MaskEngineArgs,
+    removal: RemovalArgs,
     #[command(flatten)]
     choice: ChoiceArgs,
     #[command(flatten)]
@@ -136,9 +127,7 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         crop_bottom: args.crop_bottom,
         masks: args.masks.clone(),
         mask_command: args.mask_command.clone(),
-        mask_model: args.mask_model.clone(),
-        temporal: args.temporal,
-        mask_engine: args.mask_engine.choice(None),
+        removal: args.removal.choice(),
         colours: args.colours.options(),
         frames: args.choice.options(),
         tool: args.aligner.over(&args.tool),

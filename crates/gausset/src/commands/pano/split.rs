@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::colour::ColourArgs;
 use super::frames::SelectArgs;
+use super::removal::RemovalArgs;
 use super::shape::ShapeArgs;
 use super::track::TrackFileArgs;
 use super::views::{LensesArgs, ViewArgs};
@@ -23,7 +24,6 @@ use crate::device::ComputeArgs;
 use crate::exit::Status;
 use crate::interrupt::Interrupt;
 use crate::listener::attend;
-use crate::mask_engine::MaskEngineArgs;
 use crate::{Ending, describe};
 
 const AFTER_HELP: &str = "\
@@ -63,17 +63,8 @@ pub(crate) struct SplitArgs {
     /// PNG to write (0 = remove).
     #[arg(long, value_name = "COMMAND", conflicts_with = "masks", help_heading = "Views")]
     pub(crate) mask_command: Option<String>,
-    /// A segmentation model (.onnx) that masks people and what they carry (docs/masks.md).
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["masks", "mask_command"], help_heading = "Views")]
-    pub(crate) mask_model: Option<PathBuf>,
-    /// With it: frames before and behind that have a say in a frame, 0 to 5 [default: 1 for videos, 0 for pictures].
-    #[arg(
-        long, value_name = "N", requires = "mask_model", help_heading = "Views",
-        value_parser = clap::value_parser!(u32).range(0..=5)
-    )]
-    pub(crate) temporal: Option<u32>,
     #[command(flatten, next_help_heading = "Views")]
-    pub(crate) mask_engine: MaskEngineArgs,
+    pub(crate) removal: RemovalArgs,
     /// Turn panoramas level: gpano = by the pitch and roll that their metadata say.
     #[arg(long, value_name = "HOW", value_parser = PossibleValuesParser::new(["gpano"]), help_heading = "Views")]
     pub(crate) level: Option<String>,
@@ -210,9 +201,7 @@ impl SplitArgs {
             crop_bottom: self.crop_bottom,
             masks: self.masks.clone(),
             mask_command: self.mask_command.clone(),
-            mask_model: self.mask_model.clone(),
-            temporal: self.temporal,
-            mask_engine: self.mask_engine.choice(None),
+            removal: self.removal.choice(),
             level_gpano: self.level.is_some(),
             format,
             naming: self.naming,

@@ -103,6 +103,13 @@ fn square_apart(colour: [u8; 3], own: [u8; 3], lighter: f64) -> f64 {
     (0..3).map(|k| off(k) * off(k)).sum()
 }
 
+/// How likely something that rides along and has a colour shows another one: a logarithm, of which nothing depends on the
+/// ground.
+pub(super) fn alike(colour: [u8; 3], own: [u8; 3]) -> f64 {
+    let shows = libm::exp(-0.5 * square_apart(colour, own, 0.0));
+    libm::log((1.0 - HIDDEN) * shows + HIDDEN * 1e-3)
+}
+
 /// Evidence of every pixel for riding along; `lighter`: levels by which each frame shows what rides along brighter.
 pub(super) fn evidence(discs: &[Disc], ground: &Ground, own: &[[u8; 3]], lighter: &[f64]) -> Vec<f32> {
     let volume = (BIN[0] * BIN[1] * BIN[2]) as f64;

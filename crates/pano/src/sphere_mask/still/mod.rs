@@ -6,12 +6,13 @@
 //!
 //! ```text
 //! disc      the lower part of a frame around straight down      evidence  riding along against passing by
-//! shadow    what it darkens
+//! shadow    what it darkens                                     settle    how far each frame is off the walk's direction
 //! ```
 //! Frames are looked at one after the other; of many, at most [`MOST_FRAMES`] are kept, evenly.
 
 mod disc;
 mod evidence;
+mod settle;
 mod shadow;
 
 use gausset_core::RgbImage8;
@@ -35,6 +36,8 @@ const STANDS: f64 = 0.6;
 const SCALES: [usize; 3] = [1, 3, 7];
 /// Mean change between discs, levels, below which a frame shows nothing new.
 const SAME: f64 = 2.0;
+/// Headings that differ by less are one, rad.
+const ONE_HEADING: f64 = 0.05;
 
 /// In which axes something stays at its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +69,22 @@ pub struct StillPatch {
     pub axes: StillAxes,
     /// Frames that it was found in.
     pub frames: usize,
+    /// In the walk's axes: degrees that those axes are off the given headings, of the frames that were looked at (by their
+    /// place among those). The way of a walk is known to some degrees, and nobody looks just where he goes.
+    pub offsets: Vec<(usize, f64)>,
     patch: Vec<bool>,
     shadow: Vec<bool>,
 }
 
 impl StillPatch {
+    /// Degrees by which the walk's axes are off the heading of a frame (by its place among those looked at): those of the
+    /// nearest frame for which it is known.
+    #[must_use]
+    pub fn offset(&self, frame: usize) -> f64 {
+        let nearest = self.offsets.iter().min_by_key(|(other, _)| other.abs_diff(frame));
+        nearest.map_or(0.0, |(_, offset)| *offset)
+    }
+
     /// The mask of a frame whose walk goes towards `heading` (degrees of yaw in the panorama's axes; of no account for a
     /// patch in those axes).
     #[must_use]
@@ -104,11 +118,21 @@ impl StillPatch {
 /// Looks at frames one after the other.
 #[derive(Debug, Default)]
 pub struct StillFinder {
-    discs: Vec<(Disc, Option<f64>)>,
+    kept: Vec<Kept>,
     /// One frame of so many is kept, 0 = all.
     halvings: u32,
+    /// Frames that were looked at; those that showed something new.
+    looked: usize,
     seen: usize,
     last: Disc,
+}
+
+/// A frame that was looked at.
+#[derive(Debug)]
+struct Kept {
+    frame: usize,
+    disc: Disc,
+    heading: Option<f64>,
 }
 
 impl StillFinder {
@@ -122,17 +146,19 @@ impl StillFinder {
     /// axes (degrees of yaw), where that is known.
     pub fn look(&mut self, panorama: &RgbImage8, heading: Option<f64>) {
         let disc = disc::disc_of(panorama, 0.0);
+        let frame = self.looked;
+        self.looked += 1;
         if !self.last.is_empty() && change(&self.last, &disc) < SAME {
             return;
         }
         if self.seen.is_multiple_of(1 << self.halvings) {
-            self.discs.push((disc.clone(), heading));
+            self.kept.push(Kept { frame, disc: disc.clone(), heading });
         }
         self.last = disc;
         self.seen += 1;
-        if self.discs.len() > MOST_FRAMES {
+        if self.kept.len() > MOST_FRAMES {
             let mut number = 0;
-            self.discs.retain(|_| {
+            self.kept.retain(|_| {
                 number += 1;
                 number % 2 == 1
             });
@@ -145,27 +171,37 @@ impl StillFinder {
     /// # Errors
     /// There is none, or nobody could tell.
     pub fn finish(self) -> Result<StillPatch, NothingStill> {
-        let frames = self.discs.len();
+        let frames = self.kept.len();
         if frames < FEWEST_FRAMES {
             return Err(NothingStill::Frames(frames));
         }
-        let headings: Option<Vec<f64>> = self.discs.iter().map(|(_, heading)| *heading).collect();
-        let discs: Vec<Disc> = self.discs.into_iter().map(|(disc, _)| disc).collect();
-        let own = find(&discs);
-        let turned: Option<Vec<Disc>> = headings.map(|headings| {
-            discs.iter().zip(&headings).map(|(disc, heading)| turned(disc, heading.to_radians())).collect()
+        let known: Vec<(usize, f64)> =
+            self.kept.iter().filter_map(|kept| Some((kept.frame, kept.heading?.to_radians()))).collect();
+        // Of one heading the walk's axes are those of the panoramas.
+        let differ = known.iter().any(|(_, heading)| apart(*heading, known[0].1) > ONE_HEADING);
+        let walked = (differ && known.len() >= FEWEST_FRAMES).then(|| {
+            let of_known = |kept: &Kept| Some(turned(&kept.disc, kept.heading?.to_radians()));
+            settle::settle(self.kept.iter().filter_map(of_known).collect())
         });
-        let of_heading = turned.as_ref().map(|turned| find(turned));
-        let (axes, found) = match (own, of_heading) {
-            (Ok((_, few)), Some(Ok((patch, more)))) if more > few => (StillAxes::Heading, Ok(patch)),
-            (Err(_), Some(Ok((patch, _)))) => (StillAxes::Heading, Ok(patch)),
-            (own, _) => (StillAxes::Panorama, own.map(|(patch, _)| patch)),
-        };
-        let patch = found?;
-        let shown = turned.filter(|_| axes == StillAxes::Heading).unwrap_or(discs);
-        let shadow = shadow::shadow(&shown, &patch);
-        Ok(StillPatch { axes, frames, patch, shadow })
+        let discs: Vec<Disc> = self.kept.into_iter().map(|kept| kept.disc).collect();
+        match (find(&discs), walked) {
+            (Ok(own), Some(Ok(walked))) if walked.found.sum > own.sum => Ok(walked.patch(&known)),
+            (Err(_), Some(Ok(walked))) => Ok(walked.patch(&known)),
+            (own, _) => own.map(|found| StillPatch {
+                axes: StillAxes::Panorama,
+                frames,
+                offsets: Vec::new(),
+                shadow: shadow::shadow(&discs, &found.patch),
+                patch: found.patch,
+            }),
+        }
     }
+}
+
+/// Angle between two directions, rad.
+fn apart(a: f64, b: f64) -> f64 {
+    let turn = (a - b).rem_euclid(std::f64::consts::TAU);
+    turn.min(std::f64::consts::TAU - turn)
 }
 
 /// Mean difference in brightness inside of the rim, levels.
@@ -196,8 +232,18 @@ struct Scale {
     ground: evidence::Ground,
 }
 
-/// The part of discs that stays at its place, and how much speaks for it.
-fn find(discs: &[Disc]) -> Result<(Vec<bool>, f64), NothingStill> {
+/// What stays at its place.
+struct Found {
+    /// Its pixels.
+    patch: Vec<bool>,
+    /// How much speaks for it.
+    sum: f64,
+    /// What each pixel would look like if it rode along.
+    own: Disc,
+}
+
+/// The part of discs that stays at its place.
+fn find(discs: &[Disc]) -> Result<Found, NothingStill> {
     let scales = SCALES.map(|reach| {
         let discs: Vec<Disc> = discs.iter().map(|disc| disc::blurred(disc, reach)).collect();
         let own = evidence::medians(&discs);
@@ -230,7 +276,8 @@ fn find(discs: &[Disc]) -> Result<(Vec<bool>, f64), NothingStill> {
         sum = (0..AREA).filter(|at| patch[*at]).map(|at| f64::from(best[at].clamp(-STEP, STEP))).sum();
         lighter = evidence::lighter(&scales[0].discs, &scales[0].own, &patch);
     }
-    Ok((patch, sum))
+    let [Scale { own, .. }, ..] = scales;
+    Ok(Found { patch, sum, own })
 }
 
 /// Evidence of one pixel beyond which it says no more.
