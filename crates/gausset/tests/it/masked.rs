@@ -252,7 +252,7 @@ fn an_operator_who_turns_with_the_walk_is_found_by_its_direction() {
         return;
     }
     let split =
-        ["pano", "split", "tour.mp4", "-o", "work", "--select", "space", "--step", "3", "--still-patch"];
+        ["pano", "split", "tour.mp4", "-o", "work", "--layout", "cube6", "--step", "3", "--still-patch"];
     workshop.succeed(&split);
     let lines = String::from_utf8(workshop.read("work/frames.jsonl")).expect("text");
     let kept: Vec<(String, usize)> = lines
