@@ -96,6 +96,10 @@ pub(crate) fn select(
     known: &Path,
     host: &mut Host<'_>,
 ) -> Result<Selection, Failure> {
+    // What is wrong with a track is told before all frames are looked at.
+    if let Some(track) = track {
+        gausset_pano::track::read(&track.path)?;
+    }
     let film = Measured::of(video, shows);
     let (mut lines, notes) = match Selection::known(known, &film) {
         Some(known) => known,

@@ -76,6 +76,18 @@ pub fn floors(engine: &mut dyn Engine, work: &StepWork) -> (Option<Machine>, Vec
 /// What the marker of a folder says that was made for profiles.
 const PURPOSE: &str = "profile";
 
+/// [`take`], for a job that puts other files into a folder of its own.
+///
+/// # Errors
+/// As [`take`]; a folder that is that of the job, or in it, where it would be a stranger's.
+pub fn take_beside(folder: &Path, job: &Path) -> Result<(), Failure> {
+    if folder.starts_with(job) {
+        let (folder, job) = (folder.display(), job.display());
+        return Err(Failure::usage(format!("⟨profile⟩: {folder} lies in {job}; name a folder beside it")));
+    }
+    take(folder)
+}
+
 /// Takes a folder for `profile.json`, `profile.csv` and `trace.json`; in one of somebody else none of them may exist.
 /// A run folder is taken already.
 ///

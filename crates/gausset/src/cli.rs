@@ -87,7 +87,14 @@ pub(crate) fn definition() -> clap::Command {
                 arg.help("Show the training in a browser while it goes on").long_help(whole)
             })
     };
-    Cli::command().mut_subcommand("train", later)
+    with_negative_numbers(Cli::command().mut_subcommand("train", later))
+}
+
+/// A command whose options take `-5` for a value, which they may then refuse by its range: it is no option of that name.
+fn with_negative_numbers(command: clap::Command) -> clap::Command {
+    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    let command = command.allow_negative_numbers(true);
+    names.into_iter().fold(command, |command, name| command.mut_subcommand(name, with_negative_numbers))
 }
 
 /// Parses arguments, the program's name first.

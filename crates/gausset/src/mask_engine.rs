@@ -24,6 +24,11 @@ pub(crate) struct MaskEngineArgs {
 }
 
 impl MaskEngineArgs {
+    /// Whether it is the one that needs no library.
+    pub(crate) fn is_built_in(&self) -> bool {
+        self.mask_engine == EngineKind::Rten
+    }
+
     pub(crate) fn choice(&self, python: Option<&PathBuf>) -> MaskEngine {
         MaskEngine { kind: self.mask_engine, library: self.onnx_library.clone(), python: python.cloned() }
     }

@@ -29,6 +29,8 @@ pub(crate) struct Reporter<'a> {
     bar: Option<ProgressBar>,
     last_line: Instant,
     last_position: u64,
+    /// Whether the end was told.
+    is_ended: bool,
 }
 
 impl<'a> Reporter<'a> {
@@ -46,7 +48,15 @@ impl<'a> Reporter<'a> {
             bar.with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()))
         });
         console.set_bar(bar.clone());
-        Self { console, noun, total, bar, last_line: Instant::now(), last_position: position }
+        Self {
+            console,
+            noun,
+            total,
+            bar,
+            last_line: Instant::now(),
+            last_position: position,
+            is_ended: false,
+        }
     }
 
     /// Reports the progress, with a message.
@@ -58,8 +68,11 @@ impl<'a> Reporter<'a> {
         }
         let waited = self.last_line.elapsed();
         let share = (position - self.last_position.min(position)) as f64 / self.total.max(1) as f64;
-        let is_due = share >= LINE_EVERY_SHARE || waited >= LINE_EVERY || position >= self.total;
-        if is_due && (waited >= LINE_NOT_BEFORE || position >= self.total) {
+        // The end is told once, and at once.
+        let is_end = position >= self.total && !self.is_ended;
+        let is_due = !self.is_ended && share >= LINE_EVERY_SHARE || waited >= LINE_EVERY;
+        if is_end || (is_due && waited >= LINE_NOT_BEFORE) {
+            self.is_ended |= is_end;
             (self.last_line, self.last_position) = (Instant::now(), position);
             let message = message();
             if self.noun.is_empty() {
@@ -67,7 +80,8 @@ impl<'a> Reporter<'a> {
                 return;
             }
             let separator = if message.is_empty() { "" } else { ": " };
-            let (position, total) = (grouped(position), grouped(self.total));
+            // A total that was estimated may be too small.
+            let (position, total) = (grouped(position), grouped(self.total.max(position)));
             self.console.note(format!("{} {position}/{total}{separator}{message}", self.noun));
         }
     }

@@ -54,6 +54,17 @@ pub fn read_to_string(path: &Path, limit: u64) -> io::Result<String> {
         .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "the file is not UTF-8 text"))
 }
 
+/// Opens a folder; what is there and is none is told as what it is: a pipe.
+///
+/// # Errors
+/// It is not there, is no folder, or may not be read.
+pub fn folder(path: &Path) -> io::Result<std::fs::ReadDir> {
+    std::fs::read_dir(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotADirectory => open(path, STREAMED).err().unwrap_or(error),
+        _ => error,
+    })
+}
+
 /// A name in a file that leads out of the folder it is relative to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("leads out of its folder (expected a file below the folder of the file that names it)")]

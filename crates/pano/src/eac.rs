@@ -127,6 +127,19 @@ impl Eac {
     }
 }
 
+/// The name of the stream that is missing beside the first of these pictures that is one of two GoPro MAX streams.
+#[must_use]
+pub fn missing_stream(frames: &[SourceFrame]) -> Option<String> {
+    frames.iter().find_map(|frame| {
+        let (name, other) = match frame.stem.strip_suffix("_track0") {
+            Some(name) => (name, "track5"),
+            None => (frame.stem.strip_suffix("_track5")?, "track0"),
+        };
+        let wanted = format!("{name}_{other}");
+        (!frames.iter().any(|frame| frame.stem == wanted)).then_some(wanted)
+    })
+}
+
 /// Joins the pictures `NAME_track0` and `NAME_track5` of GoPro MAX streams to frames; `None` when these are none.
 #[must_use]
 pub fn pairs(frames: &[SourceFrame]) -> Option<Vec<SourceFrame>> {

@@ -68,7 +68,7 @@ struct RawFile {
     height: u32,
     #[serde(default = "five")]
     blend_degrees: f64,
-    lenses: [RawLens; 2],
+    lenses: Vec<RawLens>,
 }
 
 fn five() -> f64 {
@@ -136,6 +136,9 @@ pub enum LensError {
     /// Width of the zone in which a lens fades out, degrees.
     #[error("blend_degrees: {0} (expected 0..45)")]
     Blend(f64),
+    /// How many lenses it has.
+    #[error("lenses: {0} of them (expected 2)")]
+    Count(usize),
     /// A number of a lens.
     #[error("lenses[{0}]: a number is not finite or absurd")]
     Number(usize),
@@ -148,6 +151,20 @@ pub enum LensError {
     /// The polynomial of a lens has no scale.
     #[error("lenses[{0}]: polynomial sums to 0")]
     Polynomial(usize),
+    /// Two angles would have one place.
+    #[error(
+        "lenses[{0}]: polynomial: the radius does not grow with the angle all the way to the rim (expected k1 + 3 k2 t² + 5 k3 t⁴ above 0 for t from 0 to 1, over the sum)"
+    )]
+    Falling(usize),
+}
+
+/// Whether the radius grows with the angle from the axis to the rim: the least of a quadratic in t² is at an end or at its
+/// vertex.
+fn rises([k1, k2, k3]: [f64; 3]) -> bool {
+    let sum = k1 + k2 + k3;
+    let slope = |u: f64| (k1 + 3.0 * k2 * u + 5.0 * k3 * u * u) / sum;
+    let vertex = (-0.3 * k2 / k3).clamp(0.0, 1.0);
+    [0.0, 1.0, vertex].into_iter().filter(|u| u.is_finite()).all(|u| slope(u) > 0.0)
 }
 
 impl DualFisheye {
@@ -188,6 +205,9 @@ impl DualFisheye {
             if l.polynomial.iter().sum::<f64>().abs() < 1e-9 {
                 return Err(LensError::Polynomial(k));
             }
+            if !rises(l.polynomial) {
+                return Err(LensError::Falling(k));
+            }
             if let Some(&gain) = l.gain.iter().find(|gain| !(**gain > 0.0 && **gain <= 16.0)) {
                 return Err(LensError::Gain(k, gain));
             }
@@ -200,7 +220,7 @@ impl DualFisheye {
                 gain: l.gain,
             })
         };
-        let [first, second] = &raw.lenses;
+        let [first, second] = raw.lenses.as_slice() else { return Err(LensError::Count(raw.lenses.len())) };
         Ok(Self {
             width: raw.width,
             height: raw.height,
@@ -365,6 +385,15 @@ mod tests {
         assert_eq!(message(wrong.as_bytes()), "lenses[0].half_angel: no such key; did you mean half_angle?");
         let wrong = LENSES.replacen("\"yaw\"", "\"gain\": [1, 0, 1], \"yaw\"", 1);
         assert!(message(wrong.as_bytes()).starts_with("lenses[1]: gain 0"));
+        // r = t (1 - 5 t²)/-4: falls at first, below 0.
+        let wrong = LENSES.replacen("\"yaw\"", "\"polynomial\": [1, -5, 0], \"yaw\"", 1);
+        assert!(message(wrong.as_bytes()).starts_with("lenses[1]: polynomial: the radius does not grow"));
+        // Turns back between centre and rim: 1 - 3.6 u + 3 u² is below 0 at u = 0.6.
+        let wrong = LENSES.replacen("\"yaw\"", "\"polynomial\": [1, -1.2, 0.6], \"yaw\"", 1);
+        assert!(message(wrong.as_bytes()).starts_with("lenses[1]: polynomial: the radius does not grow"));
+        let four =
+            LENSES.replacen("} ] }", "}, { \"cx\": 1, \"cy\": 1, \"radius\": 9, \"half_angle\": 90 } ] }", 1);
+        assert_eq!(message(four.as_bytes()), "lenses: 3 of them (expected 2)");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use gausset_io::atomic::plain_reason;
+use gausset_io::input;
 
 use crate::video::Video;
 
@@ -35,7 +36,7 @@ pub enum FramesError {
     },
     /// Two names differ in extension and case alone.
     #[error(
-        "{}: frames: {first} and {second} would get the same name (expected names that differ without extension and case); rename one", path.display()
+        "{}: frames: {first} and {second} would get the same name (expected names that differ in plain letters and digits, without extension and case); rename one", path.display()
     )]
     Twins {
         /// The folder of both files.
@@ -57,7 +58,7 @@ pub enum FramesError {
 pub fn list_frames(folder: &Path) -> Result<Vec<SourceFrame>, FramesError> {
     let unreadable =
         |e: std::io::Error| FramesError::Folder { path: folder.to_owned(), reason: plain_reason(&e) };
-    let entries = fs::read_dir(folder).map_err(unreadable)?;
+    let entries = input::folder(folder).map_err(unreadable)?;
     let names: Result<Vec<OsString>, _> = entries.map(|entry| entry.map(|entry| entry.file_name())).collect();
     let mut names = names.map_err(unreadable)?;
     names.sort();

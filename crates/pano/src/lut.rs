@@ -69,7 +69,7 @@ pub enum LutError {
         high: usize,
     },
     /// A line that is neither a key nor a colour.
-    #[error("line {line}: `{found}` (expected three numbers)")]
+    #[error("line {line}: `{found}` (expected three finite numbers)")]
     Line {
         /// From 1.
         line: usize,
@@ -106,6 +106,8 @@ impl Lut {
     /// What is wrong, with its line.
     pub fn parse(bytes: &[u8]) -> Result<Self, LutError> {
         let text = std::str::from_utf8(bytes).map_err(|_| LutError::NoText)?;
+        // Editors of Windows put a byte order mark before a text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut size: Option<(usize, bool)> = None;
         let mut domain = [[0.0f32; 3], [1.0; 3]];
         let mut domain_line = 0;
@@ -261,6 +263,10 @@ mod tests {
         assert_eq!(lut.apply([-1.0, 2.0, 0.5]), lut.apply([0.0, 1.0, 0.5]));
         let one = Lut::parse(b"LUT_1D_SIZE 3\n0 0 0\n0.5 0.25 1\n1 1 1\n").unwrap();
         assert_eq!(one.apply([0.25, 0.25, 0.75]), [0.25, 0.125, 1.0]);
+        assert_eq!(
+            Lut::parse("\u{feff}LUT_1D_SIZE 3\r\n0 0 0\r\n0.5 0.25 1\r\n1 1 1\r\n".as_bytes()).unwrap(),
+            one
+        );
         let domain = Lut::parse(b"LUT_1D_SIZE 2\nDOMAIN_MAX 2 2 2\n0 0 0\n1 1 1\n").unwrap();
         assert_eq!(domain.apply([1.0, 0.5, 2.0]), [0.5, 0.25, 1.0]);
     }

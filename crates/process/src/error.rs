@@ -49,7 +49,7 @@ pub enum ProcessError {
 }
 
 fn last(tail: &[String]) -> String {
-    match tail.iter().rev().find(|line| !line.trim().is_empty()) {
+    match tail.iter().rev().find(|line| line.chars().any(char::is_alphanumeric)) {
         Some(line) => format!("; it said: {}", line.trim()),
         None => String::new(),
     }

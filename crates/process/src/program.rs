@@ -233,6 +233,9 @@ mod tests {
     fn failures_quote_the_last_line() {
         let (result, _) = run(&sh("echo because >&2; exit 7"));
         assert_eq!(result.unwrap_err().to_string(), "/bin/sh: ended with exit code 7; it said: because");
+        // ffprobe closes its JSON after it has said what is wrong.
+        let result = shell("echo because >&2; sleep 0.1; echo '}'; exit 7").run(&NEVER, &mut |_, _| {});
+        assert_eq!(result.unwrap_err().to_string(), "/bin/sh: ended with exit code 7; it said: because");
         for absent in ["/nonexistent/tool", "gausset-has-no-such-tool"] {
             let (result, _) = run(&Program::new(absent));
             assert_eq!(result.unwrap_err().to_string(), format!("{absent}: program: not found"));

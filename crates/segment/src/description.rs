@@ -17,7 +17,7 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Most classes.
 const MAX_CLASSES: usize = 10_000;
 /// Sides that an input may have, px.
-const SIDES: std::ops::RangeInclusive<usize> = 8..=4096;
+pub(crate) const SIDES: std::ops::RangeInclusive<usize> = 8..=4096;
 
 /// Order of an input's sides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -185,7 +185,7 @@ struct RawInput {
 }
 
 #[derive(Clone, Copy, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "[input] size: expected a side in px, or [width, height]")]
 enum Sides {
     Both(usize),
     Each([usize; 2]),
@@ -389,6 +389,15 @@ impl Raw {
         if names.len() > MAX_CLASSES {
             return Err(format!("[classes]: {} names (expected at most {MAX_CLASSES})", names.len()));
         }
+        if let Some(number) = output.background
+            && !names.is_empty()
+            && !(-1..names.len() as i64).contains(&number)
+        {
+            let last = names.len() - 1;
+            return Err(format!(
+                "[output] background: expected the number of a class, 0 to {last}, or -1, found {number}"
+            ));
+        }
         for (group, members) in &classes.groups {
             for member in members {
                 if !names.contains(member) {
@@ -492,6 +501,14 @@ mod tests {
             (
                 format!("{output}[classes]\nlist = 'voc21'\ngroups = {{ a = ['persn'] }}\n"),
                 "[classes.groups] a: `persn` is no class of the model; did you mean `person`?",
+            ),
+            (
+                format!("{output}background = 2\n[classes]\nnames = ['', 'person']\n"),
+                "[output] background: expected the number of a class, 0 to 1, or -1, found 2",
+            ),
+            (
+                format!("[input]\nsize = 'big'\n{output}"),
+                "line 2: [input] size: expected a side in px, or [width, height]",
             ),
             (
                 "[output]\nkind = 'prototypes'\nscores = 's'\n".to_owned(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::classes::nearest;
 use crate::decode::{self, Candidate, Find, Outputs, Rules};
-use crate::description::{Description, Kind, Layout};
+use crate::description::{Description, Kind, Layout, SIDES};
 use crate::engine::{Engine, Port, Tensor};
 use crate::error::ModelError;
 use crate::fit::{self, Picture, Placement};
@@ -92,9 +92,11 @@ impl Segmenter {
             None => model.inputs.first(),
         };
         let input = input.cloned().ok_or_else(|| {
-            let has = model.inputs.iter().map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ");
-            let wanted = name.as_deref().unwrap_or_default();
-            bad(format!("[input] name: the model has no input `{wanted}` (has {has})"))
+            let has = list_of(&model.inputs);
+            match &name {
+                Some(wanted) => bad(format!("[input] name: the model has no input `{wanted}` (has {has})")),
+                None => bad("the model has no input (expected one for pictures)".to_owned()),
+            }
         })?;
         let size = size_of(&input, described.as_ref()).map_err(&bad)?;
         let (description, explanation) = match described {
@@ -122,10 +124,8 @@ impl Segmenter {
                 let has: Vec<&str> = model.outputs.iter().map(|port| port.name.as_str()).collect();
                 let near = nearest(name, has.iter().copied());
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-                return Err(bad(format!(
-                    "[output]: the model has no output `{name}` (has {}){hint}",
-                    has.join(", ")
-                )));
+                let has = list_of(&model.outputs);
+                return Err(bad(format!("[output]: the model has no output `{name}` (has {has}){hint}")));
             }
         }
         let numbers = numbers(&description, wanted)?;
@@ -249,6 +249,12 @@ impl Segmenter {
     }
 }
 
+/// Names of inputs or outputs.
+fn list_of(ports: &[Port]) -> String {
+    let names: Vec<&str> = ports.iter().map(|port| port.name.as_str()).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
+
 /// Whether the channels of an input come last.
 fn is_nhwc(input: &Port) -> bool {
     matches!(input.shape.as_slice(), [_, a, _, Some(3)] if *a != Some(3))
@@ -279,7 +285,16 @@ pub(crate) fn size_of(input: &Port, description: Option<&Description>) -> Result
             Err(format!("[input] size: {w}x{h} px (expected {width}x{height}, the size in the model)"))
         }
         (Some(size), _) => Ok(size),
-        (None, (Some(width), Some(height))) if width > 0 && height > 0 => Ok([width, height]),
+        (None, (Some(width), Some(height))) if SIDES.contains(&width) && SIDES.contains(&height) => {
+            Ok([width, height])
+        }
+        // Exporters write 0 where nothing is fixed.
+        (None, (Some(width), Some(height))) if width > 0 && height > 0 => Err(format!(
+            "input `{}` has {width}x{height} px (expected sides of {} to {} px)",
+            input.name,
+            SIDES.start(),
+            SIDES.end()
+        )),
         (None, _) => Err(format!(
             "input `{}` has no fixed size; say it in a .toml beside the model ([input] size), or export it with one",
             input.name

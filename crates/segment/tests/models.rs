@@ -366,6 +366,11 @@ fn files_that_are_no_usable_models_are_refused_in_one_line() {
     );
     assert!(text(&Net::of_red(8).of_opset(99)).contains("operators of version 99 (expected 7 to 24)"));
     assert!(text(&Net::of_red(-1)).contains("input `image` has no fixed size"));
+    // 120 GB of floats.
+    assert_eq!(
+        text(&Net::of_red(100_000)),
+        "model.onnx: input `image` has 100000x100000 px (expected sides of 8 to 4096 px)"
+    );
 
     let mut net = Net::new("x", &[1, 3, 8, 8]);
     net.weights("w", &[1], Weights::Elsewhere("w.data"));
@@ -397,6 +402,19 @@ fn weights_beside_a_model_are_read() {
     let first = open(&path, &Wanted::default()).unwrap();
     std::fs::write(folder.path().join("w.data"), 3f32.to_le_bytes()).unwrap();
     assert_ne!(open(&path, &Wanted::default()).unwrap().hash(), first.hash());
+}
+
+#[test]
+fn weights_in_a_file_of_another_name_are_told_before_the_engine_refuses_them() {
+    let mut net = Net::new("x", &[1, 3, 8, 8]);
+    net.weights("w", &[1], Weights::Elsewhere("w.bin"));
+    net.node("Mul", &["x", "w"], &["y"], &[]);
+    net.output("y");
+    let (folder, path) = folder(&net, None);
+    std::fs::write(folder.path().join("w.bin"), 2f32.to_le_bytes()).unwrap();
+    let line = open(&path, &Wanted::default()).map(|_| ()).unwrap_err().to_string();
+    let expected = "names the file w.bin (expected NAME.data or NAME.onnx_data beside it); take ⟨mask-engine = onnxruntime⟩";
+    assert!(line.contains(expected), "{line}");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use gausset_pano::selection::FILE;
 use gausset_pano::split::{self, Description};
 
 use super::MaskOptions;
-use crate::panos::source::Source;
+use crate::panos::source::{Source, refuse_lone_stream};
 use crate::panos::{FrameChoice, ShapeChoice};
 use crate::tool::SILENCE;
 use crate::{Failure, Host};
@@ -82,6 +82,9 @@ impl Input {
         } else {
             list_frames(path)?
         };
+        if *kind != Some(InputKind::Photographs) {
+            refuse_lone_stream(path, &frames)?;
+        }
         let are_panoramas = || eac::pairs(&frames).is_some() || shows_sphere(&frames);
         if *kind != Some(InputKind::Photographs) && are_panoramas() {
             return panoramas(host);

@@ -64,7 +64,7 @@ pub fn mask(options: &MaskOptions, is_dry_run: bool, host: &mut Host<'_>) -> Res
     let Some(folder) = options.profile.as_ref().filter(|_| !is_dry_run) else {
         return of_input(options, &input, is_dry_run, host);
     };
-    profiling::take(folder)?;
+    profiling::take_beside(folder, &options.output)?;
     profiling::start();
     let done = of_input(options, &input, false, host);
     let (profile, trace) = profiling::stop_recording(&[

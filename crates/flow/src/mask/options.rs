@@ -196,6 +196,9 @@ impl MaskOptions {
             ));
         }
         self.engine.check(self.model.is_some())?;
+        if self.model.is_none() {
+            self.check_without_model()?;
+        }
         self.still().check()?;
         if self.feather > 0.0 && self.modes == Modes::Masks {
             return Err(Failure::usage(
@@ -203,6 +206,26 @@ impl MaskOptions {
             ));
         }
         Ok(())
+    }
+
+    /// What only a model looks at is a mistake without one.
+    fn check_without_model(&self) -> Result<(), Failure> {
+        let plain = Self::new(&self.input, &self.output);
+        let of_model = [
+            ("remove", self.wanted.remove != plain.wanted.remove),
+            ("keep", self.wanted.keep != plain.wanted.keep),
+            ("confidence", self.wanted.confidence != plain.wanted.confidence),
+            ("temporal", self.temporal.unwrap_or(0) > 0),
+            ("mask-views", self.layout != plain.layout),
+            ("passes", self.passes != plain.passes),
+            ("model-timeout", self.model_timeout != plain.model_timeout),
+        ];
+        match of_model.iter().find(|(_, is_given)| *is_given) {
+            Some((key, _)) => Err(Failure::usage(format!(
+                "⟨{key}⟩: has no effect without ⟨model⟩; leave it out, or name one"
+            ))),
+            None => Ok(()),
+        }
     }
 
     /// What is found without a model.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gausset_compute::{Pool, VectorLevel, level};
-use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
 use gausset_pano::calibrate::{self, Calibration, CalibrationError, Grey, Start, cells};
 use gausset_pano::equalise::{lens_gains, rounded};
 use gausset_pano::film::circles_of;
@@ -114,7 +114,7 @@ pub fn calibrate(
     host: &mut Host<'_>,
 ) -> Result<Calibrated, Failure> {
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
-    refuse_existing(&Disk, &options.output, overwrite)?;
+    check_output(&Disk, &options.output, overwrite, [options.input.as_path()])?;
     let lenses = options.lens.as_deref().map(DualFisheye::read).transpose();
     let lenses = lenses.map_err(|e| Failure::new("lens", e))?;
     let frames = Frames::open(options, host);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_io::atomic::{
-    Disk, FileSystem, Overwrite, WriteOptions, name_together, refuse_existing, write_atomic,
+    Disk, FileSystem, Overwrite, WriteOptions, check_output, name_together, refuse_input, write_atomic,
     write_atomic_with, write_unnamed,
 };
 use gausset_io::lock::FolderLock;
@@ -186,7 +186,11 @@ pub fn convert(
     }
     if is_file {
         let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
-        refuse_existing(&Disk, &options.output, overwrite)?;
+        let read = source.frames.iter().flat_map(|frame| &frame.files).map(PathBuf::as_path);
+        check_output(&Disk, &options.output, overwrite, read)?;
+    } else {
+        // Files of a folder would get the names of those that they are made of.
+        refuse_input(&options.output, [options.input.as_path()])?;
     }
     if is_dry_run {
         return Ok(done);

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use gausset_core::RgbImage8;
-use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
 use gausset_pano::film::Film;
 use gausset_pano::fisheye::DualFisheye;
 use gausset_pano::selection::{Selection, Shows, THUMBNAIL, most_shown, sheet};
@@ -82,6 +82,29 @@ impl FramesOptions {
         }
     }
 
+    /// Refuses files that could not be written once all frames were looked at.
+    fn check_files(&self, video: &Video) -> Result<(), Failure> {
+        let (output, sheet) = (self.output.display(), self.sheet.display());
+        if self.sheet == self.output {
+            return Err(Failure::usage(format!(
+                "⟨sheet⟩: {sheet} is the file for all frames; name another one"
+            )));
+        }
+        if !self.sheet.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) {
+            return Err(Failure::usage(format!("⟨sheet⟩: {sheet}: expected a name that ends with .png")));
+        }
+        if self.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) {
+            return Err(Failure::usage(format!("{output}: is the name of a picture (expected .jsonl)")));
+        }
+        let track = self.track.as_ref().map(|track| &track.path);
+        let read = [Some(&video.path), video.second.as_ref(), self.lens.as_ref(), track];
+        let read: Vec<&Path> = read.into_iter().flatten().map(PathBuf::as_path).collect();
+        for file in [&self.output, &self.sheet] {
+            check_output(&Disk, file, self.overwrite, read.iter().copied())?;
+        }
+        Ok(())
+    }
+
     fn open(&self, host: &Host<'_>) -> Result<(Video, Shows), Failure> {
         if self.input.is_dir() {
             return Err(Failure::usage(format!(
@@ -148,8 +171,7 @@ pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Res
     let opened = options.open(host);
     let (video, shows) = host.unless_stopped(opened)?;
     if !is_dry {
-        let mut files = [&options.output, &options.sheet].into_iter();
-        files.try_for_each(|file| refuse_existing(&Disk, file, options.overwrite))?;
+        options.check_files(&video)?;
     }
     let selection = select(&video, &shows, &wanted, track, &options.output, host)?;
     if is_dry {

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{Disk, FileSystem, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_io::atomic::{
+    Disk, FileSystem, Overwrite, WriteOptions, check_output, refuse_input, write_atomic_with,
+};
 use gausset_io::image::decode::{decode_file, decode_mask_file};
 use gausset_io::image::encode::{PngPixels, png};
-use gausset_io::owned;
+use gausset_io::{input, owned};
 use gausset_pano::geometry::View;
 use gausset_pano::sphere_mask::{REMOVED, SphereMask};
 use gausset_pano::split::Skipped;
@@ -126,8 +128,11 @@ pub fn masks(options: &MasksOptions, is_dry_run: bool, host: &mut Host<'_>) -> R
             names.len()
         )));
     }
+    let read = options.inputs.iter().map(PathBuf::as_path);
     if as_file {
-        refuse_existing(&Disk, &options.output, overwrite)?;
+        check_output(&Disk, &options.output, overwrite, read)?;
+    } else {
+        refuse_input(&options.output, read)?;
     }
     let mut made = MasksMade {
         schema: 1,
@@ -201,6 +206,11 @@ fn check(options: &MasksOptions) -> Result<(), Failure> {
             return Err(Failure::usage(format!("⟨{key}⟩: expected 0 to 30 degrees, found {degrees}")));
         }
     }
+    if options.carry == Carry::Stay && options.views != ViewChoice::default() {
+        return Err(Failure::usage(
+            "⟨layout⟩, ⟨views⟩, ⟨size⟩ and the like: have no effect without ⟨to-panorama⟩ or ⟨to-views⟩; leave them out, or add one",
+        ));
+    }
     if let Carry::ToPanorama(width) = options.carry
         && (!width.is_multiple_of(2) || !(32..=32_768).contains(&width))
     {
@@ -256,7 +266,7 @@ fn listed(folder: &Path) -> Result<BTreeMap<String, PathBuf>, Failure> {
     };
     let mut masks: BTreeMap<String, PathBuf> = BTreeMap::new();
     let mut paths = Vec::new();
-    for entry in std::fs::read_dir(folder).map_err(failed)?.take(MOST_MASKS) {
+    for entry in input::folder(folder).map_err(failed)?.take(MOST_MASKS) {
         paths.push(entry.map_err(failed)?.path());
     }
     paths.sort();

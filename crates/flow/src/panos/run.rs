@@ -10,7 +10,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gausset_io::atomic::{Disk, Overwrite, refuse_existing};
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, refuse_existing};
 use gausset_io::dataset::colmap::{ColmapPoint, ModelFormat};
 use gausset_io::dataset::scene_extent;
 use gausset_pano::export::Poses;
@@ -171,6 +171,8 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     let natural = cut.views.views(source.around)?.first().map_or(16, |view| view.width);
     cut.views.size = Some(natural.min(ALIGN_SIDE));
     let _lock = records::lock(&options.output)?;
+    let record = options.output.join(RECORD);
+    let is_new = Disk.info(&record).is_ok_and(|found| found.is_none());
     cut.force = claim(options)?;
     let mut masked = None;
     let masks = if options.removal.is_wanted() {
@@ -178,7 +180,12 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
         let mut removal = options.removal.clone();
         removal.engine.python.clone_from(&options.tool.python);
         let removing = SplitOptions { removal, ..cut.clone() };
-        let share = split::make_masks(&source, &folder, &removing, host)?;
+        let share = split::make_masks(&source, &folder, &removing, host).inspect_err(|failure| {
+            // Another model is no other job where this one made nothing.
+            if is_new && failure.code == "model" {
+                let _ = Disk.remove(&record);
+            }
+        })?;
         let share = share.ok_or_else(Failure::stopped)?;
         host.report(Event::Masked(share.clone()));
         masked = Some(share);

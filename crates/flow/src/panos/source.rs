@@ -259,6 +259,7 @@ impl Source {
         if !is_stereo && let Some((sets, cube)) = choice.shape.of_sets(input, &listed, &limits)? {
             return Ok(Self::of_projection(choose(sets, choice), cube, limits));
         }
+        refuse_lone_stream(input, &listed)?;
         let frames = choose(listed, choice);
         if !is_stereo && let Some(cube) = choice.shape.of_pictures(input, &frames, &limits)? {
             return Ok(Self::of_projection(frames, cube, limits));
@@ -279,6 +280,20 @@ pub(super) fn shows(film: &Film) -> Shows {
     match film.projection() {
         Projection::Equirect(_) => Shows::Sphere,
         folded => Shows::Folded(Box::new(folded)),
+    }
+}
+
+/// Refuses a GoPro MAX stream whose other half is not there.
+pub(crate) fn refuse_lone_stream(folder: &Path, frames: &[SourceFrame]) -> Result<(), Failure> {
+    match eac::missing_stream(frames) {
+        Some(missing) => Err(Failure::new(
+            "frames",
+            format!(
+                "{}: frames: {missing} is missing (expected both streams of a GoPro MAX: NAME_track0, NAME_track5); copy both",
+                folder.display()
+            ),
+        )),
+        None => Ok(()),
     }
 }
 

@@ -12,7 +12,7 @@ use gausset_pano::cutter::Format;
 use gausset_pano::equalise::Equalise;
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::geometry::View;
-use gausset_pano::layout::{Layout, check_view, natural_side, read_views};
+use gausset_pano::layout::{Layout, ViewError, check_view, natural_side, read_views};
 use gausset_pano::lens_views::LensViews;
 use gausset_pano::load::Limits;
 use gausset_pano::projection::Projection;
@@ -143,7 +143,14 @@ impl ViewChoice {
         };
         for view in &mut views {
             view.yaw += self.rotate;
-            check_view(view).map_err(|what| Failure::usage(format!("⟨fov⟩, ⟨rotate⟩, ⟨size⟩: {what}")))?;
+            check_view(view).map_err(|what| {
+                let key = match what {
+                    ViewError::Angles => "rotate",
+                    ViewError::Size(..) => "size",
+                    _ => "fov",
+                };
+                Failure::usage(format!("⟨{key}⟩: {what}"))
+            })?;
         }
         Ok(views)
     }
@@ -240,6 +247,12 @@ impl SplitOptions {
                 self.crop_bottom
             )));
         }
+        if let Some(masks) = self.masks.as_deref().filter(|masks| !masks.is_dir()) {
+            let found = if masks.exists() { "is no folder" } else { "no such folder" };
+            let line =
+                format!("{}: masks: {found} (expected one with a mask for each frame)", masks.display());
+            return Err(Failure::new("frames", line));
+        }
         // A LUT that cannot be used is told before frames are looked at.
         self.colours.colouring()?;
         let [width, height] = self.max_side;
@@ -300,6 +313,8 @@ impl SplitOptions {
 /// What will be done: a stable contract.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SplitForecast {
+    schema: u32,
+    kind: &'static str,
     /// Panoramas.
     pub frames: usize,
     /// Views of all of them.
@@ -312,6 +327,8 @@ pub struct SplitForecast {
     pub disk_bytes: u64,
     /// CPU seconds.
     pub cpu_seconds: f64,
+    /// Nothing was written because nothing was to be.
+    is_dry_run: bool,
 }
 
 /// Bytes of a pixel of a view at quality 95, as the preflight counts them.
@@ -336,12 +353,15 @@ pub fn forecast(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitFore
     let first = settings.views.first();
     let frames = source.frames.len();
     Ok(SplitForecast {
+        schema: 1,
+        kind: "split",
         frames,
         views: frames * settings.views.len(),
         view_width: first.map_or(0, |v| v.width),
         view_height: first.map_or(0, |v| v.height),
         disk_bytes: disk_bytes(&source.frames, &settings),
         cpu_seconds: frames as f64 * pixels(&settings) * SECONDS_PER_PIXEL,
+        is_dry_run: true,
     })
 }
 
@@ -358,7 +378,7 @@ pub fn split(options: &SplitOptions, host: &mut Host<'_>) -> Result<Report, Fail
         source => source?,
     };
     let Some(folder) = &options.profile else { return split_source(options, &source, host) };
-    profiling::take(folder)?;
+    profiling::take_beside(folder, &options.output)?;
     profiling::start();
     let report = split_source(options, &source, host);
     let (profile, trace) = profiling::stop_recording(&[
@@ -397,6 +417,13 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         let chosen = options.views.chosen(source.around)?.len();
         host.report(Event::ViewsAdded(settings.views[chosen..].to_vec()));
     }
+    if let Some(masks) = &options.masks
+        && !masks.join(MASKS_FOUND).is_file()
+        && !source.frames.iter().any(|frame| split::has_mask(&settings, frame))
+    {
+        let masks = masks.display();
+        host.warn("masks", format!("{masks}: no mask is of any frame (expected NAME.jpg.png or NAME.png)"));
+    }
     let folder = options.output.as_path();
     let budget = budget(options.max_memory)?;
     split::claim(folder, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
@@ -429,6 +456,8 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
     Ok(report)
 }
 
+/// What `gausset mask` leaves in a folder, also where it finds nothing.
+const MASKS_FOUND: &str = "masks.jsonl";
 /// Folder in the output for masks that are made.
 const PANORAMA_MASKS: &str = "panorama_masks";
 

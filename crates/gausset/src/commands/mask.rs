@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use gausset_flow::Host;
 use gausset_flow::mask::{self, CutoutFormat, InputKind, KeepBox, MaskOptions, Masked, Modes, Reach};
 use gausset_flow::panos::FrameChoice;
+use gausset_flow::{Failure, Host};
 use gausset_pano::layout::Layout;
 use gausset_train::MemoryLimit;
 
@@ -226,6 +226,15 @@ impl MaskArgs {
 
 /// Runs the command.
 pub(crate) fn run(args: &MaskArgs, console: &Console) -> Result<Status, Ending> {
+    if args.python.is_some() && args.engine.is_built_in() {
+        let what = "--python: has no effect with --mask-engine rten; leave it out, or take --mask-engine onnxruntime";
+        return Err(Failure::usage(what).into());
+    }
+    if args.explain && args.model.is_none() {
+        return Err(
+            Failure::usage("--explain: has no effect without --model; leave it out, or name one").into()
+        );
+    }
     let options = args.options();
     let job = |host: &mut Host<'_>| mask::mask(&options, args.making.dry_run, host);
     make(console, job, |done| text(done, args))

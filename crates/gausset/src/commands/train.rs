@@ -33,7 +33,7 @@ All options and examples: gausset train --help";
 
 /// Arguments of `train`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = SHORT_HELP, after_long_help = AFTER_HELP, allow_negative_numbers = true)]
+#[command(after_help = SHORT_HELP, after_long_help = AFTER_HELP)]
 pub(crate) struct TrainArgs {
     /// Dataset: a folder with a COLMAP model or transforms.json, or the JSON file.
     #[arg(value_name = "DATA")]

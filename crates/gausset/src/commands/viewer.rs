@@ -35,6 +35,11 @@ fn parse_address(text: &str) -> Result<(IpAddr, Option<u16>), String> {
 }
 
 impl ListenArgs {
+    /// Whether anything is asked for.
+    pub(crate) fn is_given(&self) -> bool {
+        self.listen.is_some() || !self.allow_host.is_empty()
+    }
+
     /// The options of the server; `port` is what another option says.
     pub(crate) fn options(&self, port: Option<u16>) -> ServerOptions {
         let listen = self.listen.map_or(Listen::Loopback, |(ip, _)| Listen::Address(ip));

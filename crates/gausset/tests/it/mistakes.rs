@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::support::Workshop;
+use crate::support::{Workshop, write_walk};
 
 /// Arguments, a line each.
 const MISTAKES: &str = "
@@ -210,10 +210,29 @@ mask data/images -o r --model red.onnx --max-frames 2
 mask data/images -o r --model red.onnx --cutout-format gif
 mask data/images -o r --model red.onnx --cutout-format webp
 mask data/images -o r --model red.onnx --poses nowhere.csv
+mask walk -o r --still-patch --remove cat
+mask walk -o r --still-patch --confidence 0.3
+mask walk -o r --still-patch --temporal 1
+mask walk -o r --still-patch --explain
+mask walk -o r --model red.onnx --python nowhere
+mask walk -o r --model red.onnx --profile r/p
+mask lone -o r --model red.onnx
+mask walk -o r --crop-bottom -3
 mask data/images -o r --keep-box 1,2,3
 mask data/images -o r --keep-box 1,1,1,0,0,0
 mask data/images -o r --keep-box 0,0,0,1,1,1
 pano split data/images -o r --temporal 1
+pano split walk -o r --masks nowhere
+pano split walk -o r --masks file
+pano split walk -o r --profile r
+pano split walk -o r --size -5
+pano split walk -o r --fov 180
+pano split walk -o r --lens falling.json
+pano split walk -o r --lens three.json
+pano split lone -o r
+pano layouts --fov 1e9
+pano convert walk walk --to cross --force
+pano convert walk/p0.jpg nowhere/o.jpg --to cross
 pano convert nowhere.jpg o.jpg --to cross
 pano convert data/images o.jpg
 pano convert data/images o --to cube
@@ -231,6 +250,12 @@ pano split data/images -o r --lens nowhere.json
 pano preview data/images -o r.png --lens nowhere.json
 pano preview data/images/view_000.png --page -o r.png
 pano preview data/images/view_000.png --port 7007
+pano preview data/images/view_000.png -o r.png --port 7007
+pano preview data/images/view_000.png -o r.png --json
+pano preview data/images/view_000.png -o r.png --listen 127.0.0.1
+pano preview data/images/view_000.png -o r.jpg
+pano preview data/images/view_000.png -o nowhere/r.png
+pano preview data/images/view_000.png -o empty --force
 pano preview data/images/view_000.png -o r.png --mask nowhere.png
 pano frames nowhere.mp4 --lens nowhere.json
 pano frames nowhere.mp4 --lens nowhere.json --kind ordinary
@@ -252,6 +277,7 @@ pano masks data/images -o o.png
 pano masks data/images -o o --combine xor
 pano masks data/images -o o --dilate 1
 pano masks data/images -o o --dilate 99
+pano masks data/images -o o --layout cube6
 pano masks data/images -o o --feather -1
 pano masks data/images -o o --to-panorama 511
 pano masks data/images -o o --to-panorama 512
@@ -280,6 +306,8 @@ pano split nowhere.mp4 -o r --select spce
 pano frames nowhere.mp4
 pano frames data/images
 pano frames nowhere.mp4 --step 0
+pano frames nowhere.mp4 --step -1
+pano frames nowhere.mp4 --fps 1e9
 pano frames nowhere.mp4 --select space --fps 2
 pano frames nowhere.mp4 --select time --step 3
 pano frames nowhere.mp4 --kind pano
@@ -298,7 +326,7 @@ completions tcsh
 fn workshop() -> Workshop {
     let workshop = Workshop::with_data();
     let write = |name: &str, bytes: &[u8]| std::fs::write(workshop.path(name), bytes).expect(name);
-    for folder in ["empty", "broken/sparse/0", "broken/images", "unfinished"] {
+    for folder in ["empty", "broken/sparse/0", "broken/images", "unfinished", "walk", "lone"] {
         std::fs::create_dir_all(workshop.path(folder)).expect(folder);
     }
     for (name, text) in [
@@ -312,6 +340,15 @@ fn workshop() -> Workshop {
     ] {
         write(name, text.as_bytes());
     }
+    let lens =
+        |k: &str| format!("{{\"cx\": 9, \"cy\": 9, \"radius\": 9, \"half_angle\": 97, \"polynomial\": {k}}}");
+    let lenses = |all: &str| format!("{{\"width\": 256, \"height\": 128, \"lenses\": [{all}]}}");
+    let good = lens("[1, 0, 0]");
+    write("falling.json", lenses(&format!("{good}, {}", lens("[1, -5, 0]"))).as_bytes());
+    write("three.json", lenses(&format!("{good}, {good}, {good}")).as_bytes());
+    write_walk(&workshop.path("walk"), 1);
+    let panorama = workshop.read("walk/p0.jpg");
+    write("lone/GS__0001_track0.jpg", &panorama);
     write("red.onnx", &gausset_testkit::onnx::Net::of_red(16).bytes());
     for file in ["cameras.bin", "images.bin", "points3D.bin"] {
         // A count that lies: more records than the file can hold.

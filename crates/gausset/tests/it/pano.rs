@@ -45,6 +45,12 @@ fn splitting_tells_scripts_what_it_did() {
         "--json",
     ]);
     assert_eq!(json(&forecast.stdout)["views"], 4 * 16);
+    for (object, is_dry) in [(&result, None), (&json(&forecast.stdout), Some(true))] {
+        assert_eq!((&object["schema"], &object["kind"]), (&1.into(), &"split".into()));
+        assert_eq!(object["is_dry_run"].as_bool(), is_dry);
+    }
+    let ends = finished.stderr.lines().filter(|line| line.starts_with("frame 4/4")).count();
+    assert_eq!(ends, 1, "{}", finished.stderr);
     assert!(!workshop.path("dry").exists());
 }
 
@@ -343,6 +349,84 @@ fn split_preview_and_export_replace_nothing_of_others_without_force() {
         workshop.succeed(&[&export[..], &["--force"]].concat());
         std::fs::remove_dir_all(workshop.path("scene")).expect("removed");
     }
+}
+
+#[test]
+fn no_command_writes_over_what_it_reads_not_even_with_force() {
+    let workshop = with_walk(3);
+    std::fs::copy(workshop.path("walk/p0.jpg"), workshop.path("walk/picture.png")).expect("a copy");
+    std::fs::create_dir_all(workshop.path("masks")).expect("a folder");
+    png_rgb8(&RgbImage8 { width: 8, height: 4, data: vec![0; 96] })
+        .map(|png| std::fs::write(workshop.path("masks/p0.jpg.png"), png))
+        .expect("a PNG")
+        .expect("a mask");
+    let mut cases = vec![
+        vec!["pano", "preview", "walk/picture.png", "-o", "walk/../walk/picture.png"],
+        vec!["pano", "preview", "walk/p0.jpg", "--mask", "masks/p0.jpg.png", "-o", "masks/p0.jpg.png"],
+        vec!["pano", "convert", "walk/p0.jpg", "walk/p0.jpg", "--to", "cross"],
+        vec!["pano", "convert", "walk", "./walk", "--to", "cross"],
+        vec!["pano", "masks", "masks", "-o", "masks"],
+        vec!["pano", "masks", "masks/p0.jpg.png", "-o", "masks/p0.jpg.png"],
+        vec!["pano", "calibrate", "walk/p0.jpg", "-o", "walk/p0.jpg"],
+    ];
+    let clip = ["-v", "error", "-f", "lavfi", "-i", "testsrc=size=64x32:rate=4:duration=1", "-y"];
+    let ffmpeg = std::process::Command::new("ffmpeg").args(clip).arg(workshop.path("walk/clip.mp4")).status();
+    if ffmpeg.is_ok_and(|status| status.success()) {
+        cases.push(vec!["pano", "frames", "walk/clip.mp4", "-o", "walk/clip.mp4"]);
+        std::fs::write(workshop.path("t.png"), "time,lat,lon\n0,50,7\n1,50,7\n").expect("a track");
+        cases.push(vec![
+            "pano",
+            "frames",
+            "walk/clip.mp4",
+            "-o",
+            "f.jsonl",
+            "--track",
+            "t.png",
+            "--sheet",
+            "t.png",
+        ]);
+    } else {
+        gausset_testkit::skip_for_tool("choices that go over a film", "ffmpeg is not installed");
+    }
+    let state = || {
+        let files =
+            ["walk", "masks"].map(|folder| std::fs::read_dir(workshop.path(folder)).expect("a folder"));
+        let mut files: Vec<_> =
+            files.into_iter().flatten().map(|entry| entry.expect("a file").path()).collect();
+        files.sort();
+        files.into_iter().map(|path| (std::fs::read(&path).expect("bytes"), path)).collect::<Vec<_>>()
+    };
+    let before = state();
+    for case in cases {
+        let finished = workshop.run(&[&case[..], &["--force"]].concat());
+        assert_eq!(finished.code, 2, "{finished:?}");
+        assert!(finished.stderr.contains("output: is what is read"), "{finished:?}");
+        assert!(state() == before, "{finished:?}");
+    }
+}
+
+#[test]
+fn masks_of_other_frames_are_told() {
+    let workshop = with_walk(1);
+    std::fs::create_dir_all(workshop.path("theirs")).expect("a folder");
+    let split = ["pano", "split", "walk", "-o", "o", "--size", "32", "--masks", "theirs"];
+    let warned = workshop.succeed(&split).stderr;
+    assert!(warned.contains("warning: theirs: no mask is of any frame"), "{warned}");
+    // Nothing was found in any frame: what `gausset mask` leaves then.
+    std::fs::write(workshop.path("theirs/masks.jsonl"), "").expect("a file");
+    assert!(!workshop.succeed(&split).stderr.contains("warning"));
+}
+
+#[cfg(feature = "masks")]
+#[test]
+fn another_model_is_no_other_run_where_the_first_one_could_not_be_used() {
+    let workshop = with_walk(2);
+    std::fs::write(workshop.path("broken.onnx"), "no model").expect("a file");
+    let run = ["pano", "run", "walk", "-o", "o", "--aligner", "own", "--mask-model", "broken.onnx"];
+    let finished = workshop.run(&run);
+    assert_eq!(finished.code, 2, "{finished:?}");
+    assert!(finished.stderr.contains("broken.onnx: model: is not an ONNX model"), "{finished:?}");
+    assert!(!workshop.path("o/pano_run.json").exists());
 }
 
 #[test]

@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 pub use disk::Disk;
 pub use together::{Unnamed, name_together, write_unnamed};
 pub use writer::{
-    AtomicWriter, Committed, Overwrite, WriteOptions, refuse_existing, remove_temporaries, write_atomic,
-    write_atomic_with,
+    AtomicWriter, Committed, Overwrite, WriteOptions, check_output, refuse_existing, refuse_input,
+    remove_temporaries, write_atomic, write_atomic_with,
 };
 pub(crate) use writer::{Patient, is_temporary, retry, try_folder};
 
@@ -175,6 +175,12 @@ pub enum WriteError {
     #[error("{}: output: is a pipe, device or socket (expected a file, a folder or a free name); remove it or choose another folder", path.display())]
     Special {
         /// What is there.
+        path: PathBuf,
+    },
+    /// The file or folder that is read is where something was to be written.
+    #[error("{}: output: is what is read (expected another name); choose one", path.display())]
+    IsInput {
+        /// The file or folder.
         path: PathBuf,
     },
     /// A folder is where a file was to be written.

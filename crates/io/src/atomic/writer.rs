@@ -273,6 +273,49 @@ pub fn refuse_existing(fs: &dyn FileSystem, path: &Path, overwrite: Overwrite) -
     Err(WriteError::Exists { path: path.to_owned(), found: found.to_owned() })
 }
 
+/// Refuses a file that could not be written at the end of a long job: a name that is taken, that of a file that is read
+/// (whatever `overwrite` says), that of a folder, one in a folder that is not there.
+///
+/// # Errors
+/// What is wrong with the name.
+pub fn check_output<'a>(
+    fs: &dyn FileSystem,
+    path: &Path,
+    overwrite: Overwrite,
+    inputs: impl IntoIterator<Item = &'a Path>,
+) -> Result<(), WriteError> {
+    refuse_input(path, inputs)?;
+    refuse_existing(fs, path, overwrite)?;
+    let info = |path: &Path, action| {
+        let found = retry(|| fs.info(path));
+        found.map_err(|source| WriteError::Io { path: path.to_owned(), action, source })
+    };
+    if info(path, "look up")?.is_some_and(|info| info.kind == FileKind::Folder) {
+        return Err(WriteError::IsFolder { path: path.to_owned() });
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    match folder {
+        Some(folder) if info(folder, "look up")?.is_none() => Err(WriteError::Io {
+            path: path.to_owned(),
+            action: "create",
+            source: io::Error::from(io::ErrorKind::NotFound),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses to write where something is read: no ⟨force⟩ is meant that way.
+///
+/// # Errors
+/// [`WriteError::IsInput`] if `path` leads to one of `inputs`.
+pub fn refuse_input<'a>(path: &Path, inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), WriteError> {
+    let Ok(target) = path.canonicalize() else { return Ok(()) };
+    match inputs.into_iter().any(|input| input.canonicalize().is_ok_and(|input| input == target)) {
+        true => Err(WriteError::IsInput { path: path.to_owned() }),
+        false => Ok(()),
+    }
+}
+
 /// Looks whether a file can be made in a folder: makes an empty one and removes it.
 ///
 /// # Errors

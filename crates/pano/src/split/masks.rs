@@ -78,6 +78,12 @@ fn path_of(settings: &Settings, frame: &SourceFrame) -> Option<PathBuf> {
     find_mask(frame.files.first()?, &frame.stem, settings.masks.as_deref())
 }
 
+/// Whether there is a file with a mask of a frame.
+#[must_use]
+pub fn has_mask(settings: &Settings, frame: &SourceFrame) -> bool {
+    path_of(settings, frame).is_some()
+}
+
 /// Where the mask of a frame came from.
 pub(super) enum Found {
     Nowhere,

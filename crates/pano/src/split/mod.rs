@@ -33,7 +33,7 @@ mod worker;
 
 pub use error::SplitError;
 pub use mask_command::{MaskCommand, MaskCommandError};
-pub use masks::{MaskFile, find_mask};
+pub use masks::{MaskFile, find_mask, has_mask};
 pub use record::{
     DESCRIPTION, Description, DescriptionError, MANIFEST, ManifestLine, claim, is_ours, read_manifest,
 };

@@ -1,7 +1,9 @@
 //! The built-in engine.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use gausset_io::units::one_line;
 use rten::{
     DataType, Dimension, ModelOptions, NodeId, RunOptions, ThreadPool, Value, ValueOrView, ValueType,
     op_registry,
@@ -33,6 +35,17 @@ pub(super) fn check(bundle: &Bundle) -> Result<(), Refusal> {
         return Err(Refusal::File(format!(
             "is written for operators of version {} (expected {first} to {last}); export it with opset_version=17",
             facts.opset
+        )));
+    }
+    // Its guard against reading what is no weights.
+    let is_taken = |name: &&String| {
+        let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+        !name.contains('/') && ["data", "onnx_data"].iter().any(|known| ending.starts_with(known))
+    };
+    if let Some(name) = facts.external.iter().find(|name| !is_taken(name)) {
+        return Err(Refusal::File(format!(
+            "names the file {} (expected NAME.data or NAME.onnx_data beside it); take ⟨mask-engine = onnxruntime⟩, or export it again",
+            one_line(name)
         )));
     }
     let unknown = facts.operators.iter().filter(|name| !OPERATORS.contains(&name.as_str()));

@@ -53,10 +53,10 @@ pub(crate) struct MasksArgs {
     #[arg(long)]
     to_views: bool,
     /// Let what is removed grow by so many degrees on the sphere.
-    #[arg(long, value_name = "DEG", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     dilate: f64,
     /// Make its edge soft over so many degrees.
-    #[arg(long, value_name = "DEG", default_value_t = 0.0, allow_negative_numbers = true)]
+    #[arg(long, value_name = "DEG", default_value_t = 0.0)]
     feather: f64,
     #[command(flatten)]
     views: ViewArgs,

@@ -10,7 +10,7 @@ use clap::Args;
 use gausset_compute::{Exec, Pool};
 use gausset_flow::panos::FrameChoice;
 use gausset_flow::{Failure, panos};
-use gausset_io::atomic::{Disk, Overwrite, WriteOptions, refuse_existing, write_atomic_with};
+use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
 use gausset_io::image::decode::decode_mask_file;
 use gausset_pano::coverage::Coverage;
 use gausset_pano::look::Look;
@@ -77,11 +77,35 @@ pub(crate) struct PreviewArgs {
     views: ViewArgs,
 }
 
+impl PreviewArgs {
+    /// Refuses a picture that cannot be written, and what is for the page alone.
+    fn check_picture(&self, overwrite: Overwrite) -> Result<(), Failure> {
+        // Arguments that a page needs are not missed by clap where one is given that goes against the page.
+        let of_page = [
+            ("--port", self.port.is_some()),
+            ("--no-open", self.no_open),
+            ("--json", self.json),
+            ("--listen", self.listen.is_given()),
+        ];
+        if let Some((name, _)) = of_page.iter().find(|(_, is_given)| *is_given) {
+            return Err(Failure::usage(format!(
+                "{name}: has no effect without --page; leave it out, or add it"
+            )));
+        }
+        if !self.output.extension().is_some_and(|e| e.eq_ignore_ascii_case("png")) {
+            let output = self.output.display();
+            return Err(Failure::usage(format!("{output}: expected a name that ends with .png")));
+        }
+        let inputs = [Some(&self.frame), self.mask.as_ref(), self.lens.as_ref()].into_iter().flatten();
+        Ok(check_output(&Disk, &self.output, overwrite, inputs.map(PathBuf::as_path))?)
+    }
+}
+
 /// Runs the command.
 pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Ending> {
     let overwrite = if args.force { Overwrite::Replace } else { Overwrite::Refuse };
     if !args.page {
-        refuse_existing(&Disk, &args.output, overwrite)?;
+        args.check_picture(overwrite)?;
     }
     let pool = Pool::with_all_cores();
     let interrupt = Interrupt::watch();

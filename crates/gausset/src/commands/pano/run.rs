@@ -101,6 +101,8 @@ pub(crate) struct RunArgs {
 /// The result.
 #[derive(Debug, Serialize)]
 struct Ran<'a> {
+    schema: u32,
+    kind: &'static str,
     frames: usize,
     registered: usize,
     /// What aligned them.
@@ -146,6 +148,8 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
     };
     let PanoRun { alignment, masked, trained, has_skipped } = &done;
     let result = Ran {
+        schema: 1,
+        kind: "pano-run",
         frames: alignment.frames,
         registered: alignment.registered,
         tool: &alignment.tool,

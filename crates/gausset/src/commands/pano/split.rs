@@ -222,7 +222,7 @@ impl SplitArgs {
 
 pub(crate) fn parse_positive(text: &str) -> Result<f64, String> {
     let value = text.parse::<f64>().ok().filter(|v| v.is_finite() && *v > 0.0 && *v <= 1e6);
-    value.ok_or_else(|| format!("expected a number above 0, found `{text}`"))
+    value.ok_or_else(|| format!("expected a number above 0, at most 1000000, found `{text}`"))
 }
 
 fn parse_size(text: &str) -> Result<[u32; 2], String> {
@@ -235,6 +235,8 @@ fn parse_size(text: &str) -> Result<[u32; 2], String> {
 /// The result: a stable contract.
 #[derive(Debug, Serialize)]
 struct Split {
+    schema: u32,
+    kind: &'static str,
     frames: usize,
     views: usize,
     skipped: Vec<Skipped>,
@@ -259,6 +261,8 @@ pub(crate) fn run(args: &SplitArgs, console: &Console) -> Result<Status, Ending>
     }
     let report = attend(&interrupt, console, |host| pano_split::split(&options, host))?;
     let result = Split {
+        schema: 1,
+        kind: "split",
         frames: report.frames,
         views: report.views,
         skipped: report.skipped.clone(),

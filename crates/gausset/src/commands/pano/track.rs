@@ -13,7 +13,7 @@ pub(crate) struct TrackFileArgs {
     track: Option<PathBuf>,
     /// Seconds from the time of a frame to that of the track [default: 0]; auto finds them from poses.
     #[arg(
-        long, value_name = "S|auto", requires = "track", allow_negative_numbers = true, help_heading = "Known before",
+        long, value_name = "S|auto", requires = "track", help_heading = "Known before",
         value_parser = offset
     )]
     track_offset: Option<TrackOffset>,

@@ -33,13 +33,7 @@ pub(crate) struct ViewArgs {
     #[arg(long, value_name = "DEG", help_heading = "Views")]
     pub(crate) fov: Option<f64>,
     /// Turn all views to the right, degrees.
-    #[arg(
-        long,
-        value_name = "DEG",
-        default_value_t = 0.0,
-        allow_negative_numbers = true,
-        help_heading = "Views"
-    )]
+    #[arg(long, value_name = "DEG", default_value_t = 0.0, help_heading = "Views")]
     pub(crate) rotate: f64,
     /// Add the fewest views that let every direction be seen, and say which.
     #[arg(long, help_heading = "Views")]
