@@ -72,13 +72,21 @@ pub fn short_numbers(message: &str) -> String {
     line + rest
 }
 
+/// Columns up to which a line is looked at as a whole.
+const WIDE: usize = 100;
+
 /// What is wrong with a JSON file, on one line that begins with its place: `line 3: unknown field …`.
 #[must_use]
 pub fn json_problem(error: &serde_json::Error) -> String {
     let text = error.to_string();
     // serde_json ends with the place, if it knows one.
     let what = text.rsplit_once(" at line ").map_or(text.as_str(), |(what, _)| what);
-    format!("line {}: {}", error.line(), one_line(what))
+    // Programs write whole files as one line, in which its number says nothing.
+    let column = match error.column() {
+        column if column > WIDE => format!(", column {column}"),
+        _ => String::new(),
+    };
+    format!("line {}{column}: {}", error.line(), one_line(what))
 }
 
 /// `1,234,567`.

@@ -81,6 +81,14 @@ pub struct Earth {
     pub looks: usize,
 }
 
+impl Earth {
+    /// Whether it is a rotation and a place on the earth.
+    fn is_place(&self) -> bool {
+        let is_on_earth = |[north, east, _]: [f64; 3]| north.abs() <= 90.0 && east.abs() <= 180.0;
+        Pose::from_quaternion(self.rotation, self.translation).is_ok() && self.origin.is_none_or(is_on_earth)
+    }
+}
+
 /// Pose of a panorama.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FramePose {
@@ -113,9 +121,14 @@ impl Poses {
     /// It cannot be read, or makes no sense.
     pub fn read(path: &Path) -> Result<Self, PosesError> {
         let found: Self = json::read(path, MAX_POSES_BYTES, "the result of `gausset pano align`")?;
-        match found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
-            Some(bad) => Err(PosesError::Pose { path: path.to_owned(), frame: bad.name.clone() }),
-            None => Ok(found),
+        if let Some(bad) = found.frames.iter().find(|f| f.rotation.is_some() && f.pose().is_none()) {
+            return Err(PosesError::Pose { path: path.to_owned(), frame: bad.name.clone() });
+        }
+        let world = |place| Err(PosesError::World { path: path.to_owned(), place });
+        match &found {
+            Self { earth: Some(earth), .. } if !earth.is_place() => world("earth"),
+            Self { applied: Some(applied), .. } if !applied.is_similarity() => world("applied"),
+            _ => Ok(found),
         }
     }
 }
@@ -126,6 +139,14 @@ pub enum PosesError {
     /// The file cannot be used.
     #[error(transparent)]
     File(#[from] JsonError),
+    /// Where the world is on the earth, or what was done to it, makes no sense.
+    #[error("{}: {place}: is no rotation, place and scale", path.display())]
+    World {
+        /// The file that was read.
+        path: PathBuf,
+        /// `earth` or `applied`.
+        place: &'static str,
+    },
     /// The pose of a frame makes no sense.
     #[error("{}: frames: {frame:?}: its pose is not finite or no rotation", path.display())]
     Pose {

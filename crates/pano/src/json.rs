@@ -11,14 +11,12 @@ use serde::de::DeserializeOwned;
 #[derive(Debug, thiserror::Error)]
 pub enum JsonError {
     /// It cannot be read.
-    #[error("{}: file: {reason} (expected {expected})", path.display())]
+    #[error("{}: file: {reason}", path.display())]
     Read {
         /// Where it should be.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's answer, and what was looked for.
         reason: String,
-        /// What was looked for.
-        expected: &'static str,
     },
     /// It has another form.
     #[error("{}: {problem}", path.display())]
@@ -30,15 +28,20 @@ pub enum JsonError {
     },
 }
 
+/// A system's answer with what was expected, unless it says that itself.
+pub(crate) fn expecting(reason: String, expected: &str) -> String {
+    if reason.contains("(expected ") { reason } else { format!("{reason} (expected {expected})") }
+}
+
 /// Reads a file of at most so many bytes.
 pub(crate) fn read<T: DeserializeOwned>(
     path: &Path,
     limit: u64,
     expected: &'static str,
 ) -> Result<T, JsonError> {
-    let bytes = input::read(path, limit).map_err(|e| {
-        let reason = plain_reason(&e);
-        JsonError::Read { path: path.to_owned(), reason, expected }
+    let bytes = input::read(path, limit).map_err(|e| JsonError::Read {
+        path: path.to_owned(),
+        reason: expecting(plain_reason(&e), expected),
     })?;
     serde_json::from_slice(&bytes)
         .map_err(|e| JsonError::Syntax { path: path.to_owned(), problem: json_problem(&e) })

@@ -65,7 +65,11 @@ def import_given(job, reader, mode):
             # A copy: opening one brings it to the form of this version.
             copy = job["database"] + ".given"
             shutil.copyfile(given["database"], copy)
-            with pycolmap.Database.open(copy) as theirs:
+            try:
+                theirs = pycolmap.Database.open(copy)
+            except RuntimeError as error:
+                fail(f"database: cannot be read (expected a whole one of COLMAP; {error})", "matches")
+            with theirs:
                 import_database(theirs, database, images, cameras, job["frame_of"])
             os.remove(copy)
             return

@@ -130,7 +130,8 @@ impl Model {
     pub fn mean_reprojection(&self) -> f64 {
         let errors: Vec<f64> =
             self.colmap.points.iter().map(|p| p.error).filter(|e| e.is_finite() && *e >= 0.0).collect();
-        errors.iter().sum::<f64>() / errors.len().max(1) as f64
+        // The sum of none is -0.
+        errors.iter().fold(0.0, |sum, e| sum + e) / errors.len().max(1) as f64
     }
 
     /// Mean number of pictures that see a point.

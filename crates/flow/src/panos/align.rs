@@ -17,6 +17,7 @@ use gausset_pano::rig;
 use gausset_pano::split::{Description, MANIFEST, Naming, read_manifest};
 use gausset_sfm::align::{Aligned, Cameras, Job, Prior};
 use gausset_sfm::model::{FrameImages, Model};
+use gausset_sfm::track::TrackFit;
 use gausset_sfm::{Given, Tool, gps};
 
 use super::alignment::{PanoAlignment, unregistered};
@@ -38,8 +39,8 @@ pub fn poses_path(folder: &Path) -> PathBuf {
 /// Longest manifest of a split that is looked at.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
-/// What an alignment depends on.
-fn fingerprint(folder: &Path, tool: &ToolOptions) -> String {
+/// What an alignment depends on: the views and the tool; behind a space what is known besides, if anything is.
+fn fingerprint(folder: &Path, tool: &ToolOptions, known: &KnownChoice) -> String {
     let manifest = input::read(&folder.join(MANIFEST), MAX_MANIFEST_BYTES).unwrap_or_default();
     let mut text = manifest;
     text.extend(format!("seed {}", tool.seed).bytes());
@@ -49,17 +50,48 @@ fn fingerprint(folder: &Path, tool: &ToolOptions) -> String {
     if let Some(aligner) = tool.other_aligner() {
         text.extend(format!("aligner {aligner}").bytes());
     }
-    // FNV-1a: this is a name, not a checksum.
-    let hash =
-        text.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3));
-    format!("{hash:016x}")
+    let said = known.record().into_iter().filter(|(_, value)| !value.is_null());
+    let said: String = said.map(|(key, value)| format!("{key} {value} ")).collect();
+    match said.is_empty() {
+        true => hash(&text),
+        false => format!("{} {}", hash(&text), hash(said.as_bytes())),
+    }
 }
 
-/// The poses of an earlier alignment of the same views.
-#[must_use]
-pub fn finished(folder: &Path, tool: &ToolOptions) -> Option<Poses> {
-    let poses = Poses::read(&poses_path(folder)).ok()?;
-    (poses.input == fingerprint(folder, tool)).then_some(poses)
+/// FNV-1a: this is a name, not a checksum.
+fn hash(bytes: &[u8]) -> String {
+    let fold = |h: u64, b: &u8| (h ^ u64::from(*b)).wrapping_mul(0x100_0000_01b3);
+    format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325u64, fold))
+}
+
+/// The poses of an earlier alignment of the same views. Who says nothing of a track takes what there is; one that was
+/// aligned with another track, or without, is kept unless it may be replaced.
+///
+/// # Errors
+/// It is one of those.
+pub fn finished(
+    folder: &Path,
+    tool: &ToolOptions,
+    known: &KnownChoice,
+    overwrite: Overwrite,
+) -> Result<Option<Poses>, Failure> {
+    let wanted = fingerprint(folder, tool, known);
+    let of_views = |input: &str| input.split(' ').next().map(str::to_owned);
+    let found = Poses::read(&poses_path(folder)).ok();
+    let Some(poses) = found.filter(|poses| of_views(&poses.input) == of_views(&wanted)) else {
+        return Ok(None);
+    };
+    match (poses.input == wanted || !wanted.contains(' '), overwrite) {
+        (true, _) => Ok(Some(poses)),
+        (false, Overwrite::Replace) => Ok(None),
+        (false, Overwrite::Refuse) => Err(Failure::new(
+            "other-options",
+            format!(
+                "{}: was aligned with another ⟨track⟩, ⟨track-offset⟩ or ⟨refine⟩, or with none; leave them out to take it as it is, or align anew with ⟨force⟩",
+                folder.display()
+            ),
+        )),
+    }
 }
 
 /// Aligns the views in a folder as [`align`] does, and judges the poses by others of the same panoramas. A judgement that
@@ -117,13 +149,16 @@ fn align_views(
         )));
     }
     let choice = known;
-    let known =
+    let mut known =
         choice.poses.as_deref().map(|path| known::poses_of_frames(&description, path, host)).transpose()?;
     let track =
         choice.track.as_ref().map(|track| track::open(track, folder, &description, host)).transpose()?;
     let frames = frames_of(&description);
     let given = match (&choice.matches, &choice.database) {
-        (Some(folder), _) => Some(Given::read(folder, &frames)?),
+        (Some(folder), _) => {
+            let sizes: Vec<[u32; 2]> = description.views.iter().map(|v| [v.width, v.height]).collect();
+            Some(Given::read(folder, &frames, &sizes)?)
+        }
         (None, Some(path)) => Some(Given::database(path)?),
         (None, None) => None,
     };
@@ -145,6 +180,11 @@ fn align_views(
     let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let masks = absolute.join("masks");
     let work = Draft::new(&Disk, &absolute, records::WORK)?;
+    // Poses that are given are in metres before points are made for them, so that the places of the track are in their
+    // world.
+    let fit =
+        known.as_mut().zip(track.as_ref()).and_then(|(known, track)| track.bring_to_metres(known, host));
+    let places = track.as_ref().zip(fit.as_ref()).filter(|_| choice.refine);
     let job = Job {
         images: absolute.join("images"),
         masks: masks.is_dir().then_some(masks),
@@ -161,9 +201,9 @@ fn align_views(
         is_sequence: true,
         known: known.as_ref().map(|poses| colmap_files(&description, poses, &[], ModelFormat::Binary)),
         refine: choice.refine && known.is_some(),
-        priors: Vec::new(),
+        priors: places.map_or_else(Vec::new, |(track, fit)| priors(track, fit, &description)),
         given,
-        keep: choice.refine && track.is_some(),
+        keep: choice.refine && track.is_some() && known.is_none(),
         mapper: options.mapper,
         work: work.path().join("colmap"),
         threads: options.thread_count(),
@@ -171,22 +211,28 @@ fn align_views(
         silence: options.silence(),
     };
     let aligned = run(&job, &tool, host)?;
-    let input = fingerprint(folder, options);
+    let input = fingerprint(folder, options, choice);
     let is_known = known.is_some();
     let by = match tool {
         Tool::Own => tool.describe(),
         _ => format!("{}, {} mapper", tool.describe(), options.mapper.name()),
     };
     let is_given = known.is_some() && !choice.refine;
+    // Poses that were given may know their place on the earth by themselves.
+    let is_on_track = fit.is_some() || known.is_none();
+    let context = Context { description: &description, folder, tool: &tool, by: &by, input };
     let (model, mut poses) = match known {
-        Some(known) => known::with_points(aligned.model, known, choice.refine, &description, &tool, input)?,
-        None => {
-            let context = Context { description: &description, folder, tool: &tool, by: &by, input };
-            context.with_scale(aligned, track.as_ref(), &job, host)?
-        }
+        Some(known) => context.of_known(aligned.model, known, choice.refine, places, host)?,
+        None => context.with_scale(aligned, track.as_ref(), &job, host)?,
     };
+    if let Some(earth) = poses.earth.as_ref().filter(|_| is_on_track) {
+        host.report(Event::OnTrack(earth.clone()));
+    }
     if let Some(axes) = description.lens_axes {
         relate_lenses(&mut poses, axes, is_given, host);
+    }
+    if is_known && model.colmap.points.is_empty() {
+        host.warn("poses", "points: none could be made; these poses are not those of these pictures (other axes, mirrored, other names), or the pictures show too little");
     }
     records::claim_model(folder, overwrite)?;
     model.write(&model_folder, &job.frames)?;
@@ -261,43 +307,80 @@ impl Context<'_> {
             let poses = self.poses(&model, is_metric)?;
             return Ok((model, poses));
         };
-        let Some(mut fit) = track.fit(&self.poses(&model, false)?, host) else {
-            let poses = self.poses(&model, false)?;
-            return Ok((model, poses));
-        };
+        let mut poses = self.poses(&model, false)?;
+        let Some(fit) = track.bring_to_metres(&mut poses, host) else { return Ok((model, poses)) };
         model.scale(fit.scale);
-        if let Some(database) = database {
-            let poses = self.poses(&model, true)?;
-            let (places, deviation) = track.places(&fit);
-            let prior = |(frame, place): (usize, Option<[f64; 3]>)| {
-                let image = self.description.picture_name(frame, 0);
-                Some(Prior { image, place: place?, deviation })
-            };
-            let refinement = Job {
-                known: Some(colmap_files(self.description, &poses, &[], ModelFormat::Binary)),
-                refine: true,
-                priors: places.into_iter().enumerate().filter_map(prior).collect(),
-                given: Some(Given::Database(database)),
-                keep: false,
-                work: job.work.with_file_name("refined"),
-                ..job.clone()
-            };
-            model = run(&refinement, self.tool, host)?.model;
-            // The same offset: the way has hardly changed.
-            if let Some(again) = track.fit(&self.poses(&model, true)?, host) {
-                model.scale(again.scale);
-                fit = again;
+        let Some(database) = database else { return Ok((model, poses)) };
+        let refinement = Job {
+            known: Some(colmap_files(self.description, &poses, &[], ModelFormat::Binary)),
+            refine: true,
+            priors: priors(track, &fit, self.description),
+            given: Some(Given::Database(database)),
+            keep: false,
+            work: job.work.with_file_name("refined"),
+            ..job.clone()
+        };
+        self.held(run(&refinement, self.tool, host)?.model, track, &fit, host)
+    }
+
+    /// Poses that were given, with points: as they were but for the unit that a track gave them, or refined: held by the
+    /// places of the track, or brought back to the world in which they were given.
+    fn of_known(
+        &self,
+        mut model: Model,
+        known: Poses,
+        is_refined: bool,
+        places: Option<(&track::Open, &TrackFit)>,
+        host: &mut Host<'_>,
+    ) -> Result<(Model, Poses), Failure> {
+        let Poses { tool, applied, earth, is_metric, .. } = known.clone();
+        let (model, poses) = match places {
+            _ if !is_refined => {
+                let found = self.poses(&model, is_metric)?;
+                (model, Poses { frames: known.frames, earth, ..found })
             }
+            Some((track, fit)) => self.held(model, track, fit, host)?,
+            None => {
+                let own = self.poses(&model, is_metric)?;
+                known::bring_back(&mut model, &own, &known);
+                let found = self.poses(&model, is_metric)?;
+                (model, Poses { earth, ..found })
+            }
+        };
+        let what = if is_refined { "refined" } else { "points" };
+        Ok((model, Poses { tool: format!("{tool}, {what} by {}", self.tool.describe()), applied, ..poses }))
+    }
+
+    /// A model that the places of a track have held in an adjustment, and where it is: the same offset but for a little, as
+    /// the way has hardly changed.
+    fn held(
+        &self,
+        mut model: Model,
+        track: &track::Open,
+        fit: &TrackFit,
+        host: &mut Host<'_>,
+    ) -> Result<(Model, Poses), Failure> {
+        let mut poses = self.poses(&model, true)?;
+        match track.bring_to_metres(&mut poses, host) {
+            Some(again) => model.scale(again.scale),
+            None => poses.earth = Some(track.earth(fit)),
         }
-        let earth = track.earth(&fit);
-        host.report(Event::OnTrack(earth.clone()));
-        let poses = Poses { earth: Some(earth), ..self.poses(&model, true)? };
         Ok((model, poses))
     }
 
     fn poses(&self, model: &Model, is_metric: bool) -> Result<Poses, Failure> {
         poses_of(model, self.description, self.by, self.input.clone(), is_metric)
     }
+}
+
+/// The places of a track as what holds the centres of the frames in an adjustment.
+fn priors(track: &track::Open, fit: &TrackFit, description: &Description) -> Vec<Prior> {
+    let (places, deviation) = track.places(fit);
+    let prior = |(frame, place): (usize, Option<[f64; 3]>)| {
+        let image = description.picture_name(frame, 0);
+        Some(Prior { image, place: place?, deviation })
+    };
+    places.into_iter().enumerate().filter_map(prior).collect()
 }
 
 /// Where a view looks, as the built-in aligner is told it.

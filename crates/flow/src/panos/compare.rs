@@ -104,7 +104,8 @@ pub fn check_names(frames: &[String], reference: &Path) -> Result<(), Failure> {
     let pose =
         |(moment, name): (u32, &String)| NamedPose { name: name.clone(), pose: Default::default(), moment };
     let poses = (0..).zip(frames).map(pose).collect();
-    let found = matching::pairs(&Trajectory { poses, ..Trajectory::default() }, &find::read(reference)?);
+    let frames = Trajectory { poses, ..Trajectory::default() };
+    let found = matching::pairs(&frames, &find::read(reference)?, ["the frames", "it"]);
     found.map(|_| ()).map_err(|e| Failure::new("poses", format!("{}: names: {e}", reference.display())))
 }
 
@@ -131,7 +132,7 @@ fn compare_lists(a: &Trajectory, b: &Trajectory, sides: [Side; 2]) -> Result<Com
         let (a, b) = (first.path.display(), reference.path.display());
         Failure::new("poses", format!("{a}, {b}: {place}: {problem}"))
     };
-    let matched = matching::pairs(a, b).map_err(|e| failed("names", &e))?;
+    let matched = matching::pairs(a, b, ["the first", "the second"]).map_err(|e| failed("names", &e))?;
     let pairs: Vec<_> = matched.pairs.iter().map(|&(i, j)| (a.poses[i].pose, b.poses[j].pose)).collect();
     let moments: Vec<u32> = matched.pairs.iter().map(|&(_, j)| b.poses[j].moment).collect();
     let Comparison { fit, is_line, errors, centre, rotation, path, drift } =

@@ -166,6 +166,12 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
         );
         return Err(Failure::usage(line));
     }
+    let registered = export::poses_of_panoramas(&target, &poses).len();
+    if registered == 0 {
+        let line =
+            format!("{}: frames: none has a pose; align them first", poses_path(&options.folder).display());
+        return Err(Failure::new("poses", line));
+    }
     let points = observed::carried(observed_points(&options.folder, &source)?, &source, &target, &poses);
     let points = without_hidden(points, &target, views_folder)?;
     let out = match &options.output {
@@ -199,8 +205,8 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
         schema: 1,
         format: options.form,
         path,
-        frames: poses.frames.len(),
-        registered: poses.registered(),
+        frames: target.frames.len(),
+        registered,
         views: target.views.len(),
         points: points.len(),
         observations,

@@ -1,28 +1,31 @@
 //! What is known before panoramas are aligned: poses from another program, of the panoramas themselves or of their views.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use gausset_core::{Pose, se3};
 use gausset_pano::export::{FramePose, Poses};
-use gausset_pano::poses::matching::{self, MatchError, MatchedBy};
+use gausset_pano::poses::matching::{self, MatchError, MatchedBy, Pairs};
 use gausset_pano::poses::{NamedPose, Trajectory, find};
 use gausset_pano::rig;
 use gausset_pano::split::Description;
-use gausset_sfm::Tool;
 use gausset_sfm::model::Model;
+use serde_json::{Value, json};
 
-use super::align::poses_of;
-use super::track::TrackChoice;
+use super::track::{TrackChoice, TrackOffset};
 use crate::tool::{Aligner, of_colmap_alone};
-use crate::{Failure, Host};
+use crate::{Failure, Host, records};
 
 /// Views of a panorama share one centre: up to this share of the extent of all centres.
 const SAME_CENTRE: f64 = 1e-3;
+/// Farthest centre: a thousand times as far as the sun is, in metres, and its square is a number.
+const FARTHEST: f64 = 1e14;
 
 /// What is known before an alignment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownChoice {
-    /// Poses of the panoramas or their views by another program: they stay as they are, and only points are made.
+    /// Poses of the panoramas or their views by another program: they stay as they are, but for the unit that a track gives
+    /// them, and only points are made.
     pub poses: Option<PathBuf>,
     /// Whether these, or the places of the track, are where a bundle adjustment of poses and points begins.
     pub refine: bool,
@@ -35,6 +38,19 @@ pub struct KnownChoice {
 }
 
 impl KnownChoice {
+    /// What a run from panoramas to a splat can say of it, under the names of the options; nothing = `null`.
+    pub(super) fn record(&self) -> [(&'static str, Value); 3] {
+        let offset = self.track.as_ref().and_then(|track| match track.offset {
+            TrackOffset::Auto => Some(json!("auto")),
+            TrackOffset::Seconds(seconds) => (seconds != 0.0).then(|| json!(seconds)),
+        });
+        [
+            ("track", json!(self.track.as_ref().map(|track| records::place(&track.path)))),
+            ("track-offset", json!(offset)),
+            ("refine", json!(self.refine.then_some(true))),
+        ]
+    }
+
     /// Refuses a refinement of nothing, and with the built-in aligner what COLMAP alone can use: of a track it takes the
     /// scale and the place on the earth, but does not let the places hold the poses.
     pub(super) fn check(&self, aligner: Aligner) -> Result<(), Failure> {
@@ -67,14 +83,20 @@ pub(crate) fn poses_of_frames(
     path: &Path,
     host: &mut Host<'_>,
 ) -> Result<Poses, Failure> {
-    let list = find::read(path)?;
-    let failed = |e: MatchError| Failure::new("poses", format!("{}: names: {e}", path.display()));
-    let found = match of_panoramas(&description.frames, &list) {
-        Ok(found) => found,
-        // Names of views have a folder, and as many of them as there are views share their stem.
-        Err(first) => of_views(description, &list, path, host)?.ok_or_else(|| failed(first))?,
+    let list = read(path)?;
+    let frames = &description.frames;
+    let pairs = pairs_of_panoramas(frames, &list);
+    let is_named = |pairs: &Pairs| matches!(pairs.by, MatchedBy::Name | MatchedBy::NameWithoutExtension);
+    // Names of views have a folder, without which they are those of panoramas.
+    let views = match &pairs {
+        Ok(pairs) if is_named(pairs) => None,
+        _ => of_views(description, &list, path, host),
     };
-    Ok(named(&description.frames, &found, &list, path, host))
+    let found = match views {
+        Some(found) => found,
+        None => of_panoramas(frames, &list, pairs.map_err(|e| unnamed(path, &e))?, path, host),
+    };
+    Ok(named(frames, &found, &list, path, host))
 }
 
 /// The poses of panoramas of these names, from a file of any form.
@@ -83,10 +105,32 @@ pub(crate) fn poses_of_frames(
 /// Poses that cannot be read or have no name in common with the frames.
 #[cfg(feature = "masks")]
 pub(crate) fn poses_of_names(frames: &[String], path: &Path, host: &mut Host<'_>) -> Result<Poses, Failure> {
-    let list = find::read(path)?;
-    let found = of_panoramas(frames, &list)
-        .map_err(|e| Failure::new("poses", format!("{}: names: {e}", path.display())))?;
+    let list = read(path)?;
+    let pairs = pairs_of_panoramas(frames, &list).map_err(|e| unnamed(path, &e))?;
+    let found = of_panoramas(frames, &list, pairs, path, host);
     Ok(named(frames, &found, &list, path, host))
+}
+
+/// Reads poses of any form that stand in a world of sums that COLMAP can do.
+fn read(path: &Path) -> Result<Trajectory, Failure> {
+    let list = find::read(path)?;
+    // The largest coordinate: the sum of its squares need not be a number.
+    let away = |pose: &NamedPose| pose.pose.centre().iter().fold(0.0, |most: f64, v| most.max(v.abs()));
+    match list.poses.iter().find(|pose| away(pose) > FARTHEST) {
+        None => Ok(list),
+        Some(far) => {
+            let (name, away) = (&far.name, away(far));
+            let line = format!(
+                "{}: {name:?}: stands {away:.0e} from the origin (expected at most {FARTHEST:e})",
+                path.display()
+            );
+            Err(Failure::new("poses", line))
+        }
+    }
+}
+
+fn unnamed(path: &Path, problem: &MatchError) -> Failure {
+    Failure::new("poses", format!("{}: names: {problem}", path.display()))
 }
 
 /// Poses under the names of their frames.
@@ -109,6 +153,7 @@ fn named(
         tool: list.form.to_owned(),
         is_metric: list.is_metric,
         applied: list.applied,
+        earth: list.earth.clone(),
         frames: frames.collect(),
         ..Poses::default()
     }
@@ -120,13 +165,53 @@ fn names(names: impl Iterator<Item = String>) -> Trajectory {
     Trajectory { poses: (0..).zip(names).map(pose).collect(), ..Trajectory::default() }
 }
 
-fn of_panoramas(frames: &[String], list: &Trajectory) -> Result<Vec<Option<Pose>>, MatchError> {
-    let pairs = matching::pairs(list, &names(frames.iter().cloned()))?;
+fn pairs_of_panoramas(frames: &[String], list: &Trajectory) -> Result<Pairs, MatchError> {
+    matching::pairs(list, &names(frames.iter().cloned()), ["it", "the frames"])
+}
+
+/// Poses of panoramas; where their names did not say it, how they were found is told.
+fn of_panoramas(
+    frames: &[String],
+    list: &Trajectory,
+    pairs: Pairs,
+    path: &Path,
+    host: &mut Host<'_>,
+) -> Vec<Option<Pose>> {
+    let by = match pairs.by {
+        MatchedBy::Name | MatchedBy::NameWithoutExtension => None,
+        MatchedBy::Stem => Some("names without folder and extension"),
+        MatchedBy::Place => Some("time stamps as places in the list of frames, from 0"),
+    };
+    tell(list, &pairs.pairs, by, &|frame| frames[frame].clone(), path, host);
     let mut found = vec![None; frames.len()];
     for (pose, frame) in pairs.pairs {
         found[frame] = Some(list.poses[pose].pose);
     }
-    Ok(found)
+    found
+}
+
+/// Tells how poses found their pictures where names alone did not say it, and which poses are of none.
+fn tell(
+    list: &Trajectory,
+    pairs: &[(usize, usize)],
+    by: Option<&str>,
+    name: &dyn Fn(usize) -> String,
+    path: &Path,
+    host: &mut Host<'_>,
+) {
+    let (path, count) = (path.display(), list.poses.len());
+    if let Some((by, &(pose, picture))) = by.zip(pairs.first()) {
+        let (pose, picture) = (&list.poses[pose].name, name(picture));
+        host.warn("poses", format!("{path}: names: matched by {by} ({pose:?} is {picture})"));
+    }
+    let used: BTreeSet<usize> = pairs.iter().map(|(pose, _)| *pose).collect();
+    if let Some(idle) = (0..count).find(|pose| !used.contains(pose)) {
+        let (idle, left) = (&list.poses[idle].name, count - used.len());
+        host.warn(
+            "poses",
+            format!("{path}: names: {left} of {count} are of none of the frames (as {idle:?})"),
+        );
+    }
 }
 
 /// Poses of panoramas from those of their views; `None` where the names are not those of views.
@@ -135,16 +220,24 @@ fn of_views(
     list: &Trajectory,
     path: &Path,
     host: &mut Host<'_>,
-) -> Result<Option<Vec<Option<Pose>>>, Failure> {
+) -> Option<Vec<Option<Pose>>> {
     let count = description.views.len();
-    let all = (0..description.frames.len() * count).map(|k| description.picture_name(k / count, k % count));
-    let Ok(pairs) = matching::pairs(list, &names(all)) else { return Ok(None) };
-    if !matches!(pairs.by, MatchedBy::Name | MatchedBy::NameWithoutExtension) {
-        return Ok(None);
-    }
+    let picture = |k: usize| description.picture_name(k / count, k % count);
+    let all = names((0..description.frames.len() * count).map(picture));
+    let by_name = |list: &Trajectory| {
+        let found = matching::pairs(list, &all, ["it", "the views"]).ok()?;
+        matches!(found.by, MatchedBy::Name | MatchedBy::NameWithoutExtension).then_some(found.pairs)
+    };
+    // Other programs put the folders of their own before it.
+    let parts = picture(0).split('/').count();
+    let (pairs, by) = match by_name(list) {
+        Some(pairs) => (pairs, None),
+        None => (by_name(&with_last(list, parts))?, Some(format!("the last {parts} parts of names"))),
+    };
+    tell(list, &pairs, by.as_deref(), &picture, path, host);
     let mut found: Vec<Option<Pose>> = vec![None; description.frames.len()];
     let (mut apart, mut worst) = (0.0f64, String::new());
-    for (pose, picture) in pairs.pairs {
+    for (pose, picture) in pairs {
         let (frame, view) = (picture / count, picture % count);
         let pano = rig::pano_from_world(&description.views[view], &list.poses[pose].pose);
         match &found[frame] {
@@ -168,39 +261,29 @@ fn of_views(
             ),
         );
     }
-    Ok(Some(found))
+    Some(found)
 }
 
-/// Poses that were given, with points: to the last digit as they were, or as they were refined, in the same world.
-pub(super) fn with_points(
-    mut model: Model,
-    known: Poses,
-    refined: bool,
-    description: &Description,
-    tool: &Tool,
-    input: String,
-) -> Result<(Model, Poses), Failure> {
-    let found = |model: &Model| Poses {
-        input: input.clone(),
-        points: model.colmap.points.len() as u64,
-        mean_reprojection_px: model.mean_reprojection(),
-        track_length: model.track_length(),
-        ..known.clone()
-    };
-    let by = |what: &str| format!("{}, {what} by {}", known.tool, tool.describe());
-    if !refined {
-        let poses = Poses { tool: by("points"), ..found(&model) };
-        return Ok((model, poses));
+/// A list whose names are the last parts of what they were.
+fn with_last(list: &Trajectory, parts: usize) -> Trajectory {
+    let mut list = list.clone();
+    for pose in &mut list.poses {
+        let name = pose.name.replace('\\', "/");
+        let mut last: Vec<&str> = name.rsplit('/').take(parts).collect();
+        last.reverse();
+        pose.name = last.join("/");
     }
-    let own = poses_of(&model, description, &tool.describe(), input.clone(), known.is_metric)?;
-    let pairs = own.frames.iter().zip(&known.frames).filter_map(|(a, b)| Some((a.pose()?, b.pose()?)));
+    list
+}
+
+/// Brings a model whose poses were adjusted back to the world in which they were given: an adjustment leaves it free to
+/// drift.
+pub(super) fn bring_back(model: &mut Model, own: &Poses, given: &Poses) {
+    let pairs = own.frames.iter().zip(&given.frames).filter_map(|(a, b)| Some((a.pose()?, b.pose()?)));
     let pairs: Vec<(Pose, Pose)> = pairs.collect();
-    // An adjustment leaves the world free to drift: it is brought back to where the given poses are.
     if let Ok(compared) = gausset_sfm::compare::compare(&pairs, &[]) {
         model.transform(&compared.fit);
     }
-    let own = poses_of(&model, description, &tool.describe(), input.clone(), known.is_metric)?;
-    Ok((model.clone(), Poses { tool: by("refined"), frames: own.frames, ..found(&model) }))
 }
 
 fn distance(a: [f64; 3], b: [f64; 3]) -> f64 {

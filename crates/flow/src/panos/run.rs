@@ -30,7 +30,7 @@ use super::model;
 use super::source::{FrameChoice, is_picture};
 use super::sphere;
 use super::split::{self, Lenses, SplitOptions, ViewChoice};
-use super::track::{TrackChoice, TrackOffset};
+use super::track::TrackChoice;
 use crate::mask_engine::EngineKind;
 use crate::tool::{SILENCE, ToolOptions};
 use crate::training::{self, Conditions, Trained};
@@ -157,7 +157,8 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
             "⟨lenses = separate⟩: has views of its own (found ⟨train-layout⟩); leave one of both out",
         ));
     }
-    if align::finished(&folders.align, &options.tool).is_none() {
+    let aligned = || align::finished(&folders.align, &options.tool, &options.known, options.overwrite);
+    if aligned()?.is_none() {
         options.tool.find(host)?;
     }
     let lenses = options.lenses;
@@ -201,7 +202,7 @@ pub fn run(options: &PanoOptions, conditions: Conditions, host: &mut Host<'_>) -
     }
     report_times(&report, host);
     let has_skipped = !report.skipped.is_empty();
-    let poses = match align::finished(&folders.align, &options.tool) {
+    let poses = match aligned()? {
         Some(poses) => poses,
         None => align::align(&folders.align, &options.known, &options.tool, options.overwrite, host)?,
     };
@@ -322,7 +323,7 @@ fn claim(options: &PanoOptions) -> Result<bool, Failure> {
 fn made_with(options: &PanoOptions) -> Value {
     let PanoOptions { frames, training, removal, .. } = options;
     let place = |path: &Option<PathBuf>| path.as_deref().map(records::place);
-    json!({
+    let mut all = json!({
         "made-by": MADE_BY,
         "input": records::place(&options.input),
         "panoramas": training.panoramas.filter(|route| *route != Panoramas::Cube).map(|route| route.word()),
@@ -355,19 +356,17 @@ fn made_with(options: &PanoOptions) -> Value {
         "from-turns": frames.shape.turns.map(|turns| format!("{turns:?}")),
         "sfm-seed": options.tool.seed,
         "mapper": options.tool.other_mapper(),
-        "track": place(&options.known.track.as_ref().map(|track| track.path.clone())),
-        "track-offset": options.known.track.as_ref().and_then(|track| match track.offset {
-            TrackOffset::Auto => Some(json!("auto")),
-            TrackOffset::Seconds(seconds) => (seconds != 0.0).then(|| json!(seconds)),
-        }),
-        "refine": options.known.refine.then_some(true),
         "aligner": options.tool.other_aligner(),
         "quality": training.quality.unwrap_or(Quality::Default).word(),
         "steps": training.steps,
         "max-splats": training.max_splats,
         "seed": training.seed.unwrap_or(0),
         "test-every": training.test_every,
-    })
+    });
+    for (key, value) in options.known.record() {
+        all[key] = value;
+    }
+    all
 }
 
 /// The options of the run, with so many panoramas that have a pose.

@@ -192,13 +192,18 @@ impl Open {
             },
         };
         let found = fit(&frames, &way, offset, is_found);
+        let placed = frames.iter().filter(|frame| way.place(frame.time + offset.seconds).is_some()).count();
         match &found {
-            None => {
+            None if placed < FEWEST => {
                 let line = "times: fewer than three frames were taken during the track";
                 host.warn(
                     "track",
                     format!("{path}: {line}; it is not used (⟨track-offset = auto⟩ looks for the offset)"),
                 );
+            }
+            None => {
+                let line = "places: the frames are all at one place, which tells no scale; it is not used";
+                host.warn("track", format!("{path}: {line}"));
             }
             Some(fit) if !fit.is_good() => {
                 let line = format!(
@@ -216,6 +221,17 @@ impl Open {
             Some(_) => {}
         }
         found.filter(TrackFit::is_good)
+    }
+
+    /// Brings poses to metres, where the track fits them, and says where they are on the earth.
+    pub(super) fn bring_to_metres(&self, poses: &mut Poses, host: &mut Host<'_>) -> Option<TrackFit> {
+        let fit = self.fit(poses, host)?;
+        for translation in poses.frames.iter_mut().filter_map(|frame| frame.translation.as_mut()) {
+            *translation = translation.map(|v| v * fit.scale);
+        }
+        poses.is_metric = true;
+        poses.earth = Some(self.earth(&fit));
+        Some(fit)
     }
 
     /// What a fit says of a world that has been scaled by it.

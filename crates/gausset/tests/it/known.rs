@@ -115,6 +115,95 @@ fn what_is_wrong_with_a_track_is_one_line() {
     assert!(refused.stderr.contains("w: times: 0 of 3 frames have one (expected 3 or more"), "{refused:?}");
 }
 
+/// Poses as a table: names with places.
+fn table(rows: &[(&str, [f64; 3])]) -> String {
+    let row = |(name, [x, y, z]): &(&str, [f64; 3])| format!("{name},{x},{y},{z},1,0,0,0\n");
+    "name,x,y,z,qw,qx,qy,qz\n".to_owned() + &rows.iter().map(row).collect::<String>()
+}
+
+#[test]
+fn what_is_wrong_with_poses_is_one_line_and_how_they_were_found_is_another() {
+    let workshop = workshop(&recording().join("model"));
+    let write = |name: &str, text: &str| std::fs::write(workshop.path(name), text).expect("a file");
+    let align =
+        |name: &str| workshop.run(&["pano", "align", "w", "--python", "./python", "--poses", name, "--json"]);
+    let at = [0.0, 1.0, 2.0].map(|x| [x, 0.3 * x * x, 0.0]);
+    let earth = "{\"tool\":\"\",\"input\":\"\",\"is_metric\":true,\"points\":0,\"mean_reprojection_px\":0,\"track_length\":0,\
+                 \"earth\":{\"track\":\"\",\"rotation\":[0,0,0,0],\"translation\":[0,0,0],\"offset_s\":0,\"frames\":3,\
+                 \"residual_m\":0,\"spread_m\":1,\"looks\":0},\"frames\":[]}";
+    for (name, text, line) in [
+        (
+            "twice.csv",
+            table(&[("frame_00", at[0]), ("frame_00", at[1])]),
+            "twice.csv: names: \"frame_00\" stands 2 times in it (expected once)",
+        ),
+        (
+            "strangers.csv",
+            table(&[("a", at[0]), ("b", at[1])]),
+            "strangers.csv: names: no name in common (\"a\" and others in it, \"frame_00\" and others in the frames)",
+        ),
+        (
+            "late.txt",
+            "1700000000 0 0 0 0 0 0 1\n".into(),
+            "late.txt: names: no time stamp is a place in the list of the frames (expected 0 to 2, found 1700000000)",
+        ),
+        (
+            "far.csv",
+            table(&[("frame_00", at[0]), ("frame_01", [1e300, 0.0, 0.0])]),
+            "far.csv: \"frame_01\": stands 1e300 from the origin (expected at most 1e14)",
+        ),
+        ("earth.json", earth.into(), "earth.json: earth: is no rotation, place and scale"),
+    ] {
+        write(name, &text);
+        assert_one_line(&align(name), "poses", line);
+    }
+    let all = |name: &dyn Fn(&str) -> String| {
+        let names = ["frame_00", "frame_01", "frame_02"].map(name);
+        table(&[(&names[0], at[0]), (&names[1], at[1]), (&names[2], at[2])])
+    };
+    for (name, text, line) in [
+        ("plain.csv", all(&|frame| format!("{frame}.png")), ""),
+        (
+            "stems.csv",
+            all(&|frame| format!("shots/{frame}.jpg")),
+            "matched by names without folder and extension (\"shots/frame_00.jpg\" is frame_00)",
+        ),
+        (
+            "parts.csv",
+            all(&|frame| format!("C:\\job\\view03\\{frame}.jpg")),
+            "matched by the last 2 parts of names (\"C:\\\\job\\\\view03\\\\frame_00.jpg\" is view03/frame_00.jpg)",
+        ),
+        (
+            "more.csv",
+            all(&str::to_owned) + "guest,9,9,9,1,0,0,0\n",
+            "more.csv: names: 1 of 4 are of none of the frames (as \"guest\")",
+        ),
+        (
+            "seconds.txt",
+            "0.0 0 0 0 0 0 0 1\n0.5 1 0.3 0 0 0 0 1\n1 2 1.2 0 0 0 0 1\n".into(),
+            "matched by time stamps as places in the list of frames, from 0 (\"0.0\" is frame_00)",
+        ),
+    ] {
+        write(name, &text);
+        let done = align(name);
+        assert_eq!(done.code, 0, "{done:?}");
+        let warnings: Vec<&str> = done.stderr.lines().filter(|line| line.contains("warning")).collect();
+        assert_eq!(warnings.len(), usize::from(!line.is_empty()), "{done:?}");
+        assert!(warnings.iter().all(|warning| warning.contains(line)), "{done:?}");
+        let found = centres(&workshop);
+        assert!((0..3).all(|k| (0..3).all(|i| (found[k][i] - at[k][i]).abs() < 1e-9)), "{name}: {found:?}");
+    }
+    // One view of each frame: not the panorama, which looks elsewhere.
+    write("views.csv", &all(&|frame| format!("view02/{frame}.jpg")));
+    let done = align("views.csv");
+    assert!(done.code == 0 && !done.stderr.contains("warning"), "{done:?}");
+    for frame in &Poses::read(&workshop.path("w/poses.json")).expect("poses").frames {
+        // The view looks to the right, along the world's z: ahead of the panorama is to its left.
+        let ahead = se3::transpose_mul_vec(&frame.pose().expect("a pose").rotation, [0.0, 0.0, 1.0]);
+        assert!((ahead[0] + 1.0).abs() < 1e-9, "{ahead:?}");
+    }
+}
+
 #[test]
 fn what_is_wrong_with_matches_is_one_line() {
     let workshop = workshop(&recording().join("model"));
@@ -123,6 +212,7 @@ fn what_is_wrong_with_matches_is_one_line() {
         assert_one_line(&refused, "matches", line);
     };
     std::fs::create_dir_all(workshop.path("m/view00")).expect("a folder");
+    align("--matches", "nowhere", "nowhere: no such file or folder");
     align("--matches", "m", "m: matches: none (expected matches.txt with a .txt");
     let list = |text: &str| std::fs::write(workshop.path("m/matches.txt"), text).expect("a file");
     list("view00/frame_00.jpg view00/stranger.jpg\n0 0\n");
@@ -134,6 +224,10 @@ fn what_is_wrong_with_matches_is_one_line() {
     }
     let beyond = "a match names keypoint 7 of \"view00/frame_01.jpg\" (expected less than 1)";
     align("--matches", "m", beyond);
+    std::fs::write(workshop.path("m/view00/frame_01.jpg.txt"), "1 0\n3.5 400\n").expect("a file");
+    let outside = "picture \"view00/frame_01.jpg\": a keypoint is at (3.5, 400) (expected within 224x224 px)";
+    align("--matches", "m", outside);
+    std::fs::write(workshop.path("m/view00/frame_01.jpg.txt"), "1 0\n3.5 4.5\n").expect("a file");
     align("--database", "m/matches.txt", "database: is none of COLMAP");
     list("view00/frame_00.jpg view00/frame_01.jpg\n0 0\n");
     let executable = workshop.run(&["pano", "align", "w", "--colmap", "./colmap", "--matches", "m"]);

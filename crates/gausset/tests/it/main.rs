@@ -29,6 +29,8 @@ mod looking;
 mod masked;
 #[cfg(target_os = "linux")]
 mod memory;
+#[cfg(unix)]
+mod metres;
 mod mistakes;
 mod pages;
 mod pano;

@@ -270,6 +270,17 @@ pano compare nowhere data
 pano compare data nowhere.csv
 pano compare data
 pano compare data data/images
+pano compare data nan.json
+pano compare data square.json
+pano compare data keys.json
+pano compare data list.json
+pano compare data columns.csv
+pano compare data seven.txt
+pano compare data stamps.txt
+pano compare data scale.xml
+pano compare data chunks.xml
+pano compare data other.xml
+pano compare data nan.json --csv out/errors.csv
 pano masks nowhere -o o
 pano masks file -o o
 pano masks data -o o
@@ -291,6 +302,8 @@ pano split data/images -o r --track nowhere.gpx
 pano frames data/images/view_000.png --track nowhere.gpx --select time
 pano frames data/images/view_000.png --track-offset 1
 pano align data --track nowhere.gpx --poses nowhere.csv
+pano align data --poses nowhere.csv --track-offset auto
+pano align data --aligner own --poses nowhere.csv --track nowhere.gpx
 pano align data --matches nowhere --database nowhere.db
 pano align data --aligner
 pano align data --aligner mine
@@ -322,6 +335,13 @@ render held --orbit 5 --fov 200
 completions tcsh
 ";
 
+/// A chunk of Metashape with a scale.
+fn chunk(scale: &str) -> String {
+    let camera =
+        "<camera id=\"0\" label=\"a\"><transform>1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1</transform></camera>";
+    format!("<chunk><transform><scale>{scale}</scale></transform><cameras>{camera}</cameras></chunk>")
+}
+
 /// A folder with everything that the mistakes refer to.
 fn workshop() -> Workshop {
     let workshop = Workshop::with_data();
@@ -337,6 +357,22 @@ fn workshop() -> Workshop {
         ("growth.toml", "strategy = 'classic'\ngrowth = 1.2\n"),
         ("config.json", "{\"a\": 1}"),
         ("file", "not a folder"),
+        (
+            "nan.json",
+            "{\"frames\": [{\"file_path\": \"a\", \"transform_matrix\": [[NaN, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]}]}",
+        ),
+        (
+            "square.json",
+            "{\"frames\": [{\"file_path\": \"a\", \"transform_matrix\": [[1, 0, 0], [0, 1, 0], [0, 0, 1]]}]}",
+        ),
+        ("keys.json", "{\"fl_x\": 300, \"w\": 640}"),
+        ("list.json", "[]"),
+        ("columns.csv", "#name,x,y,alt,heading,pitch\na,1,2,3,4,5\n"),
+        ("seven.txt", "0 1 2 3 0 0 1\n"),
+        ("stamps.txt", "1700000000 1 2 3 0 0 0 1\n1700000001 1 2 4 0 0 0 1\n"),
+        ("scale.xml", format!("<document>{}</document>", chunk("0")).as_str()),
+        ("chunks.xml", format!("<document>{}{}</document>", chunk("1"), chunk("2")).as_str()),
+        ("other.xml", "<kml/>"),
     ] {
         write(name, text.as_bytes());
     }

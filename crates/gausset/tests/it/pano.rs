@@ -356,7 +356,7 @@ fn no_command_writes_over_what_it_reads_not_even_with_force() {
     let workshop = with_walk(3);
     std::fs::copy(workshop.path("walk/p0.jpg"), workshop.path("walk/picture.png")).expect("a copy");
     std::fs::create_dir_all(workshop.path("masks")).expect("a folder");
-    png_rgb8(&RgbImage8 { width: 8, height: 4, data: vec![0; 96] })
+    encode::png_rgb8(&RgbImage8 { width: 8, height: 4, data: vec![0; 96] })
         .map(|png| std::fs::write(workshop.path("masks/p0.jpg.png"), png))
         .expect("a PNG")
         .expect("a mask");

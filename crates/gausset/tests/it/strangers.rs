@@ -52,6 +52,19 @@ const CASES: &[&[&str]] = &[
     &["pano", "split", "IN/walk", "-o", "HERE", "--size", "32", "--naming", "flat"],
     &["pano", "align", "HERE", "--colmap", "IN/colmap"],
     &["pano", "align", "HERE/split", "--colmap", "IN/colmap"],
+    &[
+        "pano",
+        "align",
+        "HERE/split",
+        "--colmap",
+        "IN/colmap",
+        "--poses",
+        "IN/poses.csv",
+        "--track",
+        "IN/track.csv",
+    ],
+    &["pano", "align", "HERE/split", "--colmap", "IN/colmap", "--poses", "HERE", "--matches", "HERE"],
+    &["pano", "align", "HERE/split", "--aligner", "own", "--track", "HERE/pipe"],
     &["pano", "run", "IN/walk", "-o", "HERE", "--colmap", "IN/colmap", "--steps", "2", "--train-size", "32"],
     &["pano", "preview", "IN/walk/p0.jpg", "-o", "HERE/preview.png"],
     &["pano", "split", "IN/walk", "-o", "HERE", "--size", "32", "--look", "exposure=1"],
@@ -102,6 +115,9 @@ fn materials(workshop: &Workshop) {
     let samples: String = (0..64).map(|k| format!("{},{},{},{}\n", k % 4, k / 4 % 4, k / 16, k)).collect();
     fs::write(root.join("samples.csv"), "x,y,z,value\n".to_owned() + &samples).expect("samples");
     fs::write(root.join("points.csv"), "1,1,1\n").expect("points");
+    let poses = "name,x,y,z,qw,qx,qy,qz\np0,0,0,0,1,0,0,0\np1,1,0,0,1,0,0,0\n";
+    fs::write(root.join("poses.csv"), poses).expect("poses");
+    fs::write(root.join("track.csv"), "t,x,y\n0,0,0\n1,1,0\n").expect("a track");
     // The model that a COLMAP would make of the pictures of the data set.
     let script = format!(
         "#!/bin/sh\nif [ \"$1\" = help ]; then echo 'COLMAP 3.12.3 -- Structure-from-Motion'; exit 0; fi\n\

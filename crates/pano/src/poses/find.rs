@@ -1,5 +1,6 @@
 //! Which form poses have, by the path and what is in it; and their reading.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use gausset_core::{Pose, se3};
@@ -8,13 +9,13 @@ use gausset_io::dataset::CameraModel;
 use gausset_io::dataset::colmap::{ModelFolder, Observations};
 use gausset_io::dataset::transforms::{self, Transforms};
 use gausset_io::input;
-use gausset_io::units::quote;
-use serde::Deserialize;
+use gausset_io::units::{excerpt, quote};
 use serde::de::IgnoredAny;
 
-use super::{Applied, Malformed, NamedPose, PoseFileError, Trajectory};
+use super::{Applied, EXPECTED, Malformed, NamedPose, PoseFileError, Trajectory, not_json};
 use super::{metashape, openmvg, opensfm, sidecar, table, tum};
 use crate::export::Poses;
+use crate::json::expecting;
 
 /// Longest file of poses that is read.
 const MAX_BYTES: u64 = 512 << 20;
@@ -117,53 +118,56 @@ fn read_file(path: &Path) -> Result<Trajectory, PoseFileError> {
     }
 }
 
-/// The keys that tell forms of JSON apart.
-#[derive(Deserialize)]
-struct Keys {
-    tool: Option<IgnoredAny>,
-    frames: Option<IgnoredAny>,
-    extrinsics: Option<IgnoredAny>,
-}
-
+/// The forms of JSON are told apart by their keys.
 fn read_json(path: &Path) -> Result<Trajectory, PoseFileError> {
     let bytes = read_bytes(path, MAX_BYTES)?;
+    let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&bytes);
     let malformed = |problem| PoseFileError::Malformed { path: path.to_owned(), problem };
     if bytes.iter().find(|b| !b.is_ascii_whitespace()) == Some(&b'[') {
-        return opensfm::parse(&bytes).map_err(malformed);
+        return opensfm::parse(bytes).map_err(malformed);
     }
-    let keys: Keys = serde_json::from_slice(&bytes)
-        .map_err(|e| malformed(Malformed::new("JSON", gausset_io::units::json_problem(&e))))?;
-    match keys {
-        Keys { extrinsics: Some(_), .. } => openmvg::parse(&bytes).map_err(malformed),
-        Keys { tool: Some(_), frames: Some(_), .. } => of_alignment(path),
-        Keys { frames: Some(_), .. } => {
-            let file = transforms::parse(&bytes)
-                .map_err(|(place, problem)| malformed(Malformed::new(place, problem)))?;
-            of_transforms(&file).map_err(malformed)
-        }
-        _ => Err(PoseFileError::Unknown(path.to_owned())),
+    let keys: BTreeMap<String, IgnoredAny> =
+        serde_json::from_slice(bytes).map_err(|e| malformed(not_json(bytes, &e)))?;
+    let has = |key: &str| keys.contains_key(key);
+    if has("extrinsics") {
+        openmvg::parse(bytes).map_err(malformed)
+    } else if has("tool") && has("frames") {
+        of_alignment(path)
+    } else if has("frames") {
+        let file =
+            transforms::parse(bytes).map_err(|(place, problem)| malformed(Malformed::new(place, problem)))?;
+        of_transforms(&file).map_err(malformed)
+    } else {
+        let found: Vec<String> = keys.keys().take(5).map(|key| excerpt(key)).collect();
+        let found = if found.is_empty() { "no key".to_owned() } else { found.join(", ") };
+        let problem = format!(
+            "not known (expected frames, as in transforms.json and poses.json, or extrinsics, as in sfm_data.json; found {found})"
+        );
+        Err(malformed(Malformed::new("form", problem)))
     }
 }
 
 fn read_bytes(path: &Path, limit: u64) -> Result<Vec<u8>, PoseFileError> {
-    input::read(path, limit)
-        .map_err(|e| PoseFileError::Read { path: path.to_owned(), reason: plain_reason(&e) })
+    input::read(path, limit).map_err(|e| {
+        let reason = expecting(plain_reason(&e), &format!("poses: {EXPECTED}"));
+        PoseFileError::Read { path: path.to_owned(), reason }
+    })
 }
 
 fn read_text(path: &Path, limit: u64) -> Result<String, PoseFileError> {
     let bytes = read_bytes(path, limit)?;
-    String::from_utf8(bytes)
-        .map(|text| text.trim_start_matches('\u{feff}').to_owned())
-        .map_err(|_| PoseFileError::Read { path: path.to_owned(), reason: "is not UTF-8".to_owned() })
+    String::from_utf8(bytes).map(|text| text.trim_start_matches('\u{feff}').to_owned()).map_err(|_| {
+        PoseFileError::Read { path: path.to_owned(), reason: "is not UTF-8 (expected text in it)".to_owned() }
+    })
 }
 
 fn of_alignment(path: &Path) -> Result<Trajectory, PoseFileError> {
-    let poses = Poses::read(path)?;
-    let mut found = Trajectory { is_metric: poses.is_metric, ..Trajectory::new("poses.json", Vec::new()) };
-    for (moment, frame) in (0..).zip(&poses.frames) {
+    let Poses { frames, is_metric, earth, applied, .. } = Poses::read(path)?;
+    let mut found = Trajectory { is_metric, earth, applied, ..Trajectory::new("poses.json", Vec::new()) };
+    for (moment, frame) in (0..).zip(frames) {
         match frame.pose() {
-            Some(pose) => found.poses.push(NamedPose { name: frame.name.clone(), pose, moment }),
-            None => found.unregistered.push(frame.name.clone()),
+            Some(pose) => found.poses.push(NamedPose { name: frame.name, pose, moment }),
+            None => found.unregistered.push(frame.name),
         }
     }
     Ok(found)
@@ -300,8 +304,14 @@ mod tests {
         assert!(refused(&folder.path().join("none.csv")).contains("(expected poses: "));
         assert!(refused(folder.path()).contains("form: not known"));
         for (name, text, line) in [
-            ("a.json", "{}", "form: not known"),
+            ("a.json", "{}", "form: not known (expected frames"),
             ("b.json", "{", "JSON: "),
+            ("f.json", "{\"w\":1,\"fl_x\":2}", "sfm_data.json; found fl_x, w)"),
+            ("g.json", "{\"frames\":[NaN]}", "JSON: line 1: expected value (found NaN, which is no number"),
+            ("h.json", "[3]", "invalid type: integer `3`, expected a reconstruction with its shots"),
+            ("i.json", "3", "JSON: line 1: invalid type: integer `3`, expected a map"),
+            ("j.json", "\u{feff}{\"frames\":[]}", "frames: no frames (expected at least 1)"),
+            ("k.txt", "\u{0}\u{fffd}", "line 1: no 8 finite numbers"),
             ("c.txt", "# nothing\n", "poses: none"),
             ("d.pdf", "x", "form: not known"),
             ("e.xml", "\u{0}", "XML: "),

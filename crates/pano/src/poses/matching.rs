@@ -31,18 +31,30 @@ pub struct Pairs {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MatchError {
     /// A name that is there more than once.
-    #[error("{name:?} stands {count} times in {which}")]
+    #[error("{name:?} stands {count} times in {which} (expected once)")]
     Twice {
-        /// `the first` or `the second`.
+        /// What its list is called.
         which: &'static str,
         /// The name.
         name: String,
         /// How often.
         count: usize,
     },
+    /// Time stamps that are no places in the other list.
+    #[error("no time stamp is a place in the list of {called} (expected 0 to {}, found {stamp})", count.saturating_sub(1))]
+    NoPlace {
+        /// What the list with names is called.
+        called: &'static str,
+        /// A time stamp.
+        stamp: String,
+        /// How many names there are.
+        count: usize,
+    },
     /// No name in common.
-    #[error("no name in common ({first:?} and others in the first, {second:?} and others in the second)")]
+    #[error("no name in common ({first:?} and others in {}, {second:?} and others in {})", called[0], called[1])]
     Nothing {
+        /// What the lists are called.
+        called: [&'static str; 2],
         /// A name of the first.
         first: String,
         /// A name of the second.
@@ -93,14 +105,18 @@ fn index(
     }
 }
 
-/// Pairs of the same names, or, where there are none, of the same stems or places.
+/// Pairs of the same names, or, where there are none, of the same stems or places; messages call the lists so.
 ///
 /// # Errors
 /// A name that stands twice, none in common.
-pub fn pairs(first: &Trajectory, second: &Trajectory) -> Result<Pairs, MatchError> {
+pub fn pairs(
+    first: &Trajectory,
+    second: &Trajectory,
+    called: [&'static str; 2],
+) -> Result<Pairs, MatchError> {
     let by = |by: MatchedBy, key: &dyn Fn(&NamedPose) -> String| -> Result<Pairs, MatchError> {
-        let known = index(first, "the first", key)?;
-        index(second, "the second", key)?;
+        let known = index(first, called[0], key)?;
+        index(second, called[1], key)?;
         let pair = |(at, pose): (usize, &NamedPose)| Some((*known.get(&key(pose))?, at));
         Ok(Pairs { pairs: second.poses.iter().enumerate().filter_map(pair).collect(), by })
     };
@@ -117,9 +133,15 @@ pub fn pairs(first: &Trajectory, second: &Trajectory) -> Result<Pairs, MatchErro
     } else {
         by(MatchedBy::Stem, &|p| stem(&p.name))?
     };
+    if found.pairs.is_empty() && found.by == MatchedBy::Place {
+        let [numbers, names] = if first.is_numbered { [first, second] } else { [second, first] };
+        let called = if first.is_numbered { called[1] } else { called[0] };
+        let stamp = numbers.poses.first().map(|p| p.name.clone()).unwrap_or_default();
+        return Err(MatchError::NoPlace { called, stamp, count: names.poses.len() });
+    }
     if found.pairs.is_empty() {
         let name = |list: &Trajectory| list.poses.first().map(|p| p.name.clone()).unwrap_or_default();
-        return Err(MatchError::Nothing { first: name(first), second: name(second) });
+        return Err(MatchError::Nothing { called, first: name(first), second: name(second) });
     }
     Ok(found)
 }
@@ -144,6 +166,10 @@ mod tests {
     use gausset_core::Pose;
 
     use super::*;
+
+    fn pairs(first: &Trajectory, second: &Trajectory) -> Result<Pairs, MatchError> {
+        super::pairs(first, second, ["the first", "the second"])
+    }
 
     fn list(names: &[&str]) -> Trajectory {
         let pose =
@@ -177,14 +203,18 @@ mod tests {
         };
         let found = pairs(&numbers, &list(&["a", "b", "c"])).unwrap();
         assert_eq!((found.pairs, found.by), (vec![(1, 0), (0, 2)], MatchedBy::Place));
+        let mut late = numbers;
+        late.poses.iter_mut().for_each(|pose| pose.moment += 1_700_000_000);
+        let refused = pairs(&list(&["a", "b", "c"]), &late).unwrap_err().to_string();
+        assert_eq!(refused, "no time stamp is a place in the list of the first (expected 0 to 2, found 2)");
     }
 
     #[test]
     fn twins_and_strangers_are_named() {
         let twice = pairs(&list(&["a.jpg", "images/a.jpg"]), &list(&["a.jpg"])).unwrap_err();
-        assert_eq!(twice.to_string(), "\"a.jpg\" stands 2 times in the first");
+        assert_eq!(twice.to_string(), "\"a.jpg\" stands 2 times in the first (expected once)");
         let views = pairs(&list(&["a", "b"]), &list(&["view00/a.jpg", "view01/a.jpg"])).unwrap_err();
-        assert_eq!(views.to_string(), "\"a\" stands 2 times in the second");
+        assert_eq!(views.to_string(), "\"a\" stands 2 times in the second (expected once)");
         assert!(
             pairs(&list(&["a"]), &list(&["b"])).unwrap_err().to_string().starts_with("no name in common")
         );

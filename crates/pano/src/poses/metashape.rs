@@ -8,10 +8,11 @@
 //! ```
 //! From the Metashape manual, appendix "Camera models", and files as its users publish them; not opened there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
+use gausset_io::units::excerpt;
 use roxmltree::{Document, Node};
 
 use super::{Malformed, NamedPose, Trajectory, from_centre, numbers, spaced};
@@ -60,6 +61,11 @@ pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
         .filter(|node| node.has_tag_name("chunk"))
         .map(cameras_of)
         .collect::<Result<_, _>>()?;
+    if chunks.is_empty() {
+        let root = excerpt(document.root_element().tag_name().name());
+        let problem = format!("none (expected the <chunk> of Metashape's <document>, found <{root}>)");
+        return Err(Malformed::new("chunk", problem));
+    }
     let mut found = chunks.into_iter().filter(|chunk| !chunk.poses.is_empty());
     match (found.next(), found.next()) {
         (Some(one), None) => Ok(one),
@@ -79,6 +85,7 @@ fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
         }
     }
     let mut found = Trajectory::new("Metashape XML", Vec::new());
+    let mut named = BTreeSet::new();
     let cameras = chunk.children().filter(|n| n.has_tag_name("cameras")).flat_map(|n| n.descendants());
     for camera in cameras.filter(|n| n.has_tag_name("camera")) {
         let name = camera.attribute("label").unwrap_or_default().to_owned();
@@ -89,7 +96,9 @@ fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
         let m = numbers::<16>(transform).ok_or_else(|| {
             Malformed::new(gausset_io::units::quote(&name), "transform: no 16 finite numbers")
         })?;
-        let world = camera.attribute("component_id").and_then(|id| components.get(id)).unwrap_or(&world);
+        let component = camera.attribute("component_id").unwrap_or_default();
+        named.insert(component);
+        let world = components.get(component).unwrap_or(&world);
         let chunk_from_camera = [[m[0], m[1], m[2]], [m[4], m[5], m[6]], [m[8], m[9], m[10]]];
         let at = se3::mul_vec(&world.rotation, [m[3], m[7], m[11]]);
         let centre = std::array::from_fn(|k| world.scale * at[k] + world.translation[k]);
@@ -97,7 +106,19 @@ fn cameras_of(chunk: Node<'_, '_>) -> Result<Trajectory, Malformed> {
         let pose = from_centre(rotation, centre).map_err(|e| Malformed::pose(&name, &e))?;
         found.poses.push(NamedPose { name, pose, moment: found.poses.len() as u32 });
     }
-    Ok(found)
+    // What was aligned apart has a world of its own, unless a transform takes it to that of all.
+    let apart = named.iter().find(|id| named.len() > 1 && !components.contains_key(**id));
+    match apart {
+        None => Ok(found),
+        Some(id) => {
+            let id = if id.is_empty() { "none".to_owned() } else { excerpt(id) };
+            let problem = format!(
+                "cameras of {} have a pose, and component {id} has no transform to a world in common; export one component",
+                named.len()
+            );
+            Err(Malformed::new("components", problem))
+        }
+    }
 }
 
 /// A sensor that is written.
@@ -200,6 +221,14 @@ mod tests {
             assert!(found.starts_with(line), "{found}");
         }
         assert!(parse("<document><chunk/></document>").is_err());
+        let other = parse("<kml/>").unwrap_err().to_string();
+        assert_eq!(other, "chunk: none (expected the <chunk> of Metashape's <document>, found <kml>)");
+        let apart =
+            DOCUMENT.replacen("component_id=\"0\" label=\"P2\"", "component_id=\"7\" label=\"P2\"", 1);
+        assert_eq!(
+            parse(&apart).unwrap_err().to_string(),
+            "components: cameras of 2 have a pose, and component 7 has no transform to a world in common; export one component"
+        );
         // Entities that grow are refused by the reader.
         assert!(parse("<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>").is_err());
     }

@@ -24,6 +24,8 @@ use gausset_core::pose::PoseError;
 use gausset_core::se3::{self, Mat3};
 use serde::{Deserialize, Serialize};
 
+use crate::export::Earth;
+
 /// Poses of pictures.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Trajectory {
@@ -37,6 +39,8 @@ pub struct Trajectory {
     pub is_numbered: bool,
     /// Whether one unit is known to be a metre.
     pub is_metric: bool,
+    /// Where their world is on the earth, as far as the form tells.
+    pub earth: Option<Earth>,
     /// What was done to the world that these poses are of, in the file that they came from; here it is undone.
     pub applied: Option<Applied>,
     /// What a person should know about how it was read.
@@ -57,6 +61,14 @@ impl Applied {
     #[must_use]
     pub fn point(&self, x: [f64; 3]) -> [f64; 3] {
         self.transform.map(|[a, b, c, t]| self.scale * (a * x[0] + b * x[1] + c * x[2] + t))
+    }
+
+    /// Whether it is a turn, a shift and a scale.
+    #[must_use]
+    pub(crate) fn is_similarity(&self) -> bool {
+        let linear = self.transform.map(|[a, b, c, _]| [a, b, c]);
+        let shift = self.transform.map(|[.., t]| t);
+        Pose::from_matrix(linear, shift).is_ok() && self.scale.is_finite() && self.scale > 0.0
     }
 
     /// A direction of the world, in the file's.
@@ -108,11 +120,11 @@ impl Malformed {
 #[derive(Debug, thiserror::Error)]
 pub enum PoseFileError {
     /// It cannot be read.
-    #[error("{}: {reason} (expected poses: {EXPECTED})", path.display())]
+    #[error("{}: {reason}", path.display())]
     Read {
         /// What was to be read.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's answer, and what was expected.
         reason: String,
     },
     /// It is none of the forms.
@@ -140,6 +152,15 @@ pub enum PoseFileError {
 /// For messages: what can be read.
 const EXPECTED: &str = "a folder of `gausset pano align`, poses.json, a COLMAP model, transforms.json, Metashape .xml, \
     RealityCapture .csv or a folder of .xmp, sfm_data.json, reconstruction.json, a TUM .txt";
+
+/// What is wrong with JSON. Python writes numbers that JSON does not have.
+fn not_json(bytes: &[u8], error: &serde_json::Error) -> Malformed {
+    let line = bytes.split(|b| *b == b'\n').nth(error.line().saturating_sub(1)).unwrap_or_default();
+    let rest = line.get(error.column().saturating_sub(1)..).unwrap_or_default();
+    let found = ["NaN", "Infinity"].into_iter().find(|word| rest.starts_with(word.as_bytes()));
+    let found = found.map(|word| format!(" (found {word}, which is no number of JSON)"));
+    Malformed::new("JSON", gausset_io::units::json_problem(error) + &found.unwrap_or_default())
+}
 
 /// A pose from its rotation (`camera_from_world`) and the camera's centre.
 fn from_centre(rotation: Mat3, centre: [f64; 3]) -> Result<Pose, PoseError> {

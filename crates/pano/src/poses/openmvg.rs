@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Malformed, NamedPose, Trajectory, from_centre};
+use super::{Malformed, NamedPose, Trajectory, from_centre, not_json};
 
 #[derive(Deserialize)]
 struct File {
@@ -19,6 +19,7 @@ struct File {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with key and value")]
 struct Keyed<T> {
     #[serde(default)]
     key: u64,
@@ -26,16 +27,19 @@ struct Keyed<T> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with ptr_wrapper")]
 struct ViewValue {
     ptr_wrapper: Wrapper,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with data")]
 struct Wrapper {
     data: View,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a view")]
 struct View {
     #[serde(default)]
     local_path: String,
@@ -44,6 +48,7 @@ struct View {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with rotation and center")]
 struct Extrinsic {
     rotation: [[f64; 3]; 3],
     center: [f64; 3],
@@ -54,8 +59,7 @@ struct Extrinsic {
 /// # Errors
 /// Another form; a rotation that is none.
 pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
-    let file: File = serde_json::from_slice(bytes)
-        .map_err(|e| Malformed::new("JSON", gausset_io::units::json_problem(&e)))?;
+    let file: File = serde_json::from_slice(bytes).map_err(|e| not_json(bytes, &e))?;
     let extrinsics: BTreeMap<u64, Extrinsic> =
         file.extrinsics.into_iter().map(|e| (e.key, e.value)).collect();
     let mut found = Trajectory::new("OpenMVG", Vec::new());

@@ -12,14 +12,16 @@ use std::collections::BTreeMap;
 use gausset_core::{Pose, se3};
 use serde::Deserialize;
 
-use super::{Malformed, NamedPose, Trajectory};
+use super::{Malformed, NamedPose, Trajectory, not_json};
 
 #[derive(Deserialize)]
+#[serde(expecting = "a reconstruction with its shots")]
 struct Reconstruction {
     shots: BTreeMap<String, Shot>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a shot with rotation and translation")]
 struct Shot {
     rotation: [f64; 3],
     translation: [f64; 3],
@@ -30,8 +32,7 @@ struct Shot {
 /// # Errors
 /// Another form; a rotation that is none.
 pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
-    let mut all: Vec<Reconstruction> = serde_json::from_slice(bytes)
-        .map_err(|e| Malformed::new("JSON", gausset_io::units::json_problem(&e)))?;
+    let mut all: Vec<Reconstruction> = serde_json::from_slice(bytes).map_err(|e| not_json(bytes, &e))?;
     let count = all.len();
     let largest = (0..count).rev().max_by_key(|&k| all[k].shots.len());
     let Some(largest) = largest else { return Err(Malformed::new("reconstructions", "none")) };

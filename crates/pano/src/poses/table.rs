@@ -7,10 +7,11 @@
 //!                 f for a picture that is 36 mm on its longer side
 //! ```
 //! RealityCapture's angles as Nerfstudio reads them (`process_data/realitycapture_utils.py`); not opened there.
-//! Columns are found by their names, in any order; others are passed over.
+//! Columns are found by their names, in any order, between `,`, `;` or tabs; others are passed over.
 
 use gausset_core::Pose;
 use gausset_core::se3::{self, Mat3};
+use gausset_io::units::excerpt;
 
 use super::{Malformed, NamedPose, Trajectory, from_centre};
 use crate::geometry::{rotation_x, rotation_y, rotation_z};
@@ -25,7 +26,10 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
         Some(first) if first.starts_with(b"#cameras") => &bytes[first.len()..],
         _ => bytes,
     };
-    let mut reader = csv::ReaderBuilder::new().flexible(true).trim(csv::Trim::All).from_reader(body);
+    let first = body.split(|b| *b == b'\n').next().unwrap_or_default();
+    let delimiter = [b',', b';', b'\t'].into_iter().find(|d| first.contains(d)).unwrap_or(b',');
+    let mut reader =
+        csv::ReaderBuilder::new().delimiter(delimiter).flexible(true).trim(csv::Trim::All).from_reader(body);
     let header = reader.byte_headers().map_err(|e| Malformed::new("line 1", e))?.clone();
     let column = |names: &[&str]| {
         header.iter().position(|h| {
@@ -43,10 +47,10 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
     let axis = all([&["qx"], &["qy"], &["qz"]]);
     let quaternion = axis.zip(column(&["qw"]));
     let (Some(name), Some(centre)) = (name, centre) else {
-        return Err(missing());
+        return Err(missing(&header));
     };
     if quaternion.is_none() && angles.is_none() {
-        return Err(missing());
+        return Err(missing(&header));
     }
     let mut poses = Vec::new();
     for record in reader.byte_records() {
@@ -73,7 +77,7 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
                 let [heading, pitch, roll] = three(angles)?;
                 opencv_from_world(heading, pitch, roll)
             }
-            (None, None) => return Err(missing()),
+            (None, None) => return Err(missing(&header)),
         };
         let name = String::from_utf8_lossy(record.get(name).unwrap_or_default()).into_owned();
         if name.is_empty() {
@@ -86,11 +90,11 @@ pub fn parse(bytes: &[u8]) -> Result<Trajectory, Malformed> {
     Ok(Trajectory::new(form, poses))
 }
 
-fn missing() -> Malformed {
-    Malformed::new(
-        "line 1",
-        "columns are missing (expected name,x,y,z,qw,qx,qy,qz or #name,x,y,alt,heading,pitch,roll)",
-    )
+fn missing(header: &csv::ByteRecord) -> Malformed {
+    let found: Vec<_> = header.iter().take(12).map(String::from_utf8_lossy).collect();
+    let found = if found.is_empty() { "none".to_owned() } else { excerpt(&found.join(",")) };
+    let expected = "name,x,y,z,qw,qx,qy,qz or #name,x,y,alt,heading,pitch,roll";
+    Malformed::new("line 1", format!("columns are missing (expected {expected}; found {found})"))
 }
 
 /// `camera_from_world` (x right, y down, z forward) of RealityCapture's angles.
@@ -167,6 +171,8 @@ mod tests {
             assert_same(&back.poses, &given);
             assert!(back.poses.iter().zip(&given).all(|(a, b)| a.name == b.name));
         }
+        let other = write(&given[..1]).replace(',', ";");
+        assert_same(&parse(other.as_bytes()).unwrap().poses, &given[..1]);
         // Straight up and straight down heading and roll cannot be told apart.
         for pitch in [90.0, -90.0] {
             let rotation = opencv_from_world(30.0, pitch, 20.0);
@@ -196,8 +202,14 @@ mod tests {
     #[test]
     fn bad_tables_are_named() {
         for (text, line) in [
-            ("", "line 1: columns are missing"),
-            ("name,x,y\na,1,2\n", "line 1: columns are missing"),
+            (
+                "",
+                "line 1: columns are missing (expected name,x,y,z,qw,qx,qy,qz or #name,x,y,alt,heading,pitch,roll; found none)",
+            ),
+            (
+                "#name,x,y,alt,heading,pitch\na,1,2,3,4,5\n",
+                "line 1: columns are missing (expected name,x,y,z,qw,qx,qy,qz or #name,x,y,alt,heading,pitch,roll; found #name,x,y,alt,heading,pitch)",
+            ),
             (
                 "name,x,y,z,qw,qx,qy,qz\na,1,2,3,1,0,0,0\nb,1,2,x,1,0,0,0\n",
                 "line 3: z: \"x\" is no finite number",

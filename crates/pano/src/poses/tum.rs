@@ -25,9 +25,12 @@ pub fn parse(text: &str) -> Result<Trajectory, Malformed> {
             .map_err(|problem| Malformed::new(&place, problem))?
             .inverse();
         let name = line.split_ascii_whitespace().next().unwrap_or_default().to_owned();
-        // A number of ours is the place in the list, also where frames between have no pose.
-        let moment = name.parse().unwrap_or(poses.len() as u32);
-        poses.push(NamedPose { name, pose, moment });
+        poses.push(NamedPose { name, pose, moment: poses.len() as u32 });
+    }
+    // Whole numbers alone are places in the list, as we write them, also where frames between have no pose.
+    let places: Option<Vec<u32>> = poses.iter().map(|pose| pose.name.parse().ok()).collect();
+    for (pose, place) in poses.iter_mut().zip(places.unwrap_or_default()) {
+        pose.moment = place;
     }
     Ok(Trajectory { is_numbered: true, ..Trajectory::new("TUM", poses) })
 }
@@ -68,6 +71,17 @@ mod tests {
         assert!((c[0] - 1.5).abs() + (c[1] + 2.0).abs() + (c[2] - 0.25).abs() < 1e-9);
         let x = pose.inverse().apply([1.0, 0.0, 0.0]);
         assert!((x[0] - c[0]).abs() < 1e-9 && (x[1] - c[1] - 1.0).abs() < 1e-9, "{x:?}");
+    }
+
+    #[test]
+    fn whole_numbers_are_places_and_seconds_are_not() {
+        let moments = |stamps: [&str; 3]| -> Vec<u32> {
+            let text: String = stamps.iter().map(|stamp| format!("{stamp} 0 0 0 0 0 0 1\n")).collect();
+            parse(&text).unwrap().poses.iter().map(|pose| pose.moment).collect()
+        };
+        assert_eq!(moments(["0", "2", "5"]), [0, 2, 5]);
+        assert_eq!(moments(["0", "0.5", "1"]), [0, 1, 2]);
+        assert_eq!(moments(["1305031102", "1305031102.5", "1305031103"]), [0, 1, 2]);
     }
 
     #[test]

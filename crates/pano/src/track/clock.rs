@@ -47,7 +47,13 @@ pub fn seconds(text: &str) -> Option<f64> {
 /// Source: the era of 400 years has 146,097 days; the year begins in March, so that a leap day is its last.
 #[must_use]
 pub fn days(year: i64, month: i64, day: i64) -> Option<i64> {
-    if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let longest = match month {
+        2 => 28 + i64::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
+    };
+    if !(1..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=longest).contains(&day) {
         return None;
     }
     let year = if month <= 2 { year - 1 } else { year };
@@ -90,6 +96,9 @@ mod tests {
             "2026-13-01T00:00:00Z",
             "2026-11-23T25:00:00Z",
             "2026-11-23T1:2:x",
+            "2026-02-29T10:00:00Z",
+            "1900-02-29T10:00:00Z",
+            "2026-04-31T10:00:00Z",
             "é6-11-23T10:20:30",
         ] {
             assert_eq!(seconds(text), None, "{text}");

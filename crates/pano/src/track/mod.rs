@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use gausset_io::atomic::plain_reason;
 use gausset_io::input;
 
+use crate::json::expecting;
 use crate::poses::Malformed;
 
 /// Longest file that is read.
@@ -73,11 +74,11 @@ pub struct Track {
 #[derive(Debug, thiserror::Error)]
 pub enum TrackError {
     /// The file cannot be read.
-    #[error("{}: {reason} (expected a track: .gpx, .nmea or .csv)", path.display())]
+    #[error("{}: {reason}", path.display())]
     Read {
         /// What was to be read.
         path: PathBuf,
-        /// The system's answer.
+        /// The system's answer, and what was expected.
         reason: String,
     },
     /// It is none of the forms.
@@ -98,8 +99,10 @@ pub enum TrackError {
 /// # Errors
 /// No such file, none of the forms, places without times, fewer than two fixes.
 pub fn read(path: &Path) -> Result<Track, TrackError> {
-    let bytes = input::read(path, MAX_BYTES)
-        .map_err(|e| TrackError::Read { path: path.to_owned(), reason: plain_reason(&e) })?;
+    let bytes = input::read(path, MAX_BYTES).map_err(|e| {
+        let reason = expecting(plain_reason(&e), "a track: .gpx, .nmea or .csv");
+        TrackError::Read { path: path.to_owned(), reason }
+    })?;
     match parse(&bytes) {
         Some(found) => found.map_err(|problem| TrackError::Malformed { path: path.to_owned(), problem }),
         None => Err(TrackError::Unknown(path.to_owned())),

@@ -82,7 +82,7 @@ pub fn parse(bytes: &[u8]) -> Result<Track, Malformed> {
         .collect();
     let columns = Columns::find(&titles)?;
     let mut fixes = Vec::new();
-    let mut is_utc = true;
+    let mut clock = None;
     let mut record = csv::ByteRecord::new();
     while reader.read_byte_record(&mut record).map_err(|e| Malformed::new("table", e))? {
         room_for_another(fixes.len())?;
@@ -99,16 +99,18 @@ pub fn parse(bytes: &[u8]) -> Result<Track, Malformed> {
         };
         // What is not known of a fix stays empty.
         let known = |at: Option<usize>| at.filter(|&at| !text(at).is_empty()).map(number).transpose();
-        let time = match clock::seconds(text(columns.time)) {
-            Some(time) => time,
+        let (time, of) = match clock::seconds(text(columns.time)) {
+            Some(time) => (time, Clock::Utc),
             None => {
                 let time = number(columns.time)
                     .map_err(|_| bad(columns.time, "no time (expected seconds or 2026-11-23T10:20:30Z)"))?
                     / columns.per_second;
-                is_utc &= time >= SINCE_1970;
-                time
+                (time, if time >= SINCE_1970 { Clock::Utc } else { Clock::Own })
             }
         };
+        if *clock.get_or_insert(of) != of {
+            return Err(bad(columns.time, "of another clock (expected all from 1970 on, or none)"));
+        }
         let [a, b] = columns.place;
         let (first, second, up) = (number(a)?, number(b)?, known(columns.up)?.unwrap_or(0.0));
         let at = match columns.places {
@@ -120,7 +122,7 @@ pub fn parse(bytes: &[u8]) -> Result<Track, Malformed> {
         let tilt = (pitch.is_some() || roll.is_some()).then(|| [pitch.unwrap_or(0.0), roll.unwrap_or(0.0)]);
         fixes.push(Fix { time, place: at, heading: known(columns.heading)?, tilt });
     }
-    let clock = if is_utc { Clock::Utc } else { Clock::Own };
+    let clock = clock.unwrap_or(Clock::Own);
     Ok(Track { form: "CSV", clock, places: columns.places, fixes, note: None })
 }
 
@@ -155,6 +157,10 @@ mod tests {
                 "line 1: columns: no place (expected lat and lon, or east and north); found time, b",
             ),
             ("time,lat,lon\n1,2,3\nx,2,3\n", "line 3: time: \"x\" is no time (expected seconds or"),
+            (
+                "time,lat,lon\n1,2,3\n2026-11-23T10:20:30Z,2,3\n",
+                "line 3: time: \"2026-11-23T10:20:30Z\" is of another clock (expected all from 1970",
+            ),
             ("time,lat,lon\n1,2,\n", "line 2: lon: \"\" is no finite number"),
             ("time,lat,lon\n1,200,3\n", "line 2: lat: \"200\" is with its longitude"),
         ] {

@@ -101,12 +101,12 @@ pub enum MatchesError {
 }
 
 impl Given {
-    /// Keypoints and matches in a folder, of the pictures of these frames.
+    /// Keypoints and matches in a folder, of the pictures of these frames, which have these sizes in each frame.
     ///
     /// # Errors
-    /// None there, a file that is not as it should be, pictures that are none of these, keypoints that are not there, no
-    /// match between two frames.
-    pub fn read(folder: &Path, frames: &[FrameImages]) -> Result<Self, MatchesError> {
+    /// None there, a file that is not as it should be, pictures that are none of these, keypoints that are not there or
+    /// not in the picture, no match between two frames.
+    pub fn read(folder: &Path, frames: &[FrameImages], sizes: &[[u32; 2]]) -> Result<Self, MatchesError> {
         let (keypoints, matches) = (folder.join(KEYPOINTS_NPZ), folder.join(MATCHES_NPZ));
         let list = folder.join(MATCHES);
         let (found, file) = if matches.is_file() || keypoints.is_file() {
@@ -127,9 +127,12 @@ impl Given {
             }
             (Matches { keypoints: all, pairs }, list)
         } else {
-            return Err(MatchesError::None(folder.to_owned()));
+            return Err(match std::fs::metadata(folder) {
+                Ok(_) => MatchesError::None(folder.to_owned()),
+                Err(e) => MatchesError::Read { path: folder.to_owned(), reason: plain_reason(&e) },
+            });
         };
-        named(&file, found.of(frames)).map(Self::Matches)
+        named(&file, found.of(frames, sizes)).map(Self::Matches)
     }
 
     /// A database of COLMAP; what is in it is looked at by COLMAP.
@@ -151,8 +154,8 @@ impl Matches {
     /// The same, checked against the pictures, without pairs of one frame: their pose is known.
     ///
     /// # Errors
-    /// A picture that is none of them, a match of a keypoint that is not there, no pair left.
-    pub fn of(self, frames: &[FrameImages]) -> Result<Self, Wrong> {
+    /// A picture that is none of them, a keypoint that is not in its picture, a match of one that is not there, no pair left.
+    pub fn of(self, frames: &[FrameImages], sizes: &[[u32; 2]]) -> Result<Self, Wrong> {
         let frame_of: BTreeMap<&str, usize> = (0..)
             .zip(frames)
             .flat_map(|(at, frame)| frame.images.iter().map(move |name| (name.as_str(), at)))
@@ -166,6 +169,14 @@ impl Matches {
         };
         if let Some(name) = self.keypoints.keys().find(|name| !frame_of.contains_key(name.as_str())) {
             return Err(absent(name));
+        }
+        for (name, &[width, height]) in frames.iter().flat_map(|frame| frame.images.iter().zip(sizes)) {
+            let is_outside =
+                |[x, y]: &&[f32; 2]| !(0.0..=width as f32).contains(x) || !(0.0..=height as f32).contains(y);
+            if let Some([x, y]) = self.keypoints.get(name).and_then(|list| list.iter().find(is_outside)) {
+                let what = format!("a keypoint is at ({x}, {y}) (expected within {width}x{height} px)");
+                return Err(Wrong::new(format!("picture {name:?}"), what));
+            }
         }
         let mut pairs = Vec::new();
         for pair in self.pairs {
@@ -243,8 +254,8 @@ mod tests {
     fn pairs_of_one_frame_are_left_out_and_mistakes_are_named() {
         let mut good = matches(["v0/a.jpg", "v1/b.jpg"], &[[0, 2]]);
         good.pairs.push(Pair { names: ["v0/a.jpg".into(), "v1/a.jpg".into()], matches: vec![[0, 0]] });
-        assert_eq!(good.clone().of(&frames()).unwrap().pairs, good.pairs[..1]);
-        let line = |matches: Matches| matches.of(&frames()).unwrap_err().to_string();
+        assert_eq!(good.clone().of(&frames(), &[[8, 8]; 2]).unwrap().pairs, good.pairs[..1]);
+        let line = |matches: Matches| matches.of(&frames(), &[[8, 8]; 2]).unwrap_err().to_string();
         assert_eq!(
             line(matches(["v0/a.jpg", "v0/c.jpg"], &[[0, 0]])),
             "picture \"v0/c.jpg\": is none of the pictures (expected names such as \"v0/a.jpg\")"
@@ -257,6 +268,9 @@ mod tests {
             line(matches(["v0/a.jpg", "v1/a.jpg"], &[[0, 0]])),
             "matches: none between pictures of two frames"
         );
+        let mut outside = matches(["v0/a.jpg", "v0/b.jpg"], &[[0, 0]]);
+        outside.keypoints.insert("v1/b.jpg".into(), vec![[8.0, 0.0], [8.5, 1.0]]);
+        assert_eq!(line(outside), "picture \"v1/b.jpg\": a keypoint is at (8.5, 1) (expected within 8x8 px)");
         let mut twice = matches(["v0/a.jpg", "v0/b.jpg"], &[[0, 0]]);
         twice.pairs.push(Pair { names: ["v0/b.jpg".into(), "v0/a.jpg".into()], matches: vec![[0, 0]] });
         assert!(line(twice).ends_with("stands twice"));
@@ -265,13 +279,15 @@ mod tests {
     #[test]
     fn folders_are_read_in_both_forms() {
         let folder = tempfile::tempdir().unwrap();
-        let nothing = Given::read(folder.path(), &frames()).unwrap_err().to_string();
+        let nothing = Given::read(folder.path(), &frames(), &[[9, 9]; 2]).unwrap_err().to_string();
         assert!(nothing.contains("matches: none (expected matches.txt"), "{nothing}");
         std::fs::create_dir(folder.path().join("v0")).unwrap();
         std::fs::write(folder.path().join("v0/a.jpg.txt"), "2 0\n1.5 2.5\n3 4\n").unwrap();
         std::fs::write(folder.path().join("v0/b.jpg.txt"), "1 0\n9 8\n").unwrap();
         std::fs::write(folder.path().join(MATCHES), "v0/a.jpg v0/b.jpg\n1 0\n").unwrap();
-        let Given::Matches(found) = Given::read(folder.path(), &frames()).unwrap() else { panic!() };
+        let Given::Matches(found) = Given::read(folder.path(), &frames(), &[[9, 9]; 2]).unwrap() else {
+            panic!()
+        };
         assert_eq!(found.keypoints["v0/a.jpg"], [[1.5, 2.5], [3.0, 4.0]]);
         assert_eq!(found.pairs[0].matches, [[1, 0]]);
         std::fs::write(folder.path().join("x.db"), "no database at all").unwrap();

@@ -25,6 +25,7 @@ Examples:
   gausset pano align work/ --aligner own                 without COLMAP, by what is built in
   gausset pano align work/ --poses cameras.xml           poses of another program, points by COLMAP
   gausset pano align work/ --track walk.gpx --track-offset auto
+  gausset pano align work/ --poses cameras.xml --track walk.gpx      the same poses in metres, on the earth
   gausset pano align work/ --reference truth.csv         and what the poses are off, in degrees and metres
 COLMAP does the work (without --aligner own): pip install pycolmap, or colmap 3.12 or later in PATH.";
 
@@ -39,18 +40,18 @@ pub(crate) struct AlignArgs {
     pub(crate) aligner: AlignerArgs,
     #[command(flatten)]
     pub(crate) tool: ToolArgs,
-    /// Take the poses of another program as they are, of the panoramas or of their views, and make points only. Any form
-    /// of `gausset pano compare`.
-    #[arg(long, value_name = "FILE", conflicts_with = "track")]
+    /// Take the poses of another program as they are, of the panoramas or of their views, and make points only; with
+    /// --track in its metres. Any form of `gausset pano compare`.
+    #[arg(long, value_name = "FILE", help_heading = "Known before")]
     poses: Option<PathBuf>,
     #[command(flatten)]
     track: TrackArgs,
     /// Keypoints and raw matches of the views in place of COLMAP's: its text lists, or keypoints.npz and matches.npz
     /// (docs/pano.md). COLMAP verifies them.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = "Known before")]
     matches: Option<PathBuf>,
     /// The same from a database of COLMAP.
-    #[arg(long, value_name = "FILE", conflicts_with = "matches")]
+    #[arg(long, value_name = "FILE", conflicts_with = "matches", help_heading = "Known before")]
     database: Option<PathBuf>,
     /// Poses of the same panoramas to judge the result by, in any form of `gausset pano compare`.
     #[arg(long, value_name = "FILE")]

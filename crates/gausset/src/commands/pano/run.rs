@@ -112,6 +112,11 @@ struct Ran<'a> {
     masks: Option<&'a MaskShare>,
     points: u64,
     mean_reprojection_px: f64,
+    /// Whether one unit is a metre, by GPS or by a track.
+    is_metric: bool,
+    /// Where the world is on the earth, by a track.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    earth: Option<&'a gausset_pano::export::Earth>,
     /// How two lenses stand to each other that were aligned each for itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     lenses: Option<&'a gausset_pano::lens_pose::LensRelation>,
@@ -156,6 +161,8 @@ pub(crate) fn run(args: &RunArgs, console: &Console) -> Result<Status, Ending> {
         masks: masked.as_ref(),
         points: alignment.points,
         mean_reprojection_px: alignment.mean_reprojection_px,
+        is_metric: alignment.is_metric,
+        earth: alignment.earth.as_ref(),
         lenses: alignment.lenses.as_ref(),
         training: object(trained),
     };
