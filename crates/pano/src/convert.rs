@@ -362,12 +362,13 @@ pub fn picture(source: &Sampled<'_>, shown: &Shown, writing: Writing<'_>) -> Res
             writing.segments,
         )),
         Format::Png => {
-            let rgb: Vec<u8>;
             let pixels = match drawn.as_slice() {
                 [y, cb, cr] => {
+                    let mut rgb = Vec::with_capacity(3 * y.len());
                     let all = y.iter().zip(cb).zip(cr);
-                    rgb = all.flat_map(|((&y, &cb), &cr)| rgb_from_ycbcr([y, cb, cr])).collect();
-                    PngPixels::Rgb8(&rgb)
+                    rgb.extend(all.flat_map(|((&y, &cb), &cr)| rgb_from_ycbcr([y, cb, cr])));
+                    drawn = vec![rgb];
+                    PngPixels::Rgb8(&drawn[0])
                 }
                 _ => PngPixels::Grey8(&drawn[0]),
             };

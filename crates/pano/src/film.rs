@@ -2,18 +2,28 @@
 //!
 //! A GoPro MAX `.360` file has its two pictures in two streams, which are stacked. Not tried on `.360` files of a camera;
 //! on streams made with ffmpeg it is tested. The same holds for `.insv` and other files of two fisheye circles: in one
-//! stream, in two, or in two files `NAME_00_…` and `NAME_10_…`.
+//! stream, in two, or in two files `NAME_00_…` and `NAME_10_…`. Frames that are crosses or strips of a cube come out of
+//! the video as they are stored, and are folded then.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use gausset_compute::fearless_simd::Level;
+
+use crate::convert::Moment;
+use crate::cube::{self, Cube, Faces, Net, Order};
 use crate::eac::Eac;
 use crate::fisheye::DualFisheye;
+use crate::metadata::Metadata;
+use crate::plane::{Frame, FrameShape};
 use crate::projection::{Equirect, Projection};
 use crate::video::{Arrangement, Choice, Video, VideoError, VideoProblem, check_size, is_of_two_circles};
 
-/// A video of panoramas.
+/// Frames in which a cross is looked for: two seconds that are dark, or show a title, are passed over.
+const FRAMES_LOOKED_AT: usize = 60;
+
+/// A video of the whole sphere.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Film {
     /// The video that its frames come from.
@@ -22,11 +32,13 @@ pub struct Film {
     pub eac: Option<Eac>,
     /// Two fisheye circles.
     pub fisheye: Option<DualFisheye>,
+    /// A cross, or a strip.
+    pub cube: Option<Cube>,
     is_stereo: bool,
 }
 
 impl Film {
-    /// Looks at a video file. `is_stereo`: top and bottom are two eyes, of which the upper is taken.
+    /// Looks at a video of panoramas. `is_stereo`: top and bottom are two eyes, of which the upper is taken.
     ///
     /// # Errors
     /// As [`Video::open`]; its frames are no panoramas.
@@ -37,6 +49,33 @@ impl Film {
         limits: [u32; 2],
         silence: Duration,
         stop: &AtomicBool,
+    ) -> Result<Self, VideoError> {
+        Self::of_shape(path, choice, is_stereo, limits, silence, stop, is_panorama)
+    }
+
+    /// Looks at a video whose frames are panoramas, or the faces of a cube, as [`Self::of_cube`] says then.
+    ///
+    /// # Errors
+    /// As [`Video::open`].
+    pub fn of_any_shape(
+        path: &Path,
+        choice: Choice,
+        is_stereo: bool,
+        limits: [u32; 2],
+        silence: Duration,
+        stop: &AtomicBool,
+    ) -> Result<Self, VideoError> {
+        Self::of_shape(path, choice, is_stereo, limits, silence, stop, |_| true)
+    }
+
+    fn of_shape(
+        path: &Path,
+        choice: Choice,
+        is_stereo: bool,
+        limits: [u32; 2],
+        silence: Duration,
+        stop: &AtomicBool,
+        is_one: impl Fn([u32; 2]) -> bool,
     ) -> Result<Self, VideoError> {
         let video = Video::arranged(path, None, choice, limits, silence, stop, |streams| {
             if is_of_two_circles(path) {
@@ -49,7 +88,7 @@ impl Film {
             };
             let size = arrangement.size(streams[0]);
             check_size(size, limits)?;
-            if arrangement != Arrangement::Stacked && size[0] != 2 * size[1] {
+            if arrangement != Arrangement::Stacked && !is_one(size) {
                 return Err(VideoProblem::Shape(size));
             }
             Ok(arrangement)
@@ -57,7 +96,33 @@ impl Film {
         let [width, height] = video.size;
         let eac =
             (video.arrangement == Arrangement::Stacked).then(|| Eac::of_stream(width, height / 2)).flatten();
-        Ok(Self { video, eac, fisheye: None, is_stereo })
+        Ok(Self { video, eac, fisheye: None, cube: None, is_stereo })
+    }
+
+    /// The same film, whose frames are the faces of a cube; `net` is one of their size.
+    #[must_use]
+    pub fn of_cube(self, net: Net, order: Order) -> Self {
+        let side = self.video.size[0] / net.grid()[0];
+        Self { cube: Some(Cube { faces: Faces::of_net(net, order, side) }), ..self }
+    }
+
+    /// Whether its frames, which have the size of such a net, are crosses: by the first that tells it.
+    ///
+    /// # Errors
+    /// ffmpeg fails.
+    pub fn shows_cross(&self, net: Net, level: Level, stop: &AtomicBool) -> Result<bool, VideoError> {
+        let faces = Faces::of_net(net, Order::default(), self.video.size[0] / net.grid()[0]);
+        let mut reader = self.video.start(stop)?;
+        let (mut frame, all) = (Frame::default(), [[0, i32::MAX / 2]; 3]);
+        for index in 0..self.video.frames.min(FRAMES_LOOKED_AT) {
+            if !reader.read(&self.video, index, &all, level, &mut frame)? {
+                break;
+            }
+            if let Some(is_cross) = cube::shows_cross(&faces, &frame) {
+                return Ok(is_cross);
+            }
+        }
+        Ok(false)
     }
 
     /// Looks at a video of two fisheye circles, described by `lenses`: both in one stream, each in one of two streams,
@@ -88,7 +153,7 @@ impl Film {
             check_size(canvas, limits)?;
             Ok(arrangement)
         })?;
-        Ok(Self { video, eac: None, fisheye: Some(lenses.clone()), is_stereo: false })
+        Ok(Self { video, eac: None, fisheye: Some(lenses.clone()), cube: None, is_stereo: false })
     }
 
     /// The same film with at most so many frames, spread evenly over it.
@@ -107,11 +172,32 @@ impl Film {
     #[must_use]
     pub fn projection(&self) -> Projection {
         let [width, height] = self.video.size;
-        match (&self.fisheye, self.eac) {
-            (Some(fisheye), _) => Projection::Fisheye(fisheye.clone()),
+        if let Some(fisheye) = &self.fisheye {
+            return Projection::Fisheye(fisheye.clone());
+        }
+        match (&self.cube, self.eac) {
+            (Some(cube), _) => Projection::Cube(cube.clone()),
             (None, Some(eac)) => Projection::Eac(eac),
             (None, None) => Projection::Equirect(Equirect::whole(width, height)),
         }
+    }
+
+    /// Shape of its frames as they are sampled: those of a cube are folded.
+    #[must_use]
+    pub fn shape(&self) -> FrameShape {
+        let stored = self.video.shape();
+        self.cube.as_ref().map_or_else(|| stored.clone(), |cube| cube.folded(&stored))
+    }
+
+    /// A frame that was read whole, as it is sampled.
+    #[must_use]
+    pub fn moment(&self, mut frame: Frame) -> Moment {
+        if let Some(cube) = &self.cube {
+            let mut folded = Frame::default();
+            cube.fold(&frame, &mut folded);
+            frame = folded;
+        }
+        Moment { frame, projection: self.projection(), metadata: Metadata::default(), bits: 8 }
     }
 
     /// Which frames are taken: for a hash of the settings, in the words of version 0.1.
@@ -126,11 +212,19 @@ impl Film {
         if let Some(lenses) = &self.fisheye {
             text += &format!(" {lenses:?}");
         }
+        if let Some(cube) = &self.cube {
+            text += &format!(" {}", cube.faces.text());
+        }
         if let Some(picks) = video.picks() {
             text += &format!(" {picks:?}");
         }
         text
     }
+}
+
+/// Whether frames of this size are panoramas.
+fn is_panorama([width, height]: [u32; 2]) -> bool {
+    width == 2 * height
 }
 
 /// The layout of a GoPro MAX file, by the sizes of its streams.

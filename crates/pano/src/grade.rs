@@ -16,6 +16,8 @@ use crate::plane::{Colour, Frame};
 
 /// Bytes that a grade takes at most: its list of rows, and those of the chromas that R'G'B' has (two in five).
 pub const MOST_BYTES: u64 = 65_536 * 16 + 28_000 * 784;
+/// Bytes that one of a single frame takes at most, where there is no LUT: it has one chroma of 4x4.
+pub const QUICK_BYTES: u64 = 65_536 * 16 + 28_000 / 16 * 784;
 
 /// Encoded value from which on the gains of lenses and frames fade to 1.
 const BURNT_FROM: f32 = 0.94;

@@ -140,9 +140,11 @@ fn largest(input: &Input) -> Picture {
     match input {
         Input::Panoramas(source) => match &source.film {
             Some(film) => {
-                let pixels = film.video.size.map(u64::from).iter().product();
+                let pixels: u64 = film.video.size.map(u64::from).iter().product();
+                // A cube is there twice for a moment: as it is stored, and folded with its frames.
+                let folded = if film.cube.is_some() { pixels * 7 / 4 } else { 0 };
                 // Planes of 4:2:0 with their padding, and halves of them.
-                Picture { decoded: pixels * 17 / 8, pixels }
+                Picture { decoded: pixels * 17 / 8 + folded, pixels }
             }
             None => {
                 source.frames.iter().map(|frame| of_files(source, &frame.files)).max().unwrap_or_default()

@@ -6,7 +6,6 @@ use std::sync::{Mutex, PoisonError};
 use gausset_pano::convert::{self, Moment, Step};
 use gausset_pano::film::Film;
 use gausset_pano::frames::SourceFrame;
-use gausset_pano::metadata::Metadata;
 use gausset_pano::plane::Frame;
 use gausset_pano::video;
 
@@ -75,9 +74,7 @@ fn read<'a>(
     let Pipe::Open(reader) = pipe else { return Err(Trouble::End) };
     let mut frame = Frame::default();
     match reader.read(&film.video, index, &[], job.level, &mut frame) {
-        Ok(true) => {
-            Ok(Moment { frame, projection: film.projection(), metadata: Metadata::default(), bits: 8 })
-        }
+        Ok(true) => Ok(film.moment(frame)),
         Ok(false) => Err(Trouble::End),
         Err(error) => {
             *pipe = Pipe::Broken;

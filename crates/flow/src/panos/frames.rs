@@ -8,9 +8,10 @@ use gausset_core::RgbImage8;
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
 use gausset_pano::film::Film;
 use gausset_pano::fisheye::DualFisheye;
-use gausset_pano::selection::{Selection, Shows, THUMBNAIL, most_shown, sheet};
+use gausset_pano::selection::{Selection, Shows, SmallFrames, THUMBNAIL, most_shown, sheet};
 use gausset_pano::video::{Choice, Video};
 
+use super::shape::{ShapeChoice, Told};
 use super::source::shows;
 use super::track::TrackChoice;
 use crate::film_frames::{Rates, SelectChoice, select};
@@ -35,8 +36,10 @@ pub struct FramesOptions {
     pub output: PathBuf,
     /// The picture of the frames that are kept.
     pub sheet: PathBuf,
-    /// What the frames show; `None` = panoramas if they are twice as wide as high.
+    /// What the frames show; `None` = the sphere if their shape says so.
     pub kind: Option<FilmKind>,
+    /// What they look like, if they show the sphere.
+    pub shape: ShapeChoice,
     /// By what frames are chosen; here all of them may be shown, too.
     pub select: SelectChoice,
     /// Frames a second, by time.
@@ -69,6 +72,7 @@ impl FramesOptions {
             sheet: output.with_extension("png"),
             output,
             kind: None,
+            shape: ShapeChoice::default(),
             select: SelectChoice::default(),
             fps: None,
             start: 0.0,
@@ -121,36 +125,43 @@ impl FramesOptions {
         let choice = Choice { start: self.start, end: self.end, ..Choice::default() };
         let (limits, silence) = ([16_384; 2], Duration::from_secs(self.tool_timeout));
         let plain = || Video::open(&self.input, choice.clone(), limits, silence, host.stop());
-        let film = || Film::open(&self.input, choice.clone(), self.is_stereo, limits, silence, host.stop());
+        let film =
+            || Film::of_any_shape(&self.input, choice.clone(), self.is_stereo, limits, silence, host.stop());
+        let is_said = self.shape != ShapeChoice::default();
         if let Some(lens) = &self.lens {
-            if self.is_stereo || self.kind == Some(FilmKind::Ordinary) {
-                return Err(Failure::usage("⟨lens⟩: goes with neither ⟨stereo⟩ nor ⟨kind = ordinary⟩"));
+            if self.is_stereo || is_said || self.kind == Some(FilmKind::Ordinary) {
+                return Err(Failure::usage(
+                    "⟨lens⟩: goes with none of ⟨stereo⟩, ⟨from⟩ and ⟨kind = ordinary⟩",
+                ));
             }
             let lenses = DualFisheye::read(lens).map_err(|e| Failure::new("lens", e))?;
             let film = Film::of_lenses(&self.input, &lenses, choice, limits, silence, host.stop())?;
             let shows = shows(&film);
             return Ok((film.video, shows));
         }
-        let kind = match self.kind {
-            Some(kind) => kind,
-            None if self.is_stereo
-                || self.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("360")) =>
-            {
-                FilmKind::Panorama
-            }
-            None => {
-                let [width, height] = plain()?.size;
-                if width == 2 * height { FilmKind::Panorama } else { FilmKind::Ordinary }
-            }
+        if is_said && self.kind == Some(FilmKind::Ordinary) {
+            return Err(Failure::usage(
+                "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: go with ⟨kind = panorama⟩; leave one of both out",
+            ));
+        }
+        let is_of_camera = self.input.extension().is_some_and(|e| e.eq_ignore_ascii_case("360"));
+        let is_sphere = self.kind == Some(FilmKind::Panorama) || self.is_stereo || is_said || is_of_camera;
+        let of_sphere = |film: Film| {
+            let shows = shows(&film);
+            (film.video, shows)
         };
-        Ok(match kind {
-            FilmKind::Ordinary => (plain()?, Shows::Pinhole),
-            FilmKind::Panorama => {
-                let film = film()?;
-                let shows = shows(&film);
-                (film.video, shows)
-            }
-        })
+        if is_sphere {
+            return Ok(of_sphere(self.shape.of_film(film()?, host)?));
+        }
+        let video = plain()?;
+        // What has the shape of a film of the sphere may still have odd sides.
+        if self.kind.is_none()
+            && let Ok(film) = film()
+            && let Told::Film(film) = self.shape.told(film, host)?
+        {
+            return Ok(of_sphere(*film));
+        }
+        Ok((video, Shows::Pinhole))
     }
 }
 
@@ -177,7 +188,7 @@ pub fn frames(options: &FramesOptions, is_dry: bool, host: &mut Host<'_>) -> Res
     if is_dry {
         return Ok(selection);
     }
-    let pictures = host.unless_stopped(thumbnails(&video, &selection, host))?;
+    let pictures = host.unless_stopped(thumbnails(&video, &shows, &selection, host))?;
     selection.write(&options.output, options.overwrite)?;
     let png = gausset_io::image::encode::png_rgb8(&sheet(&selection, &pictures));
     let png = png.map_err(|e| Failure::new("write", e))?;
@@ -192,14 +203,23 @@ fn write(path: &Path, bytes: &[u8], overwrite: Overwrite) -> Result<(), Failure>
 }
 
 /// The kept frames as small pictures, at most as many as are shown, spread evenly.
-fn thumbnails(video: &Video, selection: &Selection, host: &Host<'_>) -> Result<Vec<RgbImage8>, Failure> {
+fn thumbnails(
+    video: &Video,
+    shows: &Shows,
+    selection: &Selection,
+    host: &Host<'_>,
+) -> Result<Vec<RgbImage8>, Failure> {
     let picks = selection.picks();
     let count = picks.len().min(most_shown());
     let shown: Vec<usize> = (0..count).map(|k| picks[k * picks.len() / count]).collect();
-    let [width, height] = video.size.map(|side| side as usize);
+    let [width, height] = match shows {
+        // As panoramas.
+        Shows::Folded(_) => [2, 1],
+        Shows::Sphere | Shows::Pinhole => video.size.map(|side| side as usize),
+    };
     let height = (THUMBNAIL * height / width.max(1)).clamp(2, 4 * THUMBNAIL) & !1;
     let size = [THUMBNAIL as u32, height as u32];
-    let mut reader = video.start_small(size, false, host.stop())?;
+    let mut reader = SmallFrames::start(video, shows, size, false, host.stop())?;
     let (mut pictures, mut data, mut frame) = (Vec::new(), Vec::new(), 0);
     for &wanted in &shown {
         while frame <= wanted {

@@ -30,7 +30,7 @@ pub use masked::{MaskShare, Removal};
 pub use masks::MasksOptions;
 pub use run::{PanoOptions, PanoRun};
 pub use shape::{ShapeChoice, SourceShape};
-pub use source::FrameChoice;
+pub use source::{FrameChoice, is_picture};
 pub use split::{Lenses, SplitOptions, ViewChoice};
 pub use still::{StillChoice, StillMasks};
 pub use track::{TrackChoice, TrackOffset};

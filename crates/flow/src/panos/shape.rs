@@ -1,17 +1,19 @@
-//! What a picture is: a panorama, or a cube in a cross, a strip or six faces. Told by its shape, asked where that says
-//! too little.
+//! What a picture, or a frame of a film, is: a panorama, or a cube in a cross, a strip or six faces. Told by its shape,
+//! asked where that says too little.
 
 use std::path::Path;
 
 use gausset_compute::{VectorLevel, level};
 use gausset_pano::cube::{self, Cube, Face, Faces, MAX_SIDE, Net, Order};
+use gausset_pano::film::Film;
 use gausset_pano::frames::SourceFrame;
 use gausset_pano::jpeg::Decoder;
 use gausset_pano::load::{self, Limits, Opened};
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::Projection;
+use gausset_pano::video::VideoProblem;
 
-use crate::Failure;
+use crate::{Failure, Host};
 
 /// What pictures of the sphere look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +43,30 @@ impl SourceShape {
         }
     }
 }
+
+/// What a film is.
+pub(super) enum Told {
+    /// One that shows the sphere.
+    Film(Box<Film>),
+    /// Its shape says too little, or the wrong thing: why it cannot be used.
+    Unclear(Failure),
+}
+
+/// What the size of a picture tells.
+enum BySize {
+    Panorama,
+    Net(Net),
+    /// If what a cross leaves empty is of one colour.
+    PerhapsCross(Net),
+    /// Too little, or the wrong thing: what is told of it.
+    Unclear(String),
+    /// One face, or two eyes.
+    Square,
+    Other,
+}
+
+/// What is told of a picture that has the shape of a cross, and no empty corners.
+const NO_CORNERS: &str = "may be a cross, but its corners are not of one colour (expected a panorama of 2:1, or a cross); say ⟨from = cross⟩ if it is one";
 
 /// What is said about the pictures of a source; all that is missing is told by their shape.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -137,50 +163,120 @@ impl ShapeChoice {
         let size = first.upright_size();
         let [w, h] = size;
         let path = first.path.display().to_string();
-        let failed = |what: String| Failure::new("frames", format!("{path}: picture: {w}x{h} px {what}"));
-        let net = Net::of_size(size);
-        let net = match (self.from, net) {
-            (Some(SourceShape::Cross), Some(net)) if net.is_cross() => net,
-            (Some(SourceShape::Cross), _) => {
-                return Err(failed("is no cross (expected 4 by 3 or 3 by 4 square faces)".to_owned()));
-            }
-            (Some(SourceShape::Strip), Some(net)) if !net.is_cross() => net,
-            (Some(SourceShape::Strip), _) => {
-                let what = "is no strip (expected 6 by 1, 1 by 6, 3 by 2 or 2 by 3 square faces)";
-                return Err(failed(what.to_owned()));
-            }
-            // What says itself where it lies on the sphere is no cube.
-            _ if first.equirect(false).is_ok() => return Ok(None),
-            (None, Some(net)) if net.is_cross() => {
+        let failed = |what: &str| Failure::new("frames", format!("{path}: picture: {w}x{h} px {what}"));
+        let net = match self.by_size(size, first.equirect(false).is_ok()) {
+            BySize::Net(net) => net,
+            BySize::PerhapsCross(net) => {
                 let faces = Faces::of_net(net, Order::default(), w / net.grid()[0]);
                 if !self.looks_empty(first, &faces)? {
-                    return Err(failed(
-                        "may be a cross, but its corners are not of one colour (expected a panorama of 2:1, or a cross); say ⟨from = cross⟩ if it is one".to_owned(),
-                    ));
+                    return Err(failed(NO_CORNERS));
                 }
                 net
             }
-            (None, Some(Net::Strip6x1 | Net::Strip1x6)) => net.unwrap_or(Net::Strip6x1),
-            (None, Some(net)) if self.is_of_strip() => net,
-            (None, Some(net)) => {
-                return Err(failed(format!(
-                    "may be a strip of {} faces, or a photograph (expected a panorama of 2:1); say ⟨from = strip⟩ if it is one",
-                    net.name()
-                )));
-            }
-            _ if w == h => {
+            BySize::Unclear(what) => return Err(failed(&what)),
+            BySize::Square => {
                 return Err(failed(
-                    "may be a face of a cube, or two eyes (expected a panorama of 2:1); name six faces NAME_right, NAME_left, NAME_up, NAME_down, NAME_front, NAME_back, or say ⟨stereo = tb⟩".to_owned(),
+                    "may be a face of a cube, or two eyes (expected a panorama of 2:1); name six faces NAME_right, NAME_left, NAME_up, NAME_down, NAME_front, NAME_back, or say ⟨stereo = tb⟩",
                 ));
             }
-            _ => return Ok(None),
+            BySize::Panorama | BySize::Other => return Ok(None),
         };
         if net.is_cross() {
             self.without_order()?;
         }
         let side = w / net.grid()[0];
-        check_side(&path, side)?;
+        check_side(&path, "picture", side)?;
         Ok(Some(Faces::of_net(net, self.order(), side)))
+    }
+
+    /// What a size says, with what was said.
+    fn by_size(&self, size: [u32; 2], is_panorama: bool) -> BySize {
+        let of_net = Net::of_size(size);
+        match (self.from, of_net) {
+            (Some(SourceShape::Cross), Some(net)) if net.is_cross() => BySize::Net(net),
+            (Some(SourceShape::Cross), _) => {
+                BySize::Unclear("is no cross (expected 4 by 3 or 3 by 4 square faces)".to_owned())
+            }
+            (Some(SourceShape::Strip), Some(net)) if !net.is_cross() => BySize::Net(net),
+            (Some(SourceShape::Strip), _) => BySize::Unclear(
+                "is no strip (expected 6 by 1, 1 by 6, 3 by 2 or 2 by 3 square faces)".to_owned(),
+            ),
+            // What says itself where it lies on the sphere is no cube.
+            _ if is_panorama => BySize::Panorama,
+            (None, Some(net)) if net.is_cross() => BySize::PerhapsCross(net),
+            (None, Some(net @ (Net::Strip6x1 | Net::Strip1x6))) => BySize::Net(net),
+            (None, Some(net)) if self.is_of_strip() => BySize::Net(net),
+            (None, Some(net)) => BySize::Unclear(format!(
+                "may be a strip of {} faces, or a photograph (expected a panorama of 2:1); say ⟨from = strip⟩ if it is one",
+                net.name()
+            )),
+            _ if size[0] == size[1] => BySize::Square,
+            _ => BySize::Other,
+        }
+    }
+
+    /// A film, whose frames are panoramas, both streams of a GoPro MAX, crosses or strips.
+    ///
+    /// # Errors
+    /// Frames that are not what was said, or that may be several things; ffmpeg fails.
+    pub(super) fn of_film(&self, film: Film, host: &Host<'_>) -> Result<Film, Failure> {
+        match self.told(film, host)? {
+            Told::Film(film) => Ok(*film),
+            Told::Unclear(failure) => Err(failure),
+        }
+    }
+
+    /// [`Self::of_film`], which leaves it to the caller what becomes of frames that their shape does not tell.
+    ///
+    /// # Errors
+    /// As [`Self::of_film`].
+    pub(super) fn told(&self, film: Film, host: &Host<'_>) -> Result<Told, Failure> {
+        if self.from == Some(SourceShape::Faces) {
+            return Err(Failure::usage(
+                "⟨from = faces⟩: is for folders with six pictures a frame (found a video); say ⟨from = cross⟩ or ⟨from = strip⟩",
+            ));
+        }
+        if film.eac.is_some() {
+            if *self != Self::default() {
+                return Err(Failure::usage(
+                    "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: are for panoramas and cubes (found GoPro MAX streams)",
+                ));
+            }
+            return Ok(Told::Film(Box::new(film)));
+        }
+        let size = film.video.size;
+        let [w, h] = size;
+        let path = film.video.path.display().to_string();
+        let unclear = |what: &str| {
+            Ok(Told::Unclear(Failure::new("video", format!("{path}: video: {w}x{h} px {what}"))))
+        };
+        let net = match self.by_size(size, w == 2 * h) {
+            BySize::Net(net) => net,
+            BySize::PerhapsCross(net) => {
+                let level =
+                    level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
+                if !host.unless_stopped(film.shows_cross(net, level, host.stop()))? {
+                    return unclear(NO_CORNERS);
+                }
+                net
+            }
+            BySize::Unclear(what) => return unclear(&what),
+            BySize::Panorama => {
+                self.without_order()?;
+                return Ok(Told::Film(Box::new(film)));
+            }
+            BySize::Square | BySize::Other => {
+                return Ok(Told::Unclear(Failure::new(
+                    "video",
+                    format!("{path}: video: {}", VideoProblem::Shape(size)),
+                )));
+            }
+        };
+        if net.is_cross() {
+            self.without_order()?;
+        }
+        check_side(&path, "video", w / net.grid()[0])?;
+        Ok(Told::Film(Box::new(film.of_cube(net, self.order()))))
     }
 
     fn looks_empty(&self, first: &mut Opened, faces: &Faces) -> Result<bool, Failure> {
@@ -235,7 +331,7 @@ impl ShapeChoice {
                 format!("{path}: frames: {name}{missing} is missing (expected six faces: right, left, up, down, front, back)"),
             )
         })?;
-        check_side(&file.display().to_string(), w)?;
+        check_side(&file.display().to_string(), "picture", w)?;
         if w > limits.width {
             return Ok(None);
         }
@@ -255,11 +351,11 @@ fn clear_net(size: [u32; 2]) -> Option<Net> {
     Net::of_size(size).filter(|net| !matches!(net, Net::Strip3x2 | Net::Strip2x3))
 }
 
-fn check_side(path: &str, side: u32) -> Result<(), Failure> {
+fn check_side(path: &str, what: &str, side: u32) -> Result<(), Failure> {
     if !(16..=MAX_SIDE).contains(&side) {
         return Err(Failure::new(
             "frames",
-            format!("{path}: picture: faces of {side} px (expected 16..{MAX_SIDE})"),
+            format!("{path}: {what}: faces of {side} px (expected 16..{MAX_SIDE})"),
         ));
     }
     Ok(())

@@ -63,6 +63,22 @@ impl Default for FrameChoice {
     }
 }
 
+impl FrameChoice {
+    /// Refuses what only a video has.
+    fn not_of_video(&self, found: &str) -> Result<(), Failure> {
+        let Self { fps, start, end, sharpest_of, select, .. } = self;
+        if fps.is_some() || end.is_some() || *start != 0.0 || *sharpest_of != 1 {
+            return Err(Failure::usage(format!(
+                "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: are for videos (found {found})"
+            )));
+        }
+        if *select != SelectChoice::default() {
+            return Err(Failure::usage(format!("⟨select⟩, ⟨step⟩: are for videos (found {found})")));
+        }
+        Ok(())
+    }
+}
+
 /// Footage that was looked at.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -86,8 +102,9 @@ pub struct Source {
     pub limits: Limits,
 }
 
-/// Pictures that panoramas come in.
-pub(crate) fn is_picture(extension: &OsStr) -> bool {
+/// Whether pictures of the sphere come in files with this extension.
+#[must_use]
+pub fn is_picture(extension: &OsStr) -> bool {
     ["jpg", "jpeg", "insp", "png", "tif", "tiff"].iter().any(|known| extension.eq_ignore_ascii_case(known))
 }
 
@@ -173,6 +190,7 @@ impl Source {
     }
 
     fn of_picture(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
+        choice.not_of_video("a picture")?;
         let stem = input.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
         let frames = vec![source_frame(&stem, vec![input.to_owned()])];
         if let Some(lenses) = lenses_of(choice)? {
@@ -208,19 +226,21 @@ impl Source {
         // What is chosen one by one is chosen among all.
         let chosen = Choice { fps: if wanted.is_none() { fps } else { None }, start, end, sharpest_of };
         let largest = [limits.width, limits.height];
-        if choice.shape != ShapeChoice::default() {
-            return Err(Failure::usage(
-                "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: are for pictures (found a video; its frames must be panoramas)",
-            ));
-        }
         let film = match lenses_of(choice)? {
             Some(_) if is_stereo => {
-                return Err(Failure::usage("⟨stereo⟩: is for panoramas (found other frames)"));
+                return Err(Failure::usage("⟨stereo⟩: is for panoramas and cubes (found ⟨lens⟩)"));
             }
-            Some(lenses) => Film::of_lenses(input, &lenses, chosen, largest, silence, host.stop()),
-            None => Film::open(input, chosen, is_stereo, largest, silence, host.stop()),
+            Some(_) if choice.shape != ShapeChoice::default() => {
+                return Err(Failure::usage(
+                    "⟨from⟩, ⟨from-faces⟩, ⟨from-turns⟩: are for panoramas and cubes (found ⟨lens⟩)",
+                ));
+            }
+            Some(lenses) => Film::of_lenses(input, &lenses, chosen, largest, silence, host.stop())?,
+            None => {
+                let film = Film::of_any_shape(input, chosen, is_stereo, largest, silence, host.stop())?;
+                choice.shape.of_film(film, host)?
+            }
         };
-        let film = film.map_err(|e| Failure::new("video", e))?;
         let around = film.projection().pixels_around();
         let film = match choice.max_frames {
             Some(most) if wanted.is_none() => film.at_most(most as usize),
@@ -236,15 +256,8 @@ impl Source {
     }
 
     fn of_folder(input: &Path, choice: &FrameChoice, limits: Limits) -> Result<Self, Failure> {
-        let FrameChoice { fps, start, end, sharpest_of, is_stereo, .. } = *choice;
-        if fps.is_some() || end.is_some() || start != 0.0 || sharpest_of != 1 {
-            return Err(Failure::usage(
-                "⟨fps⟩, ⟨start⟩, ⟨end⟩, ⟨sharpest-of⟩: are for videos (found a folder)",
-            ));
-        }
-        if choice.select != SelectChoice::default() {
-            return Err(Failure::usage("⟨select⟩, ⟨step⟩: are for videos (found a folder)"));
-        }
+        choice.not_of_video("a folder")?;
+        let is_stereo = choice.is_stereo;
         let listed = list_frames(input)?;
         if let Some(lenses) = lenses_of(choice)? {
             return Ok(Self::of_projection(choose(listed, choice), Projection::Fisheye(lenses), limits));

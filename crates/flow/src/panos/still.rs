@@ -12,7 +12,7 @@ use gausset_pano::film::Film;
 use gausset_pano::load::rgb_from_ycbcr;
 use gausset_pano::plane::{Colour, Frame, Plane};
 use gausset_pano::projection::Projection;
-use gausset_pano::selection::Shows;
+use gausset_pano::selection::SmallFrames;
 use gausset_pano::sphere_mask::SphereMask;
 use gausset_pano::sphere_mask::still::{MOST_FRAMES, StillAxes, StillFinder, StillPatch};
 
@@ -245,15 +245,10 @@ fn look_at_film(
     finder: &mut StillFinder,
     host: &mut Host<'_>,
 ) -> Result<Looked, Failure> {
-    if shows(film) != Shows::Sphere {
-        return Err(Failure::usage(
-            "⟨still-patch⟩: is for panoramas, and videos of them (found streams or circles; cut pictures first)",
-        ));
-    }
     let all = film.video.picks().map(<[usize]>::to_vec);
     let film = film.clone().at_most(MOST_FRAMES);
     let size = [WIDTH as u32, WIDTH as u32 / 2];
-    let mut reader = film.video.start_small(size, false, host.stop())?;
+    let mut reader = SmallFrames::start(&film.video, &shows(&film), size, false, host.stop())?;
     let (mut data, mut frame, mut looked) = (Vec::new(), 0, Vec::new());
     let picks = film.video.picks().map(<[usize]>::to_vec);
     let place = |picks: &Option<Vec<usize>>, frame: usize| match picks {

@@ -7,6 +7,7 @@ mod axes;
 mod bounds;
 mod bytes;
 mod colmap;
+mod cube_films;
 mod demo;
 mod devtools;
 mod doctor;

@@ -1,9 +1,7 @@
 //! `gausset mask` and `pano run --mask-model` from end to end: the room with a red figure whose pixels are known, as
 //! pictures and as a film, and a net that finds what is red.
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use gausset_compute::Pool;
 use gausset_core::{Pose, RgbImage8, se3};
@@ -16,9 +14,8 @@ use gausset_pano::projection::Projection;
 use gausset_pano::unproject::Unprojection;
 use gausset_scenes::room::{self, Room};
 use gausset_testkit::onnx::Net;
-use gausset_testkit::skip_for_tool;
 
-use crate::support::Workshop;
+use crate::support::{Workshop, film};
 
 /// Something round in the room.
 #[derive(Clone, Copy)]
@@ -66,28 +63,6 @@ fn panorama(balls: &[Ball], pose: &Pose, width: usize) -> RgbImage8 {
         }
     }
     picture
-}
-
-/// Writes a film without losses; false, and said, where there is no ffmpeg.
-fn film(test: &str, path: &Path, width: usize, frames: &[RgbImage8]) -> bool {
-    let size = format!("{width}x{}", width / 2);
-    let ffmpeg = Command::new("ffmpeg")
-        .args(["-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size, "-r", "5", "-i", "-"])
-        .args(["-c:v", "libx264", "-preset", "ultrafast", "-qp", "0", "-pix_fmt", "yuv420p"])
-        .arg(path)
-        .stdin(Stdio::piped())
-        .spawn();
-    let Ok(mut ffmpeg) = ffmpeg else {
-        skip_for_tool(test, "ffmpeg is not installed");
-        return false;
-    };
-    let mut stdin = ffmpeg.stdin.take().expect("a pipe");
-    for frame in frames {
-        stdin.write_all(&frame.data).expect("ffmpeg takes frames");
-    }
-    drop(stdin);
-    assert!(ffmpeg.wait().expect("ffmpeg ends").success());
-    true
 }
 
 /// Width of the panoramas of most tests, px.

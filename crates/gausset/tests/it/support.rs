@@ -1,13 +1,16 @@
 //! Starting the program, and a data set that is small enough to train on in a second.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use gausset_compute::{Pool, VectorLevel, level};
+use gausset_core::RgbImage8;
 use gausset_pano::jpeg::encode_planes;
 use gausset_scenes::panorama::detailed;
 use gausset_scenes::{tiny, write_dataset};
+use gausset_testkit::skip_for_tool;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -85,6 +88,28 @@ pub(crate) fn write_walk(folder: &Path, count: u32) {
         let bytes = encode_planes(256, &detailed(256, k, &Pool::new(1)), 90, level);
         std::fs::write(folder.join(format!("p{k}.jpg")), bytes).expect("a panorama");
     }
+}
+
+/// Writes a film without losses; false, and said, where there is no ffmpeg.
+pub(crate) fn film(test: &str, path: &Path, width: usize, frames: &[RgbImage8]) -> bool {
+    let size = format!("{width}x{}", width / 2);
+    let ffmpeg = Command::new("ffmpeg")
+        .args(["-v", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size, "-r", "5", "-i", "-"])
+        .args(["-c:v", "libx264", "-preset", "ultrafast", "-qp", "0", "-pix_fmt", "yuv420p"])
+        .arg(path)
+        .stdin(Stdio::piped())
+        .spawn();
+    let Ok(mut ffmpeg) = ffmpeg else {
+        skip_for_tool(test, "ffmpeg is not installed");
+        return false;
+    };
+    let mut stdin = ffmpeg.stdin.take().expect("a pipe");
+    for frame in frames {
+        stdin.write_all(&frame.data).expect("ffmpeg takes frames");
+    }
+    drop(stdin);
+    assert!(ffmpeg.wait().expect("ffmpeg ends").success());
+    true
 }
 
 /// A script that stands in for a program.

@@ -301,6 +301,13 @@ impl Encoder {
         self.out.extend([0xFF, 0xD9]);
         &self.out
     }
+
+    /// [`Self::finish`] of an encoder that makes no other picture.
+    #[must_use]
+    pub fn into_bytes(mut self) -> Vec<u8> {
+        self.finish();
+        self.out
+    }
 }
 
 #[cfg(test)]

@@ -76,5 +76,5 @@ fn encode<'a>(
         }
         encoder.band(level, &band);
     }
-    encoder.finish().to_vec()
+    encoder.into_bytes()
 }

@@ -4,6 +4,7 @@
 //! measure  the first pass over a film: small grey pictures through motion::Scout      choose  which frames, and why
 //! along    how far the film has come: parallax, or the metres of a track
 //! record   frames.jsonl: all of it, a line a frame                                    sheet   the kept ones as a picture
+//! small    frames as small pictures, those of cubes, streams and circles as panoramas
 //! ```
 
 mod along;
@@ -11,13 +12,15 @@ mod choose;
 mod measure;
 mod record;
 mod sheet;
+mod small;
 
 use serde::{Deserialize, Serialize};
 
 pub use choose::choose;
-pub use measure::{Shows, measure, small_size};
+pub use measure::measure;
 pub use record::{FILE, Header, Line, Measured, Selection, SelectionError};
 pub use sheet::{THUMBNAIL, most_shown, sheet};
+pub use small::{Shows, SmallFrames, small_size};
 
 /// By what frames are chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -80,6 +80,9 @@ pub struct Measured {
     /// Sum of the lens file, if two fisheye circles are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lenses: Option<String>,
+    /// Grid, letters and turns of the faces, if they are cubes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cube: Option<String>,
     /// Version of the measurements.
     pub version: u32,
 }
@@ -88,12 +91,17 @@ impl Measured {
     /// What measurements of a video depend on.
     #[must_use]
     pub fn of(video: &Video, shows: &Shows) -> Self {
-        let lenses = match shows {
-            Shows::Folded(folded) => match &**folded {
-                Projection::Fisheye(lenses) => Some(lenses),
-                _ => None,
-            },
+        let folded = match shows {
+            Shows::Folded(folded) => Some(&**folded),
             Shows::Sphere | Shows::Pinhole => None,
+        };
+        let lenses = match folded {
+            Some(Projection::Fisheye(lenses)) => Some(lenses),
+            _ => None,
+        };
+        let cube = match folded {
+            Some(Projection::Cube(cube)) => Some(cube.faces.text()),
+            _ => None,
         };
         let file = source_frame("film", vec![video.path.clone()]);
         Self {
@@ -105,6 +113,7 @@ impl Measured {
             size: video.size,
             sphere: *shows != Shows::Pinhole,
             lenses: lenses.map(|lenses| format!("{:016x}", xxh3_64(lenses.to_json().as_bytes()))),
+            cube,
             version: MEASURED_VERSION,
         }
     }

@@ -101,6 +101,8 @@ fn view_bytes(settings: &Settings) -> u64 {
 fn film_demand(settings: &Settings, [width, height]: [u32; 2]) -> u64 {
     let pixels = u64::from(width) * u64::from(height);
     let mask = if settings.mask_command.is_some() { masks::MADE_BYTES * pixels } else { 0 };
+    // A cube is there twice: as it is stored, and folded with its frames.
+    let stored = if matches!(settings.projection(), Some(Projection::Cube(_))) { pixels * 7 / 4 } else { 0 };
     // Planes of 4:2:0 with their padding, and halves of them.
-    pixels * 17 / 8 + mask + view_bytes(settings)
+    pixels * 17 / 8 + stored + mask + view_bytes(settings)
 }

@@ -33,7 +33,7 @@ pub(super) struct Buffers {
     pub(super) frame: Frame,
     parts: Vec<Frame>,
     /// A cube before it is folded.
-    unfolded: Frame,
+    pub(super) unfolded: Frame,
     mask: Frame,
     cutter: Cutter,
 }
@@ -73,7 +73,9 @@ pub(super) fn cut(
         stacked(shared, source, buffers, ledger)?
     };
     ledger.turn_to(Doing::Mask);
-    let found = masks::load(shared, source, &buffers.frame, &mut buffers.mask)?;
+    let Buffers { frame, unfolded, mask, .. } = buffers;
+    let stored = if matches!(settings.projection(), Some(Projection::Cube(_))) { unfolded } else { frame };
+    let found = masks::load(shared, source, stored, mask)?;
     ledger.turn_to(Doing::Colour);
     let gains = colour(shared, index, &mut buffers.frame);
     ledger.turn_to(Doing::Cut);
@@ -128,11 +130,7 @@ fn colour(shared: &Shared<'_>, index: usize, frame: &mut Frame) -> Option<Vec<[f
     let gains = match settings.equalise {
         Equalise::Off => None,
         Equalise::Lenses => {
-            let projection = match &settings.film {
-                Some(film) => Some(film.projection()),
-                None => settings.projection.clone(),
-            };
-            let gains = projection.and_then(|p| grade_lenses(&p, &settings.colouring, frame));
+            let gains = settings.projection().and_then(|p| grade_lenses(&p, &settings.colouring, frame));
             gains.map(|gains| gains.to_vec())
         }
         Equalise::Frames => settings.frame_gains.get(index).map(|&gains| {

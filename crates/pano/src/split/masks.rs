@@ -92,25 +92,25 @@ pub(super) enum Found {
     File(MaskFile),
 }
 
-/// Decodes the mask of a frame, if it has one, into `out`.
+/// Decodes the mask of a frame, if it has one, into `out`; `stored` is the frame as its files have it.
 pub(super) fn load(
     shared: &Shared<'_>,
     source: &SourceFrame,
-    frame: &Frame,
+    stored: &Frame,
     out: &mut Frame,
 ) -> Result<Found, FrameError> {
     let settings = shared.settings;
     if let Some(command) = &settings.mask_command {
-        let mask = make(shared, command, source, frame, settings.film.is_some())?;
+        let mask = make(shared, command, source, stored, settings.film.is_some())?;
         if !mask.is_file() {
             return Ok(Found::Nowhere);
         }
-        decode(&mask, out, frame, settings)?;
+        decode(&mask, out, stored, settings)?;
         let _ = Disk.remove(&mask);
         return Ok(Found::Made);
     }
     match path_of(settings, source) {
-        Some(path) => decode(&path, out, frame, settings).map(Found::File),
+        Some(path) => decode(&path, out, stored, settings).map(Found::File),
         None => Ok(Found::Nowhere),
     }
 }
@@ -146,19 +146,12 @@ fn make(
 
 /// Decodes a mask that has the size of the frame; of a mask for two stacked eyes, the upper half. That of a cube is
 /// folded like its picture.
-fn decode(path: &Path, out: &mut Frame, frame: &Frame, settings: &Settings) -> Result<MaskFile, FrameError> {
+fn decode(path: &Path, out: &mut Frame, stored: &Frame, settings: &Settings) -> Result<MaskFile, FrameError> {
     let error = |what: String| FrameError::Frame(format!("{}: {what}", path.display()));
     let content = input::read(path, MAX_FILE_BYTES)
         .map_err(|e| error(format!("mask: {}", gausset_io::atomic::plain_reason(&e))))?;
     let picture = gausset_io::image::decode_mask(&content).map_err(|e| error(e.to_string()))?;
-    let cube = match &settings.projection {
-        Some(Projection::Cube(cube)) => Some(cube),
-        _ => None,
-    };
-    let [w, h] = match cube {
-        Some(cube) => cube.picture().map(|side| side as usize),
-        None => [frame.planes[0].width, frame.planes[0].height],
-    };
+    let [w, h] = [stored.planes[0].width, stored.planes[0].height];
     let (width, height) = (picture.width as usize, picture.height as usize);
     let is_both_eyes = settings.is_stereo && height == 2 * h;
     if width != w || (height != h && !is_both_eyes) {
@@ -171,7 +164,7 @@ fn decode(path: &Path, out: &mut Frame, frame: &Frame, settings: &Settings) -> R
     for (y, row) in picture.keep.chunks_exact(w).take(h).enumerate() {
         plane.row_mut(y as i32).copy_from_slice(row);
     }
-    if let Some(cube) = cube {
+    if let Some(Projection::Cube(cube)) = settings.projection() {
         let mut folded = Plane::default();
         cube.fold_plane(plane, &mut folded);
         *plane = folded;

@@ -24,7 +24,7 @@ pub(super) struct Key {
 impl Key {
     /// Of all frames of a film.
     pub(super) fn of_film(film: &Film) -> Self {
-        Self { projection: film.projection(), shape: film.video.shape(), tilt: [0.0, 0.0] }
+        Self { projection: film.projection(), shape: film.shape(), tilt: [0.0, 0.0] }
     }
 }
 

@@ -107,6 +107,11 @@ impl Settings {
         }
     }
 
+    /// How frames show the sphere, where that is known of all of them.
+    pub(super) fn projection(&self) -> Option<Projection> {
+        self.film.as_ref().map(Film::projection).or_else(|| self.projection.clone())
+    }
+
     /// The views of a frame, or of a lens that is a frame of its own.
     pub(super) fn views_of_frame(&self) -> &[View] {
         self.lenses.as_ref().map_or(&self.views, |lenses| &lenses.views)

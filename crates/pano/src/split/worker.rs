@@ -97,15 +97,22 @@ fn next_of_film(
     ledger: &mut Ledger<Doing>,
 ) -> Result<Option<usize>, LeftOut> {
     let plan = ledger.during(Doing::Tables, || shared.plans.get(Key::of_film(film), &shared.budget));
-    // A mask command sees the whole frame.
-    let all = [[-1, i32::MAX / 2]; 3];
     let own = shared.rows(&plan);
-    let rows = if shared.settings.mask_command.is_some() { all.as_slice() } else { own.as_slice() };
-    let into = (&mut buffers.frame, ledger);
+    // A mask command sees the whole frame, and a cube is folded whole.
+    let whole = shared.settings.mask_command.is_some() || film.cube.is_some();
+    let all = [[if film.cube.is_some() { 0 } else { -1 }, i32::MAX / 2]; 3];
+    let rows = if whole { all.as_slice() } else { own.as_slice() };
+    let Buffers { frame, unfolded, .. } = buffers;
+    let into = (if film.cube.is_some() { &mut *unfolded } else { &mut *frame }, &mut *ledger);
     match shared.turns.read(&film.video, shared.stop, rows, shared.work.level, into) {
         // What ended because it was to stop is not broken.
         Err(_) if shared.stop.load(Ordering::Relaxed) => Ok(None),
-        next => next,
+        next => {
+            if let (Some(cube), Ok(Some(_))) = (&film.cube, &next) {
+                ledger.during(Doing::Decode, || cube.fold(unfolded, frame));
+            }
+            next
+        }
     }
 }
 

@@ -1,17 +1,21 @@
-//! `gausset pano convert`: pictures of the sphere to panoramas, crosses, strips and faces.
+//! `gausset pano convert`: pictures and videos of the sphere to panoramas, crosses, strips and faces.
 
 use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use gausset_flow::panos::convert::{self as pano_convert, Converted, Target};
-use gausset_flow::panos::{ConvertOptions, FrameChoice};
+use gausset_flow::panos::{ConvertOptions, FrameChoice, is_picture};
+use gausset_flow::tool::SILENCE;
 use gausset_flow::{Failure, Host};
 use gausset_pano::cube::{Face, Net, Order};
 use gausset_pano::cutter::Format;
+use gausset_train::MemoryLimit;
 
 use super::colour::ColourArgs;
-use super::shape::{ShapeArgs, parse_faces, parse_turns};
+use super::shape::{parse_faces, parse_turns};
+use super::split::ChoiceArgs;
+use super::track::TrackFileArgs;
 use crate::Ending;
 use crate::commands::making::{MakingArgs, make};
 use crate::console::Console;
@@ -24,16 +28,17 @@ Examples:
   gausset pano convert cross.png pano.png --to equirect
   gausset pano convert walk/ faces/ --to faces --format png     walk_01_right.png, walk_01_left.png ...
   gausset pano convert strip.jpg pano.jpg --to equirect --from strip --from-faces lfrbud
+  gausset pano convert tour.mp4 frames/ --to equirect           frame_000000.jpg ...: those that split takes
 Finished pictures of a folder are kept: the same command goes on after an interruption.";
 
 /// Arguments of `pano convert`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ConvertArgs {
-    /// A panorama, a cross or a strip; a folder of these, of six faces each, or of GoPro MAX stream pairs.
+    /// A panorama, a cross or a strip; a folder of these, of six faces each, or of GoPro MAX stream pairs; a video.
     #[arg(value_name = "IN")]
     input: PathBuf,
-    /// The picture (.jpg or .png); for a folder, and for six faces, a folder.
+    /// The picture (.jpg or .png); for a folder, for a video, and for six faces, a folder.
     #[arg(value_name = "OUT")]
     output: PathBuf,
     /// What is made: equirect|cross|strip|faces.
@@ -65,15 +70,17 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "Q", value_parser = clap::value_parser!(u8).range(1..=100))]
     quality: Option<u8>,
     #[command(flatten)]
-    shape: ShapeArgs,
+    choice: ChoiceArgs,
+    #[command(flatten)]
+    track: TrackFileArgs,
     #[command(flatten)]
     colours: ColourArgs,
-    /// Two eyes, one above the other; the upper one is taken (tb).
-    #[arg(long, value_name = "HOW", help_heading = "Frames", value_parser = PossibleValuesParser::new(["tb"]))]
-    stereo: Option<String>,
-    /// Frames of two fisheye circles, described by a lens file (docs/pano.md).
-    #[arg(long, value_name = "FILE", help_heading = "Frames")]
-    lens: Option<PathBuf>,
+    /// Seconds for which ffmpeg may say nothing.
+    #[arg(long, value_name = "S", default_value_t = SILENCE, value_parser = clap::value_parser!(u64).range(1..))]
+    tool_timeout: u64,
+    /// Memory to stay within: 4GiB, 512MiB, bytes; auto = a quarter of the machine's, at most 2GiB.
+    #[arg(long, value_name = "SIZE", default_value = "auto", value_parser = str::parse::<MemoryLimit>, help_heading = "Machine")]
+    max_memory: MemoryLimit,
     #[command(flatten)]
     pub(super) making: MakingArgs,
     #[command(flatten)]
@@ -89,13 +96,10 @@ impl ConvertArgs {
             size: self.size,
             format: self.kind_of_file()?,
             colours: self.colours.options(),
-            frames: FrameChoice {
-                is_stereo: self.stereo.is_some(),
-                lens: self.lens.clone(),
-                shape: self.shape.options(),
-                ..FrameChoice::default()
-            },
+            frames: FrameChoice { track: self.track.options(), ..self.choice.options() },
             force: self.making.force,
+            tool_timeout: self.tool_timeout,
+            max_memory: self.max_memory,
             threads: self.compute.threads,
             simd: self.compute.device.level(),
         })
@@ -139,7 +143,7 @@ impl ConvertArgs {
             _ if is_folder => None,
             Some("jpg" | "jpeg") => Some("jpg"),
             Some("png") => Some("png"),
-            _ if self.input.is_dir() => None,
+            _ if self.input.is_dir() || self.input.extension().is_some_and(|kind| !is_picture(kind)) => None,
             _ => {
                 let output = self.output.display();
                 return Err(Failure::usage(format!("{output}: expected a name that ends with .jpg or .png")));

@@ -13,6 +13,7 @@ use gausset_flow::tool::SILENCE;
 use gausset_pano::selection::{FILE, Header, Select, Selection};
 use serde::Serialize;
 
+use super::shape::ShapeArgs;
 use super::split::parse_positive;
 use super::track::TrackFileArgs;
 use crate::Ending;
@@ -68,7 +69,7 @@ fn parse_step(text: &str) -> Result<f64, String> {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct FramesArgs {
-    /// A video of panoramas, or an ordinary one (through ffmpeg).
+    /// A video of panoramas or cubes, or an ordinary one (through ffmpeg).
     #[arg(value_name = "FILE")]
     input: PathBuf,
     /// The file for all frames: measurements, kept or not, why.
@@ -77,13 +78,15 @@ pub(crate) struct FramesArgs {
     /// The picture of what is kept [default: as the file, with .png].
     #[arg(long, value_name = "FILE")]
     sheet: Option<PathBuf>,
-    /// What the frames show: panorama or ordinary [default: panorama, if twice as wide as high].
+    /// What the frames show: panorama (the sphere, also as a cube) or ordinary [default: by their shape].
     #[arg(
         long, value_name = "KIND", hide_possible_values = true, help_heading = "Frames",
         value_parser = PossibleValuesParser::new(["panorama", "ordinary"])
             .map(|name| if name == "panorama" { FilmKind::Panorama } else { FilmKind::Ordinary })
     )]
     kind: Option<FilmKind>,
+    #[command(flatten)]
+    shape: ShapeArgs,
     #[command(flatten)]
     select: SelectArgs,
     #[command(flatten)]
@@ -140,6 +143,7 @@ pub(crate) fn run(args: &FramesArgs, console: &Console) -> Result<Status, Ending
     let options = FramesOptions {
         sheet: args.sheet.clone().unwrap_or_else(|| plain.sheet.clone()),
         kind: args.kind,
+        shape: args.shape.options(),
         select: args.select.options(),
         fps: args.fps,
         start: args.start,

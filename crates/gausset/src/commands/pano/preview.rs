@@ -40,7 +40,7 @@ same on a sphere, with sliders for views and colours; Ctrl-C ends it.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PreviewArgs {
-    /// A panorama, a cross or a strip; a folder with six faces; with --lens, two fisheye circles.
+    /// A panorama, a cross or a strip; a folder with six faces; with --lens, two fisheye circles; a video of any of these.
     #[arg(value_name = "FRAME")]
     frame: PathBuf,
     /// The picture.
@@ -69,6 +69,9 @@ pub(crate) struct PreviewArgs {
     /// A frame of two fisheye circles, described by a lens file (docs/pano.md).
     #[arg(long, value_name = "FILE")]
     lens: Option<PathBuf>,
+    /// Video: the second that is shown.
+    #[arg(long, value_name = "S", default_value_t = 0.0, help_heading = "Frames")]
+    start: f64,
     #[command(flatten)]
     shape: ShapeArgs,
     #[command(flatten)]
@@ -109,8 +112,12 @@ pub(crate) fn run(args: &PreviewArgs, console: &Console) -> Result<Status, Endin
     }
     let pool = Pool::with_all_cores();
     let interrupt = Interrupt::watch();
-    let choice =
-        FrameChoice { shape: args.shape.options(), lens: args.lens.clone(), ..FrameChoice::default() };
+    let choice = FrameChoice {
+        shape: args.shape.options(),
+        lens: args.lens.clone(),
+        start: args.start,
+        ..FrameChoice::default()
+    };
     let mut colours = args.colours.options();
     let colouring = colours.colouring()?;
     if args.page {

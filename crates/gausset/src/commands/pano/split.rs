@@ -37,7 +37,7 @@ Finished frames are kept: the same command goes on after an interruption.";
 #[derive(Clone, Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SplitArgs {
-    /// A folder of panoramas or cubes (JPEG, PNG, TIFF), of GoPro MAX stream pairs, or a video (through ffmpeg).
+    /// A folder of panoramas or cubes (JPEG, PNG, TIFF), of GoPro MAX stream pairs, or a video of these (through ffmpeg).
     #[arg(value_name = "INPUT")]
     pub(crate) input: PathBuf,
     /// Folder for the views.

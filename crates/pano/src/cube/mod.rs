@@ -12,17 +12,14 @@
 //! The same faces as views of 90 degrees of [`crate::layout::Layout::Cube6`], and as ffmpeg's filter `v360` has them
 //! (compared in `tests/cubes.rs`). A face may be stored turned clockwise by quarters, as `v360` allows.
 //!
-//! As a source of views, a cube is *folded*: its faces lie below each other on a canvas, each with a frame of [`PAD`]
-//! pixels that show what its neighbours show there, so that no sample knows of an edge.
+//! As a source of views, a cube is *folded* (`fold`); by what a picture or a film is taken for a cube: `tell`.
 
-use std::path::PathBuf;
+mod fold;
+mod tell;
 
-use crate::frames::{SourceFrame, source_frame};
-use crate::place::Place;
-use crate::plane::{Frame, Plane};
+pub use fold::{Cube, PAD};
+pub use tell::{is_empty_around, sets, shows_cross};
 
-/// Pixels of its neighbours around a face on the canvas, at the size of plane 0.
-pub const PAD: u32 = 8;
 /// Widest face, px: rows of the canvas are counted in 16 bits.
 pub const MAX_SIDE: u32 = 8192;
 
@@ -278,6 +275,19 @@ impl Faces {
         [self.columns * self.side, self.cells.len() as u32 / self.columns * self.side]
     }
 
+    /// What lies where, in words: grid, letters and turns, row by row; `.` at an empty place.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let rows = self.cells.len() as u32 / self.columns;
+        let mut text = format!("{}x{rows} ", self.columns);
+        text.extend(self.cells.iter().map(|cell| cell.map_or(".", |cell| cell.face.words()[1])));
+        text.push(' ');
+        text.extend(
+            self.cells.iter().map(|cell| cell.map_or_else(|| ".".to_owned(), |c| c.turns.to_string())),
+        );
+        text
+    }
+
     /// What a continuous point of the picture shows; `None` at an empty place.
     #[must_use]
     pub fn direction(&self, x: f64, y: f64) -> Option<[f64; 3]> {
@@ -287,192 +297,6 @@ impl Faces {
         let within = |at: f64, place: usize| 2.0 * (at / side - place as f64) - 1.0;
         Some(cell.direction([within(x, column), within(y, row)]))
     }
-}
-
-/// A cube as a source of views: six faces in a picture, or six pictures, which are taken as one below the other.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Cube {
-    /// Where the faces are.
-    pub faces: Faces,
-}
-
-impl Cube {
-    /// Size of the picture, or of six below each other.
-    #[must_use]
-    pub fn picture(&self) -> [u32; 2] {
-        self.faces.size()
-    }
-
-    /// Size of the canvas: the faces with their frames.
-    #[must_use]
-    pub fn canvas(&self) -> [u32; 2] {
-        let pitch = self.faces.side + 2 * PAD;
-        [pitch, 6 * pitch]
-    }
-
-    /// The place of a direction on the canvas.
-    #[must_use]
-    pub fn place(&self, direction: [f64; 3]) -> Place {
-        let (face, [a, b]) = Face::of(direction);
-        let (side, pad) = (f64::from(self.faces.side), f64::from(PAD));
-        let top = f64::from(face as u8) * (side + 2.0 * pad);
-        let at = |c: f64| pad + 0.5 * (c + 1.0) * side;
-        Place { patch: face as u8, ..Place::plain(at(a), top + at(b)) }
-    }
-
-    /// Lays the faces of a decoded picture onto the canvas, plane by plane.
-    pub fn fold(&self, picture: &Frame, canvas: &mut Frame) {
-        canvas.colour = picture.colour;
-        canvas.planes.resize_with(picture.planes.len(), Plane::default);
-        for (from, to) in picture.planes.iter().zip(&mut canvas.planes) {
-            self.fold_plane(from, to);
-        }
-        canvas.alpha = picture.alpha.as_ref().map(|alpha| {
-            let mut plane = canvas.alpha.take().unwrap_or_default();
-            self.fold_plane(alpha, &mut plane);
-            plane
-        });
-    }
-
-    /// [`Self::fold`] for one plane, which may be smaller than plane 0 by a whole factor.
-    pub fn fold_plane(&self, from: &Plane, to: &mut Plane) {
-        let side = self.faces.side as usize;
-        let [width, height] = self.picture().map(|v| v as usize);
-        // Where a subsampled plane has half a pixel at an edge of a face, its pixels are repeated.
-        let steps = [width.div_ceil(from.width), height.div_ceil(from.height)];
-        let fits =
-            steps.iter().all(|step| side.is_multiple_of(*step) && (PAD as usize).is_multiple_of(*step));
-        let (step, repeat) = if fits { (steps, [1, 1]) } else { ([1, 1], steps) };
-        let (sides, pads) = (step.map(|s| side / s), step.map(|s| PAD as usize / s));
-        let pitch = [0, 1].map(|axis| sides[axis] + 2 * pads[axis]);
-        to.reshape(pitch[0], 6 * pitch[1], [0, 6 * pitch[1] as i32]);
-        for (place, cell) in self.faces.cells.iter().enumerate() {
-            let Some(cell) = cell else { continue };
-            let columns = self.faces.columns as usize;
-            let (left, top) = (place % columns * sides[0], place / columns * sides[1]);
-            let source = |x: usize, y: usize| {
-                let (x, y) = ((left + x) / repeat[0], (top + y) / repeat[1]);
-                from.row(y.min(from.height - 1) as i32)[x.min(from.width - 1)]
-            };
-            let first = cell.face as usize * pitch[1] + pads[1];
-            for y in 0..sides[1] {
-                let row = &mut to.row_mut((first + y) as i32)[pads[0]..][..sides[0]];
-                if cell.turns == 0 && repeat == [1, 1] {
-                    row.copy_from_slice(&from.row((top + y) as i32)[left..][..sides[0]]);
-                    continue;
-                }
-                for (x, out) in row.iter_mut().enumerate() {
-                    let share = |at: usize, side: usize| (2 * at + 1) as f64 / side as f64 - 1.0;
-                    let stored = cell.stored([share(x, sides[0]), share(y, sides[1])]);
-                    let index = |at: f64, side: usize| (0.5 * (at + 1.0) * side as f64) as usize;
-                    *out = source(
-                        index(stored[0], sides[0]).min(sides[0] - 1),
-                        index(stored[1], sides[1]).min(sides[1] - 1),
-                    );
-                }
-            }
-        }
-        for face in Face::ALL {
-            frame_of(face, sides, pads, to);
-        }
-    }
-}
-
-/// Fills the frame around a face with what its neighbours show in these directions.
-fn frame_of(face: Face, sides: [usize; 2], pads: [usize; 2], plane: &mut Plane) {
-    let pitch = [0, 1].map(|axis| sides[axis] + 2 * pads[axis]);
-    for j in 0..pitch[1] {
-        let is_inside = |at: usize, axis: usize| (pads[axis]..pads[axis] + sides[axis]).contains(&at);
-        let row_is_inside = is_inside(j, 1);
-        for i in 0..pitch[0] {
-            if row_is_inside && is_inside(i, 0) {
-                continue;
-            }
-            let at =
-                |k: usize, axis: usize| 2.0 * (k as f64 + 0.5 - pads[axis] as f64) / sides[axis] as f64 - 1.0;
-            let (other, [a, b]) = Face::of(face.direction([at(i, 0), at(j, 1)]));
-            let index = |c: f64, axis: usize| {
-                let last = (sides[axis] - 1) as f64;
-                (0.5 * (c + 1.0) * sides[axis] as f64 - 0.5).clamp(0.0, last)
-            };
-            let (u, v) = (index(a, 0), index(b, 1));
-            let (x, y) = (u as usize, v as usize);
-            let (fu, fv) = (u - x as f64, v - y as f64);
-            let next = [(x + 1).min(sides[0] - 1), (y + 1).min(sides[1] - 1)];
-            let first = other as usize * pitch[1] + pads[1];
-            let tap = |x: usize, y: usize| f64::from(plane.row((first + y) as i32)[pads[0] + x]);
-            let upper = tap(x, y) * (1.0 - fu) + tap(next[0], y) * fu;
-            let lower = tap(x, next[1]) * (1.0 - fu) + tap(next[0], next[1]) * fu;
-            let value = (upper * (1.0 - fv) + lower * fv + 0.5) as u8;
-            plane.row_mut((face as usize * pitch[1] + j) as i32)[i] = value;
-        }
-    }
-}
-
-/// Whether what a cross leaves empty is of one brightness, as in a photograph it is not.
-#[must_use]
-pub fn is_empty_around(faces: &Faces, picture: &Frame) -> bool {
-    /// Brightest less darkest: what JPEG leaves of an even colour.
-    const EVEN: u8 = 24;
-    /// Pixels at the edge of a face, over which JPEG spreads it.
-    const EDGE: usize = 16;
-    let Some(luma) = picture.planes.first() else {
-        return false;
-    };
-    let (side, columns) = (faces.side as usize, faces.columns as usize);
-    let (mut low, mut high) = (u8::MAX, u8::MIN);
-    for (place, cell) in faces.cells.iter().enumerate() {
-        if cell.is_some() {
-            continue;
-        }
-        let (left, top) = (place % columns * side, place / columns * side);
-        for y in (EDGE..side.saturating_sub(EDGE)).step_by(4) {
-            let row = &luma.row((top + y) as i32)[left..left + side];
-            for &value in row.iter().take(side.saturating_sub(EDGE)).skip(EDGE).step_by(4) {
-                (low, high) = (low.min(value), high.max(value));
-            }
-        }
-    }
-    low > high || high - low <= EVEN
-}
-
-/// The face that the name of a file ends with, and what stands before it.
-fn face_of(stem: &str) -> Option<(&str, Face)> {
-    let cut = stem.rfind(['_', '-', '.', ' ']).map_or(0, |at| at + 1);
-    let word = stem[cut..].to_ascii_lowercase();
-    let face = Face::ALL.into_iter().find(|face| face.words().contains(&word.as_str()))?;
-    Some((stem[..cut].trim_end_matches(['_', '-', '.', ' ']), face))
-}
-
-/// Joins six pictures of faces to a frame each; `None` when the frames are none such. A set that lacks a face is told
-/// by its name and that face.
-#[must_use]
-pub fn sets(frames: &[SourceFrame]) -> Option<Result<Vec<SourceFrame>, (String, &'static str)>> {
-    let mut sets: Vec<(&str, [Option<PathBuf>; 6])> = Vec::new();
-    for frame in frames {
-        let (name, face) = face_of(&frame.stem)?;
-        let file = frame.files.first()?.clone();
-        match sets.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, files)) if files[face as usize].is_some() => return None,
-            Some((_, files)) => files[face as usize] = Some(file),
-            None => {
-                let mut files: [Option<PathBuf>; 6] = Default::default();
-                files[face as usize] = Some(file);
-                sets.push((name, files));
-            }
-        }
-    }
-    if sets.is_empty() {
-        return None;
-    }
-    let whole = sets.into_iter().map(|(name, files)| {
-        if let Some(missing) = Face::ALL.into_iter().find(|face| files[*face as usize].is_none()) {
-            return Err((name.to_owned(), missing.name()));
-        }
-        let name = if name.is_empty() { "cube" } else { name };
-        Ok(source_frame(name, files.into_iter().flatten().collect()))
-    });
-    Some(whole.collect())
 }
 
 #[cfg(test)]
@@ -548,56 +372,8 @@ mod tests {
         assert_eq!(Order::turns_of("012345"), None);
         assert_eq!(Net::of_size([4096, 3072]), Some(Net::Cross4x3));
         assert_eq!(Net::of_size([4096, 2048]), None);
-    }
-
-    #[test]
-    fn the_frame_of_a_face_shows_what_lies_beyond_its_edge() {
-        // A smooth function of the direction, on the faces of a strip with turns: everywhere on the canvas, frames
-        // included, it is that of the direction there.
-        let side = 96u32;
-        let value = |d: [f64; 3]| {
-            let n = (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]).sqrt();
-            128.0 + 60.0 * d[0] / n + 40.0 * d[1] / n - 25.0 * d[2] / n
-        };
-        let order = Order { faces: Order::faces_of("bfdulr").unwrap(), turns: [0, 1, 2, 3, 1, 0] };
-        for net in Net::ALL {
-            let faces = Faces::of_net(net, order, side);
-            let [w, h] = faces.size().map(|v| v as usize);
-            let mut picture = Plane::default();
-            picture.reshape(w, h, [0, h as i32]);
-            for y in 0..h {
-                for x in 0..w {
-                    let d = faces.direction(x as f64 + 0.5, y as f64 + 0.5);
-                    picture.row_mut(y as i32)[x] = d.map_or(0, |d| value(d).round() as u8);
-                }
-            }
-            let mut canvas = Plane::default();
-            Cube { faces }.fold_plane(&picture, &mut canvas);
-            let pitch = (side + 2 * PAD) as usize;
-            for face in Face::ALL {
-                for j in 0..pitch {
-                    for i in 0..pitch {
-                        let at = |k: usize| 2.0 * (k as f64 + 0.5 - f64::from(PAD)) / f64::from(side) - 1.0;
-                        let wanted = value(face.direction([at(i), at(j)]));
-                        let found = f64::from(canvas.row((face as usize * pitch + j) as i32)[i]);
-                        assert!((wanted - found).abs() < 1.6, "{net:?} {face:?} {i},{j}: {wanted} {found}");
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn files_are_joined_by_the_names_of_faces() {
-        let frame = |stem: &str| source_frame(stem, vec![PathBuf::from(format!("{stem}.jpg"))]);
-        let names = ["a_right", "a_left", "a_up", "a_down", "a_front", "a_back"];
-        let all: Vec<SourceFrame> = names.iter().map(|n| frame(n)).collect();
-        let joined = sets(&all).unwrap().unwrap();
-        assert_eq!((joined.len(), joined[0].stem.as_str()), (1, "a"));
-        assert_eq!(joined[0].files[2], PathBuf::from("a_up.jpg"));
-        assert_eq!(sets(&all[..5]).unwrap(), Err(("a".to_owned(), "back")));
-        let plain: Vec<SourceFrame> = ["nz", "px", "ny", "py", "pz", "nx"].iter().map(|n| frame(n)).collect();
-        assert_eq!(sets(&plain).unwrap().unwrap()[0].files[5], PathBuf::from("nz.jpg"));
-        assert!(sets(&[frame("walk_01")]).is_none());
+        let strip = Order { turns: [0, 1, 2, 3, 0, 0], ..Order::default() };
+        assert_eq!(Faces::of_net(Net::Strip3x2, strip, 8).text(), "3x2 rludfb 012300");
+        assert_eq!(Faces::of_net(Net::Cross3x4, strip, 8).text(), "3x4 .u.lfr.d..b. .0.000.0..2.");
     }
 }

@@ -1,0 +1,206 @@
+//! Many frames to a folder, and what it remembers of them.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use gausset_compute::Pool;
+use gausset_io::atomic::{Disk, FileSystem, Overwrite, Unnamed, name_together, write_atomic, write_unnamed};
+use gausset_io::lock::FolderLock;
+use gausset_io::{input, owned};
+use gausset_pano::convert;
+use gausset_pano::frames::SourceFrame;
+use gausset_pano::selection::FILE;
+use gausset_pano::split::Skipped;
+use serde::{Deserialize, Serialize};
+
+use super::moments::{Moments, Trouble};
+use super::{Converted, Job, make, room};
+use crate::panos::source::Source;
+use crate::{Event, Failure, Host, Part, device};
+
+/// What makes a folder of converted pictures ours.
+const PURPOSE: &str = "converted panoramas";
+/// Name of the manifest in such a folder.
+const MANIFEST: &str = "convert.jsonl";
+/// Longest manifest that is read.
+const MAX_MANIFEST_BYTES: u64 = 1 << 30;
+/// Part of the settings: changes when the same input would give other bytes.
+const BYTES_VERSION: u32 = 1;
+
+/// A line of the manifest.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+struct Line {
+    frame: String,
+    /// Name of the first file of the source.
+    source: String,
+    /// Length of the files of the source, and their time of change.
+    bytes: u64,
+    modified: u64,
+    /// Hash of what decides the bytes.
+    settings: String,
+    /// Length of each file.
+    files: Vec<u64>,
+}
+
+impl Line {
+    fn of(frame: &SourceFrame, settings: &str, files: Vec<u64>) -> Self {
+        let name = frame.files.first().and_then(|file| file.file_name());
+        Self {
+            frame: frame.stem.clone(),
+            source: name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
+            bytes: frame.bytes,
+            modified: frame.modified,
+            settings: settings.to_owned(),
+            files,
+        }
+    }
+}
+
+/// Many frames, or many files, to a folder.
+pub(super) fn all(job: &Job<'_>, done: &mut Converted, host: &mut Host<'_>) -> Result<(), Failure> {
+    let Job { options, source, pictures, .. } = *job;
+    let folder = options.output.as_path();
+    let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
+    owned::claim(&Disk, folder, PURPOSE, overwrite).map_err(|e| Failure::new("write", e))?;
+    let lock = FolderLock::acquire(folder).map_err(|e| Failure::new("in-use", e))?;
+    if let Some(note) = &lock.note {
+        host.warn("the folder", note);
+    }
+    if let Some(selection) = &source.selection {
+        owned::stays_inside(folder, Path::new(FILE))?;
+        selection.write(&folder.join(FILE), Overwrite::Replace)?;
+    }
+    let settings = settings_hash(job);
+    let manifest = folder.join(MANIFEST);
+    owned::stays_inside(folder, Path::new(MANIFEST))?;
+    let text = input::read_to_string(&manifest, MAX_MANIFEST_BYTES).unwrap_or_default();
+    let known: BTreeMap<String, Line> = text
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Line>(line).ok())
+        .map(|line| (line.frame.clone(), line))
+        .collect();
+    let pool = Pool::new(device::threads(options.threads));
+    let mut moments = Moments::new(source, job.level, host.stop());
+    let mut lines: Vec<Line> = Vec::new();
+    let total = source.frames.len();
+    host.report(Event::Begun { part: Part::Frames, done: 0, total: total as u64 });
+    let mut new = 0;
+    for (index, frame) in source.frames.iter().enumerate() {
+        if host.is_stopping() {
+            done.is_cancelled = true;
+            break;
+        }
+        let names: Vec<PathBuf> = pictures
+            .iter()
+            .map(|(end, _)| PathBuf::from(format!("{}{end}.{}", frame.stem, options.format.extension())))
+            .collect();
+        let lengths = names.iter().map(|name| length(&folder.join(name))).collect();
+        let mut line = Line::of(frame, &settings, lengths);
+        if !options.force && known.get(&frame.stem) == Some(&line) {
+            lines.push(line);
+            done.resumed += 1;
+        } else {
+            match convert_frame(job, &mut moments, (index, frame), &names, &pool, host) {
+                Ok(lengths) => {
+                    line.files = lengths;
+                    lines.push(line);
+                    new += 1;
+                    // What was finished before and comes later stays known, should this be interrupted.
+                    let later = source.frames[index + 1..].iter().filter_map(|f| known.get(&f.stem));
+                    write_lines(&manifest, lines.iter().chain(later))?;
+                }
+                Err(Trouble::Stopped) => {
+                    done.is_cancelled = true;
+                    break;
+                }
+                Err(Trouble::Frame(reason)) => skip(done, frame, reason, host),
+                // What is broken stays broken.
+                Err(Trouble::End(why)) => {
+                    if let Some(reason) = why {
+                        skip(done, frame, reason, host);
+                    }
+                    break;
+                }
+                Err(Trouble::Fatal(failure)) => return Err(failure),
+            }
+        }
+        host.report(Event::Done { done: index as u64 + 1, views_per_s: None });
+    }
+    host.report(Event::Ended);
+    done.frames = lines.len();
+    done.files = lines.len() * pictures.len();
+    if done.is_cancelled {
+        return Ok(());
+    }
+    if new > 0 || lines.len() != known.len() {
+        write_lines(&manifest, lines.iter())?;
+    }
+    if lines.is_empty() {
+        let first = done.skipped.first().map_or_else(|| "no frame".to_owned(), |s| s.reason.clone());
+        let path = options.input.display();
+        return Err(Failure::new(
+            "frames",
+            format!("{path}: frames: none could be used (the first: {first})"),
+        ));
+    }
+    Ok(())
+}
+
+fn skip(done: &mut Converted, frame: &SourceFrame, reason: String, host: &mut Host<'_>) {
+    host.warn("frames", format!("{reason}; skipped"));
+    done.skipped.push(Skipped { frame: frame.stem.clone(), reason });
+}
+
+/// Converts a frame: its files are written one after the other, and get their names together. Returns their lengths.
+fn convert_frame(
+    job: &Job<'_>,
+    moments: &mut Moments<'_>,
+    (index, frame): (usize, &SourceFrame),
+    names: &[PathBuf],
+    pool: &Pool,
+    host: &Host<'_>,
+) -> Result<Vec<u64>, Trouble> {
+    let folder = job.options.output.as_path();
+    if job.source.film.is_none() {
+        room::check(job, frame).map_err(Trouble::Frame)?;
+    }
+    let mut moment = moments.read(index)?;
+    let (mut files, mut lengths): (Vec<Unnamed>, Vec<u64>) = (Vec::new(), Vec::new());
+    let mut receive = |place: usize, bytes: &[u8]| {
+        owned::stays_inside(folder, &names[place])?;
+        files.push(write_unnamed(&folder.join(&names[place]), bytes)?);
+        lengths.push(bytes.len() as u64);
+        Ok(())
+    };
+    let file = frame.files.first().map(PathBuf::as_path).unwrap_or(folder);
+    make(job, &mut moment, file, pool, host.stop(), &mut receive)?;
+    name_together(files).map_err(|e| Trouble::Fatal(e.into()))?;
+    Ok(lengths)
+}
+
+fn length(path: &Path) -> u64 {
+    Disk.info(path).ok().flatten().map_or(0, |info| info.bytes)
+}
+
+fn write_lines<'a>(path: &Path, lines: impl Iterator<Item = &'a Line>) -> Result<(), Failure> {
+    let text: String =
+        lines.filter_map(|line| serde_json::to_string(line).ok()).map(|line| line + "\n").collect();
+    Ok(write_atomic(&Disk, path, |file| file.write_all(text.as_bytes()))?)
+}
+
+fn settings_hash(&Job { options, source, pictures, colours, .. }: &Job<'_>) -> String {
+    let Source { projection, is_stereo, film, .. } = source;
+    // Streams of a GoPro MAX were not averaged, and their chroma mixed over the edges of faces.
+    let since = if source.is_eac() { " averaged" } else { "" };
+    let mut text = format!(
+        "{BYTES_VERSION} {pictures:?} {:?} {projection:?} {is_stereo} {} {}{since}",
+        options.format,
+        colours.colouring.text(),
+        colours.equalise.name()
+    );
+    if let Some(film) = film {
+        text += &format!(" {} {:?} {:?}", film.selection(), film.eac, film.video.size);
+    }
+    convert::fingerprint(&text)
+}

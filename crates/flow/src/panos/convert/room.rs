@@ -1,0 +1,132 @@
+//! Whether a frame has room within the memory that there is: its planes, what its decoder holds, the pictures that are made
+//! of it. One frame is under way at a time, and its rows are shared by the threads.
+
+use gausset_io::units;
+use gausset_pano::cutter::Format;
+use gausset_pano::equalise::Equalise;
+use gausset_pano::frames::SourceFrame;
+use gausset_pano::grade;
+use gausset_pano::load;
+use gausset_pano::projection::Projection;
+
+use super::Job;
+
+/// Bytes that a frame takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Demand {
+    /// From its file, or the pipe, to its planes and their halves.
+    source: u64,
+    /// A picture that is made of it, from its planes to its file.
+    picture: u64,
+    /// What is done to its colours.
+    colours: u64,
+    /// Width and height of the frame, px.
+    size: [u64; 2],
+}
+
+/// Refuses a frame that does not fit: one line, with what would.
+pub(super) fn check(job: &Job<'_>, frame: &SourceFrame) -> Result<(), String> {
+    let demand = demand(job, frame)?;
+    let Demand { source, picture, colours, .. } = demand;
+    let (all, budget) = (source + picture + colours, job.budget);
+    if all <= budget {
+        return Ok(());
+    }
+    let file = frame.files.first().map(|f| f.display().to_string()).unwrap_or_default();
+    let advice = advice(&demand, job.options.size, budget.saturating_sub(colours));
+    let (all, budget) = (units::bytes(all), units::bytes(budget));
+    Err(format!(
+        "{file}: memory: converting it takes {all} (expected at most {budget}); raise ⟨max-memory⟩{advice}"
+    ))
+}
+
+/// What else would help, with `budget` bytes for frame and picture.
+fn advice(demand: &Demand, size: Option<u32>, budget: u64) -> String {
+    let &Demand { source, picture, size: [width, height], .. } = demand;
+    // What is made grows with its own size, where that is said, else with that of the frame.
+    if let (Some(size), Some(left)) = (size, budget.checked_sub(source)) {
+        let fits = (f64::from(size) * (left as f64 / picture as f64).sqrt()) as u32 / 16 * 16;
+        return if fits >= 16 { format!(", or take ⟨size = {fits}⟩") } else { String::new() };
+    }
+    let (of_frame, fixed) = if size.is_some() { (source, picture) } else { (source + picture, 0) };
+    let share = budget.saturating_sub(fixed) as f64 / of_frame as f64;
+    let fits = (height as f64 * share.sqrt()) as u64 / 16 * 16;
+    match fits {
+        0 => String::new(),
+        _ => format!(", or make it smaller: {}x{fits} px of this kind fit", fits * width / height),
+    }
+}
+
+fn demand(job: &Job<'_>, frame: &SourceFrame) -> Result<Demand, String> {
+    let source = job.source;
+    let (bytes, size) = match &source.film {
+        Some(film) => {
+            let [width, height] = film.video.size.map(u64::from);
+            let pixels = width * height;
+            // A cube is there twice for a moment: as it is stored, and folded with its frames.
+            let folded = if film.cube.is_some() { 7 * pixels / 4 } else { 0 };
+            // Of several frames the sharpest so far is kept beside what comes through the pipe.
+            let pipe = if film.video.choice.sharpest_of == 1 { 3 * pixels / 2 } else { 13 * pixels / 4 };
+            // Planes of 4:2:0 with their padding, and halves of them.
+            (pipe + 17 * pixels / 8 + folded, [width, height])
+        }
+        None => of_files(job, frame)?,
+    };
+    let pixels = job.pictures.iter().map(|(_, shown)| shown.size().map(u64::from).iter().product::<u64>());
+    // Planes and file; of a PNG, pixels and what is packed of them, twice while it grows.
+    let each = if job.options.format == Format::Png { 9 } else { 3 };
+    let picture = each * pixels.max().unwrap_or(0) + (1 << 20);
+    let colours = match (job.colours.equalise, job.colours.colouring.is_neutral()) {
+        (Equalise::Lenses, _) if job.colours.colouring.lut.is_none() => 2 * grade::QUICK_BYTES,
+        (Equalise::Lenses, _) => 2 * grade::MOST_BYTES,
+        (_, false) => grade::MOST_BYTES,
+        (_, true) => 0,
+    };
+    Ok(Demand { source: bytes, picture, colours, size })
+}
+
+/// Bytes from files to planes, and the size of the frame.
+fn of_files(job: &Job<'_>, frame: &SourceFrame) -> Result<(u64, [u64; 2]), String> {
+    let source = job.source;
+    let (mut bytes, mut planes, mut pixels) = (0, 0, 0);
+    for file in &frame.files {
+        let demand = load::demand(file, &source.limits).map_err(|e| e.to_string())?;
+        bytes += demand.bytes;
+        planes += demand.planes;
+        pixels += demand.pixels;
+    }
+    if frame.files.len() > 1 {
+        // The parts stay beside the whole.
+        bytes += planes;
+    }
+    if matches!(source.projection, Some(Projection::Cube(_))) {
+        // And the picture beside its folded faces.
+        bytes += planes + planes / 8;
+    }
+    let size = match &source.projection {
+        Some(projection) => projection.picture().map(u64::from),
+        None => {
+            let height = (pixels / 2).isqrt();
+            [2 * height, height]
+        }
+    };
+    Ok((bytes, size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_would_fit_is_told_in_the_size_that_can_be_changed() {
+        let demand = Demand { source: 600, picture: 300, colours: 0, size: [4000, 2000] };
+        // A quarter of the bytes: half the sides, of frame and picture together.
+        assert_eq!(advice(&demand, None, 225), ", or make it smaller: 1984x992 px of this kind fit");
+        // The picture alone is too large: a quarter of it fits.
+        assert_eq!(advice(&demand, Some(1024), 675), ", or take ⟨size = 512⟩");
+        // Beside a picture of this size, a quarter of the frame fits.
+        assert_eq!(advice(&demand, Some(1024), 450), ", or make it smaller: 1984x992 px of this kind fit");
+        // Not even a small one does.
+        assert_eq!(advice(&demand, Some(1024), 100), "");
+    }
+}

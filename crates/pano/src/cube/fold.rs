@@ -1,0 +1,220 @@
+//! A cube as a source of views: its faces below each other on a canvas, each with a frame of pixels that show what its
+//! neighbours show there, so that no sample knows of an edge.
+
+use super::{Face, Faces};
+use crate::place::Place;
+use crate::plane::{Frame, FrameShape, Plane};
+
+/// Pixels of its neighbours around a face on the canvas, at the size of plane 0.
+pub const PAD: u32 = 8;
+
+/// A cube as a source of views: six faces in a picture, or six pictures, which are taken as one below the other.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cube {
+    /// Where the faces are.
+    pub faces: Faces,
+}
+
+impl Cube {
+    /// Size of the picture, or of six below each other.
+    #[must_use]
+    pub fn picture(&self) -> [u32; 2] {
+        self.faces.size()
+    }
+
+    /// Size of the canvas: the faces with their frames.
+    #[must_use]
+    pub fn canvas(&self) -> [u32; 2] {
+        let pitch = self.faces.side + 2 * PAD;
+        [pitch, 6 * pitch]
+    }
+
+    /// The place of a direction on the canvas.
+    #[must_use]
+    pub fn place(&self, direction: [f64; 3]) -> Place {
+        let (face, [a, b]) = Face::of(direction);
+        let (side, pad) = (f64::from(self.faces.side), f64::from(PAD));
+        let top = f64::from(face as u8) * (side + 2.0 * pad);
+        let at = |c: f64| pad + 0.5 * (c + 1.0) * side;
+        Place { patch: face as u8, ..Place::plain(at(a), top + at(b)) }
+    }
+
+    /// Lays the faces of a decoded picture onto the canvas, plane by plane.
+    pub fn fold(&self, picture: &Frame, canvas: &mut Frame) {
+        canvas.colour = picture.colour;
+        canvas.planes.resize_with(picture.planes.len(), Plane::default);
+        for (from, to) in picture.planes.iter().zip(&mut canvas.planes) {
+            self.fold_plane(from, to);
+        }
+        canvas.alpha = picture.alpha.as_ref().map(|alpha| {
+            let mut plane = canvas.alpha.take().unwrap_or_default();
+            self.fold_plane(alpha, &mut plane);
+            plane
+        });
+    }
+
+    /// Shape of the canvas of pictures of this shape.
+    #[must_use]
+    pub fn folded(&self, picture: &FrameShape) -> FrameShape {
+        let canvas = |size: &[u32; 2]| {
+            let Lay { sides, pads, .. } = self.lay(size.map(|side| side as usize));
+            let [width, height] = [0, 1].map(|axis| (sides[axis] + 2 * pads[axis]) as u32);
+            [width, 6 * height]
+        };
+        FrameShape { sizes: picture.sizes.iter().map(canvas).collect(), ..picture.clone() }
+    }
+
+    /// How a plane of this width and height is laid onto the canvas.
+    fn lay(&self, [plane_width, plane_height]: [usize; 2]) -> Lay {
+        let side = self.faces.side as usize;
+        let [width, height] = self.picture().map(|v| v as usize);
+        let steps = [width.div_ceil(plane_width), height.div_ceil(plane_height)];
+        let fits =
+            steps.iter().all(|step| side.is_multiple_of(*step) && (PAD as usize).is_multiple_of(*step));
+        let (step, repeat) = if fits { (steps, [1, 1]) } else { ([1, 1], steps) };
+        Lay { sides: step.map(|s| side / s), pads: step.map(|s| PAD as usize / s), repeat }
+    }
+
+    /// [`Self::fold`] for one plane, which may be smaller than plane 0 by a whole factor.
+    pub fn fold_plane(&self, from: &Plane, to: &mut Plane) {
+        let Lay { sides, pads, repeat } = self.lay([from.width, from.height]);
+        let pitch = [0, 1].map(|axis| sides[axis] + 2 * pads[axis]);
+        to.reshape(pitch[0], 6 * pitch[1], [0, 6 * pitch[1] as i32]);
+        for (place, cell) in self.faces.cells.iter().enumerate() {
+            let Some(cell) = cell else { continue };
+            let columns = self.faces.columns as usize;
+            let (left, top) = (place % columns * sides[0], place / columns * sides[1]);
+            let source = |x: usize, y: usize| {
+                let (x, y) = ((left + x) / repeat[0], (top + y) / repeat[1]);
+                from.row(y.min(from.height - 1) as i32)[x.min(from.width - 1)]
+            };
+            let first = cell.face as usize * pitch[1] + pads[1];
+            for y in 0..sides[1] {
+                let row = &mut to.row_mut((first + y) as i32)[pads[0]..][..sides[0]];
+                if cell.turns == 0 && repeat == [1, 1] {
+                    row.copy_from_slice(&from.row((top + y) as i32)[left..][..sides[0]]);
+                    continue;
+                }
+                for (x, out) in row.iter_mut().enumerate() {
+                    let share = |at: usize, side: usize| (2 * at + 1) as f64 / side as f64 - 1.0;
+                    let stored = cell.stored([share(x, sides[0]), share(y, sides[1])]);
+                    let index = |at: f64, side: usize| (0.5 * (at + 1.0) * side as f64) as usize;
+                    *out = source(
+                        index(stored[0], sides[0]).min(sides[0] - 1),
+                        index(stored[1], sides[1]).min(sides[1] - 1),
+                    );
+                }
+            }
+        }
+        for face in Face::ALL {
+            frame_of(face, sides, pads, to);
+        }
+    }
+}
+
+/// How a plane lies on the canvas.
+struct Lay {
+    /// Pixels of a face, across and down.
+    sides: [usize; 2],
+    /// Pixels of its frame.
+    pads: [usize; 2],
+    /// Where a subsampled plane has half a pixel at an edge of a face, each of its pixels is repeated so often.
+    repeat: [usize; 2],
+}
+
+/// Fills the frame around a face with what its neighbours show in these directions.
+fn frame_of(face: Face, sides: [usize; 2], pads: [usize; 2], plane: &mut Plane) {
+    let pitch = [0, 1].map(|axis| sides[axis] + 2 * pads[axis]);
+    for j in 0..pitch[1] {
+        let is_inside = |at: usize, axis: usize| (pads[axis]..pads[axis] + sides[axis]).contains(&at);
+        let row_is_inside = is_inside(j, 1);
+        for i in 0..pitch[0] {
+            if row_is_inside && is_inside(i, 0) {
+                continue;
+            }
+            let at =
+                |k: usize, axis: usize| 2.0 * (k as f64 + 0.5 - pads[axis] as f64) / sides[axis] as f64 - 1.0;
+            let (other, [a, b]) = Face::of(face.direction([at(i, 0), at(j, 1)]));
+            let index = |c: f64, axis: usize| {
+                let last = (sides[axis] - 1) as f64;
+                (0.5 * (c + 1.0) * sides[axis] as f64 - 0.5).clamp(0.0, last)
+            };
+            let (u, v) = (index(a, 0), index(b, 1));
+            let (x, y) = (u as usize, v as usize);
+            let (fu, fv) = (u - x as f64, v - y as f64);
+            let next = [(x + 1).min(sides[0] - 1), (y + 1).min(sides[1] - 1)];
+            let first = other as usize * pitch[1] + pads[1];
+            let tap = |x: usize, y: usize| f64::from(plane.row((first + y) as i32)[pads[0] + x]);
+            let upper = tap(x, y) * (1.0 - fu) + tap(next[0], y) * fu;
+            let lower = tap(x, next[1]) * (1.0 - fu) + tap(next[0], next[1]) * fu;
+            let value = (upper * (1.0 - fv) + lower * fv + 0.5) as u8;
+            plane.row_mut((face as usize * pitch[1] + j) as i32)[i] = value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cube::{Net, Order};
+
+    #[test]
+    fn the_frame_of_a_face_shows_what_lies_beyond_its_edge() {
+        // A smooth function of the direction, on the faces of a strip with turns: everywhere on the canvas, frames
+        // included, it is that of the direction there.
+        let side = 96u32;
+        let value = |d: [f64; 3]| {
+            let n = (d[0] * d[0] + d[1] * d[1] + d[2] * d[2]).sqrt();
+            128.0 + 60.0 * d[0] / n + 40.0 * d[1] / n - 25.0 * d[2] / n
+        };
+        let order = Order { faces: Order::faces_of("bfdulr").unwrap(), turns: [0, 1, 2, 3, 1, 0] };
+        for net in Net::ALL {
+            let faces = Faces::of_net(net, order, side);
+            let [w, h] = faces.size().map(|v| v as usize);
+            let mut picture = Plane::default();
+            picture.reshape(w, h, [0, h as i32]);
+            for y in 0..h {
+                for x in 0..w {
+                    let d = faces.direction(x as f64 + 0.5, y as f64 + 0.5);
+                    picture.row_mut(y as i32)[x] = d.map_or(0, |d| value(d).round() as u8);
+                }
+            }
+            let mut canvas = Plane::default();
+            Cube { faces }.fold_plane(&picture, &mut canvas);
+            assert_eq!(
+                (canvas.width, canvas.height),
+                ((side + 2 * PAD) as usize, 6 * (side + 2 * PAD) as usize)
+            );
+            let pitch = (side + 2 * PAD) as usize;
+            for face in Face::ALL {
+                for j in 0..pitch {
+                    for i in 0..pitch {
+                        let at = |k: usize| 2.0 * (k as f64 + 0.5 - f64::from(PAD)) / f64::from(side) - 1.0;
+                        let wanted = value(face.direction([at(i), at(j)]));
+                        let found = f64::from(canvas.row((face as usize * pitch + j) as i32)[i]);
+                        assert!((wanted - found).abs() < 1.6, "{net:?} {face:?} {i},{j}: {wanted} {found}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_shape_of_a_canvas_is_known_before_a_picture_is_folded() {
+        use crate::plane::Colour;
+        // Chroma at half the size, of faces whose sides are even and odd.
+        for side in [32, 31] {
+            let cube = Cube { faces: Faces::of_net(Net::Cross4x3, Order::default(), side) };
+            let [w, h] = cube.picture();
+            let sizes = vec![[w, h], [w.div_ceil(2), h.div_ceil(2)], [w.div_ceil(2), h.div_ceil(2)]];
+            let mut picture = Frame { colour: Colour::YCbCr, ..Frame::default() };
+            picture.planes.resize_with(3, Plane::default);
+            for (plane, [w, h]) in picture.planes.iter_mut().zip(&sizes) {
+                plane.reshape(*w as usize, *h as usize, [0, *h as i32]);
+            }
+            let mut canvas = Frame::default();
+            cube.fold(&picture, &mut canvas);
+            assert_eq!(canvas.shape(), cube.folded(&picture.shape()), "{side}");
+        }
+    }
+}

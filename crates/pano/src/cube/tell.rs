@@ -1,0 +1,138 @@
+//! By what something is taken for a cube: a cross by what it leaves empty, six pictures by their names.
+
+use std::path::PathBuf;
+
+use super::{Face, Faces};
+use crate::frames::{SourceFrame, source_frame};
+use crate::plane::{Frame, Plane};
+
+/// Brightest less darkest: what compression leaves of an even colour.
+const EVEN: u8 = 24;
+/// Pixels at the edge of a face, over which compression spreads it.
+const EDGE: usize = 16;
+
+/// Whether what a cross leaves empty is of one brightness, as in a photograph it is not.
+#[must_use]
+pub fn is_empty_around(faces: &Faces, picture: &Frame) -> bool {
+    let Some(luma) = picture.planes.first() else {
+        return false;
+    };
+    let empty = faces.cells.iter().enumerate().filter(|(_, cell)| cell.is_none());
+    let [low, high] = empty.fold([u8::MAX, u8::MIN], |[low, high], (place, _)| {
+        let [darkest, brightest] = range(faces, place, luma);
+        [low.min(darkest), high.max(brightest)]
+    });
+    low > high || high - low <= EVEN
+}
+
+/// Whether a frame of a film is a cross: what it leaves empty is of one brightness, and the faces, one excepted, which may
+/// be the sky, are not. `None` where a frame shows too little to tell, as the first ones of a film may.
+#[must_use]
+pub fn shows_cross(faces: &Faces, picture: &Frame) -> Option<bool> {
+    let luma = picture.planes.first()?;
+    if !is_empty_around(faces, picture) {
+        return Some(false);
+    }
+    let shows = |place: usize| {
+        let [low, high] = range(faces, place, luma);
+        high.saturating_sub(low) > EVEN
+    };
+    let full = (0..faces.cells.len()).filter(|&place| faces.cells[place].is_some() && shows(place)).count();
+    (full >= 5).then_some(true)
+}
+
+/// Darkest and brightest pixel at a place, but for its edge.
+fn range(faces: &Faces, place: usize, luma: &Plane) -> [u8; 2] {
+    let (side, columns) = (faces.side as usize, faces.columns as usize);
+    let (left, top) = (place % columns * side, place / columns * side);
+    let (mut low, mut high) = (u8::MAX, u8::MIN);
+    for y in (EDGE..side.saturating_sub(EDGE)).step_by(4) {
+        let row = &luma.row((top + y) as i32)[left..left + side];
+        for &value in row.iter().take(side.saturating_sub(EDGE)).skip(EDGE).step_by(4) {
+            (low, high) = (low.min(value), high.max(value));
+        }
+    }
+    [low, high]
+}
+
+/// The face that the name of a file ends with, and what stands before it.
+fn face_of(stem: &str) -> Option<(&str, Face)> {
+    let cut = stem.rfind(['_', '-', '.', ' ']).map_or(0, |at| at + 1);
+    let word = stem[cut..].to_ascii_lowercase();
+    let face = Face::ALL.into_iter().find(|face| face.words().contains(&word.as_str()))?;
+    Some((stem[..cut].trim_end_matches(['_', '-', '.', ' ']), face))
+}
+
+/// Joins six pictures of faces to a frame each; `None` when the frames are none such. A set that lacks a face is told
+/// by its name and that face.
+#[must_use]
+pub fn sets(frames: &[SourceFrame]) -> Option<Result<Vec<SourceFrame>, (String, &'static str)>> {
+    let mut sets: Vec<(&str, [Option<PathBuf>; 6])> = Vec::new();
+    for frame in frames {
+        let (name, face) = face_of(&frame.stem)?;
+        let file = frame.files.first()?.clone();
+        match sets.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, files)) if files[face as usize].is_some() => return None,
+            Some((_, files)) => files[face as usize] = Some(file),
+            None => {
+                let mut files: [Option<PathBuf>; 6] = Default::default();
+                files[face as usize] = Some(file);
+                sets.push((name, files));
+            }
+        }
+    }
+    if sets.is_empty() {
+        return None;
+    }
+    let whole = sets.into_iter().map(|(name, files)| {
+        if let Some(missing) = Face::ALL.into_iter().find(|face| files[*face as usize].is_none()) {
+            return Err((name.to_owned(), missing.name()));
+        }
+        let name = if name.is_empty() { "cube" } else { name };
+        Ok(source_frame(name, files.into_iter().flatten().collect()))
+    });
+    Some(whole.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_joined_by_the_names_of_faces() {
+        let frame = |stem: &str| source_frame(stem, vec![PathBuf::from(format!("{stem}.jpg"))]);
+        let names = ["a_right", "a_left", "a_up", "a_down", "a_front", "a_back"];
+        let all: Vec<SourceFrame> = names.iter().map(|n| frame(n)).collect();
+        let joined = sets(&all).unwrap().unwrap();
+        assert_eq!((joined.len(), joined[0].stem.as_str()), (1, "a"));
+        assert_eq!(joined[0].files[2], PathBuf::from("a_up.jpg"));
+        assert_eq!(sets(&all[..5]).unwrap(), Err(("a".to_owned(), "back")));
+        let plain: Vec<SourceFrame> = ["nz", "px", "ny", "py", "pz", "nx"].iter().map(|n| frame(n)).collect();
+        assert_eq!(sets(&plain).unwrap().unwrap()[0].files[5], PathBuf::from("nz.jpg"));
+        assert!(sets(&[frame("walk_01")]).is_none());
+    }
+
+    #[test]
+    fn a_frame_is_a_cross_by_its_corners_and_its_faces() {
+        use crate::cube::{Net, Order};
+        let faces = Faces::of_net(Net::Cross4x3, Order::default(), 64);
+        let frame = |value: &dyn Fn(usize, usize) -> u8| {
+            let mut luma = Plane::default();
+            luma.reshape(256, 192, [0, 192]);
+            for y in 0..192 {
+                luma.row_mut(y as i32).iter_mut().enumerate().for_each(|(x, v)| *v = value(x, y));
+            }
+            Frame { planes: vec![luma], ..Frame::default() }
+        };
+        let busy = |x: usize, y: usize| (x * 3 + y * 5) as u8;
+        let is_face = |x: usize, y: usize| x / 64 == 1 || y / 64 == 1;
+        let of = |value: &dyn Fn(usize, usize) -> u8| shows_cross(&faces, &frame(value));
+        assert_eq!(of(&|x, y| if is_face(x, y) { busy(x, y) } else { 16 }), Some(true));
+        // Under an even sky.
+        assert_eq!(of(&|x, y| if is_face(x, y) && y >= 64 { busy(x, y) } else { 235 }), Some(true));
+        assert_eq!(of(&busy), Some(false));
+        // A black frame, and a title across the middle of one.
+        assert_eq!(of(&|_, _| 16), None);
+        assert_eq!(of(&|x, y| if y / 64 == 1 { busy(x, y) } else { 16 }), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! The frames of a film as small pictures: what shows the sphere in a way of its own becomes a panorama.
+
+use std::sync::atomic::AtomicBool;
+
+use crate::cube::{Cube, Faces};
+use crate::geometry::direction_from_equirect;
+use crate::plane::Plane;
+use crate::projection::Projection;
+use crate::video::{SmallReader, Video, VideoError};
+
+/// Longer side of the pictures that are measured, px.
+const SIDE: u32 = 960;
+
+/// What the frames of a film show.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Shows {
+    /// Panoramas of the whole sphere.
+    Sphere,
+    /// The sphere in another way: both streams of a GoPro MAX, two fisheye circles, a cube. It is unfolded to panoramas.
+    Folded(Box<Projection>),
+    /// What an ordinary lens sees.
+    Pinhole,
+}
+
+impl Shows {
+    /// Size of the pictures that ffmpeg makes of frames of a size, where small ones of `wanted` are made of them.
+    fn stored_size(&self, [width, height]: [u32; 2], wanted: [u32; 2]) -> [u32; 2] {
+        let Self::Folded(projection) = self else { return wanted };
+        match &**projection {
+            // In the middle of a face as fine as the panorama, and never finer than the face; faces begin at whole pixels.
+            Projection::Cube(cube) => {
+                let faces = &cube.faces;
+                let side = faces.side.min(wanted[0] / 3).max(16) & !1;
+                let [across, down] = faces.size().map(|size| size / faces.side);
+                [across * side, down * side]
+            }
+            Projection::Eac(_) => [width, height].map(|side| even(side, wanted[0], 4 * SIDE)),
+            Projection::Equirect(_) | Projection::Fisheye(_) => {
+                let longer = width.max(height).max(1);
+                [width, height].map(|side| even(side, wanted[0].min(longer), longer))
+            }
+        }
+    }
+}
+
+/// A side of a picture that is made smaller, px.
+fn even(side: u32, share: u32, of: u32) -> u32 {
+    let side = (u64::from(side) * u64::from(share) / u64::from(of)) as u32;
+    (side & !1).max(16)
+}
+
+/// Size of the pictures that are measured, of frames of this size.
+#[must_use]
+pub fn small_size(shows: &Shows, [width, height]: [u32; 2]) -> [u32; 2] {
+    match shows {
+        Shows::Folded(_) => [SIDE, SIDE / 2],
+        Shows::Sphere => {
+            let width = width.clamp(32, SIDE) / 4 * 4;
+            [width, width / 2]
+        }
+        Shows::Pinhole => {
+            let longer = width.max(height).max(1);
+            [width, height].map(|side| even(side, SIDE.min(longer), longer))
+        }
+    }
+}
+
+/// All frames of a film between start and end, small, one after the other.
+pub struct SmallFrames<'a> {
+    reader: SmallReader<'a>,
+    unfolded: Option<Unfolded>,
+    raw: Vec<u8>,
+    /// 1: grey; 3: RGB.
+    channels: usize,
+}
+
+impl<'a> SmallFrames<'a> {
+    /// Starts ffmpeg; pictures are of this size, grey or RGB.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(
+        video: &Video,
+        shows: &Shows,
+        size: [u32; 2],
+        is_grey: bool,
+        stop: &'a AtomicBool,
+    ) -> Result<Self, VideoError> {
+        let stored = shows.stored_size(video.size, size);
+        let unfolded = match shows {
+            Shows::Folded(folded) => Some(Unfolded::new(folded, stored, size.map(|side| side as usize))),
+            Shows::Sphere | Shows::Pinhole => None,
+        };
+        let reader = video.start_small(stored, is_grey, stop)?;
+        Ok(Self { reader, unfolded, raw: Vec::new(), channels: if is_grey { 1 } else { 3 } })
+    }
+
+    /// Reads the next picture; false at the end. `video` is the one that this reads.
+    ///
+    /// # Errors
+    /// As [`SmallReader::read`].
+    pub fn read(&mut self, video: &Video, picture: &mut Vec<u8>) -> Result<bool, VideoError> {
+        let Some(unfolded) = &mut self.unfolded else { return self.reader.read(video, picture) };
+        if !self.reader.read(video, &mut self.raw)? {
+            return Ok(false);
+        }
+        picture.resize(unfolded.places.len() * self.channels, 0);
+        for channel in 0..self.channels {
+            unfolded.apply(&self.raw, [channel, self.channels], picture);
+        }
+        Ok(true)
+    }
+}
+
+/// Where each pixel of a panorama is in the pictures of the source: the first of four neighbours, and two fractions of 256.
+struct Unfolded {
+    places: Vec<(u32, [u16; 2])>,
+    /// Distance between rows.
+    stride: usize,
+    /// A cube of small faces, with one channel of its picture and of its canvas.
+    cube: Option<(Cube, Plane, Plane)>,
+}
+
+impl Unfolded {
+    fn new(folded: &Projection, stored: [u32; 2], [width, height]: [usize; 2]) -> Self {
+        let small = match folded {
+            Projection::Cube(Cube { faces }) => {
+                let side = stored[0] / faces.columns;
+                Some(Cube { faces: Faces { side, ..faces.clone() } })
+            }
+            _ => None,
+        };
+        let cube = small.map(|cube| {
+            let (mut picture, mut canvas) = (Plane::default(), Plane::default());
+            let [w, h] = stored.map(|side| side as usize);
+            picture.reshape(w, h, [0, h as i32]);
+            cube.fold_plane(&picture, &mut canvas);
+            (cube, picture, canvas)
+        });
+        let ([w, h], stride, folded) = match &cube {
+            Some((cube, _, canvas)) => (cube.canvas(), canvas.stride, &Projection::Cube(cube.clone())),
+            None => (stored, stored[0] as usize, folded),
+        };
+        let canvas = folded.canvas();
+        let scale = [f64::from(w) / f64::from(canvas[0]), f64::from(h) / f64::from(canvas[1])];
+        let place = |at: usize| {
+            let (x, y) = ((at % width) as f64 + 0.5, (at / width) as f64 + 0.5);
+            let place = folded.place(direction_from_equirect(x, y, width as f64, height as f64));
+            let index = |v: f64, side: u32| (v - 0.5).clamp(0.0, f64::from(side) - 1.001);
+            // Of two lenses that see it, the one that sees it better.
+            let [u, v] = match place.second {
+                Some((other, share)) if share > 0.5 => other,
+                _ => [place.u, place.v],
+            };
+            let (u, v) = (index(u * scale[0], w), index(v * scale[1], h));
+            let fraction = |v: f64| (256.0 * (v - libm::floor(v))) as u16;
+            let first = libm::floor(v) as usize * stride + libm::floor(u) as usize;
+            (first as u32, [fraction(u), fraction(v)])
+        };
+        let places = (0..width * height).map(place).collect();
+        Self { places, stride, cube }
+    }
+
+    /// Makes one of so many channels of a picture.
+    fn apply(&mut self, raw: &[u8], [channel, channels]: [usize; 2], picture: &mut [u8]) {
+        let (samples, channel_in_samples, step) = match &mut self.cube {
+            Some((cube, stored, canvas)) => {
+                let rows = raw.chunks_exact(stored.width * channels).enumerate();
+                for (y, row) in rows.take(stored.height) {
+                    let samples = row.iter().skip(channel).step_by(channels);
+                    stored.row_mut(y as i32).iter_mut().zip(samples).for_each(|(to, from)| *to = *from);
+                }
+                cube.fold_plane(stored, canvas);
+                (canvas.data.as_slice(), 0, 1)
+            }
+            None => (raw, channel, channels),
+        };
+        let out = picture.iter_mut().skip(channel).step_by(channels);
+        for (out, &(at, [fu, fv])) in out.zip(&self.places) {
+            let at = at as usize * step + channel_in_samples;
+            let pair = |at: usize| {
+                let (a, b) = (u32::from(samples[at]), u32::from(samples[at + step]));
+                a * (256 - u32::from(fu)) + b * u32::from(fu)
+            };
+            let (upper, lower) = (pair(at), pair(at + self.stride * step));
+            *out = ((upper * (256 - u32::from(fv)) + lower * u32::from(fv) + (1 << 15)) >> 16) as u8;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cube::{Net, Order};
+    use crate::eac::Eac;
+
+    #[test]
+    fn pictures_are_small_and_keep_their_shape() {
+        assert_eq!(small_size(&Shows::Sphere, [3840, 1920]), [960, 480]);
+        assert_eq!(small_size(&Shows::Sphere, [64, 32]), [64, 32]);
+        assert_eq!(small_size(&Shows::Pinhole, [1920, 1080]), [960, 540]);
+        assert_eq!(small_size(&Shows::Pinhole, [1080, 1921]), [538, 960]);
+        assert_eq!(small_size(&Shows::Pinhole, [34, 25]), [34, 24]);
+        // Faces begin at whole pixels.
+        let faces = Faces::of_net(Net::Strip3x2, Order::default(), 512);
+        let cube = Shows::Folded(Box::new(Projection::Cube(Cube { faces })));
+        assert_eq!(small_size(&cube, [1536, 1024]), [960, 480]);
+        assert_eq!(cube.stored_size([1536, 1024], [960, 480]), [960, 640]);
+        let streams = Shows::Folded(Box::new(Projection::Eac(Eac::of_stream(4096, 1344).unwrap())));
+        assert_eq!(streams.stored_size([4096, 2688], [960, 480]), [1024, 672]);
+    }
+}
