@@ -276,7 +276,7 @@ mod tests {
         let message = |text: &str| Lut::parse(text.as_bytes()).unwrap_err().to_string();
         assert_eq!(message("LUT_3D_SIZE 1\n0 0 0\n"), "line 1: LUT_3D_SIZE 1 (expected 2..65)");
         assert_eq!(message("# x\nLUT_3D_SIZE 300\n"), "line 2: LUT_3D_SIZE 300 (expected 2..65)");
-        assert_eq!(message("LUT_1D_SIZE 2\n0 0 nan\n"), "line 2: `0 0 nan` (expected three numbers)");
+        assert_eq!(message("LUT_1D_SIZE 2\n0 0 nan\n"), "line 2: `0 0 nan` (expected three finite numbers)");
         assert_eq!(message("LUT_1D_SIZE 2\n0 0 0\n"), "LUT: 1 colours (expected 2 for its size)");
         assert_eq!(
             message("LUT_1D_SIZE 2\n0 0 0\n1 1 1\n1 1 1\n"),
@@ -291,7 +291,7 @@ mod tests {
             message("LUT_1D_SIZE 2\nDOMAIN_MAX 0 1 1\n0 0 0\n1 1 1"),
             "line 2: a domain without extent (expected DOMAIN_MIN below DOMAIN_MAX)"
         );
-        assert_eq!(message("hello\n"), "line 1: `hello` (expected three numbers)");
+        assert_eq!(message("hello\n"), "line 1: `hello` (expected three finite numbers)");
         assert_eq!(Lut::parse(&[0xFF, 0xFE]).unwrap_err(), LutError::NoText);
     }
 }

@@ -36,8 +36,8 @@ pub(super) fn of_poses(poses: &[Option<Pose>]) -> Vec<Option<f64>> {
     headings
 }
 
-/// By the choice of a film's frames: of each that is kept the mean of what the frames up to the kept ones before and behind
-/// it tell, in its axes.
+/// By the choice of a film's frames: of each that is kept the mean of what the frames behind the kept one before it, up to
+/// the next kept one, tell, in its axes.
 pub(super) fn of_film(lines: &[Line], names: &[&str]) -> Vec<Option<f64>> {
     // What takes directions of the first frame to each, as far as turns are known without a gap, and the number of the
     // stretch without one.
@@ -58,7 +58,7 @@ pub(super) fn of_film(lines: &[Line], names: &[&str]) -> Vec<Option<f64>> {
         else {
             continue;
         };
-        let first = place.checked_sub(1).map_or(0, |before| kept[before]);
+        let first = place.checked_sub(1).map_or(0, |before| kept[before] + 1);
         let last = kept.get(place + 1).copied().unwrap_or(lines.len() - 1);
         let (stretch, own) = turns[*at];
         let mut sum = [0.0; 3];

@@ -172,6 +172,7 @@ impl MaskOptions {
         within("edges", self.edges, 5.0)?;
         within("feather", self.feather, 45.0)?;
         within("confidence", f64::from(self.wanted.confidence), 1.0)?;
+        self.still().check()?;
         if self.model.is_none() && !self.wants_still() && !self.shadow && self.keep_box.is_none() {
             return Err(Failure::usage(
                 "nothing is to be removed (expected ⟨model⟩, ⟨still-patch⟩, ⟨crop-bottom⟩ or ⟨keep-box⟩)",
@@ -199,7 +200,6 @@ impl MaskOptions {
         if self.model.is_none() {
             self.check_without_model()?;
         }
-        self.still().check()?;
         if self.feather > 0.0 && self.modes == Modes::Masks {
             return Err(Failure::usage(
                 "⟨feather⟩: has no effect with ⟨modes = masks⟩; leave it out, or take ⟨modes = cutouts⟩",

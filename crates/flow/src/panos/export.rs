@@ -168,8 +168,11 @@ pub fn export(options: &ExportOptions) -> Result<Exported, Failure> {
     }
     let registered = export::poses_of_panoramas(&target, &poses).len();
     if registered == 0 {
-        let line =
-            format!("{}: frames: none has a pose; align them first", poses_path(&options.folder).display());
+        let line = format!(
+            "{}: frames: none of those of {} has a pose there; align them first",
+            poses_path(&options.folder).display(),
+            views_folder.display()
+        );
         return Err(Failure::new("poses", line));
     }
     let points = observed::carried(observed_points(&options.folder, &source)?, &source, &target, &poses);

@@ -470,7 +470,7 @@ mod tests {
             combine: Combine::Unite,
             invert: false,
             carry: Carry::Stay,
-            views: ViewChoice { layout: Layout::Cube6, ..ViewChoice::default() },
+            views: ViewChoice::default(),
             dilate: 0.0,
             feather: 0.0,
             force: false,

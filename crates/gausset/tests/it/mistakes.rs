@@ -251,7 +251,6 @@ pano preview data/images -o r.png --lens nowhere.json
 pano preview data/images/view_000.png --page -o r.png
 pano preview data/images/view_000.png --port 7007
 pano preview data/images/view_000.png -o r.png --port 7007
-pano preview data/images/view_000.png -o r.png --json
 pano preview data/images/view_000.png -o r.png --listen 127.0.0.1
 pano preview data/images/view_000.png -o r.jpg
 pano preview data/images/view_000.png -o nowhere/r.png
