@@ -234,7 +234,7 @@ mod tests {
         let (result, _) = run(&sh("echo because >&2; exit 7"));
         assert_eq!(result.unwrap_err().to_string(), "/bin/sh: ended with exit code 7; it said: because");
         // ffprobe closes its JSON after it has said what is wrong.
-        let result = shell("echo because >&2; sleep 0.1; echo '}'; exit 7").run(&NEVER, &mut |_, _| {});
+        let (result, _) = run(&sh("echo because >&2; sleep 0.1; echo '}'; exit 7"));
         assert_eq!(result.unwrap_err().to_string(), "/bin/sh: ended with exit code 7; it said: because");
         for absent in ["/nonexistent/tool", "gausset-has-no-such-tool"] {
             let (result, _) = run(&Program::new(absent));
