@@ -215,7 +215,12 @@ fn colour_at(frame: &Frame, [u, v]: [f64; 2]) -> Option<[f64; 3]> {
 }
 
 /// Linear light of a pixel; `None` where it is too dark, burnt out or not stored.
-pub(crate) fn light_of(frame: &Frame, x: usize, y: usize) -> Option<[f64; 3]> {
+fn light_of(frame: &Frame, x: usize, y: usize) -> Option<[f64; 3]> {
+    usable(frame, x, y).map(|rgb| rgb.map(|value| linear_from_srgb(f64::from(value) / 255.0)))
+}
+
+/// Encoded red, green and blue of a pixel; `None` where it is too dark, burnt out or not stored.
+pub(crate) fn usable(frame: &Frame, x: usize, y: usize) -> Option<[u8; 3]> {
     let luma = frame.planes.first()?;
     let at = |index: usize| {
         let plane = &frame.planes[index];
@@ -227,8 +232,7 @@ pub(crate) fn light_of(frame: &Frame, x: usize, y: usize) -> Option<[f64; 3]> {
         Colour::Grey => [at(0)?; 3],
         Colour::YCbCr => rgb_from_ycbcr([at(0)?, at(1)?, at(2)?]),
     };
-    let is_usable = rgb.iter().all(|&value| USABLE.contains(&f64::from(value)));
-    is_usable.then(|| rgb.map(|value| linear_from_srgb(f64::from(value) / 255.0)))
+    rgb.iter().all(|&value| USABLE.contains(&f64::from(value))).then_some(rgb)
 }
 
 /// The mean of what lies within three deviations of the median; `None` of fewer than so many.

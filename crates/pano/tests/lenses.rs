@@ -21,7 +21,7 @@ use gausset_pano::projection::Projection;
 use gausset_pano::video::{Choice, Video, VideoError};
 use gausset_scenes::room::{self, Room};
 
-const DETAILED: Room = Room { octaves: 4, has_spots: true, has_pillars: false };
+const DETAILED: Room = Room { octaves: 4, has_spots: true, has_pillars: false, seed: 0 };
 
 /// Lenses with a mapping that is no straight line, axes that are not opposite, circles beside the middles.
 const LENSES: &str = r#"{ "width": 1600, "height": 800, "blend_degrees": 4, "lenses": [
@@ -425,7 +425,7 @@ fn views_against_truth(found: &DualFisheye, truth: &DualFisheye, pool: &Pool) ->
 #[test]
 fn fisheyes_and_gopro_streams_are_averaged_before_they_are_minified() {
     let pool = Pool::new(2);
-    let room = Room { octaves: 5, has_spots: true, has_pillars: false };
+    let room = Room { octaves: 5, has_spots: true, has_pillars: false, seed: 0 };
     let pose = room::pose(1, 6);
     let value = |d: [f64; 3]| 255.0 * room.colour(pose.centre(), d)[1];
     let fisheye = truth();

@@ -133,7 +133,7 @@ fn minified(pano: &Grey, ratios: &[f64]) -> Vec<[f64; 3]> {
 
 /// All five octaves of the room: detail down to the pixels of the panorama.
 fn detailed_room(width: u32) -> Grey {
-    let room = Room { octaves: 5, has_spots: true, has_pillars: true };
+    let room = Room { octaves: 5, has_spots: true, has_pillars: true, seed: 0 };
     Grey::green(&room.panorama(width, &room::pose(2, 8), &Pool::new(1)))
 }
 

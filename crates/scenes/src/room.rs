@@ -28,13 +28,15 @@ pub struct Room {
     pub has_spots: bool,
     /// Whether there are pillars, at whose rims the colour jumps.
     pub has_pillars: bool,
+    /// Another number, other walls.
+    pub seed: u32,
 }
 
 impl Room {
     /// Detail down to an eighth of a metre with sharp spots: registers, and panoramas of 2048 px do not alias much.
-    pub const FOR_REGISTRATION: Self = Self { octaves: 3, has_spots: true, has_pillars: true };
+    pub const FOR_REGISTRATION: Self = Self { octaves: 3, has_spots: true, has_pillars: true, seed: 0 };
     /// Two octaves, nothing sharp: sampled without loss, so that errors of geometry are all that is left.
-    pub const SMOOTH: Self = Self { octaves: 2, has_spots: false, has_pillars: false };
+    pub const SMOOTH: Self = Self { octaves: 2, has_spots: false, has_pillars: false, seed: 0 };
 
     /// Colour of the wall that a ray from inside the room meets, 0 to 1.
     #[must_use]
@@ -43,11 +45,12 @@ impl Room {
         let p = [0, 1, 2].map(|i| origin[i] + distance * direction[i]);
         let used = &OCTAVES[..self.octaves.min(OCTAVES.len())];
         let sum: f64 = used.iter().map(|(_, height)| height).sum();
-        let shade = if self.has_spots && noise(p, 5.0, 99) > 0.62 { 0.35 } else { 1.0 };
+        let seeded = |seed: u32| seed.wrapping_add(self.seed.wrapping_mul(1009));
+        let shade = if self.has_spots && noise(p, 5.0, seeded(99)) > 0.62 { 0.35 } else { 1.0 };
         let mut out = [0.0; 3];
         for (channel, out) in (0u32..).zip(&mut out) {
             let octave = |&(frequency, height): &(f64, f64)| {
-                height * noise(p, frequency, 7 * channel + frequency as u32)
+                height * noise(p, frequency, seeded(7 * channel + frequency as u32))
             };
             let value = used.iter().map(octave).sum::<f64>() / sum;
             *out = (((value - 0.5) * 2.2 + 0.5) * shade).clamp(0.0, 1.0);

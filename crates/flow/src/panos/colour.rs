@@ -90,7 +90,7 @@ pub(super) fn frame_gains(
     let level = level(options.simd)
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
     let pool = Pool::new(device::threads(options.threads));
-    let mut shown = Vec::with_capacity(source.frames.len());
+    let mut walk = frame_gains::Walk::default();
     for frame in &source.frames {
         if stop.load(Ordering::Relaxed) {
             return Err(Failure::stopped());
@@ -100,7 +100,7 @@ pub(super) fn frame_gains(
         let writing = Writing { format: Format::Png, level, pool: &pool, stop, segments: &[] };
         let panorama =
             read.ok().and_then(|moment| convert::panorama(&moment, frame_gains::WIDTH, writing).ok());
-        shown.push(panorama.map(|panorama| frame_gains::Shown::of(&panorama)).unwrap_or_default());
+        walk.add(panorama.map(|panorama| frame_gains::Shown::of(&panorama)).unwrap_or_default(), &pool);
     }
-    Ok(frame_gains::gains(&shown))
+    Ok(walk.gains())
 }

@@ -19,3 +19,5 @@ mod turn;
 pub use optics::Optics;
 pub use picture::Grey;
 pub use scout::{Scout, Sight};
+pub(crate) use track::strengths;
+pub(crate) use turn::solve;

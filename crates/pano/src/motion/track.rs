@@ -79,7 +79,7 @@ pub(super) fn corners(pyramid: &Pyramid, optics: &Optics) -> Vec<Corner> {
 }
 
 /// Smaller eigenvalue of the mean structure around each pixel of some rows.
-fn strengths(picture: &Grey, rows: std::ops::Range<usize>, wraps: bool) -> Vec<f32> {
+pub(crate) fn strengths(picture: &Grey, rows: std::ops::Range<usize>, wraps: bool) -> Vec<f32> {
     let w = picture.width;
     let tall = rows.len() + 2 * CORNER;
     // Products of gradients of a row more on both sides, summed along the row.

@@ -235,7 +235,7 @@ fn way_of(pairs: &[Pair], r: &Mat3) -> [f64; 3] {
 }
 
 /// Solves `matrix x = right` by elimination with pivots; `None` if it cannot be solved.
-fn solve<const N: usize>(mut matrix: [[f64; N]; N], mut right: [f64; N]) -> Option<[f64; N]> {
+pub(crate) fn solve<const N: usize>(mut matrix: [[f64; N]; N], mut right: [f64; N]) -> Option<[f64; N]> {
     for column in 0..N {
         let pivot =
             (column..N).max_by(|&a, &b| matrix[a][column].abs().total_cmp(&matrix[b][column].abs()))?;

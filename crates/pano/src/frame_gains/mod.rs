@@ -1,0 +1,135 @@
+//! Brightness and white balance made alike: of the frames of a walk, from what neighbours both show.
+//!
+//! ```text
+//! a frame      a panorama of 1024 px, its strongest corners (Shi and Tomasi 1994), each with a patch of 11x11 samples
+//!              of luma on the tangent plane, 0.7 degrees apart, of mean 0 and length 1: a gain hardly changes it
+//! two frames   pairs of corners that are each other's best, the next best clearly worse, aligned by an affine map
+//!              (Baker and Matthews 2004) → ratio of the sums of their linear light where both show it;
+//!              r = robust mean of its log2, per channel
+//! all frames   least squares of g_i - g_j = -r_ij over neighbours up to three frames apart, mean zero
+//! ```
+//! Nothing is assumed about poses; the up of the panoramas is taken as up.
+
+mod corner;
+mod pair;
+
+use std::collections::VecDeque;
+
+use gausset_compute::Pool;
+
+use crate::equalise::rounded;
+pub use corner::Shown;
+use pair::{Ratio, ratio};
+
+/// Width of the panoramas that are compared, px.
+pub const WIDTH: u32 = 1024;
+/// Frames that are compared with each.
+const NEIGHBOURS: usize = 3;
+
+/// How much brighter one frame is than a later one.
+#[derive(Clone, Copy, Debug)]
+struct Edge {
+    from: usize,
+    to: usize,
+    ratio: Ratio,
+}
+
+/// Frames of a walk, one after the other; only the last few are kept.
+#[derive(Debug, Default)]
+pub struct Walk {
+    count: usize,
+    recent: VecDeque<Shown>,
+    edges: Vec<Edge>,
+}
+
+impl Walk {
+    /// Takes the next frame in, and compares it with those before it.
+    pub fn add(&mut self, shown: Shown, pool: &Pool) {
+        let ratios = pool.map(self.recent.len(), |k| ratio(&self.recent[k], &shown));
+        let first = self.count - self.recent.len();
+        for (k, found) in ratios.into_iter().enumerate() {
+            self.edges.extend(found.map(|ratio| Edge { from: first + k, to: self.count, ratio }));
+        }
+        self.recent.push_back(shown);
+        self.count += 1;
+        if self.recent.len() > NEIGHBOURS {
+            self.recent.pop_front();
+        }
+    }
+
+    /// Factors of red, green and blue that make frames alike; 1 for those that share nothing with their neighbours.
+    #[must_use]
+    pub fn gains(&self) -> Vec<[f64; 3]> {
+        let mut gains = vec![[1.0; 3]; self.count];
+        for c in 0..3 {
+            let solved = solve(self.count, &self.edges, c);
+            for (gain, log) in gains.iter_mut().zip(solved) {
+                gain[c] = rounded(libm::exp2(log));
+            }
+        }
+        gains
+    }
+}
+
+/// Least squares of `g_i - g_j = -r_ij` by conjugate gradients, from zero: mean zero in every group of frames that
+/// hang together.
+fn solve(count: usize, edges: &[Edge], channel: usize) -> Vec<f64> {
+    let product = |g: &[f64]| {
+        let mut out = vec![0.0; count];
+        for edge in edges {
+            let difference = edge.ratio.weight * (g[edge.from] - g[edge.to]);
+            out[edge.from] += difference;
+            out[edge.to] -= difference;
+        }
+        out
+    };
+    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+    let mut rest = vec![0.0; count];
+    for Edge { from, to, ratio } in edges {
+        let pull = ratio.weight * ratio.stops[channel];
+        rest[*from] -= pull;
+        rest[*to] += pull;
+    }
+    let (mut g, mut way, mut square) = (vec![0.0; count], rest.clone(), dot(&rest, &rest));
+    let enough = 1e-24 * square;
+    for _ in 0..2 * count {
+        if square <= enough {
+            break;
+        }
+        let ahead = product(&way);
+        let step = square / dot(&way, &ahead).max(1e-300);
+        for k in 0..count {
+            g[k] += step * way[k];
+            rest[k] -= step * ahead[k];
+        }
+        let next = dot(&rest, &rest);
+        for k in 0..count {
+            way[k] = rest[k] + next / square * way[k];
+        }
+        square = next;
+    }
+    g
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gains_that_agree_are_found_and_their_mean_is_zero() {
+        let truth = [0.3, -0.9, 0.5, 0.1, 0.0, -0.7];
+        let mut edges = Vec::new();
+        for i in 0usize..6 {
+            for j in i + 1..6.min(i + 3) {
+                // A frame that is brighter by t needs -t.
+                let ratio = Ratio { stops: [truth[i] - truth[j]; 3], weight: 10.0 + i as f64 };
+                edges.push(Edge { from: i, to: j, ratio });
+            }
+        }
+        let mean = truth.iter().sum::<f64>() / 6.0;
+        for (found, truth) in solve(6, &edges, 1).iter().zip(truth) {
+            assert!((found + truth - mean).abs() < 1e-9, "{found} {truth}");
+        }
+        assert_eq!(solve(3, &[], 0), [0.0; 3]);
+    }
+}
