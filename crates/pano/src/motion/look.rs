@@ -78,15 +78,22 @@ impl Looker {
 
 /// Sums of the squared differences to the pixels on the right and below, and of the pixels.
 fn differences(row: &[u8], next: &[u8]) -> (u64, u64, u64) {
-    let square = |a: u8, b: u8| {
-        let d = i32::from(a) - i32::from(b);
-        (d * d) as u32
+    // Products of 16 bits are what every processor has for vectors. At most 32,768 pixels of 255² fit into 31 bits;
+    // rows are narrower. Wrapping, because a check of each sum keeps it from being a vector.
+    let squares = |a: &[u8], b: &[u8]| {
+        a.iter().zip(b).fold(0i32, |sum, (&a, &b)| {
+            let d = i16::from(a) - i16::from(b);
+            sum.wrapping_add(i32::from(d) * i32::from(d))
+        })
     };
-    // At most 32,768 pixels of 255² fit into 32 bits twice over; rows are narrower.
-    let across: u32 = row.iter().zip(&row[1..]).map(|(&a, &b)| square(a, b)).sum();
-    let down: u32 = row.iter().zip(next).map(|(&a, &b)| square(a, b)).sum();
-    let sum: u32 = row.iter().map(|&v| u32::from(v)).sum();
-    (u64::from(across), u64::from(down), u64::from(sum))
+    let sum = row.iter().fold(0u32, |sum, &v| sum.wrapping_add(u32::from(v)));
+    (squares(row, &row[1..]) as u64, squares(row, next) as u64, u64::from(sum))
+}
+
+/// Sum of the differences of pixels.
+#[inline]
+fn apart(a: &[u8], b: &[u8]) -> u32 {
+    a.iter().zip(b).fold(0, |sum, (&a, &b)| sum.wrapping_add(u32::from(a.abs_diff(b))))
 }
 
 /// Mean difference of two pictures in grey levels, and that of the tile that differs most.
@@ -100,8 +107,12 @@ pub(super) fn change(a: &Grey, b: &Grey) -> [f64; 2] {
     for first in (0..a.height).step_by(TILE) {
         tiles.fill(0);
         for y in first..(first + TILE).min(a.height) {
-            for ((tile, a), b) in tiles.iter_mut().zip(a.row(y).chunks(TILE)).zip(b.row(y).chunks(TILE)) {
-                *tile += a.iter().zip(b).map(|(&a, &b)| u32::from(a.abs_diff(b))).sum::<u32>();
+            let (a, b) = (a.row(y).as_chunks::<TILE>(), b.row(y).as_chunks::<TILE>());
+            for ((tile, a), b) in tiles.iter_mut().zip(a.0).zip(b.0) {
+                *tile += apart(a, b);
+            }
+            if let Some(last) = tiles.get_mut(a.0.len()) {
+                *last += apart(a.1, b.1);
             }
         }
         sum += tiles.iter().map(|&t| u64::from(t)).sum::<u64>();

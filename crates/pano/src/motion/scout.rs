@@ -288,7 +288,8 @@ mod tests {
             scout.look(&mut blocks(seed, share));
         }
         let sights = scout.finish();
-        assert_eq!((sights[1].parallax, sights[1].tracks > 100), (Some(0.0), true), "{sights:?}");
+        // The same again has moved by rounding alone.
+        assert!(sights[1].parallax.is_some_and(|p| p < 1e-6) && sights[1].tracks > 100, "{sights:?}");
         // Some corners are found again, and stand still.
         assert_eq!((sights[2].parallax, sights[3].parallax), (None, None), "{sights:?}");
     }

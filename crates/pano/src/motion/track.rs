@@ -8,10 +8,13 @@
 use super::optics::Optics;
 use super::picture::{Grey, Pyramid};
 
-/// Side of a patch, px; a multiple of the lanes.
+/// Side of a patch, px.
 const SIDE: usize = 12;
-const LANES: usize = 4;
 const AREA: usize = SIDE * SIDE;
+/// Sums that are kept side by side; divides [`AREA`].
+const LANES: usize = 48;
+/// Pixels of a row that are read at once: those of a patch with a rim, and one more.
+const WIDEST: usize = 16;
 /// Side of a patch with a rim for gradients.
 const RIMMED: usize = SIDE + 2;
 /// Cells of the half-size picture along its longer side, of each of which the strongest corner is taken.
@@ -34,6 +37,25 @@ struct Patch {
     down: [f32; AREA],
     inverse: [f32; 3],
     length: f32,
+    /// Products of the gradients with the values.
+    along: [f32; 2],
+}
+
+/// Sums over the samples of a patch of another picture: of themselves, of their squares, of products with the patch.
+#[derive(Clone, Copy)]
+struct Sums {
+    own: f32,
+    square: f32,
+    value: f32,
+    across: f32,
+    down: f32,
+}
+
+impl Sums {
+    /// Of the samples without their mean.
+    fn length(&self) -> f32 {
+        (self.square - self.own * self.own / AREA as f32).max(0.0).sqrt()
+    }
 }
 
 /// A corner of a reference, to be found in other pictures.
@@ -180,40 +202,47 @@ fn sample<const N: usize>(picture: &Grey, at: [f32; 2], wraps: bool, out: &mut [
     if y < 0 || y + N as i64 >= h || (!wraps && (x < 0 || x + N as i64 >= w)) {
         return false;
     }
-    let weights = [(1.0 - fx) * (1.0 - fy), fx * (1.0 - fy), (1.0 - fx) * fy, fx * fy];
-    let is_plain = x >= 0 && x + (N as i64) < w;
-    let mut around = [[0u8; 24]; 2];
-    for (k, out) in out.chunks_exact_mut(N).take(N).enumerate() {
-        let rows = [picture.row(y as usize + k), picture.row(y as usize + k + 1)];
-        let [upper, lower] = if is_plain {
-            rows.map(|row| &row[x as usize..x as usize + N + 1])
-        } else {
-            for (around, row) in around.iter_mut().zip(rows) {
-                for (i, value) in around[..=N].iter_mut().enumerate() {
-                    *value = row[(x + i as i64).rem_euclid(w) as usize];
-                }
-            }
-            [&around[0][..=N], &around[1][..=N]]
+    let is_plain = x >= 0 && x + (WIDEST as i64) <= w;
+    // Between columns first, each row once, then between rows.
+    let mut above = [0.0f32; N];
+    for k in 0..=N {
+        let row = picture.row(y as usize + k);
+        let around: [u8; WIDEST] = match row.get(x as usize..).and_then(|row| row.first_chunk()) {
+            Some(around) if is_plain => *around,
+            _ => std::array::from_fn(|i| row[(x + i as i64).rem_euclid(w) as usize]),
         };
-        for (i, out) in out.iter_mut().enumerate() {
-            *out = weights[0] * f32::from(upper[i])
-                + weights[1] * f32::from(upper[i + 1])
-                + weights[2] * f32::from(lower[i])
-                + weights[3] * f32::from(lower[i + 1]);
+        let around = around.map(f32::from);
+        let mut below = [0.0f32; N];
+        for (i, below) in below.iter_mut().enumerate() {
+            *below = (1.0 - fx) * around[i] + fx * around[i + 1];
         }
+        if k > 0 {
+            let out = &mut out[(k - 1) * N..][..N];
+            for (i, out) in out.iter_mut().enumerate() {
+                *out = (1.0 - fy) * above[i] + fy * below[i];
+            }
+        }
+        above = below;
     }
     true
 }
 
-/// Sum of products, in a fixed order of lanes.
+/// Sum of products, in a fixed order of lanes: so many that compilers leave the loop over them a loop, and make vectors
+/// of it (of four lanes they made single numbers).
 fn product(a: &[f32; AREA], b: &[f32; AREA]) -> f32 {
     let mut lanes = [0.0f32; LANES];
-    for (a, b) in a.chunks_exact(LANES).zip(b.chunks_exact(LANES)) {
+    for (a, b) in a.as_chunks::<LANES>().0.iter().zip(b.as_chunks::<LANES>().0) {
         for k in 0..LANES {
             lanes[k] += a[k] * b[k];
         }
     }
-    (lanes[0] + lanes[1]) + (lanes[2] + lanes[3])
+    let mut four = [0.0f32; 4];
+    for some in lanes.as_chunks::<4>().0 {
+        for k in 0..4 {
+            four[k] += some[k];
+        }
+    }
+    (four[0] + four[1]) + (four[2] + four[3])
 }
 
 fn without_mean(values: &mut [f32; AREA]) {
@@ -250,25 +279,38 @@ impl Patch {
             down,
             inverse: [yy / determinant, -xy / determinant, xx / determinant],
             length,
+            along: [product(&across, &value), product(&down, &value)],
         })
+    }
+
+    /// The patch has no mean, so that of the samples adds nothing to products with it and is not taken out.
+    fn sums(&self, seen: &mut [f32; AREA]) -> Sums {
+        // Around middle grey, squares keep more of their digits.
+        seen.iter_mut().for_each(|v| *v -= 128.0);
+        Sums {
+            own: product(seen, &[1.0; AREA]),
+            square: product(seen, seen),
+            value: product(seen, &self.value),
+            across: product(seen, &self.across),
+            down: product(seen, &self.down),
+        }
     }
 
     /// Its place near an index, and the correlation there.
     fn find(&self, picture: &Grey, start: [f32; 2], wraps: bool) -> Option<([f32; 2], f32)> {
-        let mut at = start;
+        let (mut at, mut alike) = (start, 0.0);
         let mut seen = [0.0f32; AREA];
         for _ in 0..STEPS {
             let corner = at.map(|v| v - 0.5 * (SIDE as f32 - 1.0));
             if !sample::<SIDE>(picture, corner, wraps, &mut seen) {
                 return None;
             }
-            without_mean(&mut seen);
+            let sums = self.sums(&mut seen);
             // As much contrast as in the reference: else a darker picture would seem to have moved.
-            let gain = (self.length / product(&seen, &seen).sqrt().max(1e-3)).clamp(0.25, 4.0);
-            for (seen, value) in seen.iter_mut().zip(&self.value) {
-                *seen = gain * *seen - value;
-            }
-            let (a, b) = (product(&self.across, &seen), product(&self.down, &seen));
+            let length = sums.length();
+            let gain = (self.length / length.max(1e-3)).clamp(0.25, 4.0);
+            alike = sums.value / (length * self.length).max(1e-6);
+            let (a, b) = (gain * sums.across - self.along[0], gain * sums.down - self.along[1]);
             let step =
                 [-(self.inverse[0] * a + self.inverse[1] * b), -(self.inverse[1] * a + self.inverse[2] * b)];
             at = [at[0] + step[0], at[1] + step[1]];
@@ -280,11 +322,7 @@ impl Patch {
                 break;
             }
         }
-        // `seen` holds the differences of the last place but one, which is near enough.
-        let mut there = self.value;
-        there.iter_mut().zip(&seen).for_each(|(there, seen)| *there += seen);
-        let length = product(&there, &there).sqrt();
-        let alike = product(&there, &self.value) / (length * self.length).max(1e-6);
+        // `alike` is of the last place but one, which is near enough.
         Some((at, alike))
     }
 }

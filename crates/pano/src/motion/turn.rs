@@ -45,12 +45,22 @@ pub(super) fn turn(pairs: &[Pair], start: &Mat3, seed: u64, is_sphere: bool) -> 
         return None;
     }
     let mut random = Random(seed);
-    let cost = |r: &Mat3| -> f64 { pairs.iter().map(|pair| chord(r, pair).min(REACH * REACH)).sum() };
-    let (mut best, mut least) = (*start, cost(start));
+    // Sums only grow: one that is too large already is not finished.
+    let cost = |r: &Mat3, least: f64| -> f64 {
+        let mut sum = 0.0;
+        for some in pairs.chunks(16) {
+            sum = some.iter().fold(sum, |sum, pair| sum + chord(r, pair).min(REACH * REACH));
+            if sum >= least {
+                break;
+            }
+        }
+        sum
+    };
+    let (mut best, mut least) = (*start, cost(start, f64::INFINITY));
     for _ in 0..TRIES {
         let (i, j) = (random.below(pairs.len()), random.below(pairs.len()));
         let Some(r) = of_two(&pairs[i], &pairs[j]) else { continue };
-        let cost = cost(&r);
+        let cost = cost(&r, least);
         if cost < least {
             (best, least) = (r, cost);
         }
