@@ -92,6 +92,8 @@ pub enum Stage {
     CutForTraining,
     /// All frames of a film are looked at, to choose among them.
     LookAtFrames,
+    /// The light of neighbouring frames is compared, to make them alike.
+    CompareLight,
     /// About so many pictures are taken from a video.
     TakeFrames(u64),
     /// COLMAP begins.

@@ -206,6 +206,7 @@ fn line_of(stage: &Stage) -> String {
         Stage::CutForAlignment => "cutting views for alignment".to_owned(),
         Stage::CutForTraining => "cutting views for training".to_owned(),
         Stage::LookAtFrames => "looking at all frames of the video".to_owned(),
+        Stage::CompareLight => "comparing the light of neighbouring frames".to_owned(),
         Stage::TakeFrames(about) => format!("taking about {} from the video", counted(*about, "frame")),
         Stage::Align { count, what, tool } => {
             format!("aligning {} with {tool}", counted(*count as u64, what))

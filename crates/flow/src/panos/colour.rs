@@ -1,7 +1,6 @@
 //! What is asked of colours: settings, a LUT, what is made alike.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::{Pool, level};
 use gausset_pano::convert::{self, Writing};
@@ -14,9 +13,10 @@ use gausset_pano::lut::Lut;
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::Projection;
 
+use super::moments::{Moments, Trouble};
 use super::source::Source;
 use super::split::SplitOptions;
-use crate::{Failure, device};
+use crate::{Event, Failure, Host, Part, Stage, device};
 
 /// What is asked.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -74,33 +74,45 @@ pub(super) fn apply(
     }
 }
 
-/// Factors of red, green and blue that make the frames of a source alike. Frames that cannot be read get none, and are
-/// told when they are cut.
+/// Factors of red, green and blue that make the frames of a source alike, whose frames were chosen; found once. Frames
+/// that cannot be read get none, and are told when they are cut.
 ///
 /// # Errors
-/// A video; the job was asked to stop.
+/// The job was asked to stop.
 pub(super) fn frame_gains(
     source: &Source,
     options: &SplitOptions,
-    stop: &AtomicBool,
+    host: &mut Host<'_>,
 ) -> Result<Vec<[f64; 3]>, Failure> {
-    if source.film.is_some() {
-        return Err(Failure::usage("⟨equalise = frames⟩: is for pictures (found a video)"));
+    if let Some(known) = source.frame_gains.get() {
+        return Ok(known.clone());
     }
     let level = level(options.simd)
         .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
     let pool = Pool::new(device::threads(options.threads));
+    let stop = host.stop();
+    let mut moments = Moments::new(source, level, stop);
     let mut walk = frame_gains::Walk::default();
-    for frame in &source.frames {
-        if stop.load(Ordering::Relaxed) {
-            return Err(Failure::stopped());
-        }
-        let read =
-            convert::read(&frame.files, source.projection.as_ref(), source.is_stereo, &source.limits, level);
+    let count = source.frames.len();
+    host.stage(Stage::CompareLight);
+    host.report(Event::Begun { part: Part::Frames, done: 0, total: count as u64 });
+    for index in 0..count {
         let writing = Writing { format: Format::Png, level, pool: &pool, stop, segments: &[] };
-        let panorama =
-            read.ok().and_then(|moment| convert::panorama(&moment, frame_gains::WIDTH, writing).ok());
+        let panorama = match moments.read(index) {
+            Ok(moment) => convert::panorama(&moment, frame_gains::WIDTH, writing).ok(),
+            Err(Trouble::Frame(_)) => None,
+            Err(Trouble::End(_) | Trouble::Stopped) => break,
+            Err(Trouble::Fatal(failure)) => return Err(failure),
+        };
+        if host.is_stopping() {
+            break;
+        }
         walk.add(panorama.map(|panorama| frame_gains::Shown::of(&panorama)).unwrap_or_default(), &pool);
+        host.report(Event::Done { done: index as u64 + 1, views_per_s: None });
     }
-    Ok(walk.gains())
+    host.report(Event::Ended);
+    if host.is_stopping() {
+        return Err(Failure::stopped());
+    }
+    Ok(source.frame_gains.get_or_init(|| walk.gains()).clone())
 }

@@ -12,6 +12,7 @@ pub(crate) mod known;
 pub(crate) mod masked;
 pub mod masks;
 pub mod model;
+mod moments;
 pub mod run;
 pub mod shape;
 pub mod source;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use gausset_pano::eac::{self, Eac};
@@ -100,6 +101,8 @@ pub struct Source {
     pub is_stereo: bool,
     /// The largest picture that is opened.
     pub limits: Limits,
+    /// Factors that make frames alike, once they were asked for.
+    pub(super) frame_gains: OnceLock<Vec<[f64; 3]>>,
 }
 
 /// Whether pictures of the sphere come in files with this extension.
@@ -157,6 +160,7 @@ impl Source {
             selection: None,
             is_stereo: false,
             limits,
+            frame_gains: OnceLock::new(),
         }
     }
 

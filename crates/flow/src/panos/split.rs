@@ -1,7 +1,6 @@
 //! Panoramas to perspective views.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use gausset_compute::{VectorLevel, level};
@@ -262,7 +261,7 @@ impl SplitOptions {
     }
 
     /// What is to be done with the frames of a source.
-    fn settings(&self, source: &Source, stop: &AtomicBool) -> Result<Settings, Failure> {
+    fn settings(&self, source: &Source, host: &mut Host<'_>) -> Result<Settings, Failure> {
         let mask_command = match &self.mask_command {
             Some(_) if source.has_parts() => {
                 return Err(Failure::usage(if source.is_eac() {
@@ -285,7 +284,7 @@ impl SplitOptions {
         }
         let equalise = self.colours.equalise(source)?;
         let frame_gains =
-            if equalise == Equalise::Frames { colour::frame_gains(source, self, stop)? } else { Vec::new() };
+            if equalise == Equalise::Frames { colour::frame_gains(source, self, host)? } else { Vec::new() };
         Ok(Settings {
             views: match &lenses {
                 Some(lenses) => lenses.of_both(),
@@ -349,7 +348,7 @@ pub fn forecast(options: &SplitOptions, host: &mut Host<'_>) -> Result<SplitFore
         },
         ..options.clone()
     };
-    let settings = without.settings(&source, host.stop())?;
+    let settings = without.settings(&source, host)?;
     let first = settings.views.first();
     let frames = source.frames.len();
     Ok(SplitForecast {
@@ -398,6 +397,7 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
     options.removal.check()?;
     // Before masks are made for it.
     options.views.lens_views(source)?;
+    options.colours.equalise(source)?;
     if options.removal.is_wanted() {
         split::claim(&options.output, if options.force { Overwrite::Replace } else { Overwrite::Refuse })?;
         owned::stays_inside(&options.output, Path::new(PANORAMA_MASKS))?;
@@ -412,7 +412,8 @@ pub fn split_source(options: &SplitOptions, source: &Source, host: &mut Host<'_>
         let with_masks = SplitOptions { masks: Some(folder), removal: Removal::default(), ..options.clone() };
         return split_source(&with_masks, source, host);
     }
-    let settings = host.unless_stopped(options.settings(source, host.stop()))?;
+    let settings = options.settings(source, host);
+    let settings = host.unless_stopped(settings)?;
     if options.views.full_sphere {
         let chosen = options.views.chosen(source.around)?.len();
         host.report(Event::ViewsAdded(settings.views[chosen..].to_vec()));

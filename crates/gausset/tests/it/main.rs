@@ -25,6 +25,7 @@ mod help;
 mod hints;
 mod kills;
 mod known;
+mod light;
 mod looking;
 #[cfg(feature = "masks")]
 mod masked;

@@ -14,8 +14,8 @@ use gausset_pano::selection::FILE;
 use gausset_pano::split::Skipped;
 use serde::{Deserialize, Serialize};
 
-use super::moments::{Moments, Trouble};
 use super::{Converted, Job, make, room};
+use crate::panos::moments::{Moments, Trouble};
 use crate::panos::source::Source;
 use crate::{Event, Failure, Host, Part, device};
 

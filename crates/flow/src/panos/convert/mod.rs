@@ -5,12 +5,12 @@
 //! goes on where it was interrupted, with the same bytes.
 //!
 //! ```text
-//! moments   frames as they come, one after the other      room   whether one fits into memory
-//! folder    many frames: files, manifest, going on        panorama   one frame, for a preview
+//! folder     many frames: files, manifest, going on
+//! panorama   one frame, for a preview
+//! room       whether a frame fits into memory
 //! ```
 
 mod folder;
-mod moments;
 mod panorama;
 mod room;
 
@@ -35,10 +35,10 @@ use gausset_train::MemoryLimit;
 use serde::Serialize;
 
 use super::colour::{self, ColourChoice};
+use super::moments::{Moments, Trouble};
 use super::source::{FrameChoice, Source};
 use crate::memory::budget;
 use crate::{Failure, Host, device};
-use moments::{Moments, Trouble};
 pub use panorama::panorama_of;
 
 /// Highest picture that is read and made, px: a strip of six faces below each other is higher than a panorama.

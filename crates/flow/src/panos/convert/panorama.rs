@@ -6,12 +6,13 @@ use std::time::Duration;
 use gausset_compute::{Pool, VectorLevel, level};
 use gausset_pano::convert::{self, ConvertError, Writing};
 use gausset_pano::cutter::Format;
+use gausset_pano::equalise::Equalise;
 use gausset_pano::load::Limits;
 use gausset_pano::plane::Frame;
 use gausset_pano::projection::{Equirect, Projection};
 
-use super::moments::{Moments, Trouble};
 use crate::panos::colour::{self, ColourChoice};
+use crate::panos::moments::{Moments, Trouble};
 use crate::panos::source::{FrameChoice, Source};
 use crate::tool::SILENCE;
 use crate::{Failure, Host};
@@ -27,6 +28,9 @@ pub fn panorama_of(
     pool: &Pool,
     host: &Host<'_>,
 ) -> Result<(Frame, Equirect), Failure> {
+    if colours.equalise == Some(Equalise::Frames) {
+        return Err(Failure::usage("⟨equalise = frames⟩: is for split and run; leave it out"));
+    }
     let source = Source::open(input, choice, Limits::default(), Duration::from_secs(SILENCE), host)?;
     let level = level(VectorLevel::Auto).ok_or_else(|| Failure::new("device", "no vector level"))?;
     let none = || Failure::new("frames", format!("{}: frames: none found", input.display()));

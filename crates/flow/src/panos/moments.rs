@@ -1,4 +1,4 @@
-//! Frames to convert, one after the other: out of files, or out of the pipe of a video.
+//! Frames as they are sampled, one after the other: out of files, or out of the pipe of a video.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -8,10 +8,10 @@ use gausset_pano::film::Film;
 use gausset_pano::plane::Frame;
 use gausset_pano::video::{Reader, VideoError};
 
+use super::source::Source;
 use crate::Failure;
-use crate::panos::source::Source;
 
-/// Why a frame is not converted.
+/// Why a frame is not there.
 pub(super) enum Trouble {
     /// It is left out.
     Frame(String),
