@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use gausset_compute::{Pool, level};
+use gausset_compute::{Pool, VectorLevel, level};
 use gausset_pano::convert::{self, Writing};
 use gausset_pano::cutter::Format;
 use gausset_pano::equalise::{self, Equalise};
@@ -15,7 +15,6 @@ use gausset_pano::projection::Projection;
 
 use super::moments::{Moments, Trouble};
 use super::source::Source;
-use super::split::SplitOptions;
 use crate::{Event, Failure, Host, Part, Stage, device};
 
 /// What is asked.
@@ -81,15 +80,16 @@ pub(super) fn apply(
 /// The job was asked to stop.
 pub(super) fn frame_gains(
     source: &Source,
-    options: &SplitOptions,
+    simd: VectorLevel,
+    threads: u32,
     host: &mut Host<'_>,
 ) -> Result<Vec<[f64; 3]>, Failure> {
     if let Some(known) = source.frame_gains.get() {
         return Ok(known.clone());
     }
-    let level = level(options.simd)
-        .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
-    let pool = Pool::new(device::threads(options.threads));
+    let level =
+        level(simd).ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
+    let pool = Pool::new(device::threads(threads));
     let stop = host.stop();
     let mut moments = Moments::new(source, level, stop);
     let mut walk = frame_gains::Walk::default();

@@ -283,8 +283,11 @@ impl SplitOptions {
             ));
         }
         let equalise = self.colours.equalise(source)?;
-        let frame_gains =
-            if equalise == Equalise::Frames { colour::frame_gains(source, self, host)? } else { Vec::new() };
+        let frame_gains = if equalise == Equalise::Frames {
+            colour::frame_gains(source, self.simd, self.threads, host)?
+        } else {
+            Vec::new()
+        };
         Ok(Settings {
             views: match &lenses {
                 Some(lenses) => lenses.of_both(),
