@@ -21,7 +21,9 @@ use gausset_pano::projection::Projection;
 use gausset_pano::video::{Choice, Video, VideoError};
 use gausset_scenes::room::{self, Room};
 
-const DETAILED: Room = Room { octaves: 4, has_spots: true, has_pillars: false, seed: 0 };
+mod two_circles;
+
+use two_circles::{DETAILED, Drawing, angles_between, poor_start, rotation_between};
 
 /// Lenses with a mapping that is no straight line, axes that are not opposite, circles beside the middles.
 const LENSES: &str = r#"{ "width": 1600, "height": 800, "blend_degrees": 4, "lenses": [
@@ -33,91 +35,6 @@ fn truth() -> DualFisheye {
     DualFisheye::parse(LENSES.as_bytes()).unwrap()
 }
 
-/// Distance from the centre at an angle, px.
-fn mapped(lens: &Lens, angle: f64) -> f64 {
-    let t = angle / lens.half_angle;
-    let [a, b, c] = lens.polynomial;
-    lens.radius * t * (a + t * t * (b + t * t * c)) / (a + b + c)
-}
-
-/// The angle at a distance, by bisection.
-fn angle_at(lens: &Lens, far: f64) -> f64 {
-    let (mut low, mut high) = (0.0, 1.2 * lens.half_angle);
-    for _ in 0..50 {
-        let middle = 0.5 * (low + high);
-        if mapped(lens, middle) < far { low = middle } else { high = middle }
-    }
-    0.5 * (low + high)
-}
-
-/// For each pixel of a frame, the direction in panorama axes that it shows and the share of it that lies in a circle.
-struct Drawing {
-    size: [usize; 2],
-    pixels: Vec<([f64; 3], f64)>,
-}
-
-impl Drawing {
-    fn of(lenses: &DualFisheye, pool: &Pool) -> Self {
-        let [width, height] = lenses.canvas().map(|v| v as usize);
-        let cells = cells(lenses.canvas()).unwrap();
-        let mut pixels = vec![([0.0; 3], 0.0); width * height];
-        pool.run_chunks(&mut pixels, width, |y, row| {
-            for (x, out) in row.iter_mut().enumerate() {
-                let is_second = x >= cells[1][0] && y >= cells[1][1];
-                let lens = &lenses.lenses[usize::from(is_second)];
-                let from_centre =
-                    |a: f64, b: f64| [x as f64 + a - lens.centre[0], y as f64 + b - lens.centre[1]];
-                let [dx, dy] = from_centre(0.5, 0.5);
-                let far = dx.hypot(dy).max(1e-12);
-                let is_inside = |k: i32| {
-                    let [dx, dy] =
-                        from_centre((f64::from(k % 8) + 0.5) / 8.0, (f64::from(k / 8) + 0.5) / 8.0);
-                    dx.hypot(dy) <= lens.radius
-                };
-                let share = match far - lens.radius {
-                    d if d < -1.0 => 1.0,
-                    d if d > 1.0 => 0.0,
-                    _ => (0..64).filter(|&k| is_inside(k)).count() as f64 / 64.0,
-                };
-                if share > 0.0 {
-                    let angle = angle_at(lens, far);
-                    let ray = [angle.sin() * dx / far, angle.sin() * dy / far, angle.cos()];
-                    *out = (se3::mul_vec(&lens.pano_from_lens, ray), share);
-                }
-            }
-        });
-        Self { size: [width, height], pixels }
-    }
-
-    /// What the lenses see of something, 0 to 255.
-    fn drawn(&self, pool: &Pool, value: &(dyn Fn([f64; 3]) -> f64 + Sync)) -> Vec<f64> {
-        let mut data = vec![0.0; self.pixels.len()];
-        let width = self.size[0];
-        pool.run_chunks(&mut data, width, |y, row| {
-            for (out, &(ray, share)) in row.iter_mut().zip(&self.pixels[y * width..]) {
-                if share > 0.0 {
-                    *out = share * value(ray);
-                }
-            }
-        });
-        data
-    }
-
-    fn grey(&self, data: &[f64]) -> Grey {
-        let [width, height] = self.size;
-        Grey { width, height, data: data.iter().map(|v| (v + 0.5).clamp(0.0, 255.0) as u8).collect() }
-    }
-
-    /// The room from a pose (`pano_from_world`), as luma.
-    fn room(&self, pose: &Pose, pool: &Pool) -> Grey {
-        let value = |ray: [f64; 3]| {
-            let [r, g, b] = DETAILED.colour(pose.centre(), se3::transpose_mul_vec(&pose.rotation, ray));
-            255.0 * (0.299 * r + 0.587 * g + 0.114 * b)
-        };
-        self.grey(&self.drawn(pool, &value))
-    }
-}
-
 /// Six frames of a camera that turns on the spot.
 fn turned_frames(drawing: &Drawing, pool: &Pool) -> Vec<Grey> {
     (0..6)
@@ -126,7 +43,7 @@ fn turned_frames(drawing: &Drawing, pool: &Pool) -> Vec<Grey> {
             let turn = rotation(50.0 * k, 8.0 * (1.7 * k).sin(), 6.0 * (2.3 * k).cos());
             let centre = room::pose(0, 6).centre();
             let translation = se3::mul_vec(&turn, centre).map(|v| -v);
-            drawing.room(&Pose { rotation: turn, translation }, pool)
+            drawing.room(DETAILED, &Pose { rotation: turn, translation }, 0.0, pool)
         })
         .collect()
 }
@@ -142,57 +59,12 @@ fn noise(seed: &mut u64) -> f64 {
         * std::f64::consts::SQRT_2
 }
 
-/// Angles between what two descriptions say about pixels of the circles: root of mean square, worst; degrees. The
-/// second is free to be turned as a whole.
-fn angles_between(found: &DualFisheye, truth: &DualFisheye) -> [f64; 2] {
-    let (mut squares, mut count, mut worst) = (0.0, 0.0, 0.0f64);
-    for (a, b) in found.lenses.iter().zip(&truth.lenses) {
-        for i in 1..=40 {
-            for k in 0..36 {
-                let (far, around) = (b.radius * f64::from(i) / 40.5, f64::from(k) * 10.0f64.to_radians());
-                let (x, y) = (b.centre[0] + far * around.cos(), b.centre[1] + far * around.sin());
-                let ray = |lens: &Lens| {
-                    let (dx, dy) = (x - lens.centre[0], y - lens.centre[1]);
-                    let (far, angle) = (dx.hypot(dy), angle_at(lens, dx.hypot(dy)));
-                    [angle.sin() * dx / far, angle.sin() * dy / far, angle.cos()]
-                };
-                let apart = se3::norm(se3::cross(ray(a), ray(b))).asin().to_degrees();
-                squares += apart * apart;
-                count += 1.0;
-                worst = worst.max(apart);
-            }
-        }
-    }
-    [f64::sqrt(squares / count), worst]
-}
-
-/// Degrees by which the rotation from one lens to the other differs.
-fn rotation_between(found: &DualFisheye, truth: &DualFisheye) -> f64 {
-    let relative =
-        |l: &DualFisheye| se3::mul(&se3::transpose(&l.lenses[0].pano_from_lens), &l.lenses[1].pano_from_lens);
-    let r = se3::mul(&se3::transpose(&relative(found)), &relative(truth));
-    let sine = 0.5 * se3::norm([r[2][1] - r[1][2], r[0][2] - r[2][0], r[1][0] - r[0][1]]);
-    sine.asin().to_degrees()
-}
-
-/// A start that is 1.5 % and 1.2 degrees off.
-fn poor_start() -> DualFisheye {
-    let mut lenses = truth();
-    for lens in &mut lenses.lenses {
-        lens.radius *= 1.015;
-        lens.centre = lens.centre.map(|c| c + 0.004 * 381.0);
-    }
-    let off = rotation(0.8, -0.7, 0.6);
-    lenses.lenses[1].pano_from_lens = se3::mul(&lenses.lenses[1].pano_from_lens, &off);
-    lenses
-}
-
 #[test]
 fn lenses_are_calibrated_from_a_poor_start_and_from_none() {
     let (pool, never) = (Pool::new(2), AtomicBool::new(false));
     let truth = truth();
     let frames = turned_frames(&Drawing::of(&truth, &pool), &pool);
-    for start in [Start { lenses: Some(poor_start()), radius: None }, Start::default()] {
+    for start in [Start { lenses: Some(poor_start(&truth)), ..Start::default() }, Start::default()] {
         let found = calibrate(&frames, &start, &pool, &never).unwrap();
         let [mean, worst] = angles_between(&found.lenses, &truth);
         let turn = rotation_between(&found.lenses, &truth);
@@ -231,8 +103,9 @@ fn the_ring_alone_says_how_lenses_stand_to_each_other() {
     let (pool, never) = (Pool::new(2), AtomicBool::new(false));
     let truth = truth();
     let drawing = Drawing::of(&truth, &pool);
-    let frames: Vec<Grey> = (0..3).map(|k| drawing.room(&room::pose(2 * k, 6), &pool)).collect();
-    let start = Start { lenses: Some(poor_start()), radius: None };
+    let frames: Vec<Grey> =
+        (0..3).map(|k| drawing.room(DETAILED, &room::pose(2 * k, 6), 0.0, &pool)).collect();
+    let start = Start { lenses: Some(poor_start(&truth)), ..Start::default() };
     let found = calibrate(&frames, &start, &pool, &never).unwrap();
     let [mean, worst] = angles_between(&found.lenses, &truth);
     let turn = rotation_between(&found.lenses, &truth);
@@ -245,7 +118,7 @@ fn circles_are_found_in_noise_flare_and_dark_rooms() {
     let pool = Pool::new(2);
     let truth = truth();
     let drawing = Drawing::of(&truth, &pool);
-    let scene = drawing.drawn(&pool, &|d: [f64; 3]| {
+    let scene = drawing.drawn(&pool, &|d: [f64; 3], _| {
         let p = room::pose(0, 6);
         255.0 * DETAILED.colour(p.centre(), se3::transpose_mul_vec(&p.rotation, d))[1]
     });
@@ -405,7 +278,7 @@ fn views_against_truth(found: &DualFisheye, truth: &DualFisheye, pool: &Pool) ->
     let pose = room::pose(2, 6);
     let value = |d: [f64; 3]| 255.0 * Room::SMOOTH.colour(pose.centre(), d)[1];
     let drawing = Drawing::of(truth, pool);
-    let data = drawing.drawn(pool, &value);
+    let data = drawing.drawn(pool, &|d, _| value(d));
     let projection = Projection::Fisheye(found.clone());
     let views = [
         view(0.0, 0.0, 320),
@@ -430,7 +303,7 @@ fn fisheyes_and_gopro_streams_are_averaged_before_they_are_minified() {
     let value = |d: [f64; 3]| 255.0 * room.colour(pose.centre(), d)[1];
     let fisheye = truth();
     let drawing = Drawing::of(&fisheye, &pool);
-    let fisheye = (Projection::Fisheye(fisheye), drawing.size, drawing.drawn(&pool, &value));
+    let fisheye = (Projection::Fisheye(fisheye), drawing.size, drawing.drawn(&pool, &|d, _| value(d)));
     let eac = Eac::of_stream(2272, 736).unwrap();
     let size = eac.canvas().map(|v| v as usize);
     // Every place of the canvas from its direction, by the faces' formulas the other way round.
@@ -530,7 +403,7 @@ fn circles_come_in_one_stream_two_streams_or_two_files() {
     let lenses = DualFisheye::parse(SMALL.as_bytes()).unwrap();
     let pose = room::pose(1, 6);
     let drawing = Drawing::of(&lenses, &pool);
-    let data = drawing.drawn(&pool, &|d| 255.0 * Room::SMOOTH.colour(pose.centre(), d)[1]);
+    let data = drawing.drawn(&pool, &|d, _| 255.0 * Room::SMOOTH.colour(pose.centre(), d)[1]);
     let rgb: Vec<u8> = data.iter().flat_map(|v| [(v + 0.5) as u8; 3]).collect();
     std::fs::write(folder.join("both.png"), png(400, 200, PngPixels::Rgb8(&rgb), &[]).unwrap()).unwrap();
     let looped = |seconds: u32| format!("-v error -framerate 5 -loop 1 -t {seconds} -i both.png");

@@ -1,25 +1,17 @@
 //! A lens file from frames of two fisheye lenses.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::PathBuf;
 
-use gausset_compute::{Pool, VectorLevel, level};
+use gausset_compute::{Pool, VectorLevel};
 use gausset_io::atomic::{Disk, Overwrite, WriteOptions, check_output, write_atomic_with};
 use gausset_pano::calibrate::{self, Calibration, CalibrationError, Grey, Start, cells};
 use gausset_pano::equalise::{lens_gains, rounded};
-use gausset_pano::film::circles_of;
 use gausset_pano::fisheye::DualFisheye;
-use gausset_pano::frames::{SourceFrame, list_frames, source_frame};
-use gausset_pano::jpeg::Decoder;
-use gausset_pano::load::{self, Limits};
-use gausset_pano::plane::Frame;
 use gausset_pano::projection::Projection;
-use gausset_pano::video::{Choice, Video};
 use serde::Serialize;
 
-use super::source::is_picture;
-use crate::tool::SILENCE;
+use super::circles::Frames;
 use crate::{Event, Failure, Host, Part, device};
 
 /// Radius of the circles, where it is given.
@@ -42,7 +34,9 @@ pub struct CalibrateOptions {
     pub lens: Option<PathBuf>,
     /// Radius of the circles, whatever the pictures say.
     pub circle_radius: Option<CircleRadius>,
-    /// Frames that are looked at, spread evenly.
+    /// Poses of the frames, in any form of a comparison.
+    pub poses: Option<PathBuf>,
+    /// Frames that are looked at, spread evenly; with poses in runs of neighbours.
     pub max_frames: u32,
     /// Video: first second.
     pub start: f64,
@@ -69,6 +63,23 @@ pub struct FoundCircle {
     pub radius_doubt: f64,
 }
 
+/// What frames with poses told: a stable contract.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Posed {
+    /// Frames with a pose.
+    pub frames: usize,
+    /// Corners of these that were found again; 0 where all were taken at one place.
+    pub corners: usize,
+    /// By how much the given poses gave way, root of mean squares, degrees.
+    pub moved_degrees: f64,
+    /// The same for places, parts of the usual way between neighbours.
+    pub moved: f64,
+    /// From the first lens to the second, x right, y down, z forward, in the unit of the poses.
+    pub second: [f64; 3],
+    /// Standard deviation of a coordinate of that.
+    pub second_doubt: f64,
+}
+
 /// What was found, or would be looked at: a stable contract.
 #[derive(Clone, Debug, Serialize)]
 pub struct Calibrated {
@@ -82,26 +93,24 @@ pub struct Calibrated {
     pub circles: Vec<Option<FoundCircle>>,
     /// Angle from the axis to the rim, degrees.
     pub half_angles: Vec<f64>,
-    /// Places that both lenses see, and places that a frame and the next one see.
+    /// Places that both lenses see, and places that a frame and another one see.
     pub tracks: [usize; 2],
     /// Frames whose turn against the one before is known.
     pub turned: usize,
+    /// What poses told; null without poses, and where all frames were taken at one place.
+    pub poses: Option<Posed>,
     /// Standard deviation of what places say, px.
     pub spread: f64,
     /// Standard deviation of the centres, px.
     pub centre_doubt: f64,
     /// Standard deviation of the rotation between the lenses, degrees.
     pub rotation_doubt: f64,
+    /// The largest standard deviation of the angle that a pixel means, degrees.
+    pub angle_doubt: f64,
     /// Stops by which the second lens is darker, of red, green and blue.
     pub stops: Option<[f64; 3]>,
     /// Whether nothing was written because nothing was to be.
     pub is_dry_run: bool,
-}
-
-/// Where frames come from.
-enum Frames {
-    Pictures(Vec<SourceFrame>),
-    Video(Box<Video>),
 }
 
 /// Calibrates two lenses and writes their file; with `is_dry_run` only looks at the frames.
@@ -114,11 +123,12 @@ pub fn calibrate(
     host: &mut Host<'_>,
 ) -> Result<Calibrated, Failure> {
     let overwrite = if options.force { Overwrite::Replace } else { Overwrite::Refuse };
-    check_output(&Disk, &options.output, overwrite, [options.input.as_path()])?;
+    let read = [Some(options.input.as_path()), options.poses.as_deref()];
+    check_output(&Disk, &options.output, overwrite, read.into_iter().flatten())?;
     let lenses = options.lens.as_deref().map(DualFisheye::read).transpose();
     let lenses = lenses.map_err(|e| Failure::new("lens", e))?;
     let frames = Frames::open(options, host);
-    let frames = host.unless_stopped(frames)?;
+    let (frames, mut poses) = host.unless_stopped(frames)?;
     let mut done = Calibrated {
         schema: 1,
         kind: "calibrate",
@@ -128,9 +138,11 @@ pub fn calibrate(
         half_angles: Vec::new(),
         tracks: [0; 2],
         turned: 0,
+        poses: None,
         spread: 0.0,
         centre_doubt: 0.0,
         rotation_doubt: 0.0,
+        angle_doubt: 0.0,
         stops: None,
         is_dry_run,
     };
@@ -160,12 +172,17 @@ pub fn calibrate(
     });
     host.report(Event::Ended);
     host.unless_stopped(read)?;
+    // A film may end before its frames do that were chosen.
     done.frames = greys.len();
+    poses.truncate(greys.len());
     let pool = Pool::new(device::threads(options.threads));
-    let found = calibrate::calibrate(&greys, &Start { lenses, radius }, &pool, host.stop());
-    let mut found = found.map_err(|error| match error {
-        CalibrationError::Stopped => Failure::stopped(),
-        error => failed(&error),
+    let found = calibrate::calibrate(&greys, &Start { lenses, radius, poses }, &pool, host.stop());
+    let mut found = found.map_err(|error| match (error, &options.poses) {
+        (CalibrationError::Stopped, _) => Failure::stopped(),
+        (error, Some(path)) if error.is_of_poses() => {
+            Failure::new("poses", format!("{}, {}: {error}", options.input.display(), path.display()))
+        }
+        (error, _) => failed(&error),
     })?;
     drop(greys);
     let mut gains = Vec::new();
@@ -174,10 +191,10 @@ pub fn calibrate(
     host.unless_stopped(read)?;
     done.stops = put_gains(&mut found.lenses, &gains);
     done.tell(&found);
-    if found.turned == 0 {
+    if found.turned == 0 && found.walk.is_none() {
         host.warn(
             "frames",
-            "none is turned on the spot against the one before; towards the axis the polynomial keeps the form that it starts from",
+            "none is turned on the spot against the one before; towards the axis the polynomial keeps the form that it starts from (of a camera that moved, ⟨poses⟩ tell more)",
         );
     }
     let text = found.lenses.to_json();
@@ -200,6 +217,15 @@ impl Calibrated {
         self.half_angles = found.lenses.lenses.iter().map(|lens| lens.half_angle.to_degrees()).collect();
         (self.tracks, self.turned, self.spread) = (found.tracks, found.turned, found.spread);
         (self.centre_doubt, self.rotation_doubt) = (found.centre_doubt, found.rotation_doubt);
+        self.angle_doubt = found.angle_doubt;
+        self.poses = found.walk.map(|walk| Posed {
+            frames: walk.frames,
+            corners: walk.corners,
+            moved_degrees: walk.moved[0],
+            moved: walk.moved[1],
+            second: walk.second,
+            second_doubt: walk.second_doubt,
+        });
     }
 }
 
@@ -218,109 +244,4 @@ fn put_gains(lenses: &mut DualFisheye, gains: &[[[f64; 3]; 2]]) -> Option<[f64; 
         }
     }
     Some(stops.map(rounded))
-}
-
-impl Frames {
-    fn open(options: &CalibrateOptions, host: &Host<'_>) -> Result<Self, Failure> {
-        let input = options.input.as_path();
-        let is_of_film = options.start != 0.0 || options.end.is_some();
-        let most = options.max_frames.max(1) as usize;
-        let one = input.is_file() && input.extension().is_some_and(is_picture);
-        // What is not there is told as a folder that is not.
-        let is_folder = !input.is_file();
-        if (one || is_folder) && is_of_film {
-            return Err(Failure::usage("⟨start⟩, ⟨end⟩: are for videos (found pictures)"));
-        }
-        if one {
-            return Ok(Self::Pictures(vec![source_frame("frame", vec![input.to_owned()])]));
-        }
-        if is_folder {
-            let all = list_frames(input)?;
-            let count = all.len().min(most);
-            return Ok(Self::Pictures((0..count).map(|k| all[k * all.len() / count].clone()).collect()));
-        }
-        let Limits { width, height, .. } = Limits::default();
-        let open = |fps: f64| {
-            let choice = Choice { fps: Some(fps), start: options.start, end: options.end, sharpest_of: 1 };
-            circles_of(input, choice, [width, height], Duration::from_secs(SILENCE), host.stop())
-                .map_err(|e| Failure::new("video", e))
-        };
-        // Frames expected at one a second: the seconds.
-        let seconds = open(1.0)?.frames.saturating_sub(1).max(1);
-        Ok(Self::Video(Box::new(open(most as f64 / seconds as f64)?.at_most(most))))
-    }
-
-    fn count(&self) -> usize {
-        match self {
-            Self::Pictures(frames) => frames.len(),
-            Self::Video(video) => video.frames,
-        }
-    }
-
-    /// Width and height, of pictures those of the first.
-    fn size(&self) -> Result<[u32; 2], Failure> {
-        match self {
-            Self::Video(video) => Ok(video.size),
-            Self::Pictures(frames) => {
-                let file = frames.iter().flat_map(|frame| &frame.files).next();
-                let file = file.ok_or_else(|| Failure::new("frames", "frames: none found"))?;
-                let opened = load::open(file, &Limits::default(), Vec::new());
-                Ok(opened.map_err(|e| Failure::new("frames", e))?.upright_size())
-            }
-        }
-    }
-
-    /// Decodes them one after the other.
-    fn each(
-        &self,
-        options: &CalibrateOptions,
-        host: &mut Host<'_>,
-        take: &mut dyn FnMut(&Frame, &mut Host<'_>),
-    ) -> Result<(), Failure> {
-        let level = level(options.simd)
-            .ok_or_else(|| Failure::new("device", "⟨simd⟩: this processor does not have it"))?;
-        let mut frame = Frame::default();
-        match self {
-            Self::Pictures(frames) => {
-                let size = self.size()?;
-                let mut decoder = Decoder::default();
-                let files: Vec<&Path> = frames.iter().flat_map(|f| &f.files).map(PathBuf::as_path).collect();
-                for file in &files {
-                    if host.is_stopping() {
-                        return Err(Failure::stopped());
-                    }
-                    let bad = |e| Failure::new("frames", e);
-                    let mut opened = load::open(file, &Limits::default(), Vec::new()).map_err(bad)?;
-                    let [w, h] = opened.upright_size();
-                    if [w, h] != size {
-                        let first = files[0].display();
-                        return Err(Failure::new(
-                            "lens",
-                            format!(
-                                "{}: picture: {w}x{h} px (expected {}x{}, as {first} has)",
-                                file.display(),
-                                size[0],
-                                size[1]
-                            ),
-                        ));
-                    }
-                    opened.decode(level, &mut decoder, &[[0, i32::MAX / 2]; 3], &mut frame).map_err(bad)?;
-                    take(&frame, host);
-                }
-            }
-            Self::Video(video) => {
-                let bad = |e| Failure::new("video", e);
-                let stop = host.stop();
-                let mut reader = video.start(stop).map_err(bad)?;
-                let all = [[-1, i32::MAX / 2]; 3];
-                for index in 0..video.frames {
-                    if !reader.read(video, index, &all, level, &mut frame).map_err(bad)? {
-                        break;
-                    }
-                    take(&frame, host);
-                }
-            }
-        }
-        Ok(())
-    }
 }

@@ -103,7 +103,6 @@ pub(crate) fn poses_of_frames(
 ///
 /// # Errors
 /// Poses that cannot be read or have no name in common with the frames.
-#[cfg(feature = "masks")]
 pub(crate) fn poses_of_names(frames: &[String], path: &Path, host: &mut Host<'_>) -> Result<Poses, Failure> {
     let list = read(path)?;
     let pairs = pairs_of_panoramas(frames, &list).map_err(|e| unnamed(path, &e))?;

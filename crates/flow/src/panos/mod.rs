@@ -3,6 +3,7 @@
 pub mod align;
 pub(crate) mod alignment;
 pub mod calibrate;
+mod circles;
 pub mod colour;
 pub mod compare;
 pub mod convert;

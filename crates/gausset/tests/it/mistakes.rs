@@ -246,6 +246,12 @@ pano calibrate data/images -o l.json
 pano calibrate data/images -o l.json --circle-radius 0%
 pano calibrate data/images -o l.json --start 3
 pano calibrate data/images -o l.json --lens nowhere.json
+pano calibrate data/images -o l.json --poses nowhere.csv
+pano calibrate data/images -o l.json --poses data
+pano calibrate data/images -o l.json --poses data --max-frames 2
+pano calibrate data/images -o l.json --poses two.txt
+pano calibrate file -o l.json --poses data
+pano calibrate data/images -o square.json --poses square.json --force
 pano split data/images -o r --lens nowhere.json
 pano preview data/images -o r.png --lens nowhere.json
 pano preview data/images/view_000.png --page -o r.png
@@ -368,6 +374,7 @@ fn workshop() -> Workshop {
         ("list.json", "[]"),
         ("columns.csv", "#name,x,y,alt,heading,pitch\na,1,2,3,4,5\n"),
         ("seven.txt", "0 1 2 3 0 0 1\n"),
+        ("two.txt", "0 1 2 3 0 0 0 1\n1 1 2 4 0 0 0 1\n"),
         ("stamps.txt", "1700000000 1 2 3 0 0 0 1\n1700000001 1 2 4 0 0 0 1\n"),
         ("scale.xml", format!("<document>{}</document>", chunk("0")).as_str()),
         ("chunks.xml", format!("<document>{}{}</document>", chunk("1"), chunk("2")).as_str()),

@@ -1,6 +1,8 @@
 //! A camera whose two lenses are three centimetres apart: cut and aligned each for itself, their poses are those of the
 //! room that they saw, and so is what stands between them.
 
+use std::sync::OnceLock;
+
 use gausset_core::{Pose, RgbImage8, se3};
 use gausset_io::image::encode::png_rgb8;
 use gausset_pano::export::Poses;
@@ -17,6 +19,11 @@ const APART: f64 = 0.03;
 const LENSES: &str = r#"{ "width": 1200, "height": 600, "lenses": [
     { "cx": 300, "cy": 300, "radius": 295, "half_angle": 97 },
     { "cx": 900, "cy": 300, "radius": 295, "half_angle": 97, "yaw": 180 } ] }"#;
+
+/// The same, 1.5 % too wide, a pixel beside, turned by a degree.
+const ROUGH: &str = r#"{ "width": 1200, "height": 600, "lenses": [
+    { "cx": 301.2, "cy": 298.8, "radius": 299.4, "half_angle": 97 },
+    { "cx": 899, "cy": 301, "radius": 299.4, "half_angle": 97, "yaw": 180.7, "pitch": -0.6, "roll": 0.5 } ] }"#;
 
 /// The centre of the second lens.
 fn second(pose: &Pose) -> [f64; 3] {
@@ -53,18 +60,29 @@ fn way(poses: &[Pose]) -> (Vec<[f64; 3]>, f64) {
     (centres, length)
 }
 
+fn lenses(text: &str) -> Projection {
+    Projection::Fisheye(DualFisheye::parse(text.as_bytes()).expect("lenses"))
+}
+
+/// The folder `frames` of a walk through the room, and its poses. Tests share the pictures.
+fn walked(workshop: &Workshop, frames: usize) -> Vec<Pose> {
+    static DRAWN: [OnceLock<Vec<u8>>; FRAMES] = [const { OnceLock::new() }; FRAMES];
+    std::fs::create_dir(workshop.path("frames")).expect("a folder");
+    let fisheye = lenses(LENSES);
+    let shown = Unprojection::new(&fisheye);
+    let truth: Vec<Pose> = (0..frames).map(|k| room::pose(k, 2 * FRAMES)).collect();
+    for (k, (pose, drawn)) in truth.iter().zip(&DRAWN).enumerate() {
+        let drawn = drawn.get_or_init(|| png_rgb8(&frame(pose, &shown)).expect("a picture"));
+        std::fs::write(workshop.path("frames").join(format!("f{k}.png")), drawn).expect("a frame");
+    }
+    truth
+}
+
 #[test]
 fn lenses_that_are_apart_have_poses_of_their_own() {
     let workshop = Workshop::empty();
     std::fs::write(workshop.path("lens.json"), LENSES).expect("a lens file");
-    std::fs::create_dir(workshop.path("frames")).expect("a folder");
-    let fisheye = Projection::Fisheye(DualFisheye::parse(LENSES.as_bytes()).expect("lenses"));
-    let shown = Unprojection::new(&fisheye);
-    let truth: Vec<Pose> = (0..FRAMES).map(|k| room::pose(k, 2 * FRAMES)).collect();
-    for (k, pose) in truth.iter().enumerate() {
-        let file = workshop.path("frames").join(format!("f{k}.png"));
-        std::fs::write(file, png_rgb8(&frame(pose, &shown)).expect("a picture")).expect("a frame");
-    }
+    let truth = walked(&workshop, FRAMES);
     let split = ["pano", "split", "frames", "-o", "views", "--lens", "lens.json", "--lenses", "separate"];
     workshop.succeed(&split);
     let told = workshop.succeed(&["pano", "align", "views", "--aligner", "own"]).stdout;
@@ -97,6 +115,41 @@ fn lenses_that_are_apart_have_poses_of_their_own() {
     assert!(worst < 4e-3 * length && worst_second < 4e-3 * length, "{worst} {worst_second} {length}");
     assert!((baseline - APART).abs() < 0.2 * APART, "{baseline}");
     assert!(lenses.off_lens_file_degrees < 0.1 && spread < 0.2 * APART, "{lenses:?}");
+}
+
+/// The angle between what two lens files say about the pixels of a frame, root of mean squares, degrees.
+fn apart(one: &Projection, other: &Projection) -> f64 {
+    let (one, other) = (Unprojection::new(one), Unprojection::new(other));
+    let pixels = (0..600).step_by(10).flat_map(|y| (0..1200).step_by(10).map(move |x| (x as f64, y as f64)));
+    let angles = pixels.filter_map(|(x, y)| {
+        let (a, b) = (one.direction(x, y)?, other.direction(x, y)?);
+        Some(se3::norm(se3::cross(a, b)).atan2(se3::dot(a, b)).to_degrees())
+    });
+    let squares: Vec<f64> = angles.map(|angle| angle * angle).collect();
+    (squares.iter().sum::<f64>() / squares.len() as f64).sqrt()
+}
+
+#[test]
+fn a_rough_lens_file_becomes_a_good_one_by_the_poses_that_it_led_to() {
+    let workshop = Workshop::empty();
+    let truth = walked(&workshop, 4);
+    std::fs::write(workshop.path("rough.json"), ROUGH).expect("a lens file");
+    workshop.succeed(&["pano", "split", "frames", "-o", "views", "--lens", "rough.json"]);
+    workshop.succeed(&["pano", "align", "views", "--aligner", "own"]);
+    let calibrate = ["pano", "calibrate", "frames", "-o", "good.json", "--lens", "rough.json", "--json"];
+    let found =
+        workshop.succeed(&[&calibrate[..], &["--max-frames", "3", "--poses", "views"]].concat()).json();
+    let good = String::from_utf8(workshop.read("good.json")).expect("a lens file");
+    let [before, after] = [ROUGH, &good].map(|text| apart(&lenses(text), &lenses(LENSES)));
+    let poses: Poses = serde_json::from_slice(&workshop.read("views/poses.json")).expect("poses");
+    let poses: Vec<Pose> = poses.frames.iter().map(|frame| frame.pose().expect("registered")).collect();
+    // The poses are without a unit.
+    let scale = way(&truth).1 / way(&poses).1;
+    let second = [0, 1, 2].map(|k| scale * found["poses"]["second"][k].as_f64().expect("a number"));
+    println!("{before:.3} degrees before, {after:.4} after; second lens at {second:.4?} m");
+    assert!(before > 1.0 && after < 0.05, "{before} {after}");
+    assert!(distance(second, [0.0, 0.0, -APART]) < 0.2 * APART, "{second:?}");
+    assert_eq!((&found["poses"]["frames"], &found["frames"]), (&3.into(), &3.into()));
 }
 
 #[test]

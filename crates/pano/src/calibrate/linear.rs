@@ -1,6 +1,7 @@
 //! Small dense least squares in f64.
 
-/// Solves the symmetric positive definite system `a x = b` of `n` unknowns (Cholesky); `None` where it is not definite.
+/// Solves the symmetric positive definite system `a x = b` of `n` unknowns (Cholesky), of which the lower half is read;
+/// `None` where it is not definite.
 pub(super) fn solve(a: &[f64], b: &[f64]) -> Option<Vec<f64>> {
     let n = b.len();
     let l = factor(a, n)?;
@@ -12,6 +13,11 @@ pub(super) fn inverse_diagonal(a: &[f64], n: usize) -> Option<Vec<f64>> {
     let l = factor(a, n)?;
     let unit = |k: usize| (0..n).map(|i| f64::from(u8::from(i == k))).collect::<Vec<f64>>();
     Some((0..n).map(|k| substitute(&l, &unit(k))[k]).collect())
+}
+
+/// The variance of what unknowns say along a direction, by their normal equations.
+pub(super) fn variance(a: &[f64], along: &[f64]) -> Option<f64> {
+    Some(solve(a, along)?.iter().zip(along).map(|(x, y)| x * y).sum())
 }
 
 fn factor(a: &[f64], n: usize) -> Option<Vec<f64>> {

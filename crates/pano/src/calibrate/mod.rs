@@ -5,22 +5,28 @@
 //! model    a lens with a free polynomial: direction → pixel and back
 //! tracks   corners that one lens sees, found again by the other in the ring that both see (and, where the camera was
 //!          turned between frames, in the next frame)
-//! solve    centres, polynomials, rotations: Levenberg-Marquardt over the tracks, robust
-//! run      all of it, in rounds
+//! state    lenses and poses while they are solved for: where one lens of a frame sees what another one sees
+//! solve    centres, polynomials, rotations, poses: Levenberg-Marquardt over the tracks, robust
+//! follow   corners found again in frames nearby, where frames have poses
+//! run      all of it, in rounds; with poses: `walk`
 //! ```
 //! What the ring alone says about a lens is said at 80 to 100 degrees from its axis; towards the axis the polynomial
-//! keeps the form that it starts from, unless frames that were turned against each other say more.
+//! keeps the form that it starts from, unless frames that were turned against each other, or have poses, say more.
 
 pub mod circle;
+mod follow;
 mod linear;
 mod model;
 mod run;
 mod solve;
+mod state;
 mod tracks;
 mod turn;
+mod walk;
 
 pub use circle::{Circle, CircleError};
-pub use run::{Calibration, CalibrationError, Start, calibrate};
+pub use run::{Calibration, CalibrationError, Start, Walk, calibrate, check_poses};
+pub use walk::FEWEST_POSES;
 
 use crate::plane::Plane;
 
@@ -44,15 +50,29 @@ impl Grey {
         Self { width: plane.width, height: rows.len(), data }
     }
 
+    /// So many times smaller each way: means of squares, rounded.
+    fn reduced(&self, factor: usize) -> Self {
+        let (width, height) = (self.width / factor, self.height / factor);
+        let mut data = Vec::with_capacity(width * height);
+        for y in 0..height {
+            for x in 0..width {
+                let rows = (0..factor).map(|j| (y * factor + j) * self.width + x * factor);
+                let sum: usize =
+                    rows.flat_map(|from| &self.data[from..from + factor]).map(|&v| usize::from(v)).sum();
+                data.push(((sum + factor * factor / 2) / (factor * factor)) as u8);
+            }
+        }
+        Self { width, height, data }
+    }
+
     /// Bilinear sample at the continuous point (u, v); rims repeat.
     fn at(&self, u: f64, v: f64) -> f64 {
-        let (u, v) = (u - 0.5, v - 0.5);
-        let (x, y) = (libm::floor(u), libm::floor(v));
-        let (a, b) = (u - x, v - y);
-        let column = |x: f64| x.clamp(0.0, self.width as f64 - 1.0) as usize;
-        let row = |y: f64| y.clamp(0.0, self.height as f64 - 1.0) as usize;
+        let (right, bottom) = (self.width - 1, self.height - 1);
+        let (u, v) = ((u - 0.5).clamp(0.0, right as f64), (v - 0.5).clamp(0.0, bottom as f64));
+        let (x0, y0) = (u as usize, v as usize);
+        let (x1, y1) = ((x0 + 1).min(right), (y0 + 1).min(bottom));
+        let (a, b) = (u - x0 as f64, v - y0 as f64);
         let get = |x: usize, y: usize| f64::from(self.data[y * self.width + x]);
-        let (x0, x1, y0, y1) = (column(x), column(x + 1.0), row(y), row(y + 1.0));
         let top = get(x0, y0) * (1.0 - a) + get(x1, y0) * a;
         let bottom = get(x0, y1) * (1.0 - a) + get(x1, y1) * a;
         top * (1.0 - b) + bottom * b

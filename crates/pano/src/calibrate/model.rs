@@ -53,7 +53,7 @@ impl Model {
     /// The unit direction, in lens axes, of a pixel.
     pub(super) fn unproject(&self, [u, v]: [f64; 2]) -> [f64; 3] {
         let (dx, dy) = (u - self.centre[0], v - self.centre[1]);
-        let far = libm::hypot(dx, dy);
+        let far = libm::sqrt(dx * dx + dy * dy);
         let angle = self.angle(far / self.radius);
         let scale = if far > 0.0 { libm::sin(angle) / far } else { 0.0 };
         [scale * dx, scale * dy, libm::cos(angle)]
@@ -61,9 +61,61 @@ impl Model {
 
     /// The pixel of a direction in panorama axes, if it is within so many radii.
     pub(super) fn seen(&self, direction: [f64; 3], within: f64) -> Option<[f64; 2]> {
-        let [u, v] = self.project(se3::transpose_mul_vec(&self.pano_from_lens, direction));
-        let far = libm::hypot(u - self.centre[0], v - self.centre[1]);
-        (far <= within * self.radius).then_some([u, v])
+        self.seen_in_lens(se3::transpose_mul_vec(&self.pano_from_lens, direction), within)
+    }
+
+    /// The same for a direction in lens axes.
+    pub(super) fn seen_in_lens(&self, [x, y, z]: [f64; 3], within: f64) -> Option<[f64; 2]> {
+        let across = libm::sqrt(x * x + y * y);
+        let radii = self.mapped(libm::atan2(across, z));
+        let scale = if across > 0.0 { radii * self.radius / across } else { 0.0 };
+        (radii <= within).then_some([self.centre[0] + scale * x, self.centre[1] + scale * y])
+    }
+
+    /// By how much unknowns (centre, coefficients) are changed for a difference quotient.
+    pub(super) const STEPS: [f64; 5] = [1e-3, 1e-3, 1e-6, 1e-6, 1e-6];
+
+    /// For each unknown, this lens with a little more of it and with a little less.
+    pub(super) fn changed(&self) -> [[Self; 2]; 5] {
+        std::array::from_fn(|k| {
+            [1.0, -1.0].map(|sign| {
+                let mut changed = *self;
+                match k {
+                    0..2 => changed.centre[k] += sign * Self::STEPS[k],
+                    _ => changed.polynomial[k - 2] += sign * Self::STEPS[k],
+                }
+                changed
+            })
+        })
+    }
+
+    /// How both coordinates of the pixel change with a direction in lens axes.
+    pub(super) fn slopes_by_direction(&self, direction: [f64; 3]) -> [[f64; 3]; 2] {
+        let step = 1e-6 * se3::norm(direction);
+        let by = [0, 1, 2].map(|k| {
+            let beside = [step, -step].map(|by| {
+                let mut beside = direction;
+                beside[k] += by;
+                self.project(beside)
+            });
+            [0, 1].map(|c| (beside[0][c] - beside[1][c]) / (2.0 * step))
+        });
+        [0, 1].map(|c| by.map(|pixel| pixel[c]))
+    }
+
+    /// How the distance from the centre, px, changes with each coefficient at an angle, and with the angle.
+    pub(super) fn slopes(&self, angle: f64) -> ([f64; 3], f64) {
+        let t = angle / REFERENCE;
+        let t2 = t * t;
+        let [a, b, c] = self.polynomial;
+        let powers = [t, t * t2, t * t2 * t2].map(|power| self.radius * power);
+        (powers, self.radius * (a + t2 * (3.0 * b + 5.0 * t2 * c)) / REFERENCE)
+    }
+
+    /// The same lens in pictures that are so many times smaller.
+    pub(super) fn reduced(&self, factor: usize) -> Self {
+        let scale = 1.0 / factor as f64;
+        Self { centre: self.centre.map(|c| c * scale), radius: self.radius * scale, ..*self }
     }
 
     /// Radians of a pixel at the reference angle, about.

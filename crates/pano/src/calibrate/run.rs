@@ -4,19 +4,24 @@ use std::f64::consts::{FRAC_PI_2, PI, TAU};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use gausset_compute::Pool;
+use gausset_core::Pose;
 use gausset_core::se3::{self, IDENTITY3, Mat3};
 
 use super::circle::{self, Circle, CircleError};
 use super::model::{Model, REFERENCE};
-use super::solve::{Fit, State, solve, spread};
+use super::solve::{Fit, solve, spread};
+use super::state::{BASELINE, BOTH, LENS, State};
 use super::tracks::{Eye, RIM, Search, Track, Zone, corners, find};
 use super::turn::{between, described};
+use super::walk::{Stand, stand};
 use super::{Grey, cells};
 use crate::fisheye::{DualFisheye, Lens};
 use crate::geometry::rotation;
 
 /// Fewest tracks in the ring from which lenses are calibrated.
 const FEWEST: usize = 60;
+/// Spread of tracks that agree on no lens, in radii.
+const MOST_SPREAD: f64 = 0.006;
 /// Width of the zone in which a lens fades out, at most, radians.
 const BLEND: f64 = 5.0 * PI / 180.0;
 
@@ -27,6 +32,8 @@ pub struct Start {
     pub lenses: Option<DualFisheye>,
     /// Radius of the circles, px, whatever the pictures say.
     pub radius: Option<f64>,
+    /// Poses (`pano_from_world`) of the frames as far as they are known, one for each; empty = none.
+    pub poses: Vec<Option<Pose>>,
 }
 
 /// Two calibrated lenses, and how well they are known.
@@ -36,7 +43,7 @@ pub struct Calibration {
     pub lenses: DualFisheye,
     /// The circles that were found; `None` of a lens whose radius was given and that shows none.
     pub circles: [Option<Circle>; 2],
-    /// Tracks in the ring that both lenses see, and between frames that are turned against each other.
+    /// Tracks in the ring that both lenses see, and between frames that have poses or are turned against each other.
     pub tracks: [usize; 2],
     /// Frames whose turn against the one before is known.
     pub turned: usize,
@@ -46,6 +53,25 @@ pub struct Calibration {
     pub centre_doubt: f64,
     /// Standard deviation of the rotation between the lenses, degrees.
     pub rotation_doubt: f64,
+    /// The largest standard deviation of the angle that a pixel means, degrees.
+    pub angle_doubt: f64,
+    /// What poses told, if there were any.
+    pub walk: Option<Walk>,
+}
+
+/// What frames of a camera that moved told.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Walk {
+    /// Frames with a pose.
+    pub frames: usize,
+    /// Corners of these that were found again.
+    pub corners: usize,
+    /// By how much poses gave way, roots of mean squares: degrees, and parts of the usual way between neighbours.
+    pub moved: [f64; 2],
+    /// From the first lens to the second in panorama axes, in the unit of the poses.
+    pub second: [f64; 3],
+    /// Standard deviation of a coordinate of that.
+    pub second_doubt: f64,
 }
 
 /// Why lenses were not calibrated.
@@ -69,9 +95,38 @@ pub enum CalibrationError {
         "what both lenses see does not fit together ({0:.1} px apart; expected below {1:.1}); take frames of a farther scene, or say ⟨lens⟩ to start from"
     )]
     Spread(f64, f64),
+    /// Too few frames have a pose: how many, and those needed.
+    #[error("{0} of its frames have a pose (expected at least {1})")]
+    Poses(usize, usize),
+    /// Too little is found again in other frames with poses: sightings, and those needed.
+    #[error(
+        "{0} corners are seen in other frames where the poses expect them (expected at least {1}); are these poses of these frames, x right, y down, z forward?"
+    )]
+    Sightings(usize, usize),
+    /// What is found fits no poses near those given: its spread, px.
+    #[error(
+        "what the frames show does not fit to their poses ({0:.1} px apart; expected below {1:.1}); are these poses of these frames, x right, y down, z forward?"
+    )]
+    Misfit(f64, f64),
     /// The job was asked to stop.
     #[error("stopped")]
     Stopped,
+}
+
+impl CalibrationError {
+    /// Whether it is the poses that do not serve.
+    #[must_use]
+    pub fn is_of_poses(&self) -> bool {
+        matches!(self, Self::Poses(..) | Self::Sightings(..) | Self::Misfit(..))
+    }
+}
+
+/// Refuses poses of frames that are too few.
+///
+/// # Errors
+/// [`CalibrationError::Poses`].
+pub fn check_poses(poses: &[Option<Pose>]) -> Result<(), CalibrationError> {
+    stand(poses).map(|_| ())
 }
 
 /// Calibrates two lenses from frames of one size, which is not empty.
@@ -86,6 +141,7 @@ pub fn calibrate(
 ) -> Result<Calibration, CalibrationError> {
     let size = frames.first().map_or([0, 0], |f| [f.width as u32, f.height as u32]);
     let cells = cells(size).ok_or(CalibrationError::Shape(size[0], size[1]))?;
+    let stands = if start.poses.is_empty() { None } else { Some(stand(&start.poses)?) };
     let found = pool.map(2, |lens| circle::find(frames, cells[lens], lens));
     let mut circles = [None; 2];
     for (slot, found) in circles.iter_mut().zip(found) {
@@ -97,53 +153,131 @@ pub fn calibrate(
         };
     }
     let job = Job { frames, pool, stop };
-    let mut state = job.first_state(start, cells, circles)?;
+    let state = job.first_state(start, cells, circles)?;
     let pixel = state.models[0].pixel();
     let coarse = Search { step: (4.5 * PI / 180.0 / 20.0_f64).max(pixel), reach: 20 };
-    let mut fit = Fit::default();
-    let mut ring = Vec::new();
-    for search in [coarse, Search { step: pixel, reach: 6 }, Search { step: pixel, reach: 3 }] {
-        let each = if search.reach == coarse.reach { 1 } else { 4 };
-        ring = job.ring(&state, search, each)?;
-        (state, fit) = solve(&state, &ring);
+    let fine = [6, 3].map(|reach| Search { step: pixel, reach });
+    // With poses of a walk, rings are a beginning.
+    let is_beginning = matches!(stands, Some(Stand::Apart(_)));
+    let (rounds, each) = if is_beginning { (1, 2) } else { (2, 4) };
+    let mut ring = job.ring(&state, coarse, 1)?;
+    let (mut state, mut fit) = solve(&state, &state, &ring);
+    for search in &fine[..rounds] {
+        ring = job.ring(&state, *search, each)?;
+        (state, fit) = solve(&state, &state, &ring);
     }
-    let turned = job.turns(&mut state)?;
+    if let Some(Stand::Apart(unit)) = stands {
+        let (walked, fit, tracks) = job.walk(&state, &start.poses, unit)?;
+        let most = MOST_SPREAD * state.models[0].radius;
+        if fit.spread > most {
+            return Err(CalibrationError::Misfit(fit.spread, most));
+        }
+        let walk = Walk::of(&walked, &start.poses, unit, &fit);
+        return Ok(Calibration { walk: Some(walk), ..told(&walked, size, start, circles, &fit, &tracks) });
+    }
+    let turned = match stands {
+        // The poses of frames at one place tell how they are turned.
+        Some(_) => turned_by(&mut state, &start.poses),
+        None => job.turns(&mut state)?,
+    };
     let mut across = Vec::new();
     if turned.iter().any(|&is_known| is_known) {
         for reach in [8, 3] {
             let search = Search { step: pixel, reach };
             across = job.across(&state, &turned, search)?;
             ring = job.ring(&state, Search { step: pixel, reach: 3 }, 4)?;
-            (state, fit) = solve(&state, &[ring.clone(), across.clone()].concat());
+            // Poses of other frames let nearly nothing be found again.
+            let fewest = FEWEST * turned.iter().filter(|&&is_known| is_known).count();
+            if across.len() < fewest && stands.is_some() {
+                return Err(CalibrationError::Sightings(across.len(), fewest));
+            }
+            (state, fit) = solve(&state, &state, &[ring.clone(), across.clone()].concat());
         }
     }
-    let most = 0.006 * state.models[0].radius;
+    let most = MOST_SPREAD * state.models[0].radius;
     let apart = spread(&state, &ring);
     if apart > most {
         return Err(CalibrationError::Spread(apart, most));
     }
-    let doubt = |from: usize, to: usize| {
-        fit.doubts.get(from..to).unwrap_or_default().iter().copied().fold(0.0, f64::max)
-    };
-    Ok(Calibration {
-        lenses: lenses_of(&state, size, start),
-        circles,
-        tracks: [ring.len(), across.len()],
-        turned: turned.iter().filter(|&&is_known| is_known).count(),
-        spread: fit.spread,
-        centre_doubt: doubt(0, 2).max(doubt(5, 7)),
-        rotation_doubt: doubt(10, 13).to_degrees(),
-    })
+    let turned = turned.iter().filter(|&&is_known| is_known).count();
+    let tracks = [ring, across].concat();
+    Ok(Calibration { turned, ..told(&state, size, start, circles, &fit, &tracks) })
 }
 
-struct Job<'a> {
-    frames: &'a [Grey],
-    pool: &'a Pool,
+/// What was found.
+fn told(
+    state: &State,
+    size: [u32; 2],
+    start: &Start,
+    circles: [Option<Circle>; 2],
+    fit: &Fit,
+    tracks: &[Track],
+) -> Calibration {
+    let ring = tracks.iter().filter(|track| track.from.frame == track.to.frame).count();
+    Calibration {
+        lenses: lenses_of(state, size, start),
+        circles,
+        tracks: [ring, tracks.len() - ring],
+        turned: 0,
+        spread: fit.spread,
+        centre_doubt: fit.doubt(0..2).max(fit.doubt(LENS..LENS + 2)),
+        rotation_doubt: fit.doubt(2 * LENS..BOTH).to_degrees(),
+        angle_doubt: fit.angle_doubt.to_degrees(),
+        walk: None,
+    }
+}
+
+impl Walk {
+    fn of(state: &State, poses: &[Option<Pose>], unit: f64, fit: &Fit) -> Self {
+        let given: Vec<(&Pose, &Pose)> =
+            state.poses.iter().zip(poses).filter_map(|(now, then)| Some((now, then.as_ref()?))).collect();
+        let root = |square: &dyn Fn(&Pose, &Pose) -> f64| {
+            let sum: f64 = given.iter().map(|(now, then)| square(now, then)).sum();
+            libm::sqrt(sum / given.len().max(1) as f64)
+        };
+        let turned = root(&|now, then| {
+            let apart = [0, 1, 2].map(|k| se3::norm(sub(now.rotation[k], then.rotation[k])));
+            // ‖A - B‖² of two rotations is 8 sin²(angle/2), about twice the square of the angle.
+            apart.iter().map(|v| 0.5 * v * v).sum()
+        });
+        let moved = root(&|now, then| {
+            let way = sub(now.centre(), then.centre());
+            se3::dot(way, way) / (unit * unit)
+        });
+        Self {
+            frames: given.len(),
+            corners: state.nearness.len(),
+            moved: [turned.to_degrees(), moved],
+            second: state.second,
+            second_doubt: fit.doubt(BASELINE..BASELINE + 3),
+        }
+    }
+}
+
+fn sub(a: [f64; 3], b: [f64; 3]) -> [f64; 3] {
+    [0, 1, 2].map(|k| a[k] - b[k])
+}
+
+/// Takes the turns of frames from their poses; whether each is known against the one before.
+fn turned_by(state: &mut State, poses: &[Option<Pose>]) -> Vec<bool> {
+    let mut first = None;
+    for (now, given) in state.poses.iter_mut().zip(poses) {
+        let Some(given) = given else { continue };
+        let first = first.get_or_insert_with(|| se3::transpose(&given.rotation));
+        now.rotation = se3::mul(&given.rotation, first);
+    }
+    poses.windows(2).map(|pair| pair[0].is_some() && pair[1].is_some()).collect()
+}
+
+/// Frames, and who works on them.
+pub(super) struct Job<'a> {
+    pub(super) frames: &'a [Grey],
+    pub(super) pool: &'a Pool,
     stop: &'a AtomicBool,
 }
 
 impl Job<'_> {
-    fn go_on(&self) -> Result<(), CalibrationError> {
+    pub(super) fn go_on(&self) -> Result<(), CalibrationError> {
         if self.stop.load(Ordering::Relaxed) { Err(CalibrationError::Stopped) } else { Ok(()) }
     }
 
@@ -154,7 +288,8 @@ impl Job<'_> {
         cells: [[usize; 4]; 2],
         circles: [Option<Circle>; 2],
     ) -> Result<State, CalibrationError> {
-        let turns = vec![IDENTITY3; self.frames.len()];
+        let poses = vec![Pose::IDENTITY; self.frames.len()];
+        let state = |models| State { models, poses, unit: None, second: [0.0; 3], nearness: Vec::new() };
         let circle = |lens: usize| {
             let [left, top, width, height] = cells[lens].map(|v| v as f64);
             let middle = [left + 0.5 * width, top + 0.5 * height];
@@ -172,13 +307,13 @@ impl Job<'_> {
                 let (_, radius) = circle(lens);
                 model(lens, scaled(known, radius), known.pano_from_lens)
             });
-            return Ok(State { models, turns });
+            return Ok(state(models));
         }
         let (share, roll) = self.scan([circle(0), circle(1)]).ok_or(CalibrationError::Overlap(0, FEWEST))?;
         // Equidistant: the given share of the radius is at 90 degrees.
         let polynomial = [share * REFERENCE / FRAC_PI_2, 0.0, 0.0];
         let back = se3::mul(&rotation(180.0, 0.0, 0.0), &rotation(0.0, 0.0, roll));
-        Ok(State { models: [model(0, polynomial, IDENTITY3), model(1, polynomial, back)], turns })
+        Ok(state([model(0, polynomial, IDENTITY3), model(1, polynomial, back)]))
     }
 
     /// The share of the radius at which both lenses see the same, and the roll of the second lens, degrees: where bands
@@ -260,8 +395,8 @@ impl Job<'_> {
         let mut known = vec![false; count];
         for (at, turn) in found.into_iter().enumerate() {
             known[at] = turn.is_some();
-            state.turns[at + 1] =
-                turn.map_or(state.turns[at], |turn: Mat3| se3::mul(&turn, &state.turns[at]));
+            let before = state.poses[at].rotation;
+            state.poses[at + 1].rotation = turn.map_or(before, |turn: Mat3| se3::mul(&turn, &before));
         }
         self.go_on()?;
         Ok(known)
@@ -280,7 +415,8 @@ impl Job<'_> {
                 grey: &self.frames[frame],
                 model: &state.models[lens],
             };
-            let turn = se3::mul(&state.turns[frame + 1], &se3::transpose(&state.turns[frame]));
+            let [before, after] = [frame, frame + 1].map(|frame| state.poses[frame].rotation);
+            let turn = se3::mul(&after, &se3::transpose(&before));
             let from = eye(frame, lens);
             let zone = Zone { radii: [0.02, 0.95], bins: [24, 6], each: 3 };
             let mut tracks = Vec::new();

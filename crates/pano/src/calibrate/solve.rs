@@ -1,34 +1,37 @@
-//! Both lenses and the turns between frames, from tracks: Levenberg-Marquardt over pixels, with Cauchy's weights.
+//! Both lenses and where the frames were taken, from tracks: Levenberg-Marquardt over pixels, with Cauchy's weights.
 //!
 //! ```text
-//! error      project(to, turn · ray(from)) - pixel(to)        px, divided by the tracks' own spread
-//! unknowns   of each lens: centre, three coefficients; the rotation of the second lens; that of each frame
-//! priors     centre: that of the circle; coefficients: those of the start, and alike for both lenses
+//! error      project(to, way(ray(from))) - pixel(to)           px, divided by the tracks' own spread
+//! way        y = R ray + nearness · s: turn and shift from one lens of a frame to one of another (`state`)
+//! unknowns   of each lens: centre, three coefficients; the rotation of the second lens; of each frame its turn, or, where
+//!            frames have poses, its pose, and where the second lens is; of each thing seen from several places its
+//!            nearness, one over its distance, which is eliminated (Schur complement)
+//! priors     centre: that of the circle; coefficients: those of the start, and alike for both lenses; poses: as given
 //! ```
 //! The priors decide what the tracks leave open: from one ring of overlap alone, one lens that is wider and one that is
 //! narrower than believed look the same.
 
-use gausset_core::se3::{self, Mat3};
+use std::ops::Range;
 
-use super::linear::{inverse_diagonal, median, solve as solve_system};
+use gausset_core::se3;
+
+use super::linear::{inverse_diagonal, median, solve as solve_system, variance};
 use super::model::Model;
+use super::state::{BASELINE, BOTH, LENS, POSE, Slopes, State};
 use super::tracks::Track;
 
 /// Standard deviations of what is believed before.
 const CENTRE: f64 = 0.002;
 const COEFFICIENTS: [f64; 3] = [0.1, 0.01, 0.01];
+/// How much the coefficients of both lenses differ; where frames have poses, each lens is told by itself.
 const ALIKE: f64 = 0.001;
-/// Unknowns of a lens; of both, with the second one's rotation.
-const LENS: usize = 5;
-const BOTH: usize = 2 * LENS + 3;
-
-/// What is looked for.
-#[derive(Clone, Debug)]
-pub(super) struct State {
-    pub(super) models: [Model; 2],
-    /// Of each frame: its panorama axes from those of the first frame.
-    pub(super) turns: Vec<Mat3>,
-}
+const ALIKE_WITH_POSES: f64 = 0.03;
+/// Of given poses: radians, and parts of the usual way between frames; of the second lens' place the same.
+const TURN: f64 = 0.02;
+const PLACE: f64 = 0.05;
+const APART: f64 = 0.1;
+/// Of nearness, over the usual way: what lies so close is seen by nothing else.
+const NEARNESS: f64 = 10.0;
 
 /// Something that is believed before: unknowns with their factors, what they miss it by, its standard deviation.
 struct Prior {
@@ -42,139 +45,95 @@ struct Prior {
 pub(super) struct Fit {
     /// Standard deviations of the unknowns.
     pub(super) doubts: Vec<f64>,
+    /// The largest standard deviation of the angle that a pixel of either lens means, radians.
+    pub(super) angle_doubt: f64,
     /// Spread of the tracks, px.
     pub(super) spread: f64,
-    /// Tracks within three times the spread.
-    pub(super) used: usize,
 }
 
-impl State {
-    /// Pixels by which a track misses.
-    pub(super) fn error(&self, track: &Track) -> [f64; 2] {
-        let (a, b) = (&self.models[track.from.lens], &self.models[track.to.lens]);
-        let mut ray = se3::mul_vec(&a.pano_from_lens, a.unproject(track.from.pixel));
-        if track.from.frame != track.to.frame {
-            let first = se3::transpose_mul_vec(&self.turns[track.from.frame], ray);
-            ray = se3::mul_vec(&self.turns[track.to.frame], first);
-        }
-        let [u, v] = b.project(se3::transpose_mul_vec(&b.pano_from_lens, ray));
-        [u - track.to.pixel[0], v - track.to.pixel[1]]
+impl Fit {
+    /// The largest standard deviation of some unknowns.
+    pub(super) fn doubt(&self, unknowns: Range<usize>) -> f64 {
+        self.doubts.get(unknowns).unwrap_or_default().iter().copied().fold(0.0, f64::max)
     }
+}
 
-    fn count(&self) -> usize {
-        BOTH + 3 * self.turns.len().saturating_sub(1)
-    }
-
-    /// With unknown `k` changed by `by`.
-    fn changed(&self, k: usize, by: f64) -> Self {
-        let mut changed = self.clone();
-        let about = |axis: usize| {
-            let mut phi = [0.0; 3];
-            phi[axis] = by;
-            se3::so3_exp(phi)
-        };
-        match k {
-            _ if k < 2 * LENS => {
-                let model = &mut changed.models[k / LENS];
-                match k % LENS {
-                    at @ 0..2 => model.centre[at] += by,
-                    at => model.polynomial[at - 2] += by,
-                }
-            }
-            _ if k < BOTH => {
-                let rotation = &mut changed.models[1].pano_from_lens;
-                *rotation = se3::mul(rotation, &about(k - 2 * LENS));
-            }
-            _ => {
-                let turn = &mut changed.turns[1 + (k - BOTH) / 3];
-                *turn = se3::mul(&about((k - BOTH) % 3), turn);
-            }
-        }
-        changed
-    }
-
-    fn moved(&self, step: &[f64]) -> Self {
-        step.iter().enumerate().fold(self.clone(), |state, (k, &by)| state.changed(k, by))
-    }
-
-    /// The unknowns that a track depends on.
-    fn unknowns(track: &Track) -> Vec<usize> {
-        let mut list: Vec<usize> = Vec::with_capacity(BOTH + 6);
-        for lens in 0..2 {
-            if [track.from.lens, track.to.lens].contains(&lens) {
-                list.extend(LENS * lens..LENS * (lens + 1));
-            }
-        }
-        let frames = [track.from.frame, track.to.frame];
-        if track.from.lens != track.to.lens || (frames[0] != frames[1] && track.from.lens == 1) {
-            list.extend(2 * LENS..BOTH);
-        }
-        if frames[0] != frames[1] {
-            for frame in frames.into_iter().filter(|&frame| frame > 0) {
-                list.extend(BOTH + 3 * (frame - 1)..BOTH + 3 * frame);
-            }
-        }
-        list
-    }
-
-    /// What is believed before.
-    fn priors(&self, start: &Self) -> Vec<Prior> {
-        let mut rows = Vec::new();
-        let mut push = |row: Vec<(usize, f64)>, error, sigma| rows.push(Prior { row, error, sigma });
-        for lens in 0..2 {
-            let (now, then) = (&self.models[lens], &start.models[lens]);
-            for k in 0..2 {
-                let error = now.centre[k] - then.centre[k];
-                push(vec![(LENS * lens + k, 1.0)], error, CENTRE * now.radius);
-            }
-            for k in 0..3 {
-                let error = now.polynomial[k] - then.polynomial[k];
-                push(vec![(LENS * lens + 2 + k, 1.0)], error, COEFFICIENTS[k]);
-            }
+/// What is believed before about `state`, where `believed` was before.
+fn priors(state: &State, believed: &State) -> Vec<Prior> {
+    let mut rows = Vec::new();
+    let mut push = |row: Vec<(usize, f64)>, error, sigma| rows.push(Prior { row, error, sigma });
+    for lens in 0..2 {
+        let (now, then) = (&state.models[lens], &believed.models[lens]);
+        for k in 0..2 {
+            let error = now.centre[k] - then.centre[k];
+            push(vec![(LENS * lens + k, 1.0)], error, CENTRE * now.radius);
         }
         for k in 0..3 {
-            let [a, b] = [0, 1].map(|lens| self.models[lens].polynomial[k]);
-            let before = start.models[0].polynomial[k] - start.models[1].polynomial[k];
-            push(vec![(2 + k, 1.0), (LENS + 2 + k, -1.0)], a - b - before, ALIKE);
+            let error = now.polynomial[k] - then.polynomial[k];
+            push(vec![(LENS * lens + 2 + k, 1.0)], error, COEFFICIENTS[k]);
         }
+    }
+    let alike = if state.unit.is_some() { ALIKE_WITH_POSES } else { ALIKE };
+    for k in 0..3 {
+        let [a, b] = [0, 1].map(|lens| state.models[lens].polynomial[k]);
+        let before = believed.models[0].polynomial[k] - believed.models[1].polynomial[k];
+        push(vec![(2 + k, 1.0), (LENS + 2 + k, -1.0)], a - b - before, alike);
+    }
+    let Some(unit) = state.unit else {
         // The turn of a frame without tracks is held where it is.
-        for k in BOTH..self.count() {
-            push(vec![(k, 1.0)], 0.0, 10.0);
+        (BOTH..state.count()).for_each(|k| push(vec![(k, 1.0)], 0.0, 10.0));
+        return rows;
+    };
+    for k in 0..3 {
+        push(vec![(BASELINE + k, 1.0)], state.second[k], APART * unit);
+    }
+    for (frame, (now, then)) in state.poses.iter().zip(&believed.poses).enumerate() {
+        let Some(at) = state.unknowns_of(frame).map(|range| range.start) else { continue };
+        let (a, b) = (now.centre(), then.centre());
+        let off = se3::mul_vec(&now.rotation, [0, 1, 2].map(|k| b[k] - a[k]));
+        let turned = se3::mul(&now.rotation, &se3::transpose(&then.rotation));
+        let turned = [[2, 1], [0, 2], [1, 0]].map(|[i, j]| 0.5 * (turned[i][j] - turned[j][i]));
+        for k in 0..3 {
+            // A twist moves the centre against its translation.
+            push(vec![(at + k, 1.0)], off[k], PLACE * unit);
+            push(vec![(at + POSE - 3 + k, 1.0)], turned[k], TURN);
         }
-        rows
     }
+    rows
+}
 
-    fn cost(&self, start: &Self, tracks: &[Track], spread: f64) -> f64 {
-        let squares = |e: [f64; 2]| (e[0] * e[0] + e[1] * e[1]) / (spread * spread);
-        let tracks: f64 = tracks.iter().map(|t| CAUCHY * libm::log1p(squares(self.error(t)) / CAUCHY)).sum();
-        let priors: f64 = self.priors(start).iter().map(|p| (p.error / p.sigma) * (p.error / p.sigma)).sum();
-        tracks + priors
-    }
+/// Standard deviation of nearness, before.
+fn nearness_sigma(state: &State) -> f64 {
+    NEARNESS / state.unit.unwrap_or(1.0)
 }
 
 /// Squares of the spread from which on errors count less.
 const CAUCHY: f64 = 6.0;
 
-/// Solves for both lenses and the turns from `start`.
-pub(super) fn solve(start: &State, tracks: &[Track]) -> (State, Fit) {
+fn cost(state: &State, believed: &State, tracks: &[Track], spread: f64) -> f64 {
+    let squares = |e: [f64; 2]| (e[0] * e[0] + e[1] * e[1]) / (spread * spread);
+    let tracks: f64 = tracks.iter().map(|t| CAUCHY * libm::log1p(squares(state.error(t)) / CAUCHY)).sum();
+    let square = |error: f64, sigma: f64| (error / sigma) * (error / sigma);
+    let priors: f64 = priors(state, believed).iter().map(|p| square(p.error, p.sigma)).sum();
+    let sigma = nearness_sigma(state);
+    tracks + priors + state.nearness.iter().map(|&nearness| square(nearness, sigma)).sum::<f64>()
+}
+
+/// Solves for all unknowns from `start`, by tracks in the order of their things; `believed` says what is believed before.
+pub(super) fn solve(start: &State, believed: &State, tracks: &[Track]) -> (State, Fit) {
     let n = start.count();
     let mut state = start.clone();
     let mut damping = 1e-4;
-    let mut fit = Fit::default();
     for _ in 0..25 {
         let spread = spread(&state, tracks);
-        let (a, b) = normal(&state, start, tracks, spread);
-        fit = Fit { spread, ..fit };
-        let cost = state.cost(start, tracks, spread);
+        let equations = Equations::new(&state, believed, tracks, spread);
+        let now = cost(&state, believed, tracks, spread);
         let mut gained = None;
         for _ in 0..8 {
-            let mut damped = a.clone();
-            (0..n).for_each(|k| damped[k * n + k] *= 1.0 + damping);
-            if let Some(step) = solve_system(&damped, &b) {
-                let next = state.moved(&step);
-                let next_cost = next.cost(start, tracks, spread);
-                if next_cost < cost {
-                    gained = Some(cost - next_cost);
+            if let Some(next) = equations.step(&state, damping) {
+                let next_cost = cost(&next, believed, tracks, spread);
+                if next_cost < now {
+                    gained = Some(now - next_cost);
                     state = next;
                     damping = (damping * 0.2_f64).max(1e-9);
                     break;
@@ -182,17 +141,29 @@ pub(super) fn solve(start: &State, tracks: &[Track]) -> (State, Fit) {
             }
             damping *= 8.0;
         }
-        if gained.is_none_or(|gain| gain < 1e-6 * cost) {
+        if gained.is_none_or(|gain| gain < 1e-6 * now) {
             break;
         }
     }
     let spread = spread(&state, tracks);
-    let (a, _) = normal(&state, start, tracks, spread);
-    fit.doubts =
-        inverse_diagonal(&a, n).unwrap_or_default().into_iter().map(|v| libm::sqrt(v.max(0.0))).collect();
-    fit.spread = spread;
-    fit.used = tracks.iter().filter(|t| length(state.error(t)) <= 3.0 * spread).count();
-    (state, fit)
+    let (a, _) = Equations::new(&state, believed, tracks, spread).reduced(0.0);
+    let doubts = inverse_diagonal(&a, n).unwrap_or_default();
+    let doubts = doubts.into_iter().map(|v| libm::sqrt(v.max(0.0))).collect();
+    let angle_doubt = [0, 1].map(|lens| angle_doubt(&state.models[lens], LENS * lens + 2, &a, n));
+    (state, Fit { doubts, angle_doubt: angle_doubt[0].max(angle_doubt[1]), spread })
+}
+
+/// The largest standard deviation of the angle at a distance from the centre, of a lens whose coefficients begin at an
+/// unknown.
+fn angle_doubt(model: &Model, first: usize, a: &[f64], n: usize) -> f64 {
+    let at = |part: u32| {
+        let angle = f64::from(part) / 12.0 * model.angle(1.0);
+        let (powers, slope) = model.slopes(angle);
+        let mut along = vec![0.0; n];
+        along[first..first + 3].copy_from_slice(&powers);
+        variance(a, &along).map_or(f64::INFINITY, |v| libm::sqrt(v.max(0.0)) / slope)
+    };
+    (1..=12).map(at).fold(0.0, f64::max)
 }
 
 fn length(e: [f64; 2]) -> f64 {
@@ -206,39 +177,91 @@ pub(super) fn spread(state: &State, tracks: &[Track]) -> f64 {
 }
 
 /// The normal equations of a step.
-fn normal(state: &State, start: &State, tracks: &[Track], spread: f64) -> (Vec<f64>, Vec<f64>) {
-    let n = state.count();
-    let size = |k: usize| if k < 2 * LENS && k % LENS < 2 { 1e-3 } else { 1e-6 };
-    let beside: Vec<[State; 2]> =
-        (0..n).map(|k| [state.changed(k, size(k)), state.changed(k, -size(k))]).collect();
-    let (mut a, mut b) = (vec![0.0; n * n], vec![0.0; n]);
-    for track in tracks {
-        let error = state.error(track);
-        let squares = (error[0] * error[0] + error[1] * error[1]) / (spread * spread);
-        let weight = 1.0 / ((1.0 + squares / CAUCHY) * spread * spread);
-        let unknowns = State::unknowns(track);
-        let slopes: Vec<[f64; 2]> = unknowns
-            .iter()
-            .map(|&k| {
-                let [up, down] = [0, 1].map(|side| beside[k][side].error(track));
-                [0, 1].map(|c| (up[c] - down[c]) / (2.0 * size(k)))
-            })
-            .collect();
-        for (p, &k) in unknowns.iter().enumerate() {
-            b[k] -= weight * (slopes[p][0] * error[0] + slopes[p][1] * error[1]);
-            for (q, &l) in unknowns.iter().enumerate() {
-                a[k * n + l] += weight * (slopes[p][0] * slopes[q][0] + slopes[p][1] * slopes[q][1]);
+struct Equations {
+    n: usize,
+    /// Of the unknowns that stay, with what the tracks of things say: the lower half.
+    a: Vec<f64>,
+    b: Vec<f64>,
+    things: Vec<Eliminated>,
+}
+
+/// What couples a thing's nearness to the other unknowns.
+struct Eliminated {
+    thing: usize,
+    own: f64,
+    right: f64,
+    /// Unknowns, ascending, with their coupling.
+    coupling: Vec<(usize, f64)>,
+}
+
+impl Equations {
+    fn new(state: &State, believed: &State, tracks: &[Track], spread: f64) -> Self {
+        let n = state.count();
+        let (mut a, mut b) = (vec![0.0; n * n], vec![0.0; n]);
+        let mut things: Vec<Eliminated> = Vec::new();
+        let held = 1.0 / (nearness_sigma(state) * nearness_sigma(state));
+        for of_thing in tracks.chunk_by(|one, next| one.thing.is_some() && one.thing == next.thing) {
+            let (mut own, mut right, mut coupling) = (held, 0.0, Vec::new());
+            for track in of_thing {
+                let Slopes { error, by, by_nearness } = state.slopes(track);
+                let squares = (error[0] * error[0] + error[1] * error[1]) / (spread * spread);
+                let weight = 1.0 / ((1.0 + squares / CAUCHY) * spread * spread);
+                let inner = |p: [f64; 2], q: [f64; 2]| weight * (p[0] * q[0] + p[1] * q[1]);
+                for &(k, slope) in &by {
+                    b[k] -= inner(slope, error);
+                    let lower = by.iter().filter(|(l, _)| *l <= k);
+                    lower.for_each(|&(l, other)| a[k * n + l] += inner(slope, other));
+                    coupling.push((k, inner(slope, by_nearness)));
+                }
+                own += inner(by_nearness, by_nearness);
+                right -= inner(by_nearness, error);
+            }
+            if let Some(thing) = of_thing[0].thing {
+                right -= held * state.nearness[thing];
+                coupling.sort_by_key(|(k, _)| *k);
+                coupling.dedup_by(|next, first| {
+                    let is_same = next.0 == first.0;
+                    first.1 += if is_same { next.1 } else { 0.0 };
+                    is_same
+                });
+                things.push(Eliminated { thing, own, right, coupling });
             }
         }
-    }
-    for Prior { row, error, sigma } in state.priors(start) {
-        let weight = 1.0 / (sigma * sigma);
-        for &(k, factor) in &row {
-            b[k] -= weight * factor * error;
-            for &(l, other) in &row {
-                a[k * n + l] += weight * factor * other;
+        for Prior { row, error, sigma } in priors(state, believed) {
+            let weight = 1.0 / (sigma * sigma);
+            for &(k, factor) in &row {
+                b[k] -= weight * factor * error;
+                for &(l, other) in &row {
+                    a[k * n + l] += weight * factor * other;
+                }
             }
         }
+        Self { n, a, b, things }
     }
-    (a, b)
+
+    /// Damped, without the things.
+    fn reduced(&self, damping: f64) -> (Vec<f64>, Vec<f64>) {
+        let (mut a, mut b) = (self.a.clone(), self.b.clone());
+        (0..self.n).for_each(|k| a[k * self.n + k] *= 1.0 + damping);
+        for Eliminated { own, right, coupling, .. } in &self.things {
+            let own = own * (1.0 + damping);
+            for (at, &(k, of_k)) in coupling.iter().enumerate() {
+                b[k] -= of_k * right / own;
+                let row = &mut a[k * self.n..];
+                coupling[..=at].iter().for_each(|&(l, of_l)| row[l] -= of_k * of_l / own);
+            }
+        }
+        (a, b)
+    }
+
+    fn step(&self, state: &State, damping: f64) -> Option<State> {
+        let (a, b) = self.reduced(damping);
+        let step = solve_system(&a, &b)?;
+        let mut next = state.moved(&step);
+        for Eliminated { thing, own, right, coupling } in &self.things {
+            let moved: f64 = coupling.iter().map(|&(k, of_k)| of_k * step[k]).sum();
+            next.nearness[*thing] += (right - moved) / (own * (1.0 + damping));
+        }
+        Some(next)
+    }
 }

@@ -1,9 +1,10 @@
 //! Corners of one picture found again in another, through lenses that are roughly known.
 //!
 //! A corner is the middle of a patch on the tangent plane of its direction. The other picture is sampled on the same
-//! plane, turned as the pictures are against each other, so that only a shift is left: first the best correlation
-//! within reach (to whole steps), then shift, gain and offset by Gauss-Newton, to some hundredths of a step. What is
-//! kept are pixels of both pictures, in which no lens takes part.
+//! plane, turned and moved as the pictures are against each other, so that only a shift is left: first the best
+//! correlation within reach (to whole steps), then shift, gain and offset by Gauss-Newton, to some hundredths of a step;
+//! seen from another place what slants is stretched, too. What is kept are pixels of both pictures, in which no lens takes
+//! part.
 
 use std::f64::consts::TAU;
 
@@ -12,6 +13,7 @@ use gausset_core::se3::{self, Mat3};
 use super::Grey;
 use super::linear::solve;
 use super::model::Model;
+use super::state::Way;
 
 /// A place of a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,6 +29,8 @@ pub(super) struct Seen {
 pub(super) struct Track {
     pub(super) from: Seen,
     pub(super) to: Seen,
+    /// Which one, where how near it is is asked; else it is far.
+    pub(super) thing: Option<usize>,
 }
 
 /// A lens of a frame.
@@ -36,6 +40,19 @@ pub(super) struct Eye<'a> {
     pub(super) lens: usize,
     pub(super) grey: &'a Grey,
     pub(super) model: &'a Model,
+}
+
+impl Eye<'_> {
+    pub(super) fn sees(&self, pixel: [f64; 2]) -> Seen {
+        Seen { frame: self.frame, lens: self.lens, pixel }
+    }
+}
+
+/// What a patch may look like elsewhere, apart from brightness: moved, or stretched and turned as well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Warp {
+    Shift,
+    Affine,
 }
 
 /// How far is looked, and how finely.
@@ -51,9 +68,10 @@ pub(super) struct Search {
 pub(super) const RIM: f64 = 0.985;
 /// Samples from the middle of a patch to its side.
 const HALF: i32 = 6;
-/// Least correlation, and by how much one elsewhere must be worse.
+/// Least correlation, and by how much one that is so many steps away must be worse.
 const ALIKE: f64 = 0.8;
 const CLEARLY: f64 = 0.04;
+const ELSEWHERE: f64 = 3.0;
 
 /// Where corners are looked for: radii from and to, in parts of the circle's, and how many a bin.
 #[derive(Clone, Copy)]
@@ -142,8 +160,9 @@ pub(super) fn corners(eye: Eye<'_>, zone: Zone) -> Vec<[f64; 2]> {
     found
 }
 
-/// A plane that touches the sphere in a direction.
-struct Tangent {
+/// A plane that touches the sphere in a direction, or that plane as another place sees it.
+#[derive(Clone, Copy)]
+pub(super) struct Tangent {
     ahead: [f64; 3],
     right: [f64; 3],
     down: [f64; 3],
@@ -162,19 +181,152 @@ impl Tangent {
         Self { ahead, right, down: se3::cross(ahead, right), step }
     }
 
-    fn turned(&self, turn: &Mat3) -> Self {
-        let [ahead, right, down] = [self.ahead, self.right, self.down].map(|v| se3::mul_vec(turn, v));
-        Self { ahead, right, down, step: self.step }
-    }
-
     fn direction(&self, x: f64, y: f64) -> [f64; 3] {
         let (a, b) = (x * self.step, y * self.step);
         [0, 1, 2].map(|k| self.ahead[k] + a * self.right[k] + b * self.down[k])
     }
 
-    fn sample(&self, eye: Eye<'_>, x: f64, y: f64) -> Option<f64> {
-        let [u, v] = eye.model.seen(self.direction(x, y), RIM)?;
-        Some(eye.grey.at(u, v))
+    /// What a lens shows on it.
+    fn through<'a>(&self, eye: Eye<'a>) -> Shown<'a> {
+        let in_lens = |v: [f64; 3]| se3::transpose_mul_vec(&eye.model.pano_from_lens, v);
+        let plane = Self {
+            ahead: in_lens(self.ahead),
+            right: in_lens(self.right),
+            down: in_lens(self.down),
+            step: self.step,
+        };
+        Shown { plane, eye }
+    }
+}
+
+/// A plane in the axes of a lens, as its picture shows it.
+#[derive(Clone, Copy)]
+struct Shown<'a> {
+    plane: Tangent,
+    eye: Eye<'a>,
+}
+
+impl Shown<'_> {
+    fn pixel(&self, x: f64, y: f64) -> Option<[f64; 2]> {
+        self.eye.model.seen_in_lens(self.plane.direction(x, y), RIM)
+    }
+
+    fn value(&self, x: f64, y: f64) -> Option<f64> {
+        let [u, v] = self.pixel(x, y)?;
+        Some(self.eye.grey.at(u, v))
+    }
+}
+
+/// What is around a pixel, sampled on the plane that touches the sphere there.
+pub(super) struct Patch {
+    plane: Tangent,
+    values: Vec<f64>,
+    gradients: Vec<[f64; 2]>,
+    /// The values with mean 0 and length 1.
+    template: Vec<f64>,
+}
+
+impl Patch {
+    pub(super) fn new(from: Eye<'_>, pixel: [f64; 2], step: f64) -> Option<Self> {
+        let ahead = se3::mul_vec(&from.model.pano_from_lens, from.model.unproject(pixel));
+        let plane = Tangent::new(ahead, step);
+        let side = 2 * HALF + 3;
+        // One sample more to each side, for gradients.
+        let shown = plane.through(from);
+        let patch: Option<Vec<f64>> =
+            square(HALF + 1).map(|(i, j)| shown.value(i.into(), j.into())).collect();
+        let patch = patch?;
+        let at = |i: i32, j: i32| patch[((j + HALF + 1) * side + i + HALF + 1) as usize];
+        let values: Vec<f64> = square(HALF).map(|(i, j)| at(i, j)).collect();
+        let template = normalised(&values)?;
+        let gradients = square(HALF)
+            .map(|(i, j)| [0.5 * (at(i + 1, j) - at(i - 1, j)), 0.5 * (at(i, j + 1) - at(i, j - 1))])
+            .collect();
+        Some(Self { plane, values, gradients, template })
+    }
+
+    /// Its plane, facing whom it was sampled from at so much nearness, as it is seen from elsewhere.
+    pub(super) fn carried(&self, way: &Way, nearness: f64) -> Tangent {
+        let Tangent { ahead, right, down, step } = self.plane;
+        let [right, down] = [right, down].map(|v| se3::mul_vec(&way.turn, v));
+        Tangent { ahead: way.carried(ahead, nearness), right, down, step }
+    }
+
+    /// The pixel of another picture that shows the same, within reach (steps) of one of these planes; and of which.
+    pub(super) fn seek(
+        &self,
+        to: Eye<'_>,
+        planes: &[Tangent],
+        reach: i32,
+        warp: Warp,
+    ) -> Option<([f64; 2], usize)> {
+        let wide = HALF + reach;
+        let mut scores = Vec::new();
+        for (index, plane) in planes.iter().enumerate() {
+            let shown = plane.through(to);
+            if shown.pixel(0.0, 0.0).is_none() {
+                continue;
+            }
+            let window: Vec<f64> =
+                square(wide).map(|(i, j)| shown.value(i.into(), j.into()).unwrap_or(f64::NAN)).collect();
+            correlate(&self.template, &window, reach, |score, at| scores.push((score, index, at)));
+        }
+        let &(score, index, start) = scores.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+        let plane = &planes[index];
+        let place = plane.direction(start[0], start[1]);
+        let is_elsewhere = |other: usize, at: [f64; 2]| {
+            if other == index {
+                return (at[0] - start[0]).abs().max((at[1] - start[1]).abs()) > ELSEWHERE;
+            }
+            let there = planes[other].direction(at[0], at[1]);
+            let far = se3::norm(se3::cross(place, there)) / (se3::norm(place) * se3::norm(there));
+            far > (ELSEWHERE + 0.5) * plane.step
+        };
+        let is_rival = |&(value, other, at): &(f64, usize, [f64; 2])| {
+            value >= score - CLEARLY && is_elsewhere(other, at)
+        };
+        if score <= ALIKE || scores.iter().any(is_rival) {
+            return None;
+        }
+        let shown = plane.through(to);
+        let [x, y] = self.refined(shown, start, warp)?;
+        Some((shown.pixel(x, y)?, index))
+    }
+
+    /// The shift to a part of a step, with gain and offset.
+    fn refined(&self, there: Shown<'_>, start: [f64; 2], warp: Warp) -> Option<[f64; 2]> {
+        let n = if warp == Warp::Affine { 8 } else { 4 };
+        // Shift, gain and offset, then what stretches and turns the patch.
+        let mut by = [start[0], start[1], 1.0, 0.0, 0.0, 0.0, 0.0, 0.0];
+        for _ in 0..12 {
+            let (mut a, mut b) = (vec![0.0; n * n], vec![0.0; n]);
+            for (k, (i, j)) in square(HALF).enumerate() {
+                let (i, j) = (f64::from(i), f64::from(j));
+                let (x, y) = (i + by[0] + by[4] * i + by[5] * j, j + by[1] + by[6] * i + by[7] * j);
+                let value = there.value(x, y)?;
+                // The gradient of the patch stands for that of what it is compared with.
+                let [gx, gy] = self.gradients[k];
+                let row = [gx, gy, value, 1.0, gx * i, gx * j, gy * i, gy * j];
+                let error = by[2] * value + by[3] - self.values[k];
+                for p in 0..n {
+                    b[p] -= row[p] * error;
+                    // The solver reads the lower half.
+                    for q in 0..=p {
+                        a[n * p + q] += row[p] * row[q];
+                    }
+                }
+            }
+            let step = solve(&a, &b)?;
+            by.iter_mut().zip(&step).for_each(|(by, step)| *by += step);
+            let is_torn = by[4..].iter().any(|v| v.abs() > 0.5);
+            if is_torn || (by[0] - start[0]).abs().max((by[1] - start[1]).abs()) > 2.0 {
+                return None;
+            }
+            if step[0].abs().max(step[1].abs()) < 1e-3 {
+                return Some([by[0], by[1]]);
+            }
+        }
+        None
     }
 }
 
@@ -187,29 +339,10 @@ pub(super) fn find(
     pixel: [f64; 2],
     search: Search,
 ) -> Option<Track> {
-    let ahead = se3::mul_vec(&from.model.pano_from_lens, from.model.unproject(pixel));
-    let here = Tangent::new(ahead, search.step);
-    let there = here.turned(turn);
-    to.model.seen(there.ahead, RIM)?;
-    let side = 2 * HALF + 3;
-    // One sample more to each side, for gradients.
-    let patch: Option<Vec<f64>> =
-        square(HALF + 1).map(|(i, j)| here.sample(from, i.into(), j.into())).collect();
-    let patch = patch?;
-    let at = |i: i32, j: i32| patch[((j + HALF + 1) * side + i + HALF + 1) as usize];
-    let inner: Vec<f64> = square(HALF).map(|(i, j)| at(i, j)).collect();
-    let template = normalised(&inner)?;
-    let wide = HALF + search.reach;
-    let window: Vec<f64> =
-        square(wide).map(|(i, j)| there.sample(to, i.into(), j.into()).unwrap_or(f64::NAN)).collect();
-    let (x, y) = best_place(&template, &window, search.reach)?;
-    let gradients: Vec<[f64; 2]> = square(HALF)
-        .map(|(i, j)| [0.5 * (at(i + 1, j) - at(i - 1, j)), 0.5 * (at(i, j + 1) - at(i, j - 1))])
-        .collect();
-    let [x, y] = refined(&inner, &gradients, &there, to, [x, y])?;
-    let pixel_there = to.model.seen(there.direction(x, y), RIM)?;
-    let seen = |eye: Eye<'_>, pixel| Seen { frame: eye.frame, lens: eye.lens, pixel };
-    Some(Track { from: seen(from, pixel), to: seen(to, pixel_there) })
+    let patch = Patch::new(from, pixel, search.step)?;
+    let plane = patch.carried(&Way::turn(turn), 0.0);
+    let (there, _) = patch.seek(to, &[plane], search.reach, Warp::Shift)?;
+    Some(Track { from: from.sees(pixel), to: to.sees(there), thing: None })
 }
 
 /// Offsets of a square, row by row.
@@ -226,68 +359,30 @@ fn normalised(values: &[f64]) -> Option<Vec<f64>> {
         .then(|| values.iter().map(|v| (v - mean) / length).collect())
 }
 
-/// The shift of the best correlation, if no other is nearly as good.
-fn best_place(template: &[f64], window: &[f64], reach: i32) -> Option<(f64, f64)> {
+/// The correlations of a template with all of a window's squares within reach.
+fn correlate(template: &[f64], window: &[f64], reach: i32, mut take: impl FnMut(f64, [f64; 2])) {
     let (patch, wide) = ((2 * HALF + 1) as usize, (2 * (HALF + reach) + 1) as usize);
-    let mut values = Vec::new();
-    for (i, j) in square(reach) {
-        let (left, top) = ((i + reach) as usize, (j + reach) as usize);
-        let (mut sum, mut squares, mut product) = (0.0, 0.0, 0.0);
-        for (k, row) in template.chunks_exact(patch).enumerate() {
-            let from = (top + k) * wide + left;
-            for (t, w) in row.iter().zip(&window[from..from + patch]) {
-                sum += w;
-                squares += w * w;
-                product += t * w;
-            }
-        }
-        let variance: f64 = squares - sum * sum / template.len() as f64;
-        // What was not sampled is NaN, and no candidate.
-        if variance > 1.0 {
-            values.push((product / libm::sqrt(variance), i, j));
-        }
-    }
-    let best = values.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let is_elsewhere = |v: &&(f64, i32, i32)| (v.1 - best.1).abs().max((v.2 - best.2).abs()) > 3;
-    let next = values.iter().filter(is_elsewhere).map(|v| v.0).fold(-1.0, f64::max);
-    (best.0 > ALIKE && best.0 - next > CLEARLY).then(|| (f64::from(best.1), f64::from(best.2)))
-}
-
-/// The shift to a part of a step, with gain and offset.
-fn refined(
-    inner: &[f64],
-    gradients: &[[f64; 2]],
-    there: &Tangent,
-    to: Eye<'_>,
-    start: [f64; 2],
-) -> Option<[f64; 2]> {
-    let [mut x, mut y] = start;
-    let (mut gain, mut offset) = (1.0, 0.0);
-    for _ in 0..12 {
-        let (mut a, mut b) = ([0.0; 16], [0.0; 4]);
-        for (k, (i, j)) in square(HALF).enumerate() {
-            let value = there.sample(to, f64::from(i) + x, f64::from(j) + y)?;
-            // The gradient of the patch stands for that of what it is compared with.
-            let row = [gradients[k][0], gradients[k][1], -value, -1.0];
-            let error = gain * value + offset - inner[k];
-            for p in 0..4 {
-                b[p] -= row[p] * error;
-                for q in 0..4 {
-                    a[4 * p + q] += row[p] * row[q];
+    // Sums, squares and products of a row of squares, side by side.
+    let mut columns = [0, 1, 2].map(|_| vec![0.0f64; (2 * reach + 1) as usize]);
+    for (top, j) in (-reach..=reach).enumerate() {
+        columns.iter_mut().for_each(|of| of.fill(0.0));
+        let [sums, squares, products] = &mut columns;
+        for (line, row) in window.chunks_exact(wide).skip(top).zip(template.chunks_exact(patch)) {
+            for (shifted, t) in line.windows(sums.len()).zip(row) {
+                let all = shifted.iter().zip(&mut *sums).zip(&mut *squares).zip(&mut *products);
+                for (((w, sum), square), product) in all {
+                    *sum += w;
+                    *square += w * w;
+                    *product += t * w;
                 }
             }
         }
-        let step = solve(&a, &b)?;
-        x += step[0];
-        y += step[1];
-        gain -= step[2];
-        offset -= step[3];
-        if (x - start[0]).abs().max((y - start[1]).abs()) > 2.0 {
-            return None;
-        }
-        if step[0].abs().max(step[1].abs()) < 1e-3 {
-            return Some([x, y]);
+        for (at, i) in (-reach..=reach).enumerate() {
+            let variance = squares[at] - sums[at] * sums[at] / template.len() as f64;
+            // What was not sampled is NaN, and no candidate.
+            if variance > 1.0 {
+                take(products[at] / libm::sqrt(variance), [i.into(), j.into()]);
+            }
         }
     }
-    None
 }

@@ -30,28 +30,11 @@ pub(super) struct Described {
     patch: Vec<f32>,
 }
 
-/// Half the size as often as it takes for pixels of about a step.
-fn reduced(grey: &Grey, models: &[Model; 2]) -> (Grey, [Model; 2]) {
-    let wanted = STEP_DEGREES.to_radians() / models[0].pixel();
-    let factor = (wanted as usize).max(1);
-    let (width, height) = (grey.width / factor, grey.height / factor);
-    let mut data = Vec::with_capacity(width * height);
-    for y in 0..height {
-        for x in 0..width {
-            let rows = (0..factor).map(|j| (y * factor + j) * grey.width + x * factor);
-            let sum: usize =
-                rows.flat_map(|from| &grey.data[from..from + factor]).map(|&v| usize::from(v)).sum();
-            data.push(((sum + factor * factor / 2) / (factor * factor)) as u8);
-        }
-    }
-    let scale = 1.0 / factor as f64;
-    let models = models.map(|m| Model { centre: m.centre.map(|c| c * scale), radius: m.radius * scale, ..m });
-    (Grey { width, height, data }, models)
-}
-
 /// The corners of a frame.
 pub(super) fn described(grey: &Grey, models: &[Model; 2]) -> Vec<Described> {
-    let (grey, models) = &reduced(grey, models);
+    // Pixels of about a step.
+    let factor = ((STEP_DEGREES.to_radians() / models[0].pixel()) as usize).max(1);
+    let (grey, models) = (&grey.reduced(factor), models.map(|model| model.reduced(factor)));
     let mut found = Vec::new();
     for lens in 0..2 {
         let eye = Eye { frame: 0, lens, grey, model: &models[lens] };

@@ -249,6 +249,19 @@ impl Selection {
         Ok(Self { header, lines })
     }
 
+    /// The choice that a file tells; nothing if there is none, or not a line for each frame.
+    #[must_use]
+    pub fn read(path: &Path) -> Option<Self> {
+        let text = input::read_to_string(path, MAX_BYTES).ok()?;
+        let mut rows = text.lines();
+        let header = serde_json::from_str(rows.next()?).ok()?;
+        let lines: Option<Vec<Line>> = rows.map(|row| serde_json::from_str(row).ok()).collect();
+        let choice = Self { header, lines: lines? };
+        let Self { header: Header { frames, .. }, lines } = &choice;
+        let is_whole = lines.len() == *frames && lines.iter().enumerate().all(|(k, line)| line.frame == k);
+        is_whole.then_some(choice)
+    }
+
     /// Numbers of the frames that are taken.
     #[must_use]
     pub fn picks(&self) -> Vec<usize> {
@@ -300,15 +313,9 @@ impl Selection {
     /// there are none.
     #[must_use]
     pub fn known(path: &Path, film: &Measured) -> Option<(Vec<Line>, Vec<String>)> {
-        let text = input::read_to_string(path, MAX_BYTES).ok()?;
-        let mut rows = text.lines();
-        let header: Header =
-            serde_json::from_str(rows.next()?).ok().filter(|header: &Header| header.film == *film)?;
-        let lines: Option<Vec<Line>> = rows.map(|row| serde_json::from_str(row).ok()).collect();
+        let Self { header, lines } = Self::read(path).filter(|choice| choice.header.film == *film)?;
         // The track of another choice is no measurement of the film.
-        let lines: Vec<Line> = lines?.into_iter().map(|line| Line { metres: None, ..line }).collect();
-        let is_whole =
-            lines.len() == header.frames && lines.iter().enumerate().all(|(k, line)| line.frame == k);
-        is_whole.then_some((lines, header.notes))
+        let lines = lines.into_iter().map(|line| Line { metres: None, ..line }).collect();
+        Some((lines, header.notes))
     }
 }

@@ -18,6 +18,7 @@ const AFTER_HELP: &str = "\
 Examples:
   gausset pano calibrate turned/ -o lens.json          6 to 12 frames, turned on the spot, of a far scene
   gausset pano calibrate tour.insv -o lens.json
+  gausset pano calibrate tour.insv -o lens2.json --lens lens.json --poses work/    a camera that walked, after align
   gausset pano split tour.insv -o work/ --lens lens.json
 See docs/pano.md for what is in the file.";
 
@@ -37,7 +38,11 @@ pub(crate) struct CalibrateArgs {
     /// Radius of the circles: px, or 94% of half the side of a lens' part of the frame [default: from the pictures].
     #[arg(long, value_name = "RADIUS", value_parser = parse_radius)]
     circle_radius: Option<CircleRadius>,
-    /// Frames that are looked at, spread evenly.
+    /// Poses of the frames, in any form of `gausset pano compare`: of a camera that moved, they tell the whole of each lens.
+    /// Of a video, the folder of its split, aligned.
+    #[arg(long, value_name = "FILE")]
+    poses: Option<PathBuf>,
+    /// Frames that are looked at, spread evenly; with --poses in runs of four neighbours.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
     max_frames: u32,
     /// Video: first second.
@@ -59,6 +64,7 @@ impl CalibrateArgs {
             output: self.output.clone(),
             lens: self.lens.clone(),
             circle_radius: self.circle_radius,
+            poses: self.poses.clone(),
             max_frames: self.max_frames,
             start: self.start,
             end: self.end,
@@ -104,10 +110,23 @@ fn text(done: &Calibrated, args: &CalibrateArgs) -> String {
         });
     }
     let [ring, across] = done.tracks;
+    let how = match &done.poses {
+        Some(posed) => format!("{} with poses", posed.frames),
+        None => format!("{} turned", done.turned),
+    };
     lines.push(format!(
-        "{ring} places seen by both lenses, {across} from frame to frame ({} turned); {:.2} px apart, centres ± {:.2} px, rotation ± {:.4} degrees",
-        done.turned, done.spread, done.centre_doubt, done.rotation_doubt
+        "{ring} places seen by both lenses, {across} from frame to frame ({how}); {:.2} px apart, centres ± {:.2} px, angles ± {:.4} degrees, rotation ± {:.4} degrees",
+        done.spread, done.centre_doubt, done.angle_doubt, done.rotation_doubt
     ));
+    if let Some(posed) = &done.poses {
+        let [x, y, z] = posed.second;
+        lines.push(format!(
+            "the poses gave way by {:.3} degrees and {:.1} % of a step; second lens at {x:.4}, {y:.4}, {z:.4} ± {:.4} from the first (unit of the poses)",
+            posed.moved_degrees,
+            100.0 * posed.moved,
+            posed.second_doubt
+        ));
+    }
     if let Some([r, g, b]) = done.stops {
         lines.push(format!("gain of the second lens: {r:+.2}, {g:+.2}, {b:+.2} stops (red, green, blue)"));
     }
