@@ -74,6 +74,14 @@ pub(crate) struct Group {
     end: Option<End>,
 }
 
+/// Starts a program in a group of its own that nothing here ends; `None` if nothing may be started any more.
+pub(crate) fn launch(command: &mut Command) -> io::Result<Option<Child>> {
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(command, 0);
+    let is_closed = lock(&RUNNING).is_closed;
+    if is_closed { Ok(None) } else { command.spawn().map(Some) }
+}
+
 impl Group {
     /// Starts a program as the leader of a group; `None` if nothing may be started any more.
     pub(crate) fn start(command: &mut Command) -> io::Result<Option<Self>> {

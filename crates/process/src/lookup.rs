@@ -1,7 +1,8 @@
 //! Where programs are looked for, and the search paths that they get themselves.
 //!
-//! An entry of a search path that is empty or relative means the working folder of whoever reads it, which may be one
-//! that a stranger has filled. Such entries are passed over here, and not passed on.
+//! An entry of a search path that is empty or relative means the working folder of the process that reads it, which may
+//! hold files of a stranger. Such entries are passed over here, and not passed on. So is a program that another user of
+//! the machine may have put there ([`is_trusted`]).
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,36 @@ pub fn find(program: &str) -> Option<PathBuf> {
 }
 
 fn find_in(path: &OsStr, program: &str) -> Option<PathBuf> {
-    which::which_in(program, trusted(path), std::env::current_dir().unwrap_or_default()).ok()
+    let here = std::env::current_dir().unwrap_or_default();
+    let mut found = which::which_in_all(program, trusted(path), here).ok()?;
+    if is_name(Path::new(program)) { found.find(|path| is_trusted(path)) } else { found.next() }
+}
+
+/// Whether it is a name, not a path: a path is what the user has chosen.
+fn is_name(program: &Path) -> bool {
+    program.parent().is_some_and(|folder| folder.as_os_str().is_empty())
+}
+
+/// Whether only the system, this user, or the owner of the folder can have put a program there: nobody else may write
+/// into the folder or the file, and the file belongs to one of the three. Links are followed, and asked about as well.
+#[cfg(unix)]
+fn is_trusted(program: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let is_trusted_at = |program: &Path| {
+        let folder = program.parent()?.metadata().ok()?;
+        let file = program.symlink_metadata().ok()?;
+        // The mode of a link means nothing.
+        let is_writable_by_all = folder.mode() & 0o002 != 0 || (file.is_file() && file.mode() & 0o002 != 0);
+        let owners = [0, rustix::process::geteuid().as_raw(), folder.uid()];
+        Some(!is_writable_by_all && owners.contains(&file.uid()))
+    };
+    let target = program.canonicalize();
+    target.is_ok_and(|target| [program, &target].into_iter().all(|path| is_trusted_at(path) == Some(true)))
+}
+
+#[cfg(not(unix))]
+fn is_trusted(_program: &Path) -> bool {
+    true
 }
 
 fn absolute_entries(path: &OsStr) -> impl Iterator<Item = PathBuf> {
@@ -32,8 +62,7 @@ pub(crate) fn trusted(path: &OsStr) -> Option<OsString> {
 
 /// A program by name, looked up, or by path, made absolute.
 pub(crate) fn resolve(program: &Path) -> Option<PathBuf> {
-    let is_name = program.parent().is_some_and(|folder| folder.as_os_str().is_empty());
-    match program.to_str().filter(|_| is_name) {
+    match program.to_str().filter(|_| is_name(program)) {
         Some(name) => find(name),
         None => std::path::absolute(program).ok(),
     }
@@ -66,5 +95,36 @@ mod tests {
         assert_eq!(find_in(&list(&[]), by_path.to_str().unwrap()), Some(absolute.join(name)));
         assert_eq!(trusted(&list(&[folder, Path::new(""), Path::new("/usr/bin")])).unwrap(), "/usr/bin");
         assert_eq!(trusted(OsStr::new(":.:lib")), None);
+    }
+
+    #[test]
+    fn a_program_that_anybody_may_replace_is_passed_over() {
+        use std::os::unix::fs::PermissionsExt;
+        let [open, ours] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let allow = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for folder in [&open, &ours] {
+            std::fs::write(folder.path().join("a-tool"), "").unwrap();
+            allow(&folder.path().join("a-tool"), 0o755);
+        }
+        let path = std::env::join_paths([open.path(), ours.path()]).unwrap();
+        let found = || find_in(&path, "a-tool");
+        assert_eq!(found(), Some(open.path().join("a-tool")));
+        // A folder such as /tmp, a file of mode 777, a link to one.
+        allow(open.path(), 0o1777);
+        assert_eq!(found(), Some(ours.path().join("a-tool")));
+        allow(open.path(), 0o755);
+        allow(&open.path().join("a-tool"), 0o777);
+        assert_eq!(found(), Some(ours.path().join("a-tool")));
+        std::fs::rename(open.path().join("a-tool"), open.path().join("other")).unwrap();
+        std::os::unix::fs::symlink("other", open.path().join("a-tool")).unwrap();
+        assert_eq!(found(), Some(ours.path().join("a-tool")));
+        allow(&open.path().join("other"), 0o755);
+        assert_eq!(found(), Some(open.path().join("a-tool")));
+        // A path is what the user has chosen.
+        allow(open.path(), 0o777);
+        let by_path = open.path().join("other");
+        assert_eq!(find_in(&path, by_path.to_str().unwrap()), Some(by_path));
     }
 }

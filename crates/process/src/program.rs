@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use crate::error::ProcessError;
-use crate::group::Group;
+use crate::group::{self, Group};
 use crate::lookup;
 use crate::output::{Finished, POLL, Stream, Waited, each_line, thread};
 use crate::stream::Streaming;
@@ -74,19 +74,14 @@ impl Program {
         self
     }
 
-    /// Starts it; `None` when this process is about to end.
-    fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Waited<'a>, ProcessError> {
-        let program = self.program.display().to_string();
+    /// The command: the program that was found, its arguments, folder and search paths.
+    fn command(&self) -> Result<Command, ProcessError> {
         let Some(path) = lookup::resolve(&self.program) else {
-            return Err(ProcessError::NotFound { program });
+            return Err(ProcessError::NotFound { program: self.name() });
         };
+        #[expect(clippy::disallowed_methods, reason = "this is the place that all others use")]
         let mut command = Command::new(path);
-        command
-            .args(&self.arguments)
-            .env("LC_ALL", "C")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(&self.arguments).stdin(Stdio::null());
         for name in lookup::SEARCH_PATHS {
             match std::env::var_os(name).map(|path| lookup::trusted(&path)) {
                 Some(Some(path)) => command.env(name, path),
@@ -99,12 +94,44 @@ impl Program {
         {
             command.current_dir(folder);
         }
-        match Group::start(&mut command) {
-            Ok(Some(group)) => Ok(Waited::new(program, group, self.silence, stop)),
+        Ok(command)
+    }
+
+    fn name(&self) -> String {
+        self.program.display().to_string()
+    }
+
+    /// What the system answered to the start; `None` when this process is about to end.
+    fn started<T>(&self, answer: std::io::Result<Option<T>>) -> Result<T, ProcessError> {
+        let program = self.name();
+        match answer {
+            Ok(Some(started)) => Ok(started),
             Ok(None) => Err(ProcessError::Stopped { program }),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => Err(ProcessError::NotFound { program }),
             Err(e) => Err(ProcessError::Start { program, reason: e.to_string() }),
         }
+    }
+
+    /// Starts it with its output in pipes.
+    fn start<'a>(&self, stop: &'a AtomicBool) -> Result<Waited<'a>, ProcessError> {
+        let mut command = self.command()?;
+        command.env("LC_ALL", "C").stdout(Stdio::piped()).stderr(Stdio::piped());
+        let group = self.started(Group::start(&mut command))?;
+        Ok(Waited::new(self.name(), group, self.silence, stop))
+    }
+
+    /// Starts it and leaves it alone: for a program that shows something to the user, such as a browser. It has no input
+    /// and no output, keeps the user's language, and may outlive this process.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn launch(&self) -> Result<(), ProcessError> {
+        let mut command = self.command()?;
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut child = self.started(group::launch(&mut command))?;
+        // Reaped when it ends; without a thread it stays a zombie until this process ends, which harms nothing.
+        let _ = thread(&self.name(), move || drop(child.wait()));
+        Ok(())
     }
 
     /// Runs it to its end and hands over each line as it comes.
@@ -319,6 +346,38 @@ mod tests {
         let result = sh("while true; do echo x; sleep 0.05; done")
             .run(&stop, &mut |_, _| stop.store(true, Ordering::Relaxed));
         assert!(matches!(result, Err(ProcessError::Stopped { .. })));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_program_that_was_launched_has_a_group_of_its_own_and_is_reaped() {
+        let folder = tempfile::tempdir().unwrap();
+        let [fields, go] = ["fields", "go"].map(|name| folder.path().join(name));
+        let script = format!(
+            "cat /proc/$$/stat > {0}.part; mv {0}.part {0}; while [ ! -e {1} ]; do sleep 0.01; done",
+            fields.display(),
+            go.display()
+        );
+        sh(&script).launch().unwrap();
+        let wait = |is_so: &dyn Fn() -> bool| {
+            let started = std::time::Instant::now();
+            while !is_so() {
+                assert!(started.elapsed() < Duration::from_secs(20));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        wait(&|| fields.exists());
+        let fields = std::fs::read_to_string(&fields).unwrap();
+        let fields: Vec<&str> = fields.split(' ').collect();
+        // Number and group.
+        assert_eq!(fields[0], fields[4]);
+        std::fs::write(&go, "").unwrap();
+        // A zombie would still be there.
+        wait(&|| !Path::new("/proc").join(fields[0]).exists());
+        assert!(matches!(
+            Program::new("gausset-has-no-such-tool").launch(),
+            Err(ProcessError::NotFound { .. })
+        ));
     }
 
     #[test]

@@ -1,26 +1,21 @@
-//! The browser of whoever sits at this machine.
+//! The browser of the user at this machine, and the file that leads it to the page: a command line can be read by all
+//! users of a machine, so no secret is in one.
 
-use std::process::{Command, Stdio};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
-/// Opens an address that this program has made, where there is a screen to show it on. Whether a program for it could be
-/// started.
-///
-/// The address is in the command line of a program for a moment, which other users may read: give one that is used up
-/// by the first who comes ([`crate::Server::ticket_url`]).
-#[must_use]
-pub fn open(url: &str) -> bool {
-    let Some((program, before)) =
-        opener(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))
-    else {
-        return false;
-    };
-    let mut command = Command::new(program);
-    command.args(before).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().is_ok()
+use gausset_process::Program;
+use tempfile::{TempDir, TempPath};
+
+/// The program that opens files for the user, where there is one and this machine has a screen.
+pub(crate) fn opener() -> Option<Program> {
+    let (name, before) = opener_where(|name| std::env::var_os(name).is_some_and(|value| !value.is_empty()))?;
+    let program = gausset_process::find(name)?;
+    Some(before.iter().fold(Program::new(program), Program::arg))
 }
 
-/// The program that opens addresses, with what comes before the address.
-fn opener(is_set: impl Fn(&str) -> bool) -> Option<(&'static str, &'static [&'static str])> {
+/// Its name, with what comes before the file, by which variables are set.
+fn opener_where(is_set: impl Fn(&str) -> bool) -> Option<(&'static str, &'static [&'static str])> {
     if cfg!(target_os = "macos") {
         return Some(("open", &[]));
     }
@@ -32,14 +27,66 @@ fn opener(is_set: impl Fn(&str) -> bool) -> Option<(&'static str, &'static [&'st
     (has_screen && !is_set("SSH_CONNECTION")).then_some(("xdg-open", &[]))
 }
 
+/// A file (mode 0600, in a folder of mode 0700) that leads a browser to an address. Removed when dropped.
+#[derive(Debug)]
+pub(crate) struct Redirect {
+    // Fields are dropped in this order.
+    file: TempPath,
+    _folder: TempDir,
+}
+
+impl Redirect {
+    /// Writes the file; `url` is plain ASCII without characters that HTML would interpret.
+    pub(crate) fn new(url: &str) -> io::Result<Self> {
+        // The user's own place for such files, where the system has one.
+        let own = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let own = own.filter(|folder| folder.is_absolute() && folder.is_dir());
+        let folder = private_folder(&own.unwrap_or_else(std::env::temp_dir))?;
+        let mut file = tempfile::Builder::new().prefix("open-").suffix(".html").tempfile_in(&folder)?;
+        writeln!(
+            file,
+            "<!DOCTYPE html><meta charset=utf-8><meta name=referrer content=no-referrer><title>Gausset</title>\
+             <meta http-equiv=refresh content=\"0; url={url}\"><a href=\"{url}\">Open the viewer</a>"
+        )?;
+        Ok(Self { file: file.into_temp_path(), _folder: folder })
+    }
+
+    /// Where the file is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.file
+    }
+}
+
+/// A new folder that only this user can enter.
+fn private_folder(place: &Path) -> io::Result<TempDir> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("gausset-");
+    #[cfg(unix)]
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700));
+    builder.tempdir_in(place)
+}
+
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
 
     #[test]
     fn a_browser_is_opened_only_where_somebody_sits() {
-        assert_eq!(opener(|_| false), None);
-        assert_eq!(opener(|name| name == "DISPLAY").map(|(program, _)| program), Some("xdg-open"));
-        assert_eq!(opener(|name| name != "WAYLAND_DISPLAY"), None);
+        assert_eq!(opener_where(|_| false), None);
+        assert_eq!(opener_where(|name| name == "DISPLAY").map(|(program, _)| program), Some("xdg-open"));
+        assert_eq!(opener_where(|name| name != "WAYLAND_DISPLAY"), None);
+    }
+
+    #[test]
+    fn a_redirect_is_readable_for_its_owner_only_and_goes_with_its_folder() {
+        use std::os::unix::fs::PermissionsExt;
+        let redirect = Redirect::new("http://127.0.0.1:7007/#token=00ff").unwrap();
+        let file = redirect.path().to_owned();
+        let folder = file.parent().unwrap().to_owned();
+        let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&folder), mode(&file)), (0o700, 0o600));
+        assert!(std::fs::read_to_string(&file).unwrap().contains("url=http://127.0.0.1:7007/#token=00ff\""));
+        drop(redirect);
+        assert!(!file.exists() && !folder.exists());
     }
 }

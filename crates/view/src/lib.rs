@@ -12,7 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod assets;
-pub mod browser;
+mod browser;
 pub mod colours;
 pub mod draw;
 pub mod drawn;

@@ -3,13 +3,15 @@
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, Semaphore};
 
+use crate::browser::{self, Redirect};
 use crate::head::{self, ANSWER_TIME, Head, Refusal};
 use crate::hub::Hub;
 use crate::site::{Answer, Site};
@@ -27,7 +29,7 @@ const PORTS_TRIED: u16 = 100;
 pub const MAX_CONNECTIONS: usize = 32;
 /// Most connections that are told so.
 const MAX_REFUSED: usize = 32;
-/// How long the secret in the command line of a browser lets somebody in, once.
+/// How long a browser may take from its start to the page.
 const TICKET_TIME: Duration = Duration::from_secs(60);
 
 /// Who may connect.
@@ -95,11 +97,17 @@ enum Shows {
     Site(Arc<dyn Site>),
 }
 
+/// A secret that lets one page in, and the file that tells it to a browser.
+struct Ticket {
+    secret: Token,
+    _redirect: Redirect,
+}
+
 /// What all connections share.
 pub(crate) struct Shared {
     shows: Shows,
     pub(crate) token: Token,
-    ticket: Mutex<Option<(Token, Instant)>>,
+    ticket: Mutex<Option<Ticket>>,
     names: Vec<String>,
     is_public: bool,
     pub(crate) patience: Patience,
@@ -111,13 +119,11 @@ impl Shared {
         if self.token.is(secret) {
             return true;
         }
-        let mut ticket = self.ticket.lock().unwrap_or_else(PoisonError::into_inner);
-        let fits =
-            ticket.as_ref().is_some_and(|(ticket, until)| ticket.is(secret) && Instant::now() < *until);
-        if fits {
-            *ticket = None;
-        }
-        fits
+        self.ticket().take_if(|ticket| ticket.secret.is(secret)).is_some()
+    }
+
+    fn ticket(&self) -> MutexGuard<'_, Option<Ticket>> {
+        self.ticket.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -126,6 +132,7 @@ pub struct Server {
     address: SocketAddr,
     shared: Arc<Shared>,
     stop: Arc<Notify>,
+    runtime: tokio::runtime::Handle,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -171,14 +178,14 @@ impl Server {
             .thread_name(THREAD)
             .build();
         let runtime = runtime.map_err(|error| system(&error))?;
-        let stop = Arc::new(Notify::new());
+        let (stop, handle) = (Arc::new(Notify::new()), runtime.handle().clone());
         let serve = {
             let (shared, stop) = (Arc::clone(&shared), Arc::clone(&stop));
             move || runtime.block_on(accept(listener, shared, &stop))
         };
         let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(serve);
         let thread = Some(thread.map_err(|error| system(&error))?);
-        Ok(Self { address, shared, stop, thread })
+        Ok(Self { address, shared, stop, runtime: handle, thread })
     }
 
     /// Where it listens.
@@ -205,16 +212,31 @@ impl Server {
         self.shared.token.reveal()
     }
 
-    /// An address that lets one page in, once and soon: for the command line of a browser, which others may read.
+    /// Opens the page in the browser, if this machine has a screen. Whether a program for it was started.
+    #[must_use]
+    pub fn open_browser(&self) -> bool {
+        let Some(program) = browser::opener() else { return false };
+        self.redirect().is_ok_and(|file| program.file(&file).launch().is_ok())
+    }
+
+    /// A file for a browser that leads it to the page and lets one page in, once. Only this user can read the file; it is
+    /// removed after its use, after a minute, or with the server.
     ///
     /// # Errors
-    /// No randomness.
-    pub fn ticket_url(&self) -> Result<String, ServerError> {
-        let ticket = Token::random().map_err(|error| ServerError::System(error.to_string()))?;
-        let url = self.url_with(ticket.reveal());
-        *self.shared.ticket.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((ticket, Instant::now() + TICKET_TIME));
-        Ok(url)
+    /// No randomness, or the file cannot be written.
+    pub fn redirect(&self) -> Result<PathBuf, ServerError> {
+        let system = |error: &dyn std::fmt::Display| ServerError::System(error.to_string());
+        let secret = Token::random().map_err(|error| system(&error))?;
+        let redirect = Redirect::new(&self.url_with(secret.reveal()));
+        let redirect = redirect.map_err(|error| system(&format!("a file for the browser: {error}")))?;
+        let path = redirect.path().to_owned();
+        *self.shared.ticket() = Some(Ticket { secret, _redirect: redirect });
+        let shared = Arc::clone(&self.shared);
+        self.runtime.spawn(async move {
+            tokio::time::sleep(TICKET_TIME).await;
+            *shared.ticket() = None;
+        });
+        Ok(path)
     }
 
     fn url_with(&self, secret: &str) -> String {

@@ -216,19 +216,26 @@ fn a_page_without_the_token_is_told_nothing() {
 }
 
 #[test]
-fn a_ticket_lets_one_page_in_once() {
+fn a_redirect_lets_one_page_in_once_and_is_gone() {
     let world = World::new();
-    let url = world.server.ticket_url().unwrap();
-    let ticket = url.split_once("#token=").unwrap().1;
+    let file = world.server.redirect().unwrap();
+    let page = std::fs::read_to_string(&file).unwrap();
+    let ticket = page.split_once("#token=").unwrap().1.split('"').next().unwrap();
     assert_ne!(ticket, world.server.token());
     let hello = format!(r#"{{"t":"hello","version":1,"token":"{ticket}"}}"#);
     let mut first = Robot::open(&world);
     first.say(&hello);
     // From then on it has the token.
     assert_eq!(first.hear()["token"], world.server.token());
+    assert!(!file.exists() && !file.parent().unwrap().exists());
     let mut second = Robot::open(&world);
     second.say(&hello);
     assert_eq!(second.end(), Ended::Closed(1008, "token".into()));
+    // One that nobody has used goes with the server.
+    let unused = world.server.redirect().unwrap();
+    assert!(unused.exists());
+    drop(world);
+    assert!(!unused.exists());
 }
 
 #[test]

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
+use gausset_view::Server;
 use gausset_view::file::{FileOptions, FileView};
 use gausset_view::hub::Hub;
-use gausset_view::{Server, browser};
 
 use super::viewer::{ListenArgs, announce, failure};
 use crate::Ending;
@@ -65,8 +65,8 @@ pub(crate) fn run(args: &ShowArgs, console: &Console) -> Result<Status, Ending> 
         let server = Server::start(Arc::clone(&hub), &args.listen.options(args.port)).map_err(failure)?;
         announce(&server, console)?;
         if !args.no_open && !args.json && !server.is_public() {
-            // One that does not start is no reason to stop: the address is printed.
-            let _ = browser::open(&server.ticket_url().map_err(failure)?);
+            // Where none starts, the printed address is enough.
+            let _ = server.open_browser();
         }
         view.serve(&hub, host);
         // Being told to end is how it ends.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tungstenite::protocol::WebSocket;
 use tungstenite::{Message, client};
 
-use crate::support::{PATIENCE, Workshop, wait_until};
+use crate::support::{PATIENCE, Workshop, script, wait_until};
 
 /// A program that shows something, and where.
 pub(crate) struct Shown {
@@ -74,7 +74,7 @@ impl Shown {
 }
 
 /// Speaks like a page.
-struct Robot {
+pub(crate) struct Robot {
     socket: WebSocket<TcpStream>,
     scene: Value,
     events: Vec<Value>,
@@ -90,7 +90,7 @@ struct Frame {
 }
 
 impl Robot {
-    fn enter(shown: &Shown) -> Self {
+    pub(crate) fn enter(shown: &Shown) -> Self {
         let stream = TcpStream::connect(("127.0.0.1", shown.port)).expect("it listens");
         stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let (socket, _) = client(format!("ws://127.0.0.1:{}/ws", shown.port), stream).expect("a handshake");
@@ -103,7 +103,7 @@ impl Robot {
         robot
     }
 
-    fn say(&mut self, message: &Value) {
+    pub(crate) fn say(&mut self, message: &Value) {
         self.socket.send(Message::text(message.to_string())).expect("it is sent");
     }
 
@@ -128,6 +128,21 @@ impl Robot {
             }
             _ => None,
         }
+    }
+
+    /// Asks for the view of a camera.
+    pub(crate) fn ask(&mut self, id: u64, camera: &Value, more: &Value) {
+        let mut view =
+            json!({"t": "view", "id": id, "camera": camera, "pose": self.scene["cameras"][0]["pose"]});
+        for (name, value) in more.as_object().into_iter().flatten() {
+            view[name] = value.clone();
+        }
+        self.say(&view);
+    }
+
+    /// Waits for a frame or a photograph of this id.
+    pub(crate) fn wait_for_frame(&mut self, id: u64) {
+        while self.next().is_none_or(|frame| frame.id != id) {}
     }
 
     /// Asks for the view of a camera and waits for it.
@@ -304,6 +319,59 @@ fn without_a_program_for_browsers_the_address_is_printed_and_nothing_is_written(
     kill_process(Pid::from_child(&child), Signal::TERM).expect("the signal is sent");
     assert_eq!(child.wait().expect("wait").code(), Some(0));
     assert_eq!(files(), before);
+}
+
+#[test]
+fn the_browser_is_no_program_of_the_working_folder_and_no_command_line_has_a_secret() {
+    use std::os::unix::fs::PermissionsExt;
+    let workshop = trained();
+    let trace = workshop.path("trace");
+    for folder in ["bin", "runtime"] {
+        std::fs::create_dir(workshop.path(folder)).expect("a folder");
+    }
+    script(&workshop.path("xdg-open"), &format!("echo working folder >> {}", trace.display()));
+    let opener = format!(
+        "echo \"$@\" > {0}.part; mv {0}.part {0}; echo bin >> {1}",
+        workshop.path("args").display(),
+        trace.display()
+    );
+    script(&workshop.path("bin/xdg-open"), &opener);
+    let path = std::env::var("PATH").expect("a PATH");
+    let mut command = workshop.command(&["view", "run", "--port", "0"]);
+    command.env("PATH", format!(":.:{}:{path}", workshop.path("bin").display()));
+    command
+        .env("DISPLAY", ":99")
+        .env_remove("SSH_CONNECTION")
+        .env("XDG_RUNTIME_DIR", workshop.path("runtime"));
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().expect("stdout")).read_line(&mut line).expect("a line");
+    let (address, token) = line.trim().split_once("/#token=").expect("a token");
+    let address = address.strip_prefix("viewer at http://").expect("an address");
+    wait_until("a browser is opened", || trace.exists());
+    assert_eq!(String::from_utf8(workshop.read("trace")).expect("text"), "bin\n");
+
+    let arguments = String::from_utf8(workshop.read("args")).expect("text");
+    let file = std::path::Path::new(arguments.trim());
+    let mode = |path: &std::path::Path| path.metadata().expect("it is there").permissions().mode() & 0o777;
+    assert_eq!((mode(file), mode(file.parent().expect("a folder"))), (0o600, 0o700));
+    assert!(file.starts_with(workshop.path("runtime")), "{arguments}");
+    let page = std::fs::read_to_string(file).expect("a page");
+    let ticket = page.split_once("#token=").expect("a ticket").1.split('"').next().expect("a ticket");
+    assert_ne!(ticket, token);
+    // What the page tells the browser lets it in, and is gone then.
+    let stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let (mut socket, _) = client(format!("ws://{address}/ws"), stream).expect("a handshake");
+    let hello = json!({"t": "hello", "version": 1, "token": ticket});
+    socket.send(Message::text(hello.to_string())).expect("it is sent");
+    let hello: Value =
+        serde_json::from_str(socket.read().expect("a message").to_text().expect("text")).expect("JSON");
+    assert_eq!(hello["token"], token);
+    assert!(!file.exists());
+    kill_process(Pid::from_child(&child), Signal::TERM).expect("the signal is sent");
+    assert_eq!(child.wait().expect("wait").code(), Some(0));
+    assert_eq!(std::fs::read_dir(workshop.path("runtime")).expect("a folder").count(), 0);
 }
 
 #[test]

@@ -15,8 +15,8 @@ use gausset_io::image::decode::decode_mask_file;
 use gausset_pano::coverage::Coverage;
 use gausset_pano::look::Look;
 use gausset_pano::preview;
+use gausset_view::Server;
 use gausset_view::preview::{MOST_WIDTH, Preview, PreviewOptions};
-use gausset_view::{Server, browser};
 
 use super::colour::ColourArgs;
 use super::shape::ShapeArgs;
@@ -161,8 +161,8 @@ fn serve(
     let server = Server::start_site(Arc::new(page), &args.listen.options(args.port)).map_err(failure)?;
     announce(&server, console)?;
     if !args.no_open && !args.json && !server.is_public() {
-        // One that does not start is no reason to stop: the address is printed.
-        let _ = browser::open(&server.ticket_url().map_err(failure)?);
+        // Where none starts, the printed address is enough.
+        let _ = server.open_browser();
     }
     while !interrupt.stop().load(Ordering::Relaxed) {
         std::thread::sleep(Duration::from_millis(50));
